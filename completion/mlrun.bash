@@ -35,6 +35,8 @@ _mlrun_images() {
 
 _mlrun_containers() { "$mlrun" containers "${store[@]}" 2>/dev/null | sed '1d; s/ .*//'; }
 
+_mlrun_workers() { "$mlrun" workers list "$@" "${store[@]}" 2>/dev/null | sed '1d; s/ .*//'; }
+
 # "store", "exec.gpu": as mlrun config takes them.
 _mlrun_settings() {
 	"$mlrun" config 2>/dev/null | awk '
@@ -68,6 +70,7 @@ _mlrun_values() {
 	--mount) echo type=bind,src= type=tmpfs,dst= type=overlay,src= ;;
 	--ulimit) echo {as,core,cpu,data,fsize,locks,memlock,msgqueue,nice,nofile,nproc,rss,rtprio,rttime,sigpending,stack}= ;;
 	--cap-drop) echo ALL CHOWN DAC_OVERRIDE FOWNER FSETID KILL SETGID SETUID SETPCAP SYS_CHROOT SETFCAP ;;
+	--partition) sinfo -h -o %R 2>/dev/null ;;
 	-e | --env) compgen -v ;;
 	--store | -w | --workdir) return 2 ;;
 	--device)
@@ -134,7 +137,15 @@ _mlrun_complete_argument() {
 		compopt -o filenames 2>/dev/null
 		mapfile -t COMPREPLY < <(compgen -d -- "$cur")
 		;;
-	gpu:0 | oci:0) mapfile -t COMPREPLY < <(compgen -W "$(_mlrun_commands "$mlrun" "$command")" -- "$cur") ;;
+	gpu:0 | oci:0 | workers:0) mapfile -t COMPREPLY < <(compgen -W "$(_mlrun_commands "$mlrun" "$command")" -- "$cur") ;;
+	workers:*)
+		case ${words[2]}:$n in
+		start:1) mapfile -t COMPREPLY < <(compgen -W "$(_mlrun_images)" -- "$cur") ;;
+		start:*) compopt -o default 2>/dev/null ;;
+		logs:*) mapfile -t COMPREPLY < <(compgen -W "$(_mlrun_workers --all)" -- "$cur") ;;
+		*) mapfile -t COMPREPLY < <(compgen -W "$(_mlrun_workers)" -- "$cur") ;;
+		esac
+		;;
 	config:0) mapfile -t COMPREPLY < <(compgen -W "$(_mlrun_settings)" -- "$cur") ;;
 	help:0) mapfile -t COMPREPLY < <(compgen -W "$(_mlrun_commands "$mlrun")" -- "$cur") ;;
 	manifest:0) mapfile -t COMPREPLY < <(compgen -W "push inspect" -- "$cur") ;;
@@ -152,7 +163,7 @@ _mlrun_locate() {
 	command=${words[1]}
 	commands=("$command")
 	case $command in
-	gpu | manifest | oci) [ ${#words[@]} -le 3 ] || commands+=("${words[2]}") ;;
+	gpu | manifest | oci | workers) [ ${#words[@]} -le 3 ] || commands+=("${words[2]}") ;;
 	esac
 	options=$'\n'$(_mlrun_options "$mlrun" "${commands[@]}")$'\n'
 	for ((i = 2; i < ${#words[@]} - 1; i++)); do
@@ -172,6 +183,7 @@ _mlrun_locate() {
 		else
 			n=$((n + 1))
 			case $command in exec | run | shell) ended=yes ;; esac
+			[ "$command:${words[2]}:$n" != workers:start:2 ] || ended=yes
 		fi
 	done
 	[ -z "$ended" ] || [ -n "$option" ] || after=yes
@@ -211,3 +223,12 @@ _mlrun() {
 }
 
 complete -F _mlrun mlrun
+
+# mlrun-rsh WORKER; its options are ssh's.
+_mlrun_rsh() {
+	local mlrun=mlrun store=()
+
+	[ "$COMP_CWORD" != 1 ] || mapfile -t COMPREPLY < <(compgen -W "$(_mlrun_workers)" -- "${COMP_WORDS[1]}")
+}
+
+complete -F _mlrun_rsh -o default mlrun-rsh

@@ -61,6 +61,12 @@ offers() {
 	assert_output list
 	run -0 offers "mlrun gpu list --js"
 	assert_output -- --json
+	run -0 offers "mlrun workers st"
+	assert_output $'start\nstop'
+	run -0 offers "mlrun workers start --dead"
+	assert_output -- --deadline=
+	run -0 offers "mlrun workers start -n 2 deb"
+	assert_line debian
 	run -0 offers "mlrun manifest p"
 	assert_output push
 	run -0 offers "mlrun manifest push --comp"

@@ -92,7 +92,8 @@ make_gpus() {
 	echo "NodeName=gpu[2-4] Name=gpu File=$LAB/dev/nvidia0"
 } >"$LAB/gres.conf"
 
-# A job that is queued again waits until its credentials have expired: cred_expire, two minutes by default.
+# A job that is queued again waits until its credentials have expired: cred_expire, two minutes by default. A batch job
+# is considered within a second: batch_sched_delay, three by default.
 write_configuration() {
 	local node storage=none
 
@@ -132,15 +133,15 @@ write_configuration() {
 			PlugStackConfig=$LAB/plugstack.conf
 			PreemptType=preempt/partition_prio
 			PreemptMode=REQUEUE
-			SchedulerParameters=bf_interval=2,sched_interval=2
+			SchedulerParameters=bf_interval=2,sched_interval=2,batch_sched_delay=0
 			KillWait=5
 			GresTypes=gpu
 		END
 		for node in "${NODES[@]}"; do
 			case $node in
-			gpu1) echo "NodeName=$node NodeAddr=$(address "$node") CPUs=4 RealMemory=1000 Gres=gpu:4" ;;
-			gpu*) echo "NodeName=$node NodeAddr=$(address "$node") CPUs=2 RealMemory=1000 Gres=gpu:1" ;;
-			*) echo "NodeName=$node NodeAddr=$(address "$node") CPUs=2 RealMemory=1000" ;;
+			gpu1) echo "NodeName=$node NodeAddr=$(address "$node") CPUs=4 RealMemory=8000 Gres=gpu:4" ;;
+			gpu*) echo "NodeName=$node NodeAddr=$(address "$node") CPUs=2 RealMemory=8000 Gres=gpu:1" ;;
+			*) echo "NodeName=$node NodeAddr=$(address "$node") CPUs=2 RealMemory=8000" ;;
 			esac
 		done
 		echo "PartitionName=workq Nodes=$(nodes_named cpu) Default=YES DefaultTime=10" \

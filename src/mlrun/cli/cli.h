@@ -50,12 +50,18 @@ int cmd_push(int argc, char **argv);
 int cmd_pull(int argc, char **argv);
 int cmd_rerun(int argc, char **argv);
 int cmd_rm(int argc, char **argv);
+int cmd_rsh(int argc, char **argv);
 int cmd_shell(int argc, char **argv);
 int cmd_shifter(int argc, char **argv);
 int cmd_shifterimg(int argc, char **argv);
 int cmd_store(int argc, char **argv);
 int cmd_tag(int argc, char **argv);
 int cmd_tags(int argc, char **argv);
+int cmd_workers(int argc, char **argv);
+int cmd_workers_await(int argc, char **argv);
+int cmd_workers_hosts(int argc, char **argv);
+int cmd_workers_list(int argc, char **argv);
+int cmd_workers_start(int argc, char **argv);
 
 /* Print "mlrun: text" on stderr, a hint on its own line, and return CLI_FAILED. */
 int cli_fail(const struct mlr_error *err);

@@ -22,6 +22,8 @@ static const struct command rows[] = {
 	{ "shell", cmd_shell, NULL, "start an interactive shell in an image" },
 	{ "rerun", cmd_rerun, NULL, "start a job's container once more" },
 	{ "oci", cmd_oci, NULL, "run OCI bundles, as runc and crun do" },
+	{ "workers", cmd_workers, NULL, "start containers on other nodes, and use them" },
+	{ "mlrun-rsh", cmd_rsh, NULL, NULL },
 	{ "ps", cmd_ps, NULL, "list the running containers on this node" },
 	{ "images", cmd_images, NULL, "list the images in the store" },
 	{ "inspect", cmd_inspect, NULL, "describe an image" },
@@ -55,13 +57,15 @@ static const struct commands commands = {
 	.n = ARRAY_LEN(rows),
 };
 
-/* The command that this program's name is, as "shifter" in its modulefile's directory; or NULL. */
+/* The command that this program's name is, as "shifter" in its modulefile's directory, or
+ * "mlrun-rsh"; or NULL. */
 static const struct command *row_of_program(const char *path)
 {
 	const char *slash = strrchr(path, '/'), *name = slash ? slash + 1 : path;
 
 	for (size_t i = 0; i < ARRAY_LEN(rows); i++)
-		if (strncmp(name, "shifter", 7) == 0 && strcmp(name, rows[i].name) == 0)
+		if (strcmp(name, rows[i].name) == 0 &&
+			(strncmp(name, "shifter", 7) == 0 || strcmp(name, "mlrun-rsh") == 0))
 			return &rows[i];
 	return NULL;
 }

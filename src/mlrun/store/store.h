@@ -17,6 +17,7 @@
  *   images/<hex>.json       a reference, named by the sha256 of its canonical spelling
  *   cache/<hex>.json        the layer that a step of a build made (store/cache.h)
  *   containers/<name>/      what exec --write kept (store/container.h); only the owner may enter
+ *   workers/<hex>/          workers (work/worker.h); only the owner may enter
  *   leases/                 which processes use which images
  *   unsynced/               marks of trees that may not be fully on disk yet
  *   holds/                  processes that change the store, and what they rely on (store/hold.h)

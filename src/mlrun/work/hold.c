@@ -1,0 +1,390 @@
+/* A worker's supervisor: sleeps until its command ends, a signal comes or the deadline. */
+#include "work/parts.h"
+
+#include "base/cleanup.h"
+#include "base/clock.h"
+#include "base/file.h"
+#include "base/log.h"
+#include "base/memory.h"
+#include "base/proc.h"
+#include "job/job.h"
+#include "runtime/container.h"
+#include "store/process.h"
+
+#include <arpa/inet.h>
+#include <errno.h>
+#include <fcntl.h>
+#include <ifaddrs.h>
+#include <net/if.h>
+#include <signal.h>
+#include <spawn.h>
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+#include <sys/utsname.h>
+#include <sys/wait.h>
+#include <time.h>
+#include <unistd.h>
+
+#define LOOK_MS       5    /* how often to look whether the container is there */
+#define GRACE_MS      1000 /* after SIGTERM, before SIGKILL */
+#define OWN_SIGNAL_MS 300
+
+struct hold {
+	struct store *st;
+	struct worker w;
+	pid_t child;     /* mlrun exec, which becomes the command; 0: it has ended */
+	int input;       /* the end of its standard input to write to; it waits for this to close */
+	int proc;        /* /proc */
+	uint64_t inside; /* the container's id; 0: it is not there yet */
+	int status;      /* the child's, as waitpid(2) gives it */
+};
+
+#define HOLD_INIT                                         \
+	{                                                 \
+		.w = WORKER_INIT, .input = -1, .proc = -1 \
+	}
+
+static void hold_done(struct hold *h)
+{
+	worker_done(&h->w);
+	if (h->input >= 0)
+		close(h->input);
+	if (h->proc >= 0)
+		close(h->proc);
+}
+
+/* --- the node ------------------------------------------------------------------------------ */
+
+static int is_loopback(const char *address)
+{
+	return strncmp(address, "127.", 4) == 0;
+}
+
+/* The address that the cluster's hosts file or name service has for this node. getent(1) asks them;
+ * mlrun is linked statically. */
+static char *address_by_name(const char *node)
+{
+	char *const argv[] = { (char *)"getent", (char *)"ahostsv4", (char *)node, NULL };
+	char said[4096];
+	size_t n;
+
+	if (job_ask(argv, environ, 5000, said, sizeof(said)) != 0)
+		return NULL;
+	n = strspn(said, "0123456789.");
+	said[n] = '\0';
+	return n > 0 && !is_loopback(said) ? xstrdup(said) : NULL;
+}
+
+static char *address_of_interface(void)
+{
+	struct ifaddrs *all = NULL;
+	char text[INET_ADDRSTRLEN] = "127.0.0.1";
+
+	if (getifaddrs(&all) < 0)
+		return xstrdup(text);
+	for (const struct ifaddrs *i = all; i; i = i->ifa_next)
+		if (i->ifa_addr && i->ifa_addr->sa_family == AF_INET && (i->ifa_flags & IFF_UP) &&
+			!(i->ifa_flags & IFF_LOOPBACK)) {
+			struct sockaddr_in in;
+
+			memcpy(&in, i->ifa_addr, sizeof(in));
+			inet_ntop(AF_INET, &in.sin_addr, text, sizeof(text));
+			break;
+		}
+	freeifaddrs(all);
+	return xstrdup(text);
+}
+
+static char *address_of(const struct worker *w)
+{
+	char *address;
+
+	if (strcmp(w->system, "local") == 0)
+		return xstrdup("127.0.0.1");
+	address = address_by_name(w->node);
+	return address ? address : address_of_interface();
+}
+
+static int begin(struct hold *h, struct mlr_error *err)
+{
+	struct store_process self;
+	char name[STORE_PROCESS_NAME];
+	struct utsname host;
+	int r = store_process_self(&self);
+
+	if (r < 0)
+		return mlr_fail(err, -r, "read '/proc/self': %s", strerror(-r));
+	uname(&host);
+	store_process_name(&self, name);
+	h->w.process = xstrdup(name);
+	h->w.node = xstrdup(host.nodename);
+	h->proc = open("/proc", O_PATH | O_DIRECTORY | O_CLOEXEC);
+	if (h->proc < 0)
+		return mlr_fail_errno(err, "open '/proc'");
+	return worker_tell_hold(h->st, &h->w, err);
+}
+
+/* --- the container ------------------------------------------------------------------------- */
+
+/* A shell that waits for the end of its input: in every image that can be entered at all, and
+ * without any processor's time. The image's entrypoint is not for it. */
+static void add_command(const struct worker *w, struct strv *argv)
+{
+	if (w->command.n == 0)
+		strv_add(argv, "--entrypoint=");
+	strv_add(argv, w->image);
+	for (size_t i = 0; i < w->command.n; i++)
+		strv_add(argv, w->command.v[i]);
+	if (w->command.n > 0)
+		return;
+	strv_add(argv, "sh");
+	strv_add(argv, "-c");
+	strv_add(argv, "while read -r _; do :; done");
+}
+
+static int spawn(struct hold *h, const char *program, const struct strv *argv, int input)
+{
+	posix_spawn_file_actions_t files;
+	posix_spawnattr_t attr;
+	sigset_t none, usual;
+	int r;
+
+	sigemptyset(&none);
+	sigfillset(&usual);
+	posix_spawnattr_init(&attr);
+	posix_spawnattr_setsigmask(&attr, &none);
+	posix_spawnattr_setsigdefault(&attr, &usual);
+	posix_spawnattr_setpgroup(&attr, 0);
+	posix_spawnattr_setflags(
+		&attr, POSIX_SPAWN_SETPGROUP | POSIX_SPAWN_SETSIGMASK | POSIX_SPAWN_SETSIGDEF);
+	posix_spawn_file_actions_init(&files);
+	posix_spawn_file_actions_adddup2(&files, input, 0);
+	r = posix_spawn(&h->child, program, &files, &attr, strv_argv(argv), environ);
+	posix_spawn_file_actions_destroy(&files);
+	posix_spawnattr_destroy(&attr);
+	return -r;
+}
+
+/* Those of the worker win over the first ones, and lose against the last. */
+static void add_options(const struct hold *h, const char *program, struct strv *argv)
+{
+	strv_addf(argv, "--store=%s", store_path(h->st));
+	/* Ranks of two workers on one node are strangers to each other, but name their segments in
+	 * /dev/shm alike: by host, user, job and number on the host (btl_vader_component.c). Their
+	 * daemons do so with directories in /tmp (session_dir.c). */
+	strv_add(argv, "--ipc=private");
+	strv_add(argv, "--env=OMPI_MCA_orte_tmpdir_base=/dev/shm");
+	for (size_t i = 0; i < h->w.options.n; i++)
+		strv_add(argv, h->w.options.v[i]);
+	/* Open MPI's orted, which mlrun-rsh starts in the container, ends if it does not find there
+	 * what started it (plm_rsh_component.c, rsh_query). */
+	strv_addf(argv, "--mount=type=bind,src=%s,dst=/usr/bin/mlrun-rsh,ro", program);
+	local_limit(&h->w, argv);
+}
+
+/* What the child reads from: nothing, or a pipe that this process holds open. */
+static int open_input(struct hold *h)
+{
+	int pair[2];
+
+	if (h->w.command.n > 0)
+		return open("/dev/null", O_RDONLY | O_CLOEXEC);
+	if (pipe2(pair, O_CLOEXEC) < 0)
+		return -1;
+	h->input = pair[1];
+	return pair[0];
+}
+
+static int start(struct hold *h, const char *program, struct mlr_error *err)
+{
+	auto_strv struct strv argv = STRV_INIT;
+	auto_close int input = open_input(h);
+	int r;
+
+	if (input < 0)
+		return mlr_fail_errno(err, "make a pipe");
+	if (chdir(h->w.directory) < 0)
+		return mlr_fail_errno(err, "enter '%s'", h->w.directory);
+	strv_add(&argv, "mlrun");
+	strv_add(&argv, "exec");
+	add_options(h, program, &argv);
+	add_command(&h->w, &argv);
+	r = spawn(h, program, &argv, input);
+	return r < 0 ? mlr_fail(err, -r, "start '%s': %s", program, strerror(-r)) : 0;
+}
+
+/* The process itself, or the first below it that is in a container, or 0: options such as --init
+ * leave a process of mlrun's outside. A set-up that is not finished may not be looked at. */
+static pid_t find_inside(int proc, pid_t pid, uint64_t *id)
+{
+	auto_call(container_done) struct container c = CONTAINER_INIT;
+	char name[64], children[4096], *rest = children, *word;
+
+	if (container_look(proc, pid, &c) == 0) {
+		*id = c.id;
+		return pid;
+	}
+	snprintf(name, sizeof(name), "%ld/task/%ld/children", (long)pid, (long)pid);
+	if (proc_read(proc, name, children, sizeof(children)) < 0)
+		return 0;
+	while ((word = strsep(&rest, " "))) {
+		pid_t child = (pid_t)atol(word),
+		      found = child > 0 ? find_inside(proc, child, id) : 0;
+
+		if (found > 0)
+			return found;
+	}
+	return 0;
+}
+
+static int look_inside(struct hold *h, struct mlr_error *err)
+{
+	pid_t pid = find_inside(h->proc, h->child, &h->inside);
+
+	if (pid <= 0)
+		return 0;
+	h->w.pid = pid;
+	h->w.address = address_of(&h->w);
+	return worker_tell_up(h->st, &h->w, err);
+}
+
+/* Kill what is in the container: what came in by mlrun-rsh is no child of this process. */
+static void kill_inside(const struct hold *h)
+{
+	struct timespec nap = { 0, 5 * 1000000 };
+	int found = h->inside != 0;
+
+	for (int i = 0; found && i < 200; i++) {
+		auto_strv struct strv names = STRV_INIT;
+
+		found = 0;
+		file_list(h->proc, ".", 0, &names);
+		for (size_t k = 0; k < names.n; k++) {
+			auto_call(container_done) struct container c = CONTAINER_INIT;
+			pid_t pid = (pid_t)atol(names.v[k]);
+
+			if (pid <= 0 || container_look(h->proc, pid, &c) < 0 || c.id != h->inside)
+				continue;
+			kill(pid, SIGKILL);
+			found = 1;
+		}
+		if (found)
+			nanosleep(&nap, NULL);
+	}
+}
+
+/* --- waiting ------------------------------------------------------------------------------ */
+
+/* Has the child ended? */
+static int reap(struct hold *h)
+{
+	if (h->child > 0 && waitpid(h->child, &h->status, WNOHANG) == h->child)
+		h->child = 0;
+	return h->child == 0;
+}
+
+static int64_t left_ms(const struct worker *w)
+{
+	struct timespec now;
+
+	if (!w->deadline)
+		return INT64_MAX;
+	clock_gettime(CLOCK_REALTIME, &now);
+	return w->deadline * 1000 - ((int64_t)now.tv_sec * 1000 + now.tv_nsec / 1000000);
+}
+
+/* The child has ended. Slurm sends a signal to all processes of a job, one after another: if one
+ * ended the child, this process's own comes at once. */
+static const char *why_ended(const struct hold *h, const sigset_t *signals)
+{
+	int64_t until = mlr_now_ms() + (WIFSIGNALED(h->status) ? OWN_SIGNAL_MS : 0), left;
+	sigset_t ends = *signals;
+
+	sigdelset(&ends, SIGCHLD);
+	do {
+		struct timespec wait;
+
+		left = until - mlr_now_ms();
+		left = left > 0 ? left : 0;
+		wait = (struct timespec){ 0, left * 1000000 };
+		if (sigtimedwait(&ends, NULL, &wait) > 0)
+			return "signal";
+	} while (left > 0);
+	return "exit";
+}
+
+/* Returns why it ended. */
+static const char *wait_for_end(struct hold *h, const sigset_t *signals, struct mlr_error *err)
+{
+	for (;;) {
+		int64_t left = left_ms(&h->w), ms = left < 60000 ? left : 60000;
+		struct timespec wait;
+		int sig;
+
+		if (reap(h))
+			return why_ended(h, signals);
+		if (left <= 0)
+			return "deadline";
+		if (!h->inside && look_inside(h, err) < 0)
+			mlr_log_failure(
+				MLR_WARNING, err, ", so nobody sees that the worker is ready");
+		if (!h->inside && ms > LOOK_MS)
+			ms = LOOK_MS;
+		wait = (struct timespec){ ms / 1000, ms % 1000 * 1000000 };
+		sig = sigtimedwait(signals, NULL, &wait);
+		if (sig > 0 && sig != SIGCHLD)
+			return "signal";
+	}
+}
+
+static void end(struct hold *h, const sigset_t *signals)
+{
+	struct timespec wait = { GRACE_MS / 1000, GRACE_MS % 1000 * 1000000 };
+	pid_t child = h->child;
+
+	mlr_cleanup_close(&h->input);
+	h->input = -1;
+	if (child > 0) {
+		kill(-child, SIGTERM);
+		while (!reap(h) && sigtimedwait(signals, NULL, &wait) > 0)
+			;
+		kill(-child, SIGKILL);
+	}
+	kill_inside(h);
+	while (h->child > 0 && waitpid(child, &h->status, 0) < 0 && errno == EINTR)
+		;
+}
+
+static int exit_status(int status)
+{
+	return WIFSIGNALED(status) ? 128 + WTERMSIG(status) : WEXITSTATUS(status);
+}
+
+int work_hold(
+	struct store *st, const char *program, const char *key, int *status, struct mlr_error *err)
+{
+	auto_call(hold_done) struct hold h = HOLD_INIT;
+	sigset_t signals;
+	int r;
+
+	h.st = st;
+	sigemptyset(&signals);
+	sigaddset(&signals, SIGTERM);
+	sigaddset(&signals, SIGINT);
+	sigaddset(&signals, SIGHUP);
+	sigaddset(&signals, SIGCHLD);
+	sigprocmask(SIG_BLOCK, &signals, NULL);
+	r = worker_read(st, key, &h.w, err);
+	if (r == 0)
+		r = begin(&h, err);
+	if (r == 0)
+		r = start(&h, program, err);
+	if (r < 0)
+		return r;
+	h.w.why = xstrdup(wait_for_end(&h, &signals, err));
+	end(&h, &signals);
+	*status = exit_status(h.status);
+	h.w.exit_status = *status;
+	return worker_tell_end(st, &h.w, err);
+}

@@ -1,0 +1,351 @@
+/* Workers on this machine, without Slurm: a supervisor each, in a session of its own. */
+#include "work/parts.h"
+
+#include "base/cleanup.h"
+#include "base/file.h"
+#include "base/log.h"
+#include "base/memory.h"
+#include "gpu/gpu.h"
+#include "gpu/machine.h"
+#include "runtime/limits.h"
+#include "store/process.h"
+
+#include <errno.h>
+#include <fcntl.h>
+#include <inttypes.h>
+#include <sched.h>
+#include <signal.h>
+#include <spawn.h>
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+#include <sys/file.h>
+#include <sys/sysinfo.h>
+#include <sys/wait.h>
+#include <time.h>
+#include <unistd.h>
+
+#define START_MS 10000 /* for the supervisor to say that it is there */
+
+enum { PROCESSORS, GPUS }; /* in worker.lists */
+
+/* --- limits ------------------------------------------------------------------------------- */
+
+/* Can it have a control group of its own here? Returns 0 or -errno. */
+static int check_groups(const struct worker *w, struct mlr_error *err)
+{
+	auto_call(plan_done) struct plan p;
+	auto_free char *dir = NULL;
+
+	plan_init(&p);
+	p.cpus = (unsigned)w->cpus * 100;
+	p.memory = w->memory;
+	return cgroup_find("/", &p, &dir, err);
+}
+
+int work_limits_check(const struct worker *w, struct mlr_error *err)
+{
+	return strcmp(w->system, "local") == 0 && w->memory ? check_groups(w, err) : 0;
+}
+
+/* Numbers of a list, "0,2". */
+static void mark_all(const char *list, int *used, int n)
+{
+	while (list && *list) {
+		char *end;
+		long i = strtol(list, &end, 10);
+
+		if (end == list)
+			return;
+		if (i >= 0 && i < n)
+			used[i]++;
+		list = *end == ',' ? end + 1 : end;
+	}
+}
+
+/* How many of this machine's running workers use each. */
+static int *count_used(struct store *st, size_t which, int n)
+{
+	auto_call(worker_list_done) struct worker_list l = WORKER_LIST_INIT;
+	int *used = xcalloc((size_t)n + 1, sizeof(*used));
+
+	worker_read_all(st, &l, NULL);
+	for (size_t i = 0; i < l.n; i++) {
+		struct worker *w = &l.v[i];
+
+		if (strcmp(w->system, "local") != 0 || w->lists.n <= which)
+			continue;
+		local_look(st, w);
+		/* Of a worker on another machine local_look() gives a reason. */
+		if (!w->ended && !w->reason && !worker_has_ended(w))
+			mark_all(w->lists.v[which], used, n);
+	}
+	return used;
+}
+
+/* The least used of those allowed, as "0,1"; to free(). */
+static char *choose(const int *used, const int *allowed, int n, long wanted, int max_used)
+{
+	auto_strv struct strv list = STRV_INIT;
+
+	for (int level = 0; level <= max_used && (long)list.n < wanted; level++)
+		for (int i = 0; i < n && (long)list.n < wanted; i++)
+			if (allowed[i] && used[i] == level)
+				strv_addf(&list, "%d", i);
+	return (long)list.n < wanted ? NULL : strv_join(&list, list.n, ",");
+}
+
+static int choose_processors(struct store *st, struct worker *w, struct mlr_error *err)
+{
+	int allowed[CPU_SETSIZE] = { 0 };
+	auto_free int *used = count_used(st, PROCESSORS, CPU_SETSIZE);
+	auto_free char *list = NULL;
+	cpu_set_t set;
+
+	if (sched_getaffinity(0, sizeof(set), &set) < 0)
+		return mlr_fail_errno(err, "sched_getaffinity");
+	for (int i = 0; i < CPU_SETSIZE; i++)
+		allowed[i] = CPU_ISSET(i, &set) != 0;
+	list = choose(used, allowed, CPU_SETSIZE, w->cpus, 1 << 16);
+	if (!list) {
+		mlr_fail(err, EINVAL, "--cpus=%ld: you may use %d processors of this machine",
+			w->cpus, CPU_COUNT(&set));
+		return mlr_hint(err, "ask for fewer");
+	}
+	strv_add(&w->lists, list);
+	return 0;
+}
+
+static int choose_gpus(struct store *st, struct worker *w, struct mlr_error *err)
+{
+	auto_call(gpu_machine_done) struct gpu_machine m = GPU_MACHINE_INIT;
+	auto_free int *used = NULL, *allowed = NULL;
+	auto_free char *list = NULL;
+	int n = 0, r = w->gpus > 0 ? gpu_machine_read_gpus(gpu_root(), &m, err) : 0;
+
+	if (r < 0)
+		return r;
+	for (size_t i = 0; i < m.n_gpus; i++)
+		n += m.gpus[i].index >= 0;
+	allowed = xcalloc((size_t)n + 1, sizeof(*allowed));
+	for (int i = 0; i < n; i++)
+		allowed[i] = 1;
+	used = count_used(st, GPUS, n);
+	list = choose(used, allowed, n, w->gpus, 0);
+	if (!list && w->gpus > n) {
+		mlr_fail(err, ENODEV, "--gpus=%ld: this machine has %d that you may use", w->gpus,
+			n);
+		return mlr_hint(err, "mlrun gpu list tells what there is");
+	}
+	if (!list) {
+		mlr_fail(err, EBUSY, "--gpus=%ld: other workers use this machine's %d GPUs",
+			w->gpus, n);
+		return mlr_hint(err, "mlrun workers list shows them, mlrun workers stop ends them");
+	}
+	strv_add(&w->lists, list);
+	return 0;
+}
+
+static int check_memory(const struct worker *w, struct mlr_error *err)
+{
+	struct sysinfo s;
+	uint64_t all = sysinfo(&s) == 0 ? (uint64_t)s.totalram * s.mem_unit : UINT64_MAX;
+
+	if (w->memory <= all)
+		return 0;
+	mlr_fail(err, EINVAL, "--memory=%" PRIu64 "m: this machine has %" PRIu64 "m",
+		w->memory >> 20, all >> 20);
+	return mlr_hint(err, "ask for less");
+}
+
+void local_limit(const struct worker *w, struct strv *options)
+{
+	int chosen[CPU_SETSIZE] = { 0 };
+	cpu_set_t set;
+
+	if (strcmp(w->system, "local") != 0)
+		return;
+	CPU_ZERO(&set);
+	mark_all(w->lists.n > PROCESSORS ? w->lists.v[PROCESSORS] : NULL, chosen, CPU_SETSIZE);
+	for (int i = 0; i < CPU_SETSIZE; i++)
+		if (chosen[i])
+			CPU_SET(i, &set);
+	sched_setaffinity(0, sizeof(set), &set);
+	if (check_groups(w, NULL) == 0) {
+		strv_addf(options, "--cpus=%ld", w->cpus);
+		if (w->memory)
+			strv_addf(options, "--memory=%" PRIu64, w->memory);
+	}
+	if (w->gpus > 0 && w->lists.n > GPUS)
+		strv_addf(options, "--gpu=%s", w->lists.v[GPUS]);
+}
+
+/* --- start -------------------------------------------------------------------------------- */
+
+/* "local-abcdef", of the key: no digits, which mpirun would take for a range's. */
+static char *local_id(const char *key)
+{
+	char letters[7];
+
+	for (size_t i = 0; i < 6; i++)
+		letters[i] = (char)('a' + (key[i] <= '9' ? key[i] - '0' : key[i] - 'a' + 10));
+	letters[6] = '\0';
+	return xasprintf("local-%s", letters);
+}
+
+static int spawn(struct store *st, const char *program, const struct worker *w, pid_t *pid)
+{
+	auto_free char *log = worker_path(st, w, "log");
+	auto_free char *store = xasprintf("--store=%s", store_path(st));
+	char *const argv[] = { (char *)"mlrun", (char *)"workers", (char *)"hold", store, w->key,
+		NULL };
+	posix_spawn_file_actions_t files;
+	posix_spawnattr_t attr;
+	sigset_t none;
+	int r;
+
+	sigemptyset(&none);
+	posix_spawnattr_init(&attr);
+	posix_spawnattr_setsigmask(&attr, &none);
+	posix_spawnattr_setflags(&attr, POSIX_SPAWN_SETSID | POSIX_SPAWN_SETSIGMASK);
+	posix_spawn_file_actions_init(&files);
+	posix_spawn_file_actions_addopen(&files, 0, "/dev/null", O_RDONLY, 0);
+	posix_spawn_file_actions_addopen(&files, 1, log, O_WRONLY | O_CREAT | O_APPEND, 0600);
+	posix_spawn_file_actions_adddup2(&files, 1, 2);
+	posix_spawn_file_actions_addclosefrom_np(&files, 3);
+	r = posix_spawn(pid, program, &files, &attr, argv, environ);
+	posix_spawn_file_actions_destroy(&files);
+	posix_spawnattr_destroy(&attr);
+	return -r;
+}
+
+/* It is seen by others from here on. */
+static int wait_for_hold(struct store *st, pid_t pid, struct worker *w, struct mlr_error *err)
+{
+	struct timespec nap = { 0, 2 * 1000000 };
+
+	for (int ms = 0; ms < START_MS; ms += 2) {
+		auto_call(worker_done) struct worker now = WORKER_INIT;
+		int r = worker_read(st, w->key, &now, err);
+
+		if (r < 0)
+			return r;
+		if (now.process)
+			return 0;
+		if (waitpid(pid, NULL, WNOHANG) == pid)
+			return mlr_fail(err, ECHILD, "the worker's supervisor ended at once");
+		nanosleep(&nap, NULL);
+	}
+	return mlr_fail(err, ETIMEDOUT, "the worker's supervisor does not start");
+}
+
+int local_start(struct store *st, const char *program, struct worker *w, struct mlr_error *err)
+{
+	/* Another start sees what this one took. */
+	auto_close int lock = openat(
+		store_fd(st), "workers/lock", O_RDWR | O_CREAT | O_CLOEXEC | O_NOFOLLOW, 0600);
+	pid_t pid;
+	int r;
+
+	if (w->partition)
+		return mlr_fail(err, EINVAL,
+			"--partition=%s: a worker on this machine is in no partition",
+			w->partition);
+	while (lock >= 0 && flock(lock, LOCK_EX) < 0 && errno == EINTR)
+		;
+	w->id = local_id(w->key);
+	r = check_memory(w, err);
+	if (r == 0)
+		r = choose_processors(st, w, err);
+	if (r == 0)
+		r = choose_gpus(st, w, err);
+	if (r == 0)
+		r = worker_write(st, w, err);
+	if (r == 0 && (r = spawn(st, program, w, &pid)) < 0)
+		mlr_fail(err, -r, "start '%s': %s", program, strerror(-r));
+	return r < 0 ? r : wait_for_hold(st, pid, w, err);
+}
+
+/* --- look, end ---------------------------------------------------------------------------- */
+
+/* 1: the supervisor runs here; 0: it has ended; -1: on another machine. */
+static int judge(struct store *st, const struct worker *w, struct store_process *ret)
+{
+	struct store_process self;
+
+	if (!w->process || store_process_parse(w->process, ret) < 0 ||
+		store_process_self(&self) < 0)
+		return 0;
+	return store_process_judge(st, ret, &self);
+}
+
+void local_look(struct store *st, struct worker *w)
+{
+	struct store_process p;
+	int alive = judge(st, w, &p);
+
+	free(w->reason);
+	w->reason = NULL;
+	if (alive < 0)
+		w->reason = xasprintf("it is on %s", w->node);
+	if (alive != 0)
+		w->status = w->pid > 0 ? WORKER_RUNNING : WORKER_STARTING;
+	else if (!w->process && time(NULL) - w->created < START_MS / 1000)
+		w->status = WORKER_STARTING;
+	else
+		w->status = WORKER_LOST;
+}
+
+int local_cancel(struct store *st, const struct worker *w, struct mlr_error *err)
+{
+	struct store_process p;
+	int alive = judge(st, w, &p);
+
+	if (alive < 0) {
+		mlr_fail(err, EPERM, "worker %s is on %s", w->id, w->node);
+		return mlr_hint(err, "run mlrun workers stop there");
+	}
+	if (alive > 0)
+		kill(p.pid, SIGTERM);
+	return 0;
+}
+
+/* --- use ---------------------------------------------------------------------------------- */
+
+/* Of "0::/user.slice/…/mlrun-4711", where cgroup_enter() put it; to free(), or NULL. */
+static char *own_group(pid_t pid)
+{
+	auto_free char *file = xasprintf("/proc/%ld/cgroup", (long)pid), *text = NULL;
+	char *line, *name;
+
+	if (file_read(AT_FDCWD, file, 1 << 16, &text, NULL, NULL) < 0)
+		return NULL;
+	line = strncmp(text, "0::/", 4) == 0 ? text : strstr(text, "\n0::/");
+	if (!line)
+		return NULL;
+	line = strchr(line, '/');
+	line[strcspn(line, "\n")] = '\0';
+	name = strrchr(line, '/') + 1;
+	return strncmp(name, "mlrun-", 6) == 0 ? xstrdup(line) : NULL;
+}
+
+void local_enter(const struct worker *w)
+{
+	static const char *const tops[] = { "/sys/fs/cgroup", "/sys/fs/cgroup/unified" };
+	auto_free char *group = own_group(w->pid);
+	cpu_set_t set;
+
+	if (sched_getaffinity(w->pid, sizeof(set), &set) == 0)
+		sched_setaffinity(0, sizeof(set), &set);
+	for (size_t i = 0; group && i < ARRAY_LEN(tops); i++) {
+		auto_free char *procs = xasprintf("%s%s/cgroup.procs", tops[i], group);
+		auto_close int fd = open(procs, O_WRONLY | O_CLOEXEC);
+
+		if (fd >= 0 && file_write_all(fd, "0", 1) == 0)
+			return;
+	}
+	if (group)
+		mlr_warning(
+			"the worker's control group cannot be entered: its limits of memory and "
+			"processors do not hold for this command");
+}

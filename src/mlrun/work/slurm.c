@@ -1,0 +1,327 @@
+#include "work/slurm.h"
+
+#include "base/cleanup.h"
+#include "base/memory.h"
+#include "job/job.h"
+
+#include <errno.h>
+#include <inttypes.h>
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+#include <unistd.h>
+
+#define COMMENT    "mlrun-worker:"
+#define ASK_MS     20000 /* squeue, scancel */
+#define SUBMIT_MS  90000 /* sbatch tries to reach a busy controller for a minute */
+#define ANSWER_MAX (8u << 20)
+#define FIELDS     "%A|%T|%u|%N|%r|%k"
+
+/* --- running its programs ------------------------------------------------------------------- */
+
+int slurm_is_here(void)
+{
+	const char *path = getenv("PATH");
+	auto_free char *copy = xstrdup(path ? path : "");
+	char *rest = copy, *dir;
+
+	while ((dir = strsep(&rest, ":"))) {
+		auto_free char *program = xasprintf("%s/sbatch", *dir ? dir : ".");
+
+		if (access(program, X_OK) == 0)
+			return 1;
+	}
+	return 0;
+}
+
+static int begins(const char *text, const char *const *prefixes, size_t n)
+{
+	for (size_t i = 0; i < n; i++)
+		if (strncmp(text, prefixes[i], strlen(prefixes[i])) == 0)
+			return 1;
+	return 0;
+}
+
+void slurm_environment(struct strv *ret)
+{
+	static const char *const dropped[] = { "SLURM", "SRUN_", "SQUEUE_", "PMI", "OMPI_COMM_" },
+				 *const kept[] = {
+					 "SLURM_CONF=", "SLURM_CONF_SERVER=", "SLURM_JWT="
+				 };
+
+	for (char **s = environ; *s; s++)
+		if (!begins(*s, dropped, ARRAY_LEN(dropped)) || begins(*s, kept, ARRAY_LEN(kept)))
+			strv_add(ret, *s);
+}
+
+/* Lines become one, "a; b", without the program's own name and "error: ". */
+static void one_line(char *said, const char *program)
+{
+	auto_free char *name = xasprintf("%s: ", program), *copy = xstrdup(said);
+	char *rest = copy, *line, *out = said;
+
+	while ((line = strsep(&rest, "\n"))) {
+		if (strncmp(line, name, strlen(name)) == 0)
+			line += strlen(name);
+		if (strncmp(line, "error: ", 7) == 0)
+			line += 7;
+		if (*line)
+			out += sprintf(out, "%s%s", out == said ? "" : "; ", line);
+	}
+	*out = '\0';
+}
+
+static int refuse(const char *program, int r, int ms, char *said, struct mlr_error *err)
+{
+	if (r == -ETIMEDOUT)
+		mlr_fail(err, EIO, "%s gave no answer in %d seconds", program, ms / 1000);
+	else if (r < 0)
+		mlr_fail(err, EIO, "run %s: %s", program, strerror(-r));
+	else {
+		one_line(said, program);
+		mlr_fail(err, EIO, "%s: %s", program, *said ? said : "failed without a word");
+	}
+	if (strstr(said, "onfiguration source"))
+		mlr_hint(err,
+			"no cluster is configured here: mlrun workers start --local starts "
+			"workers on this machine");
+	else if (strstr(said, "slurm controller") || r < 0)
+		mlr_hint(err,
+			"nothing is lost: workers live on and are listed again when "
+			"Slurm's controller answers (scontrol ping)");
+	return -EIO;
+}
+
+/* Returns 0 and what the program said, to free(), or -EIO. */
+static int ask(const struct strv *argv, int ms, char **ret, struct mlr_error *err)
+{
+	auto_strv struct strv env = STRV_INIT;
+	auto_free char *said = xmalloc(ANSWER_MAX);
+	int r;
+
+	slurm_environment(&env);
+	r = job_ask(strv_argv(argv), strv_argv(&env), ms, said, ANSWER_MAX);
+	if (r != 0)
+		return refuse(argv->v[0], r, ms, said, err);
+	*ret = take_ptr(&said);
+	return 0;
+}
+
+/* --- squeue ------------------------------------------------------------------------------ */
+
+void slurm_jobs_done(struct slurm_jobs *l)
+{
+	for (size_t i = 0; i < l->n; i++) {
+		struct slurm_job *j = &l->v[i];
+
+		free(j->id);
+		free(j->state);
+		free(j->user);
+		free(j->node);
+		free(j->reason);
+		free(j->comment);
+	}
+	free(l->v);
+	*l = (struct slurm_jobs)SLURM_JOBS_INIT;
+}
+
+void slurm_jobs_parse(char *text, struct slurm_jobs *ret)
+{
+	char *line;
+
+	while ((line = strsep(&text, "\n"))) {
+		char *field[6];
+		size_t n = 0;
+
+		/* The comment is last: a user's may contain anything. */
+		while (n < 5 && (field[n] = strsep(&line, "|")))
+			n++;
+		field[5] = line;
+		if (n < 5 || !line || !*field[0] ||
+			strspn(field[0], "0123456789") != strlen(field[0]))
+			continue; /* a warning of squeue's */
+		ret->v = xgrow(ret->v, ret->n, sizeof(*ret->v));
+		ret->v[ret->n++] =
+			(struct slurm_job){ xstrdup(field[0]), xstrdup(field[1]), xstrdup(field[2]),
+				xstrdup(field[3]), xstrdup(field[4]), xstrdup(field[5]) };
+	}
+}
+
+int slurm_jobs_read(enum slurm_whose whose, struct slurm_jobs *ret, struct mlr_error *err)
+{
+	auto_strv struct strv argv = STRV_INIT;
+	auto_free char *said = NULL;
+	int r;
+
+	strv_add(&argv, "squeue");
+	strv_add(&argv, "--noheader");
+	strv_add(&argv, "--all");
+	strv_add(&argv, "--states=all");
+	strv_add(&argv, "--format=" FIELDS);
+	if (whose == SLURM_OWN)
+		strv_addf(&argv, "--user=%u", (unsigned)geteuid());
+	r = ask(&argv, ASK_MS, &said, err);
+	if (r == 0)
+		slurm_jobs_parse(said, ret);
+	return r;
+}
+
+const struct slurm_job *slurm_job_of(const struct slurm_jobs *l, const struct worker *w)
+{
+	for (size_t i = 0; i < l->n; i++) {
+		const char *comment = l->v[i].comment;
+
+		if (strncmp(comment, COMMENT, strlen(COMMENT)) == 0 &&
+			strcmp(comment + strlen(COMMENT), w->key) == 0)
+			return &l->v[i];
+	}
+	return NULL;
+}
+
+/* squeue(1), JOB STATE CODES */
+enum worker_status slurm_status(const char *state)
+{
+	static const struct {
+		const char *state;
+		enum worker_status status;
+	} rows[] = {
+		{ "PENDING", WORKER_PENDING },
+		{ "CONFIGURING", WORKER_PENDING },
+		{ "REQUEUED", WORKER_PENDING },
+		{ "REQUEUE_HOLD", WORKER_PENDING },
+		{ "RESV_DEL_HOLD", WORKER_PENDING },
+		{ "SPECIAL_EXIT", WORKER_PENDING },
+		{ "COMPLETED", WORKER_SUCCEEDED },
+		{ "CANCELLED", WORKER_STOPPED },
+		{ "REVOKED", WORKER_STOPPED },
+		{ "TIMEOUT", WORKER_TIMEDOUT },
+		{ "DEADLINE", WORKER_TIMEDOUT },
+		{ "BOOT_FAIL", WORKER_FAILED },
+		{ "FAILED", WORKER_FAILED },
+		{ "LAUNCH_FAILED", WORKER_FAILED },
+		{ "NODE_FAIL", WORKER_FAILED },
+		{ "OUT_OF_MEMORY", WORKER_FAILED },
+		{ "PREEMPTED", WORKER_FAILED },
+	};
+
+	for (size_t i = 0; i < ARRAY_LEN(rows); i++)
+		if (strcmp(state, rows[i].state) == 0)
+			return rows[i].status;
+	return WORKER_STARTING;
+}
+
+/* --- sbatch, scancel, srun ------------------------------------------------------------------- */
+
+/* Of a name for --output, '%' begins a pattern. */
+static char *without_patterns(const char *path)
+{
+	char *out = xmalloc(2 * strlen(path) + 1), *to = out;
+
+	for (; *path; path++) {
+		if (*path == '%')
+			*to++ = '%';
+		*to++ = *path;
+	}
+	*to = '\0';
+	return out;
+}
+
+/*
+ * The supervisor keeps the deadline to the second. Slurm, which counts minutes, removes a job that
+ * still waits then (--deadline), and ends one whose supervisor is gone (--time). With --time-min it
+ * shortens the time of a job that starts late.
+ */
+static void add_deadline(const struct worker *w, struct strv *argv)
+{
+	int64_t minutes = (w->deadline - w->created + 59) / 60 + 1;
+
+	strv_addf(argv, "--time=%" PRId64, minutes);
+	strv_add(argv, "--time-min=1");
+	strv_addf(argv, "--deadline=now+%" PRId64 "minutes", minutes);
+}
+
+static void add_wish(const struct worker *w, struct strv *argv)
+{
+	strv_addf(argv, "--job-name=%s", w->name);
+	strv_addf(argv, "--comment=" COMMENT "%s", w->key);
+	strv_addf(argv, "--chdir=%s", w->directory);
+	strv_add(argv, "--nodes=1");
+	strv_add(argv, "--ntasks=1");
+	strv_addf(argv, "--cpus-per-task=%ld", w->cpus);
+	if (w->memory)
+		strv_addf(argv, "--mem=%" PRIu64 "M", (w->memory + (1 << 20) - 1) >> 20);
+	if (w->gpus)
+		strv_addf(argv, "--gres=gpu:%ld", w->gpus);
+	if (w->partition)
+		strv_addf(argv, "--partition=%s", w->partition);
+	if (w->deadline)
+		add_deadline(w, argv);
+}
+
+/* The id in sbatch's answer, "4711" or "4711;cluster", which warnings may precede; to free(). */
+static char *id_in(char *said)
+{
+	char *line;
+
+	while ((line = strsep(&said, "\n"))) {
+		size_t n = strspn(line, "0123456789");
+
+		if (n > 0 && (line[n] == '\0' || line[n] == ';'))
+			return xstrndup(line, n);
+	}
+	return NULL;
+}
+
+int slurm_submit(const struct worker *w, const char *log, const char *command,
+	const struct strv *further, char **id, struct mlr_error *err)
+{
+	auto_strv struct strv argv = STRV_INIT;
+	auto_free char *said = NULL, *words = NULL, *output = without_patterns(log);
+	int r;
+
+	strv_add(&argv, "sbatch");
+	strv_add(&argv, "--parsable");
+	strv_add(&argv, "--no-requeue");
+	strv_add(&argv, "--open-mode=append");
+	strv_addf(&argv, "--output=%s", output);
+	add_wish(w, &argv);
+	for (size_t i = 0; further && i < further->n; i++)
+		strv_add(&argv, further->v[i]);
+	strv_addf(&argv, "--wrap=%s", command);
+	r = ask(&argv, SUBMIT_MS, &said, err);
+	if (r < 0)
+		return r;
+	words = xstrdup(said);
+	*id = id_in(said);
+	if (*id)
+		return 0;
+	one_line(words, "sbatch");
+	return mlr_fail(err, EIO, "sbatch: no job's id in its answer: %s", words);
+}
+
+int slurm_cancel(const struct strv *ids, struct mlr_error *err)
+{
+	auto_strv struct strv argv = STRV_INIT;
+	auto_free char *said = NULL;
+
+	/* --quiet: no failure for jobs that are completing already */
+	strv_add(&argv, "scancel");
+	strv_add(&argv, "--quiet");
+	for (size_t i = 0; i < ids->n; i++)
+		strv_add(&argv, ids->v[i]);
+	return ask(&argv, ASK_MS, &said, err);
+}
+
+/* All processors, so that a cluster that binds tasks binds it to no fewer. */
+void slurm_step(const struct worker *w, int tty, struct strv *ret)
+{
+	strv_add(ret, "srun");
+	strv_addf(ret, "--jobid=%s", w->id);
+	strv_add(ret, "--overlap");
+	strv_add(ret, "--nodes=1");
+	strv_add(ret, "--ntasks=1");
+	strv_addf(ret, "--cpus-per-task=%ld", w->cpus);
+	strv_add(ret, "--mpi=none");
+	strv_add(ret, "--quiet");
+	strv_add(ret, tty ? "--pty" : "--unbuffered");
+}

@@ -1,0 +1,81 @@
+/*
+ * work: many containers at once. A worker is a container on one node, started to be used by others
+ * (mlrun-rsh, mpirun) or to run a command of its own: a one-node job of Slurm's, or a process here.
+ *
+ * Nothing of mlrun's runs between a start and the next command: the state lies in files in the
+ * store (worker.h) and in Slurm. A system that runs workers is a row in work.c, with a file:
+ * slurm.c, local.c.
+ */
+#ifndef MLR_WORK_WORK_H
+#define MLR_WORK_WORK_H
+
+#include "base/error.h"
+#include "base/strv.h"
+#include "store/store.h"
+#include "work/worker.h"
+
+#include <stdint.h>
+
+/*
+ * Start one worker. Call it for each.
+ *
+ *   local    on this machine even if there is Slurm
+ *   w        what is wanted: name, image, partition, options, command, cpus, gpus, memory,
+ * deadline; gets the rest. options are mlrun exec's, "--volume=/data", without --cpus and --memory
+ *   further  sbatch's options; NULL: none
+ *
+ * Returns 0; -EINVAL, -ENODEV or -EBUSY for what this machine cannot give; -EIO with sbatch's
+ * words. A failed start leaves nothing.
+ */
+int work_start(struct store *st, int local, struct worker *w, const struct strv *further,
+	struct mlr_error *err);
+
+/* Can the limits of a started worker be kept? Returns 0, or -ENOTSUP and the like with a hint for
+ * one on this machine whose memory nothing limits. */
+int work_limits_check(const struct worker *w, struct mlr_error *err);
+
+/* List the caller's workers in a store, with their status. Removes the files of those that ended
+ * a week ago. Returns 0; -EIO if Slurm has workers of it and does not answer. */
+int work_list(struct store *st, struct worker_list *ret, struct mlr_error *err);
+
+/* Look at these once more. */
+int work_look(struct store *st, struct worker_list *l, struct mlr_error *err);
+
+enum work_until { WORK_READY, WORK_DONE };
+
+/*
+ * Wait until all of the list are ready or have ended (WORK_READY), or have ended (WORK_DONE).
+ * Reads files often, and asks Slurm every two seconds.
+ *
+ *   seconds  -1: no limit
+ *
+ * Returns 0, -ETIMEDOUT, -EIO.
+ */
+int work_await(struct store *st, struct worker_list *l, enum work_until until, double seconds,
+	struct mlr_error *err);
+
+/* End workers, and wait until they are gone. Returns 0; -EPERM for one on another machine. */
+int work_stop(struct store *st, struct worker_list *l, struct mlr_error *err);
+
+/* The words that run a command in a worker's container: add the command. The calling process shall
+ * become it, as it moves to the limits of a worker on this machine. It must be WORKER_RUNNING.
+ *
+ *   tty  with a terminal
+ */
+void work_enter(const struct worker *w, int tty, struct strv *ret);
+
+/* Find a worker by id, host name, or by its node's name or address if it is the only one there that
+ * runs. Returns its index; -ENOENT, -EEXIST for several. */
+int work_find(const struct worker_list *l, const char *text, struct mlr_error *err);
+
+/*
+ * Supervise a worker, in its job or in a process of its own: start its container, end it at its
+ * deadline and with the job, and write what happens into its files. (hold.c)
+ *
+ *   program  mlrun's path
+ *   status   gets the exit status to end with
+ */
+int work_hold(
+	struct store *st, const char *program, const char *key, int *status, struct mlr_error *err);
+
+#endif

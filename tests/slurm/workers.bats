@@ -1,0 +1,236 @@
+#!/usr/bin/env bats
+# Workers as jobs of a real Slurm, and mpirun over them: `tests/slurm/lab.sh run USER COMMAND` starts one.
+# shellcheck disable=SC2016 # the shell inside expands
+
+load ../cli/common
+load mpi
+
+setup_file() {
+	local library
+
+	[ -n "${TEST_SLURM_CONF:-}" ] || { skip_file "no Slurm cluster here; root starts one by tests/slurm/lab.sh run"; return; }
+	[ "$(id -u)" != 0 ] || { skip_file "mpirun is for ordinary users"; return; }
+	for program in mpicc mpirun orted python3; do
+		command -v $program >/dev/null || { skip_file "$program is not installed"; return; }
+	done
+	export ROOT=$BATS_FILE_TMPDIR/root
+	mpi_image "$ROOT"
+	# Python, of which the standard library is mounted.
+	cp /usr/bin/python3 "$ROOT/usr/bin"
+	ldd /usr/bin/python3 | grep -o '/[^ ):]*\.so[^ ):]*' | while read -r library; do
+		mkdir -p "$ROOT${library%/*}"
+		cp -L "$library" "$ROOT$library"
+	done
+}
+
+setup() {
+	common_setup
+	export SLURM_CONF=$TEST_SLURM_CONF
+	# Where mpirun and the ranks meet has a limit on the length of its name.
+	export TMPDIR=/tmp
+	cd "$BATS_TEST_TMPDIR"
+	IMG=rootfs:$ROOT
+}
+teardown() {
+	mlrun workers stop --all 2>/dev/null || true
+	common_teardown
+}
+
+# Slurm's commands wait long for what there is not.
+workers() { timeout 120 mlrun workers "$@"; }
+
+# field ID KEY: of the worker's JSON.
+field() {
+	mlrun workers list --all --json |
+		python3 -c 'import json, sys; print(*[w[sys.argv[2]] for w in json.load(sys.stdin) if w["id"] == sys.argv[1]])' "$@"
+}
+is() { [ "$(field "$1" "$2")" = "$3" ]; }
+
+@test "workers: they start, are listed, run commands and stop" {
+	local -a ids
+
+	mapfile -t ids < <(workers start -n 2 --cpus 2 --memory 500m "$IMG")
+	assert_equal "${#ids[@]}" 2
+	run -0 workers await --timeout 60
+	assert_line --regexp "^${ids[0]} +$IMG +running +cpu[12] +2 +0 "
+	# Another shell, with nothing but the store and Slurm.
+	run -0 env -i PATH="$PATH" SLURM_CONF="$SLURM_CONF" MLRUN_STORE="$MLRUN_STORE" mlrun workers hosts
+	assert_output "worker-${ids[0]}:2,worker-${ids[1]}:2"
+	run -0 workers hosts --hostfile --slots 1 "${ids[1]}"
+	assert_output "worker-${ids[1]} slots=1"
+	run -0 squeue -h -o '%T %c %m'
+	assert_output $'RUNNING 2 500M\nRUNNING 2 500M'
+	run -0 mlrun-rsh "worker-${ids[0]}" hostname
+	assert_output "$(field "${ids[0]}" node)"
+	run -0 mlrun-rsh "$(field "${ids[1]}" ip_address)" hostname
+	assert_output "$(field "${ids[1]}" node)"
+	# Steps share the container, and its working directory is that of the start.
+	mlrun-rsh "${ids[0]}" 'echo one >/root-file; pwd >/root-dir'
+	run -0 mlrun-rsh "${ids[0]}" cat /root-file /root-dir
+	assert_output $'one\n'"$PWD"
+	run -1 mlrun-rsh "${ids[1]}" test -e /root-file
+	run -7 mlrun-rsh -p 2222 -o StrictHostKeyChecking=no -x -n "$(id -un)@${ids[0]}" 'exit 7'
+	run -0 workers stop --all
+	run -0 workers list
+	assert_output --regexp '^ID +NAME[^0-9]+$'
+	run -0 squeue -h -t PD,R
+	assert_output ""
+	is "${ids[0]}" status stopped
+	run -125 mlrun-rsh "${ids[0]}" true
+	assert_line "mlrun: mlrun-rsh: worker '${ids[0]}' is stopped"
+}
+
+@test "workers: mpirun runs an MPI program on two nodes by mlrun-rsh" {
+	workers start -n 2 --cpus 2 "$IMG"
+	workers await --timeout 60
+	run -0 timeout 120 mpirun -np 4 -H "$(workers hosts)" --mca plm_rsh_agent mlrun-rsh large
+	assert_output --partial "large messages passed with 4 ranks"
+	assert_equal "$(user_namespaces) $(mount_namespaces)" "2 2"
+	# By addresses, and with the options of a tutorial for ssh.
+	run -0 timeout 120 mpirun -np 2 -H 10.77."${SLURM_CONF//[!0-9]/}".11:1,10.77."${SLURM_CONF//[!0-9]/}".12:1 -bind-to none -map-by slot \
+		-mca pml ob1 -mca btl ^openib -mca plm_rsh_args '-p 2222 -o StrictHostKeyChecking=no' \
+		-mca btl_tcp_if_include eth0 -mca plm_rsh_agent mlrun-rsh large
+	assert_output --partial "large messages passed with 2 ranks"
+	# In a job of Slurm's, whose nodes mpirun would take otherwise.
+	run -0 timeout 120 salloc -Q -p gpuq -n 1 mpirun -np 2 -H "$(workers hosts --slots 1)" --mca plm rsh --mca ras ^slurm \
+		--mca plm_rsh_agent mlrun-rsh hostname
+	assert_line cpu1
+	assert_line cpu2
+}
+
+@test "workers: ranks of two workers on one node are apart, and each worker has its GPU" {
+	local -a ids
+
+	mapfile -t ids < <(workers start -n 2 --gpus 1 --cpus 2 -p gpuq --sbatch=--nodelist=gpu1 "$IMG")
+	workers await --timeout 60
+	run -0 timeout 120 mpirun -np 4 -H "$(workers hosts --slots 2)" --mca plm_rsh_agent mlrun-rsh large
+	assert_output --partial "large messages passed with 4 ranks"
+	assert_equal "$(mount_namespaces)" 2
+	run -0 workers hosts
+	assert_output "worker-${ids[0]}:1,worker-${ids[1]}:1"
+	run -0 sort <(mlrun-rsh "${ids[0]}" 'echo $CUDA_VISIBLE_DEVICES') <(mlrun-rsh "${ids[1]}" 'echo $CUDA_VISIBLE_DEVICES')
+	assert_output $'0\n1'
+	run -125 mlrun-rsh gpu1 true
+	assert_line "hint: name one: worker-${ids[0]}, worker-${ids[1]}"
+}
+
+@test "workers: a command's output and status are kept, and await tells a failure" {
+	local id
+
+	id=$(workers start --name 'a b|c' -e WORD='x y' "$IMG" -- sh -c 'echo "$WORD"; pwd; exit 3')
+	run -1 workers await --timeout 60 --done "$id"
+	assert_line --regexp "^$id +a b\|c +failed \(3\) "
+	is "$id" exit_status 3
+	run -0 workers logs "$id"
+	assert_output $'x y\n'"$PWD"
+	run -1 workers await --timeout 60 "$id"
+	id=$(workers start "$IMG" /no/such)
+	run -1 workers await --timeout 60 "$id"
+	run -0 workers logs "$id"
+	assert_output --partial "command '/no/such' not found in the image"
+	id=$(workers start "$IMG" -- sh -c 'sleep 1; echo done')
+	run -0 workers logs -f "$id"
+	assert_output "done"
+	run -0 workers await --done --timeout 60 "$id"
+	is "$id" status succeeded
+}
+
+@test "workers: what Slurm refuses is said in its own words, and leaves nothing" {
+	run -125 workers start -n 2 --partition nope "$IMG"
+	assert_line --partial "sbatch: invalid partition specified: nope"
+	run -125 workers start --memory 900g "$IMG"
+	assert_line --partial "sbatch: Memory specification can not be satisfied"
+	run -125 workers start --pull=never no-such-image
+	assert_line --partial "'docker.io/library/no-such-image:latest' is not in store"
+	run -0 squeue -h -t PD,R
+	assert_output ""
+	run -0 find "$MLRUN_STORE/workers" -mindepth 1
+	assert_output ""
+}
+
+@test "workers: one that was cancelled behind mlrun's back, or is forgotten by Slurm, is no longer used" {
+	local id other key
+
+	id=$(workers start "$IMG")
+	other=$(workers start "$IMG")
+	workers await --timeout 60
+	scancel "$id"
+	until_true is "$id" status stopped
+	is "$other" status running
+	run -125 mlrun-rsh "$id" true
+	# A record whose job there never was, and one whose job's number another has now.
+	workers stop "$other"
+	for key in "$MLRUN_STORE"/workers/*; do
+		grep -q "\"id\": \"$other\"" "$key/worker.json" || continue
+		cp -r "$key" "$MLRUN_STORE/workers/00000000000000aa"
+		: >"$MLRUN_STORE/workers/00000000000000aa/run"
+		sed -i 's/"id": ".*"/"id": "999999"/; s/"created": .*,/"created": '$(($(date +%s) - 60)),/ \
+			"$MLRUN_STORE/workers/00000000000000aa/worker.json"
+	done
+	is 999999 status lost
+	run -0 workers list
+	refute_output --partial 999999
+	run -125 mlrun-rsh worker-999999 true
+	assert_line "mlrun: mlrun-rsh: worker 'worker-999999' is lost"
+	run -0 workers stop 999999
+}
+
+@test "workers: a deadline ends them, whether they run or wait" {
+	local id
+
+	id=$(workers start --deadline 2s "$IMG")
+	run -0 scontrol show job "$id"
+	assert_output --partial TimeLimit=00:02:00
+	assert_output --regexp 'Deadline=20'
+	run -1 workers await --done --timeout 60 "$id"
+	is "$id" status timedout
+	# Nothing free: it waits.
+	mapfile -t ids < <(workers start -n 3 --cpus 2 --deadline 1h "$IMG")
+	run -124 workers await --timeout 1
+	assert_line "mlrun: workers await: after 1 seconds 1 of 3 workers are not ready"
+	run -125 mlrun-rsh "${ids[2]}" true
+	assert_line "hint: mlrun workers await ${ids[2]} waits until it is ready"
+	run -0 workers stop "${ids[2]}"
+	is "${ids[2]}" status stopped
+	# It never began, so only Slurm knows, and forgets.
+	run -0 grep -h '"last"' "$MLRUN_STORE"/workers/*/worker.json
+	assert_line --partial '"CANCELLED"'
+}
+
+@test "workers: two starters at once do not see each other's halves" {
+	workers start -n 2 "$IMG" >a &
+	workers start -n 2 "$IMG" >b &
+	wait
+	assert_equal "$(sort -u a b | wc -l)" 4
+	run -0 workers await --timeout 60
+	assert_equal "$(grep -c running <<<"$output")" 4
+}
+
+@test "workers: a waiting worker uses no processor time, and ends with its supervisor" {
+	local id supervisor
+
+	id=$(workers start "$IMG")
+	workers await --timeout 60
+	supervisor=$(grep -o '"process":"[^"]*' "$MLRUN_STORE"/workers/*/run | awk -F. '{ print $(NF - 1) }')
+	assert_equal "$(awk '{ print $14 + $15 }' "/proc/$(field "$id" pid)/stat")" 0
+	kill -KILL "$supervisor"
+	until_true is_gone "$(field "$id" pid)"
+	until_true is "$id" status failed
+}
+
+@test "workers: without a cluster Slurm's words and the way out are told, and nothing is lost" {
+	local id
+
+	id=$(workers start "$IMG")
+	workers await --timeout 60
+	# A controller that is not there.
+	sed "s/^SlurmctldHost=.*/SlurmctldHost=localhost/; s/^SlurmctldPort=.*/SlurmctldPort=1/; s/^MessageTimeout=.*/MessageTimeout=2/" "$SLURM_CONF" >down.conf
+	run -125 env SLURM_CONF="$PWD/down.conf" mlrun workers start "$IMG"
+	assert_line --regexp "sbatch: .*Unable to contact slurm controller|sbatch gave no answer"
+	run -125 env SLURM_CONF="$PWD/down.conf" mlrun workers stop --all
+	assert_line --regexp "squeue: .*Unable to contact slurm controller|squeue gave no answer"
+	assert_line --partial "nothing is lost"
+	is "$id" status running
+	run -0 mlrun-rsh "$id" echo here
+	assert_output here
+}
