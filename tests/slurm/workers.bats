@@ -1,5 +1,5 @@
 #!/usr/bin/env bats
-# Workers as jobs of a real Slurm, and mpirun over them: `tests/slurm/lab.sh run USER COMMAND` starts one.
+# Workers as jobs of a real Slurm, mpirun over them, and Cloudera's module: `tests/slurm/lab.sh run USER COMMAND` starts one.
 # shellcheck disable=SC2016 # the shell inside expands
 
 load ../cli/common
@@ -233,4 +233,60 @@ is() { [ "$(field "$1" "$2")" = "$3" ]; }
 	is "$id" status running
 	run -0 mlrun-rsh "$id" echo here
 	assert_output here
+}
+
+@test "workers: Cloudera's module runs a script for its workers" {
+	export PYTHONPATH=$top_srcdir/recipes/horovod PYTHONDONTWRITEBYTECODE=1 MLRUN_WORKERS_IMAGE=$IMG MLRUN_WORKERS_OPTIONS
+	MLRUN_WORKERS_OPTIONS="-v $(python3 -c 'import os; print(os.path.dirname(os.__file__))')"
+	cat >train.py <<-'END'
+		import os
+		print("rank", os.environ["OMPI_COMM_WORLD_RANK"], "gpu", os.environ.get("CUDA_VISIBLE_DEVICES"), flush=True)
+		os.execvp("large", ["large"])
+	END
+	cat >starter.py <<-'END'
+		import os, sys
+		import cdsw
+		workers = cdsw.launch_workers(n=2, cpu=2, memory=4, nvidia_gpu=int(sys.argv[1]), code="import time; time.sleep(365*24*3600)")
+		ids = [worker["id"] for worker in workers]
+		running = cdsw.await_workers(ids, wait_for_completion=False, timeout_seconds=120)
+		addresses = [worker["ip_address"] for worker in running["workers"]]
+		assert len(running) == 2 and len(addresses) == 2, running
+		print("addresses", *addresses, flush=True)
+		sys.exit(os.system("mpirun -np 2 -H " + ",".join(a + ":1" for a in addresses) + " -mca plm_rsh_args '-p 2222' python3 train.py") >> 8)
+	END
+	cat >kill.py <<-'END'
+		import cdsw
+		cdsw.list_workers()
+		cdsw.stop_workers()
+	END
+	run -0 timeout 120 python3 starter.py 0
+	assert_line --regexp '^addresses 10\.77\.[0-9]+\.1[12] 10\.77\.[0-9]+\.1[12]$'
+	assert_line "large messages passed with 2 ranks"
+	run -0 timeout 60 python3 kill.py
+	run -0 squeue -h -t PD,R
+	assert_output ""
+	# Two GPUs of one node: the address would not tell the workers apart.
+	SBATCH_PARTITION=gpuq SBATCH_NODELIST=gpu1 MLRUN_WORKERS_OPTIONS="$MLRUN_WORKERS_OPTIONS --sbatch=--nodelist=gpu1" run -0 timeout 120 python3 starter.py 1
+	assert_line --regexp '^addresses worker-[0-9]+ worker-[0-9]+$'
+	assert_line --partial "gpu 0"
+	assert_line --partial "gpu 1"
+	assert_line "large messages passed with 2 ranks"
+	timeout 60 python3 kill.py
+	# A script, variables, CML's name for the module, failures.
+	echo 'import os, sys; print(os.environ["WORD"]); sys.exit(int(os.environ["STATUS"]))' >script.py
+	run -0 python3 -c 'if True:
+		import cml.workers_v1 as workers
+		some = workers.launch_workers(2, cpu=1, memory=0.5, script="script.py", env={"WORD": "a b", "STATUS": "0"})
+		done = workers.await_workers([w["id"] for w in some])
+		print([w["status"] for w in done["workers"]], done["failures"], open(some[0]["log"]).read().strip())
+		some = workers.launch_workers(1, cpu=1, memory=0.5, script="script.py", env={"WORD": "a", "STATUS": "3"})
+		done = workers.await_workers(some[0]["id"])
+		print(done["workers"], [(w["status"], w["exit_status"]) for w in done["failures"]])
+		try:
+			workers.launch_workers(1, cpu=1, memory=9000)
+		except RuntimeError as e:
+			print(e)'
+	assert_line "['succeeded', 'succeeded'] [] a b"
+	assert_line "[] [('failed', 3)]"
+	assert_line --partial "sbatch: Memory specification can not be satisfied"
 }
