@@ -62,13 +62,15 @@ static size_t parent_length(const char *path, size_t len)
 	return len > 0 ? len - 1 : 0;
 }
 
-/* Copy a fake root's record of a directory, as overlayfs would do, if the upper layer can have it.
- */
-static void keep_owner(int from, int to)
+/* Copy a fake root's record of a directory, as overlayfs would do, if the upper layer can have it,
+ * and if anybody can come to read it: the paths below /proc take 5 us for each of four calls. */
+static void keep_owner(const struct plan *p, int from, int to)
 {
 	char path[32];
 	struct file_owner o;
 
+	if (p->root == PLAN_ROOT_MEMORY && !p->id.is_fake_root)
+		return;
 	snprintf(path, sizeof(path), "/proc/self/fd/%d", from);
 	if (file_owner_get(path, &o) <= 0)
 		return;
@@ -90,7 +92,7 @@ static int make_dir(struct upper *u, size_t parent, const char *name, struct dir
 		return -1;
 	fd = openat(at, name, O_PATH | O_DIRECTORY | O_NOFOLLOW | O_CLOEXEC);
 	if (fd >= 0 && d->from_image)
-		keep_owner(d->image.fds[0], fd);
+		keep_owner(u->plan, d->image.fds[0], fd);
 	return fd;
 }
 
@@ -314,13 +316,14 @@ static int put_accounts(struct upper *u, int *done)
 	return 0;
 }
 
-static void keep_owner_of(const struct stack *image, size_t at, int upper, const char *name)
+static void keep_owner_of(
+	const struct plan *p, const struct stack *image, size_t at, int upper, const char *name)
 {
 	auto_close int from = openat(image->fds[at], name, O_PATH | O_NOFOLLOW | O_CLOEXEC);
 	auto_close int to = openat(upper, name, O_PATH | O_NOFOLLOW | O_CLOEXEC);
 
 	if (from >= 0 && to >= 0)
-		keep_owner(from, to);
+		keep_owner(p, from, to);
 }
 
 /* Make directories of plan->open that the image has; overlayfs shows the upper layer's mode. */
@@ -340,7 +343,7 @@ static void open_dirs(struct upper *u)
 		if (!d || stack_look(&d->image, name, &at, &st) != STACK_DIR ||
 			mkdirat(d->fd, name, p->open[i].mode) < 0)
 			continue;
-		keep_owner_of(&d->image, at, d->fd, name);
+		keep_owner_of(p, &d->image, at, d->fd, name);
 
 		const struct timespec times[2] = { st.st_atim, st.st_mtim };
 
@@ -375,7 +378,7 @@ int upper_fill(const struct plan *p, struct source *src, const struct stack *ima
 		stack_take(&u.dirs[top].image, image->fds[i]);
 	u.dirs[top].fd = upper;
 	u.dirs[top].from_image = fstat(image->fds[0], &u.dirs[top].st) == 0;
-	keep_owner(image->fds[0], upper);
+	keep_owner(p, image->fds[0], upper);
 	r = put_accounts(&u, accounts);
 	for (size_t i = 0; r == 0 && i < p->n_mounts; i++)
 		r = fill_one(&u, i);
