@@ -1,16 +1,20 @@
 #include "base/program.h"
 
 #include "base/cleanup.h"
+#include "base/fds.h"
 #include "base/file.h"
 #include "base/memory.h"
 
 #include <errno.h>
 #include <fcntl.h>
+#include <sched.h>
 #include <signal.h>
 #include <spawn.h>
 #include <string.h>
 #include <sys/wait.h>
 #include <unistd.h>
+
+#define STACK_BYTES (64u << 10)
 
 char *program_path(const char *name)
 {
@@ -79,33 +83,65 @@ ssize_t program_ask(const char *path, char *const *argv, char *buf, size_t size,
 	return r < 0 ? r : n;
 }
 
-int program_serve(const char *path, char *const *argv, int sock, int file, pid_t *pid)
+/* What program_serve() starts. Children that share our memory write the result. */
+struct service {
+	const char *path;
+	char *const *argv;
+	int sock, file; /* above 4 */
+	int code;       /* an errno, or 0 */
+};
+
+/* In the server's process. What is not async-signal-safe would harm our memory. */
+static void become_service(struct service *s)
+{
+	char *const envp[] = { NULL };
+
+	close(0);
+	if (open("/dev/null", O_RDWR) == 0 && dup2(0, 1) == 1 && dup2(0, 2) == 2 &&
+		dup2(s->sock, 3) == 3 && dup2(s->file, 4) == 4 && fds_close_range(5, ~0u, 0) == 0 &&
+		chdir("/") == 0)
+		execve(s->path, s->argv, envp);
+	s->code = errno;
+	_exit(127);
+}
+
+/* In our child, which ends as soon as the server's process has executed its program. */
+static int start_service(void *arg)
+{
+	struct service *s = arg;
+	pid_t pid;
+
+	setsid();
+	pid = vfork();
+	if (pid == 0)
+		become_service(s);
+	if (pid < 0)
+		s->code = errno;
+	return 0;
+}
+
+int program_serve(const char *path, char *const *argv, int sock, int file)
 {
 	/* Keep clear of 0 to 4, which are the targets. */
 	auto_close int high_sock = fcntl(sock, F_DUPFD_CLOEXEC, 10);
 	auto_close int high_file = fcntl(file, F_DUPFD_CLOEXEC, 10);
-	char *const envp[] = { NULL };
-	posix_spawn_file_actions_t actions;
-	posix_spawnattr_t attr;
-	sigset_t none;
-	int r;
+	auto_free char *stack = xmalloc(STACK_BYTES);
+	struct service s = { path, argv, high_sock, high_file, 0 };
+	sigset_t all, old;
+	pid_t pid;
 
 	if (high_sock < 0 || high_file < 0)
 		return -errno;
-	sigemptyset(&none);
-	posix_spawnattr_init(&attr);
-	posix_spawnattr_setsigmask(&attr, &none);
-	posix_spawnattr_setflags(&attr, POSIX_SPAWN_SETSID | POSIX_SPAWN_SETSIGMASK);
-	posix_spawn_file_actions_init(&actions);
-	r = posix_spawn_file_actions_addopen(&actions, 0, "/dev/null", O_RDWR, 0);
-	r = r ? r : posix_spawn_file_actions_adddup2(&actions, 0, 1);
-	r = r ? r : posix_spawn_file_actions_adddup2(&actions, 0, 2);
-	r = r ? r : posix_spawn_file_actions_adddup2(&actions, high_sock, 3);
-	r = r ? r : posix_spawn_file_actions_adddup2(&actions, high_file, 4);
-	r = r ? r : posix_spawn_file_actions_addclosefrom_np(&actions, 5);
-	r = r ? r : posix_spawn_file_actions_addchdir_np(&actions, "/");
-	r = r ? r : posix_spawn(pid, path, &actions, &attr, argv, envp);
-	posix_spawn_file_actions_destroy(&actions);
-	posix_spawnattr_destroy(&attr);
-	return -r;
+	/* A handler of ours must not run in a process that shares our memory. */
+	sigfillset(&all);
+	pthread_sigmask(SIG_SETMASK, &all, &old);
+	/* vfork(2) with a stack of its own: AddressSanitizer's cannot be nested. */
+	pid = clone(start_service, stack + STACK_BYTES, CLONE_VM | CLONE_VFORK | SIGCHLD, &s);
+	if (pid < 0)
+		s.code = errno;
+	/* ECHILD: SIGCHLD is ignored. */
+	while (pid > 0 && waitpid(pid, NULL, 0) < 0 && errno == EINTR)
+		;
+	pthread_sigmask(SIG_SETMASK, &old, NULL);
+	return -s.code;
 }

@@ -362,6 +362,7 @@ static int build(struct assembly *a, struct mlr_error *err)
 			a->overlay.scratch, &a->has_accounts, err);
 	if (r < 0)
 		return r;
+	squash_look_at_loader(a->overlay.image, a->overlay.command);
 	r = mount_root(a, err);
 	if (r < 0)
 		return r;

@@ -130,7 +130,10 @@ static int mount_image(const struct plan *p, const struct squash_server *server,
 		return mlr_fail_errno(err, "open the image's root");
 	stack_take(&o->trees, r);
 	o->image = fcntl(r, F_DUPFD_CLOEXEC, 0);
-	return squash_wait(p, server, err);
+	r = squash_wait(p, server, err);
+	if (r == 0 && server->sock >= 0)
+		o->command = squash_open_command(p, o->image);
+	return r;
 }
 
 /* The upper layer's top is the container's "/". It gets the image's mode here; upper_fill() sets
@@ -314,6 +317,8 @@ void overlay_done(struct overlay *o)
 		close(o->root);
 	if (o->image >= 0)
 		close(o->image);
+	if (o->command >= 0)
+		close(o->command);
 	if (o->kept >= 0)
 		close(o->kept);
 	stack_done(&o->trees);

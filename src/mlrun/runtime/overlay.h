@@ -17,13 +17,14 @@ struct overlay {
 	int root;           /* top of the overlay */
 	int covers_scratch; /* the overlay is mounted on place as well, above the scratch */
 	int image;          /* the squashfs file's mount, which shall lie beneath the root */
+	int command;        /* plan->argv's program in that file, open for reading, or -errno */
 	int kept;           /* plan->kept */
 	int kept_is_lower;  /* its "upper" existed and is the first of the trees */
 };
 
-#define OVERLAY_INIT                                       \
-	{                                                  \
-		-1, -1, STACK_INIT, NULL, -1, 0, -1, -1, 0 \
+#define OVERLAY_INIT                                           \
+	{                                                      \
+		-1, -1, STACK_INIT, NULL, -1, 0, -1, -1, -1, 0 \
 	}
 
 /*

@@ -43,11 +43,7 @@ static int make(const struct plan *p, const struct share *share, struct squash_s
 	if (r == 0 && (p->namespaces & PLAN_NS_PID))
 		r = p->detached ? supervise_detach(err)
 				: supervise_fork(proc, p->dies_with_parent, NULL, err);
-	if (r == 0)
-		r = mounts_enter(p, &server, stops, err);
-	if (r == 0 && p->squashfs && squash->mount < 0)
-		squash_look_at_command(p);
-	return r;
+	return r < 0 ? r : mounts_enter(p, &server, stops, err);
 }
 
 /* Enter the existing container, if there is one; else make it. */

@@ -3,6 +3,7 @@
 #include "base/cleanup.h"
 #include "base/elf.h"
 #include "base/fds.h"
+#include "base/file.h"
 #include "base/memory.h"
 #include "base/program.h"
 #include "runtime/runtime.h"
@@ -10,33 +11,27 @@
 #include <errno.h>
 #include <fcntl.h>
 #include <sched.h>
-#include <signal.h>
 #include <stdio.h>
 #include <string.h>
 #include <sys/mount.h>
 #include <sys/socket.h>
 #include <sys/stat.h>
-#include <sys/wait.h>
 #include <unistd.h>
 
 #define PROGRAM "mlrun-squashfuse"
 
-/* Start the server through a child that forks it and ends. squash_wait() reaps that child. */
-static int start_server(
-	const struct plan *p, int image, int sock, int on_cpu, struct mlr_error *err)
+static int start_server(const struct plan *p, int image, int sock, struct mlr_error *err)
 {
 	auto_free char *path = program_path(PROGRAM);
 	const char *search = plan_env_get(p, "PATH");
-	char uid[16], gid[16], cpu[16];
-	char *const argv[] = { (char *)PROGRAM, uid, gid, cpu, p->argv.n ? p->argv.v[0] : NULL,
+	char uid[16], gid[16];
+	char *const argv[] = { (char *)PROGRAM, uid, gid, p->argv.n ? p->argv.v[0] : NULL,
 		(char *)(search ? search : ""), NULL };
-	pid_t pid;
 	int r;
 
 	snprintf(uid, sizeof(uid), "%u", (unsigned)p->id.uid);
 	snprintf(gid, sizeof(gid), "%u", (unsigned)p->id.gid);
-	snprintf(cpu, sizeof(cpu), "%d", on_cpu);
-	r = program_serve(path, argv, sock, image, &pid);
+	r = program_serve(path, argv, sock, image);
 	if (r == -ENOENT && access(path, F_OK) < 0) {
 		mlr_fail(err, ENOSYS, "this mlrun has no '%s', which serves squashfs images", path);
 		return mlr_hint(
@@ -44,20 +39,14 @@ static int start_server(
 	}
 	if (r < 0)
 		return mlr_fail(err, -r, "start '%s' to serve the image: %s", path, strerror(-r));
-	return pid;
+	return 0;
 }
 
-/* Reap the child, which ends at once. ECHILD: another process is its parent, or SIGCHLD is
- * ignored. */
-static void reap(pid_t pid)
+/* Stay on this CPU: the kernel may have moved us while the server was started. Best effort, since
+ * this only saves time. */
+static void pin(struct squash_server *server)
 {
-	while (waitpid(pid, NULL, 0) < 0 && errno == EINTR)
-		;
-}
-
-/* Best effort: pinning only saves time. */
-static void pin(struct squash_server *server, int cpu)
-{
+	int cpu = sched_getcpu();
 	cpu_set_t one;
 
 	if (cpu < 0 || cpu >= CPU_SETSIZE ||
@@ -65,7 +54,8 @@ static void pin(struct squash_server *server, int cpu)
 		return;
 	CPU_ZERO(&one);
 	CPU_SET(cpu, &one);
-	server->is_pinned = sched_setaffinity(0, sizeof(one), &one) == 0;
+	if (sched_setaffinity(0, sizeof(one), &one) == 0)
+		server->cpu = cpu;
 }
 
 int squash_start(const struct plan *p, struct squash_share *share, struct squash_server *ret,
@@ -75,7 +65,6 @@ int squash_start(const struct plan *p, struct squash_share *share, struct squash
 	auto_close int mine = -1, its = -1;
 	struct stat st;
 	int pair[2], r;
-	int cpu = p->namespaces & PLAN_NS_PID ? -1 : sched_getcpu();
 
 	if (image < 0 || fstat(image, &st) < 0)
 		return mlr_fail_errno(err, "open the image's file '%s'", p->squashfs);
@@ -88,15 +77,11 @@ int squash_start(const struct plan *p, struct squash_share *share, struct squash
 		return mlr_fail_errno(err, "make a socket pair");
 	mine = pair[0];
 	its = pair[1];
-	r = start_server(p, image, its, cpu, err);
+	r = start_server(p, image, its, err);
 	if (r < 0)
 		return r;
-	if (p->namespaces & PLAN_NS_PID)
-		/* Reap it now: a supervisor will fork, and reaps only its own child. */
-		reap(r);
-	else
-		pin(ret, cpu);
-	ret->pid = r;
+	if (!(p->namespaces & PLAN_NS_PID)) /* else another process makes the container */
+		pin(ret);
 	ret->sock = take_fd(&mine);
 	return 0;
 }
@@ -114,7 +99,6 @@ int squash_wait(const struct plan *p, const struct squash_server *server, struct
 	do
 		n = recv(server->sock, text, sizeof(text) - 1, 0);
 	while (n < 0 && (errno == EINTR || (errno == ECONNRESET && resets++ == 0)));
-	reap(server->pid);
 	if (n < 0)
 		return mlr_fail_errno(err, "ask the server of '%s'", p->squashfs);
 	if (n == 0)
@@ -122,9 +106,9 @@ int squash_wait(const struct plan *p, const struct squash_server *server, struct
 	return *text ? mlr_fail(err, EPROTO, "'%s': %s", p->squashfs, text) : 0;
 }
 
-static int hand_over(int sock, int fuse, struct mlr_error *err)
+static int hand_over(const struct squash_server *server, int fuse, struct mlr_error *err)
 {
-	ssize_t n = fds_send(sock, "", 1, fuse);
+	ssize_t n = fds_send(server->sock, &server->cpu, sizeof(server->cpu), fuse);
 
 	/* The server refused the image and ended: squash_wait() gets the reason. */
 	if (n < 0 && n != -EPIPE && n != -ECONNRESET)
@@ -173,50 +157,55 @@ int squash_mount(const struct plan *p, const struct squash_server *server, const
 		runtime_hint_userns("/", err);
 		return r;
 	}
-	return hand_over(server->sock, fuse, err);
+	return hand_over(server, fuse, err);
 }
 
-/* Look up a program and the loader it names, and read its first page. Returns 0 if there is no such
- * file. */
-static int look_at(const char *path)
+static int open_program(int root, const char *path)
 {
-	char head[ELF_HEAD], loader[PATH_MAX];
-	auto_close int fd = -1;
-	struct stat st;
-	ssize_t n;
-
-	if (stat(path, &st) < 0)
-		return 0;
-	if (!S_ISREG(st.st_mode))
-		return 1;
-	fd = open(path, O_RDONLY | O_CLOEXEC | O_NONBLOCK | O_NOCTTY);
-	n = fd < 0 ? -1 : pread(fd, head, sizeof(head), 0);
-	if (n > 0 && elf_interpreter(head, (size_t)n, loader) && stat(loader, &st) == 0)
-		(void)stat("/etc/ld.so.cache", &st);
-	return 1;
+	return file_open_in_root(root, path, O_RDONLY | O_NONBLOCK | O_NOCTTY, 0);
 }
 
-void squash_look_at_command(const struct plan *p)
+int squash_open_command(const struct plan *p, int root)
 {
 	const char *command = p->argv.n ? p->argv.v[0] : "", *path = plan_env_get(p, "PATH");
 
-	if (strchr(command, '/')) {
-		look_at(command);
-		return;
-	}
+	if (strchr(command, '/'))
+		return open_program(root, command);
 	while (*command && path && *path) {
 		size_t len = strcspn(path, ":");
 		auto_free char *file = xasprintf("%.*s/%s", (int)len, path, command);
+		int fd = open_program(root, file);
 
-		if (look_at(file))
-			return;
+		if (fd != -ENOENT && fd != -ENOTDIR)
+			return fd;
 		path += len + (path[len] == ':');
+	}
+	return -ENOENT;
+}
+
+void squash_look_at_loader(int root, int command)
+{
+	char head[ELF_HEAD], loader[PATH_MAX];
+	const char *const paths[] = { loader, "/etc/ld.so.cache" };
+	struct stat st;
+	ssize_t n;
+
+	if (command < 0 || fstat(command, &st) < 0 || !S_ISREG(st.st_mode))
+		return;
+	n = pread(command, head, sizeof(head), 0);
+	if (n <= 0 || !elf_interpreter(head, (size_t)n, loader))
+		return;
+	for (size_t i = 0; i < ARRAY_LEN(paths); i++) {
+		int fd = file_open_in_root(root, paths[i], O_PATH, 0);
+
+		if (fd >= 0)
+			close(fd);
 	}
 }
 
 void squash_done(struct squash_server *server)
 {
-	if (server->is_pinned)
+	if (server->cpu >= 0)
 		sched_setaffinity(0, sizeof(server->cpus), &server->cpus);
 	if (server->sock >= 0)
 		close(server->sock);

@@ -14,15 +14,14 @@
 
 struct squash_server {
 	int sock;       /* to the server; -1: another container's server is shared */
-	pid_t pid;      /* our child, which starts the server and ends */
-	int is_pinned;  /* the process is kept on one CPU until squash_done() */
+	int cpu;        /* the process is kept on it until squash_done(); -1: on none */
 	cpu_set_t cpus; /* the process's CPUs before that */
 	const struct squash_share *share;
 };
 
-#define SQUASH_SERVER_INIT \
-	{                  \
-		.sock = -1 \
+#define SQUASH_SERVER_INIT            \
+	{                             \
+		.sock = -1, .cpu = -1 \
 	}
 
 /*
@@ -52,10 +51,14 @@ int squash_mount(const struct plan *p, const struct squash_server *server, const
 int squash_wait(const struct plan *p, const struct squash_server *server, struct mlr_error *err);
 
 /*
- * Look up, in the container, what execve(2) and the loader will open, while requests are cheap.
- * Missing files are not reported.
+ * Open the plan's command in the image, at root. The server then puts it into the page cache while
+ * the container is being made (squashfs/server_warm.c): only files that the kernel has looked up
+ * can be put there. Returns a descriptor, or -errno if there is none in the image.
  */
-void squash_look_at_command(const struct plan *p);
+int squash_open_command(const struct plan *p, int root);
+
+/* Look up what the loader will open, while requests are cheap. command may be -errno. */
+void squash_look_at_loader(int root, int command);
 
 /* Use all CPUs again, once the container is made. */
 void squash_done(struct squash_server *server);

@@ -31,20 +31,12 @@ struct ahead {
 };
 
 static struct {
-	char *file;    /* the file looked into */
-	int sock;      /* to the answering process; it answers in order */
-	pid_t starter; /* our child that started the process, or 0 once reaped */
+	char *file; /* the file looked into */
+	int sock;   /* to the answering process; it answers in order */
 	struct ahead ahead[AHEAD_MAX];
 	size_t n_ahead, n_come; /* requests sent ahead, and answers received; in order */
 	char *failed;           /* the last file without an answer; it is not asked again */
 } looker = { .sock = -1 };
-
-static void reap(void)
-{
-	while (looker.starter > 0 && waitpid(looker.starter, NULL, 0) < 0 && errno == EINTR)
-		;
-	looker.starter = 0;
-}
 
 static void ahead_done(struct ahead *a)
 {
@@ -57,7 +49,6 @@ static void ahead_done(struct ahead *a)
 
 static void stop(void)
 {
-	reap();
 	for (size_t i = 0; i < looker.n_ahead; i++)
 		ahead_done(&looker.ahead[i]);
 	looker.n_ahead = looker.n_come = 0;
@@ -85,7 +76,7 @@ void looker_done(void)
 	looker.failed = NULL;
 }
 
-/* Start the program with descriptors 3 and 4, as its source file says. The child forks and ends. */
+/* Start the program with descriptors 3 and 4, as its source file says. */
 static int start(const char *file)
 {
 	auto_close int image = open(file, O_RDONLY | O_CLOEXEC | O_NONBLOCK);
@@ -94,7 +85,6 @@ static int start(const char *file)
 	auto_close int mine = -1, its = -1;
 	struct timeval wait = { .tv_sec = WAIT_S };
 	struct stat st;
-	pid_t pid;
 	int pair[2], r;
 
 	if (image < 0 || fstat(image, &st) < 0)
@@ -109,10 +99,9 @@ static int start(const char *file)
 	its = pair[1];
 	if (setsockopt(mine, SOL_SOCKET, SO_RCVTIMEO, &wait, sizeof(wait)) < 0)
 		return -errno;
-	r = program_serve(path, argv, its, image, &pid);
+	r = program_serve(path, argv, its, image);
 	if (r < 0)
 		return r;
-	looker.starter = pid;
 	looker.file = xstrdup(file);
 	looker.sock = take_fd(&mine);
 	return 0;
@@ -222,7 +211,6 @@ int looker_ask(
 
 	if (r < 0)
 		return r;
-	reap();
 	a = find_ahead(what, path);
 	r = hear_ahead(a ? (size_t)(a - looker.ahead) + 1 : looker.n_ahead);
 	if (r < 0)

@@ -3,23 +3,23 @@
  * outside the first one's namespaces, with only two of the caller's descriptors:
  *
  *   3  a socket. The server sends a byte 0, or an error message about the image. It receives the
- *      descriptor of the mounted /dev/fuse, or nothing if the container could not be made. The
- *      other end closes when the container is made
+ *      descriptor of the mounted /dev/fuse, with the CPU (an int) where the container is made or
+ *      -1: the server answers there until it is made. It receives nothing if the container could
+ *      not be made. The other end closes when the container is made
  *   4  the image
  *
- *   mlrun-squashfuse UID GID CPU [COMMAND PATH]
+ *   mlrun-squashfuse UID GID [COMMAND PATH]
  *   mlrun-squashfuse --look
  *
  *   UID, GID       the owner of all files
- *   CPU            where the container is made; the server stays there until it is
  *   COMMAND, PATH  what will run, and its PATH: likely to be read soon
  *
  *   --look         instead of serving, answer requests from the socket (squashfs/look.h)
  *
  * It confines itself before it reads a byte of the image (squashfs/server_confine.h).
  *
- * The started process forks and ends at once, because the container's command must not have a child
- * that it did not start. The server ends when the mount does, with the container's last process.
+ * It is no child of the container's command, which must not have one that it did not start. The
+ * server ends when the mount does, with the container's last process.
  *
  * It is linked statically where the libraries allow it, since a start waits for it: loading eight
  * shared libraries takes a millisecond.
@@ -52,14 +52,18 @@
 #define LINGER_US  5000
 #define LOOK_CPU_S 20 /* limits what a hostile image can use up */
 
-/* Ignore signals to the job: the command may need its files in order to end cleanly. */
+/* Ignore signals to the job: the command may need its files in order to end cleanly. All are
+ * blocked at the start (base/program.h). */
 static void ignore_signals(void)
 {
 	static const int all[] = { SIGHUP, SIGINT, SIGQUIT, SIGTERM, SIGPIPE, SIGUSR1, SIGUSR2,
 		SIGALRM, SIGTSTP, SIGTTIN, SIGTTOU, SIGXCPU };
+	sigset_t none;
 
 	for (size_t i = 0; i < ARRAY_LEN(all); i++)
 		signal(all[i], SIG_IGN);
+	sigemptyset(&none);
+	sigprocmask(SIG_SETMASK, &none, NULL);
 }
 
 /* Keep freed memory: blocks come and go, and new pages would have to be zeroed by the kernel each
@@ -97,15 +101,14 @@ static int is_idle(void)
 
 static void *answer_requests(void *arg);
 
-static void pin(const char *cpu)
+static void pin(int cpu)
 {
-	int n = atoi(cpu);
 	cpu_set_t one;
 
-	if (n < 0 || n >= CPU_SETSIZE || !CPU_ISSET(n, &server.cpus))
+	if (cpu < 0 || cpu >= CPU_SETSIZE || !CPU_ISSET(cpu, &server.cpus))
 		return;
 	CPU_ZERO(&one);
-	CPU_SET(n, &one);
+	CPU_SET(cpu, &one);
 	atomic_store(&server.is_pinned, sched_setaffinity(0, sizeof(one), &one) == 0);
 }
 
@@ -245,17 +248,12 @@ static int look(void)
 int main(int argc, char **argv)
 {
 	int is_look = argc == 2 && strcmp(argv[1], "--look") == 0;
-	pid_t pid;
-	int fuse;
-	char byte;
+	int fuse, cpu;
 
-	if (argc != 4 && argc != 6 && !is_look) {
+	if (argc != 3 && argc != 5 && !is_look) {
 		fprintf(stderr, "mlrun: this program is a part of mlrun: type mlrun exec IMAGE\n");
 		return 125;
 	}
-	pid = fork();
-	if (pid != 0)
-		_exit(pid < 0 ? 125 : 0);
 	ignore_signals();
 	tune_malloc();
 	if (is_look)
@@ -263,8 +261,9 @@ int main(int argc, char **argv)
 	confine();
 	if (take_image(argv[1], argv[2]) < 0)
 		return 125;
-	start_warming(argv + 4);
-	pin(argv[3]);
-	fds_receive(SOCKET, &byte, 1, &fuse);
-	return fuse < 0 ? 0 : serve(fuse);
+	start_warming(argv + 3);
+	if (fds_receive(SOCKET, &cpu, sizeof(cpu), &fuse) != sizeof(cpu) || fuse < 0)
+		return 0;
+	pin(cpu);
+	return serve(fuse);
 }

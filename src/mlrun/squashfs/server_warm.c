@@ -13,6 +13,7 @@
 #define FILE_MAX    (2u << 20) /* bytes of a file; larger files are not read whole */
 #define PIECES      16
 #define TARGETS_MAX 16
+#define SEEN_MAX    64  /* look-ups of a start that are remembered */
 #define WAIT_MS     500 /* how long to wait for the kernel's look-ups */
 #define SCRIPT_MAX  2   /* a script's interpreter may be a script */
 
@@ -30,6 +31,8 @@ static struct {
 	pthread_cond_t known;
 	struct target targets[TARGETS_MAX];
 	size_t n;
+	uint64_t seen[SEEN_MAX]; /* the first inodes that the kernel looked up */
+	size_t n_seen;
 } warm = { .lock = PTHREAD_MUTEX_INITIALIZER, .known = PTHREAD_COND_INITIALIZER };
 
 /* Call act() for each block of a file. */
@@ -104,12 +107,23 @@ static void put_known(const struct ops *o, const struct timespec *until)
 void warm_looked_up(uint64_t ino)
 {
 	pthread_mutex_lock(&warm.lock);
+	if (warm.n_seen < SEEN_MAX)
+		warm.seen[warm.n_seen++] = ino;
 	for (size_t i = 0; i < warm.n; i++)
 		if (warm.targets[i].ino == ino && !warm.targets[i].is_known) {
 			warm.targets[i].is_known = 1;
 			pthread_cond_signal(&warm.known);
 		}
 	pthread_mutex_unlock(&warm.lock);
+}
+
+/* The lock must be held. */
+static int is_seen(uint64_t ino)
+{
+	for (size_t i = 0; i < warm.n_seen; i++)
+		if (warm.seen[i] == ino)
+			return 1;
+	return 0;
 }
 
 static void warm_file(const struct ops *o, const struct stat *st)
@@ -119,7 +133,8 @@ static void warm_file(const struct ops *o, const struct stat *st)
 	if (!S_ISREG(st->st_mode) || warm.n == TARGETS_MAX)
 		return;
 	pthread_mutex_lock(&warm.lock);
-	warm.targets[warm.n++] = (struct target){ .ino = st->st_ino, .size = size };
+	warm.targets[warm.n++] =
+		(struct target){ .ino = st->st_ino, .size = size, .is_known = is_seen(st->st_ino) };
 	pthread_mutex_unlock(&warm.lock);
 	each_block(o, st->st_ino, size, expect);
 	put_known(o, NULL);
