@@ -353,6 +353,17 @@ in_tiny() { mlrun exec "$IMG" "$@"; }
 	PMI_FD=77 run -0 in_tiny true # another job's, not open here
 }
 
+@test "exec: mlrun and its squashfs server start without glibc's questions to the processor" {
+	local chosen="$top_builddir/config.log" programs=mlrun program
+	grep -q "^OWN_START_TRUE=''$" "$chosen" || skip "configure chose glibc's start"
+	! grep -q "^STATIC_SQUASHFUSE_TRUE=''$" "$chosen" || programs+=" mlrun-squashfuse"
+	for program in $programs; do
+		run -0 nm "$top_builddir/bin/$program"
+		assert_line --regexp ' __libc_start_main$'
+		refute_line --regexp ' (handle_amd|handle_intel|update_active)'
+	done
+}
+
 @test "exec: a container without /proc is refused, and is no command that was not found" {
 	# The leak checker itself wants /proc.
 	ASAN_OPTIONS=$ASAN_OPTIONS:detect_leaks=0 run -126 mlrun exec --tmpfs /proc "$IMG" true
