@@ -165,7 +165,10 @@ static void check_few_forward(const struct few_case *f, enum dtype dtype, int po
 		size_t k = i % (size_t)f->k, m = i / (size_t)f->k;
 		int got = winners[m * kernel_winner_bytes(f->k) + k / 4] >> (2 * (k % 4)) & 3;
 
-		assert_int_equal(got, place[(m / pixels * (size_t)f->k + k) * pixels + m % pixels]);
+		/* Of maxima that ReLU ends, any place serves: no gradient passes there. */
+		if (want[i] > 0)
+			assert_int_equal(got,
+				place[(m / pixels * (size_t)f->k + k) * pixels + m % pixels]);
 	}
 	free(w);
 	free(wp);

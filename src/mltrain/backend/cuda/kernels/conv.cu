@@ -108,21 +108,25 @@ static __device__ __forceinline__ void store(
 	if constexpr (S::MODE != BACKWARD_WEIGHTS)
 		if (p.splits > 1 && !add_parts<S>(p, sum))
 			return;
+	if constexpr (S::POOLED) {
+		store_tiles_pooled<S>(p, row, column, false, sum);
+	} else {
 #pragma unroll
-	for (int m = 0; m < S::M; m++)
+		for (int m = 0; m < S::M; m++)
 #pragma unroll
-		for (int n = 0; n < S::N; n++) {
-			int r = row + 16 * m, c = column + 8 * n;
+			for (int n = 0; n < S::N; n++) {
+				int r = row + 16 * m, c = column + 8 * n;
 
-			if constexpr (S::MODE == FORWARD)
-				store_after(
-					&p.after, (T *)p.to, p.rows, p.columns, r, c, sum[m][n]);
-			else if constexpr (S::MODE == BACKWARD_DATA)
-				store_before(
-					&p.before, (T *)p.to, p.rows, p.columns, r, c, sum[m][n]);
-			else
-				store_part(p, r, c, sum[m][n]);
-		}
+				if constexpr (S::MODE == FORWARD)
+					store_after(&p.after, (T *)p.to, p.rows, p.columns, r, c,
+						sum[m][n]);
+				else if constexpr (S::MODE == BACKWARD_DATA)
+					store_before(&p.before, (T *)p.to, p.rows, p.columns, r, c,
+						sum[m][n]);
+				else
+					store_part(p, r, c, sum[m][n]);
+			}
+	}
 }
 
 template <class S> __global__ void __launch_bounds__(THREADS) conv_tile(const struct product p)
@@ -267,27 +271,29 @@ static void set_images(
 }
 
 /* Forward and backward_data: dtypes other than bf16 have one tile. */
-template <enum mode MODE>
+template <enum mode MODE, bool POOLED>
 static cudaError_t start_tiles(const struct product &p, enum dtype dtype, const struct choice &c,
 	bool fast, cudaStream_t stream)
 {
+#define TILES(T, MATH, ROWS, COLUMNS, WARP_ROWS, FAST) \
+	start<shape_of<T, MATH, MODE, ROWS, COLUMNS, WARP_ROWS, FAST, POOLED>>(p, stream)
 	if (dtype == DTYPE_F32)
-		return fast ? start<shape_of<float, DTYPE_F32, MODE, 128, 64, 2, true>>(p, stream)
-			    : start<shape_of<float, DTYPE_F32, MODE, 128, 64, 2, false>>(p, stream);
+		return fast ? TILES(float, DTYPE_F32, 128, 64, 2, true)
+			    : TILES(float, DTYPE_F32, 128, 64, 2, false);
 	if (dtype == DTYPE_TF32)
-		return fast
-			? start<shape_of<float, DTYPE_TF32, MODE, 128, 64, 2, true>>(p, stream)
-			: start<shape_of<float, DTYPE_TF32, MODE, 128, 64, 2, false>>(p, stream);
+		return fast ? TILES(float, DTYPE_TF32, 128, 64, 2, true)
+			    : TILES(float, DTYPE_TF32, 128, 64, 2, false);
 	if (!fast)
-		return start<shape_of<bf16, DTYPE_BF16, MODE, 64, 32, 2, false>>(p, stream);
+		return TILES(bf16, DTYPE_BF16, 64, 32, 2, false);
 	if (c.rows == 64)
-		return start<shape_of<bf16, DTYPE_BF16, MODE, 64, 32, 2, true>>(p, stream);
+		return TILES(bf16, DTYPE_BF16, 64, 32, 2, true);
 	if (c.columns == 32)
-		return start<shape_of<bf16, DTYPE_BF16, MODE, 128, 32, 4, true>>(p, stream);
-	return start<shape_of<bf16, DTYPE_BF16, MODE, 128, 64, 2, true>>(p, stream);
+		return TILES(bf16, DTYPE_BF16, 128, 32, 4, true);
+	return TILES(bf16, DTYPE_BF16, 128, 64, 2, true);
+#undef TILES
 }
 
-template <enum mode MODE>
+template <enum mode MODE, bool POOLED>
 static cudaError_t start_product(struct product p, enum dtype dtype, bool fast,
 	const struct kernel_scratch *scratch, cudaStream_t stream)
 {
@@ -299,7 +305,7 @@ static cudaError_t start_product(struct product p, enum dtype dtype, bool fast,
 	p.tickets = c.splits > 1 ? scratch->tickets : NULL;
 	if (near)
 		return conv_near(&p, MODE, near, stream);
-	return start_tiles<MODE>(p, dtype, c, fast, stream);
+	return start_tiles<MODE, POOLED>(p, dtype, c, fast, stream);
 }
 
 cudaError_t kernel_conv_forward(const struct kernel_conv *d, enum dtype dtype, const void *x,
@@ -321,7 +327,8 @@ cudaError_t kernel_conv_forward(const struct kernel_conv *d, enum dtype dtype, c
 	if (p.rows < 1 || (after->rate > 0 && d->p * d->q > 1) || (p.pooled && after->rate > 0))
 		return cudaErrorInvalidValue;
 
-	return start_product<FORWARD>(p, dtype, fast, scratch, stream);
+	return p.pooled ? start_product<FORWARD, true>(p, dtype, fast, scratch, stream)
+			: start_product<FORWARD, false>(p, dtype, fast, scratch, stream);
 }
 
 cudaError_t kernel_conv_backward_data(const struct kernel_conv *d, enum dtype dtype, const void *dy,
@@ -343,7 +350,7 @@ cudaError_t kernel_conv_backward_data(const struct kernel_conv *d, enum dtype dt
 	if (p.rows < 1)
 		return cudaErrorInvalidValue;
 
-	return start_product<BACKWARD_DATA>(p, dtype, fast, scratch, stream);
+	return start_product<BACKWARD_DATA, false>(p, dtype, fast, scratch, stream);
 }
 
 int kernel_conv_splits(const struct kernel_conv *d, enum dtype dtype)

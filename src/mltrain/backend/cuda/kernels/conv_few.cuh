@@ -20,6 +20,7 @@
 #define FEW_WARPS   (FEW_THREADS / WARP)
 #define FEW_K       32 /* of k and of taps that a block takes */
 #define FEW_TAPS    128
+#define FEW_NUMBERS 256         /* that a channel's bytes stand for */
 #define FEW_BYTES   (48 * 1024) /* of shared memory */
 
 struct few {
@@ -58,10 +59,24 @@ int few_shape(const struct kernel_conv *d);
  */
 int few_cut(struct few *f, few_bytes *bytes, enum dtype dtype, int want);
 
+/* How many numbers bytes stand for, in all channels. */
+static __device__ __host__ __forceinline__ int few_numbers(const struct few &f)
+{
+	return FEW_NUMBERS * f.d.c;
+}
+
 /* --- a band in shared memory --- */
 
-/* What output rows [p0, p0 + band) read of image n, with its border. */
-template <class T> static __device__ void bring_band(const struct few &f, int n, int p0, T *to)
+/* The number of each byte [c][FEW_NUMBERS], so that a pixel costs no division. */
+template <class T> static __device__ void bring_numbers(const struct few &f, T *to)
+{
+	for (int e = (int)threadIdx.x; e < few_numbers(f); e += FEW_THREADS)
+		store_one(to + e, source_number(f.from, e / FEW_NUMBERS, e % FEW_NUMBERS));
+}
+
+/* What output rows [p0, p0 + band) read of image n, with its border; numbers: bring_numbers()'s. */
+template <class T>
+static __device__ void bring_band(const struct few &f, int n, int p0, const T *numbers, T *to)
 {
 	struct source_image image = source_row(f.from, n);
 	int spots = f.in_rows * f.in_w;
@@ -73,9 +88,9 @@ template <class T> static __device__ void bring_band(const struct few &f, int n,
 		for (int c = 0; c < f.d.c; c++) {
 			bool inside =
 				(unsigned)i < (unsigned)f.d.h && (unsigned)j < (unsigned)f.d.w;
+			int byte = inside ? source_byte(f.from, image, c, i, j) : -1;
 
-			store_one(to + e * f.d.c + c,
-				inside ? source_value(f.from, image, c, i, j) : 0.0f);
+			to[e * f.d.c + c] = byte < 0 ? T() : numbers[c * FEW_NUMBERS + byte];
 		}
 	}
 }

@@ -129,6 +129,18 @@ static __device__ __forceinline__ void multiply_pixels(const float *image, const
 	}
 }
 
+/* How many ones lie behind the image: as far as its pixels reach. */
+static __device__ __host__ __forceinline__ int few_ones(const struct few &f)
+{
+	return ((f.band - 1) * f.in_w + f.d.q - 1) * f.d.stride * f.d.c + 1;
+}
+
+/* The tap behind the last reads ones: its gradient is that of the bias. */
+static __device__ __forceinline__ int weight_tap(const struct few &f, int tap)
+{
+	return tap == f.taps ? f.in_rows * f.in_w * f.d.c : tap_offset(f, tap);
+}
+
 /* A lane's taps. */
 template <class T>
 static __device__ __forceinline__ void lane_taps(const struct few &f, int tap0, int tap[8])
@@ -138,11 +150,11 @@ static __device__ __forceinline__ void lane_taps(const struct few &f, int tap0, 
 #pragma unroll
 	for (int n = 0; n < 4; n++) {
 		if (sizeof(T) == 2) {
-			tap[n] = tap_offset(f, tap0 + 8 * n + g);
+			tap[n] = weight_tap(f, tap0 + 8 * n + g);
 			continue;
 		}
-		tap[2 * n] = tap_offset(f, tap0 + 8 * n + 2 * t);
-		tap[2 * n + 1] = tap_offset(f, tap0 + 8 * n + 2 * t + 1);
+		tap[2 * n] = weight_tap(f, tap0 + 8 * n + 2 * t);
+		tap[2 * n + 1] = weight_tap(f, tap0 + 8 * n + 2 * t + 1);
 	}
 }
 
@@ -179,22 +191,9 @@ static __device__ void store_few(
 
 		if (k < f.d.k && tap < f.taps)
 			to[(size_t)k * (size_t)f.taps + (size_t)tap] = total[i];
+		else if (k < f.d.k && tap == f.taps)
+			to[(size_t)f.d.k * (size_t)f.taps + (size_t)k] = total[i];
 	}
-}
-
-static __device__ void store_few_bias(const struct few &f, int k0, float bias, float *share)
-{
-	int k = (int)threadIdx.x;
-
-	__syncthreads();
-	share[threadIdx.x] = bias;
-	__syncthreads();
-	if (k >= FEW_K || k0 + k >= f.d.k)
-		return;
-	for (int i = k + FEW_K; i < FEW_THREADS; i += FEW_K)
-		bias += share[i];
-	f.partial[blockIdx.x * f.partial_stride + (size_t)f.d.k * (size_t)f.taps +
-		(size_t)(k0 + k)] = bias;
 }
 
 /* Pixels of a band, rounded up to whole products. */
@@ -209,14 +208,18 @@ template <class T> __global__ void __launch_bounds__(FEW_THREADS, 3) few_weights
 	int pixels = band_pixels(f), k0 = (int)blockIdx.z * FEW_K, tap0 = (int)blockIdx.y * FEW_K;
 	T *dy = (T *)(void *)shared_memory();
 	uint16_t *pixel = (uint16_t *)(void *)(dy + pixels * pitch);
-	T *image = (T *)(void *)(pixel + pixels);
+	T *numbers = (T *)(void *)(pixel + pixels), *image = numbers + few_numbers(f);
+	T *ones = image + f.in_rows * f.in_w * f.d.c;
 	int items = f.d.n * f.bands;
 	int from = (int)((long long)items * blockIdx.x / gridDim.x);
 	int to = (int)((long long)items * (blockIdx.x + 1) / gridDim.x);
-	float sum[2][4][4] = {}, bias = 0;
+	float sum[2][4][4] = {};
 	int tap[8];
 
 	lane_taps<T>(f, tap0, tap);
+	bring_numbers(f, numbers);
+	for (int e = (int)threadIdx.x; e < few_ones(f); e += FEW_THREADS)
+		store_one(ones + e, 1);
 	for (int m = (int)threadIdx.x; m < pixels; m += FEW_THREADS) {
 		int q, p = divide(f.by_q, m, &q);
 
@@ -226,7 +229,7 @@ template <class T> __global__ void __launch_bounds__(FEW_THREADS, 3) few_weights
 		int n = item / f.bands, p0 = item % f.bands * f.band;
 
 		__syncthreads();
-		bring_band(f, n, p0, image);
+		bring_band(f, n, p0, numbers, image);
 		if (f.windows)
 			bring_windows(f, n, p0, k0, pixels, pitch, dy);
 		else
@@ -234,20 +237,16 @@ template <class T> __global__ void __launch_bounds__(FEW_THREADS, 3) few_weights
 		__syncthreads();
 		for (int m = (int)threadIdx.x / WARP * 16; m < pixels; m += FEW_WARPS * 16)
 			multiply_pixels(image, dy, pitch, pixel, tap, m, sum);
-		for (int m = (int)threadIdx.x / FEW_K; tap0 == 0 && m < pixels;
-			m += FEW_THREADS / FEW_K)
-			bias += to_float(dy[m * pitch + (int)threadIdx.x % FEW_K]);
 	}
 	store_few(f, k0, tap0, sum, (float *)(void *)shared_memory());
-	if (tap0 == 0)
-		store_few_bias(f, k0, bias, (float *)(void *)shared_memory());
 }
 
 /* The sums of half of the warps pass through the same memory. */
 size_t few_weights_bytes(const struct few *f, enum dtype dtype)
 {
 	size_t size = kernel_size(dtype), pixels = (size_t)band_pixels(*f);
-	size_t bytes = pixels * ((FEW_K + 8) * size + 2) + few_image_bytes(f, size);
+	size_t bytes = pixels * ((FEW_K + 8) * size + 2) + few_image_bytes(f, size) +
+		(size_t)(few_numbers(*f) + few_ones(*f)) * size;
 	size_t sums = FEW_WARPS / 2 * FEW_K * FEW_K * sizeof(float);
 
 	return bytes > sums ? bytes : sums;
@@ -269,7 +268,7 @@ int kernel_few_splits(const struct kernel_conv *d, enum dtype dtype)
 	if (!few_shape(d) || few_cut(&f, few_weights_bytes, dtype, weights_band(d)) != 0)
 		return 1;
 	items = d->n * f.bands;
-	most /= ceil_div(d->k, FEW_K) * ceil_div(f.taps, FEW_K);
+	most /= ceil_div(d->k, FEW_K) * ceil_div(f.taps + 1, FEW_K);
 	return items < most ? items : most < 1 ? 1 : most;
 }
 
@@ -278,7 +277,7 @@ cudaError_t kernel_few_backward_weights(const struct kernel_conv *d, enum dtype 
 	size_t stride, float *partial, cudaStream_t stream)
 {
 	struct few f = few_of(d, 0);
-	dim3 grid((unsigned)splits, (unsigned)ceil_div(f.taps, FEW_K),
+	dim3 grid((unsigned)splits, (unsigned)ceil_div(f.taps + 1, FEW_K),
 		(unsigned)ceil_div(d->k, FEW_K));
 
 	if (!kernel_few_fits(d, dtype) || splits < 1)

@@ -26,12 +26,13 @@ struct near {
 /* --- the images' part --- */
 
 /* The padded line of a row's first tap, and its column. */
+template <bool POOLED>
 static __device__ __forceinline__ int near_line(const struct near &f, int row, int *column)
 {
 	int y, q, window = row & 3, n;
 
-	n = divide(f.p.by_p, divide(f.p.by_q, f.p.pooled ? row >> 2 : row, &q), &y);
-	if (f.p.pooled) {
+	n = divide(f.p.by_p, divide(f.p.by_q, POOLED ? row >> 2 : row, &q), &y);
+	if (POOLED) {
 		y = 2 * y + (window >> 1);
 		q = 2 * q + (window & 1);
 	}
@@ -108,16 +109,20 @@ template <class S>
 static __device__ __forceinline__ void store_near(
 	const struct product &p, int row, int column, float sum[S::M][S::N][4])
 {
+	if constexpr (S::POOLED) {
+		store_tiles_pooled<S>(p, row, column, (int)threadIdx.x % WARP >= WARP / 2, sum);
+	} else {
 #pragma unroll
-	for (int m = 0; m < S::M; m++)
+		for (int m = 0; m < S::M; m++)
 #pragma unroll
-		for (int n = 0; n < S::N; n++)
-			if constexpr (S::MODE == FORWARD)
-				store_after(&p.after, (bf16 *)p.to, p.rows, p.columns, row + 16 * m,
-					column + 8 * n, sum[m][n]);
-			else
-				store_before(&p.before, (bf16 *)p.to, p.rows, p.columns,
-					row + 16 * m, column + 8 * n, sum[m][n]);
+			for (int n = 0; n < S::N; n++)
+				if constexpr (S::MODE == FORWARD)
+					store_after(&p.after, (bf16 *)p.to, p.rows, p.columns,
+						row + 16 * m, column + 8 * n, sum[m][n]);
+				else
+					store_before(&p.before, (bf16 *)p.to, p.rows, p.columns,
+						row + 16 * m, column + 8 * n, sum[m][n]);
+	}
 }
 
 template <class S> __global__ void __launch_bounds__(THREADS, 2) conv_near_tile(const struct near f)
@@ -126,15 +131,19 @@ template <class S> __global__ void __launch_bounds__(THREADS, 2) conv_near_tile(
 	int row0 = (int)blockIdx.x * S::ROWS, column0 = (int)blockIdx.y * S::COLUMNS;
 	int end = row0 + S::ROWS < f.p.rows ? row0 + S::ROWS : f.p.rows;
 	int lane = (int)threadIdx.x % WARP, warp_row = (int)threadIdx.x / WARP * (16 * S::M);
-	int slices = f.p.depth / S::SLICE, column, first = near_line(f, row0, &column);
-	int last = near_line(f, end - 1, &column) + f.p.size - 1;
+	int slices = f.p.depth / S::SLICE, column, first = near_line<S::POOLED>(f, row0, &column);
+	int last = near_line<S::POOLED>(f, end - 1, &column) + f.p.size - 1;
 	float sum[S::M][S::N][4] = {};
 	int at[S::M];
 
 #pragma unroll
 	for (int m = 0; m < S::M; m++) {
-		int row = row0 + warp_row + 16 * m + lane % 16;
-		int line = near_line(f, row < end ? row : row0, &column);
+		int row = warp_row + 16 * m + lane % 16, line;
+
+		/* A line's two pixels change places in every other four windows: eight pixels that
+		 * ldmatrix reads at once then lie in different banks. */
+		row = row0 + (S::POOLED ? pooled_row(row) ^ (lane >> 2 & 1) : row);
+		line = near_line<S::POOLED>(f, row < end ? row : row0, &column);
 
 		at[m] = (line - first) * f.line + column * f.pixel + lane / 16 * 8;
 	}
@@ -178,9 +187,12 @@ static struct near near_of(const struct product *p, enum mode mode, int rows)
 	f.before = mode == FORWARD ? p->pad : p->size - 1 - p->pad;
 	f.lines = out_lines + p->size - 1;
 	f.width = out_width + p->size - 1;
-	/* Eight neighbours lie in different banks; so do those of two lines of windows. */
+	/* Eight neighbours lie in different banks; and of eight windows the pixels that are read at
+	 * once, also where a line of windows ends among them. */
 	f.pixel = p->c + 8;
-	f.line = p->pooled ? (f.width * f.pixel + 63) / 64 * 64 + 32 : f.width * f.pixel;
+	f.line = f.width * f.pixel;
+	while (p->pooled && (f.line - p->by_q.by * f.pixel) % 32)
+		f.line += 8;
 	/* Each image that begins on the way brings its border. */
 	f.area = lines + (p->size - 1) * (2 + (lines - 1) / out_lines);
 	f.by_chunks = divisor_of(p->c / 8);
@@ -224,20 +236,21 @@ template <class S> static cudaError_t start_near(const struct product *p, cudaSt
 		conv_near_tile<S>, grid, THREADS, near_bytes(&f, S::MODE, S::COLUMNS), stream, f);
 }
 
-template <enum mode MODE>
+template <enum mode MODE, bool POOLED>
 static cudaError_t start_near_mode(const struct product *p, int rows, cudaStream_t stream)
 {
+#define NEAR(ROWS, COLUMNS) \
+	start_near<shape_of<bf16, DTYPE_BF16, MODE, ROWS, COLUMNS, 4, true, POOLED>>(p, stream)
 	if (near_columns(p) == 64)
-		return rows == 256
-			? start_near<shape_of<bf16, DTYPE_BF16, MODE, 256, 64, 4, true>>(p, stream)
-			: start_near<shape_of<bf16, DTYPE_BF16, MODE, 128, 64, 4, true>>(p, stream);
-	return rows == 256
-		? start_near<shape_of<bf16, DTYPE_BF16, MODE, 256, 32, 4, true>>(p, stream)
-		: start_near<shape_of<bf16, DTYPE_BF16, MODE, 128, 32, 4, true>>(p, stream);
+		return rows == 256 ? NEAR(256, 64) : NEAR(128, 64);
+	return rows == 256 ? NEAR(256, 32) : NEAR(128, 32);
+#undef NEAR
 }
 
 cudaError_t conv_near(const struct product *p, enum mode mode, int rows, cudaStream_t stream)
 {
-	return mode == FORWARD ? start_near_mode<FORWARD>(p, rows, stream)
-			       : start_near_mode<BACKWARD_DATA>(p, rows, stream);
+	if (mode == BACKWARD_DATA)
+		return start_near_mode<BACKWARD_DATA, false>(p, rows, stream);
+	return p->pooled ? start_near_mode<FORWARD, true>(p, rows, stream)
+			 : start_near_mode<FORWARD, false>(p, rows, stream);
 }

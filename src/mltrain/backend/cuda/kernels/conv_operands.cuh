@@ -24,7 +24,7 @@ struct product {
 	int splits;
 	/* The image that a pixel's taps are read from, and that of the pixels themselves. */
 	int h, w, c, stride, pad, size;
-	int pooled; /* rows are the pixels of 2x2 windows, one window after the other */
+	int pooled; /* rows are the pixels of 2x2 windows, one window after the other (S::POOLED) */
 	struct divisor by_q, by_p, by_c, by_s;
 	struct after after;
 	struct kernel_before before;
@@ -41,15 +41,15 @@ struct pixel {
 	int valid;
 };
 
-template <enum mode MODE>
+template <enum mode MODE, bool POOLED>
 static __device__ __forceinline__ struct pixel pixel_of(const struct product &p, int row, int limit)
 {
 	struct pixel at;
 	int q, y, window = row & 3, n;
 
 	at.valid = row < limit;
-	n = divide(p.by_p, divide(p.by_q, p.pooled ? row >> 2 : row, &q), &y);
-	if (p.pooled) {
+	n = divide(p.by_p, divide(p.by_q, POOLED ? row >> 2 : row, &q), &y);
+	if (POOLED) {
 		y = 2 * y + (window >> 1);
 		q = 2 * q + (window & 1);
 	}
@@ -100,10 +100,10 @@ static __device__ __forceinline__ void fetch(T *to, const void *safe, AT at)
 /* --- tiles --- */
 
 template <class TYPE, enum dtype MATH_, enum mode MODE_, int ROWS_, int COLUMNS_, int WARP_ROWS_,
-	bool FAST_>
+	bool FAST_, bool POOLED_ = false>
 struct shape_of {
 	typedef TYPE T;
-	static constexpr bool FAST = FAST_;
+	static constexpr bool FAST = FAST_, POOLED = POOLED_; /* POOLED: FORWARD alone */
 	static constexpr enum dtype MATH = MATH_;
 	static constexpr enum mode MODE = MODE_;
 	static constexpr int ROWS = ROWS_, COLUMNS = COLUMNS_;
@@ -146,9 +146,12 @@ static __device__ __forceinline__ void find_places(
 
 	if constexpr (!S::A_ACROSS)
 #pragma unroll
-		for (int i = 0; i < S::A_EACH; i++)
-			at->row[i] = pixel_of<S::MODE>(
-				p, row0 + thread / S::ALONG + i * (THREADS / S::ALONG), p.rows);
+		for (int i = 0; i < S::A_EACH; i++) {
+			int row = thread / S::ALONG + i * (THREADS / S::ALONG);
+
+			at->row[i] = pixel_of<S::MODE, S::POOLED>(
+				p, row0 + (S::POOLED ? pooled_row(row) : row), p.rows);
+		}
 	if constexpr (S::MODE == BACKWARD_WEIGHTS && S::FAST)
 #pragma unroll
 		for (int i = 0; i < S::B_EACH; i++) {
@@ -195,7 +198,8 @@ static __device__ __forceinline__ void fill_weights(
 
 #pragma unroll
 	for (int i = 0; i < S::COLUMNS * S::ALONG / THREADS; i++) {
-		int row = thread / S::ALONG + i * (THREADS / S::ALONG), column = column0 + row;
+		int row = thread / S::ALONG + i * (THREADS / S::ALONG);
+		int column = column0 + (S::POOLED ? pooled_column<S::N>(row) : row);
 		const T *from = (const T *)p.b + (size_t)column * (size_t)p.depth + depth;
 
 		fetch<S::FAST>(to + row * S::B_PITCH + thread % S::ALONG * S::V, p.b, [&](int e) {
@@ -255,7 +259,7 @@ static __device__ __forceinline__ void fill_taps_across(const struct product &p,
 {
 	typedef typename S::T T;
 	int thread = (int)threadIdx.x, row = thread / S::LANES;
-	struct pixel pixel = pixel_of<S::MODE>(p, depth0 + row, p.depth);
+	struct pixel pixel = pixel_of<S::MODE, false>(p, depth0 + row, p.depth);
 
 #pragma unroll
 	for (int i = 0; i < S::B_EACH; i++) {
@@ -292,6 +296,18 @@ static __device__ __forceinline__ void fill(const struct product &p, const struc
 		else
 			fill_weights_across<S>(p, column0, depth, b);
 	}
+}
+
+/* 2x2 maxima of a warp's tiles. */
+template <class S>
+static __device__ __forceinline__ void store_tiles_pooled(
+	const struct product &p, int row, int column, bool flip, const float sum[S::M][S::N][4])
+{
+	float bias[2 * S::N];
+
+	pooled_biases<S::N>(&p.after, p.columns, column + 2 * S::N * ((int)threadIdx.x % 4), bias);
+	store_pooled<typename S::T, S::M, S::N>(
+		&p.after, bias, (typename S::T *)p.to, p.rows, p.columns, row, column, flip, sum);
 }
 
 #endif

@@ -49,6 +49,15 @@ static __device__ __forceinline__ uint32_t round_tf32(float x)
 	return ret;
 }
 
+/* The greater of two; a NaN where one is. */
+static __device__ __forceinline__ float max_nan(float a, float b)
+{
+	float ret;
+
+	asm("max.NaN.f32 %0, %1, %2;" : "=f"(ret) : "f"(a), "f"(b));
+	return ret;
+}
+
 /* A block's shared memory, as many bytes as its launch asked for; aligned to 16. */
 static __device__ __forceinline__ unsigned char *shared_memory(void)
 {

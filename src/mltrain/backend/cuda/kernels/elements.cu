@@ -54,7 +54,7 @@ __global__ void __launch_bounds__(ELEMENT_THREADS)
 		for (int c = 0; c < IMAGE_CHANNELS_MAX; c++)
 			if (c < s.c)
 				store_one((T *)y + e * (size_t)s.c + c,
-					source_value(s, image, c, i, j));
+					source_number(s, c, source_byte(s, image, c, i, j)));
 	}
 }
 

@@ -130,7 +130,8 @@ struct kernel_after {
 	const kernel_now *now;
 	/* 2x2 max-pooling of stride 2 after that; NULL: none. y is then [n][p/2][q/2][k], and
 	 * nothing else is written: winners [n][p/2][q/2][kernel_winner_bytes(k)], 2 bits a channel,
-	 * the place in the window, row-major; channel c's are bits 2 * (c % 4) of byte c / 4. */
+	 * the place in the window of the greatest sum (before bias and ReLU; the first of equals),
+	 * row-major; channel c's are bits 2 * (c % 4) of byte c / 4. */
 	uint8_t *winners;
 	int as_float; /* y is float whatever the dtype (logits) */
 };

@@ -27,20 +27,24 @@ static __device__ __forceinline__ struct source_image source_row(
 	return ret;
 }
 
-/* Channel c of pixel (i, j), which lies within the image. */
-static __device__ __forceinline__ float source_value(
+/* The byte of channel c of pixel (i, j), which lies within the image; -1: it is cut out. */
+static __device__ __forceinline__ int source_byte(
 	const struct kernel_source &s, const struct source_image &image, int c, int i, int j)
 {
 	const struct augment &a = image.augment;
 	int y = i - a.down, x = j - a.right;
 	bool inside = (unsigned)y < (unsigned)s.h && (unsigned)x < (unsigned)s.w;
-	int byte = 0;
 
 	if (i >= a.cut_y && i < a.cut_y + a.cut && j >= a.cut_x && j < a.cut_x + a.cut)
-		return 0;
-	if (inside)
-		byte = image.bytes[(c * s.h + y) * s.w + (a.flip ? s.w - 1 - x : x)];
-	return ((float)byte - s.norm.mean[c]) / s.norm.scale[c];
+		return -1;
+	return inside ? image.bytes[(c * s.h + y) * s.w + (a.flip ? s.w - 1 - x : x)] : 0;
+}
+
+/* The number that a byte of channel c stands for. */
+static __device__ __forceinline__ float source_number(
+	const struct kernel_source &s, int c, int byte)
+{
+	return byte < 0 ? 0 : ((float)byte - s.norm.mean[c]) / s.norm.scale[c];
 }
 
 #endif

@@ -6,6 +6,7 @@
 #define MLT_BACKEND_CUDA_KERNELS_TILE_CUH
 
 #include "backend/cuda/kernels/device.cuh"
+#include "backend/cuda/kernels/group.cuh"
 #include "backend/cuda/kernels/kernels.h"
 #include "tensor/philox.h"
 
@@ -74,69 +75,135 @@ static __device__ __forceinline__ void drop_pair(
 	v[1] = drop_unit(a, step, element + 1, v[1]);
 }
 
-/* The greater of two candidates of a window; the earlier of equals. */
-static __device__ __forceinline__ void take_greater(
-	float *best, int *place, float other, int other_place)
+/*
+ * 2x2 maxima. A thread finds a window's four pixels among its own sums, and neighbouring channels
+ * in a line of its own, where rows and columns of a product are handed out for that: of 32 rows
+ * mma.sync gives a thread rows g, g + 8, g + 16 and g + 24, which are the places of window g, and
+ * columns 2t and 2t + 1 of each of N tiles, which are channels 2N * t and on. So nothing passes
+ * between threads.
+ */
+
+/* Which of the pixels, taken window by window, a row of the product has. */
+static __device__ __forceinline__ int pooled_row(int row)
 {
-	if (other > *best || (other == *best && other_place < *place)) {
-		*best = other;
-		*place = other_place;
+	return (row & ~31) + 4 * (row & 7) + (row >> 3 & 3);
+}
+
+/* And which channel a column has; a warp has N tiles of eight columns. */
+template <int N> static __device__ __forceinline__ int pooled_column(int column)
+{
+	return column / (8 * N) * (8 * N) + 2 * N * (column / 2 % 4) + 2 * (column / 8 % N) +
+		column % 2;
+}
+
+/*
+ * The greatest of a window's pixels, as max_nan() has it. Its place, the first of equals', is added
+ * to places. flip: s has the two pixels of each line in the other order.
+ */
+static __device__ __forceinline__ float greatest_of_window(
+	const float s[4], bool flip, int shift, uint32_t *places)
+{
+	float upper = max_nan(s[0], s[1]), lower = max_nan(s[2], s[3]);
+	bool below = lower > upper;
+	float first = below ? s[2] : s[0], second = below ? s[3] : s[1];
+
+	if (flip ? first > second : second > first)
+		*places |= 1u << shift;
+	if (below)
+		*places |= 2u << shift;
+	return max_nan(upper, lower);
+}
+
+/* The biases of a thread's 2N channels from k on; zeros where there is none. */
+template <int N>
+static __device__ __forceinline__ void pooled_biases(
+	const struct after *a, int columns, int k, float bias[2 * N])
+{
+#pragma unroll
+	for (int i = 0; i < 2 * N; i++)
+		bias[i] = a->is.bias && k + i < columns ? a->is.bias[k + i] : 0;
+}
+
+/* A thread's 2N neighbours of a pixel, of which there are `count`. */
+template <class T, int N>
+static __device__ __forceinline__ void store_channels(
+	T *to, const float v[2 * N], int count, bool aligned)
+{
+	if constexpr (N % 4 == 0) {
+#pragma unroll
+		for (int i = 0; i < 2 * N; i += GROUP) {
+			struct group g;
+
+#pragma unroll
+			for (int k = 0; k < GROUP; k++)
+				g.v[k] = v[i + k];
+			store_group(to + i, g, count - i, aligned);
+		}
+	} else {
+#pragma unroll
+		for (int i = 0; i < 2 * N; i += 2)
+			if (i < count)
+				store_pair(to + i, v[i], v[i + 1], i + 1 < count, aligned);
+	}
+}
+
+/* Their places, 2 bits each, zeros beyond the last; a pixel has bytes for whole eights of channels.
+ */
+template <int N>
+static __device__ __forceinline__ void store_places(
+	uint8_t *to, uint32_t places, int count, int bytes)
+{
+	if (count < 2 * N)
+		places &= count > 0 ? (1u << (2 * count)) - 1 : 0;
+#pragma unroll
+	for (int i = 0; i < N / 2; i += N < 4 ? 1 : 2) {
+		if (i >= bytes)
+			continue;
+		if (N < 4)
+			to[i] = (uint8_t)places;
+		else
+			*(uint16_t *)(to + i) = (uint16_t)(places >> (8 * i));
 	}
 }
 
 /*
- * Of four numbers v in each of four lanes (those that differ in bits 2 and 3: the places of a
- * window), lane r of them gets the greatest of the four v[r], and where it was: a 4x4 transposition
- * in two exchanges.
+ * Of M x N tiles the 2x2 maxima, with bias and ReLU behind, to y [rows / 4][columns] and winners.
+ * row and column are the first tile's; bias is pooled_biases()'s.
  */
-static __device__ __forceinline__ float greatest_of_window(const float v[4], int *place)
+template <class T, int M, int N>
+static __device__ __forceinline__ void store_pooled(const struct after *a, const float bias[2 * N],
+	T *y, int rows, int columns, int row, int column, bool flip, const float sum[M][N][4])
 {
-	int r = (int)threadIdx.x >> 2 & 3;
-	bool odd = r & 1, high = r & 2;
-	float mine[2] = { odd ? v[1] : v[0], odd ? v[3] : v[2] }, near[2];
-	float best, other;
+	int lane = (int)threadIdx.x % WARP, k = column + 2 * N * (lane % 4);
+	int bytes = 2 * ((columns + 7) / 8);
+	bool aligned = columns % GROUP == 0 && (uintptr_t)y % 16 == 0;
+	float least = a->is.relu ? 0 : -INFINITY;
 
-	near[0] = __shfl_xor_sync(EVERYONE, odd ? v[0] : v[1], 4);
-	near[1] = __shfl_xor_sync(EVERYONE, odd ? v[2] : v[3], 4);
-	best = high ? mine[1] : mine[0];
-	*place = r;
-	take_greater(&best, place, high ? near[1] : near[0], r ^ 1);
-	other = __shfl_xor_sync(EVERYONE, high ? mine[0] : mine[1], 8);
-	take_greater(&best, place, other, r ^ 2);
-	other = __shfl_xor_sync(EVERYONE, high ? near[0] : near[1], 8);
-	take_greater(&best, place, other, r ^ 3);
-	return best;
+#pragma unroll
+	for (int m = 0; m < M; m += 2) {
+		int window = row / 4 + 4 * m + lane / 4;
+		uint32_t places = 0;
+		float v[2 * N];
+
+#pragma unroll
+		for (int i = 0; i < 2 * N; i++) {
+			const float s[4] = { sum[m][i / 2][i % 2], sum[m][i / 2][2 + i % 2],
+				sum[m + 1][i / 2][i % 2], sum[m + 1][i / 2][2 + i % 2] };
+
+			v[i] = max_nan(
+				greatest_of_window(s, flip, 2 * i, &places) + bias[i], least);
+		}
+		if (4 * window >= rows)
+			continue;
+		store_channels<T, N>(
+			y + (size_t)window * (size_t)columns + k, v, columns - k, aligned);
+		store_places<N>(a->is.winners + (size_t)window * (size_t)bytes + k / 4, places,
+			columns - k, bytes - k / 4);
+	}
 }
 
 /*
- * 2x2 maxima of a 16x8 tile, rows 4i .. 4i + 3 being a window; v as mma.sync lays it out. Every
- * lane of the warp calls it.
- */
-template <class T>
-static __device__ __forceinline__ void store_pooled(
-	const struct after *a, T *y, int rows, int columns, int row, int column, const float v[4])
-{
-	int lane = (int)threadIdx.x % WARP, r = lane >> 2 & 3, t = lane % 4, place;
-	int c = column + 2 * t + r % 2, window = (row + 8 * (r / 2)) / 4 + (lane >> 4);
-	float best = greatest_of_window(v, &place), next = __shfl_xor_sync(EVERYONE, best, 4);
-	uint32_t bits = c < columns ? (uint32_t)place << (4 * t + 2 * (r % 2)) : 0;
-
-	bits |= __shfl_xor_sync(EVERYONE, bits, 4);
-	bits |= __shfl_xor_sync(EVERYONE, bits, 1);
-	bits |= __shfl_xor_sync(EVERYONE, bits, 2);
-	if (r % 2 || 4 * window >= rows || c >= columns)
-		return;
-
-	store_pair(y + (size_t)window * (size_t)columns + c, best, next, c + 1 < columns,
-		columns % 2 == 0);
-	if (t == 0)
-		*(uint16_t *)(a->is.winners + (size_t)window * (size_t)(2 * ((columns + 7) / 8)) +
-			column / 4) = (uint16_t)bits;
-}
-
-/*
- * Store the 16x8 tile d at (row, column) of y [rows][columns] after what `a` says. Every lane of
- * the warp calls it.
+ * Store the 16x8 tile d at (row, column) of y [rows][columns] after what `a` says, but for maxima.
  */
 template <class T>
 static __device__ __forceinline__ void store_after(
@@ -151,10 +218,6 @@ static __device__ __forceinline__ void store_after(
 			v[i] += a->is.bias[c + i % 2];
 		if (a->is.relu)
 			v[i] = v[i] < 0 ? 0 : v[i];
-	}
-	if (a->is.winners) {
-		store_pooled(a, y, rows, columns, row, column, v);
-		return;
 	}
 #pragma unroll
 	for (int half = 0; half < 2; half++) {

@@ -163,6 +163,11 @@ static inline uint32_t round_tf32(float x)
 	return x != x ? bits : (bits + 0x1000) & ~0x1fffu;
 }
 
+static inline float max_nan(float a, float b)
+{
+	return a != a ? a : b != b ? b : a > b ? a : b;
+}
+
 /*
  * Copies are done when their group is waited for, not when they begin, so that what is read before
  * its wait shows.
