@@ -104,6 +104,7 @@ static const struct few_case fews[] = {
 	{ 4, 13, 9, 33, 3, 2, 1, 0 },
 	{ 2, 30, 27, 16, 7, 3, 3, 0 },
 	{ 2, 10, 14, 40, 3, 1, 1, 1 },
+	{ 2, 9, 11, 12, 4, 1, 2, 1 }, /* 32 taps: that of ones has a tile to itself */
 };
 
 static struct kernel_conv few_conv(const struct few_case *f)

@@ -262,6 +262,37 @@ static void maxima_fused_to_a_convolution_are_the_loops(void **state)
 		}
 }
 
+/* Training that diverged is to show it, also through maxima and ReLU. */
+static void a_nan_among_pixels_is_the_maximum(void **state)
+{
+	static const struct kernel_conv d = CONV(2, 8, 8, 8, 16, 3, 1, 1);
+	struct kernel_after after = { .relu = 1 };
+
+	for (size_t t = 0; t < DTYPES; t++) {
+		size_t n = 2 * 4 * 4 * 16;
+		struct arrays a;
+		void *y = xcalloc(n, sizeof(float)), *x = room(dtypes[t], 1);
+
+		make_arrays(&d, dtypes[t], &a);
+		after.winners = room(DTYPE_F32, n);
+		/* All taps of pixel (2, 2), which windows around it meet with, are NaN. */
+		memcpy((char *)a.xd + 18 * 8 * kernel_size(dtypes[t]), x, kernel_size(dtypes[t]));
+		assert_int_equal(kernel_conv_forward(
+					 &d, dtypes[t], a.xd, a.wd, &after, y, &a.scratch, NULL),
+			0);
+		for (int i = 0; i < 4 * 4 * 16; i++) {
+			int row = i / 64, column = i / 16 % 4;
+			float got = value(dtypes[t], y, (size_t)i);
+
+			assert_int_equal(got != got, row <= 1 && column <= 1);
+		}
+		free(after.winners);
+		free(x);
+		free(y);
+		free_arrays(&a);
+	}
+}
+
 /*
  * Images that stay in shared memory while taps are read: on a GPU of 2 multiprocessors these shapes
  * have tiles of 256 rows, on one of 6 of 128.
@@ -370,6 +401,7 @@ int main(void)
 	const struct CMUnitTest tests[] = {
 		cmocka_unit_test(convolutions_forward_with_bias_and_relu_are_the_loops),
 		cmocka_unit_test(maxima_fused_to_a_convolution_are_the_loops),
+		cmocka_unit_test(a_nan_among_pixels_is_the_maximum),
 		cmocka_unit_test(convolutions_whose_images_stay_in_shared_memory_are_the_loops),
 		cmocka_unit_test(dropout_fused_to_a_dense_layer_draws_the_named_numbers),
 		cmocka_unit_test(logits_can_be_floats_whatever_the_dtype),

@@ -3,6 +3,7 @@
 
 #include "cuda_on_cpu.h"
 #include "backend/cuda/kernels/device.cuh"
+#include "backend/cuda/kernels/kernels.h"
 
 #include <setjmp.h>
 #include <stdio.h>
@@ -18,7 +19,7 @@
 #define THREADS_MAX 1024
 
 dim3 threadIdx, blockIdx, blockDim, gridDim;
-int cuda_on_cpu_multiprocessors = 132;
+int cuda_on_cpu_multiprocessors = 132, cuda_on_cpu_overlap;
 void (*cuda_on_cpu_submit)(cudaStream_t stream, std::function<void()> launch);
 
 enum state { RUNS, AT_BLOCK_BARRIER, AT_WARP_BARRIER, ENDED };
@@ -44,6 +45,7 @@ struct fiber {
 	enum state state;
 	void *fake; /* AddressSanitizer's own stack */
 	unsigned collectives;
+	bool waited; /* for the kernel before */
 	std::vector<pending_copy> copies;
 };
 
@@ -216,8 +218,23 @@ static void give_way(enum state because)
 		to_fiber(&cpu.fibers[me].context, &cpu.fibers[me].fake, (unsigned)next);
 }
 
+void behind_previous(void)
+{
+	cpu.fibers[cpu.now].waited = true;
+}
+
+/* On a GPU a kernel may begin while the one before still writes what it reads. */
+static void expect_waited(const char *doing)
+{
+	if (cpu.fibers[cpu.now].waited)
+		return;
+	fprintf(stderr, "cuda_on_cpu: a kernel %s without behind_previous()\n", doing);
+	abort();
+}
+
 void __syncthreads(void)
 {
+	expect_waited("meets at a barrier");
 	give_way(AT_BLOCK_BARRIER);
 }
 
@@ -241,12 +258,19 @@ const unsigned char (*cuda_on_cpu_gather(const void *mine, size_t bytes))[64]
 	return gave;
 }
 
+/* Here kernels run one after the other; overlapping is a GPU's. */
+void kernel_overlap(int on)
+{
+	cuda_on_cpu_overlap = on;
+}
+
 static void run_thread(void)
 {
 	int next;
 
 	entered(NULL);
 	(*cpu.body)();
+	expect_waited("ends");
 	cuda_on_cpu_copy_wait(0);
 	cpu.fibers[cpu.now].state = ENDED;
 	next = choose(cpu.now);
@@ -275,6 +299,7 @@ static void run_block(size_t bytes)
 		f->context.begins = true;
 		f->state = RUNS;
 		f->collectives = 0;
+		f->waited = false;
 		f->copies.clear();
 	}
 	arrange(cpu.turn, cpu.threads);

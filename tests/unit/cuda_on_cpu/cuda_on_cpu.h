@@ -8,6 +8,7 @@
  *     AddressSanitizer sees who leaves it, results show who reads what was not written
  *   - the order in which threads and blocks run is chosen: results that differ between orders tell
  *     of a race between barriers
+ *   - a kernel whose first words are not behind_previous() aborts with a line that says so
  *   - threads that wait at different barriers are a deadlock, which aborts with a line that says so
  */
 #ifndef CUDA_ON_CPU_H
@@ -27,6 +28,9 @@ void cuda_on_cpu_order(enum cuda_order order);
 
 /* What grids are sized for (132 at first): fewer make small arrays take what large ones do. */
 extern int cuda_on_cpu_multiprocessors;
+
+/* What kernel_overlap() was told last. */
+extern int cuda_on_cpu_overlap;
 
 /* How many launches have run, and how many blocks the latest had. */
 unsigned cuda_on_cpu_launches(void);

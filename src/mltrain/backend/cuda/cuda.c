@@ -127,10 +127,19 @@ static int choose_products(struct cuda *c, struct mlr_error *err)
 	return 0;
 }
 
+/* Kernels may overlap from Hopper on; $MLTRAIN_CUDA_OVERLAP=0 keeps them apart. */
+static int may_overlap(const struct device *d)
+{
+	const char *told = getenv("MLTRAIN_CUDA_OVERLAP");
+
+	return d->sm >= 90 && !(told && strcmp(told, "0") == 0);
+}
+
 static int start(struct cuda *c, struct mlr_error *err)
 {
 	TRY(device_take(c->exchange ? c->exchange->local_rank : 0, &c->device, err));
 	snprintf(c->engine.device, sizeof(c->engine.device), "%s", c->device.name);
+	c->overlaps = may_overlap(&c->device);
 	TRY(nodes_make(c->layers, c->layer_count, c->engine.batch, c->dtype, &c->nodes, err));
 	TRY(open_streams(c, err));
 	c->head = has_head(c);

@@ -86,7 +86,8 @@ struct cuda {
 	int head;                /* the last layer, the loss and its gradient are one kernel */
 	cudaStream_t stream, side;
 	cudaEvent_t fork, join;
-	int forks; /* gradients of weights go beside those of data, on `side` */
+	int overlaps; /* kernels of a graph come to the GPU while the one before runs */
+	int forks;    /* gradients of weights go beside those of data, on `side` */
 
 	struct plan plan;
 	void *block;

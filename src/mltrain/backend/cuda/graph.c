@@ -50,6 +50,7 @@ static int capture(
 	cudaGraph_t graph = NULL;
 	int r, end;
 
+	kernel_overlap(c->overlaps);
 	CU_TRY(cudaStreamBeginCapture(c->stream, cudaStreamCaptureModeThreadLocal));
 	r = put(c, images, altered, steps, err);
 	end = CU(cudaStreamEndCapture(c->stream, &graph)); /* also when it failed */
@@ -64,6 +65,22 @@ static int capture(
 	return r;
 }
 
+/* Capture, without overlapping kernels where the driver will not have them. */
+static int capture_somehow(
+	struct cuda *c, const uint8_t *images, int altered, int steps, struct mlr_error *err)
+{
+	struct mlr_error why = MLR_ERROR_INIT;
+	int r = capture(c, images, altered, steps, &why);
+
+	if (r < 0 && c->overlaps) {
+		cudaGetLastError();
+		mlr_debug("cuda: without overlapping kernels: %s", why.text);
+		c->overlaps = 0;
+		return capture(c, images, altered, steps, err);
+	}
+	return r < 0 ? mlr_pass(err, why.code, why.text) : 0;
+}
+
 /* Launch a graph of so many steps, made if need be; without graphs, put it on the streams. */
 static int launch(
 	struct cuda *c, const uint8_t *images, int altered, int steps, struct mlr_error *err)
@@ -73,7 +90,7 @@ static int launch(
 
 	if (!g && !c->graphs_off && reduce_is_on_streams(c) && c->graphs < GRAPHS_MAX &&
 		c->warm[steps > 0]) {
-		if (capture(c, images, altered, steps, &why) < 0) {
+		if (capture_somehow(c, images, altered, steps, &why) < 0) {
 			cudaGetLastError();
 			mlr_debug("cuda: without CUDA graphs: %s", why.text);
 			c->graphs_off = 1;

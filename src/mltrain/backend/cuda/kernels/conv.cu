@@ -131,6 +131,8 @@ static __device__ __forceinline__ void store(
 
 template <class S> __global__ void __launch_bounds__(THREADS) conv_tile(const struct product p)
 {
+	behind_previous();
+
 	typedef typename S::T T;
 	T *a = (T *)(void *)shared_memory(), *b = a + STAGES * S::A_SIZE;
 	int slices = (p.depth + S::SLICE - 1) / S::SLICE;

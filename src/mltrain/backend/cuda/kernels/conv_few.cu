@@ -113,6 +113,8 @@ template <class T> static __device__ __host__ __forceinline__ int filter_pitch(i
 template <class T, bool POOLED>
 __global__ void __launch_bounds__(FEW_THREADS, 3) few_forward(const struct few f)
 {
+	behind_previous();
+
 	constexpr int M = POOLED ? 2 : 1, N = FEW_K / 8;
 	int pitch = filter_pitch<T>(f.depth);
 	T *filters = (T *)(void *)shared_memory();

@@ -204,6 +204,8 @@ static __device__ __host__ __forceinline__ int band_pixels(const struct few &f)
 
 template <class T> __global__ void __launch_bounds__(FEW_THREADS, 3) few_weights(const struct few f)
 {
+	behind_previous();
+
 	const int pitch = FEW_K + 8;
 	int pixels = band_pixels(f), k0 = (int)blockIdx.z * FEW_K, tap0 = (int)blockIdx.y * FEW_K;
 	T *dy = (T *)(void *)shared_memory();

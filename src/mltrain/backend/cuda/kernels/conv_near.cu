@@ -127,6 +127,8 @@ static __device__ __forceinline__ void store_near(
 
 template <class S> __global__ void __launch_bounds__(THREADS, 2) conv_near_tile(const struct near f)
 {
+	behind_previous();
+
 	bf16 *b = (bf16 *)(void *)shared_memory(), *area = b + STAGES * S::B_SIZE;
 	int row0 = (int)blockIdx.x * S::ROWS, column0 = (int)blockIdx.y * S::COLUMNS;
 	int end = row0 + S::ROWS < f.p.rows ? row0 + S::ROWS : f.p.rows;

@@ -141,11 +141,31 @@ static __device__ __forceinline__ void mma_tf32(
 		     : "r"(a[0]), "r"(a[1]), "r"(a[2]), "r"(a[3]), "r"(b0), "r"(b1));
 }
 
+/*
+ * Every kernel's first words: wait until the kernel before has ended and what it wrote is there,
+ * then let the one behind be brought to the multiprocessors ("programmatic dependent launch": CUDA
+ * C++ Programming Guide; PTX ISA 8, "griddepcontrol"). In this order at most two kernels are there
+ * at once, and what the others wrote is there as well.
+ */
+static __device__ __forceinline__ void behind_previous(void)
+{
+#if defined(__CUDA_ARCH__) && __CUDA_ARCH__ >= 900
+	asm volatile("griddepcontrol.wait;" ::: "memory");
+	asm volatile("griddepcontrol.launch_dependents;" ::: "memory");
+#endif
+}
+
+/* May the next kernel of a stream begin before the one before it ends? (overlap.cu) */
+bool launch_overlaps(cudaStream_t stream);
+
 /* Start a kernel; bytes of shared memory, at most 227 KiB (163 KiB before sm_90). */
 template <class... P, class... A>
 static cudaError_t launch(void (*kernel)(P...), dim3 grid, unsigned threads, size_t bytes,
 	cudaStream_t stream, A... args)
 {
+	cudaLaunchAttribute overlap = {};
+	cudaLaunchConfig_t config = {};
+
 	if (bytes > SHARED_PLAIN) {
 		cudaError_t r = cudaFuncSetAttribute((const void *)kernel,
 			cudaFuncAttributeMaxDynamicSharedMemorySize, (int)bytes);
@@ -153,8 +173,15 @@ static cudaError_t launch(void (*kernel)(P...), dim3 grid, unsigned threads, siz
 		if (r != cudaSuccess)
 			return r;
 	}
-	kernel<<<grid, threads, bytes, stream>>>(P(args)...);
-	return cudaGetLastError();
+	overlap.id = cudaLaunchAttributeProgrammaticStreamSerialization;
+	overlap.val.programmaticStreamSerializationAllowed = 1;
+	config.gridDim = grid;
+	config.blockDim = threads;
+	config.dynamicSmemBytes = bytes;
+	config.stream = stream;
+	config.attrs = &overlap;
+	config.numAttrs = launch_overlaps(stream);
+	return cudaLaunchKernelEx(&config, kernel, P(args)...);
 }
 
 #endif

@@ -44,6 +44,8 @@ template <class T>
 __global__ void __launch_bounds__(ELEMENT_THREADS)
 	gather(const struct kernel_source s, struct divisor by_pixels, struct divisor by_w, void *y)
 {
+	behind_previous();
+
 	size_t n = (size_t)s.rows * (size_t)by_pixels.by;
 
 	for (size_t e = first_element(); e < n; e += next_element()) {
@@ -92,6 +94,8 @@ static __device__ __forceinline__ int left(size_t n, size_t at)
 template <class T>
 __global__ void __launch_bounds__(ELEMENT_THREADS) relu_forward(const struct operands_of o)
 {
+	behind_previous();
+
 	for (size_t e = first_element() * GROUP; e < o.n; e += next_element() * GROUP) {
 		struct group g = load_group((const T *)o.a + e, left(o.n, e), o.aligned);
 
@@ -105,6 +109,8 @@ __global__ void __launch_bounds__(ELEMENT_THREADS) relu_forward(const struct ope
 template <class T>
 __global__ void __launch_bounds__(ELEMENT_THREADS) relu_backward(const struct operands_of o)
 {
+	behind_previous();
+
 	for (size_t e = first_element() * GROUP; e < o.n; e += next_element() * GROUP) {
 		struct group y = load_group((const T *)o.a + e, left(o.n, e), o.aligned);
 		struct group g = load_group((const T *)o.b + e, left(o.n, e), o.aligned);
@@ -119,6 +125,8 @@ __global__ void __launch_bounds__(ELEMENT_THREADS) relu_backward(const struct op
 template <class T>
 __global__ void __launch_bounds__(ELEMENT_THREADS) add(const struct operands_of o)
 {
+	behind_previous();
+
 	for (size_t e = first_element() * GROUP; e < o.n; e += next_element() * GROUP) {
 		struct group a = load_group((const T *)o.a + e, left(o.n, e), o.aligned);
 		struct group b = load_group((const T *)o.b + e, left(o.n, e), o.aligned);
@@ -167,6 +175,8 @@ cudaError_t kernel_add(size_t n, enum dtype dtype, const void *a, const void *b,
 template <class T>
 __global__ void __launch_bounds__(ELEMENT_THREADS) from_float(size_t n, const float *x, void *y)
 {
+	behind_previous();
+
 	for (size_t e = first_element(); e < n; e += next_element())
 		store_one((T *)y + e, x[e]);
 }
@@ -174,6 +184,8 @@ __global__ void __launch_bounds__(ELEMENT_THREADS) from_float(size_t n, const fl
 template <class T>
 __global__ void __launch_bounds__(ELEMENT_THREADS) into_float(size_t n, const void *x, float *y)
 {
+	behind_previous();
+
 	for (size_t e = first_element(); e < n; e += next_element())
 		y[e] = to_float(((const T *)x)[e]);
 }
@@ -204,6 +216,8 @@ template <class T>
 __global__ void __launch_bounds__(ELEMENT_THREADS)
 	drop(const struct dropout d, const void *x, void *y)
 {
+	behind_previous();
+
 	const struct kernel_step *step = d.is.step + (d.is.now ? *d.is.now : 0);
 	size_t image = (size_t)d.is.pixels * (size_t)d.is.c, n = (size_t)d.is.rows * image;
 

@@ -44,6 +44,13 @@ static inline size_t kernel_size(enum dtype dtype)
 	return dtype == DTYPE_BF16 ? 2 : 4;
 }
 
+/*
+ * Whether kernels that are captured into a graph may be brought to the GPU while the one before
+ * still runs. They wait there for its end, so results are the same. For compute capability 9.0 and
+ * later; 0 at first. Of this process, for all captures to come.
+ */
+void kernel_overlap(int on);
+
 /* --- what changes from step to step (device memory) --- */
 
 /* One step's numbers; an engine uploads an array of them, one for each step of a call. */

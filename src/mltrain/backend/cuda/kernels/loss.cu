@@ -14,6 +14,7 @@
 #define HEAD_CLASSES 32   /* a lane each */
 #define HEAD_WEIGHTS 9216 /* floats of shared memory */
 #define HEAD_ROWS    64   /* that a block has in hand */
+#define HEAD_LEAST   2    /* rows of a block, where there are more */
 
 /* A row's highest logit, and where softmax's denominator stands. */
 struct row_loss {
@@ -77,6 +78,8 @@ template <class T>
 __global__ void __launch_bounds__(LOSS_THREADS)
 	loss(const struct kernel_loss d, const float *logits, void *dx)
 {
+	behind_previous();
+
 	const uint16_t *labels = d.labels + (size_t)(d.now ? *d.now : 0) * (size_t)d.rows;
 	int lane = (int)threadIdx.x % WARP, step = (int)gridDim.x * LOSS_WARPS;
 	double sums[2] = {};
@@ -115,9 +118,13 @@ cudaError_t kernel_loss(const struct kernel_loss *d, enum dtype dtype, const flo
 
 /* --- the head --- */
 
+/*
+ * A block takes rows_each rows; a row is a team of warps', each with a part of the inputs, so that
+ * a small batch keeps all warps of many blocks busy.
+ */
 struct head {
 	struct kernel_loss d;
-	int inputs, rows_each; /* of a block */
+	int inputs, rows_each, team; /* LOSS_WARPS = rows at once * team */
 	const void *x;
 	const float *w, *bias;
 	struct kernel_before before;
@@ -126,18 +133,28 @@ struct head {
 	float *partial, *logits;
 };
 
-/* A row's logits: lane k gets class k's. A GROUP of classes at once, whose sums over the warp then
- * run beside each other and not one after the other. */
+/* What a block has in shared memory behind reduce_grid()'s. */
+struct head_share {
+	float part[LOSS_WARPS][HEAD_CLASSES];  /* each warp's share of its row's logits */
+	float slope[LOSS_WARPS][HEAD_CLASSES]; /* and its row's gradient of them */
+	float slopes[HEAD_ROWS][HEAD_CLASSES]; /* of all rows in hand */
+	float w[];                             /* [classes][inputs] */
+};
+
+/*
+ * A row's logits of a warp's part of the inputs: lane k gets class k's. A GROUP of classes at once,
+ * whose sums over the warp then run beside each other and not one after the other.
+ */
 template <class T>
 static __device__ float head_logit(const struct head &h, const float *w, const T *x)
 {
-	int lane = (int)threadIdx.x % WARP;
+	int warp = (int)threadIdx.x / WARP, lane = (int)threadIdx.x % WARP;
 	float ret = 0;
 
 	for (int k0 = 0; k0 < h.d.classes; k0 += GROUP) {
 		float sum[GROUP] = {};
 
-		for (int j = lane; j < h.inputs; j += WARP) {
+		for (int j = warp % h.team * WARP + lane; j < h.inputs; j += h.team * WARP) {
 			float xj = to_float(x[j]);
 
 #pragma unroll
@@ -152,39 +169,77 @@ static __device__ float head_logit(const struct head &h, const float *w, const T
 			ret = lane == k0 + k ? all : ret;
 		}
 	}
-	return lane < h.d.classes ? ret + h.bias[lane] : ret;
+	return ret;
 }
 
-/* One row: its loss, its logits' gradient into slope [HEAD_CLASSES], its input's into dx. */
-template <class T>
-static __device__ void head_row(
-	const struct head &h, const float *w, int row, float *slope, double sums[2])
+/* The team's parts together, and the bias. Every thread of a block whose teams are several warps
+ * comes here. */
+static __device__ float team_logit(const struct head &h, struct head_share *s, float part)
 {
-	const T *x = (const T *)h.x + (size_t)row * (size_t)h.inputs;
+	int warp = (int)threadIdx.x / WARP, lane = (int)threadIdx.x % WARP;
+
+	if (h.team > 1) {
+		s->part[warp][lane] = part;
+		__syncthreads();
+		part = 0;
+		for (int i = 0; i < h.team; i++)
+			part += s->part[warp / h.team * h.team + i][lane];
+	}
+	return lane < h.d.classes ? part + h.bias[lane] : part;
+}
+
+/* One row behind its logits: its loss, their gradient into the shared slopes, its input's into dx.
+ * The team's first warp speaks for it. */
+template <class T>
+static __device__ void head_row(const struct head &h, struct head_share *s, float logit, int row,
+	float *slopes, double sums[2])
+{
 	size_t now = h.d.now ? *h.d.now : 0;
-	int lane = (int)threadIdx.x % WARP,
+	int warp = (int)threadIdx.x / WARP, lane = (int)threadIdx.x % WARP, of = warp % h.team,
 	    label = h.d.labels[now * (size_t)h.d.rows + (size_t)row];
-	float logit = head_logit(h, w, x), of_label = __shfl_sync(EVERYONE, logit, label % WARP);
+	float *slope = s->slope[warp], of_label = __shfl_sync(EVERYONE, logit, label % WARP);
 	struct row_loss l = lose_row(h.d.classes, label, [&](int) { return logit; });
 
 	if (lane < h.d.classes) {
 		slope[lane] = (float)(((double)expf(logit - l.top) / l.sum - (lane == label)) /
 			h.d.all_rows);
-		if (h.logits)
+		if (of == 0)
+			slopes[lane] = slope[lane];
+		if (of == 0 && h.logits)
 			h.logits[(size_t)row * (size_t)h.d.classes + lane] = logit;
 	}
-	if (lane == 0) {
+	if (of == 0 && lane == 0) {
 		sums[0] += cross_entropy(l, of_label);
 		sums[1] += !l.right;
 	}
 	__syncwarp();
-	for (int j = lane; j < h.inputs; j += WARP) {
+	for (int j = of * WARP + lane; j < h.inputs; j += h.team * WARP) {
 		size_t at = (size_t)row * (size_t)h.inputs + (size_t)j;
 		float sum = 0;
 
 		for (int k = 0; k < h.d.classes; k++)
-			sum += slope[k] * w[k * h.inputs + j];
+			sum += slope[k] * s->w[k * h.inputs + j];
 		store_one((T *)h.dx + at, finish_before(&h.before, (T *)h.dx, at, sum));
+	}
+}
+
+/* Rows from row0 on, as many as there are teams at once. */
+template <class T>
+static __device__ void head_rows(
+	const struct head &h, struct head_share *s, int row0, int rows, double sums[2])
+{
+	int teams = LOSS_WARPS / h.team;
+
+	/* A block of several warps a team has no more rows than teams: each barrier is met by all.
+	 */
+	for (int r = (int)threadIdx.x / WARP / h.team; r < rows || r < teams; r += teams) {
+		bool is = r < rows;
+		int row = row0 + r;
+		const T *x = (const T *)h.x + (size_t)row * (size_t)h.inputs;
+		float logit = team_logit(h, s, is ? head_logit(h, s->w, x) : 0);
+
+		if (is)
+			head_row<T>(h, s, logit, row, s->slopes[r], sums);
 	}
 }
 
@@ -232,32 +287,32 @@ static __device__ void head_weights(
 /* Bytes of shared memory: sums, slopes, weights. */
 static size_t head_bytes(int classes, int inputs)
 {
-	return REDUCE_BYTES(2) + sizeof(double) +
-		((size_t)HEAD_ROWS * HEAD_CLASSES + (size_t)classes * (size_t)inputs) *
-		sizeof(float);
+	return REDUCE_BYTES(2) + sizeof(double) + sizeof(struct head_share) +
+		(size_t)classes * (size_t)inputs * sizeof(float);
 }
 
 template <class T> __global__ void __launch_bounds__(LOSS_THREADS) head(const struct head h)
 {
+	behind_previous();
+
 	unsigned char *shared = shared_memory();
-	float *slopes = (float *)(void *)(shared + REDUCE_BYTES(2) + sizeof(double));
-	float *w = slopes + HEAD_ROWS * HEAD_CLASSES;
+	struct head_share *s =
+		(struct head_share *)(void *)(shared + REDUCE_BYTES(2) + sizeof(double));
 	int from = (int)blockIdx.x * h.rows_each, to = from + h.rows_each;
 	double sums[2] = {};
 
 	to = to > h.d.rows ? h.d.rows : to;
 	for (int i = (int)threadIdx.x; i < h.d.classes * h.inputs; i += LOSS_THREADS)
-		w[i] = h.w[i];
+		s->w[i] = h.w[i];
 	for (int i = (int)threadIdx.x; i < HEAD_ROWS * HEAD_CLASSES; i += LOSS_THREADS)
-		slopes[i] = 0;
+		s->slopes[i / HEAD_CLASSES][i % HEAD_CLASSES] = 0;
 	for (int row = from; row < to; row += HEAD_ROWS) {
 		int rows = to - row < HEAD_ROWS ? to - row : HEAD_ROWS;
 
 		__syncthreads();
-		for (int r = (int)threadIdx.x / WARP; r < rows; r += LOSS_WARPS)
-			head_row<T>(h, w, row + r, slopes + r * HEAD_CLASSES, sums);
+		head_rows<T>(h, s, row, rows, sums);
 		__syncthreads();
-		head_weights<T>(h, row, rows, row == from, slopes);
+		head_weights<T>(h, row, rows, row == from, &s->slopes[0][0]);
 	}
 	finish_loss(h.d, sums, shared);
 }
@@ -272,7 +327,8 @@ int kernel_head_splits(int rows)
 {
 	int each = (rows + KERNEL_SM - 1) / KERNEL_SM;
 
-	each = each < LOSS_WARPS ? LOSS_WARPS : each;
+	/* Every block brings all weights, and leaves kernel_sgd() one more part to add. */
+	each = each < HEAD_LEAST ? HEAD_LEAST : each;
 	return (rows + each - 1) / each;
 }
 
@@ -280,13 +336,15 @@ cudaError_t kernel_head(const struct kernel_loss *d, enum dtype dtype, int input
 	const float *w, const float *bias, const struct kernel_before *before, void *dx, int splits,
 	size_t stride, float *partial, float *logits, cudaStream_t stream)
 {
-	struct head h = { *d, inputs, (d->rows + splits - 1) / splits, x, w, bias, *before, dx,
+	struct head h = { *d, inputs, (d->rows + splits - 1) / splits, 1, x, w, bias, *before, dx,
 		stride, partial, logits };
 	size_t bytes = head_bytes(d->classes, inputs);
 
 	if (d->rows < 1 || !kernel_head_fits(d->classes, inputs) || splits < 1 ||
 		splits > KERNEL_LOSS_BLOCKS || (splits - 1) * h.rows_each >= d->rows)
 		return cudaErrorInvalidValue;
+	while (2 * h.team * h.rows_each <= LOSS_WARPS)
+		h.team *= 2;
 	return dtype == DTYPE_BF16
 		? launch(head<bf16>, (unsigned)splits, LOSS_THREADS, bytes, stream, h)
 		: launch(head<float>, (unsigned)splits, LOSS_THREADS, bytes, stream, h);

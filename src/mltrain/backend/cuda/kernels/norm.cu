@@ -70,6 +70,8 @@ static __device__ void add_splits(const struct norm &o)
 
 template <class T> __global__ void __launch_bounds__(NORM_THREADS) norm_sums(const struct norm o)
 {
+	behind_previous();
+
 	double *share = (double *)(void *)shared_memory(); /* [2][NORM_THREADS] */
 	volatile unsigned *last = (volatile unsigned *)(void *)(share + 2 * NORM_THREADS);
 	int channel = (int)threadIdx.x % NORM_CHANNELS;
@@ -141,6 +143,8 @@ cudaError_t kernel_norm_sums(const struct kernel_norm *d, enum dtype dtype, cons
 __global__ void __launch_bounds__(NORM_THREADS) norm_statistics(
 	const struct kernel_norm d, const double *sums, float *saved, float *running)
 {
+	behind_previous();
+
 	int step = (int)(gridDim.x * NORM_THREADS);
 
 	for (int c = (int)(blockIdx.x * NORM_THREADS + threadIdx.x); c < d.c; c += step) {
@@ -167,6 +171,8 @@ template <class T>
 __global__ void __launch_bounds__(NORM_THREADS) norm_apply(const struct norm o, bool is_variance,
 	const float *statistics, const float *gamma, const float *beta, void *y)
 {
+	behind_previous();
+
 	size_t turns = o.d.rows * (size_t)o.by_groups.by, step = (size_t)gridDim.x * NORM_THREADS;
 
 	for (size_t turn = (size_t)blockIdx.x * NORM_THREADS + threadIdx.x; turn < turns;
@@ -230,6 +236,8 @@ template <class T>
 __global__ void __launch_bounds__(NORM_THREADS) norm_backward(const struct norm o,
 	const double *local, const float *gamma, float *dgamma, float *dbeta, void *dx)
 {
+	behind_previous();
+
 	size_t turns = o.d.rows * (size_t)o.by_groups.by, step = (size_t)gridDim.x * NORM_THREADS;
 	size_t first = (size_t)blockIdx.x * NORM_THREADS + threadIdx.x;
 

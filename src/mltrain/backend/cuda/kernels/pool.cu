@@ -66,6 +66,8 @@ template <class T>
 __global__ void __launch_bounds__(POOL_THREADS)
 	maxpool_forward(const struct pooling p, const void *x, void *y, uint8_t *winner)
 {
+	behind_previous();
+
 	FOR_TURNS(turn, p)
 	{
 		struct spot s = spot_of(p, turn);
@@ -104,6 +106,8 @@ template <class T>
 __global__ void __launch_bounds__(POOL_THREADS)
 	maxpool_backward(const struct pooling p, const void *dy, const uint8_t *winner, void *dx)
 {
+	behind_previous();
+
 	FOR_TURNS(turn, p)
 	{
 		struct spot s = spot_of(p, turn);
@@ -132,6 +136,8 @@ template <class T>
 __global__ void __launch_bounds__(POOL_THREADS)
 	unpool(const struct pooling p, const void *dy, const uint8_t *winners, void *dx)
 {
+	behind_previous();
+
 	FOR_TURNS(turn, p)
 	{
 		struct spot s = spot_of(p, turn);
@@ -159,6 +165,8 @@ template <class T>
 __global__ void __launch_bounds__(POOL_THREADS)
 	avgpool_forward(const struct pooling p, const void *x, void *y)
 {
+	behind_previous();
+
 	FOR_TURNS(turn, p)
 	{
 		struct spot s = spot_of(p, turn);
@@ -176,6 +184,8 @@ template <class T>
 __global__ void __launch_bounds__(POOL_THREADS)
 	avgpool_backward(const struct pooling p, const void *dy, void *dx)
 {
+	behind_previous();
+
 	FOR_TURNS(turn, p)
 	{
 		struct spot s = spot_of(p, turn);
@@ -273,6 +283,8 @@ template <class T>
 __global__ void __launch_bounds__(POOL_THREADS)
 	globalpool_forward(const struct whole d, const void *x, void *y)
 {
+	behind_previous();
+
 	int turns = d.n * d.groups, step = (int)(gridDim.x * POOL_THREADS);
 
 	for (int turn = (int)(blockIdx.x * POOL_THREADS + threadIdx.x); turn < turns;
@@ -297,6 +309,8 @@ template <class T>
 __global__ void __launch_bounds__(POOL_THREADS)
 	globalpool_backward(const struct whole d, const void *dy, void *dx)
 {
+	behind_previous();
+
 	size_t turns = (size_t)d.n * (size_t)d.pixels * (size_t)d.groups;
 	size_t step = (size_t)gridDim.x * POOL_THREADS;
 

@@ -23,6 +23,8 @@ static __device__ __forceinline__ float sum_parts(
 __global__ void __launch_bounds__(SGD_THREADS)
 	sum_splits(int splits, size_t stride, size_t count, const float *partial, float *sum)
 {
+	behind_previous();
+
 	size_t step = (size_t)gridDim.x * SGD_THREADS;
 
 	for (size_t i = (size_t)blockIdx.x * SGD_THREADS + threadIdx.x; i < count; i += step)
@@ -139,6 +141,8 @@ static __device__ __forceinline__ size_t fours_of(
  */
 __global__ void __launch_bounds__(SGD_THREADS) sgd(const struct kernel_sgd d)
 {
+	behind_previous();
+
 	double *shared = (double *)(void *)shared_memory();
 	uint32_t now = d.now ? *d.now : 0;
 	struct kernel_step step = d.step[now];

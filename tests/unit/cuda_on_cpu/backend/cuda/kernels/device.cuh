@@ -39,6 +39,9 @@ void __syncthreads(void);
 void __syncwarp(unsigned mask = EVERYONE);
 unsigned char *shared_memory(void);
 
+/* A kernel's first words; one that says or does anything before them is ended with a line. */
+void behind_previous(void);
+
 /* Every lane gives bytes <= 64 and, when all have, sees what each gave: [WARP] of 64 bytes. */
 const unsigned char (*cuda_on_cpu_gather(const void *mine, size_t bytes))[64];
 
