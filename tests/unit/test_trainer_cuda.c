@@ -10,10 +10,12 @@
 
 #include "backend/cuda_load.h"
 
+#include "base/file.h"
 #include "config.h"
 
 #include "optimiser/optimiser.h"
 #include <errno.h>
+#include <fcntl.h>
 #include <sys/wait.h>
 #include <unistd.h>
 
@@ -24,8 +26,10 @@ static const struct backend *cuda_backend(void)
 	return &backend_cuda;
 }
 #else
+#include "cuda_fake/cublasLt.h"
 #include "cuda_fake/cuda_runtime_api.h"
 #include "cuda_fake/nccl.h"
+#include "cuda_on_cpu/cuda_on_cpu.h"
 #include "backend/cuda/product/choice.h"
 #include "backend/cuda/plan.h"
 #include "backend/cuda/plugin_cuda.h"
@@ -794,9 +798,9 @@ static int choice_in_new_process(const char *text, const char *key, int want)
 	pid = fork();
 	if (pid == 0) {
 		choice_load(&gpu);
-		if (want == 2) { /* write */
-			choice_set(key, 1);
-			choice_set("other", 0);
+		if (want == CHOICE_ENGINES) { /* write */
+			choice_set(key, CHOICE_ENGINES - 1);
+			choice_set("other", CHOICE_OWN);
 			_exit(choice_save(NULL) < 0);
 		}
 		_exit(choice_find(key) != want);
@@ -807,23 +811,24 @@ static int choice_in_new_process(const char *text, const char *key, int want)
 
 static void choices_are_kept_and_a_damaged_file_of_them_counts_as_none(void **state)
 {
-	auto_free char *good = xasprintf("%sfast\tlibrary\nslow\town\n", choices_head);
+	auto_free char *good = xasprintf("%sfast\tlibrary 5\nslow\town\n", choices_head);
 	auto_free char *another = xasprintf("another %s", good);
-	const char *const bad[] = { "\n", "fast\n", "fast\tlib\n", "fast\tlibrary\nslow\to",
-		"fast\tlibrary\n\n", "fast\tlibrary" };
+	const char *const bad[] = { "\n", "fast\n", "fast\tlib\n", "fast\tlibrary\n",
+		"fast\tlibrary 8\n", "fast\tlibrary 1 \n", "fast\tlibrary 0\nslow\to",
+		"fast\tlibrary 0\n\n", "fast\tlibrary 0" };
 
 	setenv("XDG_CACHE_HOME", test_dir, 1);
-	assert_int_equal(choice_in_new_process(NULL, "fast", -1), 0);
-	assert_int_equal(choice_in_new_process(NULL, "fast", 2), 0);
-	assert_int_equal(choice_in_new_process(NULL, "fast", 1), 0);
-	assert_int_equal(choice_in_new_process(NULL, "other", 0), 0);
-	assert_int_equal(choice_in_new_process(good, "fast", 1), 0);
-	assert_int_equal(choice_in_new_process(good, "slow", 0), 0);
-	assert_int_equal(choice_in_new_process(another, "fast", -1), 0);
+	assert_int_equal(choice_in_new_process(NULL, "fast", CHOICE_UNKNOWN), 0);
+	assert_int_equal(choice_in_new_process(NULL, "fast", CHOICE_ENGINES), 0);
+	assert_int_equal(choice_in_new_process(NULL, "fast", CHOICE_ENGINES - 1), 0);
+	assert_int_equal(choice_in_new_process(NULL, "other", CHOICE_OWN), 0);
+	assert_int_equal(choice_in_new_process(good, "fast", 5), 0);
+	assert_int_equal(choice_in_new_process(good, "slow", CHOICE_OWN), 0);
+	assert_int_equal(choice_in_new_process(another, "fast", CHOICE_UNKNOWN), 0);
 	for (size_t i = 0; i < ARRAY_LEN(bad); i++) {
 		auto_free char *text = xasprintf("%s%s", choices_head, bad[i]);
 
-		assert_int_equal(choice_in_new_process(text, "fast", -1), 0);
+		assert_int_equal(choice_in_new_process(text, "fast", CHOICE_UNKNOWN), 0);
 	}
 	setenv("XDG_CACHE_HOME", "/nonexistent", 1);
 }
@@ -844,6 +849,82 @@ static void tuning_leaves_its_choices_and_nothing_else_behind(void **state)
 	assert_int_equal(access(in_test_dir("mlrun/cuda-aGPUmadeup.choices"), F_OK), 0);
 	setenv("XDG_CACHE_HOME", "/nonexistent", 1);
 }
+
+/* Hopper's kernels overlap, unless a user says no. */
+static void kernels_of_a_graph_overlap_where_the_gpu_can_and_the_user_lets_them(void **state)
+{
+	static const struct {
+		int sm;
+		const char *told;
+		int want;
+	} cases[] = { { 90, NULL, 1 }, { 90, "1", 1 }, { 90, "0", 0 }, { 80, NULL, 0 } };
+	auto_call(net_free) struct net *net = usual_net();
+	struct engine_config config = { .batch = BATCH };
+	struct step_result got[STEPS];
+
+	for (size_t i = 0; i < ARRAY_LEN(cases); i++) {
+		struct setup s;
+
+		cuda_fake_sm(cases[i].sm);
+		if (cases[i].told)
+			setenv("MLTRAIN_CUDA_OVERLAP", cases[i].told, 1);
+		s = set_up(cuda_backend(), net, &config, 0);
+		unsetenv("MLTRAIN_CUDA_OVERLAP");
+		take_steps(&s, 0, STEPS, got);
+		assert_int_equal(cuda_on_cpu_overlap, cases[i].want);
+		tear_down(&s);
+	}
+	cuda_fake_sm(90);
+}
+
+#ifdef CUDA_LIBRARIES
+/* Each engine of a library's is timed, and the fastest one computes. */
+static void tuning_tries_the_engines_of_a_library_and_takes_the_fastest(void **state)
+{
+	auto_call(net_free) struct net *net = wide_net();
+	struct engine_config config = { .batch = BATCH };
+	struct step_result got[2];
+	auto_free char *text = NULL;
+	size_t len;
+	struct setup s;
+
+	setenv("XDG_CACHE_HOME", test_dir, 1);
+	setenv("MLTRAIN_TUNE", "1", 1);
+	unsetenv("MLTRAIN_CUDA_PRODUCTS");
+	cublas_lt_used();
+	s = set_up(cuda_backend(), net, &config, 0);
+	unsetenv("MLTRAIN_TUNE");
+	assert_int_equal(cublas_lt_used(), (1 << CUBLAS_LT_ALGORITHMS) - 1);
+	take_steps(&s, 0, 2, got);
+	assert_int_equal(cublas_lt_used(), 1 << CUBLAS_LT_FASTEST);
+	tear_down(&s);
+	assert_int_equal(file_read(AT_FDCWD, in_test_dir("mlrun/cuda-aGPUmadeup.choices"),
+				 CHOICE_FILE_MAX, &text, &len, NULL),
+		0);
+	assert_non_null(strstr(text, "\tlibrary 2\n"));
+	assert_non_null(strstr(text, "\town\n"));
+	setenv("MLTRAIN_CUDA_PRODUCTS", "library", 1);
+	setenv("XDG_CACHE_HOME", "/nonexistent", 1);
+}
+
+/* At its first product, within a step, and while a graph is captured. */
+static void a_product_that_a_library_fails_at_is_computed_by_our_kernel_from_then_on(void **state)
+{
+	static const int after[] = { 0, 1, 3, 5, 8, 10 };
+	auto_call(net_free) struct net *net = wide_net();
+
+	for (size_t i = 0; i < ARRAY_LEN(after); i++) {
+		int launches = cuda_fake_graph_launches();
+
+		cublas_lt_fail_after(after[i]);
+		compare(net, BATCH, DTYPE_F32, 0, 1);
+		cublas_lt_fail_after(after[i]);
+		compare(net, BATCH, DTYPE_BF16, 0, 1);
+		assert_true(cuda_fake_graph_launches() > launches + 1);
+	}
+	cublas_lt_fail_after(-1);
+}
+#endif
 
 #endif
 
@@ -883,6 +964,15 @@ int main(void)
 			drop_test_dir),
 		cmocka_unit_test_setup_teardown(tuning_leaves_its_choices_and_nothing_else_behind,
 			make_test_dir, drop_test_dir),
+		cmocka_unit_test(
+			kernels_of_a_graph_overlap_where_the_gpu_can_and_the_user_lets_them),
+#ifdef CUDA_LIBRARIES
+		cmocka_unit_test_setup_teardown(
+			tuning_tries_the_engines_of_a_library_and_takes_the_fastest, make_test_dir,
+			drop_test_dir),
+		cmocka_unit_test(
+			a_product_that_a_library_fails_at_is_computed_by_our_kernel_from_then_on),
+#endif
 #endif
 	};
 

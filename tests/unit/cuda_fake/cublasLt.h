@@ -18,6 +18,7 @@ extern "C" {
 typedef enum {
 	CUBLAS_STATUS_SUCCESS = 0,
 	CUBLAS_STATUS_INVALID_VALUE = 7,
+	CUBLAS_STATUS_EXECUTION_FAILED = 13,
 	CUBLAS_STATUS_NOT_SUPPORTED = 15
 } cublasStatus_t;
 
@@ -85,6 +86,18 @@ cublasStatus_t cublasLtMatmul(cublasLtHandle_t handle, cublasLtMatmulDesc_t desc
 	cublasLtMatrixLayout_t clayout, void *d, cublasLtMatrixLayout_t dlayout,
 	const cublasLtMatmulAlgo_t *algo, void *workspace, size_t workspace_bytes,
 	cudaStream_t stream);
+
+/* --- for tests --- */
+
+#define CUBLAS_LT_ALGORITHMS 3 /* for each product */
+#define CUBLAS_LT_FASTEST    2 /* the one that takes less time than our kernels, by cuda_fake_time() \
+				*/
+
+/* Let the product after n others fail, and every one after it. n < 0: none. */
+void cublas_lt_fail_after(int n);
+
+/* The algorithms that have run since this was called last, as bits. */
+unsigned cublas_lt_used(void);
 
 #ifdef __cplusplus
 }

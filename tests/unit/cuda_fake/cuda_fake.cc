@@ -29,7 +29,7 @@ struct CUevent_st {
 };
 
 static struct {
-	int devices = 1, driver = 13000, fails_after = -1, launches, busy;
+	int devices = 1, driver = 13000, sm = 90, fails_after = -1, launches, busy;
 	size_t memory = (size_t)-1;
 	bool failed, invalid;
 	cudaStream_t origin; /* of the capture that goes on */
@@ -37,6 +37,7 @@ static struct {
 	std::set<cudaStream_t> streams;
 	std::map<void *, size_t> taken;
 	std::set<void *> pinned;
+	float next_ms = 1;
 	size_t events, graphs, used;
 	uint64_t random = 1;
 } fake;
@@ -90,6 +91,11 @@ void cuda_fake_driver(int version)
 	fake.driver = version;
 }
 
+void cuda_fake_sm(int sm)
+{
+	fake.sm = sm;
+}
+
 void cuda_fake_first_device(int number)
 {
 	first_device = number;
@@ -131,6 +137,11 @@ size_t cuda_fake_left(void)
 int cuda_fake_graph_launches(void)
 {
 	return fake.launches;
+}
+
+void cuda_fake_time(float ms)
+{
+	fake.next_ms = ms;
 }
 
 const char *cudaGetErrorString(cudaError_t error)
@@ -179,7 +190,8 @@ cudaError_t cudaGetDeviceProperties(struct cudaDeviceProp *prop, int device)
 	memset(prop, 0, sizeof(*prop));
 	prop->uuid.bytes[15] = (char)(first_device + device);
 	strcpy(prop->name, "a GPU made up");
-	prop->major = 9;
+	prop->major = fake.sm / 10;
+	prop->minor = fake.sm % 10;
 	prop->multiProcessorCount = 132;
 	prop->totalGlobalMem = (size_t)1 << 30;
 	return call();
@@ -410,7 +422,8 @@ cudaError_t cudaEventSynchronize(cudaEvent_t event)
 
 cudaError_t cudaEventElapsedTime(float *ms, cudaEvent_t, cudaEvent_t)
 {
-	*ms = 1;
+	*ms = fake.next_ms;
+	fake.next_ms = 1;
 	return call();
 }
 

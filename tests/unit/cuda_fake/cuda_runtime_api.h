@@ -100,6 +100,8 @@ cudaError_t cudaGraphExecDestroy(cudaGraphExec_t exec);
 void cuda_fake_devices(int count);
 /* The driver's version (13000 at the start); 0: there is none. */
 void cuda_fake_driver(int version);
+/* Their compute capability (90 at the start). */
+void cuda_fake_sm(int sm);
 /* Another first one of them for this thread, as if $CUDA_VISIBLE_DEVICES began with it. */
 void cuda_fake_first_device(int number);
 void cuda_fake_memory(size_t bytes);
@@ -107,6 +109,9 @@ void cuda_fake_memory(size_t bytes);
 /* Let the call after n others fail with cudaErrorLaunchFailure, and every one after it. n < 0:
  * none. */
 void cuda_fake_fail_after(int n);
+
+/* What the next cudaEventElapsedTime() says, 1 otherwise. */
+void cuda_fake_time(float ms);
 
 /* Bytes of device and pinned memory, streams, events and graphs that were taken and not given
  * back. */

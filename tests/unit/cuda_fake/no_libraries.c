@@ -61,11 +61,12 @@ int conv_dnn_run(struct conv_dnn *c, void *x, void *w, void *b, void *y, void *w
 	abort();
 }
 
-int gemm_lt_new(const struct gemm_shape *shape, size_t workspace, struct gemm_lt **ret,
+int gemm_lt_new(const struct gemm_shape *shape, size_t workspace, int which, struct gemm_lt **ret,
 	struct mlr_error *err)
 {
 	(void)shape;
 	(void)workspace;
+	(void)which;
 	(void)ret;
 	(void)err;
 	abort();

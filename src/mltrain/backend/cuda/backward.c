@@ -103,23 +103,6 @@ static int library_weights(struct back *b, cudaStream_t stream, struct mlr_error
 		p->dnn[PRODUCT_WEIGHTS], (void *)b->x, dw, NULL, b->dy, c->workspace, stream, err);
 }
 
-static int weights_backward(struct back *b, cudaStream_t stream, struct mlr_error *err)
-{
-	struct cuda *c = b->c;
-	const struct node *n = b->n;
-
-	if (n->few)
-		CU_TRY(kernel_few_backward_weights(&n->conv, c->dtype, b->from, b->dy,
-			n->pool ? b->m->winners : NULL, b->m->splits, b->m->stride, b->m->partial,
-			stream));
-	else if (!product_is_own(&c->product[b->i], PRODUCT_WEIGHTS))
-		TRY(library_weights(b, stream, err));
-	else
-		CU_TRY(kernel_conv_backward_weights(&n->conv, c->dtype, b->x, b->dy, b->m->splits,
-			b->m->stride, n->biases > 0, b->m->partial, stream));
-	return reduce_gradients(c, b->i, stream, err);
-}
-
 /* A library's data gradient, and behind it what our kernel would have done on the way. */
 static int library_data(struct back *b, struct mlr_error *err)
 {
@@ -148,6 +131,36 @@ static int library_data(struct back *b, struct mlr_error *err)
 	return 0;
 }
 
+/* Does a library put the product on the stream? One that fails is given up. */
+static int library_does(struct back *b, enum product_what what, cudaStream_t stream)
+{
+	struct product *p = &b->c->product[b->i];
+	struct mlr_error why = MLR_ERROR_INIT;
+	int r;
+
+	if (product_is_own(p, what))
+		return 0;
+	r = what == PRODUCT_WEIGHTS ? library_weights(b, stream, &why) : library_data(b, &why);
+	if (r < 0)
+		product_give_up(b->n, what, &why, p);
+	return r == 0;
+}
+
+static int weights_backward(struct back *b, cudaStream_t stream, struct mlr_error *err)
+{
+	struct cuda *c = b->c;
+	const struct node *n = b->n;
+
+	if (n->few)
+		CU_TRY(kernel_few_backward_weights(&n->conv, c->dtype, b->from, b->dy,
+			n->pool ? b->m->winners : NULL, b->m->splits, b->m->stride, b->m->partial,
+			stream));
+	else if (!library_does(b, PRODUCT_WEIGHTS, stream))
+		CU_TRY(kernel_conv_backward_weights(&n->conv, c->dtype, b->x, b->dy, b->m->splits,
+			b->m->stride, n->biases > 0, b->m->partial, stream));
+	return reduce_gradients(c, b->i, stream, err);
+}
+
 static int data_backward(struct back *b, struct mlr_error *err)
 {
 	struct cuda *c = b->c;
@@ -156,8 +169,8 @@ static int data_backward(struct back *b, struct mlr_error *err)
 
 	if (!b->dx)
 		return 0;
-	if (!product_is_own(&c->product[b->i], PRODUCT_DATA))
-		return library_data(b, err);
+	if (library_does(b, PRODUCT_DATA, c->stream))
+		return 0;
 	before.accumulate = b->add;
 	CU_TRY(kernel_conv_backward_data(&b->n->conv, c->dtype, b->dy, cuda_weights(c, b->n),
 		&before, b->dx, &scratch, c->stream));

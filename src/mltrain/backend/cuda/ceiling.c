@@ -61,7 +61,7 @@ static int time_product(
 	double start;
 
 	TRY(gemm_lt_open(err));
-	TRY(gemm_lt_new(&shape, WORKSPACE, &x->gemm, err));
+	TRY(gemm_lt_new(&shape, WORKSPACE, 0, &x->gemm, err));
 	CU_TRY(cudaMalloc(&x->a, bytes));
 	CU_TRY(cudaMalloc(&x->b, bytes));
 	CU_TRY(cudaMalloc(&x->c, bytes));

@@ -105,8 +105,13 @@ static int product_forward(
 			c->tensor[n->y].y, c->stream));
 		return 0;
 	}
-	if (!product_is_own(&c->product[i], PRODUCT_FORWARD))
-		return library_forward(c, i, train, err);
+	if (!product_is_own(&c->product[i], PRODUCT_FORWARD)) {
+		struct mlr_error why = MLR_ERROR_INIT;
+
+		if (library_forward(c, i, train, &why) == 0)
+			return 0;
+		product_give_up(n, PRODUCT_FORWARD, &why, &c->product[i]);
+	}
 	CU_TRY(kernel_conv_forward(&n->conv, c->dtype, c->tensor[n->x].y, cuda_weights(c, n),
 		&after, c->tensor[n->y].y, &scratch, c->stream));
 	return 0;

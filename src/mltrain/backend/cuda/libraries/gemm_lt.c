@@ -147,10 +147,10 @@ static int lay_out(struct gemm_lt *g, struct mlr_error *err)
 	return 0;
 }
 
-static int choose(struct gemm_lt *g, size_t workspace, struct mlr_error *err)
+static int choose(struct gemm_lt *g, size_t workspace, int which, struct mlr_error *err)
 {
 	cublasLtMatmulPreference_t preference = NULL;
-	cublasLtMatmulHeuristicResult_t best;
+	cublasLtMatmulHeuristicResult_t best[GEMM_LT_ALGORITHMS];
 	int found = 0;
 	cublasStatus_t status;
 
@@ -158,15 +158,15 @@ static int choose(struct gemm_lt *g, size_t workspace, struct mlr_error *err)
 	status = lt.preference_set(preference, CUBLASLT_MATMUL_PREF_MAX_WORKSPACE_BYTES, &workspace,
 		sizeof(workspace));
 	if (status == CUBLAS_STATUS_SUCCESS)
-		status = lt.heuristic(
-			handle, g->desc, g->a, g->b, g->c, g->c, preference, 1, &best, &found);
+		status = lt.heuristic(handle, g->desc, g->a, g->b, g->c, g->c, preference,
+			which + 1, best, &found);
 	lt.preference_destroy(preference);
 	TRY(check(status, "cublasLtMatmulAlgoGetHeuristic", __LINE__, err));
-	if (!found || best.state != CUBLAS_STATUS_SUCCESS)
-		return mlr_fail(err, ENOTSUP, "cublasLt has no algorithm for %d x %d x %d",
-			g->shape.n, g->shape.c, g->shape.k);
-	g->algo = best.algo;
-	g->workspace = best.workspaceSize;
+	if (found <= which || best[which].state != CUBLAS_STATUS_SUCCESS)
+		return mlr_fail(err, ENOTSUP, "cublasLt has no algorithm %d for %d x %d x %d",
+			which, g->shape.n, g->shape.c, g->shape.k);
+	g->algo = best[which].algo;
+	g->workspace = best[which].workspaceSize;
 	return 0;
 }
 
@@ -186,7 +186,7 @@ void gemm_lt_free(struct gemm_lt **g)
 	*g = NULL;
 }
 
-int gemm_lt_new(const struct gemm_shape *shape, size_t workspace, struct gemm_lt **ret,
+int gemm_lt_new(const struct gemm_shape *shape, size_t workspace, int which, struct gemm_lt **ret,
 	struct mlr_error *err)
 {
 	auto_call(gemm_lt_free) struct gemm_lt *g = xcalloc(1, sizeof(*g));
@@ -194,7 +194,7 @@ int gemm_lt_new(const struct gemm_shape *shape, size_t workspace, struct gemm_lt
 	g->shape = *shape;
 	TRY(describe(g, err));
 	TRY(lay_out(g, err));
-	TRY(choose(g, workspace, err));
+	TRY(choose(g, workspace, which, err));
 	*ret = take_ptr(&g);
 	return 0;
 }
@@ -209,7 +209,7 @@ int gemm_lt_run(struct gemm_lt *g, const void *a, const void *b, void *c, void *
 	if (g->shape.bias)
 		LT_TRY(lt.desc_set(
 			g->desc, CUBLASLT_MATMUL_DESC_BIAS_POINTER, &bias, sizeof(bias)));
-	LT_TRY(lt.matmul(handle, g->desc, &one, left, g->a, right, g->b, &zero, c, g->c, c, g->c,
-		&g->algo, workspace, g->workspace, stream));
-	return 0;
+	return check(lt.matmul(handle, g->desc, &one, left, g->a, right, g->b, &zero, c, g->c, c,
+			     g->c, &g->algo, workspace, g->workspace, stream),
+		"cublasLtMatmul", __LINE__, err);
 }

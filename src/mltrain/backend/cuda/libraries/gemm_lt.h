@@ -33,12 +33,16 @@ struct gemm_lt;
 /* A process has one handle. Returns 0, or -ENOENT when the library is not there, -EIO. */
 int gemm_lt_open(struct mlr_error *err);
 
+#define GEMM_LT_ALGORITHMS 8
+
 /*
  * Prepare one product: the best of cuBLASLt's heuristics within the workspace.
  *
- * Returns 0, -ENOTSUP when cuBLASLt has none, -EIO.
+ *   which   0; or the which-th best below GEMM_LT_ALGORITHMS, for a search
+ *
+ * Returns 0, -ENOTSUP when cuBLASLt has none (any more), -EIO.
  */
-int gemm_lt_new(const struct gemm_shape *shape, size_t workspace, struct gemm_lt **ret,
+int gemm_lt_new(const struct gemm_shape *shape, size_t workspace, int which, struct gemm_lt **ret,
 	struct mlr_error *err);
 void gemm_lt_free(struct gemm_lt **g);
 

@@ -17,7 +17,7 @@
 
 struct choice {
 	char *key;
-	int library;
+	int engine; /* or CHOICE_OWN */
 };
 
 static struct {
@@ -39,10 +39,10 @@ int choice_find(const char *key)
 {
 	const struct choice *c = find(key);
 
-	return c ? c->library : -1;
+	return c ? c->engine : CHOICE_UNKNOWN;
 }
 
-void choice_set(const char *key, int library)
+void choice_set(const char *key, int engine)
 {
 	struct choice *c = find(key);
 
@@ -53,13 +53,26 @@ void choice_set(const char *key, int library)
 		c = &known.choice[known.n++];
 		c->key = xstrdup(key);
 	}
-	c->library = library;
+	c->engine = engine;
 }
 
 static void forget(void)
 {
 	while (known.n > 0)
 		free(known.choice[--known.n].key);
+}
+
+/* "own", or "library" and an engine. */
+static int parse_engine(const char *text)
+{
+	unsigned engine;
+	char end;
+
+	if (strcmp(text, "own") == 0)
+		return CHOICE_OWN;
+	return sscanf(text, "library %1u%c", &engine, &end) == 1 && engine < CHOICE_ENGINES
+		? (int)engine
+		: CHOICE_UNKNOWN;
 }
 
 /* Every line must be one, or none counts. */
@@ -74,9 +87,9 @@ static int parse(char *text)
 
 		if (!line && !*key && !text)
 			return 0; /* the end of the last line */
-		if (!line || (strcmp(line, "own") != 0 && strcmp(line, "library") != 0))
+		if (!line || parse_engine(line) == CHOICE_UNKNOWN)
 			return -EPROTO;
-		choice_set(key, line[0] == 'l');
+		choice_set(key, parse_engine(line));
 	}
 	return -EPROTO; /* the last line is not whole */
 }
@@ -148,8 +161,10 @@ int choice_save(struct mlr_error *err)
 		return mlr_fail_errno(err, "open_memstream");
 	fprintf(f, "%s\n", known.head);
 	for (size_t i = 0; i < known.n; i++)
-		fprintf(f, "%s\t%s\n", known.choice[i].key,
-			known.choice[i].library ? "library" : "own");
+		if (known.choice[i].engine == CHOICE_OWN)
+			fprintf(f, "%s\town\n", known.choice[i].key);
+		else
+			fprintf(f, "%s\tlibrary %d\n", known.choice[i].key, known.choice[i].engine);
 	fclose(f);
 	r = file_mkdir_p(AT_FDCWD, known.dir, 0755, err);
 	return r < 0 ? r : file_replace(AT_FDCWD, known.path, text, len, 0644, err);

@@ -68,8 +68,8 @@ void product_key(
 		n->relu ? " relu" : "", n->pool ? " pool" : "");
 }
 
-/* Is it to be a library's? */
-static int wants_library(
+/* Which engine of a library's is it to be? CHOICE_OWN: none. */
+static int wanted_engine(
 	const struct node *n, const struct product_limits *l, enum product_what what)
 {
 	const char *told = getenv("MLTRAIN_CUDA_PRODUCTS");
@@ -77,18 +77,18 @@ static int wants_library(
 	int measured;
 
 	if (told && strcmp(told, "own") == 0)
-		return 0;
-	if (told && strcmp(told, "library") == 0)
-		return 1;
+		return CHOICE_OWN;
 	product_key(n, l->dtype, what, key);
 	measured = choice_find(key);
-	if (measured >= 0)
+	if (told && strcmp(told, "library") == 0)
+		return measured >= 0 ? measured : 0;
+	if (measured != CHOICE_UNKNOWN)
 		return measured;
-	return n->kind == LAYER_DENSE && flops_of(n) >= LIBRARY_FLOPS;
+	return n->kind == LAYER_DENSE && flops_of(n) >= LIBRARY_FLOPS ? 0 : CHOICE_OWN;
 }
 
 static int prepare_dnn(const struct node *n, const struct product_limits *l, enum product_what what,
-	struct conv_dnn **ret, struct mlr_error *err)
+	int which, struct conv_dnn **ret, struct mlr_error *err)
 {
 	const struct kernel_conv *d = &n->conv;
 	struct conv_shape s = { .what = (enum conv_what)what,
@@ -107,11 +107,11 @@ static int prepare_dnn(const struct node *n, const struct product_limits *l, enu
 		.relu = what == PRODUCT_FORWARD && n->relu,
 		.deterministic = l->deterministic };
 
-	return conv_dnn_new(&s, l->workspace, 0, ret, err);
+	return conv_dnn_new(&s, l->workspace, which, ret, err);
 }
 
 static int prepare_lt(const struct node *n, const struct product_limits *l, enum product_what what,
-	int is_float, struct gemm_lt **ret, struct mlr_error *err)
+	int is_float, int which, struct gemm_lt **ret, struct mlr_error *err)
 {
 	struct gemm_shape s = { .what = (enum gemm_what)what,
 		.n = n->conv.n,
@@ -122,18 +122,18 @@ static int prepare_lt(const struct node *n, const struct product_limits *l, enum
 		.bias = what != PRODUCT_DATA && n->biases,
 		.relu = what == PRODUCT_FORWARD && n->relu };
 
-	return gemm_lt_new(&s, l->workspace, ret, err);
+	return gemm_lt_new(&s, l->workspace, which, ret, err);
 }
 
 int product_prepare(const struct node *n, const struct product_limits *l, enum product_what what,
-	int is_float, struct product *ret, struct mlr_error *err)
+	int is_float, int which, struct product *ret, struct mlr_error *err)
 {
 	if (!library_serves(n, what))
 		return mlr_fail(err, ENOTSUP, "a shape that libraries are not asked for");
 	if (n->kind == LAYER_DENSE)
-		return lt_is_there() ? prepare_lt(n, l, what, is_float, &ret->lt[what], err)
+		return lt_is_there() ? prepare_lt(n, l, what, is_float, which, &ret->lt[what], err)
 				     : mlr_fail(err, ENOTSUP, "there is no cuBLASLt");
-	return dnn_is_there() ? prepare_dnn(n, l, what, &ret->dnn[what], err)
+	return dnn_is_there() ? prepare_dnn(n, l, what, which, &ret->dnn[what], err)
 			      : mlr_fail(err, ENOTSUP, "there is no cuDNN");
 }
 
@@ -145,18 +145,42 @@ void product_choose(
 	for (int i = PRODUCT_FORWARD; i <= last; i++) {
 		enum product_what what = (enum product_what)i;
 		struct mlr_error why = MLR_ERROR_INIT;
+		int engine = wanted_engine(n, l, what);
 
-		if (wants_library(n, l, what) &&
-			product_prepare(n, l, what, is_float, ret, &why) < 0)
-			mlr_debug("cuda: layer '%s', %s, by a kernel of our own: %s",
-				n->layer->name, names[what], why.text);
+		if (engine < 0 || product_prepare(n, l, what, is_float, engine, ret, &why) == 0)
+			continue;
+		/* Another version of the library may have fewer engines than were measured. */
+		if (engine > 0 && product_prepare(n, l, what, is_float, 0, ret, &why) == 0)
+			continue;
+		mlr_debug("cuda: layer '%s', %s, by a kernel of our own: %s", n->layer->name,
+			names[what], why.text);
 	}
+}
+
+static void free_product(struct product *p, int what)
+{
+	conv_dnn_free(&p->dnn[what]);
+	gemm_lt_free(&p->lt[what]);
+}
+
+void product_give_up(const struct node *n, enum product_what what, const struct mlr_error *why,
+	struct product *p)
+{
+	static int told;
+
+	if (!told++)
+		mlr_warning(
+			"cuda: a library fails, and kernels of our own do its work from now on: "
+			"layer '%s', %s: %s",
+			n->layer->name, names[what], why->text);
+	else
+		mlr_debug("cuda: layer '%s', %s, by a kernel of our own from now on: %s",
+			n->layer->name, names[what], why->text);
+	free_product(p, what);
 }
 
 void product_done(struct product *p)
 {
-	for (int i = 0; i < PRODUCTS; i++) {
-		conv_dnn_free(&p->dnn[i]);
-		gemm_lt_free(&p->lt[i]);
-	}
+	for (int i = 0; i < PRODUCTS; i++)
+		free_product(p, i);
 }

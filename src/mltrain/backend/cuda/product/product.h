@@ -45,10 +45,18 @@ void product_choose(const struct node *node, const struct product_limits *limits
 /*
  * Prepare a library for one of a node's products, in ret.
  *
+ *   which   0; or the which-th engine of CHOICE_ENGINES that can do it, for a search
+ *
  * Returns 0, -ENOTSUP and kin when none can: ret is as it was.
  */
 int product_prepare(const struct node *node, const struct product_limits *limits,
-	enum product_what what, int is_float, struct product *ret, struct mlr_error *err);
+	enum product_what what, int is_float, int which, struct product *ret,
+	struct mlr_error *err);
+
+/* A library failed when it ran: from now on our kernels compute the product. The first such
+ * failure of a process is told as a warning, others at debug level. */
+void product_give_up(const struct node *node, enum product_what what, const struct mlr_error *why,
+	struct product *p);
 void product_done(struct product *p);
 
 static inline int product_is_own(const struct product *p, enum product_what what)

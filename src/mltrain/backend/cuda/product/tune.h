@@ -13,8 +13,9 @@
 int tune_is_asked(void);
 
 /*
- * Measure every convolution and dense layer of a network that libraries could compute, and save the
- * choices. A library that fails loses. Returns 0, or -ENOMEM, -EIO when the device itself fails.
+ * Measure every convolution and dense layer of a network that libraries could compute, with as many
+ * of their engines as CHOICE_ENGINES, and save the choices. An engine that fails loses. Returns 0,
+ * or -ENOMEM, -EIO when the device itself fails.
  */
 int tune_nodes(const struct nodes *nodes, const struct product_limits *limits, cudaStream_t stream,
 	struct mlr_error *err);
