@@ -877,6 +877,23 @@ static void kernels_of_a_graph_overlap_where_the_gpu_can_and_the_user_lets_them(
 	cuda_fake_sm(90);
 }
 
+#ifndef CUDA_LIBRARIES
+static void libraries_that_are_wanted_but_not_there_are_told(void **state)
+{
+	auto_call(net_free) struct net *net = wide_net();
+	struct engine_config config = { .batch = BATCH };
+	struct setup s = set_up(cuda_backend(), net, &config, 0);
+
+	assert_string_equal(s.engine->without, "");
+	tear_down(&s);
+	setenv("MLTRAIN_CUDA_PRODUCTS", "library", 1);
+	s = set_up(cuda_backend(), net, &config, 0);
+	unsetenv("MLTRAIN_CUDA_PRODUCTS");
+	assert_string_equal(s.engine->without, "cuDNN and cuBLASLt");
+	tear_down(&s);
+}
+#endif
+
 #ifdef CUDA_LIBRARIES
 /* Each engine of a library's is timed, and the fastest one computes. */
 static void tuning_tries_the_engines_of_a_library_and_takes_the_fastest(void **state)
@@ -966,6 +983,9 @@ int main(void)
 			make_test_dir, drop_test_dir),
 		cmocka_unit_test(
 			kernels_of_a_graph_overlap_where_the_gpu_can_and_the_user_lets_them),
+#ifndef CUDA_LIBRARIES
+		cmocka_unit_test(libraries_that_are_wanted_but_not_there_are_told),
+#endif
 #ifdef CUDA_LIBRARIES
 		cmocka_unit_test_setup_teardown(
 			tuning_tries_the_engines_of_a_library_and_takes_the_fastest, make_test_dir,

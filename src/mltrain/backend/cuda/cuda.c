@@ -104,6 +104,17 @@ static int uses_libraries(const struct cuda *c)
 	return 0;
 }
 
+/* For the first line of a run. */
+static void note_missing(struct cuda *c, const char *library)
+{
+	char *note = c->engine.without;
+	size_t len = strlen(note);
+
+	if (library && !strstr(note, library))
+		snprintf(note + len, sizeof(c->engine.without) - len, "%s%s", len ? " and " : "",
+			library);
+}
+
 static int choose_products(struct cuda *c, struct mlr_error *err)
 {
 	struct product_limits limits = { c->dtype, c->trains, c->deterministic, WORKSPACE_MAX };
@@ -120,7 +131,8 @@ static int choose_products(struct cuda *c, struct mlr_error *err)
 			continue;
 		if (c->head && i == c->nodes.n - 1)
 			mine.trains = 0; /* its gradients are the head's */
-		product_choose(n, &mine, c->nodes.tensor[n->y].is_float, &c->product[i]);
+		note_missing(c,
+			product_choose(n, &mine, c->nodes.tensor[n->y].is_float, &c->product[i]));
 	}
 	if (uses_libraries(c))
 		c->forks = 0;

@@ -15,8 +15,10 @@ struct library_symbol {
 };
 
 /*
- * Open a shared library, from where the linker looks, else from CUDA's own directory, and set the
- * symbols [n]. It stays open until the process ends.
+ * Open a shared library, from where the linker looks, else from CUDA's own directory, else from a
+ * Python environment, where pip puts NVIDIA's packages (site-packages/nvidia/cudnn/lib): that of
+ * $VIRTUAL_ENV, $CONDA_PREFIX or the python3 of $PATH. Set the symbols [n]. It stays open until the
+ * process ends.
  *
  * Returns 0, or -ENOENT with dlopen(3)'s words or the symbol that is missing.
  */

@@ -137,9 +137,18 @@ int product_prepare(const struct node *n, const struct product_limits *l, enum p
 			      : mlr_fail(err, ENOTSUP, "there is no cuDNN");
 }
 
-void product_choose(
+/* The library that would compute a node, when it is not there. */
+static const char *missing_library(const struct node *n)
+{
+	if (n->kind == LAYER_DENSE)
+		return lt_is_there() ? NULL : "cuBLASLt";
+	return dnn_is_there() ? NULL : "cuDNN";
+}
+
+const char *product_choose(
 	const struct node *n, const struct product_limits *l, int is_float, struct product *ret)
 {
+	const char *missing = NULL;
 	int last = l->trains ? PRODUCT_WEIGHTS : PRODUCT_FORWARD;
 
 	for (int i = PRODUCT_FORWARD; i <= last; i++) {
@@ -154,7 +163,10 @@ void product_choose(
 			continue;
 		mlr_debug("cuda: layer '%s', %s, by a kernel of our own: %s", n->layer->name,
 			names[what], why.text);
+		if (library_serves(n, what))
+			missing = missing_library(n);
 	}
+	return missing;
 }
 
 static void free_product(struct product *p, int what)

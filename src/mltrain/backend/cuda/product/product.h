@@ -39,9 +39,11 @@ struct product_limits {
  * Decide for one node, as told by $MLTRAIN_CUDA_PRODUCTS ("own", "library"), else by the table that
  * measurements have filled (choice.h), else by sizes. A library that is not there or refuses a
  * shape is told at debug level.
+ *
+ * Returns NULL, or the name of a library that was wanted but is not there.
  */
-void product_choose(const struct node *node, const struct product_limits *limits, int is_float,
-	struct product *ret);
+const char *product_choose(const struct node *node, const struct product_limits *limits,
+	int is_float, struct product *ret);
 /*
  * Prepare a library for one of a node's products, in ret.
  *
