@@ -56,17 +56,20 @@ trainer_pack() {
 
 @test "tests/gpu/trainer: each part is told, whatever became of those before, and all of it is in the report" {
 	trainer_pack
-	run -1 env OUT="$PWD/out" PARTS="unit driver rate accuracy target cold deterministic none" tests/gpu/trainer
+	run -1 env OUT="$PWD/out" PARTS="unit driver rate overlap accuracy target cold deterministic none" tests/gpu/trainer
 	assert_line --regexp '^FAIL  every kind of layer .*status 1'
 	assert_line "pass  the driver is found without LD_LIBRARY_PATH"
 	assert_line "pass  images/s, mltrain, in bf16: 64:700000 256:700000 1024:700000 4096:700000"
+	assert_line "pass  with and without overlapping kernels weights are the same, bit by bit"
+	assert_line "batch 64, MLTRAIN_CUDA_OVERLAP=0: 700000 images/s"
+	assert_line "pass  graphs are captured with overlapping kernels"
 	assert_line "pass  after 10 epochs in bf16: 0.80 % wrong, in 0.10 s"
 	assert_line --regexp '^pass  at most 1.0 % wrong on five seeds'
 	assert_line "pass  two runs end with the same weights, bit by bit"
 	assert_line "FAIL  there is no part 'none'"
-	assert_line --regexp '^10 passed, 2 failed, 0 skipped, [0-9]+ s$'
+	assert_line --regexp '^12 passed, 2 failed, 0 skipped, [0-9]+ s$'
 	grep -q '^mltrain: no GPU' out/report.txt
-	grep -q '^10 passed, 2 failed' out/report.txt
+	grep -q '^12 passed, 2 failed' out/report.txt
 }
 
 @test "tests/gpu/trainer: a data set that lies there takes the place of the pack's, and has its own bar" {

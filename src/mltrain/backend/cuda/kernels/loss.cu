@@ -142,8 +142,9 @@ struct head_share {
 };
 
 /*
- * A row's logits of a warp's part of the inputs: lane k gets class k's. A GROUP of classes at once,
- * whose sums over the warp then run beside each other and not one after the other.
+ * A row's logits of a warp's part of the inputs: lane k gets class k's, a lane beyond the last what
+ * nobody reads. A GROUP of classes at once, whose sums over the warp then run beside each other and
+ * not one after the other.
  */
 template <class T>
 static __device__ float head_logit(const struct head &h, const float *w, const T *x)
@@ -153,14 +154,18 @@ static __device__ float head_logit(const struct head &h, const float *w, const T
 
 	for (int k0 = 0; k0 < h.d.classes; k0 += GROUP) {
 		float sum[GROUP] = {};
+		int at[GROUP]; /* of a class's weights; there is always one to read */
 
+#pragma unroll
+		for (int k = 0; k < GROUP; k++)
+			at[k] = (k0 + k < h.d.classes ? k0 + k : k0) * h.inputs;
+#pragma unroll 4
 		for (int j = warp % h.team * WARP + lane; j < h.inputs; j += h.team * WARP) {
 			float xj = to_float(x[j]);
 
 #pragma unroll
 			for (int k = 0; k < GROUP; k++)
-				if (k0 + k < h.d.classes)
-					sum[k] += xj * w[(k0 + k) * h.inputs + j];
+				sum[k] += xj * w[at[k] + j];
 		}
 #pragma unroll
 		for (int k = 0; k < GROUP; k++) {

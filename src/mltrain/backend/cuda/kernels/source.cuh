@@ -32,11 +32,16 @@ static __device__ __forceinline__ int source_byte(
 	const struct kernel_source &s, const struct source_image &image, int c, int i, int j)
 {
 	const struct augment &a = image.augment;
-	int y = i - a.down, x = j - a.right;
-	bool inside = (unsigned)y < (unsigned)s.h && (unsigned)x < (unsigned)s.w;
+	int y, x;
+	bool inside;
 
+	if (!s.augment)
+		return image.bytes[(c * s.h + i) * s.w + j];
 	if (i >= a.cut_y && i < a.cut_y + a.cut && j >= a.cut_x && j < a.cut_x + a.cut)
 		return -1;
+	y = i - a.down;
+	x = j - a.right;
+	inside = (unsigned)y < (unsigned)s.h && (unsigned)x < (unsigned)s.w;
 	return inside ? image.bytes[(c * s.h + y) * s.w + (a.flip ? s.w - 1 - x : x)] : 0;
 }
 
