@@ -98,12 +98,8 @@ struct few_case {
 };
 
 static const struct few_case fews[] = {
-	{ 1, 28, 28, 32, 5, 1, 2, 0 },
-	{ 1, 9, 11, 40, 3, 1, 1, 1 },
-	{ 3, 12, 10, 7, 5, 1, 0, 1 },
-	{ 4, 13, 9, 33, 3, 2, 1, 0 },
-	{ 2, 30, 27, 16, 7, 3, 3, 0 },
-	{ 2, 10, 14, 40, 3, 1, 1, 1 },
+	{ 1, 28, 28, 32, 5, 1, 2, 0 }, { 1, 9, 11, 40, 3, 1, 1, 1 }, { 3, 12, 10, 7, 5, 1, 0, 1 },
+	{ 4, 13, 9, 33, 3, 2, 1, 0 }, { 2, 30, 27, 16, 7, 3, 3, 0 }, { 2, 10, 14, 40, 3, 1, 1, 1 },
 	{ 2, 9, 11, 12, 4, 1, 2, 1 }, /* 32 taps: that of ones has a tile to itself */
 };
 
@@ -168,8 +164,8 @@ static void check_few_forward(const struct few_case *f, enum dtype dtype, int po
 
 		/* Of maxima that ReLU ends, any place serves: no gradient passes there. */
 		if (want[i] > 0)
-			assert_int_equal(got,
-				place[(m / pixels * (size_t)f->k + k) * pixels + m % pixels]);
+			assert_int_equal(
+				got, place[(m / pixels * (size_t)f->k + k) * pixels + m % pixels]);
 	}
 	free(w);
 	free(wp);

@@ -277,8 +277,8 @@ static void a_nan_among_pixels_is_the_maximum(void **state)
 		after.winners = room(DTYPE_F32, n);
 		/* All taps of pixel (2, 2), which windows around it meet with, are NaN. */
 		memcpy((char *)a.xd + 18 * 8 * kernel_size(dtypes[t]), x, kernel_size(dtypes[t]));
-		assert_int_equal(kernel_conv_forward(
-					 &d, dtypes[t], a.xd, a.wd, &after, y, &a.scratch, NULL),
+		assert_int_equal(
+			kernel_conv_forward(&d, dtypes[t], a.xd, a.wd, &after, y, &a.scratch, NULL),
 			0);
 		for (int i = 0; i < 4 * 4 * 16; i++) {
 			int row = i / 64, column = i / 16 % 4;
