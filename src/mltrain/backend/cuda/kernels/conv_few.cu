@@ -201,7 +201,6 @@ struct few few_of(const struct kernel_conv *d, int pooled)
 	f.in_w = d->w + 2 * d->pad;
 	f.by_c = divisor_of(d->c);
 	f.by_s = divisor_of(d->r);
-	f.by_in_w = divisor_of(f.in_w);
 	f.by_depth = divisor_of(f.depth);
 	return f;
 }

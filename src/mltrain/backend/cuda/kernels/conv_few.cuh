@@ -35,7 +35,7 @@ struct few {
 	int taps, depth;   /* c * r * r, and that rounded up to 16 */
 	int in_w, in_rows; /* of the part in shared memory, border included */
 	int windows;       /* of the gradient of maxima: whole ones of eight channels each */
-	struct divisor by_q, by_half_q, by_c, by_in_w, by_s, by_depth;
+	struct divisor by_q, by_half_q, by_c, by_s, by_depth;
 	float *partial;
 	size_t partial_stride;
 };
@@ -74,25 +74,27 @@ template <class T> static __device__ void bring_numbers(const struct few &f, T *
 		store_one(to + e, source_number(f.from, e / FEW_NUMBERS, e % FEW_NUMBERS));
 }
 
-/* What output rows [p0, p0 + band) read of image n, with its border; numbers: bring_numbers()'s. */
+/*
+ * What output rows [p0, p0 + band) read of image n, with its border; numbers: bring_numbers()'s. A
+ * warp has a row, a lane a number of it.
+ */
 template <class T>
 static __device__ void bring_band(const struct few &f, int n, int p0, const T *numbers, T *to)
 {
 	struct source_image image = source_row(f.from, n);
-	int spots = f.in_rows * f.in_w;
+	int width = f.in_w * f.d.c;
 
-	for (int e = (int)threadIdx.x; e < spots; e += FEW_THREADS) {
-		int j, i = divide(f.by_in_w, e, &j) + p0 * f.d.stride - f.d.pad;
-
-		j -= f.d.pad;
-		for (int c = 0; c < f.d.c; c++) {
+	for (int row = (int)threadIdx.x / WARP; row < f.in_rows; row += FEW_WARPS)
+#pragma unroll 1
+		for (int e = (int)threadIdx.x % WARP; e < width; e += WARP) {
+			int c, i = row + p0 * f.d.stride - f.d.pad,
+			       j = divide(f.by_c, e, &c) - f.d.pad;
 			bool inside =
 				(unsigned)i < (unsigned)f.d.h && (unsigned)j < (unsigned)f.d.w;
 			int byte = inside ? source_byte(f.from, image, c, i, j) : -1;
 
-			to[e * f.d.c + c] = byte < 0 ? T() : numbers[c * FEW_NUMBERS + byte];
+			to[row * width + e] = byte < 0 ? T() : numbers[c * FEW_NUMBERS + byte];
 		}
-	}
 }
 
 /* Where a tap lies from its pixel's upper left; taps beyond the last read the first. */
