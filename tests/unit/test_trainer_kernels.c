@@ -186,6 +186,10 @@ static void a_convolution_from_bytes_is_the_loops(void **state)
 		for (size_t t = 0; t < DTYPES; t++) {
 			check_few_forward(&fews[i], dtypes[t], 0);
 			check_few_forward(&fews[i], dtypes[t], 1);
+			cuda_on_cpu_multiprocessors = 1; /* whole images a block */
+			check_few_forward(&fews[i], dtypes[t], 0);
+			check_few_forward(&fews[i], dtypes[t], 1);
+			cuda_on_cpu_multiprocessors = 132;
 		}
 }
 

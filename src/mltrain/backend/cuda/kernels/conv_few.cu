@@ -211,13 +211,14 @@ int few_shape(const struct kernel_conv *d)
 		d->c * d->r * d->r <= FEW_TAPS && (long long)d->n * d->p * d->q <= INT32_MAX;
 }
 
-/* Rows of a band such that the grid has two blocks for each multiprocessor, if it can. */
+/* Rows of a band such that the grid has two blocks for each multiprocessor, if it can; whole images
+ * where there are so many, as each block brings the filters anew. */
 static int forward_band(const struct kernel_conv *d)
 {
 	int bands = ceil_div(2 * KERNEL_SM, d->n * ceil_div(d->k, FEW_K));
 	int rows = ceil_div(d->p, bands);
 
-	return rows > 16 ? 16 : rows;
+	return rows > FEW_ROWS ? FEW_ROWS : rows;
 }
 
 int kernel_few_fits(const struct kernel_conv *d, enum dtype dtype)

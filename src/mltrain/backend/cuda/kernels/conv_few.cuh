@@ -20,6 +20,7 @@
 #define FEW_WARPS   (FEW_THREADS / WARP)
 #define FEW_K       32 /* of k and of taps that a block takes */
 #define FEW_TAPS    128
+#define FEW_ROWS    32          /* of a band, forward, at most */
 #define FEW_NUMBERS 256         /* that a channel's bytes stand for */
 #define FEW_BYTES   (48 * 1024) /* of shared memory */
 
