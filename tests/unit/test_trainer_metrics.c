@@ -1,5 +1,6 @@
 #include "trainer_test.h"
 
+#include "metrics/live.h"
 #include "metrics/load.h"
 #include "metrics/nvml.h"
 #include "metrics/rate.h"
@@ -7,7 +8,9 @@
 #include "metrics/tfevents.h"
 #include "metrics/tflog.h"
 
+#include <fcntl.h>
 #include <time.h>
+#include <unistd.h>
 
 /* --- rates ----------------------------------------------------------------------- */
 
@@ -50,6 +53,41 @@ static void the_smoothed_rate_follows_a_change_within_seconds(void **state)
 		rate_step(&r, &s, 10);
 	}
 	assert_true(rate_smooth(&r) < 13 && rate_mean(&r, &s, 10) > 50);
+}
+
+/* --- lines for people ----------------------------------------------------------------- */
+
+/* What live_tell() says of an engine at a run's start. To free(). */
+static char *first_lines(const struct engine *e)
+{
+	const struct net net = { .name = "n", .input = { 3, { 1, 28, 28 } }, .n = 2 };
+	struct train_state s = { .moment = TRAIN_STARTED, .net = &net, .engine = e };
+	int before = dup(STDERR_FILENO);
+	char *text = NULL;
+	size_t len;
+	struct live l;
+
+	assert_non_null(freopen(in_test_dir("said"), "w", stderr));
+	live_init(&l);
+	live_tell(&l, &s, 64);
+	fflush(stderr);
+	dup2(before, STDERR_FILENO);
+	close(before);
+	assert_int_equal(file_read(AT_FDCWD, in_test_dir("said"), 4096, &text, &len, NULL), 0);
+	return text;
+}
+
+static void the_first_line_names_the_device_and_the_libraries_that_are_missing(void **state)
+{
+	const struct backend cuda = { .name = "cuda" };
+	struct engine e = { .backend = &cuda, .dtype = DTYPE_BF16, .device = "NVIDIA H200" };
+	auto_free char *with = first_lines(&e), *without = NULL;
+
+	strcpy(e.without, "cuBLASLt");
+	without = first_lines(&e);
+	assert_non_null(strstr(with, "backend cuda (bf16) on NVIDIA H200, 0.0 MB\n"));
+	assert_non_null(
+		strstr(without, "backend cuda (bf16) on NVIDIA H200, without cuBLASLt, 0.0 MB\n"));
 }
 
 /* --- the tutorial's lines -------------------------------------------------------------- */
@@ -303,6 +341,8 @@ int main(int argc, char **argv)
 	const struct CMUnitTest tests[] = {
 		cmocka_unit_test(a_resumed_run_counts_its_own_steps_alone),
 		cmocka_unit_test(the_smoothed_rate_follows_a_change_within_seconds),
+		cmocka_unit_test(
+			the_first_line_names_the_device_and_the_libraries_that_are_missing),
 		cmocka_unit_test(the_tutorials_lines_are_as_the_tutorial_prints_them),
 		cmocka_unit_test(checksums_are_those_of_the_standard),
 		cmocka_unit_test(a_directory_that_cannot_be_is_an_error_by_name),

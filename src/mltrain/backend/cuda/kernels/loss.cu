@@ -119,8 +119,8 @@ cudaError_t kernel_loss(const struct kernel_loss *d, enum dtype dtype, const flo
 /* --- the head --- */
 
 /*
- * A block takes rows_each rows; a row is a team of warps', each with a part of the inputs, so that
- * a small batch keeps all warps of many blocks busy.
+ * A block takes rows_each rows. A team of warps shares a row, each with a part of the inputs, so
+ * that a small batch keeps all warps of many blocks busy.
  */
 struct head {
 	struct kernel_loss d;
@@ -235,8 +235,7 @@ static __device__ void head_rows(
 {
 	int teams = LOSS_WARPS / h.team;
 
-	/* A block of several warps a team has no more rows than teams: each barrier is met by all.
-	 */
+	/* With several warps a team there are no more rows than teams: all meet at the barrier. */
 	for (int r = (int)threadIdx.x / WARP / h.team; r < rows || r < teams; r += teams) {
 		bool is = r < rows;
 		int row = row0 + r;
