@@ -4,7 +4,7 @@
   torch_reference.py rate  DIR [--steps N]                 images/s of training steps, after a warm-up
   torch_reference.py train DIR [--epochs N] [--seed N]     errors after every epoch
   torch_reference.py infer DIR [--steps N]                 images/s of predicting, after a warm-up
-  all: [--threads N] [--batch N] [--layout nchw|nhwc] [--dtype f32|bf16]
+  all: [--threads N] [--batch N] [--layout nchw|nhwc] [--dtype f32|bf16] [--net reference|resnet-18]
 
 bf16 is autocast's: products in bf16, parameters and their update in f32.
 
@@ -50,10 +50,32 @@ class Net(nn.Module):
         return self.fc2(x)
 
 
+class Block(nn.Module):
+    def __init__(self, c, k, stride):
+        super().__init__()
+        self.conv1, self.bn1 = nn.Conv2d(c, k, 3, stride, 1, bias=False), nn.BatchNorm2d(k)
+        self.conv2, self.bn2 = nn.Conv2d(k, k, 3, 1, 1, bias=False), nn.BatchNorm2d(k)
+        self.short = nn.Sequential() if stride == 1 else \
+            nn.Sequential(nn.Conv2d(c, k, 1, stride, bias=False), nn.BatchNorm2d(k))
+
+    def forward(self, x):
+        return F.relu(self.bn2(self.conv2(F.relu(self.bn1(self.conv1(x))))) + self.short(x))
+
+
+def resnet_18():
+    """src/mltrain/nets/resnet-18.json"""
+    blocks = [Block(max(64, k // (1 if n else 2)), k, 1 if n or k == 64 else 2)
+              for k in (64, 128, 256, 512) for n in range(2)]
+    return nn.Sequential(nn.Conv2d(1, 64, 3, 1, 1, bias=False), nn.BatchNorm2d(64), nn.ReLU(), *blocks,
+                         nn.AdaptiveAvgPool2d(1), nn.Flatten(), nn.Linear(512, 10))
+
+
 def make(layout):
-    net = Net()
+    net = Net() if args.net == "reference" else resnet_18()
     if layout == "nhwc":
         net = net.to(memory_format=torch.channels_last)
+    if args.net != "reference":
+        return net, torch.optim.SGD(net.parameters(), lr=0.1, momentum=0.9, weight_decay=5e-4)
     dense = list(net.fc1.parameters()) + list(net.fc2.parameters())
     conv = list(net.conv1.parameters()) + list(net.conv2.parameters())
     return net, torch.optim.SGD([{"params": dense, "weight_decay": 5e-4}, {"params": conv}], lr=0.01, momentum=0.9)
@@ -112,8 +134,9 @@ def rate(a, x, y):
     order = torch.randperm(len(x))
     world = MPI.COMM_WORLD if MPI else None
     rank, rows = (world.rank, a.batch // world.size) if world else (0, a.batch)
-    for s in range(a.steps + 10):
-        if s == 10:
+    warm_up = min(10, a.steps)
+    for s in range(a.steps + warm_up):
+        if s == warm_up:
             start = time.perf_counter()
         i = order[s * a.batch % (len(x) - a.batch) + rank * rows:][:rows]
         step(net, optimizer, x[i], y[i], a, world)
@@ -145,6 +168,7 @@ p.add_argument("--threads", type=int, default=2)
 p.add_argument("--batch", type=int, default=64)
 p.add_argument("--layout", choices=("nchw", "nhwc"), default="nhwc")
 p.add_argument("--dtype", choices=("f32", "bf16"), default="f32")
+p.add_argument("--net", choices=("reference", "resnet-18"), default="reference")
 args = p.parse_args()
 torch.set_num_threads(args.threads)
 torch.manual_seed(args.seed)
