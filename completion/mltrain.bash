@@ -52,7 +52,7 @@ _mltrain_values() {
 	--format) echo onnx safetensors ;;
 	--only) echo train predict ;;
 	--tensorboard | --to) return 2 ;;
-	--checkpoint | --keep-best | --resume | --map | --log | --cacert | -o | --output) return 1 ;;
+	--checkpoint | --keep-best | --resume | --elastic | --elastic-secret | --map | --log | --cacert | -o | --output) return 1 ;;
 	esac
 }
 

@@ -48,7 +48,21 @@ struct engine_config {
 	float smoothing;   /* of labels, in [0, 1]: op_smooth_loss() (backend/ops.h) */
 	struct image_norm norm;
 	const struct exchange *exchange; /* NULL: one process. Borrowed for the engine's life */
+	/* This rank's rows among the all_rows of all ranks' batch. 0 and 0: equal shares, by rank.
+	 * Only the CPU's backends take unequal ones. */
+	int first_row, all_rows;
 };
+
+/* The rows of a step on all ranks, and which of them is this rank's first. */
+static inline int engine_all_rows(const struct engine_config *c)
+{
+	return c->all_rows ? c->all_rows : c->batch * (c->exchange ? c->exchange->ranks : 1);
+}
+
+static inline int engine_first_row(const struct engine_config *c)
+{
+	return c->all_rows ? c->first_row : c->batch * (c->exchange ? c->exchange->rank : 0);
+}
 
 /* The blocks of an engine. All but ENGINE_STATES have the layout of the parameters. */
 enum engine_block {
@@ -115,8 +129,9 @@ struct backend {
 	 *
 	 *   g = d(cross_entropy)/dp + decay * l2 * p    v = momentum * v + g    p = p - lr * v
 	 *
-	 * Returns 0 with ret [n], or -EIO if a device or another rank failed; the engine's
-	 * parameters are undefined then.
+	 * Returns 0 with ret [n], or -EIO if a device or another rank failed. On a GPU the engine's
+	 * parameters are undefined then. On a CPU they and the optimiser's blocks are as before the
+	 * step that failed; ENGINE_STATES may have followed its images.
 	 */
 	int (*step)(struct engine *e, const struct batch *batches, const struct step *steps, int n,
 		struct step_result *ret, struct mlr_error *err);

@@ -42,6 +42,10 @@ struct exchange {
 	/* This rank's index on its node, and whether ready() accepts a GPU's memory. */
 	int local_rank, local_ranks;
 	int takes_device_memory;
+
+	/* The ranks' layouts of gradients differ: sum them in layer.h's order. A CPU's engine reads
+	 * it at every step. */
+	int plain;
 };
 
 #endif

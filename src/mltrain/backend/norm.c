@@ -174,15 +174,15 @@ static void clear_padding(const struct norm *l)
 		l->mean[k] = l->inverse[k] = l->scale[k] = l->shift[k] = 0;
 }
 
-void norm_settle(const struct norm *l, int ranks, const float *gamma, const float *beta,
+void norm_settle(const struct norm *l, double shares, const float *gamma, const float *beta,
 	float momentum, float *running)
 {
 	size_t n = norm_channels(l);
-	double count = values(l) * ranks;
+	double count = values(l) * shares;
 
 	for (int k = 0; k < l->x.c; k++) {
-		double mean = l->sums[k] / ranks;
-		double variance = l->sums[n + (size_t)k] / ranks - mean * mean;
+		double mean = l->sums[k];
+		double variance = l->sums[n + (size_t)k] - mean * mean;
 		float *m = &running[k], *v = &running[l->x.c + k];
 
 		variance = variance < 0 ? 0 : variance; /* rounding of a constant channel */
@@ -321,7 +321,7 @@ WIDE static void back_in_thread(void *ctx, int me, int of)
 /* dx = scale * (dy - mean(dy) - xn * mean(dy * xn)), xn = (x - mean) * inverse. The two factors
  * take the place of what threads have summed. */
 void norm_back_apply(
-	const struct norm *l, int ranks, const void *x, const void *y, const void *dy, void *dx)
+	const struct norm *l, double shares, const void *x, const void *y, const void *dy, void *dx)
 {
 	size_t n = norm_channels(l);
 	float *slope = (float *)l->partial, *offset = slope + n;
@@ -330,7 +330,7 @@ void norm_back_apply(
 	};
 
 	for (size_t k = 0; k < n; k++) {
-		double count = values(l) * ranks;
+		double count = values(l) * shares;
 
 		slope[k] = (float)(-l->scale[k] * l->sums[n + k] / count * l->inverse[k]);
 		offset[k] = (float)(-l->scale[k] * l->sums[k] / count);

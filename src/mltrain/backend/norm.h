@@ -28,17 +28,19 @@ static inline size_t norm_channels(const struct norm *l)
 	return (size_t)((l->x.c + l->x.block - 1) / l->x.block * l->x.block);
 }
 
-/* sums: each channel's mean, then its mean square, over this rank's batch. */
+/* sums: each channel's mean, then its mean square, over this rank's batch. The caller weighs them
+ * by its share of all rows before the ranks add them up. */
 void norm_sum(const struct norm *l, const void *x, int threads);
 
 /*
  * Settle mean, inverse, scale and shift by sums that ranks have added up, and let the running
  * statistics follow.
  *
+ *   shares     the rows of all ranks in units of this rank's
  *   running    the mean [c], then the unbiased variance [c]
  *   momentum   running = (1 - momentum) * running + momentum * now
  */
-void norm_settle(const struct norm *l, int ranks, const float *gamma, const float *beta,
+void norm_settle(const struct norm *l, double shares, const float *gamma, const float *beta,
 	float momentum, float *running);
 
 /* Settle scale and shift by running statistics alone. */
@@ -53,7 +55,7 @@ void norm_apply(const struct norm *l, const void *x, void *y);
 void norm_back_sum(const struct norm *l, const void *x, const void *y, const void *dy, int threads);
 
 /* dx of dy by sums that ranks have added up; dx may be dy. */
-void norm_back_apply(
-	const struct norm *l, int ranks, const void *x, const void *y, const void *dy, void *dx);
+void norm_back_apply(const struct norm *l, double shares, const void *x, const void *y,
+	const void *dy, void *dx);
 
 #endif

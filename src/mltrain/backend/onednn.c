@@ -365,6 +365,8 @@ static int open_engine(const struct layer *layers, size_t n, const struct engine
 	o->world.smoothing = config->smoothing;
 	o->world.exchange = config->exchange;
 	o->world.ranks = config->exchange ? config->exchange->ranks : 1;
+	o->world.first_row = engine_first_row(config);
+	o->world.all_rows = engine_all_rows(config);
 	o->world.lanes = lanes_find();
 	o->engine.isa = dnn_isa_name(dnn_isa());
 	o->world.batch = config->batch;
@@ -447,13 +449,32 @@ static void tell_ready(struct onednn *o, const struct node *d, size_t *end)
 {
 	const struct exchange *x = o->world.exchange;
 
-	if (!x)
+	if (!x || x->plain)
 		return;
 	if (d->count && (d->at == 0 || *end - d->at >= BUCKET)) {
 		x->ready(x->ctx, o->world.grad + d->at, *end - d->at);
 		*end = d->at;
 	}
 	x->poll(x->ctx);
+}
+
+/* Sum the gradients over ranks whose layouts differ. */
+static int sum_plain(struct onednn *o, struct mlr_error *err)
+{
+	const struct exchange *x = o->world.exchange;
+	auto_free float *plain = malloc(o->n_params * sizeof(*plain));
+	int r;
+
+	if (!plain)
+		return mlr_fail(err, ENOMEM, "%zu bytes of memory for gradients",
+			o->n_params * sizeof(*plain));
+	for (size_t i = 0; i < o->graph.n; i++)
+		node_get(&o->graph.nodes[i], &o->world, o->world.grad, plain);
+	x->ready(x->ctx, plain, o->n_params);
+	r = x->wait(x->ctx, err);
+	if (r == 0)
+		fill_block(o, o->world.grad, plain);
+	return r;
 }
 
 static int backward(struct onednn *o, struct mlr_error *err)
@@ -468,6 +489,8 @@ static int backward(struct onednn *o, struct mlr_error *err)
 			return r;
 		tell_ready(o, &o->graph.nodes[i], &end);
 	}
+	if (x && x->plain)
+		return sum_plain(o, err);
 	return x ? x->wait(x->ctx, err) : 0;
 }
 
@@ -528,7 +551,7 @@ static void loss(struct onednn *o, const struct batch *b, struct step_result *re
 		ret->cross_entropy += op_smooth_loss(
 			b->rows, classes, o->world.smoothing, last->y, b->labels, dy);
 	for (int i = 0; o->world.ranks > 1 && i < b->rows * classes; i++)
-		dy[i] /= (float)o->world.ranks;
+		dy[i] /= (float)o->world.all_rows / (float)b->rows;
 }
 
 static int one_step(struct onednn *o, const struct batch *b, const struct step *s,

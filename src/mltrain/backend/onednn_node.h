@@ -33,8 +33,9 @@ struct node_world {
 	int rounds; /* bf16 without instructions for it: floats, from weights with bf16's bits */
 	const struct exchange *exchange; /* NULL: alone */
 	int ranks;
-	float *pixels; /* the images, row-major */
-	void *input;   /* the same; in bf16 a copy, if there is who reads it */
+	int first_row, all_rows; /* of the batch of all ranks */
+	float *pixels;           /* the images, row-major */
+	void *input;             /* the same; in bf16 a copy, if there is who reads it */
 	int input_is_read;
 	size_t params; /* floats in each block, padding included; nodes add theirs */
 	int optimiser;

@@ -148,8 +148,7 @@ static void dropout_plan(struct node *d, const struct node_world *w, struct plan
 static int dropout_forward(
 	struct node *d, struct node_world *w, const struct step *step, struct mlr_error *err)
 {
-	uint64_t count = (uint64_t)w->batch * shape_count(&d->layer->out);
-	uint64_t rank = w->exchange ? (uint64_t)w->exchange->rank : 0;
+	uint64_t first = (uint64_t)w->first_row * shape_count(&d->layer->out);
 
 	(void)err;
 	if (!step) {
@@ -157,8 +156,7 @@ static int dropout_forward(
 			kernel_convert(node_rows(d, w), node_x(d, w, 0), w->bf16, d->y, w->bf16);
 		return 0;
 	}
-	kernel_dropout_draw(
-		&d->dropout, step->seed, step->number, (uint32_t)d->index, rank * count);
+	kernel_dropout_draw(&d->dropout, step->seed, step->number, (uint32_t)d->index, first);
 	kernel_dropout_apply(&d->dropout, node_x(d, w, 0), d->y);
 	return 0;
 }
@@ -206,6 +204,12 @@ static void norm_plan(struct node *d, const struct node_world *w, struct plan *p
 	l->partial = node_plan_take(p, (size_t)w->threads * 2 * n * sizeof(double));
 }
 
+/* How many batches like this rank's the batch of all ranks is. */
+static double shares(const struct node_world *w)
+{
+	return (double)w->all_rows / w->batch;
+}
+
 static int sum_over_ranks(struct node_world *w, const struct norm *l, struct mlr_error *err)
 {
 	const struct exchange *e = w->exchange;
@@ -223,10 +227,12 @@ static int norm_forward(
 
 	if (step) {
 		norm_sum(l, node_x(d, w, 0), w->threads);
+		for (size_t k = 0; w->ranks > 1 && k < 2 * norm_channels(l); k++)
+			l->sums[k] /= shares(w);
 		r = sum_over_ranks(w, l, err);
 		if (r < 0)
 			return r;
-		norm_settle(l, w->ranks, gamma, beta, d->layer->momentum, running);
+		norm_settle(l, shares(w), gamma, beta, d->layer->momentum, running);
 	} else {
 		norm_settle_running(l, gamma, beta, running);
 		rows.x.n = w->rows;
@@ -255,7 +261,7 @@ static int norm_backward(struct node *d, struct node_world *w, struct mlr_error 
 	if (r < 0)
 		return r;
 	if (dx)
-		norm_back_apply(&back, w->ranks, x, d->y, d->dy, dx);
+		norm_back_apply(&back, shares(w), x, d->y, d->dy, dx);
 	return 0;
 }
 

@@ -121,6 +121,8 @@ static int open_engine(const struct layer *layers, size_t n, const struct engine
 	r->smoothing = config->smoothing;
 	r->norm = config->norm;
 	r->exchange = config->exchange;
+	r->all_rows = engine_all_rows(config);
+	r->first_row = engine_first_row(config);
 	r->layers = layers;
 	r->n = n;
 	failed = allocate(r, err);
@@ -266,7 +268,7 @@ static int one_step(struct reference *r, const struct batch *b, const struct ste
 			b->rows, classes, r->smoothing, last->y, b->labels, last->dy);
 	/* The mean is over the rows of all ranks. */
 	for (size_t i = 0; reference_ranks(r) > 1 && i < (size_t)b->rows * (size_t)classes; i++)
-		last->dy[i] /= (float)reference_ranks(r);
+		last->dy[i] /= (float)r->all_rows / (float)b->rows;
 	failed = backward(r, err);
 	if (failed < 0)
 		return failed;

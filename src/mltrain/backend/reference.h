@@ -30,6 +30,7 @@ struct reference {
 	float *state;
 	struct image_norm norm;
 	const struct exchange *exchange; /* NULL: alone */
+	int first_row, all_rows;         /* of the batch of all ranks */
 	float *input;                    /* [batch][c][h][w] */
 	float *dx;                       /* gradient from one reader */
 	double *sums;                    /* batch norm's, of the current layer, owned */

@@ -55,10 +55,24 @@ static void tell_plan(const struct engine *e)
 		mlr_info("memory: %.1f MB", 1e-6 * (double)e->memory);
 }
 
+/* The rank that did the telling is gone. Without its log training goes on. */
+static void take_over(struct session *s)
+{
+	struct mlr_error err = MLR_ERROR_INIT;
+
+	if (metrics_open(&s->args.metrics, &s->metrics, &err) == 0)
+		return;
+	mlr_log_failure(MLR_WARNING, &err, "; training goes on");
+	s->args.metrics.log = s->args.metrics.tensorboard = NULL;
+	metrics_open(&s->args.metrics, &s->metrics, &err);
+}
+
 static void tell(void *ctx, const struct train_state *state)
 {
 	struct session *s = ctx;
 
+	if (!s->metrics)
+		take_over(s);
 	if (state->test && (s->args.metrics.log || s->args.metrics.format == METRICS_JSON))
 		metrics_put(s->metrics, test_record(state->test, &s->data, NULL, state->step));
 	metrics_tell(s->metrics, state, &s->args.train, &s->data);
@@ -76,6 +90,19 @@ static int say_interrupted(const struct session *s, const struct train_state *st
 		state->epoch, file ? "; weights written to " : "; no --checkpoint was given",
 		file ? file : "");
 	return state->signal == SIGINT ? 128 + SIGINT : 0;
+}
+
+/* Returns the exit status. */
+static int say_left(const struct session *s, const struct train_state *state)
+{
+	if (s->args.metrics.quiet)
+		return 0;
+	if (state->signal)
+		mlr_info("left the run by %s after step %" PRIu64, signals_name(state->signal),
+			state->step);
+	else
+		mlr_info("the run ended before this rank could join");
+	return 0;
 }
 
 static void say_result(const struct session *s, const struct train_state *state, double total)
@@ -316,6 +343,8 @@ static int fail(struct session *s, struct mlr_error *err)
 /* Returns the exit status. */
 static int end(struct session *s, const struct train_state *state, double started)
 {
+	if (state->moment == TRAIN_LEFT)
+		return say_left(s, state);
 	if (s->dist->rank != 0)
 		return state->moment == TRAIN_INTERRUPTED && state->signal == SIGINT ? 128 + SIGINT
 										     : 0;
@@ -323,6 +352,22 @@ static int end(struct session *s, const struct train_state *state, double starte
 		return say_interrupted(s, state);
 	if (s->args.metrics.format == METRICS_TEXT)
 		say_result(s, state, mlr_now() - started);
+	return 0;
+}
+
+/* Elastic ranks of a node do not share its CPUs out: their number changes. */
+static int open_ranks(struct session *s, struct mlr_error *err)
+{
+	struct elastic_options *o = &s->args.elastic;
+	int has_threads = s->args.given & GIVEN_THREADS, r;
+
+	o->stop = &signals_stop;
+	r = o->where ? elastic_open(o, &s->dist, err) : dist_open(&s->dist, err);
+	if (r < 0 || has_threads)
+		return r;
+	if (!o->where)
+		return cpus_share(s->dist, "", &s->args.train.threads, err);
+	s->args.train.threads = cpus_available("");
 	return 0;
 }
 
@@ -338,11 +383,8 @@ int cmd_train(int argc, char **argv)
 	argv[0] = name;
 	train_args_parse(argc, argv, &s.args);
 	s.args.train.started = started;
-	if (dist_open(&s.dist, &err) < 0)
-		return main_fail(&err);
-	if (!(s.args.given & GIVEN_THREADS) &&
-		cpus_share(s.dist, "", &s.args.train.threads, &err) < 0)
-		return fail(&s, &err);
+	if (open_ranks(&s, &err) < 0)
+		return s.dist ? fail(&s, &err) : main_fail(&err);
 	if (s.dist->rank == 0 && metrics_open(&s.args.metrics, &s.metrics, &err) < 0)
 		return fail(&s, &err);
 

@@ -48,7 +48,11 @@ enum {
 	KEY_INPUT,
 	KEY_DATA_MEMORY,
 	KEY_STEPS,
-	KEY_SEED
+	KEY_SEED,
+	KEY_ELASTIC,
+	KEY_ELASTIC_SECRET,
+	KEY_MIN_RANKS,
+	KEY_MAX_RANKS
 };
 
 static const struct argp_option options[] = { { NULL, 0, NULL, 0,
@@ -102,6 +106,16 @@ static const struct argp_option options[] = { { NULL, 0, NULL, 0,
 		3 },
 	{ "on-usr1", KEY_ON_USR1, "WHAT", 0,
 		"stop or continue after SIGUSR1 and its checkpoint (stop)", 3 },
+
+	{ NULL, 0, NULL, 0, "Ranks that come and go:", 6 },
+	{ "elastic", KEY_ELASTIC, "FILE|HOST:PORT", 0,
+		"begin a run that other processes of this command join, or join it; they meet by "
+		"FILE, or at HOST:PORT",
+		6 },
+	{ "min-ranks", KEY_MIN_RANKS, "N", 0, "wait while there are fewer ranks (1)", 6 },
+	{ "max-ranks", KEY_MAX_RANKS, "N", 0, "have further ranks wait for a place (4)", 6 },
+	{ "elastic-secret", KEY_ELASTIC_SECRET, "FILE", 0,
+		"the secret of --elastic HOST:PORT ($MLTRAIN_ELASTIC_SECRET)", 6 },
 
 	{ NULL, 0, NULL, 0, "Output:", 4 },
 	{ "log", KEY_LOG, "FILE", 0, "append records to FILE as JSON lines", 4 },
@@ -402,6 +416,28 @@ static void check_files(struct argp_state *state, const struct train_args *a)
 	check_kept(state, &best, &resume);
 }
 
+static void check_elastic(struct argp_state *state, struct train_args *a)
+{
+	struct elastic_options *e = &a->elastic;
+
+	if (!e->where && (e->secret_file || e->min || e->max))
+		argp_error(state, "--%s is for ranks that come and go: give --elastic too",
+			e->secret_file   ? "elastic-secret"
+				: e->min ? "min-ranks"
+					 : "max-ranks");
+	e->min = e->min ? e->min : 1;
+	e->max = e->max ? e->max : e->min > ELASTIC_RANKS ? e->min : ELASTIC_RANKS;
+	if (e->min > e->max)
+		argp_error(state, "--min-ranks %d is more than --max-ranks %d", e->min, e->max);
+	if (e->where && e->secret_file && !elastic_is_address(e->where))
+		argp_error(state,
+			"--elastic-secret is for --elastic HOST:PORT; a file holds its own secret");
+	if (e->where && strcmp(a->train.backend->name, "cuda") == 0)
+		argp_error(state,
+			"--elastic does not work with the backend cuda: give --backend onednn, or "
+			"train on several GPUs under mpirun");
+}
+
 static void check_whole(struct argp_state *state, struct train_args *a)
 {
 	struct train_options *t = &a->train;
@@ -426,6 +462,28 @@ static void check_whole(struct argp_state *state, struct train_args *a)
 	check_files(state, a);
 }
 
+static error_t parse_elastic(int key, char *arg, struct argp_state *state, struct train_args *a)
+{
+	struct elastic_options *e = &a->elastic;
+
+	switch (key) {
+	case KEY_ELASTIC:
+		e->where = arg_file(state, "elastic", arg);
+		return 0;
+	case KEY_ELASTIC_SECRET:
+		e->secret_file = arg_file(state, "elastic-secret", arg);
+		return 0;
+	case KEY_MIN_RANKS:
+		e->min = (int)arg_count(state, "min-ranks", arg, 1, GROUP_MAX);
+		return 0;
+	case KEY_MAX_RANKS:
+		e->max = (int)arg_count(state, "max-ranks", arg, 1, GROUP_MAX);
+		return 0;
+	default:
+		return parse_engine(key, arg, state, a);
+	}
+}
+
 static error_t parse(int key, char *arg, struct argp_state *state)
 {
 	struct train_args *a = state->input;
@@ -447,9 +505,10 @@ static error_t parse(int key, char *arg, struct argp_state *state)
 		return 0;
 	case ARGP_KEY_END:
 		check_whole(state, a);
+		check_elastic(state, a);
 		return 0;
 	default:
-		return parse_engine(key, arg, state, a);
+		return parse_elastic(key, arg, state, a);
 	}
 }
 

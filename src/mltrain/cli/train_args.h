@@ -5,6 +5,7 @@
 #ifndef MLT_TRAIN_ARGS_H
 #define MLT_TRAIN_ARGS_H
 
+#include "dist/elastic.h"
 #include "metrics/metrics.h"
 #include "model/recipe.h"
 #include "train/train.h"
@@ -30,6 +31,8 @@ enum given {
 	GIVEN_SMOOTHING = 1 << 16,
 };
 
+#define ELASTIC_RANKS 4 /* --max-ranks, if not given */
+
 enum lr_scale { LR_SCALE_NONE, LR_SCALE_LINEAR, LR_SCALE_SQRT };
 
 enum normalize { NORMALIZE_FIXED, NORMALIZE_DATASET };
@@ -48,6 +51,7 @@ struct train_args {
 	const char *resume; /* its file */
 	int usr1_continues;
 	int verbose;
+	struct elastic_options elastic; /* where NULL: fixed ranks */
 };
 
 /* Read the command line. Errors end the program. */

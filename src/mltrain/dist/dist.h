@@ -15,9 +15,10 @@
 #include <stdint.h>
 
 struct dist {
-	const char *name; /* "alone", "mpi" */
+	const char *name; /* "alone", "mpi", "elastic" */
 	int rank, ranks;
 	int local_rank, local_ranks;
+	int elastic;                /* elastic.h: rank and ranks change */
 	struct exchange exchange;   /* for engines; ctx is this struct */
 	const struct dist_ops *ops; /* never NULL */
 	/* Reports what is odd but harmless, since a plugin has no log. NULL while opening. */

@@ -6,7 +6,7 @@
 #include "base/memory.h"
 #include "config.h"
 #include "dist/mpi_node.h"
-#include "dist/mpi_sums.h"
+#include "dist/sums.h"
 
 #include <errno.h>
 #include <limits.h>
@@ -21,7 +21,8 @@
 #define GRACE_US      1000000
 #define PATIENCE_MS   10000 /* a checkpoint on a slow disk takes seconds */
 #define LATE_EVERY_MS 200
-#define BYTES_MAX     INT_MAX /* MPI counts in int */
+#define BYTES_MAX     INT_MAX           /* MPI counts in int */
+#define MESSAGE_MAX   ((size_t)1 << 24) /* floats */
 
 int mpi_check(int code, const char *what, struct mlr_error *err)
 {
@@ -95,21 +96,21 @@ static void ready(void *ctx, float *part, size_t count)
 {
 	struct mpi_ranks *m = ctx;
 
-	mpi_sums_ready(m->sums, part, count);
+	sums_ready(m->sums, part, count);
 }
 
 static void poll(void *ctx)
 {
 	struct mpi_ranks *m = ctx;
 
-	mpi_sums_poll(m->sums);
+	sums_poll(m->sums);
 }
 
 static int wait(void *ctx, struct mlr_error *err)
 {
 	struct mpi_ranks *m = ctx;
 
-	return mpi_sums_wait(m->sums, err);
+	return sums_wait(m->sums, err);
 }
 
 static int sum(void *ctx, double *x, size_t n, struct mlr_error *err)
@@ -162,11 +163,68 @@ static int barrier(struct dist *d, struct mlr_error *err)
 		m, MPI_Ibarrier(m->all, &request), &request, "wait for the others", err);
 }
 
+/* --- sums of gradients --- */
+
+static int node_add(void *ctx, float *x, size_t n, struct mlr_error *err)
+{
+	struct mpi_ranks *m = ctx;
+
+	(void)err;
+	node_sums_add(mpi_node_sums(m->node), x, n);
+	return 0;
+}
+
+static int node_advance(void *ctx, struct mlr_error *err)
+{
+	struct mpi_ranks *m = ctx;
+
+	return node_sums_advance(mpi_node_sums(m->node), err);
+}
+
+/* Where the ranks of a node share no memory. */
+static int message_add(void *ctx, float *x, size_t count, struct mlr_error *err)
+{
+	struct mpi_ranks *m = ctx;
+	int r = 0;
+
+	for (size_t at = 0; at < count && r == 0; at += MESSAGE_MAX) {
+		size_t n = count - at < MESSAGE_MAX ? count - at : MESSAGE_MAX;
+
+		m->requests = xgrow(m->requests, (size_t)m->n_requests, sizeof(*m->requests));
+		r = mpi_check(MPI_Iallreduce(MPI_IN_PLACE, x + at, (int)n, MPI_FLOAT, MPI_SUM,
+				      m->all, &m->requests[m->n_requests]),
+			"sum gradients", err);
+		m->n_requests += r == 0;
+	}
+	return r;
+}
+
+static int message_advance(void *ctx, struct mlr_error *err)
+{
+	struct mpi_ranks *m = ctx;
+	int done = 0;
+	int r = mpi_check(MPI_Testall(m->n_requests, m->requests, &done, MPI_STATUSES_IGNORE),
+		"sum gradients", err);
+
+	if (r == 0 && done)
+		m->n_requests = 0;
+	return r < 0 ? r : done;
+}
+
+static struct sums *make_sums(struct mpi_ranks *m)
+{
+	const struct sums_by node = { m, node_add, node_advance, idle };
+	const struct sums_by messages = { m, message_add, message_advance, idle };
+
+	return sums_new(m->node ? &node : &messages);
+}
+
 static void free_ranks(struct mpi_ranks *m)
 {
-	mpi_sums_free(&m->sums);
+	sums_free(&m->sums);
 	mpi_node_free(&m->node);
 	peers_free(&m->peers);
+	free(m->requests);
 	free(m);
 }
 
@@ -255,7 +313,7 @@ static int join(struct mpi_ranks *m, struct mlr_error *err)
 	r = meet(m, err);
 	if (r < 0)
 		return r;
-	m->sums = mpi_sums_new(m);
+	m->sums = make_sums(m);
 	d->name = "mpi";
 	d->ops = &ops;
 	d->exchange = (struct exchange){ .rank = d->rank,

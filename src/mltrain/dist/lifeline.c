@@ -62,15 +62,27 @@ static uint32_t port_of(const struct sockaddr_storage *a)
 					      : ((const struct sockaddr_in *)a)->sin_port);
 }
 
-int lifeline_offer(struct lifeline_offer *offer)
+static void set_port(struct sockaddr_storage *a, int port)
+{
+	if (a->ss_family == AF_INET6)
+		((struct sockaddr_in6 *)a)->sin6_port = htons((uint16_t)port);
+	else
+		((struct sockaddr_in *)a)->sin_port = htons((uint16_t)port);
+}
+
+int lifeline_listen(int port, struct lifeline_offer *offer)
 {
 	struct sockaddr_storage any = { 0 };
 	struct ifaddrs *list = NULL;
 	socklen_t len;
+	int on = 1;
 	auto_close int fd = any_socket(&any, &len);
 
 	memset(offer, 0, sizeof(*offer));
-	if (fd < 0 || bind(fd, (struct sockaddr *)&any, len) < 0 || listen(fd, 8) < 0 ||
+	set_port(&any, port);
+	if (port && fd >= 0)
+		setsockopt(fd, SOL_SOCKET, SO_REUSEADDR, &on, sizeof(on));
+	if (fd < 0 || bind(fd, (struct sockaddr *)&any, len) < 0 || listen(fd, 64) < 0 ||
 		getsockname(fd, (struct sockaddr *)&any, &len) < 0 ||
 		getrandom(&offer->word, sizeof(offer->word), 0) != sizeof(offer->word) ||
 		getifaddrs(&list) < 0)
@@ -82,15 +94,22 @@ int lifeline_offer(struct lifeline_offer *offer)
 	return take_fd(&fd);
 }
 
+int lifeline_offer(struct lifeline_offer *offer)
+{
+	return lifeline_listen(0, offer);
+}
+
 /* Notice a silent node after 10 + 3 * 5 seconds (tcp(7)). */
-static void keep_alive(int fd)
+void lifeline_keep(int fd)
 {
 	int on = 1, idle_s = 10, interval_s = 5, count = 3;
+	unsigned unanswered_ms = 25000; /* of bytes that were sent */
 
 	setsockopt(fd, SOL_SOCKET, SO_KEEPALIVE, &on, sizeof(on));
 	setsockopt(fd, IPPROTO_TCP, TCP_KEEPIDLE, &idle_s, sizeof(idle_s));
 	setsockopt(fd, IPPROTO_TCP, TCP_KEEPINTVL, &interval_s, sizeof(interval_s));
 	setsockopt(fd, IPPROTO_TCP, TCP_KEEPCNT, &count, sizeof(count));
+	setsockopt(fd, IPPROTO_TCP, TCP_USER_TIMEOUT, &unanswered_ms, sizeof(unanswered_ms));
 }
 
 static int ready_within(int fd, short events, int timeout_ms)
@@ -100,7 +119,7 @@ static int ready_within(int fd, short events, int timeout_ms)
 	return poll(&p, 1, timeout_ms) == 1 && !(p.revents & (POLLERR | POLLNVAL));
 }
 
-static int connect_to(const struct in6_addr *to, uint32_t port)
+int lifeline_connect(const struct in6_addr *to, uint32_t port)
 {
 	struct sockaddr_in6 six = {
 		.sin6_family = AF_INET6, .sin6_addr = *to, .sin6_port = htons((uint16_t)port)
@@ -124,7 +143,7 @@ static int connect_to(const struct in6_addr *to, uint32_t port)
 	return take_fd(&fd);
 }
 
-static int is_own(const struct in6_addr *a, const struct lifeline_offer *own)
+int lifeline_is_own(const struct in6_addr *a, const struct lifeline_offer *own)
 {
 	for (uint32_t i = 0; own && i < own->addresses; i++)
 		if (memcmp(a, &own->address[i], sizeof(*a)) == 0)
@@ -137,14 +156,14 @@ int lifeline_take(const struct lifeline_offer *successor, const struct lifeline_
 	for (uint32_t i = 0; i < successor->addresses && i < LIFELINE_ADDRESSES; i++) {
 		auto_close int fd = -1;
 
-		if (is_own(&successor->address[i], own))
+		if (lifeline_is_own(&successor->address[i], own))
 			continue;
-		fd = connect_to(&successor->address[i], successor->port);
+		fd = lifeline_connect(&successor->address[i], successor->port);
 		if (fd < 0 ||
 			send(fd, &successor->word, sizeof(successor->word), MSG_NOSIGNAL) !=
 				sizeof(successor->word))
 			continue;
-		keep_alive(fd);
+		lifeline_keep(fd);
 		return take_fd(&fd);
 	}
 	return -1;
@@ -165,7 +184,7 @@ int lifeline_give(int offered, const struct lifeline_offer *own)
 			continue;
 		if (recv(fd, &word, sizeof(word), 0) != sizeof(word) || word != own->word)
 			continue; /* a stranger, such as a port scan */
-		keep_alive(fd);
+		lifeline_keep(fd);
 		return take_fd(&fd);
 	}
 	return -1;

@@ -25,6 +25,19 @@ struct lifeline_offer {
 /* Listen on all of this machine's addresses. Returns a descriptor and fills offer, or -1. */
 int lifeline_offer(struct lifeline_offer *offer);
 
+/* The same on a port of the caller's choice; 0: any. */
+int lifeline_listen(int port, struct lifeline_offer *offer);
+
+/* Connect to one address. Returns a connected, non-blocking descriptor, or -1 with errno if it does
+ * not answer within seconds. */
+int lifeline_connect(const struct in6_addr *to, uint32_t port);
+
+/* Is it one of own's addresses? */
+int lifeline_is_own(const struct in6_addr *a, const struct lifeline_offer *own);
+
+/* Have the kernel break the connection within half a minute after the other node has died. */
+void lifeline_keep(int fd);
+
 /*
  * Connect to the successor.
  *

@@ -10,7 +10,7 @@
 
 #include <mpi.h>
 
-struct mpi_sums; /* mpi_sums.h */
+struct sums;     /* sums.h */
 struct mpi_node; /* mpi_node.h */
 
 struct mpi_ranks {
@@ -18,7 +18,9 @@ struct mpi_ranks {
 	MPI_Comm all;     /* a duplicate of MPI_COMM_WORLD */
 	struct peers *peers;
 	struct mpi_node *node; /* NULL if the ranks of a node share no memory */
-	struct mpi_sums *sums;
+	struct sums *sums;
+	MPI_Request *requests; /* of sums of gradients under way */
+	int n_requests;
 	int64_t late_at_ms; /* when to look next for the rank that is late */
 };
 

@@ -172,6 +172,15 @@ static void epoch_ended(struct live *l, const struct train_state *s, int images)
 		rate_mean(&l->rate, s, images), duration(rate_left(&l->rate, s), left));
 }
 
+static void regrouped(struct live *l, const struct train_state *s)
+{
+	live_clear(l);
+	mlr_info("%d rank%s from step %" PRIu64 " on (generation %u: %d joined, %d left, %d lost; "
+		 "a pause of %.3f s)",
+		s->ranks, s->ranks == 1 ? "" : "s", s->step + 1, s->generation, s->joined, s->left,
+		s->lost, s->pause_seconds);
+}
+
 void live_tell(struct live *l, const struct train_state *s, int images)
 {
 	switch (s->moment) {
@@ -184,8 +193,12 @@ void live_tell(struct live *l, const struct train_state *s, int images)
 	case TRAIN_EPOCH_ENDED:
 		epoch_ended(l, s, images);
 		break;
+	case TRAIN_REGROUPED:
+		regrouped(l, s);
+		break;
 	case TRAIN_VALIDATED:
 	case TRAIN_SAVED:
+	case TRAIN_LEFT:
 		break;
 	case TRAIN_INTERRUPTED:
 	case TRAIN_TESTED:

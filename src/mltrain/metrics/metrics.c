@@ -122,6 +122,11 @@ static void tell_records(struct metrics *m, const struct train_state *s,
 	case TRAIN_SAVED:
 		put(m, record_state("saved", s, rate));
 		break;
+	case TRAIN_REGROUPED:
+		put(m, record_ranks(s));
+		break;
+	case TRAIN_LEFT:
+		break;
 	case TRAIN_INTERRUPTED:
 		put(m, record_state("interrupted", s, rate));
 		break;

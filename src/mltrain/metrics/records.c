@@ -5,7 +5,9 @@
 #include "model/recipe_file.h"
 #include "optimiser/optimiser.h"
 
+#include <inttypes.h>
 #include <math.h>
+#include <stdio.h>
 #include <time.h>
 #include <unistd.h>
 
@@ -98,11 +100,28 @@ json_t *record_run(
 	return r;
 }
 
+json_t *record_ranks(const struct train_state *s)
+{
+	return json_pack("{s:s, s:o, s:i, s:o, s:i, s:i, s:i, s:i, s:o}", "event", "ranks", "step",
+		integer(s->step), "epoch", s->epoch, "generation", integer(s->generation), "ranks",
+		s->ranks, "joined", s->joined, "left", s->left, "lost", s->lost, "pause_seconds",
+		real(s->pause_seconds));
+}
+
+/* What images an epoch's steps were made with. */
+static void set_samples(json_t *r, const struct train_state *s)
+{
+	char digest[17];
+
+	snprintf(digest, sizeof(digest), "%016" PRIx64, s->epoch_indices);
+	json_object_set_new(r, "samples", integer(s->epoch_samples));
+	json_object_set_new(r, "samples_digest", json_string(digest));
+}
+
 json_t *record_state(const char *event, const struct train_state *s, double rate)
 {
 	double right = s->test_error < 0 ? NAN : 1 - s->test_error;
-
-	return json_pack(
+	json_t *r = json_pack(
 		"{s:s, s:o, s:i, s:i, s:o, s:o, s:o, s:o, s:o, s:o, s:o, s:o, s:o, s:o, s:o, s:o}",
 		"event", event, "step", integer(s->step), "epoch", s->epoch, "epochs_done",
 		s->epochs_done, "lr", real(s->lr), "loss", real(s->loss), "cross_entropy",
@@ -112,6 +131,14 @@ json_t *record_state(const char *event, const struct train_state *s, double rate
 		s->test_wrong < 0 ? json_null() : json_integer(s->test_wrong), "train_seconds",
 		real(s->step_seconds), "evaluate_seconds", real(s->evaluate_seconds),
 		"checkpoint_seconds", real(s->checkpoint_seconds), "images_per_second", real(rate));
+
+	if (s->moment == TRAIN_EPOCH_ENDED)
+		set_samples(r, s);
+	if (s->generation) {
+		json_object_set_new(r, "ranks", json_integer(s->ranks));
+		json_object_set_new(r, "generation", integer(s->generation));
+	}
+	return r;
 }
 
 static json_t *gpu(const struct load_gpu *g)

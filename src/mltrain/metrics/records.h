@@ -22,6 +22,9 @@ json_t *record_run(
  */
 json_t *record_state(const char *event, const struct train_state *s, double rate);
 
+/* A change of elastic ranks: "ranks". */
+json_t *record_ranks(const struct train_state *s);
+
 /* A sample of the load: "load". */
 json_t *record_load(const struct load *l, uint64_t step);
 

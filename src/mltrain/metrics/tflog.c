@@ -34,6 +34,8 @@ void tflog_tell(struct tflog *l, const struct train_state *s, int images)
 		break;
 	case TRAIN_STEPPED:
 	case TRAIN_EPOCH_ENDED:
+	case TRAIN_REGROUPED:
+	case TRAIN_LEFT:
 	case TRAIN_SAVED:
 	case TRAIN_INTERRUPTED:
 		break;

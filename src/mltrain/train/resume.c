@@ -45,7 +45,7 @@ int resume_read(const char *path, struct dist *d, struct checkpoint *ret, struct
 	size_t len = 0;
 	int r = 0;
 
-	if (d->rank == 0) {
+	if (d->rank == 0 || d->ranks == 1) {
 		r = file_read(AT_FDCWD, path, CHECKPOINT_MAX, &buf, &len, &found.err);
 		found.size = r < 0 ? r : (int64_t)len;
 	}

@@ -9,6 +9,9 @@
 #include "optimiser/optimiser.h"
 #include "train/train.h"
 
+#define RUN_SUMS \
+	16 /* what a call exchanges besides its steps' results: train.c's wishes and more */
+
 struct run {
 	const struct train_options *o;
 	const struct net *net;
@@ -19,9 +22,11 @@ struct run {
 	struct engine *engine;
 	const struct exchange *exchange; /* NULL: one process */
 	int rank, ranks, rows;           /* rows: images of a batch on this rank */
+	int first_row;                   /* of the batch of all ranks */
 	char *digest;                    /* digest_dataset(), owned */
 
 	float *params, *states, *kept[OPTIMISER_STATES_MAX]; /* for checkpoints, owned */
+	float *states_before; /* the step, for elastic ranks; owned */
 
 	uint32_t *order; /* [train_images] this epoch's order: indices of the data set, owned */
 	struct augment *augment; /* [train_images] in that order, owned; NULL: no augmentation */
@@ -38,12 +43,48 @@ struct run {
 	double slowest_call;  /* of engine_step(), in seconds */
 	double slowest_save;  /* in seconds */
 	int halted, save_now; /* agreed among the ranks */
+
+	/* Elastic ranks. */
+	int change;  /* agreed: the group changes now */
+	int leaves;  /* this rank wants to leave, and has said so */
+	int gone;    /* it has left, or the run ended without it */
+	int runs;    /* training has begun */
+	int started; /* TRAIN_STARTED is told: this is, or was, rank 0 */
 };
 
 /* Check the options against the data and make the engine and all else. Release r with run_done(),
  * after a failure too. */
 int run_start(struct run *r, struct mlr_error *err);
 void run_done(struct run *r);
+
+/* Are the ranks elastic? */
+static inline int run_is_elastic(const struct run *r)
+{
+	return r->o->dist && r->o->dist->elastic;
+}
+
+/* Set this rank's share of the batch by r->rank and r->ranks. */
+void run_take_share(struct run *r);
+
+/* Open an engine, or a loader, for this rank's share; close the one before first. */
+int run_open_engine(struct run *r, struct mlr_error *err);
+int run_open_loader(struct run *r, struct mlr_error *err);
+
+/* Read the engine's blocks into params, kept and states; or write them. */
+int run_read_engine(struct run *r, struct mlr_error *err);
+int run_write_engine(struct run *r, struct mlr_error *err);
+
+/*
+ * Elastic ranks: change the group, with the other ranks (dist/elastic.h). Afterwards share, engine
+ * and loader are those of the next generation, and weights and state those of the rank that has
+ * come farthest; or gone, or halted, is set.
+ *
+ * Returns 0 or an error of elastic_regroup() or of opening.
+ */
+int run_regroup(struct run *r, struct mlr_error *err);
+
+/* On rank 0 call the callback with TRAIN_STARTED, once, and for elastic ranks with the group. */
+void run_tell_start(struct run *r);
 
 /* Call the callback, on rank 0. */
 void run_tell(struct run *r, enum train_moment moment);

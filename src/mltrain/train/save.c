@@ -35,7 +35,7 @@ static void free_names(char **names, int n)
 	free(names);
 }
 
-static int read_engine(struct run *r, struct mlr_error *err)
+int run_read_engine(struct run *r, struct mlr_error *err)
 {
 	int e = engine_get(r->engine, ENGINE_PARAMS, r->params, err);
 
@@ -44,6 +44,18 @@ static int read_engine(struct run *r, struct mlr_error *err)
 			r->engine, (enum engine_block)(ENGINE_OPTIMISER + i), r->kept[i], err);
 	if (e == 0 && r->net->states)
 		e = engine_get(r->engine, ENGINE_STATES, r->states, err);
+	return e;
+}
+
+int run_write_engine(struct run *r, struct mlr_error *err)
+{
+	int e = engine_set(r->engine, ENGINE_PARAMS, r->params, err);
+
+	for (int i = 0; e == 0 && i < optimiser_states(r->o->recipe.optimiser); i++)
+		e = engine_set(
+			r->engine, (enum engine_block)(ENGINE_OPTIMISER + i), r->kept[i], err);
+	if (e == 0 && r->net->states)
+		e = engine_set(r->engine, ENGINE_STATES, r->states, err);
 	return e;
 }
 
@@ -73,7 +85,7 @@ int run_save(struct run *r, const char *path, struct mlr_error *err)
 		.seconds = s->step_seconds,
 		.recipe = text };
 	double t = mlr_now();
-	int e = read_engine(r, err);
+	int e = run_read_engine(r, err);
 
 	memcpy(c.kept, r->kept, sizeof(c.kept));
 	if (e == 0)

@@ -3,7 +3,9 @@
 #include "base/cleanup.h"
 #include "base/clock.h"
 #include "base/file.h"
+#include "base/hash.h"
 #include "base/memory.h"
+#include "dist/elastic.h"
 #include "model/net_file.h"
 #include "model/recipe_file.h"
 #include "optimiser/optimiser.h"
@@ -19,6 +21,12 @@ static int check_ranks(const struct run *r, struct mlr_error *err)
 {
 	int batch = r->o->recipe.batch, up = (batch + r->ranks - 1) / r->ranks * r->ranks;
 
+	if (run_is_elastic(r) && batch < elastic_most(r->o->dist)) {
+		mlr_fail(err, EINVAL, "a batch of %d can't be divided among up to %d ranks", batch,
+			elastic_most(r->o->dist));
+		return mlr_hint(
+			err, "--batch is that of all ranks together; --max-ranks says less");
+	}
 	if (batch % r->ranks == 0)
 		return 0;
 	mlr_fail(err, EINVAL, "a batch of %d can't be divided among %d ranks", batch, r->ranks);
@@ -77,7 +85,15 @@ static int probe(const struct run *r, struct mlr_error *err)
 	return e;
 }
 
-static int open_engine(struct run *r, struct mlr_error *err)
+void run_take_share(struct run *r)
+{
+	int batch = r->o->recipe.batch;
+
+	r->first_row = group_first_row(batch, r->rank, r->ranks);
+	r->rows = group_first_row(batch, r->rank + 1, r->ranks) - r->first_row;
+}
+
+int run_open_engine(struct run *r, struct mlr_error *err)
 {
 	const struct engine_config config = { .batch = r->rows,
 		.threads = r->o->threads,
@@ -87,7 +103,9 @@ static int open_engine(struct run *r, struct mlr_error *err)
 		.optimiser = r->o->recipe.optimiser,
 		.smoothing = (float)r->o->recipe.smoothing,
 		.norm = r->data->norm,
-		.exchange = r->exchange };
+		.exchange = r->ranks > 1 ? r->exchange : NULL,
+		.first_row = r->first_row,
+		.all_rows = r->o->recipe.batch };
 	const struct backend *b = r->o->backend;
 	int e = b->open(r->net->layers, r->net->n, &config, &r->engine, err);
 
@@ -95,10 +113,20 @@ static int open_engine(struct run *r, struct mlr_error *err)
 		e = engine_hold(r->engine, r->data->train.images, r->data->train.count, err);
 	if (e == 0 && r->data->test.images)
 		e = engine_hold(r->engine, r->data->test.images, r->data->test.count, err);
-	if (e == 0 && r->exchange)
+	if (e == 0 && r->exchange && !run_is_elastic(r))
 		e = dist_agree(r->o->dist, "the layout of gradients", &r->engine->layout,
 			sizeof(r->engine->layout), err);
+	r->state.engine = r->engine;
 	return e;
+}
+
+int run_open_loader(struct run *r, struct mlr_error *err)
+{
+	const struct loader_options loading = {
+		.rows = r->rows, .ahead = 2 * r->at_once, .threads = r->o->threads
+	};
+
+	return loader_open(&r->data->train, r->data, &loading, &r->loader, err);
 }
 
 static void init_state(struct run *r)
@@ -107,7 +135,6 @@ static void init_state(struct run *r)
 	struct train_state *s = &r->state;
 
 	s->net = r->net;
-	s->engine = r->engine;
 	s->ranks = r->ranks;
 	s->validation_images = o->recipe.validation;
 	s->train_images = r->data->train.count - o->recipe.validation;
@@ -136,9 +163,10 @@ static int allocate(struct run *r, struct mlr_error *err)
 	r->batches = xcalloc((size_t)r->at_once, sizeof(*r->batches));
 	r->steps = xcalloc((size_t)r->at_once, sizeof(*r->steps));
 	r->results = xcalloc((size_t)r->at_once, sizeof(*r->results));
-	r->sums = xcalloc(2 * (size_t)r->at_once + 8, sizeof(*r->sums));
+	r->sums = xcalloc(2 * (size_t)r->at_once + RUN_SUMS, sizeof(*r->sums));
 	r->params = malloc(params * sizeof(float));
 	r->states = malloc(states * sizeof(float));
+	r->states_before = malloc(states * sizeof(float));
 	r->order = calloc(images, sizeof(*r->order));
 	if (!augment_is_none(&r->o->recipe.augment)) {
 		r->augment = calloc(images, sizeof(*r->augment));
@@ -148,9 +176,9 @@ static int allocate(struct run *r, struct mlr_error *err)
 	}
 	for (int i = 0; i < kept && (r->kept[i] = calloc(params, sizeof(float))); i++)
 		has_all = i + 1 == kept;
-	if (!r->params || !has_all || !r->states || !r->order)
+	if (!r->params || !has_all || !r->states || !r->states_before || !r->order)
 		return mlr_fail(err, ENOMEM, "%zu bytes of memory for parameters",
-			((size_t)(1 + kept) * params + states) * sizeof(float) +
+			((size_t)(1 + kept) * params + 2 * states) * sizeof(float) +
 				images * sizeof(*r->order));
 	return 0;
 }
@@ -159,7 +187,7 @@ static int fill_engine(struct run *r, struct mlr_error *err)
 {
 	int e;
 
-	if (r->o->resume)
+	if (r->o->resume && !elastic_is_newcomer(r->o->dist))
 		return run_restore(r, err);
 	net_init_params(r->net, r->o->seed, r->params);
 	net_init_states(r->net, r->states);
@@ -185,7 +213,14 @@ static int agree(struct run *r, struct mlr_error *err)
 			 " %" PRIu64,
 		net, recipe, o->backend->name, (int)o->dtype, o->deterministic, o->target_accuracy,
 		o->best != NULL, o->save_steps, o->validate_every, o->steps, o->seed,
-		o->resume ? o->resume->step : 0);
+		o->resume && !run_is_elastic(r) ? o->resume->step : 0);
+	if (run_is_elastic(r)) {
+		char digest[HASH_HEX_SIZE];
+
+		hash_name(text, digest);
+		elastic_say_options(o->dist, digest, r->digest);
+		return 0;
+	}
 	e = dist_agree(o->dist, "options", text, strlen(text), err);
 	return e < 0 ? e : dist_agree(o->dist, "the data set", r->digest, strlen(r->digest), err);
 }
@@ -222,26 +257,26 @@ static int keep_others(struct run *r, struct mlr_error *err)
 int run_start(struct run *r, struct mlr_error *err)
 {
 	struct dist *d = r->o->dist;
-	struct loader_options loading;
 	int e;
 
-	r->rank = d ? d->rank : 0;
+	r->rank = d && d->ranks > 1 ? d->rank : 0;
 	r->ranks = d ? d->ranks : 1;
-	r->exchange = r->ranks > 1 ? &d->exchange : NULL;
-	r->rows = r->o->recipe.batch / r->ranks;
+	r->exchange = r->ranks > 1 || run_is_elastic(r) ? &d->exchange : NULL;
+	run_take_share(r);
+	if (elastic_is_newcomer(d))
+		r->rank = d->rank; /* it writes and tells nothing */
 	r->digest = digest_dataset(r->data);
 	if ((e = agree(r, err)) < 0 || (e = check_ranks(r, err)) < 0 || (e = check(r, err)) < 0 ||
-		(e = probe(r, err)) < 0 || (e = open_engine(r, err)) < 0)
+		(e = probe(r, err)) < 0 || (e = run_open_engine(r, err)) < 0)
 		return e;
 	init_state(r);
 	if ((e = allocate(r, err)) < 0 || (e = fill_engine(r, err)) < 0)
 		return e;
-	loading = (struct loader_options){
-		.rows = r->rows, .ahead = 2 * r->at_once, .threads = r->o->threads
-	};
-	e = loader_open(&r->data->train, r->data, &loading, &r->loader, err);
+	e = run_open_loader(r, err);
 	r->saved_at = mlr_now();
-	return e < 0 ? e : keep_others(r, err);
+	if (e == 0)
+		e = keep_others(r, err);
+	return e == 0 && run_is_elastic(r) ? run_regroup(r, err) : e;
 }
 
 void run_done(struct run *r)
@@ -253,6 +288,7 @@ void run_done(struct run *r)
 	for (int i = 0; i < OPTIMISER_STATES_MAX; i++)
 		free(r->kept[i]);
 	free(r->states);
+	free(r->states_before);
 	free(r->order);
 	free(r->augment);
 	free(r->batches);

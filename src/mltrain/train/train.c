@@ -3,6 +3,7 @@
 #include "base/cleanup.h"
 #include "base/clock.h"
 #include "base/log.h"
+#include "dist/elastic.h"
 #include "tensor/rng.h"
 #include "train/run.h"
 
@@ -14,7 +15,17 @@
 /* --- what the ranks agree on --------------------------------------------------------------- */
 
 /* What may end or interrupt training: what one rank sees, or the sum over all. */
-enum wish { WISH_TERM, WISH_HUP, WISH_INT, WISH_USR1, WISH_LATE, WISH_SAVE, WISHES };
+enum wish {
+	WISH_TERM,
+	WISH_HUP,
+	WISH_INT,
+	WISH_USR1,
+	WISH_LATE,
+	WISH_SAVE,
+	WISH_LEAVE,  /* elastic ranks: instead of a signal's */
+	WISH_CHANGE, /* elastic ranks: someone wants to join */
+	WISHES
+};
 
 static const int signal_of[] = {
 	[WISH_TERM] = SIGTERM, [WISH_HUP] = SIGHUP, [WISH_INT] = SIGINT, [WISH_USR1] = SIGUSR1
@@ -39,14 +50,28 @@ static int is_save_due(const struct run *r)
 }
 
 /* next: how long the next work takes at most, in seconds. */
-static void wish(const struct run *r, double next, double wishes[WISHES])
+static void wish(struct run *r, double next, double wishes[WISHES])
 {
-	int sig = r->o->stop ? *r->o->stop : 0;
+	int sig = r->o->stop ? *r->o->stop : 0, is_elastic = run_is_elastic(r);
 
 	for (int i = WISH_TERM; i < WISH_LATE; i++)
-		wishes[i] = sig == signal_of[i];
+		wishes[i] = !is_elastic && sig == signal_of[i];
 	wishes[WISH_LATE] = is_late(r, next);
 	wishes[WISH_SAVE] = is_save_due(r);
+	r->leaves = is_elastic && sig;
+	wishes[WISH_LEAVE] = r->leaves;
+	wishes[WISH_CHANGE] = is_elastic && elastic_wants_change(r->o->dist);
+}
+
+/* The last ranks do not leave: training ends. */
+static void obey_elastic(struct run *r, const double wishes[WISHES])
+{
+	if (wishes[WISH_LEAVE] >= r->ranks) {
+		r->halted = 1;
+		r->state.signal = *r->o->stop;
+	} else if (wishes[WISH_LEAVE] > 0 || wishes[WISH_CHANGE] > 0) {
+		r->change = 1;
+	}
 }
 
 static void obey(struct run *r, const double wishes[WISHES])
@@ -58,6 +83,8 @@ static void obey(struct run *r, const double wishes[WISHES])
 			r->halted = 1;
 			r->state.signal = i < WISH_LATE ? signal_of[i] : 0;
 		}
+	if (run_is_elastic(r))
+		obey_elastic(r, wishes);
 }
 
 /* Let the ranks agree on the wishes now, before long work. */
@@ -74,26 +101,83 @@ static int ask(struct run *r, double next, struct mlr_error *err)
 	return e;
 }
 
-/* Sum the results of a call, and the wishes, over all ranks. */
+/* A number of 64 bits for an image at a place of the epoch's order; splitmix64's last lines. */
+static uint64_t mix(uint64_t place, uint32_t index)
+{
+	uint64_t z = place * 0x9e3779b97f4a7c15 + index + 1;
+
+	z = (z ^ (z >> 30)) * 0xbf58476d1ce4e5b9;
+	z = (z ^ (z >> 27)) * 0x94d049bb133111eb;
+	return z ^ (z >> 31);
+}
+
+/* Sum mix() over rows of the next n steps' batches: this rank's, as the loader gave them. */
+static uint64_t digest_own(const struct run *r, int n)
+{
+	const struct train_state *s = &r->state;
+	uint64_t done = s->step - (uint64_t)s->epochs_done * s->epoch_steps, sum = 0;
+
+	for (int i = 0; i < n; i++) {
+		uint64_t at = (done + (uint64_t)i) * (uint64_t)r->o->recipe.batch +
+			(uint64_t)r->first_row;
+		const struct batch *b = &r->batches[i];
+
+		for (int k = 0; k < b->rows; k++, at++)
+			sum += mix(at, b->index ? b->index[k] : r->order[at]);
+	}
+	return sum;
+}
+
+/* The same of all ranks' rows. */
+static uint64_t digest_all(const struct run *r)
+{
+	const struct train_state *s = &r->state;
+	uint64_t batch = (uint64_t)r->o->recipe.batch, sum = 0;
+	uint64_t at = (s->step - (uint64_t)s->epochs_done * s->epoch_steps) * batch;
+
+	for (uint64_t end = at + batch; at < end; at++)
+		sum += mix(at, r->order[at]);
+	return sum;
+}
+
+/*
+ * Sum the results of a call, and the wishes, over all ranks.
+ *
+ * When an elastic rank is lost just here, the step is made all the same, from the gradients of all
+ * rows: only its loss is known for this rank's rows alone.
+ */
 static int reduce(struct run *r, int n, struct mlr_error *err)
 {
-	double *x = r->sums;
+	double *x = r->sums, *wishes = x + 2 * n, *digest = wishes + WISHES;
+	uint64_t own = digest_own(r, n);
 	int e = 0;
 
 	for (int i = 0; i < n; i++) {
-		x[2 * i] = r->results[i].cross_entropy / r->ranks;
+		x[2 * i] = r->results[i].cross_entropy * ((double)r->rows / r->o->recipe.batch);
 		x[2 * i + 1] = r->results[i].wrong;
 	}
-	wish(r, r->slowest_call, x + 2 * n);
+	wish(r, r->slowest_call, wishes);
+	/* Halves of 32 bits: their sums are exact. */
+	digest[0] = (double)(uint32_t)own;
+	digest[1] = (double)(own >> 32);
 	if (r->exchange)
-		e = r->exchange->sum(r->exchange->ctx, x, 2 * (size_t)n + WISHES, err);
+		e = r->exchange->sum(r->exchange->ctx, x, 2 * (size_t)n + WISHES + 2, err);
+	r->state.epoch_samples += (uint64_t)n * (uint64_t)r->o->recipe.batch;
+	if (e < 0 && elastic_is_broken(r->o->dist)) {
+		r->state.epoch_indices += digest_all(r);
+		r->results[0].wrong =
+			(int)((double)r->results[0].wrong * r->o->recipe.batch / r->rows);
+		r->change = 1;
+		return 0;
+	}
 	if (e < 0)
 		return e;
+	r->state.epoch_indices += (uint64_t)digest[0] + ((uint64_t)digest[1] << 32);
 	for (int i = 0; i < n; i++) {
 		r->results[i].cross_entropy = x[2 * i];
 		r->results[i].wrong = (int)x[2 * i + 1];
 	}
-	obey(r, x + 2 * n);
+	obey(r, wishes);
 	return 0;
 }
 
@@ -192,6 +276,20 @@ static int steps_until(const struct run *r, uint64_t end, uint64_t most)
 	return (int)(n < most ? n : most);
 }
 
+/* A step that fails because an elastic rank is lost leaves everything as it was. */
+static int step_engine(struct run *r, int n, struct mlr_error *err)
+{
+	int keeps = run_is_elastic(r) && r->net->states, e = 0;
+
+	if (keeps)
+		e = engine_get(r->engine, ENGINE_STATES, r->states_before, err);
+	if (e == 0)
+		e = engine_step(r->engine, r->batches, r->steps, n, r->results, err);
+	if (e < 0 && keeps && elastic_is_broken(r->o->dist))
+		engine_set(r->engine, ENGINE_STATES, r->states_before, NULL);
+	return e;
+}
+
 /* Compute some steps, at most up to step `end`. */
 static int some_steps(struct run *r, uint64_t end, struct mlr_error *err)
 {
@@ -212,7 +310,7 @@ static int some_steps(struct run *r, uint64_t end, struct mlr_error *err)
 						     r->schedule_steps),
 			(float)recipe->momentum, (float)recipe->l2, r->o->seed, number };
 	}
-	e = engine_step(r->engine, r->batches, r->steps, n, r->results, err);
+	e = step_engine(r, n, err);
 	if (e < 0)
 		return e;
 	t = mlr_now() - t;
@@ -233,10 +331,12 @@ static void begin_epoch(struct run *r)
 	struct train_state *s = &r->state;
 	uint64_t done = s->step - (uint64_t)s->epochs_done * s->epoch_steps;
 	size_t batch = (size_t)o->recipe.batch;
-	size_t at = done * batch + (size_t)r->rank * (size_t)r->rows;
+	size_t at = done * batch + (size_t)r->first_row;
 	struct rng rng;
 
 	s->epoch = s->epochs_done + 1;
+	if (done == 0)
+		s->epoch_samples = s->epoch_indices = 0;
 	rng_init(&rng, o->seed, RNG_SHUFFLE, (uint64_t)s->epoch);
 	rng_shuffle(&rng, r->order, s->train_images);
 	for (uint32_t i = 0; i < s->train_images; i++)
@@ -265,7 +365,7 @@ static int test(struct run *r, const struct image_set *set, uint32_t count, int 
 		.threads = r->o->threads,
 		.details = details,
 		.dist = r->exchange ? r->o->dist : NULL,
-		.stop = r->o->stop };
+		.stop = run_is_elastic(r) ? NULL : r->o->stop };
 	uint64_t steps = s->step - s->first_step;
 	double step = steps ? s->step_seconds / (double)s->step : 0, t;
 	int e;
@@ -388,14 +488,14 @@ static int one_epoch(struct run *r, struct mlr_error *err)
 	begin_epoch(r);
 	whole = (uint64_t)s->epoch * s->epoch_steps;
 	end = whole < s->steps ? whole : s->steps;
-	while (s->step < end && !r->halted) {
+	while (s->step < end && !r->halted && !r->change) {
 		e = some_steps(r, end, err);
 		if (e == 0)
 			e = between_steps(r, err);
 		if (e < 0)
 			return e;
 	}
-	return r->halted ? 0 : end_epoch(r, s->step == whole, err);
+	return r->halted || s->step < end ? 0 : end_epoch(r, s->step == whole, err);
 }
 
 /* Has the epoch anything left to train or to validate? */
@@ -403,7 +503,7 @@ static int is_over(const struct run *r)
 {
 	const struct train_state *s = &r->state;
 
-	return r->halted || s->reached || s->epochs_done >= r->o->recipe.epochs ||
+	return r->halted || r->gone || s->reached || s->epochs_done >= r->o->recipe.epochs ||
 		(s->step >= s->steps && s->step != ((uint64_t)s->epochs_done + 1) * s->epoch_steps);
 }
 
@@ -417,6 +517,8 @@ static int finish(struct run *r, struct mlr_error *err)
 		e = test(r, &r->data->test, s->test_images, 1, &got, err);
 	if (e == 0)
 		e = save_last(r, err);
+	if (e == 0 && run_is_elastic(r))
+		e = elastic_finish(r->o->dist, err);
 	if (e < 0)
 		return e;
 	if (r->halted) {
@@ -431,6 +533,28 @@ static int finish(struct run *r, struct mlr_error *err)
 	return 0;
 }
 
+/* Change the group of elastic ranks if that was agreed, or if one was lost: e is what has failed
+ * then. */
+static int mend(struct run *r, int e, struct mlr_error *err)
+{
+	int is_broken = elastic_is_broken(r->o->dist);
+
+	if (e < 0 && !is_broken)
+		return e;
+	if (!is_broken && !r->change)
+		return 0;
+	return r->halted && !is_broken ? 0 : run_regroup(r, err);
+}
+
+static int epochs(struct run *r, struct mlr_error *err)
+{
+	int e = 0;
+
+	while (e == 0 && !is_over(r))
+		e = mend(r, one_epoch(r, err), err);
+	return e;
+}
+
 static int loop(struct run *r, struct mlr_error *err)
 {
 	struct train_state *s = &r->state;
@@ -441,11 +565,22 @@ static int loop(struct run *r, struct mlr_error *err)
 	e = show_weights(r, err);
 	if (e < 0)
 		return e;
-	run_tell(r, TRAIN_STARTED);
-	e = ask(r, 0, err);
-	while (e == 0 && !is_over(r))
-		e = one_epoch(r, err);
-	return e < 0 ? e : finish(r, err);
+	r->runs = 1;
+	run_tell_start(r);
+	e = run_is_elastic(r) ? 0 : ask(r, 0, err); /* a newcomer would ask alone */
+	while (e == 0) {
+		e = epochs(r, err);
+		if (e == 0 && r->gone) {
+			s->moment = TRAIN_LEFT;
+			return 0;
+		}
+		if (e == 0)
+			e = finish(r, err);
+		if (e == 0 || !elastic_is_broken(r->o->dist))
+			return e;
+		e = mend(r, e, err); /* lost at the end, which the others repeat */
+	}
+	return e;
 }
 
 int train_run(const struct train_options *o, const struct net *net, const struct dataset *data,

@@ -9,6 +9,9 @@
  * With several ranks (options.dist) every rank calls train_run() alike. Each computes its rows of
  * every batch and its part of every evaluation; only rank 0 writes files and calls the callback. A
  * signal or a limit that one rank sees ends all at the same step.
+ *
+ * Elastic ranks (dist/elastic.h) come and go between steps; the batch stays and is divided anew. A
+ * signal has its rank leave; that which has all ranks leave ends training.
  */
 #ifndef MLT_TRAIN_TRAIN_H
 #define MLT_TRAIN_TRAIN_H
@@ -68,7 +71,9 @@ enum train_moment {
 	TRAIN_VALIDATED,   /* within an epoch (validate_every), after TRAIN_STEPPED */
 	TRAIN_EPOCH_ENDED, /* validated */
 	TRAIN_SAVED,       /* a checkpoint was written */
+	TRAIN_REGROUPED,   /* elastic ranks: the group has changed */
 	TRAIN_INTERRUPTED, /* by a signal or max_seconds; the checkpoint, if any, is written */
+	TRAIN_LEFT,        /* elastic ranks: this one has left, and the others go on; not told */
 	TRAIN_TESTED,      /* the end */
 };
 
@@ -78,10 +83,16 @@ struct train_state {
 	const struct net *net;
 	const struct engine *engine;
 	int ranks;
-	int epoch; /* the current or just ended one, from 1 */
+	uint32_t generation;    /* of elastic ranks; 0: others */
+	int joined, left, lost; /* TRAIN_REGROUPED: ranks */
+	double pause_seconds;   /* TRAIN_REGROUPED: between two steps */
+	int epoch;              /* the current or just ended one, from 1 */
 	int epochs_done;
 	uint64_t step, steps, epoch_steps; /* done, planned in all, planned an epoch */
 	uint64_t first_step;               /* where this process began: 0 unless resumed */
+	/* Of the epoch so far: how many images steps were made with, and a digest of which one at
+	 * which place of the epoch; it depends neither on the ranks nor on their shares. */
+	uint64_t epoch_samples, epoch_indices;
 	uint32_t train_images, validation_images, test_images;
 	double lr;
 	double cross_entropy, loss; /* of the latest batch; loss has the penalty */

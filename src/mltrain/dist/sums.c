@@ -1,17 +1,15 @@
-#include "dist/mpi_sums.h"
+#include "dist/sums.h"
 
 #include "base/cleanup.h"
 #include "base/memory.h"
-#include "dist/mpi_node.h"
 
 #include <errno.h>
 #include <stdlib.h>
 #include <string.h>
 
-#define WHAT        "sum gradients"
-#define LARGE       ((size_t)1 << 16) /* floats: a part this large is summed alone, in place */
-#define BUCKET      ((size_t)1 << 18) /* floats: a bucket of small parts this large is full */
-#define MESSAGE_MAX ((size_t)1 << 24) /* floats: MPI counts in int */
+#define WHAT   "sum gradients"
+#define LARGE  ((size_t)1 << 16) /* floats: a part this large is summed alone, in place */
+#define BUCKET ((size_t)1 << 18) /* floats: a bucket of small parts this large is full */
 
 struct part {
 	float *at;
@@ -27,15 +25,13 @@ struct bucket {
 	int copied;
 };
 
-struct mpi_sums {
-	struct mpi_ranks *m;
+struct sums {
+	struct sums_by by;
 	struct part *parts;
 	size_t n_parts;
 	struct bucket *buckets; /* the last one is filled when open is not 0 */
 	size_t n_buckets, room;
 	int open;
-	MPI_Request *requests;
-	int n_requests;
 	int failed; /* this step's first failure, which error describes */
 	struct mlr_error error;
 };
@@ -52,7 +48,7 @@ static int one_piece(const struct part *p, size_t n)
 }
 
 /* The floats to sum: those of the parts themselves, or copies of them. */
-static float *gather(struct mpi_sums *s, struct bucket *b)
+static float *gather(struct sums *s, struct bucket *b)
 {
 	const struct part *p = s->parts + b->first;
 	float *to;
@@ -70,7 +66,7 @@ static float *gather(struct mpi_sums *s, struct bucket *b)
 	return b->copy;
 }
 
-static void scatter(const struct mpi_sums *s, const struct bucket *b)
+static void scatter(const struct sums *s, const struct bucket *b)
 {
 	const struct part *p = s->parts + b->first;
 	const float *from = b->copy;
@@ -79,28 +75,17 @@ static void scatter(const struct mpi_sums *s, const struct bucket *b)
 		memcpy(p[i].at, from, p[i].n * sizeof(*from));
 }
 
-static void start(struct mpi_sums *s)
+static void start(struct sums *s)
 {
 	struct bucket *b = &s->buckets[s->n_buckets - 1];
 	float *x = gather(s, b);
 
 	s->open = 0;
-	if (s->m->node) {
-		mpi_node_add(s->m->node, x, b->n);
-		return;
-	}
-	for (size_t at = 0; at < b->n && s->failed == 0; at += MESSAGE_MAX) {
-		size_t n = b->n - at < MESSAGE_MAX ? b->n - at : MESSAGE_MAX;
-
-		s->requests = xgrow(s->requests, (size_t)s->n_requests, sizeof(*s->requests));
-		s->failed = mpi_check(MPI_Iallreduce(MPI_IN_PLACE, x + at, (int)n, MPI_FLOAT,
-					      MPI_SUM, s->m->all, &s->requests[s->n_requests]),
-			WHAT, &s->error);
-		s->n_requests += s->failed == 0;
-	}
+	if (s->failed == 0)
+		s->failed = s->by.add(s->by.ctx, x, b->n, &s->error);
 }
 
-static struct bucket *open_bucket(struct mpi_sums *s)
+static struct bucket *open_bucket(struct sums *s)
 {
 	struct bucket *b;
 
@@ -116,15 +101,15 @@ static struct bucket *open_bucket(struct mpi_sums *s)
 	return b;
 }
 
-struct mpi_sums *mpi_sums_new(struct mpi_ranks *m)
+struct sums *sums_new(const struct sums_by *by)
 {
-	struct mpi_sums *s = xcalloc(1, sizeof(*s));
+	struct sums *s = xcalloc(1, sizeof(*s));
 
-	s->m = m;
+	s->by = *by;
 	return s;
 }
 
-void mpi_sums_free(struct mpi_sums **s)
+void sums_free(struct sums **s)
 {
 	if (!*s)
 		return;
@@ -132,12 +117,11 @@ void mpi_sums_free(struct mpi_sums **s)
 		free((*s)->buckets[i].copy);
 	free((*s)->buckets);
 	free((*s)->parts);
-	free((*s)->requests);
 	free(*s);
 	*s = NULL;
 }
 
-void mpi_sums_ready(struct mpi_sums *s, float *part, size_t count)
+void sums_ready(struct sums *s, float *part, size_t count)
 {
 	struct bucket *b;
 
@@ -152,24 +136,21 @@ void mpi_sums_ready(struct mpi_sums *s, float *part, size_t count)
 	b->n += count;
 	if (count >= LARGE || b->n >= BUCKET)
 		start(s);
-	mpi_sums_poll(s);
+	sums_poll(s);
 }
 
-void mpi_sums_poll(struct mpi_sums *s)
+void sums_poll(struct sums *s)
 {
-	int done;
+	int r;
 
 	if (s->failed < 0)
 		return;
-	if (s->m->node && (done = mpi_node_advance(s->m->node, &s->error)) < 0)
-		s->failed = done;
-	else if (s->n_requests)
-		s->failed = mpi_check(
-			MPI_Testall(s->n_requests, s->requests, &done, MPI_STATUSES_IGNORE), WHAT,
-			&s->error);
+	r = s->by.advance(s->by.ctx, &s->error);
+	if (r < 0)
+		s->failed = r;
 }
 
-static int finish(struct mpi_sums *s, struct mlr_error *err)
+static int finish(struct sums *s, struct mlr_error *err)
 {
 	unsigned turns = 0;
 	int r;
@@ -178,21 +159,19 @@ static int finish(struct mpi_sums *s, struct mlr_error *err)
 		*err = s->error;
 		return s->failed;
 	}
-	if (!s->m->node)
-		return mpi_complete(s->m, s->n_requests, s->requests, WHAT, err);
 	for (;;) {
-		r = mpi_node_advance(s->m->node, err);
+		r = s->by.advance(s->by.ctx, err);
 		if (r)
 			return r < 0 ? r : 0;
-		r = mpi_idle(s->m, &turns, err);
+		r = s->by.idle(s->by.ctx, &turns, err);
 		if (r < 0)
 			return mlr_wrap(err, WHAT);
 	}
 }
 
-int mpi_sums_wait(struct mpi_sums *s, struct mlr_error *err)
+int sums_wait(struct sums *s, struct mlr_error *err)
 {
-	struct mlr_error unused;
+	struct mlr_error unused = MLR_ERROR_INIT;
 	int r;
 
 	if (s->open)
@@ -201,7 +180,12 @@ int mpi_sums_wait(struct mpi_sums *s, struct mlr_error *err)
 	for (size_t i = 0; r == 0 && i < s->n_buckets; i++)
 		if (s->buckets[i].copied)
 			scatter(s, &s->buckets[i]);
-	s->n_requests = 0;
-	s->n_buckets = s->n_parts = 0;
+	sums_drop(s);
 	return r;
+}
+
+void sums_drop(struct sums *s)
+{
+	s->n_buckets = s->n_parts = 0;
+	s->open = s->failed = 0;
 }

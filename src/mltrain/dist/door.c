@@ -1,0 +1,323 @@
+#include "dist/door.h"
+
+#include "base/cleanup.h"
+#include "base/clock.h"
+#include "base/log.h"
+#include "base/memory.h"
+
+#include <arpa/inet.h>
+#include <errno.h>
+#include <netinet/tcp.h>
+#include <poll.h>
+#include <pthread.h>
+#include <signal.h>
+#include <stdlib.h>
+#include <string.h>
+#include <sys/eventfd.h>
+#include <sys/socket.h>
+#include <unistd.h>
+
+#define CALLERS    32 /* who is not known yet, at once; of more the oldest is turned away */
+#define GUESTS     64
+#define TIMEOUT_MS 2000
+
+/* How far a caller has come: each stage ends when so many bytes have been read. */
+enum stage { STAGE_ANSWER, STAGE_HEAD, STAGE_BODY };
+
+struct caller {
+	int fd;
+	enum stage stage;
+	int64_t end_ms;
+	uint8_t challenge[SECRET_CHALLENGE];
+	uint8_t buf[DOOR_BODY_MAX];
+	size_t have, want;
+	struct frame first;
+	char from[INET6_ADDRSTRLEN];
+};
+
+struct door {
+	int listening, wake, came; /* eventfds: wake ends the thread, came is for the owner */
+	struct secret secret;
+	pthread_t thread;
+	struct caller callers[CALLERS]; /* the thread's */
+	int n_callers, told;
+	pthread_mutex_t lock; /* protects what follows */
+	struct guest guests[GUESTS];
+	int n_guests;
+};
+
+static void drop(struct door *d, int i)
+{
+	close(d->callers[i].fd);
+	d->n_callers--;
+	memmove(&d->callers[i], &d->callers[i + 1],
+		(size_t)(d->n_callers - i) * sizeof(d->callers[0]));
+}
+
+static void turn_away(struct door *d, int i, const char *why)
+{
+	if (!d->told++)
+		mlr_warning("--elastic: turned away a stranger from %s, who %s; more of them will "
+			    "not be told",
+			d->callers[i].from, why);
+	drop(d, i);
+}
+
+static void name_caller(struct caller *c, const struct sockaddr_storage *a)
+{
+	const void *at = a->ss_family == AF_INET6
+		? (const void *)&((const struct sockaddr_in6 *)a)->sin6_addr
+		: (const void *)&((const struct sockaddr_in *)a)->sin_addr;
+
+	if (!inet_ntop(a->ss_family, at, c->from, sizeof(c->from)))
+		strcpy(c->from, "?");
+}
+
+static void admit(struct door *d)
+{
+	struct sockaddr_storage from = { 0 };
+	socklen_t len = sizeof(from);
+	int fd =
+		accept4(d->listening, (struct sockaddr *)&from, &len, SOCK_CLOEXEC | SOCK_NONBLOCK);
+	struct caller *c;
+	int on = 1;
+
+	if (fd < 0)
+		return;
+	if (d->n_callers == CALLERS)
+		turn_away(d, 0, "was one of too many at once");
+	c = &d->callers[d->n_callers++];
+	*c = (struct caller){
+		.fd = fd, .want = SECRET_ANSWER, .end_ms = mlr_now_ms() + TIMEOUT_MS
+	};
+	name_caller(c, &from);
+	setsockopt(fd, IPPROTO_TCP, TCP_NODELAY, &on, sizeof(on));
+	/* The buffer of a new socket holds it. */
+	if (secret_challenge(c->challenge) < 0 ||
+		send(fd, c->challenge, sizeof(c->challenge), MSG_NOSIGNAL) != sizeof(c->challenge))
+		drop(d, d->n_callers - 1);
+}
+
+static void let_in(struct door *d, int i)
+{
+	struct caller *c = &d->callers[i];
+	uint64_t one = 1;
+
+	pthread_mutex_lock(&d->lock);
+	if (d->n_guests < GUESTS) {
+		struct guest *g = &d->guests[d->n_guests++];
+
+		lifeline_keep(c->fd);
+		*g = (struct guest){ .fd = take_fd(&c->fd), .first = c->first };
+		memcpy(g->body, c->buf, c->first.size);
+	}
+	pthread_mutex_unlock(&d->lock);
+	if (write(d->came, &one, sizeof(one)) < 0)
+		one = 0; /* the owner looks now and then */
+	drop(d, i);
+}
+
+/* A stage's bytes are complete. */
+static void step(struct door *d, int i)
+{
+	struct caller *c = &d->callers[i];
+	uint8_t proof[SECRET_SIZE];
+	struct mlr_error err;
+
+	c->have = 0;
+	switch (c->stage) {
+	case STAGE_ANSWER:
+		if (!secret_check(&d->secret, c->challenge, c->buf, proof)) {
+			turn_away(d, i, "does not know this run's secret");
+		} else if (send(c->fd, proof, sizeof(proof), MSG_NOSIGNAL) != sizeof(proof)) {
+			drop(d, i);
+		} else {
+			c->stage = STAGE_HEAD;
+			c->want = FRAME_HEAD;
+		}
+		return;
+	case STAGE_HEAD:
+		if (frame_parse_head(c->buf, DOOR_BODY_MAX, &c->first, &err) < 0) {
+			turn_away(d, i, "knows the secret and then sends no frame");
+			return;
+		}
+		c->stage = STAGE_BODY;
+		c->want = c->first.size;
+		if (c->want)
+			return;
+		break;
+	case STAGE_BODY:
+		break;
+	}
+	let_in(d, i);
+}
+
+static void hear(struct door *d, int i)
+{
+	struct caller *c = &d->callers[i];
+	ssize_t got = recv(c->fd, c->buf + c->have, c->want - c->have, 0);
+
+	if (got < 0 && (errno == EAGAIN || errno == EINTR))
+		return;
+	if (got <= 0 && c->stage == STAGE_ANSWER) {
+		turn_away(d, i, "hung up before it was known");
+		return;
+	}
+	if (got <= 0) { /* a rank that only wanted to know whether someone is there */
+		drop(d, i);
+		return;
+	}
+	c->have += (size_t)got;
+	if (c->have == c->want)
+		step(d, i);
+}
+
+static void forget_silent(struct door *d, int64_t now)
+{
+	for (int i = d->n_callers; i-- > 0;)
+		if (now >= d->callers[i].end_ms)
+			turn_away(d, i, "said nothing, or not enough, for two seconds");
+}
+
+static void *keep_door(void *ctx)
+{
+	struct door *d = ctx;
+
+	for (;;) {
+		struct pollfd p[CALLERS + 2] = { { .fd = d->wake, .events = POLLIN },
+			{ .fd = d->listening, .events = POLLIN } };
+		int n = d->n_callers;
+
+		for (int i = 0; i < n; i++)
+			p[i + 2] = (struct pollfd){ .fd = d->callers[i].fd, .events = POLLIN };
+		if (poll(p, (nfds_t)n + 2, n ? 100 : -1) < 0 && errno != EINTR)
+			return NULL;
+		if (p[0].revents)
+			return NULL;
+		for (int i = n; i-- > 0;)
+			if (p[i + 2].revents)
+				hear(d, i);
+		if (p[1].revents)
+			admit(d);
+		forget_silent(d, mlr_now_ms());
+	}
+}
+
+/* Signals are for the training thread. */
+static int start_thread(struct door *d)
+{
+	sigset_t all, before;
+	int r;
+
+	sigfillset(&all);
+	pthread_sigmask(SIG_SETMASK, &all, &before);
+	r = pthread_create(&d->thread, NULL, keep_door, d);
+	pthread_sigmask(SIG_SETMASK, &before, NULL);
+	return r;
+}
+
+static void free_door(struct door *d)
+{
+	for (int i = 0; i < d->n_callers; i++)
+		close(d->callers[i].fd);
+	for (int i = 0; i < d->n_guests; i++)
+		close(d->guests[i].fd);
+	if (d->listening >= 0)
+		close(d->listening);
+	if (d->wake >= 0)
+		close(d->wake);
+	if (d->came >= 0)
+		close(d->came);
+	pthread_mutex_destroy(&d->lock);
+	free(d);
+}
+
+int door_open(int port, const struct secret *secret, struct door **ret,
+	struct lifeline_offer *offer, struct mlr_error *err)
+{
+	struct door *d = xcalloc(1, sizeof(*d));
+	int r = 0;
+
+	pthread_mutex_init(&d->lock, NULL);
+	d->secret = *secret;
+	d->listening = lifeline_listen(port, offer);
+	if (d->listening < 0)
+		r = mlr_fail_errno(err, "listen on port %d", port);
+	d->wake = eventfd(0, EFD_CLOEXEC | EFD_NONBLOCK);
+	d->came = eventfd(0, EFD_CLOEXEC | EFD_NONBLOCK);
+	if (r == 0 && (d->wake < 0 || d->came < 0))
+		r = mlr_fail_errno(err, "eventfd");
+	if (r == 0 && start_thread(d) != 0)
+		r = mlr_fail(err, EAGAIN, "start a thread that listens");
+	if (r < 0) {
+		free_door(d);
+		return r;
+	}
+	*ret = d;
+	return 0;
+}
+
+void door_close(struct door **d)
+{
+	uint64_t one = 1;
+
+	if (!*d)
+		return;
+	while (write((*d)->wake, &one, sizeof(one)) < 0 && errno == EINTR)
+		;
+	pthread_join((*d)->thread, NULL);
+	free_door(*d);
+	*d = NULL;
+}
+
+int door_take(struct door *d, enum frame_kind kind, struct guest *ret)
+{
+	int i;
+
+	pthread_mutex_lock(&d->lock);
+	for (i = 0; i < d->n_guests && d->guests[i].first.kind != kind; i++)
+		;
+	if (i < d->n_guests) {
+		*ret = d->guests[i];
+		d->n_guests--;
+		memmove(&d->guests[i], &d->guests[i + 1],
+			(size_t)(d->n_guests - i) * sizeof(d->guests[0]));
+		i = -1;
+	}
+	pthread_mutex_unlock(&d->lock);
+	return i < 0;
+}
+
+void door_give(struct door *d, const struct guest *g)
+{
+	pthread_mutex_lock(&d->lock);
+	if (d->n_guests < GUESTS)
+		d->guests[d->n_guests++] = *g;
+	else
+		close(g->fd);
+	pthread_mutex_unlock(&d->lock);
+}
+
+int door_has(struct door *d, enum frame_kind kind)
+{
+	int has = 0;
+
+	pthread_mutex_lock(&d->lock);
+	for (int i = 0; i < d->n_guests; i++)
+		has |= d->guests[i].first.kind == kind;
+	pthread_mutex_unlock(&d->lock);
+	return has;
+}
+
+int door_fd(const struct door *d)
+{
+	return d->came;
+}
+
+void door_seen(struct door *d)
+{
+	uint64_t n;
+
+	while (read(d->came, &n, sizeof(n)) < 0 && errno == EINTR)
+		;
+}

@@ -1,0 +1,170 @@
+#include "dist/frame.h"
+
+#include "base/clock.h"
+
+#include <endian.h>
+#include <errno.h>
+#include <poll.h>
+#include <string.h>
+#include <sys/socket.h>
+
+#define BODY_MAX UINT32_MAX
+
+static const uint8_t magic[4] = { 'm', 'l', 't', '1' };
+
+void frame_write_head(const struct frame *f, uint8_t head[FRAME_HEAD])
+{
+	uint32_t size = htole32(f->size), generation = htole32(f->generation);
+
+	memset(head, 0, FRAME_HEAD);
+	memcpy(head, magic, sizeof(magic));
+	head[4] = (uint8_t)f->kind;
+	memcpy(head + 8, &size, sizeof(size));
+	memcpy(head + 12, &generation, sizeof(generation));
+}
+
+int frame_parse_head(
+	const uint8_t head[FRAME_HEAD], size_t limit, struct frame *ret, struct mlr_error *err)
+{
+	uint32_t size, generation;
+
+	if (memcmp(head, magic, sizeof(magic)) != 0 || head[5] || head[6] || head[7] ||
+		head[4] == 0 || head[4] >= FRAME_KINDS)
+		return mlr_fail(err, EPROTO, "a frame begins with bytes that are no head");
+	memcpy(&size, head + 8, sizeof(size));
+	memcpy(&generation, head + 12, sizeof(generation));
+	if (le32toh(size) > limit)
+		return mlr_fail(
+			err, EMSGSIZE, "a frame of %u bytes, more than %zu", le32toh(size), limit);
+	*ret = (struct frame){ (enum frame_kind)head[4], le32toh(size), le32toh(generation) };
+	return 0;
+}
+
+/* Wait for a socket. Signals do not end the wait: callers look at them between frames. */
+static int wait_for(int fd, short events, int64_t end_ms, struct mlr_error *err)
+{
+	struct pollfd p = { .fd = fd, .events = events };
+
+	for (;;) {
+		int64_t left = end_ms < 0 ? 1000 : end_ms - mlr_now_ms();
+		int r;
+
+		if (left <= 0)
+			return mlr_fail(err, ETIMEDOUT, "the other end does not answer");
+		r = poll(&p, 1, left > 1000 ? 1000 : (int)left);
+		if (r > 0)
+			return 0;
+		if (r < 0 && errno != EINTR)
+			return mlr_fail_errno(err, "wait for a connection");
+	}
+}
+
+static int is_later(int code)
+{
+	return code == EAGAIN || code == EWOULDBLOCK || code == EINTR;
+}
+
+static int64_t end_of(int timeout_ms)
+{
+	return timeout_ms < 0 ? -1 : mlr_now_ms() + timeout_ms;
+}
+
+int frame_send_bytes(int fd, const void *bytes, size_t n, int timeout_ms, struct mlr_error *err)
+{
+	const char *at = bytes;
+	int64_t end = end_of(timeout_ms);
+
+	while (n > 0) {
+		ssize_t sent = send(fd, at, n, MSG_NOSIGNAL);
+		int r;
+
+		if (sent < 0 && !is_later(errno))
+			return mlr_fail_errno(err, "send");
+		if (sent > 0) {
+			at += sent;
+			n -= (size_t)sent;
+			continue;
+		}
+		r = wait_for(fd, POLLOUT, end, err);
+		if (r < 0)
+			return r;
+	}
+	return 0;
+}
+
+int frame_recv_bytes(int fd, void *bytes, size_t n, int timeout_ms, struct mlr_error *err)
+{
+	char *at = bytes;
+	int64_t end = end_of(timeout_ms);
+
+	while (n > 0) {
+		ssize_t got = recv(fd, at, n, 0);
+		int r;
+
+		if (got == 0)
+			return mlr_fail(err, ECONNRESET, "the other end has closed the connection");
+		if (got < 0 && !is_later(errno))
+			return mlr_fail_errno(err, "receive");
+		if (got > 0) {
+			at += got;
+			n -= (size_t)got;
+			continue;
+		}
+		r = wait_for(fd, POLLIN, end, err);
+		if (r < 0)
+			return r;
+	}
+	return 0;
+}
+
+int frame_send(int fd, enum frame_kind kind, uint32_t generation, const void *body, size_t size,
+	int timeout_ms, struct mlr_error *err)
+{
+	const struct frame f = { kind, (uint32_t)size, generation };
+	uint8_t head[FRAME_HEAD];
+	int r;
+
+	if (size > BODY_MAX)
+		return mlr_fail(err, EMSGSIZE, "%zu bytes are too many for a frame", size);
+	frame_write_head(&f, head);
+	r = frame_send_bytes(fd, head, sizeof(head), timeout_ms, err);
+	return r < 0 ? r : frame_send_bytes(fd, body, size, timeout_ms, err);
+}
+
+int frame_recv_head(int fd, size_t limit, struct frame *ret, int timeout_ms, struct mlr_error *err)
+{
+	uint8_t head[FRAME_HEAD];
+	int r = frame_recv_bytes(fd, head, sizeof(head), timeout_ms, err);
+
+	return r < 0 ? r : frame_parse_head(head, limit, ret, err);
+}
+
+int frame_skip(int fd, size_t size, struct mlr_error *err)
+{
+	char some[4096];
+
+	while (size > 0) {
+		size_t n = size < sizeof(some) ? size : sizeof(some);
+		int r = frame_recv_bytes(fd, some, n, -1, err);
+
+		if (r < 0)
+			return r;
+		size -= n;
+	}
+	return 0;
+}
+
+int frame_peek(int fd, struct frame *ret)
+{
+	struct mlr_error ignored;
+	uint8_t head[FRAME_HEAD];
+	ssize_t got = recv(fd, head, sizeof(head), MSG_PEEK | MSG_DONTWAIT);
+
+	if (got < 0 && is_later(errno))
+		return 0;
+	if (got <= 0)
+		return -ECONNRESET;
+	if (got < (ssize_t)sizeof(head))
+		return 0;
+	return frame_parse_head(head, BODY_MAX, ret, &ignored) < 0 ? -EPROTO : 1;
+}

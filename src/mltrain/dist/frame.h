@@ -1,0 +1,76 @@
+/*
+ * Frames between the ranks of an elastic run, over TCP: a head of 16 bytes, then a body of at most
+ * what the reader allows. Numbers are little-endian.
+ *
+ *   bytes 0-3   "mlt" and the version of this form, '1'
+ *   byte  4     the kind
+ *   bytes 5-7   0
+ *   bytes 8-11  bytes of the body
+ *   bytes 12-15 the generation of the sender's group
+ *
+ * Sockets are non-blocking; the functions here wait for them.
+ */
+#ifndef MLT_DIST_FRAME_H
+#define MLT_DIST_FRAME_H
+
+#include "base/error.h"
+
+#include <stddef.h>
+#include <stdint.h>
+
+#define FRAME_HEAD 16
+
+enum frame_kind {
+	FRAME_JOIN = 1, /* a newcomer wants to become a rank: struct group_join */
+	FRAME_REJOIN,   /* a rank has lost its coordinator and takes the receiver for the next:
+			   struct group_report */
+	FRAME_RING,     /* the predecessor in the ring: its rank, 4 bytes */
+	FRAME_WATCH,    /* the connection only shows the end of either process */
+	FRAME_REPORT,   /* where a rank stands at a change: struct group_report */
+	FRAME_GROUP,    /* the next generation: struct group */
+	FRAME_BYE,      /* this rank may leave */
+	FRAME_REFUSED,  /* this process is no member; the body says why */
+	FRAME_BROKEN,   /* a rank of this generation was lost */
+	FRAME_SUM,      /* doubles */
+	FRAME_BYTES,    /* bytes of a gather, a broadcast or of weights */
+	FRAME_END,      /* the run is over */
+	FRAME_KINDS,
+};
+
+struct frame {
+	enum frame_kind kind;
+	uint32_t size; /* of the body */
+	uint32_t generation;
+};
+
+void frame_write_head(const struct frame *f, uint8_t head[FRAME_HEAD]);
+
+/* Returns 0, or -EPROTO for bytes that are no head, -EMSGSIZE for a body above limit. */
+int frame_parse_head(
+	const uint8_t head[FRAME_HEAD], size_t limit, struct frame *ret, struct mlr_error *err);
+
+/*
+ * Send or receive so many bytes.
+ *
+ *   timeout_ms   of the whole; negative: wait as long as the connection stands
+ *
+ * Returns 0, -ETIMEDOUT, -ECONNRESET if the other end has closed it, or the errno of send or recv.
+ */
+int frame_send_bytes(int fd, const void *bytes, size_t n, int timeout_ms, struct mlr_error *err);
+int frame_recv_bytes(int fd, void *bytes, size_t n, int timeout_ms, struct mlr_error *err);
+
+/* Send one frame; as above. */
+int frame_send(int fd, enum frame_kind kind, uint32_t generation, const void *body, size_t size,
+	int timeout_ms, struct mlr_error *err);
+
+/* Receive one frame's head; its body is frame_recv_bytes()'s. Also -EPROTO and -EMSGSIZE. */
+int frame_recv_head(int fd, size_t limit, struct frame *ret, int timeout_ms, struct mlr_error *err);
+
+/* Receive and forget a body. */
+int frame_skip(int fd, size_t size, struct mlr_error *err);
+
+/* Look at the head of the next frame without taking it. Returns 1, 0 if it is not there yet,
+ * -ECONNRESET if the connection has ended, -EPROTO. */
+int frame_peek(int fd, struct frame *ret);
+
+#endif

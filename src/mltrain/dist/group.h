@@ -1,0 +1,99 @@
+/*
+ * The group of an elastic run: its ranks in one generation, and what the next one is. Data only;
+ * every rank gets the next group from the coordinator, which alone decides it.
+ *
+ * Members are in the order in which they joined, and a member's place is its rank. The first, the
+ * oldest, is the coordinator. When it leaves or dies, the next one is.
+ */
+#ifndef MLT_DIST_GROUP_H
+#define MLT_DIST_GROUP_H
+
+#include "base/error.h"
+#include "dist/lifeline.h"
+
+#include <stddef.h>
+#include <stdint.h>
+
+#define GROUP_MAX 64 /* ranks */
+
+/* How far a rank's weights have come. */
+struct group_progress {
+	int32_t has; /* 0: a newcomer, without weights */
+	int32_t epochs_done;
+	uint64_t step;
+};
+
+struct member {
+	uint64_t id; /* never used twice in a run */
+	int32_t pid;
+	int32_t needs; /* it takes weights from the source */
+	char host[64];
+	char boot[40]; /* the kernel's boot_id: equal on one machine */
+	struct lifeline_offer offer;
+};
+
+/* The body of FRAME_GROUP: as many members as n. */
+struct group {
+	uint32_t generation;
+	uint32_t n;
+	uint64_t next_id;
+	uint64_t source;  /* id of the member whose weights are those of the group */
+	char segment[32]; /* shared memory of the members, all on one machine; "": none */
+	struct member member[GROUP_MAX];
+};
+
+/* The body of FRAME_JOIN. */
+struct group_join {
+	char version[32]; /* mltrain's */
+	char options[72]; /* digests of what must be equal on all ranks */
+	char data[72];
+	struct member self;
+};
+
+/* The body of FRAME_REPORT and FRAME_REJOIN. */
+struct group_report {
+	uint64_t id;
+	struct group_progress at;
+	int32_t leaves;
+	uint32_t generation; /* of the group that it knows */
+};
+
+/* Describe this process; its id is 0 until it joins. */
+void group_describe_self(struct member *ret);
+
+size_t group_size(const struct group *g);
+
+/* Read the bodies of frames. They return 0, or -EPROTO for what no rank sends. */
+int group_parse(const void *body, size_t size, struct group *ret, struct mlr_error *err);
+int group_parse_join(const void *body, size_t size, struct group_join *ret, struct mlr_error *err);
+int group_parse_report(
+	const void *body, size_t size, struct group_report *ret, struct mlr_error *err);
+
+/* The place of a member; -1: none has this id. */
+int group_find(const struct group *g, uint64_t id);
+
+/*
+ * Decide the next generation: the members of old that have reported and do not leave, then
+ * newcomers while there are places.
+ *
+ *   reports   [old->n], those that are not there with id 0
+ *   joiners   [n]; taken in their order
+ *   max       ranks
+ *
+ * The source is the first of those that have come farthest. Returns how many joiners were taken;
+ * ret has no segment.
+ */
+int group_next(const struct group *old, const struct group_report *reports,
+	const struct member *joiners, int n, int max, struct group *ret);
+
+/* Has a come farther than b? */
+int group_is_ahead(const struct group_progress *a, const struct group_progress *b);
+
+/* Are all members on one machine? */
+int group_is_local(const struct group *g);
+
+/* Divide a batch: the first row of a rank's share; rank = ranks gives batch. Shares differ by one
+ * row at most. */
+int group_first_row(int batch, int rank, int ranks);
+
+#endif

@@ -1,0 +1,314 @@
+#include "dist/node_sums.h"
+
+#include "base/cleanup.h"
+#include "base/memory.h"
+
+#include <errno.h>
+#include <fcntl.h>
+#include <stdatomic.h>
+#include <stdint.h>
+#include <stdlib.h>
+#include <string.h>
+#include <sys/mman.h>
+#include <sys/stat.h>
+#include <unistd.h>
+
+#define SLOTS      NODE_SLOTS
+#define PIECE_MAX  ((size_t)1 << 18) /* floats: a slot stays in the caches */
+#define SEGMENT    ((size_t)1 << 24) /* floats in all slots of all ranks, at most */
+#define CHUNK      1024              /* floats summed at a time */
+#define CACHE_LINE 64
+
+/* A rank's progress, in pieces since the program's start. Each field has its own cache line, since
+ * other ranks poll it. */
+struct progress {
+	_Alignas(
+		CACHE_LINE) _Atomic uint64_t given; /* copied to its slots, for the others to sum */
+	_Alignas(CACHE_LINE) _Atomic uint64_t summed; /* the sum of its slice is in its slot */
+	_Alignas(CACHE_LINE) _Atomic uint64_t taken;  /* needs no slots of others any more */
+};
+
+struct piece {
+	float *x;
+	size_t n;
+};
+
+struct node_sums {
+	int rank, ranks;           /* on this node */
+	struct node_across across; /* all zero: there is one node */
+	void *segment;
+	size_t size, piece_max;
+	struct progress *progress; /* [ranks] */
+	float *slots;              /* [ranks][SLOTS][piece_max] */
+	struct piece *pieces;      /* [room], those not yet taken, by number modulo room */
+	size_t room;
+	uint64_t added, given, started, summed, taken;
+};
+
+static size_t piece_max_of(int ranks)
+{
+	size_t most = SEGMENT / SLOTS / (size_t)ranks;
+
+	return most < PIECE_MAX ? most : PIECE_MAX;
+}
+
+static size_t slice_at(const struct node_sums *n, size_t count, int rank)
+{
+	return count * (size_t)rank / (size_t)n->ranks;
+}
+
+static size_t slice_size(const struct node_sums *n, size_t count, int rank)
+{
+	return slice_at(n, count, rank + 1) - slice_at(n, count, rank);
+}
+
+static struct piece *piece(const struct node_sums *n, uint64_t k)
+{
+	return &n->pieces[k % n->room];
+}
+
+static float *slot(const struct node_sums *n, int rank, uint64_t k)
+{
+	return n->slots + ((size_t)rank * SLOTS + k % SLOTS) * n->piece_max;
+}
+
+/* Piece k - SLOTS must have left its slots before piece k is written there. */
+static int can_give(const struct node_sums *n)
+{
+	for (int r = 0; r < n->ranks; r++)
+		if (atomic_load_explicit(&n->progress[r].taken, memory_order_acquire) + SLOTS <=
+			n->given)
+			return 0;
+	return 1;
+}
+
+static void give(struct node_sums *n)
+{
+	const struct piece *p = piece(n, n->given);
+	float *to = slot(n, n->rank, n->given);
+	size_t at = slice_at(n, p->n, n->rank), end = slice_at(n, p->n, n->rank + 1);
+
+	memcpy(to, p->x, at * sizeof(*to));
+	memcpy(to + end, p->x + end, (p->n - end) * sizeof(*to));
+	n->given++;
+	atomic_store_explicit(&n->progress[n->rank].given, n->given, memory_order_release);
+}
+
+static int all_gave(const struct node_sums *n, uint64_t k)
+{
+	for (int r = 0; r < n->ranks; r++)
+		if (atomic_load_explicit(&n->progress[r].given, memory_order_acquire) <= k)
+			return 0;
+	return 1;
+}
+
+/* Whole chunks have a constant number of floats, so that the compiler can vectorise. */
+static void add(float *restrict sum, const float *restrict x, size_t n)
+{
+	if (n == CHUNK)
+		for (size_t i = 0; i < CHUNK; i++)
+			sum[i] += x[i];
+	else
+		for (size_t i = 0; i < n; i++)
+			sum[i] += x[i];
+}
+
+/* Sum in place in x: other ranks read the result's place in the slot only after it is published. */
+static void sum_slice(struct node_sums *n, uint64_t k)
+{
+	const struct piece *p = piece(n, k);
+	size_t from = slice_at(n, p->n, n->rank), end = slice_at(n, p->n, n->rank + 1);
+	float sum[CHUNK];
+
+	for (size_t at = from; at < end; at += CHUNK) {
+		size_t count = end - at < CHUNK ? end - at : CHUNK;
+
+		for (int r = 0; r < n->ranks; r++) {
+			const float *x = r == n->rank ? p->x + at : slot(n, r, k) + at;
+
+			if (r == 0)
+				memcpy(sum, x, count * sizeof(*sum));
+			else
+				add(sum, x, count);
+		}
+		memcpy(p->x + at, sum, count * sizeof(*sum));
+		if (!n->across.start)
+			memcpy(slot(n, n->rank, k) + at, sum, count * sizeof(*sum));
+	}
+}
+
+/* With several nodes, begin to sum the slice across them. Returns 0 or -EIO. */
+static int start_sum(struct node_sums *n, struct mlr_error *err)
+{
+	const struct piece *p = piece(n, n->started);
+	int r = 0;
+
+	sum_slice(n, n->started);
+	if (n->across.start)
+		r = n->across.start(n->across.ctx, n->started, p->x + slice_at(n, p->n, n->rank),
+			slice_size(n, p->n, n->rank), err);
+	n->started++;
+	return r;
+}
+
+/* Returns 1 if the slice is summed across all nodes, 0 if not yet, or -EIO. */
+static int end_sum(struct node_sums *n, struct mlr_error *err)
+{
+	const struct piece *p = piece(n, n->summed);
+	size_t at = slice_at(n, p->n, n->rank);
+
+	if (n->across.test) {
+		int r = n->across.test(n->across.ctx, n->summed, err);
+
+		if (r <= 0)
+			return r;
+		memcpy(slot(n, n->rank, n->summed) + at, p->x + at,
+			slice_size(n, p->n, n->rank) * sizeof(float));
+	}
+	n->summed++;
+	atomic_store_explicit(&n->progress[n->rank].summed, n->summed, memory_order_release);
+	return 1;
+}
+
+static int can_take(const struct node_sums *n)
+{
+	for (int r = 0; r < n->ranks; r++)
+		if (atomic_load_explicit(&n->progress[r].summed, memory_order_acquire) <= n->taken)
+			return 0;
+	return 1;
+}
+
+static void take(struct node_sums *n)
+{
+	const struct piece *p = piece(n, n->taken);
+
+	for (int r = 0; r < n->ranks; r++) {
+		size_t at = slice_at(n, p->n, r);
+
+		if (r != n->rank)
+			memcpy(p->x + at, slot(n, r, n->taken) + at,
+				slice_size(n, p->n, r) * sizeof(float));
+	}
+	n->taken++;
+	atomic_store_explicit(&n->progress[n->rank].taken, n->taken, memory_order_release);
+}
+
+/* Do one stage of a piece, the latest stage first, since it frees slots. Returns 1 if one was due,
+ * else 0; -EIO. */
+static int act(struct node_sums *n, struct mlr_error *err)
+{
+	int r;
+
+	if (n->taken < n->summed && can_take(n)) {
+		take(n);
+		return 1;
+	}
+	if (n->summed < n->started) {
+		r = end_sum(n, err);
+		if (r)
+			return r;
+	}
+	if (n->started < n->given && all_gave(n, n->started)) {
+		r = start_sum(n, err);
+		return r < 0 ? r : 1;
+	}
+	if (n->given < n->added && can_give(n)) {
+		give(n);
+		return 1;
+	}
+	return 0;
+}
+
+size_t node_sums_size(int ranks)
+{
+	size_t piece = piece_max_of(ranks);
+
+	return (size_t)ranks * (sizeof(struct progress) + SLOTS * piece * sizeof(float));
+}
+
+int node_sums_segment(char *path, size_t size)
+{
+	auto_close int fd = mkostemp(path, O_CLOEXEC);
+
+	if (fd < 0 || posix_fallocate(fd, 0, (off_t)size) != 0) {
+		if (fd >= 0)
+			unlink(path);
+		return -1;
+	}
+	return take_fd(&fd);
+}
+
+int node_sums_segment_of(const char *path, size_t size)
+{
+	auto_close int fd = open(path, O_RDWR | O_CLOEXEC | O_NOFOLLOW);
+	struct stat st;
+
+	if (fd < 0 || fstat(fd, &st) < 0 || st.st_size != (off_t)size || st.st_uid != geteuid())
+		return -1;
+	return take_fd(&fd);
+}
+
+struct node_sums *node_sums_new(int fd, int rank, int ranks, const struct node_across *across)
+{
+	struct node_sums *n = xcalloc(1, sizeof(*n));
+
+	n->rank = rank;
+	n->ranks = ranks;
+	n->piece_max = piece_max_of(ranks);
+	n->size = node_sums_size(ranks);
+	n->segment = mmap(NULL, n->size, PROT_READ | PROT_WRITE, MAP_SHARED, fd, 0);
+	if (n->segment == MAP_FAILED) {
+		free(n);
+		return NULL;
+	}
+	n->progress = n->segment;
+	n->slots = (float *)((char *)n->segment + (size_t)ranks * sizeof(struct progress));
+	if (across)
+		n->across = *across;
+	return n;
+}
+
+void node_sums_free(struct node_sums **n)
+{
+	if (!*n)
+		return;
+	munmap((*n)->segment, (*n)->size);
+	free((*n)->pieces);
+	free(*n);
+	*n = NULL;
+}
+
+/* Make room for one more piece; the pieces under way keep their places modulo room. */
+static void make_room(struct node_sums *n)
+{
+	size_t room = n->room ? 2 * n->room : 16;
+	struct piece *more;
+
+	if (n->added - n->taken < n->room)
+		return;
+	more = xreallocarray(NULL, room, sizeof(*more));
+	for (uint64_t k = n->taken; k < n->added; k++)
+		more[k % room] = *piece(n, k);
+	free(n->pieces);
+	n->pieces = more;
+	n->room = room;
+}
+
+void node_sums_add(struct node_sums *n, float *x, size_t count)
+{
+	for (size_t at = 0; at < count; at += n->piece_max) {
+		make_room(n);
+		*piece(n, n->added++) = (struct piece){ x + at,
+			count - at < n->piece_max ? count - at : n->piece_max };
+	}
+}
+
+int node_sums_advance(struct node_sums *n, struct mlr_error *err)
+{
+	int r;
+
+	do
+		r = act(n, err);
+	while (r > 0);
+	return r < 0 ? r : n->taken == n->added;
+}

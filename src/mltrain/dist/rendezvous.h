@@ -1,0 +1,34 @@
+/*
+ * The rendezvous file of an elastic run: where its coordinator is, and the secret that lets a
+ * process in. Mode 0600, on a file system that all nodes see; it appears, changes and goes whole.
+ */
+#ifndef MLT_DIST_RENDEZVOUS_H
+#define MLT_DIST_RENDEZVOUS_H
+
+#include "base/error.h"
+#include "dist/group.h"
+#include "dist/secret.h"
+
+struct rendezvous {
+	struct member coordinator;
+	struct secret secret;
+	uint32_t generation;
+};
+
+/*
+ * Returns 0, -ENOENT, -EACCES for a file that others own or may read, -EPROTO for one that is
+ * something else.
+ */
+int rendezvous_read(const char *path, struct rendezvous *ret, struct mlr_error *err);
+
+/* Make the file. Returns 0, or -EEXIST if another process was first. */
+int rendezvous_create(const char *path, const struct rendezvous *r, struct mlr_error *err);
+
+/* Replace the file that this run made. */
+int rendezvous_replace(const char *path, const struct rendezvous *r, struct mlr_error *err);
+
+/* Remove the file if it still is this one. Two processes may find a dead run's file at once: the
+ * one that is late removes nothing. */
+void rendezvous_remove(const char *path, const struct rendezvous *r);
+
+#endif

@@ -1,0 +1,41 @@
+/*
+ * Sums of gradients over the ranks, begun as soon as parts of them are final (backend/exchange.h:
+ * ready, poll, wait), whatever carries them.
+ *
+ * Parts are collected into buckets, since a message costs microseconds before its first byte. The
+ * buckets depend only on the parts' sizes, which are the same on all ranks, never on their
+ * addresses.
+ */
+#ifndef MLT_DIST_SUMS_H
+#define MLT_DIST_SUMS_H
+
+#include "base/error.h"
+
+#include <stddef.h>
+
+/* What sums memory over the ranks, piece after piece. */
+struct sums_by {
+	void *ctx;
+	/* Begin to sum x [n]; it is left alone until everything is done. Returns 0 or -EIO. */
+	int (*add)(void *ctx, float *x, size_t n, struct mlr_error *err);
+	/* Make progress without waiting. Returns 1 when everything added is summed, else 0; -EIO.
+	 */
+	int (*advance)(void *ctx, struct mlr_error *err);
+	/* Between two calls of advance() that had to wait: struct exchange's idle. */
+	int (*idle)(void *ctx, unsigned *turns, struct mlr_error *err);
+};
+
+struct sums;
+
+struct sums *sums_new(const struct sums_by *by);
+void sums_free(struct sums **s);
+
+/* Failures here are reported by wait. */
+void sums_ready(struct sums *s, float *part, size_t count);
+void sums_poll(struct sums *s);
+int sums_wait(struct sums *s, struct mlr_error *err);
+
+/* Forget what was not waited for, and why it failed. */
+void sums_drop(struct sums *s);
+
+#endif

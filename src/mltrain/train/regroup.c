@@ -1,0 +1,166 @@
+#include "train/run.h"
+
+#include "base/clock.h"
+#include "base/log.h"
+#include "dist/elastic.h"
+#include "optimiser/optimiser.h"
+
+#include <errno.h>
+#include <string.h>
+
+/* What a rank takes over with the weights. */
+struct progress {
+	uint64_t step, epoch_samples, epoch_indices;
+	int32_t epochs_done, reached;
+	double best_error, validation_error, test_error, batch_error;
+	double cross_entropy, loss, lr, step_seconds;
+};
+
+static struct progress progress_of(const struct train_state *s)
+{
+	return (struct progress){ s->step, s->epoch_samples, s->epoch_indices, s->epochs_done,
+		s->reached, s->best_error, s->validation_error, s->test_error, s->batch_error,
+		s->cross_entropy, s->loss, s->lr, s->step_seconds };
+}
+
+static void take_progress(struct train_state *s, const struct progress *p, int is_newcomer)
+{
+	s->step = p->step;
+	s->epoch_samples = p->epoch_samples;
+	s->epoch_indices = p->epoch_indices;
+	s->epochs_done = p->epochs_done;
+	s->reached = p->reached;
+	s->best_error = p->best_error;
+	s->validation_error = p->validation_error;
+	s->test_error = p->test_error;
+	s->batch_error = p->batch_error;
+	s->cross_entropy = p->cross_entropy;
+	s->loss = p->loss;
+	s->lr = p->lr;
+	s->step_seconds = p->step_seconds;
+	if (is_newcomer)
+		s->first_step = p->step;
+}
+
+/* Copy weights and progress to the ranks that need them. */
+static int share(struct run *r, int is_newcomer, struct mlr_error *err)
+{
+	struct dist *d = r->o->dist;
+	struct progress p = progress_of(&r->state);
+	int e;
+
+	if (!elastic_must_share(d))
+		return 0;
+	e = elastic_share(d, r->params, r->net->params * sizeof(float), err);
+	for (int i = 0; e == 0 && i < optimiser_states(r->o->recipe.optimiser); i++)
+		e = elastic_share(d, r->kept[i], r->net->params * sizeof(float), err);
+	if (e == 0 && r->net->states)
+		e = elastic_share(d, r->states, r->net->states * sizeof(float), err);
+	if (e == 0)
+		e = elastic_share(d, &p, sizeof(p), err);
+	if (e == 0 && elastic_needs(d))
+		take_progress(&r->state, &p, is_newcomer);
+	return e;
+}
+
+/* Do all ranks lay their gradients out alike? Machines with other CPUs may not. */
+static int compare_layouts(struct run *r, struct mlr_error *err)
+{
+	struct exchange *x = &r->o->dist->exchange;
+	uint64_t layout = r->engine->layout;
+	double differs;
+	int e = x->broadcast(x->ctx, &layout, sizeof(layout), err);
+
+	differs = layout != r->engine->layout;
+	if (e == 0)
+		e = x->sum(x->ctx, &differs, 1, err);
+	if (e == 0)
+		x->plain = differs > 0;
+	return e;
+}
+
+/* Open engine and loader for the share of the new generation. */
+static int take_place(struct run *r, struct mlr_error *err)
+{
+	struct dist *d = r->o->dist;
+	int rows = r->rows, ranks = r->ranks, e;
+
+	r->rank = d->rank;
+	r->ranks = r->state.ranks = d->ranks;
+	run_take_share(r);
+	if (ranks == 1 && r->rows == rows && !elastic_needs(d)) /* the first group */
+		return 0;
+	engine_close(&r->engine);
+	loader_close(&r->loader);
+	if ((e = run_open_engine(r, err)) < 0 || (e = run_write_engine(r, err)) < 0 ||
+		(e = run_open_loader(r, err)) < 0)
+		return e;
+	return compare_layouts(r, err);
+}
+
+static void tell_change(struct run *r, double since)
+{
+	struct elastic_change c = elastic_latest(r->o->dist);
+	struct train_state *s = &r->state;
+
+	s->generation = c.generation;
+	s->joined = c.joined;
+	s->left = c.left;
+	s->lost = c.lost;
+	s->pause_seconds = mlr_now() - since;
+	if (r->runs)
+		run_tell_start(r);
+}
+
+void run_tell_start(struct run *r)
+{
+	if (r->rank == 0 && !r->started++)
+		run_tell(r, TRAIN_STARTED);
+	if (run_is_elastic(r))
+		run_tell(r, TRAIN_REGROUPED);
+}
+
+/* This rank is not in the group. */
+static void part(struct run *r, enum elastic_outcome outcome)
+{
+	r->state.signal = r->o->stop ? *r->o->stop : 0;
+	if (outcome == ELASTIC_STOPPED) {
+		r->rank = 0;
+		r->ranks = r->state.ranks = 1;
+		r->halted = 1;
+	} else {
+		r->gone = 1;
+	}
+}
+
+int run_regroup(struct run *r, struct mlr_error *err)
+{
+	struct dist *d = r->o->dist;
+	int is_newcomer = elastic_is_newcomer(d), has = !is_newcomer, e;
+	enum elastic_outcome outcome;
+	double since = mlr_now();
+
+	do {
+		struct group_progress at = { has, r->state.epochs_done, r->state.step };
+
+		e = run_read_engine(r, err);
+		if (e == 0)
+			e = elastic_regroup(d, &at, r->leaves, &outcome, err);
+		if (e < 0)
+			return e;
+		if (outcome != ELASTIC_MEMBER) {
+			part(r, outcome);
+			return 0;
+		}
+		e = share(r, is_newcomer, err);
+		if (e == 0) {
+			has = 1;
+			e = take_place(r, err);
+		}
+	} while (e < 0 && elastic_is_broken(d));
+	if (e < 0)
+		return e;
+	r->change = 0;
+	tell_change(r, since);
+	return 0;
+}
