@@ -116,6 +116,26 @@ needs_browser() {
     [ "$(grep -o '<small>[^<]*</small>' <<<"$speed" | tr '\n' ' ' | sed 's/×[0-9.]*/×/')" = "<small></small> <small></small> <small>×</small> " ]
 }
 
+@test "report: elastic ranks of runs that share a machine are a stair each, on one clock" {
+    for c in 1000 1100; do
+        cat > $c.jsonl <<-END
+	{"event":"run","step":0,"steps":30,"batch":64,"seconds":0}
+	{"event":"ranks","step":0,"ranks":1,"seconds":1,"clock":$c}
+	{"event":"step","step":10,"loss":2,"seconds":5}
+	{"event":"ranks","step":10,"ranks":4,"seconds":6,"clock":$((c + 5))}
+	{"event":"end","step":20,"seconds":10}
+	END
+    done
+    $mltrain report 1000.jsonl 1100.jsonl
+    grep -o '<script type="application/json" id="data-ranks">[^<]*' report.html | sed 's/^[^>]*>//' | jq -c '.lines[] | [.x, .y]' > stairs
+    diff stairs - <<-END
+	[[0,4,5,5,9],[1,1,1,4,4]]
+	[[100,104,105,105,109],[1,1,1,4,4]]
+	END
+    $mltrain report cpu.jsonl
+    run ! grep -q 'id="ranks"' report.html
+}
+
 @test "report: a log that mltrain has just written has all of its curves" {
     [ -e /usr/share/datasets/fashion-mnist ] || skip "Debian's package dataset-fashion-mnist is not installed"
     $mltrain train -q --data fashion-mnist --validation 100 --net mnist-fast --steps 6 --log-every 1 --load-every 0.1 --log run.jsonl

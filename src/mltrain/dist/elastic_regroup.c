@@ -284,7 +284,6 @@ static int lead(struct change *c, int *segment)
 	for (int i = 1; i < (int)next.n; i++) /* who can't be told is found lost soon */
 		frame_send(e->fd[i], FRAME_GROUP, next.generation, &next, group_size(&next),
 			SEND_MS, NULL);
-	elastic_publish(e);
 	return 0;
 }
 

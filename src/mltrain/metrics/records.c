@@ -100,12 +100,21 @@ json_t *record_run(
 	return r;
 }
 
+/* Seconds since 1970. */
+static double clock_now(void)
+{
+	struct timespec t;
+
+	clock_gettime(CLOCK_REALTIME, &t);
+	return (double)t.tv_sec + 1e-9 * (double)t.tv_nsec;
+}
+
 json_t *record_ranks(const struct train_state *s)
 {
-	return json_pack("{s:s, s:o, s:i, s:o, s:i, s:i, s:i, s:i, s:o}", "event", "ranks", "step",
-		integer(s->step), "epoch", s->epoch, "generation", integer(s->generation), "ranks",
-		s->ranks, "joined", s->joined, "left", s->left, "lost", s->lost, "pause_seconds",
-		real(s->pause_seconds));
+	return json_pack("{s:s, s:o, s:i, s:o, s:i, s:i, s:i, s:i, s:o, s:o}", "event", "ranks",
+		"step", integer(s->step), "epoch", s->epoch, "generation", integer(s->generation),
+		"ranks", s->ranks, "joined", s->joined, "left", s->left, "lost", s->lost,
+		"pause_seconds", real(s->pause_seconds), "clock", real(clock_now()));
 }
 
 /* What images an epoch's steps were made with. */

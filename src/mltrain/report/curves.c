@@ -181,6 +181,38 @@ static void write_rates(FILE *f, const struct runs *runs)
 	chart_write(f, &rate);
 }
 
+/* Elastic ranks over the time of day, so that runs that share a machine can be seen side by side.
+ */
+static void write_ranks(FILE *f, const struct runs *runs)
+{
+	struct chart c = { .id = "ranks",
+		.title = "Ranks",
+		.x_name = "seconds",
+		.unit = "",
+		.scale = 1,
+		.from_zero = 1,
+		.alone = runs->n == 1,
+		.about = "Processes that train, since the first of the runs began." };
+	double *time[RUNS_MAX] = { NULL }, first = INFINITY;
+
+	for (size_t i = 0; i < runs->n; i++)
+		if (runs->v[i].ranks.n)
+			first = fmin(first, runs->v[i].ranks.time[0]);
+	for (size_t i = 0; i < runs->n; i++) {
+		const struct curve *k = &runs->v[i].ranks;
+
+		time[i] = xcalloc(k->n + 1, sizeof(*time[i]));
+		for (size_t p = 0; p < k->n; p++)
+			time[i][p] = k->time[p] - first;
+		chart_add(&c,
+			&(struct line){
+				runs->v[i].label, NULL, (int)i, LINE_STRONG, time[i], k->y, k->n });
+	}
+	chart_write(f, &c);
+	for (size_t i = 0; i < runs->n; i++)
+		free(time[i]);
+}
+
 static void write_cpu(FILE *f, const struct runs *runs)
 {
 	struct chart c = { .id = "cpu",
@@ -260,6 +292,7 @@ void curves_write(FILE *f, const struct runs *runs)
 	if (runs->n > 1)
 		write_error_time(f, runs);
 	write_rates(f, runs);
+	write_ranks(f, runs);
 	fputs("</div></section>\n<section aria-labelledby=\"h-load\"><h2 id=\"h-load\">Load of the "
 	      "machine</h2>\n<div class=\"charts\">\n",
 		f);

@@ -25,7 +25,8 @@ static void curve_done(struct curve *c)
 static void run_done(struct run *r)
 {
 	struct curve *curves[] = { &r->loss, &r->cross_entropy, &r->batch_error,
-		&r->validation_error, &r->lr, &r->rate, &r->cpu_process, &r->cpu_node, &r->rss };
+		&r->validation_error, &r->lr, &r->rate, &r->cpu_process, &r->cpu_node, &r->rss,
+		&r->ranks };
 
 	for (size_t i = 0; i < ARRAY_LEN(curves); i++)
 		curve_done(curves[i]);
@@ -178,7 +179,7 @@ static int run_new(struct reader *r, struct mlr_error *err)
 	*run = (struct run){ .label = label_of(r), .path = copy_text(r->path) };
 	run->step = run->steps = run->epochs_done = run->batch = run->test_error = NAN;
 	run->images_per_second = run->load_s = run->train_s = run->evaluate_s = NAN;
-	run->checkpoint_s = run->total_s = run->rate_step = NAN;
+	run->checkpoint_s = run->total_s = run->rate_step = run->clock_s = NAN;
 	to->n++;
 	r->run = run;
 	return 0;
@@ -252,7 +253,7 @@ static void resume(struct run *run, double step)
 {
 	struct curve *curves[] = { &run->loss, &run->cross_entropy, &run->batch_error,
 		&run->validation_error, &run->lr, &run->rate, &run->cpu_process, &run->cpu_node,
-		&run->rss };
+		&run->rss, &run->ranks };
 
 	for (size_t i = 0; i < ARRAY_LEN(curves); i++)
 		curve_cut(curves[i], step);
@@ -300,11 +301,26 @@ static void read_rate(struct run *run, double step, double time, double train_s)
 	run->rate_seconds = train_s;
 }
 
+/* Elastic ranks: a stair, of which a change is a vertical. */
+static void read_ranks(struct run *run, const json_t *record)
+{
+	double step = amount(record, "step"), clock = amount(record, "clock");
+	const struct curve *c = &run->ranks;
+
+	if (c->n)
+		curve_add(&run->ranks, step, clock, c->y[c->n - 1]);
+	curve_add(&run->ranks, step, clock, amount(record, "ranks"));
+	run->clock_s = clock - amount(record, "seconds");
+}
+
 static void read_state(struct run *run, const char *event, const json_t *record)
 {
 	double step = amount(record, "step"), t = amount(record, "seconds") + run->offset_s;
 
 	update(&run->step, step);
+	if (run->ranks.n)
+		curve_add(&run->ranks, step, amount(record, "seconds") + run->clock_s,
+			run->ranks.y[run->ranks.n - 1]);
 	update(&run->epochs_done, amount(record, "epochs_done"));
 	update(&run->test_error, amount(record, "test_error"));
 	update(&run->images_per_second, amount(record, "images_per_second"));
@@ -401,7 +417,7 @@ static int read_record(struct reader *r, const json_t *record, struct mlr_error 
 		return 0;
 	}
 	known = is_state(event) || strcmp(event, "load") == 0 || strcmp(event, "failed") == 0 ||
-		strcmp(event, "test") == 0;
+		strcmp(event, "test") == 0 || strcmp(event, "ranks") == 0;
 	if (!known)
 		return 0;
 	if (!r->run && (e = run_new(r, err)) < 0) /* the beginning of the log is missing */
@@ -411,6 +427,8 @@ static int read_record(struct reader *r, const json_t *record, struct mlr_error 
 		read_state(r->run, event, record);
 	else if (strcmp(event, "load") == 0)
 		read_load(r->run, record);
+	else if (strcmp(event, "ranks") == 0)
+		read_ranks(r->run, record);
 	else if (strcmp(event, "failed") == 0)
 		read_failure(r->run, record);
 	else if (test_read(record, &r->run->test) < 0)

@@ -66,6 +66,7 @@ struct run {
 	size_t n_facts;
 	struct curve loss, cross_entropy, batch_error, validation_error, lr, rate;
 	struct curve cpu_process, cpu_node, rss;
+	struct curve ranks; /* of elastic ones; its time is that of day, which runs share */
 	struct run_gpu gpus[RUNS_GPUS_MAX];
 	int n_gpus;
 	enum run_outcome outcome;
@@ -77,6 +78,7 @@ struct run {
 	/* For images a second from one step record to the next, and for what comes after a
 	 * resumption. */
 	double rate_step, rate_seconds, offset_s;
+	double clock_s; /* the time of day at the program's start; NAN: unknown */
 };
 
 struct runs {

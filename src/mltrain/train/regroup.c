@@ -143,16 +143,16 @@ int run_regroup(struct run *r, struct mlr_error *err)
 	do {
 		struct group_progress at = { has, r->state.epochs_done, r->state.step };
 
-		e = run_read_engine(r, err);
-		if (e == 0)
-			e = elastic_regroup(d, &at, r->leaves, &outcome, err);
+		e = elastic_regroup(d, &at, r->leaves, &outcome, err);
 		if (e < 0)
 			return e;
 		if (outcome != ELASTIC_MEMBER) {
 			part(r, outcome);
 			return 0;
 		}
-		e = share(r, is_newcomer, err);
+		e = run_read_engine(r, err);
+		if (e == 0)
+			e = share(r, is_newcomer, err);
 		if (e == 0) {
 			has = 1;
 			e = take_place(r, err);
