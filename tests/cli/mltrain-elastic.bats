@@ -93,6 +93,20 @@ alone() { mltrain "${COMMON[@]}" -q --log alone.jsonl "$@" >alone.out; }
 	assert_equal "$(find /dev/shm -maxdepth 1 -name 'mltrain.*' -user "$(id -u)" -newer norm.json)" ""
 }
 
+@test "elastic: ranks of processors with other instructions train together" {
+	[[ "$BACKENDS" == *onednn* ]] || skip "without oneDNN"
+	grep -q avx2 /proc/cpuinfo || skip "no AVX2"
+	mltrain "${COMMON[@]}" -q --steps 8 --log alone.jsonl
+	rank a --steps 8 --min-ranks 2
+	a=$pid
+	rank b --steps 8 --min-ranks 2 --isa sse4
+	assert_ends "$a"
+	assert_equal "$status" 0
+	assert_ends "$pid"
+	assert_equal "$status" 0
+	assert_same_losses run.jsonl alone.jsonl
+}
+
 @test "elastic: ranks join and leave, and the losses and the images of every epoch are those of one rank" {
 	alone --epochs 24
 	rank a --epochs 24 --checkpoint c.safetensors

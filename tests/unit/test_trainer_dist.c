@@ -389,6 +389,13 @@ static void onednn_trains_on_many_ranks_as_on_one(void **state)
 	training_is_that_of_one_rank_with("onednn");
 }
 
+static void onednn_does_so_where_the_ranks_lay_gradients_out_otherwise(void **state)
+{
+	d->exchange.plain = 1;
+	training_is_that_of_one_rank_with("onednn");
+	d->exchange.plain = 0;
+}
+
 /* Alone, a failure is told and the program goes on to its own exit. */
 static void one_that_is_alone_is_not_ended(void **state)
 {
@@ -426,6 +433,7 @@ int main(void)
 		cmocka_unit_test(who_idles_among_ranks_that_live_goes_on),
 		cmocka_unit_test(reference_trains_on_many_ranks_as_on_one),
 		cmocka_unit_test(onednn_trains_on_many_ranks_as_on_one),
+		cmocka_unit_test(onednn_does_so_where_the_ranks_lay_gradients_out_otherwise),
 		cmocka_unit_test(one_that_is_alone_is_not_ended),
 	};
 
