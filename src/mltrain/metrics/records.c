@@ -117,7 +117,7 @@ json_t *record_ranks(const struct train_state *s)
 		"pause_seconds", real(s->pause_seconds), "clock", real(clock_now()));
 }
 
-/* What images an epoch's steps were made with. */
+/* What images the steps of the epoch so far were made with. */
 static void set_samples(json_t *r, const struct train_state *s)
 {
 	char digest[17];
@@ -141,12 +141,9 @@ json_t *record_state(const char *event, const struct train_state *s, double rate
 		real(s->step_seconds), "evaluate_seconds", real(s->evaluate_seconds),
 		"checkpoint_seconds", real(s->checkpoint_seconds), "images_per_second", real(rate));
 
-	if (s->moment == TRAIN_EPOCH_ENDED)
-		set_samples(r, s);
-	if (s->generation) {
-		json_object_set_new(r, "ranks", json_integer(s->ranks));
-		json_object_set_new(r, "generation", integer(s->generation));
-	}
+	set_samples(r, s);
+	json_object_set_new(r, "ranks", json_integer(s->ranks));
+	json_object_set_new(r, "generation", s->generation ? integer(s->generation) : json_null());
 	return r;
 }
 
