@@ -13,14 +13,14 @@ struct progress {
 	uint64_t step, epoch_samples, epoch_indices;
 	int32_t epochs_done, reached;
 	double best_error, validation_error, test_error, batch_error;
-	double cross_entropy, loss, lr, step_seconds;
+	double cross_entropy, loss, lr, step_seconds, validation_cross_entropy;
 };
 
 static struct progress progress_of(const struct train_state *s)
 {
 	return (struct progress){ s->step, s->epoch_samples, s->epoch_indices, s->epochs_done,
 		s->reached, s->best_error, s->validation_error, s->test_error, s->batch_error,
-		s->cross_entropy, s->loss, s->lr, s->step_seconds };
+		s->cross_entropy, s->loss, s->lr, s->step_seconds, s->validation_cross_entropy };
 }
 
 static void take_progress(struct train_state *s, const struct progress *p, int is_newcomer)
@@ -38,6 +38,7 @@ static void take_progress(struct train_state *s, const struct progress *p, int i
 	s->loss = p->loss;
 	s->lr = p->lr;
 	s->step_seconds = p->step_seconds;
+	s->validation_cross_entropy = p->validation_cross_entropy;
 	if (is_newcomer)
 		s->first_step = p->step;
 }
@@ -114,6 +115,8 @@ static void tell_change(struct run *r, double since)
 
 void run_tell_start(struct run *r)
 {
+	if (r->o->tell_weights)
+		r->state.params = r->params; /* just read */
 	if (r->rank == 0 && !r->started++)
 		run_tell(r, TRAIN_STARTED);
 	if (run_is_elastic(r))
