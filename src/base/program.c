@@ -14,7 +14,7 @@
 #include <sys/wait.h>
 #include <unistd.h>
 
-#define STACK_BYTES (64u << 10)
+#define STACK_BYTES (32 << 10)
 
 char *program_path(const char *name)
 {
@@ -88,12 +88,26 @@ struct service {
 	const char *path;
 	char *const *argv;
 	int sock, file; /* above 4 */
+	char *stacks;   /* [2][STACK_BYTES] */
 	int code;       /* an errno, or 0 */
 };
 
-/* In the server's process. What is not async-signal-safe would harm our memory. */
-static void become_service(struct service *s)
+/* vfork(2) with a stack of its own, as calls are nested: AddressSanitizer's vfork(2) would clear
+ * the marks of all memory between the stacks. */
+static pid_t run_apart(int (*run)(void *service), struct service *s, int stack)
 {
+	char *top = s->stacks + (stack + 1) * STACK_BYTES;
+	pid_t pid = clone(run, top, CLONE_VM | CLONE_VFORK | SIGCHLD, s);
+
+	if (pid < 0)
+		s->code = errno;
+	return pid;
+}
+
+/* In the server's process. What is not async-signal-safe would harm our memory. */
+static int become_service(void *arg)
+{
+	struct service *s = arg;
 	char *const envp[] = { NULL };
 
 	close(0);
@@ -102,21 +116,14 @@ static void become_service(struct service *s)
 		chdir("/") == 0)
 		execve(s->path, s->argv, envp);
 	s->code = errno;
-	_exit(127);
+	return 127;
 }
 
 /* In our child, which ends as soon as the server's process has executed its program. */
 static int start_service(void *arg)
 {
-	struct service *s = arg;
-	pid_t pid;
-
 	setsid();
-	pid = vfork();
-	if (pid == 0)
-		become_service(s);
-	if (pid < 0)
-		s->code = errno;
+	run_apart(become_service, arg, 1);
 	return 0;
 }
 
@@ -125,8 +132,8 @@ int program_serve(const char *path, char *const *argv, int sock, int file)
 	/* Keep clear of 0 to 4, which are the targets. */
 	auto_close int high_sock = fcntl(sock, F_DUPFD_CLOEXEC, 10);
 	auto_close int high_file = fcntl(file, F_DUPFD_CLOEXEC, 10);
-	auto_free char *stack = xmalloc(STACK_BYTES);
-	struct service s = { path, argv, high_sock, high_file, 0 };
+	auto_free char *stacks = xmalloc(2 * STACK_BYTES);
+	struct service s = { path, argv, high_sock, high_file, stacks, 0 };
 	sigset_t all, old;
 	pid_t pid;
 
@@ -135,10 +142,7 @@ int program_serve(const char *path, char *const *argv, int sock, int file)
 	/* A handler of ours must not run in a process that shares our memory. */
 	sigfillset(&all);
 	pthread_sigmask(SIG_SETMASK, &all, &old);
-	/* vfork(2) with a stack of its own: AddressSanitizer's cannot be nested. */
-	pid = clone(start_service, stack + STACK_BYTES, CLONE_VM | CLONE_VFORK | SIGCHLD, &s);
-	if (pid < 0)
-		s.code = errno;
+	pid = run_apart(start_service, &s, 0);
 	/* ECHILD: SIGCHLD is ignored. */
 	while (pid > 0 && waitpid(pid, NULL, 0) < 0 && errno == EINTR)
 		;
