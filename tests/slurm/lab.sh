@@ -6,7 +6,8 @@
 #   lab.sh up | down | status
 #
 # Partitions: workq (cpu1 cpu2), gpuq (gpu1 with four GPUs; gpu2, gpu3 and gpu4 with one each; they are clones of
-# /dev/null), and scav, all nodes, whose jobs give way to those of the others and are queued again.
+# /dev/null), elastq, the same with two processors of each, so that a job of two has a node for itself, and scav, all
+# nodes, whose jobs give way to those of the others and are queued again.
 #
 # Each node has a network, a hostname and a mount namespace of its own with a private /dev/shm, as
 # MPI on several nodes needs it; /home, /tmp and the rest are shared, like a cluster's scratch.
@@ -147,6 +148,8 @@ write_configuration() {
 		echo "PartitionName=workq Nodes=$(nodes_named cpu) Default=YES DefaultTime=10" \
 			"MaxTime=INFINITE PriorityTier=10 State=UP"
 		echo "PartitionName=gpuq Nodes=$(nodes_named gpu) DefaultTime=10 MaxTime=INFINITE PriorityTier=10 State=UP"
+		echo "PartitionName=elastq Nodes=$(nodes_named gpu) MaxCPUsPerNode=2 DefaultTime=10 MaxTime=INFINITE" \
+			"PriorityTier=10 State=UP"
 		echo "PartitionName=scav Nodes=$(nodes_named '') DefaultTime=10 MaxTime=INFINITE PriorityTier=1" \
 			"PreemptMode=REQUEUE GraceTime=3 State=UP"
 	} >"$LAB/slurm.conf"
