@@ -35,6 +35,7 @@ _mlrun_images() {
 
 _mlrun_containers() { "$mlrun" containers "${store[@]}" 2>/dev/null | sed '1d; s/ .*//'; }
 
+_mlrun_runs() { "$mlrun" elastic list "${store[@]}" 2>/dev/null | sed '1d; s/ .*//'; }
 _mlrun_workers() { "$mlrun" workers list "$@" "${store[@]}" 2>/dev/null | sed '1d; s/ .*//'; }
 
 # "store", "exec.gpu": as mlrun config takes them.
@@ -137,7 +138,14 @@ _mlrun_complete_argument() {
 		compopt -o filenames 2>/dev/null
 		mapfile -t COMPREPLY < <(compgen -d -- "$cur")
 		;;
-	gpu:0 | oci:0 | workers:0) mapfile -t COMPREPLY < <(compgen -W "$(_mlrun_commands "$mlrun" "$command")" -- "$cur") ;;
+	elastic:0 | gpu:0 | oci:0 | workers:0) mapfile -t COMPREPLY < <(compgen -W "$(_mlrun_commands "$mlrun" "$command")" -- "$cur") ;;
+	elastic:*)
+		case ${words[2]}:$n in
+		run:1) mapfile -t COMPREPLY < <(compgen -W "$(_mlrun_images)" -- "$cur") ;;
+		run:*) compopt -o default 2>/dev/null ;;
+		stop:*) mapfile -t COMPREPLY < <(compgen -W "$(_mlrun_runs)" -- "$cur") ;;
+		esac
+		;;
 	workers:*)
 		case ${words[2]}:$n in
 		start:1) mapfile -t COMPREPLY < <(compgen -W "$(_mlrun_images)" -- "$cur") ;;
@@ -163,7 +171,7 @@ _mlrun_locate() {
 	command=${words[1]}
 	commands=("$command")
 	case $command in
-	gpu | manifest | oci | workers) [ ${#words[@]} -le 3 ] || commands+=("${words[2]}") ;;
+	elastic | gpu | manifest | oci | workers) [ ${#words[@]} -le 3 ] || commands+=("${words[2]}") ;;
 	esac
 	options=$'\n'$(_mlrun_options "$mlrun" "${commands[@]}")$'\n'
 	for ((i = 2; i < ${#words[@]} - 1; i++)); do
@@ -183,7 +191,7 @@ _mlrun_locate() {
 		else
 			n=$((n + 1))
 			case $command in exec | run | shell) ended=yes ;; esac
-			[ "$command:${words[2]}:$n" != workers:start:2 ] || ended=yes
+			case $command:${words[2]}:$n in workers:start:2 | elastic:run:2) ended=yes ;; esac
 		fi
 	done
 	[ -z "$ended" ] || [ -n "$option" ] || after=yes

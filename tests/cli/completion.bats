@@ -67,6 +67,10 @@ offers() {
 	assert_output -- --deadline=
 	run -0 offers "mlrun workers start -n 2 deb"
 	assert_line debian
+	run -0 offers "mlrun elastic run --wei"
+	assert_output -- --weight=
+	run -0 offers "mlrun elastic run -p q deb"
+	assert_line debian
 	run -0 offers "mlrun manifest p"
 	assert_output push
 	run -0 offers "mlrun manifest push --comp"

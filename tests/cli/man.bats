@@ -30,10 +30,11 @@ page_of() {
 	export ASAN_OPTIONS=$ASAN_OPTIONS:detect_leaks=0
 	mapfile -t commands < <(mlrun --help | awk '/^  [a-z]/ { print $1 }'
 		mlrun gpu --help | awk '/^  [a-z]/ { print "gpu", $1 }'
+		mlrun elastic --help | awk '/^  [a-z]/ { print "elastic", $1 }'
 		mlrun workers --help | awk '/^  [a-z]/ { print "workers", $1 }')
 	for command in "${commands[@]}"; do
 		page=$(page_of "${command%% *}")
-		case $command in shell | "workers start") page="$page $top_srcdir/src/mlrun/cli/mlrun-exec.1" ;; esac
+		case $command in shell | "workers start" | "elastic run") page="$page $top_srcdir/src/mlrun/cli/mlrun-exec.1" ;; esac
 		# shellcheck disable=SC2086 # words
 		for option in $(mlrun $command --help | grep -oE -- '^ +(-., )?--[a-z-]+' | grep -oE -- '--[a-z-]+'); do
 			case $option in --help | --usage | --version) continue ;; esac

@@ -1,13 +1,14 @@
 #include "unit.h"
+#include "work/share.h"
 #include "work/slurm.h"
 #include "work/work.h"
 
 static void squeues_lines_are_jobs_and_its_warnings_are_none(void **state)
 {
 	char text[] = "squeue: error: something odd\n"
-		      "7|RUNNING|ann|cpu1|None|mlrun-worker:00112233445566aa\n"
-		      "8|PENDING|bob||Priority|(null)\n"
-		      "9|FAILED|ann|cpu2|NonZeroExitCode|a|b\n"
+		      "7|RUNNING|ann|cpu1|None|workq|mlrun-worker:00112233445566aa\n"
+		      "8|PENDING|bob||Priority|workq|(null)\n"
+		      "9|FAILED|ann|cpu2|NonZeroExitCode|workq|a|b\n"
 		      "10|RUNNING|ann|cpu3\n"
 		      "\n";
 	auto_call(slurm_jobs_done) struct slurm_jobs l = SLURM_JOBS_INIT;
@@ -23,13 +24,15 @@ static void squeues_lines_are_jobs_and_its_warnings_are_none(void **state)
 
 static void a_job_is_a_workers_by_its_comment_and_not_by_its_number(void **state)
 {
-	char text[] = "7|RUNNING|ann|cpu1|None|(null)\n"
-		      "8|RUNNING|ann|cpu1|None|mlrun-worker:00112233445566aa\n";
+	char text[] = "7|RUNNING|ann|cpu1|None|workq|(null)\n"
+		      "8|RUNNING|ann|cpu1|None|workq|mlrun-worker:00112233445566aa\n";
 	auto_call(slurm_jobs_done) struct slurm_jobs l = SLURM_JOBS_INIT;
 	struct worker w = { .id = (char *)"7", .key = (char *)"00112233445566aa" };
 
 	slurm_jobs_parse(text, &l);
 	assert_string_equal(slurm_job_of(&l, &w)->id, "8");
+	w.key = (char *)"00112233445566a";
+	assert_null(slurm_job_of(&l, &w));
 	w.key = (char *)"00112233445566ab";
 	assert_null(slurm_job_of(&l, &w));
 }
@@ -122,6 +125,121 @@ static void slots_are_gpus_else_processors(void **state)
 	assert_int_equal(worker_slots(&some[2]), 1);
 }
 
+static void sinfos_lines_are_the_nodes_in_service(void **state)
+{
+	char text[] =
+		"sinfo: error: something odd\n"
+		"mixed  2/6/0/8  UNLIMITED  gpu:a100:4(S:0-1),nic:1  gpu:a100:1(IDX:0),nic:0\n"
+		"idle   0/4/0/4  2          gpu:2,gpu:b:1            gpu:0,gpu:b:0\n"
+		"down*  0/0/4/4  UNLIMITED  gpu:4                    gpu:0\n"
+		"idle*  0/4/0/4  UNLIMITED  (null)                   gpu:0\n"
+		"allocated 4/0/0/4 2        (null)                   gpu:0\n";
+	auto_free struct slurm_node *nodes = NULL;
+	struct share_wish two = { .kind = 'g', .units = 2 }, cpus = { .kind = 'c', .units = 2 };
+	size_t n = 0;
+
+	slurm_nodes_parse(text, &nodes, &n);
+	assert_int_equal(n, 3);
+	assert_int_equal(nodes[0].gpus, 4);
+	assert_int_equal(nodes[0].free_gpus, 3);
+	assert_int_equal(nodes[0].free_cpus, 6);
+	assert_int_equal(nodes[1].free_gpus, 3);
+	assert_int_equal(nodes[1].free_cpus, 2);
+	/* One worker on either: of three GPUs one stays idle. */
+	assert_int_equal(share_free(nodes, n, &two, 1), 4);
+	/* None on the second: it has no three processors. */
+	assert_int_equal(share_free(nodes, n, &two, 3), 2);
+	assert_int_equal(share_free(nodes, n, &cpus, 2), 8);
+}
+
+static void a_run_in_a_comment_is_read_and_a_strangers_nonsense_is_not(void **state)
+{
+	static const char *const bad[] = { "", "x", "12ab:1:4:1:g", "12ab:0:4:1:g1",
+		"12ab:5:4:1:g1", "12ab:1:4:0:g1", "12ab:1:4:101:g1", "12ab:1:99999:1:g1",
+		"12ab:1:4:1:x1", "12ab:1:4:1:g1:2", "12ab:1:4:1:g0", "12ab:1:4:1:g-1",
+		"00112233445566778:1:4:1:g1" };
+	struct share_wish w;
+	auto_free char *word = NULL;
+
+	for (size_t i = 0; i < ARRAY_LEN(bad); i++)
+		assert_int_equal(share_read(bad[i], &w), -EPROTO);
+	assert_int_equal(share_read("12ab:2:8:3:g4", &w), 0);
+	word = share_word(&w);
+	assert_string_equal(word, "12ab:2:8:3:g4");
+}
+
+static void runs_of_a_partition_are_collected_from_their_jobs(void **state)
+{
+	char text[] = "7|RUNNING|1|a|None|q|mlrun-worker:01 aa:1:4:1:g2\n"
+		      "6|RUNNING|1|b|None|q|mlrun-worker:02 aa:1:4:1:g2\n"
+		      "8|COMPLETING|1|c|None|q|mlrun-worker:03 aa:1:4:1:g2\n"
+		      "9|PENDING|2||Priority|q|mlrun-worker:04 aa:1:4:1:g1\n"
+		      "10|PENDING|2||JobHeldUser|q|mlrun-worker:05 bb:1:4:1:g1\n"
+		      "11|RUNNING|2|d|None|other|mlrun-worker:06 cc:1:4:1:g1\n"
+		      "12|RUNNING|2|d|None|q|mlrun-worker:07 dd:1:4:1:c1\n"
+		      "13|FAILED|2|d|None|q|mlrun-worker:08 ee:1:4:1:g1\n"
+		      "14|RUNNING|2|d|None|q|mlrun-worker:09\n";
+	auto_call(slurm_jobs_done) struct slurm_jobs jobs = SLURM_JOBS_INIT;
+	auto_call(share_table_done) struct share_table t = SHARE_TABLE_INIT;
+
+	slurm_jobs_parse(text, &jobs);
+	share_collect(&jobs, "q", 'g', &t);
+	assert_int_equal(t.n, 2);
+	assert_int_equal(t.v[0].running, 2);
+	assert_int_equal(t.v[0].held, 6);
+	assert_int_equal(t.v[0].first, 6);
+	/* A key is its user's. */
+	assert_string_equal(t.v[1].user, "2");
+	assert_int_equal(t.v[1].waiting, 1);
+	assert_int_equal(t.v[1].held, 0);
+}
+
+struct want {
+	long min, max, weight, units, share;
+};
+
+static void divides(long units, const struct want *wants, size_t n)
+{
+	auto_call(share_table_done) struct share_table t = SHARE_TABLE_INIT;
+
+	for (size_t i = 0; i < n; i++) {
+		struct share_wish w = { .min = wants[i].min,
+			.max = wants[i].max,
+			.weight = wants[i].weight,
+			.units = wants[i].units,
+			.kind = 'g' };
+
+		snprintf(w.key, sizeof(w.key), "%zu", i);
+		share_add(&t, "1", &w)->first = (long)i;
+	}
+	share_divide(&t, units);
+	for (size_t i = 0; i < n; i++)
+		assert_int_equal(t.v[i].share, wants[i].share);
+}
+
+#define DIVIDES(units, ...)                                         \
+	do {                                                        \
+		static const struct want wants[] = { __VA_ARGS__ }; \
+		divides(units, wants, ARRAY_LEN(wants));            \
+	} while (0)
+
+static void slots_are_divided_by_weight_between_min_and_max(void **state)
+{
+	DIVIDES(4, { 1, 4, 1, 1, 4 });
+	DIVIDES(4, { 1, 4, 1, 1, 2 }, { 1, 4, 1, 1, 2 });
+	/* What is left over is the oldest one's. */
+	DIVIDES(4, { 1, 4, 1, 1, 2 }, { 1, 4, 1, 1, 1 }, { 1, 4, 1, 1, 1 });
+	DIVIDES(8, { 1, 8, 3, 1, 6 }, { 1, 8, 1, 1, 2 });
+	/* What one cannot use is the others'. */
+	DIVIDES(8, { 1, 1, 1, 1, 1 }, { 1, 9, 1, 1, 7 });
+	DIVIDES(4, { 3, 4, 1, 1, 3 }, { 1, 4, 1, 1, 1 });
+	/* A younger one whose min does not fit waits, and one younger still does not. */
+	DIVIDES(4, { 3, 4, 1, 1, 3 }, { 2, 4, 1, 1, 0 }, { 1, 4, 1, 1, 1 });
+	/* Two GPUs for each worker. */
+	DIVIDES(8, { 1, 8, 1, 2, 2 }, { 1, 8, 1, 1, 4 });
+	DIVIDES(0, { 1, 4, 1, 1, 0 });
+}
+
 int main(void)
 {
 	const struct CMUnitTest tests[] = {
@@ -132,6 +250,10 @@ int main(void)
 		cmocka_unit_test(an_outer_jobs_variables_are_kept_from_slurms_programs),
 		cmocka_unit_test(a_worker_is_found_by_id_and_host_and_by_a_node_of_its_own),
 		cmocka_unit_test(slots_are_gpus_else_processors),
+		cmocka_unit_test(sinfos_lines_are_the_nodes_in_service),
+		cmocka_unit_test(a_run_in_a_comment_is_read_and_a_strangers_nonsense_is_not),
+		cmocka_unit_test(runs_of_a_partition_are_collected_from_their_jobs),
+		cmocka_unit_test(slots_are_divided_by_weight_between_min_and_max),
 	};
 
 	return cmocka_run_group_tests(tests, NULL, NULL);

@@ -23,6 +23,7 @@ static const struct command rows[] = {
 	{ "rerun", cmd_rerun, NULL, "start a job's container once more" },
 	{ "oci", cmd_oci, NULL, "run OCI bundles, as runc and crun do" },
 	{ "workers", cmd_workers, NULL, "start containers on other nodes, and use them" },
+	{ "elastic", cmd_elastic, NULL, "run a command on as many nodes as are free" },
 	{ "mlrun-rsh", cmd_rsh, NULL, NULL },
 	{ "ps", cmd_ps, NULL, "list the running containers on this node" },
 	{ "images", cmd_images, NULL, "list the images in the store" },

@@ -1,13 +1,17 @@
 /*
- * What the commands of `mlrun workers` share: the choice of workers, their table, their JSON.
+ * What the commands of `mlrun workers` share: the choice of workers, their table, their JSON; and
+ * with `mlrun elastic run` what a worker is to be.
  */
 #ifndef MLR_CLI_WORKERS_H
 #define MLR_CLI_WORKERS_H
 
 #include "base/error.h"
 #include "base/strv.h"
+#include "cli/exec_options.h"
 #include "store/store.h"
 #include "work/work.h"
+
+#include <argp.h>
 
 /* Open the store and list its workers; without a store there are none, and *st stays NULL. Returns
  * 0 or -errno. */
@@ -20,5 +24,37 @@ int workers_choose(struct worker_list *l, const struct strv *names, struct mlr_e
 
 /* Print them on stdout. Return the exit status. */
 int workers_print(const struct store *st, const struct worker_list *l, int json);
+
+/* Print cells of a table, row after row, the first one the heads. Return the exit status. */
+int workers_print_cells(const struct strv *cells, size_t columns);
+
+/* --- what a worker is to be (workers_wish.c) ------------------------------------------------- */
+
+/* A command's struct begins with it. */
+struct workers_wish {
+	struct cli_exec x;
+	struct strv words, sbatch; /* exec's options in their long form; sbatch's */
+	long gpus;
+	int64_t deadline; /* seconds from now; 0: none */
+	const char *partition, *name;
+};
+void workers_wish_done(struct workers_wish *a);
+
+/* For the rows of --gpus and --deadline. */
+void workers_parse_gpus(void *args, char *arg, struct argp_state *state);
+void workers_parse_deadline(void *args, char *arg, struct argp_state *state);
+
+/* For cli_exec_parse_with(): keep exec's options. --cpus and --memory are the whole worker's. */
+void workers_keep_word(void *args, const char *name, const char *arg);
+
+/* Refuse what of exec's options a worker cannot have. Returns 0 or -EINVAL. */
+int workers_refuse_options(const struct workers_wish *a, struct mlr_error *err);
+
+/* Bring a missing image now: nodes may have no way out, and one fetch serves all workers. Returns
+ * 0, or the exit status after a failure, which was printed as the command's. */
+int workers_bring_image(const struct workers_wish *a, const char *command);
+
+/* Fill a worker that is to be started. Returns 0 or -EINVAL. */
+int workers_fill(const struct workers_wish *a, struct worker *w, struct mlr_error *err);
 
 #endif

@@ -26,8 +26,10 @@
 #include <time.h>
 #include <unistd.h>
 
-#define LOOK_MS       5    /* how often to look whether the container is there */
-#define GRACE_MS      1000 /* after SIGTERM, before SIGKILL */
+#define LOOK_MS       5     /* how often to look whether the container is there */
+#define GRACE_MS      1000  /* after SIGTERM, before SIGKILL */
+#define STEP_MS       30000 /* the same for an elastic run's: it finishes a step */
+#define AGAIN_MS      1000  /* before a coordinator that was killed is started again */
 #define OWN_SIGNAL_MS 300
 
 struct hold {
@@ -38,6 +40,8 @@ struct hold {
 	int proc;        /* /proc */
 	uint64_t inside; /* the container's id; 0: it is not there yet */
 	int status;      /* the child's, as waitpid(2) gives it */
+	pid_t keeper;    /* elastic_keep()'s; 0: there is none */
+	int64_t begun, kept; /* when child and keeper were started, mlr_now_ms() */
 };
 
 #define HOLD_INIT                                         \
@@ -173,7 +177,8 @@ static void add_options(const struct hold *h, const char *program, struct strv *
 	/* Ranks of two workers on one node are strangers to each other, but name their segments in
 	 * /dev/shm alike: by host, user, job and number on the host (btl_vader_component.c). Their
 	 * daemons do so with directories in /tmp (session_dir.c). */
-	strv_add(argv, "--ipc=private");
+	if (!h->w.run)
+		strv_add(argv, "--ipc=private");
 	strv_add(argv, "--env=OMPI_MCA_orte_tmpdir_base=/dev/shm");
 	for (size_t i = 0; i < h->w.options.n; i++)
 		strv_add(argv, h->w.options.v[i]);
@@ -181,6 +186,8 @@ static void add_options(const struct hold *h, const char *program, struct strv *
 	 * what started it (plm_rsh_component.c, rsh_query). */
 	strv_addf(argv, "--mount=type=bind,src=%s,dst=/usr/bin/mlrun-rsh,ro", program);
 	local_limit(&h->w, argv);
+	if (h->w.run)
+		elastic_add_options(h->st, &h->w, argv);
 }
 
 /* What the child reads from: nothing, or a pipe that this process holds open. */
@@ -210,6 +217,7 @@ static int start(struct hold *h, const char *program, struct mlr_error *err)
 	strv_add(&argv, "exec");
 	add_options(h, program, &argv);
 	add_command(&h->w, &argv);
+	h->begun = mlr_now_ms();
 	r = spawn(h, program, &argv, input);
 	return r < 0 ? mlr_fail(err, -r, "start '%s': %s", program, strerror(-r)) : 0;
 }
@@ -274,6 +282,39 @@ static void kill_inside(const struct hold *h)
 	}
 }
 
+/* --- the run of an elastic worker ---------------------------------------------------------- */
+
+/* Keep a coordinator. Returns the milliseconds until it is to be looked after, -1: a signal tells.
+ */
+static int64_t keep(struct hold *h)
+{
+	int64_t due = h->kept + AGAIN_MS - mlr_now_ms();
+	pid_t pid;
+
+	if (!h->w.run)
+		return -1;
+	if (h->keeper > 0 && waitpid(h->keeper, NULL, WNOHANG) == h->keeper)
+		h->keeper = 0;
+	if (h->keeper > 0)
+		return -1;
+	if (h->kept && due > 0)
+		return due;
+	h->kept = mlr_now_ms();
+	pid = elastic_keep(h->st, &h->w);
+	h->keeper = pid > 0 ? pid : 0;
+	return pid > 0 ? -1 : AGAIN_MS;
+}
+
+static void end_keeper(struct hold *h)
+{
+	if (h->keeper <= 0)
+		return;
+	kill(h->keeper, SIGKILL);
+	while (waitpid(h->keeper, NULL, 0) < 0 && errno == EINTR)
+		;
+	h->keeper = 0;
+}
+
 /* --- waiting ------------------------------------------------------------------------------ */
 
 /* Has the child ended? */
@@ -318,7 +359,7 @@ static const char *why_ended(const struct hold *h, const sigset_t *signals)
 static const char *wait_for_end(struct hold *h, const sigset_t *signals, struct mlr_error *err)
 {
 	for (;;) {
-		int64_t left = left_ms(&h->w), ms = left < 60000 ? left : 60000;
+		int64_t left = left_ms(&h->w), ms = left < 60000 ? left : 60000, due = keep(h);
 		struct timespec wait;
 		int sig;
 
@@ -331,6 +372,8 @@ static const char *wait_for_end(struct hold *h, const sigset_t *signals, struct 
 				MLR_WARNING, err, ", so nobody sees that the worker is ready");
 		if (!h->inside && ms > LOOK_MS)
 			ms = LOOK_MS;
+		if (due >= 0 && ms > due)
+			ms = due;
 		wait = (struct timespec){ ms / 1000, ms % 1000 * 1000000 };
 		sig = sigtimedwait(signals, NULL, &wait);
 		if (sig > 0 && sig != SIGCHLD)
@@ -340,7 +383,8 @@ static const char *wait_for_end(struct hold *h, const sigset_t *signals, struct 
 
 static void end(struct hold *h, const sigset_t *signals)
 {
-	struct timespec wait = { GRACE_MS / 1000, GRACE_MS % 1000 * 1000000 };
+	int ms = h->w.run ? STEP_MS : GRACE_MS;
+	struct timespec wait = { ms / 1000, ms % 1000 * 1000000 };
 	pid_t child = h->child;
 
 	mlr_cleanup_close(&h->input);
@@ -378,13 +422,21 @@ int work_hold(
 	r = worker_read(st, key, &h.w, err);
 	if (r == 0)
 		r = begin(&h, err);
+	if (r == 0 && h.w.run && elastic_is_over(st, &h.w)) {
+		h.w.why = xstrdup("signal");
+		*status = h.w.exit_status = 0;
+		return worker_tell_end(st, &h.w, err);
+	}
 	if (r == 0)
 		r = start(&h, program, err);
 	if (r < 0)
 		return r;
 	h.w.why = xstrdup(wait_for_end(&h, &signals, err));
+	end_keeper(&h);
 	end(&h, &signals);
 	*status = exit_status(h.status);
+	if (h.w.run && strcmp(h.w.why, "exit") == 0)
+		elastic_ended(st, &h.w, *status, (mlr_now_ms() - h.begun) / 1000);
 	h.w.exit_status = *status;
 	return worker_tell_end(st, &h.w, err);
 }

@@ -1,7 +1,8 @@
-/* What the files of this room share: workers on this machine (local.c). */
+/* What the files of this room share: workers on this machine (local.c), elastic runs. */
 #ifndef MLR_WORK_PARTS_H
 #define MLR_WORK_PARTS_H
 
+#include "work/elastic.h"
 #include "work/work.h"
 
 /*
@@ -25,5 +26,44 @@ int local_cancel(struct store *st, const struct worker *w, struct mlr_error *err
 /* Keep the calling process, and what it becomes, to the worker's processors and in its control
  * group. */
 void local_enter(const struct worker *w);
+
+/* --- elastic runs: what elastic.c and round.c share --------------------------------------- */
+
+struct elastic_flags {
+	int done, stop, failures;
+	int over; /* no worker is to be added */
+};
+
+/* A path of the run's below the store, to free(). */
+char *elastic_path(const char *key, const char *file);
+
+/* Make an empty file. */
+int elastic_flag(struct store *st, const char *key, const char *file, struct mlr_error *err);
+
+void elastic_flags_read(struct store *st, const char *key, struct elastic_flags *ret);
+
+/* Read run.json. Returns 0, -ENOENT, -EPROTO. */
+int elastic_read(struct store *st, const char *key, struct elastic_run *ret, struct mlr_error *err);
+
+/* Submit one more worker. */
+int elastic_grow(struct store *st, const struct elastic_run *run, struct mlr_error *err);
+
+/* Set running and waiting, oldest first; of a user's jobs, or of all that were read. */
+void elastic_jobs(const struct slurm_jobs *jobs, const char *user, struct elastic_run *run);
+
+/* Sort jobs by number. */
+void elastic_sort(struct strv *ids);
+
+/*
+ * How many workers a run is due.
+ *
+ *   slots  in: the units of the last look, 0: none; out: those of this one. What is less than last
+ *          time counts only the second time, as squeue and sinfo tell of two moments. NULL: none
+ *   runs   gets how many runs share; may be NULL
+ *
+ * Returns 0 or -EIO.
+ */
+int round_share(const struct slurm_jobs *jobs, const struct elastic_run *run, const char *partition,
+	long *slots, size_t *runs, long *ret, struct mlr_error *err);
 
 #endif

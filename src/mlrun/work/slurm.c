@@ -15,7 +15,7 @@
 #define ASK_MS     20000 /* squeue, scancel */
 #define SUBMIT_MS  90000 /* sbatch tries to reach a busy controller for a minute */
 #define ANSWER_MAX (8u << 20)
-#define FIELDS     "%A|%T|%u|%N|%r|%k"
+#define FIELDS     "%A|%T|%U|%N|%r|%P|%k"
 
 /* --- running its programs ------------------------------------------------------------------- */
 
@@ -119,6 +119,7 @@ void slurm_jobs_done(struct slurm_jobs *l)
 		free(j->user);
 		free(j->node);
 		free(j->reason);
+		free(j->partition);
 		free(j->comment);
 	}
 	free(l->v);
@@ -130,20 +131,20 @@ void slurm_jobs_parse(char *text, struct slurm_jobs *ret)
 	char *line;
 
 	while ((line = strsep(&text, "\n"))) {
-		char *field[6];
+		char *field[7];
 		size_t n = 0;
 
 		/* The comment is last: a user's may contain anything. */
-		while (n < 5 && (field[n] = strsep(&line, "|")))
+		while (n < 6 && (field[n] = strsep(&line, "|")))
 			n++;
-		field[5] = line;
-		if (n < 5 || !line || !*field[0] ||
+		field[6] = line;
+		if (n < 6 || !line || !*field[0] ||
 			strspn(field[0], "0123456789") != strlen(field[0]))
 			continue; /* a warning of squeue's */
 		ret->v = xgrow(ret->v, ret->n, sizeof(*ret->v));
-		ret->v[ret->n++] =
-			(struct slurm_job){ xstrdup(field[0]), xstrdup(field[1]), xstrdup(field[2]),
-				xstrdup(field[3]), xstrdup(field[4]), xstrdup(field[5]) };
+		ret->v[ret->n++] = (struct slurm_job){ xstrdup(field[0]), xstrdup(field[1]),
+			xstrdup(field[2]), xstrdup(field[3]), xstrdup(field[4]), xstrdup(field[5]),
+			xstrdup(field[6]) };
 	}
 }
 
@@ -166,13 +167,27 @@ int slurm_jobs_read(enum slurm_whose whose, struct slurm_jobs *ret, struct mlr_e
 	return r;
 }
 
+/* The key in a worker's comment, or NULL. */
+static const char *key_of(const struct slurm_job *j)
+{
+	return strncmp(j->comment, COMMENT, strlen(COMMENT)) == 0 ? j->comment + strlen(COMMENT)
+								  : NULL;
+}
+
+const char *slurm_job_run(const struct slurm_job *j)
+{
+	const char *key = key_of(j), *space = key ? strchr(key, ' ') : NULL;
+
+	return space ? space + 1 : NULL;
+}
+
 const struct slurm_job *slurm_job_of(const struct slurm_jobs *l, const struct worker *w)
 {
 	for (size_t i = 0; i < l->n; i++) {
-		const char *comment = l->v[i].comment;
+		const char *key = key_of(&l->v[i]);
+		size_t n = strlen(w->key);
 
-		if (strncmp(comment, COMMENT, strlen(COMMENT)) == 0 &&
-			strcmp(comment + strlen(COMMENT), w->key) == 0)
+		if (key && strncmp(key, w->key, n) == 0 && (key[n] == '\0' || key[n] == ' '))
 			return &l->v[i];
 	}
 	return NULL;
@@ -210,6 +225,80 @@ enum worker_status slurm_status(const char *state)
 	return WORKER_STARTING;
 }
 
+/* --- sinfo -------------------------------------------------------------------------------- */
+
+/* The GPUs in "gpu:a100:4(S:0-1),gpu:2,craynetwork:1". */
+static long gpus_in(const char *gres)
+{
+	long sum = 0;
+
+	while (*gres) {
+		size_t n = strcspn(gres, "(,");
+		const char *number = memrchr(gres, ':', n);
+
+		if (strncmp(gres, "gpu:", 4) == 0 && number)
+			sum += atol(number + 1);
+		gres += n;
+		if (*gres == '(')
+			gres += strcspn(gres, ")");
+		gres += strcspn(gres, ",");
+		gres += *gres == ',';
+	}
+	return sum;
+}
+
+/* sinfo(1), NODE STATE CODES. A node with '*' does not answer; those that save power can. */
+static int is_in_service(const char *state)
+{
+	static const char *const words[] = { "idle", "mixed", "allocated", "completing" };
+
+	return begins(state, words, ARRAY_LEN(words)) && !strchr(state, '*');
+}
+
+/* Fields without blanks: the state, allocated/idle/other/all processors, how many of them jobs of
+ * the partition may use ("UNLIMITED"), GPUs, those in use. */
+void slurm_nodes_parse(char *text, struct slurm_node **ret, size_t *n)
+{
+	char *line;
+
+	while ((line = strsep(&text, "\n"))) {
+		char state[64], most[64], gres[512], used[512];
+		long in_use, idle, other, all, limit;
+		struct slurm_node *node;
+
+		if (sscanf(line, "%63s %ld/%ld/%ld/%ld %63s %511s %511s", state, &in_use, &idle,
+			    &other, &all, most, gres, used) != 8 ||
+			!is_in_service(state))
+			continue;
+		*ret = xgrow(*ret, *n, sizeof(**ret));
+		node = &(*ret)[(*n)++];
+		limit = atol(most);
+		node->cpus = limit > 0 && limit < all ? limit : all;
+		node->free_cpus = node->cpus - in_use < idle ? node->cpus - in_use : idle;
+		node->gpus = gpus_in(gres);
+		node->free_gpus = node->gpus - gpus_in(used);
+	}
+}
+
+int slurm_nodes_read(
+	const char *partition, struct slurm_node **ret, size_t *n, struct mlr_error *err)
+{
+	auto_strv struct strv argv = STRV_INIT;
+	auto_free char *said = NULL;
+	int r;
+
+	strv_add(&argv, "sinfo");
+	strv_add(&argv, "--noheader");
+	strv_add(&argv, "--Node");
+	strv_addf(&argv, "--partition=%s", partition);
+	strv_add(&argv,
+		"--Format=StateLong:64,CPUsState:64,MaxCPUsPerNode:64,Gres:512,GresUsed:512");
+	r = ask(&argv, ASK_MS, &said, err);
+	if (r == 0)
+		slurm_nodes_parse(said, ret, n);
+	return r;
+}
+
 /* --- sbatch, scancel, srun ------------------------------------------------------------------- */
 
 /* Of a name for --output, '%' begins a pattern. */
@@ -243,7 +332,8 @@ static void add_deadline(const struct worker *w, struct strv *argv)
 static void add_wish(const struct worker *w, struct strv *argv)
 {
 	strv_addf(argv, "--job-name=%s", w->name);
-	strv_addf(argv, "--comment=" COMMENT "%s", w->key);
+	strv_addf(argv, "--comment=" COMMENT "%s%s%s", w->key, w->run ? " " : "",
+		w->run ? w->run : "");
 	strv_addf(argv, "--chdir=%s", w->directory);
 	strv_add(argv, "--nodes=1");
 	strv_add(argv, "--ntasks=1");
@@ -299,17 +389,37 @@ int slurm_submit(const struct worker *w, const char *log, const char *command,
 	return mlr_fail(err, EIO, "sbatch: no job's id in its answer: %s", words);
 }
 
-int slurm_cancel(const struct strv *ids, struct mlr_error *err)
+/* --quiet: no failure for jobs that are completing already */
+static int cancel(const struct strv *options, const struct strv *ids, struct mlr_error *err)
 {
 	auto_strv struct strv argv = STRV_INIT;
 	auto_free char *said = NULL;
 
-	/* --quiet: no failure for jobs that are completing already */
+	if (ids->n == 0)
+		return 0;
 	strv_add(&argv, "scancel");
 	strv_add(&argv, "--quiet");
+	for (size_t i = 0; i < options->n; i++)
+		strv_add(&argv, options->v[i]);
 	for (size_t i = 0; i < ids->n; i++)
 		strv_add(&argv, ids->v[i]);
 	return ask(&argv, ASK_MS, &said, err);
+}
+
+int slurm_cancel(const struct strv *ids, struct mlr_error *err)
+{
+	auto_strv struct strv options = STRV_INIT;
+
+	return cancel(&options, ids, err);
+}
+
+int slurm_terminate(const struct strv *ids, struct mlr_error *err)
+{
+	auto_strv struct strv options = STRV_INIT;
+
+	strv_add(&options, "--batch");
+	strv_add(&options, "--signal=TERM");
+	return cancel(&options, ids, err);
 }
 
 /* All processors, so that a cluster that binds tasks binds it to no fewer. */

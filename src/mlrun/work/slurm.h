@@ -20,10 +20,11 @@ int slurm_is_here(void);
 
 struct slurm_job {
 	char *id, *state; /* "4711", "RUNNING" */
-	char *user;       /* its owner */
+	char *user;       /* its owner's number */
 	char *node;       /* "" while it waits */
 	char *reason;     /* why it waits or ended; "None" */
-	char *comment;    /* slurm_comment()'s of a worker */
+	char *partition;
+	char *comment; /* of a worker: "mlrun-worker:KEY", of an elastic run's with " RUN" */
 };
 
 struct slurm_jobs {
@@ -49,6 +50,9 @@ int slurm_jobs_read(enum slurm_whose whose, struct slurm_jobs *ret, struct mlr_e
 /* Parse squeue's answer. For tests. */
 void slurm_jobs_parse(char *text, struct slurm_jobs *ret);
 
+/* The run in the comment of an elastic run's worker (struct worker's run), or NULL. */
+const char *slurm_job_run(const struct slurm_job *j);
+
 /* The job whose comment is that of a worker, or NULL. */
 const struct slurm_job *slurm_job_of(const struct slurm_jobs *l, const struct worker *w);
 
@@ -71,6 +75,27 @@ int slurm_submit(const struct worker *w, const char *log, const char *command,
 
 /* scancel(1). Jobs that have ended already are no failure. Returns 0 or -EIO with its words. */
 int slurm_cancel(const struct strv *ids, struct mlr_error *err);
+
+/* Send SIGTERM to the command of such jobs (slurm_submit()), and to nothing else in them. */
+int slurm_terminate(const struct strv *ids, struct mlr_error *err);
+
+/* What a node has that jobs of a partition may use, and how much of it no job has. */
+struct slurm_node {
+	long cpus, gpus, free_cpus, free_gpus;
+};
+
+/*
+ * Ask sinfo(1) for the nodes of a partition that are in service.
+ *
+ *   ret  an array of *n, to free()
+ *
+ * Returns 0 or -EIO with its words.
+ */
+int slurm_nodes_read(
+	const char *partition, struct slurm_node **ret, size_t *n, struct mlr_error *err);
+
+/* Parse sinfo's answer. For tests. */
+void slurm_nodes_parse(char *text, struct slurm_node **ret, size_t *n);
 
 /* The words before a command that make it a step in a worker's job, with all that the job has,
  * beside whatever runs there. tty: with a terminal of its own. */

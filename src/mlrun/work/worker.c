@@ -35,7 +35,7 @@ void worker_done(struct worker *w)
 {
 	char **const texts[] = { &w->key, &w->id, &w->name, &w->system, &w->image, &w->partition,
 		&w->directory, &w->process, &w->node, &w->address, &w->why, &w->state, &w->reason,
-		&w->last };
+		&w->last, &w->run };
 
 	for (size_t i = 0; i < ARRAY_LEN(texts); i++)
 		free(*texts[i]);
@@ -100,19 +100,24 @@ int worker_make(struct store *st, struct worker *w, struct mlr_error *err)
 	return fd < 0 ? mlr_fail_errno(err, "make '%s/%s'", store_path(st), run) : 0;
 }
 
-int worker_write(struct store *st, const struct worker *w, struct mlr_error *err)
+json_t *worker_wish(const struct worker *w)
 {
-	auto_free char *path = below(w, "worker.json"), *text = NULL;
-	json_auto_t *o = json_pack(
-		"{s:o, s:o, s:o, s:o, s:o, s:o, s:o, s:o, s:o, s:I, s:I, s:I, s:I, s:I, s:o}",
+	return json_pack(
+		"{s:o, s:o, s:o, s:o, s:o, s:o, s:o, s:o, s:o, s:o, s:I, s:I, s:I, s:I, s:I, s:o}",
 		"last", mlr_json_text(w->last), "id", mlr_json_text(w->id), "name",
 		mlr_json_text(w->name), "system", mlr_json_text(w->system), "image",
 		mlr_json_text(w->image), "partition", mlr_json_text(w->partition), "directory",
 		mlr_json_text(w->directory), "options", mlr_json_texts(&w->options), "command",
-		mlr_json_texts(&w->command), "cpus", (json_int_t)w->cpus, "gpus",
-		(json_int_t)w->gpus, "memory", (json_int_t)w->memory, "created",
-		(json_int_t)w->created, "deadline", (json_int_t)w->deadline, "lists",
+		mlr_json_texts(&w->command), "run", mlr_json_text(w->run), "cpus",
+		(json_int_t)w->cpus, "gpus", (json_int_t)w->gpus, "memory", (json_int_t)w->memory,
+		"created", (json_int_t)w->created, "deadline", (json_int_t)w->deadline, "lists",
 		mlr_json_texts(&w->lists));
+}
+
+int worker_write(struct store *st, const struct worker *w, struct mlr_error *err)
+{
+	auto_free char *path = below(w, "worker.json"), *text = NULL;
+	json_auto_t *o = worker_wish(w);
 
 	text = o ? json_dumps(o, JSON_INDENT(2)) : NULL;
 	if (!text)
@@ -125,6 +130,30 @@ static int64_t number(const json_t *o, const char *key)
 	return json_integer_value(json_object_get(o, key));
 }
 
+int worker_read_wish(const json_t *o, struct worker *w)
+{
+	const struct {
+		const char *key;
+		char **to;
+	} texts[] = { { "id", &w->id }, { "last", &w->last }, { "name", &w->name },
+		{ "system", &w->system }, { "image", &w->image }, { "partition", &w->partition },
+		{ "directory", &w->directory }, { "run", &w->run } };
+
+	for (size_t i = 0; i < ARRAY_LEN(texts); i++)
+		if (store_json_string(o, texts[i].key, texts[i].to) < 0)
+			return -EPROTO;
+	if (store_json_strv(o, "options", &w->options) < 0 ||
+		store_json_strv(o, "command", &w->command) < 0 ||
+		store_json_strv(o, "lists", &w->lists) < 0 || !w->image || !w->name)
+		return -EPROTO;
+	w->cpus = (long)number(o, "cpus");
+	w->gpus = (long)number(o, "gpus");
+	w->memory = (uint64_t)number(o, "memory");
+	w->created = number(o, "created");
+	w->deadline = number(o, "deadline");
+	return 0;
+}
+
 static int read_wish(struct store *st, struct worker *w, struct mlr_error *err)
 {
 	auto_free char *path = below(w, "worker.json");
@@ -133,21 +162,8 @@ static int read_wish(struct store *st, struct worker *w, struct mlr_error *err)
 
 	if (r < 0)
 		return r;
-	if (store_json_string(o, "id", &w->id) < 0 || store_json_string(o, "last", &w->last) < 0 ||
-		store_json_string(o, "name", &w->name) < 0 ||
-		store_json_string(o, "system", &w->system) < 0 ||
-		store_json_string(o, "image", &w->image) < 0 ||
-		store_json_string(o, "partition", &w->partition) < 0 ||
-		store_json_string(o, "directory", &w->directory) < 0 ||
-		store_json_strv(o, "options", &w->options) < 0 ||
-		store_json_strv(o, "command", &w->command) < 0 ||
-		store_json_strv(o, "lists", &w->lists) < 0 || !w->system || !w->image || !w->name)
+	if (worker_read_wish(o, w) < 0 || !w->system)
 		return mlr_fail(err, EPROTO, "'%s/%s' is damaged", store_path(st), path);
-	w->cpus = (long)number(o, "cpus");
-	w->gpus = (long)number(o, "gpus");
-	w->memory = (uint64_t)number(o, "memory");
-	w->created = number(o, "created");
-	w->deadline = number(o, "deadline");
 	return 0;
 }
 

@@ -20,6 +20,7 @@
 #include "base/strv.h"
 #include "store/store.h"
 
+#include <jansson.h>
 #include <stdint.h>
 #include <sys/types.h>
 
@@ -46,6 +47,7 @@ struct worker {
 	char *image, *partition;      /* partition NULL: the system's default */
 	char *directory;              /* working directory */
 	struct strv options, command; /* of mlrun exec; command empty: it waits to be used */
+	char *run; /* the elastic run that it is of, as elastic_word() has it; NULL: none */
 	long cpus, gpus;
 	uint64_t memory;   /* bytes; 0: not said */
 	int64_t created;   /* seconds since the epoch, as all times */
@@ -98,6 +100,12 @@ char *worker_path(const struct store *st, const struct worker *w, const char *fi
 
 /* Give it a key and its directory with an empty `run`. Returns 0, -EROFS and the like. */
 int worker_make(struct store *st, struct worker *w, struct mlr_error *err);
+
+/* What was asked for, as JSON: an object that worker_read_wish() reads. NULL without memory. */
+json_t *worker_wish(const struct worker *w);
+
+/* Fill the same members of w. Returns 0 or -EPROTO. */
+int worker_read_wish(const json_t *o, struct worker *w);
 
 /* Write worker.json, again too. */
 int worker_write(struct store *st, const struct worker *w, struct mlr_error *err);

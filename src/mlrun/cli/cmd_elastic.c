@@ -1,0 +1,295 @@
+/* mlrun elastic run, list, stop: runs that grow onto idle nodes and share them with others. */
+#include "cli/cli.h"
+#include "cli/commands.h"
+#include "cli/options.h"
+#include "cli/workers.h"
+
+#include "base/cleanup.h"
+#include "base/json.h"
+#include "base/memory.h"
+#include "work/elastic.h"
+
+#include <errno.h>
+#include <stdio.h>
+#include <string.h>
+
+#define HOLD_S 10
+
+/* --- run ---------------------------------------------------------------------------------- */
+
+struct args {
+	struct workers_wish w;
+	long min, max, weight, hold;
+	int json;
+};
+
+static void take_number(
+	const char *name, char *arg, long min, long max, long *ret, struct argp_state *state)
+{
+	*ret = cli_options_number(arg, min, max);
+	if (*ret < 0)
+		argp_error(state, "--%s takes a number from %ld to %ld, not '%s'", name, min, max,
+			arg);
+}
+
+static void parse_min(void *args, char *arg, struct argp_state *state)
+{
+	take_number("min", arg, 1, SHARE_MAX, &((struct args *)args)->min, state);
+}
+
+static void parse_max(void *args, char *arg, struct argp_state *state)
+{
+	take_number("max", arg, 1, SHARE_MAX, &((struct args *)args)->max, state);
+}
+
+static void parse_weight(void *args, char *arg, struct argp_state *state)
+{
+	take_number("weight", arg, 1, SHARE_WEIGHT_MAX, &((struct args *)args)->weight, state);
+}
+
+static void parse_hold(void *args, char *arg, struct argp_state *state)
+{
+	take_number("hold", arg, 0, 3600, &((struct args *)args)->hold, state);
+}
+
+static void parse_gpus_per_worker(void *args, char *arg, struct argp_state *state)
+{
+	take_number("gpus-per-worker", arg, 0, SHARE_MAX, &((struct args *)args)->w.gpus, state);
+}
+
+static const struct cli_option run_options[] = {
+	{ NULL, 0, NULL, 0, "Elastic run:", -2 },
+	{ "min", 0, "N", 0, "workers that it needs (default: 1)", -2, CLI_TO_CALL(parse_min) },
+	{ "max", 0, "N", 0, "workers that it can use (default: 4)", -2, CLI_TO_CALL(parse_max) },
+	{ "gpus-per-worker", 0, "N", 0, "GPUs for each worker (default: 1)", -2,
+		CLI_TO_CALL(parse_gpus_per_worker) },
+	{ "partition", 'p', "NAME", 0, "Slurm's partition (default: Slurm's)", -2,
+		CLI_TO(struct args, w.partition) },
+	{ "weight", 0, "N", 0, "its share beside others' (default: 1)", -2,
+		CLI_TO_CALL(parse_weight) },
+	{ "hold", 0, "SECONDS", 0, "between growing and shrinking (default: 10)", -2,
+		CLI_TO_CALL(parse_hold) },
+	{ "deadline", 0, "TIME", 0, "end it after TIME, 90s, 30m, 12h, 2d, even if it waits", -2,
+		CLI_TO_CALL(workers_parse_deadline) },
+	{ "name", 0, "NAME", 0, "a name for people (default: the image's)", -2,
+		CLI_TO(struct args, w.name) },
+	{ "sbatch", 0, "OPTION", 0, "one more option for sbatch: --sbatch=--qos=high", -2,
+		CLI_TO(struct args, w.sbatch) },
+	{ "json", 0, NULL, 0, "print JSON; the man page lists its keys", -2,
+		CLI_TO(struct args, json) },
+	{ 0 },
+};
+
+static json_t *to_json(const struct store *st, const struct elastic_run *run)
+{
+	auto_free char *meet = elastic_meet(st, run->share.key);
+	const char *coordinator = run->running.n > 0 ? run->running.v[0] : NULL;
+	json_t *o = json_pack("{s:s, s:o, s:s, s:o, s:o, s:o, s:o, s:o}", "id", run->share.key,
+		"name", mlr_json_text(run->wish.name), "status", elastic_status_names[run->status],
+		"running", mlr_json_texts(&run->running), "waiting", mlr_json_texts(&run->waiting),
+		"coordinator", mlr_json_text(coordinator), "rendezvous", mlr_json_text(meet),
+		"image", mlr_json_text(run->wish.image));
+
+	json_object_set_new(o, "command", mlr_json_texts(&run->wish.command));
+	json_object_set_new(o, "options", mlr_json_texts(&run->wish.options));
+	json_object_set_new(o, "partition", mlr_json_text(run->wish.partition));
+	json_object_set_new(o, "min", json_integer(run->share.min));
+	json_object_set_new(o, "max", json_integer(run->share.max));
+	json_object_set_new(o, "weight", json_integer(run->share.weight));
+	json_object_set_new(o, "hold", json_integer(run->hold));
+	json_object_set_new(o, "gpus_per_worker", json_integer(run->wish.gpus));
+	json_object_set_new(o, "cpus", json_integer(run->wish.cpus));
+	return o;
+}
+
+static int check_run(const struct args *a, struct mlr_error *err)
+{
+	if (a->min > a->max)
+		return mlr_fail(err, EINVAL, "--min=%ld is more than --max=%ld", a->min, a->max);
+	if (!a->w.x.exec.command || !*a->w.x.exec.command) {
+		mlr_fail(err, EINVAL, "no command: each worker of a run runs it");
+		return mlr_hint(err, "mlrun workers start starts workers without one");
+	}
+	return workers_refuse_options(&a->w, err);
+}
+
+static int run(const struct args *a)
+{
+	auto_store struct store *st = NULL;
+	auto_call(elastic_run_done) struct elastic_run new = ELASTIC_RUN_INIT;
+	struct mlr_error err = MLR_ERROR_INIT;
+	int status, r = check_run(a, &err);
+
+	if (r < 0)
+		return cli_fail_at(&err, "elastic run");
+	status = workers_bring_image(&a->w, "elastic run");
+	if (status != 0)
+		return status;
+	new.share.min = a->min;
+	new.share.max = a->max;
+	new.share.weight = a->weight;
+	new.hold = a->hold;
+	for (size_t i = 0; i < a->w.sbatch.n; i++)
+		strv_add(&new.sbatch, a->w.sbatch.v[i]);
+	r = workers_fill(&a->w, &new.wish, &err);
+	if (r == 0)
+		r = store_open(a->w.x.common.store, 1, &st, &err);
+	if (r == 0)
+		r = elastic_start(st, &new, &err);
+	if (r < 0)
+		return cli_fail_at(&err, "elastic run '%s'", a->w.x.exec.image);
+	if (a->json)
+		return cli_print_json(to_json(st, &new));
+	printf("%s\n", new.share.key);
+	return 0;
+}
+
+static int cmd_run(int argc, char **argv)
+{
+	struct args a = { .w.gpus = 1, .min = 1, .max = 4, .weight = 1, .hold = HOLD_S };
+	int status;
+
+	cli_exec_parse_with(argc, argv, run_options, workers_keep_word,
+		"IMAGE [--] COMMAND [ARG...]",
+		"Run a command in as many workers as are free, which are one-node jobs of Slurm's.\v"
+		"Prints the run's id. Runs of all users share a partition: workers come and go, and "
+		"the command has to bear that, as mltrain train --elastic does. It finds a path for "
+		"meeting the others in MLRUN_ELASTIC. --cpus and --memory are for each worker; the "
+		"other options are those of mlrun exec.",
+		&a.w.x);
+	status = run(&a);
+	workers_wish_done(&a.w);
+	return status;
+}
+
+/* --- list, stop ----------------------------------------------------------------------------- */
+
+struct some {
+	struct cli_common common;
+	struct strv names;
+	int json, all;
+};
+
+static int load(
+	const struct some *a, struct store **st, struct elastic_list *ret, struct mlr_error *err)
+{
+	int r = cli_open_store(a->common.store, st, err);
+
+	if (r == -ENOENT && !a->common.store)
+		return cli_store_may_come(err);
+	return r < 0 ? r : elastic_list(*st, ret, err);
+}
+
+static int is_shown(const struct some *a, const struct elastic_run *run)
+{
+	return a->all || run->status <= ELASTIC_RUNNING;
+}
+
+static int print_json(const struct some *a, const struct store *st, const struct elastic_list *l)
+{
+	json_t *list = json_array();
+
+	for (size_t i = 0; i < l->n; i++)
+		if (is_shown(a, &l->v[i]))
+			json_array_append_new(list, to_json(st, &l->v[i]));
+	return cli_print_json(list);
+}
+
+static int print_table(const struct some *a, const struct elastic_list *l)
+{
+	static const char *const heads[] = { "ID", "NAME", "STATUS", "RUNNING", "WAITING", "MIN",
+		"MAX", "WEIGHT", "IMAGE" };
+	auto_strv struct strv cells = STRV_INIT;
+
+	for (size_t i = 0; i < ARRAY_LEN(heads); i++)
+		strv_add(&cells, heads[i]);
+	for (size_t i = 0; i < l->n; i++) {
+		const struct elastic_run *run = &l->v[i];
+
+		if (!is_shown(a, run))
+			continue;
+		strv_add(&cells, run->share.key);
+		strv_add(&cells, run->wish.name);
+		strv_add(&cells, elastic_status_names[run->status]);
+		strv_addf(&cells, "%zu", run->running.n);
+		strv_addf(&cells, "%zu", run->waiting.n);
+		strv_addf(&cells, "%ld", run->share.min);
+		strv_addf(&cells, "%ld", run->share.max);
+		strv_addf(&cells, "%ld", run->share.weight);
+		strv_add(&cells, run->wish.image);
+	}
+	return workers_print_cells(&cells, ARRAY_LEN(heads));
+}
+
+static int cmd_list(int argc, char **argv)
+{
+	static const struct cli_option options[] = { { "all", 'a', NULL, 0,
+							     "also those that ended within a week",
+							     0, CLI_TO(struct some, all) },
+		CLI_OPTION_JSON(struct some), { 0 } };
+	static const struct cli_syntax syntax = { .options = options,
+		.doc = "List your elastic runs." };
+	auto_store struct store *st = NULL;
+	auto_call(elastic_list_done) struct elastic_list l = ELASTIC_LIST_INIT;
+	struct mlr_error err = MLR_ERROR_INIT;
+	struct some a = { 0 };
+
+	cli_options_parse(argc, argv, &syntax, &a);
+	if (load(&a, &st, &l, &err) < 0)
+		return cli_fail_at(&err, "elastic list");
+	return a.json ? print_json(&a, st, &l) : print_table(&a, &l);
+}
+
+static int stop_one(
+	struct store *st, const struct elastic_list *l, const char *id, struct mlr_error *err)
+{
+	for (size_t i = 0; i < l->n; i++)
+		if (strcmp(l->v[i].share.key, id) == 0)
+			return elastic_stop(st, &l->v[i], err);
+	mlr_fail(err, ENOENT, "no run of yours is '%s'", id);
+	return mlr_hint(err, "mlrun elastic list shows them");
+}
+
+static int cmd_stop(int argc, char **argv)
+{
+	static const struct cli_syntax syntax = { .args_doc = "ID...",
+		.doc = "End elastic runs, and wait until their workers are gone.",
+		.operands = { CLI_TO(struct some, names) },
+		.needed = 1,
+		.missing = "expected a run's id" };
+	auto_store struct store *st = NULL;
+	auto_call(elastic_list_done) struct elastic_list l = ELASTIC_LIST_INIT;
+	struct mlr_error err = MLR_ERROR_INIT;
+	struct some a = { 0 };
+	int r;
+
+	cli_options_parse(argc, argv, &syntax, &a);
+	r = load(&a, &st, &l, &err);
+	for (size_t i = 0; r == 0 && i < a.names.n; i++)
+		r = stop_one(st, &l, a.names.v[i], &err);
+	strv_done(&a.names);
+	return r < 0 ? cli_fail_at(&err, "elastic stop") : 0;
+}
+
+/* ------------------------------------------------------------------------------------------ */
+
+static const struct command rows[] = {
+	{ "run", cmd_run, NULL, "start one" },
+	{ "list", cmd_list, NULL, "list them" },
+	{ "stop", cmd_stop, NULL, "end some" },
+};
+
+static const struct commands commands = {
+	.group = "elastic",
+	.before = "Usage: mlrun elastic COMMAND [OPTION...] [ARG...]\n"
+		  "Run a command on as many nodes as are free, and share them with other runs.\n\n",
+	.after = "\n`mlrun elastic COMMAND --help` lists a command's options; mlrun-elastic(1) the "
+		 "rest.\n",
+	.rows = rows,
+	.n = ARRAY_LEN(rows),
+};
+
+int cmd_elastic(int argc, char **argv)
+{
+	return commands_run(&commands, argc, argv);
+}

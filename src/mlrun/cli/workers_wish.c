@@ -1,0 +1,123 @@
+/* What the user wants of a worker, as the options of `mlrun workers start` say it. */
+#include "cli/cli.h"
+#include "cli/fetch.h"
+#include "cli/options.h"
+#include "cli/workers.h"
+
+#include "base/cleanup.h"
+#include "base/config_value.h"
+#include "base/memory.h"
+
+#include <errno.h>
+#include <stdlib.h>
+#include <string.h>
+#include <time.h>
+
+void workers_parse_gpus(void *args, char *arg, struct argp_state *state)
+{
+	struct workers_wish *a = args;
+
+	a->gpus = cli_options_number(arg, 0, 1024);
+	if (a->gpus < 0)
+		argp_error(state, "--gpus takes a number of GPUs for each worker, not '%s'", arg);
+}
+
+void workers_parse_deadline(void *args, char *arg, struct argp_state *state)
+{
+	struct workers_wish *a = args;
+
+	a->deadline = cli_parse_age(arg);
+	if (a->deadline <= 0)
+		argp_error(state, "--deadline takes a time such as 90s, 30m, 12h or 2d, not '%s'",
+			arg);
+}
+
+/* Of exec's options, which its own container limits, these are the whole worker's. */
+void workers_keep_word(void *args, const char *name, const char *arg)
+{
+	struct workers_wish *a = args;
+
+	if (strcmp(name, "cpus") == 0 || strcmp(name, "memory") == 0)
+		return;
+	if (arg)
+		strv_addf(&a->words, "--%s=%s", name, arg);
+	else
+		strv_addf(&a->words, "--%s", name);
+}
+
+static int read_limits(const struct exec_options *o, struct worker *w, struct mlr_error *err)
+{
+	char *end = NULL;
+	double cpus = o->cpus ? strtod(o->cpus, &end) : 1;
+	int r = o->memory ? config_bytes(o->memory, &w->memory) : 0;
+
+	if (end && (end == o->cpus || *end || !(cpus > 0 && cpus <= 65536)))
+		return mlr_fail(err, EINVAL,
+			"--cpus takes a number of processors for each worker, not '%s'", o->cpus);
+	w->cpus = (long)cpus + (cpus > (double)(long)cpus);
+	if (r == -ERANGE)
+		return mlr_fail(
+			err, EINVAL, "--memory=%s: more than machines have, or nothing", o->memory);
+	if (r < 0 || (w->memory && w->memory < 1 << 20))
+		return mlr_fail(err, EINVAL,
+			"--memory takes an amount for each worker, 512m or 4g, not '%s'",
+			o->memory);
+	return 0;
+}
+
+int workers_refuse_options(const struct workers_wish *a, struct mlr_error *err)
+{
+	const struct exec_options *o = &a->x.exec;
+
+	if (a->x.explain) {
+		mlr_fail(err, EINVAL, "--explain runs nothing");
+		return mlr_hint(err, "mlrun exec --explain takes the same options and image");
+	}
+	if (o->join || !o->image)
+		return mlr_fail(err, EINVAL, "--join: a worker is a new container");
+	if (o->preserve_fds > 0 || o->keep_fds.n > 0)
+		return mlr_fail(err, EINVAL,
+			"--preserve-fds, --preserve-fd: a worker inherits no descriptors");
+	return 0;
+}
+
+int workers_bring_image(const struct workers_wish *a, const char *command)
+{
+	auto_call(store_image_done) struct store_image im = STORE_IMAGE_INIT;
+	const struct exec_options *o = &a->x.exec;
+	struct mlr_error err = MLR_ERROR_INIT;
+	int r;
+
+	if (!cli_can_fetch(o->image))
+		return 0;
+	r = cli_find_image(o->image, o->store, &im, &err);
+	if (r == 0)
+		return 0;
+	if (r != -ENOENT || o->pull == EXEC_PULL_NEVER)
+		return cli_fail_at(&err, "%s '%s'", command, o->image);
+	return cli_pull(o->image, o->store, a->x.common.quiet);
+}
+
+int workers_fill(const struct workers_wish *a, struct worker *w, struct mlr_error *err)
+{
+	const struct exec_options *o = &a->x.exec;
+	int r = read_limits(o, w, err);
+
+	w->image = xstrdup(o->image);
+	w->name = xstrdup(a->name ? a->name : o->image);
+	w->partition = a->partition ? xstrdup(a->partition) : NULL;
+	w->gpus = a->gpus;
+	w->deadline = a->deadline ? time(NULL) + a->deadline : 0;
+	for (size_t i = 0; i < a->words.n; i++)
+		strv_add(&w->options, a->words.v[i]);
+	for (char *const *s = o->command; s && *s; s++)
+		strv_add(&w->command, *s);
+	return r;
+}
+
+void workers_wish_done(struct workers_wish *a)
+{
+	strv_done(&a->words);
+	strv_done(&a->sbatch);
+	cli_exec_done(&a->x);
+}

@@ -1,0 +1,391 @@
+/* An elastic run: its files, its start, its end. round.c is its coordinator. */
+#include "work/elastic.h"
+
+#include "base/cleanup.h"
+#include "base/clock.h"
+#include "base/file.h"
+#include "base/json.h"
+#include "base/log.h"
+#include "base/memory.h"
+#include "base/random.h"
+#include "store/json.h"
+#include "work/parts.h"
+#include "work/slurm.h"
+
+#include <errno.h>
+#include <fcntl.h>
+#include <stdlib.h>
+#include <string.h>
+#include <sys/stat.h>
+#include <time.h>
+#include <unistd.h>
+
+#define TOP       "elastic"
+#define KEY_SIZE  8 /* digits: people type them */
+#define KEEP_S    (7 * 24 * 3600)
+#define STOP_MS   30000 /* as long as a supervisor lets a command end */
+#define KILLED_MS 60000
+#define NEW_S     10 /* Slurm may not have been asked since then */
+#define FAILURES  3  /* workers that fail at once: the run is in vain */
+
+const char *const elastic_status_names[] = {
+	[ELASTIC_WAITING] = "waiting",
+	[ELASTIC_RUNNING] = "running",
+	[ELASTIC_SUCCEEDED] = "succeeded",
+	[ELASTIC_FAILED] = "failed",
+	[ELASTIC_STOPPED] = "stopped",
+	[ELASTIC_LOST] = "lost",
+};
+
+void elastic_run_done(struct elastic_run *run)
+{
+	worker_done(&run->wish);
+	strv_done(&run->sbatch);
+	strv_done(&run->running);
+	strv_done(&run->waiting);
+}
+
+void elastic_list_done(struct elastic_list *l)
+{
+	for (size_t i = 0; i < l->n; i++)
+		elastic_run_done(&l->v[i]);
+	free(l->v);
+	*l = (struct elastic_list)ELASTIC_LIST_INIT;
+}
+
+/* --- files -------------------------------------------------------------------------------- */
+
+char *elastic_path(const char *key, const char *file)
+{
+	return xasprintf(TOP "/%s/%s", key, file);
+}
+
+char *elastic_meet(const struct store *st, const char *key)
+{
+	return xasprintf("%s/" TOP "/%s/shared/meet", store_path(st), key);
+}
+
+int elastic_flag(struct store *st, const char *key, const char *file, struct mlr_error *err)
+{
+	auto_free char *path = elastic_path(key, file);
+	auto_close int fd =
+		openat(store_fd(st), path, O_WRONLY | O_CREAT | O_CLOEXEC | O_NOFOLLOW, 0600);
+
+	return fd < 0 ? mlr_fail_errno(err, "make '%s/%s'", store_path(st), path) : 0;
+}
+
+void elastic_flags_read(struct store *st, const char *key, struct elastic_flags *ret)
+{
+	auto_free char *path = elastic_path(key, ".");
+	auto_strv struct strv names = STRV_INIT;
+
+	*ret = (struct elastic_flags){ 0 };
+	file_list(store_fd(st), path, O_NOFOLLOW, &names);
+	for (size_t i = 0; i < names.n; i++) {
+		ret->done += strcmp(names.v[i], "done") == 0;
+		ret->stop += strcmp(names.v[i], "stop") == 0;
+		ret->failures += strncmp(names.v[i], "failed-", 7) == 0;
+	}
+	ret->over = ret->done || ret->stop || ret->failures >= FAILURES;
+}
+
+static int make(struct store *st, struct elastic_run *run, struct mlr_error *err)
+{
+	auto_free char *dir = NULL, *shared = NULL;
+	char key[RANDOM_HEX_SIZE];
+	int r = file_mkdir_p(store_fd(st), TOP, 0700, err);
+
+	if (r < 0)
+		return mlr_wrap(err, "store '%s'", store_path(st));
+	random_hex(key);
+	memcpy(run->share.key, key, KEY_SIZE);
+	run->share.key[KEY_SIZE] = '\0';
+	dir = xasprintf(TOP "/%s", run->share.key);
+	shared = elastic_path(run->share.key, "shared");
+	if (mkdirat(store_fd(st), dir, 0700) < 0 || mkdirat(store_fd(st), shared, 0700) < 0)
+		return mlr_fail_errno(err, "make '%s/%s'", store_path(st), dir);
+	return 0;
+}
+
+static int write_run(struct store *st, const struct elastic_run *run, struct mlr_error *err)
+{
+	auto_free char *path = elastic_path(run->share.key, "run.json");
+	json_auto_t *o = json_pack("{s:o, s:s, s:o, s:I}", "worker", worker_wish(&run->wish), "run",
+		run->wish.run, "sbatch", mlr_json_texts(&run->sbatch), "hold",
+		(json_int_t)run->hold);
+
+	return o ? store_json_write(st, path, o, err) : mlr_fail(err, ENOMEM, "a run's record");
+}
+
+int elastic_read(struct store *st, const char *key, struct elastic_run *ret, struct mlr_error *err)
+{
+	auto_free char *path = elastic_path(key, "run.json"), *word = NULL;
+	json_auto_t *o = NULL;
+	int r = store_json_read(st, path, &o, err);
+
+	if (r < 0)
+		return r;
+	if (store_json_string(o, "run", &word) < 0 || !word || share_read(word, &ret->share) < 0 ||
+		worker_read_wish(json_object_get(o, "worker"), &ret->wish) < 0 ||
+		store_json_strv(o, "sbatch", &ret->sbatch) < 0)
+		return store_json_bad(st, path, "it is no run's", err);
+	ret->hold = (long)json_integer_value(json_object_get(o, "hold"));
+	return 0;
+}
+
+static int remove_run(struct store *st, const char *key, struct mlr_error *err)
+{
+	auto_free char *dir = xasprintf(TOP "/%s", key);
+
+	return file_remove_tree(store_fd(st), dir, err);
+}
+
+/* --- its workers -------------------------------------------------------------------------- */
+
+static void copy_list(const struct strv *from, struct strv *to)
+{
+	for (size_t i = 0; i < from->n; i++)
+		strv_add(to, from->v[i]);
+}
+
+static char *copy(const char *text)
+{
+	return text ? xstrdup(text) : NULL;
+}
+
+/* Without sbatch work_start() would start a process here. */
+static int check_slurm(struct mlr_error *err)
+{
+	if (slurm_is_here())
+		return 0;
+	mlr_fail(err, ENOSYS, "elastic runs are jobs of Slurm's, and sbatch is not on PATH");
+	return mlr_hint(err, "mlrun workers start works without Slurm");
+}
+
+int elastic_grow(struct store *st, const struct elastic_run *run, struct mlr_error *err)
+{
+	auto_call(worker_done) struct worker w = WORKER_INIT;
+	auto_strv struct strv further = STRV_INIT;
+	int r = check_slurm(err);
+
+	if (r < 0)
+		return r;
+	w.name = copy(run->wish.name);
+	w.image = copy(run->wish.image);
+	w.partition = copy(run->wish.partition);
+	w.directory = copy(run->wish.directory);
+	w.run = copy(run->wish.run);
+	copy_list(&run->wish.options, &w.options);
+	copy_list(&run->wish.command, &w.command);
+	w.cpus = run->wish.cpus;
+	w.gpus = run->wish.gpus;
+	w.memory = run->wish.memory;
+	w.deadline = run->wish.deadline;
+	/* Others' jobs go first. */
+	strv_add(&further, "--nice=100");
+	copy_list(&run->sbatch, &further);
+	return work_start(st, 0, &w, &further, err);
+}
+
+void elastic_jobs(const struct slurm_jobs *jobs, const char *user, struct elastic_run *run)
+{
+	strv_done(&run->running);
+	strv_done(&run->waiting);
+	for (size_t i = 0; i < jobs->n; i++) {
+		const struct slurm_job *j = &jobs->v[i];
+		const char *word = slurm_job_run(j);
+
+		if (!word || strcmp(word, run->wish.run) != 0 ||
+			(user && strcmp(user, j->user) != 0))
+			continue;
+		if (strcmp(j->state, "RUNNING") == 0)
+			strv_add(&run->running, j->id);
+		else if (slurm_status(j->state) == WORKER_PENDING)
+			strv_add(&run->waiting, j->id);
+	}
+	elastic_sort(&run->running);
+	elastic_sort(&run->waiting);
+}
+
+static int by_number(const void *a, const void *b)
+{
+	return strverscmp(*(char *const *)a, *(char *const *)b);
+}
+
+void elastic_sort(struct strv *ids)
+{
+	if (ids->n > 1)
+		qsort(ids->v, ids->n, sizeof(*ids->v), by_number);
+}
+
+/* --- start -------------------------------------------------------------------------------- */
+
+/* How many to begin with: what it is due beside those that are there. */
+static long first_share(const struct elastic_run *run)
+{
+	auto_call(slurm_jobs_done) struct slurm_jobs jobs = SLURM_JOBS_INIT;
+	struct mlr_error err = MLR_ERROR_INIT;
+	long share = 0;
+
+	/* Without a partition's name the first worker will know. */
+	if (!run->wish.partition)
+		return run->share.min;
+	if (slurm_jobs_read(SLURM_EVERYBODYS, &jobs, &err) < 0 ||
+		round_share(&jobs, run, run->wish.partition, NULL, NULL, &share, &err) < 0)
+		mlr_log_failure(MLR_DEBUG, &err, ", so the run begins with its least workers");
+	return share > run->share.min ? share : run->share.min;
+}
+
+/* All of what began. */
+static void take_back(struct store *st, const struct elastic_run *run)
+{
+	if (elastic_stop(st, run, NULL) == 0)
+		remove_run(st, run->share.key, NULL);
+}
+
+int elastic_start(struct store *st, struct elastic_run *run, struct mlr_error *err)
+{
+	long n;
+	int r;
+
+	r = check_slurm(err);
+	if (r < 0)
+		return r;
+	run->share.kind = run->wish.gpus > 0 ? 'g' : 'c';
+	run->share.units = run->wish.gpus > 0 ? run->wish.gpus : run->wish.cpus;
+	run->wish.directory = getcwd(NULL, 0);
+	run->wish.created = time(NULL);
+	if (!run->wish.directory)
+		return mlr_fail_errno(err, "the working directory");
+	r = make(st, run, err);
+	if (r < 0)
+		return r;
+	run->wish.run = share_word(&run->share);
+	r = write_run(st, run, err);
+	n = r == 0 ? first_share(run) : 0;
+	for (long i = 0; r == 0 && i < n; i++)
+		r = elastic_grow(st, run, err);
+	if (r < 0)
+		take_back(st, run);
+	return r;
+}
+
+/* --- list, stop ----------------------------------------------------------------------------- */
+
+static enum elastic_status status_of(struct store *st, const struct elastic_run *run)
+{
+	struct elastic_flags flags;
+
+	elastic_flags_read(st, run->share.key, &flags);
+	if (run->running.n > 0)
+		return ELASTIC_RUNNING;
+	if (flags.done)
+		return ELASTIC_SUCCEEDED;
+	if (flags.stop)
+		return ELASTIC_STOPPED;
+	if (flags.over)
+		return ELASTIC_FAILED;
+	if (run->waiting.n > 0 || time(NULL) - run->wish.created < NEW_S)
+		return ELASTIC_WAITING;
+	return ELASTIC_LOST;
+}
+
+static int is_older(const void *a, const void *b)
+{
+	const struct elastic_run *x = a, *y = b;
+
+	if (x->wish.created != y->wish.created)
+		return x->wish.created < y->wish.created ? -1 : 1;
+	return strcmp(x->share.key, y->share.key);
+}
+
+/* When its files last changed. */
+static int64_t last_change(struct store *st, const char *key)
+{
+	auto_free char *path = elastic_path(key, ".");
+	struct stat s;
+
+	return fstatat(store_fd(st), path, &s, AT_SYMLINK_NOFOLLOW) == 0 ? s.st_mtime : 0;
+}
+
+int elastic_list(struct store *st, struct elastic_list *ret, struct mlr_error *err)
+{
+	auto_call(slurm_jobs_done) struct slurm_jobs jobs = SLURM_JOBS_INIT;
+	auto_strv struct strv keys = STRV_INIT;
+	int r = file_list(store_fd(st), TOP, O_NOFOLLOW, &keys);
+
+	if (r == -ENOENT)
+		return 0;
+	if (r < 0)
+		return mlr_fail(err, -r, "list '%s/" TOP "': %s", store_path(st), strerror(-r));
+	r = keys.n > 0 ? slurm_jobs_read(SLURM_OWN, &jobs, err) : 0;
+	for (size_t i = 0; r == 0 && i < keys.n; i++) {
+		struct elastic_run run = ELASTIC_RUN_INIT;
+		struct mlr_error why = MLR_ERROR_INIT;
+		int bad = elastic_read(st, keys.v[i], &run, &why);
+
+		if (bad < 0 && bad != -ENOENT) /* being made or removed */
+			mlr_log_failure(MLR_WARNING, &why, ", ignoring");
+		if (bad == 0) {
+			elastic_jobs(&jobs, NULL, &run);
+			run.status = status_of(st, &run);
+		}
+		if (bad == 0 && run.status > ELASTIC_RUNNING &&
+			time(NULL) - last_change(st, keys.v[i]) > KEEP_S)
+			bad = remove_run(st, keys.v[i], NULL) == 0 ? -ENOENT : 0;
+		if (bad < 0) {
+			elastic_run_done(&run);
+			continue;
+		}
+		ret->v = xgrow(ret->v, ret->n, sizeof(*ret->v));
+		ret->v[ret->n++] = run;
+	}
+	if (ret->n > 1)
+		qsort(ret->v, ret->n, sizeof(*ret->v), is_older);
+	return r;
+}
+
+/* A job of it is about to end until Slurm has freed its node. */
+static int is_ending(const struct slurm_jobs *jobs, const struct elastic_run *run)
+{
+	for (size_t i = 0; i < jobs->n; i++) {
+		const char *word = slurm_job_run(&jobs->v[i]);
+
+		if (word && strcmp(word, run->wish.run) == 0 &&
+			strcmp(jobs->v[i].state, "COMPLETING") == 0)
+			return 1;
+	}
+	return 0;
+}
+
+int elastic_stop(struct store *st, const struct elastic_run *run, struct mlr_error *err)
+{
+	int64_t begin = mlr_now_ms();
+	int told = 0, r = elastic_flag(st, run->share.key, "stop", err);
+
+	while (r == 0) {
+		auto_call(slurm_jobs_done) struct slurm_jobs jobs = SLURM_JOBS_INIT;
+		auto_call(elastic_run_done) struct elastic_run now = ELASTIC_RUN_INIT;
+		struct timespec nap = { 0, 300 * 1000000 };
+		int64_t waited = mlr_now_ms() - begin;
+
+		now.wish.run = xstrdup(run->wish.run);
+		r = slurm_jobs_read(SLURM_OWN, &jobs, err);
+		if (r < 0)
+			break;
+		elastic_jobs(&jobs, NULL, &now);
+		if (now.running.n + now.waiting.n == 0 && !is_ending(&jobs, run))
+			return 0;
+		if (waited > KILLED_MS)
+			return mlr_fail(err, ETIMEDOUT, "after %d seconds run %s has not ended",
+				KILLED_MS / 1000, run->share.key);
+		r = slurm_cancel(&now.waiting, err);
+		/* A job's script that is not there yet does not get it: again, but seldom. */
+		if (r == 0 && waited > STOP_MS)
+			r = slurm_cancel(&now.running, err);
+		else if (r == 0 && told++ % 10 == 0)
+			r = slurm_terminate(&now.running, err);
+		nanosleep(&nap, NULL);
+	}
+	return r;
+}

@@ -1,0 +1,103 @@
+/*
+ * elastic: runs whose number of workers changes. A run is a set of workers (worker.h), each a
+ * one-node job that runs the same command; Slurm's jobs keep their size. Nobody but the runs
+ * themselves decides: in the run's oldest job a process, the coordinator (hold.c starts one in
+ * each job), asks Slurm every two seconds who wants what, ends workers that others are due, and
+ * submits more where there is room (share.h).
+ *
+ * A run as its files in the store show it:
+ *
+ *   elastic/<key>/run.json    what was asked for; the starter's
+ *   elastic/<key>/round       the coordinator's last look, so that the others need not ask Slurm:
+ *                             {"round": random, "job": its job, "grew": seconds, "shrank": seconds}
+ *   elastic/<key>/done        a worker's command has ended with 0, so the run is over
+ *   elastic/<key>/stop        somebody wants it to end
+ *   elastic/<key>/failed-KEY  worker KEY failed soon after its start
+ *   elastic/<key>/shared/     for the command: a directory that all its workers have
+ */
+#ifndef MLR_WORK_ELASTIC_H
+#define MLR_WORK_ELASTIC_H
+
+#include "base/error.h"
+#include "base/strv.h"
+#include "store/store.h"
+#include "work/share.h"
+#include "work/worker.h"
+
+enum elastic_status {
+	ELASTIC_WAITING, /* no worker runs, some wait */
+	ELASTIC_RUNNING,
+	ELASTIC_SUCCEEDED, /* a worker's command ended with 0 */
+	ELASTIC_FAILED,    /* workers failed as soon as they had begun */
+	ELASTIC_STOPPED,
+	ELASTIC_LOST, /* no worker is left, and nobody said why */
+};
+
+/* "waiting" and so on, indexed by enum elastic_status. */
+extern const char *const elastic_status_names[ELASTIC_LOST + 1];
+
+struct elastic_run {
+	struct share_wish share;
+	struct worker wish; /* each worker's; not started */
+	struct strv sbatch; /* sbatch's options */
+	long hold;          /* seconds between growing and shrinking, and the other way round */
+
+	/* What elastic_list() sees. */
+	struct strv running, waiting; /* jobs; the first that runs is the coordinator's */
+	enum elastic_status status;
+};
+
+#define ELASTIC_RUN_INIT            \
+	{                           \
+		.wish = WORKER_INIT \
+	}
+void elastic_run_done(struct elastic_run *run);
+
+struct elastic_list {
+	struct elastic_run *v; /* oldest first */
+	size_t n;
+};
+
+#define ELASTIC_LIST_INIT \
+	{                 \
+		NULL, 0   \
+	}
+void elastic_list_done(struct elastic_list *l);
+
+/*
+ * Start a run: submit as many workers as it is due at once, and as its min at least.
+ *
+ *   run  wish, sbatch, hold, and share but for key, kind and units
+ *
+ * Returns 0; -ENOSYS without Slurm; -EINVAL; -EIO with sbatch's words. A failed start leaves
+ * nothing.
+ */
+int elastic_start(struct store *st, struct elastic_run *run, struct mlr_error *err);
+
+/* List the caller's runs in a store. Removes the files of those that ended a week ago. Returns 0 or
+ * -EIO if Slurm does not answer. */
+int elastic_list(struct store *st, struct elastic_list *ret, struct mlr_error *err);
+
+/* End a run: its commands get SIGTERM. Waits until its workers are gone; those that are not after
+ * half a minute are killed. Returns 0, -EIO, -ETIMEDOUT. */
+int elastic_stop(struct store *st, const struct elastic_run *run, struct mlr_error *err);
+
+/* The absolute path of the rendezvous file that the command gets as $MLRUN_ELASTIC; to free(). */
+char *elastic_meet(const struct store *st, const char *key);
+
+/* --- for this room: what a worker's supervisor does for its run ------------------------------ */
+
+/* Add the options of exec that the command needs for its run. */
+void elastic_add_options(const struct store *st, const struct worker *w, struct strv *options);
+
+/* Is the run over, so that a worker that comes late has nothing to do? */
+int elastic_is_over(struct store *st, const struct worker *w);
+
+/* Start a process that is the coordinator while its job is the run's oldest. It ends with its
+ * parent. Returns its pid or -errno. */
+pid_t elastic_keep(struct store *st, const struct worker *w);
+
+/* The command has ended by itself. If it failed, sees to a successor where no other worker can. */
+void elastic_ended(struct store *st, const struct worker *w, int status, int64_t lived_s);
+
+#endif

@@ -1,0 +1,341 @@
+/* An elastic run's coordinator: looks every two seconds what its run is due, and sees to it. */
+#include "work/elastic.h"
+
+#include "base/cleanup.h"
+#include "base/clock.h"
+#include "base/file.h"
+#include "base/log.h"
+#include "base/memory.h"
+#include "base/random.h"
+#include "store/json.h"
+#include "work/parts.h"
+#include "work/slurm.h"
+
+#include <errno.h>
+#include <fcntl.h>
+#include <jansson.h>
+#include <limits.h>
+#include <signal.h>
+#include <stdlib.h>
+#include <string.h>
+#include <sys/prctl.h>
+#include <time.h>
+#include <unistd.h>
+
+#define ROUND_MS    2000
+#define PATIENCE    2     /* rounds without a word of the coordinator's before Slurm is asked */
+#define FINISH_MS   10000 /* for the other commands, when one has ended with 0 */
+#define AT_ONCE_S   30    /* a command that fails sooner is taken for a wrong one */
+#define SUBMIT_MOST 16    /* in a round */
+
+/* What a process remembers from round to round. */
+struct keeper {
+	struct store *st;
+	struct elastic_run run;
+	const char *job; /* its own */
+	char *seen;      /* the last round that it saw */
+	int quiet;       /* rounds since then */
+	long slots;
+	int64_t over_since; /* 0: it is not over */
+	int complained;
+};
+
+static void keeper_done(struct keeper *k)
+{
+	elastic_run_done(&k->run);
+	free(k->seen);
+}
+
+/* --- shares ------------------------------------------------------------------------------- */
+
+int round_share(const struct slurm_jobs *jobs, const struct elastic_run *run, const char *partition,
+	long *slots, size_t *runs, long *ret, struct mlr_error *err)
+{
+	auto_call(share_table_done) struct share_table t = SHARE_TABLE_INIT;
+	auto_free struct slurm_node *nodes = NULL;
+	auto_free char *user = xasprintf("%u", (unsigned)geteuid());
+	struct share_run *own;
+	size_t n = 0;
+	long units;
+	int r = slurm_nodes_read(partition, &nodes, &n, err);
+
+	if (r < 0)
+		return r;
+	share_collect(jobs, partition, run->share.kind, &t);
+	own = share_add(&t, user, &run->share);
+	if (own->first == LONG_MAX)
+		own->first = LONG_MAX - 1;
+	units = share_free(nodes, n, &run->share, run->wish.cpus);
+	for (size_t i = 0; i < t.n; i++)
+		units += t.v[i].held;
+	if (slots) {
+		long last = *slots;
+
+		*slots = units;
+		units = last > units ? last : units;
+	}
+	share_divide(&t, units);
+	*ret = share_add(&t, user, &run->share)->share;
+	if (runs)
+		*runs = t.n;
+	return 0;
+}
+
+/* --- the coordinator's word ------------------------------------------------------------------ */
+
+struct word {
+	int64_t grew, shrank;
+};
+
+static json_t *read_word(struct keeper *k)
+{
+	auto_free char *path = elastic_path(k->run.share.key, "round");
+	json_t *o = NULL;
+
+	return store_json_read(k->st, path, &o, NULL) == 0 ? o : NULL;
+}
+
+/* Has another job said something lately? Then it is the coordinator. */
+static int hears_another(struct keeper *k, struct word *ret)
+{
+	json_auto_t *o = read_word(k);
+	const char *said = json_string_value(json_object_get(o, "round")),
+		   *job = json_string_value(json_object_get(o, "job"));
+
+	ret->grew = json_integer_value(json_object_get(o, "grew"));
+	ret->shrank = json_integer_value(json_object_get(o, "shrank"));
+	if (!said || !job || strcmp(job, k->job) == 0)
+		return 0;
+	if (k->seen && strcmp(k->seen, said) == 0)
+		return ++k->quiet < PATIENCE;
+	free(k->seen);
+	k->seen = xstrdup(said);
+	k->quiet = 0;
+	return 1;
+}
+
+static int say(struct keeper *k, const struct word *w, struct mlr_error *err)
+{
+	auto_free char *path = elastic_path(k->run.share.key, "round");
+	char round[RANDOM_HEX_SIZE];
+	json_auto_t *o = NULL;
+
+	random_hex(round);
+	o = json_pack("{s:s, s:s, s:I, s:I}", "round", round, "job", k->job, "grew",
+		(json_int_t)w->grew, "shrank", (json_int_t)w->shrank);
+	return o ? store_json_write(k->st, path, o, err) : mlr_fail(err, ENOMEM, "a round");
+}
+
+/* --- a round ------------------------------------------------------------------------------- */
+
+/* Take the last n of a list that is sorted by age. */
+static void take_youngest(const struct strv *from, long n, struct strv *ret)
+{
+	for (size_t i = from->n; i > 0 && n > 0; n--)
+		strv_add(ret, from->v[--i]);
+}
+
+/* Those that wait go first; the coordinator's own job goes last. */
+static int shrink(struct keeper *k, long n, struct mlr_error *err)
+{
+	auto_strv struct strv waiting = STRV_INIT, running = STRV_INIT;
+	int r;
+
+	take_youngest(&k->run.waiting, n, &waiting);
+	take_youngest(&k->run.running, n - (long)waiting.n, &running);
+	r = slurm_cancel(&waiting, err);
+	return r < 0 ? r : slurm_terminate(&running, err);
+}
+
+static int grow(struct keeper *k, long n, struct mlr_error *err)
+{
+	int r = 0;
+
+	for (long i = 0; r == 0 && i < n && i < SUBMIT_MOST; i++)
+		r = elastic_grow(k->st, &k->run, err);
+	return r;
+}
+
+/* The run is over: nobody shall begin it again. */
+static int wind_up(struct keeper *k, struct mlr_error *err)
+{
+	int64_t now = mlr_now_ms();
+	int r = slurm_cancel(&k->run.waiting, err);
+
+	if (k->over_since == 0)
+		k->over_since = now;
+	if (r == 0 && now - k->over_since > FINISH_MS)
+		r = slurm_terminate(&k->run.running, err);
+	return r;
+}
+
+static int approach(struct keeper *k, const struct slurm_jobs *jobs, const char *partition,
+	struct word *w, struct mlr_error *err)
+{
+	long has = (long)(k->run.running.n + k->run.waiting.n), share = 0;
+	int64_t now = time(NULL);
+	size_t runs = 0;
+	int r = round_share(jobs, &k->run, partition, &k->slots, &runs, &share, err);
+
+	if (r < 0)
+		return r;
+	if (share < k->run.share.min)
+		share = k->run.share.min;
+	if (has > share && now - w->grew >= k->run.hold) {
+		mlr_info("run %s: %zu runs share %ld slots: %ld workers of %ld end",
+			k->run.share.key, runs, k->slots, has - share, has);
+		w->shrank = now;
+		return shrink(k, has - share, err);
+	}
+	if (has < share && now - w->shrank >= k->run.hold) {
+		mlr_info("run %s: %zu runs share %ld slots: %ld workers beside %ld",
+			k->run.share.key, runs, k->slots, share - has, has);
+		w->grew = now;
+		return grow(k, share - has, err);
+	}
+	return 0;
+}
+
+static const char *partition_of(const struct slurm_jobs *jobs, const char *id)
+{
+	for (size_t i = 0; i < jobs->n; i++)
+		if (strcmp(jobs->v[i].id, id) == 0)
+			return jobs->v[i].partition;
+	return "";
+}
+
+static void without(struct strv *ids, const char *id)
+{
+	size_t n = 0;
+
+	for (size_t i = 0; i < ids->n; i++)
+		if (strcmp(ids->v[i], id) == 0)
+			free(ids->v[i]);
+		else
+			ids->v[n++] = ids->v[i];
+	ids->n = n;
+}
+
+/* leaving: the job is about to end, and does not count. */
+static int look(struct keeper *k, struct word *w, int leaving, struct mlr_error *err)
+{
+	auto_call(slurm_jobs_done) struct slurm_jobs jobs = SLURM_JOBS_INIT;
+	auto_free char *user = xasprintf("%u", (unsigned)geteuid());
+	struct elastic_flags flags;
+	int r = slurm_jobs_read(SLURM_EVERYBODYS, &jobs, err);
+
+	if (r < 0)
+		return r;
+	elastic_jobs(&jobs, user, &k->run);
+	if (k->run.running.n == 0 || strcmp(k->run.running.v[0], k->job) != 0)
+		return 0;
+	if (leaving)
+		without(&k->run.running, k->job);
+	elastic_flags_read(k->st, k->run.share.key, &flags);
+	if (flags.over || (k->run.wish.deadline && k->run.wish.deadline <= time(NULL)))
+		r = wind_up(k, err);
+	else
+		r = approach(k, &jobs, partition_of(&jobs, k->job), w, err);
+	return r < 0 ? r : say(k, w, err);
+}
+
+static void look_once(struct keeper *k, int leaving)
+{
+	struct mlr_error err = MLR_ERROR_INIT;
+	struct word w;
+
+	if (hears_another(k, &w))
+		return;
+	if (look(k, &w, leaving, &err) == 0)
+		k->complained = 0;
+	else if (!k->complained++)
+		mlr_log_failure(MLR_WARNING, &err, ", so the run keeps its workers; trying again");
+}
+
+/* --- what a supervisor calls ----------------------------------------------------------------- */
+
+static int keeper_open(
+	struct store *st, const struct worker *w, struct keeper *ret, struct mlr_error *err)
+{
+	struct share_wish share;
+	int r = share_read(w->run, &share);
+
+	*ret = (struct keeper){ .st = st, .run = ELASTIC_RUN_INIT, .job = getenv("SLURM_JOB_ID") };
+	if (r < 0 || !ret->job)
+		return mlr_fail(err, EPROTO, "worker '%s' is of no run", w->key);
+	r = elastic_read(st, share.key, &ret->run, err);
+	if (r == 0)
+		ret->run.wish.run = ret->run.wish.run ? ret->run.wish.run : xstrdup(w->run);
+	return r;
+}
+
+static void keep(struct store *st, const struct worker *w)
+{
+	auto_call(keeper_done) struct keeper k = { 0 };
+	struct mlr_error err = MLR_ERROR_INIT;
+	struct timespec nap = { ROUND_MS / 1000, ROUND_MS % 1000 * 1000000 };
+
+	if (keeper_open(st, w, &k, &err) < 0) {
+		mlr_log_failure(MLR_WARNING, &err, ", so nobody adds or ends workers");
+		return;
+	}
+	for (;;) {
+		look_once(&k, 0);
+		nanosleep(&nap, NULL);
+	}
+}
+
+pid_t elastic_keep(struct store *st, const struct worker *w)
+{
+	pid_t parent = getpid(), pid = fork();
+	sigset_t none;
+
+	if (pid != 0)
+		return pid < 0 ? -errno : pid;
+	prctl(PR_SET_PDEATHSIG, SIGKILL);
+	sigemptyset(&none);
+	sigprocmask(SIG_SETMASK, &none, NULL);
+	if (getppid() == parent)
+		keep(st, w);
+	_exit(0);
+}
+
+void elastic_add_options(const struct store *st, const struct worker *w, struct strv *options)
+{
+	auto_free char *meet = NULL, *dir = NULL;
+	struct share_wish share;
+
+	if (share_read(w->run, &share) < 0)
+		return;
+	meet = elastic_meet(st, share.key);
+	dir = xstrndup(meet, (size_t)(strrchr(meet, '/') - meet));
+	strv_addf(options, "--mount=type=bind,src=%s,dst=%s", dir, dir);
+	strv_addf(options, "--env=MLRUN_ELASTIC=%s", meet);
+}
+
+int elastic_is_over(struct store *st, const struct worker *w)
+{
+	struct elastic_flags flags = { 0 };
+	struct share_wish share;
+
+	if (share_read(w->run, &share) == 0)
+		elastic_flags_read(st, share.key, &flags);
+	return flags.over;
+}
+
+void elastic_ended(struct store *st, const struct worker *w, int status, int64_t lived_s)
+{
+	auto_call(keeper_done) struct keeper k = { 0 };
+	auto_free char *failed = xasprintf("failed-%s", w->key);
+	struct mlr_error err = MLR_ERROR_INIT;
+	int r = keeper_open(st, w, &k, &err);
+
+	if (r == 0 && status == 0)
+		r = elastic_flag(st, k.run.share.key, "done", &err);
+	else if (r == 0 && lived_s < AT_ONCE_S)
+		r = elastic_flag(st, k.run.share.key, failed, &err);
+	if (r < 0)
+		mlr_log_failure(MLR_WARNING, &err, ", ignoring");
+	else if (status != 0)
+		look_once(&k, 1);
+}

@@ -1,0 +1,68 @@
+/*
+ * How elastic runs share a partition. Data only: each run's coordinator computes the same from the
+ * same answer of squeue(1), so none has to ask another.
+ */
+#ifndef MLR_WORK_SHARE_H
+#define MLR_WORK_SHARE_H
+
+#include "work/slurm.h"
+
+#define SHARE_MAX        1024 /* the largest number of workers, and of GPUs or processors for each */
+#define SHARE_WEIGHT_MAX 100
+
+/* What a run wants, as its workers' jobs tell everybody. */
+struct share_wish {
+	char key[17];  /* the run's */
+	long min, max; /* workers */
+	long weight;   /* 2 has twice the share of 1 */
+	long units;    /* GPUs for each worker, or processors where it has none */
+	char kind;     /* 'g' GPUs, 'c' processors: a run shares with those of its kind */
+};
+
+/* Print "KEY:MIN:MAX:WEIGHT:g1", what a worker's job has in its comment; to free(). */
+char *share_word(const struct share_wish *w);
+
+/* Read it. Returns 0, or -EPROTO for what no mlrun writes: other users write theirs. */
+int share_read(const char *word, struct share_wish *ret);
+
+/* A run that waits or runs. */
+struct share_run {
+	struct share_wish wish;
+	char *user;
+	long first;            /* its oldest job */
+	long running, waiting; /* jobs */
+	long held;             /* units, those of jobs that are about to end included */
+	long share;            /* workers */
+};
+
+struct share_table {
+	struct share_run *v;
+	size_t n;
+};
+
+#define SHARE_TABLE_INIT \
+	{                \
+		NULL, 0  \
+	}
+void share_table_done(struct share_table *t);
+
+/* Add a run without jobs, and return it, or the one that is there. The pointer is good until the
+ * next call. */
+struct share_run *share_add(struct share_table *t, const char *user, const struct share_wish *w);
+
+/* Add the elastic runs of a kind that have jobs in a partition. */
+void share_collect(
+	const struct slurm_jobs *jobs, const char *partition, char kind, struct share_table *t);
+
+/* How many units nodes have free, in multiples of a worker's. */
+long share_free(const struct slurm_node *nodes, size_t n, const struct share_wish *w, long cpus);
+
+/*
+ * Divide units: each run gets its min in the order of age, and then worker after worker goes to the
+ * run that has least for its weight (D'Hondt's method), up to its max. Without min and max that is
+ * floor(units * weight / sum of weights), and what is left over for those that are nearest to one
+ * more.
+ */
+void share_divide(struct share_table *t, long units);
+
+#endif

@@ -1,0 +1,199 @@
+#!/usr/bin/env bats
+# Elastic runs of two users on four nodes of a real Slurm. Root's, since two users are needed, and a lab of its own.
+# shellcheck disable=SC2016 # the shell inside expands
+
+load ../cli/common
+load ../cli/ranks
+
+setup_file() {
+	local said status=0 library
+
+	[ "$(id -u)" = 0 ] || { skip_file "a Slurm cluster with two users takes root to start"; return; }
+	runuser -u nobody -- test -x "$top_builddir/bin/mlrun" || { skip_file "other users may not read $top_builddir"; return; }
+	export LAB_NUMBER=$((100 + $$ % 100))
+	export LAB_CONF=/run/mlrun-lab$LAB_NUMBER/slurm.conf
+	export LAB_SPANK= # Slurm's programs do not load what sanitizers made
+	export DIR=/tmp/mlrun-elastic-$LAB_NUMBER
+	said=$(env -u TMPDIR "$top_srcdir/tests/slurm/lab.sh" up 2>&1) || status=$?
+	[ "$status" != 77 ] || { skip_file "$said"; return; }
+	[ "$status" = 0 ] || { echo "$said"; return 1; }
+	install -d -m 755 "$DIR"
+	ranks_data "$DIR/data"
+	chmod -R a+rX "$DIR/data"
+	tiny_root "$DIR/root"
+	ldd "$top_builddir/bin/mltrain" | grep -o '/[^ ):]*\.so[^ ):]*' | while read -r library; do
+		mkdir -p "$DIR/root${library%/*}"
+		cp -L "$library" "$DIR/root$library"
+	done
+	cp "$top_builddir/bin/mltrain" "$DIR/root/bin"
+	install -m 644 "$top_srcdir/src/mltrain/nets/reference.json" "$DIR/net.json"
+}
+
+teardown_file() {
+	[ -z "${DIR:-}" ] || { env -u TMPDIR "$top_srcdir/tests/slurm/lab.sh" down; rm -rf "$DIR"; }
+}
+
+setup() {
+	common_setup
+	unset TMPDIR MLRUN_STORE
+	export SLURM_CONF=$LAB_CONF
+	ALICE=lab$LAB_NUMBER-user2
+	BOB=lab$LAB_NUMBER-user3
+	WORK=$(mktemp -d "$DIR/work.XXXXXX")
+	chmod 777 "$WORK"
+	cd "$WORK"
+	IMG=rootfs:$DIR/root
+	SHARE=(--partition elastq --cpus 2 --hold 2)
+	# What runs until it is told to end, as a trainer does.
+	STEPS='trap "exit 0" TERM; echo $$ >>commands; while :; do sleep 0.1; done'
+}
+
+teardown() {
+	squeue -h -o %A | xargs -r scancel
+	until_true no_jobs
+	common_teardown
+}
+
+# as USER COMMAND...
+as() { timeout 120 runuser -u "$1" -- env HOME="/home/$1" PATH="$top_builddir/bin:$PATH" "${@:2}"; }
+no_jobs() { [ -z "$(squeue -h)" ]; }
+# have USER COUNT [USER COUNT]: so many jobs run, and none waits or is about to end.
+have() { [ "$(squeue -h -p elastq -o '%u %T' | sort | uniq -c | xargs)" = "$(while [ $# -gt 0 ]; do echo "$2 $1 RUNNING"; shift 2; done | xargs)" ]; }
+# within SECONDS COMMAND...
+within() {
+	local end=$((SECONDS + $1))
+
+	until_true "${@:2}"
+	echo "$* after $((SECONDS - end + $1)) seconds"
+	[ "$SECONDS" -le "$end" ]
+}
+# begun COUNT: so many commands have begun.
+begun() { [ -e commands ] && [ "$(wc -l <commands)" = "$1" ]; }
+# The job of a run's coordinator; supervisors are the processes of a job, oldest first: it, and its coordinator.
+coordinator() { as "$1" mlrun elastic list --json | grep -o '"coordinator": "[0-9]*"' | grep -o '[0-9]*'; }
+supervisors() {
+	local pid
+
+	for pid in $(pgrep -u "$1" -f 'workers hold'); do
+		! grep -qz "^SLURM_JOB_ID=$2\$" "/proc/$pid/environ" || echo "$pid"
+	done
+}
+told_ranks() { grep -s '"event":"ranks"' run.jsonl | grep -o '"ranks":[0-9]*' | cut -d: -f2 | xargs; }
+ranks_are() { [[ " $(told_ranks)" == *" $1" ]]; }
+digests() { grep '"event":"epoch"' "$1" | grep -o '"epochs_done":[0-9]*\|"samples_digest":"[^"]*"'; }
+
+@test "elastic: four nodes become two and two for a second user's run, and four again, in one training without a restart" {
+	local a b epochs
+
+	a=$(as "$ALICE" mlrun elastic run "${SHARE[@]}" "$IMG" -- sh -c 'exec mltrain train -q --elastic "$MLRUN_ELASTIC" --threads 1 \
+		--net "$0/net.json" --data "$0/data" --validation 100 --batch 16 --lr 0.001 --log-every 1 --load-every 0 --epochs 100000 --log run.jsonl' "$DIR")
+	until_true have "$ALICE" 4
+	until_true ranks_are 4
+	b=$(as "$BOB" mlrun elastic run "${SHARE[@]}" "$IMG" -- sh -c "$STEPS")
+	within 10 have "$ALICE" 2 "$BOB" 2
+	until_true ranks_are 2
+	# What is due is kept.
+	sleep 6
+	have "$ALICE" 2 "$BOB" 2
+	run -0 as "$BOB" mlrun elastic stop "$b"
+	within 10 have "$ALICE" 4
+	until_true ranks_are 4
+	run -0 as "$ALICE" mlrun elastic list
+	assert_line --regexp "^$a +$IMG +running +4 +0 +1 +4 +1 "
+	run -0 as "$ALICE" mlrun elastic stop "$a"
+	run -0 as "$ALICE" mlrun elastic list --all
+	assert_line --regexp "^$a .* stopped "
+	told_ranks
+	# Each step once, in order: nothing began anew.
+	grep '"event":"step"' run.jsonl | grep -o '"step":[0-9]*' | cut -d: -f2 >steps
+	seq "$(wc -l <steps)" | cmp - steps
+	epochs=$(grep -c '"event":"epoch"' run.jsonl)
+	[ "$epochs" -gt 1 ]
+	mltrain train -q --net "$DIR/net.json" --threads 1 --data "$DIR/data" --validation 100 --batch 16 --lr 0.001 --load-every 0 \
+		--epochs "$epochs" --log alone.jsonl
+	assert_equal "$(digests run.jsonl)" "$(digests alone.jsonl)"
+}
+
+@test "elastic: the run goes on when a command, the coordinator or its job is killed" {
+	local a job processes
+
+	a=$(as "$ALICE" mlrun elastic run "${SHARE[@]}" "$IMG" -- sh -c "$STEPS")
+	until_true have "$ALICE" 4
+	until_true begun 4
+	# A command: another worker takes its place.
+	kill -KILL "$(tail -1 commands)"
+	within 10 begun 5
+	have "$ALICE" 4
+	job=$(coordinator "$ALICE")
+	# The coordinator: its job starts it again, as is seen when somebody comes.
+	mapfile -t processes < <(supervisors "$ALICE" "$job")
+	assert_equal "${#processes[@]}" 2
+	kill -KILL "${processes[1]}"
+	as "$BOB" mlrun elastic run "${SHARE[@]}" "$IMG" -- sh -c 'sleep 8'
+	within 10 have "$ALICE" 2 "$BOB" 2
+	within 30 have "$ALICE" 4
+	assert_equal "$(coordinator "$ALICE")" "$job"
+	# Its job: the next one coordinates.
+	kill -KILL "${processes[0]}"
+	within 20 begun 8
+	have "$ALICE" 4
+	[ "$(coordinator "$ALICE")" -gt "$job" ]
+	run -0 as "$ALICE" mlrun elastic stop "$a"
+	have
+	run -0 as "$BOB" mlrun elastic list --all
+	assert_line --partial succeeded
+}
+
+@test "elastic: the last worker's command is killed, and another takes its place" {
+	as "$ALICE" mlrun elastic run "${SHARE[@]}" --max 1 "$IMG" -- sh -c "$STEPS"
+	until_true begun 1
+	kill -KILL "$(cat commands)"
+	within 10 begun 2
+	have "$ALICE" 1
+}
+
+@test "elastic: weights, a least number, a time between changes, and a job that is no run's" {
+	local a
+
+	as "$BOB" sbatch --quiet --output=/dev/null --partition=gpuq --nodelist=gpu2 --gres=gpu:1 --wrap='sleep 300'
+	until_true eval '[ -n "$(squeue -h -p gpuq -t R)" ]'
+	a=$(as "$ALICE" mlrun elastic run "${SHARE[@]}" --hold 6 --weight 3 "$IMG" -- sh -c "$STEPS")
+	until_true have "$ALICE" 3
+	as "$BOB" scancel --user="$BOB"
+	until_true have "$ALICE" 4
+	as "$BOB" mlrun elastic run "${SHARE[@]}" "$IMG" -- sh -c "$STEPS"
+	until_true have "$ALICE" 3 "$BOB" 1
+	# It had grown a moment ago, and kept that for --hold.
+	python3 -c 'import json, sys; r = json.load(open(sys.argv[1])); assert r["shrank"] - r["grew"] >= 6 and r["grew"] > 0, r' \
+		"/home/$ALICE/.local/share/mlrun/elastic/$a/round"
+	as "$BOB" mlrun elastic run "${SHARE[@]}" --min 2 --max 2 "$IMG" -- sh -c "$STEPS"
+	until_true have "$ALICE" 1 "$BOB" 3
+}
+
+@test "elastic: a command that takes its time to leave is waited for" {
+	local a
+
+	a=$(as "$ALICE" mlrun elastic run "${SHARE[@]}" --max 1 "$IMG" -- \
+		sh -c 'trap "sleep 7; echo left >left; exit 0" TERM; echo >begun; while :; do sleep 0.1; done')
+	until_true test -e begun
+	run -0 as "$ALICE" mlrun elastic stop "$a"
+	[ -e left ]
+}
+
+@test "elastic: a command that fails at once ends the run, and others can neither see nor stop it" {
+	local a
+
+	a=$(as "$ALICE" mlrun elastic run "${SHARE[@]}" "$IMG" -- sh -c 'exit 4')
+	until_true eval '[[ $(as "$ALICE" mlrun elastic list --all) == *" failed "* ]]'
+	a=$(as "$ALICE" mlrun elastic run "${SHARE[@]}" "$IMG" -- sh -c 'echo word >"$MLRUN_ELASTIC"; '"$STEPS")
+	until_true have "$ALICE" 4
+	run -125 as "$BOB" mlrun elastic stop "$a"
+	assert_line --partial "no run of yours is '$a'"
+	run -1 as "$BOB" cat "/home/$ALICE/.local/share/mlrun/elastic/$a/shared/meet"
+	run as "$BOB" scancel "$(coordinator "$ALICE")"
+	have "$ALICE" 4
+	run -0 as "$ALICE" cat "/home/$ALICE/.local/share/mlrun/elastic/$a/shared/meet"
+	assert_output word
+	run -125 as "$ALICE" mlrun elastic run -p nope "$IMG" -- true
+	assert_line --partial "sbatch: invalid partition specified: nope"
+}
