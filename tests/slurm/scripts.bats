@@ -76,8 +76,8 @@ has_ended() {
 	[ -e "$MPI_ROOT" ] || skip "built without Open MPI"
 	IMAGE=rootfs:$MPI_ROOT EPOCHS=2 run -0 batch ml-mpi.sh
 	assert_line --regexp '^test accuracy '
-	run -0 grep -o '"ranks":[0-9]*' ml-*.jsonl
-	assert_output '"ranks":2'
+	run -0 jq -c 'select(.event == "run") | .ranks' ml-*.jsonl
+	assert_output 2
 	IMAGE=localhost:1/no/such run batch ml-mpi.sh
 	[ "$status" != 0 ]
 	assert_output --partial "mlrun pull localhost:1/no/such"
@@ -94,8 +94,8 @@ has_ended() {
 	[ -e "$MPI_ROOT" ] || skip "built without Open MPI"
 	IMAGE=rootfs:$MPI_ROOT EPOCHS=2 run -0 batch ml-mpirun.sh
 	assert_line --regexp '^test accuracy '
-	run -0 grep -o '"ranks":[0-9]*' ml-*.jsonl
-	assert_output '"ranks":4'
+	run -0 jq -c 'select(.event == "run") | .ranks' ml-*.jsonl
+	assert_output 4
 	IMAGE=rootfs:$MPI_ROOT run -0 batch_with ml-mpirun.sh \
 		sh -c 'echo "rank $RANK of $WORLD_SIZE, $LOCAL_RANK here, at $MASTER_ADDR:$MASTER_PORT"'
 	assert_equal "$(sort <<<"${output//:[0-9][0-9][0-9][0-9][0-9]/:PORT}")" "rank 0 of 4, 0 here, at cpu1:PORT
