@@ -81,13 +81,15 @@ is() { [ "$(field "$1" "$2")" = "$3" ]; }
 }
 
 @test "workers: mpirun runs an MPI program on two nodes by mlrun-rsh" {
-	workers start -n 2 --cpus 2 "$IMG"
+	local -a ids
+
+	mapfile -t ids < <(workers start -n 2 --cpus 2 "$IMG")
 	workers await --timeout 60
 	run -0 timeout 120 mpirun -np 4 -H "$(workers hosts)" --mca plm_rsh_agent mlrun-rsh large
 	assert_output --partial "large messages passed with 4 ranks"
 	assert_equal "$(user_namespaces) $(mount_namespaces)" "2 2"
 	# By addresses, and with the options of a tutorial for ssh.
-	run -0 timeout 120 mpirun -np 2 -H 10.77."${SLURM_CONF//[!0-9]/}".11:1,10.77."${SLURM_CONF//[!0-9]/}".12:1 -bind-to none -map-by slot \
+	run -0 timeout 120 mpirun -np 2 -H "$(field "${ids[0]}" ip_address):1,$(field "${ids[1]}" ip_address):1" -bind-to none -map-by slot \
 		-mca pml ob1 -mca btl ^openib -mca plm_rsh_args '-p 2222 -o StrictHostKeyChecking=no' \
 		-mca btl_tcp_if_include eth0 -mca plm_rsh_agent mlrun-rsh large
 	assert_output --partial "large messages passed with 2 ranks"
