@@ -40,10 +40,10 @@ int program_start(const char *path, char *const *argv, char *const *envp, int *o
  * session, so that it gets no terminal's signals, and the directory "/". All signals are blocked
  * until it unblocks them. It is not our child.
  *
- * vfork(2) shares our memory until execve(2), where fork(2) would copy the page tables; unlike
+ * The processes share our memory until execve(2), where fork(2) would copy the page tables; unlike
  * posix_spawn(3) this makes no 128 calls for signal handlers.
  *
- * Returns 0, or -errno of execve(2), vfork(2) or open(2).
+ * Returns 0, or -errno of execve(2), clone(2) or open(2).
  */
 int program_serve(const char *path, char *const *argv, int sock, int file);
 

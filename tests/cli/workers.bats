@@ -112,6 +112,21 @@ field() {
 	assert_line --partial "is lost"
 }
 
+@test "workers: a command that heeds no SIGTERM is killed, however often it is told" {
+	local id supervisor
+
+	id=$(mlrun workers start "$IMG" -- sh -c 'trap "" TERM; while :; do sleep 0.1; done')
+	mlrun workers await --timeout 60
+	supervisor=$(ps -o ppid= "$(field "$id" pid)" | tr -d ' ')
+	for _ in {1..40}; do
+		kill -TERM "$supervisor" 2>/dev/null || break
+		sleep 0.2
+	done
+	is_gone "$supervisor"
+	run -1 mlrun workers await --done --timeout 5 "$id"
+	assert_equal "$(field "$id" status)" stopped
+}
+
 @test "workers: they are bound to processors, and what joins them is, too" {
 	local cpu0 cpu1
 
@@ -153,6 +168,9 @@ field() {
 }
 
 @test "workers: wrong usage is told" {
+	# Before an image is brought.
+	run -125 mlrun workers start --memory lots localhost:1/no/such
+	assert_line "mlrun: workers start: --memory takes an amount for each worker, 512m or 4g, not 'lots'"
 	while IFS='|' read -r words want; do
 		# shellcheck disable=SC2086 # several words
 		run -125 mlrun workers $words

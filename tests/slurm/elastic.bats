@@ -181,7 +181,7 @@ digests() { grep '"event":"epoch"' "$1" | grep -o '"epochs_done":[0-9]*\|"sample
 }
 
 @test "elastic: a command that fails at once ends the run, and others can neither see nor stop it" {
-	local a
+	local a job
 
 	a=$(as "$ALICE" mlrun elastic run "${SHARE[@]}" "$IMG" -- sh -c 'exit 4')
 	until_true eval '[[ $(as "$ALICE" mlrun elastic list --all) == *" failed "* ]]'
@@ -190,7 +190,10 @@ digests() { grep '"event":"epoch"' "$1" | grep -o '"epochs_done":[0-9]*\|"sample
 	run -125 as "$BOB" mlrun elastic stop "$a"
 	assert_line --partial "no run of yours is '$a'"
 	run -1 as "$BOB" cat "/home/$ALICE/.local/share/mlrun/elastic/$a/shared/meet"
-	run as "$BOB" scancel "$(coordinator "$ALICE")"
+	job=$(coordinator "$ALICE")
+	assert [ -n "$job" ]
+	run -1 as "$BOB" scancel "$job"
+	assert_output --partial "Access/permission denied"
 	have "$ALICE" 4
 	run -0 as "$ALICE" cat "/home/$ALICE/.local/share/mlrun/elastic/$a/shared/meet"
 	assert_output word

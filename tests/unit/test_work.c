@@ -6,14 +6,14 @@
 static void squeues_lines_are_jobs_and_its_warnings_are_none(void **state)
 {
 	char text[] = "squeue: error: something odd\n"
-		      "7|RUNNING|ann|cpu1|None|workq|mlrun-worker:00112233445566aa\n"
-		      "8|PENDING|bob||Priority|workq|(null)\n"
-		      "9|FAILED|ann|cpu2|NonZeroExitCode|workq|a|b\n"
-		      "10|RUNNING|ann|cpu3\n"
+		      "m1|7|RUNNING|ann|cpu1|None|workq|mlrun-worker:00112233445566aa\n"
+		      "m1|8|PENDING|bob||Priority|workq|(null)\n"
+		      "m1|9|FAILED|ann|cpu2|NonZeroExitCode|workq|a|b\n"
+		      "m1|10|RUNNING|ann|cpu3\n"
 		      "\n";
 	auto_call(slurm_jobs_done) struct slurm_jobs l = SLURM_JOBS_INIT;
 
-	slurm_jobs_parse(text, &l);
+	slurm_jobs_parse(text, "m1", &l);
 	assert_int_equal(l.n, 3);
 	assert_string_equal(l.v[0].id, "7");
 	assert_string_equal(l.v[0].comment, "mlrun-worker:00112233445566aa");
@@ -22,14 +22,27 @@ static void squeues_lines_are_jobs_and_its_warnings_are_none(void **state)
 	assert_string_equal(l.v[2].comment, "a|b");
 }
 
+static void a_line_in_another_users_comment_is_no_job(void **state)
+{
+	char text[] =
+		"m1|7|RUNNING|bob|cpu1|None|workq|hello\n"
+		"8|RUNNING|ann|cpu1|None|workq|mlrun-worker:00112233445566aa 00:1:4:1:c1\n"
+		"m0|9|RUNNING|ann|cpu1|None|workq|mlrun-worker:00112233445566aa 00:1:4:1:c1\n";
+	auto_call(slurm_jobs_done) struct slurm_jobs l = SLURM_JOBS_INIT;
+
+	slurm_jobs_parse(text, "m1", &l);
+	assert_int_equal(l.n, 1);
+	assert_string_equal(l.v[0].id, "7");
+}
+
 static void a_job_is_a_workers_by_its_comment_and_not_by_its_number(void **state)
 {
-	char text[] = "7|RUNNING|ann|cpu1|None|workq|(null)\n"
-		      "8|RUNNING|ann|cpu1|None|workq|mlrun-worker:00112233445566aa\n";
+	char text[] = "m|7|RUNNING|ann|cpu1|None|workq|(null)\n"
+		      "m|8|RUNNING|ann|cpu1|None|workq|mlrun-worker:00112233445566aa\n";
 	auto_call(slurm_jobs_done) struct slurm_jobs l = SLURM_JOBS_INIT;
 	struct worker w = { .id = (char *)"7", .key = (char *)"00112233445566aa" };
 
-	slurm_jobs_parse(text, &l);
+	slurm_jobs_parse(text, "m", &l);
 	assert_string_equal(slurm_job_of(&l, &w)->id, "8");
 	w.key = (char *)"00112233445566a";
 	assert_null(slurm_job_of(&l, &w));
@@ -170,19 +183,19 @@ static void a_run_in_a_comment_is_read_and_a_strangers_nonsense_is_not(void **st
 
 static void runs_of_a_partition_are_collected_from_their_jobs(void **state)
 {
-	char text[] = "7|RUNNING|1|a|None|q|mlrun-worker:01 aa:1:4:1:g2\n"
-		      "6|RUNNING|1|b|None|q|mlrun-worker:02 aa:1:4:1:g2\n"
-		      "8|COMPLETING|1|c|None|q|mlrun-worker:03 aa:1:4:1:g2\n"
-		      "9|PENDING|2||Priority|q|mlrun-worker:04 aa:1:4:1:g1\n"
-		      "10|PENDING|2||JobHeldUser|q|mlrun-worker:05 bb:1:4:1:g1\n"
-		      "11|RUNNING|2|d|None|other|mlrun-worker:06 cc:1:4:1:g1\n"
-		      "12|RUNNING|2|d|None|q|mlrun-worker:07 dd:1:4:1:c1\n"
-		      "13|FAILED|2|d|None|q|mlrun-worker:08 ee:1:4:1:g1\n"
-		      "14|RUNNING|2|d|None|q|mlrun-worker:09\n";
+	char text[] = "m|7|RUNNING|1|a|None|q|mlrun-worker:01 aa:1:4:1:g2\n"
+		      "m|6|RUNNING|1|b|None|q|mlrun-worker:02 aa:1:4:1:g2\n"
+		      "m|8|COMPLETING|1|c|None|q|mlrun-worker:03 aa:1:4:1:g2\n"
+		      "m|9|PENDING|2||Priority|q|mlrun-worker:04 aa:1:4:1:g1\n"
+		      "m|10|PENDING|2||JobHeldUser|q|mlrun-worker:05 bb:1:4:1:g1\n"
+		      "m|11|RUNNING|2|d|None|other|mlrun-worker:06 cc:1:4:1:g1\n"
+		      "m|12|RUNNING|2|d|None|q|mlrun-worker:07 dd:1:4:1:c1\n"
+		      "m|13|FAILED|2|d|None|q|mlrun-worker:08 ee:1:4:1:g1\n"
+		      "m|14|RUNNING|2|d|None|q|mlrun-worker:09\n";
 	auto_call(slurm_jobs_done) struct slurm_jobs jobs = SLURM_JOBS_INIT;
 	auto_call(share_table_done) struct share_table t = SHARE_TABLE_INIT;
 
-	slurm_jobs_parse(text, &jobs);
+	slurm_jobs_parse(text, "m", &jobs);
 	share_collect(&jobs, "q", 'g', &t);
 	assert_int_equal(t.n, 2);
 	assert_int_equal(t.v[0].running, 2);
@@ -244,6 +257,7 @@ int main(void)
 {
 	const struct CMUnitTest tests[] = {
 		cmocka_unit_test(squeues_lines_are_jobs_and_its_warnings_are_none),
+		cmocka_unit_test(a_line_in_another_users_comment_is_no_job),
 		cmocka_unit_test(a_job_is_a_workers_by_its_comment_and_not_by_its_number),
 		cmocka_unit_test(slurms_words_for_an_end_are_four_kinds),
 		cmocka_unit_test(a_step_has_all_of_its_job),

@@ -47,7 +47,8 @@ void workers_parse_deadline(void *args, char *arg, struct argp_state *state);
 /* For cli_exec_parse_with(): keep exec's options. --cpus and --memory are the whole worker's. */
 void workers_keep_word(void *args, const char *name, const char *arg);
 
-/* Refuse what of exec's options a worker cannot have. Returns 0 or -EINVAL. */
+/* Refuse what of exec's options a worker cannot have, and limits that are none, before an image is
+ * brought. Returns 0 or -EINVAL. */
 int workers_refuse_options(const struct workers_wish *a, struct mlr_error *err);
 
 /* Bring a missing image now: nodes may have no way out, and one fetch serves all workers. Returns

@@ -68,6 +68,7 @@ static int read_limits(const struct exec_options *o, struct worker *w, struct ml
 int workers_refuse_options(const struct workers_wish *a, struct mlr_error *err)
 {
 	const struct exec_options *o = &a->x.exec;
+	struct worker limits = WORKER_INIT;
 
 	if (a->x.explain) {
 		mlr_fail(err, EINVAL, "--explain runs nothing");
@@ -78,7 +79,7 @@ int workers_refuse_options(const struct workers_wish *a, struct mlr_error *err)
 	if (o->preserve_fds > 0 || o->keep_fds.n > 0)
 		return mlr_fail(err, EINVAL,
 			"--preserve-fds, --preserve-fd: a worker inherits no descriptors");
-	return 0;
+	return read_limits(o, &limits, err);
 }
 
 int workers_bring_image(const struct workers_wish *a, const char *command)

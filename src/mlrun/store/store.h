@@ -18,6 +18,7 @@
  *   cache/<hex>.json        the layer that a step of a build made (store/cache.h)
  *   containers/<name>/      what exec --write kept (store/container.h); only the owner may enter
  *   workers/<hex>/          workers (work/worker.h); only the owner may enter
+ *   elastic/<hex>/          elastic runs (work/elastic.h); only the owner may enter
  *   leases/                 which processes use which images
  *   unsynced/               marks of trees that may not be fully on disk yet
  *   holds/                  processes that change the store, and what they rely on (store/hold.h)

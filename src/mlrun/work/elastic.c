@@ -110,23 +110,22 @@ static int make(struct store *st, struct elastic_run *run, struct mlr_error *err
 static int write_run(struct store *st, const struct elastic_run *run, struct mlr_error *err)
 {
 	auto_free char *path = elastic_path(run->share.key, "run.json");
-	json_auto_t *o = json_pack("{s:o, s:s, s:o, s:I}", "worker", worker_wish(&run->wish), "run",
-		run->wish.run, "sbatch", mlr_json_texts(&run->sbatch), "hold",
-		(json_int_t)run->hold);
+	json_auto_t *o = json_pack("{s:o, s:o, s:I}", "worker", worker_wish(&run->wish), "sbatch",
+		mlr_json_texts(&run->sbatch), "hold", (json_int_t)run->hold);
 
 	return o ? store_json_write(st, path, o, err) : mlr_fail(err, ENOMEM, "a run's record");
 }
 
 int elastic_read(struct store *st, const char *key, struct elastic_run *ret, struct mlr_error *err)
 {
-	auto_free char *path = elastic_path(key, "run.json"), *word = NULL;
+	auto_free char *path = elastic_path(key, "run.json");
 	json_auto_t *o = NULL;
 	int r = store_json_read(st, path, &o, err);
 
 	if (r < 0)
 		return r;
-	if (store_json_string(o, "run", &word) < 0 || !word || share_read(word, &ret->share) < 0 ||
-		worker_read_wish(json_object_get(o, "worker"), &ret->wish) < 0 ||
+	if (worker_read_wish(json_object_get(o, "worker"), &ret->wish) < 0 || !ret->wish.run ||
+		share_read(ret->wish.run, &ret->share) < 0 ||
 		store_json_strv(o, "sbatch", &ret->sbatch) < 0)
 		return store_json_bad(st, path, "it is no run's", err);
 	ret->hold = (long)json_integer_value(json_object_get(o, "hold"));
@@ -187,6 +186,17 @@ int elastic_grow(struct store *st, const struct elastic_run *run, struct mlr_err
 	return work_start(st, 0, &w, &further, err);
 }
 
+static int by_number(const void *a, const void *b)
+{
+	return strverscmp(*(char *const *)a, *(char *const *)b);
+}
+
+static void sort(struct strv *ids)
+{
+	if (ids->n > 1)
+		qsort(ids->v, ids->n, sizeof(*ids->v), by_number);
+}
+
 void elastic_jobs(const struct slurm_jobs *jobs, const char *user, struct elastic_run *run)
 {
 	strv_done(&run->running);
@@ -203,19 +213,8 @@ void elastic_jobs(const struct slurm_jobs *jobs, const char *user, struct elasti
 		else if (slurm_status(j->state) == WORKER_PENDING)
 			strv_add(&run->waiting, j->id);
 	}
-	elastic_sort(&run->running);
-	elastic_sort(&run->waiting);
-}
-
-static int by_number(const void *a, const void *b)
-{
-	return strverscmp(*(char *const *)a, *(char *const *)b);
-}
-
-void elastic_sort(struct strv *ids)
-{
-	if (ids->n > 1)
-		qsort(ids->v, ids->n, sizeof(*ids->v), by_number);
+	sort(&run->running);
+	sort(&run->waiting);
 }
 
 /* --- start -------------------------------------------------------------------------------- */
@@ -263,8 +262,11 @@ int elastic_start(struct store *st, struct elastic_run *run, struct mlr_error *e
 	run->wish.run = share_word(&run->share);
 	r = write_run(st, run, err);
 	n = r == 0 ? first_share(run) : 0;
-	for (long i = 0; r == 0 && i < n; i++)
-		r = elastic_grow(st, run, err);
+	for (long i = 0; r == 0 && i < n; i++) {
+		r = round_say(st, run->share.key, "start", 0, 0, err);
+		if (r == 0)
+			r = elastic_grow(st, run, err);
+	}
 	if (r < 0)
 		take_back(st, run);
 	return r;

@@ -10,6 +10,7 @@
  *   elastic/<key>/run.json    what was asked for; the starter's
  *   elastic/<key>/round       the coordinator's last look, so that the others need not ask Slurm:
  *                             {"round": random, "job": its job, "grew": seconds, "shrank": seconds}
+ *                             ("start" for a job: the starter submits the first workers)
  *   elastic/<key>/done        a worker's command has ended with 0, so the run is over
  *   elastic/<key>/stop        somebody wants it to end
  *   elastic/<key>/failed-KEY  worker KEY failed soon after its start

@@ -336,10 +336,11 @@ static int64_t left_ms(const struct worker *w)
 }
 
 /* The child has ended. Slurm sends a signal to all processes of a job, one after another: if one
- * ended the child, this process's own comes at once. */
+ * ended the child, this process's own comes at once. A run's command may heed it and end with 0. */
 static const char *why_ended(const struct hold *h, const sigset_t *signals)
 {
-	int64_t until = mlr_now_ms() + (WIFSIGNALED(h->status) ? OWN_SIGNAL_MS : 0), left;
+	int64_t until = mlr_now_ms() + (WIFSIGNALED(h->status) || h->w.run ? OWN_SIGNAL_MS : 0),
+		left;
 	sigset_t ends = *signals;
 
 	sigdelset(&ends, SIGCHLD);
@@ -384,15 +385,18 @@ static const char *wait_for_end(struct hold *h, const sigset_t *signals, struct 
 static void end(struct hold *h, const sigset_t *signals)
 {
 	int ms = h->w.run ? STEP_MS : GRACE_MS;
-	struct timespec wait = { ms / 1000, ms % 1000 * 1000000 };
+	int64_t until = mlr_now_ms() + ms, left;
 	pid_t child = h->child;
 
 	mlr_cleanup_close(&h->input);
 	h->input = -1;
 	if (child > 0) {
 		kill(-child, SIGTERM);
-		while (!reap(h) && sigtimedwait(signals, NULL, &wait) > 0)
-			;
+		while (!reap(h) && (left = until - mlr_now_ms()) > 0) {
+			struct timespec wait = { left / 1000, left % 1000 * 1000000 };
+
+			sigtimedwait(signals, NULL, &wait); /* or another of SIGTERM */
+		}
 		kill(-child, SIGKILL);
 	}
 	kill_inside(h);
@@ -429,8 +433,11 @@ int work_hold(
 	}
 	if (r == 0)
 		r = start(&h, program, err);
-	if (r < 0)
+	if (r < 0) {
+		if (h.w.run)
+			elastic_ended(st, &h.w, 125, 0);
 		return r;
+	}
 	h.w.why = xstrdup(wait_for_end(&h, &signals, err));
 	end_keeper(&h);
 	end(&h, &signals);

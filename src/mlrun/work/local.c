@@ -236,6 +236,8 @@ static int wait_for_hold(struct store *st, pid_t pid, struct worker *w, struct m
 			return mlr_fail(err, ECHILD, "the worker's supervisor ended at once");
 		nanosleep(&nap, NULL);
 	}
+	kill(pid, SIGKILL);
+	waitpid(pid, NULL, 0);
 	return mlr_fail(err, ETIMEDOUT, "the worker's supervisor does not start");
 }
 
@@ -251,8 +253,10 @@ int local_start(struct store *st, const char *program, struct worker *w, struct 
 		return mlr_fail(err, EINVAL,
 			"--partition=%s: a worker on this machine is in no partition",
 			w->partition);
-	while (lock >= 0 && flock(lock, LOCK_EX) < 0 && errno == EINTR)
+	while ((r = lock < 0 ? -1 : flock(lock, LOCK_EX)) < 0 && errno == EINTR)
 		;
+	if (r < 0)
+		return mlr_fail_errno(err, "lock '%s/workers/lock'", store_path(st));
 	w->id = local_id(w->key);
 	r = check_memory(w, err);
 	if (r == 0)

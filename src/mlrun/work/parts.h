@@ -51,8 +51,10 @@ int elastic_grow(struct store *st, const struct elastic_run *run, struct mlr_err
 /* Set running and waiting, oldest first; of a user's jobs, or of all that were read. */
 void elastic_jobs(const struct slurm_jobs *jobs, const char *user, struct elastic_run *run);
 
-/* Sort jobs by number. */
-void elastic_sort(struct strv *ids);
+/* Tell the run's workers that somebody, a job, sees to it now, so that they do not. Returns 0 or
+ * -errno. */
+int round_say(struct store *st, const char *key, const char *job, int64_t grew, int64_t shrank,
+	struct mlr_error *err);
 
 /*
  * How many workers a run is due.

@@ -87,6 +87,19 @@ struct word {
 	int64_t grew, shrank;
 };
 
+int round_say(struct store *st, const char *key, const char *job, int64_t grew, int64_t shrank,
+	struct mlr_error *err)
+{
+	auto_free char *path = elastic_path(key, "round");
+	char round[RANDOM_HEX_SIZE];
+	json_auto_t *o = NULL;
+
+	random_hex(round);
+	o = json_pack("{s:s, s:s, s:I, s:I}", "round", round, "job", job, "grew", (json_int_t)grew,
+		"shrank", (json_int_t)shrank);
+	return o ? store_json_write(st, path, o, err) : mlr_fail(err, ENOMEM, "a round");
+}
+
 static json_t *read_word(struct keeper *k)
 {
 	auto_free char *path = elastic_path(k->run.share.key, "round");
@@ -116,14 +129,7 @@ static int hears_another(struct keeper *k, struct word *ret)
 
 static int say(struct keeper *k, const struct word *w, struct mlr_error *err)
 {
-	auto_free char *path = elastic_path(k->run.share.key, "round");
-	char round[RANDOM_HEX_SIZE];
-	json_auto_t *o = NULL;
-
-	random_hex(round);
-	o = json_pack("{s:s, s:s, s:I, s:I}", "round", round, "job", k->job, "grew",
-		(json_int_t)w->grew, "shrank", (json_int_t)w->shrank);
-	return o ? store_json_write(k->st, path, o, err) : mlr_fail(err, ENOMEM, "a round");
+	return round_say(k->st, k->run.share.key, k->job, w->grew, w->shrank, err);
 }
 
 /* --- a round ------------------------------------------------------------------------------- */
@@ -187,7 +193,7 @@ static int approach(struct keeper *k, const struct slurm_jobs *jobs, const char 
 		w->shrank = now;
 		return shrink(k, has - share, err);
 	}
-	if (has < share && now - w->shrank >= k->run.hold) {
+	if (has < share && (has < k->run.share.min || now - w->shrank >= k->run.hold)) {
 		mlr_info("run %s: %zu runs share %ld slots: %ld workers beside %ld",
 			k->run.share.key, runs, k->slots, share - has, has);
 		w->grew = now;
@@ -236,7 +242,11 @@ static int look(struct keeper *k, struct word *w, int leaving, struct mlr_error 
 		r = wind_up(k, err);
 	else
 		r = approach(k, &jobs, partition_of(&jobs, k->job), w, err);
-	return r < 0 ? r : say(k, w, err);
+
+	/* Whatever happened, or all others would ask Slurm, too. */
+	int told = say(k, w, r < 0 ? NULL : err);
+
+	return r < 0 ? r : told;
 }
 
 static void look_once(struct keeper *k, int leaving)
@@ -244,7 +254,8 @@ static void look_once(struct keeper *k, int leaving)
 	struct mlr_error err = MLR_ERROR_INIT;
 	struct word w;
 
-	if (hears_another(k, &w))
+	/* One that is about to end has not listened for long: the other may be dead. */
+	if (hears_another(k, &w) && !leaving)
 		return;
 	if (look(k, &w, leaving, &err) == 0)
 		k->complained = 0;
@@ -263,10 +274,7 @@ static int keeper_open(
 	*ret = (struct keeper){ .st = st, .run = ELASTIC_RUN_INIT, .job = getenv("SLURM_JOB_ID") };
 	if (r < 0 || !ret->job)
 		return mlr_fail(err, EPROTO, "worker '%s' is of no run", w->key);
-	r = elastic_read(st, share.key, &ret->run, err);
-	if (r == 0)
-		ret->run.wish.run = ret->run.wish.run ? ret->run.wish.run : xstrdup(w->run);
-	return r;
+	return elastic_read(st, share.key, &ret->run, err);
 }
 
 static void keep(struct store *st, const struct worker *w)

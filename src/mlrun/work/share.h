@@ -1,6 +1,7 @@
 /*
- * How elastic runs share a partition. Data only: each run's coordinator computes the same from the
- * same answer of squeue(1), so none has to ask another.
+ * How elastic runs share a partition. Data only: each run's coordinator computes it from squeue's
+ * and sinfo's answers, so none has to ask another. Runs whose workers are of one size get the same
+ * result; free places count in workers of the run's own size.
  */
 #ifndef MLR_WORK_SHARE_H
 #define MLR_WORK_SHARE_H

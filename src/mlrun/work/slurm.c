@@ -2,6 +2,7 @@
 
 #include "base/cleanup.h"
 #include "base/memory.h"
+#include "base/random.h"
 #include "job/job.h"
 
 #include <errno.h>
@@ -15,7 +16,7 @@
 #define ASK_MS     20000 /* squeue, scancel */
 #define SUBMIT_MS  90000 /* sbatch tries to reach a busy controller for a minute */
 #define ANSWER_MAX (8u << 20)
-#define FIELDS     "%A|%T|%U|%N|%r|%P|%k"
+#define FIELDS     "|%A|%T|%U|%N|%r|%P|%k"
 
 /* --- running its programs ------------------------------------------------------------------- */
 
@@ -44,7 +45,8 @@ static int begins(const char *text, const char *const *prefixes, size_t n)
 
 void slurm_environment(struct strv *ret)
 {
-	static const char *const dropped[] = { "SLURM", "SRUN_", "SQUEUE_", "PMI", "OMPI_COMM_" },
+	static const char *const dropped[] = { "SLURM", "SRUN_", "SQUEUE_", "SCANCEL_", "SINFO_",
+		"PMI", "OMPI_COMM_" },
 				 *const kept[] = {
 					 "SLURM_CONF=", "SLURM_CONF_SERVER=", "SLURM_JWT="
 				 };
@@ -92,17 +94,29 @@ static int refuse(const char *program, int r, int ms, char *said, struct mlr_err
 	return -EIO;
 }
 
-/* Returns 0 and what the program said, to free(), or -EIO. */
-static int ask(const struct strv *argv, int ms, char **ret, struct mlr_error *err)
+/*
+ * Run one of Slurm's programs.
+ *
+ *   variable  "NAME=VALUE" beside its environment, which other users cannot see; or NULL
+ *
+ * Returns 0 and what the program said, to free(), or -EIO.
+ */
+static int ask(
+	const struct strv *argv, const char *variable, int ms, char **ret, struct mlr_error *err)
 {
 	auto_strv struct strv env = STRV_INIT;
 	auto_free char *said = xmalloc(ANSWER_MAX);
 	int r;
 
 	slurm_environment(&env);
+	if (variable)
+		strv_add(&env, variable);
 	r = job_ask(strv_argv(argv), strv_argv(&env), ms, said, ANSWER_MAX);
 	if (r != 0)
 		return refuse(argv->v[0], r, ms, said, err);
+	if (strlen(said) + 1 == ANSWER_MAX)
+		return mlr_fail(err, EIO, "%s: its answer is longer than %u MiB", argv->v[0],
+			ANSWER_MAX >> 20);
 	*ret = take_ptr(&said);
 	return 0;
 }
@@ -126,21 +140,26 @@ void slurm_jobs_done(struct slurm_jobs *l)
 	*l = (struct slurm_jobs)SLURM_JOBS_INIT;
 }
 
-void slurm_jobs_parse(char *text, struct slurm_jobs *ret)
+void slurm_jobs_parse(char *text, const char *mark, struct slurm_jobs *ret)
 {
+	size_t marked = strlen(mark);
 	char *line;
 
 	while ((line = strsep(&text, "\n"))) {
 		char *field[7];
 		size_t n = 0;
 
+		/* Warnings of squeue's, and what follows a newline in a comment. */
+		if (strncmp(line, mark, marked) != 0 || line[marked] != '|')
+			continue;
+		line += marked + 1;
 		/* The comment is last: a user's may contain anything. */
 		while (n < 6 && (field[n] = strsep(&line, "|")))
 			n++;
 		field[6] = line;
 		if (n < 6 || !line || !*field[0] ||
 			strspn(field[0], "0123456789") != strlen(field[0]))
-			continue; /* a warning of squeue's */
+			continue;
 		ret->v = xgrow(ret->v, ret->n, sizeof(*ret->v));
 		ret->v[ret->n++] = (struct slurm_job){ xstrdup(field[0]), xstrdup(field[1]),
 			xstrdup(field[2]), xstrdup(field[3]), xstrdup(field[4]), xstrdup(field[5]),
@@ -151,19 +170,21 @@ void slurm_jobs_parse(char *text, struct slurm_jobs *ret)
 int slurm_jobs_read(enum slurm_whose whose, struct slurm_jobs *ret, struct mlr_error *err)
 {
 	auto_strv struct strv argv = STRV_INIT;
-	auto_free char *said = NULL;
+	auto_free char *said = NULL, *format = NULL;
+	char mark[RANDOM_HEX_SIZE];
 	int r;
 
+	random_hex(mark);
+	format = xasprintf("SQUEUE_FORMAT=%s%s", mark, FIELDS);
 	strv_add(&argv, "squeue");
 	strv_add(&argv, "--noheader");
 	strv_add(&argv, "--all");
 	strv_add(&argv, "--states=all");
-	strv_add(&argv, "--format=" FIELDS);
 	if (whose == SLURM_OWN)
 		strv_addf(&argv, "--user=%u", (unsigned)geteuid());
-	r = ask(&argv, ASK_MS, &said, err);
+	r = ask(&argv, format, ASK_MS, &said, err);
 	if (r == 0)
-		slurm_jobs_parse(said, ret);
+		slurm_jobs_parse(said, mark, ret);
 	return r;
 }
 
@@ -293,7 +314,7 @@ int slurm_nodes_read(
 	strv_addf(&argv, "--partition=%s", partition);
 	strv_add(&argv,
 		"--Format=StateLong:64,CPUsState:64,MaxCPUsPerNode:64,Gres:512,GresUsed:512");
-	r = ask(&argv, ASK_MS, &said, err);
+	r = ask(&argv, NULL, ASK_MS, &said, err);
 	if (r == 0)
 		slurm_nodes_parse(said, ret, n);
 	return r;
@@ -378,7 +399,7 @@ int slurm_submit(const struct worker *w, const char *log, const char *command,
 	for (size_t i = 0; further && i < further->n; i++)
 		strv_add(&argv, further->v[i]);
 	strv_addf(&argv, "--wrap=%s", command);
-	r = ask(&argv, SUBMIT_MS, &said, err);
+	r = ask(&argv, NULL, SUBMIT_MS, &said, err);
 	if (r < 0)
 		return r;
 	words = xstrdup(said);
@@ -403,7 +424,7 @@ static int cancel(const struct strv *options, const struct strv *ids, struct mlr
 		strv_add(&argv, options->v[i]);
 	for (size_t i = 0; i < ids->n; i++)
 		strv_add(&argv, ids->v[i]);
-	return ask(&argv, ASK_MS, &said, err);
+	return ask(&argv, NULL, ASK_MS, &said, err);
 }
 
 int slurm_cancel(const struct strv *ids, struct mlr_error *err)

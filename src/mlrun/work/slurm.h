@@ -47,8 +47,9 @@ enum slurm_whose { SLURM_OWN, SLURM_EVERYBODYS };
  */
 int slurm_jobs_read(enum slurm_whose whose, struct slurm_jobs *ret, struct mlr_error *err);
 
-/* Parse squeue's answer. For tests. */
-void slurm_jobs_parse(char *text, struct slurm_jobs *ret);
+/* Parse squeue's answer, of which each job's line begins with a mark: comments are any user's, and
+ * may have lines of their own. For tests. */
+void slurm_jobs_parse(char *text, const char *mark, struct slurm_jobs *ret);
 
 /* The run in the comment of an elastic run's worker (struct worker's run), or NULL. */
 const char *slurm_job_run(const struct slurm_job *j);
@@ -102,7 +103,7 @@ void slurm_nodes_parse(char *text, struct slurm_node **ret, size_t *n);
 void slurm_step(const struct worker *w, int tty, struct strv *ret);
 
 /* The environment for Slurm's programs: without an outer job's variables, which they would obey,
- * the variables of a rank, and what narrows squeue's answers. */
+ * the variables of a rank, and what narrows the answers of squeue, sinfo and scancel. */
 void slurm_environment(struct strv *ret);
 
 #endif

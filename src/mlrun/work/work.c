@@ -11,13 +11,14 @@
 #include <limits.h>
 #include <stdlib.h>
 #include <string.h>
+#include <sys/stat.h>
 #include <time.h>
 #include <unistd.h>
 
 #define KEEP_S   (7 * 24 * 3600) /* files of workers that ended */
 #define SLURM_MS 2000            /* between two questions to Slurm */
-#define STOP_S   15
-#define NEW_S    10 /* Slurm may not have been asked since then */
+#define STOP_S   40              /* longer than a supervisor lets an elastic run's command end */
+#define NEW_S    10              /* Slurm may not have been asked since then */
 
 /* --- the systems -------------------------------------------------------------------------- */
 
@@ -58,6 +59,14 @@ static void add_quoted(char **line, const char *word)
 	*line = out;
 }
 
+static void cancel_one(const char *id)
+{
+	auto_strv struct strv ids = STRV_INIT;
+
+	strv_add(&ids, id);
+	slurm_cancel(&ids, NULL);
+}
+
 static int start_job(struct store *st, const char *program, struct worker *w,
 	const struct strv *further, struct mlr_error *err)
 {
@@ -73,8 +82,13 @@ static int start_job(struct store *st, const char *program, struct worker *w,
 	add_quoted(&line, store);
 	add_quoted(&line, w->key);
 	r = slurm_submit(w, log, line, further, &w->id, err);
+	if (r < 0)
+		return r;
 	/* Until this is written the job's comment names the worker. */
-	return r < 0 ? r : worker_write(st, w, err);
+	r = worker_write(st, w, err);
+	if (r < 0)
+		cancel_one(w->id);
+	return r;
 }
 
 static int ask_slurm(struct view *v, struct mlr_error *err)
@@ -292,6 +306,22 @@ static void drop(struct worker_list *l, size_t i)
 	l->n--;
 }
 
+/* When it was last heard of: its log, or the last that Slurm said of it. */
+static int64_t last_written(struct store *st, const struct worker *w)
+{
+	static const char *const files[] = { "worker.json", "log" };
+	int64_t last = w->created;
+
+	for (size_t i = 0; i < ARRAY_LEN(files); i++) {
+		auto_free char *path = worker_path(st, w, files[i]);
+		struct stat s;
+
+		if (lstat(path, &s) == 0 && s.st_mtime > last)
+			last = s.st_mtime;
+	}
+	return last;
+}
+
 int work_list(struct store *st, struct worker_list *ret, struct mlr_error *err)
 {
 	time_t now = time(NULL);
@@ -306,7 +336,7 @@ int work_list(struct store *st, struct worker_list *ret, struct mlr_error *err)
 		r = work_look(st, ret, err);
 	for (size_t i = 0; r == 0 && i < ret->n;) {
 		struct worker *w = &ret->v[i];
-		int64_t last = w->ended ? w->ended : w->created;
+		int64_t last = w->ended ? w->ended : last_written(st, w);
 
 		if (worker_has_ended(w) && now - last > KEEP_S)
 			worker_remove(st, w, NULL);

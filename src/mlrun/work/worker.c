@@ -169,16 +169,19 @@ static int read_wish(struct store *st, struct worker *w, struct mlr_error *err)
 
 /* --- run ---------------------------------------------------------------------------------- */
 
-/* One write(2): a reader sees a whole line or none. */
+/* One write(2): a reader sees a whole line or none. The newline before it ends one that a full disk
+ * has cut; readers skip what is no object. */
 static int tell(struct store *st, const struct worker *w, json_t *o, struct mlr_error *err)
 {
 	auto_free char *path = below(w, "run"), *text = o ? json_dumps(o, JSON_COMPACT) : NULL;
-	auto_free char *line = xasprintf("%s\n", text ? text : "");
+	auto_free char *line = xasprintf("\n%s\n", text ? text : "");
 	auto_close int fd =
 		openat(store_fd(st), path, O_WRONLY | O_APPEND | O_CLOEXEC | O_NOFOLLOW);
 	int r = fd < 0 ? -errno : file_write_all(fd, line, strlen(line));
 
 	json_decref(o);
+	if (!text)
+		return mlr_fail(err, ENOMEM, "a line of '%s/%s'", store_path(st), path);
 	return r < 0 ? mlr_fail(err, -r, "write '%s/%s': %s", store_path(st), path, strerror(-r))
 		     : 0;
 }
