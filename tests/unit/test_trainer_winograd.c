@@ -6,6 +6,13 @@
 #include "backend/pairs.h"
 #include "backend/parallel.h"
 
+static int can_pair(void)
+{
+	if (!dnn_has_bf16())
+		print_message("# not tested here: this CPU has no AVX512_BF16\n");
+	return dnn_has_bf16();
+}
+
 /* Small whole numbers and their sums are exact in bf16 and in f32. */
 static void fill_whole(float *to, int n, int step)
 {
@@ -19,7 +26,7 @@ static void products_of_pairs_are_those_of_plain_loops(void **state)
 	float a[M * ODD + 48] = { 0 }, at[ODD * M], b[ODD * N], c[M * N], want[M * N];
 	uint32_t ap[M * ODD], bp[(ODD + 1) / 2 * N];
 
-	if (!dnn_has_bf16())
+	if (!can_pair())
 		return;
 	fill_whole(b, ODD * N, 7);
 	for (int odd = 0; odd < 2; odd++) {
@@ -160,8 +167,10 @@ static void winograd_is_the_convolution(void **state)
 
 	parallel_init(2);
 	for (size_t i = 0; i < ARRAY_LEN(lanes); i++) {
-		if (!lanes_find() || (lanes[i] == &lanes_16 && lanes_find() != &lanes_16))
+		if (!lanes_find() || (lanes[i] == &lanes_16 && lanes_find() != &lanes_16)) {
+			print_message("# not tested here: vectors of %d floats\n", i ? 16 : 8);
 			continue;
+		}
 		compare(lanes[i]->winograd_3, 3, 0, 1e-5);
 		compare(lanes[i]->winograd_5, 5, 0, 1e-4);
 	}
@@ -170,7 +179,7 @@ static void winograd_is_the_convolution(void **state)
 static void winograd_in_pairs_differs_by_rounding(void **state)
 {
 	parallel_init(2);
-	if (!dnn_has_bf16())
+	if (!can_pair())
 		return;
 	compare(lanes_16.winograd_3, 3, 1, 0.03);
 	compare(lanes_16.winograd_5, 5, 1, 0.06);

@@ -76,9 +76,11 @@ struct winograd_code {
 	/*
 	 * Compute the gradients of w, of the bias and of x from that of y.
 	 *
-	 *   y       where y is not > 0, dy counts as 0 (the ReLU's gradient); NULL: no ReLU. Not
-	 * read if pooled, as winner has it pairs   of ut: multiply in bfloat16; NULL: in single
-	 * precision db      [k], or NULL dx      or NULL
+	 *   y       where y is not > 0, dy counts as 0 (the ReLU's gradient); NULL: no ReLU.
+	 *           Not read if pooled, as winner has it
+	 *   pairs   of ut: multiply in bfloat16; NULL: in single precision
+	 *   db      [k], or NULL
+	 *   dx      or NULL
 	 */
 	void (*backward)(const struct winograd *g, const void *x, const void *y, const void *dy,
 		const uint8_t *winner, const float *ut, const uint32_t *pairs, float *dw, float *db,

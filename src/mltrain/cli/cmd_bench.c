@@ -219,9 +219,7 @@ static size_t measure_rows(const struct args *a, struct bench_result *result)
 
 static int run(const struct args *a, struct mlr_error *err)
 {
-	/* The default size of images is that of MNIST. */
-	const struct net_wish wish = { { 3, { 1, 28, 28, 1 } }, 10, -1,
-		NET_ASSUMED_INPUT | NET_ASSUMED_CLASSES };
+	const struct net_wish wish = NET_WISH_ANYTHING;
 	auto_call(net_free) struct net *net = NULL;
 	auto_call(bench_result_done) struct bench_result result = { .seconds = a->seconds,
 		.seed = SEED };

@@ -92,6 +92,8 @@ static int run(const struct args *a, struct mlr_error *err)
 	if (file_is_same(a->out, a->checkpoint))
 		return mlr_fail(
 			err, EEXIST, "'%s' is the checkpoint itself, not overwriting it", a->out);
+	if (a->map && file_is_same(a->out, a->map))
+		return mlr_fail(err, EEXIST, "'%s' is the map, not overwriting it", a->out);
 	r = checkpoint_read(a->checkpoint, &c, err);
 	if (r < 0)
 		return r;

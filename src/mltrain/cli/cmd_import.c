@@ -16,6 +16,8 @@
 #include <stdlib.h>
 #include <string.h>
 
+#define TOLD_MAX 50 /* problems: a file of strangers' may have any number */
+
 struct args {
 	const char *from, *out, *net, *map;
 	struct net_wish wish;
@@ -45,17 +47,15 @@ static int parse_channels(struct argp_state *state, const char *option, const ch
 	float ret[IMAGE_CHANNELS_MAX])
 {
 	auto_free char *copy = xstrdup(arg);
-	char *save;
+	char *rest = copy, *s;
 	int n = 0;
 
-	for (char *s = strtok_r(copy, ",", &save); s; s = strtok_r(NULL, ",", &save)) {
+	while ((s = strsep(&rest, ","))) {
 		if (n == IMAGE_CHANNELS_MAX)
 			argp_error(state, "--%s '%s' has more than %d numbers", option, arg,
 				IMAGE_CHANNELS_MAX);
 		ret[n++] = (float)arg_number(state, option, s, min, 1e6);
 	}
-	if (!n)
-		argp_error(state, "--%s needs a number", option);
 	for (int i = n; i < IMAGE_CHANNELS_MAX; i++)
 		ret[i] = ret[0];
 	return n;
@@ -156,8 +156,10 @@ static int take(const struct args *a, const struct safetensors *st, struct check
 		return mlr_fail(err, ENOMEM, "%zu bytes of memory",
 			(c->net->params + c->net->states) * sizeof(float));
 	r = state_dict_take(st, c->net, map, c->params, c->states, &words, err);
-	for (size_t i = 0; i < words.problems.n; i++)
+	for (size_t i = 0; i < words.problems.n && i < TOLD_MAX; i++)
 		mlr_warning("%s", words.problems.v[i]);
+	if (words.problems.n > TOLD_MAX)
+		mlr_warning("and %zu more such tensors", words.problems.n - TOLD_MAX);
 	for (size_t i = 0; r == 0 && !a->quiet && i < words.matches.n; i++) {
 		print_shown(words.matches.v[i]);
 		putchar('\n');
@@ -197,6 +199,9 @@ static int run(const struct args *a, struct mlr_error *err)
 	if (file_is_same(a->out, a->from))
 		return mlr_fail(
 			err, EEXIST, "'%s' is the file to read, not overwriting it", a->out);
+	if ((a->map && file_is_same(a->out, a->map)) || file_is_same(a->out, a->net))
+		return mlr_fail(err, EEXIST, "'%s' is the %s, not overwriting it", a->out,
+			a->map && file_is_same(a->out, a->map) ? "map" : "network");
 	r = file_read(AT_FDCWD, a->from, CHECKPOINT_MAX, &buf, &len, err);
 	if (r < 0)
 		return mlr_wrap(err, "import");
@@ -204,7 +209,8 @@ static int run(const struct args *a, struct mlr_error *err)
 	if (r < 0)
 		return mlr_wrap(err, "import '%s'", a->from);
 	if ((r = net_read(a->net, &a->wish, &c.net, &recipe, err)) < 0 ||
-		(r = set_norm(a, &c, err)) < 0)
+		(r = set_norm(a, &c, err)) < 0 ||
+		(r = checkpoint_check_size(c.net, OPTIMISER_SGD, err)) < 0)
 		return r;
 	r = take(a, &st, &c, err);
 	if (r < 0)

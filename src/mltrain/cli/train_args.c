@@ -1,5 +1,6 @@
 #include "cli/train_args.h"
 
+#include "backend/cuda_load.h"
 #include "base/cleanup.h"
 #include "base/file.h"
 #include "base/memory.h"
@@ -432,6 +433,8 @@ static void check_elastic(struct argp_state *state, struct train_args *a)
 	if (e->where && e->secret_file && !elastic_is_address(e->where))
 		argp_error(state,
 			"--elastic-secret is for --elastic HOST:PORT; a file holds its own secret");
+	if (e->where && a->train.backend == &backend_auto)
+		a->train.backend = backend_of_cpu();
 	if (e->where && strcmp(a->train.backend->name, "cuda") == 0)
 		argp_error(state,
 			"--elastic does not work with the backend cuda: give --backend onednn, or "

@@ -153,8 +153,6 @@ static int receive_down(
 
 	if (frame_recv_head(e->fd[0], BODY_MAX, &f, -1, NULL) < 0)
 		return elastic_break(e, err);
-	if (f.kind == FRAME_END)
-		e->finished = 1;
 	if (f.kind != kind || f.size != size || f.generation != e->group.generation ||
 		frame_recv_bytes(e->fd[0], to, size, -1, NULL) < 0)
 		return elastic_break(e, err);
@@ -274,7 +272,7 @@ static int call_at(
 	int r;
 
 	if (fd < 0)
-		return mlr_fail_errno(err, "connect");
+		return mlr_fail(err, EHOSTUNREACH, "connect: %s", strerror(errno));
 	lifeline_keep(fd);
 	r = secret_call(fd, &e->secret, CALL_MS, err);
 	return r < 0 ? r : take_fd(&fd);
@@ -294,7 +292,8 @@ int elastic_call(struct elastic *e, const struct member *to, struct mlr_error *e
 			return r;
 	}
 	for (uint32_t i = 0; i < to->offer.addresses; i++) {
-		if (!is_here && lifeline_is_own(&to->offer.address[i], &e->self.offer))
+		if (!is_here && to->boot[0] &&
+			lifeline_is_own(&to->offer.address[i], &e->self.offer))
 			continue;
 		r = call_at(e, &to->offer.address[i], to->offer.port, err);
 		if (r >= 0)
@@ -416,9 +415,14 @@ static int answers(struct elastic *e, struct mlr_error *err)
 	fd = elastic_call(e, &e->file.coordinator, err);
 	if (fd >= 0)
 		return 1;
-	if (fd == -EACCES || fd == -ETIMEDOUT)
-		return mlr_wrap(err, "the run of '%s'", e->o.where);
-	return 0;
+	if (fd == -EHOSTUNREACH)
+		return 0;
+	mlr_wrap(err, "the run of '%s'", e->o.where);
+	if (fd == -EACCES)
+		return fd;
+	return mlr_hint(err,
+		"a process answers there, but not as a run does: if that run is "
+		"over, remove the file");
 }
 
 /* The file of a run that is dead is removed, and this process begins anew. */
@@ -431,9 +435,12 @@ static int open_file(struct elastic *e, struct mlr_error *err)
 			return r;
 		if (r == 0) {
 			r = answers(e, err);
-			if (r)
-				return r < 0 ? r : come(e, err);
-			/* Another rank may be about to take the dead one's place. */
+			if (r > 0)
+				return come(e, err);
+			/* A busy coordinator may have no time for a caller, and another rank may be
+			 * about to take a dead one's place. */
+			if (r == -EACCES || (r < 0 && tries >= 4))
+				return r;
 			if (tries < 4) {
 				poll(NULL, 0, 500);
 				continue;
@@ -519,25 +526,44 @@ static int resolve(struct elastic *e, int *port, struct mlr_error *err)
 	return 0;
 }
 
+/* bind(2) takes this machine's addresses alone. */
+static int is_here(const struct lifeline_offer *o)
+{
+	for (uint32_t i = 0; i < o->addresses; i++) {
+		int is_four = IN6_IS_ADDR_V4MAPPED(&o->address[i]);
+		struct sockaddr_in6 six = { .sin6_family = AF_INET6, .sin6_addr = o->address[i] };
+		struct sockaddr_in four = { .sin_family = AF_INET };
+		auto_close int fd =
+			socket(is_four ? AF_INET : AF_INET6, SOCK_STREAM | SOCK_CLOEXEC, 0);
+
+		memcpy(&four.sin_addr, o->address[i].s6_addr + 12, 4);
+		if (fd >= 0 &&
+			bind(fd, is_four ? (void *)&four : (void *)&six,
+				is_four ? sizeof(four) : sizeof(six)) == 0)
+			return 1;
+	}
+	return 0;
+}
+
 /* Who can listen there begins the run; who can't calls there. */
 static int open_address(struct elastic *e, struct mlr_error *err)
 {
 	struct mlr_error ignored = MLR_ERROR_INIT;
 	auto_close int fd = -1;
-	int port = 0, r = read_secret(e, err);
+	int port = 0, begins, r = read_secret(e, err);
 
 	if (r == 0)
 		r = resolve(e, &port, err);
 	if (r < 0)
 		return r;
-	for (int tries = 0; tries < 40; tries++) {
+	begins = is_here(&e->file.coordinator.offer);
+	for (int tries = 0; tries < (begins ? 40 : 240); tries++) {
 		fd = elastic_call(e, &e->file.coordinator, err);
 		if (fd >= 0)
 			return come(e, err);
 		if (fd == -EACCES)
 			return mlr_wrap(err, "--elastic %s", e->o.where);
-		r = begin(e, port, &ignored);
-		if (r == 0)
+		if (begins && begin(e, port, &ignored) == 0)
 			return 0;
 		poll(NULL, 0, 250);
 	}
@@ -690,9 +716,7 @@ int elastic_finish(struct dist *d, struct mlr_error *err)
 	struct frame f;
 
 	if (d->rank != 0) {
-		if (e->finished ||
-			(frame_recv_head(e->fd[0], BODY_MAX, &f, -1, NULL) == 0 &&
-				f.kind == FRAME_END))
+		if (frame_recv_head(e->fd[0], BODY_MAX, &f, -1, NULL) == 0 && f.kind == FRAME_END)
 			return 0;
 		return elastic_break(e, err);
 	}

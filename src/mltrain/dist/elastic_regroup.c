@@ -388,7 +388,7 @@ static int elect(struct change *c)
 		e->fd[0] = fd;
 		return 0;
 	}
-	if (c->mine.leaves)
+	if (c->mine.leaves && me + 1 < (int)e->group.n)
 		return 0;
 	for (int i = me + 1; i < (int)e->group.n; i++) {
 		c->watch[i] = elastic_call(e, &e->group.member[i], NULL);
@@ -680,6 +680,10 @@ static int agree(struct change *c, int *segment, enum elastic_outcome *ret, stru
 		r = follow(c, ret, err);
 		if (r <= 0)
 			return r;
+		if (c->mine.leaves) { /* with the others, so nobody is left to go on */
+			*ret = ELASTIC_STOPPED;
+			return 0;
+		}
 	}
 	*ret = ELASTIC_MEMBER;
 	r = lead(c, segment);

@@ -22,7 +22,7 @@ struct elastic {
 	struct group group; /* the present one; n is 0 until the first */
 	int fd[GROUP_MAX];  /* rank 0: a connection to each other rank; others: fd[0], to rank 0;
 			       -1: none */
-	int broken, finished;
+	int broken;
 	struct elastic_change change;
 
 	/* Of the present generation; NULL where there is one rank. */

@@ -24,7 +24,7 @@ enum frame_kind {
 	FRAME_JOIN = 1, /* a newcomer wants to become a rank: struct group_join */
 	FRAME_REJOIN,   /* a rank has lost its coordinator and takes the receiver for the next:
 			   struct group_report */
-	FRAME_RING,     /* the predecessor in the ring: its rank, 4 bytes */
+	FRAME_RING,     /* the predecessor in the ring */
 	FRAME_WATCH,    /* the connection only shows the end of either process */
 	FRAME_REPORT,   /* where a rank stands at a change: struct group_report */
 	FRAME_GROUP,    /* the next generation: struct group */

@@ -41,7 +41,8 @@ static int is_group(const struct group *g)
 {
 	if (!is_text(g->segment, sizeof(g->segment)) || group_find(g, g->source) < 0)
 		return 0;
-	if (g->segment[0] && strncmp(g->segment, "/dev/shm/mltrain.", 17) != 0)
+	if (g->segment[0] &&
+		(strncmp(g->segment, "/dev/shm/mltrain.", 17) != 0 || strchr(g->segment + 17, '/')))
 		return 0;
 	for (uint32_t i = 0; i < g->n; i++)
 		if (!is_member(&g->member[i]) || g->member[i].id >= g->next_id ||

@@ -99,12 +99,13 @@ int lifeline_offer(struct lifeline_offer *offer)
 	return lifeline_listen(0, offer);
 }
 
-/* Notice a silent node after 10 + 3 * 5 seconds (tcp(7)). */
+/* Notice a silent node after 10 + 3 * 5 seconds, and send at once what is small (tcp(7)). */
 void lifeline_keep(int fd)
 {
 	int on = 1, idle_s = 10, interval_s = 5, count = 3;
 	unsigned unanswered_ms = 25000; /* of bytes that were sent */
 
+	setsockopt(fd, IPPROTO_TCP, TCP_NODELAY, &on, sizeof(on));
 	setsockopt(fd, SOL_SOCKET, SO_KEEPALIVE, &on, sizeof(on));
 	setsockopt(fd, IPPROTO_TCP, TCP_KEEPIDLE, &idle_s, sizeof(idle_s));
 	setsockopt(fd, IPPROTO_TCP, TCP_KEEPINTVL, &interval_s, sizeof(interval_s));
@@ -137,9 +138,14 @@ int lifeline_connect(const struct in6_addr *to, uint32_t port)
 		    is_four ? sizeof(four) : sizeof(six)) < 0 &&
 		errno != EINPROGRESS)
 		return -1;
-	if (!ready_within(fd, POLLOUT, CONNECT_MS) ||
-		getsockopt(fd, SOL_SOCKET, SO_ERROR, &error, &len) < 0 || error)
+	if (poll(&(struct pollfd){ .fd = fd, .events = POLLOUT }, 1, CONNECT_MS) != 1)
+		error = ETIMEDOUT;
+	else if (getsockopt(fd, SOL_SOCKET, SO_ERROR, &error, &len) < 0)
 		return -1;
+	if (error) {
+		errno = error;
+		return -1;
+	}
 	return take_fd(&fd);
 }
 

@@ -50,7 +50,7 @@ static int parse(const char *text, struct rendezvous *ret, struct mlr_error *err
 	const char *form, *host, *boot, *secret;
 	json_t *addresses, *a;
 	json_int_t id, generation;
-	int pid, port;
+	int pid, port, e;
 	size_t i;
 
 	if (!o ||
@@ -74,10 +74,10 @@ static int parse(const char *text, struct rendezvous *ret, struct mlr_error *err
 	m->id = (uint64_t)id;
 	m->offer.port = (uint32_t)port;
 	r.generation = (uint32_t)generation;
-	if (secret_parse(secret, &r.secret, err) < 0)
-		return -err->code;
-	*ret = r;
-	return 0;
+	e = secret_parse(secret, &r.secret, err);
+	if (e == 0)
+		*ret = r;
+	return e;
 }
 
 /* A file of another user's would bring this process into that user's run. */

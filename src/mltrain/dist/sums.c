@@ -169,6 +169,12 @@ static int finish(struct sums *s, struct mlr_error *err)
 	}
 }
 
+static void sums_drop(struct sums *s)
+{
+	s->n_buckets = s->n_parts = 0;
+	s->open = s->failed = 0;
+}
+
 int sums_wait(struct sums *s, struct mlr_error *err)
 {
 	struct mlr_error unused = MLR_ERROR_INIT;
@@ -182,10 +188,4 @@ int sums_wait(struct sums *s, struct mlr_error *err)
 			scatter(s, &s->buckets[i]);
 	sums_drop(s);
 	return r;
-}
-
-void sums_drop(struct sums *s)
-{
-	s->n_buckets = s->n_parts = 0;
-	s->open = s->failed = 0;
 }

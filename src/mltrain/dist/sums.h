@@ -35,7 +35,4 @@ void sums_ready(struct sums *s, float *part, size_t count);
 void sums_poll(struct sums *s);
 int sums_wait(struct sums *s, struct mlr_error *err);
 
-/* Forget what was not waited for, and why it failed. */
-void sums_drop(struct sums *s);
-
 #endif

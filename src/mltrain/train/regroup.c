@@ -163,7 +163,10 @@ int run_regroup(struct run *r, struct mlr_error *err)
 	} while (e < 0 && elastic_is_broken(d));
 	if (e < 0)
 		return e;
-	r->change = 0;
+	/* Whoever was lost may have been so while some had already agreed to end: all wish again.
+	 */
+	r->halted = r->change = 0;
+	r->state.signal = 0;
 	tell_change(r, since);
 	return 0;
 }
