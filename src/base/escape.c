@@ -1,5 +1,7 @@
 #include "base/escape.h"
 
+#include "base/memory.h"
+
 #include <stdio.h>
 #include <string.h>
 
@@ -29,4 +31,17 @@ void escape_text(const char *s, char *out, size_t room)
 		n += strlen(out + n);
 	}
 	out[n] = '\0';
+}
+
+char *escape_for_sh(const char *word)
+{
+	char *out = xmalloc(4 * strlen(word) + 3), *to = stpcpy(out, "'");
+
+	for (; *word; word++)
+		if (*word == '\'')
+			to = stpcpy(to, "'\\''");
+		else
+			*to++ = *word;
+	strcpy(to, "'");
+	return out;
 }

@@ -1,6 +1,6 @@
 /*
- * Escapes text from images and servers, so that it cannot control terminals (CVE-2017-5226 and the
- * like).
+ * Escapes text: of images and servers, so that it cannot control terminals (CVE-2017-5226 and the
+ * like), and words for a shell.
  */
 #ifndef MLR_BASE_ESCAPE_H
 #define MLR_BASE_ESCAPE_H
@@ -19,5 +19,8 @@ size_t escape_next(const char *s, char out[ESCAPE_SIZE]);
 
 /* Escape all of s, cut at the end of out, which has room for ESCAPE_SIZE at least. */
 void escape_text(const char *s, char *out, size_t room);
+
+/* A word in quotes that sh(1) takes as it is, to free(). */
+char *escape_for_sh(const char *word);
 
 #endif

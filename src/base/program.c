@@ -10,6 +10,7 @@
 #include <sched.h>
 #include <signal.h>
 #include <spawn.h>
+#include <stdlib.h>
 #include <string.h>
 #include <sys/wait.h>
 #include <unistd.h>
@@ -32,6 +33,20 @@ char *program_path(const char *name)
 			return take_ptr(&libexec);
 	}
 	return xasprintf("%s/%s", PKGLIBEXECDIR, name);
+}
+
+char *program_find(const char *name)
+{
+	auto_free char *path = xstrdup(getenv("PATH") ? getenv("PATH") : "/usr/bin:/bin");
+	char *at = NULL;
+
+	for (char *dir = strtok_r(path, ":", &at); dir; dir = strtok_r(NULL, ":", &at)) {
+		auto_free char *full = xasprintf("%s/%s", dir, name);
+
+		if (*dir == '/' && access(full, X_OK) == 0)
+			return take_ptr(&full);
+	}
+	return NULL;
 }
 
 int program_start(const char *path, char *const *argv, char *const *envp, int *out, pid_t *pid)

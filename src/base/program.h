@@ -1,4 +1,4 @@
-/* Finds and runs mlrun's helper programs. */
+/* Finds and runs programs, mlrun's helpers above all. */
 #ifndef MLR_BASE_PROGRAM_H
 #define MLR_BASE_PROGRAM_H
 
@@ -9,6 +9,13 @@
  * bin if installed, also in a moved tree; otherwise where configure said.
  */
 char *program_path(const char *name);
+
+/*
+ * Find a program in the absolute directories of PATH; to free(). NULL: there is none that this
+ * process may run. posix_spawnp(3) alone cannot distinguish an inaccessible directory of PATH from
+ * a program that we may not run.
+ */
+char *program_find(const char *name);
 
 /*
  * Run a helper and read its output. It inherits our standard input and error, but no other

@@ -218,7 +218,8 @@ static int print_table(const struct some *a, const struct elastic_list *l)
 		strv_addf(&cells, "%ld", run->share.weight);
 		strv_add(&cells, run->wish.image);
 	}
-	return workers_print_cells(&cells, ARRAY_LEN(heads));
+	cli_print_cells(&cells, ARRAY_LEN(heads));
+	return 0;
 }
 
 static int cmd_list(int argc, char **argv)

@@ -117,31 +117,6 @@ static void add_gpu(struct strv *cells, const struct gpu *g)
 		add_mig(cells, g, i);
 }
 
-static void print_cell(const char *text, int width, int is_last)
-{
-	cli_print_safe(text);
-	if (is_last)
-		putchar('\n');
-	else
-		printf("%*s", width - (int)strlen(text) + 2, "");
-}
-
-static void print_table(const struct strv *cells)
-{
-	int width[COLUMNS];
-
-	for (size_t c = 0; c < COLUMNS; c++) {
-		width[c] = (int)strlen(heads[c]);
-		for (size_t i = c; i < cells->n; i += COLUMNS)
-			if ((int)strlen(cells->v[i]) > width[c])
-				width[c] = (int)strlen(cells->v[i]);
-	}
-	for (size_t c = 0; c < COLUMNS; c++)
-		print_cell(heads[c], width[c], c + 1 == COLUMNS);
-	for (size_t i = 0; i < cells->n; i++)
-		print_cell(cells->v[i], width[i % COLUMNS], i % COLUMNS + 1 == COLUMNS);
-}
-
 static void print_driver(const struct gpu_machine *m)
 {
 	char cuda[GPU_VERSION_TEXT];
@@ -181,11 +156,13 @@ static int print_text(const struct gpu_machine *m)
 {
 	auto_strv struct strv cells = STRV_INIT;
 
+	for (size_t i = 0; i < COLUMNS; i++)
+		strv_add(&cells, heads[i]);
 	for (size_t i = 0; i < m->n_gpus; i++)
 		add_gpu(&cells, &m->gpus[i]);
 	print_driver(m);
-	if (cells.n)
-		print_table(&cells);
+	if (m->n_gpus)
+		cli_print_cells(&cells, COLUMNS);
 	else
 		print_none(m);
 	for (size_t i = 0; i < m->warnings.n; i++)

@@ -7,6 +7,7 @@
 #include "cli/record.h"
 
 #include "base/cleanup.h"
+#include "base/escape.h"
 #include "base/log.h"
 #include "base/memory.h"
 #include "base/strv.h"
@@ -80,17 +81,9 @@ static void print_word(const char *word)
 	static const char plain[] = "abcdefghijklmnopqrstuvwxyzABCDEFGHIJKLMNOPQRSTUVWXYZ"
 				    "0123456789@%+=:,./_-";
 
-	if (*word && strspn(word, plain) == strlen(word)) {
-		printf(" %s", word);
-		return;
-	}
-	printf(" '");
-	for (const char *s = word; *s; s++)
-		if (*s == '\'')
-			printf("'\\''");
-		else
-			putchar(*s);
-	putchar('\'');
+	auto_free char *quoted = escape_for_sh(word);
+
+	printf(" %s", *word && strspn(word, plain) == strlen(word) ? word : quoted);
 }
 
 static int print_start(const json_t *start, struct mlr_error *err)

@@ -109,6 +109,25 @@ void cli_print_safe(const char *text)
 	}
 }
 
+static void print_cell(const char *text, int width, int is_last)
+{
+	cli_print_safe(text);
+	if (is_last)
+		putchar('\n');
+	else
+		printf("%*s", width - (int)strlen(text) + 2, "");
+}
+
+void cli_print_cells(const struct strv *cells, size_t columns)
+{
+	auto_free int *width = xcalloc(columns, sizeof(*width));
+
+	for (size_t i = 0; i < cells->n; i++)
+		cli_widen(&width[i % columns], cells->v[i]);
+	for (size_t i = 0; i < cells->n; i++)
+		print_cell(cells->v[i], width[i % columns], i % columns + 1 == columns);
+}
+
 json_t *cli_formats(unsigned formats)
 {
 	json_t *list = json_array();

@@ -6,6 +6,7 @@
 #define MLR_CLI_COMMON_H
 
 #include "base/error.h"
+#include "base/strv.h"
 #include "oci/manifest.h"
 #include "oci/ref.h"
 #include "store/image.h"
@@ -50,6 +51,9 @@ void cli_widen(int *wide, const char *text);
 
 /* Print text of an image or a server, with control characters escaped. */
 void cli_print_safe(const char *text);
+
+/* Print the cells of a table, row after row, the first one the heads. */
+void cli_print_cells(const struct strv *cells, size_t columns);
 
 /* Make ["layers", "squashfs"] from bits of enum store_format. */
 json_t *cli_formats(unsigned formats);

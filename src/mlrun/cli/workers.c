@@ -121,26 +121,6 @@ static void cells_of(const struct worker *w, struct strv *ret)
 	strv_add(ret, w->image);
 }
 
-static void print_cell(const char *text, int width, int is_last)
-{
-	cli_print_safe(text);
-	if (is_last)
-		putchar('\n');
-	else
-		printf("%*s", width - (int)strlen(text) + 2, "");
-}
-
-int workers_print_cells(const struct strv *cells, size_t columns)
-{
-	auto_free int *width = xcalloc(columns, sizeof(*width));
-
-	for (size_t i = 0; i < cells->n; i++)
-		cli_widen(&width[i % columns], cells->v[i]);
-	for (size_t i = 0; i < cells->n; i++)
-		print_cell(cells->v[i], width[i % columns], i % columns + 1 == columns);
-	return 0;
-}
-
 static int print_table(const struct worker_list *l)
 {
 	auto_strv struct strv cells = STRV_INIT;
@@ -149,7 +129,8 @@ static int print_table(const struct worker_list *l)
 		strv_add(&cells, heads[i]);
 	for (size_t i = 0; i < l->n; i++)
 		cells_of(&l->v[i], &cells);
-	return workers_print_cells(&cells, COLUMNS);
+	cli_print_cells(&cells, COLUMNS);
+	return 0;
 }
 
 int workers_print(const struct store *st, const struct worker_list *l, int json)

@@ -25,9 +25,6 @@ int workers_choose(struct worker_list *l, const struct strv *names, struct mlr_e
 /* Print them on stdout. Return the exit status. */
 int workers_print(const struct store *st, const struct worker_list *l, int json);
 
-/* Print cells of a table, row after row, the first one the heads. Return the exit status. */
-int workers_print_cells(const struct strv *cells, size_t columns);
-
 /* --- what a worker is to be (workers_wish.c) ------------------------------------------------- */
 
 /* A command's struct begins with it. */

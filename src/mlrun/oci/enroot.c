@@ -1,6 +1,7 @@
 #include "oci/enroot.h"
 
 #include "base/cleanup.h"
+#include "base/escape.h"
 #include "base/memory.h"
 
 #include <stdio.h>
@@ -186,13 +187,9 @@ void oci_enroot_read_environment(const char *text, struct oci_config *ret)
 
 static void put_word(const char *word, FILE *to)
 {
-	fputc('\'', to);
-	for (; *word; word++)
-		if (*word == '\'')
-			fputs("'\\''", to);
-		else
-			fputc(*word, to);
-	fputc('\'', to);
+	auto_free char *quoted = escape_for_sh(word);
+
+	fputs(quoted, to);
 }
 
 static void put_words(const struct strv *v, FILE *to)

@@ -5,6 +5,7 @@
 #include "base/file.h"
 #include "base/log.h"
 #include "base/memory.h"
+#include "base/program.h"
 #include "oci/json.h"
 #include "registry/buffer.h"
 #include "registry/http.h"
@@ -35,22 +36,6 @@ static int check_name(const char *name, struct mlr_error *err)
 	if (n > 0 && name[n] == '\0')
 		return 0;
 	return mlr_fail(err, EPROTO, "'%s' is not a credential helper's name", name);
-}
-
-/* The program's full path, to free(), or NULL. posix_spawnp() alone cannot distinguish an
- * inaccessible directory of the PATH from a program that we may not run. */
-static char *find_program(const char *program)
-{
-	auto_free char *path = xstrdup(getenv("PATH") ? getenv("PATH") : "/usr/bin:/bin");
-	char *at = NULL;
-
-	for (char *dir = strtok_r(path, ":", &at); dir; dir = strtok_r(NULL, ":", &at)) {
-		auto_free char *full = xasprintf("%s/%s", dir, program);
-
-		if (*dir == '/' && access(full, X_OK) == 0)
-			return take_ptr(&full);
-	}
-	return NULL;
 }
 
 /* Run it between two pipes; stderr stays the user's, since helpers ask for passwords there. */
@@ -201,7 +186,7 @@ static int run(const char *name, const char *action, const char *input, struct b
 	if (r < 0)
 		return r;
 	program = xasprintf("docker-credential-%s", name);
-	full = find_program(program);
+	full = program_find(program);
 	if (full)
 		r = talk(full, action, input, b, err);
 	else

@@ -2,6 +2,7 @@
 
 #include "base/cleanup.h"
 #include "base/memory.h"
+#include "base/program.h"
 #include "base/random.h"
 #include "job/job.h"
 
@@ -22,17 +23,9 @@
 
 int slurm_is_here(void)
 {
-	const char *path = getenv("PATH");
-	auto_free char *copy = xstrdup(path ? path : "");
-	char *rest = copy, *dir;
+	auto_free char *program = program_find("sbatch");
 
-	while ((dir = strsep(&rest, ":"))) {
-		auto_free char *program = xasprintf("%s/sbatch", *dir ? dir : ".");
-
-		if (access(program, X_OK) == 0)
-			return 1;
-	}
-	return 0;
+	return program != NULL;
 }
 
 static int begins(const char *text, const char *const *prefixes, size_t n)

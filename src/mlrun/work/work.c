@@ -1,6 +1,7 @@
 #include "work/work.h"
 
 #include "base/cleanup.h"
+#include "base/escape.h"
 #include "base/clock.h"
 #include "base/log.h"
 #include "base/memory.h"
@@ -42,21 +43,12 @@ struct system {
 	void (*step)(const struct worker *w, int tty, struct strv *ret);
 };
 
-/* Quote for sh. */
-static void add_quoted(char **line, const char *word)
+/* The line for sh that runs a worker's supervisor, to free(). */
+static char *hold_line(const struct store *st, const char *program, const struct worker *w)
 {
-	char *old = *line, *out = xmalloc(strlen(old) + 4 * strlen(word) + 4), *to = out;
+	auto_free char *quoted = escape_for_sh(program), *store = escape_for_sh(store_path(st));
 
-	to = stpcpy(to, old);
-	to = stpcpy(to, *old ? " '" : "'");
-	for (; *word; word++)
-		if (*word == '\'')
-			to = stpcpy(to, "'\\''");
-		else
-			*to++ = *word;
-	strcpy(to, "'");
-	free(old);
-	*line = out;
+	return xasprintf("exec %s workers hold --store=%s %s", quoted, store, w->key);
 }
 
 static void cancel_one(const char *id)
@@ -70,17 +62,11 @@ static void cancel_one(const char *id)
 static int start_job(struct store *st, const char *program, struct worker *w,
 	const struct strv *further, struct mlr_error *err)
 {
-	auto_free char *log = worker_path(st, w, "log"), *line = xstrdup("exec"), *store = NULL;
+	auto_free char *log = worker_path(st, w, "log"), *line = hold_line(st, program, w);
 	int r = worker_write(st, w, err);
 
 	if (r < 0)
 		return r;
-	store = xasprintf("--store=%s", store_path(st));
-	add_quoted(&line, program);
-	add_quoted(&line, "workers");
-	add_quoted(&line, "hold");
-	add_quoted(&line, store);
-	add_quoted(&line, w->key);
 	r = slurm_submit(w, log, line, further, &w->id, err);
 	if (r < 0)
 		return r;

@@ -24,6 +24,8 @@
 #include <stddef.h>
 #include <stdint.h>
 
+#define WINOGRAD_TILE 4 /* outputs of a tile, down and across */
+
 /*
  * Sizes. Activations are [n][channels/16][h][w][16], so c and k are multiples of 16; weights are
  * [size][size][c][k].

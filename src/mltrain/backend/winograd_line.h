@@ -13,11 +13,12 @@
 #ifndef MLT_BACKEND_WINOGRAD_LINE_H
 #define MLT_BACKEND_WINOGRAD_LINE_H
 
+#include "backend/winograd.h"
 #include "tensor/wide.h"
 
 #define KERNEL WINOGRAD_KERNEL
 #define PAD    (KERNEL / 2)
-#define TILE   4                   /* outputs of a tile, down and across */
+#define TILE   WINOGRAD_TILE
 #define INPUT  (TILE + KERNEL - 1) /* inputs of a tile, and points */
 #define POINTS (INPUT * INPUT)
 

@@ -1,7 +1,5 @@
 #include "backend/winograd.h"
 
-#define TILE 4
-
 /* Products read U once for each chunk: where that is large, so are chunks. */
 static int chunk_of(int c, int k)
 {
@@ -24,15 +22,16 @@ int winograd_fits(struct winograd *g, int n, int c, int k, int h, int w, int siz
 		.w = w,
 		.size = size,
 		.threads = threads,
-		.tiles_down = (h + TILE - 1) / TILE,
-		.tiles_across = (w + TILE - 1) / TILE,
+		.tiles_down = (h + WINOGRAD_TILE - 1) / WINOGRAD_TILE,
+		.tiles_across = (w + WINOGRAD_TILE - 1) / WINOGRAD_TILE,
 		.chunk = chunk_of(c, k) };
 	return 1;
 }
 
 size_t winograd_u(const struct winograd *g)
 {
-	size_t points = (size_t)(TILE + g->size - 1) * (size_t)(TILE + g->size - 1);
+	size_t points =
+		(size_t)(WINOGRAD_TILE + g->size - 1) * (size_t)(WINOGRAD_TILE + g->size - 1);
 
 	return points * (size_t)g->c * (size_t)g->k;
 }

@@ -10,6 +10,8 @@
 #include <stdlib.h>
 #include <string.h>
 
+_Static_assert(CHOICE_ENGINES <= GEMM_LT_ALGORITHMS, "the search asks cublasLt for this many");
+
 #define LIBRARY_FLOPS \
 	2e9 /* from which on cuBLASLt's start is worth it, where nothing is measured */
 
