@@ -107,6 +107,49 @@ got.st: network convolutional, images of 1x32x32, 10 classes, $(mltrain net refe
 		assert_output --partial "map 'map.json': "
 	done
 	[ ! -e got.st ]
+	jq -nc '[range(16385) | {key: "m\(.)", value: null}] | from_entries' >map.json
+	run -1 mltrain import --net lenet-5 --map map.json torch.st -o got.st
+	assert_output --partial "map 'map.json': 16385 entries; 16384 are the limit"
+}
+
+# tensors FILE NAME=ROWS[xCOLUMNS]...: a safetensors file of zeroes.
+tensors() {
+	python3 -c 'import json, struct, sys
+header, at = {}, 0
+for arg in sys.argv[2:]:
+    name, shape = arg.split("=")
+    shape = [int(n) for n in shape.split("x")]
+    size = 4 * shape[0] * (shape[1] if shape[1:] else 1)
+    header[name] = {"dtype": "F32", "shape": shape, "data_offsets": [at, at + size]}
+    at += size
+text = json.dumps(header).encode()
+open(sys.argv[1], "wb").write(struct.pack("<Q", len(text)) + text + bytes(at))' "$@"
+}
+
+@test "mltrain import: a model of one module, single tensors left out, and a part that is there twice" {
+	echo '{"name": "line", "layers": [{"kind": "dense", "name": "line", "outputs": "classes"}]}' >net.json
+	local net="--net ./net.json --input 1x2x2"
+	tensors one.st weight=10x4 bias=10
+	run -0 mltrain import $net one.st -o got.st
+	assert_line "line <- "
+	echo '{"": "line"}' >map.json
+	run -0 mltrain import -q $net --map map.json one.st -o got.st
+	run -0 mltrain export --checkpoint got.st --format safetensors --map map.json out.st
+	run -0 mltrain import -q $net --map map.json out.st -o back.st
+	cmp got.st back.st
+
+	tensors more.st line.weight=10x4 line.bias=10 mean.weight=3 line.running_mean=10
+	run -1 mltrain import $net more.st -o no.st
+	echo '{"mean.weight": null, "line.running_mean": null}' >map.json
+	run -0 mltrain import -q $net --map map.json more.st -o got.st
+	echo '{"mean": null, "line.running_mean": null, "line.bias": null}' >map.json
+	run -1 mltrain import $net --map map.json more.st -o no.st
+	assert_line "mltrain: warning: module 'line' has no bias, which layer 'line' needs"
+
+	tensors twice.st weight=10x4 .weight=10x4 bias=10
+	run -1 mltrain import $net twice.st -o no.st
+	assert_line "mltrain: warning: tensors 'weight' and '.weight' are the same part"
+	[ ! -e no.st ]
 }
 
 @test "mltrain import: wrong options, and a file that is none" {

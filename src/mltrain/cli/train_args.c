@@ -156,14 +156,17 @@ static const struct argp_option options[] = { { NULL, 0, NULL, 0,
 
 /* --- options with a syntax of their own ------------------------------------------------------ */
 
-static void parse_input(struct argp_state *state, const char *arg, struct shape *ret)
+/* The size that pictures, gray or of three colours, are scaled to. */
+static struct shape parse_input(struct argp_state *state, const char *arg)
 {
-	int c, h, w, used = 0;
+	struct shape s = arg_input(state, arg);
 
-	if (sscanf(arg, "%5dx%5dx%5d%n", &c, &h, &w, &used) != 3 || arg[used] ||
-		(c != 1 && c != 3) || h < 1 || w < 1 || h > 65536 || w > 65536)
-		argp_error(state, "--input '%s' is not CxHxW, such as 1x28x28 or 3x32x32", arg);
-	*ret = shape3(c, h, w);
+	if ((s.dim[0] != 1 && s.dim[0] != 3) || s.dim[1] > 65536 || s.dim[2] > 65536)
+		argp_error(state,
+			"--input '%s': pictures have 1 or 3 channels and 65536 rows and columns "
+			"at most",
+			arg);
+	return s;
 }
 
 /* A bare number counts steps; one with a unit is a duration. */
@@ -356,7 +359,7 @@ static error_t parse_engine(int key, char *arg, struct argp_state *state, struct
 		a->dropout = arg_number(state, "dropout", arg, 0, 0.99);
 		return 0;
 	case KEY_INPUT:
-		parse_input(state, arg, &a->input);
+		a->input = parse_input(state, arg);
 		return 0;
 	case KEY_DATA_MEMORY:
 		a->data_memory = (size_t)arg_count(state, "data-memory", arg, 1, 1 << 24) << 20;

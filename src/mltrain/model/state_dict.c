@@ -27,19 +27,26 @@ static const char *module_of(const json_t *map, const char *layer)
 
 static int check_map(const json_t *map, struct mlr_error *err)
 {
+	json_auto_t *sent = json_object(); /* from layers to modules */
 	const char *key, *first;
 	json_t *value;
 
 	if (!json_is_object(map))
 		return mlr_fail(err, EPROTO, "not an object");
+	if (json_object_size(map) > STATE_DICT_MAP_ENTRIES_MAX)
+		return mlr_fail(err, EPROTO, "%zu entries; %d are the limit", json_object_size(map),
+			STATE_DICT_MAP_ENTRIES_MAX);
 	json_object_foreach((json_t *)map, key, value) {
 		if (!json_is_string(value) && !json_is_null(value))
 			return mlr_fail(
 				err, EPROTO, "'%s' has neither the name of a layer nor null", key);
-		first = json_is_string(value) ? module_of(map, json_string_value(value)) : key;
-		if (strcmp(first, key) != 0)
+		if (json_is_null(value))
+			continue;
+		first = json_string_value(json_object_get(sent, json_string_value(value)));
+		if (first)
 			return mlr_fail(err, EPROTO, "'%s' and '%s' are both sent to layer '%s'",
 				first, key, json_string_value(value));
+		json_object_set_new(sent, json_string_value(value), json_string(key));
 	}
 	return 0;
 }
@@ -66,8 +73,8 @@ int state_dict_map_read(const char *path, json_t **ret, struct mlr_error *err)
 	return 0;
 }
 
-/* Does the map leave this module out, by its name or that of one around it? */
-static int is_left_out(const json_t *map, const char *module)
+/* Does the map leave a module or a tensor out, by its name or that of a module around it? */
+static int is_left_out(const json_t *map, const char *name)
 {
 	const char *key;
 	json_t *value;
@@ -75,8 +82,8 @@ static int is_left_out(const json_t *map, const char *module)
 	json_object_foreach((json_t *)map, key, value) {
 		size_t len = strlen(key);
 
-		if (json_is_null(value) && strncmp(module, key, len) == 0 &&
-			(module[len] == '\0' || module[len] == '.'))
+		if (json_is_null(value) && strncmp(name, key, len) == 0 &&
+			(name[len] == '\0' || name[len] == '.'))
 			return 1;
 	}
 	return 0;
@@ -123,6 +130,19 @@ static int by_name(const void *a, const void *b)
 	return strverscmp(((const struct module *)a)->name, ((const struct module *)b)->name);
 }
 
+/* Give a module the part that another of its name has. */
+static void join(struct taking *t, struct module *to, struct module *m)
+{
+	for (int k = 0; k < PARTS_OF_WEIGHTS; k++) {
+		if (m->parts[k] && to->parts[k])
+			strv_addf(&t->words->problems, "tensors '%s' and '%s' are the same part",
+				to->parts[k]->name, m->parts[k]->name);
+		else if (m->parts[k])
+			to->parts[k] = m->parts[k];
+	}
+	free(m->name);
+}
+
 /* Make one module of those with equal names, which stand side by side. */
 static void join_equal(struct taking *t)
 {
@@ -132,10 +152,7 @@ static void join_equal(struct taking *t)
 		struct module *m = &t->modules[i];
 
 		if (kept && strcmp(t->modules[kept - 1].name, m->name) == 0) {
-			for (int k = 0; k < PARTS_OF_WEIGHTS; k++)
-				if (m->parts[k])
-					t->modules[kept - 1].parts[k] = m->parts[k];
-			free(m->name);
+			join(t, &t->modules[kept - 1], m);
 		} else {
 			t->modules[kept++] = *m;
 		}
@@ -151,13 +168,14 @@ static void add_tensor(struct taking *t, const struct tensor *tensor)
 	struct module m = { .layer = is_left_out(t->map, name) ? LEFT_OUT : UNMATCHED };
 	int part = 0;
 
-	if (strcmp(word, "num_batches_tracked") == 0)
+	if (strcmp(word, "num_batches_tracked") == 0 ||
+		(m.layer == UNMATCHED && is_left_out(t->map, tensor->name)))
 		return;
 	while (part < PARTS_OF_WEIGHTS && strcmp(part_words[part], word) != 0)
 		part++;
 	if (part < PARTS_OF_WEIGHTS)
 		m.parts[part] = tensor;
-	else if (m.layer == UNMATCHED && !is_left_out(t->map, tensor->name))
+	else if (m.layer == UNMATCHED)
 		strv_addf(&t->words->problems, "tensor '%s' is of no kind that layers have",
 			tensor->name);
 	m.name = take_ptr(&name);
@@ -242,20 +260,34 @@ static int same_shape(const struct shape *a, const struct shape *b)
 	return memcmp(a, b, sizeof(*a)) == 0;
 }
 
-/* Are the module's tensors exactly those that the layer needs? */
-static int fits(const struct module *m, const struct layer *l)
+/* What a layer needs of a module. */
+struct needs {
+	int is[PARTS_OF_WEIGHTS];
+	struct shape shape[PARTS_OF_WEIGHTS];
+};
+
+static struct needs needs_of(const struct layer *l)
 {
 	float *none[BLOCKS] = { NULL };
+	struct needs needs = { 0 };
 	char name[PART_NAME_SIZE];
 	struct tensor want;
 
 	for (int k = 0; k < PARTS_OF_WEIGHTS; k++) {
-		int needs = part_of(l, k, 0, none, name, &want);
-
-		if (needs != (m->parts[k] != NULL) ||
-			(needs && !same_shape(&want.shape, &m->parts[k]->shape)))
-			return 0;
+		needs.is[k] = part_of(l, k, 0, none, name, &want);
+		if (needs.is[k])
+			needs.shape[k] = want.shape;
 	}
+	return needs;
+}
+
+/* Are the module's tensors exactly these? */
+static int fits(const struct module *m, const struct needs *needs)
+{
+	for (int k = 0; k < PARTS_OF_WEIGHTS; k++)
+		if (needs->is[k] != (m->parts[k] != NULL) ||
+			(needs->is[k] && !same_shape(&needs->shape[k], &m->parts[k]->shape)))
+			return 0;
 	return 1;
 }
 
@@ -288,14 +320,14 @@ struct candidates {
 	struct strv names;
 };
 
-static struct candidates candidates_for(const struct taking *t, const struct layer *l)
+static struct candidates candidates_for(const struct taking *t, const struct needs *needs)
 {
 	struct candidates c = { .in_order = 1 };
 
 	for (size_t i = 0; i < t->n; i++) {
 		struct module *m = &t->modules[i];
 
-		if (!is_free(m) || !fits(m, l))
+		if (!is_free(m) || !fits(m, needs))
 			continue;
 		c.first = c.n++ ? c.first : m;
 		c.in_order = c.in_order && same_but_numbers(c.first->name, m->name);
@@ -315,7 +347,8 @@ static void tell_missing(struct taking *t, const struct layer *l)
 		l->states ? " and statistics" : "");
 }
 
-static void tell_ambiguous(struct taking *t, const struct layer *l, const struct candidates *c)
+static void tell_ambiguous(struct taking *t, const struct layer *l, const struct needs *needs,
+	const struct candidates *c)
 {
 	auto_free char *names = strv_join_within(&c->names, 300, ", ");
 
@@ -323,7 +356,7 @@ static void tell_ambiguous(struct taking *t, const struct layer *l, const struct
 		"layer '%s': %zu modules have its shapes, and their names do not tell: %s", l->name,
 		c->n, names);
 	for (size_t i = 0; i < t->n; i++)
-		if (t->modules[i].layer == UNMATCHED && fits(&t->modules[i], l))
+		if (t->modules[i].layer == UNMATCHED && fits(&t->modules[i], needs))
 			t->modules[i].layer = AMBIGUOUS;
 }
 
@@ -331,6 +364,7 @@ static void match_by_shape(struct taking *t)
 {
 	for (size_t i = 0; i < t->net->n; i++) {
 		const struct layer *l = &t->net->layers[i];
+		struct needs needs;
 		struct candidates c;
 		size_t alike = 0;
 
@@ -339,13 +373,14 @@ static void match_by_shape(struct taking *t)
 		for (size_t k = 0; k < t->net->n; k++)
 			alike += layer_has_params(&t->net->layers[k]) && !t->of[k] &&
 				need_the_same(l, &t->net->layers[k]);
-		c = candidates_for(t, l);
+		needs = needs_of(l);
+		c = candidates_for(t, &needs);
 		if (c.n == 0)
 			tell_missing(t, l);
 		else if (c.n == alike && c.in_order && c.first->layer == UNMATCHED)
 			match(t, c.first, (int)i);
 		else
-			tell_ambiguous(t, l, &c);
+			tell_ambiguous(t, l, &needs, &c);
 		strv_done(&c.names);
 	}
 }
@@ -468,13 +503,14 @@ int state_dict_build(const struct net *net, const json_t *map, float *params, fl
 	parts_digest(net, blocks, digest);
 	for (size_t i = 0; i < net->n * PARTS_OF_WEIGHTS; i++) {
 		const struct layer *l = &net->layers[i % net->n];
-		const char *module = module_of(map, l->name);
+		const char *mapped = module_of(map, l->name), *module = mapped ? mapped : l->name;
 		int part = (int)(i / net->n);
 		char name[PART_NAME_SIZE];
 
 		if (!part_of(l, part, 0, blocks, name, &tensors[st.n]))
 			continue;
-		strv_addf(&names, "%s.%s", module ? module : l->name, part_words[part]);
+		/* a model that is one module has "weight" */
+		strv_addf(&names, "%s%s%s", module, *module ? "." : "", part_words[part]);
 		tensors[st.n++].name = names.v[names.n - 1];
 	}
 	return safetensors_build(&st, ret, len, err);

@@ -2,10 +2,12 @@
  * Weights as PyTorch keeps them: a state dictionary in a safetensors file (safetensors.torch), a
  * tensor for each parameter and statistic of a module: "features.0.weight", "bn1.running_mean".
  * Layers and modules have the same shapes and layouts, flattened images included; names may differ.
- * A map, a JSON object, has the layers of modules, and null for modules to leave out with all that
- * is within them:
+ * A map, a JSON object, has the layers of modules, and null for tensors to leave out, and for
+ * modules with all that is within them:
  *
- *   {"features.0": "conv1", "classifier.2": "fc1", "aux": null}
+ *   {"features.0": "conv1", "classifier.2": "fc1", "aux": null, "mean.weight": null}
+ *
+ * "" is the module of a model that is one module, whose tensors are "weight" and "bias".
  */
 #ifndef MLT_MODEL_STATE_DICT_H
 #define MLT_MODEL_STATE_DICT_H
@@ -17,7 +19,8 @@
 
 #include <jansson.h>
 
-#define STATE_DICT_MAP_MAX ((size_t)1 << 20) /* bytes of a map that are read at most */
+#define STATE_DICT_MAP_MAX         ((size_t)1 << 20) /* bytes of a map that are read at most */
+#define STATE_DICT_MAP_ENTRIES_MAX 16384
 
 /* Read a map, to json_decref(). Returns 0, -EPROTO for what is no map, or sends two modules to one
  * layer, or an error of reading. Errors name the file. */

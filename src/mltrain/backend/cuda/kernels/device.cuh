@@ -155,8 +155,8 @@ static __device__ __forceinline__ void behind_previous(void)
 #endif
 }
 
-/* May the next kernel of a stream begin before the one before it ends? (overlap.cu) */
-bool launch_overlaps(cudaStream_t stream);
+/* May a kernel that comes next on a stream begin before the one before it ends? (overlap.cu) */
+bool launch_overlaps(const void *kernel, cudaStream_t stream);
 
 /* Start a kernel; bytes of shared memory, at most 227 KiB (163 KiB before sm_90). */
 template <class... P, class... A>
@@ -180,7 +180,7 @@ static cudaError_t launch(void (*kernel)(P...), dim3 grid, unsigned threads, siz
 	config.dynamicSmemBytes = bytes;
 	config.stream = stream;
 	config.attrs = &overlap;
-	config.numAttrs = launch_overlaps(stream);
+	config.numAttrs = launch_overlaps((const void *)kernel, stream);
 	return cudaLaunchKernelEx(&config, kernel, P(args)...);
 }
 

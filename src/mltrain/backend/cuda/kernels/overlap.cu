@@ -10,11 +10,20 @@ void kernel_overlap(int on)
 	overlap = on;
 }
 
+/* Was the kernel compiled with behind_previous()'s instructions? Code for an older architecture,
+ * which the driver translates for this GPU, goes without them. */
+static bool waits_itself(const void *kernel)
+{
+	cudaFuncAttributes about;
+
+	return cudaFuncGetAttributes(&about, kernel) == cudaSuccess && about.ptxVersion >= 90;
+}
+
 /*
- * Only a kernel that is captured behind one other, which is the graph's next node alone: what waits
- * for several, or for a copy, waits for their ends.
+ * Only a kernel that is captured behind one other, the only one that it waits for: behind several,
+ * or behind a copy, it begins when they have ended.
  */
-bool launch_overlaps(cudaStream_t stream)
+bool launch_overlaps(const void *kernel, cudaStream_t stream)
 {
 	cudaStreamCaptureStatus status = cudaStreamCaptureStatusNone;
 	const cudaGraphNode_t *before = NULL;
@@ -28,5 +37,5 @@ bool launch_overlaps(cudaStream_t stream)
 		status == cudaStreamCaptureStatusActive && n == 1 &&
 		(!edges || edges[0].type == cudaGraphDependencyTypeDefault) &&
 		cudaGraphNodeGetType(before[0], &type) == cudaSuccess &&
-		type == cudaGraphNodeTypeKernel;
+		type == cudaGraphNodeTypeKernel && waits_itself(kernel);
 }
