@@ -140,10 +140,10 @@ struct backend {
 	char *(*plan)(const struct engine *e);
 
 	/*
-	 * Measure once how fast this backend's library is on this machine. Returns 0, or -ENOTSUP
-	 * and kin. NULL: the backend has no library.
+	 * Measure n times, to ret [n], how fast this backend's library is on this machine. Returns
+	 * 0, or -ENOTSUP and kin. NULL: the backend has no library.
 	 */
-	int (*ceiling)(struct engine *e, struct engine_ceiling *ret, struct mlr_error *err);
+	int (*ceiling)(struct engine *e, int n, struct engine_ceiling *ret, struct mlr_error *err);
 };
 
 /* Have the CPU's backends compute with no wider instructions than these: "avx2" and kin

@@ -4,7 +4,8 @@
 
 #include "backend/backend.h"
 
-/* Time a matrix product by the engine's threads, in its dtype. Returns 0, -ENOTSUP, -ENOMEM. */
-int onednn_ceiling(struct engine *e, struct engine_ceiling *ret, struct mlr_error *err);
+/* Time a matrix product by the engine's threads, in its dtype, n times, to ret [n]. Returns 0,
+ * -ENOTSUP, -ENOMEM. */
+int onednn_ceiling(struct engine *e, int n, struct engine_ceiling *ret, struct mlr_error *err);
 
 #endif

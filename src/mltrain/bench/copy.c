@@ -11,15 +11,14 @@
 #include <string.h>
 
 #define COPY_BYTES ((size_t)128 << 20)
-#define TIMES      3
 
 struct copy {
 	pthread_mutex_t lock;
 	pthread_cond_t changed;
-	int threads;     /* started */
-	int ready, done; /* their numbers */
-	int go;          /* 1: copy; -1: end without */
-	size_t share;    /* bytes for each thread */
+	int threads;  /* started */
+	int ready;    /* threads, once at first and once after each copy */
+	int go;       /* the number of the copy to make, from 1; -1: end */
+	size_t share; /* bytes for each thread */
 	char *from, *to;
 };
 
@@ -28,20 +27,15 @@ struct worker {
 	int me;
 };
 
-static void count(struct copy *c, int *which)
-{
-	pthread_mutex_lock(&c->lock);
-	++*which;
-	pthread_cond_broadcast(&c->changed);
-	pthread_mutex_unlock(&c->lock);
-}
-
-static int wait_to_go(struct copy *c)
+/* Tell that this thread is ready for the given copy. Returns 0 if there is none. */
+static int wait_to_go(struct copy *c, int number)
 {
 	int go;
 
 	pthread_mutex_lock(&c->lock);
-	while (!c->go)
+	c->ready++;
+	pthread_cond_broadcast(&c->changed);
+	while (c->go >= 0 && c->go < number)
 		pthread_cond_wait(&c->changed, &c->lock);
 	go = c->go;
 	pthread_mutex_unlock(&c->lock);
@@ -57,37 +51,40 @@ static void *work(void *arg)
 
 	memset(from, 1, c->share);
 	memset(to, 2, c->share);
-	count(c, &c->ready);
-	if (wait_to_go(c))
-		for (int i = 0; i < TIMES; i++) {
-			memcpy(to, from, c->share);
-			__asm__ volatile(""
-					 :
-					 : "r"(to)
-					 : "memory"); /* the compiler must not drop copies */
-		}
-	count(c, &c->done);
+	for (int i = 1; wait_to_go(c, i); i++) {
+		memcpy(to, from, c->share);
+		__asm__ volatile("" : : "r"(to) : "memory"); /* the compiler must not drop copies */
+	}
 	return NULL;
 }
 
-/* Returns the seconds from the start signal to the last thread's end. */
-static double let_go(struct copy *c, int go)
+/* Have all threads, once they are ready, make a copy, or end. */
+static void let_go(struct copy *c, int go)
 {
-	double start;
-
 	pthread_mutex_lock(&c->lock);
 	while (c->ready < c->threads)
 		pthread_cond_wait(&c->changed, &c->lock);
-	start = mlr_now();
+	c->ready = 0;
 	c->go = go;
 	pthread_cond_broadcast(&c->changed);
-	while (c->done < c->threads)
+	pthread_mutex_unlock(&c->lock);
+}
+
+/* Returns the seconds from the start signal to the last thread's end. */
+static double one_copy(struct copy *c, int number)
+{
+	double start;
+
+	let_go(c, number);
+	start = mlr_now();
+	pthread_mutex_lock(&c->lock);
+	while (c->ready < c->threads)
 		pthread_cond_wait(&c->changed, &c->lock);
 	pthread_mutex_unlock(&c->lock);
 	return mlr_now() - start;
 }
 
-static int run(struct copy *c, int threads, double *seconds, struct mlr_error *err)
+static int run(struct copy *c, int threads, int n, double *ret, struct mlr_error *err)
 {
 	auto_free pthread_t *thread = xcalloc((size_t)threads, sizeof(*thread));
 	auto_free struct worker *worker = xcalloc((size_t)threads, sizeof(*worker));
@@ -100,7 +97,9 @@ static int run(struct copy *c, int threads, double *seconds, struct mlr_error *e
 		failed = pthread_create(&thread[c->threads], NULL, work, w);
 		c->threads += !failed;
 	}
-	*seconds = let_go(c, failed ? -1 : 1);
+	for (int i = 0; i < n && !failed; i++)
+		ret[i] = 2.0 * (double)c->share * threads / one_copy(c, i + 1);
+	let_go(c, -1);
 	for (int i = 0; i < c->threads; i++)
 		pthread_join(thread[i], NULL);
 	if (failed)
@@ -109,7 +108,7 @@ static int run(struct copy *c, int threads, double *seconds, struct mlr_error *e
 	return 0;
 }
 
-int copy_rate(int threads, double *ret, struct mlr_error *err)
+int copy_rate(int threads, int n, double *ret, struct mlr_error *err)
 {
 	auto_free char *from = malloc(COPY_BYTES), *to = malloc(COPY_BYTES);
 	struct copy c = { .lock = PTHREAD_MUTEX_INITIALIZER,
@@ -117,14 +116,8 @@ int copy_rate(int threads, double *ret, struct mlr_error *err)
 		.share = COPY_BYTES / (size_t)threads,
 		.from = from,
 		.to = to };
-	double seconds;
-	int r;
 
 	if (!from || !to)
 		return mlr_fail(err, ENOMEM, "no memory to copy: %zu bytes", 2 * COPY_BYTES);
-	r = run(&c, threads, &seconds, err);
-	if (r < 0)
-		return r;
-	*ret = 2.0 * TIMES * (double)c.share * threads / seconds;
-	return 0;
+	return run(&c, threads, n, ret, err);
 }

@@ -5,12 +5,12 @@
 #include "base/error.h"
 
 /*
- * Time one copy of 128 MiB by threads, each copying its own part (memcpy(3)).
+ * Time a copy of 128 MiB by threads, each copying its own part (memcpy(3)), n times.
  *
- *   ret   bytes per second, read plus written
+ *   ret   [n] bytes per second, read plus written
  *
  * Returns 0, -ENOMEM, or -EAGAIN if so many threads can't be started.
  */
-int copy_rate(int threads, double *ret, struct mlr_error *err);
+int copy_rate(int threads, int n, double *ret, struct mlr_error *err);
 
 #endif

@@ -2,30 +2,20 @@
 
 #include "bench/copy.h"
 
-static int one_round(struct engine *e, int i, double *product, double *copy, struct mlr_error *err)
-{
-	struct engine_ceiling c = { 0 };
-	int r = e->backend->ceiling ? e->backend->ceiling(e, &c, err) : 0;
-
-	if (r < 0)
-		return r;
-	product[i] = c.flops_seconds > 0 ? c.flops / c.flops_seconds : 0;
-	if (c.bytes > 0)
-		copy[i] = c.bytes / c.bytes_seconds;
-	else
-		r = copy_rate(e->threads > 0 ? e->threads : 1, &copy[i], err);
-	return r;
-}
-
 int roofline_measure(struct engine *e, struct roofline *ret, struct mlr_error *err)
 {
+	struct engine_ceiling c[ROUNDS] = { { 0 } };
 	double product[ROUNDS], copy[ROUNDS];
+	int r = e->backend->ceiling ? e->backend->ceiling(e, ROUNDS, c, err) : 0;
 
+	if (r == 0 && c[0].bytes == 0)
+		r = copy_rate(e->threads > 0 ? e->threads : 1, ROUNDS, copy, err);
+	if (r < 0)
+		return r;
 	for (int i = 0; i < ROUNDS; i++) {
-		int r = one_round(e, i, product, copy, err);
-
-		if (r < 0)
-			return r;
+		product[i] = c[i].flops_seconds > 0 ? c[i].flops / c[i].flops_seconds : 0;
+		if (c[i].bytes > 0)
+			copy[i] = c[i].bytes / c[i].bytes_seconds;
 	}
 	*ret = (struct roofline){ e->backend->ceiling != NULL, rounds_spread(product, ROUNDS),
 		rounds_spread(copy, ROUNDS) };

@@ -283,10 +283,10 @@ static int step(struct engine *e, const struct batch *batches, const struct step
 	return 0;
 }
 
-static int ceiling(struct engine *e, struct engine_ceiling *ret, struct mlr_error *err)
+static int ceiling(struct engine *e, int n, struct engine_ceiling *ret, struct mlr_error *err)
 {
 	TRY(enter(cuda_of(e), err));
-	return cuda_ceiling(cuda_of(e), ret, err);
+	return cuda_ceiling(cuda_of(e), n, ret, err);
 }
 
 static char *plan(const struct engine *e)

@@ -196,6 +196,6 @@ static inline const float *cuda_biases(const struct cuda *c, const struct node *
 }
 
 /* What cuBLASLt and a copy make of the device (backend.h). */
-int cuda_ceiling(struct cuda *c, struct engine_ceiling *ret, struct mlr_error *err);
+int cuda_ceiling(struct cuda *c, int n, struct engine_ceiling *ret, struct mlr_error *err);
 
 #endif
