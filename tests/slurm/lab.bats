@@ -7,7 +7,7 @@ setup_file() {
 	local said status=0
 
 	[ "$(id -u)" = 0 ] || { skip_file "a Slurm cluster takes root to start"; return; }
-	export LAB_NUMBER=$((100 + $$ % 100))
+	export LAB_NUMBER=$((200 + $$ % 50))
 	export LAB=/run/mlrun-lab$LAB_NUMBER
 	export LAB_SPANK= # Slurm's programs do not load what sanitizers made
 	said=$("$top_srcdir/tests/slurm/lab.sh" up 2>&1) || status=$?
