@@ -14,27 +14,35 @@
 
 #define SONAME "libmade-up-by-a-test.so.9"
 
+static void make_parents(const char *path)
+{
+	auto_free char *copy = xstrdup(in_test_dir(path));
+
+	*strrchr(copy, '/') = '\0';
+	assert_int_equal(file_mkdir_p(AT_FDCWD, copy, 0755, NULL), 0);
+}
+
 /* A link below test_dir, with the directories that it needs. */
 static void put_link(const char *path, const char *to)
 {
-	auto_free char *copy = xstrdup(in_test_dir(path));
-	char *slash = strrchr(copy, '/');
-
-	*slash = '\0';
-	assert_int_equal(file_mkdir_p(AT_FDCWD, copy, 0755, NULL), 0);
-	*slash = '/';
-	assert_int_equal(symlink(to, copy), 0);
+	make_parents(path);
+	assert_int_equal(symlink(to, in_test_dir(path)), 0);
 }
 
-/* A library that this machine has, at a path below test_dir. */
+/* A library that this machine has, at a path below test_dir. Under qemu-user its own path is no
+ * file of the machine's, so it is copied. */
 static void put_library(const char *path)
 {
 	void *handle = dlopen("libm.so.6", RTLD_NOW);
+	auto_free char *library = NULL;
 	Dl_info info;
+	size_t len;
 
 	assert_non_null(handle);
 	assert_int_not_equal(dladdr(dlsym(handle, "cos"), &info), 0);
-	put_link(path, info.dli_fname);
+	assert_int_equal(file_read(AT_FDCWD, info.dli_fname, 64 << 20, &library, &len, NULL), 0);
+	make_parents(path);
+	write_file(path, library, len);
 	dlclose(handle);
 }
 
