@@ -1,0 +1,243 @@
+/* The coordinator's part in a change of the group. */
+#include "dist/elastic_change.h"
+
+#include "base/cleanup.h"
+#include "base/log.h"
+
+#include <errno.h>
+#include <poll.h>
+#include <stdlib.h>
+#include <string.h>
+#include <unistd.h>
+
+static int count(const int *flags)
+{
+	int n = 0;
+
+	for (int i = 0; i < GROUP_MAX; i++)
+		n += flags[i];
+	return n;
+}
+
+void change_lose(struct change *c, int i)
+{
+	elastic_hang_up(&c->e->fd[i]);
+	elastic_hang_up(&c->watch[i]);
+	c->reports[i].id = 0;
+	c->dead[i] = 1;
+}
+
+/* What a member sent before it reported belongs to a sum that no longer counts. */
+static void hear_member(struct change *c, int i)
+{
+	struct elastic *e = c->e;
+	struct group_report r;
+	struct frame f;
+	int n = frame_peek(e->fd[i], &f);
+
+	if (n == 0)
+		return;
+	if (n < 0 || frame_recv_head(e->fd[i], UINT32_MAX, &f, CHANGE_SEND_MS, NULL) < 0) {
+		change_lose(c, i);
+		return;
+	}
+	if (f.kind != FRAME_REPORT || f.size != sizeof(r)) {
+		if (frame_skip(e->fd[i], f.size, NULL) < 0)
+			change_lose(c, i);
+		return;
+	}
+	if (frame_recv_bytes(e->fd[i], &r, sizeof(r), CHANGE_SEND_MS, NULL) < 0 ||
+		r.id != e->group.member[i].id)
+		change_lose(c, i);
+	else
+		c->reports[i] = r;
+}
+
+/* Members that have lost their coordinator call this one. */
+static void take_callers(struct change *c)
+{
+	struct elastic *e = c->e;
+	struct guest g;
+
+	while (door_take(e->door, FRAME_REJOIN, &g)) {
+		struct group_report r;
+		int i = group_parse_report(g.body, g.first.size, &r, NULL) < 0
+			? -1
+			: group_find(&e->group, r.id);
+
+		if (i < 0 || c->dead[i] || i == change_place(c)) {
+			elastic_refuse(g.fd, ELASTIC_WITHOUT);
+			continue;
+		}
+		elastic_hang_up(&e->fd[i]);
+		elastic_hang_up(&c->watch[i]);
+		e->fd[i] = g.fd;
+		c->reports[i] = r;
+	}
+}
+
+/* A member that comes as a newcomer has not heard that it is a member. */
+static void forget_returned(struct change *c)
+{
+	struct elastic *e = c->e;
+
+	for (int k = 0; k < e->n_waiting; k++) {
+		struct group_join j;
+
+		memcpy(&j, e->waiting[k].body, sizeof(j));
+		for (uint32_t i = 0; i < e->group.n; i++) {
+			const struct member *m = &e->group.member[i];
+
+			if (m->pid == j.self.pid && m->offer.port == j.self.offer.port &&
+				strcmp(m->host, j.self.host) == 0 && !c->dead[i])
+				change_lose(c, (int)i);
+		}
+	}
+}
+
+/* Wait a turn for reports, callers and newcomers. */
+static void listen_once(struct change *c)
+{
+	struct elastic *e = c->e;
+	struct pollfd p[2 * GROUP_MAX + 1];
+	int n = (int)e->group.n, me = change_place(c);
+
+	for (int i = 0; i < n; i++) {
+		p[2 * i] = (struct pollfd){ .fd = i == me ? -1 : e->fd[i], .events = POLLIN };
+		p[2 * i + 1] = (struct pollfd){ .fd = c->watch[i], .events = POLLIN };
+	}
+	p[2 * n] = (struct pollfd){ .fd = door_fd(e->door), .events = POLLIN };
+	if (poll(p, 2 * (nfds_t)n + 1, CHANGE_TURN_MS) < 0)
+		return;
+	if (p[2 * n].revents)
+		door_seen(e->door);
+	for (int i = 0; i < n; i++) {
+		if (p[2 * i].revents)
+			hear_member(c, i);
+		if (p[2 * i + 1].revents && e->fd[i] < 0)
+			change_lose(c, i);
+	}
+	take_callers(c);
+	elastic_receive_newcomers(e);
+	forget_returned(c);
+}
+
+static int staying(const struct change *c)
+{
+	int n = 0;
+
+	for (uint32_t i = 0; i < c->e->group.n; i++)
+		n += c->reports[i].id && !c->reports[i].leaves;
+	return n;
+}
+
+static int all_reported(const struct change *c)
+{
+	for (uint32_t i = 0; i < c->e->group.n; i++)
+		if (!c->reports[i].id && !c->dead[i])
+			return 0;
+	return 1;
+}
+
+/* Newcomers that there is a place for. */
+static int admissible(const struct change *c)
+{
+	int places = c->e->o.max - staying(c);
+
+	return c->e->n_waiting < places ? c->e->n_waiting : places < 0 ? 0 : places;
+}
+
+/* Wait for all members, and for enough ranks. Returns 0, or -EINTR if told to stop meanwhile. */
+static int collect(struct change *c)
+{
+	int told = 0;
+
+	elastic_receive_newcomers(c->e);
+	while (!all_reported(c) || staying(c) + admissible(c) < c->e->o.min) {
+		if (all_reported(c) && change_is_told_to_stop(c))
+			return -EINTR;
+		if (all_reported(c) && !told++)
+			mlr_info("--elastic: waiting for %d of at least %d ranks",
+				c->e->o.min - staying(c), c->e->o.min);
+		listen_once(c);
+	}
+	return 0;
+}
+
+/* Make the memory that the ranks of one machine share. Returns its descriptor or -1. */
+static int make_segment(struct group *g)
+{
+	char path[] = "/dev/shm/mltrain.XXXXXX";
+	int fd;
+
+	if (g->n < 2 || !group_is_local(g) || getenv("MLTRAIN_NO_SHARED_MEMORY"))
+		return -1;
+	fd = node_sums_segment(path, node_sums_size((int)g->n));
+	if (fd >= 0)
+		strcpy(g->segment, path);
+	return fd;
+}
+
+/* The connections of the next group, by its ranks; others are told that they may leave. */
+static void seat(struct change *c, const struct group *next, int taken)
+{
+	struct elastic *e = c->e;
+	int fd[GROUP_MAX], first = (int)next->n - taken;
+
+	for (int i = 0; i < GROUP_MAX; i++)
+		fd[i] = -1;
+	for (uint32_t i = 0; i < e->group.n; i++) {
+		int to = group_find(next, e->group.member[i].id);
+
+		if (to > 0) {
+			fd[to] = take_fd(&e->fd[i]);
+		} else if (e->fd[i] >= 0) {
+			frame_send(e->fd[i], FRAME_BYE, next->generation, NULL, 0, CHANGE_SEND_MS,
+				NULL);
+			elastic_hang_up(&e->fd[i]);
+		}
+		elastic_hang_up(&c->watch[i]);
+	}
+	for (int k = 0; k < taken; k++)
+		fd[first + k] = e->waiting[k].fd;
+	e->n_waiting -= taken;
+	memmove(e->waiting, e->waiting + taken, (size_t)e->n_waiting * sizeof(e->waiting[0]));
+	memcpy(e->fd, fd, sizeof(fd));
+}
+
+/* Decide the next group and tell it. *segment gets a descriptor or -1. */
+int change_lead(struct change *c, int *segment)
+{
+	struct elastic *e = c->e;
+	struct member joiners[ELASTIC_WAITING];
+	struct group next;
+	int was_led = c->is_orderly && change_place(c) > 0; /* by one that leaves */
+	int taken, r;
+
+	c->reports[change_place(c)] = c->mine;
+	for (int i = 0; e->broken && i < (int)e->group.n; i++)
+		if (e->fd[i] >= 0)
+			frame_send(
+				e->fd[i], FRAME_BROKEN, e->group.generation, NULL, 0, 1000, NULL);
+	r = collect(c);
+	if (r < 0)
+		return r;
+	for (int i = 0; i < e->n_waiting; i++) {
+		struct group_join j;
+
+		memcpy(&j, e->waiting[i].body, sizeof(j));
+		joiners[i] = j.self;
+	}
+	taken = group_next(&e->group, c->reports, joiners, e->n_waiting, e->o.max, &next);
+	c->joined += taken;
+	c->lost += count(c->dead) - was_led;
+	c->left += (int)e->group.n - count(c->dead) - ((int)next.n - taken) + was_led;
+	c->is_orderly = 0;
+	*segment = make_segment(&next);
+	seat(c, &next, taken);
+	e->group = next;
+	for (int i = 1; i < (int)next.n; i++) /* who can't be told is found lost soon */
+		frame_send(e->fd[i], FRAME_GROUP, next.generation, &next, group_size(&next),
+			CHANGE_SEND_MS, NULL);
+	return 0;
+}

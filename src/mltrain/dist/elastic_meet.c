@@ -1,0 +1,230 @@
+/* Where the ranks of a run meet: at a rendezvous file or an address. */
+#include "dist/elastic_run.h"
+
+#include "base/cleanup.h"
+#include "base/file.h"
+#include "base/log.h"
+#include "base/memory.h"
+
+#include <errno.h>
+#include <fcntl.h>
+#include <netdb.h>
+#include <poll.h>
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+#include <sys/stat.h>
+
+void elastic_publish(struct elastic *e)
+{
+	struct rendezvous now = {
+		.coordinator = e->self, .secret = e->secret, .generation = e->group.generation
+	};
+	struct mlr_error err = MLR_ERROR_INIT;
+
+	if (elastic_is_address(e->o.where))
+		return;
+	if (rendezvous_replace(e->o.where, &now, &err) < 0) {
+		mlr_log_failure(MLR_WARNING, &err, "; training goes on, but nobody can join");
+		return;
+	}
+	e->file = now;
+	e->has_file = 1;
+}
+
+int elastic_is_address(const char *where)
+{
+	const char *colon = strrchr(where, ':');
+
+	return colon && colon > where && !strchr(where, '/') && colon[1] &&
+		strspn(colon + 1, "0123456789") == strlen(colon + 1);
+}
+
+static int begin(struct elastic *e, int port, struct mlr_error *err)
+{
+	int r = door_open(port, &e->secret, &e->door, &e->self.offer, err);
+
+	if (r < 0)
+		return r;
+	e->self.id = 1;
+	e->group = (struct group){ .n = 1, .next_id = 2, .source = 1 };
+	e->group.member[0] = e->self;
+	return 0;
+}
+
+/* A newcomer has a door as well, for the ring, and because it may be the next coordinator. */
+static int come(struct elastic *e, struct mlr_error *err)
+{
+	e->dist.rank = 1;
+	return door_open(0, &e->secret, &e->door, &e->self.offer, err);
+}
+
+/* Does the coordinator that the file names answer? Returns 1, 0 if it is dead, or -errno. */
+static int answers(struct elastic *e, struct mlr_error *err)
+{
+	auto_close int fd = -1;
+
+	e->secret = e->file.secret;
+	fd = elastic_call(e, &e->file.coordinator, err);
+	if (fd >= 0)
+		return 1;
+	if (fd == -EHOSTUNREACH)
+		return 0;
+	mlr_wrap(err, "the run of '%s'", e->o.where);
+	if (fd == -EACCES)
+		return fd;
+	return mlr_hint(err,
+		"a process answers there, but not as a run does: if that run is "
+		"over, remove the file");
+}
+
+/* The file of a run that is dead is removed, and this process begins anew. */
+static int open_file(struct elastic *e, struct mlr_error *err)
+{
+	for (int tries = 0; tries < 20; tries++) {
+		int r = rendezvous_read(e->o.where, &e->file, err);
+
+		if (r < 0 && r != -ENOENT)
+			return r;
+		if (r == 0) {
+			r = answers(e, err);
+			if (r > 0)
+				return come(e, err);
+			/* A busy coordinator may have no time for a caller, and another rank may be
+			 * about to take a dead one's place. */
+			if (r == -EACCES || (r < 0 && tries >= 4))
+				return r;
+			if (tries < 4) {
+				poll(NULL, 0, 500);
+				continue;
+			}
+			rendezvous_remove(e->o.where, &e->file);
+		}
+		if ((r = secret_make(&e->secret, err)) < 0 || (r = begin(e, 0, err)) < 0)
+			return r;
+		e->file = (struct rendezvous){ .coordinator = e->self, .secret = e->secret };
+		r = rendezvous_create(e->o.where, &e->file, err);
+		e->has_file = r == 0;
+		if (r != -EEXIST)
+			return r;
+		door_close(&e->door);
+		e->self.id = 0;
+		e->group = (struct group){ .n = 0 };
+	}
+	return mlr_fail(err, EAGAIN, "rendezvous file '%s' comes and goes", e->o.where);
+}
+
+static int read_secret(struct elastic *e, struct mlr_error *err)
+{
+	const char *path = e->o.secret_file, *text = getenv("MLTRAIN_ELASTIC_SECRET");
+	auto_free char *read = NULL;
+	struct stat st;
+	int r;
+
+	if (!path && !text) {
+		mlr_fail(err, EINVAL, "--elastic %s: no secret is given", e->o.where);
+		return mlr_hint(err,
+			"put one into a file of mode 0600 for --elastic-secret, or into "
+			"MLTRAIN_ELASTIC_SECRET");
+	}
+	if (path) {
+		r = file_read(AT_FDCWD, path, SECRET_TEXT_MAX, &read, NULL, err);
+		if (r < 0)
+			return mlr_wrap(err, "--elastic-secret");
+		if (stat(path, &st) == 0 && st.st_mode & (S_IRWXG | S_IRWXO)) {
+			mlr_fail(err, EACCES, "--elastic-secret '%s': others may read or write it",
+				path);
+			return mlr_hint(err, "chmod 600 '%s'", path);
+		}
+		read[strcspn(read, "\n")] = '\0';
+		text = read;
+	}
+	r = secret_of_text(text, &e->secret, err);
+	return r < 0 ? mlr_wrap(err, "%s", path ? "--elastic-secret" : "MLTRAIN_ELASTIC_SECRET")
+		     : 0;
+}
+
+/* Set e->file.coordinator's addresses to those of HOST:PORT. */
+static int resolve(struct elastic *e, int *port, struct mlr_error *err)
+{
+	const struct addrinfo hints = { .ai_socktype = SOCK_STREAM, .ai_family = AF_UNSPEC };
+	const char *colon = strrchr(e->o.where, ':');
+	auto_free char *host = xstrndup(e->o.where, (size_t)(colon - e->o.where));
+	struct member *m = &e->file.coordinator;
+	struct addrinfo *list = NULL;
+	int r;
+
+	*port = atoi(colon + 1);
+	if (*port < 1 || *port > 65535)
+		return mlr_fail(err, EINVAL, "--elastic %s: no such port", e->o.where);
+	r = getaddrinfo(host, NULL, &hints, &list);
+	if (r != 0)
+		return mlr_fail(err, ENOENT, "--elastic: host '%s': %s", host, gai_strerror(r));
+	snprintf(m->host, sizeof(m->host), "%s", host);
+	m->offer.port = (uint32_t)*port;
+	for (struct addrinfo *i = list; i && m->offer.addresses < LIFELINE_ADDRESSES;
+		i = i->ai_next) {
+		struct in6_addr *to = &m->offer.address[m->offer.addresses];
+
+		*to = (struct in6_addr){ .s6_addr = { [10] = 0xff, [11] = 0xff } };
+		if (i->ai_family == AF_INET)
+			memcpy(to->s6_addr + 12, &((struct sockaddr_in *)i->ai_addr)->sin_addr, 4);
+		else if (i->ai_family == AF_INET6)
+			*to = ((struct sockaddr_in6 *)i->ai_addr)->sin6_addr;
+		else
+			continue;
+		m->offer.addresses++;
+	}
+	freeaddrinfo(list);
+	return 0;
+}
+
+/* bind(2) takes this machine's addresses alone. */
+static int is_here(const struct lifeline_offer *o)
+{
+	for (uint32_t i = 0; i < o->addresses; i++) {
+		int is_four = IN6_IS_ADDR_V4MAPPED(&o->address[i]);
+		struct sockaddr_in6 six = { .sin6_family = AF_INET6, .sin6_addr = o->address[i] };
+		struct sockaddr_in four = { .sin_family = AF_INET };
+		auto_close int fd =
+			socket(is_four ? AF_INET : AF_INET6, SOCK_STREAM | SOCK_CLOEXEC, 0);
+
+		memcpy(&four.sin_addr, o->address[i].s6_addr + 12, 4);
+		if (fd >= 0 &&
+			bind(fd, is_four ? (void *)&four : (void *)&six,
+				is_four ? sizeof(four) : sizeof(six)) == 0)
+			return 1;
+	}
+	return 0;
+}
+
+/* Who can listen there begins the run; who can't calls there. */
+static int open_address(struct elastic *e, struct mlr_error *err)
+{
+	struct mlr_error ignored = MLR_ERROR_INIT;
+	auto_close int fd = -1;
+	int port = 0, begins, r = read_secret(e, err);
+
+	if (r == 0)
+		r = resolve(e, &port, err);
+	if (r < 0)
+		return r;
+	begins = is_here(&e->file.coordinator.offer);
+	for (int tries = 0; tries < (begins ? 40 : 240); tries++) {
+		fd = elastic_call(e, &e->file.coordinator, err);
+		if (fd >= 0)
+			return come(e, err);
+		if (fd == -EACCES)
+			return mlr_wrap(err, "--elastic %s", e->o.where);
+		if (begins && begin(e, port, &ignored) == 0)
+			return 0;
+		poll(NULL, 0, 250);
+	}
+	mlr_wrap(err, "--elastic %s", e->o.where);
+	return mlr_hint(err, "the first rank must run on that host, with that port free");
+}
+
+int elastic_meet(struct elastic *e, struct mlr_error *err)
+{
+	return elastic_is_address(e->o.where) ? open_address(e, err) : open_file(e, err);
+}
