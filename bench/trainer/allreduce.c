@@ -33,7 +33,7 @@ static void fail(const char *what)
 
 static void open_node(void)
 {
-	char path[] = "/dev/shm/mltrain.XXXXXX";
+	char path[NODE_SUMS_PATH_MAX] = "";
 	int fd = rank == 0 ? node_sums_segment(path, node_sums_size(ranks)) : -1;
 
 	MPI_Bcast(path, sizeof(path), MPI_CHAR, 0, MPI_COMM_WORLD);

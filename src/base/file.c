@@ -226,8 +226,7 @@ static char *dir_of(const char *path)
 	return slash == path ? xstrdup("/") : xasprintf("%.*s", (int)(slash - path), path);
 }
 
-/* A temporary name, to free(); file_replace_sweep() recognises it. */
-static char *temp_of(const char *path)
+char *file_temp_name(const char *path)
 {
 	char hex[RANDOM_HEX_SIZE];
 
@@ -238,7 +237,7 @@ static char *temp_of(const char *path)
 int file_replace(int dirfd, const char *path, const void *buf, size_t len, mode_t mode,
 	struct mlr_error *err)
 {
-	auto_free char *tmp = temp_of(path), *dir = dir_of(path);
+	auto_free char *tmp = file_temp_name(path), *dir = dir_of(path);
 	auto_close int fd = -1; /* stays open until the rename, so that a sweep spares the file */
 	int r;
 
@@ -254,6 +253,26 @@ int file_replace(int dirfd, const char *path, const void *buf, size_t len, mode_
 fail:
 	if (r != -EEXIST)
 		unlinkat(dirfd, tmp, 0);
+	return r;
+}
+
+int file_create(int dirfd, const char *path, const void *buf, size_t len, mode_t mode,
+	struct mlr_error *err)
+{
+	auto_free char *tmp = file_temp_name(path), *dir = dir_of(path);
+	auto_close int fd = -1;
+	int r;
+
+	r = fd = write_temp(dirfd, tmp, path, buf, len, mode, err);
+	if (r == -EEXIST)
+		return r;
+	if (r >= 0)
+		r = linkat(dirfd, tmp, dirfd, path, 0) < 0
+			? mlr_fail_errno(err, "create '%s'", path)
+			: 0;
+	unlinkat(dirfd, tmp, 0);
+	if (r == 0 && (r = file_sync_dir(dirfd, dir)) < 0)
+		return mlr_fail(err, -r, "sync the directory of '%s': %s", path, strerror(-r));
 	return r;
 }
 
@@ -311,7 +330,8 @@ static int keep_copy(const char *path, const char *kept, size_t max, struct mlr_
 
 int file_keep(const char *path, size_t max, struct mlr_error *err)
 {
-	auto_free char *kept = xasprintf("%s~", path), *tmp = temp_of(path), *dir = dir_of(path);
+	auto_free char *kept = xasprintf("%s~", path), *tmp = file_temp_name(path),
+		       *dir = dir_of(path);
 	int r;
 
 	if (access(path, F_OK) < 0 || file_is_same(path, kept))

@@ -98,6 +98,17 @@ int file_replace(int dirfd, const char *path, const void *buf, size_t len, mode_
 	struct mlr_error *err);
 
 /*
+ * The same for a file that must not be there yet, by link(2): one of several processes makes it.
+ * Returns 0, or also -EEXIST.
+ */
+int file_create(int dirfd, const char *path, const void *buf, size_t len, mode_t mode,
+	struct mlr_error *err);
+
+/* A new name beside a path, to free(). file_replace_sweep() takes a file of this name for a
+ * leftover unless a process has it open for writing. */
+char *file_temp_name(const char *path);
+
+/*
  * Keep a file as "PATH~" before file_replace() replaces it, by a hard link or, if the file system
  * has none, a copy. Replaces an older PATH~.
  *

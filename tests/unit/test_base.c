@@ -274,6 +274,7 @@ static void a_replaced_file_has_the_new_bytes_and_leaves_no_temporary(void **sta
 	size_t len = 0;
 
 	assert_int_equal(file_replace(dirfd_, "f", "one", 3, 0644, NULL), 0);
+	assert_int_equal(file_create(dirfd_, "f", "new", 3, 0644, NULL), -EEXIST);
 	assert_int_equal(file_replace(dirfd_, "f", "other", 5, 0644, NULL), 0);
 	assert_int_equal(file_read(dirfd_, "f", 100, &got, &len, NULL), 0);
 	assert_int_equal(len, 5);

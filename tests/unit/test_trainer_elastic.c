@@ -2,6 +2,7 @@
 
 #include "base/cleanup.h"
 #include "base/clock.h"
+#include "base/file.h"
 #include "base/memory.h"
 #include "dist/door.h"
 #include "dist/elastic.h"
@@ -16,8 +17,11 @@
 #include <poll.h>
 #include <pthread.h>
 #include <sched.h>
+#include <signal.h>
+#include <sys/mman.h>
 #include <sys/socket.h>
 #include <sys/stat.h>
+#include <sys/wait.h>
 
 /* --- the secret ---------------------------------------------------------------------------- */
 
@@ -138,24 +142,57 @@ static void who_has_another_secret_stays_out(void **state)
 	come_in_with_the_secret();
 }
 
+/* A listener without the secret. It has a challenge of its own, or passes on that of the run's
+ * door, and gives the caller's own proof back. */
+struct mirror {
+	int fd;
+	uint8_t challenge[SECRET_CHALLENGE], answer[SECRET_ANSWER];
+};
+
+static void *reflect(void *ctx)
+{
+	struct mirror *m = ctx;
+
+	frame_send_bytes(m->fd, m->challenge, sizeof(m->challenge), 1000, NULL);
+	if (frame_recv_bytes(m->fd, m->answer, sizeof(m->answer), 1000, NULL) == 0)
+		frame_send_bytes(m->fd, m->answer + SECRET_SIZE, SECRET_SIZE, 1000, NULL);
+	return NULL;
+}
+
 static void who_does_not_have_it_cannot_play_the_door(void **state)
 {
 	const struct secret wrong = { "another secret, of another run." };
-	uint8_t challenge[SECRET_CHALLENGE], answer[SECRET_ANSWER], proof[SECRET_SIZE];
-	struct secret of_door = wrong;
+	uint8_t proof[SECRET_SIZE];
+	struct mirror m;
+	pthread_t thread;
 	int pair[2];
 
-	/* A listener that reflects what it hears proves nothing either. */
-	assert_int_equal(socketpair(AF_UNIX, SOCK_STREAM, 0, pair), 0);
-	assert_int_equal(secret_challenge(challenge), 0);
-	assert_int_equal(write(pair[1], challenge, sizeof(challenge)), sizeof(challenge));
-	memset(proof, 0, sizeof(proof));
-	assert_int_equal(write(pair[1], proof, sizeof(proof)), sizeof(proof));
+	assert_int_equal(socketpair(AF_UNIX, SOCK_STREAM | SOCK_NONBLOCK, 0, pair), 0);
+	m.fd = pair[1];
+	assert_int_equal(secret_challenge(m.challenge), 0);
+	assert_int_equal(pthread_create(&thread, NULL, reflect, &m), 0);
 	assert_int_equal(secret_call(pair[0], &right, 1000, NULL), -EACCES);
-	assert_int_equal(read(pair[1], answer, sizeof(answer)), sizeof(answer));
-	assert_int_equal(secret_check(&of_door, challenge, answer, proof), 0);
-	assert_int_equal(secret_check(&right, challenge, answer, proof), 1);
-	assert_memory_not_equal(answer + SECRET_SIZE, proof, SECRET_SIZE);
+	pthread_join(thread, NULL);
+	/* What was reflected is the right answer, and not the right proof. */
+	assert_int_equal(secret_check(&wrong, m.challenge, m.answer, proof), 0);
+	assert_int_equal(secret_check(&right, m.challenge, m.answer, proof), 1);
+	assert_memory_not_equal(m.answer + SECRET_SIZE, proof, SECRET_SIZE);
+	close(pair[0]);
+	close(pair[1]);
+}
+
+static void who_has_another_byte_order_is_told_so(void **state)
+{
+	struct mlr_error err = MLR_ERROR_INIT;
+	uint8_t challenge[SECRET_CHALLENGE];
+	int pair[2];
+
+	assert_int_equal(secret_challenge(challenge), 0);
+	challenge[15] = challenge[15] == 'B' ? '2' : 'B';
+	assert_int_equal(socketpair(AF_UNIX, SOCK_STREAM | SOCK_NONBLOCK, 0, pair), 0);
+	assert_int_equal(write(pair[1], challenge, sizeof(challenge)), sizeof(challenge));
+	assert_int_equal(secret_call(pair[0], &right, 1000, &err), -EPROTO);
+	assert_non_null(strstr(err.text, "ranks need the same byte order"));
 	close(pair[0]);
 	close(pair[1]);
 }
@@ -425,7 +462,7 @@ static void a_ring_gives_the_plain_sums_for_two_to_five_ranks(void **state)
 static void shared_memory_gives_the_plain_sums_for_one_to_five_ranks(void **state)
 {
 	for (int ranks = 1; ranks <= RANKS_MAX; ranks++) {
-		char path[] = "/dev/shm/mltrain.XXXXXX";
+		char path[NODE_SUMS_PATH_MAX];
 		auto_close int fd = node_sums_segment(path, node_sums_size(ranks));
 		struct summing s[RANKS_MAX] = { { 0 } };
 		struct stat st;
@@ -444,6 +481,65 @@ static void shared_memory_gives_the_plain_sums_for_one_to_five_ranks(void **stat
 		for (int r = 0; r < ranks; r++)
 			node_sums_free(&s[r].node);
 	}
+}
+
+/* The process ends by SIGKILL when it calls one of these functions. */
+static enum { NEVER, AT_LINK, AT_UNLINK } killed;
+
+int __real_linkat(int a, const char *from, int b, const char *to, int flags);
+int __wrap_linkat(int a, const char *from, int b, const char *to, int flags);
+int __real_unlink(const char *path);
+int __wrap_unlink(const char *path);
+
+int __wrap_linkat(int a, const char *from, int b, const char *to, int flags)
+{
+	if (killed == AT_LINK)
+		raise(SIGKILL);
+	return __real_linkat(a, from, b, to, flags);
+}
+
+int __wrap_unlink(const char *path)
+{
+	if (killed == AT_UNLINK)
+		raise(SIGKILL);
+	return __real_unlink(path);
+}
+
+/* Wait for a child's end by SIGKILL. */
+static void await_kill(pid_t pid)
+{
+	int status;
+
+	assert_int_equal(waitpid(pid, &status, 0), pid);
+	assert_true(WIFSIGNALED(status) && WTERMSIG(status) == SIGKILL);
+}
+
+static void memory_of_a_process_that_was_killed_is_removed_and_no_other(void **state)
+{
+	char mine[NODE_SUMS_PATH_MAX], next[NODE_SUMS_PATH_MAX], *dead;
+	int fd = node_sums_segment(mine, node_sums_size(2)), other;
+	pid_t pid;
+
+	assert_true(fd >= 0);
+	dead = mmap(NULL, NODE_SUMS_PATH_MAX, PROT_READ | PROT_WRITE, MAP_SHARED | MAP_ANONYMOUS,
+		-1, 0);
+	assert_true(dead != MAP_FAILED);
+	pid = fork();
+	if (pid == 0) {
+		node_sums_segment(dead, node_sums_size(2));
+		raise(SIGKILL);
+	}
+	await_kill(pid);
+	assert_int_equal(access(dead, F_OK), 0);
+	other = node_sums_segment(next, node_sums_size(2));
+	assert_true(other >= 0);
+	assert_int_equal(access(dead, F_OK), -1);
+	assert_int_equal(access(mine, F_OK), 0);
+	close(fd);
+	close(other);
+	unlink(mine);
+	unlink(next);
+	munmap(dead, NODE_SUMS_PATH_MAX);
 }
 
 static void a_ring_whose_neighbour_is_gone_says_so(void **state)
@@ -502,6 +598,40 @@ static void a_rendezvous_file_is_private_and_only_its_own_is_removed(void **stat
 	assert_int_equal(rmdir(dir), 0);
 }
 
+static void what_a_kill_left_of_a_secret_is_removed(void **state)
+{
+	char dir[] = "/tmp/elastic.XXXXXX";
+	auto_free char *path = NULL;
+	struct rendezvous a = { .secret = right };
+
+	assert_non_null(mkdtemp(dir));
+	path = xasprintf("%s/file", dir);
+	group_describe_self(&a.coordinator);
+	a.coordinator.offer.port = 4242;
+	for (int when = AT_LINK; when <= AT_UNLINK; when++) {
+		struct strv names = STRV_INIT;
+		pid_t pid = fork();
+
+		if (pid == 0) {
+			killed = (int)when;
+			rendezvous_create(path, &a, NULL);
+			rendezvous_remove(path, &a);
+			_exit(0);
+		}
+		await_kill(pid);
+		assert_int_equal(file_list(AT_FDCWD, dir, 0, &names), 0);
+		assert_int_equal(names.n, 1); /* under another name */
+		assert_int_equal(access(path, F_OK), -1);
+		strv_done(&names);
+		assert_int_equal(rendezvous_create(path, &a, NULL), 0);
+		assert_int_equal(file_list(AT_FDCWD, dir, 0, &names), 0);
+		assert_int_equal(names.n, 1);
+		strv_done(&names);
+		rendezvous_remove(path, &a);
+	}
+	assert_int_equal(rmdir(dir), 0);
+}
+
 static void a_host_and_port_are_told_from_a_file(void **state)
 {
 	assert_true(elastic_is_address("node1:4000"));
@@ -522,6 +652,7 @@ int main(void)
 		cmocka_unit_test_setup_teardown(
 			who_has_another_secret_stays_out, open_door, close_door),
 		cmocka_unit_test(who_does_not_have_it_cannot_play_the_door),
+		cmocka_unit_test(who_has_another_byte_order_is_told_so),
 		cmocka_unit_test_setup_teardown(
 			a_recorded_conversation_is_worth_nothing, open_door, close_door),
 		cmocka_unit_test_setup_teardown(
@@ -534,8 +665,10 @@ int main(void)
 		cmocka_unit_test(a_list_of_ranks_is_read_back_and_a_damaged_one_refused),
 		cmocka_unit_test(a_ring_gives_the_plain_sums_for_two_to_five_ranks),
 		cmocka_unit_test(shared_memory_gives_the_plain_sums_for_one_to_five_ranks),
+		cmocka_unit_test(memory_of_a_process_that_was_killed_is_removed_and_no_other),
 		cmocka_unit_test(a_ring_whose_neighbour_is_gone_says_so),
 		cmocka_unit_test(a_rendezvous_file_is_private_and_only_its_own_is_removed),
+		cmocka_unit_test(what_a_kill_left_of_a_secret_is_removed),
 		cmocka_unit_test(a_host_and_port_are_told_from_a_file),
 	};
 

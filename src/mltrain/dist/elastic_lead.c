@@ -167,7 +167,7 @@ static int collect(struct change *c)
 /* Make the memory that the ranks of one machine share. Returns its descriptor or -1. */
 static int make_segment(struct group *g)
 {
-	char path[] = "/dev/shm/mltrain.XXXXXX";
+	char path[NODE_SUMS_PATH_MAX];
 	int fd;
 
 	if (g->n < 2 || !group_is_local(g) || getenv("MLTRAIN_NO_SHARED_MEMORY"))

@@ -2,6 +2,7 @@
 
 #include "base/cleanup.h"
 #include "base/file.h"
+#include "dist/node_sums.h"
 
 #include <errno.h>
 #include <fcntl.h>
@@ -9,6 +10,7 @@
 #include <unistd.h>
 
 #define BOOT_ID "/proc/sys/kernel/random/boot_id"
+#define SEGMENT NODE_SUMS_PATH "." /* as node_sums.h names it */
 
 void group_describe_self(struct member *ret)
 {
@@ -42,7 +44,8 @@ static int is_group(const struct group *g)
 	if (!is_text(g->segment, sizeof(g->segment)) || group_find(g, g->source) < 0)
 		return 0;
 	if (g->segment[0] &&
-		(strncmp(g->segment, "/dev/shm/mltrain.", 17) != 0 || strchr(g->segment + 17, '/')))
+		(strncmp(g->segment, SEGMENT, strlen(SEGMENT)) != 0 ||
+			strchr(g->segment + strlen(SEGMENT), '/')))
 		return 0;
 	for (uint32_t i = 0; i < g->n; i++)
 		if (!is_member(&g->member[i]) || g->member[i].id >= g->next_id ||

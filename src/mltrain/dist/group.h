@@ -38,7 +38,7 @@ struct group {
 	uint32_t n;
 	uint64_t next_id;
 	uint64_t source;  /* id of the member whose weights are those of the group */
-	char segment[32]; /* shared memory of the members, all on one machine; "": none */
+	char segment[64]; /* shared memory of the members, all on one machine; "": none */
 	struct member member[GROUP_MAX];
 };
 

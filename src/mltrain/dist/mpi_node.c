@@ -34,7 +34,7 @@ static int test(void *ctx, uint64_t k, struct mlr_error *err)
 /* Only this node's ranks know the file's name, which is removed once they all have it open. */
 static int open_segment(int rank, MPI_Comm node, size_t size, int *fd, struct mlr_error *err)
 {
-	char path[] = "/dev/shm/mltrain.XXXXXX";
+	char path[NODE_SUMS_PATH_MAX] = "";
 	int r;
 
 	*fd = -1;

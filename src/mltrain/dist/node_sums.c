@@ -1,12 +1,14 @@
 #include "dist/node_sums.h"
 
 #include "base/cleanup.h"
+#include "base/file.h"
 #include "base/memory.h"
 
 #include <errno.h>
 #include <fcntl.h>
 #include <stdatomic.h>
 #include <stdint.h>
+#include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
 #include <sys/mman.h>
@@ -226,10 +228,14 @@ size_t node_sums_size(int ranks)
 	return (size_t)ranks * (sizeof(struct progress) + SLOTS * piece * sizeof(float));
 }
 
-int node_sums_segment(char *path, size_t size)
+int node_sums_segment(char path[NODE_SUMS_PATH_MAX], size_t size)
 {
-	auto_close int fd = mkostemp(path, O_CLOEXEC);
+	auto_free char *name = file_temp_name(NODE_SUMS_PATH);
+	auto_close int fd = -1;
 
+	file_replace_sweep(AT_FDCWD, NODE_SUMS_PATH);
+	snprintf(path, NODE_SUMS_PATH_MAX, "%s", name);
+	fd = open(path, O_RDWR | O_CREAT | O_EXCL | O_CLOEXEC, 0600);
 	if (fd < 0 || posix_fallocate(fd, 0, (off_t)size) != 0) {
 		if (fd >= 0)
 			unlink(path);

@@ -37,10 +37,16 @@ struct node_sums;
 /* The bytes that so many ranks of a node share. */
 size_t node_sums_size(int ranks);
 
-/* Make that memory: a file of zeroes named by the template path, "/dev/shm/mltrain.XXXXXX", of mode
- * 0600. Returns a descriptor, or -1 where there is no room. The caller unlinks it when all have it
- * open. */
-int node_sums_segment(char *path, size_t size);
+#define NODE_SUMS_PATH     "/dev/shm/mltrain" /* and what file_temp_name() puts behind it */
+#define NODE_SUMS_PATH_MAX 64
+
+/*
+ * Make that memory: a file of zeroes, of mode 0600. The caller unlinks it when all have it open.
+ * What processes that were killed before that left, any of this user's, is removed first.
+ *
+ * Returns a descriptor and its path, or -1 where there is no room.
+ */
+int node_sums_segment(char path[NODE_SUMS_PATH_MAX], size_t size);
 
 /* Open the memory that another process of this user made. Returns a descriptor or -1. */
 int node_sums_segment_of(const char *path, size_t size);

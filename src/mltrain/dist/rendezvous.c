@@ -4,7 +4,6 @@
 #include "base/file.h"
 #include "base/json.h"
 #include "base/memory.h"
-#include "base/random.h"
 
 #include <arpa/inet.h>
 #include <errno.h>
@@ -119,20 +118,12 @@ int rendezvous_read(const char *path, struct rendezvous *ret, struct mlr_error *
 
 int rendezvous_create(const char *path, const struct rendezvous *r, struct mlr_error *err)
 {
-	auto_free char *text = text_of(r), *name = NULL;
-	char hex[RANDOM_HEX_SIZE];
+	auto_free char *text = text_of(r);
 	int e;
 
-	random_hex(hex);
-	name = xasprintf("%s.%s", path, hex);
-	e = file_replace(AT_FDCWD, name, text, strlen(text), 0600, err);
-	if (e < 0)
-		return mlr_wrap(err, "rendezvous file '%s'", path);
-	/* link(2) does not replace, and is atomic on NFS. */
-	if (link(name, path) < 0)
-		e = mlr_fail_errno(err, "make rendezvous file '%s'", path);
-	unlink(name);
-	return e;
+	file_replace_sweep(AT_FDCWD, path);
+	e = file_create(AT_FDCWD, path, text, strlen(text), 0600, err);
+	return e < 0 ? mlr_wrap(err, "rendezvous file '%s'", path) : 0;
 }
 
 int rendezvous_replace(const char *path, const struct rendezvous *r, struct mlr_error *err)
@@ -154,15 +145,13 @@ static int is_same(const char *path, const struct rendezvous *r)
 
 void rendezvous_remove(const char *path, const struct rendezvous *r)
 {
-	auto_free char *aside = NULL;
-	char hex[RANDOM_HEX_SIZE];
+	auto_free char *aside = file_temp_name(path);
+	auto_close int fd = -1; /* while it is open, nobody sweeps the file */
 
-	if (!is_same(path, r))
+	file_replace_sweep(AT_FDCWD, path);
+	if (!is_same(path, r) || rename(path, aside) < 0)
 		return;
-	random_hex(hex);
-	aside = xasprintf("%s.%s", path, hex);
-	if (rename(path, aside) < 0)
-		return;
+	fd = open(aside, O_WRONLY | O_CLOEXEC | O_NOFOLLOW);
 	/* Another process may have replaced it in between: give that one its name back. */
 	if (!is_same(aside, r) && link(aside, path) < 0)
 		errno = 0;

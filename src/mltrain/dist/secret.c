@@ -5,14 +5,17 @@
 #include "dist/frame.h"
 
 #include <assert.h>
+#include <endian.h>
 #include <errno.h>
 #include <stdio.h>
 #include <string.h>
 #include <sys/random.h>
 
-#define BLOCK 64 /* bytes of SHA-256's block */
+#define BLOCK    64 /* bytes of SHA-256's block */
+#define GREETING 16
 
-static const char greeting[] = "mltrain elastic1";
+static const char greetings[2][GREETING + 1] = { "mltrain elastic2", "mltrain elasticB" };
+static const int is_big = __BYTE_ORDER == __BIG_ENDIAN;
 
 static int from_hex(const char *hex, uint8_t bytes[SECRET_SIZE])
 {
@@ -105,7 +108,7 @@ static int is_equal(const uint8_t *a, const uint8_t *b)
 
 int secret_challenge(uint8_t challenge[SECRET_CHALLENGE])
 {
-	memcpy(challenge, greeting, 16);
+	memcpy(challenge, greetings[is_big], GREETING);
 	return getrandom(challenge + 16, SECRET_SIZE, 0) == SECRET_SIZE ? 0 : -EIO;
 }
 
@@ -129,7 +132,12 @@ int secret_call(int fd, const struct secret *s, int timeout_ms, struct mlr_error
 
 	if (r < 0)
 		return r;
-	if (memcmp(challenge, greeting, 16) != 0)
+	if (memcmp(challenge, greetings[!is_big], GREETING) == 0)
+		return mlr_fail(err, EPROTO,
+			"the run is on %s-endian machines, and this one is %s-endian: ranks need "
+			"the same byte order",
+			is_big ? "little" : "big", is_big ? "big" : "little");
+	if (memcmp(challenge, greetings[is_big], GREETING) != 0)
 		return mlr_fail(err, EACCES, "what listens there is no elastic run of mltrain");
 	if (getrandom(answer, SECRET_SIZE, 0) != SECRET_SIZE)
 		return mlr_fail_errno(err, "random bytes");

@@ -4,9 +4,13 @@
  * are fresh, so a recorded conversation proves nothing, and each side's response has its own word,
  * so that a reflected one does not either.
  *
- *   listener to caller   "mltrain elastic1", nonce A [32]
+ *   listener to caller   "mltrain elastic2", nonce A [32]
  *   caller to listener   nonce B [32], HMAC(secret, "caller" A B) [32]
  *   listener to caller   HMAC(secret, "listener" A B) [32]
+ *
+ * A big-endian machine's greeting is "mltrain elasticB": numbers in the bodies of frames have the
+ * machine's order, so ranks must have the same one (frame.h), and the caller sees at once that it
+ * has not.
  */
 #ifndef MLT_DIST_SECRET_H
 #define MLT_DIST_SECRET_H
@@ -48,7 +52,8 @@ int secret_check(const struct secret *s, const uint8_t challenge[SECRET_CHALLENG
 	const uint8_t answer[SECRET_ANSWER], uint8_t proof[SECRET_SIZE]);
 
 /* The caller's side, over a connected socket. Returns 0, -EACCES if the listener has another
- * secret or is something else, -ETIMEDOUT, or the errno of send or recv. */
+ * secret or is something else, -EPROTO if its machine has another byte order, -ETIMEDOUT, or the
+ * errno of send or recv. */
 int secret_call(int fd, const struct secret *s, int timeout_ms, struct mlr_error *err);
 
 #endif
