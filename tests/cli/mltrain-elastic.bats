@@ -161,9 +161,11 @@ alone() { mltrain "${COMMON[@]}" -q --log alone.jsonl "$@" >alone.out; }
 		rank b --epochs 8 --min-ranks 3
 		rank c --epochs 8 --min-ranks 3
 		until_true has_steps run.jsonl 20
-		kill -KILL "$pid"
+		c=$pid
+		kill -KILL "$c"
 		# There are fewer than --min-ranks now, so they wait
 		until_true grep -q "waiting for 1 of at least 3 ranks" a.err b.err
+		grep -qh "rank [12] on '.*' (process $c) was lost; 2 others go on from step [0-9]" a.err b.err
 		rank d --epochs 8 --min-ranks 3
 		until_true has_ranks 3 2
 		assert_ends "$a"
@@ -194,6 +196,7 @@ alone() { mltrain "${COMMON[@]}" -q --log alone.jsonl "$@" >alone.out; }
 		kill -KILL "$a"
 		until_true has_ranks 2 2
 		grep -q "\"pid\": $b" meet
+		grep -q "rank 0 on '.*' (process $a) was lost; 2 others go on from step [0-9]" b.err
 		assert_equal "$(stat -c %a meet)" 600
 		assert_equal "$(grep secret meet)" "$secret"
 		# Who comes later finds the new one, which may be killed as well.
@@ -207,6 +210,30 @@ alone() { mltrain "${COMMON[@]}" -q --log alone.jsonl "$@" >alone.out; }
 		grep -q "^test accuracy" d.out
 		assert_as_alone run.jsonl alone.jsonl 0.02 4
 		[ ! -e meet ]
+	done
+}
+
+@test "elastic: a rank that stands still while the coordinator dies is waited for, not taken for dead" {
+	rank a --epochs 100000
+	a=$pid
+	until_true has_steps run.jsonl 5
+	rank b --epochs 100000
+	b=$pid
+	until_true has_ranks 2
+	rank c --epochs 100000
+	c=$pid
+	until_true has_ranks 3
+	kill -STOP "$b"
+	kill -KILL "$a"
+	until_true grep -q "rank 1 on '.*' (process $b) does not answer yet" c.err
+	kill -CONT "$b"
+	until_true has_ranks 2 2
+	goes_on
+	assert_equal "$(grep -ch "was lost" b.err c.err | paste -sd+ | bc)" 1
+	kill -TERM "$b" "$c"
+	for p in "$b" "$c"; do
+		assert_ends "$p"
+		assert_equal "$status" 0
 	done
 }
 
@@ -285,7 +312,7 @@ alone() { mltrain "${COMMON[@]}" -q --log alone.jsonl "$@" >alone.out; }
 	garbage = call(); garbage.sendall(b"GET / HTTP/1.0\r\n\r\n" * 1000); assert closed(garbage)
 	half = call(); half.sendall(b"x" * 30); assert closed(half)
 	first = call(); a = first.recv(48, socket.MSG_WAITALL); second = call(); b = second.recv(48, socket.MSG_WAITALL)
-	assert a[:16] == b[:16] == b"mltrain elastic1" and a[16:] != b[16:]
+	assert a[:16] == b[:16] == b"mltrain elastic2" and a[16:] != b[16:]
 	for _ in range(300): call().close()  # a port scan
 	crowd = [call() for _ in range(100)]
 	t = time.time(); assert closed(silent) and time.time() - t < 8

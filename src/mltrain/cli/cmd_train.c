@@ -389,7 +389,7 @@ int cmd_train(int argc, char **argv)
 		return fail(&s, &err);
 
 	r = run(&s, &state, &err);
-	if (r < 0 && s.metrics)
+	if (r < 0 && r != -ESTALE && s.metrics) /* else others go on with the log */
 		metrics_fail(s.metrics, &err);
 	if (metrics_close(&s.metrics, &log_err) < 0)
 		main_fail(&log_err);

@@ -59,7 +59,7 @@ static int wait_sums(void *ctx, struct mlr_error *err)
 
 	if (!e->sums || (!e->broken && sums_wait(e->sums, &why) == 0))
 		return 0;
-	return elastic_break(e, err);
+	return elastic_break(e, -1, err);
 }
 
 int elastic_idle(void *ctx, unsigned *turns, struct mlr_error *err)
@@ -202,13 +202,11 @@ int elastic_finish(struct dist *d, struct mlr_error *err)
 	if (d->rank != 0) {
 		if (frame_recv_head(e->fd[0], 0, &f, -1, NULL) == 0 && f.kind == FRAME_END)
 			return 0;
-		return elastic_break(e, err);
+		return elastic_break(e, 0, err);
 	}
 	for (int i = 1; i < d->ranks; i++)
 		frame_send(e->fd[i], FRAME_END, e->group.generation, NULL, 0, 1000, NULL);
-	elastic_receive_newcomers(e);
-	for (int i = 0; i < e->n_waiting; i++)
-		frame_send(e->waiting[i].fd, FRAME_END, e->group.generation, NULL, 0, 1000, NULL);
+	elastic_tell_end(e);
 	if (e->has_file)
 		rendezvous_remove(e->o.where, &e->file);
 	e->has_file = 0;

@@ -6,6 +6,7 @@
 #include "base/log.h"
 
 #include <poll.h>
+#include <string.h>
 #include <unistd.h>
 
 #define CONNECT_MS 20000 /* for the ring */
@@ -77,7 +78,7 @@ static int await_predecessor(struct elastic *e, int *ret, struct mlr_error *err)
 		if (poll(&p, 1, CHANGE_TURN_MS / 2) > 0)
 			door_seen(e->door);
 	}
-	return elastic_break(e, err);
+	return elastic_break(e, (e->dist.rank + e->dist.ranks - 1) % e->dist.ranks, err);
 }
 
 static int connect_ring(struct elastic *e, struct mlr_error *err)
@@ -91,7 +92,7 @@ static int connect_ring(struct elastic *e, struct mlr_error *err)
 		mlr_warning(
 			"--elastic: rank %d on '%s' can't be reached", next, g->member[next].host);
 		elastic_hang_up(&to);
-		return elastic_break(e, err);
+		return elastic_break(e, next, err);
 	}
 	r = await_predecessor(e, &from, err);
 	if (r < 0) {
@@ -102,26 +103,14 @@ static int connect_ring(struct elastic *e, struct mlr_error *err)
 	return 0;
 }
 
-/* Members of the new group that called as if they had lost its coordinator were not lost. Others
- * were. */
+/* Whoever watched this rank meanwhile has done so for an older group. */
 static void clear_door(struct elastic *e)
 {
-	struct guest g, keep[GROUP_MAX];
-	int n = 0;
+	struct guest g;
 
+	elastic_answer_left_out(e);
 	while (door_take(e->door, FRAME_WATCH, &g))
 		close(g.fd);
-	while (e->dist.rank != 0 && n < GROUP_MAX && door_take(e->door, FRAME_REJOIN, &g))
-		keep[n++] = g;
-	for (int i = 0; i < n; i++) {
-		struct group_report r;
-
-		if (group_parse_report(keep[i].body, keep[i].first.size, &r, NULL) < 0 ||
-			group_find(&e->group, r.id) < 0)
-			elastic_refuse(keep[i].fd, ELASTIC_WITHOUT);
-		else
-			door_give(e->door, &keep[i]);
-	}
 }
 
 int change_connect(struct elastic *e, int segment, struct mlr_error *err)
@@ -135,8 +124,10 @@ int change_connect(struct elastic *e, int segment, struct mlr_error *err)
 	d->ranks = d->exchange.ranks = (int)e->group.n;
 	e->broken = 0;
 	clear_door(e);
-	if (d->ranks == 1)
+	if (d->ranks == 1) {
+		memset(e->heard_ms, 0, sizeof(e->heard_ms));
 		return 0;
+	}
 	r = connect_node(e, segment, err);
 	if (r == 0 && !e->node)
 		r = connect_ring(e, err);

@@ -2,6 +2,7 @@
 #include "dist/elastic_change.h"
 
 #include "base/clock.h"
+#include "base/log.h"
 #include "config.h"
 
 #include <errno.h>
@@ -9,7 +10,10 @@
 #include <stdio.h>
 #include <string.h>
 
-#define COMEBACK_MS 30000 /* for a newcomer whose coordinator is gone */
+#define ANSWER_MS     30000 /* for a member that is there, but does not answer */
+#define TELL_MS       1000
+#define CALL_AGAIN_MS 20
+#define COMEBACK_MS   30000 /* for a newcomer whose coordinator is gone */
 
 /* What the coordinator has said. */
 enum word { WORD_GROUP, WORD_BYE, WORD_END, WORD_LOST, WORD_STOP };
@@ -35,14 +39,22 @@ static int hear_group(struct change *c, size_t size, struct mlr_error *err)
 	return r;
 }
 
-static int hear_refusal(struct change *c, size_t size, struct mlr_error *err)
+int change_hear_refusal(struct change *c, int fd, struct mlr_error *err)
 {
 	char why[256] = "";
+	struct frame f;
 
-	size = size < sizeof(why) - 1 ? size : sizeof(why) - 1;
-	frame_recv_bytes(c->e->fd[0], why, size, CHANGE_SEND_MS, NULL);
-	return mlr_fail(err, c->e->self.id ? ESTALE : EPROTO,
-		"--elastic %s: this rank was refused: %s", c->e->o.where, why);
+	if (frame_recv_head(fd, sizeof(why) - 1, &f, CHANGE_SEND_MS, NULL) == 0)
+		frame_recv_bytes(fd, why, f.size, CHANGE_SEND_MS, NULL);
+	mlr_fail(err, c->e->self.id ? ESTALE : EPROTO, "--elastic %s: this rank was refused: %s",
+		c->e->o.where, why);
+	return c->e->self.id ? mlr_hint(err, "start it again to join the run") : -EPROTO;
+}
+
+int change_end(const struct change *c, struct mlr_error *err)
+{
+	return mlr_fail(
+		err, ESTALE, "--elastic %s: the run has ended without this rank", c->e->o.where);
 }
 
 /* Wait for the coordinator's word. A rank that is told to stop reports anew, unless it comes as a
@@ -67,6 +79,8 @@ static int listen_to_coordinator(struct change *c, enum word *ret, struct mlr_er
 		if (r == 0)
 			continue;
 		*ret = WORD_LOST;
+		if (r > 0 && f.kind == FRAME_REFUSED)
+			return change_hear_refusal(c, e->fd[0], err);
 		if (r < 0 || frame_recv_head(e->fd[0], UINT32_MAX, &f, CHANGE_SEND_MS, NULL) < 0)
 			return 0;
 		switch (f.kind) {
@@ -75,8 +89,6 @@ static int listen_to_coordinator(struct change *c, enum word *ret, struct mlr_er
 			return f.size <= sizeof(struct group)
 				? hear_group(c, f.size, err)
 				: mlr_fail(err, EPROTO, "a list of ranks that is too long");
-		case FRAME_REFUSED:
-			return hear_refusal(c, f.size, err);
 		case FRAME_BYE:
 			*ret = WORD_BYE;
 			return 0;
@@ -90,33 +102,68 @@ static int listen_to_coordinator(struct change *c, enum word *ret, struct mlr_er
 	}
 }
 
-/* Find the oldest member that answers, and report to it. Returns 1 if that is this one. */
-static int elect(struct change *c)
+/*
+ * Call member i with a frame of this kind until it answers. It has ended only if nobody is there: a
+ * process that is stopped, or one with a crowd at its door, is given a time.
+ *
+ * Returns a descriptor; -EHOSTUNREACH; what else failed for so long; or -EINTR if told to stop.
+ */
+static int reach(struct change *c, int i, enum frame_kind kind)
 {
 	struct elastic *e = c->e;
-	int me = change_place(c);
+	const struct member *m = &e->group.member[i];
+	int64_t begin = mlr_now_ms();
+	int told = 0;
+
+	for (;;) {
+		struct mlr_error why = MLR_ERROR_INIT;
+		int fd = elastic_call(e, m, &why);
+
+		if (fd >= 0 &&
+			frame_send(fd, kind, e->group.generation, &c->mine, sizeof(c->mine),
+				CHANGE_SEND_MS, &why) == 0)
+			return fd;
+		elastic_hang_up(&fd);
+		if (why.code == EHOSTUNREACH)
+			return -EHOSTUNREACH;
+		if (change_is_told_to_stop(c) && !c->mine.leaves)
+			return -EINTR;
+		if (mlr_now_ms() - begin > TELL_MS && !told++)
+			mlr_warning("--elastic: rank %d on '%s' (process %d) does not answer yet: "
+				    "%s; calling again for %d seconds",
+				i, m->host, (int)m->pid, why.text, ANSWER_MS / 1000);
+		if (mlr_now_ms() - begin > ANSWER_MS)
+			return -why.code;
+		poll(NULL, 0, CALL_AGAIN_MS);
+	}
+}
+
+/* Find the oldest member that answers, and report to it. Returns 1 if that is this one; 0 without a
+ * connection if this one leaves; or -errno, -ESTALE if it was left out. */
+static int elect(struct change *c, struct mlr_error *err)
+{
+	struct elastic *e = c->e;
+	int me = change_place(c), r;
 
 	for (int i = 0; i < me; i++) {
-		int fd = elastic_call(e, &e->group.member[i], NULL);
+		int fd = reach(c, i, FRAME_REJOIN);
 
-		if (fd < 0 ||
-			frame_send(fd, FRAME_REJOIN, e->group.generation, &c->mine, sizeof(c->mine),
-				CHANGE_SEND_MS, NULL) < 0) {
-			elastic_hang_up(&fd);
-			c->dead[i] = 1;
-			continue;
+		if (fd == -EINTR)
+			return 0;
+		c->dead[i] = fd < 0;
+		if (fd >= 0) {
+			e->fd[0] = fd;
+			return 0;
 		}
-		c->dead[i] = 0;
-		e->fd[0] = fd;
-		return 0;
 	}
 	if (c->mine.leaves && me + 1 < (int)e->group.n)
 		return 0;
+	r = elastic_check_run(e, !c->is_orderly && e->group.n == (uint32_t)me + 1, err);
+	if (r < 0)
+		return r;
 	for (int i = me + 1; i < (int)e->group.n; i++) {
-		c->watch[i] = elastic_call(e, &e->group.member[i], NULL);
-		if (c->watch[i] < 0 ||
-			frame_send(c->watch[i], FRAME_WATCH, e->group.generation, NULL, 0,
-				CHANGE_SEND_MS, NULL) < 0)
+		c->watch[i] = reach(c, i, FRAME_WATCH);
+		if (c->watch[i] < 0)
 			change_lose(c, i);
 	}
 	elastic_publish(e); /* newcomers that have lost the coordinator look there */
@@ -178,7 +225,7 @@ int change_follow(struct change *c, enum elastic_outcome *ret, struct mlr_error 
 		elastic_hang_up(&e->fd[0]);
 	for (;;) {
 		if (e->fd[0] < 0) {
-			r = is_new ? join(c, err) : elect(c);
+			r = is_new ? join(c, err) : elect(c, err);
 			if (r < 0 || (r > 0 && !is_new))
 				return r;
 			*ret = is_new ? ELASTIC_OVER : ELASTIC_LEFT;
@@ -196,7 +243,7 @@ int change_follow(struct change *c, enum elastic_outcome *ret, struct mlr_error 
 			return 0;
 		case WORD_END:
 			*ret = ELASTIC_OVER;
-			return 0;
+			return is_new ? 0 : change_end(c, err);
 		case WORD_BYE:
 			*ret = ELASTIC_LEFT;
 			return 0;

@@ -1,6 +1,7 @@
 /* Who comes to the door of a rank while it trains. */
 #include "dist/elastic_run.h"
 
+#include "base/cleanup.h"
 #include "base/log.h"
 #include "config.h"
 
@@ -52,10 +53,63 @@ void elastic_receive_newcomers(struct elastic *e)
 	}
 }
 
+/* The place of the rank that a guest is in this rank's group; -1: none. */
+static int place_of(const struct elastic *e, const struct guest *g)
+{
+	struct group_report r;
+
+	return group_parse_report(g->body, g->first.size, &r, NULL) < 0
+		? -1
+		: group_find(&e->group, r.id);
+}
+
+/* A guest who has gone is forgotten. */
+void elastic_answer_left_out(struct elastic *e)
+{
+	static const enum frame_kind kinds[] = { FRAME_REJOIN, FRAME_WATCH };
+	struct guest g, keep[GROUP_MAX];
+	struct frame f;
+	int n = 0;
+
+	for (size_t k = 0; k < ARRAY_LEN(kinds); k++)
+		while (n < GROUP_MAX && door_take(e->door, kinds[k], &g)) {
+			if (place_of(e, &g) < 0)
+				elastic_refuse(g.fd, ELASTIC_WITHOUT);
+			else if (frame_peek(g.fd, &f) < 0)
+				close(g.fd);
+			else
+				keep[n++] = g;
+		}
+	while (n > 0)
+		door_give(e->door, &keep[--n]);
+}
+
+static void tell_end(const struct elastic *e, int fd)
+{
+	frame_send(fd, FRAME_END, e->group.generation, NULL, 0, 1000, NULL);
+}
+
+void elastic_tell_end(struct elastic *e)
+{
+	static const enum frame_kind kinds[] = { FRAME_REJOIN, FRAME_WATCH };
+	struct guest g;
+
+	elastic_receive_newcomers(e);
+	for (int i = 0; i < e->n_waiting; i++)
+		tell_end(e, e->waiting[i].fd);
+	for (size_t k = 0; k < ARRAY_LEN(kinds); k++)
+		while (door_take(e->door, kinds[k], &g)) {
+			tell_end(e, g.fd);
+			close(g.fd);
+		}
+}
+
 int elastic_wants_change(struct dist *d)
 {
 	struct elastic *e = (struct elastic *)d;
 
+	if (door_has(e->door, FRAME_REJOIN) || door_has(e->door, FRAME_WATCH))
+		elastic_answer_left_out(e);
 	if (d->rank != 0)
 		return 0;
 	if (door_has(e->door, FRAME_JOIN) || e->n_waiting)

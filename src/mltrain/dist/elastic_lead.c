@@ -5,6 +5,7 @@
 #include "base/log.h"
 
 #include <errno.h>
+#include <inttypes.h>
 #include <poll.h>
 #include <stdlib.h>
 #include <string.h>
@@ -61,10 +62,15 @@ static void take_callers(struct change *c)
 
 	while (door_take(e->door, FRAME_REJOIN, &g)) {
 		struct group_report r;
+		struct frame f;
 		int i = group_parse_report(g.body, g.first.size, &r, NULL) < 0
 			? -1
 			: group_find(&e->group, r.id);
 
+		if (i >= 0 && frame_peek(g.fd, &f) < 0) { /* it has called another one since */
+			close(g.fd);
+			continue;
+		}
 		if (i < 0 || c->dead[i] || i == change_place(c)) {
 			elastic_refuse(g.fd, ELASTIC_WITHOUT);
 			continue;
@@ -95,12 +101,28 @@ static void forget_returned(struct change *c)
 	}
 }
 
-/* Wait a turn for reports, callers and newcomers. */
-static void listen_once(struct change *c)
+/* A member that this rank watches ends, or says that its group has left this rank out. Returns 0 or
+ * -ESTALE. */
+static int hear_watched(struct change *c, int i, struct mlr_error *err)
+{
+	struct frame f;
+	int n = frame_peek(c->watch[i], &f);
+
+	if (n > 0 && f.kind == FRAME_REFUSED)
+		return change_hear_refusal(c, c->watch[i], err);
+	if (n > 0 && f.kind == FRAME_END)
+		return change_end(c, err);
+	if (n != 0)
+		change_lose(c, i);
+	return 0;
+}
+
+/* Wait a turn for reports, callers and newcomers. Returns 0 or -ESTALE. */
+static int listen_once(struct change *c, struct mlr_error *err)
 {
 	struct elastic *e = c->e;
 	struct pollfd p[2 * GROUP_MAX + 1];
-	int n = (int)e->group.n, me = change_place(c);
+	int n = (int)e->group.n, me = change_place(c), r = 0;
 
 	for (int i = 0; i < n; i++) {
 		p[2 * i] = (struct pollfd){ .fd = i == me ? -1 : e->fd[i], .events = POLLIN };
@@ -108,18 +130,19 @@ static void listen_once(struct change *c)
 	}
 	p[2 * n] = (struct pollfd){ .fd = door_fd(e->door), .events = POLLIN };
 	if (poll(p, 2 * (nfds_t)n + 1, CHANGE_TURN_MS) < 0)
-		return;
+		return 0;
 	if (p[2 * n].revents)
 		door_seen(e->door);
 	for (int i = 0; i < n; i++) {
 		if (p[2 * i].revents)
 			hear_member(c, i);
-		if (p[2 * i + 1].revents && e->fd[i] < 0)
-			change_lose(c, i);
+		if (r == 0 && p[2 * i + 1].revents && e->fd[i] < 0)
+			r = hear_watched(c, i, err);
 	}
 	take_callers(c);
 	elastic_receive_newcomers(e);
 	forget_returned(c);
+	return r;
 }
 
 static int staying(const struct change *c)
@@ -147,21 +170,59 @@ static int admissible(const struct change *c)
 	return c->e->n_waiting < places ? c->e->n_waiting : places < 0 ? 0 : places;
 }
 
-/* Wait for all members, and for enough ranks. Returns 0, or -EINTR if told to stop meanwhile. */
-static int collect(struct change *c)
+/* Those of the dead that have left: in an orderly change all that would lead before this rank. */
+static int have_left(const struct change *c)
 {
-	int told = 0;
+	return c->is_orderly ? change_place(c) : 0;
+}
+
+/* Who is lost is named, unless the others have gone on without this rank. Returns 0 or -ESTALE. */
+static int count_losses(struct change *c, struct mlr_error *err)
+{
+	const struct group *g = &c->e->group;
+	int first = have_left(c), reports = 0, r;
+	uint64_t step = 0;
+
+	if (memcmp(c->told, c->dead, sizeof(c->told)) == 0)
+		return 0;
+	for (uint32_t i = 0; i < g->n; i++) {
+		reports += c->reports[i].id != 0;
+		if (c->reports[i].id && c->reports[i].at.step > step)
+			step = c->reports[i].at.step;
+	}
+	r = elastic_check_run(c->e, reports == 1 && count(c->dead) > first, err);
+	if (r < 0)
+		return r;
+	for (int i = first; i < (int)g->n; i++)
+		if (c->dead[i] && !c->told[i])
+			mlr_warning("--elastic: rank %d on '%s' (process %d) was lost; %d other%s "
+				    "go%s on from step %" PRIu64,
+				i, g->member[i].host, (int)g->member[i].pid, reports,
+				reports == 1 ? "" : "s", reports == 1 ? "es" : "", step);
+	memcpy(c->told, c->dead, sizeof(c->told));
+	return 0;
+}
+
+/* Wait for all members, and for enough ranks. Returns 0, -EINTR if told to stop meanwhile, or
+ * -ESTALE. */
+static int collect(struct change *c, struct mlr_error *err)
+{
+	int told = 0, r = 0;
 
 	elastic_receive_newcomers(c->e);
-	while (!all_reported(c) || staying(c) + admissible(c) < c->e->o.min) {
-		if (all_reported(c) && change_is_told_to_stop(c))
+	for (; r == 0; r = listen_once(c, err)) {
+		if (!all_reported(c))
+			continue;
+		r = count_losses(c, err);
+		if (r < 0 || staying(c) + admissible(c) >= c->e->o.min)
+			return r;
+		if (change_is_told_to_stop(c))
 			return -EINTR;
-		if (all_reported(c) && !told++)
+		if (!told++)
 			mlr_info("--elastic: waiting for %d of at least %d ranks",
 				c->e->o.min - staying(c), c->e->o.min);
-		listen_once(c);
 	}
-	return 0;
+	return r;
 }
 
 /* Make the memory that the ranks of one machine share. Returns its descriptor or -1. */
@@ -206,20 +267,19 @@ static void seat(struct change *c, const struct group *next, int taken)
 }
 
 /* Decide the next group and tell it. *segment gets a descriptor or -1. */
-int change_lead(struct change *c, int *segment)
+int change_lead(struct change *c, int *segment, struct mlr_error *err)
 {
 	struct elastic *e = c->e;
 	struct member joiners[ELASTIC_WAITING];
 	struct group next;
-	int was_led = c->is_orderly && change_place(c) > 0; /* by one that leaves */
-	int taken, r;
+	int lost, taken, r;
 
 	c->reports[change_place(c)] = c->mine;
 	for (int i = 0; e->broken && i < (int)e->group.n; i++)
 		if (e->fd[i] >= 0)
 			frame_send(
 				e->fd[i], FRAME_BROKEN, e->group.generation, NULL, 0, 1000, NULL);
-	r = collect(c);
+	r = collect(c, err);
 	if (r < 0)
 		return r;
 	for (int i = 0; i < e->n_waiting; i++) {
@@ -230,9 +290,9 @@ int change_lead(struct change *c, int *segment)
 	}
 	taken = group_next(&e->group, c->reports, joiners, e->n_waiting, e->o.max, &next);
 	c->joined += taken;
-	c->lost += count(c->dead) - was_led;
-	c->left += (int)e->group.n - count(c->dead) - ((int)next.n - taken) + was_led;
-	c->is_orderly = 0;
+	lost = count(c->dead) - have_left(c);
+	c->lost += lost;
+	c->left += (int)e->group.n - lost - ((int)next.n - taken);
 	*segment = make_segment(&next);
 	seat(c, &next, taken);
 	e->group = next;

@@ -32,6 +32,44 @@ void elastic_publish(struct elastic *e)
 	e->has_file = 1;
 }
 
+int elastic_check_run(struct elastic *e, int is_alone, struct mlr_error *err)
+{
+	const char *where = e->o.where;
+	struct rendezvous now;
+	int r;
+
+	if (elastic_is_address(where)) {
+		if (!is_alone || elastic_silence_ms(e) < LIFELINE_SILENCE_MS)
+			return 0;
+		mlr_fail(err, ESTALE,
+			"--elastic %s: nobody of the run is there any more, and this rank has "
+			"heard nothing of it for %d seconds",
+			where, LIFELINE_SILENCE_MS / 1000);
+		return mlr_hint(err, "if it has not ended, start again with --resume");
+	}
+	r = rendezvous_read(where, &now, err);
+	if (r == -ENOENT)
+		return mlr_fail(err, ESTALE,
+			"--elastic %s: the run has ended without this rank: the file is gone",
+			where);
+	if (r < 0)
+		return r;
+	if (memcmp(&now.secret, &e->secret, sizeof(now.secret)) != 0)
+		return mlr_fail(err, ESTALE,
+			"--elastic %s: the run has ended without this rank, and another one has "
+			"begun",
+			where);
+	/* A younger one leads if it has taken this one for lost. */
+	if (now.generation > e->group.generation || now.coordinator.id > e->self.id) {
+		mlr_fail(err, ESTALE,
+			"--elastic %s: the run goes on without this rank, led by process %d on "
+			"'%s'",
+			where, (int)now.coordinator.pid, now.coordinator.host);
+		return mlr_hint(err, "start it again to join the run");
+	}
+	return 0;
+}
+
 int elastic_is_address(const char *where)
 {
 	const char *colon = strrchr(where, ':');
@@ -71,7 +109,7 @@ static int answers(struct elastic *e, struct mlr_error *err)
 	if (fd == -EHOSTUNREACH)
 		return 0;
 	mlr_wrap(err, "the run of '%s'", e->o.where);
-	if (fd == -EACCES)
+	if (fd == -EACCES || fd == -EPROTO)
 		return fd;
 	return mlr_hint(err,
 		"a process answers there, but not as a run does: if that run is "
@@ -92,7 +130,7 @@ static int open_file(struct elastic *e, struct mlr_error *err)
 				return come(e, err);
 			/* A busy coordinator may have no time for a caller, and another rank may be
 			 * about to take a dead one's place. */
-			if (r == -EACCES || (r < 0 && tries >= 4))
+			if (r == -EACCES || r == -EPROTO || (r < 0 && tries >= 4))
 				return r;
 			if (tries < 4) {
 				poll(NULL, 0, 500);
@@ -214,7 +252,7 @@ static int open_address(struct elastic *e, struct mlr_error *err)
 		fd = elastic_call(e, &e->file.coordinator, err);
 		if (fd >= 0)
 			return come(e, err);
-		if (fd == -EACCES)
+		if (fd == -EACCES || fd == -EPROTO)
 			return mlr_wrap(err, "--elastic %s", e->o.where);
 		if (begins && begin(e, port, &ignored) == 0)
 			return 0;

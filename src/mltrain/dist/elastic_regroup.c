@@ -69,7 +69,7 @@ static int agree(struct change *c, int *segment, enum elastic_outcome *ret, stru
 		}
 	}
 	*ret = ELASTIC_MEMBER;
-	r = change_lead(c, segment);
+	r = change_lead(c, segment, err);
 	if (r == -EINTR) {
 		*ret = has_others(c) ? ELASTIC_LEFT : ELASTIC_STOPPED;
 		r = 0;
@@ -82,6 +82,8 @@ static void begin(struct change *c)
 {
 	memset(c->reports, 0, sizeof(c->reports));
 	memset(c->dead, 0, sizeof(c->dead));
+	memset(c->told, 0, sizeof(c->told));
+	c->is_orderly = !c->e->broken;
 	c->mine.id = c->e->self.id;
 	c->mine.generation = c->e->group.generation;
 	elastic_drop_sums(c->e);
@@ -91,9 +93,7 @@ int elastic_regroup(struct dist *d, const struct group_progress *at, int leaves,
 	enum elastic_outcome *ret, struct mlr_error *err)
 {
 	struct elastic *e = (struct elastic *)d;
-	struct change c = {
-		.e = e, .mine = { .at = *at, .leaves = leaves }, .is_orderly = !e->broken
-	};
+	struct change c = { .e = e, .mine = { .at = *at, .leaves = leaves } };
 	int r;
 
 	for (int i = 0; i < GROUP_MAX; i++)
@@ -115,6 +115,8 @@ int elastic_regroup(struct dist *d, const struct group_progress *at, int leaves,
 			be_alone(e);
 		else if (r < 0 || *ret != ELASTIC_MEMBER)
 			leave(e);
+		if (r == 0 && *ret == ELASTIC_MEMBER && d->rank == 0 && c.lost)
+			elastic_publish(e); /* who was taken for lost sees the generation */
 		e->change =
 			(struct elastic_change){ e->group.generation, c.joined, c.left, c.lost };
 		return r;

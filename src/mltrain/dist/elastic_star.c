@@ -11,20 +11,54 @@
 #include <poll.h>
 #include <stdlib.h>
 #include <string.h>
+#include <time.h>
 
 #define PIECE    ((size_t)4 << 20) /* bytes of one frame of weights */
 #define BODY_MAX ((size_t)64 << 20)
 #define LATE_MS  10000
+
+/* A machine that sleeps does not stop this clock. */
+static int64_t now_ms(void)
+{
+	struct timespec t;
+
+	clock_gettime(CLOCK_BOOTTIME, &t);
+	return (int64_t)t.tv_sec * 1000 + t.tv_nsec / 1000000;
+}
 
 static int ranks_of(const struct elastic *e)
 {
 	return e->dist.ranks;
 }
 
-int elastic_break(struct elastic *e, struct mlr_error *err)
+int elastic_break(struct elastic *e, int rank, struct mlr_error *err)
 {
+	const struct member *m = &e->group.member[rank < 0 ? 0 : rank];
+
 	e->broken = 1;
-	return mlr_fail(err, EIO, "a rank of generation %u was lost", e->group.generation);
+	if (rank < 0)
+		return mlr_fail(err, EIO, "a rank of generation %u was lost", e->group.generation);
+	return mlr_fail(
+		err, EIO, "rank %d on '%s' (process %d) was lost", rank, m->host, (int)m->pid);
+}
+
+/* Of a rank that was stopped one late frame may lie here already when it wakes up. */
+static void heard(struct elastic *e)
+{
+	memmove(e->heard_ms + 1, e->heard_ms, sizeof(e->heard_ms) - sizeof(e->heard_ms[0]));
+	e->heard_ms[0] = now_ms();
+}
+
+int64_t elastic_silence_ms(const struct elastic *e)
+{
+	int64_t longest = 0, until = now_ms();
+
+	for (size_t i = 0; i < ARRAY_LEN(e->heard_ms) && e->heard_ms[i]; i++) {
+		if (until - e->heard_ms[i] > longest)
+			longest = until - e->heard_ms[i];
+		until = e->heard_ms[i];
+	}
+	return longest;
 }
 
 /* A faster rank may have sent what this one will ask for. All else tells of a loss. */
@@ -48,7 +82,7 @@ int elastic_look(struct elastic *e, struct mlr_error *err)
 
 	for (int i = e->dist.rank == 0; i < n; i++)
 		if (is_lost(e, i))
-			return elastic_break(e, err);
+			return elastic_break(e, i, err);
 	return 0;
 }
 
@@ -93,7 +127,8 @@ static int receive_all(
 				frame_recv_head(e->fd[i], size, &f, -1, NULL) < 0 ||
 				frame_recv_bytes(e->fd[i], (char *)to + (size_t)i * size, size, -1,
 					NULL) < 0)
-				return elastic_break(e, err);
+				return elastic_break(e, i, err);
+			heard(e);
 			has[i] = 1;
 			left--;
 		}
@@ -111,7 +146,7 @@ static int send_all(struct elastic *e, enum frame_kind kind, const void *from, s
 {
 	for (int i = 1; i < ranks_of(e); i++)
 		if (frame_send(e->fd[i], kind, e->group.generation, from, size, -1, NULL) < 0)
-			return elastic_break(e, err);
+			return elastic_break(e, i, err);
 	return 0;
 }
 
@@ -119,7 +154,7 @@ static int send_up(struct elastic *e, enum frame_kind kind, const void *from, si
 	struct mlr_error *err)
 {
 	if (frame_send(e->fd[0], kind, e->group.generation, from, size, -1, NULL) < 0)
-		return elastic_break(e, err);
+		return elastic_break(e, 0, err);
 	return 0;
 }
 
@@ -128,12 +163,15 @@ static int receive_down(
 	struct elastic *e, enum frame_kind kind, void *to, size_t size, struct mlr_error *err)
 {
 	struct frame f;
+	int is_broken;
 
 	if (frame_recv_head(e->fd[0], BODY_MAX, &f, -1, NULL) < 0)
-		return elastic_break(e, err);
+		return elastic_break(e, 0, err);
+	is_broken = f.kind == FRAME_BROKEN; /* it tells of another's end */
 	if (f.kind != kind || f.size != size || f.generation != e->group.generation ||
 		frame_recv_bytes(e->fd[0], to, size, -1, NULL) < 0)
-		return elastic_break(e, err);
+		return elastic_break(e, is_broken ? -1 : 0, err);
+	heard(e);
 	return 0;
 }
 
@@ -147,7 +185,7 @@ int elastic_sum(void *ctx, double *x, size_t n, struct mlr_error *err)
 	if (ranks_of(e) == 1)
 		return 0;
 	if (e->broken)
-		return elastic_break(e, err);
+		return elastic_break(e, -1, err);
 	if (e->dist.rank != 0) {
 		r = send_up(e, FRAME_SUM, x, size, err);
 		return r < 0 ? r : receive_down(e, FRAME_SUM, x, size, err);
@@ -169,7 +207,7 @@ int elastic_broadcast(void *ctx, void *x, size_t bytes, struct mlr_error *err)
 	if (ranks_of(e) == 1)
 		return 0;
 	if (e->broken)
-		return elastic_break(e, err);
+		return elastic_break(e, -1, err);
 	return e->dist.rank == 0 ? send_all(e, FRAME_BYTES, x, bytes, err)
 				 : receive_down(e, FRAME_BYTES, x, bytes, err);
 }
@@ -178,7 +216,7 @@ int elastic_gather(
 	struct elastic *e, const void *from, size_t bytes, void *to, struct mlr_error *err)
 {
 	if (e->broken)
-		return elastic_break(e, err);
+		return elastic_break(e, -1, err);
 	if (e->dist.rank != 0)
 		return send_up(e, FRAME_BYTES, from, bytes, err);
 	memcpy(to, from, bytes);
@@ -199,11 +237,11 @@ static int share_piece(struct elastic *e, void *at, size_t n, struct mlr_error *
 	if (source != 0 &&
 		(frame_recv_head(e->fd[source], n, &f, -1, NULL) < 0 || f.kind != FRAME_BYTES ||
 			f.size != n || frame_recv_bytes(e->fd[source], at, n, -1, NULL) < 0))
-		return elastic_break(e, err);
+		return elastic_break(e, source, err);
 	for (int i = 1; i < ranks_of(e); i++)
 		if (g->member[i].needs &&
 			frame_send(e->fd[i], FRAME_BYTES, g->generation, at, n, -1, NULL) < 0)
-			return elastic_break(e, err);
+			return elastic_break(e, i, err);
 	return 0;
 }
 

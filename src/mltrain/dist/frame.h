@@ -1,6 +1,7 @@
 /*
  * Frames between the ranks of an elastic run, over TCP: a head of 16 bytes, then a body of at most
- * what the reader allows. Numbers are little-endian.
+ * what the reader allows. The head's numbers are little-endian. Bodies are structs and arrays as
+ * the machine has them; all ranks have one byte order, as who has another is refused (secret.h).
  *
  *   bytes 0-3   "mlt" and the version of this form, '1'
  *   byte  4     the kind
@@ -25,7 +26,8 @@ enum frame_kind {
 	FRAME_REJOIN,   /* a rank has lost its coordinator and takes the receiver for the next:
 			   struct group_report */
 	FRAME_RING,     /* the predecessor in the ring */
-	FRAME_WATCH,    /* the connection only shows the end of either process */
+	FRAME_WATCH,    /* the sender leads now and waits for the receiver to call; the connection
+			   shows the end of either process: struct group_report */
 	FRAME_REPORT,   /* where a rank stands at a change: struct group_report */
 	FRAME_GROUP,    /* the next generation: struct group */
 	FRAME_BYE,      /* this rank may leave */

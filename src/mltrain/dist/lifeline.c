@@ -99,11 +99,12 @@ int lifeline_offer(struct lifeline_offer *offer)
 	return lifeline_listen(0, offer);
 }
 
-/* Notice a silent node after 10 + 3 * 5 seconds, and send at once what is small (tcp(7)). */
+/* Notice a silent node after 10 + 3 * 5 seconds, LIFELINE_SILENCE_MS, and send at once what is
+ * small (tcp(7)). */
 void lifeline_keep(int fd)
 {
 	int on = 1, idle_s = 10, interval_s = 5, count = 3;
-	unsigned unanswered_ms = 25000; /* of bytes that were sent */
+	unsigned unanswered_ms = LIFELINE_SILENCE_MS; /* of bytes that were sent */
 
 	setsockopt(fd, IPPROTO_TCP, TCP_NODELAY, &on, sizeof(on));
 	setsockopt(fd, SOL_SOCKET, SO_KEEPALIVE, &on, sizeof(on));

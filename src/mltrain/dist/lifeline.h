@@ -35,7 +35,9 @@ int lifeline_connect(const struct in6_addr *to, uint32_t port);
 /* Is it one of own's addresses? */
 int lifeline_is_own(const struct in6_addr *a, const struct lifeline_offer *own);
 
-/* Have the kernel break the connection within half a minute after the other node has died. */
+#define LIFELINE_SILENCE_MS 25000
+
+/* Have the kernel break the connection after so long a silence of the other node. */
 void lifeline_keep(int fd);
 
 /*
