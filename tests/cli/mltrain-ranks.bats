@@ -43,6 +43,61 @@ rank_pids() {
 	assert_equal "$(grep -c 'PASSED' <<<"$output")" 3
 }
 
+# elastic_pair LOG ARGUMENT...: the same on two elastic ranks
+elastic_pair() {
+	local pids=()
+
+	for _ in 1 2; do
+		mltrain "${@:2}" --elastic meet --min-ranks 2 --log "$1" 2>>err 3>&- >>out &
+		pids+=($!)
+		PIDS+=($!)
+	done
+	for p in "${pids[@]}"; do assert_ends "$p"; assert_equal "$status" 0; done
+}
+
+@test "ranks: batch norm of 2 x 64 images is that of 1 x 128; with sync false each rank normalises its own rows" {
+	COMMON=(train -q --threads 1 --data "$DATA" --validation 100 --batch 128 --steps 8 --lr 0.01 --log-every 1 --load-every 0)
+	for b in $BACKENDS; do
+		for sync in true false; do
+			rm -f ./*.jsonl ./*.safetensors
+			ranks_norm_net $sync >net.json
+			for how in alone mpi elastic; do
+				options=("${COMMON[@]}" --net net.json --backend "$b" --checkpoint "$how.safetensors")
+				case $how in
+				alone) mltrain "${options[@]}" --log alone.jsonl ;;
+				mpi) ranks 2 "${options[@]}" --log mpi.jsonl ;;
+				elastic) elastic_pair elastic.jsonl "${options[@]}" ;;
+				esac
+			done
+			assert_same_losses elastic.jsonl mpi.jsonl
+			assert_same_tensors elastic.safetensors mpi.safetensors
+			if [ $sync = true ]; then
+				assert_same_losses mpi.jsonl alone.jsonl
+				assert_same_tensors mpi.safetensors alone.safetensors
+			else
+				run ! assert_same_losses mpi.jsonl alone.jsonl
+				# All ranks have tested with the running statistics that the checkpoint has.
+				mltrain eval -q --json --checkpoint mpi.safetensors --data "$DATA" --threads 1 --backend "$b" >eval.json
+				python3 - <<-'END'
+				import json
+				trained = [r for r in map(json.loads, open("mpi.jsonl")) if r["event"] == "test"][0]
+				tested = json.load(open("eval.json"))
+				assert trained["confusion"] == tested["confusion"], (trained["confusion"], tested["confusion"])
+				a, b = trained["cross_entropy"], tested["cross_entropy"]
+				assert abs(a - b) <= 1e-5 * b, (a, b)
+				END
+			fi
+		done
+	done
+}
+
+@test "ranks: the backend cuda refuses batch norm of each rank's rows, by the layer's name" {
+	ranks_norm_net false >net.json
+	run ranks 2 train --data "$DATA" --net net.json --backend cuda --steps 2
+	assert_failure
+	assert_output --partial "layer 'batchnorm1': backend cuda normalises over all ranks alone"
+}
+
 @test "ranks: losses and weights of two and four are those of one" {
 	for b in $BACKENDS; do
 		for n in 1 2 4; do

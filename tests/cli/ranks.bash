@@ -3,6 +3,7 @@
 #
 #   ranks_setup                     in setup(), after common_setup
 #   ranks_data DIR                  make a data set of small images there
+#   ranks_norm_net true|false       a network with batch norm over all ranks, or over each one's rows
 #   assert_same_losses LOG LOG      of eight steps, in JSON lines
 #   assert_same_tensors FILE FILE   of checkpoints
 #   has_steps FILE COUNT            does a log have so many records of steps?
@@ -32,6 +33,16 @@ ranks_data() {
 	        f.write(struct.pack(">IIII", 2051, n, 16, 16) + images)
 	    with open(f"{sys.argv[1]}/{name}-labels-idx1-ubyte", "wb") as f:
 	        f.write(struct.pack(">II", 2049, n) + labels)
+	END
+}
+
+# ranks_norm_net SYNC: the description of a network with batch norm, on stdout
+ranks_norm_net() {
+	cat <<-END
+	{"name": "norm", "layers": [{"kind": "conv", "outputs": 8, "size": 3, "pad": 1, "bias": false},
+	 {"kind": "batchnorm", "sync": $1}, {"kind": "relu"}, {"kind": "maxpool", "size": 2},
+	 {"kind": "dense", "outputs": 16, "bias": false}, {"kind": "batchnorm", "sync": $1},
+	 {"kind": "relu"}, {"kind": "dropout", "rate": 0.3}, {"kind": "dense", "outputs": 10}]}
 	END
 }
 

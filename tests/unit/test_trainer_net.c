@@ -198,7 +198,7 @@ static void a_description_makes_a_graph_with_defaults(void **state)
 	assert_string_equal(l[2].name, "relu3"); /* relu2 is taken */
 	assert_true(l[3].from == 2 && l[3].with == 1);
 	assert_string_equal(l[4].name, "relu4");
-	assert_true(l[5].epsilon == 1e-5f && l[5].momentum == 0.1f);
+	assert_true(l[5].epsilon == 1e-5f && l[5].momentum == 0.1f && l[5].own_rows == 0);
 	assert_true(l[6].stride == 2 && l[7].stride == 2);
 	assert_true(l[8].no_bias && l[8].biases == 0 && l[8].decay == 0.5f);
 	assert_true(fabsf(l[8].sigma - sqrtf(2.0f / (4 + 8))) < 1e-6f);
@@ -289,6 +289,8 @@ static void a_text_that_is_no_description_is_told_with_its_line(void **state)
 	refused_text("{\"leyers\": []}", EINVAL, "'leyers' is not a key of a description");
 	refused_text("{\"name\": \"\\u001b[2J\"}", EINVAL, "'name' must be a text of 1 to 63");
 	refused_text("{\"name\": \"a\\u009b2J\"}", EINVAL, "'name' must be a text of 1 to 63");
+	refused_text("{\"layers\": [{\"kind\": \"batchnorm\", \"sync\": 1}, " FC "]}", EINVAL,
+		"'sync' must be true, to normalise over all ranks, or false");
 	refused_text("{\"layers\": [" FC "], \"train\": {\"lr\": \"x\"}}", EINVAL,
 		"net 'my.json': train: 'lr' must be a number from 0 to 1e+06, not \"x\"");
 	memset(long_text, ' ', NET_FILE_MAX + 1);
@@ -311,10 +313,11 @@ static void same_net(const struct net *a, const struct net *b)
 		assert_true(l->kind == m->kind && l->from == m->from && l->with == m->with &&
 			l->outputs == m->outputs && l->size == m->size && l->stride == m->stride &&
 			l->pad == m->pad && l->no_bias == m->no_bias && l->rate == m->rate &&
-			l->epsilon == m->epsilon && l->momentum == m->momentum &&
-			l->sigma == m->sigma && l->bias == m->bias && l->decay == m->decay &&
-			l->weight_at == m->weight_at && l->weights == m->weights &&
-			l->biases == m->biases && l->state_at == m->state_at);
+			l->own_rows == m->own_rows && l->epsilon == m->epsilon &&
+			l->momentum == m->momentum && l->sigma == m->sigma && l->bias == m->bias &&
+			l->decay == m->decay && l->weight_at == m->weight_at &&
+			l->weights == m->weights && l->biases == m->biases &&
+			l->state_at == m->state_at);
 	}
 }
 
@@ -353,6 +356,20 @@ static void every_description_that_is_brought_can_be_read_for_small_and_large_im
 				fail_msg("%s in %s", err.text, text);
 			same_net(net, again);
 		}
+}
+
+static void batch_norm_of_each_ranks_rows_is_written_and_read_back(void **state)
+{
+	auto_call(net_free) struct net *net = NULL, *again = NULL;
+	auto_free char *text = NULL;
+	const char *of = "{\"layers\": [{\"kind\": \"batchnorm\", \"sync\": false},"
+			 "{\"kind\": \"batchnorm\", \"sync\": true}," FC "]}";
+
+	assert_int_equal(parse(of, &mnist, &net, NULL, NULL), 0);
+	assert_true(net->layers[0].own_rows && !net->layers[1].own_rows);
+	text = net_text(net);
+	assert_int_equal(net_parse(text, strlen(text), "again", NULL, &again, NULL, NULL), 0);
+	same_net(net, again);
 }
 
 static void a_description_is_found_by_its_name_or_its_path(void **state)
@@ -529,6 +546,7 @@ int main(void)
 		cmocka_unit_test(the_reference_description_is_the_reference_network),
 		cmocka_unit_test(
 			every_description_that_is_brought_can_be_read_for_small_and_large_images),
+		cmocka_unit_test(batch_norm_of_each_ranks_rows_is_written_and_read_back),
 		cmocka_unit_test(a_description_is_found_by_its_name_or_its_path),
 		cmocka_unit_test(schedules_give_their_rates),
 		cmocka_unit_test(a_recipe_is_read_whole_and_written_again),

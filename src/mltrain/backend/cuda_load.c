@@ -24,16 +24,36 @@ int cuda_is_likely(void)
 	return path != NULL;
 }
 
+/* What the CPU's backends alone can train. */
+static int check_wishes(const struct layer *layers, size_t n, const struct engine_config *config,
+	struct mlr_error *err)
+{
+	int is_several = config->exchange && config->exchange->ranks > 1;
+
+	if (config->use != ENGINE_TRAINS)
+		return 0;
+	if (config->smoothing > 0) {
+		mlr_fail(err, ENOTSUP, "backend cuda has no label smoothing");
+		return mlr_hint(err, "use --label-smoothing 0, or --backend onednn");
+	}
+	for (size_t i = 0; is_several && i < n; i++)
+		if (layers[i].own_rows) {
+			mlr_fail(err, ENOTSUP,
+				"layer '%s': backend cuda normalises over all ranks alone",
+				layers[i].name);
+			return mlr_hint(err, "use \"sync\": true, or --backend onednn");
+		}
+	return 0;
+}
+
 static int open_cuda(const struct layer *layers, size_t n, const struct engine_config *config,
 	struct engine **ret, struct mlr_error *err)
 {
 	const struct plugin *plugin;
-	int r;
+	int r = check_wishes(layers, n, config, err);
 
-	if (config->use == ENGINE_TRAINS && config->smoothing > 0) {
-		mlr_fail(err, ENOTSUP, "backend cuda has no label smoothing");
-		return mlr_hint(err, "use --label-smoothing 0, or --backend onednn");
-	}
+	if (r < 0)
+		return r;
 	/* Load each kernel when it is launched first: a start takes half a second less. */
 	setenv("CUDA_MODULE_LOADING", "LAZY", 0);
 	r = plugin_open("cuda", &plugin, err);

@@ -51,6 +51,7 @@ struct layer {
 	int size, stride, pad;
 	int no_bias;    /* a convolution or dense layer without biases: biases is 0 */
 	float rate;     /* in [0, 1) */
+	int own_rows;   /* batch norm: statistics of each rank's rows alone, not of all ranks' */
 	float epsilon;  /* batch norm: added to the variance */
 	float momentum; /* batch norm: running = (1 - momentum) * running + momentum * now */
 	float sigma;    /* deviation of the initial weights, cut at 2 sigma */

@@ -204,15 +204,16 @@ static void norm_plan(struct node *d, const struct node_world *w, struct plan *p
 	l->partial = node_plan_take(p, (size_t)w->threads * 2 * n * sizeof(double));
 }
 
-/* How many batches like this rank's the batch of all ranks is. */
-static double shares(const struct node_world *w)
+/* How many batches like this rank's are normalised together: all ranks', or this one. */
+static double shares(const struct node *d, const struct node_world *w)
 {
-	return (double)w->all_rows / w->batch;
+	return d->layer->own_rows ? 1 : (double)w->all_rows / w->batch;
 }
 
-static int sum_over_ranks(struct node_world *w, const struct norm *l, struct mlr_error *err)
+static int sum_over_ranks(
+	const struct node *d, struct node_world *w, const struct norm *l, struct mlr_error *err)
 {
-	const struct exchange *e = w->exchange;
+	const struct exchange *e = d->layer->own_rows ? NULL : w->exchange;
 
 	return e ? e->sum(e->ctx, l->sums, 2 * norm_channels(l), err) : 0;
 }
@@ -228,11 +229,11 @@ static int norm_forward(
 	if (step) {
 		norm_sum(l, node_x(d, w, 0), w->threads);
 		for (size_t k = 0; w->ranks > 1 && k < 2 * norm_channels(l); k++)
-			l->sums[k] /= shares(w);
-		r = sum_over_ranks(w, l, err);
+			l->sums[k] /= shares(d, w);
+		r = sum_over_ranks(d, w, l, err);
 		if (r < 0)
 			return r;
-		norm_settle(l, shares(w), gamma, beta, d->layer->momentum, running);
+		norm_settle(l, shares(d, w), gamma, beta, d->layer->momentum, running);
 	} else {
 		norm_settle_running(l, gamma, beta, running);
 		rows.x.n = w->rows;
@@ -257,11 +258,11 @@ static int norm_backward(struct node *d, struct node_world *w, struct mlr_error 
 		w->grad[d->at + k] = (float)back.sums[n + k];
 	}
 	/* Every rank takes part, whether or not its images' gradient is wanted. */
-	r = sum_over_ranks(w, &back, err);
+	r = sum_over_ranks(d, w, &back, err);
 	if (r < 0)
 		return r;
 	if (dx)
-		norm_back_apply(&back, shares(w), x, d->y, d->dy, dx);
+		norm_back_apply(&back, shares(d, w), x, d->y, d->dy, dx);
 	return 0;
 }
 

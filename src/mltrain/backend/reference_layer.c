@@ -32,9 +32,12 @@ int reference_ranks(const struct reference *r)
 	return r->exchange ? r->exchange->ranks : 1;
 }
 
-static int sum_over_ranks(struct reference *r, double *x, size_t n, struct mlr_error *err)
+/* A batch norm's sums, over the ranks unless it is of each one's rows. */
+static int sum_over_ranks(struct reference *r, const struct layer *l, struct mlr_error *err)
 {
-	return reference_ranks(r) > 1 ? r->exchange->sum(r->exchange->ctx, x, n, err) : 0;
+	return reference_ranks(r) > 1 && !l->own_rows
+		? r->exchange->sum(r->exchange->ctx, r->sums, l->states, err)
+		: 0;
 }
 
 /* Return the output of a layer, or the images. */
@@ -43,10 +46,10 @@ static const float *output_of(const struct reference *r, int which)
 	return which < 0 ? r->input : r->place[which].y;
 }
 
-/* Count the values of a channel in the batch of all ranks. */
-static double norm_count(const struct reference *r, const struct op_norm *d)
+/* Count the values of a channel in the batch, of all ranks or this one. */
+static double norm_count(const struct reference *r, const struct layer *l, const struct op_norm *d)
 {
-	return (double)r->all_rows * d->pixels;
+	return (double)(l->own_rows ? d->n : r->all_rows) * d->pixels;
 }
 
 static int norm_forward(struct reference *r, size_t i, const float *x, int n,
@@ -64,12 +67,12 @@ static int norm_forward(struct reference *r, size_t i, const float *x, int n,
 		return 0;
 	}
 	op_norm_sums(&d, x, r->sums);
-	failed = sum_over_ranks(r, r->sums, l->states, err);
+	failed = sum_over_ranks(r, l, err);
 	if (failed < 0)
 		return failed;
-	op_norm_statistics(d.c, norm_count(r, &d), r->sums, at->mean, at->var);
-	op_norm_track(
-		d.c, norm_count(r, &d), l->momentum, at->mean, at->var, running_mean, running_var);
+	op_norm_statistics(d.c, norm_count(r, l, &d), r->sums, at->mean, at->var);
+	op_norm_track(d.c, norm_count(r, l, &d), l->momentum, at->mean, at->var, running_mean,
+		running_var);
 	op_norm_forward(&d, x, at->mean, at->var, gamma, beta, at->y);
 	return 0;
 }
@@ -89,10 +92,10 @@ static int norm_backward(
 	}
 	if (!dx)
 		return 0;
-	failed = sum_over_ranks(r, r->sums, l->states, err);
+	failed = sum_over_ranks(r, l, err);
 	if (failed < 0)
 		return failed;
-	op_norm_backward(&d, norm_count(r, &d), x, at->mean, at->var, r->param + l->weight_at,
+	op_norm_backward(&d, norm_count(r, l, &d), x, at->mean, at->var, r->param + l->weight_at,
 		r->sums, at->dy, dx);
 	return 0;
 }

@@ -171,9 +171,17 @@ static int read_dropout(struct reader *r, struct layer *l)
 	return failed;
 }
 
+/* Batch norm's statistics are those of all ranks, as PyTorch's SyncBatchNorm has them, or else of
+ * each rank's rows, as its BatchNorm2d in DistributedDataParallel. */
 static int read_batchnorm(struct reader *r, struct layer *l)
 {
+	const json_t *sync = json_object_get(r->object, "sync");
 	int failed;
+
+	if (sync && !json_is_boolean(sync))
+		return wrong(r, "sync",
+			"true, to normalise over all ranks, or false, over each rank's rows");
+	l->own_rows = json_is_false(sync);
 
 	l->epsilon = 1e-5f;
 	l->momentum = 0.1f;
@@ -237,7 +245,7 @@ static const struct kind {
 	[LAYER_DROPOUT] = { { COMMON, "rate" }, read_dropout },
 	[LAYER_AVGPOOL] = { { COMMON, "size", "stride" }, read_pool },
 	[LAYER_GLOBALPOOL] = { { COMMON }, read_nothing },
-	[LAYER_BATCHNORM] = { { COMMON, "epsilon", "momentum", "decay" }, read_batchnorm },
+	[LAYER_BATCHNORM] = { { COMMON, "epsilon", "momentum", "decay", "sync" }, read_batchnorm },
 	[LAYER_ADD] = { { COMMON, "with" }, read_add },
 };
 
@@ -406,6 +414,8 @@ json_t *layer_json(const struct layer *layers, size_t i)
 			json_object_set_new(o, key, real(l->epsilon));
 		if (strcmp(key, "momentum") == 0)
 			json_object_set_new(o, key, real(l->momentum));
+		if (strcmp(key, "sync") == 0 && l->own_rows)
+			json_object_set_new(o, key, json_false());
 		if (strcmp(key, "decay") == 0)
 			json_object_set_new(o, key, real(l->decay));
 	}

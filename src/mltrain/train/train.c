@@ -352,6 +352,23 @@ static void begin_epoch(struct run *r)
 
 /* --- evaluation ---------------------------------------------------------------------------- */
 
+/* Ranks that normalise their own rows have running statistics of their own. All test with those of
+ * rank 0, which the checkpoint has. */
+static int take_states(struct run *r, struct mlr_error *err)
+{
+	size_t size = r->net->states * sizeof(float);
+	int differ = 0, e;
+
+	for (size_t i = 0; i < r->net->n; i++)
+		differ |= r->net->layers[i].own_rows;
+	if (!differ || r->ranks == 1)
+		return 0;
+	if ((e = engine_get(r->engine, ENGINE_STATES, r->states, err)) < 0 ||
+		(e = r->exchange->broadcast(r->exchange->ctx, r->states, size, err)) < 0)
+		return e;
+	return engine_set(r->engine, ENGINE_STATES, r->states, err);
+}
+
 /* Test the first images of a set. A stop ends it early and is kept in halted. */
 static int test(struct run *r, const struct image_set *set, uint32_t count, int details,
 	struct evaluation *ret, struct mlr_error *err)
@@ -375,7 +392,9 @@ static int test(struct run *r, const struct image_set *set, uint32_t count, int 
 	if (e < 0 || r->halted)
 		return e;
 	t = mlr_now();
-	e = evaluate(&what, ret, err);
+	e = take_states(r, err);
+	if (e == 0)
+		e = evaluate(&what, ret, err);
 	s->evaluate_seconds += mlr_now() - t;
 	if (e != -EINTR)
 		return e;
