@@ -16,11 +16,7 @@ setup() {
 	cd "$BATS_TEST_TMPDIR"
 	ranks_setup
 	COMMON=(train --threads 1 --data "$DATA" --validation 100 --batch 16 --lr 0.001 --log-every 1 --load-every 0)
-	cat >norm.json <<-'END'
-	{"name": "norm", "layers": [{"kind": "conv", "outputs": 8, "size": 3, "pad": 1, "bias": false}, {"kind": "batchnorm"},
-	 {"kind": "relu"}, {"kind": "maxpool", "size": 2}, {"kind": "dense", "outputs": 16, "bias": false}, {"kind": "batchnorm"},
-	 {"kind": "relu"}, {"kind": "dropout", "rate": 0.3}, {"kind": "dense", "outputs": 10}]}
-	END
+	ranks_norm_net true >norm.json
 }
 
 # rank NAME ARGUMENT...: one more process of the run, in the background. Sets $pid; its outputs are NAME.out, NAME.err
@@ -384,6 +380,24 @@ alone() { mltrain "${COMMON[@]}" -q --log alone.jsonl "$@" >alone.out; }
 	kill -TERM "${PIDS[@]}"
 	assert_ends "$a"
 	assert_equal "$status" 0
+}
+
+@test "elastic: what measures ranks ends when they have ended, and ends those that run" {
+	printf '#!/bin/sh\nexit 3\n' >ends
+	printf '#!/bin/sh\nexec sleep %s\n' "$NAP" >stays
+	chmod +x ends stays
+	run -1 timeout 60 "$top_srcdir/bench/trainer/elastic" -m ./ends -o pauses
+	assert_output --partial "a change of the ranks: never, as all ranks have ended"
+	for sig in TERM INT; do
+		"$top_srcdir/bench/trainer/elastic" -m ./stays -o pauses 3>&- &
+		PIDS+=($!)
+		bench=$!
+		until_true pgrep -f "sleep $NAP"
+		kill -$sig "$bench"
+		assert_ends "$bench"
+		assert_not_equal "$status" 0
+		refute pgrep -f "sleep $NAP"
+	done
 }
 
 @test "elastic: options that do not fit together are refused" {
