@@ -22,12 +22,11 @@ struct stage {
 	char dir[32], *meet; /* the rendezvous file */
 	struct door *door;   /* of the coordinator, which has id 1 */
 	struct member coordinator, second;
-	int listening; /* of the member with id 2, a socket; -1: there is none */
-	int has_second;
+	int listening; /* of the second member, a socket; -1: there is none */
 	pthread_t thread;
 	struct dist *d;
 	void (*meanwhile)(struct stage *s); /* before the coordinator's end is seen */
-	int called;                         /* the second member has got FRAME_REJOIN */
+	enum frame_kind called;             /* what the second member has got */
 };
 
 static void write_meet(const struct stage *s, const struct member *coordinator, uint32_t generation,
@@ -108,7 +107,7 @@ static void answer_late(struct stage *s)
 		frame_send_bytes(fd, proof, sizeof(proof), 5000, NULL) == 0 &&
 		frame_recv_head(fd, sizeof(body), &f, 5000, NULL) == 0)
 		frame_recv_bytes(fd, body, f.size, 5000, NULL);
-	s->called = f.kind == FRAME_REJOIN;
+	s->called = f.kind;
 	frame_send(fd, FRAME_REFUSED, 0, "because", 7, 5000, NULL);
 	close(fd);
 }
@@ -117,7 +116,7 @@ static void answer_late(struct stage *s)
 static void *lead_and_die(void *ctx)
 {
 	struct stage *s = ctx;
-	struct group g = { .generation = 1, .n = 1, .next_id = 4, .source = 1 };
+	struct group g = { .generation = 1, .n = 1, .next_id = 5, .source = 1 };
 	struct group_join j;
 	struct guest guest;
 
@@ -125,10 +124,12 @@ static void *lead_and_die(void *ctx)
 		poll(NULL, 0, 5);
 	assert_int_equal(group_parse_join(guest.body, guest.first.size, &j, NULL), 0);
 	g.member[0] = s->coordinator;
-	if (s->has_second)
+	j.self.id = 3;
+	if (s->listening >= 0 && s->second.id < j.self.id)
 		g.member[g.n++] = s->second;
-	g.member[g.n] = j.self;
-	g.member[g.n++].id = 3;
+	g.member[g.n++] = j.self;
+	if (s->listening >= 0 && s->second.id > j.self.id)
+		g.member[g.n++] = s->second;
 	frame_send(guest.fd, FRAME_GROUP, 1, &g, group_size(&g), 1000, NULL);
 	door_close(&s->door);
 	if (s->meanwhile)
@@ -179,9 +180,21 @@ static void a_rank_that_does_not_answer_at_once_is_not_taken_for_dead(void **sta
 
 	s->listening = lifeline_listen(0, &s->second.offer);
 	assert_true(s->listening >= 0);
-	s->has_second = 1;
 	assert_int_equal(join_and_lose(s, &err), -ESTALE);
-	assert_true(s->called);
+	assert_int_equal(s->called, FRAME_REJOIN);
+	assert_non_null(strstr(err.text, "this rank was refused: because"));
+}
+
+static void a_rank_that_leads_hears_from_a_younger_one_that_it_was_left_out(void **state)
+{
+	struct stage *s = *state;
+	struct mlr_error err = MLR_ERROR_INIT;
+
+	s->second.id = 4;
+	s->listening = lifeline_listen(0, &s->second.offer);
+	assert_true(s->listening >= 0);
+	assert_int_equal(join_and_lose(s, &err), -ESTALE);
+	assert_int_equal(s->called, FRAME_WATCH);
 	assert_non_null(strstr(err.text, "this rank was refused: because"));
 }
 
@@ -346,6 +359,7 @@ int main(void)
 	const struct CMUnitTest tests[] = {
 		STAGED(a_coordinator_that_dies_while_ranks_connect_counts_as_lost),
 		STAGED(a_rank_that_does_not_answer_at_once_is_not_taken_for_dead),
+		STAGED(a_rank_that_leads_hears_from_a_younger_one_that_it_was_left_out),
 		STAGED(who_is_left_out_of_a_run_that_has_ended_ends),
 		STAGED(who_is_left_out_of_a_run_that_goes_on_ends_and_says_who_leads),
 		STAGED(who_finds_another_run_in_its_place_ends),
