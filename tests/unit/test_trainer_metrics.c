@@ -1,7 +1,7 @@
 #include "trainer_test.h"
 
 #include "metrics/live.h"
-#include "metrics/load.h"
+#include "metrics/usage.h"
 #include "metrics/nvml.h"
 #include "metrics/rate.h"
 #include "metrics/records.h"
@@ -170,20 +170,20 @@ static void put_stat(const char *text)
 
 static void the_load_of_a_node_is_what_its_processors_did_since_the_last_sample(void **state)
 {
-	struct load_before before = { 0 };
-	struct load l;
+	struct usage_before before = { 0 };
+	struct usage l;
 
 	put_stat("cpu  100 0 100 700 100 0 0 0 0 0\ncpu0 1 2 3 4\n");
-	load_read(test_dir, &before, &l);
+	usage_read(test_dir, &before, &l);
 	assert_true(l.cpu_node_percent < 0 && l.cpu_process_percent < 0);
 	assert_int_equal(l.rss, 1200 * sysconf(_SC_PAGESIZE));
 	put_stat("cpu  120 0 105 760 115 0 0 0 0 0\ncpu0 1 2 3 4\n"); /* 25 busy of 100 */
-	load_read(test_dir, &before, &l);
+	usage_read(test_dir, &before, &l);
 	assert_true(fabs(l.cpu_node_percent - 25) < 1e-9);
 	assert_true(l.cpu_process_percent >= 0);
 	write_file("proc/stat", "intr 5\n", 7);
 	unlink(in_test_dir("proc/self/statm"));
-	load_read(test_dir, &before, &l);
+	usage_read(test_dir, &before, &l);
 	assert_true(l.cpu_node_percent < 0);
 	json_auto_t *record = record_load(&l, 1);
 	assert_true(json_is_null(json_object_get(record, "rss_bytes")));
@@ -191,16 +191,16 @@ static void the_load_of_a_node_is_what_its_processors_did_since_the_last_sample(
 
 static void a_process_at_work_takes_one_processor(void **state)
 {
-	struct load_before before = { 0 };
-	struct load l;
+	struct usage_before before = { 0 };
+	struct usage l;
 	volatile double x = 1;
 	clock_t begun = clock();
 
-	load_read("", &before, &l);
+	usage_read("", &before, &l);
 	/* Long enough for one who stands still for seconds meanwhile to have taken a hundredth. */
 	while (clock() - begun < CLOCKS_PER_SEC / 5)
 		x = x * 1.0000001;
-	load_read("", &before, &l);
+	usage_read("", &before, &l);
 	assert_in_range((uintmax_t)l.cpu_process_percent, 1, 105);
 	assert_true(l.rss > 100000);
 }
@@ -210,7 +210,7 @@ struct told {
 	double percent;
 };
 
-static void count_load(void *ctx, const struct load *l)
+static void count_load(void *ctx, const struct usage *l)
 {
 	struct told *t = ctx;
 
@@ -226,13 +226,13 @@ static struct told sampled(int with_gpus)
 	struct told told = { 0 };
 
 	for (useconds_t us = 120000; us < 60000000 && told.n == 0; us *= 2) {
-		struct load_sampler *s = load_start(3600, with_gpus, count_load, &told);
+		struct usage_sampler *s = usage_start(3600, with_gpus, count_load, &told);
 
 		assert_non_null(s);
 		usleep(us);
-		load_stop(&s);
+		usage_stop(&s);
 		assert_null(s);
-		load_stop(&s);
+		usage_stop(&s);
 	}
 	return told;
 }
@@ -262,7 +262,7 @@ static void the_management_library_tells_the_load_of_gpus(void **state)
 		"gpu 0000:3b:00.0\nuuid GPU-a\nname NVIDIA H200\nmemory 150000000000 0 "
 		"3000000000\nbusy 87 40\npower 412500 700000\ntemperature 51\n"
 		"gpu 0000:3c:00.0\nuuid GPU-b\nname NVIDIA H200\nbusy 5 1\n";
-	struct load_gpu gpus[LOAD_GPUS_MAX];
+	struct usage_gpu gpus[USAGE_GPUS_MAX];
 	struct nvml_watch *n;
 
 	if (!getenv("FAKE_NVML"))
@@ -270,7 +270,7 @@ static void the_management_library_tells_the_load_of_gpus(void **state)
 	write_file("fake-nvml", facts, strlen(facts));
 	n = nvml_open();
 	assert_non_null(n);
-	assert_int_equal(nvml_read(n, gpus, LOAD_GPUS_MAX), 2);
+	assert_int_equal(nvml_read(n, gpus, USAGE_GPUS_MAX), 2);
 	assert_string_equal(gpus[0].name, "NVIDIA H200");
 	assert_true(gpus[0].percent == 87 && gpus[0].power_watts == 412.5);
 	assert_true(gpus[0].temperature == 51 && gpus[0].memory_total == 150000000000);
@@ -279,7 +279,7 @@ static void the_management_library_tells_the_load_of_gpus(void **state)
 	assert_null(n);
 	setenv("CUDA_VISIBLE_DEVICES", "1", 1);
 	n = nvml_open();
-	assert_int_equal(nvml_read(n, gpus, LOAD_GPUS_MAX), 1);
+	assert_int_equal(nvml_read(n, gpus, USAGE_GPUS_MAX), 1);
 	assert_int_equal(gpus[0].index, 1);
 	nvml_close(&n);
 	setenv("CUDA_VISIBLE_DEVICES", "9", 1);
@@ -287,7 +287,7 @@ static void the_management_library_tells_the_load_of_gpus(void **state)
 	unsetenv("CUDA_VISIBLE_DEVICES");
 	write_file("fake-nvml", "init 9\n", 7);
 	assert_null(nvml_open());
-	assert_int_equal(nvml_read(NULL, gpus, LOAD_GPUS_MAX), 0);
+	assert_int_equal(nvml_read(NULL, gpus, USAGE_GPUS_MAX), 0);
 }
 
 static void the_sampler_tells_of_gpus_where_they_are_wanted(void **state)
@@ -305,11 +305,11 @@ static void the_sampler_tells_of_gpus_where_they_are_wanted(void **state)
 static void a_library_that_hangs_does_not_keep_a_run_from_ending(void **state)
 {
 	struct told told = { 0 };
-	struct load_sampler *s;
+	struct usage_sampler *s;
 
 	write_file("fake-nvml", "init hang\n", 10);
-	s = load_start(3600, 1, count_load, &told);
-	load_stop(&s);
+	s = usage_start(3600, 1, count_load, &told);
+	usage_stop(&s);
 	assert_null(s);
 	assert_int_equal(told.n, 0);
 }

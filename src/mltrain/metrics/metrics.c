@@ -6,7 +6,7 @@
 #include "base/memory.h"
 #include "metrics/jsonl.h"
 #include "metrics/live.h"
-#include "metrics/load.h"
+#include "metrics/usage.h"
 #include "metrics/records.h"
 #include "metrics/tfevents.h"
 #include "metrics/tflog.h"
@@ -22,7 +22,7 @@ struct metrics {
 	struct live live;
 	struct tflog tflog;
 	struct jsonl *log, *out; /* the file and stdout; each may be NULL */
-	struct load_sampler *sampler;
+	struct usage_sampler *sampler;
 	struct rate rate;
 	struct tfevents *events; /* may be NULL */
 	/* The sampler's thread reports the load, the training thread the rest. */
@@ -84,7 +84,7 @@ static void put(struct metrics *m, json_t *record)
 	json_decref(record);
 }
 
-static void tell_load(void *ctx, const struct load *load)
+static void tell_load(void *ctx, const struct usage *load)
 {
 	struct metrics *m = ctx;
 
@@ -156,7 +156,7 @@ void metrics_tell(struct metrics *m, const struct train_state *s, const struct t
 	int ends = s->moment == TRAIN_INTERRUPTED || s->moment == TRAIN_TESTED;
 
 	if (ends) /* before the last record is written */
-		load_stop(&m->sampler);
+		usage_stop(&m->sampler);
 	pthread_mutex_lock(&m->lock);
 	m->step = s->step;
 	if (s->moment == TRAIN_STARTED)
@@ -175,7 +175,7 @@ void metrics_tell(struct metrics *m, const struct train_state *s, const struct t
 		live_tell(&m->live, s, images);
 	if (s->moment == TRAIN_STARTED && m->o->load_every > 0 && (m->log || m->out || m->events))
 		m->sampler =
-			load_start(m->o->load_every, s->engine->device[0] != '\0', tell_load, m);
+			usage_start(m->o->load_every, s->engine->device[0] != '\0', tell_load, m);
 }
 
 void metrics_put(struct metrics *m, json_t *record)
@@ -187,7 +187,7 @@ void metrics_put(struct metrics *m, json_t *record)
 
 void metrics_fail(struct metrics *m, const struct mlr_error *why)
 {
-	load_stop(&m->sampler);
+	usage_stop(&m->sampler);
 	live_clear(&m->live);
 	metrics_put(
 		m, json_pack("{s:s, s:o}", "event", "failed", "error", mlr_json_text(why->text)));
@@ -201,7 +201,7 @@ int metrics_close(struct metrics **metrics, struct mlr_error *err)
 
 	if (!m)
 		return 0;
-	load_stop(&m->sampler);
+	usage_stop(&m->sampler);
 	live_clear(&m->live);
 	r = jsonl_close(&m->log, err);
 	r = r < 0 ? (jsonl_close(&m->out, &others), r) : jsonl_close(&m->out, err);

@@ -17,7 +17,7 @@ struct nvml_watch {
 	struct {
 		unsigned index;
 		nvml_device handle;
-	} gpus[LOAD_GPUS_MAX];
+	} gpus[USAGE_GPUS_MAX];
 };
 
 int nvml_is_listed(const char *list, unsigned index, const char *uuid)
@@ -47,7 +47,7 @@ static void find_gpus(struct nvml_watch *w)
 
 	if (l->count(&count) != NVML_SUCCESS)
 		return;
-	for (unsigned i = 0; i < count && w->n < LOAD_GPUS_MAX; i++) {
+	for (unsigned i = 0; i < count && w->n < USAGE_GPUS_MAX; i++) {
 		char uuid[96] = "";
 		nvml_device d;
 
@@ -96,7 +96,7 @@ struct nvml_watch *nvml_open(void)
 	return w;
 }
 
-int nvml_read(const struct nvml_watch *w, struct load_gpu *ret, int max)
+int nvml_read(const struct nvml_watch *w, struct usage_gpu *ret, int max)
 {
 	int count = w ? w->n < max ? w->n : max : 0;
 
@@ -107,7 +107,7 @@ int nvml_read(const struct nvml_watch *w, struct load_gpu *ret, int max)
 		struct nvml_memory m;
 		unsigned power, temperature;
 
-		ret[i] = (struct load_gpu){ .index = (int)w->gpus[i].index,
+		ret[i] = (struct usage_gpu){ .index = (int)w->gpus[i].index,
 			.percent = -1,
 			.power_watts = -1,
 			.temperature = -1 };

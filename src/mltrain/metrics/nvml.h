@@ -5,7 +5,7 @@
 #ifndef MLT_METRICS_NVML_H
 #define MLT_METRICS_NVML_H
 
-#include "metrics/load.h"
+#include "metrics/usage.h"
 
 struct nvml_watch;
 
@@ -17,7 +17,7 @@ struct nvml_watch;
 struct nvml_watch *nvml_open(void);
 
 /* Sample at most max GPUs. Returns their number; 0 for NULL. */
-int nvml_read(const struct nvml_watch *n, struct load_gpu *ret, int max);
+int nvml_read(const struct nvml_watch *n, struct usage_gpu *ret, int max);
 
 /* NULL is fine. The library stays loaded, as it may have threads. */
 void nvml_close(struct nvml_watch **n);

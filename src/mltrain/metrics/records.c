@@ -147,7 +147,7 @@ json_t *record_state(const char *event, const struct train_state *s, double rate
 	return r;
 }
 
-static json_t *gpu(const struct load_gpu *g)
+static json_t *gpu(const struct usage_gpu *g)
 {
 	return json_pack("{s:i, s:o, s:o, s:o, s:o, s:o, s:o}", "index", g->index, "name",
 		text(g->name), "percent", share(g->percent), "memory_bytes",
@@ -156,7 +156,7 @@ static json_t *gpu(const struct load_gpu *g)
 		share(g->power_watts), "temperature_celsius", share(g->temperature));
 }
 
-json_t *record_load(const struct load *l, uint64_t step)
+json_t *record_load(const struct usage *l, uint64_t step)
 {
 	json_t *gpus = json_array();
 

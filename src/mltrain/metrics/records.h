@@ -3,7 +3,7 @@
 #define MLT_METRICS_RECORDS_H
 
 #include "data/dataset.h"
-#include "metrics/load.h"
+#include "metrics/usage.h"
 #include "train/train.h"
 
 #include <jansson.h>
@@ -26,6 +26,6 @@ json_t *record_state(const char *event, const struct train_state *s, double rate
 json_t *record_ranks(const struct train_state *s);
 
 /* A sample of the load: "load". */
-json_t *record_load(const struct load *l, uint64_t step);
+json_t *record_load(const struct usage *l, uint64_t step);
 
 #endif

@@ -349,7 +349,7 @@ void tfevents_tell(
 			flush(&t->writers[i]);
 }
 
-void tfevents_load(struct tfevents *t, const struct load *l, uint64_t step)
+void tfevents_load(struct tfevents *t, const struct usage *l, uint64_t step)
 {
 	auto_call(wire_done) struct wire summary = WIRE_INIT;
 
@@ -357,7 +357,7 @@ void tfevents_load(struct tfevents *t, const struct load *l, uint64_t step)
 	tfsummary_scalar(&summary, "load/cpu_node_percent", l->cpu_node_percent);
 	tfsummary_scalar(&summary, "load/rss_bytes", l->rss ? (double)l->rss : -1);
 	for (int i = 0; i < l->gpus; i++) {
-		const struct load_gpu *g = &l->gpu[i];
+		const struct usage_gpu *g = &l->gpu[i];
 		const struct {
 			const char *name;
 			double value;

@@ -21,7 +21,7 @@
 #define MLT_METRICS_TFEVENTS_H
 
 #include "base/error.h"
-#include "metrics/load.h"
+#include "metrics/usage.h"
 #include "train/train.h"
 
 #include <jansson.h>
@@ -49,7 +49,7 @@ void tfevents_start(struct tfevents *t, const json_t *run, const struct train_st
 void tfevents_tell(
 	struct tfevents *t, const struct train_state *s, const struct dataset *data, double rate);
 
-void tfevents_load(struct tfevents *t, const struct load *l, uint64_t step);
+void tfevents_load(struct tfevents *t, const struct usage *l, uint64_t step);
 
 /* Close and free; NULL is fine. Returns 0, or the first failure to write since it was opened. */
 int tfevents_close(struct tfevents **t, struct mlr_error *err);

@@ -1,4 +1,4 @@
-#include "metrics/load.h"
+#include "metrics/usage.h"
 
 #include "base/cleanup.h"
 #include "base/file.h"
@@ -17,13 +17,13 @@
 #define SHORT_S 0.05 /* a last sample over less says nothing */
 #define HANG_S  1
 
-struct load_sampler {
+struct usage_sampler {
 	pthread_t thread;
 	pthread_mutex_t lock;
 	pthread_cond_t wake;
 	double every;
 	int with_gpus, stop, abandoned;
-	load_tell tell;
+	usage_tell tell;
 	void *ctx;
 };
 
@@ -63,13 +63,13 @@ static uint64_t resident(const char *root)
 	return pages * (uint64_t)sysconf(_SC_PAGESIZE);
 }
 
-void load_read(const char *root, struct load_before *before, struct load *ret)
+void usage_read(const char *root, struct usage_before *before, struct usage *ret)
 {
-	struct load_before now = { .seconds = clock_seconds(CLOCK_MONOTONIC),
+	struct usage_before now = { .seconds = clock_seconds(CLOCK_MONOTONIC),
 		.process = clock_seconds(CLOCK_PROCESS_CPUTIME_ID) };
 	double spent = now.seconds - before->seconds;
 
-	*ret = (struct load){ .cpu_process_percent = -1, .cpu_node_percent = -1 };
+	*ret = (struct usage){ .cpu_process_percent = -1, .cpu_node_percent = -1 };
 	if (before->seconds > 0 && spent > 0)
 		ret->cpu_process_percent = 100 * (now.process - before->process) / spent;
 	if (node_times(root, &now.busy, &now.all) == 0 && before->all && now.all > before->all &&
@@ -81,7 +81,7 @@ void load_read(const char *root, struct load_before *before, struct load *ret)
 }
 
 /* Wait for the next sample or the end. Returns nonzero at the end. */
-static int wait_stop(struct load_sampler *s)
+static int wait_stop(struct usage_sampler *s)
 {
 	struct timespec until;
 	double at = clock_seconds(CLOCK_MONOTONIC) + s->every;
@@ -97,12 +97,13 @@ static int wait_stop(struct load_sampler *s)
 	return r;
 }
 
-static void take(struct load_sampler *s, const struct nvml_watch *nvml, struct load_before *before)
+static void take(
+	struct usage_sampler *s, const struct nvml_watch *nvml, struct usage_before *before)
 {
-	struct load load;
+	struct usage load;
 
-	load_read("", before, &load);
-	load.gpus = nvml_read(nvml, load.gpu, LOAD_GPUS_MAX);
+	usage_read("", before, &load);
+	load.gpus = nvml_read(nvml, load.gpu, USAGE_GPUS_MAX);
 	pthread_mutex_lock(&s->lock);
 	if (!s->abandoned)
 		s->tell(s->ctx, &load);
@@ -111,12 +112,12 @@ static void take(struct load_sampler *s, const struct nvml_watch *nvml, struct l
 
 static void *sample(void *arg)
 {
-	struct load_sampler *s = arg;
-	struct load_before before = { 0 };
+	struct usage_sampler *s = arg;
+	struct usage_before before = { 0 };
 	struct nvml_watch *nvml = NULL;
-	struct load first;
+	struct usage first;
 
-	load_read("", &before, &first);
+	usage_read("", &before, &first);
 	if (s->with_gpus)
 		nvml = nvml_open();
 	while (!wait_stop(s))
@@ -127,14 +128,14 @@ static void *sample(void *arg)
 	return NULL;
 }
 
-struct load_sampler *load_start(double every, int with_gpus, load_tell tell, void *ctx)
+struct usage_sampler *usage_start(double every, int with_gpus, usage_tell tell, void *ctx)
 {
-	struct load_sampler *s = xcalloc(1, sizeof(*s));
+	struct usage_sampler *s = xcalloc(1, sizeof(*s));
 	pthread_condattr_t clock;
 	sigset_t all, was;
 	int r;
 
-	*s = (struct load_sampler){
+	*s = (struct usage_sampler){
 		.every = every, .with_gpus = with_gpus, .tell = tell, .ctx = ctx
 	};
 	pthread_mutex_init(&s->lock, NULL);
@@ -155,9 +156,9 @@ struct load_sampler *load_start(double every, int with_gpus, load_tell tell, voi
 	return NULL;
 }
 
-void load_stop(struct load_sampler **sampler)
+void usage_stop(struct usage_sampler **sampler)
 {
-	struct load_sampler *s = take_ptr(sampler);
+	struct usage_sampler *s = take_ptr(sampler);
 	struct timespec until;
 
 	if (!s)

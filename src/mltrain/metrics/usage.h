@@ -2,17 +2,17 @@
  * The load of this process, its node and its GPUs. A separate thread takes samples, with all
  * signals blocked: they belong to the training thread.
  */
-#ifndef MLT_METRICS_LOAD_H
-#define MLT_METRICS_LOAD_H
+#ifndef MLT_METRICS_USAGE_H
+#define MLT_METRICS_USAGE_H
 
 #include "base/error.h"
 
 #include <stdint.h>
 
-#define LOAD_GPUS_MAX 16
+#define USAGE_GPUS_MAX 16
 
 /* Unknown percents, power and temperature are negative; unknown memory is 0. */
-struct load_gpu {
+struct usage_gpu {
 	int index; /* NVML's */
 	char name[64];
 	double percent;
@@ -20,16 +20,16 @@ struct load_gpu {
 	double power_watts, temperature; /* degrees Celsius */
 };
 
-struct load {
+struct usage {
 	double cpu_process_percent; /* 100: one CPU, all the time since the last sample */
 	double cpu_node_percent;    /* 100: all CPUs of the node */
 	uint64_t rss;               /* bytes */
 	int gpus;
-	struct load_gpu gpu[LOAD_GPUS_MAX];
+	struct usage_gpu gpu[USAGE_GPUS_MAX];
 };
 
 /* The counters at the last sample; zeroed before the first. */
-struct load_before {
+struct usage_before {
 	double seconds, process;
 	unsigned long long busy, all;
 };
@@ -42,12 +42,12 @@ struct load_before {
  *
  * Percents are negative at the first call, and if files can't be read.
  */
-void load_read(const char *root, struct load_before *before, struct load *ret);
+void usage_read(const char *root, struct usage_before *before, struct usage *ret);
 
-struct load_sampler;
+struct usage_sampler;
 
-/* Called by the sampler's thread, and once by load_stop(). */
-typedef void (*load_tell)(void *ctx, const struct load *l);
+/* Called by the sampler's thread, and once by usage_stop(). */
+typedef void (*usage_tell)(void *ctx, const struct usage *l);
 
 /*
  * Start sampling at an interval in seconds.
@@ -56,12 +56,12 @@ typedef void (*load_tell)(void *ctx, const struct load *l);
  *
  * Returns NULL if the thread can't be started, which is logged at debug level: the run goes on.
  */
-struct load_sampler *load_start(double every, int with_gpus, load_tell tell, void *ctx);
+struct usage_sampler *usage_start(double every, int with_gpus, usage_tell tell, void *ctx);
 
 /*
  * Take a last sample and stop; NULL is fine. If the management library hangs with its GPU, this
  * abandons the thread after a second; it then reports nothing more.
  */
-void load_stop(struct load_sampler **s);
+void usage_stop(struct usage_sampler **s);
 
 #endif
