@@ -51,8 +51,13 @@ _mltrain_values() {
 	--log-format) echo text tf json ;;
 	--format) echo onnx safetensors ;;
 	--only) echo train predict ;;
+	--tls-verify) echo true false ;;
+	--images)
+		_mltrain_sets
+		return 2
+		;;
 	--tensorboard | --to) return 2 ;;
-	--checkpoint | --keep-best | --resume | --elastic | --elastic-secret | --map | --log | --cacert | -o | --output) return 1 ;;
+	--checkpoint | --keep-best | --resume | --elastic | --elastic-secret | --map | --log | --cacert | --json | --token-file | -o | --output) return 1 ;;
 	esac
 }
 

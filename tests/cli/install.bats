@@ -17,10 +17,10 @@ setup() {
 @test "install: programs, man pages and documents are in their places beneath the prefix" {
 	local file
 
-	for file in bin/mlrun bin/mltrain libexec/mlrun/mlrun-pull libexec/mlrun/mlrun-account libexec/mlrun/mlrun-nvml libexec/mlrun/mltrain-fetch share/man/man1/mlrun.1 \
+	for file in bin/mlrun bin/mltrain libexec/mlrun/mlrun-pull libexec/mlrun/mlrun-account libexec/mlrun/mlrun-nvml libexec/mlrun/mltrain-fetch libexec/mlrun/mltrain-load share/man/man1/mlrun.1 \
 		share/bash-completion/completions/mlrun.bash share/zsh/site-functions/_mlrun \
 		share/bash-completion/completions/mltrain.bash share/zsh/site-functions/_mltrain \
-		share/man/man1/mltrain.1 share/man/man5/mltrain-net.5 share/mltrain/nets/reference.json share/doc/mlrun/LICENSE share/doc/mlrun/README.md; do
+		share/man/man1/mltrain.1 share/man/man1/mltrain-load.1 share/man/man5/mltrain-net.5 share/mltrain/nets/reference.json share/doc/mlrun/LICENSE share/doc/mlrun/README.md; do
 		[ -s "dest/opt/mlrun/$file" ] || fail "no $file in $(find dest -type f)"
 	done
 	for file in $(grep -oE 'docs/[a-z-]+\.md' "$top_srcdir/README.md" | sort -u); do

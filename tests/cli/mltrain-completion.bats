@@ -38,7 +38,7 @@ offers() {
 	run -0 offers "mltrain fetch cifar-10"
 	assert_output $'cifar-10\ncifar-100'
 	local command option
-	for command in train eval bench predict export import net report fetch; do
+	for command in train eval bench predict export import net report fetch load; do
 		run -0 offers "mltrain $command --"
 		for option in $(mltrain $command --help | grep -oE -- '^  .{0,4} --[a-z0-9-]+' | grep -o -- '--.*'); do
 			assert_line --regexp "^$option=?\$"

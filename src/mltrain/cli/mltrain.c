@@ -5,6 +5,7 @@
 #include "base/escape.h"
 #include "base/fds.h"
 #include "base/log.h"
+#include "base/program.h"
 #include "base/spelling.h"
 #include "config.h"
 #include "backend/backend.h"
@@ -34,6 +35,7 @@ static const struct command {
 	{ "import", cmd_import, "make a checkpoint of PyTorch's weights" },
 	{ "net", cmd_net, "show a network's layers and recipe" },
 	{ "predict", cmd_predict, "print what pictures show" },
+	{ "load", cmd_load, "put load on an HTTP server and measure its answers" },
 	{ "report", cmd_report, "make an HTML page of the logs of runs" },
 };
 
@@ -44,6 +46,16 @@ int main_fail(const struct mlr_error *err)
 	mlr_log_error(err);
 	told = 1;
 	return EXIT_BROKEN;
+}
+
+int main_become(const char *program, char **argv)
+{
+	auto_free char *path = program_path(program);
+	struct mlr_error err = MLR_ERROR_INIT;
+
+	execv(path, argv);
+	mlr_fail_errno(&err, "start '%s'", path);
+	return main_fail(&err);
 }
 
 void print_shown(const char *name)

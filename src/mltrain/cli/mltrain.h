@@ -24,9 +24,14 @@ int cmd_bench(int argc, char **argv);
 int cmd_fetch(int argc, char **argv);
 int cmd_export(int argc, char **argv);
 int cmd_import(int argc, char **argv);
+int cmd_load(int argc, char **argv);
 int cmd_net(int argc, char **argv);
 int cmd_predict(int argc, char **argv);
 int cmd_report(int argc, char **argv);
+
+/* Become a program of libexec, mltrain-NAME, which links what mltrain does not. Returns
+ * EXIT_BROKEN. */
+int main_become(const char *program, char **argv);
 
 /* Print "mltrain: text" on stderr, a hint on its own line, and return EXIT_BROKEN. */
 int main_fail(const struct mlr_error *err);

@@ -22,20 +22,21 @@ static uint8_t *interleave(const uint8_t *image, uint32_t channels, size_t plane
 	return pixels;
 }
 
-static int encode(const struct dataset *d, const uint8_t *image, uint8_t **ret, size_t *len)
+int picture_encode(const struct image_size *size, const uint8_t *planes, uint8_t **ret, size_t *len)
 {
 	png_image png = { .version = PNG_IMAGE_VERSION,
-		.width = d->width,
-		.height = d->height,
-		.format = d->channels == 3 ? PNG_FORMAT_RGB : PNG_FORMAT_GRAY };
-	auto_free uint8_t *pixels = interleave(image, d->channels, (size_t)d->height * d->width);
-	png_alloc_size_t size = PNG_IMAGE_PNG_SIZE_MAX(png);
-	auto_free uint8_t *file = malloc(size);
+		.width = size->width,
+		.height = size->height,
+		.format = size->channels == 3 ? PNG_FORMAT_RGB : PNG_FORMAT_GRAY };
+	auto_free uint8_t *pixels =
+		interleave(planes, size->channels, (size_t)size->height * size->width);
+	png_alloc_size_t room = PNG_IMAGE_PNG_SIZE_MAX(png);
+	auto_free uint8_t *file = malloc(room);
 
-	if (!pixels || !file || !png_image_write_to_memory(&png, file, &size, 0, pixels, 0, NULL))
+	if (!pixels || !file || !png_image_write_to_memory(&png, file, &room, 0, pixels, 0, NULL))
 		return -1;
 	*ret = take_ptr(&file);
-	*len = size;
+	*len = room;
 	return 0;
 }
 
@@ -44,6 +45,7 @@ int picture_png(const struct dataset *d, const struct image_set *set, uint32_t i
 {
 	const struct loader_options options = { .rows = 1, .ahead = 1, .threads = 1 };
 	auto_call(loader_close) struct loader *loader = NULL;
+	const struct image_size size = { d->channels, d->height, d->width };
 	size_t bytes = (size_t)d->channels * d->height * d->width;
 	struct batch batch;
 
@@ -53,10 +55,20 @@ int picture_png(const struct dataset *d, const struct image_set *set, uint32_t i
 	loader_start_range(loader, index, 1);
 	if (loader_take(loader, 1, &batch, NULL) != 1)
 		return -1;
-	return encode(d, batch.images + (batch.index ? batch.index[0] * bytes : 0), ret, len);
+	return picture_encode(
+		&size, batch.images + (batch.index ? batch.index[0] * bytes : 0), ret, len);
 }
 
 #else
+
+int picture_encode(const struct image_size *size, const uint8_t *planes, uint8_t **ret, size_t *len)
+{
+	(void)size;
+	(void)planes;
+	(void)ret;
+	(void)len;
+	return -1;
+}
 
 int picture_png(const struct dataset *d, const struct image_set *set, uint32_t index, uint8_t **ret,
 	size_t *len)

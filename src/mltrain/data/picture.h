@@ -1,11 +1,22 @@
-/* Encodes images of data sets as PNG, for records, reports and TensorBoard. */
+/* Encodes images as PNG, for records, reports, TensorBoard and requests. */
 #ifndef MLT_DATA_PICTURE_H
 #define MLT_DATA_PICTURE_H
 
 #include "data/dataset.h"
+#include "data/image.h"
 
 #include <stddef.h>
 #include <stdint.h>
+
+/*
+ * Make a PNG of planes [channels][height][width], 1 or 3 of them.
+ *
+ *   ret, len   a buffer to free()
+ *
+ * Returns 0, or -1 without libpng or memory.
+ */
+int picture_encode(
+	const struct image_size *size, const uint8_t *planes, uint8_t **ret, size_t *len);
 
 /*
  * Make a PNG of one image of a set, which has 1 or 3 channels.

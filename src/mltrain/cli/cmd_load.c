@@ -1,0 +1,8 @@
+/* mltrain load: becomes mltrain-load, which links libssl. */
+#include "cli/mltrain.h"
+
+int cmd_load(int argc, char **argv)
+{
+	(void)argc;
+	return main_become("mltrain-load", argv);
+}

@@ -1,0 +1,59 @@
+/*
+ * What must be true of an answer, told as a share of all answers, as k6's check():
+ *
+ *   status==200                        also != < <= > >=
+ *   body contains "prediction"         also == and !=
+ *   header X-MLAPI-Cache == "Hit"      likewise; a name in any case
+ *
+ * Quotes may be left out.
+ */
+#ifndef MLT_LOAD_CHECK_H
+#define MLT_LOAD_CHECK_H
+
+#include "base/error.h"
+
+#include <stddef.h>
+#include <stdint.h>
+
+#define CHECKS_MAX     32
+#define CHECK_BODY_MAX 65536 /* bytes of a body that checks look at; the rest is not kept */
+
+enum check_subject { CHECK_STATUS, CHECK_BODY, CHECK_HEADER };
+enum check_op {
+	CHECK_EQUAL,
+	CHECK_UNEQUAL,
+	CHECK_LESS_EQUAL,
+	CHECK_MORE_EQUAL,
+	CHECK_LESS,
+	CHECK_MORE,
+	CHECK_CONTAINS,
+};
+
+struct check {
+	char *text; /* as given; owned, as are name and value */
+	enum check_subject subject;
+	enum check_op op;
+	char *name; /* of a header; NULL: of none */
+	char *value;
+	size_t len; /* of value */
+	int status;
+	uint64_t passed, failed;
+};
+
+void check_done(struct check *c);
+
+/* Returns 0, or -EINVAL with a text that names what is wrong. */
+int check_parse(const char *text, struct check *ret, struct mlr_error *err);
+
+/* Is it true of a status, of a body, of a header's value (which need not end with a NUL)? */
+int check_status(const struct check *c, int status);
+int check_bytes(const struct check *c, const char *bytes, size_t len);
+
+/* The operator at the start of text, longest first; its length is added to *len. Returns -1 for
+ * none. For thresholds, too. */
+int check_op_read(const char *text, size_t *len);
+
+/* a OP b; CHECK_CONTAINS is never true. */
+int check_numbers(enum check_op op, double a, double b);
+
+#endif

@@ -1,0 +1,61 @@
+/*
+ * load: a load generator for HTTP servers. Sends requests over many connections, in a closed loop
+ * of virtual users (each waits for its answer before it asks again) or in an open loop at a
+ * constant rate, and measures how long the answers take. Reads nothing of a server but HTTP/1.
+ *
+ * One thread does it all, with sockets that never block.
+ */
+#ifndef MLT_LOAD_LOAD_H
+#define MLT_LOAD_LOAD_H
+
+#include "base/error.h"
+#include "load/check.h"
+#include "load/request.h"
+#include "load/results.h"
+#include "load/stages.h"
+#include "load/target.h"
+
+#include <openssl/types.h>
+#include <signal.h>
+
+#define LOAD_GRACE_S 30.0 /* for requests that are on their way at the end, as in k6 */
+
+/* Borrowed during the run. */
+struct load_options {
+	const struct target *target; /* found */
+	SSL_CTX *tls;                /* NULL: without */
+	struct requests *requests;
+	struct stages stages;     /* the closed loop; n = 0: an open loop */
+	double rate, seconds;     /* of an open loop: requests a second */
+	unsigned connections;     /* of an open loop: made at the start */
+	unsigned connections_max; /* of an open loop: the most at once */
+	double think_s;           /* a user's pause after an answer */
+	double timeout_s;         /* for a request, from its connecting on */
+	int close;                /* a connection for each request */
+	struct check *checks;     /* [n_checks], counted */
+	size_t n_checks;
+	const volatile sig_atomic_t *stop; /* becomes nonzero: end at once */
+	/* Called after each second; may be NULL. */
+	void (*tell)(void *ctx, const struct results *r, const struct results_row *row);
+	void *ctx;
+};
+
+/*
+ * Run.
+ *
+ * In the closed loop a duration runs from a request's first byte to the answer's last, as k6
+ * counts; in the open loop from the moment at which the request was due, so that a server that
+ * stalls is charged for all requests that it kept from being sent (wrk2's correction of
+ * "coordinated omission").
+ *
+ *   ret   initialised; also after a failure what was counted until then
+ *
+ * Returns 0 at the end, -EINTR if it was stopped, -ECONNREFUSED and kin if nothing ever answered
+ * within its first seconds, -EMFILE if this process may not have as many connections.
+ */
+int load_run(const struct load_options *o, struct results *ret, struct mlr_error *err);
+
+/* How long the run is to be, without the time for the last answers. */
+double load_seconds(const struct load_options *o);
+
+#endif

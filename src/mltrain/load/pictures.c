@@ -1,0 +1,167 @@
+#include "load/pictures.h"
+
+#include "base/cleanup.h"
+#include "base/file.h"
+#include "base/memory.h"
+#include "data/dataset.h"
+#include "data/folder.h"
+#include "data/picture.h"
+
+#include <errno.h>
+#include <fcntl.h>
+#include <string.h>
+#include <strings.h>
+
+void pictures_done(struct pictures *p)
+{
+	for (size_t i = 0; i < p->n; i++)
+		free(p->v[i].file);
+	free(p->v);
+	*p = (struct pictures)PICTURES_INIT;
+}
+
+static const char *type_of(const char *name)
+{
+	static const struct {
+		const char *suffix, *type;
+	} known[] = { { ".png", "image/png" }, { ".jpg", "image/jpeg" },
+		{ ".jpeg", "image/jpeg" } };
+	const char *dot = strrchr(name, '.');
+
+	for (size_t i = 0; dot && i < ARRAY_LEN(known); i++)
+		if (strcasecmp(dot, known[i].suffix) == 0)
+			return known[i].type;
+	return NULL;
+}
+
+static int add(struct pictures *p, uint8_t *file, size_t len, const char *type, size_t *all)
+{
+	p->v = xgrow(p->v, p->n, sizeof(*p->v));
+	p->v[p->n++] = (struct picture){ file, len, type };
+	*all += len;
+	return p->n < PICTURES_MAX && *all < PICTURES_BYTES_MAX;
+}
+
+/* Add a file. Returns whether another may follow, or a negative errno. */
+static int add_file(struct pictures *p, int dir, const char *name, const char *type, size_t *all,
+	struct mlr_error *err)
+{
+	char *file;
+	size_t len;
+	int r = file_read(dir, name, IMAGE_FILE_MAX, &file, &len, err);
+
+	return r < 0 ? r : add(p, (uint8_t *)file, len, type, all);
+}
+
+/* The pictures that lie in the directory itself. */
+static int read_folder(const char *where, struct pictures *p, struct mlr_error *err)
+{
+	auto_close int dir = open(where, O_RDONLY | O_DIRECTORY | O_CLOEXEC);
+	auto_strv struct strv names = STRV_INIT;
+	size_t all = 0;
+	int r = 1;
+
+	if (dir < 0 || file_list(dir, ".", 0, &names) < 0)
+		return 0; /* perhaps the name of a data set */
+	for (size_t i = 0; i < names.n && r > 0; i++)
+		if (names.v[i][0] != '.' && type_of(names.v[i]))
+			r = add_file(p, dir, names.v[i], type_of(names.v[i]), &all, err);
+	return r < 0 ? mlr_wrap(err, "pictures '%s'", where) : 0;
+}
+
+static int add_test_files(const struct dataset *d, struct pictures *p, struct mlr_error *err)
+{
+	auto_close int dir = open(d->dir, O_RDONLY | O_DIRECTORY | O_CLOEXEC);
+	size_t all = 0;
+	int r = 1;
+
+	if (dir < 0)
+		return mlr_fail_errno(err, "open '%s'", d->dir);
+	for (uint32_t i = 0; i < d->test.count && r > 0; i++)
+		r = add_file(
+			p, dir, d->test.files[i].path, type_of(d->test.files[i].path), &all, err);
+	return r < 0 ? r : 0;
+}
+
+static int add_test_images(const struct dataset *d, struct pictures *p, struct mlr_error *err)
+{
+	const struct image_size size = { d->channels, d->height, d->width };
+	size_t bytes = (size_t)d->channels * d->height * d->width, len, all = 0;
+	uint8_t *file;
+
+	for (uint32_t i = 0; i < d->test.count; i++) {
+		if (picture_encode(&size, d->test.images + i * bytes, &file, &len) < 0)
+			return mlr_fail(err, ENOTSUP,
+				"no PNG can be made of its images: this mltrain has no libpng");
+		if (!add(p, file, len, "image/png", &all))
+			break;
+	}
+	return 0;
+}
+
+static int read_dataset(const char *where, struct pictures *p, struct mlr_error *err)
+{
+	/* Folders are sent as they are, so nothing is to be decoded. */
+	const struct dataset_wish wish = { .memory_max = 1 };
+	auto_call(dataset_done) struct dataset d = DATASET_INIT;
+	int r = dataset_load(where, DATASET_TEST, &wish, &d, err);
+
+	if (r < 0)
+		return r;
+	r = d.test.images ? add_test_images(&d, p, err) : add_test_files(&d, p, err);
+	return r < 0 ? mlr_wrap(err, "data set '%s'", where) : r;
+}
+
+int pictures_read(const char *where, struct pictures *ret, struct mlr_error *err)
+{
+	auto_call(pictures_done) struct pictures p = PICTURES_INIT;
+	int r = read_folder(where, &p, err);
+
+	if (r == 0 && !p.n)
+		r = read_dataset(where, &p, err);
+	if (r == 0 && !p.n)
+		r = mlr_fail(err, ENOENT, "no pictures in '%s'", where);
+	if (r < 0)
+		return r;
+	*ret = p;
+	p = (struct pictures)PICTURES_INIT;
+	return 0;
+}
+
+int picture_decode(
+	const struct picture *p, struct image_size *size, uint8_t **ret, struct mlr_error *err)
+{
+	auto_free uint8_t *bytes = NULL;
+	int r = image_probe_bytes(p->file, p->len, size, err);
+
+	if (r < 0)
+		return r;
+	bytes = malloc((size_t)size->channels * size->height * size->width);
+	if (!bytes)
+		return mlr_fail(err, ENOMEM, "no memory for a picture of %u x %u", size->width,
+			size->height);
+	r = image_read_bytes(p->file, p->len, size, bytes, err);
+	if (r < 0)
+		return r;
+	*ret = take_ptr(&bytes);
+	return 0;
+}
+
+int picture_vary(
+	const struct picture *p, uint32_t number, struct picture *ret, struct mlr_error *err)
+{
+	auto_free uint8_t *bytes = NULL;
+	struct image_size size;
+	size_t n;
+	int r = picture_decode(p, &size, &bytes, err);
+
+	if (r < 0)
+		return r;
+	n = (size_t)size.channels * size.height * size.width;
+	for (unsigned i = 0; i < 32; i++)
+		bytes[i * n / 32] ^= number >> i & 1;
+	ret->type = "image/png";
+	if (picture_encode(&size, bytes, &ret->file, &ret->len) < 0)
+		return mlr_fail(err, ENOTSUP, "this mltrain has no libpng to write pictures with");
+	return 0;
+}

@@ -1,0 +1,80 @@
+/* What a run of requests gave: counts, durations, and a row for each second. */
+#ifndef MLT_LOAD_RESULTS_H
+#define MLT_LOAD_RESULTS_H
+
+#include "load/histogram.h"
+
+#include <stddef.h>
+
+#define RESULTS_STATUS_MAX 600
+
+/* Why a request failed. */
+enum results_kind {
+	RESULTS_CONNECT, /* refused, no route, no port left */
+	RESULTS_TLS,     /* handshake, certificate */
+	RESULTS_CLOSED,  /* reset, or closed before the answer's end */
+	RESULTS_TIMEOUT,
+	RESULTS_GARBAGE, /* not an answer of HTTP/1 */
+	RESULTS_SIZE,    /* an answer without an end: answer.h's limits */
+	RESULTS_STATUS,  /* an answer of status 400 or above */
+	RESULTS_KINDS,
+};
+
+/* A second of the run, or what is left of one at its end. Durations in µs. */
+struct results_row {
+	double time;    /* seconds since the start, at its end */
+	double seconds; /* its length */
+	unsigned users; /* virtual users; of an open loop, requests on their way */
+	uint64_t requests, failed, sent, received;
+	uint64_t p50, p95, p99, most;
+};
+
+struct results {
+	struct histogram *all;    /* of answers and of timeouts, owned */
+	struct histogram *second; /* of the current second, owned */
+	uint64_t requests;        /* that ended: answers and failures */
+	uint64_t failed, kinds[RESULTS_KINDS], statuses[RESULTS_STATUS_MAX];
+	char *examples[RESULTS_KINDS]; /* what the first of a kind was, owned; NULL: nothing to say
+					*/
+	uint64_t checks_passed, checks_failed;
+	uint64_t sent, received;   /* bytes, with TLS those inside it */
+	uint64_t repeated, unique; /* requests by their bodies */
+	uint64_t connections;      /* made */
+	double connect_seconds;    /* to make them, all together */
+	uint64_t not_sent;   /* of an open loop: due, but no connection was free until the end */
+	uint64_t unfinished; /* on their way when the run ended */
+	unsigned users_most;
+	double seconds;           /* from the first request to the end of the last */
+	double cpu_seconds;       /* of this process meanwhile */
+	struct results_row *rows; /* [n_rows], owned */
+	size_t n_rows;
+	struct results_row row; /* the current one */
+};
+
+void results_init(struct results *r);
+void results_done(struct results *r);
+
+/* "connection", "timeout", as in JSON. */
+const char *results_kind_name(enum results_kind k);
+
+/* An answer, whatever its status. Durations in µs; also below. */
+void results_answer(struct results *r, int status, uint64_t us);
+
+/*
+ * A request without an answer.
+ *
+ *   us      counted for a timeout only: others end so soon that they would flatter
+ *   detail  for people; may be NULL
+ */
+void results_failure(struct results *r, enum results_kind k, uint64_t us, const char *detail);
+
+/* End the current row at a time since the start. */
+void results_row_end(struct results *r, double time);
+
+/* Requests a second. */
+double results_rate(const struct results *r);
+
+/* The share of one processor that this process took. */
+double results_busy(const struct results *r);
+
+#endif

@@ -1,0 +1,218 @@
+#include "load/summary.h"
+
+#include "base/cleanup.h"
+#include "base/escape.h"
+#include "base/memory.h"
+
+#include <inttypes.h>
+#include <math.h>
+#include <stdarg.h>
+#include <string.h>
+
+#define BUSY 0.9 /* of a processor: more, and the generator may be what is measured */
+
+/* "0.123 ms", "12.3 ms", "1.23 s" of µs. */
+static char *duration(double us, char buf[24])
+{
+	if (us < 10e3)
+		snprintf(buf, 24, "%.3f ms", us / 1e3);
+	else if (us < 1e6)
+		snprintf(buf, 24, "%.1f ms", us / 1e3);
+	else
+		snprintf(buf, 24, "%.2f s", us / 1e6);
+	return buf;
+}
+
+static char *size(double bytes, char buf[24])
+{
+	static const char *const units[] = { "B", "kB", "MB", "GB", "TB" };
+	size_t i = 0;
+
+	for (; bytes >= 999.5 && i + 1 < ARRAY_LEN(units); i++)
+		bytes /= 1000;
+	snprintf(buf, 24, i && bytes < 99.95 ? "%.1f %s" : "%.0f %s", bytes, units[i]);
+	return buf;
+}
+
+/* A share in per cent, 0 of nothing. */
+static double percent(uint64_t part, uint64_t of)
+{
+	return of ? 100 * (double)part / (double)of : 0;
+}
+
+static void put_shown(FILE *f, const char *text)
+{
+	char shown[ESCAPE_SIZE];
+
+	while (*text) {
+		text += escape_next(text, shown);
+		fputs(shown, f);
+	}
+}
+
+char *summary_loop(const struct load_options *o)
+{
+	const struct stages *s = &o->stages;
+	char *text = NULL;
+	size_t len;
+	FILE *f;
+
+	if (!s->n)
+		return xasprintf("%g requests a second for %g s", o->rate, o->seconds);
+	if (s->n == 2 && s->v[0].seconds <= 0 && s->v[0].users == s->v[1].users)
+		return xasprintf("%u virtual user%s for %g s", s->v[1].users,
+			s->v[1].users == 1 ? "" : "s", s->v[1].seconds);
+	f = open_memstream(&text, &len);
+	if (!f)
+		mlr_oom();
+	for (size_t i = 0; i < s->n; i++)
+		fprintf(f, "%s%gs:%u", i ? "," : "stages ", s->v[i].seconds, s->v[i].users);
+	fclose(f);
+	return text;
+}
+
+static void write_failures(FILE *f, const struct results *r)
+{
+	const char *between = "  ";
+
+	fprintf(f, "  failed        %" PRIu64 "  %.2f %%", r->failed,
+		percent(r->failed, r->requests));
+	for (int k = 0; k < RESULTS_KINDS; k++) {
+		if (!r->kinds[k])
+			continue;
+		fprintf(f, "%s%s %" PRIu64, between, results_kind_name((enum results_kind)k),
+			r->kinds[k]);
+		if (r->examples[k]) {
+			fputs(" (", f);
+			put_shown(f, r->examples[k]);
+			fputs(")", f);
+		}
+		between = ", ";
+	}
+	fputs("\n", f);
+}
+
+static void write_statuses(FILE *f, const struct results *r)
+{
+	const char *between = "  statuses      ";
+
+	for (int i = 0; i < RESULTS_STATUS_MAX; i++)
+		if (r->statuses[i]) {
+			fprintf(f, "%s%d: %" PRIu64, between, i, r->statuses[i]);
+			between = ", ";
+		}
+	if (*between == ',')
+		fputs("\n", f);
+}
+
+static void write_latency(FILE *f, const struct results *r)
+{
+	static const struct {
+		const char *name;
+		double p;
+	} columns[] = { { "med", 50 }, { "p90", 90 }, { "p95", 95 }, { "p99", 99 },
+		{ "p99.9", 99.9 } };
+	char a[24], b[24];
+
+	if (!r->all->count)
+		return;
+	fprintf(f, "  latency       min %s  avg %s", duration((double)r->all->least, a),
+		duration(histogram_mean(r->all), b));
+	for (size_t i = 0; i < ARRAY_LEN(columns); i++)
+		fprintf(f, "  %s %s", columns[i].name,
+			duration((double)histogram_percentile(r->all, columns[i].p), a));
+	fprintf(f, "  max %s\n", duration((double)r->all->most, a));
+}
+
+static void write_data(FILE *f, const struct results *r)
+{
+	char a[24], b[24];
+	double s = r->seconds > 0 ? r->seconds : 1;
+
+	fprintf(f, "  data sent     %s  %s/s\n", size((double)r->sent, a),
+		size((double)r->sent / s, b));
+	fprintf(f, "  received      %s  %s/s\n", size((double)r->received, a),
+		size((double)r->received / s, b));
+	if (r->unique)
+		fprintf(f, "  bodies        %.1f %% known, %.1f %% unique\n",
+			percent(r->repeated, r->repeated + r->unique),
+			percent(r->unique, r->repeated + r->unique));
+	if (r->connections)
+		fprintf(f, "  connections   %" PRIu64 ", each made in %s\n", r->connections,
+			duration(1e6 * r->connect_seconds / (double)r->connections, a));
+	if (r->requests)
+		fprintf(f,
+			"  generator     %.1f us of processor time a request, %.0f %% of a processor\n",
+			1e6 * r->cpu_seconds / (double)r->requests, 100 * results_busy(r));
+}
+
+static void write_verdicts(FILE *f, const struct summary *s)
+{
+	char buf[48];
+
+	for (size_t i = 0; i < s->o->n_checks; i++) {
+		const struct check *c = &s->o->checks[i];
+
+		fputs("  check         ", f);
+		put_shown(f, c->text);
+		fprintf(f, "  %.2f %%: %" PRIu64 " passed, %" PRIu64 " failed\n",
+			percent(c->passed, c->passed + c->failed), c->passed, c->failed);
+	}
+	for (size_t i = 0; i < s->n_thresholds; i++) {
+		const struct threshold *t = &s->thresholds[i];
+
+		fputs("  threshold     ", f);
+		put_shown(f, t->text);
+		fprintf(f, "  %s: %s\n", threshold_kept(t, s->results) ? "kept" : "broken",
+			threshold_shown(t, threshold_seen(t, s->results), buf));
+	}
+}
+
+/* What a reader must know before believing the numbers. */
+static void write_doubts(FILE *f, const struct summary *s)
+{
+	const struct results *r = s->results;
+
+	if (s->interrupted)
+		fprintf(f, "  note          the run was interrupted after %.1f s\n", r->seconds);
+	if (r->unfinished)
+		fprintf(f, "  note          %" PRIu64 " requests had no answer yet when it ended\n",
+			r->unfinished);
+	if (r->not_sent)
+		fprintf(f,
+			"  note          %" PRIu64
+			" requests were due but not sent: all %u connections were busy (--max-connections)\n",
+			r->not_sent, s->o->connections_max);
+	if (results_busy(r) > BUSY)
+		fprintf(f,
+			"  note          this generator was busy all the time: the server may be capable of more\n");
+}
+
+void summary_write(FILE *f, const struct summary *s)
+{
+	const struct results *r = s->results;
+	auto_free char *loop = summary_loop(s->o);
+
+	put_shown(f, s->url);
+	fprintf(f, ": %s\n", loop);
+	fprintf(f, "  requests      %" PRIu64 "  %.1f/s\n", r->requests, results_rate(r));
+	write_failures(f, r);
+	write_statuses(f, r);
+	write_latency(f, r);
+	write_data(f, r);
+	write_verdicts(f, s);
+	write_doubts(f, s);
+}
+
+void summary_line(
+	char *buf, size_t room, const struct load_options *o, const struct results_row *row)
+{
+	double all = load_seconds(o),
+	       rate = row->seconds > 0 ? (double)row->requests / row->seconds : 0;
+	char a[24], b[24];
+
+	snprintf(buf, room,
+		"%.0f of %g s  %u %s  %.0f requests/s  med %s  p99 %s  %" PRIu64 " failed",
+		fmin(row->time, all), all, row->users, o->stages.n ? "users" : "on their way", rate,
+		duration((double)row->p50, a), duration((double)row->p99, b), row->failed);
+}

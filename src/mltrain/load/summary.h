@@ -1,0 +1,32 @@
+/* The results of a run, for people. */
+#ifndef MLT_LOAD_SUMMARY_H
+#define MLT_LOAD_SUMMARY_H
+
+#include "load/load.h"
+#include "load/threshold.h"
+
+#include <stdio.h>
+
+/* What a run was, for summary and record. */
+struct summary {
+	const struct load_options *o;
+	const struct results *results;
+	const char *url, *name; /* name: what a reader calls this run */
+	const struct threshold *thresholds;
+	size_t n_thresholds;
+	double cache_rate, began;        /* seconds since 1970 */
+	const char *token_file, *images; /* NULL: none */
+	int interrupted;
+};
+
+/* A table of some lines. Text of the server is escaped. */
+void summary_write(FILE *f, const struct summary *s);
+
+/* "20 virtual users", "stages 30s:20,30s:0", "2000 requests a second"; to free(). */
+char *summary_loop(const struct load_options *o);
+
+/* One line about the latest second, at most so many columns, for a terminal. */
+void summary_line(
+	char *buf, size_t size, const struct load_options *o, const struct results_row *row);
+
+#endif

@@ -1,0 +1,272 @@
+#!/usr/bin/env bats
+# mltrain load against a server on loopback that answers as its path says (load_server.py).
+load common
+load mltrain
+
+setup() {
+	common_setup
+	load="$top_builddir/bin/mltrain load"
+}
+
+teardown() {
+	[ -z "${server:-}" ] || kill "$server" 2>/dev/null || true
+	common_teardown
+}
+
+# serve [PORT|SOCKET [CERTIFICATE]]: sets $url
+serve() {
+	mkfifo ready
+	python3 "$top_srcdir/tests/cli/load_server.py" "${@:-0}" >ready 2>server.err 3>&- &
+	server=$!
+	read -r port <ready
+	url=http${2:+s}://127.0.0.1:$port
+}
+
+# field NAME: of the results in r.json
+field() { jq -r "$1" r.json; }
+
+@test "load: users ask one request after the other, and all answers are counted" {
+	serve
+	touch bodies.log
+	run -0 $load "$url/ok" -u 3 -d 1s --json r.json --check status==200 --check 'body contains "prediction"' --check 'body == x'
+	assert_line --partial "$url/ok: 3 virtual users for 1 s"
+	assert_line --regexp "^  requests +$(field .requests)  [0-9.]+/s\$"
+	assert_line --regexp '^  latency +min [0-9.]+ ms  avg .* p99.9 .* max '
+	assert_line --regexp "^  check +body contains \"prediction\"  100.00 %: $(field .requests) passed, 0 failed\$"
+	[ "$(field .requests)" -gt 20 ]
+	assert_equal "$(field '[.failed, .users_max, .connections, .statuses["200"] == .requests, .unfinished] | @csv')" '0,3,3,true,0'
+	assert_equal "$(field '[.checks[] | .passed == 0] | @csv')" false,false,true
+	# As many as the server saw, each as it was meant.
+	assert_equal "$(wc -l <bodies.log)" "$(field .requests)"
+	assert_equal "$(sort -u bodies.log | sed 's/mltrain[^|]*/X/')" "GET /ok HTTP/1.1|Host: ${url#http://}|User-Agent: X|Accept: */*||"
+	# Time and rows fit.
+	assert_equal "$(field '.seconds >= 1 and .seconds < 1.5 and ([.rows[].requests] | add) <= .requests')" true
+	assert_equal "$(field '.latency_ms | .min <= .med and .med <= .p90 and .p90 <= .p99 and .p99 <= .max')" true
+}
+
+@test "load: stages ramp the users, who think" {
+	serve
+	run -0 $load "$url/ok" --stages 1s:10,1s:10,1s:0 --think 20ms --json r.json
+	assert_line --partial "stages 1s:10,1s:10,1s:0"
+	assert_equal "$(field '.rows | map(.users) | .[0] >= 9 and .[1] == 10 and .[2] <= 1')" true
+	assert_equal "$(field .users_max)" 10
+	# Ten who ask every 20 ms at most; half as many in the ramps.
+	assert_equal "$(field '.rows | .[0].requests < .[1].requests and .[1].requests > .[2].requests and .[1].requests <= 500')" true
+}
+
+@test "load: in an open loop the clock runs from when a request was due" {
+	serve
+	run -0 $load "$url/hold" --rate 100 -d 2s --json open.json
+	assert_line --partial "100 requests a second for 2 s"
+	serve_again() { kill "$server"; rm ready; serve; }
+	serve_again
+	run -0 $load "$url/hold" -u 1 --think 10ms -d 2s --json closed.json
+	# The server stood still for half a second: 50 requests were due meanwhile, one user lost one.
+	assert_equal "$(jq '.requests == 200 and .latency_ms.p90 > 100 and .latency_ms.max > 450' open.json)" true
+	assert_equal "$(jq '.latency_ms.p90 < 100 and .latency_ms.max > 450' closed.json)" true
+}
+
+@test "load: what could not be sent for want of connections is told" {
+	serve
+	run -0 $load "$url/slow" --rate 200 -d 1s --max-connections 4 --connections 4 --json r.json
+	assert_line --regexp '^  note +[0-9]+ requests were due but not sent: all 4 connections were busy \(--max-connections\)$'
+	assert_equal "$(field '.requests + .not_sent == 200 and .not_sent > 80 and .connections == 4')" true
+}
+
+@test "load: bodies, headers, a method and a token are sent as given" {
+	serve
+	touch bodies.log
+	printf 'from a file\n' >body
+	echo s3cret >token
+	run -0 $load "$url/ok?x=1" -u 1 -d 200ms --body '{"text":["a"]}' --body @body -H 'X-One: 1' --token-file token --method PUT
+	sed -n 1,3p bodies.log >first
+	run -0 cut -d'|' -f1,5-9 first
+	assert_line --index 0 'PUT /ok?x=1 HTTP/1.1|Authorization: Bearer s3cret|X-One: 1|Content-Type: application/json|Content-Length: 14|'
+	run -0 grep -c '||from a file$' bodies.log
+	run -0 $load "$url/ok" -u 1 -d 100ms --no-keep-alive --json r.json
+	assert_equal "$(field '.connections == .requests')" true
+}
+
+@test "load: a share of requests is unique, and others repeat what a cache knows" {
+	serve
+	touch bodies.log
+	run -0 $load "$url/hit" -u 2 -d 1s --body '{"n":{unique}}' --cache-rate 0.5 --check 'header x-mlapi-cache == "Hit"' --json r.json
+	assert_line --regexp '^  bodies +(4[0-9]|5[0-9]|60)\.. % known'
+	# Each unique body was a miss; each known one but the first a hit.
+	assert_equal "$(field '.known + .unique == .requests and .checks[0].passed == .known - 1')" true
+	assert_equal "$(grep -o '"n":.*' bodies.log | sort | uniq -u | wc -l)" "$(field .unique)"
+	run -0 $load "$url/hit" -u 2 -d 300ms --body '{"n":{unique}}' --cache-rate 0 --check 'header x-mlapi-cache == "Hit"' --json r.json
+	assert_equal "$(field '.checks[0].passed')" 0 # nor any of the run before
+}
+
+@test "load: pictures of a data set or a folder are sent in turn" {
+	needs_data
+	SMALL=$PWD/small
+	mkdir small
+	for name in train t10k; do # 20 images of each
+		cut_idx $name-images-idx3-ubyte 16 784 20
+		cut_idx $name-labels-idx1-ubyte 8 1 20
+	done
+	serve
+	touch bodies.log
+	run -0 $load "$url/hit" -u 1 -d 500ms --images ./small --cache-rate 0.5 --json r.json
+	run -0 grep -ac 'POST /hit .*|Content-Type: image/png|' bodies.log
+	assert_equal "$output" "$(field .requests)"
+	run -0 $load "$url/hit" -u 1 -d 200ms --images ./small --body '{"instances":[{"b64":"{base64}"}],"data":{pixels}}'
+	grep -a instances bodies.log | head -n 1 | sed 's/.*||//' >first
+	assert_equal "$(jq '.data | length' first)" 784
+	jq -r '.instances[0].b64' first | base64 -d >folder.png
+	mkdir folder
+	mv folder.png folder/a.png
+	rm bodies.log
+	touch bodies.log
+	run -0 $load "$url/hit" -u 1 -d 200ms --images folder --body '{pixels}'
+	assert_equal "$(head -n 1 bodies.log | sed 's/.*||//' | jq -c .)" "$(jq -c .data first)"
+	mkdir none
+	run -1 $load "$url/ok" --images none
+	assert_line --partial "mltrain: load: "
+}
+
+@test "load: thresholds decide the exit status as k6's do" {
+	serve
+	run -0 $load "$url/sick" -u 1 -d 300ms --threshold 'p(99)<2000ms' --threshold http_req_failed:rate\<0.6 --threshold 'http_reqs:count>1'
+	assert_line --regexp '^  threshold +p\(99\)<2000ms  kept: [0-9.]+ ms$'
+	assert_line --regexp '^  failed +[0-9]+  [45][0-9.]+ %  status [0-9]+$'
+	run -99 $load "$url/sick" -u 1 -d 300ms --threshold 'p(99)<2000ms' --threshold 'http_req_failed:rate<1%'
+	assert_line --regexp '^  threshold +http_req_failed:rate<1%  broken: [45][0-9.]+ %$'
+	run -99 $load "$url/ok" -u 1 -d 200ms --check status==201 --threshold 'checks:rate>0.9' -q --json r.json
+	assert_output ""
+	assert_equal "$(field '.thresholds[0] | [.kept, .value] | @csv')" false,0
+}
+
+@test "load: each kind of failure is counted, in bounded time and memory" {
+	serve
+	local kind
+	for kind in reset:closed half:closed garbage:garbage header:size stall:timeout endless:timeout; do
+		(ulimit -v 400000 && $load "$url/${kind%:*}" -u 2 -d 300ms --timeout 200ms --json r.json) >out
+		[ "$(field .requests)" -ge 2 ]
+		assert_equal "$kind $(field '.failures | to_entries | map(select(.value > 0).key) | @csv')" "$kind \"${kind#*:}\""
+		assert_equal "$(field '.failed == .requests and .seconds < 2')" true
+		refute grep -q $'\x1b' out
+	done
+	run -0 $load "$url/once" -u 2 -d 300ms --json r.json
+	assert_equal "$(field '.failed == 0 and .connections == .requests')" true
+	run -0 $load "$url/chunked" -u 2 -d 300ms --check 'body == "{\"prediction\":[7]}"' --json r.json
+	assert_equal "$(field .failed)" 0
+	# A server that says why it takes no more of a body is heard.
+	head -c 20000000 /dev/zero >big
+	run -0 $load "$url/early" -u 1 -d 300ms --body @big --json r.json
+	assert_equal "$(field '.requests > 0 and (.kinds.closed // 0) < .requests and .statuses["413"] > 0')" true
+}
+
+@test "load: a server that is not there is told soon, with the way out" {
+	serve
+	kill "$server"
+	local start=$SECONDS
+	run -1 $load "$url/ok" -u 4 -d 1m
+	assert_line "mltrain: load: connect to '${url#http://}': Connection refused"
+	assert_line "hint: is the server running, and does it listen there?"
+	[ $((SECONDS - start)) -lt 10 ]
+	run -1 $load http://no-such-host.invalid/ -d 1s
+	assert_output --partial "mltrain: load: host 'no-such-host.invalid': "
+	run -1 $load unix:./none -d 100ms
+	assert_output --partial "connect to 'unix:./none': No such file or directory"
+}
+
+@test "load: a server that goes away in between costs what was on its way" {
+	serve
+	$load "$url/slow" -u 4 -d 3s --json r.json >out 3>&- &
+	local pid=$!
+	sleep 0.7
+	kill -9 "$server"
+	sleep 0.5
+	rm ready
+	serve "$port"
+	wait $pid
+	assert_equal "$(field '.failures.closed <= 8 and .failures.connection > 0 and .statuses["200"] > 40')" true
+	assert_equal "$(field '.rows | last | .requests > 0 and .failed == 0')" true
+}
+
+@test "load: over TLS the certificate is checked, and a socket has a name in the file system" {
+	openssl req -x509 -newkey rsa:2048 -nodes -keyout key -out cert -days 2 -subj /CN=x -addext subjectAltName=IP:127.0.0.1 2>/dev/null
+	cat key cert >both
+	serve 0 both
+	run -1 $load "$url/ok" -u 1 -d 300ms
+	assert_line --partial "mltrain: load: connect to '${url#https://}': self-signed certificate"
+	assert_line --partial "hint: --cacert FILE trusts another authority"
+	run -0 $load "$url/ok" -u 2 -d 300ms --cacert cert --json r.json
+	assert_equal "$(field '.failed == 0 and .requests > 10 and .connections == 2')" true
+	run -0 $load "$url/ok" -u 2 -d 300ms --tls-verify=false --no-keep-alive --json r.json
+	assert_equal "$(field '.failed == 0 and .connections == .requests')" true
+	# A name that the certificate does not have.
+	run -1 $load "https://localhost:$port/ok" -u 1 -d 300ms --cacert cert
+	assert_line --partial "hostname mismatch"
+	run -1 $load "$url/ok" --cacert key
+	assert_output --partial "certificates of authorities 'key'"
+	kill "$server"
+	rm ready
+	serve ./s
+	run -0 $load unix:./s:/ok -u 2 -d 300ms --json r.json
+	assert_equal "$(field '.failed == 0 and .requests > 10')" true
+}
+
+@test "load: interrupted, it still prints what it has" {
+	serve
+	local signal pid status
+	for signal in INT TERM; do
+		env --default-signal=INT $load "$url/ok" -u 2 -d 1m --json r.json >out 3>&- &
+		pid=$!
+		for _ in $(seq 100); do sleep 0.05; [ "$(ss -Htn state established "dport = :$port" 2>/dev/null | wc -l)" -lt 2 ] || break; done
+		sleep 0.2
+		kill -$signal "$pid"
+		status=0
+		wait "$pid" || status=$?
+		assert_equal "$status" "$([ $signal = INT ] && echo 130 || echo 143)"
+		grep -E '^  note +the run was interrupted after [0-9.]+ s$' out
+		assert_equal "$(field '.interrupted and .requests > 5')" true
+	done
+}
+
+@test "load: too few open files are told with the way out" {
+	serve
+	run -1 bash -c "ulimit -n 100 && $load $url/ok -u 200 -d 1s"
+	assert_line "mltrain: load: 200 connections need 232 open files, but this process may have 100"
+	assert_line --partial "hint: "
+	# Where only the soft limit is low, it is raised.
+	run -0 bash -c "ulimit -Sn 50 && $load $url/ok -u 100 -d 300ms --json r.json"
+	assert_equal "$(field '.failed == 0 and .connections == 100')" true
+}
+
+@test "load: what makes no sense is told and named" {
+	run -2 $load
+	assert_output --partial "which URL?"
+	run -2 $load http://x/ --stages 30s:20,1x:3
+	assert_output --partial "--stages '30s:20,1x:3': stage 2: '1x' is not a duration such as 30s, 1m30s or 500ms"
+	run -2 $load http://x/ --threshold 'q(9)<1'
+	assert_output --partial "--threshold 'q(9)<1': 'q' is none of avg"
+	run -2 $load http://x/ --check 'code==1'
+	assert_output --partial "--check 'code==1': it begins with none of status, body and header"
+	run -2 $load http://x/ --rate 5 -u 3
+	assert_output --partial "--rate is another kind of load"
+	run -2 $load http://x/ --connections 3
+	assert_output --partial "a virtual user has one connection"
+	run -2 $load http://x/ --stages 1s:1 -d 3s
+	assert_output --partial "--stages says the users and the time"
+	run -2 $load http://x/ --body @none
+	assert_output --partial "open 'none': No such file or directory"
+	run -2 $load http://x/ --timeout 0s
+	assert_output --partial "--timeout '0s' is no time at all"
+	run -1 $load localhost:8000
+	assert_output --partial "hint: is http://localhost:8000 meant?"
+	run -1 $load http://127.0.0.1:1/ --body '{}' --cache-rate 0.5
+	assert_output --partial "hint: write {unique} where a number may stand"
+	run -2 $load http://x/ --vuss 3
+	assert_output --partial "hint: is --vus meant?"
+}
+
+@test "load: mltrain itself loads none of the libraries that it takes" {
+	run -0 ldd "$top_builddir/bin/mltrain"
+	refute_output --partial libssl
+	run -0 ldd "$top_builddir/bin/mltrain-load"
+	refute_output --partial libdnnl
+}
