@@ -139,6 +139,67 @@ field() { jq -r "$1" r.json; }
 	assert_equal "$(field '.thresholds[0] | [.kept, .value] | @csv')" false,0
 }
 
+# Two runs, without and with what a cache knows.
+two_runs() {
+	serve
+	run -0 $load "$url/slow" -u 4 -d 2s --name 'no <cache>' --json without.json -q --check status==201
+	run -99 $load "$url/ok" --rate 200 -d 2s --name cached --json with.json -o with.html -q --threshold 'p(99)<0.001'
+}
+
+@test "load: results become a page, and runs stand side by side" {
+	two_runs
+	grep -q "<h1>Load on $url/ok</h1>" with.html
+	[ "$(mltrain report with.json -o - | cksum)" = "$(cksum <with.html)" ]
+	run -0 mltrain report without.json with.json
+	grep -q '<h1>Load: 2 runs</h1>' report.html
+	grep -q 'no &lt;cache&gt;' report.html
+	run ! grep -q 'no <cache>' report.html
+	# Nothing is loaded from anywhere.
+	run ! grep -Eq '(src|href)=|@import|url\([^#]' report.html
+	grep -q '<th scope="row">med</th><td class="num">5[0-9.]* ms <small></small></td><td class="num">[0-9.]* ms <small>÷[0-9.]*</small></td>' report.html
+	grep -q '<td>p(99)&lt;0.001</td><td class="num">[0-9.]* ms</td><td><span class="outcome odd">broken</span>' report.html
+	local id
+	for id in times percentiles rate users; do grep -q "<figure class=\"chart\" id=\"$id\">" report.html; done
+	run ! grep -q 'id="failed"' report.html
+	# A file may hold several, but a page shows one kind of runs.
+	cat without.json with.json >both.json
+	[ "$(mltrain report both.json -o - | cksum)" = "$(cksum <report.html)" ]
+	echo '{"event":"run","step":0,"steps":30,"batch":64,"seconds":0}' >train.jsonl
+	run -1 mltrain report with.json train.jsonl
+	assert_output "mltrain: 'train.jsonl': a page shows runs of training or of load, not both"
+	echo '{"event":"load_test"}{' >bad.json
+	run -1 mltrain report bad.json
+	assert_output "mltrain: 'bad.json' line 1 is not what \`mltrain load --json\` writes"
+	# On standard output stands one thing alone.
+	run -0 --separate-stderr $load "$url/ok" -d 100ms --json -
+	jq -e .requests <<<"$output"
+	[[ $stderr == *"  requests  "* ]]
+}
+
+@test "load: a browser shows the page, asks nobody for anything, and tells values under the pointer" {
+	BROWSER=$(command -v chromium || command -v chromium-browser || command -v google-chrome) ||
+		skip "no Chromium (Debian: apt-get install chromium)"
+	two_runs
+	mltrain report without.json with.json
+	PYTHONPATH=$top_srcdir/tests/cli PYTHONDONTWRITEBYTECODE=1 BROWSER=$BROWSER python3 - <<-'END'
+		import os
+		from browser import Browser
+		with Browser(os.environ["BROWSER"]) as b:
+		    page = "file://" + os.getcwd() + "/report.html"
+		    b.open(page)
+		    assert b.value("document.documentElement.dataset.ready") == "yes"
+		    assert b.value("document.querySelectorAll('.chart').length") == 4
+		    assert b.value("document.querySelector('#latency thead').innerText.includes('no <cache>')")
+		    b.value("document.querySelector('#percentiles .plot').focus()")
+		    b.key("End")
+		    said = b.value("document.querySelector('#percentiles [aria-live]').textContent")
+		    assert said.startswith("one of 4") and "cached" in said and said.endswith(" ms"), said
+		    assert not b.errors, b.errors
+		    b.open(page, width=360, height=700)
+		    assert b.value("document.documentElement.scrollWidth") <= 360, "it scrolls sideways"
+	END
+}
+
 @test "load: each kind of failure is counted, in bounded time and memory" {
 	serve
 	local kind

@@ -6,8 +6,10 @@
 #include "base/log.h"
 #include "base/memory.h"
 #include "report/report.h"
+#include "report/traffic_page.h"
 
 #include <errno.h>
+#include <fcntl.h>
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
@@ -38,7 +40,8 @@ static error_t parse(int key, char *arg, struct argp_state *state)
 		return 0;
 	case ARGP_KEY_END:
 		if (!a->n)
-			argp_error(state, "which log? give what train --log FILE wrote");
+			argp_error(state,
+				"which log? give what train --log FILE or load --json FILE wrote");
 		return 0;
 	default:
 		return ARGP_ERR_UNKNOWN;
@@ -46,18 +49,33 @@ static error_t parse(int key, char *arg, struct argp_state *state)
 }
 
 static const struct argp argp = { options, parse, "LOG...",
-	"Make one HTML page of the runs in logs: curves, mistakes of the network, and use of time. It "
-	"compares several runs." };
+	"Make one HTML page of the runs in logs: curves, mistakes of the network, and use of time; or of "
+	"the results of load: latencies and rates. It compares several runs." };
+
+/* What is to be shown: runs of training, or of load. */
+struct shown {
+	struct runs runs;
+	struct traffic traffic;
+};
+
+static void shown_done(struct shown *s)
+{
+	runs_done(&s->runs);
+	traffic_done(&s->traffic);
+}
 
 /* Make the page's text, to free(). */
-static char *page_of(const struct runs *runs, size_t *len)
+static char *page_of(const struct shown *s, size_t *len)
 {
 	char *text = NULL;
 	FILE *f = open_memstream(&text, len);
 
 	if (!f)
 		return NULL;
-	report_write(f, runs);
+	if (s->traffic.n)
+		traffic_page_write(f, &s->traffic);
+	else
+		report_write(f, &s->runs);
 	if (fclose(f) == 0)
 		return text;
 	free(text);
@@ -92,9 +110,31 @@ static int put_page(const struct args *a, const char *text, size_t len, struct m
 	return file_put(a->output, text, len, 0666, err);
 }
 
+/* Read one file, which tells what it is. */
+static int read_file(struct shown *s, const char *path, struct mlr_error *err)
+{
+	auto_free char *text = NULL;
+	size_t len;
+	int r = file_read(AT_FDCWD, path, RUNS_LOG_MAX, &text, &len, err);
+
+	if (r < 0)
+		return r;
+	if (!traffic_is(text, len))
+		r = runs_parse(&s->runs, text, len, path, err);
+	else if (len > TRAFFIC_BYTES_MAX)
+		r = mlr_fail(
+			err, EFBIG, "'%s' has more than %zu MB", path, TRAFFIC_BYTES_MAX >> 20);
+	else
+		r = traffic_parse(&s->traffic, text, len, path, err);
+	if (r == 0 && s->runs.n && s->traffic.n)
+		r = mlr_fail(err, EINVAL,
+			"'%s': a page shows runs of training or of load, not both", path);
+	return r;
+}
+
 static int run(const struct args *a, struct mlr_error *err)
 {
-	auto_call(runs_done) struct runs runs = RUNS_INIT;
+	auto_call(shown_done) struct shown shown = { RUNS_INIT, TRAFFIC_INIT };
 	auto_free char *text = NULL;
 	size_t len;
 	int r;
@@ -103,13 +143,13 @@ static int run(const struct args *a, struct mlr_error *err)
 	if (r < 0)
 		return r;
 	for (size_t i = 0; i < a->n; i++) {
-		r = runs_read(&runs, a->logs[i], err);
+		r = read_file(&shown, a->logs[i], err);
 		if (r < 0)
 			return r;
 	}
-	for (size_t i = 0; i < runs.n_notes; i++)
-		mlr_warning("%s", runs.notes[i]);
-	text = page_of(&runs, &len);
+	for (size_t i = 0; i < shown.runs.n_notes; i++)
+		mlr_warning("%s", shown.runs.notes[i]);
+	text = page_of(&shown, &len);
 	if (!text)
 		return mlr_fail(err, ENOMEM, "no memory for the page");
 	return put_page(a, text, len, err);

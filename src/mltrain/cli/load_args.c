@@ -74,6 +74,7 @@ static const struct argp_option options[] = { { NULL, 0, NULL, 0, "How much load
 		"'http_reqs:rate>1000', 'checks:rate>0.99'; may be repeated",
 		3 },
 	{ "json", KEY_JSON, "FILE", 0, "write the results as JSON; - is standard output", 3 },
+	{ "output", 'o', "FILE", 0, "write the results as an HTML page; - is standard output", 3 },
 	{ "name", KEY_NAME, "TEXT", 0, "what reports call this run (the URL)", 3 },
 	{ "quiet", 'q', NULL, 0, "no summary, no live line", 3 }, { 0 } };
 
@@ -147,6 +148,8 @@ static void check(struct argp_state *state, struct load_args *a)
 			"user has one connection");
 	if (a->rate > 0 && a->think_s > 0)
 		argp_error(state, "--think goes with users, not with --rate");
+	if (a->json && a->output && strcmp(a->json, "-") == 0 && strcmp(a->output, "-") == 0)
+		argp_error(state, "--json and --output can't both be standard output");
 	if (!a->connections_max)
 		a->connections_max = a->connections > 1000 ? a->connections : 1000;
 	if (a->connections > a->connections_max)
@@ -256,6 +259,9 @@ static error_t parse(int key, char *arg, struct argp_state *state)
 		return 0;
 	case KEY_JSON:
 		a->json = arg_file(state, "json", arg);
+		return 0;
+	case 'o':
+		a->output = arg_file(state, "output", arg);
 		return 0;
 	case KEY_NAME:
 		a->name = arg;

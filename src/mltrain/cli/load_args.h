@@ -9,7 +9,7 @@
 #include <stdint.h>
 
 struct load_args {
-	const char *url, *json, *name, *cacert, *token_file, *images, *method;
+	const char *url, *json, *output, *name, *cacert, *token_file, *images, *method;
 	struct stages stages;
 	double rate, seconds; /* 0: not given */
 	unsigned users, connections, connections_max;

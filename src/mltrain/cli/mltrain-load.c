@@ -8,6 +8,7 @@
 #include "cli/mltrain.h"
 #include "load/record.h"
 #include "load/stream.h"
+#include "report/traffic_page.h"
 
 #include <errno.h>
 #include <fcntl.h>
@@ -107,10 +108,29 @@ static int put_file(const char *path, const char *text, size_t len, struct mlr_e
 	return r < 0 ? mlr_fail(err, -r, "write to stdout: %s", strerror(-r)) : 0;
 }
 
+/* The page of one run, made of its record: as `mltrain report` makes it. */
+static int put_page(const char *path, const char *record, size_t len, struct mlr_error *err)
+{
+	auto_call(traffic_done) struct traffic t = TRAFFIC_INIT;
+	auto_free char *text = NULL;
+	size_t size;
+	int r = traffic_parse(&t, record, len, "the results", err);
+	FILE *f = r < 0 ? NULL : open_memstream(&text, &size);
+
+	if (r < 0)
+		return r;
+	if (!f)
+		mlr_oom();
+	traffic_page_write(f, &t);
+	fclose(f);
+	return put_file(path, text, size, err);
+}
+
 /* All answers, to where they were asked for. What stands on standard output is one thing alone. */
 static int tell(const struct load_args *a, const struct summary *s, struct mlr_error *err)
 {
-	int taken = a->json && strcmp(a->json, "-") == 0;
+	int taken = (a->json && strcmp(a->json, "-") == 0) ||
+		(a->output && strcmp(a->output, "-") == 0);
 	auto_free char *record = NULL;
 	size_t len;
 	int r = 0;
@@ -122,6 +142,8 @@ static int tell(const struct load_args *a, const struct summary *s, struct mlr_e
 	record = record_make(s, &len);
 	if (a->json)
 		r = put_file(a->json, record, len, err);
+	if (r == 0 && a->output)
+		r = put_page(a->output, record, len, err);
 	return r;
 }
 

@@ -202,6 +202,8 @@ static int begin(struct load *l, struct connection *c, struct mlr_error *err)
 	l->begun++;
 	c->has_request = c->on_way = 1;
 	l->on_way++;
+	if (is_open_loop(l) && l->on_way > l->r->row.users)
+		l->r->row.users = l->on_way;
 	connection_enqueue(&l->requests, c, l->now + ns_of(l->o->timeout_s));
 	e = connection_begin(c, l->poll, l->now, l->r, &f);
 	/* After a failure at once a user pauses, so this is no recursion. */
@@ -265,11 +267,13 @@ static void end_row(struct load *l)
 	struct results *r = l->r;
 	size_t n;
 
-	r->row.users = is_open_loop(l) ? l->on_way : l->users;
+	if (!is_open_loop(l))
+		r->row.users = l->users;
 	if (r->row.users > r->users_most)
 		r->users_most = r->row.users;
 	n = r->n_rows;
 	results_row_end(r, (double)(l->now - l->start) * 1e-9);
+	r->row.users = is_open_loop(l) ? l->on_way : 0;
 	if (l->o->tell && r->n_rows > n)
 		l->o->tell(l->o->ctx, r, &r->rows[r->n_rows - 1]);
 }

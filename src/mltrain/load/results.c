@@ -72,7 +72,7 @@ void results_row_end(struct results *r, double time)
 		r->rows = xgrow(r->rows, r->n_rows, sizeof(*r->rows));
 		r->rows[r->n_rows++] = r->row;
 	}
-	r->row = (struct results_row){ .users = r->row.users };
+	r->row = (struct results_row){ 0 };
 }
 
 double results_rate(const struct results *r)

@@ -24,7 +24,8 @@ enum results_kind {
 struct results_row {
 	double time;    /* seconds since the start, at its end */
 	double seconds; /* its length */
-	unsigned users; /* virtual users; of an open loop, requests on their way */
+	unsigned users; /* virtual users at its end; of an open loop, the most requests on their way
+			 */
 	uint64_t requests, failed, sent, received;
 	uint64_t p50, p95, p99, most;
 };

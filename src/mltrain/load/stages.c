@@ -159,7 +159,7 @@ double stages_change(const struct stages *s, double t)
 		const struct stage *v = &s->v[i];
 		double in = t - begin, slope = (v->users - from) / v->seconds, now, change;
 
-		if (in < v->seconds) {
+		if (in < v->seconds - LATE_S) {
 			now = (double)lround(from + slope * in);
 			change = (now + (slope > 0 ? 0.5 : -0.5) - from) / slope + LATE_S;
 			if (!(fabs(slope) > 0))

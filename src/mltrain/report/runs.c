@@ -1,13 +1,11 @@
 #include "report/runs.h"
 
 #include "base/cleanup.h"
-#include "base/file.h"
 #include "base/json.h"
 #include "base/memory.h"
 #include "report/test_record.h"
 
 #include <errno.h>
-#include <fcntl.h>
 #include <jansson.h>
 #include <math.h>
 #include <stdlib.h>
@@ -485,16 +483,4 @@ int runs_parse(
 		return 0;
 	mlr_fail(err, EPROTO, "'%s' has no record of a run", path);
 	return mlr_hint(err, "a log is what `mltrain train --log FILE` writes");
-}
-
-int runs_read(struct runs *ret, const char *path, struct mlr_error *err)
-{
-	auto_free char *text = NULL;
-	size_t len;
-	int e;
-
-	e = file_read(AT_FDCWD, path, RUNS_LOG_MAX, &text, &len, err);
-	if (e < 0)
-		return e;
-	return runs_parse(ret, text, len, path, err);
 }

@@ -107,9 +107,6 @@ void runs_done(struct runs *r);
 int runs_parse(
 	struct runs *ret, const char *text, size_t len, const char *path, struct mlr_error *err);
 
-/* The same of a file, -EFBIG for one larger than RUNS_LOG_MAX. */
-int runs_read(struct runs *ret, const char *path, struct mlr_error *err);
-
 /* The value of a fact, or NULL. */
 const char *run_fact(const struct run *r, const char *key);
 
