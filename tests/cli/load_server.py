@@ -6,7 +6,8 @@ usage: load_server.py SOCKET|PORT [CERTIFICATE]
 Prints its port, or "ready". /ok answers 200 with {"prediction":[7]}; /hit too, with the header X-MLAPI-Cache:
 Hit where a body came before and Miss elsewhere; /chunked in chunks; /slow after 50 ms; /sick every second time
 with 503; /reset closes at once; /half after half a body; /garbage is no HTTP; /endless has no end;
-/header none to its headers; /stall never answers; /once closes each connection; /hold answers nothing for a
+/header none to its headers; /stall never answers; /once closes each connection, /tired without a
+word of it; /hold answers nothing for a
 second, once. SIGTERM ends it. Every body that came stands in a line of bodies.log, where that file exists.
 """
 import asyncio
@@ -21,6 +22,10 @@ seen, count, held = set(), 0, False
 async def answer(path, body, write):
     global count, held
     count += 1
+    if path == "/tired":
+        write(ANSWER % b"")
+        await asyncio.sleep(0.01)
+        return False
     if path == "/hit":
         write(ANSWER % (b"X-MLAPI-Cache: %s\r\n" % (b"Hit" if body in seen else b"Miss")))
         seen.add(body)

@@ -139,7 +139,8 @@ static int tell(const struct load_args *a, const struct summary *s, struct mlr_e
 		summary_write(taken ? stderr : stdout, s);
 	if (fflush(stdout) != 0)
 		return mlr_fail_errno(err, "write to stdout");
-	record = record_make(s, &len);
+	if (a->json || a->output)
+		record = record_make(s, &len);
 	if (a->json)
 		r = put_file(a->json, record, len, err);
 	if (r == 0 && a->output)
@@ -212,7 +213,7 @@ static int run(struct load_args *a, struct mlr_error *err)
 		a->seconds, a->connections, a->connections_max, a->think_s, a->timeout_s, a->close,
 		a->checks, a->n_checks, &stop, a->quiet || !is_terminal() ? NULL : draw_line, &o };
 	s = (struct summary){ &o, &results, a->url, a->name ? a->name : a->url, a->thresholds,
-		a->n_thresholds, a->cache_rate, (double)time(NULL), a->token_file, a->images, 0 };
+		a->n_thresholds, a->cache_rate, (double)time(NULL), a->images, 0 };
 	r = load_run(&o, &results, &why);
 	clear_line();
 	s.interrupted = r == -EINTR;

@@ -136,13 +136,11 @@ static void send_some(struct connection *c, struct results *r)
 static enum connection_event ask(struct connection *c, int poll, uint64_t now, struct results *r,
 	struct connection_failure *f)
 {
-	int early = c->o->rate > 0;
-
 	c->state = CONNECTION_ASKING;
 	c->has_request = 0;
 	c->checks = 0;
 	c->left = c->request.len;
-	if (!early)
+	if (c->o->stages.n) /* a closed loop's clock begins now */
 		c->due = now;
 	answer_begin(&c->answer, strcmp(requests_method(c->o->requests), "HEAD") == 0);
 	send_some(c, r);

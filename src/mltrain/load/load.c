@@ -20,6 +20,11 @@
 #define NOBODY_NS        (2 * NS)  /* when a server that never answered is given up */
 #define FILES_OTHER      32        /* descriptors that are no connections */
 
+struct stack {
+	struct connection **v; /* [n], room for all connections; owned */
+	unsigned n;
+};
+
 struct load {
 	const struct load_options *o;
 	struct results *r;
@@ -34,10 +39,8 @@ struct load {
 	uint64_t begun;
 	struct connection_queue requests; /* on their way, the oldest first */
 	struct connection_queue thinking, refused;
-	struct connection **free; /* [n_free]: users that are not there; connections to take, the
-				     connected ones on top */
-	unsigned n_free;
-	uint64_t answers;
+	struct stack ready; /* an open loop's connections to take */
+	struct stack rest;  /* those that must be connected first; users that are not there */
 };
 
 static uint64_t clock_ns(void)
@@ -65,28 +68,33 @@ static int is_open_loop(const struct load *l)
 
 /* --- requests --------------------------------------------------------------------------- */
 
-static int begin(struct load *l, struct connection *c, struct mlr_error *err);
+static void push(struct stack *s, struct connection *c)
+{
+	s->v[s->n++] = c;
+}
 
 /* The connection waits for its turn: an open loop's next request, a user that may come back. */
 static void put_free(struct load *l, struct connection *c)
 {
-	unsigned at = l->n_free++;
-
-	/* Those that must be connected first are taken last. */
-	if (c->state == CONNECTION_OFF && is_open_loop(l) && at) {
-		l->free[at] = l->free[0];
-		at = 0;
-	}
-	l->free[at] = c;
+	push(c->state == CONNECTION_IDLE && is_open_loop(l) ? &l->ready : &l->rest, c);
 }
 
-static void take_from_free(struct load *l, struct connection *c)
+/* One whose turn it is, connected if there is such a one; NULL: all are busy. */
+static struct connection *take_free(struct load *l)
 {
-	for (unsigned i = 0; i < l->n_free; i++)
-		if (l->free[i] == c) {
-			memmove(&l->free[i], &l->free[i + 1], (--l->n_free - i) * sizeof(*l->free));
-			return;
-		}
+	struct stack *s = l->ready.n ? &l->ready : &l->rest;
+
+	return s->n ? s->v[--s->n] : NULL;
+}
+
+/* A free connection of an open loop was lost. */
+static void lose_ready(struct load *l, const struct connection *c)
+{
+	unsigned i = 0;
+
+	while (l->ready.v[i] != c)
+		i++;
+	l->ready.v[i] = l->ready.v[--l->ready.n];
 }
 
 /* How many requests of an open loop should have begun. */
@@ -103,24 +111,23 @@ static uint64_t due_of(const struct load *l, uint64_t i)
 	return l->start + (uint64_t)ceil((double)i / l->o->rate * 1e9);
 }
 
-/* After a request: a user goes on, thinks or leaves. */
-static int next(struct load *l, struct connection *c, int refused, struct mlr_error *err)
+/*
+ * After a request: a user thinks, or leaves. Who does not think waits for its turn until all
+ * answers that are there have been read: then the next requests go out one after the other, and a
+ * server that is busy finds them together.
+ */
+static void next(struct load *l, struct connection *c, int refused)
 {
 	if (l->ended || is_open_loop(l)) {
 		put_free(l, c);
-		return 0;
-	}
-	if (l->users > l->wanted) {
+	} else if (l->users > l->wanted) {
 		l->users--;
 		put_free(l, c);
 	} else if (refused) {
 		connection_enqueue(&l->refused, c, l->now + PAUSE_REFUSED_NS);
-	} else if (l->o->think_s > 0) {
-		connection_enqueue(&l->thinking, c, l->now + ns_of(l->o->think_s));
 	} else {
-		return begin(l, c, err);
+		connection_enqueue(&l->thinking, c, l->now + ns_of(l->o->think_s));
 	}
-	return 0;
 }
 
 static uint64_t us_since(const struct load *l, uint64_t then)
@@ -135,9 +142,8 @@ static void leave_way(struct load *l, struct connection *c)
 	c->on_way = 0;
 }
 
-static int answered(struct load *l, struct connection *c, struct mlr_error *err)
+static void answered(struct load *l, struct connection *c)
 {
-	l->answers++;
 	results_answer(l->r, c->answer.status, us_since(l, c->due));
 	connection_check(c, l->r);
 	leave_way(l, c);
@@ -145,11 +151,10 @@ static int answered(struct load *l, struct connection *c, struct mlr_error *err)
 		c->state = CONNECTION_IDLE;
 	else
 		connection_close(c);
-	return next(l, c, 0, err);
+	next(l, c, 0);
 }
 
-static int failed(struct load *l, struct connection *c, const struct connection_failure *f,
-	struct mlr_error *err)
+static void failed(struct load *l, struct connection *c, const struct connection_failure *f)
 {
 	int had_request = c->on_way;
 
@@ -159,33 +164,35 @@ static int failed(struct load *l, struct connection *c, const struct connection_
 	connection_close(c);
 	if (!had_request) { /* one of the connections made at the start */
 		put_free(l, c);
-		return 0;
+		return;
 	}
-	return next(l, c, f->kind == RESULTS_CONNECT || f->kind == RESULTS_TLS, err);
+	next(l, c, f->kind == RESULTS_CONNECT || f->kind == RESULTS_TLS);
 }
 
-static int happened(struct load *l, struct connection *c, enum connection_event e,
-	const struct connection_failure *f, struct mlr_error *err)
+static void happened(struct load *l, struct connection *c, enum connection_event e,
+	const struct connection_failure *f)
 {
 	switch (e) {
 	case CONNECTION_ANSWERED:
-		return answered(l, c, err);
+		answered(l, c);
+		break;
 	case CONNECTION_FAILED:
-		return failed(l, c, f, err);
+		failed(l, c, f);
+		break;
 	case CONNECTION_READY:
 		put_free(l, c);
-		return 0;
+		break;
 	case CONNECTION_LOST: /* a thinking user keeps its place in the queue */
+		if (is_open_loop(l))
+			lose_ready(l, c);
 		stream_close(&c->stream);
 		c->state = CONNECTION_OFF;
 		c->watched = 0;
-		if (is_open_loop(l) || !c->queue) {
-			take_from_free(l, c);
+		if (is_open_loop(l))
 			put_free(l, c);
-		}
-		return 0;
+		break;
 	default:
-		return 0;
+		break;
 	}
 }
 
@@ -206,8 +213,8 @@ static int begin(struct load *l, struct connection *c, struct mlr_error *err)
 		l->r->row.users = l->on_way;
 	connection_enqueue(&l->requests, c, l->now + ns_of(l->o->timeout_s));
 	e = connection_begin(c, l->poll, l->now, l->r, &f);
-	/* After a failure at once a user pauses, so this is no recursion. */
-	return e == CONNECTION_WAITS ? 0 : happened(l, c, e, &f, err);
+	happened(l, c, e, &f);
+	return 0;
 }
 
 /* --- what is due ------------------------------------------------------------------------ */
@@ -215,9 +222,9 @@ static int begin(struct load *l, struct connection *c, struct mlr_error *err)
 static int add_users(struct load *l, struct mlr_error *err)
 {
 	l->wanted = stages_users(&l->o->stages, (double)(l->now - l->start) * 1e-9);
-	while (l->users < l->wanted && l->n_free) {
+	while (l->users < l->wanted) {
 		l->users++;
-		if (begin(l, l->free[--l->n_free], err) < 0)
+		if (begin(l, take_free(l), err) < 0)
 			return -err->code;
 	}
 	return 0;
@@ -233,9 +240,11 @@ static int wake(struct load *l, struct connection_queue *q, struct mlr_error *er
 		if (l->users > l->wanted) {
 			l->users--;
 			put_free(l, c);
-		} else if (begin(l, c, err) < 0) {
-			return -err->code;
+			continue;
 		}
+		l->now = clock_ns();
+		if (begin(l, c, err) < 0)
+			return -err->code;
 	}
 	return 0;
 }
@@ -244,22 +253,21 @@ static int wake(struct load *l, struct connection_queue *q, struct mlr_error *er
 static int begin_due(struct load *l, struct mlr_error *err)
 {
 	uint64_t due = requests_due(l);
+	struct connection *c;
 
-	while (l->begun < due && l->n_free)
-		if (begin(l, l->free[--l->n_free], err) < 0)
+	while (l->begun < due && (c = take_free(l)))
+		if (begin(l, c, err) < 0)
 			return -err->code;
 	return 0;
 }
 
-static int expire(struct load *l, struct mlr_error *err)
+static void expire(struct load *l)
 {
 	struct connection_failure f = { .kind = RESULTS_TIMEOUT };
 
 	snprintf(f.text, sizeof(f.text), "no answer within %g s", l->o->timeout_s);
 	while (l->requests.first && l->requests.first->at <= l->now)
-		if (failed(l, l->requests.first, &f, err) < 0)
-			return -err->code;
-	return 0;
+		failed(l, l->requests.first, &f);
 }
 
 static void end_row(struct load *l)
@@ -280,14 +288,15 @@ static void end_row(struct load *l)
 
 static int do_due(struct load *l, struct mlr_error *err)
 {
-	int r = expire(l, err);
+	int r;
 
+	expire(l);
 	if (l->now >= l->row_end) {
 		end_row(l);
 		l->row_end += NS * (1 + (l->now - l->row_end) / NS);
 	}
-	if (r < 0 || l->ended)
-		return r;
+	if (l->ended)
+		return 0;
 	if (is_open_loop(l))
 		return begin_due(l, err);
 	r = add_users(l, err);
@@ -304,16 +313,20 @@ static uint64_t earlier(uint64_t a, const struct connection_queue *q)
 /* When something is due next. */
 static uint64_t next_due(const struct load *l)
 {
-	uint64_t at = earlier(l->row_end, &l->requests), change;
+	uint64_t at = earlier(l->row_end, &l->requests);
+	double change;
 
 	if (l->ended)
 		return at;
 	at = l->end < at ? l->end : at;
 	if (is_open_loop(l))
-		return l->n_free && due_of(l, l->begun) < at ? due_of(l, l->begun) : at;
+		return l->ready.n + l->rest.n && due_of(l, l->begun) < at ? due_of(l, l->begun)
+									  : at;
 	at = earlier(earlier(at, &l->thinking), &l->refused);
-	change = l->start + ns_of(stages_change(&l->o->stages, (double)(l->now - l->start) * 1e-9));
-	return change < at ? change : at;
+	change = stages_change(&l->o->stages, (double)(l->now - l->start) * 1e-9);
+	return change < load_seconds(l->o) && l->start + ns_of(change) < at
+		? l->start + ns_of(change)
+		: at;
 }
 
 /* --- events ----------------------------------------------------------------------------- */
@@ -341,19 +354,19 @@ static int take_events(struct load *l, struct mlr_error *err)
 {
 	struct epoll_event events[EVENTS];
 	struct connection_failure f;
-	int n = wait_events(l, events, next_due(l)), r = 0;
+	int n = wait_events(l, events, next_due(l));
 
 	if (n < 0 && errno != EINTR)
 		return mlr_fail_errno(err, "wait for answers");
-	for (int i = 0; i < n && r == 0; i++) {
+	/* What is there now has come by now: reading the first is not the last one's latency. */
+	l->now = clock_ns();
+	for (int i = 0; i < n; i++) {
 		struct connection *c = events[i].data.ptr;
 
-		/* One clock for all would count the work on the first to the last one's time. */
-		l->now = clock_ns();
-		r = happened(l, c, connection_go(c, l->poll, l->now, l->r, &f), &f, err);
+		happened(l, c, connection_go(c, l->poll, l->now, l->r, &f), &f);
 	}
 	l->now = clock_ns();
-	return r;
+	return 0;
 }
 
 /* The server is not there if not one request of some seconds got through to it. */
@@ -436,7 +449,8 @@ static void load_done(struct load *l)
 	for (unsigned i = 0; i < l->n; i++)
 		connection_done(&l->all[i]);
 	free(l->all);
-	free(l->free);
+	free(l->ready.v);
+	free(l->rest.v);
 	if (l->poll >= 0)
 		close(l->poll);
 }
@@ -452,10 +466,11 @@ static int load_init(struct load *l, const struct load_options *o, struct mlr_er
 		return mlr_fail_errno(err, "make an epoll descriptor");
 	l->n = n;
 	l->all = xcalloc(l->n, sizeof(*l->all));
-	l->free = xcalloc(l->n, sizeof(struct connection *));
+	l->ready.v = xcalloc(l->n, sizeof(struct connection *));
+	l->rest.v = xcalloc(l->n, sizeof(struct connection *));
 	for (unsigned i = 0; i < l->n; i++) {
 		connection_init(&l->all[i], o);
-		l->free[l->n_free++] = &l->all[l->n - 1 - i];
+		push(&l->rest, &l->all[l->n - 1 - i]);
 	}
 	return 0;
 }
@@ -467,7 +482,7 @@ static void connect_first(struct load *l)
 	struct connection_failure f;
 
 	for (unsigned i = 0; i < n; i++) {
-		struct connection *c = l->free[--l->n_free];
+		struct connection *c = take_free(l);
 		enum connection_event e = connection_begin(c, l->poll, l->now, l->r, &f);
 
 		if (e == CONNECTION_FAILED) {

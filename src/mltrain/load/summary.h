@@ -14,8 +14,8 @@ struct summary {
 	const char *url, *name; /* name: what a reader calls this run */
 	const struct threshold *thresholds;
 	size_t n_thresholds;
-	double cache_rate, began;        /* seconds since 1970 */
-	const char *token_file, *images; /* NULL: none */
+	double cache_rate, began; /* seconds since 1970 */
+	const char *images;       /* NULL: none */
 	int interrupted;
 };
 
