@@ -300,6 +300,15 @@ two_runs() {
 	done
 }
 
+@test "load: on a terminal a line tells of each second, elsewhere nothing is told" {
+	serve
+	run -0 env TERM=xterm python3 -c 'import os, pty, sys; sys.exit(os.waitstatus_to_exitcode(pty.spawn(sys.argv[1:])))' $load "$url/ok" -u 2 -d 1200ms
+	assert_output --partial $'\r1 of 1.2 s  2 users  '
+	assert_output --partial $'\r\e[K'
+	run -0 --separate-stderr $load "$url/ok" -u 2 -d 1200ms
+	assert_equal "$stderr" ""
+}
+
 @test "load: too few open files are told with the way out" {
 	serve
 	run -1 bash -c "ulimit -n 100 && $load $url/ok -u 200 -d 1s"

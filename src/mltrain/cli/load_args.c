@@ -10,7 +10,8 @@
 #include <stdlib.h>
 #include <string.h>
 
-#define BODY_MAX ((size_t)64 << 20)
+#define BODY_MAX    ((size_t)64 << 20)
+#define CONNECTIONS 500 /* at once: where only 1024 files may be open, they fit */
 
 enum {
 	KEY_STAGES = 256,
@@ -45,7 +46,7 @@ static const struct argp_option options[] = { { NULL, 0, NULL, 0, "How much load
 		"from when a request is due",
 		1 },
 	{ "connections", KEY_CONNECTIONS, "N", 0, "with --rate: made before it begins (0)", 1 },
-	{ "max-connections", KEY_CONNECTIONS_MAX, "N", 0, "with --rate: at once (1000)", 1 },
+	{ "max-connections", KEY_CONNECTIONS_MAX, "N", 0, "with --rate: at once (500)", 1 },
 	{ NULL, 0, NULL, 0, "Requests:", 2 },
 	{ "body", KEY_BODY, "TEXT|@FILE", 0,
 		"what to send; repeated: in turn. {unique} in it stands for a number", 2 },
@@ -151,7 +152,7 @@ static void check(struct argp_state *state, struct load_args *a)
 	if (a->json && a->output && strcmp(a->json, "-") == 0 && strcmp(a->output, "-") == 0)
 		argp_error(state, "--json and --output can't both be standard output");
 	if (!a->connections_max)
-		a->connections_max = a->connections > 1000 ? a->connections : 1000;
+		a->connections_max = a->connections > CONNECTIONS ? a->connections : CONNECTIONS;
 	if (a->connections > a->connections_max)
 		argp_error(state, "--connections %u is more than --max-connections %u",
 			a->connections, a->connections_max);
