@@ -1,4 +1,4 @@
-/* mlrun exec (alias run): options in, the command's own exit status out. */
+/* mlrun exec: options in, the command's own exit status out. */
 #include "cli/exec_options.h"
 
 #include "cli/cli.h"
