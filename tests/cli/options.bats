@@ -116,7 +116,7 @@ setup() {
 		system df|mlrun images
 		volume create x|volumes are directories
 		network ls|the host's network
-		compose up|there is no daemon
+		compose up|mlrun up FILE
 		sif list x|mlrun exec rootfs:DIR
 		cache clean|mlrun prune
 		remove x|mlrun rm IMAGE

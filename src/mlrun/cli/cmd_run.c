@@ -243,7 +243,7 @@ static int fill(struct args *a, struct mlr_error *err)
 {
 	const struct exec_options *o = &a->x.exec;
 	struct service *s = &a->s;
-	int r = services_take_image(o->image, o->store, !a->no_check, s, err);
+	int r = services_take_image(o->image, o->store, !a->no_check, s, NULL, err);
 
 	if (r < 0)
 		return r;

@@ -6,6 +6,7 @@
 
 #include "base/cleanup.h"
 #include "base/config_value.h"
+#include "compose/ports.h"
 #include "exec/parts.h"
 #include "oci/platform.h"
 
@@ -22,25 +23,6 @@
 #define NO_LABELS "a container of mlrun's has no record that could carry labels"
 #define STREAMS   "the command has the caller's own standard streams and terminal"
 #define BIND      "-v SRC:DST mounts a directory"
-
-/* Does [[IP:]HOST:]PORT[/PROTOCOL] change nothing? The command's port stays the one that it opens,
- * on the addresses that it opens. */
-static int is_published(const char *value)
-{
-	const char *colon = strrchr(value, ':'), *host = value, *port = colon ? colon + 1 : value;
-	size_t len = colon ? (size_t)(colon - value) : 0, digits = strcspn(port, "/");
-
-	for (size_t i = 0; i < len; i++)
-		if (value[i] == ':')
-			host = value + i + 1;
-	len -= len ? (size_t)(host - value) : 0;
-	if (digits == 0 || strspn(port, "0123456789-") != digits)
-		return 0;
-	if (host > value && strncmp(value, "0.0.0.0:", (size_t)(host - value)) != 0 &&
-		strncmp(value, "[::]:", (size_t)(host - value)) != 0)
-		return 0;
-	return len == 0 || (len == digits && strncmp(host, port, len) == 0);
-}
 
 /* Is the host's /dev/shm, which containers share, this large? */
 static int is_shared_memory_so_large(const char *value)
@@ -65,7 +47,7 @@ static const struct docker_option rows[] = {
 	{ "publish", 'p',
 		NETWORK ", so a port that the command opens is open there, under its own number",
 		"have the command open that port; -p 8888:8888 is so already",
-		.is_so = is_published },
+		.is_so = compose_port_is_so },
 	{ "publish-all", 'P', NETWORK ", so a port that the command opens is open already", NULL,
 		"" },
 	{ "expose", 0, NETWORK ", so a port that the command opens is open already", NULL, "*" },

@@ -30,6 +30,8 @@ static const struct command rows[] = {
 	{ "stop", cmd_stop, NULL, "end services" },
 	{ "restart", cmd_restart, NULL, "start services again" },
 	{ "wait", cmd_wait, NULL, "wait until services have ended" },
+	{ "up", cmd_up, NULL, "start the services of a compose file" },
+	{ "down", cmd_down, NULL, "end them, and forget them" },
 	{ "service-hold", cmd_service_hold, NULL, NULL },
 	{ "images", cmd_images, NULL, "list the images in the store" },
 	{ "inspect", cmd_inspect, NULL, "describe an image" },

@@ -100,7 +100,7 @@ static int read_config(
 }
 
 int services_take_image(const char *image, const char *store, int with_check, struct service *s,
-	struct mlr_error *err)
+	char **manifest, struct mlr_error *err)
 {
 	auto_call(stores_close) struct stores all = STORES_INIT;
 	auto_call(oci_name_done) struct oci_name name = OCI_NAME_INIT;
@@ -125,6 +125,8 @@ int services_take_image(const char *image, const char *store, int with_check, st
 		mlr_warning("image '%s': unknown STOPSIGNAL '%s', ignoring", image, word);
 	if (with_check)
 		take_check(run, &s->check);
+	if (manifest)
+		*manifest = take_ptr(&im.manifest);
 	return 0;
 }
 
@@ -238,15 +240,21 @@ int services_choose(struct store *st, struct services_choice *c, struct mlr_erro
 
 struct source {
 	struct service_reader reader;
-	const char *name;
+	char *name;
 };
 
-static int wide(const struct service_list *l)
+/* Of a project's services as docker compose names them: "web-1". */
+static char *label(const struct service *s)
+{
+	return s->part ? xasprintf("%s-%ld", s->part, s->replica) : xstrdup(s->name);
+}
+
+static int wide(const struct source *sources, size_t len)
 {
 	int n = 0;
 
-	for (size_t i = 0; i < l->n; i++)
-		cli_widen(&n, l->v[i].name);
+	for (size_t i = 0; i < len; i++)
+		cli_widen(&n, sources[i].name);
 	return n;
 }
 
@@ -300,12 +308,13 @@ int services_print(struct store *st, const struct service_list *l, const struct 
 	auto_free struct source *sources = xcalloc(l->n + 1, sizeof(*sources));
 	struct timespec nap = { 0, FOLLOW_MS * 1000000 };
 	const struct source *open = NULL;
-	int r = 0, over = 0, width = wide(l);
+	int r = 0, over = 0, width;
 
 	for (size_t i = 0; i < l->n; i++) {
-		sources[i].name = l->v[i].name;
+		sources[i].name = label(&l->v[i]);
 		service_reader_open(st, l->v[i].name, o->tail, &sources[i].reader);
 	}
+	width = wide(sources, l->n);
 	for (;;) {
 		r = print_some(sources, l->n, o, width, &open);
 		if (r < 0 || over || !o->follow)
@@ -314,7 +323,9 @@ int services_print(struct store *st, const struct service_list *l, const struct 
 		if (!over)
 			nanosleep(&nap, NULL);
 	}
-	for (size_t i = 0; i < l->n; i++)
+	for (size_t i = 0; i < l->n; i++) {
 		service_reader_done(&sources[i].reader);
+		free(sources[i].name);
+	}
 	return r < 0 ? mlr_fail(err, -r, "write: %s", strerror(-r)) : 0;
 }

@@ -16,9 +16,13 @@ char *services_program(void);
 int services_open(const char *dir, struct store **ret, struct mlr_error *err);
 
 /* Fill in what the image says: STOPSIGNAL, and HEALTHCHECK unless with_check is 0. An image that is
- * none of a store says nothing. Returns 0, -EPROTO. */
+ * none of a store says nothing.
+ *
+ *   manifest  gets its digest, to free(), or NULL; may be NULL
+ *
+ * Returns 0, -EPROTO. */
 int services_take_image(const char *image, const char *store, int with_check, struct service *s,
-	struct mlr_error *err);
+	char **manifest, struct mlr_error *err);
 
 /* Fetch what is missing of the image, and report wrong options of exec, before a supervisor does.
  * Returns 0 or the exit status after a failure, which was printed. */

@@ -2,6 +2,7 @@
 
 #include "base/cleanup.h"
 #include "base/file.h"
+#include "base/hash.h"
 #include "base/json.h"
 #include "base/log.h"
 #include "base/memory.h"
@@ -17,6 +18,7 @@
 
 #define TOP        "services"
 #define NAME_BYTES 128
+#define HOSTS_MAX  (1u << 20)
 
 const char *const service_status_names[] = {
 	[SERVICE_STARTING] = "starting",
@@ -49,6 +51,7 @@ void service_done(struct service *s)
 	strv_done(&s->options);
 	strv_done(&s->command);
 	strv_done(&s->env);
+	strv_done(&s->hosts);
 	strv_done(&s->check.test);
 	*s = (struct service)SERVICE_INIT;
 }
@@ -256,10 +259,49 @@ static int write_env(struct store *st, const struct service *s, struct mlr_error
 	return s->env.n ? file_replace(store_fd(st), path, text, strlen(text), 0600, err) : 0;
 }
 
+/* In place: containers that run have this very file. The machine's own stays what it is. */
+int service_write_hosts(struct store *st, const struct service *s, struct mlr_error *err)
+{
+	auto_free char *path = below(s->name, "hosts", err), *old = NULL, *text = NULL,
+		       *names = strv_join(&s->hosts, s->hosts.n, " ");
+	auto_close int fd = -1;
+	int r;
+
+	if (!path)
+		return -err->code;
+	if (s->hosts.n == 0)
+		return 0;
+	if (file_read(AT_FDCWD, "/etc/hosts", HOSTS_MAX, &old, NULL, NULL) < 0)
+		old = xstrdup("127.0.0.1 localhost\n");
+	text = xasprintf("%s\n127.0.0.1 %s\n", old, names);
+	fd = openat(
+		store_fd(st), path, O_WRONLY | O_CREAT | O_TRUNC | O_CLOEXEC | O_NOFOLLOW, 0600);
+	r = fd < 0 ? -errno : file_write_all(fd, text, strlen(text));
+	return r < 0 ? mlr_fail(err, -r, "write '%s/%s': %s", store_path(st), path, strerror(-r))
+		     : 0;
+}
+
+char *service_digest(const struct service *s, const char *manifest)
+{
+	json_auto_t *o = wish_to_json(s);
+	auto_free char *text = NULL;
+	char hex[HASH_HEX_SIZE];
+
+	json_object_set_new(o, "created", json_null());
+	json_object_set_new(o, "digest", json_null());
+	json_object_set_new(o, "env", mlr_json_texts(&s->env));
+	json_object_set_new(o, "manifest", mlr_json_text(manifest));
+	text = json_dumps(o, JSON_COMPACT);
+	hash_name(text ? text : "", hex);
+	return xstrdup(hex);
+}
+
 int service_write_wish(struct store *st, const struct service *s, struct mlr_error *err)
 {
 	int r = write_env(st, s, err);
 
+	if (r == 0)
+		r = service_write_hosts(st, s, err);
 	return r < 0 ? r : write_json(st, s->name, "service.json", wish_to_json(s), err);
 }
 

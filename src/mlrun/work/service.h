@@ -6,6 +6,7 @@
  *   service.json  what was asked for; the starter's
  *   state.json    what happened; the supervisor's, replaced atomically
  *   env           variables whose values no command line shall show, "K=V" a line
+ *   hosts         the machine's /etc/hosts, and the names of a project's services
  *   log, log.1    what the command printed (service_log.h)
  *
  * Who starts one has a lock on services/<node>. A supervisor that was killed, or did not survive a
@@ -58,8 +59,9 @@ struct service_check {
 struct service {
 	/* What was asked for. */
 	char *name, *image;
-	char *directory;                   /* working directory of the supervisor */
-	struct strv options, command, env; /* of mlrun exec; env: "K=V", not kept in service.json */
+	char *directory;              /* working directory of the supervisor */
+	struct strv options, command; /* of mlrun exec */
+	struct strv env, hosts;       /* "K=V"; names that mean this machine. Not in service.json */
 	struct service_check check;
 	enum service_restart restart;
 	long restarts_max;    /* of SERVICE_ON_FAILURE; 0: any number */
@@ -117,6 +119,13 @@ int service_get(struct store *st, const char *name, struct service *ret, struct 
 
 /* Read all of this node. A damaged one is left out with a warning. */
 int service_list_read(struct store *st, struct service_list *ret, struct mlr_error *err);
+
+/* A digest of all that is asked for but hosts, and of the image's manifest, which may be NULL; to
+ * free(). */
+char *service_digest(const struct service *s, const char *manifest);
+
+/* Write its hosts again, also while it runs. */
+int service_write_hosts(struct store *st, const struct service *s, struct mlr_error *err);
 
 /* The absolute path of one of its files, to free(). */
 char *service_path(const struct store *st, const char *name, const char *file);

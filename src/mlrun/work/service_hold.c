@@ -20,12 +20,14 @@
 #include <string.h>
 #include <sys/prctl.h>
 #include <sys/signalfd.h>
+#include <sys/syscall.h>
 #include <sys/wait.h>
 #include <time.h>
 #include <unistd.h>
 
 #define LOOK_MS      5  /* how often to look whether the container is there; */
 #define LOOK_LATE_MS 50 /* a second after its start */
+#define STEP_LOOK_MS 1000
 #define DELAY_MS     100
 #define DELAY_MAX_MS 60000
 #define STEADY_MS    10000 /* up for so long, it is started at once again */
@@ -39,10 +41,12 @@ struct hold {
 	struct service s;
 	struct service_log log;
 	struct service_probe probe;
-	pid_t child;       /* mlrun exec, which becomes the command; 0: none runs */
-	int out[STREAMS];  /* what it prints */
-	int signals, proc; /* /proc */
-	int starter;       /* who waits for the first start; -1 */
+	pid_t child;            /* mlrun exec, which becomes the command; 0: none runs */
+	int out[STREAMS];       /* what it prints */
+	int signals, proc;      /* /proc */
+	int step;               /* a pidfd of the batch job's step; -1: none */
+	struct proc_stat stepd; /* the same process; pid 0: none */
+	int starter;            /* who waits for the first start; -1 */
 	int64_t begun, up; /* when the child was started, and seen in the container; mlr_now_ms() */
 	int64_t again_at;  /* when to start it again; 0: not */
 	int64_t delay;
@@ -51,15 +55,16 @@ struct hold {
 	int over, failed; /* failed: the first start */
 };
 
-#define HOLD_INIT                                                                               \
-	{                                                                                       \
-		.s = SERVICE_INIT, .log = SERVICE_LOG_INIT, .probe = { .out = -1 },             \
-		.out = { -1, -1 }, .signals = -1, .proc = -1, .starter = -1, .delay = DELAY_MS, \
+#define HOLD_INIT                                                                        \
+	{                                                                                \
+		.s = SERVICE_INIT, .log = SERVICE_LOG_INIT, .probe = { .out = -1 },      \
+		.out = { -1, -1 }, .signals = -1, .proc = -1, .step = -1, .starter = -1, \
+		.delay = DELAY_MS,                                                       \
 	}
 
 static void hold_done(struct hold *h)
 {
-	int *const all[] = { &h->out[0], &h->out[1], &h->probe.out, &h->signals, &h->proc,
+	int *const all[] = { &h->out[0], &h->out[1], &h->probe.out, &h->signals, &h->proc, &h->step,
 		&h->starter };
 
 	for (size_t i = 0; i < ARRAY_LEN(all); i++)
@@ -103,13 +108,16 @@ static void tell(struct hold *h, enum service_word word, int code, const char *t
 static void add_words(const struct hold *h, struct strv *argv)
 {
 	const struct service *s = &h->s;
-	auto_free char *env = service_path(h->st, s->name, "env");
+	auto_free char *env = service_path(h->st, s->name, "env"),
+		       *hosts = service_path(h->st, s->name, "hosts");
 
 	strv_add(argv, "mlrun");
 	strv_add(argv, "exec");
 	strv_addf(argv, "--store=%s", store_path(h->st));
 	if (access(env, F_OK) == 0)
 		strv_addf(argv, "--env-file=%s", env);
+	if (access(hosts, F_OK) == 0)
+		strv_addf(argv, "--mount=type=bind,src=%s,dst=/etc/hosts,ro", hosts);
 	for (size_t i = 0; i < s->options.n; i++)
 		strv_add(argv, s->options.v[i]);
 	strv_add(argv, "--");
@@ -362,6 +370,65 @@ static int open_signals(struct hold *h, struct mlr_error *err)
 	return h->signals < 0 ? mlr_fail_errno(err, "signalfd") : 0;
 }
 
+/* --- the batch job --------------------------------------------------------------------------- */
+
+/* The parent of a process, and whether it is Slurm's for a step. "pid (name) state ppid ..." */
+static pid_t parent_of(int proc, pid_t pid, int *is_step)
+{
+	char name[32], text[512], *end;
+	pid_t parent = 0;
+	char state;
+
+	snprintf(name, sizeof(name), "%ld/stat", (long)pid);
+	if (proc_read(proc, name, text, sizeof(text)) < 0 || !(end = strrchr(text, ')')) ||
+		sscanf(end + 1, " %c %d", &state, &parent) != 2)
+		return 0;
+	*end = '\0';
+	*is_step = strstr(text, " (slurmstepd") != NULL;
+	return parent;
+}
+
+/* Where Slurm finds a job's processes by their parents (proctrack/linuxproc) it would leave a
+ * service behind. The starter waits for this process, so it is still there. */
+static void find_step(struct hold *h)
+{
+	char name[32];
+	int is_step = 0;
+
+	for (pid_t pid = getppid(), next; pid > 1; pid = next) {
+		next = parent_of(h->proc, pid, &is_step);
+		if (!is_step)
+			continue;
+		snprintf(name, sizeof(name), "%ld/stat", (long)pid);
+		if (proc_stat_read(h->proc, name, &h->stepd) < 0)
+			h->stepd.pid = 0;
+		else
+			h->step = (int)syscall(SYS_pidfd_open, pid, 0);
+		return;
+	}
+}
+
+static int step_has_ended(const struct hold *h)
+{
+	struct proc_stat now;
+	char name[32];
+
+	snprintf(name, sizeof(name), "%ld/stat", (long)h->stepd.pid);
+	return h->stepd.pid > 0 &&
+		(proc_stat_read(h->proc, name, &now) < 0 || now.start != h->stepd.start);
+}
+
+static void look_at_step(struct hold *h)
+{
+	if (!step_has_ended(h))
+		return;
+	h->stepd.pid = 0;
+	mlr_cleanup_close(&h->step);
+	h->step = -1;
+	h->stop = 1;
+	stop(h, h->s.stop_ms);
+}
+
 /* --- the supervisor ------------------------------------------------------------------------ */
 
 static void sooner(int64_t *ms, int64_t other)
@@ -393,6 +460,9 @@ static int64_t do_due(struct hold *h)
 {
 	int64_t ms = -1;
 
+	look_at_step(h);
+	if (h->stepd.pid > 0 && h->step < 0) /* before Linux 5.3 */
+		ms = STEP_LOOK_MS;
 	if (h->again_at && until(h->again_at) == 0)
 		start_again(h);
 	if (h->child > 0 && h->kill_at && until(h->kill_at) == 0) {
@@ -403,7 +473,7 @@ static int64_t do_due(struct hold *h)
 	if (h->child > 0 && h->s.inside == 0)
 		look_inside(h);
 	if (h->child > 0 && h->s.inside == 0)
-		ms = mlr_now_ms() - h->begun < 1000 ? LOOK_MS : LOOK_LATE_MS;
+		sooner(&ms, mlr_now_ms() - h->begun < 1000 ? LOOK_MS : LOOK_LATE_MS);
 	sooner(&ms, until(h->again_at));
 	sooner(&ms, until(h->kill_at));
 	if (h->kill_at == 0)
@@ -417,7 +487,8 @@ static void supervise(struct hold *h)
 	while (!h->over) {
 		int64_t ms = do_due(h);
 		struct pollfd p[] = { { h->signals, POLLIN, 0 }, { h->out[0], POLLIN, 0 },
-			{ h->out[1], POLLIN, 0 }, { h->probe.out, POLLIN, 0 } };
+			{ h->out[1], POLLIN, 0 }, { h->probe.out, POLLIN, 0 },
+			{ h->step, POLLIN, 0 } };
 
 		if (h->over)
 			break;
@@ -461,6 +532,7 @@ static int begin(struct hold *h, const char *name, struct mlr_error *err)
 	if (r == 0)
 		r = service_write_state(h->st, &h->s, err);
 	prctl(PR_SET_CHILD_SUBREAPER, 1);
+	find_step(h);
 	return r;
 }
 
