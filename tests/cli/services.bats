@@ -22,7 +22,7 @@ teardown() {
 	common_teardown
 }
 
-field() { mlrun ps --all --json | jq -r --arg name "$1" ".[] | select(.name == \$name) | .$2"; }
+field() { mlrun ps --all --json | jq -rc --arg name "$1" ".[] | select(.name == \$name) | .$2"; }
 is() { [ "$(field "$1" "$2")" = "$3" ]; }
 supervisor() { pgrep -u "$(id -u)" -f "service-hold --store=$MLRUN_STORE $1\$"; }
 has_log() { mlrun logs "$1" 2>&1 | grep -qxF "$2"; }
@@ -70,6 +70,14 @@ dir() { echo "$MLRUN_STORE/services/$(hostname)/$1"; }
 	skip_if_sanitized
 	# What is not shared with other processes of mlrun.
 	[ "$(sed -n 's/^RssAnon:[[:space:]]*\([0-9]*\) kB/\1/p' "/proc/$(supervisor web)/status")" -lt 400 ]
+}
+
+@test "services: who joins one has its variables, though its command hides them, as redis does" {
+	mlrun run -d --name web -e A=b --health-cmd '[ "$A" = b ]' --health-interval 20ms "$IMG" env -i sleep "$NAP"
+	until_true is web command '["sleep","'"$NAP"'"]'
+	run -0 mlrun exec --join web sh -c 'echo $A'
+	assert_output b
+	until_true is web health healthy
 }
 
 @test "services: what does not start says so as exec does, and leaves nothing" {

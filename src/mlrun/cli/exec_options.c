@@ -141,6 +141,8 @@ static void find_service(struct cli_exec *x, struct argp_state *state)
 	if (r < 0)
 		exit(cli_fail_at(&err, "%s", state->argv[0]));
 	x->exec.join = s.pid;
+	x->join_env = service_path(st, s.name, "environ");
+	x->exec.join_env = x->join_env;
 }
 
 static void parse_explain(void *args, char *arg, struct argp_state *state)
@@ -315,6 +317,8 @@ static const struct cli_option options[] = {
 		"print every mount and variable with its origin; run nothing", 4,
 		CLI_TO_CALL(parse_explain) },
 	{ "quiet", 'q', NULL, OPTION_HIDDEN, NULL, 4, CLI_TO_CALL(cli_options_be_quiet) },
+	/* A service's supervisor gives it, for --join NAME. */
+	{ "env-out", 0, "FILE", OPTION_HIDDEN, NULL, 4, CLI_TO(struct cli_exec, env_out) },
 	/* Docker users type these; mlrun leaves nothing behind and passes on its terminal
 	 * anyway. */
 	{ "rm", 0, NULL, OPTION_HIDDEN, NULL, 4 },
@@ -370,4 +374,5 @@ void cli_exec_done(struct cli_exec *x)
 	strv_done(&o->keep_fds);
 	strv_done(&o->cap_drop);
 	strv_done(&o->ulimits);
+	free(x->join_env);
 }

@@ -40,7 +40,7 @@ static int spawn(
 	strv_add(&argv, "mlrun");
 	strv_add(&argv, "exec");
 	strv_addf(&argv, "--store=%s", store);
-	strv_addf(&argv, "--join=%ld", (long)s->pid);
+	strv_addf(&argv, "--join=%s", s->name);
 	for (size_t i = 0; i < s->check.test.n; i++)
 		strv_add(&argv, s->check.test.v[i]);
 	sigemptyset(&none);

@@ -109,13 +109,15 @@ static void add_words(const struct hold *h, struct strv *argv)
 {
 	const struct service *s = &h->s;
 	auto_free char *env = service_path(h->st, s->name, "env"),
-		       *hosts = service_path(h->st, s->name, "hosts");
+		       *hosts = service_path(h->st, s->name, "hosts"),
+		       *environ_file = service_path(h->st, s->name, "environ");
 
 	strv_add(argv, "mlrun");
 	strv_add(argv, "exec");
 	strv_addf(argv, "--store=%s", store_path(h->st));
 	if (access(env, F_OK) == 0)
 		strv_addf(argv, "--env-file=%s", env);
+	strv_addf(argv, "--env-out=%s", environ_file);
 	if (access(hosts, F_OK) == 0)
 		strv_addf(argv, "--mount=type=bind,src=%s,dst=/etc/hosts,ro", hosts);
 	for (size_t i = 0; i < s->options.n; i++)
