@@ -1,4 +1,5 @@
 /* A worker's supervisor: sleeps until its command ends, a signal comes or the deadline. */
+#include "work/child.h"
 #include "work/inside.h"
 #include "work/parts.h"
 
@@ -15,7 +16,6 @@
 #include <ifaddrs.h>
 #include <net/if.h>
 #include <signal.h>
-#include <spawn.h>
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
@@ -145,29 +145,6 @@ static void add_command(const struct worker *w, struct strv *argv)
 	strv_add(argv, "while read -r _; do :; done");
 }
 
-static int spawn(struct hold *h, const char *program, const struct strv *argv, int input)
-{
-	posix_spawn_file_actions_t files;
-	posix_spawnattr_t attr;
-	sigset_t none, usual;
-	int r;
-
-	sigemptyset(&none);
-	sigfillset(&usual);
-	posix_spawnattr_init(&attr);
-	posix_spawnattr_setsigmask(&attr, &none);
-	posix_spawnattr_setsigdefault(&attr, &usual);
-	posix_spawnattr_setpgroup(&attr, 0);
-	posix_spawnattr_setflags(
-		&attr, POSIX_SPAWN_SETPGROUP | POSIX_SPAWN_SETSIGMASK | POSIX_SPAWN_SETSIGDEF);
-	posix_spawn_file_actions_init(&files);
-	posix_spawn_file_actions_adddup2(&files, input, 0);
-	r = posix_spawn(&h->child, program, &files, &attr, strv_argv(argv), environ);
-	posix_spawn_file_actions_destroy(&files);
-	posix_spawnattr_destroy(&attr);
-	return -r;
-}
-
 /* Those of the worker win over the first ones, and lose against the last. */
 static void add_options(const struct hold *h, const char *program, struct strv *argv)
 {
@@ -216,7 +193,7 @@ static int start(struct hold *h, const char *program, struct mlr_error *err)
 	add_options(h, program, &argv);
 	add_command(&h->w, &argv);
 	h->begun = mlr_now_ms();
-	r = spawn(h, program, &argv, input);
+	r = child_start(program, &argv, input, -1, -1, &h->child);
 	return r < 0 ? mlr_fail(err, -r, "start '%s': %s", program, strerror(-r)) : 0;
 }
 

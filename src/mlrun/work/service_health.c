@@ -1,4 +1,5 @@
 /* A service's checks: a command in its container now and then, as Docker's HEALTHCHECK. */
+#include "work/child.h"
 #include "work/service_parts.h"
 
 #include "base/cleanup.h"
@@ -8,7 +9,6 @@
 #include <errno.h>
 #include <fcntl.h>
 #include <signal.h>
-#include <spawn.h>
 #include <stdlib.h>
 #include <string.h>
 #include <unistd.h>
@@ -30,9 +30,6 @@ static int spawn(
 	struct service_probe *p, const struct service *s, const char *program, const char *store)
 {
 	auto_strv struct strv argv = STRV_INIT;
-	posix_spawn_file_actions_t files;
-	posix_spawnattr_t attr;
-	sigset_t none, usual;
 	int pair[2], r;
 
 	if (pipe2(pair, O_CLOEXEC | O_NONBLOCK) < 0)
@@ -43,27 +40,14 @@ static int spawn(
 	strv_addf(&argv, "--join=%s", s->name);
 	for (size_t i = 0; i < s->check.test.n; i++)
 		strv_add(&argv, s->check.test.v[i]);
-	sigemptyset(&none);
-	sigfillset(&usual);
-	posix_spawnattr_init(&attr);
-	posix_spawnattr_setsigmask(&attr, &none);
-	posix_spawnattr_setsigdefault(&attr, &usual);
-	posix_spawnattr_setflags(
-		&attr, POSIX_SPAWN_SETPGROUP | POSIX_SPAWN_SETSIGMASK | POSIX_SPAWN_SETSIGDEF);
-	posix_spawn_file_actions_init(&files);
-	posix_spawn_file_actions_addopen(&files, 0, "/dev/null", O_RDONLY, 0);
-	posix_spawn_file_actions_adddup2(&files, pair[1], 1);
-	posix_spawn_file_actions_adddup2(&files, pair[1], 2);
-	r = posix_spawn(&p->pid, program, &files, &attr, strv_argv(&argv), environ);
-	posix_spawn_file_actions_destroy(&files);
-	posix_spawnattr_destroy(&attr);
+	r = child_start(program, &argv, -1, pair[1], pair[1], &p->pid);
 	close(pair[1]);
 	p->out = pair[0];
 	if (r == 0)
 		return 0;
 	p->pid = 0;
 	close(take_fd(&p->out));
-	return -r;
+	return r;
 }
 
 static int64_t interval(const struct service *s, int64_t up_ms)

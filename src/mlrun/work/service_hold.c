@@ -1,7 +1,9 @@
 /* A service's supervisor: writes its command's output to the log, starts it again, checks it. */
+#include "work/child.h"
 #include "work/inside.h"
 #include "work/service_log.h"
 #include "work/service_parts.h"
+#include "work/step.h"
 
 #include "base/cleanup.h"
 #include "base/clock.h"
@@ -14,20 +16,18 @@
 #include <fcntl.h>
 #include <poll.h>
 #include <signal.h>
-#include <spawn.h>
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
 #include <sys/prctl.h>
 #include <sys/signalfd.h>
-#include <sys/syscall.h>
 #include <sys/wait.h>
 #include <time.h>
 #include <unistd.h>
 
-#define LOOK_MS      5  /* how often to look whether the container is there; */
-#define LOOK_LATE_MS 50 /* a second after its start */
-#define STEP_LOOK_MS 1000
+#define LOOK_MS      5    /* how often to look whether the container is there */
+#define LOOK_LATE_MS 50   /* the same a second after its start */
+#define STEP_LOOK_MS 1000 /* how often to look whether the job goes on, without a pidfd */
 #define DELAY_MS     100
 #define DELAY_MAX_MS 60000
 #define STEADY_MS    10000 /* up for so long, it is started at once again */
@@ -41,12 +41,11 @@ struct hold {
 	struct service s;
 	struct service_log log;
 	struct service_probe probe;
-	pid_t child;            /* mlrun exec, which becomes the command; 0: none runs */
-	int out[STREAMS];       /* what it prints */
-	int signals, proc;      /* /proc */
-	int step;               /* a pidfd of the batch job's step; -1: none */
-	struct proc_stat stepd; /* the same process; pid 0: none */
-	int starter;            /* who waits for the first start; -1 */
+	pid_t child;       /* mlrun exec, which becomes the command; 0: none runs */
+	int out[STREAMS];  /* what it prints */
+	int signals, proc; /* /proc */
+	struct step step;
+	int starter;       /* who waits for the first start; -1 */
 	int64_t begun, up; /* when the child was started, and seen in the container; mlr_now_ms() */
 	int64_t again_at;  /* when to start it again; 0: not */
 	int64_t delay;
@@ -55,20 +54,21 @@ struct hold {
 	int over, failed; /* failed: the first start */
 };
 
-#define HOLD_INIT                                                                        \
-	{                                                                                \
-		.s = SERVICE_INIT, .log = SERVICE_LOG_INIT, .probe = { .out = -1 },      \
-		.out = { -1, -1 }, .signals = -1, .proc = -1, .step = -1, .starter = -1, \
-		.delay = DELAY_MS,                                                       \
+#define HOLD_INIT                                                                               \
+	{                                                                                       \
+		.s = SERVICE_INIT, .log = SERVICE_LOG_INIT, .probe = { .out = -1 },             \
+		.out = { -1, -1 }, .signals = -1, .proc = -1, .step = STEP_INIT, .starter = -1, \
+		.delay = DELAY_MS,                                                              \
 	}
 
 static void hold_done(struct hold *h)
 {
-	int *const all[] = { &h->out[0], &h->out[1], &h->probe.out, &h->signals, &h->proc, &h->step,
+	int *const all[] = { &h->out[0], &h->out[1], &h->probe.out, &h->signals, &h->proc,
 		&h->starter };
 
 	for (size_t i = 0; i < ARRAY_LEN(all); i++)
 		mlr_cleanup_close(all[i]);
+	step_done(&h->step);
 	service_done(&h->s);
 	service_log_done(&h->log);
 }
@@ -128,32 +128,6 @@ static void add_words(const struct hold *h, struct strv *argv)
 		strv_add(argv, s->command.v[i]);
 }
 
-static int spawn(struct hold *h, const int *ends, const struct strv *argv)
-{
-	posix_spawn_file_actions_t files;
-	posix_spawnattr_t attr;
-	sigset_t none, usual;
-	int r;
-
-	sigemptyset(&none);
-	sigfillset(&usual);
-	posix_spawnattr_init(&attr);
-	posix_spawnattr_setsigmask(&attr, &none);
-	posix_spawnattr_setsigdefault(&attr, &usual);
-	posix_spawnattr_setflags(
-		&attr, POSIX_SPAWN_SETPGROUP | POSIX_SPAWN_SETSIGMASK | POSIX_SPAWN_SETSIGDEF);
-	posix_spawn_file_actions_init(&files);
-	posix_spawn_file_actions_addopen(&files, 0, "/dev/null", O_RDONLY, 0);
-	posix_spawn_file_actions_adddup2(&files, ends[0], 1);
-	posix_spawn_file_actions_adddup2(&files, ends[1], 2);
-	r = posix_spawn(&h->child, h->program, &files, &attr, strv_argv(argv), environ);
-	posix_spawn_file_actions_destroy(&files);
-	posix_spawnattr_destroy(&attr);
-	if (r != 0)
-		h->child = 0;
-	return -r;
-}
-
 static int start(struct hold *h, struct mlr_error *err)
 {
 	auto_strv struct strv argv = STRV_INIT;
@@ -181,7 +155,8 @@ static int start(struct hold *h, struct mlr_error *err)
 	h->begun = mlr_now_ms();
 	h->again_at = h->kill_at = 0;
 	service_probe_reset(&h->probe, &h->s);
-	r = spawn(h, (int[]){ out, errs }, &argv);
+	r = child_start(h->program, &argv, -1, out, errs, &h->child);
+	h->child = r < 0 ? 0 : h->child;
 	if (r < 0)
 		return mlr_fail(err, -r, "start '%s': %s", h->program, strerror(-r));
 	write_state(h);
@@ -372,65 +347,6 @@ static int open_signals(struct hold *h, struct mlr_error *err)
 	return h->signals < 0 ? mlr_fail_errno(err, "signalfd") : 0;
 }
 
-/* --- the batch job --------------------------------------------------------------------------- */
-
-/* The parent of a process, and whether it is Slurm's for a step. "pid (name) state ppid ..." */
-static pid_t parent_of(int proc, pid_t pid, int *is_step)
-{
-	char name[32], text[512], *end;
-	pid_t parent = 0;
-	char state;
-
-	snprintf(name, sizeof(name), "%ld/stat", (long)pid);
-	if (proc_read(proc, name, text, sizeof(text)) < 0 || !(end = strrchr(text, ')')) ||
-		sscanf(end + 1, " %c %d", &state, &parent) != 2)
-		return 0;
-	*end = '\0';
-	*is_step = strstr(text, " (slurmstepd") != NULL;
-	return parent;
-}
-
-/* Where Slurm finds a job's processes by their parents (proctrack/linuxproc) it would leave a
- * service behind. The starter waits for this process, so it is still there. */
-static void find_step(struct hold *h)
-{
-	char name[32];
-	int is_step = 0;
-
-	for (pid_t pid = getppid(), next; pid > 1; pid = next) {
-		next = parent_of(h->proc, pid, &is_step);
-		if (!is_step)
-			continue;
-		snprintf(name, sizeof(name), "%ld/stat", (long)pid);
-		if (proc_stat_read(h->proc, name, &h->stepd) < 0)
-			h->stepd.pid = 0;
-		else
-			h->step = (int)syscall(SYS_pidfd_open, pid, 0);
-		return;
-	}
-}
-
-static int step_has_ended(const struct hold *h)
-{
-	struct proc_stat now;
-	char name[32];
-
-	snprintf(name, sizeof(name), "%ld/stat", (long)h->stepd.pid);
-	return h->stepd.pid > 0 &&
-		(proc_stat_read(h->proc, name, &now) < 0 || now.start != h->stepd.start);
-}
-
-static void look_at_step(struct hold *h)
-{
-	if (!step_has_ended(h))
-		return;
-	h->stepd.pid = 0;
-	mlr_cleanup_close(&h->step);
-	h->step = -1;
-	h->stop = 1;
-	stop(h, h->s.stop_ms);
-}
-
 /* --- the supervisor ------------------------------------------------------------------------ */
 
 static void sooner(int64_t *ms, int64_t other)
@@ -462,8 +378,12 @@ static int64_t do_due(struct hold *h)
 {
 	int64_t ms = -1;
 
-	look_at_step(h);
-	if (h->stepd.pid > 0 && h->step < 0) /* before Linux 5.3 */
+	if (step_has_ended(h->proc, &h->step)) {
+		step_done(&h->step);
+		h->stop = 1;
+		stop(h, h->s.stop_ms);
+	}
+	if (h->step.keeper.pid > 0 && h->step.fd < 0)
 		ms = STEP_LOOK_MS;
 	if (h->again_at && until(h->again_at) == 0)
 		start_again(h);
@@ -490,7 +410,7 @@ static void supervise(struct hold *h)
 		int64_t ms = do_due(h);
 		struct pollfd p[] = { { h->signals, POLLIN, 0 }, { h->out[0], POLLIN, 0 },
 			{ h->out[1], POLLIN, 0 }, { h->probe.out, POLLIN, 0 },
-			{ h->step, POLLIN, 0 } };
+			{ h->step.fd, POLLIN, 0 } };
 
 		if (h->over)
 			break;
@@ -534,7 +454,9 @@ static int begin(struct hold *h, const char *name, struct mlr_error *err)
 	if (r == 0)
 		r = service_write_state(h->st, &h->s, err);
 	prctl(PR_SET_CHILD_SUBREAPER, 1);
-	find_step(h);
+	/* Where Slurm finds a job's processes by their parents (proctrack/linuxproc) it would leave
+	 * this one behind. The starter waits, so that it is among them still. */
+	step_find(h->proc, &h->step);
 	return r;
 }
 
