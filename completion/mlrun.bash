@@ -35,6 +35,12 @@ _mlrun_images() {
 
 _mlrun_containers() { "$mlrun" containers "${store[@]}" 2>/dev/null | sed '1d; s/ .*//'; }
 
+# Those that run, or with --all that have ended, too.
+_mlrun_services() {
+	"$mlrun" ps "$@" "${store[@]}" 2>/dev/null |
+		awk 'NR == 1 { for (i = 1; i <= NF; i++) if ($i == "NAME") at = i; next } at && $at != "-" { print $at }'
+}
+
 _mlrun_runs() { "$mlrun" elastic list "${store[@]}" 2>/dev/null | sed '1d; s/ .*//'; }
 _mlrun_workers() { "$mlrun" workers list "$@" "${store[@]}" 2>/dev/null | sed '1d; s/ .*//'; }
 
@@ -55,7 +61,8 @@ _mlrun_values() {
 	--ipc) echo host private ;;
 	--mpi) echo auto none host ;;
 	--gpu) echo auto all none ;;
-	--join) "$mlrun" ps 2>/dev/null | awk 'NR == 1 { for (i = 1; i <= NF; i++) if ($i == "PID") at = i; next } { print $at }' ;;
+	--join) "$mlrun" ps 2>/dev/null | awk 'NR == 1 { for (i = 1; i <= NF; i++) if ($i == "PID") at = i; next } { print $at }'
+		_mlrun_services ;;
 	--write) _mlrun_containers ;;
 	--write-if) echo new running ;;
 	--format)
@@ -64,6 +71,7 @@ _mlrun_values() {
 		*) echo auto layers dir squashfs ;;
 		esac
 		;;
+	--restart) echo no on-failure always ;;
 	--progress) echo plain quiet ;;
 	--compression) echo gzip zstd none ;;
 	--change) echo {CMD,ENTRYPOINT,ENV,EXPOSE,HEALTHCHECK,LABEL,ONBUILD,SHELL,STOPSIGNAL,USER,VOLUME,WORKDIR} ;;
@@ -131,6 +139,8 @@ _mlrun_complete_argument() {
 		squashfs:*) mapfile -t COMPREPLY < <(compgen -P squashfs: -f -- "${cur#*:}") ;;
 		esac
 		;;
+	logs:* | restart:* | stop:* | wait:*) mapfile -t COMPREPLY < <(compgen -W "$(_mlrun_services --all)" -- "$cur") ;;
+	up:0 | down:0) compopt -o default 2>/dev/null ;;
 	commit:0) mapfile -t COMPREPLY < <(compgen -W "$(_mlrun_containers)" -- "$cur") ;;
 	containers:0) mapfile -t COMPREPLY < <(compgen -W "list rm unlock" -- "$cur") ;;
 	containers:*) mapfile -t COMPREPLY < <(compgen -W "$(_mlrun_containers)" -- "$cur") ;;

@@ -67,6 +67,8 @@ offers() {
 	assert_output -- --deadline=
 	run -0 offers "mlrun workers start -n 2 deb"
 	assert_line debian
+	run -0 offers "mlrun run --health-c"
+	assert_output -- --health-cmd=
 	run -0 offers "mlrun elastic run --wei"
 	assert_output -- --weight=
 	run -0 offers "mlrun elastic run -p q deb"

@@ -19,7 +19,7 @@ load common
 
 # The page of a command: its own, or that of mlrun itself for those without one.
 page_of() {
-	case $1 in run) set -- exec ;; check) set -- validate ;; logout) set -- login ;; esac
+	case $1 in run | logs | stop | restart | wait | ps) set -- services ;; down) set -- up ;; check) set -- validate ;; logout) set -- login ;; esac
 	[ -e "$top_srcdir/src/mlrun/cli/mlrun-$1.1" ] && echo "$top_srcdir/src/mlrun/cli/mlrun-$1.1" || echo "$top_srcdir/src/mlrun/cli/mlrun.1"
 }
 
@@ -34,7 +34,7 @@ page_of() {
 		mlrun workers --help | awk '/^  [a-z]/ { print "workers", $1 }')
 	for command in "${commands[@]}"; do
 		page=$(page_of "${command%% *}")
-		case $command in shell | "workers start" | "elastic run") page="$page $top_srcdir/src/mlrun/cli/mlrun-exec.1" ;; esac
+		case $command in run | shell | "workers start" | "elastic run") page="$page $top_srcdir/src/mlrun/cli/mlrun-exec.1" ;; esac
 		# shellcheck disable=SC2086 # words
 		for option in $(mlrun $command --help | grep -oE -- '^ +(-., )?--[a-z-]+' | grep -oE -- '--[a-z-]+'); do
 			case $option in --help | --usage | --version) continue ;; esac

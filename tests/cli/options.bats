@@ -95,12 +95,10 @@ setup() {
 		buildx build .|mlrun build -t NAME DIRECTORY
 		image push x|hint: mlrun push IMAGE
 		info|mlrun doctor
-		start x|mlrun exec IMAGE starts one
-		create x|mlrun exec IMAGE starts one
-		restart x|mlrun exec IMAGE starts one
-		stop x|mlrun ps lists them
+		start x|mlrun restart NAME
+		create x|mlrun run IMAGE starts one
 		kill x|mlrun ps lists them
-		logs x|redirect it
+		container logs x|mlrun logs NAME
 		attach x|mlrun shell --join PID
 		cp a b|mlrun exec -v DIR:/mnt
 		top x|mlrun ps lists containers
@@ -118,7 +116,7 @@ setup() {
 		system df|mlrun images
 		volume create x|volumes are directories
 		network ls|the host's network
-		compose up|there is no daemon
+		compose up|mlrun up FILE
 		sif list x|mlrun exec rootfs:DIR
 		cache clean|mlrun prune
 		remove x|mlrun rm IMAGE
@@ -126,7 +124,7 @@ setup() {
 		login --password=secret x|--password-stdin
 		images -q|mlrun images --json | jq -r '.[].digest'
 		images -aq|all images are listed anyway
-		ps -a|mlrun containers lists
+		ps -l|mlrun ps --all lists
 		ps -q|--json prints all
 		prune -a|--older-than AGE
 		prune -af|--older-than AGE
@@ -565,12 +563,12 @@ pulls_left() { pgrep -u "$(id -u)" -f "pull.* -- $DEAF_IMG"; }
 		--rm=false|--rm is a switch, and off unless it is given
 		-d|mlrun has no -d: there is no daemon
 		-itd|mlrun has no -d: there is no daemon
-		--detach|hint: mlrun exec ... &
+		--detach|hint: mlrun run -d --name NAME
 		--privileged|--fakeroot
 		--cap-add SYS_ADMIN|reaches no further than the caller's one id
 		--shm-size 900t|hint: --tmpfs /dev/shm:size=SIZE
 		--shm-size much|hint: --tmpfs /dev/shm:size=SIZE
-		--restart always|sbatch --requeue
+		--restart always|mlrun run -d --restart WHEN
 		--name x|--write=NAME
 		--platform linux/arm64|mlrun pull --platform
 		--userns nomap|a container of mlrun's knows one uid
@@ -582,7 +580,7 @@ pulls_left() { pgrep -u "$(id -u)" -f "pull.* -- $DEAF_IMG"; }
 		-h host|--hostname NAME
 		--bind /a:/b|-v SRC:DST
 		--cpuset-cpus 0-3|taskset
-		--health-start-period=1s|no daemon to watch over
+		--health-start-period=1s|nothing watches over
 		--memory-swap 1g|--memory SIZE
 		--pid=container:x|--join PID
 	END

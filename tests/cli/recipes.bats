@@ -52,3 +52,24 @@ setup() {
 	assert_line --partial 'period 5.36'
 	assert_line --partial 'bytes to fashion.html'
 }
+
+# A port that nobody listens on.
+free_port() { python3 -c 'import socket; s = socket.socket(); s.bind(("127.0.0.1", 0)); print(s.getsockname()[1])'; }
+is_health() { [ "$(mlrun ps --json | jq -r '.[] | select(.name == "redis") | .health')" = "$1" ]; }
+
+@test "recipes: redis is a service that is healthy, and wants its password" {
+	run -0 mlrun build -q -t redis --build-arg BASE=mlrun/base "$top_srcdir/recipes/redis"
+	export REDIS_PORT REDISCLI_AUTH=secret.$$
+	REDIS_PORT=$(free_port)
+	mlrun run -d --name redis redis
+	until_true is_health healthy
+	run -0 mlrun exec --join redis redis-cli -p "$REDIS_PORT" ping
+	assert_output PONG
+	run -0 mlrun exec --join redis env -u REDISCLI_AUTH redis-cli -p "$REDIS_PORT" ping
+	assert_output --partial NOAUTH
+	run -1 pgrep -f "$REDISCLI_AUTH"
+	mlrun stop redis
+	run -0 mlrun wait redis
+	assert_output 0
+	mlrun stop --rm redis
+}

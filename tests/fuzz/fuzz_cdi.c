@@ -1,4 +1,5 @@
 /* CDI files, as JSON and as YAML. What is taken is whole. */
+#include "base/yaml.h"
 #include "base/cleanup.h"
 #include "cdi/spec.h"
 #include "cdi/read.h"
@@ -31,7 +32,8 @@ int LLVMFuzzerTestOneInput(const uint8_t *data, size_t size)
 	struct mlr_error err = MLR_ERROR_INIT;
 	json_auto_t *value = NULL;
 
-	if (cdi_yaml_load((const char *)data, size, &value, &err) < 0 && !*err.text)
+	if (mlr_yaml_load((const char *)data, size, MLR_YAML_TYPES, NULL, &value, &err) < 0 &&
+		!*err.text)
 		abort();
 	if (cdi_spec_parse((const char *)data, size, &s, &err) < 0) {
 		if (!*err.text)

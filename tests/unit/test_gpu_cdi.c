@@ -1,4 +1,5 @@
 #include "unit.h"
+#include "base/yaml.h"
 #include "cdi/spec.h"
 #include "cdi/read.h"
 
@@ -7,7 +8,7 @@ static json_t *yaml(const char *text)
 	struct mlr_error err = MLR_ERROR_INIT;
 	json_t *v = NULL;
 
-	if (cdi_yaml_load(text, strlen(text), &v, &err) < 0)
+	if (mlr_yaml_load(text, strlen(text), MLR_YAML_TYPES, NULL, &v, &err) < 0)
 		fail_msg("%s", err.text);
 	return v;
 }
@@ -26,7 +27,8 @@ static void yaml_fails(const char *text, const char *why)
 	struct mlr_error err = MLR_ERROR_INIT;
 	json_t *v = NULL;
 
-	assert_int_equal(cdi_yaml_load(text, strlen(text), &v, &err), -EPROTO);
+	assert_int_equal(
+		mlr_yaml_load(text, strlen(text), MLR_YAML_TYPES, NULL, &v, &err), -EPROTO);
 	assert_null(v);
 	if (!strstr(err.text, why))
 		fail_msg("'%s' does not tell of '%s'", err.text, why);

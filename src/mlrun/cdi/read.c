@@ -1,5 +1,6 @@
 #include "cdi/read.h"
 
+#include "base/yaml.h"
 #include "base/cleanup.h"
 #include "base/memory.h"
 
@@ -194,10 +195,10 @@ int cdi_read_load(const char *text, size_t size, json_t **ret, struct mlr_error 
 	if (blank == size)
 		return mlr_fail(err, EPROTO, "it is empty");
 	if (text[blank] != '{')
-		return cdi_yaml_load(text, size, ret, err);
+		return mlr_yaml_load(text, size, MLR_YAML_TYPES, NULL, ret, err);
 	*ret = json_loadb(text, size, JSON_REJECT_DUPLICATES, &where);
 	/* YAML too may begin with a brace: "{kind: ...}". */
-	if (*ret || cdi_yaml_load(text, size, ret, NULL) == 0)
+	if (*ret || mlr_yaml_load(text, size, MLR_YAML_TYPES, NULL, ret, NULL) == 0)
 		return 0;
 	return mlr_fail(err, EPROTO, "line %d: %s", where.line, where.text);
 }

@@ -43,18 +43,4 @@ int cdi_read_wrong(struct cdi_reader *r, const char *fmt, ...)
 	__attribute__((format(printf, 2, 3)));
 int cdi_read_type(struct cdi_reader *r, const char *wanted, const json_t *is);
 
-/*
- * Read a YAML document into JSON values, as other readers of CDI files do (Go's sigs.k8s.io/yaml):
- * plain scalars are null, booleans or numbers by YAML 1.1's rules, quoted ones strings; keys are
- * strings; "<<" merges. The bytes are not trusted.
- *
- * The limits are 32 levels and 200,000 values. An alias counts as all the values that it stands
- * for, so a few lines of aliases of aliases are refused. Aliases share their value: do not modify
- * the result.
- *
- * Returns 0 and a value to json_decref(); -EPROTO naming the line, also for a repeated key, a
- * second document, a foreign tag, or a NUL; -ENOMEM.
- */
-int cdi_yaml_load(const char *text, size_t size, json_t **ret, struct mlr_error *err);
-
 #endif

@@ -144,7 +144,7 @@ static int run(const struct args *a)
 	return 0;
 }
 
-static int cmd_run(int argc, char **argv)
+static int cmd_elastic_run(int argc, char **argv)
 {
 	struct args a = { .w.gpus = 1, .min = 1, .max = 4, .weight = 1, .hold = HOLD_S };
 	int status;
@@ -251,7 +251,7 @@ static int stop_one(
 	return mlr_hint(err, "mlrun elastic list shows them");
 }
 
-static int cmd_stop(int argc, char **argv)
+static int cmd_elastic_stop(int argc, char **argv)
 {
 	static const struct cli_syntax syntax = { .args_doc = "ID...",
 		.doc = "End elastic runs, and wait until their workers are gone.",
@@ -275,9 +275,9 @@ static int cmd_stop(int argc, char **argv)
 /* ------------------------------------------------------------------------------------------ */
 
 static const struct command rows[] = {
-	{ "run", cmd_run, NULL, "start one" },
+	{ "run", cmd_elastic_run, NULL, "start one" },
 	{ "list", cmd_list, NULL, "list them" },
-	{ "stop", cmd_stop, NULL, "end some" },
+	{ "stop", cmd_elastic_stop, NULL, "end some" },
 };
 
 static const struct commands commands = {

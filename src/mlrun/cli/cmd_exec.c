@@ -1,4 +1,4 @@
-/* mlrun exec (alias run): options in, the command's own exit status out. */
+/* mlrun exec: options in, the command's own exit status out. */
 #include "cli/exec_options.h"
 
 #include "cli/cli.h"
@@ -7,6 +7,7 @@
 #include "cli/save.h"
 
 #include "base/cleanup.h"
+#include "base/file.h"
 #include "base/log.h"
 #include "plan/explain.h"
 #include "plan/plan.h"
@@ -16,6 +17,7 @@
 #include "runtime/runtime.h"
 
 #include <errno.h>
+#include <fcntl.h>
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
@@ -86,6 +88,27 @@ static int explain(const struct plan *p, enum cli_explain how)
 	return status;
 }
 
+/* --- --env-out ------------------------------------------------------------------ */
+
+/* Write the command's variables, a NUL after each. Who joins does without if that fails. */
+static void write_variables(const struct plan *p, const char *path)
+{
+	struct mlr_error err = MLR_ERROR_INIT;
+	auto_strv struct strv env = STRV_INIT;
+	auto_free char *text = NULL;
+	size_t len;
+
+	plan_env_list(p, &env);
+	text = strv_join(&env, env.n, "\n");
+	len = strlen(text) + 1;
+	for (size_t i = 0, at = 0; i + 1 < env.n; i++) {
+		at += strlen(env.v[i]);
+		text[at++] = '\0';
+	}
+	if (file_replace(AT_FDCWD, path, text, len, 0600, &err) < 0)
+		mlr_debug("%s", err.text);
+}
+
 /* --- exec ---------------------------------------------------------------------- */
 
 static int plan_and_exec(struct cli_exec *x, int (*become)(struct plan *p, struct mlr_error *err))
@@ -113,6 +136,8 @@ static int plan_and_exec(struct cli_exec *x, int (*become)(struct plan *p, struc
 		return status;
 	tell_notes(&p);
 	record_start(x, &config, &p);
+	if (x->env_out)
+		write_variables(&p, x->env_out);
 	return enter_and_exec(&p, become);
 }
 

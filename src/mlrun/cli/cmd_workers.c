@@ -50,7 +50,7 @@ static int stop(const struct args *a)
 	return a->json ? workers_print(st, &l, 1) : 0;
 }
 
-static int cmd_stop(int argc, char **argv)
+static int cmd_workers_stop(int argc, char **argv)
 {
 	static const struct cli_option options[] = { { "all", 'a', NULL, 0,
 							     "all of your workers in this store", 0,
@@ -132,7 +132,7 @@ static int print_log(const struct args *a, struct store *st, struct worker_list 
 	return r < 0 ? CLI_FAILED : 0;
 }
 
-static int cmd_logs(int argc, char **argv)
+static int cmd_workers_logs(int argc, char **argv)
 {
 	static const struct cli_option options[] = { { "follow", 'f', NULL, 0,
 							     "go on until it has ended", 0,
@@ -192,8 +192,8 @@ static const struct command rows[] = {
 	{ "list", cmd_workers_list, NULL, "list them" },
 	{ "await", cmd_workers_await, NULL, "wait until they are ready, or have ended" },
 	{ "hosts", cmd_workers_hosts, NULL, "print them as mpirun -H takes them" },
-	{ "logs", cmd_logs, NULL, "print what one has printed" },
-	{ "stop", cmd_stop, NULL, "end them" },
+	{ "logs", cmd_workers_logs, NULL, "print what one has printed" },
+	{ "stop", cmd_workers_stop, NULL, "end them" },
 	{ "hold", cmd_hold, NULL, NULL },
 };
 

@@ -6,6 +6,7 @@
 
 #include "base/cleanup.h"
 #include "base/config_value.h"
+#include "compose/ports.h"
 #include "exec/parts.h"
 #include "oci/platform.h"
 
@@ -16,31 +17,12 @@
 #define ROOTLESS  "mlrun has the caller's rights and no others"
 #define ONE_ID    "a container of mlrun's knows one uid and one gid, the caller's"
 #define BATCH     "mlrun leaves limits of processes to the batch system"
-#define NO_DAEMON "there is no daemon: mlrun becomes the command and leaves nothing behind"
+#define BECOMES   "there is no daemon: mlrun becomes the command and leaves nothing behind"
 #define BY_PULL   "this is decided when the image is pulled"
-#define NO_HEALTH "there is no daemon to watch over the command's health"
+#define NO_HEALTH "nothing watches over the command's health"
 #define NO_LABELS "a container of mlrun's has no record that could carry labels"
 #define STREAMS   "the command has the caller's own standard streams and terminal"
 #define BIND      "-v SRC:DST mounts a directory"
-
-/* Does [[IP:]HOST:]PORT[/PROTOCOL] change nothing? The command's port stays the one that it opens,
- * on the addresses that it opens. */
-static int is_published(const char *value)
-{
-	const char *colon = strrchr(value, ':'), *host = value, *port = colon ? colon + 1 : value;
-	size_t len = colon ? (size_t)(colon - value) : 0, digits = strcspn(port, "/");
-
-	for (size_t i = 0; i < len; i++)
-		if (value[i] == ':')
-			host = value + i + 1;
-	len -= len ? (size_t)(host - value) : 0;
-	if (digits == 0 || strspn(port, "0123456789-") != digits)
-		return 0;
-	if (host > value && strncmp(value, "0.0.0.0:", (size_t)(host - value)) != 0 &&
-		strncmp(value, "[::]:", (size_t)(host - value)) != 0)
-		return 0;
-	return len == 0 || (len == digits && strncmp(host, port, len) == 0);
-}
 
 /* Is the host's /dev/shm, which containers share, this large? */
 static int is_shared_memory_so_large(const char *value)
@@ -65,7 +47,7 @@ static const struct docker_option rows[] = {
 	{ "publish", 'p',
 		NETWORK ", so a port that the command opens is open there, under its own number",
 		"have the command open that port; -p 8888:8888 is so already",
-		.is_so = is_published },
+		.is_so = compose_port_is_so },
 	{ "publish-all", 'P', NETWORK ", so a port that the command opens is open already", NULL,
 		"" },
 	{ "expose", 0, NETWORK ", so a port that the command opens is open already", NULL, "*" },
@@ -159,25 +141,26 @@ static const struct docker_option rows[] = {
 	{ "umask", 0, "the caller's umask is kept", "umask MODE before mlrun sets it" },
 
 	/* life */
-	{ "detach", 'd', NO_DAEMON, "mlrun exec ... &, or a batch job" },
-	{ "detach-keys", 0, NO_DAEMON, "tmux(1) lets a terminal be left" },
-	{ "restart", 0, NO_DAEMON,
-		"a loop, sbatch --requeue, or systemd-run --user starts it again", "no" },
-	{ "name", 0, NO_DAEMON,
-		"--write=NAME names the kept container; with --rm the name does not matter", "*",
-		.with_rm = 1 },
-	{ "replace", 0, NO_DAEMON, NULL },
-	{ "cidfile", 0, NO_DAEMON, "the process id is mlrun's own: $! in a shell" },
-	{ "pidfile", 0, NO_DAEMON, "the process id is mlrun's own: $! in a shell" },
-	{ "conmon-pidfile", 0, NO_DAEMON, "the process id is mlrun's own: $! in a shell" },
-	{ "stop-signal", 0, NO_DAEMON, "kill(1) sends the command any signal" },
-	{ "stop-timeout", 0, NO_DAEMON, "timeout -k 10 TIME mlrun exec ..." },
-	{ "timeout", 0, NO_DAEMON, "timeout TIME mlrun exec ..." },
+	{ "detach", 'd', BECOMES, "mlrun run -d --name NAME starts a service" },
+	{ "detach-keys", 0, BECOMES, "tmux(1) lets a terminal be left" },
+	{ "restart", 0, BECOMES, "mlrun run -d --restart WHEN starts a service", "no" },
+	{ "name", 0, BECOMES,
+		"mlrun run -d --name NAME starts a service; --write=NAME names the kept container; with --rm the "
+		"name does not matter",
+		"*", .with_rm = 1 },
+	{ "replace", 0, "a service that has ended is replaced anyway", NULL },
+	{ "cidfile", 0, BECOMES, "the process id is mlrun's own: $! in a shell" },
+	{ "pidfile", 0, BECOMES, "the process id is mlrun's own: $! in a shell" },
+	{ "conmon-pidfile", 0, BECOMES, "the process id is mlrun's own: $! in a shell" },
+	{ "stop-signal", 0, BECOMES, "mlrun run -d takes it for a service" },
+	{ "stop-timeout", 0, BECOMES, "mlrun run -d takes it for a service" },
+	{ "timeout", 0, BECOMES, "timeout TIME mlrun exec ..." },
 	{ "sig-proxy", 0, "mlrun becomes the command, so signals reach it", NULL, "" },
 	{ "attach", 'a', STREAMS, NULL, "stdin|stdout|stderr|STDIN|STDOUT|STDERR" },
-	{ "log-driver", 0, STREAMS, "redirect them: mlrun exec ... >FILE 2>&1" },
-	{ "log-opt", 0, STREAMS, "redirect them: mlrun exec ... >FILE 2>&1" },
-	{ "health-*", 0, NO_HEALTH, NULL },
+	{ "log-driver", 0, STREAMS,
+		"redirect them: mlrun exec ... >FILE 2>&1; a service has a log" },
+	{ "log-opt", 0, STREAMS, "mlrun run -d --log-size SIZE bounds a service's log" },
+	{ "health-*", 0, NO_HEALTH, "mlrun run -d takes it for a service" },
 	{ "no-healthcheck", 0, NO_HEALTH ", so there is nothing to switch off", NULL, "" },
 	{ "label", 'l', NO_LABELS, NULL },
 	{ "label-file", 0, NO_LABELS, NULL },
@@ -185,7 +168,7 @@ static const struct docker_option rows[] = {
 	{ "pod", 0, "mlrun has no pods", "--join-tag WORD puts processes into one container" },
 	{ "pod-id-file", 0, "mlrun has no pods",
 		"--join-tag WORD puts processes into one container" },
-	{ "requires", 0, NO_DAEMON, NULL },
+	{ "requires", 0, BECOMES, NULL },
 	{ "sdnotify", 0, "mlrun becomes the command, which notifies systemd itself", NULL },
 	{ "systemd", 0, "an init system in a container needs cgroups of its own", "--init reaps",
 		"false" },
@@ -193,7 +176,7 @@ static const struct docker_option rows[] = {
 	{ "isolation", 0, "mlrun runs only on Linux", NULL },
 	{ "init-path", 0, "--init is mlrun's own", "--init" },
 	{ "rmi", 0, "an image stays in the store", "mlrun rm IMAGE" },
-	{ "instance", 0, NO_DAEMON, "--join PID enters a container that runs" },
+	{ "instance", 0, BECOMES, "--join PID enters a container that runs" },
 
 	/* image */
 	{ "platform", 0, BY_PULL, "mlrun pull --platform OS/ARCH IMAGE",

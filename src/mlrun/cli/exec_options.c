@@ -1,11 +1,16 @@
 #include "cli/exec_options.h"
 
+#include "cli/cli.h"
 #include "cli/foreign.h"
 #include "cli/options.h"
 
+#include "base/cleanup.h"
 #include "rootfs/kept.h"
+#include "work/service.h"
 
+#include <errno.h>
 #include <limits.h>
+#include <stdlib.h>
 #include <string.h>
 
 static struct exec_options *wishes(void *args)
@@ -107,12 +112,37 @@ static void parse_gpus(void *args, char *arg, struct argp_state *state)
 
 static void parse_join(void *args, char *arg, struct argp_state *state)
 {
-	struct exec_options *o = wishes(args);
+	struct cli_exec *x = args;
 
-	o->join = (pid_t)cli_options_number(arg, 1, INT_MAX);
-	if (o->join < 0)
-		argp_error(state, "--join takes a process id, not '%s'; mlrun ps lists containers",
+	x->exec.join = (pid_t)cli_options_number(arg, 1, INT_MAX);
+	x->join_name = x->exec.join < 0 ? arg : NULL;
+	if (x->join_name && service_name_check(arg, NULL) < 0)
+		argp_error(state,
+			"--join takes a process id or a service's name, not '%s'; mlrun ps lists "
+			"containers",
 			arg);
+}
+
+/* The process in the container of a service. */
+static void find_service(struct cli_exec *x, struct argp_state *state)
+{
+	auto_store struct store *st = NULL;
+	auto_call(service_done) struct service s = SERVICE_INIT;
+	struct mlr_error err = MLR_ERROR_INIT;
+	int r = cli_open_store(x->common.store, &st, &err);
+
+	if (r == 0)
+		r = service_get(st, x->join_name, &s, &err);
+	if (r == 0 && s.status != SERVICE_RUNNING) {
+		r = mlr_fail(&err, ESRCH, "service '%s' does not run: it is %s", s.name,
+			service_status_names[s.status]);
+		mlr_hint(&err, "mlrun restart %s starts it again", s.name);
+	}
+	if (r < 0)
+		exit(cli_fail_at(&err, "%s", state->argv[0]));
+	x->exec.join = s.pid;
+	x->join_env = service_path(st, s.name, "environ");
+	x->exec.join_env = x->join_env;
 }
 
 static void parse_explain(void *args, char *arg, struct argp_state *state)
@@ -183,6 +213,8 @@ static void check(void *args, struct argp_state *state)
 	if (x->exec.join && !x->exec.command && !x->command_optional)
 		argp_error(state, "a command is missing");
 	x->exec.store = x->common.store;
+	if (x->join_name)
+		find_service(x, state);
 	take_container(&x->exec, state);
 }
 
@@ -278,12 +310,15 @@ static const struct cli_option options[] = {
 	{ "join-tag", 0, "WORD", 0,
 		"share one container with all on this node that give the same WORD", 4,
 		WISH(join_tag) },
-	{ "join", 0, "PID", 0, "run a command in the container of that process, without IMAGE", 4,
+	{ "join", 0, "PID|NAME", 0,
+		"run a command in the container of that process or service, without IMAGE", 4,
 		CLI_TO_CALL(parse_join) },
 	{ "explain", 0, "json", OPTION_ARG_OPTIONAL,
 		"print every mount and variable with its origin; run nothing", 4,
 		CLI_TO_CALL(parse_explain) },
 	{ "quiet", 'q', NULL, OPTION_HIDDEN, NULL, 4, CLI_TO_CALL(cli_options_be_quiet) },
+	/* A service's supervisor gives it, for --join NAME. */
+	{ "env-out", 0, "FILE", OPTION_HIDDEN, NULL, 4, CLI_TO(struct cli_exec, env_out) },
 	/* Docker users type these; mlrun leaves nothing behind and passes on its terminal
 	 * anyway. */
 	{ "rm", 0, NULL, OPTION_HIDDEN, NULL, 4 },
@@ -339,4 +374,5 @@ void cli_exec_done(struct cli_exec *x)
 	strv_done(&o->keep_fds);
 	strv_done(&o->cap_drop);
 	strv_done(&o->ulimits);
+	free(x->join_env);
 }

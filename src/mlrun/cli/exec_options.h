@@ -19,6 +19,9 @@ struct cli_exec {
 	char *const *argv;        /* the whole command line, from the command's name on */
 	const char *image_word;   /* the image in it: a word or its end; NULL: exec.image */
 	const char *save;         /* --save, or NULL */
+	const char *env_out;      /* --env-out: where to write the command's variables; NULL */
+	char *join_env;           /* exec.join_env, owned */
+	const char *join_name;    /* --join's service, or NULL; exec.join is its process then */
 	enum cli_explain explain;
 	int command_optional; /* set before parsing; --join needs no command */
 	/* Changes the finished plan, before it is printed or made true; or NULL. */

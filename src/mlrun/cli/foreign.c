@@ -6,10 +6,9 @@
 #include <string.h>
 
 #define NEW_ONE \
-	"a container is a process: mlrun exec IMAGE starts one, --write=NAME keeps what it writes for the next"
+	"mlrun run IMAGE starts one, mlrun run -d --name NAME IMAGE in the background; --write=NAME keeps what it writes"
 #define RUNS \
-	"a container is a process: mlrun ps lists them with their PIDs, kill(1) and wait(1) do the rest"
-#define OUTPUT "the command's output is mlrun's own: redirect it, mlrun exec ... >FILE 2>&1"
+	"mlrun ps lists them with their PIDs, for kill(1); mlrun stop and wait take a service's name"
 #define IMAGES "mlrun images lists the images"
 #define UNUSED \
 	"mlrun prune removes what no image needs, --older-than 30d also images that were not used for so long"
@@ -22,7 +21,7 @@
 #define HISTORY "mlrun inspect IMAGE shows the layers"
 #define SYSTEM  "mlrun doctor looks at the machine, mlrun config shows the settings"
 #define ENDED \
-	"a container that has ended leaves nothing; mlrun containers lists what exec --write keeps"
+	"only a service leaves something: mlrun ps --all lists them, mlrun stop --rm NAME removes one; mlrun containers lists what exec --write keeps"
 #define JSON "--json prints all, for jq(1)"
 
 /* "|" separates words. */
@@ -38,10 +37,11 @@ static const struct row rows[] = {
 	{ NULL, "buildx|builder|image build|dockerd|bundle", BUILD },
 	{ NULL, "image push", PUSH },
 	{ NULL, "info|system info|events|system", SYSTEM },
-	{ NULL, "start|restart|create|container create|container start|container restart|instance|batch",
-		NEW_ONE },
-	{ NULL, "stop|kill|wait|pause|unpause|container stop|container kill|container wait", RUNS },
-	{ NULL, "logs|container logs", OUTPUT },
+	{ NULL, "start|container start|container restart",
+		"mlrun restart NAME starts a service again" },
+	{ NULL, "create|container create|instance|batch", NEW_ONE },
+	{ NULL, "kill|pause|unpause|container stop|container kill|container wait", RUNS },
+	{ NULL, "container logs", "mlrun logs NAME prints what a service has printed" },
 	{ NULL, "attach|container attach|enter",
 		"mlrun shell --join PID enters a container that runs; mlrun ps lists them" },
 	{ NULL, "top|stats|container top|container stats",
@@ -70,8 +70,10 @@ static const struct row rows[] = {
 	{ NULL, "container commit", "mlrun commit NAME IMAGE" },
 	{ NULL, "container",
 		"mlrun ps lists the containers that run, mlrun containers what exec --write keeps" },
-	{ NULL, "compose|swarm|stack|service|pod|play|kube|generate|oci",
-		"there is no daemon: a shell script or a batch job starts several, --join-tag WORD puts them into one container" },
+	{ NULL, "compose",
+		"mlrun up FILE starts the services of a compose file, mlrun down ends them" },
+	{ NULL, "swarm|stack|service|pod|play|kube|generate|oci",
+		"mlrun up FILE starts the services of a compose file, --join-tag WORD puts commands into one container" },
 	{ NULL, "digest", "mlrun inspect --remote IMAGE; --raw prints the manifest" },
 	{ NULL, "sif", SIF },
 	{ NULL, "verify|check", "mlrun store verify reads and hashes the store again" },
@@ -85,7 +87,7 @@ static const struct row rows[] = {
 	{ "images", "-q|--quiet", "mlrun images --json | jq -r '.[].digest'" },
 	{ "images", "-a|--all", "all images are listed anyway" },
 	{ "images", "-f|--filter|--format|--digests|--no-trunc|--sort|-n|--noheading", JSON },
-	{ "ps", "-a|--all|-l|--latest|-n|--last", ENDED },
+	{ "ps", "-l|--latest|-n|--last", ENDED },
 	{ "ps", "-q|--quiet|-f|--filter|--format|--no-trunc|-s|--size", JSON },
 	{ "inspect", "-f|--format|-t|--type|-s|--size|-l|--latest", JSON },
 	{ "prune", "-a|--all|--volumes",

@@ -54,6 +54,8 @@ struct exec_options {
 			       */
 	const char *join_tag; /* --join-tag, or NULL */
 	pid_t join;           /* --join PID, or 0; image is NULL then */
+	const char
+		*join_env; /* a file with its variables, a NUL after each; NULL: /proc has them */
 	enum exec_mpi mpi;
 	enum mpi_host_level mpi_level; /* with EXEC_MPI_HOST */
 	int mpi_is_wish;               /* EXEC_MPI_HOST is a label's */

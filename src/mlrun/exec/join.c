@@ -109,19 +109,25 @@ static int read_workdir(int dir, struct plan *p, struct mlr_error *err)
 	return 0;
 }
 
-static int read_environment(int dir, struct strv *ret, struct mlr_error *err)
+/* Programs that change their title overwrite what /proc shows, as redis does. */
+static int read_environment(int dir, const char *file, struct strv *ret, struct mlr_error *err)
 {
 	auto_free char *text = NULL;
 	size_t len = 0;
-	int r = read_text(dir, "environ", &text, &len, err);
+	int r = file ? file_read(AT_FDCWD, file, ENVIRON_MAX, &text, &len, NULL) : -ENOENT;
+
+	if (r < 0)
+		r = read_text(dir, "environ", &text, &len, err);
 
 	for (size_t at = 0; r == 0 && at < len; at += strlen(text + at) + 1)
 		strv_add(ret, text + at);
 	return r;
 }
 
-static int read_process(pid_t pid, struct plan *p, struct strv *env, struct mlr_error *err)
+static int read_process(
+	const struct exec_options *o, struct plan *p, struct strv *env, struct mlr_error *err)
 {
+	pid_t pid = o->join;
 	auto_close int proc = open("/proc", O_PATH | O_DIRECTORY | O_CLOEXEC), dir = -1;
 	auto_call(container_done) struct container c = CONTAINER_INIT;
 	char name[24];
@@ -141,7 +147,7 @@ static int read_process(pid_t pid, struct plan *p, struct strv *env, struct mlr_
 	p->image = take_ptr(&c.image);
 	r = read_identity(dir, p, err);
 	if (r == 0)
-		r = read_environment(dir, env, err);
+		r = read_environment(dir, o->join_env, env, err);
 	if (r == 0)
 		r = read_workdir(dir, p, err);
 	return r < 0 ? mlr_wrap(err, "process %ld", (long)pid) : 0;
@@ -157,7 +163,7 @@ int join_plan(const struct exec_options *o, struct plan *p, struct mlr_error *er
 		return r;
 	if (!o->command || !*o->command)
 		return mlr_fail(err, EINVAL, "no command was given");
-	r = read_process(o->join, p, &env, err);
+	r = read_process(o, p, &env, err);
 	if (r < 0)
 		return r;
 	p->join = o->join;

@@ -17,6 +17,7 @@
  *   images/<hex>.json       a reference, named by the sha256 of its canonical spelling
  *   cache/<hex>.json        the layer that a step of a build made (store/cache.h)
  *   containers/<name>/      what exec --write kept (store/container.h); only the owner may enter
+ *   services/<node>/<name>/ services (work/service.h); only the owner may enter
  *   workers/<hex>/          workers (work/worker.h); only the owner may enter
  *   elastic/<hex>/          elastic runs (work/elastic.h); only the owner may enter
  *   leases/                 which processes use which images

@@ -1,14 +1,13 @@
 /* A worker's supervisor: sleeps until its command ends, a signal comes or the deadline. */
+#include "work/child.h"
+#include "work/inside.h"
 #include "work/parts.h"
 
 #include "base/cleanup.h"
 #include "base/clock.h"
-#include "base/file.h"
 #include "base/log.h"
 #include "base/memory.h"
-#include "base/proc.h"
 #include "job/job.h"
-#include "runtime/container.h"
 #include "store/process.h"
 
 #include <arpa/inet.h>
@@ -17,7 +16,6 @@
 #include <ifaddrs.h>
 #include <net/if.h>
 #include <signal.h>
-#include <spawn.h>
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
@@ -147,29 +145,6 @@ static void add_command(const struct worker *w, struct strv *argv)
 	strv_add(argv, "while read -r _; do :; done");
 }
 
-static int spawn(struct hold *h, const char *program, const struct strv *argv, int input)
-{
-	posix_spawn_file_actions_t files;
-	posix_spawnattr_t attr;
-	sigset_t none, usual;
-	int r;
-
-	sigemptyset(&none);
-	sigfillset(&usual);
-	posix_spawnattr_init(&attr);
-	posix_spawnattr_setsigmask(&attr, &none);
-	posix_spawnattr_setsigdefault(&attr, &usual);
-	posix_spawnattr_setpgroup(&attr, 0);
-	posix_spawnattr_setflags(
-		&attr, POSIX_SPAWN_SETPGROUP | POSIX_SPAWN_SETSIGMASK | POSIX_SPAWN_SETSIGDEF);
-	posix_spawn_file_actions_init(&files);
-	posix_spawn_file_actions_adddup2(&files, input, 0);
-	r = posix_spawn(&h->child, program, &files, &attr, strv_argv(argv), environ);
-	posix_spawn_file_actions_destroy(&files);
-	posix_spawnattr_destroy(&attr);
-	return -r;
-}
-
 /* Those of the worker win over the first ones, and lose against the last. */
 static void add_options(const struct hold *h, const char *program, struct strv *argv)
 {
@@ -218,68 +193,19 @@ static int start(struct hold *h, const char *program, struct mlr_error *err)
 	add_options(h, program, &argv);
 	add_command(&h->w, &argv);
 	h->begun = mlr_now_ms();
-	r = spawn(h, program, &argv, input);
+	r = child_start(program, &argv, input, -1, -1, &h->child);
 	return r < 0 ? mlr_fail(err, -r, "start '%s': %s", program, strerror(-r)) : 0;
-}
-
-/* The process itself, or the first below it that is in a container, or 0: options such as --init
- * leave a process of mlrun's outside. A set-up that is not finished may not be looked at. */
-static pid_t find_inside(int proc, pid_t pid, uint64_t *id)
-{
-	auto_call(container_done) struct container c = CONTAINER_INIT;
-	char name[64], children[4096], *rest = children, *word;
-
-	if (container_look(proc, pid, &c) == 0) {
-		*id = c.id;
-		return pid;
-	}
-	snprintf(name, sizeof(name), "%ld/task/%ld/children", (long)pid, (long)pid);
-	if (proc_read(proc, name, children, sizeof(children)) < 0)
-		return 0;
-	while ((word = strsep(&rest, " "))) {
-		pid_t child = (pid_t)atol(word),
-		      found = child > 0 ? find_inside(proc, child, id) : 0;
-
-		if (found > 0)
-			return found;
-	}
-	return 0;
 }
 
 static int look_inside(struct hold *h, struct mlr_error *err)
 {
-	pid_t pid = find_inside(h->proc, h->child, &h->inside);
+	pid_t pid = inside_find(h->proc, h->child, &h->inside);
 
 	if (pid <= 0)
 		return 0;
 	h->w.pid = pid;
 	h->w.address = address_of(&h->w);
 	return worker_tell_up(h->st, &h->w, err);
-}
-
-/* Kill what is in the container: what came in by mlrun-rsh is no child of this process. */
-static void kill_inside(const struct hold *h)
-{
-	struct timespec nap = { 0, 5 * 1000000 };
-	int found = h->inside != 0;
-
-	for (int i = 0; found && i < 200; i++) {
-		auto_strv struct strv names = STRV_INIT;
-
-		found = 0;
-		file_list(h->proc, ".", 0, &names);
-		for (size_t k = 0; k < names.n; k++) {
-			auto_call(container_done) struct container c = CONTAINER_INIT;
-			pid_t pid = (pid_t)atol(names.v[k]);
-
-			if (pid <= 0 || container_look(h->proc, pid, &c) < 0 || c.id != h->inside)
-				continue;
-			kill(pid, SIGKILL);
-			found = 1;
-		}
-		if (found)
-			nanosleep(&nap, NULL);
-	}
 }
 
 /* --- the run of an elastic worker ---------------------------------------------------------- */
@@ -399,7 +325,7 @@ static void end(struct hold *h, const sigset_t *signals)
 		}
 		kill(-child, SIGKILL);
 	}
-	kill_inside(h);
+	inside_kill(h->proc, h->inside); /* what came in by mlrun-rsh is no child of this process */
 	while (h->child > 0 && waitpid(child, &h->status, 0) < 0 && errno == EINTR)
 		;
 }

@@ -1,4 +1,4 @@
-#include "cdi/read.h"
+#include "base/yaml.h"
 
 #include "base/cleanup.h"
 #include "base/memory.h"
@@ -26,8 +26,44 @@ struct reader {
 	struct anchor *anchors;
 	size_t n_anchors;
 	size_t values; /* read so far */
+	enum mlr_yaml_how how;
+	struct mlr_yaml_lines *lines; /* NULL: nobody wants them */
 	struct mlr_error *err;
 };
+
+void mlr_yaml_lines_done(struct mlr_yaml_lines *l)
+{
+	for (size_t i = 0; i < l->n; i++)
+		free(l->v[i].key);
+	free(l->v);
+	*l = (struct mlr_yaml_lines)MLR_YAML_LINES_INIT;
+}
+
+/* A merged key stands where its mapping has it: there the value is the same one. */
+size_t mlr_yaml_line(const struct mlr_yaml_lines *l, const json_t *in, const char *key, size_t at)
+{
+	const json_t *value = key ? json_object_get(in, key) : NULL;
+
+	for (size_t i = 0; i < l->n; i++)
+		if (l->v[i].in == in && (key ? strcmp(l->v[i].key, key) == 0 : l->v[i].at == at))
+			return l->v[i].line;
+	for (size_t i = 0; value && i < l->n; i++)
+		if (l->v[i].value == value && l->v[i].key && strcmp(l->v[i].key, key) == 0)
+			return l->v[i].line;
+	return 0;
+}
+
+/* key NULL: of a list's item. */
+static void note_line(struct reader *r, const json_t *in, const char *key, size_t at,
+	const json_t *item, size_t line)
+{
+	struct mlr_yaml_lines *l = r->lines;
+
+	if (!l)
+		return;
+	l->v = xgrow(l->v, l->n, sizeof(*l->v));
+	l->v[l->n++] = (struct mlr_yaml_place){ in, item, key ? xstrdup(key) : NULL, at, line + 1 };
+}
 
 static void reader_done(struct reader *r)
 {
@@ -130,7 +166,7 @@ static int read_real(const char *s, double *ret)
 }
 
 /* The value of a plain scalar; NULL: a string. */
-static json_t *resolve(const char *s)
+static json_t *resolve(const char *s, enum mlr_yaml_how how)
 {
 	static const char *const nulls[] = { "", "~", "null", "Null", "NULL", NULL };
 	static const char *const yes[] = { "true", "True", "TRUE", "y", "Y", "yes", "Yes", "YES",
@@ -142,6 +178,8 @@ static json_t *resolve(const char *s)
 
 	if (is_one_of(s, nulls))
 		return json_null();
+	if (how == MLR_YAML_TEXTS)
+		return NULL;
 	if (is_one_of(s, yes))
 		return json_true();
 	if (is_one_of(s, no))
@@ -177,7 +215,7 @@ static int scalar(struct reader *r, const yaml_event_t *e, json_t **ret)
 	if (memchr(s, '\0', n))
 		return wrong(r, e, "text contains a NUL");
 	if ((plain || tag) && !is_text)
-		v = resolve(s);
+		v = resolve(s, r->how);
 	if (!v)
 		v = json_stringn(s, n);
 	if (!v)
@@ -206,6 +244,8 @@ static int sequence(struct reader *r, const yaml_event_t *start, unsigned depth,
 		}
 		if (err == 0)
 			err = value(r, &e, depth, &item);
+		if (err == 0)
+			note_line(r, list, NULL, json_array_size(list), item, e.start_mark.line);
 		if (err == 0 && json_array_append_new(list, item) < 0)
 			err = mlr_fail(r->err, ENOMEM, "read YAML: %s", strerror(ENOMEM));
 	}
@@ -223,6 +263,7 @@ static int put(struct reader *r, const yaml_event_t *key, json_t *map, json_t *i
 	}
 	if (json_object_set_new(map, name, item) < 0)
 		return wrong(r, key, "key is not UTF-8");
+	note_line(r, map, name, 0, item, key->start_mark.line);
 	return 0;
 }
 
@@ -383,9 +424,10 @@ static int document(struct reader *r, json_t **ret)
 	return err;
 }
 
-int cdi_yaml_load(const char *text, size_t size, json_t **ret, struct mlr_error *err)
+int mlr_yaml_load(const char *text, size_t size, enum mlr_yaml_how how,
+	struct mlr_yaml_lines *lines, json_t **ret, struct mlr_error *err)
 {
-	auto_call(reader_done) struct reader r = { .err = err };
+	auto_call(reader_done) struct reader r = { .how = how, .lines = lines, .err = err };
 	json_auto_t *v = NULL;
 	int e;
 

@@ -1,0 +1,399 @@
+/* mlrun up and down: the services of a compose file. */
+#include "cli/cli.h"
+#include "cli/options.h"
+#include "cli/project.h"
+#include "cli/services.h"
+
+#include "base/cleanup.h"
+#include "base/log.h"
+#include "base/memory.h"
+
+#include <errno.h>
+#include <limits.h>
+#include <signal.h>
+#include <stdio.h>
+#include <string.h>
+#include <time.h>
+
+#define LOOK_MS 50
+
+struct args {
+	struct cli_common common;
+	const char *file, *project;
+	int64_t timeout_ms;
+	int detach, build, remove_orphans;
+};
+
+/* --- signals --------------------------------------------------------------------------------- */
+
+static volatile sig_atomic_t interrupted;
+
+static void note(int sig)
+{
+	interrupted = sig;
+}
+
+/* The first ends all, a second this command alone. */
+static void catch_signals(void)
+{
+	static const int ends[] = { SIGINT, SIGTERM, SIGHUP };
+	struct sigaction a = { .sa_handler = note, .sa_flags = SA_RESETHAND };
+
+	for (size_t i = 0; i < ARRAY_LEN(ends); i++)
+		sigaction(ends[i], &a, NULL);
+}
+
+static int is_interrupted(void *ctx)
+{
+	(void)ctx;
+	return interrupted;
+}
+
+/* --- start ----------------------------------------------------------------------------------- */
+
+struct up {
+	const struct args *a;
+	const struct project *p;
+	struct store *st;
+	struct service_list list; /* what is there, in the order of starting */
+};
+
+static void nap(void)
+{
+	struct timespec t = { 0, LOOK_MS * 1000000 };
+
+	nanosleep(&t, NULL);
+}
+
+/* Is the condition met? Returns 1; 0: not yet; -errno: it never will be. */
+static int is_met(const struct service *s, enum compose_condition condition, struct mlr_error *err)
+{
+	if (condition == COMPOSE_COMPLETED && service_has_ended(s))
+		return s->status == SERVICE_EXITED && s->exit_status == 0
+			? 1
+			: mlr_fail(err, ECHILD, "'%s' ended with %d", s->name, s->exit_status);
+	if (condition == COMPOSE_COMPLETED)
+		return 0;
+	if (s->health == SERVICE_HEALTHY)
+		return 1;
+	if (service_has_ended(s) || s->health == SERVICE_UNHEALTHY)
+		return mlr_fail(err, ECHILD, "'%s' is %s", s->name,
+			service_has_ended(s) ? service_status_names[s->status] : "unhealthy");
+	if (s->check.test.n == 0) {
+		mlr_fail(err, EINVAL, "'%s' has no healthcheck", s->name);
+		return mlr_hint(err, "services.%s.healthcheck says how to check it", s->part);
+	}
+	return 0;
+}
+
+static int await_one(
+	struct up *u, const char *name, enum compose_condition condition, struct mlr_error *err)
+{
+	int r = 0;
+
+	while (r == 0 && !interrupted) {
+		auto_call(service_done) struct service now = SERVICE_INIT;
+
+		r = service_get(u->st, name, &now, err);
+		if (r == 0)
+			r = is_met(&now, condition, err);
+		if (r == 0)
+			nap();
+	}
+	return r < 0 ? r : interrupted ? mlr_fail(err, EINTR, "interrupted") : 0;
+}
+
+/* They stand before it in the list. */
+static int await_needs(struct up *u, const struct compose_service *c, struct mlr_error *err)
+{
+	for (size_t i = 0; i < c->n_needs; i++)
+		for (size_t k = 0; k < u->list.n; k++) {
+			int r;
+
+			if (c->needs[i].condition == COMPOSE_STARTED ||
+				strcmp(u->list.v[k].part, c->needs[i].service) != 0)
+				continue;
+			r = await_one(u, u->list.v[k].name, c->needs[i].condition, err);
+			if (r < 0)
+				return mlr_wrap(err, "service '%s' needs '%s'", c->name,
+					c->needs[i].service);
+		}
+	return 0;
+}
+
+static int is_of_project(const struct up *u, const struct service *s)
+{
+	return s->project && strcmp(s->project, u->p->name) == 0;
+}
+
+/* Stop what runs under this name if it is an older one of the project's. Returns 1 if it is what is
+ * wanted; 0; -errno. */
+static int make_way(struct up *u, const struct service *s, struct mlr_error *err)
+{
+	auto_call(service_done) struct service old = SERVICE_INIT;
+
+	if (service_get(u->st, s->name, &old, NULL) < 0 || service_has_ended(&old) ||
+		!is_of_project(u, &old))
+		return 0;
+	if (old.digest && strcmp(old.digest, s->digest) == 0)
+		return 1;
+	mlr_info("%s has changed: stopping it", s->name);
+	return service_stop(u->st, &old, u->a->timeout_ms, err);
+}
+
+/* Returns 0 or an exit status. */
+static int start_one(struct up *u, struct service *s)
+{
+	struct mlr_error err = MLR_ERROR_INIT;
+	int r = make_way(u, s, &err), status;
+
+	if (r < 0)
+		return cli_fail_at(&err, "up '%s'", s->name);
+	if (r == 1) {
+		mlr_info("%s runs", s->name);
+		return service_write_hosts(u->st, s, &err) < 0
+			? cli_fail_at(&err, "up '%s'", s->name)
+			: 0;
+	}
+	status = services_launch(u->st, s, "up");
+	if (status == 0)
+		mlr_info("%s started", s->name);
+	return status;
+}
+
+static int start_all_of(struct up *u, const struct compose_service *c, long order)
+{
+	struct mlr_error err = MLR_ERROR_INIT;
+	int status = 0, r = await_needs(u, c, &err);
+
+	if (r < 0)
+		return interrupted ? 128 + interrupted : cli_fail_at(&err, "up");
+	for (long n = 1; status == 0 && !interrupted && n <= c->replicas; n++) {
+		struct service s = SERVICE_INIT;
+
+		r = project_fill(u->p, c, n, order, u->a->common.store, &s, &err);
+		if (r < 0)
+			return cli_fail_at(&err, "up '%s'", c->name);
+		status = start_one(u, &s);
+		if (status != 0) {
+			service_done(&s);
+			break;
+		}
+		u->list.v = xgrow(u->list.v, u->list.n, sizeof(*u->list.v));
+		u->list.v[u->list.n++] = s;
+	}
+	return status;
+}
+
+/* Fetch before anything is started. */
+static int bring_images(const struct up *u)
+{
+	int status = 0;
+
+	for (size_t i = 0; status == 0 && i < u->p->compose.n; i++)
+		if (u->p->compose.services[i].replicas > 0)
+			status = project_bring(
+				u->p, &u->p->compose.services[i], u->a->common.store, u->a->build);
+	return status;
+}
+
+static const struct compose_service *part_of(const struct up *u, const struct service *s)
+{
+	for (size_t i = 0; i < u->p->compose.n; i++)
+		if (strcmp(u->p->compose.services[i].name, s->part) == 0)
+			return &u->p->compose.services[i];
+	return NULL;
+}
+
+/* Of the project's services: end replicas that are too many, and tell those that the file does not
+ * have. */
+static int remove_surplus(struct up *u, struct mlr_error *err)
+{
+	auto_call(service_list_done) struct service_list all = SERVICE_LIST_INIT;
+	int r = service_list_read(u->st, &all, err);
+
+	for (size_t i = 0; r == 0 && i < all.n; i++) {
+		struct service *s = &all.v[i];
+		const struct compose_service *c;
+
+		if (!is_of_project(u, s))
+			continue;
+		c = part_of(u, s);
+		if (c && s->replica <= c->replicas)
+			continue;
+		if (!c && !u->a->remove_orphans) {
+			mlr_warning("%s is not in '%s' any more; --remove-orphans ends it", s->name,
+				u->p->file);
+			continue;
+		}
+		mlr_info("stopping %s", s->name);
+		r = service_stop(u->st, s, u->a->timeout_ms, err);
+		if (r == 0)
+			r = service_forget(u->st, s->name, err);
+	}
+	return r;
+}
+
+static int start_project(struct up *u)
+{
+	struct mlr_error err = MLR_ERROR_INIT;
+	int status = bring_images(u);
+
+	if (status == 0 && store_open(u->a->common.store, 1, &u->st, &err) < 0)
+		return cli_fail_at(&err, "up");
+	if (status == 0 && remove_surplus(u, &err) < 0)
+		return cli_fail_at(&err, "up");
+	for (size_t i = 0; status == 0 && !interrupted && i < u->p->compose.n; i++)
+		status = start_all_of(u, &u->p->compose.services[i], (long)i);
+	return status;
+}
+
+/* --- stop ------------------------------------------------------------------------------------ */
+
+static int stop_all(struct store *st, struct service_list *l, int64_t timeout_ms, int forget,
+	const char *command)
+{
+	struct mlr_error err = MLR_ERROR_INIT;
+	int status = 0;
+
+	for (size_t i = l->n; i-- > 0;) {
+		struct service *s = &l->v[i];
+		int r;
+
+		if (!service_has_ended(s))
+			mlr_info("stopping %s", s->name);
+		r = service_stop(st, s, timeout_ms, &err);
+		if (r == 0 && forget)
+			r = service_forget(st, s->name, &err);
+		if (r < 0)
+			status = cli_fail_at(&err, "%s '%s'", command, s->name);
+	}
+	return status;
+}
+
+/* --- up -------------------------------------------------------------------------------------- */
+
+static void read_again(struct up *u)
+{
+	for (size_t i = 0; i < u->list.n; i++) {
+		struct service now = SERVICE_INIT;
+
+		if (service_get(u->st, u->list.v[i].name, &now, NULL) < 0)
+			continue;
+		service_done(&u->list.v[i]);
+		u->list.v[i] = now;
+	}
+}
+
+/* Print until all have ended or a signal comes; then end all. */
+static int attend(struct up *u, int status)
+{
+	struct services_output o = { .tail = -1, .follow = 1, .prefix = 1, .over = is_interrupted };
+	struct mlr_error err = MLR_ERROR_INIT;
+	int stopped;
+
+	if (status == 0 && services_print(u->st, &u->list, &o, &err) < 0)
+		status = cli_fail_at(&err, "up");
+	read_again(u);
+	stopped = u->st ? stop_all(u->st, &u->list, u->a->timeout_ms, 0, "up") : 0;
+	if (interrupted)
+		return 128 + interrupted;
+	return status ? status : stopped;
+}
+
+static int run_up(const struct args *a)
+{
+	auto_call(project_done) struct project p = PROJECT_INIT;
+	struct mlr_error err = MLR_ERROR_INIT;
+	struct up u = { .a = a, .p = &p, .list = SERVICE_LIST_INIT };
+	int status;
+
+	if (project_read(a->file, a->project, &p, &err) < 0)
+		return cli_fail_at(&err, "up");
+	catch_signals();
+	status = start_project(&u);
+	if (!a->detach)
+		status = attend(&u, status);
+	else if (interrupted)
+		status = 128 + interrupted;
+	service_list_done(&u.list);
+	store_close(u.st);
+	return status;
+}
+
+static void parse_timeout(void *args, char *arg, struct argp_state *state)
+{
+	struct args *a = args;
+	long n = cli_options_number(arg, 0, INT_MAX / 1000);
+
+	a->timeout_ms = n * 1000;
+	if (n < 0)
+		argp_error(state, "--timeout takes a number of seconds, not '%s'", arg);
+}
+
+#define FILE_ROW                                                                            \
+	{                                                                                   \
+		"file", 'f', "FILE", 0, "the compose file (default: compose.yaml here)", 0, \
+			CLI_TO(struct args, file)                                           \
+	}
+#define PROJECT_ROW                                                                              \
+	{                                                                                        \
+		"project", 'p', "NAME", 0, "its name (default: the file's, or the directory's)", \
+			0, CLI_TO(struct args, project)                                          \
+	}
+#define TIMEOUT_ROW                                                                          \
+	{                                                                                    \
+		"timeout", 't', "SECONDS", 0, "to SIGKILL (default: each service's own)", 0, \
+			CLI_TO_CALL(parse_timeout)                                           \
+	}
+
+int cmd_up(int argc, char **argv)
+{
+	static const struct cli_option options[] = { { "detach", 'd', NULL, 0,
+							     "return when all are started", 0,
+							     CLI_TO(struct args, detach) },
+		{ "build", 0, NULL, 0, "build images again", 0, CLI_TO(struct args, build) },
+		{ "remove-orphans", 0, NULL, 0,
+			"end services of the project that the file does not have", 0,
+			CLI_TO(struct args, remove_orphans) },
+		FILE_ROW, PROJECT_ROW, TIMEOUT_ROW, { 0 } };
+	static const struct cli_syntax syntax = { .options = options,
+		.args_doc = "[FILE]",
+		.doc = "Start the services of a compose file, print what they print, and end them at Ctrl-C.",
+		.operands = { CLI_TO(struct args, file) } };
+	struct args a = { .timeout_ms = -1 };
+
+	cli_options_parse(argc, argv, &syntax, &a);
+	return run_up(&a);
+}
+
+/* --- down ------------------------------------------------------------------------------------ */
+
+static int run_down(const struct args *a)
+{
+	auto_call(services_choice_done) struct services_choice c = { .names = STRV_INIT };
+	auto_store struct store *st = NULL;
+	struct mlr_error err = MLR_ERROR_INIT;
+	auto_free char *name = project_name(a->file, a->project, &err);
+	int r = name ? services_open(a->common.store, &st, &err) : -EINVAL;
+
+	c.project = name;
+	if (r == -ENOENT)
+		return 0;
+	if (r == 0)
+		r = services_choose(st, &c, &err);
+	return r < 0 ? cli_fail_at(&err, "down") : stop_all(st, &c.list, a->timeout_ms, 1, "down");
+}
+
+int cmd_down(int argc, char **argv)
+{
+	static const struct cli_option options[] = { FILE_ROW, PROJECT_ROW, TIMEOUT_ROW, { 0 } };
+	static const struct cli_syntax syntax = { .options = options,
+		.args_doc = "[FILE]",
+		.doc = "End the services of a compose file, those first that need others, and forget them.",
+		.operands = { CLI_TO(struct args, file) } };
+	struct args a = { .timeout_ms = -1 };
+
+	cli_options_parse(argc, argv, &syntax, &a);
+	return run_down(&a);
+}

@@ -1,0 +1,331 @@
+#include "cli/services.h"
+
+#include "cli/cli.h"
+#include "cli/common.h"
+#include "cli/fetch.h"
+
+#include "base/cleanup.h"
+#include "base/config.h"
+#include "base/json.h"
+#include "base/log.h"
+#include "base/memory.h"
+#include "base/signal_name.h"
+#include "plan/plan.h"
+#include "rootfs/lookup.h"
+#include "store/json.h"
+#include "store/stores.h"
+#include "work/service_log.h"
+
+#include <errno.h>
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+#include <time.h>
+#include <unistd.h>
+
+#define FOLLOW_MS 100
+
+char *services_program(void)
+{
+	char *path = realpath("/proc/self/exe", NULL);
+
+	return path ? path : xstrdup("mlrun");
+}
+
+int services_open(const char *dir, struct store **ret, struct mlr_error *err)
+{
+	int r = cli_open_store(dir, ret, err);
+
+	if (r == -ENOENT) {
+		mlr_fail(err, ENOENT, "there is no store, and so no service");
+		return mlr_hint(err, "mlrun run -d --name NAME IMAGE starts one");
+	}
+	return r;
+}
+
+/* --- what the image says --------------------------------------------------------------------- */
+
+static int64_t ms_of(const json_t *check, const char *key, int64_t usual)
+{
+	json_int_t ns = json_integer_value(json_object_get(check, key));
+
+	return ns > 0 ? (ns + 999999) / 1000000 : usual;
+}
+
+/* ["CMD", "a", "b"], ["CMD-SHELL", "a b"], ["NONE"] */
+static void take_test(const json_t *run, const json_t *check, struct strv *ret)
+{
+	auto_strv struct strv test = STRV_INIT;
+
+	if (store_json_strv(check, "Test", &test) < 0 || test.n < 2)
+		return;
+	if (strcmp(test.v[0], "CMD-SHELL") == 0 &&
+		(store_json_strv(run, "Shell", ret) < 0 || ret->n == 0)) {
+		strv_add(ret, "/bin/sh");
+		strv_add(ret, "-c");
+	} else if (strcmp(test.v[0], "CMD-SHELL") != 0 && strcmp(test.v[0], "CMD") != 0) {
+		return;
+	}
+	for (size_t i = 1; i < test.n; i++)
+		strv_add(ret, test.v[i]);
+}
+
+static void take_check(const json_t *run, struct service_check *c)
+{
+	const json_t *check = json_object_get(run, "Healthcheck");
+	json_int_t retries = json_integer_value(json_object_get(check, "Retries"));
+
+	take_test(run, check, &c->test);
+	c->interval = ms_of(check, "Interval", c->interval);
+	c->timeout = ms_of(check, "Timeout", c->timeout);
+	c->start_period = ms_of(check, "StartPeriod", c->start_period);
+	c->start_interval = ms_of(check, "StartInterval", c->start_interval);
+	c->retries = retries > 0 ? (long)retries : c->retries;
+}
+
+static int read_config(
+	struct store *st, const struct store_image *im, json_t **ret, struct mlr_error *err)
+{
+	auto_call(oci_document_done) struct oci_document doc = { .kind = OCI_MANIFEST };
+	auto_free char *text = NULL;
+	size_t len = 0;
+	int r = cli_stored_manifest(st, im->manifest, &doc, err);
+
+	if (r == 0)
+		r = cli_stored_text(st, doc.config.digest, &text, &len, err);
+	if (r < 0)
+		return r;
+	*ret = json_loadb(text, len, 0, NULL);
+	return *ret ? 0 : mlr_fail(err, EPROTO, "'%s': its configuration is not JSON", im->name);
+}
+
+int services_take_image(const char *image, const char *store, int with_check, struct service *s,
+	char **manifest, struct mlr_error *err)
+{
+	auto_call(stores_close) struct stores all = STORES_INIT;
+	auto_call(oci_name_done) struct oci_name name = OCI_NAME_INIT;
+	auto_call(store_image_done) struct store_image im = STORE_IMAGE_INIT;
+	json_auto_t *config = NULL;
+	const json_t *run;
+	const char *word;
+	struct store *st;
+	int r;
+
+	if (oci_name_parse(image, &name, NULL) < 0 || stores_open(store, NULL, &all, NULL) < 0 ||
+		stores_find(&all, &name, &st, &im, NULL) < 0)
+		return 0; /* a plain directory, a file, a container */
+	r = read_config(st, &im, &config, err);
+	if (r < 0)
+		return r;
+	run = json_object_get(config, "config");
+	word = json_string_value(json_object_get(run, "StopSignal"));
+	if (word && signal_number(word) > 0)
+		s->stop_signal = signal_number(word);
+	else if (word)
+		mlr_warning("image '%s': unknown STOPSIGNAL '%s', ignoring", image, word);
+	if (with_check)
+		take_check(run, &s->check);
+	if (manifest)
+		*manifest = take_ptr(&im.manifest);
+	return 0;
+}
+
+/* --- start ----------------------------------------------------------------------------------- */
+
+int services_prepare(struct cli_exec *x, const char *command)
+{
+	auto_call(config_done) struct config config = CONFIG_INIT;
+	auto_call(plan_done) struct plan p;
+	struct mlr_error err = MLR_ERROR_INIT;
+	struct exec_options *o = &x->exec;
+	int status;
+
+	plan_init(&p);
+	if (config_load(&config, &err) < 0 || exec_defaults(&config, o, &err) < 0)
+		return cli_fail_at(&err, "%s '%s'", command, o->image);
+	if (o->pull != EXEC_PULL_NEVER && cli_can_fetch(o->image))
+		o->fetch = cli_fetch;
+	status = exec_plan(o, 0, &p, &err);
+	rootfs_look_done();
+	return status < 0 ? cli_fail_at(&err, "%s '%s'", command, o->image) : status;
+}
+
+static void print_last_words(struct store *st, const char *name)
+{
+	struct service_reader r = SERVICE_READER_INIT;
+	struct service_line line;
+
+	service_reader_open(st, name, -1, &r);
+	while (service_reader_next(&r, &line)) {
+		fwrite(line.text, 1, line.len, stderr);
+		if (line.ends)
+			putc('\n', stderr);
+	}
+	service_reader_done(&r);
+}
+
+int services_launch(struct store *st, struct service *s, const char *command)
+{
+	auto_free char *program = services_program();
+	struct mlr_error err = MLR_ERROR_INIT;
+	int r = service_start(st, program, s, &err);
+
+	if (r == -ECHILD && s->exit_status > 0) {
+		print_last_words(st, s->name);
+		service_forget(st, s->name, NULL);
+		return s->exit_status;
+	}
+	return r < 0 ? cli_fail_at(&err, "%s '%s'", command, s->name) : 0;
+}
+
+/* --- choose ---------------------------------------------------------------------------------- */
+
+void services_choice_done(struct services_choice *c)
+{
+	strv_done(&c->names);
+	service_list_done(&c->list);
+}
+
+static int by_order(const void *a, const void *b)
+{
+	const struct service *x = a, *y = b;
+
+	if (x->order != y->order)
+		return x->order < y->order ? -1 : 1;
+	return strverscmp(x->name, y->name);
+}
+
+/* In a project its service's name stands for all of its replicas. */
+static int is_wanted(const struct services_choice *c, const struct service *s)
+{
+	if (!s->project || strcmp(s->project, c->project) != 0)
+		return 0;
+	return c->names.n == 0 || strv_has(&c->names, s->name) || strv_has(&c->names, s->part);
+}
+
+static int choose_of_project(struct store *st, struct services_choice *c, struct mlr_error *err)
+{
+	auto_call(service_list_done) struct service_list all = SERVICE_LIST_INIT;
+	int r = service_list_read(st, &all, err);
+
+	for (size_t i = 0; r == 0 && i < all.n; i++) {
+		if (!is_wanted(c, &all.v[i]))
+			continue;
+		c->list.v = xgrow(c->list.v, c->list.n, sizeof(*c->list.v));
+		c->list.v[c->list.n++] = all.v[i];
+		all.v[i] = (struct service)SERVICE_INIT;
+	}
+	if (c->list.n > 1)
+		qsort(c->list.v, c->list.n, sizeof(*c->list.v), by_order);
+	return r;
+}
+
+int services_choose(struct store *st, struct services_choice *c, struct mlr_error *err)
+{
+	if (c->project)
+		return choose_of_project(st, c, err);
+	for (size_t i = 0; i < c->names.n; i++) {
+		int r;
+
+		c->list.v = xgrow(c->list.v, c->list.n, sizeof(*c->list.v));
+		r = service_get(st, c->names.v[i], &c->list.v[c->list.n], err);
+		if (r < 0)
+			return r;
+		c->list.n++;
+	}
+	return 0;
+}
+
+/* --- output ---------------------------------------------------------------------------------- */
+
+struct source {
+	struct service_reader reader;
+	char *name;
+};
+
+/* Of a project's services as docker compose names them: "web-1". */
+static char *label(const struct service *s)
+{
+	return s->part ? xasprintf("%s-%ld", s->part, s->replica) : xstrdup(s->name);
+}
+
+static int wide(const struct source *sources, size_t len)
+{
+	int n = 0;
+
+	for (size_t i = 0; i < len; i++)
+		cli_widen(&n, sources[i].name);
+	return n;
+}
+
+/* open: whose line has not ended; another's does not go on with it. */
+static void print_line(const struct source *s, const struct service_line *line,
+	const struct services_output *o, int width, const struct source **open)
+{
+	FILE *to = line->is_error && !o->prefix ? stderr : stdout;
+	int breaks = o->prefix && *open && *open != s;
+
+	if (to == stderr)
+		fflush(stdout);
+	if (breaks)
+		putc('\n', to);
+	*open = line->ends ? NULL : s;
+	if ((line->begins || breaks) && o->prefix)
+		fprintf(to, "%-*s | ", width, s->name);
+	if ((line->begins || breaks) && o->timestamps)
+		fprintf(to, "%s ", line->time);
+	fwrite(line->text, 1, line->len, to);
+	if (line->ends)
+		putc('\n', to);
+}
+
+static int have_all_ended(struct store *st, const struct service_list *l)
+{
+	for (size_t i = 0; i < l->n; i++) {
+		auto_call(service_done) struct service now = SERVICE_INIT;
+
+		if (service_get(st, l->v[i].name, &now, NULL) == 0 && !service_has_ended(&now))
+			return 0;
+	}
+	return 1;
+}
+
+/* Returns 0 or -errno of writing. */
+static int print_some(struct source *sources, size_t n, const struct services_output *o, int width,
+	const struct source **open)
+{
+	struct service_line line;
+
+	for (size_t i = 0; i < n; i++)
+		while (service_reader_next(&sources[i].reader, &line))
+			print_line(&sources[i], &line, o, width, open);
+	return fflush(stdout) == EOF ? -errno : 0;
+}
+
+int services_print(struct store *st, const struct service_list *l, const struct services_output *o,
+	struct mlr_error *err)
+{
+	auto_free struct source *sources = xcalloc(l->n + 1, sizeof(*sources));
+	struct timespec nap = { 0, FOLLOW_MS * 1000000 };
+	const struct source *open = NULL;
+	int r = 0, over = 0, width;
+
+	for (size_t i = 0; i < l->n; i++) {
+		sources[i].name = label(&l->v[i]);
+		service_reader_open(st, l->v[i].name, o->tail, &sources[i].reader);
+	}
+	width = wide(sources, l->n);
+	for (;;) {
+		r = print_some(sources, l->n, o, width, &open);
+		if (r < 0 || over || !o->follow)
+			break;
+		over = (o->over && o->over(o->ctx)) || have_all_ended(st, l);
+		if (!over)
+			nanosleep(&nap, NULL);
+	}
+	for (size_t i = 0; i < l->n; i++) {
+		service_reader_done(&sources[i].reader);
+		free(sources[i].name);
+	}
+	return r < 0 ? mlr_fail(err, -r, "write: %s", strerror(-r)) : 0;
+}

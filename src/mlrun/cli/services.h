@@ -1,0 +1,62 @@
+/* What the commands for services share: options that say what one is to be, and choosing some. */
+#ifndef MLR_CLI_SERVICES_H
+#define MLR_CLI_SERVICES_H
+
+#include "base/error.h"
+#include "base/strv.h"
+#include "cli/exec_options.h"
+#include "work/service.h"
+
+#include <argp.h>
+
+/* mlrun's own path, to free(). */
+char *services_program(void);
+
+/* Open the store; without one there are no services. Returns as cli_open_store(). */
+int services_open(const char *dir, struct store **ret, struct mlr_error *err);
+
+/* Fill in what the image says: STOPSIGNAL, and HEALTHCHECK unless with_check is 0. An image that is
+ * none of a store says nothing.
+ *
+ *   manifest  gets its digest, to free(), or NULL; may be NULL
+ *
+ * Returns 0, -EPROTO. */
+int services_take_image(const char *image, const char *store, int with_check, struct service *s,
+	char **manifest, struct mlr_error *err);
+
+/* Fetch what is missing of the image, and report wrong options of exec, before a supervisor does.
+ * Returns 0 or the exit status after a failure, which was printed. */
+int services_prepare(struct cli_exec *x, const char *command);
+
+/* Start it. A command that does not start has its own output printed, and is forgotten. Returns 0
+ * or the exit status, after printing the error as the command's. */
+int services_launch(struct store *st, struct service *s, const char *command);
+
+/* --- output of several ----------------------------------------------------------------------- */
+
+/* The names of a project's services, or of those named. */
+struct services_choice {
+	struct cli_common common;
+	struct strv names;
+	const char *project; /* or NULL */
+	struct service_list list;
+};
+void services_choice_done(struct services_choice *c);
+
+/* Read those that are wanted, in the order of starting. Returns 0, -ENOENT, -EINVAL. */
+int services_choose(struct store *st, struct services_choice *c, struct mlr_error *err);
+
+/* How to print the lines of services. */
+struct services_output {
+	int64_t tail; /* only so many of the last lines; -1: all */
+	int timestamps, follow, prefix;
+	int (*over)(void *ctx); /* called now and then: not 0 ends it; or NULL */
+	void *ctx;
+};
+
+/* Print what they have printed; with follow until all have ended. Returns 0 or -errno of writing.
+ */
+int services_print(struct store *st, const struct service_list *l, const struct services_output *o,
+	struct mlr_error *err);
+
+#endif

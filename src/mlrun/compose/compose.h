@@ -1,0 +1,98 @@
+/*
+ * compose: the language of compose files (compose-spec, https://compose-spec.io). Parses; runs
+ * nothing.
+ *
+ * What makes sense without networks of its own is read, all else refused by its name and line.
+ * Values are interpolated: $VAR, ${VAR}, ${VAR:-default} and kin, $$ for a dollar sign.
+ */
+#ifndef MLR_COMPOSE_COMPOSE_H
+#define MLR_COMPOSE_COMPOSE_H
+
+#include "base/error.h"
+#include "base/strv.h"
+
+#include <stddef.h>
+#include <stdint.h>
+
+enum compose_condition { COMPOSE_STARTED, COMPOSE_HEALTHY, COMPOSE_COMPLETED };
+
+struct compose_need {
+	char *service;
+	enum compose_condition condition;
+};
+
+enum compose_restart { COMPOSE_NO_RESTART, COMPOSE_ON_FAILURE, COMPOSE_ALWAYS };
+
+/* Members that the file does not set are NULL, empty, or as said. */
+struct compose_service {
+	char *name, *image, *container_name, *working_dir, *user, *hostname;
+	size_t line; /* where it stands */
+
+	char *context, *dockerfile, *target; /* of build; context NULL: it is not built */
+	struct strv build_args;              /* "K=V" */
+
+	int has_command, has_entrypoint;
+	struct strv command, entrypoint;
+	struct strv environment; /* "K=V", files' first; a name twice: the last counts */
+	struct strv volumes;     /* as -v takes them, sources absolute */
+	struct strv tmpfs;       /* as --tmpfs takes them */
+	int read_only, init;
+
+	struct compose_need *needs;
+	size_t n_needs;
+
+	int has_check, no_check;
+	struct strv test; /* a command; empty: the image's */
+	/* In milliseconds; 0: not set. */
+	int64_t interval, timeout, start_period, start_interval;
+	long retries;
+
+	enum compose_restart restart;
+	long restarts_max; /* of COMPOSE_ON_FAILURE; 0: any number */
+	long replicas;     /* 1 unless set */
+	int64_t stop_ms;   /* -1: not set */
+	int stop_signal;   /* 0: not set */
+};
+
+struct compose_project {
+	char *name;                       /* NULL: not set */
+	struct compose_service *services; /* each after those that it needs */
+	size_t n;
+};
+
+#define COMPOSE_PROJECT_INIT \
+	{                    \
+		0            \
+	}
+void compose_project_done(struct compose_project *p);
+
+/* The value of a variable, or NULL. */
+typedef const char *(*compose_lookup)(void *ctx, const char *name);
+
+/*
+ * Read a file's text.
+ *
+ *   file       its name, for messages
+ *   directory  absolute; what relative paths are relative to. env_file is read there
+ *
+ * Returns 0; -EINVAL or -EPROTO naming file and line; or the errno of reading an env_file.
+ */
+int compose_parse(const char *text, size_t size, const char *file, const char *directory,
+	compose_lookup look, void *ctx, struct compose_project *ret, struct mlr_error *err);
+
+/*
+ * Read lines "K=V" of a .env file: comments, "export", quotes and variables, also those of lines
+ * before. Adds to ret, in which a name stands once.
+ *
+ * Returns 0, -EINVAL naming the line.
+ */
+int compose_env_parse(const char *text, const char *file, compose_lookup look, void *ctx,
+	struct strv *ret, struct mlr_error *err);
+
+/* Is it a project's name, [a-z0-9][a-z0-9_-]*? */
+int compose_is_project(const char *name);
+
+/* Replace the variables in a text; to free(). NULL: err says why. */
+char *compose_interpolate(const char *text, compose_lookup look, void *ctx, struct mlr_error *err);
+
+#endif

@@ -1,0 +1,84 @@
+/*
+ * What a service has printed, in the format of Kubernetes' container runtimes (CRI), which
+ * collectors of logs read: "TIME stdout F text", with P in place of F if the line goes on.
+ *
+ *   log    the newest
+ *   log.1  what came before; each is at most half of the size that was asked for
+ */
+#ifndef MLR_WORK_SERVICE_LOG_H
+#define MLR_WORK_SERVICE_LOG_H
+
+#include "base/error.h"
+#include "store/store.h"
+
+#include <stddef.h>
+#include <stdint.h>
+#include <stdio.h>
+#include <sys/types.h>
+
+/* --- the supervisor's end ----------------------------------------------------------------- */
+
+struct service_log {
+	char *path, *old; /* absolute */
+	int fd;
+	uint64_t size, max; /* of one file */
+	uint64_t lost;      /* lines that could not be written since the last that could */
+	int why;            /* errno of that */
+};
+
+#define SERVICE_LOG_INIT  \
+	{                 \
+		.fd = -1, \
+	}
+void service_log_done(struct service_log *l);
+
+/* Open the log of a service, at its end.
+ *
+ *   size  bytes of both files
+ *
+ * Returns 0 or -errno. */
+int service_log_open(struct store *st, const char *name, uint64_t size, struct service_log *ret,
+	struct mlr_error *err);
+
+/* Add what was printed. What cannot be written is lost, and how much that was is written later, so
+ * that a full disk does not stop the command. */
+void service_log_put(struct service_log *l, const char *stream, const char *text, size_t len);
+
+/* --- the reader's end --------------------------------------------------------------------- */
+
+struct service_reader {
+	char *path, *old;
+	FILE *file;
+	int is_old; /* file is log.1 */
+	ino_t inode;
+	char *line; /* what was read of a line so far */
+	size_t len;
+	uint64_t skip; /* lines that are not wanted */
+	int goes_on;   /* the last line of each stream was P; bits */
+};
+
+#define SERVICE_READER_INIT \
+	{                   \
+		0           \
+	}
+void service_reader_done(struct service_reader *r);
+
+/* Begin to read a service's log.
+ *
+ *   tail  only the last lines; -1: all
+ */
+void service_reader_open(
+	struct store *st, const char *name, int64_t tail, struct service_reader *ret);
+
+struct service_line {
+	const char *time, *text; /* the reader's, until the next call */
+	size_t len;
+	int is_error; /* printed on stderr */
+	int begins;   /* is the beginning of a line */
+	int ends;     /* is its end */
+};
+
+/* Get the next. Returns 1, or 0 if there is none yet. */
+int service_reader_next(struct service_reader *r, struct service_line *ret);
+
+#endif

@@ -1,0 +1,397 @@
+#!/usr/bin/env bats
+# Services: mlrun run -d, logs, stop, restart, wait, and ps and exec --join by their names.
+# shellcheck disable=SC2016 # the shell inside expands
+
+load common
+
+setup_file() {
+	tiny_root "$BATS_FILE_TMPDIR/root"
+}
+
+setup() {
+	common_setup
+	IMG=rootfs:$BATS_FILE_TMPDIR/root
+}
+
+teardown() {
+	local name
+
+	for name in $(mlrun ps --all --json | jq -r '.[].name // empty'); do
+		mlrun stop -t 0 --rm "$name" >/dev/null || true
+	done
+	common_teardown
+}
+
+field() { mlrun ps --all --json | jq -rc --arg name "$1" ".[] | select(.name == \$name) | .$2"; }
+is() { [ "$(field "$1" "$2")" = "$3" ]; }
+supervisor() { pgrep -u "$(id -u)" -f "service-hold --store=$MLRUN_STORE $1\$"; }
+has_log() { mlrun logs "$1" 2>&1 | grep -qxF "$2"; }
+prints() { [ "$(mlrun logs "$1" | grep -cxF "$3")" = "$2" ]; }
+dir() { echo "$MLRUN_STORE/services/$(hostname)/$1"; }
+
+@test "services: one starts, prints into its log, is joined by its name, and stops" {
+	run -0 mlrun run -d --name web "$IMG" sh -c "echo out; echo err >&2; sleep 0.1; echo -n open; exec sleep $NAP"
+	assert_output web
+	until_true has_log web open
+	run -0 --separate-stderr mlrun logs web
+	assert_output "$(printf 'out\nopen')"
+	assert_equal "$stderr" err
+	run -0 mlrun logs --tail 1 web
+	assert_output open
+	run -0 mlrun logs --timestamps --tail 3 web
+	assert_line --regexp '^20[0-9]{2}-[0-9-]{5}T[0-9:]{8}\.[0-9]{9}Z err$'
+	run -0 mlrun exec --join web sh -c 'echo here >/file; cat /file'
+	assert_output here
+	run -0 mlrun ps
+	assert_line --regexp "^ *$(field web pid) +1 +web +running +$IMG "
+	local pid holder
+
+	pid=$(field web pid)
+	holder=$(supervisor web)
+	run -0 mlrun stop web
+	assert_output web
+	is_gone "$pid"
+	is_gone "$holder"
+	run -0 mlrun wait web
+	assert_output 143
+	run -0 mlrun ps
+	refute_output --partial web
+	run -0 mlrun ps --all
+	assert_line --regexp '^ +- +0 +web +exited \(143\) '
+	run -0 mlrun stop --rm web
+	run -125 mlrun logs web
+	assert_line "mlrun: logs: there is no service 'web' on this node"
+}
+
+@test "services: files are the owner's alone, and a supervisor has little memory of its own" {
+	mlrun run -d --name web "$IMG" sleep "$NAP"
+	assert_equal "$(stat -c %a "$MLRUN_STORE/services" "$(dir .)" "$(dir web)" | sort -u)" 700
+	assert_equal "$(stat -c %a "$(dir web)"/{log,service.json,state.json} | sort -u)" 600
+	skip_if_sanitized
+	# What is not shared with other processes of mlrun.
+	[ "$(sed -n 's/^RssAnon:[[:space:]]*\([0-9]*\) kB/\1/p' "/proc/$(supervisor web)/status")" -lt 400 ]
+}
+
+@test "services: who joins one has its variables, though its command hides them, as redis does" {
+	mlrun run -d --name web -e A=b --health-cmd '[ "$A" = b ]' --health-interval 20ms "$IMG" env -i sleep "$NAP"
+	until_true is web command '["sleep","'"$NAP"'"]'
+	run -0 mlrun exec --join web sh -c 'echo $A'
+	assert_output b
+	until_true is web health healthy
+}
+
+@test "services: what does not start says so as exec does, and leaves nothing" {
+	run -127 mlrun run -d --name web "$IMG" no-such-command
+	assert_output --partial "command 'no-such-command' not found in the image"
+	run -126 mlrun run -d --name web "$IMG" /etc
+	run -125 mlrun run -d --name web -v /no/such:/x "$IMG" true
+	assert_output --partial "/no/such"
+	run -125 mlrun run -d --name web rootfs:/no/such true
+	assert_equal "$(ls "$(dir .)")" ""
+	# One that starts, and ends at once, did start.
+	run -0 mlrun run -d --name web "$IMG" sh -c 'exit 3'
+	run -0 mlrun wait web
+	assert_output 3
+	run -0 mlrun run -d --rm --name once "$IMG" true
+	until_true test ! -e "$(dir once)"
+}
+
+@test "services: without a name one gets the image's, and an odd name is refused" {
+	run -0 mlrun run -d "$IMG" sleep "$NAP"
+	assert_output --regexp '^root-[0-9a-f]{6}$'
+	local name
+	for name in ../x .x a/b $'a\nb' '' 123 "$(printf 'x%.0s' {1..129})" -x 'a b'; do
+		run -125 mlrun run -d --name="$name" "$IMG" true
+		assert_output --partial "invalid name"
+		[ "${#lines[@]}" = 1 ]
+		run -125 mlrun logs -- "$name"
+		run -125 mlrun stop -- "$name"
+	done
+	assert_equal "$(ls "$(dir .)" | wc -l)" 1
+	run -125 mlrun stop rot-xx
+	run -125 mlrun exec --join nobody true
+	assert_line --partial "there is no service 'nobody' on this node"
+}
+
+@test "services: of two at once with one name one starts, and the other is told the way out" {
+	local i failed=0
+
+	for i in 1 2 3 4; do
+		mlrun run -d --name web "$IMG" sleep "$NAP" >"out$i" 2>&1 &
+		pids[i]=$!
+	done
+	for i in 1 2 3 4; do wait "${pids[i]}" || failed=$((failed + 1)); done
+	assert_equal "$failed" 3
+	assert_equal "$(cat out? | grep -cxF web)" 1
+	assert_equal "$(cat out? | grep -cE "^mlrun: run 'web': a service of that name is there already, (starting|running)")" 3
+	assert_equal "$(cat out? | grep -cF 'hint: mlrun stop web ends it')" 3
+	assert_equal "$(supervisor web | wc -l)" 1
+	# One that has ended gives way.
+	mlrun stop web
+	run -0 mlrun run -d --name web "$IMG" sleep "$NAP"
+}
+
+@test "services: one outlives its terminal and the shell that started it" {
+	run timeout 60 script -qec "mlrun run -d --name web $IMG sh -c 'echo begun; exec sleep $NAP'; kill -HUP 0; kill -HUP \$\$" /dev/null
+	is web status running
+	run -0 ps -o tty= -p "$(field web pid),$(supervisor web)"
+	assert_equal "$(sort -u <<<"$output")" '?'
+	kill -HUP "$(supervisor web)"
+	until_true has_log web begun
+	is web status running
+	mlrun stop web
+}
+
+@test "services: the image's or a given signal ends one, then SIGKILL all of its container" {
+	mlrun run -d --name web --stop-signal USR1 "$IMG" sh -c 'trap "echo got it; exit 5" USR1; echo ready; while :; do sleep 0.1; done'
+	until_true has_log web ready
+	mlrun stop web
+	run -0 mlrun wait web
+	assert_output 5
+	has_log web "got it"
+	mlrun run -d --name web "$IMG" sh -c "trap '' TERM; sleep $NAP & echo ready; sleep $NAP; sleep $NAP"
+	until_true has_log web ready
+	run -0 mlrun stop --timeout 1 web
+	run -0 mlrun wait web
+	assert_output 137
+	run -1 pgrep -f "^sleep $NAP"
+	# What came in by its name ends with it.
+	mlrun run -d --name web "$IMG" sleep 1000
+	mlrun exec --join web sleep "$NAP" &
+	PIDS+=("$!")
+	until_true pgrep -f "^sleep $NAP"
+	mlrun stop web
+	run -1 pgrep -f "^sleep $NAP"
+}
+
+@test "services: restart starts one again, with its supervisor or without" {
+	local was
+
+	mlrun run -d --name web -e A=b -w /tmp "$IMG" sh -c "echo \$A \$PWD; exec sleep $NAP"
+	was=$(field web pid)
+	run -0 mlrun restart web
+	assert_output web
+	is web status running
+	[ "$(field web pid)" != "$was" ]
+	mlrun stop web
+	run -0 mlrun restart web
+	is web status running
+	until_true prints web 3 'b /tmp'
+	rm -r "$BATS_FILE_TMPDIR/gone" 2>/dev/null || true
+	cp -r "${IMG#rootfs:}" "$BATS_FILE_TMPDIR/gone"
+	mlrun run -d --name gone "rootfs:$BATS_FILE_TMPDIR/gone" sleep "$NAP"
+	mlrun stop gone
+	rm -r "$BATS_FILE_TMPDIR/gone"
+	run -125 mlrun restart gone
+	assert_line "hint: mlrun logs --tail 10 gone shows why"
+	run -0 mlrun logs gone
+	assert_output --partial "$BATS_FILE_TMPDIR/gone"
+}
+
+@test "services: the policy restarts one with longer and longer pauses, so often and no more" {
+	mlrun run -d --name web --restart on-failure:3 "$IMG" sh -c 'echo try; exit 7'
+	run -0 mlrun wait web
+	assert_output 7
+	is web restarts 3
+	assert_equal "$(mlrun logs web | grep -cx try)" 4
+	# 0.1, 0.2 and 0.4 s
+	run -0 python3 -c 'import datetime, sys
+t = [datetime.datetime.fromisoformat(l.split()[0][:26]) for l in sys.stdin]
+d = [(b - a).total_seconds() for a, b in zip(t, t[1:])]
+sys.exit(not all(x >= y for x, y in zip(d, (0.1, 0.2, 0.4))))' < <(mlrun logs -t web)
+	# Nobody restarts what succeeds, or was stopped.
+	mlrun run -d --name web --restart on-failure "$IMG" true
+	run -0 mlrun wait web
+	is web restarts 0
+	mlrun run -d --name web --restart always "$IMG" sh -c 'exit 0'
+	until_true is web restarts 2
+	mlrun stop web
+	is web status exited
+	run -125 mlrun run -d --restart sometimes "$IMG" true
+	assert_output --partial "--restart takes no, on-failure, on-failure:TIMES or always, not 'sometimes'"
+	run -125 mlrun run -d --restart always --rm "$IMG" true
+	assert_output --partial "--rm and --restart exclude each other"
+}
+
+@test "services: a killed command is seen and restarted" {
+	local pid
+
+	mlrun run -d --name web --restart on-failure "$IMG" sleep "$NAP"
+	pid=$(field web pid)
+	kill -KILL "$pid"
+	until_true is web restarts 1
+	until_true is web status running
+	[ "$(field web pid)" != "$pid" ]
+}
+
+@test "services: a killed supervisor is seen, and what it left is ended" {
+	local pid
+
+	for how in "stop web" "run -d --name web $IMG sleep 1000" "restart web"; do
+		mlrun run -d --name web "$IMG" sleep "$NAP"
+		pid=$(field web pid)
+		kill -KILL "$(supervisor web)"
+		until_true is web status lost
+		[ "$(field web pid)" = "$pid" ]
+		run -125 mlrun wait web
+		assert_line --partial "its supervisor was killed"
+		# shellcheck disable=SC2086 # several words
+		run -0 mlrun $how
+		is_gone "$pid"
+		mlrun stop web
+	done
+	# A number that another process has now is not taken for the supervisor's.
+	mlrun run -d --name web "$IMG" sleep "$NAP"
+	kill -KILL "$(supervisor web)"
+	until_true is web status lost
+	pid=$(field web pid)
+	sed -i "s/\.[0-9]*\.[0-9]*\"/.$$.1\"/; s/\"start\": [0-9]*/\"start\": 1/" "$(dir web)/state.json"
+	mlrun stop web
+	is web status lost
+	is_state "$pid" S
+	kill -0 $$
+	kill -KILL "$pid"
+	# Another boot.
+	mlrun run -d --name web "$IMG" sleep "$NAP"
+	pid=$(field web pid)
+	kill -KILL "$(supervisor web)" "$pid"
+	sed -i "s/$(cat /proc/sys/kernel/random/boot_id)/00000000-0000-4000-8000-000000000000/" "$(dir web)/state.json"
+	is web status lost
+	mlrun run -d --name web "$IMG" sleep "$NAP"
+	is web status running
+}
+
+@test "services: checks make one healthy, unhealthy and healthy again" {
+	mkdir shared
+	mlrun run -d --name web -v "$PWD/shared:/shared" --health-cmd 'cat /shared/ok' --health-interval 50ms \
+		--health-retries 2 "$IMG" sleep 1000
+	until_true is web health unhealthy
+	run -0 field web health_output
+	assert_output --partial "can't open '/shared/ok'"
+	touch shared/ok
+	until_true is web health healthy
+	run -0 mlrun ps
+	assert_output --partial "running (healthy)"
+	rm shared/ok
+	until_true is web health unhealthy
+	mlrun run -d --name slow --health-cmd "sleep $NAP" --health-interval 10ms --health-timeout 50ms --health-retries 1 \
+		"$IMG" sleep 1000
+	until_true is slow health unhealthy
+	run -0 field slow health_output
+	assert_output "it took longer than 50 ms"
+	mlrun stop slow
+	run -1 pgrep -f "^sleep $NAP\$"
+	# Failures do not count in the beginning.
+	mlrun run -d --name early --health-cmd 'false' --health-interval 10ms --health-start-interval 10ms \
+		--health-start-period 1h --health-retries 1 "$IMG" sleep 1000
+	until_true is early health_output ''
+	is early health starting
+	mlrun run -d --name none --health-cmd true --health-interval 1h "$IMG" sleep 1000
+	is none health starting
+}
+
+@test "services: the image's HEALTHCHECK and STOPSIGNAL hold" {
+	tar -C "$BATS_FILE_TMPDIR/root" -cf root.tar .
+	mlrun import -q root.tar tiny
+	cat >Dockerfile <<-'END'
+		FROM tiny
+		HEALTHCHECK --interval=50ms CMD test -e /tmp/ok
+		STOPSIGNAL USR2
+		CMD trap "exit 6" USR2; touch /tmp/ok; while :; do sleep 0.1; done
+	END
+	mlrun build -q -t checked .
+	mlrun run -d --name web --tmpfs /tmp checked
+	until_true is web health healthy
+	mlrun stop web
+	run -0 mlrun wait web
+	assert_output 6
+	mlrun run -d --name web --no-healthcheck checked
+	is web health null
+}
+
+@test "services: the log is bounded, whatever is printed, and followed across its files" {
+	mlrun run -d --name web --log-size 40k "$IMG" sh -c 'i=0; while [ $i -lt 3000 ]; do echo "line $i of those that are printed"; i=$((i + 1)); done'
+	mlrun wait web
+	[ "$(du -bc "$(dir web)"/log{,.1} | tail -n 1 | cut -f1)" -le 40000 ]
+	run -0 mlrun logs --tail 2 web
+	assert_output "$(printf 'line %d of those that are printed\n' 2998 2999)"
+	[ "$(mlrun logs web | wc -l)" -gt 200 ]
+	mlrun logs web | awk 'NR > 1 && $2 != last + 1 { exit 1 } { last = $2 }'
+	mlrun run -d --name web "$IMG" sh -c 'for i in 1 2 3; do echo $i; sleep 0.2; done; exit 4'
+	run -0 timeout 60 mlrun logs -f web
+	assert_output "$(printf '1\n2\n3')"
+	# Long lines and bytes that are no text stay as they are.
+	mlrun run -d --name web "$IMG" sh -c 'head -c 300000 /dev/zero | tr "\0" x; echo; printf "\000\377\n"'
+	mlrun wait web
+	assert_equal "$(mlrun logs web | sha256sum)" \
+		"$({ head -c 300000 /dev/zero | tr '\0' x; echo; printf '\000\377\n'; } | sha256sum)"
+	run -125 mlrun run -d --log-size 10 "$IMG" true
+	assert_output --partial "--log-size takes a size"
+}
+
+@test "services: a full disk loses lines of the log, and says how many, but does not stop the command" {
+	mkdir small
+	export IMG
+	run -0 unshare -rm sh -ec '
+		mount -t tmpfs -o size=1m t small
+		export MLRUN_STORE=$PWD/small/store
+		mlrun run -d --name web -v "$PWD:/here" "$IMG" sh -c "
+			echo first; while [ ! -e /here/full ]; do sleep 0.05; done
+			seq 1000; touch /here/printed; while [ ! -e /here/free ]; do sleep 0.05; done
+			echo last; exec sleep '"$NAP"'"
+		while ! mlrun logs web | grep -q first; do sleep 0.05; done
+		dd if=/dev/zero of=small/filler bs=4k 2>/dev/null || true
+		dd if=/dev/zero of=small/filler2 bs=1 2>/dev/null || true
+		touch full
+		while [ ! -e printed ]; do sleep 0.05; done
+		rm small/filler small/filler2
+		touch free
+		while ! mlrun logs web | grep -q last; do sleep 0.05; done
+		mlrun logs web 2>&1
+		mlrun stop -t 0 web >/dev/null'
+	assert_line first
+	assert_line last
+	assert_line --regexp '^mlrun: [0-9]+ lines of output were lost here: No space left on device$'
+	refute_line 999
+}
+
+@test "services: no other user sees or ends one" {
+	mlrun run -d --name web "$IMG" sleep "$NAP"
+	if [ "$(id -u)" = 0 ]; then
+		chmod 0755 "$BATS_RUN_TMPDIR" "$BATS_FILE_TMPDIR" "$BATS_TEST_TMPDIR"
+		run -125 setpriv --reuid 65534 --regid 65534 --clear-groups mlrun stop web
+		is web status running
+	fi
+	# With a store of one's own there are no services but one's own.
+	run -125 env MLRUN_STORE="$BATS_TEST_TMPDIR/other" mlrun stop web
+	assert_line --partial "there is no store"
+	run -0 env MLRUN_STORE="$BATS_TEST_TMPDIR/other" mlrun ps --all --json
+	assert_equal "$(jq -r '.[] | select(.name == "web") | .name' <<<"$output")" ""
+	is web status running
+}
+
+@test "services: JSON has every key that the page lists, always" {
+	local page=$top_srcdir/src/mlrun/cli/mlrun-services.1 name
+
+	mlrun run -d --name web "$IMG" sleep "$NAP"
+	mlrun run -d --name ended "$IMG" true
+	mlrun exec "$IMG" sleep "$NAP" &
+	PIDS+=("$!")
+	until_true runs "$!" sleep "$NAP"
+	run -0 mlrun ps --all --json
+	assert_equal "$(jq -r '[.[] | keys | join(" ")] | unique | .[]' <<<"$output")" \
+		"$(sed -n '/^\.Ss JSON output/,/^\.El/s/^\.It Li //p' "$page" | tr -d ' ' | tr , '\n' | sort | xargs)"
+}
+
+@test "services: run without -d is exec, and says what a service's options need" {
+	run -0 mlrun run "$IMG" echo ran
+	assert_output ran
+	run -125 mlrun run --log-size 1m "$IMG" true
+	assert_line "mlrun: run: --log-size is a service's: mlrun run without -d becomes the command"
+	assert_line "hint: -d --name NAME starts a service"
+	run -125 mlrun run -d --explain "$IMG" true
+	run -125 mlrun run -d --preserve-fd 3 "$IMG" true
+	run -125 mlrun run -d --join 1 true
+	run -125 mlrun run -d --health-interval soon "$IMG" true
+	assert_output --partial "--health-interval takes a time such as 500ms, 30s or 1m30s, not 'soon'"
+}

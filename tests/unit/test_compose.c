@@ -1,0 +1,214 @@
+#include "unit.h"
+#include "compose/compose.h"
+#include "compose/ports.h"
+
+#include <stdlib.h>
+#include <string.h>
+
+static const char *look(void *ctx, const char *name)
+{
+	(void)ctx;
+	return strcmp(name, "A") == 0 ? "a" : strcmp(name, "EMPTY") == 0 ? "" : NULL;
+}
+
+static void expands(const char *text, const char *want)
+{
+	struct mlr_error err = MLR_ERROR_INIT;
+	auto_free char *is = compose_interpolate(text, look, NULL, &err);
+
+	assert_non_null(is);
+	assert_string_equal(is, want);
+}
+
+static void refuses(const char *text, const char *why)
+{
+	struct mlr_error err = MLR_ERROR_INIT;
+
+	assert_null(compose_interpolate(text, look, NULL, &err));
+	assert_non_null(strstr(err.text, why));
+}
+
+static void variables_are_those_of_the_specification(void **state)
+{
+	expands("$A ${A} $$A $${A} x${A}y $NONE.", "a a $A ${A} xay .");
+	expands("${NONE-d} ${EMPTY-d} ${NONE:-d} ${EMPTY:-d} ${A:-d}", "d  d d a");
+	expands("${NONE+r}${EMPTY+r}${NONE:+r}${EMPTY:+r}${A:+r}", "rr");
+	expands("${NONE:-${A}-${NONE:-x}} ${A?why} ${EMPTY?why}", "a-x a ");
+	expands("$$((8000 + MLRUN_REPLICA))", "$((8000 + MLRUN_REPLICA))");
+	refuses("${NONE:?set it to $A}", "the variable NONE is required: set it to a");
+	refuses("${EMPTY:?}", "the variable EMPTY is required");
+	refuses("$((1))", "write $$ for a dollar sign");
+	refuses("${A", "is no variable");
+	refuses("${A!b}", "invalid variable '${A!b}'");
+	refuses("${}", "invalid variable");
+	refuses("a$", "is no variable");
+}
+
+static void nesting_is_bounded(void **state)
+{
+	char text[64 * 4 + 1] = "";
+
+	for (int i = 0; i < 50; i++)
+		strcat(text, "${N-");
+	for (int i = 0; i < 50; i++)
+		strcat(text, "}");
+	refuses(text, "nested too deeply");
+}
+
+static void env_files_have_quotes_and_comments(void **state)
+{
+	auto_strv struct strv l = STRV_INIT;
+	struct mlr_error err = MLR_ERROR_INIT;
+
+	assert_int_equal(
+		compose_env_parse(
+			"# no\n\nK=v # no\nexport Q = \"a\\nb\" \nS='$A'\nD=\"$A$K\"\nA\nNONE\nH=x#y\r\n",
+			".env", look, NULL, &l, &err),
+		0);
+	assert_string_equal(strv_env_get(l.v, "K"), "v");
+	assert_string_equal(strv_env_get(l.v, "Q"), "a\nb");
+	assert_string_equal(strv_env_get(l.v, "S"), "$A");
+	assert_string_equal(strv_env_get(l.v, "D"), "av");
+	assert_string_equal(strv_env_get(l.v, "A"), "a");
+	assert_string_equal(strv_env_get(l.v, "H"), "x#y");
+	assert_null(strv_env_get(l.v, "NONE"));
+	assert_true(compose_env_parse("A=b\nK='x\n", ".env", look, NULL, &l, &err) < 0);
+	assert_non_null(strstr(err.text, "'.env' line 2: K: the quote does not end"));
+}
+
+static int parse(const char *text, struct compose_project *p, struct mlr_error *err)
+{
+	return compose_parse(text, strlen(text), "f.yaml", "/dir", look, NULL, p, err);
+}
+
+static void a_file_is_read_whole(void **state)
+{
+	auto_call(compose_project_done) struct compose_project p = COMPOSE_PROJECT_INIT;
+	struct mlr_error err = MLR_ERROR_INIT;
+	const struct compose_service *s;
+
+	if (parse("version: '3.8'\nname: shop\nx-any: {a: b}\nservices:\n"
+		  "  web:\n    image: img:${TAG:-1}\n    command: run --name \"a b\" 'c\\d' e\\ f\n"
+		  "    environment: {PORT: 8000, YES: yes, A: , NONE: }\n    volumes: [./data:/d:ro, /x:/y]\n"
+		  "    depends_on: {db: {condition: service_healthy}}\n    restart: on-failure:5\n"
+		  "    deploy: {replicas: 3}\n    ports: [8000, '9000:9000/tcp', {target: 7, published: 7}]\n"
+		  "    healthcheck: {test: curl x, interval: 1m30s, retries: 5}\n    stop_grace_period: 1s\n"
+		  "  db:\n    build: {context: ./db, args: [V=1], target: t}\n    entrypoint: [a, b c]\n"
+		  "    healthcheck: {test: [CMD, ping]}\n",
+		    &p, &err) < 0)
+		fail_msg("%s", err.text);
+	assert_string_equal(p.name, "shop");
+	assert_int_equal(p.n, 2);
+	assert_string_equal(p.services[0].name, "db");
+	assert_string_equal(p.services[0].context, "/dir/db");
+	assert_string_equal(p.services[0].entrypoint.v[1], "b c");
+	assert_string_equal(p.services[0].test.v[0], "ping");
+	s = &p.services[1];
+	assert_string_equal(s->image, "img:1");
+	assert_int_equal(s->command.n, 5);
+	assert_string_equal(s->command.v[2], "a b");
+	assert_string_equal(s->command.v[3], "c\\d");
+	assert_string_equal(s->command.v[4], "e f");
+	assert_int_equal(s->environment.n, 3);
+	assert_string_equal(strv_env_get(s->environment.v, "YES"), "yes");
+	assert_string_equal(strv_env_get(s->environment.v, "A"), "a");
+	assert_string_equal(s->volumes.v[0], "/dir/data:/d:ro");
+	assert_int_equal(s->restart, COMPOSE_ON_FAILURE);
+	assert_int_equal(s->restarts_max, 5);
+	assert_int_equal(s->replicas, 3);
+	assert_int_equal(s->interval, 90000);
+	assert_int_equal(s->stop_ms, 1000);
+	assert_int_equal(s->needs[0].condition, COMPOSE_HEALTHY);
+}
+
+static void what_is_not_supported_is_named_with_its_line(void **state)
+{
+	static const struct {
+		const char *text, *why;
+	} rows[] = {
+		{ "services:\n  a:\n    image: i\n    networks: [x]\n",
+			"'f.yaml' line 4: services.a.networks: this key is not supported" },
+		{ "services:\n  a:\n    image: i\n    imge: i\n",
+			"line 4: services.a.imge: this key" },
+		{ "services: {a: {image: i}}\nvolumes:\n  data:\n", "line 2: volumes: this key" },
+		{ "services:\n  a:\n    image: i\n    ports:\n      - 1\n      - 80:8080\n",
+			"line 6: services.a.ports: port '80:8080' cannot be had" },
+		{ "services: {a: {image: i, ports: ['127.0.0.1:80:80']}}", "cannot be had" },
+		{ "services:\n  a:\n    image: i\n    volumes:\n    - data:/d\n",
+			"line 5: services.a.volumes: 'data' is a named volume" },
+		{ "services: {a: {image: i, depends_on: [b]}}", "there is no service 'b'" },
+		{ "services: {a: {image: i, depends_on: [b]}, b: {image: i, depends_on: [a]}}",
+			"it needs itself" },
+		{ "services: {a: {}}", "neither image nor build" },
+		{ "services: {../a: {image: i}}", "invalid name of a service" },
+		{ "name: A/b\nservices: {a: {image: i}}", "line 1: name: invalid name 'A/b'" },
+		{ "services: {a: {image: $(}}", "line 1: services.a.image: '$(' is no variable" },
+		{ "services: {a: {image: i, deploy: {resources: {}}}}",
+			"services.a.deploy.resources" },
+		{ "services: {a: {image: i, deploy: {replicas: 1e9}}}",
+			"expected a number from 0" },
+		{ "services: {a: {image: i, restart: often}}", "not 'often'" },
+		{ "services: {a: {image: i, environment: {K: \"a\\nb\"}}}", "more than one line" },
+		{ "services: {a: {image: i, environment: ['a b=c']}}", "invalid name 'a b'" },
+		{ "services: {a: {image: i, env_file: none}}", "/dir/none" },
+		{ "services: {a: {image: i, healthcheck: {interval: often}}}", "a time such as" },
+		{ "services: {a: {image: i, command: \"a 'b\"}}", "a quote does not end" },
+		{ "services: [a]", "expected a mapping" },
+		{ "a: &a [x, x]\nb: &b [*a, *a]\n", "line 1: a: this key is not supported" },
+		{ "services: {a: 1, a: 2}", "appears twice" },
+		{ "", "it is empty" },
+	};
+
+	for (size_t i = 0; i < sizeof(rows) / sizeof(*rows); i++) {
+		auto_call(compose_project_done) struct compose_project p = COMPOSE_PROJECT_INIT;
+		struct mlr_error err = MLR_ERROR_INIT;
+
+		assert_true(parse(rows[i].text, &p, &err) < 0);
+		if (!strstr(err.text, rows[i].why))
+			fail_msg("'%s' does not have '%s'", err.text, rows[i].why);
+	}
+}
+
+static void aliases_of_aliases_are_bounded(void **state)
+{
+	auto_call(compose_project_done) struct compose_project p = COMPOSE_PROJECT_INIT;
+	struct mlr_error err = MLR_ERROR_INIT;
+	char text[4096] = "x-0: &a0 [x, x, x, x, x, x, x, x]\n";
+
+	for (int i = 1; i < 12; i++)
+		snprintf(text + strlen(text), sizeof(text) - strlen(text),
+			"x-%d: &a%d [*a%d, *a%d, *a%d, *a%d, *a%d, *a%d, *a%d, *a%d]\n", i, i,
+			i - 1, i - 1, i - 1, i - 1, i - 1, i - 1, i - 1, i - 1);
+	strcat(text, "services: {a: {image: i, command: *a11}}\n");
+	assert_true(parse(text, &p, &err) < 0);
+	assert_non_null(strstr(err.text, "too many values"));
+}
+
+static void anchors_and_merges_keep_their_lines(void **state)
+{
+	auto_call(compose_project_done) struct compose_project p = COMPOSE_PROJECT_INIT;
+	struct mlr_error err = MLR_ERROR_INIT;
+
+	assert_true(
+		parse("x-base: &base\n  image: i\n  pid: host\nservices:\n  a:\n    <<: *base\n",
+			&p, &err) < 0);
+	assert_non_null(strstr(err.text, "line 3: services.a.pid"));
+	assert_int_equal(
+		parse("x-base: &base\n  image: i\nservices:\n  a:\n    <<: *base\n", &p, &err), 0);
+	assert_string_equal(p.services[0].image, "i");
+}
+
+int main(void)
+{
+	const struct CMUnitTest tests[] = {
+		cmocka_unit_test(variables_are_those_of_the_specification),
+		cmocka_unit_test(nesting_is_bounded),
+		cmocka_unit_test(env_files_have_quotes_and_comments),
+		cmocka_unit_test(a_file_is_read_whole),
+		cmocka_unit_test(what_is_not_supported_is_named_with_its_line),
+		cmocka_unit_test(aliases_of_aliases_are_bounded),
+		cmocka_unit_test(anchors_and_merges_keep_their_lines),
+	};
+
+	return cmocka_run_group_tests(tests, NULL, NULL);
+}
