@@ -15,7 +15,7 @@ setup() {
 	# A machine without sbatch.
 	mkdir bin
 	ln -s /usr/bin/* bin
-	rm -f bin/{sbatch,squeue,srun,scancel}
+	rm -f bin/{sbatch,squeue,srun,scancel,sinfo}
 	PATH=$top_builddir/bin:$PWD/bin
 }
 teardown() {
@@ -243,4 +243,67 @@ field() {
 	run -0 mlrun elastic list --json
 	assert_output "[]"
 	[ ! -e "$MLRUN_STORE/elastic" ]
+}
+
+# fake_slurm: programs that stand for Slurm's, with one job, number 7, of user 0's or this one's, that squeue(1) shows
+# while the file `alive` is there. Each question to squeue is a line in `asked`, in milliseconds.
+fake_slurm() {
+	local me
+
+	me=$(id -u)
+	cat >bin/squeue <<-END
+		#!/bin/sh
+		date +%s%3N >>"$PWD/asked"
+		[ ! -e "$PWD/broken" ] || { echo 'slurm_load_jobs error: Unable to contact slurm controller' >&2; exit 1; }
+		[ ! -e "$PWD/alive" ] ||
+			echo "\${SQUEUE_FORMAT%%|*}|7|RUNNING|$me|n|None|q|1|gpu:1|N/A|N/A|\$(cat "$PWD/comment")"
+	END
+	cat >bin/sbatch <<-END
+		#!/bin/sh
+		printf '%s\n' "\$@" | sed -n 's/^--comment=//p' >"$PWD/comment"
+		: >"$PWD/alive"
+		echo 7
+	END
+	printf '#!/bin/sh\n' >bin/scancel
+	cp bin/scancel bin/sinfo
+	chmod +x bin/{squeue,sbatch,scancel,sinfo}
+}
+asked() { [ "$(wc -l <asked)" -ge "$1" ]; }
+
+@test "elastic: a stop that takes long asks Slurm less and less" {
+	local id
+
+	fake_slurm
+	id=$(mlrun elastic run "$IMG" -- true)
+	rm -f asked
+	mlrun elastic stop "$id" &
+	PIDS+=($!)
+	until_true asked 5
+	rm alive
+	wait $!
+	# The first question is for the list; then 0.3, 0.6, 1.2 and 2.4 seconds, or more where a program was slow.
+	mapfile -t times <asked
+	[ $((times[4] - times[1])) -ge 2100 ]
+	assert_equal "$(wc -l <asked)" 6
+}
+
+@test "elastic: when squeue fails, one worker asks less and less, and keeps the others from it" {
+	local round
+
+	fake_slurm
+	mlrun elastic run "$IMG" -- sleep "$NAP"
+	rm "$MLRUN_STORE"/elastic/*/round
+	SLURM_JOB_ID=7 mlrun workers hold "$(grep -o '[0-9a-f]\{16\}' comment)" >said 2>&1 &
+	PIDS+=($!)
+	until_true eval 'grep -qs 7 "$MLRUN_STORE"/elastic/*/round'
+	: >broken
+	rm -f asked
+	until_true asked 2
+	round=$(cat "$MLRUN_STORE"/elastic/*/round)
+	until_true asked 3
+	[ "$round" != "$(cat "$MLRUN_STORE"/elastic/*/round)" ]
+	kill $!
+	mapfile -t times <asked
+	[ $((times[2] - times[1])) -ge 3500 ]
+	assert_equal "$(grep -c 'so the run keeps its workers; trying again' said)" 1
 }

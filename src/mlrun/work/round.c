@@ -23,10 +23,16 @@
 #include <unistd.h>
 
 #define ROUND_MS    2000
+#define TROUBLE_MS  60000 /* the longest time between two questions that Slurm does not answer */
 #define PATIENCE    2     /* rounds without a word of the coordinator's before Slurm is asked */
 #define FINISH_MS   10000 /* for the other commands, when one has ended with 0 */
 #define AT_ONCE_S   30    /* a command that fails sooner is taken for a wrong one */
 #define SUBMIT_MOST 16    /* in a round */
+
+/* When the run grew and shrank last, in seconds since the epoch. */
+struct word {
+	int64_t grew, shrank;
+};
 
 /* What a process remembers from round to round. */
 struct keeper {
@@ -37,7 +43,9 @@ struct keeper {
 	int quiet;       /* rounds since then */
 	long slots;
 	int64_t over_since; /* 0: it is not over */
-	int complained;
+	int coordinates;    /* as far as Slurm's last answer told */
+	int64_t pause, ask; /* while Slurm gives none: milliseconds, and the end of them */
+	struct word last;   /* what it said then */
 };
 
 static void keeper_done(struct keeper *k)
@@ -63,6 +71,7 @@ int round_share(const struct slurm_jobs *jobs, const struct elastic_run *run, co
 		return r;
 	share_collect(jobs, partition, run->share.kind, &t);
 	own = share_add(&t, user, &run->share);
+	own->wish.min = run->share.min;
 	if (own->first == LONG_MAX)
 		own->first = LONG_MAX - 1;
 	units = share_free(nodes, n, &run->share, run->wish.cpus);
@@ -82,10 +91,6 @@ int round_share(const struct slurm_jobs *jobs, const struct elastic_run *run, co
 }
 
 /* --- the coordinator's word ------------------------------------------------------------------ */
-
-struct word {
-	int64_t grew, shrank;
-};
 
 int round_say(struct store *st, const char *key, const char *job, int64_t grew, int64_t shrank,
 	struct mlr_error *err)
@@ -233,7 +238,8 @@ static int look(struct keeper *k, struct word *w, int leaving, struct mlr_error 
 	if (r < 0)
 		return r;
 	elastic_jobs(&jobs, user, &k->run);
-	if (k->run.running.n == 0 || strcmp(k->run.running.v[0], k->job) != 0)
+	k->coordinates = k->run.running.n > 0 && strcmp(k->run.running.v[0], k->job) == 0;
+	if (!k->coordinates)
 		return 0;
 	if (leaving)
 		without(&k->run.running, k->job);
@@ -252,15 +258,26 @@ static int look(struct keeper *k, struct word *w, int leaving, struct mlr_error 
 static void look_once(struct keeper *k, int leaving)
 {
 	struct mlr_error err = MLR_ERROR_INIT;
-	struct word w;
 
 	/* One that is about to end has not listened for long: the other may be dead. */
-	if (hears_another(k, &w) && !leaving)
+	if (hears_another(k, &k->last) && !leaving)
 		return;
-	if (look(k, &w, leaving, &err) == 0)
-		k->complained = 0;
-	else if (!k->complained++)
+	if (look(k, &k->last, leaving, &err) == 0) {
+		k->pause = k->ask = 0;
+		return;
+	}
+	if (!k->pause)
 		mlr_log_failure(MLR_WARNING, &err, ", so the run keeps its workers; trying again");
+	k->pause = work_later(k->pause, ROUND_MS, TROUBLE_MS);
+	k->ask = mlr_now_ms() + k->pause;
+}
+
+/* Slurm gave no answer, and will be asked later: meanwhile the coordinator keeps the others from
+ * asking, too. */
+static void stand_by(struct keeper *k)
+{
+	if (k->coordinates)
+		say(k, &k->last, NULL);
 }
 
 /* --- what a supervisor calls ----------------------------------------------------------------- */
@@ -288,7 +305,10 @@ static void keep(struct store *st, const struct worker *w)
 		return;
 	}
 	for (;;) {
-		look_once(&k, 0);
+		if (mlr_now_ms() < k.ask)
+			stand_by(&k);
+		else
+			look_once(&k, 0);
 		nanosleep(&nap, NULL);
 	}
 }

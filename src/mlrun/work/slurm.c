@@ -11,13 +11,14 @@
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
+#include <time.h>
 #include <unistd.h>
 
 #define COMMENT    "mlrun-worker:"
 #define ASK_MS     20000 /* squeue, scancel */
 #define SUBMIT_MS  90000 /* sbatch tries to reach a busy controller for a minute */
 #define ANSWER_MAX (8u << 20)
-#define FIELDS     "|%A|%T|%U|%N|%r|%P|%k"
+#define FIELDS     "|%A|%T|%U|%N|%r|%P|%C|%b|%S|%e|%k"
 
 /* --- running its programs ------------------------------------------------------------------- */
 
@@ -133,30 +134,69 @@ void slurm_jobs_done(struct slurm_jobs *l)
 	*l = (struct slurm_jobs)SLURM_JOBS_INIT;
 }
 
+/* The GPUs in "gpu:a100:4(S:0-1),gpu:2,craynetwork:1" of sinfo's, "gres:gpu:1" or "gres/gpu:1" of
+ * squeue's. */
+static long gpus_in(const char *gres)
+{
+	long sum = 0;
+
+	while (*gres) {
+		gres += strncmp(gres, "gres", 4) == 0 && gres[4] && strchr(":/", gres[4]) ? 5 : 0;
+
+		size_t n = strcspn(gres, "(,");
+		const char *number = memrchr(gres, ':', n);
+
+		if (strncmp(gres, "gpu:", 4) == 0 && number)
+			sum += atol(number + 1);
+		gres += n;
+		if (*gres == '(')
+			gres += strcspn(gres, ")");
+		gres += strcspn(gres, ",");
+		gres += *gres == ',';
+	}
+	return sum;
+}
+
+/* "2026-11-26T17:04:00", of this machine's time zone; 0 for "N/A" and "Unknown". */
+static int64_t time_in(const char *text)
+{
+	struct tm tm = { .tm_isdst = -1 };
+
+	return strptime(text, "%Y-%m-%dT%H:%M:%S", &tm) ? (int64_t)mktime(&tm) : 0;
+}
+
+/* Take the fields of a line. Returns whether it is a job's. */
+static int take_fields(char *line, struct slurm_job *ret)
+{
+	char *field[11];
+	size_t n = 0;
+
+	/* The comment is last: a user's may contain anything. */
+	while (n < ARRAY_LEN(field) - 1 && (field[n] = strsep(&line, "|")))
+		n++;
+	if (!line || !*field[0] || strspn(field[0], "0123456789") != strlen(field[0]))
+		return 0;
+	*ret = (struct slurm_job){ xstrdup(field[0]), xstrdup(field[1]), xstrdup(field[2]),
+		xstrdup(field[3]), xstrdup(field[4]), xstrdup(field[5]), xstrdup(line),
+		.cpus = atol(field[6]), .gpus = gpus_in(field[7]), .start = time_in(field[8]),
+		.end = time_in(field[9]) };
+	return 1;
+}
+
 void slurm_jobs_parse(char *text, const char *mark, struct slurm_jobs *ret)
 {
 	size_t marked = strlen(mark);
 	char *line;
 
 	while ((line = strsep(&text, "\n"))) {
-		char *field[7];
-		size_t n = 0;
+		struct slurm_job job;
 
 		/* Warnings of squeue's, and what follows a newline in a comment. */
-		if (strncmp(line, mark, marked) != 0 || line[marked] != '|')
-			continue;
-		line += marked + 1;
-		/* The comment is last: a user's may contain anything. */
-		while (n < 6 && (field[n] = strsep(&line, "|")))
-			n++;
-		field[6] = line;
-		if (n < 6 || !line || !*field[0] ||
-			strspn(field[0], "0123456789") != strlen(field[0]))
+		if (strncmp(line, mark, marked) != 0 || line[marked] != '|' ||
+			!take_fields(line + marked + 1, &job))
 			continue;
 		ret->v = xgrow(ret->v, ret->n, sizeof(*ret->v));
-		ret->v[ret->n++] = (struct slurm_job){ xstrdup(field[0]), xstrdup(field[1]),
-			xstrdup(field[2]), xstrdup(field[3]), xstrdup(field[4]), xstrdup(field[5]),
-			xstrdup(field[6]) };
+		ret->v[ret->n++] = job;
 	}
 }
 
@@ -241,26 +281,6 @@ enum worker_status slurm_status(const char *state)
 
 /* --- sinfo -------------------------------------------------------------------------------- */
 
-/* The GPUs in "gpu:a100:4(S:0-1),gpu:2,craynetwork:1". */
-static long gpus_in(const char *gres)
-{
-	long sum = 0;
-
-	while (*gres) {
-		size_t n = strcspn(gres, "(,");
-		const char *number = memrchr(gres, ':', n);
-
-		if (strncmp(gres, "gpu:", 4) == 0 && number)
-			sum += atol(number + 1);
-		gres += n;
-		if (*gres == '(')
-			gres += strcspn(gres, ")");
-		gres += strcspn(gres, ",");
-		gres += *gres == ',';
-	}
-	return sum;
-}
-
 /* sinfo(1), NODE STATE CODES. A node with '*' does not answer; those that save power can. */
 static int is_in_service(const char *state)
 {
@@ -277,20 +297,17 @@ void slurm_nodes_parse(char *text, struct slurm_node **ret, size_t *n)
 
 	while ((line = strsep(&text, "\n"))) {
 		char state[64], most[64], gres[512], used[512];
-		long in_use, idle, other, all, limit;
-		struct slurm_node *node;
+		long in_use, idle, other, all, limit, free;
 
 		if (sscanf(line, "%63s %ld/%ld/%ld/%ld %63s %511s %511s", state, &in_use, &idle,
 			    &other, &all, most, gres, used) != 8 ||
 			!is_in_service(state))
 			continue;
 		*ret = xgrow(*ret, *n, sizeof(**ret));
-		node = &(*ret)[(*n)++];
 		limit = atol(most);
-		node->cpus = limit > 0 && limit < all ? limit : all;
-		node->free_cpus = node->cpus - in_use < idle ? node->cpus - in_use : idle;
-		node->gpus = gpus_in(gres);
-		node->free_gpus = node->gpus - gpus_in(used);
+		free = (limit > 0 && limit < all ? limit : all) - in_use;
+		(*ret)[(*n)++] = (struct slurm_node){ free < idle ? free : idle,
+			gpus_in(gres) - gpus_in(used) };
 	}
 }
 

@@ -14,6 +14,7 @@
 #include "work/worker.h"
 
 #include <stddef.h>
+#include <stdint.h>
 
 /* Is sbatch(1) on PATH? */
 int slurm_is_here(void);
@@ -24,7 +25,9 @@ struct slurm_job {
 	char *node;       /* "" while it waits */
 	char *reason;     /* why it waits or ended; "None" */
 	char *partition;
-	char *comment; /* of a worker: "mlrun-worker:KEY", of an elastic run's with " RUN" */
+	char *comment;      /* of a worker: "mlrun-worker:KEY", of an elastic run's with " RUN" */
+	long cpus, gpus;    /* what it has, or wants while it waits */
+	int64_t start, end; /* seconds since the epoch; 0: not yet, or unknown */
 };
 
 struct slurm_jobs {
@@ -80,9 +83,9 @@ int slurm_cancel(const struct strv *ids, struct mlr_error *err);
 /* Send SIGTERM to the command of such jobs (slurm_submit()), and to nothing else in them. */
 int slurm_terminate(const struct strv *ids, struct mlr_error *err);
 
-/* What a node has that jobs of a partition may use, and how much of it no job has. */
+/* What no job has of a node, as far as jobs of a partition may use it. */
 struct slurm_node {
-	long cpus, gpus, free_cpus, free_gpus;
+	long free_cpus, free_gpus;
 };
 
 /*
