@@ -17,10 +17,10 @@
 #include <ifaddrs.h>
 #include <net/if.h>
 #include <signal.h>
-#include <spawn.h>
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
+#include <sys/prctl.h>
 #include <sys/utsname.h>
 #include <sys/wait.h>
 #include <time.h>
@@ -147,27 +147,27 @@ static void add_command(const struct worker *w, struct strv *argv)
 	strv_add(argv, "while read -r _; do :; done");
 }
 
+/* It ends with its supervisor: outside of the job, which ends then, nothing of it may go on. */
 static int spawn(struct hold *h, const char *program, const struct strv *argv, int input)
 {
-	posix_spawn_file_actions_t files;
-	posix_spawnattr_t attr;
-	sigset_t none, usual;
-	int r;
+	pid_t parent = getpid(), pid = fork();
+	sigset_t none;
 
+	if (pid < 0)
+		return -errno;
+	if (pid > 0) {
+		h->child = pid;
+		setpgid(pid, pid); /* both do: who of them is first is not known */
+		return 0;
+	}
+	setpgid(0, 0);
 	sigemptyset(&none);
-	sigfillset(&usual);
-	posix_spawnattr_init(&attr);
-	posix_spawnattr_setsigmask(&attr, &none);
-	posix_spawnattr_setsigdefault(&attr, &usual);
-	posix_spawnattr_setpgroup(&attr, 0);
-	posix_spawnattr_setflags(
-		&attr, POSIX_SPAWN_SETPGROUP | POSIX_SPAWN_SETSIGMASK | POSIX_SPAWN_SETSIGDEF);
-	posix_spawn_file_actions_init(&files);
-	posix_spawn_file_actions_adddup2(&files, input, 0);
-	r = posix_spawn(&h->child, program, &files, &attr, strv_argv(argv), environ);
-	posix_spawn_file_actions_destroy(&files);
-	posix_spawnattr_destroy(&attr);
-	return -r;
+	sigprocmask(SIG_SETMASK, &none, NULL);
+	for (int i = 1; i < NSIG; i++)
+		signal(i, SIG_DFL);
+	if (dup2(input, 0) == 0 && prctl(PR_SET_PDEATHSIG, SIGKILL) == 0 && getppid() == parent)
+		execve(program, strv_argv(argv), environ);
+	_exit(126);
 }
 
 /* Those of the worker win over the first ones, and lose against the last. */

@@ -75,7 +75,9 @@ static int refuse(const char *program, int r, int ms, char *said, struct mlr_err
 		mlr_fail(err, EIO, "run %s: %s", program, strerror(-r));
 	else {
 		one_line(said, program);
-		mlr_fail(err, EIO, "%s: %s", program, *said ? said : "failed without a word");
+		if (!*said)
+			return mlr_fail(err, ENODATA, "%s: failed without a word", program);
+		mlr_fail(err, EIO, "%s: %s", program, said);
 	}
 	if (strstr(said, "onfiguration source"))
 		mlr_hint(err,
@@ -93,7 +95,7 @@ static int refuse(const char *program, int r, int ms, char *said, struct mlr_err
  *
  *   variable  "NAME=VALUE" beside its environment, which other users cannot see; or NULL
  *
- * Returns 0 and what the program said, to free(), or -EIO.
+ * Returns 0 and what the program said, to free(), -EIO, or -ENODATA if it failed without a word.
  */
 static int ask(
 	const struct strv *argv, const char *variable, int ms, char **ret, struct mlr_error *err)
@@ -420,11 +422,13 @@ int slurm_submit(const struct worker *w, const char *log, const char *command,
 	return mlr_fail(err, EIO, "sbatch: no job's id in its answer: %s", words);
 }
 
-/* --quiet: no failure for jobs that are completing already */
+/* --quiet: no word of jobs that have ended or are about to. They make it fail all the same. */
 static int cancel(const struct strv *options, const struct strv *ids, struct mlr_error *err)
 {
+	struct mlr_error why = MLR_ERROR_INIT;
 	auto_strv struct strv argv = STRV_INIT;
 	auto_free char *said = NULL;
+	int r;
 
 	if (ids->n == 0)
 		return 0;
@@ -434,7 +438,8 @@ static int cancel(const struct strv *options, const struct strv *ids, struct mlr
 		strv_add(&argv, options->v[i]);
 	for (size_t i = 0; i < ids->n; i++)
 		strv_add(&argv, ids->v[i]);
-	return ask(&argv, NULL, ASK_MS, &said, err);
+	r = ask(&argv, NULL, ASK_MS, &said, &why);
+	return r == -ENODATA ? 0 : r < 0 ? mlr_pass(err, why.code, why.text) : 0;
 }
 
 int slurm_cancel(const struct strv *ids, struct mlr_error *err)
