@@ -15,7 +15,7 @@ setup() {
 	# A machine without sbatch.
 	mkdir bin
 	ln -s /usr/bin/* bin
-	rm -f bin/{sbatch,squeue,srun,scancel,sinfo}
+	rm -f bin/{sbatch,squeue,srun,scancel}
 	PATH=$top_builddir/bin:$PWD/bin
 }
 teardown() {
@@ -99,7 +99,7 @@ field() {
 @test "workers: a supervisor that was killed is told, and its worker is not used" {
 	local id pid supervisor
 
-	id=$(mlrun workers start "$IMG")
+	id=$(mlrun workers start "$IMG" -- sleep "$NAP")
 	mlrun workers await
 	pid=$(field "$id" pid)
 	supervisor=$(grep -o '"process":"[^"]*' "$MLRUN_STORE"/workers/*/run | awk -F. '{ print $(NF - 1) }')
@@ -215,95 +215,4 @@ field() {
 	mlrun workers await
 	run -0 mlrun-rsh "$id" 'cat /data/f; pwd; echo $A'
 	assert_output $'one\n/\n1'
-}
-
-@test "elastic: what cannot be is refused, and leaves nothing" {
-	local args message
-
-	while IFS='|' read -r args message; do
-		# shellcheck disable=SC2086 # words
-		run -125 mlrun elastic $args
-		assert_line --partial "$message"
-	done <<-END
-		run $IMG true|elastic runs are jobs of Slurm's, and sbatch is not on PATH
-		run $IMG|no command: each worker of a run runs it
-		run --min 3 --max 2 $IMG true|--min=3 is more than --max=2
-		run --max 0 $IMG true|--max takes a number from 1 to 1024, not '0'
-		run --weight 101 $IMG true|--weight takes a number from 1 to 100, not '101'
-		run --hold x $IMG true|--hold takes a number from 0 to 3600, not 'x'
-		run --gpus-per-worker -1 $IMG true|--gpus-per-worker takes a number from 0 to 1024, not '-1'
-		run --explain $IMG true|--explain runs nothing
-		run --pull=never no-such-image true|'docker.io/library/no-such-image:latest' is not in store
-		stop|expected a run's id
-		stop nobody|no run of yours is 'nobody'
-		nope|elastic: 'nope' is not a command
-	END
-	run -0 mlrun elastic list
-	assert_output --regexp '^ID +NAME[^0-9]+$'
-	run -0 mlrun elastic list --json
-	assert_output "[]"
-	[ ! -e "$MLRUN_STORE/elastic" ]
-}
-
-# fake_slurm: programs that stand for Slurm's, with one job, number 7, of user 0's or this one's, that squeue(1) shows
-# while the file `alive` is there. Each question to squeue is a line in `asked`, in milliseconds.
-fake_slurm() {
-	local me
-
-	me=$(id -u)
-	cat >bin/squeue <<-END
-		#!/bin/sh
-		date +%s%3N >>"$PWD/asked"
-		[ ! -e "$PWD/broken" ] || { echo 'slurm_load_jobs error: Unable to contact slurm controller' >&2; exit 1; }
-		[ ! -e "$PWD/alive" ] ||
-			echo "\${SQUEUE_FORMAT%%|*}|7|RUNNING|$me|n|None|q|1|gpu:1|N/A|N/A|\$(cat "$PWD/comment")"
-	END
-	cat >bin/sbatch <<-END
-		#!/bin/sh
-		printf '%s\n' "\$@" | sed -n 's/^--comment=//p' >"$PWD/comment"
-		: >"$PWD/alive"
-		echo 7
-	END
-	printf '#!/bin/sh\n' >bin/scancel
-	cp bin/scancel bin/sinfo
-	chmod +x bin/{squeue,sbatch,scancel,sinfo}
-}
-asked() { [ "$(wc -l <asked)" -ge "$1" ]; }
-
-@test "elastic: a stop that takes long asks Slurm less and less" {
-	local id
-
-	fake_slurm
-	id=$(mlrun elastic run "$IMG" -- true)
-	rm -f asked
-	mlrun elastic stop "$id" &
-	PIDS+=($!)
-	until_true asked 5
-	rm alive
-	wait $!
-	# The first question is for the list; then 0.3, 0.6, 1.2 and 2.4 seconds, or more where a program was slow.
-	mapfile -t times <asked
-	[ $((times[4] - times[1])) -ge 2100 ]
-	assert_equal "$(wc -l <asked)" 6
-}
-
-@test "elastic: when squeue fails, one worker asks less and less, and keeps the others from it" {
-	local round
-
-	fake_slurm
-	mlrun elastic run "$IMG" -- sleep "$NAP"
-	rm "$MLRUN_STORE"/elastic/*/round
-	SLURM_JOB_ID=7 mlrun workers hold "$(grep -o '[0-9a-f]\{16\}' comment)" >said 2>&1 &
-	PIDS+=($!)
-	until_true eval 'grep -qs 7 "$MLRUN_STORE"/elastic/*/round'
-	: >broken
-	rm -f asked
-	until_true asked 2
-	round=$(cat "$MLRUN_STORE"/elastic/*/round)
-	until_true asked 3
-	[ "$round" != "$(cat "$MLRUN_STORE"/elastic/*/round)" ]
-	kill $!
-	mapfile -t times <asked
-	[ $((times[2] - times[1])) -ge 3500 ]
-	assert_equal "$(grep -c 'so the run keeps its workers; trying again' said)" 1
 }

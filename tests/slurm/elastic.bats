@@ -130,9 +130,16 @@ writer() { for pid in $(trainers "$1"); do ! readlink "/proc/$pid/fd/"* | grep -
 	# What is due is kept.
 	sleep 6
 	have "$ALICE" 2 "$BOB" 2
+	run -0 as "$BOB" mlrun elastic top --once
+	assert_line "elastq: 4 GPUs, 0 free, 2 runs"
+	assert_line --regexp "^$a +$ALICE +- +2 of 4 +1 +4 +1 +runs +- +- +\|"
+	assert_line --regexp "^$b +$BOB +$IMG +2 of 4 +1 +4 +1 +runs +[0-9]+ +[0-9]+ +\|"
 	run -0 as "$BOB" mlrun elastic stop "$b"
 	within 10 have "$ALICE" 4
 	until_true ranks_are alice 4
+	# Bob's jobs have ended and Slurm remembers them: that shows what alice did not have.
+	run -0 as "$ALICE" mlrun elastic top --json
+	assert_equal "$(jq -c '.runs[] | [.held, .state, (.past | max > 2)]' <<<"$output")" '[4,"runs",true]'
 	run -0 as "$ALICE" mlrun elastic list
 	assert_line --regexp "^$a +$IMG +running +4 +0 +1 +4 +1 "
 	run -0 as "$ALICE" mlrun elastic stop "$a"

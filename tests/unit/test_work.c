@@ -2,7 +2,10 @@
 #include "work/parts.h"
 #include "work/share.h"
 #include "work/slurm.h"
+#include "work/watch.h"
 #include "work/work.h"
+
+#include <math.h>
 
 static void squeues_lines_are_jobs_and_its_warnings_are_none(void **state)
 {
@@ -297,6 +300,42 @@ static void slots_are_divided_by_weight_between_min_and_max(void **state)
 	DIVIDES(0, { 1, 4, 1, 1, 0 });
 }
 
+static void what_a_job_had_is_in_the_cells_of_its_time(void **state)
+{
+	struct slurm_job j = { .state = (char *)"RUNNING", .cpus = 1, .gpus = 2, .start = 10000 };
+	double past[WATCH_CELLS] = { 0 };
+
+	/* It ends by its limit later than now. */
+	j.end = 20000;
+	watch_add_past(&j, 'g', 10020, past);
+	assert_float_equal(past[WATCH_CELLS - 1], 2, 1e-9);
+	assert_float_equal(past[WATCH_CELLS - 2], 2 * 5.0 / WATCH_CELL_S, 1e-9);
+	assert_float_equal(past[WATCH_CELLS - 3], 0, 1e-9);
+	/* Slurm has a time for a start to come, too. */
+	j.state = (char *)"PENDING";
+	watch_add_past(&j, 'g', 10020, past);
+	assert_float_equal(past[WATCH_CELLS - 1], 2, 1e-9);
+}
+
+static void a_logs_end_tells_generation_and_speed(void **state)
+{
+	char text[] = "000,\"generation\":1}\n"
+		      "{\"generation\":1,\"epoch\":0,\"samples\":100,\"train_seconds\":1}\n"
+		      "{\"generation\":2,\"epoch\":0,\"samples\":200,\"train_seconds\":9}\n"
+		      "{\"event\":\"load\"}\n[1]\n{\"generation\":\"x\"}\n"
+		      "{\"generation\":2,\"epoch\":0,\"samples\":300,\"train_seconds\":10}\n"
+		      "{\"generation\":2,\"epoch\":1,\"samples\":50,\"train_seconds\":11}\n";
+	char empty[] = "";
+	struct watch_run run;
+
+	watch_read_log(text, &run);
+	assert_int_equal(run.generation, 2);
+	assert_float_equal(run.images_per_second, 100, 1e-9);
+	watch_read_log(empty, &run);
+	assert_int_equal(run.generation, -1);
+	assert_true(isnan(run.images_per_second));
+}
+
 int main(void)
 {
 	const struct CMUnitTest tests[] = {
@@ -314,6 +353,8 @@ int main(void)
 		cmocka_unit_test(a_comment_gives_its_run_neither_slots_nor_needs_beyond_its_jobs),
 		cmocka_unit_test(a_jobs_time_is_that_of_this_machine),
 		cmocka_unit_test(slurm_is_asked_seldomer_each_time_up_to_a_limit),
+		cmocka_unit_test(what_a_job_had_is_in_the_cells_of_its_time),
+		cmocka_unit_test(a_logs_end_tells_generation_and_speed),
 		cmocka_unit_test(slots_are_divided_by_weight_between_min_and_max),
 	};
 

@@ -277,6 +277,7 @@ static int cmd_stop(int argc, char **argv)
 static const struct command rows[] = {
 	{ "run", cmd_run, NULL, "start one" },
 	{ "list", cmd_list, NULL, "list them" },
+	{ "top", cmd_elastic_top, NULL, "show who has what, again and again" },
 	{ "stop", cmd_stop, NULL, "end some" },
 };
 

@@ -81,6 +81,16 @@ long cli_options_number(const char *text, long min, long max)
 	return end == text || *end || n < min || n > max ? -1 : n;
 }
 
+long cli_options_interval(const char *arg, const struct argp_state *state)
+{
+	char *end;
+	double v = strtod(arg, &end);
+
+	if (end == arg || *end || !(v >= 0.1 && v <= 86400))
+		argp_error(state, "--interval takes seconds from 0.1 to 86400, not '%s'", arg);
+	return (long)(v * 1000 + 0.5);
+}
+
 /* Aliases and headings have no key. */
 static int key_of(const struct cli_option *o, size_t row)
 {

@@ -14,7 +14,8 @@
  *   elastic/<key>/done        a worker's command has ended with 0, so the run is over
  *   elastic/<key>/stop        somebody wants it to end
  *   elastic/<key>/failed-KEY  worker KEY failed soon after its start
- *   elastic/<key>/shared/     for the command: a directory that all its workers have
+ *   elastic/<key>/shared/     for the command: a directory that all its workers have, with `meet`
+ *                             and `log`, the program's own
  */
 #ifndef MLR_WORK_ELASTIC_H
 #define MLR_WORK_ELASTIC_H

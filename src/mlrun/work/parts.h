@@ -30,16 +30,6 @@ void local_enter(const struct worker *w);
 #define WORK_KEEP_S (7 * 24 * 3600) /* files of what has ended stay so long */
 #define WORK_NEW_S  10              /* for what is so young, Slurm may not have been asked yet */
 
-/*
- * How long to wait before Slurm is asked again. Sites limit the rate of squeue(1).
- *
- *   last         what this returned before; 0: nothing
- *   first, most  milliseconds
- *
- * Returns first, and then twice as many each time, up to most.
- */
-int64_t work_later(int64_t last, int64_t first, int64_t most);
-
 /* --- elastic runs: what elastic.c and round.c share --------------------------------------- */
 
 struct elastic_flags {

@@ -339,6 +339,7 @@ void elastic_add_options(const struct store *st, const struct worker *w, struct 
 	dir = xstrndup(meet, (size_t)(strrchr(meet, '/') - meet));
 	strv_addf(options, "--mount=type=bind,src=%s,dst=%s", dir, dir);
 	strv_addf(options, "--env=MLRUN_ELASTIC=%s", meet);
+	strv_addf(options, "--env=MLRUN_ELASTIC_LOG=%s/log", dir);
 }
 
 int elastic_is_over(struct store *st, const struct worker *w)
