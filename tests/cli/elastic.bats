@@ -34,7 +34,7 @@ fake_slurm() {
 		id=6
 		while IFS='|' read -r state user cpus gpus start end comment; do
 			id=\$((id + 1))
-			echo "\${SQUEUE_FORMAT%%|*}|\$id|\$state|\$user|n\$id|None|q|\$cpus|gres:gpu:\$gpus|\$start|\$end|\$comment"
+			echo "\${SQUEUE_FORMAT%%|*}|\$id|\$state|\$user|n\$id|None|q|1|\$cpus|gres:gpu:\$gpus|\$start|\$end|\$comment"
 		done <"$PWD/jobs"
 	END
 	cat >bin/sbatch <<-END
@@ -66,6 +66,11 @@ ago() { date -d "$1 seconds ago" +%Y-%m-%dT%H:%M:%S; }
 		run --hold x $IMG true|--hold takes a number from 0 to 3600, not 'x'
 		run --gpus-per-worker -1 $IMG true|--gpus-per-worker takes a number from 0 to 1024, not '-1'
 		run --explain $IMG true|--explain runs nothing
+		run --mode x $IMG true|--mode takes workers or requeue, not 'x'
+		run --mode requeue --signal KILL $IMG true|--signal takes one that a program can catch, USR1, not 'KILL'
+		run --signal USR1 $IMG true|--signal is for --mode=requeue
+		run --grace 5 $IMG true|--grace is for --mode=requeue
+		run --mode requeue --grace 0 $IMG true|--grace takes a number from 1 to 3600, not '0'
 		run --pull=never no-such-image true|'docker.io/library/no-such-image:latest' is not in store
 		stop|expected a run's id
 		stop nobody|no run of yours is 'nobody'

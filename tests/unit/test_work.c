@@ -11,9 +11,9 @@ static void squeues_lines_are_jobs_and_its_warnings_are_none(void **state)
 {
 	char text[] =
 		"squeue: error: something odd\n"
-		"m1|7|RUNNING|ann|cpu1|None|workq|1|N/A|N/A|N/A|mlrun-worker:00112233445566aa\n"
-		"m1|8|PENDING|bob||Priority|workq|1|N/A|N/A|N/A|(null)\n"
-		"m1|9|FAILED|ann|cpu2|NonZeroExitCode|workq|1|N/A|N/A|N/A|a|b\n"
+		"m1|7|RUNNING|ann|cpu1|None|workq|1|1|N/A|N/A|N/A|mlrun-worker:00112233445566aa\n"
+		"m1|8|PENDING|bob||Priority|workq|1|1|N/A|N/A|N/A|(null)\n"
+		"m1|9|FAILED|ann|cpu2|NonZeroExitCode|workq|1|1|N/A|N/A|N/A|a|b\n"
 		"m1|10|RUNNING|ann|cpu3\n"
 		"\n";
 	auto_call(slurm_jobs_done) struct slurm_jobs l = SLURM_JOBS_INIT;
@@ -30,9 +30,9 @@ static void squeues_lines_are_jobs_and_its_warnings_are_none(void **state)
 static void a_line_in_another_users_comment_is_no_job(void **state)
 {
 	char text[] =
-		"m1|7|RUNNING|bob|cpu1|None|workq|1|N/A|N/A|N/A|hello\n"
-		"8|RUNNING|ann|cpu1|None|workq|1|N/A|N/A|N/A|mlrun-worker:00112233445566aa 00:1:4:1:c1\n"
-		"m0|9|RUNNING|ann|cpu1|None|workq|1|N/A|N/A|N/A|mlrun-worker:00112233445566aa 00:1:4:1:c1\n";
+		"m1|7|RUNNING|bob|cpu1|None|workq|1|1|N/A|N/A|N/A|hello\n"
+		"8|RUNNING|ann|cpu1|None|workq|1|1|N/A|N/A|N/A|mlrun-worker:00112233445566aa 00:1:4:1:c1\n"
+		"m0|9|RUNNING|ann|cpu1|None|workq|1|1|N/A|N/A|N/A|mlrun-worker:00112233445566aa 00:1:4:1:c1\n";
 	auto_call(slurm_jobs_done) struct slurm_jobs l = SLURM_JOBS_INIT;
 
 	slurm_jobs_parse(text, "m1", &l);
@@ -43,8 +43,8 @@ static void a_line_in_another_users_comment_is_no_job(void **state)
 static void a_job_is_a_workers_by_its_comment_and_not_by_its_number(void **state)
 {
 	char text[] =
-		"m|7|RUNNING|ann|cpu1|None|workq|1|N/A|N/A|N/A|(null)\n"
-		"m|8|RUNNING|ann|cpu1|None|workq|1|N/A|N/A|N/A|mlrun-worker:00112233445566aa\n";
+		"m|7|RUNNING|ann|cpu1|None|workq|1|1|N/A|N/A|N/A|(null)\n"
+		"m|8|RUNNING|ann|cpu1|None|workq|1|1|N/A|N/A|N/A|mlrun-worker:00112233445566aa\n";
 	auto_call(slurm_jobs_done) struct slurm_jobs l = SLURM_JOBS_INIT;
 	struct worker w = { .id = (char *)"7", .key = (char *)"00112233445566aa" };
 
@@ -164,10 +164,11 @@ static void sinfos_lines_are_the_nodes_in_service(void **state)
 	assert_int_equal(nodes[1].free_gpus, 3);
 	assert_int_equal(nodes[1].free_cpus, 2);
 	/* One worker on either: of three GPUs one stays idle. */
-	assert_int_equal(share_free(nodes, n, &two, 1), 4);
+	assert_int_equal(share_free(nodes, n, &two, 1, 9), 4);
 	/* None on the second: it has no three processors. */
-	assert_int_equal(share_free(nodes, n, &two, 3), 2);
-	assert_int_equal(share_free(nodes, n, &cpus, 2), 8);
+	assert_int_equal(share_free(nodes, n, &two, 3, 9), 2);
+	assert_int_equal(share_free(nodes, n, &cpus, 2, 9), 8);
+	assert_int_equal(share_free(nodes, n, &cpus, 2, 1), 4);
 }
 
 static void a_run_in_a_comment_is_read_and_a_strangers_nonsense_is_not(void **state)
@@ -188,15 +189,16 @@ static void a_run_in_a_comment_is_read_and_a_strangers_nonsense_is_not(void **st
 
 static void runs_of_a_partition_are_collected_from_their_jobs(void **state)
 {
-	char text[] = "m|7|RUNNING|1|a|None|q|1|gres:gpu:2|N/A|N/A|mlrun-worker:01 aa:1:4:1:g2\n"
-		      "m|6|RUNNING|1|b|None|q|1|gres/gpu:2|N/A|N/A|mlrun-worker:02 aa:1:4:1:g2\n"
-		      "m|8|COMPLETING|1|c|None|q|1|gpu:a100:2|N/A|N/A|mlrun-worker:03 aa:1:4:1:g2\n"
-		      "m|9|PENDING|2||Priority|q|1|gpu:1|N/A|N/A|mlrun-worker:04 aa:1:4:1:g1\n"
-		      "m|10|PENDING|2||JobHeldUser|q|1|gpu:1|N/A|N/A|mlrun-worker:05 bb:1:4:1:g1\n"
-		      "m|11|RUNNING|2|d|None|other|1|gpu:1|N/A|N/A|mlrun-worker:06 cc:1:4:1:g1\n"
-		      "m|12|RUNNING|2|d|None|q|1|N/A|N/A|N/A|mlrun-worker:07 dd:1:4:1:c1\n"
-		      "m|13|FAILED|2|d|None|q|1|gpu:1|N/A|N/A|mlrun-worker:08 ee:1:4:1:g1\n"
-		      "m|14|RUNNING|2|d|None|q|1|gpu:1|N/A|N/A|mlrun-worker:09\n";
+	char text[] =
+		"m|7|RUNNING|1|a|None|q|1|1|gres:gpu:2|N/A|N/A|mlrun-worker:01 aa:1:4:1:g2\n"
+		"m|6|RUNNING|1|b|None|q|1|1|gres/gpu:2|N/A|N/A|mlrun-worker:02 aa:1:4:1:g2\n"
+		"m|8|COMPLETING|1|c|None|q|1|1|gpu:a100:2|N/A|N/A|mlrun-worker:03 aa:1:4:1:g2\n"
+		"m|9|PENDING|2||Priority|q|1|1|gpu:1|N/A|N/A|mlrun-worker:04 aa:1:4:1:g1\n"
+		"m|10|PENDING|2||JobHeldUser|q|1|1|gpu:1|N/A|N/A|mlrun-worker:05 bb:1:4:1:g1\n"
+		"m|11|RUNNING|2|d|None|other|1|1|gpu:1|N/A|N/A|mlrun-worker:06 cc:1:4:1:g1\n"
+		"m|12|RUNNING|2|d|None|q|1|1|N/A|N/A|N/A|mlrun-worker:07 dd:1:4:1:c1\n"
+		"m|13|FAILED|2|d|None|q|1|1|gpu:1|N/A|N/A|mlrun-worker:08 ee:1:4:1:g1\n"
+		"m|14|RUNNING|2|d|None|q|1|1|gpu:1|N/A|N/A|mlrun-worker:09\n";
 	auto_call(slurm_jobs_done) struct slurm_jobs jobs = SLURM_JOBS_INIT;
 	auto_call(share_table_done) struct share_table t = SHARE_TABLE_INIT;
 
@@ -217,9 +219,9 @@ static void a_comment_gives_its_run_neither_slots_nor_needs_beyond_its_jobs(void
 {
 	/* Two jobs of one GPU, which say 1000 and need 900; one without any. */
 	char text[] =
-		"m|7|RUNNING|2|a|None|q|4|gpu:1|N/A|N/A|mlrun-worker:01 aa:900:1000:1:g1000\n"
-		"m|8|PENDING|2||Priority|q|4|gpu:1|N/A|N/A|mlrun-worker:02 aa:900:1000:1:g1000\n"
-		"m|9|RUNNING|3|b|None|q|4|N/A|N/A|N/A|mlrun-worker:03 bb:900:1000:1:g1000\n";
+		"m|7|RUNNING|2|a|None|q|1|4|gpu:1|N/A|N/A|mlrun-worker:01 aa:900:1000:1:g1000\n"
+		"m|8|PENDING|2||Priority|q|1|4|gpu:1|N/A|N/A|mlrun-worker:02 aa:900:1000:1:g1000\n"
+		"m|9|RUNNING|3|b|None|q|1|4|N/A|N/A|N/A|mlrun-worker:03 bb:900:1000:1:g1000\n";
 	auto_call(slurm_jobs_done) struct slurm_jobs jobs = SLURM_JOBS_INIT;
 	auto_call(share_table_done) struct share_table t = SHARE_TABLE_INIT;
 	struct share_wish own = { "cc", 1, 4, 1, 1, 'g' };
@@ -236,7 +238,7 @@ static void a_comment_gives_its_run_neither_slots_nor_needs_beyond_its_jobs(void
 
 static void a_jobs_time_is_that_of_this_machine(void **state)
 {
-	char text[] = "m|7|COMPLETED|1|a|None|q|1|N/A|2026-11-26T17:04:00|2026-11-26T18:04:30|\n";
+	char text[] = "m|7|COMPLETED|1|a|None|q|1|1|N/A|2026-11-26T17:04:00|2026-11-26T18:04:30|\n";
 	auto_call(slurm_jobs_done) struct slurm_jobs jobs = SLURM_JOBS_INIT;
 
 	setenv("TZ", "UTC", 1);
@@ -302,7 +304,9 @@ static void slots_are_divided_by_weight_between_min_and_max(void **state)
 
 static void what_a_job_had_is_in_the_cells_of_its_time(void **state)
 {
-	struct slurm_job j = { .state = (char *)"RUNNING", .cpus = 1, .gpus = 2, .start = 10000 };
+	struct slurm_job j = {
+		.state = (char *)"RUNNING", .nodes = 1, .cpus = 1, .gpus = 2, .start = 10000
+	};
 	double past[WATCH_CELLS] = { 0 };
 
 	/* It ends by its limit later than now. */

@@ -258,22 +258,6 @@ static const struct cli_syntax kill_syntax = {
 	.missing = "a container's name is expected",
 };
 
-/* "9", "KILL", "SIGKILL", "kill"; -1 for others. */
-static int parse_signal(const char *word)
-{
-	long n = cli_options_number(word, 1, SIGRTMAX);
-
-	if (strncasecmp(word, "SIG", 3) == 0)
-		word += 3;
-	for (int sig = 1; n < 0 && sig < NSIG; sig++) {
-		const char *name = sigabbrev_np(sig);
-
-		if (name && strcasecmp(name, word) == 0)
-			n = sig;
-	}
-	return (int)n;
-}
-
 static int oci_kill(int argc, char **argv)
 {
 	struct one a = { .word = "TERM" };
@@ -281,7 +265,7 @@ static int oci_kill(int argc, char **argv)
 	int sig;
 
 	cli_options_parse(argc, argv, &kill_syntax, &a);
-	sig = parse_signal(a.word);
+	sig = cli_options_signal(a.word);
 	if (sig < 0) {
 		mlr_fail(&err, EINVAL, "kill '%s': unknown signal '%s'", a.id, a.word);
 		return fail(&err);

@@ -8,6 +8,7 @@
 #include "base/memory.h"
 
 #include <errno.h>
+#include <signal.h>
 #include <stdlib.h>
 #include <string.h>
 
@@ -79,6 +80,21 @@ long cli_options_number(const char *text, long min, long max)
 	long n = strtol(text, &end, 10);
 
 	return end == text || *end || n < min || n > max ? -1 : n;
+}
+
+int cli_options_signal(const char *word)
+{
+	long n = cli_options_number(word, 1, SIGRTMAX);
+
+	if (strncasecmp(word, "SIG", 3) == 0)
+		word += 3;
+	for (int sig = 1; n < 0 && sig < NSIG; sig++) {
+		const char *name = sigabbrev_np(sig);
+
+		if (name && strcasecmp(name, word) == 0)
+			n = sig;
+	}
+	return (int)n;
 }
 
 long cli_options_interval(const char *arg, const struct argp_state *state)

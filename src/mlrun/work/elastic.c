@@ -162,7 +162,7 @@ static int check_slurm(struct mlr_error *err)
 	return mlr_hint(err, "mlrun workers start works without Slurm");
 }
 
-int elastic_grow(struct store *st, const struct elastic_run *run, struct mlr_error *err)
+int elastic_grow(struct store *st, const struct elastic_run *run, long nodes, struct mlr_error *err)
 {
 	auto_call(worker_done) struct worker w = WORKER_INIT;
 	auto_strv struct strv further = STRV_INIT;
@@ -181,10 +181,18 @@ int elastic_grow(struct store *st, const struct elastic_run *run, struct mlr_err
 	w.gpus = run->wish.gpus;
 	w.memory = run->wish.memory;
 	w.deadline = run->wish.deadline;
+	w.warning = run->wish.warning;
+	w.grace = run->wish.grace;
+	w.nodes = nodes;
 	/* Others' jobs go first. */
 	strv_add(&further, "--nice=100");
 	copy_list(&run->sbatch, &further);
 	return work_start(st, 0, &w, &further, err);
+}
+
+int elastic_is_one_job(const struct elastic_run *run)
+{
+	return run->wish.warning != 0;
 }
 
 static int by_number(const void *a, const void *b)
@@ -202,6 +210,7 @@ void elastic_jobs(const struct slurm_jobs *jobs, const char *user, struct elasti
 {
 	strv_done(&run->running);
 	strv_done(&run->waiting);
+	run->workers = 0;
 	for (size_t i = 0; i < jobs->n; i++) {
 		const struct slurm_job *j = &jobs->v[i];
 		const char *word = slurm_job_run(j);
@@ -209,10 +218,13 @@ void elastic_jobs(const struct slurm_jobs *jobs, const char *user, struct elasti
 		if (!word || strcmp(word, run->wish.run) != 0 ||
 			(user && strcmp(user, j->user) != 0))
 			continue;
-		if (strcmp(j->state, "RUNNING") == 0)
+		if (strcmp(j->state, "RUNNING") == 0) {
 			strv_add(&run->running, j->id);
-		else if (slurm_status(j->state) == WORKER_PENDING)
+			run->workers += j->nodes;
+		} else if (slurm_status(j->state) == WORKER_PENDING) {
 			strv_add(&run->waiting, j->id);
+			run->workers += j->nodes;
+		}
 	}
 	sort(&run->running);
 	sort(&run->waiting);
@@ -263,10 +275,10 @@ int elastic_start(struct store *st, struct elastic_run *run, struct mlr_error *e
 	run->wish.run = share_word(&run->share);
 	r = write_run(st, run, err);
 	n = r == 0 ? first_share(run) : 0;
-	for (long i = 0; r == 0 && i < n; i++) {
+	for (long i = 0; r == 0 && i < n; i += elastic_is_one_job(run) ? n : 1) {
 		r = round_say(st, run->share.key, "start", 0, 0, err);
 		if (r == 0)
-			r = elastic_grow(st, run, err);
+			r = elastic_grow(st, run, elastic_is_one_job(run) ? n : 1, err);
 	}
 	if (r < 0)
 		take_back(st, run);

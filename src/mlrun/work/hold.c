@@ -10,6 +10,7 @@
 #include "job/job.h"
 #include "runtime/container.h"
 #include "store/process.h"
+#include "work/slurm.h"
 
 #include <arpa/inet.h>
 #include <errno.h>
@@ -148,7 +149,7 @@ static void add_command(const struct worker *w, struct strv *argv)
 }
 
 /* It ends with its supervisor: outside of the job, which ends then, nothing of it may go on. */
-static int spawn(struct hold *h, const char *program, const struct strv *argv, int input)
+static int spawn(struct hold *h, const struct strv *argv, int input)
 {
 	pid_t parent = getpid(), pid = fork();
 	sigset_t none;
@@ -166,7 +167,7 @@ static int spawn(struct hold *h, const char *program, const struct strv *argv, i
 	for (int i = 1; i < NSIG; i++)
 		signal(i, SIG_DFL);
 	if (dup2(input, 0) == 0 && prctl(PR_SET_PDEATHSIG, SIGKILL) == 0 && getppid() == parent)
-		execve(program, strv_argv(argv), environ);
+		execvp(argv->v[0], strv_argv(argv));
 	_exit(126);
 }
 
@@ -203,6 +204,14 @@ static int open_input(struct hold *h)
 	return pair[0];
 }
 
+/* With several nodes the process is srun's; the containers are not below this one. */
+static int tell_up(struct hold *h, pid_t pid, struct mlr_error *err)
+{
+	h->w.pid = pid;
+	h->w.address = address_of(&h->w);
+	return worker_tell_up(h->st, &h->w, err);
+}
+
 static int start(struct hold *h, const char *program, struct mlr_error *err)
 {
 	auto_strv struct strv argv = STRV_INIT;
@@ -213,13 +222,17 @@ static int start(struct hold *h, const char *program, struct mlr_error *err)
 		return mlr_fail_errno(err, "make a pipe");
 	if (chdir(h->w.directory) < 0)
 		return mlr_fail_errno(err, "enter '%s'", h->w.directory);
-	strv_add(&argv, "mlrun");
+	if (h->w.warning)
+		slurm_on_all_nodes(&h->w, &argv);
+	strv_add(&argv, program);
 	strv_add(&argv, "exec");
 	add_options(h, program, &argv);
 	add_command(&h->w, &argv);
 	h->begun = mlr_now_ms();
-	r = spawn(h, program, &argv, input);
-	return r < 0 ? mlr_fail(err, -r, "start '%s': %s", program, strerror(-r)) : 0;
+	r = spawn(h, &argv, input);
+	if (r < 0)
+		return mlr_fail(err, -r, "start '%s': %s", program, strerror(-r));
+	return h->w.warning ? tell_up(h, h->child, err) : 0;
 }
 
 /* The process itself, or the first below it that is in a container, or 0: options such as --init
@@ -250,11 +263,7 @@ static int look_inside(struct hold *h, struct mlr_error *err)
 {
 	pid_t pid = find_inside(h->proc, h->child, &h->inside);
 
-	if (pid <= 0)
-		return 0;
-	h->w.pid = pid;
-	h->w.address = address_of(&h->w);
-	return worker_tell_up(h->st, &h->w, err);
+	return pid > 0 ? tell_up(h, pid, err) : 0;
 }
 
 /* Kill what is in the container: what came in by mlrun-rsh is no child of this process. */
@@ -368,10 +377,10 @@ static const char *wait_for_end(struct hold *h, const sigset_t *signals, struct 
 			return why_ended(h, signals);
 		if (left <= 0)
 			return "deadline";
-		if (!h->inside && look_inside(h, err) < 0)
+		if (h->w.pid == 0 && look_inside(h, err) < 0)
 			mlr_log_failure(
 				MLR_WARNING, err, ", so nobody sees that the worker is ready");
-		if (!h->inside && ms > LOOK_MS)
+		if (h->w.pid == 0 && ms > LOOK_MS)
 			ms = LOOK_MS;
 		if (due >= 0 && ms > due)
 			ms = due;
@@ -382,23 +391,35 @@ static const char *wait_for_end(struct hold *h, const sigset_t *signals, struct 
 	}
 }
 
+/* Wait until the child has ended, or for so long; further signals change nothing. */
+static void await_end(struct hold *h, const sigset_t *signals, int64_t ms)
+{
+	int64_t until = mlr_now_ms() + ms, left;
+
+	while (!reap(h) && (left = until - mlr_now_ms()) > 0) {
+		struct timespec wait = { left / 1000, left % 1000 * 1000000 };
+
+		sigtimedwait(signals, NULL, &wait);
+	}
+}
+
 static void end(struct hold *h, const sigset_t *signals)
 {
-	int ms = h->w.run ? STEP_MS : GRACE_MS;
-	int64_t until = mlr_now_ms() + ms, left;
 	pid_t child = h->child;
 
 	mlr_cleanup_close(&h->input);
 	h->input = -1;
-	if (child > 0) {
-		kill(-child, SIGTERM);
-		while (!reap(h) && (left = until - mlr_now_ms()) > 0) {
-			struct timespec wait = { left / 1000, left % 1000 * 1000000 };
-
-			sigtimedwait(signals, NULL, &wait); /* or another of SIGTERM */
-		}
-		kill(-child, SIGKILL);
+	/* srun alone: it passes the signal on, and has helpers that do not know it. */
+	if (child > 0 && h->w.warning) {
+		kill(child, (int)h->w.warning);
+		await_end(h, signals, h->w.grace * 1000);
 	}
+	if (h->child > 0) {
+		kill(-child, SIGTERM);
+		await_end(h, signals, h->w.run && !h->w.warning ? STEP_MS : GRACE_MS);
+	}
+	if (child > 0)
+		kill(-child, SIGKILL);
 	kill_inside(h);
 	while (h->child > 0 && waitpid(child, &h->status, 0) < 0 && errno == EINTR)
 		;
@@ -444,6 +465,8 @@ int work_hold(
 	*status = exit_status(h.status);
 	if (h.w.run && strcmp(h.w.why, "exit") == 0)
 		elastic_ended(st, &h.w, *status, (mlr_now_ms() - h.begun) / 1000);
+	else if (h.w.run && strcmp(h.w.why, "signal") == 0)
+		elastic_follow(st, &h.w);
 	h.w.exit_status = *status;
 	return worker_tell_end(st, &h.w, err);
 }

@@ -74,7 +74,8 @@ int round_share(const struct slurm_jobs *jobs, const struct elastic_run *run, co
 	own->wish.min = run->share.min;
 	if (own->first == LONG_MAX)
 		own->first = LONG_MAX - 1;
-	units = share_free(nodes, n, &run->share, run->wish.cpus);
+	units = share_free(
+		nodes, n, &run->share, run->wish.cpus, elastic_is_one_job(run) ? 1 : LONG_MAX);
 	for (size_t i = 0; i < t.n; i++)
 		units += t.v[i].held;
 	if (slots) {
@@ -163,8 +164,21 @@ static int grow(struct keeper *k, long n, struct mlr_error *err)
 	int r = 0;
 
 	for (long i = 0; r == 0 && i < n && i < SUBMIT_MOST; i++)
-		r = elastic_grow(k->st, &k->run, err);
+		r = elastic_grow(k->st, &k->run, 1, err);
 	return r;
+}
+
+/* Another job for this one, which is the only one, or has just failed. */
+static int replace(struct keeper *k, long nodes, struct mlr_error *err)
+{
+	auto_free char *path = elastic_path(k->run.share.key, "next");
+	json_auto_t *o = json_pack("{s:I}", "nodes", (json_int_t)nodes);
+	int r;
+
+	if (k->run.running.n == 0)
+		return elastic_grow(k->st, &k->run, nodes, err);
+	r = o ? store_json_write(k->st, path, o, err) : mlr_fail(err, ENOMEM, "a job's size");
+	return r < 0 ? r : slurm_terminate(&k->run.running, err);
 }
 
 /* The run is over: nobody shall begin it again. */
@@ -183,7 +197,8 @@ static int wind_up(struct keeper *k, struct mlr_error *err)
 static int approach(struct keeper *k, const struct slurm_jobs *jobs, const char *partition,
 	struct word *w, struct mlr_error *err)
 {
-	long has = (long)(k->run.running.n + k->run.waiting.n), share = 0;
+	long has = k->run.workers, share = 0;
+	int is_one = elastic_is_one_job(&k->run);
 	int64_t now = time(NULL);
 	size_t runs = 0;
 	int r = round_share(jobs, &k->run, partition, &k->slots, &runs, &share, err);
@@ -196,23 +211,23 @@ static int approach(struct keeper *k, const struct slurm_jobs *jobs, const char 
 		mlr_info("run %s: %zu runs share %ld slots: %ld workers of %ld end",
 			k->run.share.key, runs, k->slots, has - share, has);
 		w->shrank = now;
-		return shrink(k, has - share, err);
+		return is_one ? replace(k, share, err) : shrink(k, has - share, err);
 	}
 	if (has < share && (has < k->run.share.min || now - w->shrank >= k->run.hold)) {
 		mlr_info("run %s: %zu runs share %ld slots: %ld workers beside %ld",
 			k->run.share.key, runs, k->slots, share - has, has);
 		w->grew = now;
-		return grow(k, share - has, err);
+		return is_one ? replace(k, share, err) : grow(k, share - has, err);
 	}
 	return 0;
 }
 
-static const char *partition_of(const struct slurm_jobs *jobs, const char *id)
+static const struct slurm_job *find_job(const struct slurm_jobs *jobs, const char *id)
 {
 	for (size_t i = 0; i < jobs->n; i++)
 		if (strcmp(jobs->v[i].id, id) == 0)
-			return jobs->v[i].partition;
-	return "";
+			return &jobs->v[i];
+	return NULL;
 }
 
 static void without(struct strv *ids, const char *id)
@@ -232,22 +247,26 @@ static int look(struct keeper *k, struct word *w, int leaving, struct mlr_error 
 {
 	auto_call(slurm_jobs_done) struct slurm_jobs jobs = SLURM_JOBS_INIT;
 	auto_free char *user = xasprintf("%u", (unsigned)geteuid());
+	const struct slurm_job *own;
 	struct elastic_flags flags;
 	int r = slurm_jobs_read(SLURM_EVERYBODYS, &jobs, err);
 
 	if (r < 0)
 		return r;
 	elastic_jobs(&jobs, user, &k->run);
-	k->coordinates = k->run.running.n > 0 && strcmp(k->run.running.v[0], k->job) == 0;
+	own = find_job(&jobs, k->job);
+	k->coordinates = own && k->run.running.n > 0 && strcmp(k->run.running.v[0], k->job) == 0;
 	if (!k->coordinates)
 		return 0;
-	if (leaving)
+	if (leaving) {
 		without(&k->run.running, k->job);
+		k->run.workers -= own->nodes;
+	}
 	elastic_flags_read(k->st, k->run.share.key, &flags);
 	if (flags.over || (k->run.wish.deadline && k->run.wish.deadline <= time(NULL)))
 		r = wind_up(k, err);
 	else
-		r = approach(k, &jobs, partition_of(&jobs, k->job), w, err);
+		r = approach(k, &jobs, own->partition, w, err);
 
 	/* Whatever happened, or all others would ask Slurm, too. */
 	int told = say(k, w, r < 0 ? NULL : err);
@@ -340,6 +359,8 @@ void elastic_add_options(const struct store *st, const struct worker *w, struct 
 	strv_addf(options, "--mount=type=bind,src=%s,dst=%s", dir, dir);
 	strv_addf(options, "--env=MLRUN_ELASTIC=%s", meet);
 	strv_addf(options, "--env=MLRUN_ELASTIC_LOG=%s/log", dir);
+	if (w->warning)
+		strv_addf(options, "--env=MLRUN_ELASTIC_NODES=%ld", w->nodes);
 }
 
 int elastic_is_over(struct store *st, const struct worker *w)
@@ -350,6 +371,25 @@ int elastic_is_over(struct store *st, const struct worker *w)
 	if (share_read(w->run, &share) == 0)
 		elastic_flags_read(st, share.key, &flags);
 	return flags.over;
+}
+
+void elastic_follow(struct store *st, const struct worker *w)
+{
+	auto_call(keeper_done) struct keeper k = { 0 };
+	auto_free char *path = NULL;
+	struct mlr_error err = MLR_ERROR_INIT;
+	json_auto_t *o = NULL;
+	long nodes;
+
+	if (!w->warning || elastic_is_over(st, w) || keeper_open(st, w, &k, &err) < 0)
+		return;
+	path = elastic_path(k.run.share.key, "next");
+	if (store_json_read(st, path, &o, NULL) < 0)
+		return;
+	nodes = (long)json_integer_value(json_object_get(o, "nodes"));
+	unlinkat(store_fd(st), path, 0);
+	if (elastic_grow(st, &k.run, nodes, &err) < 0)
+		mlr_log_failure(MLR_WARNING, &err, ", so the run ends");
 }
 
 void elastic_ended(struct store *st, const struct worker *w, int status, int64_t lived_s)

@@ -79,10 +79,10 @@ static void count_job(struct share_table *t, const struct slurm_job *j, struct s
 	if ((!runs && !ends && !waits) || !is_within(w.units, 1, SHARE_MAX))
 		return;
 	run = share_add(t, j->user, &w);
-	run->running += runs;
-	run->waiting += waits;
-	run->ending += ends;
-	run->held += ends || runs ? w.units : 0;
+	run->running += runs ? j->nodes : 0;
+	run->waiting += waits ? j->nodes : 0;
+	run->ending += ends ? j->nodes : 0;
+	run->held += ends || runs ? j->nodes * w.units : 0;
 	if (!ends && atol(j->id) < run->first)
 		run->first = atol(j->id);
 }
@@ -108,7 +108,8 @@ void share_collect(
 
 /* --- what there is ------------------------------------------------------------------------ */
 
-long share_free(const struct slurm_node *nodes, size_t n, const struct share_wish *w, long cpus)
+long share_free(
+	const struct slurm_node *nodes, size_t n, const struct share_wish *w, long cpus, long most)
 {
 	long sum = 0;
 
@@ -117,6 +118,7 @@ long share_free(const struct slurm_node *nodes, size_t n, const struct share_wis
 
 		if (w->kind == 'g' && nodes[i].free_gpus / w->units < workers)
 			workers = nodes[i].free_gpus / w->units;
+		workers = workers < most ? workers : most;
 		sum += workers > 0 ? workers * w->units : 0;
 	}
 	return sum;

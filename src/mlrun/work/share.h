@@ -32,7 +32,7 @@ struct share_run {
 	struct share_wish wish; /* units are those of a job's, and min is no more than its jobs */
 	char *user;
 	long first;                    /* its oldest job */
-	long running, waiting, ending; /* jobs */
+	long running, waiting, ending; /* workers */
 	long held;                     /* units, those of jobs that are about to end included */
 	long share;                    /* workers */
 };
@@ -57,8 +57,10 @@ struct share_run *share_add(struct share_table *t, const char *user, const struc
 void share_collect(
 	const struct slurm_jobs *jobs, const char *partition, char kind, struct share_table *t);
 
-/* How many units nodes have free, in multiples of a worker's. */
-long share_free(const struct slurm_node *nodes, size_t n, const struct share_wish *w, long cpus);
+/* How many units nodes have free, in multiples of a worker's, and for no more than so many workers
+ * each. */
+long share_free(
+	const struct slurm_node *nodes, size_t n, const struct share_wish *w, long cpus, long most);
 
 /*
  * Divide units: each run gets its min in the order of age, and then worker after worker goes to the

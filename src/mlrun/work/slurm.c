@@ -18,7 +18,7 @@
 #define ASK_MS     20000 /* squeue, scancel */
 #define SUBMIT_MS  90000 /* sbatch tries to reach a busy controller for a minute */
 #define ANSWER_MAX (8u << 20)
-#define FIELDS     "|%A|%T|%U|%N|%r|%P|%C|%b|%S|%e|%k"
+#define FIELDS     "|%A|%T|%U|%N|%r|%P|%D|%C|%b|%S|%e|%k"
 
 /* --- running its programs ------------------------------------------------------------------- */
 
@@ -170,18 +170,20 @@ static int64_t time_in(const char *text)
 /* Take the fields of a line. Returns whether it is a job's. */
 static int take_fields(char *line, struct slurm_job *ret)
 {
-	char *field[11];
+	char *field[12];
 	size_t n = 0;
+	long nodes;
 
 	/* The comment is last: a user's may contain anything. */
 	while (n < ARRAY_LEN(field) - 1 && (field[n] = strsep(&line, "|")))
 		n++;
 	if (!line || !*field[0] || strspn(field[0], "0123456789") != strlen(field[0]))
 		return 0;
+	nodes = atol(field[6]) > 0 ? atol(field[6]) : 1;
 	*ret = (struct slurm_job){ xstrdup(field[0]), xstrdup(field[1]), xstrdup(field[2]),
 		xstrdup(field[3]), xstrdup(field[4]), xstrdup(field[5]), xstrdup(line),
-		.cpus = atol(field[6]), .gpus = gpus_in(field[7]), .start = time_in(field[8]),
-		.end = time_in(field[9]) };
+		.nodes = nodes, .cpus = atol(field[7]) / nodes, .gpus = gpus_in(field[8]),
+		.start = time_in(field[9]), .end = time_in(field[10]) };
 	return 1;
 }
 
@@ -364,12 +366,14 @@ static void add_deadline(const struct worker *w, struct strv *argv)
 
 static void add_wish(const struct worker *w, struct strv *argv)
 {
+	long nodes = w->nodes > 1 ? w->nodes : 1;
+
 	strv_addf(argv, "--job-name=%s", w->name);
 	strv_addf(argv, "--comment=" COMMENT "%s%s%s", w->key, w->run ? " " : "",
 		w->run ? w->run : "");
 	strv_addf(argv, "--chdir=%s", w->directory);
-	strv_add(argv, "--nodes=1");
-	strv_add(argv, "--ntasks=1");
+	strv_addf(argv, "--nodes=%ld", nodes);
+	strv_addf(argv, "--ntasks=%ld", nodes);
 	strv_addf(argv, "--cpus-per-task=%ld", w->cpus);
 	if (w->memory)
 		strv_addf(argv, "--mem=%" PRIu64 "M", (w->memory + (1 << 20) - 1) >> 20);
@@ -470,4 +474,15 @@ void slurm_step(const struct worker *w, int tty, struct strv *ret)
 	strv_add(ret, "--mpi=none");
 	strv_add(ret, "--quiet");
 	strv_add(ret, tty ? "--pty" : "--unbuffered");
+}
+
+/* Signals that srun(1) gets it passes on. */
+void slurm_on_all_nodes(const struct worker *w, struct strv *ret)
+{
+	strv_add(ret, "srun");
+	strv_addf(ret, "--nodes=%ld", w->nodes);
+	strv_addf(ret, "--ntasks=%ld", w->nodes);
+	strv_addf(ret, "--cpus-per-task=%ld", w->cpus);
+	strv_add(ret, "--kill-on-bad-exit");
+	strv_add(ret, "--unbuffered");
 }

@@ -25,9 +25,9 @@ struct slurm_job {
 	char *node;       /* "" while it waits */
 	char *reason;     /* why it waits or ended; "None" */
 	char *partition;
-	char *comment;      /* of a worker: "mlrun-worker:KEY", of an elastic run's with " RUN" */
-	long cpus, gpus;    /* what it has, or wants while it waits */
-	int64_t start, end; /* seconds since the epoch; 0: not yet, or unknown */
+	char *comment; /* of a worker: "mlrun-worker:KEY", of an elastic run's with " RUN" */
+	long nodes, cpus, gpus; /* what it has, or wants while it waits; of each node */
+	int64_t start, end;     /* seconds since the epoch; 0: not yet, or unknown */
 };
 
 struct slurm_jobs {
@@ -65,8 +65,9 @@ const struct slurm_job *slurm_job_of(const struct slurm_jobs *l, const struct wo
 enum worker_status slurm_status(const char *state);
 
 /*
- * Submit a worker's job: one node, one task, with the worker's processors, memory, GPUs, partition,
- * name and deadline. The job runs `command`, and prints into the worker's log.
+ * Submit a worker's job: one node, one task (or worker.nodes of both), with the worker's
+ * processors, memory, GPUs, partition, name and deadline. The job runs `command`, and prints into
+ * the worker's log.
  *
  *   command   a line for sh
  *   further   options for sbatch(1) beside these: "--nice=100"
@@ -100,6 +101,9 @@ int slurm_nodes_read(
 
 /* Parse sinfo's answer. For tests. */
 void slurm_nodes_parse(char *text, struct slurm_node **ret, size_t *n);
+
+/* The words before a command that run it on all nodes of the calling process's job, once each. */
+void slurm_on_all_nodes(const struct worker *w, struct strv *ret);
 
 /* The words before a command that make it a step in a worker's job, with all that the job has,
  * beside whatever runs there. tty: with a terminal of its own. */

@@ -8,6 +8,7 @@
 
 #include <fcntl.h>
 #include <jansson.h>
+#include <limits.h>
 #include <math.h>
 #include <stdlib.h>
 #include <string.h>
@@ -42,7 +43,7 @@ void watch_done(struct watch *w)
 
 void watch_add_past(const struct slurm_job *j, char kind, int64_t now, double past[WATCH_CELLS])
 {
-	long units = kind == 'g' ? j->gpus : j->cpus;
+	long units = j->nodes * (kind == 'g' ? j->gpus : j->cpus);
 	int runs = strcmp(j->state, "RUNNING") == 0;
 	/* Of a job that runs squeue(1) tells the end that its limit sets. */
 	int64_t end = runs || j->end == 0 || j->end > now ? now : j->end;
@@ -174,7 +175,7 @@ static int fill(struct store *st, const struct slurm_jobs *jobs, int64_t now,
 	if (r < 0)
 		return r;
 	share_collect(jobs, pool->partition, pool->kind, &t);
-	pool->slots = pool->free = share_free(nodes, n, &one, 1);
+	pool->slots = pool->free = share_free(nodes, n, &one, 1, LONG_MAX);
 	for (size_t i = 0; i < t.n; i++)
 		pool->slots += t.v[i].held;
 	share_divide(&t, pool->slots);
