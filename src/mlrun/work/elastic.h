@@ -101,6 +101,12 @@ char *elastic_meet(const struct store *st, const char *key);
 /* Add the options of exec that the command needs for its run. */
 void elastic_add_options(const struct store *st, const struct worker *w, struct strv *options);
 
+/*
+ * The node of the oldest worker, where programs can meet that need an address, to free(); NULL if
+ * Slurm does not tell. Workers that start later end earlier.
+ */
+char *elastic_host(const struct worker *w);
+
 /* Is the run over, so that a worker that comes late has nothing to do? */
 int elastic_is_over(struct store *st, const struct worker *w);
 

@@ -171,6 +171,18 @@ static int spawn(struct hold *h, const struct strv *argv, int input)
 	_exit(126);
 }
 
+/* Where the workers of a run can meet: at the oldest one's. */
+static void add_host(const struct hold *h, struct strv *argv)
+{
+	auto_free char *node = elastic_host(&h->w), *address = NULL;
+	const char *own = getenv("SLURMD_NODENAME");
+
+	if (node)
+		address = own && strcmp(node, own) == 0 ? address_of(&h->w) : address_by_name(node);
+	if (address)
+		strv_addf(argv, "--env=MLRUN_ELASTIC_HOST=%s", address);
+}
+
 /* Those of the worker win over the first ones, and lose against the last. */
 static void add_options(const struct hold *h, const char *program, struct strv *argv)
 {
@@ -189,6 +201,8 @@ static void add_options(const struct hold *h, const char *program, struct strv *
 	local_limit(&h->w, argv);
 	if (h->w.run)
 		elastic_add_options(h->st, &h->w, argv);
+	if (h->w.run && !h->w.warning)
+		add_host(h, argv);
 }
 
 /* What the child reads from: nothing, or a pipe that this process holds open. */

@@ -363,6 +363,23 @@ void elastic_add_options(const struct store *st, const struct worker *w, struct 
 		strv_addf(options, "--env=MLRUN_ELASTIC_NODES=%ld", w->nodes);
 }
 
+char *elastic_host(const struct worker *w)
+{
+	auto_call(slurm_jobs_done) struct slurm_jobs jobs = SLURM_JOBS_INIT;
+	auto_call(elastic_run_done) struct elastic_run run = ELASTIC_RUN_INIT;
+	struct mlr_error err = MLR_ERROR_INIT;
+
+	if (slurm_jobs_read(SLURM_OWN, &jobs, &err) < 0) {
+		mlr_log_failure(MLR_WARNING, &err, ", so MLRUN_ELASTIC_HOST is not set");
+		return NULL;
+	}
+	run.wish.run = xstrdup(w->run);
+	elastic_jobs(&jobs, NULL, &run);
+	if (run.running.n == 0)
+		return NULL;
+	return xstrdup(find_job(&jobs, run.running.v[0])->node);
+}
+
 int elastic_is_over(struct store *st, const struct worker *w)
 {
 	struct elastic_flags flags = { 0 };
