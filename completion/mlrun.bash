@@ -59,6 +59,7 @@ _mlrun_values() {
 	--pull) echo missing always never ;;
 	--net | --network) echo host none ;;
 	--ipc) echo host private ;;
+	--mode) echo workers requeue ;;
 	--mpi) echo auto none host ;;
 	--gpu) echo auto all none ;;
 	--join) "$mlrun" ps 2>/dev/null | awk 'NR == 1 { for (i = 1; i <= NF; i++) if ($i == "PID") at = i; next } { print $at }'

@@ -89,6 +89,8 @@ offers() {
 }
 
 @test "completion in bash: a value's words are those of the command" {
+	run -0 offers "mlrun elastic run --mode r"
+	assert_output requeue
 	run -0 offers "mlrun export --format="
 	assert_output $'bundle\ndocker-archive\noci\noci-archive\nrootfs\nsquashfs\ntar'
 	run -0 offers "mlrun pull --format="

@@ -405,6 +405,11 @@ alone() { mltrain "${COMMON[@]}" -q --log alone.jsonl "$@" >alone.out; }
 	assert_output --partial "give --elastic too"
 	run -2 mltrain "${COMMON[@]}" --elastic meet --min-ranks 5 --max-ranks 3
 	assert_output --partial "--min-ranks 5 is more than --max-ranks 3"
+	# The default for --max-ranks.
+	run -1 mltrain "${COMMON[@]}" --elastic meet --min-ranks 5 --batch 3
+	assert_output --partial "among up to 5 ranks"
+	run -0 mltrain train --help
+	assert_output --regexp "\(4, or +--min-ranks if that is more\)|\(4, or[[:space:]]+--min-ranks"
 	run -1 mltrain "${COMMON[@]}" --elastic meet --batch 3
 	assert_output --partial "a batch of 3 can't be divided among up to 4 ranks"
 	[ ! -e meet ]

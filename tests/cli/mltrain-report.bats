@@ -129,8 +129,8 @@ needs_browser() {
     $mltrain report 1000.jsonl 1100.jsonl
     grep -o '<script type="application/json" id="data-ranks">[^<]*' report.html | sed 's/^[^>]*>//' | jq -c '.lines[] | [.x, .y]' > stairs
     diff stairs - <<-END
-	[[0,4,5,5,9],[1,1,1,4,4]]
-	[[100,104,105,105,109],[1,1,1,4,4]]
+	[[0,4,4,5,5,9,9],[1,1,1,1,4,4,0]]
+	[[100,104,104,105,105,109,109],[1,1,1,1,4,4,0]]
 	END
     $mltrain report cpu.jsonl
     run ! grep -q 'id="ranks"' report.html
@@ -145,6 +145,34 @@ needs_browser() {
         grep -q "<figure class=\"chart\" id=\"$id\">" report.html
     done
     grep -q 'data-points="6"' report.html
+}
+
+@test "browser: ranks of two runs that have as many are both seen, and the pointer tells them at their time" {
+    needs_browser
+    for c in 1000 1004; do
+        cat > $c.jsonl <<-END
+	{"event":"run","step":0,"steps":30,"batch":64,"seconds":0}
+	{"event":"ranks","step":0,"ranks":2,"seconds":0,"clock":$c}
+	{"event":"interrupted","step":20,"seconds":16}
+	END
+    done
+    $mltrain report 1000.jsonl 1004.jsonl
+    python3 - <<-'END'
+	import os
+	from browser import Browser
+	with Browser(os.environ["BROWSER"]) as b:
+	    b.open("file://" + os.getcwd() + "/report.html", width=1200, height=3000)
+	    # Between 4 and 16 s the second line lies on the first one, which is seen between its dashes.
+	    style = lambda c: b.value(f"getComputedStyle(document.querySelector('#ranks .line.{c}')).strokeDasharray")
+	    assert style("c0") == "none" and style("c1") != "none", (style("c0"), style("c1"))
+	    x, y, w, h = b.value("(r => [r.left, r.top, r.width, r.height])"
+	                         "(document.querySelector('#ranks .plot').getBoundingClientRect())")
+	    # chart.c: 560 wide, the axis from 62 to 546, for 20 seconds.
+	    b.point(x + (62 + (546 - 62) * 4 / 20) * w / 560, y + h / 2)
+	    tip = b.value("document.querySelector('#ranks .tip').innerText").split()
+	    assert tip == ["seconds", "4", "1000", "2", "1004", "2"], tip
+	    assert not b.errors, b.errors
+	END
 }
 
 @test "browser: curves stand in the page, no error, and the picture is not blank" {

@@ -99,7 +99,7 @@ field() {
 @test "workers: a supervisor that was killed is told, and its worker is not used" {
 	local id pid supervisor
 
-	id=$(mlrun workers start "$IMG")
+	id=$(mlrun workers start "$IMG" -- sleep "$NAP")
 	mlrun workers await
 	pid=$(field "$id" pid)
 	supervisor=$(grep -o '"process":"[^"]*' "$MLRUN_STORE"/workers/*/run | awk -F. '{ print $(NF - 1) }')
@@ -215,32 +215,4 @@ field() {
 	mlrun workers await
 	run -0 mlrun-rsh "$id" 'cat /data/f; pwd; echo $A'
 	assert_output $'one\n/\n1'
-}
-
-@test "elastic: what cannot be is refused, and leaves nothing" {
-	local args message
-
-	while IFS='|' read -r args message; do
-		# shellcheck disable=SC2086 # words
-		run -125 mlrun elastic $args
-		assert_line --partial "$message"
-	done <<-END
-		run $IMG true|elastic runs are jobs of Slurm's, and sbatch is not on PATH
-		run $IMG|no command: each worker of a run runs it
-		run --min 3 --max 2 $IMG true|--min=3 is more than --max=2
-		run --max 0 $IMG true|--max takes a number from 1 to 1024, not '0'
-		run --weight 101 $IMG true|--weight takes a number from 1 to 100, not '101'
-		run --hold x $IMG true|--hold takes a number from 0 to 3600, not 'x'
-		run --gpus-per-worker -1 $IMG true|--gpus-per-worker takes a number from 0 to 1024, not '-1'
-		run --explain $IMG true|--explain runs nothing
-		run --pull=never no-such-image true|'docker.io/library/no-such-image:latest' is not in store
-		stop|expected a run's id
-		stop nobody|no run of yours is 'nobody'
-		nope|elastic: 'nope' is not a command
-	END
-	run -0 mlrun elastic list
-	assert_output --regexp '^ID +NAME[^0-9]+$'
-	run -0 mlrun elastic list --json
-	assert_output "[]"
-	[ ! -e "$MLRUN_STORE/elastic" ]
 }

@@ -1,14 +1,32 @@
 #!/usr/bin/env bats
-# Elastic runs of two users on four nodes of a real Slurm. Root's, since two users are needed, and a lab of its own.
+# Elastic runs of three users on four nodes of a real Slurm. Root's, since several users are needed, and a lab of its own.
+#
+#   ELASTIC_DATA=DIR   train LeNet-5 on the first 21,000 images of Fashion-MNIST there, rather than on noise
+#   ELASTIC_KEEP=DIR   keep the logs of the trainings there
+#   ELASTIC_TORCH=1    test PyTorch's agents, too, which takes a minute
 # shellcheck disable=SC2016 # the shell inside expands
 
 load ../cli/common
 load ../cli/ranks
 
-setup_file() {
-	local said status=0 library
+# What a training of a minute goes through several times.
+fashion() {
+	local name header size
 
-	[ "$(id -u)" = 0 ] || { skip_file "a Slurm cluster with two users takes root to start"; return; }
+	mkdir "$1"
+	cp "$ELASTIC_DATA"/t10k-* "$1"
+	for name in images-idx3:16:784 labels-idx1:8:1; do
+		IFS=: read -r name header size <<<"$name"
+		zcat "$ELASTIC_DATA/train-$name-ubyte.gz" | head -c $((header + 21000 * size)) >"$1/train-$name-ubyte"
+		# The count of images, big-endian.
+		printf '\0\0\x52\x08' | dd of="$1/train-$name-ubyte" bs=1 seek=4 conv=notrunc status=none
+	done
+}
+
+setup_file() {
+	local said status=0 library net=reference
+
+	[ "$(id -u)" = 0 ] || { skip_file "a Slurm cluster with several users takes root to start"; return; }
 	runuser -u nobody -- test -x "$top_builddir/bin/mlrun" || { skip_file "other users may not read $top_builddir"; return; }
 	export LAB_NUMBER=$((100 + $$ % 100))
 	export LAB_CONF=/run/mlrun-lab$LAB_NUMBER/slurm.conf
@@ -18,7 +36,7 @@ setup_file() {
 	[ "$status" != 77 ] || { skip_file "$said"; return; }
 	[ "$status" = 0 ] || { echo "$said"; return 1; }
 	install -d -m 755 "$DIR"
-	ranks_data "$DIR/data"
+	if [ -n "${ELASTIC_DATA:-}" ]; then fashion "$DIR/data"; else ranks_data "$DIR/data"; fi
 	chmod -R a+rX "$DIR/data"
 	tiny_root "$DIR/root"
 	ldd "$top_builddir/bin/mltrain" | grep -o '/[^ ):]*\.so[^ ):]*' | while read -r library; do
@@ -26,7 +44,8 @@ setup_file() {
 		cp -L "$library" "$DIR/root$library"
 	done
 	cp "$top_builddir/bin/mltrain" "$DIR/root/bin"
-	install -m 644 "$top_srcdir/src/mltrain/nets/reference.json" "$DIR/net.json"
+	[ -z "${ELASTIC_DATA:-}" ] || net=lenet-5
+	install -m 644 "$top_srcdir/src/mltrain/nets/$net.json" "$DIR/net.json"
 }
 
 teardown_file() {
@@ -39,11 +58,14 @@ setup() {
 	export SLURM_CONF=$LAB_CONF
 	ALICE=lab$LAB_NUMBER-user2
 	BOB=lab$LAB_NUMBER-user3
+	CAROL=lab$LAB_NUMBER-user4
 	WORK=$(mktemp -d "$DIR/work.XXXXXX")
 	chmod 777 "$WORK"
 	cd "$WORK"
 	IMG=rootfs:$DIR/root
 	SHARE=(--partition elastq --cpus 2 --hold 2)
+	TRAIN=(--net "$DIR/net.json" --data "$DIR/data" --threads 1 --load-every 0 --epochs 100000)
+	if [ -n "${ELASTIC_DATA:-}" ]; then TRAIN+=(--validation 1000 --batch 256 --lr 0.003 --log-every 5); else TRAIN+=(--validation 100 --batch 16 --lr 0.001 --log-every 1); fi
 	# What runs until it is told to end, as a trainer does.
 	STEPS='trap "exit 0" TERM; echo $$ >>commands; while :; do sleep 0.1; done'
 }
@@ -61,11 +83,12 @@ no_jobs() { [ -z "$(squeue -h)" ]; }
 have() { [ "$(squeue -h -p elastq -o '%u %T' | sort | uniq -c | xargs)" = "$(while [ $# -gt 0 ]; do echo "$2 $1 RUNNING"; shift 2; done | xargs)" ]; }
 # within SECONDS COMMAND...
 within() {
-	local end=$((SECONDS + $1))
+	local begin=${EPOCHREALTIME/./}
 
 	until_true "${@:2}"
-	echo "$* after $((SECONDS - end + $1)) seconds"
-	[ "$SECONDS" -le "$end" ]
+	begin=$(((${EPOCHREALTIME/./} - begin) / 1000))
+	echo "# ${*:2} after $begin ms" | tee -a "${ELASTIC_KEEP:-.}/times"
+	[ "$begin" -le "${1}000" ]
 }
 # begun COUNT: so many commands have begun.
 begun() { [ -e commands ] && [ "$(wc -l <commands)" = "$1" ]; }
@@ -78,40 +101,118 @@ supervisors() {
 		! grep -qz "^SLURM_JOB_ID=$2\$" "/proc/$pid/environ" || echo "$pid"
 	done
 }
-told_ranks() { grep -s '"event":"ranks"' run.jsonl | grep -o '"ranks":[0-9]*' | cut -d: -f2 | xargs; }
-ranks_are() { [[ " $(told_ranks)" == *" $1" ]]; }
+told_ranks() { grep -s '"event":"ranks"' "$1.jsonl" | grep -o '"ranks":[0-9]*' | cut -d: -f2 | xargs; }
+ranks_are() { [[ " $(told_ranks "$1")" == *" $2" ]]; }
+# has_again NAME RANKS-UNTIL-NOW COUNT: the number has changed since then, and is this.
+has_again() { [[ "$(told_ranks "$1")" == "$2 "*" $3" ]]; }
 digests() { grep '"event":"epoch"' "$1" | grep -o '"epochs_done":[0-9]*\|"samples_digest":"[^"]*"'; }
+# begin_training USER NAME: prints the run's id.
+begin_training() {
+	as "$1" mlrun elastic run "${SHARE[@]}" "$IMG" -- \
+		sh -c 'exec mltrain train -q --elastic "$MLRUN_ELASTIC" --log "$0.jsonl" --checkpoint "$0.safetensors" "$@"' "$2" "${TRAIN[@]}"
+}
+# Of a training that was stopped: each epoch used the images that one of a single rank uses, and it has learned the same.
+is_as_alone() {
+	local steps
 
-@test "elastic: four nodes become two and two for a second user's run, and four again, in one training without a restart" {
-	local a b epochs
+	[ -z "${ELASTIC_KEEP:-}" ] || cp "$1.jsonl" "$ELASTIC_KEEP"
+	steps=$(grep '"event":"interrupted"' "$1.jsonl" | tail -n 1 | grep -o '"step":[0-9]*' | cut -d: -f2)
+	mltrain train -q "${TRAIN[@]}" --steps "$steps" --log alone.jsonl --checkpoint alone.safetensors
+	# Of the last epoch, which is not whole, only one of them tells.
+	digests "$1.jsonl" >"$1.digests"
+	[ "$(wc -l <"$1.digests")" -ge 2 ]
+	digests alone.jsonl | head -n "$(wc -l <"$1.digests")" | diff - "$1.digests"
+	for name in "$1" alone; do
+		mltrain eval -q --data "$DIR/data" --threads 1 --checkpoint "$name.safetensors" | grep -o '[0-9.]* %' | head -n 1 >"$name.accuracy"
+	done
+	echo "# after $steps steps $1 has $(cat "$1.accuracy"), one rank $(cat alone.accuracy)" | tee -a "${ELASTIC_KEEP:-.}/times"
+	python3 -c 'import sys; a, b = (float(open(n + ".accuracy").read().split()[0]) for n in sys.argv[1:]); assert abs(a - b) <= 0.3' "$1" alone
+	rm alone.*
+}
+# trainers USER: the processes; writer NAME: the one that is rank 0.
+trainers() { pgrep -u "$1" -x mltrain; }
+writer() { for pid in $(trainers "$1"); do ! readlink "/proc/$pid/fd/"* | grep -q "/$2.jsonl\$" || echo "$pid"; done; }
 
-	a=$(as "$ALICE" mlrun elastic run "${SHARE[@]}" "$IMG" -- sh -c 'exec mltrain train -q --elastic "$MLRUN_ELASTIC" --threads 1 \
-		--net "$0/net.json" --data "$0/data" --validation 100 --batch 16 --lr 0.001 --log-every 1 --load-every 0 --epochs 100000 --log run.jsonl' "$DIR")
+@test "elastic: four nodes become two and two for a second user's training, and four again, without a restart" {
+	local a b
+
+	a=$(begin_training "$ALICE" alice)
 	until_true have "$ALICE" 4
-	until_true ranks_are 4
-	b=$(as "$BOB" mlrun elastic run "${SHARE[@]}" "$IMG" -- sh -c "$STEPS")
+	until_true ranks_are alice 4
+	b=$(begin_training "$BOB" bob)
 	within 10 have "$ALICE" 2 "$BOB" 2
-	until_true ranks_are 2
+	until_true ranks_are alice 2
+	until_true ranks_are bob 2
 	# What is due is kept.
-	sleep 6
+	sleep 4
 	have "$ALICE" 2 "$BOB" 2
+	run -0 as "$BOB" mlrun elastic top --once
+	assert_line "elastq: 4 GPUs, 0 free, 2 runs"
+	assert_line --regexp "^$a +$ALICE +- +2 of 4 +1 +4 +1 +runs +- +- +\|"
+	assert_line --regexp "^$b +$BOB +$IMG +2 of 4 +1 +4 +1 +runs +[0-9]+ +[0-9]+ +\|"
 	run -0 as "$BOB" mlrun elastic stop "$b"
 	within 10 have "$ALICE" 4
-	until_true ranks_are 4
+	until_true ranks_are alice 4
+	# Slurm remembers jobs that have ended, so there is a past at the first look.
+	run -0 as "$ALICE" mlrun elastic top --json
+	assert_equal "$(jq -c '.runs[] | [.held, .state, (.past | add > 0)]' <<<"$output")" '[4,"runs",true]'
 	run -0 as "$ALICE" mlrun elastic list
 	assert_line --regexp "^$a +$IMG +running +4 +0 +1 +4 +1 "
 	run -0 as "$ALICE" mlrun elastic stop "$a"
 	run -0 as "$ALICE" mlrun elastic list --all
 	assert_line --regexp "^$a .* stopped "
-	told_ranks
+	told_ranks alice
+	told_ranks bob
+	is_as_alone alice
+	# The same data, seed and batch: the same digests.
+	[ "$(digests bob.jsonl | wc -l)" -ge 2 ]
+	if [ -z "${ELASTIC_DATA:-}" ]; then cmp <(digests bob.jsonl) <(digests alice.jsonl | head -n "$(digests bob.jsonl | wc -l)"); else is_as_alone bob; fi
 	# Each step once, in order: nothing began anew.
-	grep '"event":"step"' run.jsonl | grep -o '"step":[0-9]*' | cut -d: -f2 >steps
-	seq "$(wc -l <steps)" | cmp - steps
-	epochs=$(grep -c '"event":"epoch"' run.jsonl)
-	[ "$epochs" -gt 1 ]
-	mltrain train -q --net "$DIR/net.json" --threads 1 --data "$DIR/data" --validation 100 --batch 16 --lr 0.001 --load-every 0 \
-		--epochs "$epochs" --log alone.jsonl
-	assert_equal "$(digests run.jsonl)" "$(digests alone.jsonl)"
+	grep '"event":"step"' alice.jsonl | grep -o '"step":[0-9]*' | cut -d: -f2 >steps
+	sort -nu steps | cmp - steps
+	[ -n "${ELASTIC_DATA:-}" ] || seq "$(wc -l <steps)" | cmp - steps
+}
+
+@test "elastic: a third user, one who has a plain job, and ranks, a coordinator and a job that are killed" {
+	local a b c job changes
+
+	a=$(begin_training "$ALICE" third)
+	until_true ranks_are third 4
+	b=$(as "$BOB" mlrun elastic run "${SHARE[@]}" "$IMG" -- sh -c "$STEPS")
+	within 10 have "$ALICE" 2 "$BOB" 2
+	c=$(as "$CAROL" mlrun elastic run "${SHARE[@]}" "$IMG" -- sh -c "$STEPS")
+	within 10 have "$ALICE" 2 "$BOB" 1 "$CAROL" 1
+	as "$CAROL" mlrun elastic stop "$c"
+	within 10 have "$ALICE" 2 "$BOB" 2
+	# A job that is no run's waits for a node, and is the next to have one.
+	job=$(as "$CAROL" sbatch --parsable --output=/dev/null --partition=elastq --gres=gpu:1 --cpus-per-task=2 --wrap='sleep 300')
+	until_true eval '[[ $(squeue -h -t PD -o %A) == "$job" ]]'
+	as "$BOB" mlrun elastic stop "$b"
+	within 10 have "$ALICE" 3 "$CAROL" 1
+	as "$CAROL" scancel "$job"
+	within 10 have "$ALICE" 4
+	until_true ranks_are third 4
+	# A rank, then rank 0, then a worker's job, then the supervisor of the one that coordinates.
+	changes=$(told_ranks third)
+	kill -KILL "$(trainers "$ALICE" | grep -vx "$(writer "$ALICE" third)" | head -1)"
+	within 20 has_again third "$changes" 4
+	changes=$(told_ranks third)
+	kill -KILL "$(writer "$ALICE" third)"
+	within 20 has_again third "$changes" 4
+	have "$ALICE" 4
+	changes=$(told_ranks third)
+	as "$ALICE" scancel "$(squeue -h -o %A | sort -n | tail -1)"
+	within 20 has_again third "$changes" 4
+	changes=$(told_ranks third)
+	job=$(coordinator "$ALICE")
+	kill -KILL "$(supervisors "$ALICE" "$job" | head -1)"
+	within 20 has_again third "$changes" 4
+	[ "$(coordinator "$ALICE")" -gt "$job" ]
+	as "$ALICE" mlrun elastic stop "$a"
+	# What was killed was lost; who had the time to leave has left.
+	grep -o '"joined":.*"lost":[0-9]*' third.jsonl
+	[ "$(grep -c '"lost":[1-9]' third.jsonl)" -ge 3 ]
+	is_as_alone third
 }
 
 @test "elastic: the run goes on when a command, the coordinator or its job is killed" {
@@ -142,6 +243,49 @@ digests() { grep '"event":"epoch"' "$1" | grep -o '"epochs_done":[0-9]*\|"sample
 	have
 	run -0 as "$BOB" mlrun elastic list --all
 	assert_line --partial succeeded
+}
+
+@test "elastic: a command that cannot change begins again with another count, from its last step" {
+	local a b
+
+	# Rank 0 counts steps, and saves the count when it is told to: later than the next one.
+	a=$(as "$ALICE" mlrun elastic run "${SHARE[@]}" --mode requeue --grace 20 "$IMG" -- sh -c '
+		[ "$SLURM_PROCID" = 0 ] || { trap "exit 0" USR1; while :; do sleep 0.1; done; }
+		save() { sleep 1; echo "$n" >saved; exit 0; }
+		trap save USR1
+		n=$(cat saved || echo 0)
+		echo "$MLRUN_ELASTIC_NODES $SLURM_NTASKS" >>starts
+		while :; do n=$((n + 1)); echo "$n" >>counted; sleep 0.1; done')
+	until_true test -e counted
+	have "$ALICE" 1
+	assert_equal "$(squeue -h -o %D)" 4
+	b=$(as "$BOB" mlrun elastic run "${SHARE[@]}" "$IMG" -- sh -c "$STEPS")
+	within 15 eval '[ "$(tail -n 1 starts) $(squeue -h -t R -u "$ALICE" -o %D)" = "2 2 2" ]'
+	until_true have "$ALICE" 1 "$BOB" 2
+	run -0 as "$BOB" mlrun elastic top --once
+	assert_line --regexp "^$a +$ALICE +- +2 of 4 .* runs "
+	run -0 as "$ALICE" mlrun elastic list
+	assert_line --regexp "^$a .* running +2 +0 "
+	as "$BOB" mlrun elastic stop "$b"
+	within 20 eval '[ "$(tail -n 1 starts) $(squeue -h -t R -u "$ALICE" -o %D)" = "4 4 4" ]'
+	as "$ALICE" mlrun elastic stop "$a"
+	no_jobs
+	# No step was lost, and none was counted twice.
+	seq "$(cat saved)" | cmp - counted
+	assert_equal "$(xargs <starts)" "4 4 2 2 4 4"
+}
+
+@test "elastic: of a command that cannot change, one that does not heed the warning is ended, and a failure begins again" {
+	local a
+
+	a=$(as "$ALICE" mlrun elastic run "${SHARE[@]}" --mode requeue --signal USR2 --grace 2 "$IMG" -- \
+		sh -c 'trap "echo warned >>warned" USR2; echo $$ >>commands; while :; do sleep 0.1; done')
+	until_true begun 4
+	kill -KILL "$(tail -n 1 commands)"
+	until_true begun 8
+	run -0 as "$ALICE" mlrun elastic stop "$a"
+	no_jobs
+	assert_equal "$(sort -u warned)" warned
 }
 
 @test "elastic: the last worker's command is killed, and another takes its place" {
@@ -199,4 +343,34 @@ digests() { grep '"event":"epoch"' "$1" | grep -o '"epochs_done":[0-9]*\|"sample
 	assert_output word
 	run -125 as "$ALICE" mlrun elastic run -p nope "$IMG" -- true
 	assert_line --partial "sbatch: invalid partition specified: nope"
+}
+
+@test "elastic: PyTorch's elastic agents meet at the oldest worker, and begin again from a checkpoint when a worker comes" {
+	local a
+
+	[ -n "${ELASTIC_TORCH:-}" ] || skip "ELASTIC_TORCH is not set"
+	/usr/bin/python3 -c 'import torch' 2>/dev/null || skip "python3-torch is not installed"
+	mkdir -p root/usr/bin root/usr/lib root/etc root/tmp
+	ln -s usr/bin usr/lib usr/lib64 root
+	cp -rL /usr/lib64 root/usr
+	cp -L /usr/bin/python3 root/usr/bin
+	cp -L /usr/bin/dash root/usr/bin/sh
+	cp "$top_srcdir"/recipes/pytorch/{train,elastic}.py .
+	for name in train t10k; do
+		for kind in images-idx3 labels-idx1; do gzip <"$DIR/data/$name-$kind-ubyte" >"$name-$kind-ubyte.gz"; done
+	done
+	sed -i 's/64 \* 7 \* 7/64 * 4 * 4/' train.py # noise of 16x16
+	as "$CAROL" sbatch --quiet --output=/dev/null --partition=gpuq --exclude=gpu4 --nodes=3 --gres=gpu:1 --exclusive --wrap='sleep 300'
+	until_true eval '[ -n "$(squeue -h -t R)" ]'
+	a=$(as "$ALICE" mlrun elastic run --partition elastq --cpus 2 --hold 0 --max 2 -v /usr/lib:/usr/lib:ro -v /etc/alternatives:/etc/alternatives:ro "rootfs:$PWD/root" -- \
+		sh -c 'exec python3 -m torch.distributed.run --nnodes=1:2 --nproc_per_node=1 --max_restarts=9 --rdzv_backend=c10d \
+			--rdzv_endpoint=$MLRUN_ELASTIC_HOST:29400 --rdzv_id=$MLRUN_ELASTIC --rdzv_conf last_call_timeout=1 --redirects=2 --tee=2 --monitor_interval=0.2 \
+			elastic.py --data . --steps 100000 --every 5 --batch 16 >>out 2>>errors')
+	until_true grep -qs '^step .* on 1 ranks' out
+	as "$CAROL" scancel --user "$CAROL"
+	until_true grep -q '^step .* on 2 ranks' out
+	run -0 as "$ALICE" mlrun elastic stop "$a"
+	grep ranks out
+	# From a checkpoint, and not from the start.
+	[ "$(grep '^2 ranks from' out | grep -o '[0-9]*$' | head -n 1)" -ge 5 ]
 }

@@ -11,9 +11,9 @@
 #
 # Each node has a network, a hostname and a mount namespace of its own with a private /dev/shm, as
 # MPI on several nodes needs it; /home, /tmp and the rest are shared, like a cluster's scratch.
-# For what needs several users there are lab-user2 and lab-user3: `up` makes them, `down` removes them.
+# For what needs several users there are lab-user2, lab-user3 and lab-user4: `up` makes them, `down` removes them.
 #
-#   LAB_NUMBER=3   another lab beside the first, which is number 0, with lab3-user2 and lab3-user3
+#   LAB_NUMBER=3   another lab beside the first, which is number 0, with lab3-user2 and so on
 #   LAB_DBD=1      accounting by slurmdbd and a MariaDB of its own, where they are installed
 #   LAB_SPANK=...  a line for plugstack.conf: "required /path/spank_mlrun.so key=value". Default: the plugin in
 #                  $top_builddir, if that has one; LAB_SPANK= is none
@@ -31,7 +31,7 @@ NAME=lab${NUMBER#0}
 LAB=/run/mlrun-$NAME
 LOCK=$LAB.lock
 NODES=(cpu1 cpu2 gpu1 gpu2 gpu3 gpu4)
-USERS=("$NAME-user2" "$NAME-user3")
+USERS=("$NAME-user2" "$NAME-user3" "$NAME-user4")
 NET=10.77.$NUMBER
 BRIDGE=mlrunlab$NUMBER
 PORT=$((6827 + 10 * NUMBER))

@@ -1,16 +1,21 @@
 #include "unit.h"
+#include "work/parts.h"
 #include "work/share.h"
 #include "work/slurm.h"
+#include "work/watch.h"
 #include "work/work.h"
+
+#include <math.h>
 
 static void squeues_lines_are_jobs_and_its_warnings_are_none(void **state)
 {
-	char text[] = "squeue: error: something odd\n"
-		      "m1|7|RUNNING|ann|cpu1|None|workq|mlrun-worker:00112233445566aa\n"
-		      "m1|8|PENDING|bob||Priority|workq|(null)\n"
-		      "m1|9|FAILED|ann|cpu2|NonZeroExitCode|workq|a|b\n"
-		      "m1|10|RUNNING|ann|cpu3\n"
-		      "\n";
+	char text[] =
+		"squeue: error: something odd\n"
+		"m1|7|RUNNING|ann|cpu1|None|workq|1|1|N/A|N/A|N/A|mlrun-worker:00112233445566aa\n"
+		"m1|8|PENDING|bob||Priority|workq|1|1|N/A|N/A|N/A|(null)\n"
+		"m1|9|FAILED|ann|cpu2|NonZeroExitCode|workq|1|1|N/A|N/A|N/A|a|b\n"
+		"m1|10|RUNNING|ann|cpu3\n"
+		"\n";
 	auto_call(slurm_jobs_done) struct slurm_jobs l = SLURM_JOBS_INIT;
 
 	slurm_jobs_parse(text, "m1", &l);
@@ -25,9 +30,9 @@ static void squeues_lines_are_jobs_and_its_warnings_are_none(void **state)
 static void a_line_in_another_users_comment_is_no_job(void **state)
 {
 	char text[] =
-		"m1|7|RUNNING|bob|cpu1|None|workq|hello\n"
-		"8|RUNNING|ann|cpu1|None|workq|mlrun-worker:00112233445566aa 00:1:4:1:c1\n"
-		"m0|9|RUNNING|ann|cpu1|None|workq|mlrun-worker:00112233445566aa 00:1:4:1:c1\n";
+		"m1|7|RUNNING|bob|cpu1|None|workq|1|1|N/A|N/A|N/A|hello\n"
+		"8|RUNNING|ann|cpu1|None|workq|1|1|N/A|N/A|N/A|mlrun-worker:00112233445566aa 00:1:4:1:c1\n"
+		"m0|9|RUNNING|ann|cpu1|None|workq|1|1|N/A|N/A|N/A|mlrun-worker:00112233445566aa 00:1:4:1:c1\n";
 	auto_call(slurm_jobs_done) struct slurm_jobs l = SLURM_JOBS_INIT;
 
 	slurm_jobs_parse(text, "m1", &l);
@@ -37,8 +42,9 @@ static void a_line_in_another_users_comment_is_no_job(void **state)
 
 static void a_job_is_a_workers_by_its_comment_and_not_by_its_number(void **state)
 {
-	char text[] = "m|7|RUNNING|ann|cpu1|None|workq|(null)\n"
-		      "m|8|RUNNING|ann|cpu1|None|workq|mlrun-worker:00112233445566aa\n";
+	char text[] =
+		"m|7|RUNNING|ann|cpu1|None|workq|1|1|N/A|N/A|N/A|(null)\n"
+		"m|8|RUNNING|ann|cpu1|None|workq|1|1|N/A|N/A|N/A|mlrun-worker:00112233445566aa\n";
 	auto_call(slurm_jobs_done) struct slurm_jobs l = SLURM_JOBS_INIT;
 	struct worker w = { .id = (char *)"7", .key = (char *)"00112233445566aa" };
 
@@ -153,16 +159,16 @@ static void sinfos_lines_are_the_nodes_in_service(void **state)
 
 	slurm_nodes_parse(text, &nodes, &n);
 	assert_int_equal(n, 3);
-	assert_int_equal(nodes[0].gpus, 4);
 	assert_int_equal(nodes[0].free_gpus, 3);
 	assert_int_equal(nodes[0].free_cpus, 6);
 	assert_int_equal(nodes[1].free_gpus, 3);
 	assert_int_equal(nodes[1].free_cpus, 2);
 	/* One worker on either: of three GPUs one stays idle. */
-	assert_int_equal(share_free(nodes, n, &two, 1), 4);
+	assert_int_equal(share_free(nodes, n, &two, 1, 9), 4);
 	/* None on the second: it has no three processors. */
-	assert_int_equal(share_free(nodes, n, &two, 3), 2);
-	assert_int_equal(share_free(nodes, n, &cpus, 2), 8);
+	assert_int_equal(share_free(nodes, n, &two, 3, 9), 2);
+	assert_int_equal(share_free(nodes, n, &cpus, 2, 9), 8);
+	assert_int_equal(share_free(nodes, n, &cpus, 2, 1), 4);
 }
 
 static void a_run_in_a_comment_is_read_and_a_strangers_nonsense_is_not(void **state)
@@ -183,15 +189,16 @@ static void a_run_in_a_comment_is_read_and_a_strangers_nonsense_is_not(void **st
 
 static void runs_of_a_partition_are_collected_from_their_jobs(void **state)
 {
-	char text[] = "m|7|RUNNING|1|a|None|q|mlrun-worker:01 aa:1:4:1:g2\n"
-		      "m|6|RUNNING|1|b|None|q|mlrun-worker:02 aa:1:4:1:g2\n"
-		      "m|8|COMPLETING|1|c|None|q|mlrun-worker:03 aa:1:4:1:g2\n"
-		      "m|9|PENDING|2||Priority|q|mlrun-worker:04 aa:1:4:1:g1\n"
-		      "m|10|PENDING|2||JobHeldUser|q|mlrun-worker:05 bb:1:4:1:g1\n"
-		      "m|11|RUNNING|2|d|None|other|mlrun-worker:06 cc:1:4:1:g1\n"
-		      "m|12|RUNNING|2|d|None|q|mlrun-worker:07 dd:1:4:1:c1\n"
-		      "m|13|FAILED|2|d|None|q|mlrun-worker:08 ee:1:4:1:g1\n"
-		      "m|14|RUNNING|2|d|None|q|mlrun-worker:09\n";
+	char text[] =
+		"m|7|RUNNING|1|a|None|q|1|1|gres:gpu:2|N/A|N/A|mlrun-worker:01 aa:1:4:1:g2\n"
+		"m|6|RUNNING|1|b|None|q|1|1|gres/gpu:2|N/A|N/A|mlrun-worker:02 aa:1:4:1:g2\n"
+		"m|8|COMPLETING|1|c|None|q|1|1|gpu:a100:2|N/A|N/A|mlrun-worker:03 aa:1:4:1:g2\n"
+		"m|9|PENDING|2||Priority|q|1|1|gpu:1|N/A|N/A|mlrun-worker:04 aa:1:4:1:g1\n"
+		"m|10|PENDING|2||JobHeldUser|q|1|1|gpu:1|N/A|N/A|mlrun-worker:05 bb:1:4:1:g1\n"
+		"m|11|RUNNING|2|d|None|other|1|1|gpu:1|N/A|N/A|mlrun-worker:06 cc:1:4:1:g1\n"
+		"m|12|RUNNING|2|d|None|q|1|1|N/A|N/A|N/A|mlrun-worker:07 dd:1:4:1:c1\n"
+		"m|13|FAILED|2|d|None|q|1|1|gpu:1|N/A|N/A|mlrun-worker:08 ee:1:4:1:g1\n"
+		"m|14|RUNNING|2|d|None|q|1|1|gpu:1|N/A|N/A|mlrun-worker:09\n";
 	auto_call(slurm_jobs_done) struct slurm_jobs jobs = SLURM_JOBS_INIT;
 	auto_call(share_table_done) struct share_table t = SHARE_TABLE_INIT;
 
@@ -199,12 +206,54 @@ static void runs_of_a_partition_are_collected_from_their_jobs(void **state)
 	share_collect(&jobs, "q", 'g', &t);
 	assert_int_equal(t.n, 2);
 	assert_int_equal(t.v[0].running, 2);
+	assert_int_equal(t.v[0].ending, 1);
 	assert_int_equal(t.v[0].held, 6);
 	assert_int_equal(t.v[0].first, 6);
 	/* A key is its user's. */
 	assert_string_equal(t.v[1].user, "2");
 	assert_int_equal(t.v[1].waiting, 1);
 	assert_int_equal(t.v[1].held, 0);
+}
+
+static void a_comment_gives_its_run_neither_slots_nor_needs_beyond_its_jobs(void **state)
+{
+	/* Two jobs of one GPU, which say 1000 and need 900; one without any. */
+	char text[] =
+		"m|7|RUNNING|2|a|None|q|1|4|gpu:1|N/A|N/A|mlrun-worker:01 aa:900:1000:1:g1000\n"
+		"m|8|PENDING|2||Priority|q|1|4|gpu:1|N/A|N/A|mlrun-worker:02 aa:900:1000:1:g1000\n"
+		"m|9|RUNNING|3|b|None|q|1|4|N/A|N/A|N/A|mlrun-worker:03 bb:900:1000:1:g1000\n";
+	auto_call(slurm_jobs_done) struct slurm_jobs jobs = SLURM_JOBS_INIT;
+	auto_call(share_table_done) struct share_table t = SHARE_TABLE_INIT;
+	struct share_wish own = { "cc", 1, 4, 1, 1, 'g' };
+
+	slurm_jobs_parse(text, "m", &jobs);
+	share_collect(&jobs, "q", 'g', &t);
+	assert_int_equal(t.n, 1);
+	assert_int_equal(t.v[0].held, 1);
+	share_add(&t, "1", &own)->first = 10;
+	share_divide(&t, 4);
+	assert_int_equal(t.v[0].share, 2);
+	assert_int_equal(t.v[1].share, 2);
+}
+
+static void a_jobs_time_is_that_of_this_machine(void **state)
+{
+	char text[] = "m|7|COMPLETED|1|a|None|q|1|1|N/A|2026-11-26T17:04:00|2026-11-26T18:04:30|\n";
+	auto_call(slurm_jobs_done) struct slurm_jobs jobs = SLURM_JOBS_INIT;
+
+	setenv("TZ", "UTC", 1);
+	slurm_jobs_parse(text, "m", &jobs);
+	assert_int_equal(jobs.v[0].start, 1795712640);
+	assert_int_equal(jobs.v[0].end - jobs.v[0].start, 3630);
+}
+
+static void slurm_is_asked_seldomer_each_time_up_to_a_limit(void **state)
+{
+	assert_int_equal(work_later(0, 300, 5000), 300);
+	assert_int_equal(work_later(300, 300, 5000), 600);
+	assert_int_equal(work_later(2400, 300, 5000), 4800);
+	assert_int_equal(work_later(4800, 300, 5000), 5000);
+	assert_int_equal(work_later(5000, 300, 5000), 5000);
 }
 
 struct want {
@@ -253,6 +302,44 @@ static void slots_are_divided_by_weight_between_min_and_max(void **state)
 	DIVIDES(0, { 1, 4, 1, 1, 0 });
 }
 
+static void what_a_job_had_is_in_the_cells_of_its_time(void **state)
+{
+	struct slurm_job j = {
+		.state = (char *)"RUNNING", .nodes = 1, .cpus = 1, .gpus = 2, .start = 10000
+	};
+	double past[WATCH_CELLS] = { 0 };
+
+	/* It ends by its limit later than now. */
+	j.end = 20000;
+	watch_add_past(&j, 'g', 10020, past);
+	assert_float_equal(past[WATCH_CELLS - 1], 2, 1e-9);
+	assert_float_equal(past[WATCH_CELLS - 2], 2 * 5.0 / WATCH_CELL_S, 1e-9);
+	assert_float_equal(past[WATCH_CELLS - 3], 0, 1e-9);
+	/* Slurm has a time for a start to come, too. */
+	j.state = (char *)"PENDING";
+	watch_add_past(&j, 'g', 10020, past);
+	assert_float_equal(past[WATCH_CELLS - 1], 2, 1e-9);
+}
+
+static void a_logs_end_tells_generation_and_speed(void **state)
+{
+	char text[] = "000,\"generation\":1}\n"
+		      "{\"generation\":1,\"epoch\":0,\"samples\":100,\"train_seconds\":1}\n"
+		      "{\"generation\":2,\"epoch\":0,\"samples\":200,\"train_seconds\":9}\n"
+		      "{\"event\":\"load\"}\n[1]\n{\"generation\":\"x\"}\n"
+		      "{\"generation\":2,\"epoch\":0,\"samples\":300,\"train_seconds\":10}\n"
+		      "{\"generation\":2,\"epoch\":1,\"samples\":50,\"train_seconds\":11}\n";
+	char empty[] = "";
+	struct watch_run run;
+
+	watch_read_log(text, &run);
+	assert_int_equal(run.generation, 2);
+	assert_float_equal(run.images_per_second, 100, 1e-9);
+	watch_read_log(empty, &run);
+	assert_int_equal(run.generation, -1);
+	assert_true(isnan(run.images_per_second));
+}
+
 int main(void)
 {
 	const struct CMUnitTest tests[] = {
@@ -267,6 +354,11 @@ int main(void)
 		cmocka_unit_test(sinfos_lines_are_the_nodes_in_service),
 		cmocka_unit_test(a_run_in_a_comment_is_read_and_a_strangers_nonsense_is_not),
 		cmocka_unit_test(runs_of_a_partition_are_collected_from_their_jobs),
+		cmocka_unit_test(a_comment_gives_its_run_neither_slots_nor_needs_beyond_its_jobs),
+		cmocka_unit_test(a_jobs_time_is_that_of_this_machine),
+		cmocka_unit_test(slurm_is_asked_seldomer_each_time_up_to_a_limit),
+		cmocka_unit_test(what_a_job_had_is_in_the_cells_of_its_time),
+		cmocka_unit_test(a_logs_end_tells_generation_and_speed),
 		cmocka_unit_test(slots_are_divided_by_weight_between_min_and_max),
 	};
 

@@ -66,6 +66,7 @@ int cmd_store(int argc, char **argv);
 int cmd_tag(int argc, char **argv);
 int cmd_tags(int argc, char **argv);
 int cmd_elastic(int argc, char **argv);
+int cmd_elastic_top(int argc, char **argv);
 int cmd_workers(int argc, char **argv);
 int cmd_workers_await(int argc, char **argv);
 int cmd_workers_hosts(int argc, char **argv);

@@ -7,20 +7,23 @@
 #include "base/cleanup.h"
 #include "base/json.h"
 #include "base/memory.h"
+#include "base/signal_name.h"
 #include "work/elastic.h"
 
 #include <errno.h>
+#include <signal.h>
 #include <stdio.h>
 #include <string.h>
 
-#define HOLD_S 10
+#define HOLD_S    10
+#define REQUEUE_S 60 /* the same when each change is a restart; and the time for saving a state */
 
 /* --- run ---------------------------------------------------------------------------------- */
 
 struct args {
 	struct workers_wish w;
-	long min, max, weight, hold;
-	int json;
+	long min, max, weight, hold, signal, grace;
+	int json, is_one_job;
 };
 
 static void take_number(
@@ -52,6 +55,30 @@ static void parse_hold(void *args, char *arg, struct argp_state *state)
 	take_number("hold", arg, 0, 3600, &((struct args *)args)->hold, state);
 }
 
+static void parse_grace(void *args, char *arg, struct argp_state *state)
+{
+	take_number("grace", arg, 1, 3600, &((struct args *)args)->grace, state);
+}
+
+static void parse_mode(void *args, char *arg, struct argp_state *state)
+{
+	struct args *a = args;
+
+	a->is_one_job = strcmp(arg, "requeue") == 0;
+	if (!a->is_one_job && strcmp(arg, "workers") != 0)
+		argp_error(state, "--mode takes workers or requeue, not '%s'", arg);
+}
+
+static void parse_signal(void *args, char *arg, struct argp_state *state)
+{
+	struct args *a = args;
+
+	a->signal = signal_number(arg);
+	if (a->signal < 0 || a->signal == SIGKILL || a->signal == SIGSTOP)
+		argp_error(
+			state, "--signal takes one that a program can catch, USR1, not '%s'", arg);
+}
+
 static void parse_gpus_per_worker(void *args, char *arg, struct argp_state *state)
 {
 	take_number("gpus-per-worker", arg, 0, SHARE_MAX, &((struct args *)args)->w.gpus, state);
@@ -67,8 +94,15 @@ static const struct cli_option run_options[] = {
 		CLI_TO(struct args, w.partition) },
 	{ "weight", 0, "N", 0, "its share beside others' (default: 1)", -2,
 		CLI_TO_CALL(parse_weight) },
-	{ "hold", 0, "SECONDS", 0, "between growing and shrinking (default: 10)", -2,
+	{ "hold", 0, "SECONDS", 0, "between growing and shrinking (default: 10; requeue: 60)", -2,
 		CLI_TO_CALL(parse_hold) },
+	{ "mode", 0, "MODE", 0,
+		"workers that come and go, or requeue: one job that begins again (default: workers)",
+		-2, CLI_TO_CALL(parse_mode) },
+	{ "signal", 0, "NAME", 0, "requeue: tells the command to save its state (default: USR1)",
+		-2, CLI_TO_CALL(parse_signal) },
+	{ "grace", 0, "SECONDS", 0, "requeue: how long it may take for that (default: 60)", -2,
+		CLI_TO_CALL(parse_grace) },
 	{ "deadline", 0, "TIME", 0, "end it after TIME, 90s, 30m, 12h, 2d, even if it waits", -2,
 		CLI_TO_CALL(workers_parse_deadline) },
 	{ "name", 0, "NAME", 0, "a name for people (default: the image's)", -2,
@@ -99,6 +133,9 @@ static json_t *to_json(const struct store *st, const struct elastic_run *run)
 	json_object_set_new(o, "hold", json_integer(run->hold));
 	json_object_set_new(o, "gpus_per_worker", json_integer(run->wish.gpus));
 	json_object_set_new(o, "cpus", json_integer(run->wish.cpus));
+	json_object_set_new(
+		o, "mode", json_string(elastic_is_one_job(run) ? "requeue" : "workers"));
+	json_object_set_new(o, "workers", json_integer(run->workers));
 	return o;
 }
 
@@ -106,6 +143,9 @@ static int check_run(const struct args *a, struct mlr_error *err)
 {
 	if (a->min > a->max)
 		return mlr_fail(err, EINVAL, "--min=%ld is more than --max=%ld", a->min, a->max);
+	if (!a->is_one_job && (a->signal || a->grace))
+		return mlr_fail(
+			err, EINVAL, "--%s is for --mode=requeue", a->signal ? "signal" : "grace");
 	if (!a->w.x.exec.command || !*a->w.x.exec.command) {
 		mlr_fail(err, EINVAL, "no command: each worker of a run runs it");
 		return mlr_hint(err, "mlrun workers start starts workers without one");
@@ -128,10 +168,14 @@ static int run(const struct args *a)
 	new.share.min = a->min;
 	new.share.max = a->max;
 	new.share.weight = a->weight;
-	new.hold = a->hold;
+	new.hold = a->hold >= 0 ? a->hold : a->is_one_job ? REQUEUE_S : HOLD_S;
 	for (size_t i = 0; i < a->w.sbatch.n; i++)
 		strv_add(&new.sbatch, a->w.sbatch.v[i]);
 	r = workers_fill(&a->w, &new.wish, &err);
+	if (a->is_one_job) {
+		new.wish.warning = a->signal ? a->signal : SIGUSR1;
+		new.wish.grace = a->grace ? a->grace : REQUEUE_S;
+	}
 	if (r == 0)
 		r = store_open(a->w.x.common.store, 1, &st, &err);
 	if (r == 0)
@@ -146,7 +190,7 @@ static int run(const struct args *a)
 
 static int cmd_elastic_run(int argc, char **argv)
 {
-	struct args a = { .w.gpus = 1, .min = 1, .max = 4, .weight = 1, .hold = HOLD_S };
+	struct args a = { .w.gpus = 1, .min = 1, .max = 4, .weight = 1, .hold = -1 };
 	int status;
 
 	cli_exec_parse_with(argc, argv, run_options, workers_keep_word,
@@ -154,7 +198,8 @@ static int cmd_elastic_run(int argc, char **argv)
 		"Run a command in as many workers as are free, which are one-node jobs of Slurm's.\v"
 		"Prints the run's id. Runs of all users share a partition: workers come and go, and "
 		"the command has to bear that, as mltrain train --elastic does. It finds a path for "
-		"meeting the others in MLRUN_ELASTIC. --cpus and --memory are for each worker; the "
+		"meeting the others in MLRUN_ELASTIC. With --mode=requeue it need not bear it: it "
+		"is warned, ended and begun again. --cpus and --memory are for each worker; the "
 		"other options are those of mlrun exec.",
 		&a.w.x);
 	status = run(&a);
@@ -195,6 +240,14 @@ static int print_json(const struct some *a, const struct store *st, const struct
 	return cli_print_json(list);
 }
 
+/* The workers of jobs that run, or wait. */
+static long workers_in(const struct elastic_run *run, const struct strv *jobs)
+{
+	if (!elastic_is_one_job(run))
+		return (long)jobs->n;
+	return jobs->n > 0 ? run->workers : 0;
+}
+
 static int print_table(const struct some *a, const struct elastic_list *l)
 {
 	static const char *const heads[] = { "ID", "NAME", "STATUS", "RUNNING", "WAITING", "MIN",
@@ -211,8 +264,8 @@ static int print_table(const struct some *a, const struct elastic_list *l)
 		strv_add(&cells, run->share.key);
 		strv_add(&cells, run->wish.name);
 		strv_add(&cells, elastic_status_names[run->status]);
-		strv_addf(&cells, "%zu", run->running.n);
-		strv_addf(&cells, "%zu", run->waiting.n);
+		strv_addf(&cells, "%ld", workers_in(run, &run->running));
+		strv_addf(&cells, "%ld", workers_in(run, &run->waiting));
 		strv_addf(&cells, "%ld", run->share.min);
 		strv_addf(&cells, "%ld", run->share.max);
 		strv_addf(&cells, "%ld", run->share.weight);
@@ -277,6 +330,7 @@ static int cmd_elastic_stop(int argc, char **argv)
 static const struct command rows[] = {
 	{ "run", cmd_elastic_run, NULL, "start one" },
 	{ "list", cmd_list, NULL, "list them" },
+	{ "top", cmd_elastic_top, NULL, "show who has what, again and again" },
 	{ "stop", cmd_elastic_stop, NULL, "end some" },
 };
 

@@ -1,11 +1,12 @@
 /* mlrun gpu top: shows what the GPUs and processors do, again and again. */
 #include "cli/cli.h"
 #include "cli/options.h"
+#include "cli/screen.h"
+#include "cli/top_source.h"
 
 #include "base/cleanup.h"
 #include "base/clock.h"
 #include "base/log.h"
-#include "cli/top_source.h"
 
 #include <errno.h>
 #include <limits.h>
@@ -14,8 +15,6 @@
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
-#include <sys/ioctl.h>
-#include <termios.h>
 #include <time.h>
 #include <unistd.h>
 
@@ -24,11 +23,6 @@
 #define WAKING_MS   10000 /* and, for a log, to wake all GPUs */
 #define PATIENCE_MS 60000 /* the same with --count */
 #define PLAIN_WIDTH 120
-
-/* Sequences of ECMA-48, which every current terminal understands. */
-#define HOME       "\033[H"
-#define CLEAR_LINE "\033[K" /* to the end of the line */
-#define CLEAR_REST "\033[J" /* and all lines below */
 
 static const char doc[] =
 	"Show what this machine's GPUs, or the job's, and its processors do, again and again. q or "
@@ -48,8 +42,7 @@ struct session {
 	struct args args;
 	enum style style;
 	struct top_source source;
-	int keys;              /* the terminal for keys; -1: none */
-	struct termios before; /* its settings before */
+	struct screen screen;
 	int log;
 	pid_t script; /* in a job: the first process of our process group; 0: none */
 };
@@ -58,13 +51,7 @@ struct session {
 
 static void parse_interval(void *args, char *arg, struct argp_state *state)
 {
-	struct args *a = args;
-	char *end;
-	double v = strtod(arg, &end);
-
-	if (end == arg || *end || !(v >= 0.1 && v <= 86400))
-		argp_error(state, "--interval takes seconds from 0.1 to 86400, not '%s'", arg);
-	a->interval_ms = (long)(v * 1000 + 0.5);
+	((struct args *)args)->interval_ms = cli_options_interval(arg, state);
 }
 
 static void parse_count(void *args, char *arg, struct argp_state *state)
@@ -105,69 +92,6 @@ static const struct cli_syntax syntax = {
 	.surplus = "expected no argument",
 };
 
-/* --- signals ----------------------------------------------------------------- */
-
-static volatile sig_atomic_t end_asked;
-
-static void note_signal(int sig)
-{
-	(void)sig;
-	end_asked = 1;
-}
-
-/* Signals arrive only during ppoll(2); those that the caller ignores stay ignored. */
-static void catch_signals(sigset_t *while_waiting)
-{
-	static const int caught[] = { SIGINT, SIGTERM, SIGHUP };
-	struct sigaction a = { .sa_handler = note_signal }, was;
-	sigset_t blocked;
-
-	sigemptyset(&blocked);
-	for (size_t i = 0; i < ARRAY_LEN(caught); i++) {
-		if (sigaction(caught[i], NULL, &was) < 0 || was.sa_handler == SIG_IGN)
-			continue;
-		sigaction(caught[i], &a, NULL);
-		sigaddset(&blocked, caught[i]);
-	}
-	sigprocmask(SIG_BLOCK, &blocked, while_waiting);
-	for (size_t i = 0; i < ARRAY_LEN(caught); i++)
-		sigdelset(while_waiting, caught[i]);
-}
-
-/* --- keys ---------------------------------------------------------------------- */
-
-/* Read keys without Enter and echo, also after ^Z and fg; ^C and ^Z stay signals. */
-static void open_keys(struct session *s)
-{
-	struct termios raw;
-
-	if (s->keys < 0 && isatty(STDIN_FILENO) && tcgetattr(STDIN_FILENO, &s->before) == 0)
-		s->keys = STDIN_FILENO;
-	if (s->keys < 0)
-		return;
-	raw = s->before;
-	raw.c_lflag &= ~(tcflag_t)(ICANON | ECHO);
-	tcsetattr(s->keys, TCSADRAIN, &raw);
-}
-
-static void close_keys(struct session *s)
-{
-	if (s->keys >= 0)
-		tcsetattr(s->keys, TCSADRAIN, &s->before);
-	s->keys = -1;
-}
-
-static void hear_keys(struct session *s)
-{
-	char keys[64];
-	ssize_t n = read(s->keys, keys, sizeof(keys));
-
-	if (n <= 0)
-		close_keys(s);
-	else if (memchr(keys, 'q', (size_t)n))
-		end_asked = 1;
-}
-
 /* --- what is shown ------------------------------------------------------------- */
 
 /*
@@ -206,34 +130,23 @@ static int open_session(struct session *s, struct mlr_error *err)
 
 static void close_session(struct session *s)
 {
-	close_keys(s);
+	screen_close_keys(&s->screen);
 	top_source_close(&s->source);
 	if (s->log >= 0)
 		close(s->log);
-}
-
-/* Draw over the last view. */
-static void draw(const struct top *t)
-{
-	struct winsize w;
-	int is_known = ioctl(STDOUT_FILENO, TIOCGWINSZ, &w) == 0 && w.ws_col > 0 && w.ws_row > 1;
-	auto_free char *text =
-		top_view(t, is_known ? w.ws_col : 80, (is_known ? w.ws_row : 24) - 1);
-
-	fputs(HOME, stdout);
-	for (const char *line = text, *end; *line; line = end + 1) {
-		end = strchr(line, '\n');
-		printf(CLEAR_LINE "%.*s\n", (int)(end - line), line);
-	}
-	fputs(CLEAR_REST, stdout);
 }
 
 /* Returns 0, or -1 when nobody reads any more. */
 static int show_picture(struct session *s, int is_first)
 {
 	if (s->style == SCREEN) {
-		open_keys(s);
-		draw(&s->source.top);
+		auto_free char *text = NULL;
+		int width, height;
+
+		screen_open_keys(&s->screen);
+		screen_size(&width, &height);
+		text = top_view(&s->source.top, width, height);
+		screen_draw(text);
 	} else if (s->style == PLAIN) {
 		auto_free char *text = top_view(&s->source.top, PLAIN_WIDTH, 0);
 
@@ -250,8 +163,7 @@ static int show_picture(struct session *s, int is_first)
 /*
  * Wait for samples, at least until earliest and at most until latest, or until an end is requested.
  */
-static void wait_for_news(
-	struct session *s, long long earliest, long long latest, const sigset_t *signals)
+static void wait_for_news(struct session *s, long long earliest, long long latest)
 {
 	for (;;) {
 		int is_watched = s->source.watch.from >= 0;
@@ -259,17 +171,17 @@ static void wait_for_news(
 			  left = until - mlr_now_ms();
 		struct timespec t = { left > 0 ? left / 1000 : 0,
 			left > 0 ? left % 1000 * 1000000 : 0 };
-		struct pollfd in[] = { { .fd = s->keys, .events = POLLIN },
+		struct pollfd in[] = { { .fd = s->screen.keys, .events = POLLIN },
 			{ .fd = s->source.watch.from, .events = POLLIN } };
 
 		if (left <= 0)
 			return;
-		int n = ppoll(in, ARRAY_LEN(in), &t, signals);
+		int n = ppoll(in, ARRAY_LEN(in), &t, &s->screen.waiting);
 		if (n > 0 && in[0].revents)
-			hear_keys(s);
+			screen_hear_keys(&s->screen);
 		if (n > 0 && in[1].revents && top_source_hear(&s->source) < 0)
 			tell_note(s);
-		if (end_asked)
+		if (screen_shall_end())
 			return;
 	}
 }
@@ -279,20 +191,19 @@ static int run(struct session *s, struct mlr_error *err)
 {
 	long long began = mlr_now_ms(), interval = s->args.interval_ms;
 	long long earliest = began + FIRST_MS, latest = earliest;
-	sigset_t while_waiting;
 
 	if (s->args.count)
 		latest = began + PATIENCE_MS;
 	else if (s->style != SCREEN || s->args.log)
 		latest = began + WAKING_MS;
-	catch_signals(&while_waiting);
+	screen_catch_signals(&s->screen);
 	if (s->style == SCREEN)
-		open_keys(s);
+		screen_open_keys(&s->screen);
 	for (long done = 0; s->args.count == 0 || done < s->args.count; done++) {
 		int r;
 
-		wait_for_news(s, earliest, latest, &while_waiting);
-		if (end_asked || (s->script && is_gone(s->script)))
+		wait_for_news(s, earliest, latest);
+		if (screen_shall_end() || (s->script && is_gone(s->script)))
 			break;
 		top_source_next(&s->source);
 		r = s->log >= 0 ? top_log_add(s->log, s->args.log, &s->source.top, err) : 0;
@@ -312,18 +223,17 @@ static int run(struct session *s, struct mlr_error *err)
 
 static enum style choose_style(const struct args *a)
 {
-	const char *term = getenv("TERM");
-
 	if (isatty(STDOUT_FILENO) && tcgetpgrp(STDOUT_FILENO) == getpgrp())
-		return a->once || !term || strcmp(term, "dumb") == 0 ? PLAIN : SCREEN;
+		return !a->once && screen_is_there() ? SCREEN : PLAIN;
 	return a->log ? SILENT : PLAIN;
 }
 
 int cmd_gpu_top(int argc, char **argv)
 {
-	auto_call(close_session) struct session s = {
-		.args = { .interval_ms = 2000 }, .source = TOP_SOURCE_INIT, .keys = -1, .log = -1
-	};
+	auto_call(close_session) struct session s = { .args = { .interval_ms = 2000 },
+		.source = TOP_SOURCE_INIT,
+		.screen = SCREEN_INIT,
+		.log = -1 };
 	struct mlr_error err = MLR_ERROR_INIT;
 	int r;
 

@@ -1,5 +1,6 @@
 #include "cli/common.h"
 
+#include "base/account.h"
 #include "base/cleanup.h"
 #include "base/config.h"
 #include "base/escape.h"
@@ -99,33 +100,61 @@ void cli_widen(int *wide, const char *text)
 		*wide = (int)strlen(text);
 }
 
-void cli_print_safe(const char *text)
+static void write_safe(FILE *out, const char *text)
 {
 	char one[ESCAPE_SIZE];
 
 	while (*text) {
 		text += escape_next(text, one);
-		fputs(one, stdout);
+		fputs(one, out);
 	}
 }
 
-static void print_cell(const char *text, int width, int is_last)
+void cli_print_safe(const char *text)
 {
-	cli_print_safe(text);
-	if (is_last)
-		putchar('\n');
-	else
-		printf("%*s", width - (int)strlen(text) + 2, "");
+	write_safe(stdout, text);
 }
 
-void cli_print_cells(const struct strv *cells, size_t columns)
+void cli_write_cells(FILE *out, const struct strv *cells, size_t columns)
 {
 	auto_free int *width = xcalloc(columns, sizeof(*width));
 
 	for (size_t i = 0; i < cells->n; i++)
 		cli_widen(&width[i % columns], cells->v[i]);
-	for (size_t i = 0; i < cells->n; i++)
-		print_cell(cells->v[i], width[i % columns], i % columns + 1 == columns);
+	for (size_t i = 0; i < cells->n; i++) {
+		const char *text = cells->v[i];
+
+		write_safe(out, text);
+		if (i % columns + 1 == columns)
+			putc('\n', out);
+		else
+			fprintf(out, "%*s", width[i % columns] - (int)strlen(text) + 2, "");
+	}
+}
+
+void cli_print_cells(const struct strv *cells, size_t columns)
+{
+	cli_write_cells(stdout, cells, columns);
+}
+
+char *cli_user_name(uid_t uid)
+{
+	static struct {
+		uid_t uid;
+		char *name;
+	} known[64];
+	static size_t n;
+	auto_call(account_done) struct account a = ACCOUNT_INIT;
+
+	for (size_t i = 0; i < n; i++)
+		if (known[i].uid == uid)
+			return xstrdup(known[i].name);
+	account_find_user(uid, &a);
+	if (n == ARRAY_LEN(known))
+		return a.user ? xstrdup(a.user) : xasprintf("%u", (unsigned)uid);
+	known[n].uid = uid;
+	known[n].name = a.user ? xstrdup(a.user) : xasprintf("%u", (unsigned)uid);
+	return xstrdup(known[n++].name);
 }
 
 json_t *cli_formats(unsigned formats)

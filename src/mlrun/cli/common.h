@@ -15,6 +15,8 @@
 
 #include <jansson.h>
 #include <stdint.h>
+#include <stdio.h>
+#include <sys/types.h>
 
 /* Options of all commands; the commands' structs begin with it. */
 struct cli_common {
@@ -54,6 +56,11 @@ void cli_print_safe(const char *text);
 
 /* Print the cells of a table, row after row, the first one the heads. */
 void cli_print_cells(const struct strv *cells, size_t columns);
+void cli_write_cells(FILE *out, const struct strv *cells, size_t columns);
+
+/* A user's name, or number if it has none; to free(). Names are cached: those that are not in
+ * /etc/passwd need a helper program. */
+char *cli_user_name(uid_t uid);
 
 /* Make ["layers", "squashfs"] from bits of enum store_format. */
 json_t *cli_formats(unsigned formats);

@@ -8,6 +8,7 @@
 #include "base/memory.h"
 
 #include <errno.h>
+#include <signal.h>
 #include <stdlib.h>
 #include <string.h>
 
@@ -79,6 +80,16 @@ long cli_options_number(const char *text, long min, long max)
 	long n = strtol(text, &end, 10);
 
 	return end == text || *end || n < min || n > max ? -1 : n;
+}
+
+long cli_options_interval(const char *arg, const struct argp_state *state)
+{
+	char *end;
+	double v = strtod(arg, &end);
+
+	if (end == arg || *end || !(v >= 0.1 && v <= 86400))
+		argp_error(state, "--interval takes seconds from 0.1 to 86400, not '%s'", arg);
+	return (long)(v * 1000 + 0.5);
 }
 
 /* Aliases and headings have no key. */

@@ -98,6 +98,8 @@ void cli_options_parse(int argc, char **argv, const struct cli_syntax *syntax, v
 
 /* A whole number from min to max, or -1. */
 long cli_options_number(const char *text, long min, long max);
+/* Parse --interval's seconds, 0.1 to 86400. Returns milliseconds, or exits on wrong usage. */
+long cli_options_interval(const char *arg, const struct argp_state *state);
 
 /* What commands that use a registry share: --tls-verify, --authfile, and mlrun.conf. */
 struct cli_registry {

@@ -1,9 +1,9 @@
 #include "cli/top.h"
 
-#include "base/account.h"
 #include "base/cleanup.h"
 #include "base/memory.h"
 #include "base/proc.h"
+#include "cli/common.h"
 
 #include <fcntl.h>
 #include <stdio.h>
@@ -20,27 +20,6 @@ static const struct gpu_sample *find_sample(const struct gpu_sample *v, int n, c
 		if (strcmp(v[i].bus_id, bus_id) == 0)
 			return &v[i];
 	return NULL;
-}
-
-/* Cache the names: those not in /etc/passwd need a helper program. */
-static char *user_name(uid_t uid)
-{
-	static struct {
-		uid_t uid;
-		char *name;
-	} known[64];
-	static size_t n;
-	auto_call(account_done) struct account a = ACCOUNT_INIT;
-
-	for (size_t i = 0; i < n; i++)
-		if (known[i].uid == uid)
-			return xstrdup(known[i].name);
-	account_find_user(uid, &a);
-	if (n == ARRAY_LEN(known))
-		return a.user ? xstrdup(a.user) : xasprintf("%u", (unsigned)uid);
-	known[n].uid = uid;
-	known[n].name = a.user ? xstrdup(a.user) : xasprintf("%u", (unsigned)uid);
-	return xstrdup(known[n++].name);
 }
 
 /* Read a process's arguments, each ending with a NUL; without any, as for the kernel's, its
@@ -76,7 +55,7 @@ static void describe(struct top_process *p)
 		p->command = xstrdup("?");
 		return;
 	}
-	p->user = user_name(st.st_uid);
+	p->user = cli_user_name(st.st_uid);
 	p->command = command_of(dir);
 }
 

@@ -21,12 +21,13 @@
 #include <unistd.h>
 
 #define TOP       "elastic"
-#define KEY_SIZE  8 /* digits: people type them */
-#define KEEP_S    (7 * 24 * 3600)
+#define KEY_SIZE  8     /* digits: people type them */
+#define ASK_MS    300   /* the first time between two questions to Slurm, */
+#define SELDOM_MS 5000  /* and the longest */
+#define AGAIN_MS  3000  /* between two signals */
 #define STOP_MS   30000 /* as long as a supervisor lets a command end */
 #define KILLED_MS 60000
-#define NEW_S     10 /* Slurm may not have been asked since then */
-#define FAILURES  3  /* workers that fail at once: the run is in vain */
+#define FAILURES  3 /* workers that fail at once: the run is in vain */
 
 const char *const elastic_status_names[] = {
 	[ELASTIC_WAITING] = "waiting",
@@ -161,7 +162,7 @@ static int check_slurm(struct mlr_error *err)
 	return mlr_hint(err, "mlrun workers start works without Slurm");
 }
 
-int elastic_grow(struct store *st, const struct elastic_run *run, struct mlr_error *err)
+int elastic_grow(struct store *st, const struct elastic_run *run, long nodes, struct mlr_error *err)
 {
 	auto_call(worker_done) struct worker w = WORKER_INIT;
 	auto_strv struct strv further = STRV_INIT;
@@ -180,10 +181,18 @@ int elastic_grow(struct store *st, const struct elastic_run *run, struct mlr_err
 	w.gpus = run->wish.gpus;
 	w.memory = run->wish.memory;
 	w.deadline = run->wish.deadline;
+	w.warning = run->wish.warning;
+	w.grace = run->wish.grace;
+	w.nodes = nodes;
 	/* Others' jobs go first. */
 	strv_add(&further, "--nice=100");
 	copy_list(&run->sbatch, &further);
 	return work_start(st, 0, &w, &further, err);
+}
+
+int elastic_is_one_job(const struct elastic_run *run)
+{
+	return run->wish.warning != 0;
 }
 
 static int by_number(const void *a, const void *b)
@@ -201,6 +210,7 @@ void elastic_jobs(const struct slurm_jobs *jobs, const char *user, struct elasti
 {
 	strv_done(&run->running);
 	strv_done(&run->waiting);
+	run->workers = 0;
 	for (size_t i = 0; i < jobs->n; i++) {
 		const struct slurm_job *j = &jobs->v[i];
 		const char *word = slurm_job_run(j);
@@ -208,10 +218,13 @@ void elastic_jobs(const struct slurm_jobs *jobs, const char *user, struct elasti
 		if (!word || strcmp(word, run->wish.run) != 0 ||
 			(user && strcmp(user, j->user) != 0))
 			continue;
-		if (strcmp(j->state, "RUNNING") == 0)
+		if (strcmp(j->state, "RUNNING") == 0) {
 			strv_add(&run->running, j->id);
-		else if (slurm_status(j->state) == WORKER_PENDING)
+			run->workers += j->nodes;
+		} else if (slurm_status(j->state) == WORKER_PENDING) {
 			strv_add(&run->waiting, j->id);
+			run->workers += j->nodes;
+		}
 	}
 	sort(&run->running);
 	sort(&run->waiting);
@@ -262,10 +275,10 @@ int elastic_start(struct store *st, struct elastic_run *run, struct mlr_error *e
 	run->wish.run = share_word(&run->share);
 	r = write_run(st, run, err);
 	n = r == 0 ? first_share(run) : 0;
-	for (long i = 0; r == 0 && i < n; i++) {
+	for (long i = 0; r == 0 && i < n; i += elastic_is_one_job(run) ? n : 1) {
 		r = round_say(st, run->share.key, "start", 0, 0, err);
 		if (r == 0)
-			r = elastic_grow(st, run, err);
+			r = elastic_grow(st, run, elastic_is_one_job(run) ? n : 1, err);
 	}
 	if (r < 0)
 		take_back(st, run);
@@ -287,7 +300,7 @@ static enum elastic_status status_of(struct store *st, const struct elastic_run 
 		return ELASTIC_STOPPED;
 	if (flags.over)
 		return ELASTIC_FAILED;
-	if (run->waiting.n > 0 || time(NULL) - run->wish.created < NEW_S)
+	if (run->waiting.n > 0 || time(NULL) - run->wish.created < WORK_NEW_S)
 		return ELASTIC_WAITING;
 	return ELASTIC_LOST;
 }
@@ -333,7 +346,7 @@ int elastic_list(struct store *st, struct elastic_list *ret, struct mlr_error *e
 			run.status = status_of(st, &run);
 		}
 		if (bad == 0 && run.status > ELASTIC_RUNNING &&
-			time(NULL) - last_change(st, keys.v[i]) > KEEP_S)
+			time(NULL) - last_change(st, keys.v[i]) > WORK_KEEP_S)
 			bad = remove_run(st, keys.v[i], NULL) == 0 ? -ENOENT : 0;
 		if (bad < 0) {
 			elastic_run_done(&run);
@@ -360,16 +373,33 @@ static int is_ending(const struct slurm_jobs *jobs, const struct elastic_run *ru
 	return 0;
 }
 
+/* End what waits, and tell what runs; again, but seldom: a job's script that is not there yet does
+ * not get a signal. */
+static int tell_to_end(
+	const struct elastic_run *now, int64_t waited, int64_t *told, struct mlr_error *err)
+{
+	int r = slurm_cancel(&now->waiting, err);
+
+	if (r < 0)
+		return r;
+	if (waited > STOP_MS)
+		return slurm_cancel(&now->running, err);
+	if (*told >= 0 && waited - *told < AGAIN_MS)
+		return 0;
+	*told = waited;
+	return slurm_terminate(&now->running, err);
+}
+
 int elastic_stop(struct store *st, const struct elastic_run *run, struct mlr_error *err)
 {
-	int64_t begin = mlr_now_ms();
-	int told = 0, r = elastic_flag(st, run->share.key, "stop", err);
+	int64_t begin = mlr_now_ms(), told = -1, pause = 0;
+	int r = elastic_flag(st, run->share.key, "stop", err);
 
 	while (r == 0) {
 		auto_call(slurm_jobs_done) struct slurm_jobs jobs = SLURM_JOBS_INIT;
 		auto_call(elastic_run_done) struct elastic_run now = ELASTIC_RUN_INIT;
-		struct timespec nap = { 0, 300 * 1000000 };
 		int64_t waited = mlr_now_ms() - begin;
+		struct timespec nap;
 
 		now.wish.run = xstrdup(run->wish.run);
 		r = slurm_jobs_read(SLURM_OWN, &jobs, err);
@@ -381,12 +411,9 @@ int elastic_stop(struct store *st, const struct elastic_run *run, struct mlr_err
 		if (waited > KILLED_MS)
 			return mlr_fail(err, ETIMEDOUT, "after %d seconds run %s has not ended",
 				KILLED_MS / 1000, run->share.key);
-		r = slurm_cancel(&now.waiting, err);
-		/* A job's script that is not there yet does not get it: again, but seldom. */
-		if (r == 0 && waited > STOP_MS)
-			r = slurm_cancel(&now.running, err);
-		else if (r == 0 && told++ % 10 == 0)
-			r = slurm_terminate(&now.running, err);
+		r = tell_to_end(&now, waited, &told, err);
+		pause = work_later(pause, ASK_MS, SELDOM_MS);
+		nap = (struct timespec){ pause / 1000, pause % 1000 * 1000000 };
 		nanosleep(&nap, NULL);
 	}
 	return r;

@@ -13,8 +13,10 @@
  *                             ("start" for a job: the starter submits the first workers)
  *   elastic/<key>/done        a worker's command has ended with 0, so the run is over
  *   elastic/<key>/stop        somebody wants it to end
+ *   elastic/<key>/next        of a run that is one job: {"nodes": N}, of the job after this one
  *   elastic/<key>/failed-KEY  worker KEY failed soon after its start
- *   elastic/<key>/shared/     for the command: a directory that all its workers have
+ *   elastic/<key>/shared/     for the command: a directory that all its workers have, with `meet`
+ *                             and `log`, the program's own
  */
 #ifndef MLR_WORK_ELASTIC_H
 #define MLR_WORK_ELASTIC_H
@@ -45,6 +47,7 @@ struct elastic_run {
 
 	/* What elastic_list() sees. */
 	struct strv running, waiting; /* jobs; the first that runs is the coordinator's */
+	long workers;                 /* of those jobs */
 	enum elastic_status status;
 };
 
@@ -64,6 +67,13 @@ struct elastic_list {
 		NULL, 0   \
 	}
 void elastic_list_done(struct elastic_list *l);
+
+/*
+ * Can its command not change while it runs (--mode=requeue)? Then the run is one job of as many
+ * nodes as it has workers. To change, its command is warned, has time to save its state, and is
+ * ended, and the job's last act is to submit another of the new size.
+ */
+int elastic_is_one_job(const struct elastic_run *run);
 
 /*
  * Start a run: submit as many workers as it is due at once, and as its min at least.
@@ -91,12 +101,22 @@ char *elastic_meet(const struct store *st, const char *key);
 /* Add the options of exec that the command needs for its run. */
 void elastic_add_options(const struct store *st, const struct worker *w, struct strv *options);
 
+/*
+ * The node of the oldest worker, where programs can meet that need an address, to free(); NULL if
+ * Slurm does not tell. Workers that start later end earlier.
+ */
+char *elastic_host(const struct worker *w);
+
 /* Is the run over, so that a worker that comes late has nothing to do? */
 int elastic_is_over(struct store *st, const struct worker *w);
 
 /* Start a process that is the coordinator while its job is the run's oldest. It ends with its
  * parent. Returns its pid or -errno. */
 pid_t elastic_keep(struct store *st, const struct worker *w);
+
+/* The job was told to end, and its command has ended: submit the next one, if there is to be one.
+ */
+void elastic_follow(struct store *st, const struct worker *w);
 
 /* The command has ended by itself. If it failed, sees to a successor where no other worker can. */
 void elastic_ended(struct store *st, const struct worker *w, int status, int64_t lived_s);

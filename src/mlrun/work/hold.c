@@ -1,5 +1,4 @@
 /* A worker's supervisor: sleeps until its command ends, a signal comes or the deadline. */
-#include "work/child.h"
 #include "work/inside.h"
 #include "work/parts.h"
 
@@ -9,6 +8,7 @@
 #include "base/memory.h"
 #include "job/job.h"
 #include "store/process.h"
+#include "work/slurm.h"
 
 #include <arpa/inet.h>
 #include <errno.h>
@@ -19,6 +19,7 @@
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
+#include <sys/prctl.h>
 #include <sys/utsname.h>
 #include <sys/wait.h>
 #include <time.h>
@@ -145,6 +146,42 @@ static void add_command(const struct worker *w, struct strv *argv)
 	strv_add(argv, "while read -r _; do :; done");
 }
 
+/* It ends with its supervisor, which posix_spawn(3) cannot have: outside of the job, which ends then,
+ * nothing of it may go on. */
+static int spawn(struct hold *h, const struct strv *argv, int input)
+{
+	pid_t parent = getpid(), pid = fork();
+	sigset_t none;
+
+	if (pid < 0)
+		return -errno;
+	if (pid > 0) {
+		h->child = pid;
+		setpgid(pid, pid); /* both do: who of them is first is not known */
+		return 0;
+	}
+	setpgid(0, 0);
+	sigemptyset(&none);
+	sigprocmask(SIG_SETMASK, &none, NULL);
+	for (int i = 1; i < NSIG; i++)
+		signal(i, SIG_DFL);
+	if (dup2(input, 0) == 0 && prctl(PR_SET_PDEATHSIG, SIGKILL) == 0 && getppid() == parent)
+		execvp(argv->v[0], strv_argv(argv));
+	_exit(126);
+}
+
+/* Where the workers of a run can meet: at the oldest one's. */
+static void add_host(const struct hold *h, struct strv *argv)
+{
+	auto_free char *node = elastic_host(&h->w), *address = NULL;
+	const char *own = getenv("SLURMD_NODENAME");
+
+	if (node)
+		address = own && strcmp(node, own) == 0 ? address_of(&h->w) : address_by_name(node);
+	if (address)
+		strv_addf(argv, "--env=MLRUN_ELASTIC_HOST=%s", address);
+}
+
 /* Those of the worker win over the first ones, and lose against the last. */
 static void add_options(const struct hold *h, const char *program, struct strv *argv)
 {
@@ -163,6 +200,8 @@ static void add_options(const struct hold *h, const char *program, struct strv *
 	local_limit(&h->w, argv);
 	if (h->w.run)
 		elastic_add_options(h->st, &h->w, argv);
+	if (h->w.run && !h->w.warning)
+		add_host(h, argv);
 }
 
 /* What the child reads from: nothing, or a pipe that this process holds open. */
@@ -178,6 +217,14 @@ static int open_input(struct hold *h)
 	return pair[0];
 }
 
+/* With several nodes the process is srun's; the containers are not below this one. */
+static int tell_up(struct hold *h, pid_t pid, struct mlr_error *err)
+{
+	h->w.pid = pid;
+	h->w.address = address_of(&h->w);
+	return worker_tell_up(h->st, &h->w, err);
+}
+
 static int start(struct hold *h, const char *program, struct mlr_error *err)
 {
 	auto_strv struct strv argv = STRV_INIT;
@@ -188,24 +235,24 @@ static int start(struct hold *h, const char *program, struct mlr_error *err)
 		return mlr_fail_errno(err, "make a pipe");
 	if (chdir(h->w.directory) < 0)
 		return mlr_fail_errno(err, "enter '%s'", h->w.directory);
-	strv_add(&argv, "mlrun");
+	if (h->w.warning)
+		slurm_on_all_nodes(&h->w, &argv);
+	strv_add(&argv, program);
 	strv_add(&argv, "exec");
 	add_options(h, program, &argv);
 	add_command(&h->w, &argv);
 	h->begun = mlr_now_ms();
-	r = child_start(program, &argv, input, -1, -1, &h->child);
-	return r < 0 ? mlr_fail(err, -r, "start '%s': %s", program, strerror(-r)) : 0;
+	r = spawn(h, &argv, input);
+	if (r < 0)
+		return mlr_fail(err, -r, "start '%s': %s", program, strerror(-r));
+	return h->w.warning ? tell_up(h, h->child, err) : 0;
 }
 
 static int look_inside(struct hold *h, struct mlr_error *err)
 {
 	pid_t pid = inside_find(h->proc, h->child, &h->inside);
 
-	if (pid <= 0)
-		return 0;
-	h->w.pid = pid;
-	h->w.address = address_of(&h->w);
-	return worker_tell_up(h->st, &h->w, err);
+	return pid > 0 ? tell_up(h, pid, err) : 0;
 }
 
 /* --- the run of an elastic worker ---------------------------------------------------------- */
@@ -294,10 +341,10 @@ static const char *wait_for_end(struct hold *h, const sigset_t *signals, struct 
 			return why_ended(h, signals);
 		if (left <= 0)
 			return "deadline";
-		if (!h->inside && look_inside(h, err) < 0)
+		if (h->w.pid == 0 && look_inside(h, err) < 0)
 			mlr_log_failure(
 				MLR_WARNING, err, ", so nobody sees that the worker is ready");
-		if (!h->inside && ms > LOOK_MS)
+		if (h->w.pid == 0 && ms > LOOK_MS)
 			ms = LOOK_MS;
 		if (due >= 0 && ms > due)
 			ms = due;
@@ -308,23 +355,35 @@ static const char *wait_for_end(struct hold *h, const sigset_t *signals, struct 
 	}
 }
 
+/* Wait until the child has ended, or for so long; further signals change nothing. */
+static void await_end(struct hold *h, const sigset_t *signals, int64_t ms)
+{
+	int64_t until = mlr_now_ms() + ms, left;
+
+	while (!reap(h) && (left = until - mlr_now_ms()) > 0) {
+		struct timespec wait = { left / 1000, left % 1000 * 1000000 };
+
+		sigtimedwait(signals, NULL, &wait);
+	}
+}
+
 static void end(struct hold *h, const sigset_t *signals)
 {
-	int ms = h->w.run ? STEP_MS : GRACE_MS;
-	int64_t until = mlr_now_ms() + ms, left;
 	pid_t child = h->child;
 
 	mlr_cleanup_close(&h->input);
 	h->input = -1;
-	if (child > 0) {
-		kill(-child, SIGTERM);
-		while (!reap(h) && (left = until - mlr_now_ms()) > 0) {
-			struct timespec wait = { left / 1000, left % 1000 * 1000000 };
-
-			sigtimedwait(signals, NULL, &wait); /* or another of SIGTERM */
-		}
-		kill(-child, SIGKILL);
+	/* srun alone: it passes the signal on, and has helpers that do not know it. */
+	if (child > 0 && h->w.warning) {
+		kill(child, (int)h->w.warning);
+		await_end(h, signals, h->w.grace * 1000);
 	}
+	if (h->child > 0) {
+		kill(-child, SIGTERM);
+		await_end(h, signals, h->w.run && !h->w.warning ? STEP_MS : GRACE_MS);
+	}
+	if (child > 0)
+		kill(-child, SIGKILL);
 	inside_kill(h->proc, h->inside); /* what came in by mlrun-rsh is no child of this process */
 	while (h->child > 0 && waitpid(child, &h->status, 0) < 0 && errno == EINTR)
 		;
@@ -370,6 +429,8 @@ int work_hold(
 	*status = exit_status(h.status);
 	if (h.w.run && strcmp(h.w.why, "exit") == 0)
 		elastic_ended(st, &h.w, *status, (mlr_now_ms() - h.begun) / 1000);
+	else if (h.w.run && strcmp(h.w.why, "signal") == 0)
+		elastic_follow(st, &h.w);
 	h.w.exit_status = *status;
 	return worker_tell_end(st, &h.w, err);
 }

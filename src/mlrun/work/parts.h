@@ -27,6 +27,9 @@ int local_cancel(struct store *st, const struct worker *w, struct mlr_error *err
  * group. */
 void local_enter(const struct worker *w);
 
+#define WORK_KEEP_S (7 * 24 * 3600) /* files of what has ended stay so long */
+#define WORK_NEW_S  10              /* for what is so young, Slurm may not have been asked yet */
+
 /* --- elastic runs: what elastic.c and round.c share --------------------------------------- */
 
 struct elastic_flags {
@@ -45,8 +48,9 @@ void elastic_flags_read(struct store *st, const char *key, struct elastic_flags 
 /* Read run.json. Returns 0, -ENOENT, -EPROTO. */
 int elastic_read(struct store *st, const char *key, struct elastic_run *ret, struct mlr_error *err);
 
-/* Submit one more worker. */
-int elastic_grow(struct store *st, const struct elastic_run *run, struct mlr_error *err);
+/* Submit one more worker, of one node, or the one job of several. */
+int elastic_grow(
+	struct store *st, const struct elastic_run *run, long nodes, struct mlr_error *err);
 
 /* Set running and waiting, oldest first; of a user's jobs, or of all that were read. */
 void elastic_jobs(const struct slurm_jobs *jobs, const char *user, struct elastic_run *run);

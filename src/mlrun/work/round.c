@@ -23,10 +23,16 @@
 #include <unistd.h>
 
 #define ROUND_MS    2000
+#define TROUBLE_MS  60000 /* the longest time between two questions that Slurm does not answer */
 #define PATIENCE    2     /* rounds without a word of the coordinator's before Slurm is asked */
 #define FINISH_MS   10000 /* for the other commands, when one has ended with 0 */
 #define AT_ONCE_S   30    /* a command that fails sooner is taken for a wrong one */
 #define SUBMIT_MOST 16    /* in a round */
+
+/* When the run grew and shrank last, in seconds since the epoch. */
+struct word {
+	int64_t grew, shrank;
+};
 
 /* What a process remembers from round to round. */
 struct keeper {
@@ -37,7 +43,9 @@ struct keeper {
 	int quiet;       /* rounds since then */
 	long slots;
 	int64_t over_since; /* 0: it is not over */
-	int complained;
+	int coordinates;    /* as far as Slurm's last answer told */
+	int64_t pause, ask; /* while Slurm gives none: milliseconds, and the end of them */
+	struct word last;   /* what it said then */
 };
 
 static void keeper_done(struct keeper *k)
@@ -63,9 +71,11 @@ int round_share(const struct slurm_jobs *jobs, const struct elastic_run *run, co
 		return r;
 	share_collect(jobs, partition, run->share.kind, &t);
 	own = share_add(&t, user, &run->share);
+	own->wish.min = run->share.min;
 	if (own->first == LONG_MAX)
 		own->first = LONG_MAX - 1;
-	units = share_free(nodes, n, &run->share, run->wish.cpus);
+	units = share_free(
+		nodes, n, &run->share, run->wish.cpus, elastic_is_one_job(run) ? 1 : LONG_MAX);
 	for (size_t i = 0; i < t.n; i++)
 		units += t.v[i].held;
 	if (slots) {
@@ -82,10 +92,6 @@ int round_share(const struct slurm_jobs *jobs, const struct elastic_run *run, co
 }
 
 /* --- the coordinator's word ------------------------------------------------------------------ */
-
-struct word {
-	int64_t grew, shrank;
-};
 
 int round_say(struct store *st, const char *key, const char *job, int64_t grew, int64_t shrank,
 	struct mlr_error *err)
@@ -158,8 +164,21 @@ static int grow(struct keeper *k, long n, struct mlr_error *err)
 	int r = 0;
 
 	for (long i = 0; r == 0 && i < n && i < SUBMIT_MOST; i++)
-		r = elastic_grow(k->st, &k->run, err);
+		r = elastic_grow(k->st, &k->run, 1, err);
 	return r;
+}
+
+/* Another job for this one, which is the only one, or has just failed. */
+static int replace(struct keeper *k, long nodes, struct mlr_error *err)
+{
+	auto_free char *path = elastic_path(k->run.share.key, "next");
+	json_auto_t *o = json_pack("{s:I}", "nodes", (json_int_t)nodes);
+	int r;
+
+	if (k->run.running.n == 0)
+		return elastic_grow(k->st, &k->run, nodes, err);
+	r = o ? store_json_write(k->st, path, o, err) : mlr_fail(err, ENOMEM, "a job's size");
+	return r < 0 ? r : slurm_terminate(&k->run.running, err);
 }
 
 /* The run is over: nobody shall begin it again. */
@@ -178,7 +197,8 @@ static int wind_up(struct keeper *k, struct mlr_error *err)
 static int approach(struct keeper *k, const struct slurm_jobs *jobs, const char *partition,
 	struct word *w, struct mlr_error *err)
 {
-	long has = (long)(k->run.running.n + k->run.waiting.n), share = 0;
+	long has = k->run.workers, share = 0;
+	int is_one = elastic_is_one_job(&k->run);
 	int64_t now = time(NULL);
 	size_t runs = 0;
 	int r = round_share(jobs, &k->run, partition, &k->slots, &runs, &share, err);
@@ -191,23 +211,23 @@ static int approach(struct keeper *k, const struct slurm_jobs *jobs, const char 
 		mlr_info("run %s: %zu runs share %ld slots: %ld workers of %ld end",
 			k->run.share.key, runs, k->slots, has - share, has);
 		w->shrank = now;
-		return shrink(k, has - share, err);
+		return is_one ? replace(k, share, err) : shrink(k, has - share, err);
 	}
 	if (has < share && (has < k->run.share.min || now - w->shrank >= k->run.hold)) {
 		mlr_info("run %s: %zu runs share %ld slots: %ld workers beside %ld",
 			k->run.share.key, runs, k->slots, share - has, has);
 		w->grew = now;
-		return grow(k, share - has, err);
+		return is_one ? replace(k, share, err) : grow(k, share - has, err);
 	}
 	return 0;
 }
 
-static const char *partition_of(const struct slurm_jobs *jobs, const char *id)
+static const struct slurm_job *find_job(const struct slurm_jobs *jobs, const char *id)
 {
 	for (size_t i = 0; i < jobs->n; i++)
 		if (strcmp(jobs->v[i].id, id) == 0)
-			return jobs->v[i].partition;
-	return "";
+			return &jobs->v[i];
+	return NULL;
 }
 
 static void without(struct strv *ids, const char *id)
@@ -227,21 +247,26 @@ static int look(struct keeper *k, struct word *w, int leaving, struct mlr_error 
 {
 	auto_call(slurm_jobs_done) struct slurm_jobs jobs = SLURM_JOBS_INIT;
 	auto_free char *user = xasprintf("%u", (unsigned)geteuid());
+	const struct slurm_job *own;
 	struct elastic_flags flags;
 	int r = slurm_jobs_read(SLURM_EVERYBODYS, &jobs, err);
 
 	if (r < 0)
 		return r;
 	elastic_jobs(&jobs, user, &k->run);
-	if (k->run.running.n == 0 || strcmp(k->run.running.v[0], k->job) != 0)
+	own = find_job(&jobs, k->job);
+	k->coordinates = own && k->run.running.n > 0 && strcmp(k->run.running.v[0], k->job) == 0;
+	if (!k->coordinates)
 		return 0;
-	if (leaving)
+	if (leaving) {
 		without(&k->run.running, k->job);
+		k->run.workers -= own->nodes;
+	}
 	elastic_flags_read(k->st, k->run.share.key, &flags);
 	if (flags.over || (k->run.wish.deadline && k->run.wish.deadline <= time(NULL)))
 		r = wind_up(k, err);
 	else
-		r = approach(k, &jobs, partition_of(&jobs, k->job), w, err);
+		r = approach(k, &jobs, own->partition, w, err);
 
 	/* Whatever happened, or all others would ask Slurm, too. */
 	int told = say(k, w, r < 0 ? NULL : err);
@@ -252,15 +277,26 @@ static int look(struct keeper *k, struct word *w, int leaving, struct mlr_error 
 static void look_once(struct keeper *k, int leaving)
 {
 	struct mlr_error err = MLR_ERROR_INIT;
-	struct word w;
 
 	/* One that is about to end has not listened for long: the other may be dead. */
-	if (hears_another(k, &w) && !leaving)
+	if (hears_another(k, &k->last) && !leaving)
 		return;
-	if (look(k, &w, leaving, &err) == 0)
-		k->complained = 0;
-	else if (!k->complained++)
+	if (look(k, &k->last, leaving, &err) == 0) {
+		k->pause = k->ask = 0;
+		return;
+	}
+	if (!k->pause)
 		mlr_log_failure(MLR_WARNING, &err, ", so the run keeps its workers; trying again");
+	k->pause = work_later(k->pause, ROUND_MS, TROUBLE_MS);
+	k->ask = mlr_now_ms() + k->pause;
+}
+
+/* Slurm gave no answer, and will be asked later: meanwhile the coordinator keeps the others from
+ * asking, too. */
+static void stand_by(struct keeper *k)
+{
+	if (k->coordinates)
+		say(k, &k->last, NULL);
 }
 
 /* --- what a supervisor calls ----------------------------------------------------------------- */
@@ -288,7 +324,10 @@ static void keep(struct store *st, const struct worker *w)
 		return;
 	}
 	for (;;) {
-		look_once(&k, 0);
+		if (mlr_now_ms() < k.ask)
+			stand_by(&k);
+		else
+			look_once(&k, 0);
 		nanosleep(&nap, NULL);
 	}
 }
@@ -319,6 +358,26 @@ void elastic_add_options(const struct store *st, const struct worker *w, struct 
 	dir = xstrndup(meet, (size_t)(strrchr(meet, '/') - meet));
 	strv_addf(options, "--mount=type=bind,src=%s,dst=%s", dir, dir);
 	strv_addf(options, "--env=MLRUN_ELASTIC=%s", meet);
+	strv_addf(options, "--env=MLRUN_ELASTIC_LOG=%s/log", dir);
+	if (w->warning)
+		strv_addf(options, "--env=MLRUN_ELASTIC_NODES=%ld", w->nodes);
+}
+
+char *elastic_host(const struct worker *w)
+{
+	auto_call(slurm_jobs_done) struct slurm_jobs jobs = SLURM_JOBS_INIT;
+	auto_call(elastic_run_done) struct elastic_run run = ELASTIC_RUN_INIT;
+	struct mlr_error err = MLR_ERROR_INIT;
+
+	if (slurm_jobs_read(SLURM_OWN, &jobs, &err) < 0) {
+		mlr_log_failure(MLR_WARNING, &err, ", so MLRUN_ELASTIC_HOST is not set");
+		return NULL;
+	}
+	run.wish.run = xstrdup(w->run);
+	elastic_jobs(&jobs, NULL, &run);
+	if (run.running.n == 0)
+		return NULL;
+	return xstrdup(find_job(&jobs, run.running.v[0])->node);
 }
 
 int elastic_is_over(struct store *st, const struct worker *w)
@@ -329,6 +388,25 @@ int elastic_is_over(struct store *st, const struct worker *w)
 	if (share_read(w->run, &share) == 0)
 		elastic_flags_read(st, share.key, &flags);
 	return flags.over;
+}
+
+void elastic_follow(struct store *st, const struct worker *w)
+{
+	auto_call(keeper_done) struct keeper k = { 0 };
+	auto_free char *path = NULL;
+	struct mlr_error err = MLR_ERROR_INIT;
+	json_auto_t *o = NULL;
+	long nodes;
+
+	if (!w->warning || elastic_is_over(st, w) || keeper_open(st, w, &k, &err) < 0)
+		return;
+	path = elastic_path(k.run.share.key, "next");
+	if (store_json_read(st, path, &o, NULL) < 0)
+		return;
+	nodes = (long)json_integer_value(json_object_get(o, "nodes"));
+	unlinkat(store_fd(st), path, 0);
+	if (elastic_grow(st, &k.run, nodes, &err) < 0)
+		mlr_log_failure(MLR_WARNING, &err, ", so the run ends");
 }
 
 void elastic_ended(struct store *st, const struct worker *w, int status, int64_t lived_s)

@@ -69,18 +69,20 @@ static int wants_place(const struct slurm_job *j)
 	return 1;
 }
 
-static void count_job(struct share_table *t, const struct slurm_job *j, const struct share_wish *w)
+static void count_job(struct share_table *t, const struct slurm_job *j, struct share_wish w)
 {
 	int runs = strcmp(j->state, "RUNNING") == 0, ends = strcmp(j->state, "COMPLETING") == 0,
 	    waits = slurm_status(j->state) == WORKER_PENDING && wants_place(j);
 	struct share_run *run;
 
-	if (!runs && !ends && !waits)
+	w.units = w.kind == 'g' ? j->gpus : j->cpus;
+	if ((!runs && !ends && !waits) || !is_within(w.units, 1, SHARE_MAX))
 		return;
-	run = share_add(t, j->user, w);
-	run->running += runs;
-	run->waiting += waits;
-	run->held += ends || runs ? w->units : 0;
+	run = share_add(t, j->user, &w);
+	run->running += runs ? j->nodes : 0;
+	run->waiting += waits ? j->nodes : 0;
+	run->ending += ends ? j->nodes : 0;
+	run->held += ends || runs ? j->nodes * w.units : 0;
 	if (!ends && atol(j->id) < run->first)
 		run->first = atol(j->id);
 }
@@ -94,13 +96,20 @@ void share_collect(
 
 		if (word && strcmp(jobs->v[i].partition, partition) == 0 &&
 			share_read(word, &w) == 0 && w.kind == kind)
-			count_job(t, &jobs->v[i], &w);
+			count_job(t, &jobs->v[i], w);
+	}
+	for (size_t i = 0; i < t->n; i++) {
+		struct share_run *run = &t->v[i];
+		long has = run->running + run->waiting + run->ending;
+
+		run->wish.min = run->wish.min < has ? run->wish.min : has;
 	}
 }
 
 /* --- what there is ------------------------------------------------------------------------ */
 
-long share_free(const struct slurm_node *nodes, size_t n, const struct share_wish *w, long cpus)
+long share_free(
+	const struct slurm_node *nodes, size_t n, const struct share_wish *w, long cpus, long most)
 {
 	long sum = 0;
 
@@ -109,6 +118,7 @@ long share_free(const struct slurm_node *nodes, size_t n, const struct share_wis
 
 		if (w->kind == 'g' && nodes[i].free_gpus / w->units < workers)
 			workers = nodes[i].free_gpus / w->units;
+		workers = workers < most ? workers : most;
 		sum += workers > 0 ? workers * w->units : 0;
 	}
 	return sum;

@@ -26,14 +26,15 @@ char *share_word(const struct share_wish *w);
 /* Read it. Returns 0, or -EPROTO for what no mlrun writes: other users write theirs. */
 int share_read(const char *word, struct share_wish *ret);
 
-/* A run that waits or runs. */
+/* A run that waits or runs. Of its comment only what a run may want is believed; what it has, Slurm
+ * tells. */
 struct share_run {
-	struct share_wish wish;
+	struct share_wish wish; /* units are those of a job's, and min is no more than its jobs */
 	char *user;
-	long first;            /* its oldest job */
-	long running, waiting; /* jobs */
-	long held;             /* units, those of jobs that are about to end included */
-	long share;            /* workers */
+	long first;                    /* its oldest job */
+	long running, waiting, ending; /* workers */
+	long held;                     /* units, those of jobs that are about to end included */
+	long share;                    /* workers */
 };
 
 struct share_table {
@@ -51,12 +52,15 @@ void share_table_done(struct share_table *t);
  * next call. */
 struct share_run *share_add(struct share_table *t, const char *user, const struct share_wish *w);
 
-/* Add the elastic runs of a kind that have jobs in a partition. */
+/* Add the elastic runs of a kind that have jobs in a partition. Comments are any user's: a run has
+ * what Slurm gave its jobs, and needs no more workers than it has jobs. */
 void share_collect(
 	const struct slurm_jobs *jobs, const char *partition, char kind, struct share_table *t);
 
-/* How many units nodes have free, in multiples of a worker's. */
-long share_free(const struct slurm_node *nodes, size_t n, const struct share_wish *w, long cpus);
+/* How many units nodes have free, in multiples of a worker's, and for no more than so many workers
+ * each. */
+long share_free(
+	const struct slurm_node *nodes, size_t n, const struct share_wish *w, long cpus, long most);
 
 /*
  * Divide units: each run gets its min in the order of age, and then worker after worker goes to the

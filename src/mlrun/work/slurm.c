@@ -11,13 +11,14 @@
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
+#include <time.h>
 #include <unistd.h>
 
 #define COMMENT    "mlrun-worker:"
 #define ASK_MS     20000 /* squeue, scancel */
 #define SUBMIT_MS  90000 /* sbatch tries to reach a busy controller for a minute */
 #define ANSWER_MAX (8u << 20)
-#define FIELDS     "|%A|%T|%U|%N|%r|%P|%k"
+#define FIELDS     "|%A|%T|%U|%N|%r|%P|%D|%C|%b|%S|%e|%k"
 
 /* --- running its programs ------------------------------------------------------------------- */
 
@@ -74,7 +75,9 @@ static int refuse(const char *program, int r, int ms, char *said, struct mlr_err
 		mlr_fail(err, EIO, "run %s: %s", program, strerror(-r));
 	else {
 		one_line(said, program);
-		mlr_fail(err, EIO, "%s: %s", program, *said ? said : "failed without a word");
+		if (!*said)
+			return mlr_fail(err, ENODATA, "%s: failed without a word", program);
+		mlr_fail(err, EIO, "%s: %s", program, said);
 	}
 	if (strstr(said, "onfiguration source"))
 		mlr_hint(err,
@@ -92,7 +95,7 @@ static int refuse(const char *program, int r, int ms, char *said, struct mlr_err
  *
  *   variable  "NAME=VALUE" beside its environment, which other users cannot see; or NULL
  *
- * Returns 0 and what the program said, to free(), or -EIO.
+ * Returns 0 and what the program said, to free(), -EIO, or -ENODATA if it failed without a word.
  */
 static int ask(
 	const struct strv *argv, const char *variable, int ms, char **ret, struct mlr_error *err)
@@ -133,30 +136,71 @@ void slurm_jobs_done(struct slurm_jobs *l)
 	*l = (struct slurm_jobs)SLURM_JOBS_INIT;
 }
 
+/* The GPUs in "gpu:a100:4(S:0-1),gpu:2,craynetwork:1" of sinfo's, "gres:gpu:1" or "gres/gpu:1" of
+ * squeue's. */
+static long gpus_in(const char *gres)
+{
+	long sum = 0;
+
+	while (*gres) {
+		gres += strncmp(gres, "gres", 4) == 0 && gres[4] && strchr(":/", gres[4]) ? 5 : 0;
+
+		size_t n = strcspn(gres, "(,");
+		const char *number = memrchr(gres, ':', n);
+
+		if (strncmp(gres, "gpu:", 4) == 0 && number)
+			sum += atol(number + 1);
+		gres += n;
+		if (*gres == '(')
+			gres += strcspn(gres, ")");
+		gres += strcspn(gres, ",");
+		gres += *gres == ',';
+	}
+	return sum;
+}
+
+/* "2026-11-26T17:04:00", of this machine's time zone; 0 for "N/A" and "Unknown". */
+static int64_t time_in(const char *text)
+{
+	struct tm tm = { .tm_isdst = -1 };
+
+	return strptime(text, "%Y-%m-%dT%H:%M:%S", &tm) ? (int64_t)mktime(&tm) : 0;
+}
+
+/* Take the fields of a line. Returns whether it is a job's. */
+static int take_fields(char *line, struct slurm_job *ret)
+{
+	char *field[12];
+	size_t n = 0;
+	long nodes;
+
+	/* The comment is last: a user's may contain anything. */
+	while (n < ARRAY_LEN(field) - 1 && (field[n] = strsep(&line, "|")))
+		n++;
+	if (!line || !*field[0] || strspn(field[0], "0123456789") != strlen(field[0]))
+		return 0;
+	nodes = atol(field[6]) > 0 ? atol(field[6]) : 1;
+	*ret = (struct slurm_job){ xstrdup(field[0]), xstrdup(field[1]), xstrdup(field[2]),
+		xstrdup(field[3]), xstrdup(field[4]), xstrdup(field[5]), xstrdup(line),
+		.nodes = nodes, .cpus = atol(field[7]) / nodes, .gpus = gpus_in(field[8]),
+		.start = time_in(field[9]), .end = time_in(field[10]) };
+	return 1;
+}
+
 void slurm_jobs_parse(char *text, const char *mark, struct slurm_jobs *ret)
 {
 	size_t marked = strlen(mark);
 	char *line;
 
 	while ((line = strsep(&text, "\n"))) {
-		char *field[7];
-		size_t n = 0;
+		struct slurm_job job;
 
 		/* Warnings of squeue's, and what follows a newline in a comment. */
-		if (strncmp(line, mark, marked) != 0 || line[marked] != '|')
-			continue;
-		line += marked + 1;
-		/* The comment is last: a user's may contain anything. */
-		while (n < 6 && (field[n] = strsep(&line, "|")))
-			n++;
-		field[6] = line;
-		if (n < 6 || !line || !*field[0] ||
-			strspn(field[0], "0123456789") != strlen(field[0]))
+		if (strncmp(line, mark, marked) != 0 || line[marked] != '|' ||
+			!take_fields(line + marked + 1, &job))
 			continue;
 		ret->v = xgrow(ret->v, ret->n, sizeof(*ret->v));
-		ret->v[ret->n++] = (struct slurm_job){ xstrdup(field[0]), xstrdup(field[1]),
-			xstrdup(field[2]), xstrdup(field[3]), xstrdup(field[4]), xstrdup(field[5]),
-			xstrdup(field[6]) };
+		ret->v[ret->n++] = job;
 	}
 }
 
@@ -241,26 +285,6 @@ enum worker_status slurm_status(const char *state)
 
 /* --- sinfo -------------------------------------------------------------------------------- */
 
-/* The GPUs in "gpu:a100:4(S:0-1),gpu:2,craynetwork:1". */
-static long gpus_in(const char *gres)
-{
-	long sum = 0;
-
-	while (*gres) {
-		size_t n = strcspn(gres, "(,");
-		const char *number = memrchr(gres, ':', n);
-
-		if (strncmp(gres, "gpu:", 4) == 0 && number)
-			sum += atol(number + 1);
-		gres += n;
-		if (*gres == '(')
-			gres += strcspn(gres, ")");
-		gres += strcspn(gres, ",");
-		gres += *gres == ',';
-	}
-	return sum;
-}
-
 /* sinfo(1), NODE STATE CODES. A node with '*' does not answer; those that save power can. */
 static int is_in_service(const char *state)
 {
@@ -277,20 +301,17 @@ void slurm_nodes_parse(char *text, struct slurm_node **ret, size_t *n)
 
 	while ((line = strsep(&text, "\n"))) {
 		char state[64], most[64], gres[512], used[512];
-		long in_use, idle, other, all, limit;
-		struct slurm_node *node;
+		long in_use, idle, other, all, limit, free;
 
 		if (sscanf(line, "%63s %ld/%ld/%ld/%ld %63s %511s %511s", state, &in_use, &idle,
 			    &other, &all, most, gres, used) != 8 ||
 			!is_in_service(state))
 			continue;
 		*ret = xgrow(*ret, *n, sizeof(**ret));
-		node = &(*ret)[(*n)++];
 		limit = atol(most);
-		node->cpus = limit > 0 && limit < all ? limit : all;
-		node->free_cpus = node->cpus - in_use < idle ? node->cpus - in_use : idle;
-		node->gpus = gpus_in(gres);
-		node->free_gpus = node->gpus - gpus_in(used);
+		free = (limit > 0 && limit < all ? limit : all) - in_use;
+		(*ret)[(*n)++] = (struct slurm_node){ free < idle ? free : idle,
+			gpus_in(gres) - gpus_in(used) };
 	}
 }
 
@@ -345,12 +366,14 @@ static void add_deadline(const struct worker *w, struct strv *argv)
 
 static void add_wish(const struct worker *w, struct strv *argv)
 {
+	long nodes = w->nodes > 1 ? w->nodes : 1;
+
 	strv_addf(argv, "--job-name=%s", w->name);
 	strv_addf(argv, "--comment=" COMMENT "%s%s%s", w->key, w->run ? " " : "",
 		w->run ? w->run : "");
 	strv_addf(argv, "--chdir=%s", w->directory);
-	strv_add(argv, "--nodes=1");
-	strv_add(argv, "--ntasks=1");
+	strv_addf(argv, "--nodes=%ld", nodes);
+	strv_addf(argv, "--ntasks=%ld", nodes);
 	strv_addf(argv, "--cpus-per-task=%ld", w->cpus);
 	if (w->memory)
 		strv_addf(argv, "--mem=%" PRIu64 "M", (w->memory + (1 << 20) - 1) >> 20);
@@ -403,11 +426,13 @@ int slurm_submit(const struct worker *w, const char *log, const char *command,
 	return mlr_fail(err, EIO, "sbatch: no job's id in its answer: %s", words);
 }
 
-/* --quiet: no failure for jobs that are completing already */
+/* --quiet: no word of jobs that have ended or are about to. They make it fail all the same. */
 static int cancel(const struct strv *options, const struct strv *ids, struct mlr_error *err)
 {
+	struct mlr_error why = MLR_ERROR_INIT;
 	auto_strv struct strv argv = STRV_INIT;
 	auto_free char *said = NULL;
+	int r;
 
 	if (ids->n == 0)
 		return 0;
@@ -417,7 +442,8 @@ static int cancel(const struct strv *options, const struct strv *ids, struct mlr
 		strv_add(&argv, options->v[i]);
 	for (size_t i = 0; i < ids->n; i++)
 		strv_add(&argv, ids->v[i]);
-	return ask(&argv, NULL, ASK_MS, &said, err);
+	r = ask(&argv, NULL, ASK_MS, &said, &why);
+	return r == -ENODATA ? 0 : r < 0 ? mlr_pass(err, why.code, why.text) : 0;
 }
 
 int slurm_cancel(const struct strv *ids, struct mlr_error *err)
@@ -448,4 +474,15 @@ void slurm_step(const struct worker *w, int tty, struct strv *ret)
 	strv_add(ret, "--mpi=none");
 	strv_add(ret, "--quiet");
 	strv_add(ret, tty ? "--pty" : "--unbuffered");
+}
+
+/* Signals that srun(1) gets it passes on. */
+void slurm_on_all_nodes(const struct worker *w, struct strv *ret)
+{
+	strv_add(ret, "srun");
+	strv_addf(ret, "--nodes=%ld", w->nodes);
+	strv_addf(ret, "--ntasks=%ld", w->nodes);
+	strv_addf(ret, "--cpus-per-task=%ld", w->cpus);
+	strv_add(ret, "--kill-on-bad-exit");
+	strv_add(ret, "--unbuffered");
 }

@@ -14,6 +14,7 @@
 #include "work/worker.h"
 
 #include <stddef.h>
+#include <stdint.h>
 
 /* Is sbatch(1) on PATH? */
 int slurm_is_here(void);
@@ -25,6 +26,8 @@ struct slurm_job {
 	char *reason;     /* why it waits or ended; "None" */
 	char *partition;
 	char *comment; /* of a worker: "mlrun-worker:KEY", of an elastic run's with " RUN" */
+	long nodes, cpus, gpus; /* what it has, or wants while it waits; of each node */
+	int64_t start, end;     /* seconds since the epoch; 0: not yet, or unknown */
 };
 
 struct slurm_jobs {
@@ -62,8 +65,9 @@ const struct slurm_job *slurm_job_of(const struct slurm_jobs *l, const struct wo
 enum worker_status slurm_status(const char *state);
 
 /*
- * Submit a worker's job: one node, one task, with the worker's processors, memory, GPUs, partition,
- * name and deadline. The job runs `command`, and prints into the worker's log.
+ * Submit a worker's job: one node, one task (or worker.nodes of both), with the worker's
+ * processors, memory, GPUs, partition, name and deadline. The job runs `command`, and prints into
+ * the worker's log.
  *
  *   command   a line for sh
  *   further   options for sbatch(1) beside these: "--nice=100"
@@ -80,9 +84,9 @@ int slurm_cancel(const struct strv *ids, struct mlr_error *err);
 /* Send SIGTERM to the command of such jobs (slurm_submit()), and to nothing else in them. */
 int slurm_terminate(const struct strv *ids, struct mlr_error *err);
 
-/* What a node has that jobs of a partition may use, and how much of it no job has. */
+/* What no job has of a node, as far as jobs of a partition may use it. */
 struct slurm_node {
-	long cpus, gpus, free_cpus, free_gpus;
+	long free_cpus, free_gpus;
 };
 
 /*
@@ -97,6 +101,9 @@ int slurm_nodes_read(
 
 /* Parse sinfo's answer. For tests. */
 void slurm_nodes_parse(char *text, struct slurm_node **ret, size_t *n);
+
+/* The words before a command that run it on all nodes of the calling process's job, once each. */
+void slurm_on_all_nodes(const struct worker *w, struct strv *ret);
 
 /* The words before a command that make it a step in a worker's job, with all that the job has,
  * beside whatever runs there. tty: with a terminal of its own. */

@@ -16,10 +16,13 @@
 #include <time.h>
 #include <unistd.h>
 
-#define KEEP_S   (7 * 24 * 3600) /* files of workers that ended */
-#define SLURM_MS 2000            /* between two questions to Slurm */
-#define STOP_S   40              /* longer than a supervisor lets an elastic run's command end */
-#define NEW_S    10              /* Slurm may not have been asked since then */
+#define SLURM_MS 2000 /* between two questions to Slurm */
+#define STOP_S   40   /* longer than a supervisor lets an elastic run's command end */
+
+int64_t work_later(int64_t last, int64_t first, int64_t most)
+{
+	return last <= 0 ? first : last > most / 2 ? most : 2 * last;
+}
 
 /* --- the systems -------------------------------------------------------------------------- */
 
@@ -100,7 +103,7 @@ static void look_at_job(struct store *st, const struct view *v, struct worker *w
 	if (w->state)
 		w->status = slurm_status(w->state);
 	else
-		w->status = time(NULL) - w->created < NEW_S ? WORKER_PENDING : WORKER_LOST;
+		w->status = time(NULL) - w->created < WORK_NEW_S ? WORKER_PENDING : WORKER_LOST;
 	if (j && !w->id)
 		w->id = xstrdup(j->id);
 	if (j && !w->node && *j->node)
@@ -324,10 +327,10 @@ int work_list(struct store *st, struct worker_list *ret, struct mlr_error *err)
 		struct worker *w = &ret->v[i];
 		int64_t last = w->ended ? w->ended : last_written(st, w);
 
-		if (worker_has_ended(w) && now - last > KEEP_S)
+		if (worker_has_ended(w) && now - last > WORK_KEEP_S)
 			worker_remove(st, w, NULL);
 		/* Without an id its start is under way, or was killed before there was a job. */
-		if (!w->id || (worker_has_ended(w) && now - last > KEEP_S))
+		if (!w->id || (worker_has_ended(w) && now - last > WORK_KEEP_S))
 			drop(ret, i);
 		else
 			i++;

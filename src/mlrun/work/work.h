@@ -69,6 +69,16 @@ void work_enter(const struct worker *w, int tty, struct strv *ret);
 int work_find(const struct worker_list *l, const char *text, struct mlr_error *err);
 
 /*
+ * How long to wait before Slurm is asked again. Sites limit the rate of squeue(1).
+ *
+ *   last         what this returned before; 0: nothing
+ *   first, most  milliseconds
+ *
+ * Returns first, and then twice as many each time, up to most.
+ */
+int64_t work_later(int64_t last, int64_t first, int64_t most);
+
+/*
  * Supervise a worker, in its job or in a process of its own: start its container, end it at its
  * deadline and with the job, and write what happens into its files. (hold.c)
  *

@@ -103,7 +103,8 @@ int worker_make(struct store *st, struct worker *w, struct mlr_error *err)
 json_t *worker_wish(const struct worker *w)
 {
 	return json_pack(
-		"{s:o, s:o, s:o, s:o, s:o, s:o, s:o, s:o, s:o, s:o, s:I, s:I, s:I, s:I, s:I, s:o}",
+		"{s:o, s:o, s:o, s:o, s:o, s:o, s:o, s:o, s:o, s:o, s:I, s:I, s:I, s:I, s:I, s:o, "
+		"s:I, s:I, s:I}",
 		"last", mlr_json_text(w->last), "id", mlr_json_text(w->id), "name",
 		mlr_json_text(w->name), "system", mlr_json_text(w->system), "image",
 		mlr_json_text(w->image), "partition", mlr_json_text(w->partition), "directory",
@@ -111,7 +112,8 @@ json_t *worker_wish(const struct worker *w)
 		mlr_json_texts(&w->command), "run", mlr_json_text(w->run), "cpus",
 		(json_int_t)w->cpus, "gpus", (json_int_t)w->gpus, "memory", (json_int_t)w->memory,
 		"created", (json_int_t)w->created, "deadline", (json_int_t)w->deadline, "lists",
-		mlr_json_texts(&w->lists));
+		mlr_json_texts(&w->lists), "warning", (json_int_t)w->warning, "grace",
+		(json_int_t)w->grace, "nodes", (json_int_t)w->nodes);
 }
 
 int worker_write(struct store *st, const struct worker *w, struct mlr_error *err)
@@ -151,6 +153,9 @@ int worker_read_wish(const json_t *o, struct worker *w)
 	w->memory = (uint64_t)number(o, "memory");
 	w->created = number(o, "created");
 	w->deadline = number(o, "deadline");
+	w->warning = (long)number(o, "warning");
+	w->grace = (long)number(o, "grace");
+	w->nodes = (long)number(o, "nodes");
 	return 0;
 }
 

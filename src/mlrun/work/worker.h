@@ -49,6 +49,9 @@ struct worker {
 	struct strv options, command; /* of mlrun exec; command empty: it waits to be used */
 	char *run; /* the elastic run that it is of, as elastic_word() has it; NULL: none */
 	long cpus, gpus;
+	/* Of a run whose command cannot change: a signal that tells it to save its state, 0: there
+	 * is none; seconds for that; and the nodes of its job, each with the command once. */
+	long warning, grace, nodes;
 	uint64_t memory;   /* bytes; 0: not said */
 	int64_t created;   /* seconds since the epoch, as all times */
 	int64_t deadline;  /* 0: none */

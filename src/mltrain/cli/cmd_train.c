@@ -371,6 +371,20 @@ static int open_ranks(struct session *s, struct mlr_error *err)
 	return 0;
 }
 
+/* Tell whoever started this rank where the log is: `mlrun elastic top` looks there. */
+static void show_log(const struct train_args *a)
+{
+	const char *where = getenv("MLRUN_ELASTIC_LOG");
+	auto_free char *log = NULL;
+
+	if (!where || !*where || !a->elastic.where || !a->metrics.log)
+		return;
+	log = realpath(a->metrics.log, NULL);
+	unlink(where);
+	if (!log || symlink(log, where) < 0)
+		mlr_debug("link '%s' to the log: %s, ignoring", where, strerror(errno));
+}
+
 int cmd_train(int argc, char **argv)
 {
 	auto_call(session_done) struct session s = { .data = DATASET_INIT };
@@ -387,6 +401,8 @@ int cmd_train(int argc, char **argv)
 		return s.dist ? fail(&s, &err) : main_fail(&err);
 	if (s.dist->rank == 0 && metrics_open(&s.args.metrics, &s.metrics, &err) < 0)
 		return fail(&s, &err);
+	if (s.dist->rank == 0)
+		show_log(&s.args);
 
 	r = run(&s, &state, &err);
 	if (r < 0 && r != -ESTALE && s.metrics) /* else others go on with the log */

@@ -299,16 +299,27 @@ static void read_rate(struct run *run, double step, double time, double train_s)
 	run->rate_seconds = train_s;
 }
 
-/* Elastic ranks: a stair, of which a change is a vertical. */
-static void read_ranks(struct run *run, const json_t *record)
+/* Elastic ranks: a stair, of which a change is a vertical, and the end one down to 0. */
+static void add_ranks(struct run *run, double step, double clock, double ranks)
 {
-	double step = amount(record, "step"), clock = amount(record, "clock");
-	const struct curve *c = &run->ranks;
+	struct curve *c = &run->ranks;
 
 	if (c->n)
-		curve_add(&run->ranks, step, clock, c->y[c->n - 1]);
-	curve_add(&run->ranks, step, clock, amount(record, "ranks"));
+		curve_add(c, step, clock, c->y[c->n - 1]);
+	curve_add(c, step, clock, ranks);
+}
+
+static void read_ranks(struct run *run, const json_t *record)
+{
+	double clock = amount(record, "clock");
+
+	add_ranks(run, amount(record, "step"), clock, amount(record, "ranks"));
 	run->clock_s = clock - amount(record, "seconds");
+}
+
+static int is_end(const char *event)
+{
+	return strcmp(event, "interrupted") == 0 || strcmp(event, "end") == 0;
 }
 
 static void read_state(struct run *run, const char *event, const json_t *record)
@@ -317,8 +328,8 @@ static void read_state(struct run *run, const char *event, const json_t *record)
 
 	update(&run->step, step);
 	if (run->ranks.n)
-		curve_add(&run->ranks, step, amount(record, "seconds") + run->clock_s,
-			run->ranks.y[run->ranks.n - 1]);
+		add_ranks(run, step, amount(record, "seconds") + run->clock_s,
+			is_end(event) ? 0 : run->ranks.y[run->ranks.n - 1]);
 	update(&run->epochs_done, amount(record, "epochs_done"));
 	update(&run->test_error, amount(record, "test_error"));
 	update(&run->images_per_second, amount(record, "images_per_second"));

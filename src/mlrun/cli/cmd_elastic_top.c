@@ -1,0 +1,274 @@
+/* mlrun elastic top: shows who has how many slots, again and again. */
+#include "cli/cli.h"
+#include "cli/options.h"
+#include "cli/screen.h"
+
+#include "base/cleanup.h"
+#include "base/clock.h"
+#include "base/json.h"
+#include "base/log.h"
+#include "base/memory.h"
+#include "work/watch.h"
+#include "work/work.h"
+
+#include <errno.h>
+#include <math.h>
+#include <poll.h>
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+#include <time.h>
+
+#define TROUBLE_MS 60000 /* the longest time between two questions that Slurm does not answer */
+
+struct args {
+	struct cli_common common;
+	long interval_ms;
+	int once, json;
+};
+
+static void parse_interval(void *args, char *arg, struct argp_state *state)
+{
+	((struct args *)args)->interval_ms = cli_options_interval(arg, state);
+}
+
+static const struct cli_option options[] = {
+	{ "interval", 'i', "SECONDS", 0, "between two looks: 0.1 to 86400 (2)", 1,
+		CLI_TO_CALL(parse_interval) },
+	{ "once", 0, NULL, 0, "print one look as text", 1, CLI_TO(struct args, once) },
+	{ "json", 0, NULL, 0, "print one look as JSON; the man page lists its keys", 1,
+		CLI_TO(struct args, json) },
+	{ 0 },
+};
+
+static const struct cli_syntax syntax = {
+	.options = options,
+	.doc = "Show the elastic runs of all users, the slots that they have and had, again and again. "
+	       "q or ^C ends it.\vWithout a terminal the same comes as text, once each interval.",
+	.surplus = "expected no argument",
+};
+
+/* --- JSON ---------------------------------------------------------------------------------------
+ */
+
+static json_t *run_json(const struct watch_pool *pool, const struct watch_run *r)
+{
+	auto_free char *user = cli_user_name((uid_t)atol(r->user));
+	json_t *past = json_array();
+	json_t *o = json_pack("{s:s, s:o, s:o, s:o, s:s, s:s, s:I, s:I, s:I, s:I, s:I, s:I, s:I}",
+		"id", r->key, "user", mlr_json_text(user), "name", mlr_json_text(r->name),
+		"partition", mlr_json_text(pool->partition), "unit",
+		pool->kind == 'g' ? "gpu" : "cpu", "state", watch_state_names[r->state], "held",
+		(json_int_t)r->held, "running", (json_int_t)r->running, "waiting",
+		(json_int_t)r->waiting, "due", (json_int_t)r->due, "min", (json_int_t)r->min, "max",
+		(json_int_t)r->max, "weight", (json_int_t)r->weight);
+
+	for (int i = 0; i < WATCH_CELLS; i++)
+		json_array_append_new(past, json_real(r->past[i]));
+	json_object_set_new(o, "past", past);
+	json_object_set_new(
+		o, "generation", r->generation < 0 ? json_null() : json_integer(r->generation));
+	json_object_set_new(o, "images_per_second",
+		isnan(r->images_per_second) ? json_null() : json_real(r->images_per_second));
+	return o;
+}
+
+static json_t *to_json(const struct watch *w)
+{
+	json_t *partitions = json_array(), *runs = json_array();
+
+	for (size_t i = 0; i < w->n; i++) {
+		const struct watch_pool *pool = &w->v[i];
+
+		json_array_append_new(partitions,
+			json_pack("{s:o, s:s, s:I, s:I}", "partition",
+				mlr_json_text(pool->partition), "unit",
+				pool->kind == 'g' ? "gpu" : "cpu", "slots", (json_int_t)pool->slots,
+				"free", (json_int_t)pool->free));
+		for (size_t k = 0; k < pool->n; k++)
+			json_array_append_new(runs, run_json(pool, &pool->runs[k]));
+	}
+	return json_pack("{s:I, s:i, s:o, s:o}", "time", (json_int_t)w->time, "past_seconds",
+		WATCH_CELL_S, "partitions", partitions, "runs", runs);
+}
+
+/* --- text ----------------------------------------------------------------------------------- */
+
+/* Does the terminal show UTF-8? The first that is set counts (locale(7)). */
+static int has_utf8(void)
+{
+	static const char *const names[] = { "LC_ALL", "LC_CTYPE", "LANG" };
+
+	for (size_t i = 0; i < ARRAY_LEN(names); i++) {
+		const char *v = getenv(names[i]);
+
+		if (v && *v)
+			return strcasestr(v, "utf-8") || strcasestr(v, "utf8");
+	}
+	return 0;
+}
+
+/* A column for each cell, as high as its share of all slots; to free(). */
+static char *picture(const struct watch_run *r, long slots)
+{
+	static const char *const high[] = { " ", "▁", "▂", "▃", "▄", "▅", "▆", "▇", "█" },
+				 *const plain[] = { " ", ".", ".", ":", "-", "=", "+", "*", "#" };
+	const char *const *levels = has_utf8() ? high : plain;
+	auto_strv struct strv cells = STRV_INIT;
+
+	strv_add(&cells, "|");
+	for (int i = 0; i < WATCH_CELLS; i++) {
+		int level = slots > 0 ? (int)ceil(8 * r->past[i] / (double)slots) : 0;
+
+		strv_add(&cells, levels[level > 8 ? 8 : level]);
+	}
+	strv_add(&cells, "|");
+	return strv_join(&cells, cells.n, "");
+}
+
+static void add_row(const struct watch_pool *pool, const struct watch_run *r, struct strv *cells)
+{
+	strv_add(cells, r->key);
+	strv_take(cells, cli_user_name((uid_t)atol(r->user)));
+	strv_add(cells, r->name ? r->name : "-");
+	strv_addf(cells, "%ld of %ld", r->held, pool->slots);
+	strv_addf(cells, "%ld", r->min);
+	strv_addf(cells, "%ld", r->max);
+	strv_addf(cells, "%ld", r->weight);
+	strv_add(cells, watch_state_names[r->state]);
+	if (r->generation < 0)
+		strv_add(cells, "-");
+	else
+		strv_addf(cells, "%lld", (long long)r->generation);
+	if (isnan(r->images_per_second))
+		strv_add(cells, "-");
+	else
+		strv_addf(cells, "%.0f", r->images_per_second);
+	strv_take(cells, picture(r, pool->slots));
+}
+
+static void write_pool(FILE *out, const struct watch_pool *pool)
+{
+	static const char *const heads[] = { "ID", "USER", "NAME", "SLOTS", "MIN", "MAX", "WEIGHT",
+		"STATE", "GEN", "IMAGES/S", "LAST 5 MINUTES" };
+	auto_strv struct strv cells = STRV_INIT;
+
+	fprintf(out, "\n%s: %ld %s, %ld free, %zu run%s\n", pool->partition, pool->slots,
+		pool->kind == 'g' ? "GPUs" : "processors", pool->free, pool->n,
+		pool->n == 1 ? "" : "s");
+	for (size_t i = 0; i < ARRAY_LEN(heads); i++)
+		strv_add(&cells, heads[i]);
+	for (size_t i = 0; i < pool->n; i++)
+		add_row(pool, &pool->runs[i], &cells);
+	cli_write_cells(out, &cells, ARRAY_LEN(heads));
+}
+
+/* To free(). trouble: what Slurm said in place of an answer; NULL: it gave one. */
+static char *view(const struct watch *w, const char *trouble)
+{
+	char when[CLI_TIME_SIZE], *text = NULL;
+	struct tm tm;
+	size_t size;
+	FILE *out = open_memstream(&text, &size);
+
+	if (!out)
+		mlr_oom();
+	strftime(when, sizeof(when), "%Y-%m-%d %H:%M:%S", localtime_r(&(time_t){ w->time }, &tm));
+	fprintf(out, "elastic runs  %s\n", when);
+	if (trouble)
+		fprintf(out, "%s\n", trouble);
+	else if (w->n == 0)
+		fputs("none waits or runs\n", out);
+	for (size_t i = 0; i < w->n; i++)
+		write_pool(out, &w->v[i]);
+	if (fclose(out) != 0)
+		mlr_oom();
+	return text;
+}
+
+/* --- again and again ------------------------------------------------------------------------ */
+
+/* Returns 0, or -1 when nobody reads any more. */
+static int show(struct screen *s, int is_drawn, int is_first, const char *text)
+{
+	if (is_drawn) {
+		screen_open_keys(s);
+		screen_draw(text);
+	} else {
+		printf("%s%s", is_first ? "" : "\n", text);
+	}
+	if (fflush(stdout) == 0 && !ferror(stdout))
+		return 0;
+	cli_stdout_failed(errno);
+	return -1;
+}
+
+static void wait_ms(struct screen *s, int64_t ms)
+{
+	int64_t until = mlr_now_ms() + ms, left;
+
+	while (!screen_shall_end() && (left = until - mlr_now_ms()) > 0) {
+		struct timespec t = { left / 1000, left % 1000 * 1000000 };
+		struct pollfd in = { .fd = s->keys, .events = POLLIN };
+
+		if (ppoll(&in, 1, &t, &s->waiting) > 0)
+			screen_hear_keys(s);
+	}
+}
+
+/* Returns the exit status. A Slurm that gives no answer later on is told, and asked less often. */
+static int run(struct screen *s, struct store *st, const struct args *a, struct mlr_error *err)
+{
+	int is_drawn = screen_is_there();
+	int64_t pause = a->interval_ms;
+
+	screen_catch_signals(s);
+	if (is_drawn)
+		screen_open_keys(s);
+	for (int is_first = 1; !screen_shall_end(); is_first = 0) {
+		auto_call(watch_done) struct watch w = WATCH_INIT;
+		auto_free char *text = NULL;
+		int r = watch_read(st, &w, err);
+
+		if (r < 0 && is_first)
+			return cli_fail_at(err, "elastic top");
+		text = view(&w, r < 0 ? err->text : NULL);
+		if (show(s, is_drawn, is_first, text) < 0)
+			return CLI_FAILED;
+		pause = r < 0 ? work_later(pause, a->interval_ms, TROUBLE_MS) : a->interval_ms;
+		wait_ms(s, pause);
+	}
+	return 0;
+}
+
+static int once(struct store *st, const struct args *a, struct mlr_error *err)
+{
+	auto_call(watch_done) struct watch w = WATCH_INIT;
+	auto_free char *text = NULL;
+
+	if (watch_read(st, &w, err) < 0)
+		return cli_fail_at(err, "elastic top");
+	if (a->json)
+		return cli_print_json(to_json(&w));
+	text = view(&w, NULL);
+	fputs(text, stdout);
+	return 0;
+}
+
+int cmd_elastic_top(int argc, char **argv)
+{
+	auto_call(screen_close_keys) struct screen s = SCREEN_INIT;
+	auto_store struct store *st = NULL;
+	struct args a = { .interval_ms = 2000 };
+	struct mlr_error err = MLR_ERROR_INIT;
+	int r;
+
+	cli_options_parse(argc, argv, &syntax, &a);
+	r = cli_open_store(a.common.store, &st, &err);
+	if (r == -ENOENT && !a.common.store)
+		r = cli_store_may_come(&err);
+	if (r < 0)
+		return cli_fail_at(&err, "elastic top");
+	setvbuf(stdout, NULL, _IOFBF, 1 << 16); /* one write(2) for a view, else it flickers */
+	return a.once || a.json ? once(st, &a, &err) : run(&s, st, &a, &err);
+}

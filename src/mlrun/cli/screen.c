@@ -1,0 +1,123 @@
+#include "cli/screen.h"
+
+#include "base/cleanup.h"
+
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+#include <sys/ioctl.h>
+#include <unistd.h>
+
+/* Sequences of ECMA-48, which every current terminal understands. */
+#define HOME       "\033[H"
+#define CLEAR_LINE "\033[K" /* to the end of the line */
+#define CLEAR_REST "\033[J" /* and all lines below */
+
+int screen_is_there(void)
+{
+	const char *term = getenv("TERM");
+
+	return isatty(STDOUT_FILENO) && tcgetpgrp(STDOUT_FILENO) == getpgrp() && term &&
+		strcmp(term, "dumb") != 0;
+}
+
+/* --- signals ----------------------------------------------------------------- */
+
+static volatile sig_atomic_t end_asked;
+
+static void note_signal(int sig)
+{
+	(void)sig;
+	end_asked = 1;
+}
+
+void screen_catch_signals(struct screen *s)
+{
+	static const int caught[] = { SIGINT, SIGTERM, SIGHUP };
+	struct sigaction a = { .sa_handler = note_signal }, was;
+	sigset_t blocked;
+
+	sigemptyset(&blocked);
+	for (size_t i = 0; i < ARRAY_LEN(caught); i++) {
+		if (sigaction(caught[i], NULL, &was) < 0 || was.sa_handler == SIG_IGN)
+			continue;
+		sigaction(caught[i], &a, NULL);
+		sigaddset(&blocked, caught[i]);
+	}
+	sigprocmask(SIG_BLOCK, &blocked, &s->waiting);
+	for (size_t i = 0; i < ARRAY_LEN(caught); i++)
+		sigdelset(&s->waiting, caught[i]);
+}
+
+int screen_shall_end(void)
+{
+	return end_asked;
+}
+
+/* --- keys ---------------------------------------------------------------------- */
+
+void screen_open_keys(struct screen *s)
+{
+	struct termios raw;
+
+	if (s->keys < 0 && isatty(STDIN_FILENO) && tcgetattr(STDIN_FILENO, &s->before) == 0)
+		s->keys = STDIN_FILENO;
+	if (s->keys < 0)
+		return;
+	raw = s->before;
+	raw.c_lflag &= ~(tcflag_t)(ICANON | ECHO);
+	tcsetattr(s->keys, TCSADRAIN, &raw);
+}
+
+void screen_close_keys(struct screen *s)
+{
+	if (s->keys >= 0)
+		tcsetattr(s->keys, TCSADRAIN, &s->before);
+	s->keys = -1;
+}
+
+void screen_hear_keys(struct screen *s)
+{
+	char keys[64];
+	ssize_t n = read(s->keys, keys, sizeof(keys));
+
+	if (n <= 0)
+		screen_close_keys(s);
+	else if (memchr(keys, 'q', (size_t)n))
+		end_asked = 1;
+}
+
+/* --- drawing ------------------------------------------------------------------- */
+
+void screen_size(int *width, int *height)
+{
+	struct winsize w;
+	int is_known = ioctl(STDOUT_FILENO, TIOCGWINSZ, &w) == 0 && w.ws_col > 0 && w.ws_row > 1;
+
+	*width = is_known ? w.ws_col : 80;
+	*height = (is_known ? w.ws_row : 24) - 1;
+}
+
+/* The bytes of a line that so many columns show. */
+static int fitting(const char *line, const char *end, int columns)
+{
+	const char *s = line;
+
+	for (; s < end; s++)
+		if (((unsigned char)*s & 0xc0) != 0x80 && columns-- == 0)
+			break;
+	return (int)(s - line);
+}
+
+void screen_draw(const char *text)
+{
+	int width, height;
+
+	screen_size(&width, &height);
+	fputs(HOME, stdout);
+	for (const char *line = text, *end; *line && height > 0; line = end + 1, height--) {
+		end = strchr(line, '\n');
+		printf(CLEAR_LINE "%.*s\n", fitting(line, end, width), line);
+	}
+	fputs(CLEAR_REST, stdout);
+}

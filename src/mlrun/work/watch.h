@@ -1,0 +1,80 @@
+/*
+ * What the elastic runs of all users do now, and what they had in the last minutes: for people.
+ * Slurm tells it all but what a program says of itself. It knows of jobs that ended within its
+ * MinJobAge (slurm.conf(5); 300 s by default), so nothing has to remember them.
+ */
+#ifndef MLR_WORK_WATCH_H
+#define MLR_WORK_WATCH_H
+
+#include "base/error.h"
+#include "store/store.h"
+#include "work/share.h"
+
+#include <stdint.h>
+
+#define WATCH_CELLS  20
+#define WATCH_CELL_S 15 /* seconds that a cell stands for */
+
+enum watch_state {
+	WATCH_WAITS,   /* no worker runs */
+	WATCH_GROWS,   /* it is due more than run */
+	WATCH_SHRINKS, /* workers end, or more run than it is due */
+	WATCH_RUNS,
+};
+
+/* "waits" and so on, indexed by enum watch_state. */
+extern const char *const watch_state_names[WATCH_RUNS + 1];
+
+struct watch_run {
+	char key[17], *user;                                  /* the user's number */
+	long running, waiting, ending, due, min, max, weight; /* workers */
+	long held;                                            /* slots */
+	enum watch_state state;
+	double past[WATCH_CELLS]; /* slots, the mean of each cell, oldest first */
+	/* Of the caller's own runs. */
+	char *name;               /* NULL: another user's, or of another store */
+	int64_t generation;       /* -1: its program does not tell */
+	double images_per_second; /* NAN: likewise */
+};
+
+/* The runs that share: those of a partition and of a kind (struct share_wish). */
+struct watch_pool {
+	char *partition, kind;
+	long slots, free;
+	struct watch_run *runs; /* [n], oldest first */
+	size_t n;
+};
+
+struct watch {
+	int64_t time; /* seconds since the epoch */
+	struct watch_pool *v;
+	size_t n;
+};
+
+#define WATCH_INIT         \
+	{                  \
+		0, NULL, 0 \
+	}
+void watch_done(struct watch *w);
+
+/*
+ * Look once: one squeue(1), and one sinfo(1) for each partition that has runs.
+ *
+ *   st  for the names of the caller's runs and what their programs tell; NULL: there is none
+ *
+ * Returns 0, or -EIO with Slurm's words.
+ */
+int watch_read(struct store *st, struct watch *ret, struct mlr_error *err);
+
+/* --- for tests -------------------------------------------------------------------------------- */
+
+/* Add what a job had, up to now, to the cells of its run. */
+void watch_add_past(const struct slurm_job *j, char kind, int64_t now, double past[WATCH_CELLS]);
+
+/*
+ * What the end of a log says, of the JSON lines that mltrain(1) writes: "generation", and between
+ * the last two lines with the same one, "samples" and "train_seconds". Other lines are skipped.
+ */
+void watch_read_log(char *text, struct watch_run *ret);
+
+#endif
