@@ -51,8 +51,10 @@ _mltrain_values() {
 	--log-format) echo text tf json ;;
 	--format) echo onnx safetensors ;;
 	--only) echo train predict ;;
+	--listen) echo 127.0.0.1:8000 unix: ;;
+	--cache) echo memory: redis:// ;;
 	--tensorboard | --to) return 2 ;;
-	--checkpoint | --keep-best | --resume | --elastic | --elastic-secret | --map | --log | --cacert | -o | --output) return 1 ;;
+	--checkpoint | --keep-best | --resume | --elastic | --elastic-secret | --map | --token-file | --log | --cacert | -o | --output) return 1 ;;
 	esac
 }
 

@@ -27,6 +27,7 @@ int cmd_import(int argc, char **argv);
 int cmd_net(int argc, char **argv);
 int cmd_predict(int argc, char **argv);
 int cmd_report(int argc, char **argv);
+int cmd_serve(int argc, char **argv);
 
 /* Print "mltrain: text" on stderr, a hint on its own line, and return EXIT_BROKEN. */
 int main_fail(const struct mlr_error *err);
