@@ -189,15 +189,16 @@ static int read_token(const char *path, char **ret, struct mlr_error *err)
 	return 0;
 }
 
-/* A FILE or NAME=FILE; a file that has this whole name is meant itself. */
-static struct serve_model_wish wish_of(char *arg)
+/* A FILE or NAME=FILE; a file that has this whole name is meant itself. name [SERVE_NAME_MAX]. */
+static struct serve_model_wish wish_of(const char *arg, char *name)
 {
-	char *equals = strchr(arg, '=');
+	const char *equals = strchr(arg, '=');
+	size_t n = equals ? (size_t)(equals - arg) : 0;
 
-	if (!equals || memchr(arg, '/', (size_t)(equals - arg)) || access(arg, F_OK) == 0)
+	if (!equals || memchr(arg, '/', n) || access(arg, F_OK) == 0)
 		return (struct serve_model_wish){ NULL, arg };
-	*equals = '\0';
-	return (struct serve_model_wish){ arg, equals + 1 };
+	snprintf(name, SERVE_NAME_MAX, "%.*s", (int)n, n < SERVE_NAME_MAX ? arg : "");
+	return (struct serve_model_wish){ name, equals + 1 };
 }
 
 static int add_models(const struct args *a, struct running *s, struct mlr_error *err)
@@ -207,7 +208,8 @@ static int add_models(const struct args *a, struct running *s, struct mlr_error 
 	s->context.models = serve_models_new(&a->use);
 	s->context.counts = &s->counts;
 	for (size_t i = 0; i < a->n && r == 0; i++) {
-		const struct serve_model_wish wish = wish_of(a->checkpoints[i]);
+		char name[SERVE_NAME_MAX];
+		const struct serve_model_wish wish = wish_of(a->checkpoints[i], name);
 
 		r = serve_models_add(s->context.models, &wish, err);
 	}

@@ -144,7 +144,7 @@ int serve_models_add(
 		name_of_path(wish->path, e.name);
 	if (!serve_model_is_name(e.name)) {
 		mlr_fail(err, EINVAL, "'%s' cannot be a model's name",
-			wish->name ? wish->name : wish->path);
+			wish->name && *wish->name ? wish->name : wish->path);
 		return mlr_hint(err,
 			"--checkpoint NAME=FILE names it: up to %d letters, digits and '_-.'",
 			SERVE_NAME_MAX - 1);
