@@ -341,6 +341,7 @@ int main(int argc, char **argv)
 	struct mlr_error err = MLR_ERROR_INIT;
 	char name[] = "mltrain serve";
 	sigset_t signals;
+	int r, status;
 
 	fds_open_standard();
 	mlr_log_init("mltrain");
@@ -360,11 +361,11 @@ int main(int argc, char **argv)
 	signal(SIGHUP, SIG_DFL); /* nohup(1) ignores it, and reloads are asked for by it */
 	signal(SIGPIPE, SIG_IGN);
 	sigprocmask(SIG_BLOCK, &signals, NULL);
-	if (start(&a, &s, &err) < 0)
-		return main_fail(&err);
-	if (wait_for_end(&a, &s, &signals) != 0)
-		return EXIT_BROKEN;
+	r = start(&a, &s, &err);
+	status = r < 0 ? main_fail(&err) : wait_for_end(&a, &s, &signals);
+	if (r < 0 && s.server)
+		_exit(status); /* its threads are at work */
 	running_done(&s);
 	free(a.checkpoints);
-	return 0;
+	return status;
 }
