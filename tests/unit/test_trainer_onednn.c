@@ -2,6 +2,7 @@
 #include "trainer_engine.h"
 
 #include "backend/dnn.h"
+#include "backend/lanes.h"
 
 #include <sys/wait.h>
 #include <unistd.h>
@@ -377,6 +378,45 @@ static void predicting_alone_agrees(struct net *net)
 	tear_down(&p);
 }
 
+/* Whatever batch an image comes in, and whatever batch the engine is made for. */
+static void answers_have_the_same_bits_in_every_batch(struct net *net)
+{
+	struct engine_config config = config_of(13, 2, NULL);
+	float all[13 * 10], some[13 * 10];
+	size_t classes = (size_t)net->classes;
+	struct setup whole, s;
+
+	if (!lanes_find())
+		return; /* oneDNN's products, which promise nothing */
+	assert_true(classes <= 10);
+	config.use = ENGINE_PREDICTS;
+	set_up(&whole, &backend_onednn, net, &config);
+	assert_int_equal(engine_predict(whole.engine, &whole.batch, all, NULL), 0);
+	for (int size = 1; size <= 13; size++) {
+		config.batch = size;
+		set_up(&s, &backend_onednn, net, &config);
+		for (int rows = 1; rows <= size; rows++) {
+			s.batch.rows = whole.batch.rows = rows;
+			assert_int_equal(engine_predict(s.engine, &s.batch, some, NULL), 0);
+			assert_memory_equal(some, all, (size_t)rows * classes * sizeof(float));
+			assert_int_equal(engine_predict(whole.engine, &whole.batch, some, NULL), 0);
+			assert_memory_equal(some, all, (size_t)rows * classes * sizeof(float));
+		}
+		tear_down(&s);
+	}
+	tear_down(&whole);
+}
+
+static void an_answer_does_not_depend_on_the_batch(void **state)
+{
+	auto_call(net_free) struct net *folded = folded_net(), *residual = residual_net();
+	auto_call(net_free) struct net *net = reference_net();
+
+	answers_have_the_same_bits_in_every_batch(folded);
+	answers_have_the_same_bits_in_every_batch(residual);
+	answers_have_the_same_bits_in_every_batch(net);
+}
+
 static void predicting_alone_agrees_with_any_number_of_rows(void **state)
 {
 	auto_call(net_free) struct net *folded = folded_net(), *residual = residual_net();
@@ -611,6 +651,7 @@ int main(void)
 		cmocka_unit_test(the_memory_plan_names_every_layer_and_the_whole),
 		cmocka_unit_test(tf32_is_refused_with_a_way_out),
 		cmocka_unit_test(predicting_alone_agrees_with_any_number_of_rows),
+		cmocka_unit_test(an_answer_does_not_depend_on_the_batch),
 		cmocka_unit_test(an_engine_that_only_predicts_is_smaller_and_agrees),
 	};
 

@@ -24,6 +24,7 @@ class Mlrun(AutotoolsPackage):
     variant("seccomp", default=True, description="Compile seccomp profiles")
     variant("onednn", default=True, description="mltrain's fast backend for CPUs")
     variant("pictures", default=True, description="mltrain reads PNG and JPEG")
+    variant("serve", default=True, description="mltrain serve")
     variant("mpi", default=False, description="mltrain on many ranks, with Open MPI")
     variant("cuda", default=False, description="mltrain on NVIDIA GPUs")
 
@@ -50,6 +51,8 @@ class Mlrun(AutotoolsPackage):
     depends_on("onednn", when="+onednn")
     depends_on("libpng@1.6:", when="+pictures")
     depends_on("jpeg", when="+pictures")
+    depends_on("libmicrohttpd", when="+serve")
+    depends_on("hiredis", when="+serve")
     depends_on("openmpi@4:", when="+mpi")
     depends_on("cuda", when="+cuda")
     depends_on("cudnn", when="+cuda")
@@ -57,7 +60,7 @@ class Mlrun(AutotoolsPackage):
 
     def configure_args(self):
         args = ["--without-squashfs"]  # Spack has no squashfs-tools-ng
-        for name in ("isal", "squashfuse", "seccomp", "onednn", "mpi"):
+        for name in ("isal", "squashfuse", "seccomp", "onednn", "serve", "mpi"):
             args += self.with_or_without(name)
         args += self.with_or_without("png", variant="pictures")
         args += self.with_or_without("jpeg", variant="pictures")

@@ -51,43 +51,25 @@ struct call {
 	int rows, relu;
 };
 
-/* Sum over inputs from..to-1, in `apart` independent sums, as an addition waits for the one before.
+/*
+ * Compute so many rows of one panel. Every sum goes over the inputs in order, however many rows
+ * there are: an image's answer must not depend on the batch that it came in.
  */
-INLINE void sum_inputs(const float *x, const float *w, size_t n, size_t from, size_t to, int rows,
-	int apart, vecf sum[ROWS][2])
-{
-	vecf part[ROWS][2];
-
-	for (int i = 0; i < rows * apart; i++)
-		part[i][0] = part[i][1] = (vecf){ 0 };
-	for (size_t k = from; k < to; k += (size_t)apart)
-		for (int a = 0; a < apart; a++) {
-			const float *v = w + (k + (size_t)a) * PANEL;
-
-			for (int r = 0; r < rows; r++) {
-				float f = x[(size_t)r * n + k + (size_t)a];
-
-				part[a * rows + r][0] += *(const vecf *)v * f;
-				part[a * rows + r][1] += *(const vecf *)(v + LANES) * f;
-			}
-		}
-	for (int i = 0; i < rows * apart; i++) {
-		sum[i % rows][0] += part[i][0];
-		sum[i % rows][1] += part[i][1];
-	}
-}
-
-/* Compute so many rows of one panel. */
 INLINE void block(const struct call *c, size_t row, size_t panel, int rows)
 {
 	const struct dense *g = c->g;
-	size_t n = inputs(g), even = n / (size_t)(ROWS / rows) * (size_t)(ROWS / rows);
+	size_t n = inputs(g);
 	const float *x = c->x + row * n, *w = c->packed + panel * n * PANEL;
 	int from = (int)panel * PANEL;
 	vecf sum[ROWS][2] = { { { 0 } } };
 
-	sum_inputs(x, w, n, 0, even, rows, ROWS / rows, sum);
-	sum_inputs(x, w, n, even, n, rows, 1, sum);
+	for (size_t k = 0; k < n; k++, w += PANEL)
+		for (int r = 0; r < rows; r++) {
+			float f = x[(size_t)r * n + k];
+
+			sum[r][0] += *(const vecf *)w * f;
+			sum[r][1] += *(const vecf *)(w + LANES) * f;
+		}
 	for (int r = 0; r < rows; r++)
 		for (int i = 0; i < PANEL && from + i < g->outputs; i++) {
 			float v = sum[r][i / LANES][i % LANES];

@@ -5,7 +5,7 @@
 #include "base/escape.h"
 #include "base/memory.h"
 #include "data/dataset.h"
-#include "cli/predictor.h"
+#include "cli/predictor_arg.h"
 #include "cli/test_record.h"
 #include "train/evaluate.h"
 

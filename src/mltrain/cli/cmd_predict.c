@@ -8,11 +8,10 @@
 #include "data/idx.h"
 #include "data/image.h"
 #include "data/pixels.h"
-#include "cli/predictor.h"
+#include "cli/predictor_arg.h"
 
 #include <errno.h>
 #include <inttypes.h>
-#include <math.h>
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
@@ -152,19 +151,6 @@ static int read_picture(
 /* --- answers
  * ----------------------------------------------------------------------------------- */
 
-/* Compute softmax without overflow. */
-static void probabilities(const float *logits, int n, double *ret)
-{
-	double most = (double)logits[0], sum = 0;
-
-	for (int i = 1; i < n; i++)
-		most = fmax(most, (double)logits[i]);
-	for (int i = 0; i < n; i++)
-		sum += ret[i] = exp((double)logits[i] - most);
-	for (int i = 0; i < n; i++)
-		ret[i] /= sum;
-}
-
 /* Put the indices of the most probable classes first. */
 static void rank_classes(const double *p, int n, int top, int *order)
 {
@@ -222,11 +208,9 @@ static int answer(const struct args *a, const struct predictor *p, const char *f
 	auto_free double *share = xcalloc((size_t)n, sizeof(*share));
 	auto_free int *order = xcalloc((size_t)n, sizeof(*order));
 
-	for (int i = 0; i < n; i++)
-		if (!isfinite(logits[i]))
-			return mlr_fail(
-				err, EDOM, "'%s': the network's answer is not a number", file);
-	probabilities(logits, n, share);
+	if (!predictor_is_finite(logits, n))
+		return mlr_fail(err, EDOM, "'%s': the network's answer is not a number", file);
+	predictor_probabilities(logits, n, share);
 	rank_classes(share, n, top, order);
 	if (a->json) {
 		json_auto_t *o = answer_json(p, file, logits, share, order, top);

@@ -35,6 +35,7 @@ static const struct command {
 	{ "import", cmd_import, "make a checkpoint of PyTorch's weights" },
 	{ "net", cmd_net, "show a network's layers and recipe" },
 	{ "predict", cmd_predict, "print what pictures show" },
+	{ "serve", cmd_serve, "answer predictions over HTTP" },
 	{ "load", cmd_load, "put load on an HTTP server and measure its answers" },
 	{ "report", cmd_report, "make an HTML page of the logs of runs" },
 };

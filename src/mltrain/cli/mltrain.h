@@ -28,6 +28,7 @@ int cmd_load(int argc, char **argv);
 int cmd_net(int argc, char **argv);
 int cmd_predict(int argc, char **argv);
 int cmd_report(int argc, char **argv);
+int cmd_serve(int argc, char **argv);
 
 /* Become a program of libexec, mltrain-NAME, which links what mltrain does not. Returns
  * EXIT_BROKEN. */

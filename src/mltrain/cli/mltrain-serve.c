@@ -1,0 +1,371 @@
+/* mltrain serve: answers predictions over HTTP. */
+#include "cli/mltrain.h"
+
+#include "base/cleanup.h"
+#include "base/fds.h"
+#include "base/file.h"
+#include "base/log.h"
+#include "base/memory.h"
+#include "config.h"
+#include "cli/predictor_arg.h"
+#include "serve/listen.h"
+#include "serve/server.h"
+
+#include <argp.h>
+#include <errno.h>
+#include <fcntl.h>
+#include <signal.h>
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+#include <sys/resource.h>
+#include <unistd.h>
+
+#define TOKEN_FILE_MAX 4096
+#define SPARE_FILES    64 /* descriptors beside the connections' */
+
+struct args {
+	struct predictor_options use;
+	char **checkpoints; /* [n], owned, of argv's strings */
+	size_t n;
+	const char *listen, *token_file, *cache;
+	int delay_us, queue, connections, http_threads, ttl, idle, timeout;
+	size_t body, memory;
+};
+
+enum {
+	KEY_LISTEN = PREDICTOR_KEYS,
+	KEY_TOKEN_FILE,
+	KEY_MAX_BATCH,
+	KEY_MAX_DELAY,
+	KEY_MAX_QUEUE,
+	KEY_MAX_BODY,
+	KEY_MAX_MEMORY,
+	KEY_MAX_CONNECTIONS,
+	KEY_HTTP_THREADS,
+	KEY_IDLE_TIMEOUT,
+	KEY_TIMEOUT,
+	KEY_CACHE,
+	KEY_CACHE_TTL
+};
+
+static const struct argp_option options[] = { PREDICTOR_OPTIONS,
+	{ "listen", KEY_LISTEN, "HOST:PORT|unix:PATH", 0, "where (127.0.0.1:8000)", 3 },
+	{ "token-file", KEY_TOKEN_FILE, "FILE", 0,
+		"a file with the token that clients have to give; needed beyond this machine", 3 },
+	{ "max-batch", KEY_MAX_BATCH, "N", 0, "images computed at once (64)", 4 },
+	{ "max-delay", KEY_MAX_DELAY, "MICROSECONDS", 0,
+		"how long a batch that is not full waits for more (0)", 4 },
+	{ "max-queue", KEY_MAX_QUEUE, "N", 0, "images that wait (1024); more are refused with 429",
+		4 },
+	{ "cache", KEY_CACHE, "memory:SIZE|redis://HOST:PORT/DB", 0, "keep answers", 5 },
+	{ "cache-ttl", KEY_CACHE_TTL, "TIME", 0, "for so long (60s)", 5 },
+	{ "max-body", KEY_MAX_BODY, "MIB", 0, "of a request (4)", 6 },
+	{ "max-memory", KEY_MAX_MEMORY, "MIB", 0, "for all requests' bodies and images (256)", 6 },
+	{ "max-connections", KEY_MAX_CONNECTIONS, "N", 0, "at once (10240)", 6 },
+	{ "http-threads", KEY_HTTP_THREADS, "N", 0, "that read and write (1)", 6 },
+	{ "idle-timeout", KEY_IDLE_TIMEOUT, "TIME", 0,
+		"a connection may wait for its next request (60s)", 6 },
+	{ "timeout", KEY_TIMEOUT, "TIME", 0,
+		"a client may take to send a request, and to take an answer (30s)", 6 },
+	{ 0 } };
+
+static int seconds(struct argp_state *state, const char *option, const char *text)
+{
+	double v = arg_seconds(state, option, text);
+
+	if (v > 1e6)
+		argp_error(state, "--%s %s is more than 1e6 seconds", option, text);
+	return v < 1 ? 1 : (int)v;
+}
+
+static error_t parse(int key, char *arg, struct argp_state *state)
+{
+	struct args *a = state->input;
+
+	switch (key) {
+	case PREDICTOR_CHECKPOINT:
+		a->checkpoints = xgrow(a->checkpoints, a->n, sizeof(*a->checkpoints));
+		a->checkpoints[a->n++] = arg;
+		return predictor_parse(key, arg, state, &a->use);
+	case KEY_LISTEN:
+		a->listen = arg;
+		return 0;
+	case KEY_TOKEN_FILE:
+		a->token_file = arg_file(state, "token-file", arg);
+		return 0;
+	case KEY_MAX_BATCH:
+		a->use.batch = (int)arg_count(state, "max-batch", arg, 1, PREDICTOR_BATCH_MAX);
+		return 0;
+	case KEY_MAX_DELAY:
+		a->delay_us = (int)arg_count(state, "max-delay", arg, 0, 10000000);
+		return 0;
+	case KEY_MAX_QUEUE:
+		a->queue = (int)arg_count(state, "max-queue", arg, 1, 1 << 24);
+		return 0;
+	case KEY_MAX_BODY:
+		a->body = (size_t)arg_count(state, "max-body", arg, 1, 1024) << 20;
+		return 0;
+	case KEY_MAX_MEMORY:
+		a->memory = (size_t)arg_count(state, "max-memory", arg, 1, 1 << 20) << 20;
+		return 0;
+	case KEY_MAX_CONNECTIONS:
+		a->connections = (int)arg_count(state, "max-connections", arg, 1, 1 << 20);
+		return 0;
+	case KEY_HTTP_THREADS:
+		a->http_threads = (int)arg_count(state, "http-threads", arg, 1, 256);
+		return 0;
+	case KEY_IDLE_TIMEOUT:
+		a->idle = seconds(state, "idle-timeout", arg);
+		return 0;
+	case KEY_TIMEOUT:
+		a->timeout = seconds(state, "timeout", arg);
+		return 0;
+	case KEY_CACHE:
+		a->cache = arg;
+		return 0;
+	case KEY_CACHE_TTL:
+		a->ttl = seconds(state, "cache-ttl", arg);
+		return 0;
+	case ARGP_KEY_ARG:
+		argp_error(state, "'%s': serve takes options alone", arg);
+		return 0;
+	default:
+		return predictor_parse(key, arg, state, &a->use);
+	}
+}
+
+static const struct argp argp = { options, parse, NULL,
+	"Answer predictions over HTTP: POST /predict, the Open Inference Protocol (/v2) and TensorFlow "
+	"Serving's REST API (/v1), and a page to try them. --checkpoint may be given several times, as "
+	"NAME=FILE; /predict asks the first. SIGHUP reads the checkpoints again; SIGTERM ends after the "
+	"requests that have begun." };
+
+static void print_version(FILE *out, struct argp_state *state)
+{
+	(void)state;
+	fprintf(out, "mltrain %s\n", PACKAGE_VERSION);
+}
+
+/* Everything that runs. */
+struct running {
+	struct serve_counts counts;
+	struct serve_context context;
+	struct serve_queue *queue;
+	struct serve_cache *cache;
+	struct server *server;
+	char *token, *name;
+	int fd;
+};
+
+int main_fail(const struct mlr_error *err)
+{
+	mlr_log_error(err);
+	return EXIT_BROKEN;
+}
+
+/* Read the token; the last newline is the editor's. */
+static int read_token(const char *path, char **ret, struct mlr_error *err)
+{
+	auto_free char *text = NULL;
+	size_t len;
+	int r = file_read(AT_FDCWD, path, TOKEN_FILE_MAX, &text, &len, err);
+
+	if (r < 0)
+		return mlr_wrap(err, "--token-file");
+	if (len && text[len - 1] == '\n')
+		text[--len] = '\0';
+	for (size_t i = 0; i < len; i++)
+		if (text[i] <= ' ' || text[i] > '~')
+			return mlr_fail(err, EINVAL,
+				"--token-file '%s': a token is one word of printable characters",
+				path);
+	if (len < SERVE_TOKEN_MIN) {
+		mlr_fail(err, EINVAL, "--token-file '%s': a token has at least %d characters", path,
+			SERVE_TOKEN_MIN);
+		return mlr_hint(err, "openssl rand -hex 32 >FILE makes one");
+	}
+	*ret = take_ptr(&text);
+	return 0;
+}
+
+/* A FILE or NAME=FILE; a file that has this whole name is meant itself. name [SERVE_NAME_MAX]. */
+static struct serve_model_wish wish_of(const char *arg, char *name)
+{
+	const char *equals = strchr(arg, '=');
+	size_t n = equals ? (size_t)(equals - arg) : 0;
+
+	if (!equals || memchr(arg, '/', n) || access(arg, F_OK) == 0)
+		return (struct serve_model_wish){ NULL, arg };
+	snprintf(name, SERVE_NAME_MAX, "%.*s", (int)n, n < SERVE_NAME_MAX ? arg : "");
+	return (struct serve_model_wish){ name, equals + 1 };
+}
+
+static int add_models(const struct args *a, struct running *s, struct mlr_error *err)
+{
+	int r = 0;
+
+	s->context.models = serve_models_new(&a->use);
+	s->context.counts = &s->counts;
+	for (size_t i = 0; i < a->n && r == 0; i++) {
+		char name[SERVE_NAME_MAX];
+		const struct serve_model_wish wish = wish_of(a->checkpoints[i], name);
+
+		r = serve_models_add(s->context.models, &wish, err);
+	}
+	return r;
+}
+
+/* Have as many descriptors as there may be connections; returns for how many there are. */
+static int raise_files(int connections)
+{
+	struct rlimit limit;
+	rlim_t want = (rlim_t)connections + SPARE_FILES;
+
+	if (getrlimit(RLIMIT_NOFILE, &limit) < 0)
+		return connections;
+	if (limit.rlim_cur < want) {
+		limit.rlim_cur = want < limit.rlim_max ? want : limit.rlim_max;
+		setrlimit(RLIMIT_NOFILE, &limit);
+	}
+	if (limit.rlim_cur >= want)
+		return connections;
+	connections =
+		limit.rlim_cur > 2 * SPARE_FILES ? (int)limit.rlim_cur - SPARE_FILES : SPARE_FILES;
+	mlr_info("%d connections at once, as ulimit -n allows no more", connections);
+	return connections;
+}
+
+static int listen_there(const struct args *a, struct running *s, struct mlr_error *err)
+{
+	int is_local, r;
+
+	if (a->token_file && (r = read_token(a->token_file, &s->token, err)) < 0)
+		return r;
+	r = serve_listen(a->listen, &s->fd, &s->name, &is_local, err);
+	if (r < 0)
+		return mlr_wrap(err, "--listen '%s'", a->listen);
+	if (is_local || s->token)
+		return 0;
+	mlr_fail(err, EPERM, "--listen '%s': others can reach this address", a->listen);
+	return mlr_hint(err, "--token-file FILE says who may ask; or listen on 127.0.0.1");
+}
+
+static int start(const struct args *a, struct running *s, struct mlr_error *err)
+{
+	const struct serve_queue_wish queue = { a->use.batch, a->delay_us * 1e-6, a->queue };
+	struct server_wish wish = { .threads = a->http_threads,
+		.connections = raise_files(a->connections),
+		.body = a->body,
+		.memory = a->memory,
+		.rows = a->queue,
+		.idle_ms = a->idle * INT64_C(1000),
+		.request_ms = a->timeout * INT64_C(1000) };
+	int r = listen_there(a, s, err);
+
+	wish.token = s->token;
+	if (r < 0 || (r = add_models(a, s, err)) < 0)
+		return r;
+	if (a->cache && (r = serve_cache_open(a->cache, a->ttl, &s->counts, &s->cache, err)) < 0)
+		return mlr_wrap(err, "--cache '%s'", a->cache);
+	r = serve_queue_open(&queue, &s->counts, &s->queue, err);
+	if (r == 0)
+		r = server_open(&wish, s->fd, &s->context, s->queue, s->cache, &s->server, err);
+	if (r < 0)
+		return r;
+	mlr_info("serving '%s' on %s", serve_models_name(s->context.models, 0), s->name);
+	return serve_models_complete(s->context.models, err);
+}
+
+static void tell_kept(const struct mlr_error *err, const char *name)
+{
+	struct mlr_error said = *err;
+
+	mlr_wrap(&said, "reload model '%s'", name);
+	mlr_log_failure(MLR_WARNING, &said, "; serving the old one");
+}
+
+static void reload(struct running *s)
+{
+	int failed = serve_models_reload(s->context.models, tell_kept);
+
+	atomic_fetch_add(&s->counts.reloads, 1);
+	atomic_fetch_add(&s->counts.reloads_failed, (uint_fast64_t)failed);
+	if (!failed)
+		mlr_info("read the checkpoints again");
+}
+
+/* Serve until a signal ends it. */
+static int wait_for_end(const struct args *a, struct running *s, const sigset_t *signals)
+{
+	int sig = 0, left;
+
+	while (sig != SIGTERM && sig != SIGINT) {
+		sigwait(signals, &sig);
+		if (sig == SIGHUP)
+			reload(s);
+	}
+	mlr_info("ending after the requests that have begun");
+	left = server_drain(s->server, a->timeout * INT64_C(1000));
+	if (strncmp(s->name, "unix:", 5) == 0)
+		unlink(s->name + 5);
+	if (!left)
+		return 0;
+	mlr_warning("%d requests were not answered within %d seconds", left, a->timeout);
+	_exit(EXIT_BROKEN); /* threads are still at work on them */
+}
+
+static void running_done(struct running *s)
+{
+	serve_cache_close(&s->cache);
+	serve_queue_close(&s->queue);
+	server_close(&s->server);
+	serve_models_free(&s->context.models);
+	free(s->token);
+	free(s->name);
+}
+
+int main(int argc, char **argv)
+{
+	struct args a = { .use = predictor_options(),
+		.listen = "127.0.0.1:8000",
+		.queue = 1024,
+		.connections = 10240,
+		.http_threads = 1,
+		.ttl = 60,
+		.idle = 60,
+		.timeout = 30,
+		.body = (size_t)4 << 20,
+		.memory = (size_t)256 << 20 };
+	static struct running s;
+	struct mlr_error err = MLR_ERROR_INIT;
+	char name[] = "mltrain serve";
+	sigset_t signals;
+	int r, status;
+
+	fds_open_standard();
+	mlr_log_init("mltrain");
+	argp_err_exit_status = EXIT_USAGE;
+	argp_program_version_hook = print_version;
+	a.use.batch = 64;
+	if (argc)
+		argv[0] = name;
+	arg_check_spelling(argv, options);
+	argp_parse(&argp, argc, argv, 0, NULL, &a);
+
+	/* All threads inherit the mask; this one takes the signals when it likes. */
+	sigemptyset(&signals);
+	sigaddset(&signals, SIGTERM);
+	sigaddset(&signals, SIGINT);
+	sigaddset(&signals, SIGHUP);
+	signal(SIGHUP, SIG_DFL); /* nohup(1) ignores it, and reloads are asked for by it */
+	signal(SIGPIPE, SIG_IGN);
+	sigprocmask(SIG_BLOCK, &signals, NULL);
+	r = start(&a, &s, &err);
+	status = r < 0 ? main_fail(&err) : wait_for_end(&a, &s, &signals);
+	if (r < 0 && s.server)
+		_exit(status); /* its threads are at work */
+	running_done(&s);
+	free(a.checkpoints);
+	return status;
+}

@@ -1,0 +1,101 @@
+/* What a client asks, what it is answered, and the memory of both. */
+#ifndef MLT_SERVE_ASK_H
+#define MLT_SERVE_ASK_H
+
+#include "base/error.h"
+#include "serve/models.h"
+
+#include <jansson.h>
+#include <stdatomic.h>
+#include <stdint.h>
+
+#define SERVE_ID_MAX 128 /* of v2's "id", with a NUL */
+
+/* The memory that all requests share for bodies and images. */
+struct serve_memory {
+	atomic_int_fast64_t *used; /* bytes */
+	int64_t most;
+};
+
+/* Returns 0, or -EBUSY if so many bytes more are too many. */
+int serve_memory_take(struct serve_memory *m, size_t bytes);
+void serve_memory_give(struct serve_memory *m, size_t bytes);
+
+/* v2's outputs, in the order of the answer. */
+enum serve_output { SERVE_PROBABILITIES, SERVE_LOGITS, SERVE_CLASS, SERVE_OUTPUTS };
+
+struct serve_ask {
+	/* From the server. All borrowed. */
+	const char *body;
+	size_t len;
+	const char *type; /* Content-Type, or "" */
+	int64_t json_len; /* Inference-Header-Content-Length; -1: not there */
+	struct serve_model *model;
+	struct serve_memory *memory;
+	int rows_max;
+
+	/* From the dialect's parse(). */
+	int rows;
+	uint8_t *images; /* [rows], owned */
+	size_t taken;    /* bytes of memory */
+	int by_columns;  /* TensorFlow's "inputs" */
+	char id[SERVE_ID_MAX];
+	enum serve_output outputs[SERVE_OUTPUTS];
+	int binary[SERVE_OUTPUTS];
+	int n_outputs;
+};
+
+struct serve_reply {
+	int status;
+	const char *type; /* Content-Type */
+	char *body;       /* [len], owned */
+	size_t len;
+	int64_t json_len; /* as above; -1: no header */
+};
+
+#define SERVE_REPLY_INIT                             \
+	{                                            \
+		200, "application/json", NULL, 0, -1 \
+	}
+
+/* A way of speaking about predictions. */
+struct serve_dialect {
+	int invalid; /* the status for JSON that is not a request */
+
+	/*
+	 * Read a body: fill in ask. Returns 0, -EPROTO for what is not JSON, -EINVAL for what is no
+	 * request, -EFBIG for too many images, -EBUSY for too little memory just now, -ENOTSUP,
+	 * -ENOMEM.
+	 */
+	int (*parse)(struct serve_ask *ask, struct mlr_error *err);
+
+	/* Write the answer: fill in body, len, type and json_len. Returns 0, or -EDOM for logits
+	 * that are not numbers, -ENOMEM. */
+	int (*write)(const struct serve_ask *ask, const float *logits, struct serve_reply *ret,
+		struct mlr_error *err);
+
+	/* A failure's body. */
+	json_t *(*fail)(const char *text);
+};
+
+extern const struct serve_dialect serve_seed, serve_v2, serve_tfs;
+
+/* Allocate the images. Returns 0, -EINVAL for none, -EFBIG, -EBUSY, -ENOMEM. */
+int serve_ask_images(struct serve_ask *ask, size_t rows, struct mlr_error *err);
+
+/* Free what parse() made. */
+void serve_ask_done(struct serve_ask *ask);
+
+/* Is the body a picture, by its type? */
+int serve_ask_is_picture(const struct serve_ask *ask);
+
+/* Parse JSON of a client. Returns NULL and -EPROTO in err. */
+json_t *serve_ask_json(const char *text, size_t len, struct mlr_error *err);
+
+/* Take a JSON value as the answer; frees it. Returns 0 or -ENOMEM. */
+int serve_reply_json(struct serve_reply *ret, json_t *value, struct mlr_error *err);
+
+/* Make {"error": text}, the failures of v2 and TensorFlow Serving. */
+json_t *serve_reply_error(const char *text);
+
+#endif

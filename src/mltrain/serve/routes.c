@@ -1,0 +1,271 @@
+#include "serve/routes.h"
+
+#include "base/cleanup.h"
+#include "base/json.h"
+#include "config.h"
+#include "serve/page.h"
+#include "serve/v2.h"
+
+#include <errno.h>
+#include <stdio.h>
+#include <string.h>
+
+/* --- answers ---------------------------------------------------------------------------------- */
+
+static int get_page(struct serve_context *c, struct serve_model *model, struct serve_reply *ret,
+	struct mlr_error *err)
+{
+	(void)c;
+	(void)model;
+	ret->body = serve_page();
+	if (!ret->body)
+		return mlr_fail(err, ENOMEM, "no memory for the page");
+	ret->type = "text/html; charset=utf-8";
+	ret->len = strlen(ret->body);
+	return 0;
+}
+
+static int get_metrics(struct serve_context *c, struct serve_model *model, struct serve_reply *ret,
+	struct mlr_error *err)
+{
+	(void)model;
+	ret->body = serve_counts_text(c->counts, serve_routes_name);
+	if (!ret->body)
+		return mlr_fail(err, ENOMEM, "no memory for the metrics");
+	ret->type = "text/plain; version=0.0.4; charset=utf-8";
+	ret->len = strlen(ret->body);
+	return 0;
+}
+
+static int check_draining(struct serve_context *c, struct mlr_error *err)
+{
+	return atomic_load(&c->draining) ? mlr_fail(err, ESHUTDOWN, "the server is ending") : 0;
+}
+
+static int get_health(struct serve_context *c, struct serve_model *model, struct serve_reply *ret,
+	struct mlr_error *err)
+{
+	int r = check_draining(c, err);
+
+	(void)model;
+	return r < 0 ? r : serve_reply_json(ret, json_pack("{s:s}", "status", "healthy"), err);
+}
+
+static int get_live(struct serve_context *c, struct serve_model *model, struct serve_reply *ret,
+	struct mlr_error *err)
+{
+	(void)c;
+	(void)model;
+	return serve_reply_json(ret, json_pack("{s:b}", "live", 1), err);
+}
+
+static int get_ready(struct serve_context *c, struct serve_model *model, struct serve_reply *ret,
+	struct mlr_error *err)
+{
+	int r = check_draining(c, err);
+
+	(void)model;
+	return r < 0 ? r : serve_reply_json(ret, json_pack("{s:b}", "ready", 1), err);
+}
+
+static int get_server(struct serve_context *c, struct serve_model *model, struct serve_reply *ret,
+	struct mlr_error *err)
+{
+	(void)c;
+	(void)model;
+	return serve_reply_json(ret,
+		json_pack("{s:s, s:s, s:[s]}", "name", "mltrain", "version", PACKAGE_VERSION,
+			"extensions", "binary_tensor_data"),
+		err);
+}
+
+static int get_v2_model(struct serve_context *c, struct serve_model *model, struct serve_reply *ret,
+	struct mlr_error *err)
+{
+	const struct image_size *in = &model->input;
+	json_t *outputs = json_array();
+	char version[12];
+
+	(void)c;
+	snprintf(version, sizeof(version), "%d", model->version);
+	for (int i = 0; i < SERVE_OUTPUTS; i++) {
+		const struct serve_v2_output *o = &serve_v2_outputs[i];
+		json_t *one = json_pack(
+			"{s:s, s:s, s:[i]}", "name", o->name, "datatype", o->datatype, "shape", -1);
+
+		if (o->by_class)
+			json_array_append_new(
+				json_object_get(one, "shape"), json_integer(model->classes));
+		json_array_append_new(outputs, one);
+	}
+	return serve_reply_json(ret,
+		json_pack("{s:s, s:[s], s:s, s:[{s:s, s:s, s:[i, i, i, i]}], s:o}", "name",
+			model->name, "versions", version, "platform", "mltrain", "inputs", "name",
+			"images", "datatype", "UINT8", "shape", -1, (int)in->channels,
+			(int)in->height, (int)in->width, "outputs", outputs),
+		err);
+}
+
+static int get_tfs_status(struct serve_context *c, struct serve_model *model,
+	struct serve_reply *ret, struct mlr_error *err)
+{
+	char version[12];
+
+	(void)c;
+	snprintf(version, sizeof(version), "%d", model->version);
+	return serve_reply_json(ret,
+		json_pack("{s:[{s:s, s:s, s:{s:s, s:s}}]}", "model_version_status", "version",
+			version, "state", "AVAILABLE", "status", "error_code", "OK",
+			"error_message", ""),
+		err);
+}
+
+/* A tensor of a signature: TensorFlow's TensorInfo as JSON. */
+static json_t *tensor_info(const char *name, const char *dtype, const int *dim, int rank)
+{
+	json_t *dims = json_array();
+
+	for (int i = 0; i < rank; i++) {
+		char size[12];
+
+		snprintf(size, sizeof(size), "%d", dim[i]);
+		json_array_append_new(dims, json_pack("{s:s, s:s}", "size", size, "name", ""));
+	}
+	return json_pack("{s:s, s:s, s:{s:o, s:b}}", "name", name, "dtype", dtype, "tensor_shape",
+		"dim", dims, "unknown_rank", 0);
+}
+
+static int get_tfs_metadata(struct serve_context *c, struct serve_model *model,
+	struct serve_reply *ret, struct mlr_error *err)
+{
+	const int in[] = { -1, (int)model->input.channels, (int)model->input.height,
+		(int)model->input.width };
+	const int out[] = { -1, model->classes };
+	char version[12];
+	json_t *signature;
+
+	(void)c;
+	snprintf(version, sizeof(version), "%d", model->version);
+	signature = json_pack("{s:{s:o}, s:{s:o}, s:s}", "inputs", "images",
+		tensor_info("images", "DT_UINT8", in, 4), "outputs", "probabilities",
+		tensor_info("probabilities", "DT_FLOAT", out, 2), "method_name",
+		"tensorflow/serving/predict");
+	return serve_reply_json(ret,
+		json_pack("{s:{s:s, s:s, s:s}, s:{s:{s:{s:o}}}}", "model_spec", "name", model->name,
+			"signature_name", "", "version", version, "metadata", "signature_def",
+			"signature_def", "serving_default", signature),
+		err);
+}
+
+static int refuse_method(struct serve_context *c, struct serve_model *model,
+	struct serve_reply *ret, struct mlr_error *err)
+{
+	(void)c;
+	(void)model;
+	(void)ret;
+	return mlr_fail(err, ENOTSUP,
+		":classify and :regress take tf.Example, which is not supported: use :predict");
+}
+
+/* --- paths ------------------------------------------------------------------------------------ */
+
+#define V1 "/v1/models/{m}"
+#define V2 "/v2/models/{m}"
+
+static const struct serve_route routes[] = {
+	{ "/", SERVE_GET, 1, &serve_seed, get_page },
+	{ "/health", SERVE_GET, 1, &serve_seed, get_health },
+	{ "/predict", SERVE_POST, 0, &serve_seed, NULL },
+	{ "/metrics", SERVE_GET, 0, &serve_v2, get_metrics },
+	{ "/v2", SERVE_GET, 0, &serve_v2, get_server },
+	{ "/v2/health/live", SERVE_GET, 1, &serve_v2, get_live },
+	{ "/v2/health/ready", SERVE_GET, 1, &serve_v2, get_ready },
+	{ V2, SERVE_GET, 0, &serve_v2, get_v2_model },
+	{ V2 "/ready", SERVE_GET, 0, &serve_v2, get_ready },
+	{ V2 "/infer", SERVE_POST, 0, &serve_v2, NULL },
+	{ V2 "/versions/{v}", SERVE_GET, 0, &serve_v2, get_v2_model },
+	{ V2 "/versions/{v}/ready", SERVE_GET, 0, &serve_v2, get_ready },
+	{ V2 "/versions/{v}/infer", SERVE_POST, 0, &serve_v2, NULL },
+	{ V1, SERVE_GET, 0, &serve_tfs, get_tfs_status },
+	{ V1 "/metadata", SERVE_GET, 0, &serve_tfs, get_tfs_metadata },
+	{ V1 ":predict", SERVE_POST, 0, &serve_tfs, NULL },
+	{ V1 ":classify", SERVE_POST, 0, &serve_tfs, refuse_method },
+	{ V1 ":regress", SERVE_POST, 0, &serve_tfs, refuse_method },
+	{ V1 "/versions/{v}", SERVE_GET, 0, &serve_tfs, get_tfs_status },
+	{ V1 "/versions/{v}/metadata", SERVE_GET, 0, &serve_tfs, get_tfs_metadata },
+	{ V1 "/versions/{v}:predict", SERVE_POST, 0, &serve_tfs, NULL },
+	{ V1 "/versions/{v}:classify", SERVE_POST, 0, &serve_tfs, refuse_method },
+	{ V1 "/versions/{v}:regress", SERVE_POST, 0, &serve_tfs, refuse_method },
+};
+#define N_ROUTES ((int)ARRAY_LEN(routes))
+
+_Static_assert(ARRAY_LEN(routes) < SERVE_ROUTES_MAX, "a count for each route and for no route");
+
+/* A part of a path, in place. */
+struct piece {
+	const char *at;
+	size_t len;
+};
+
+/* Compare a path with a pattern and fill in its parts: [0] for {m}, [1] for {v}. */
+static int is_like(const char *path, const char *pattern, struct piece parts[2])
+{
+	while (*pattern) {
+		if (*pattern == '{') {
+			struct piece *p = &parts[pattern[1] == 'v'];
+
+			*p = (struct piece){ path, strcspn(path, "/:") };
+			path += p->len;
+			pattern += 3;
+		} else if (*path++ != *pattern++) {
+			return 0;
+		}
+	}
+	return *path == '\0';
+}
+
+static int take_model(struct serve_context *c, const struct piece parts[2], struct serve_match *ret,
+	struct mlr_error *err)
+{
+	char version[12];
+
+	ret->model = serve_models_take(c->models, parts[0].at, parts[0].len);
+	if (!ret->model)
+		return mlr_fail(err, ENOENT, "there is no model of that name");
+	snprintf(version, sizeof(version), "%d", ret->model->version);
+	if (parts[1].at &&
+		(strlen(version) != parts[1].len ||
+			memcmp(version, parts[1].at, parts[1].len) != 0))
+		return mlr_fail(err, ENOENT, "the model's version is %s", version);
+	return 0;
+}
+
+int serve_routes_find(struct serve_context *c, const char *path, unsigned method,
+	struct serve_match *ret, struct mlr_error *err)
+{
+	struct piece parts[2] = { { NULL, 0 } };
+
+	*ret = (struct serve_match){ .number = N_ROUTES };
+	for (int i = 0; i < N_ROUTES; i++) {
+		struct piece found[2] = { { NULL, 0 } };
+
+		if (!is_like(path, routes[i].path, found))
+			continue;
+		ret->methods |= routes[i].method;
+		if (!ret->route || routes[i].method == method) {
+			ret->route = &routes[i];
+			ret->number = i;
+			memcpy(parts, found, sizeof(parts));
+		}
+	}
+	if (!ret->route)
+		return mlr_fail(err, ENOENT, "there is no such path");
+	if (!(ret->methods & method))
+		return mlr_fail(err, EPERM, "the path has not this method");
+	return take_model(c, parts, ret, err);
+}
+
+const char *serve_routes_name(int number)
+{
+	return number < N_ROUTES ? routes[number].path : number == N_ROUTES ? "other" : NULL;
+}

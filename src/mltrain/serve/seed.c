@@ -1,0 +1,81 @@
+/*
+ * The plainest dialect: POST /predict {"images": [image, …]}, or a picture as the body, answered
+ * with every class' label and score: {"predictions": [[{"label": "7", "score": 0.98}, …], …]}. The
+ * answers and failures have the form that FastAPI gives them.
+ */
+#include "serve/ask.h"
+
+#include "base/cleanup.h"
+#include "base/json.h"
+#include "base/memory.h"
+#include "serve/values.h"
+
+#include <errno.h>
+
+static int parse_picture(struct serve_ask *ask, struct mlr_error *err)
+{
+	int r = serve_ask_images(ask, 1, err);
+
+	return r < 0 ? r : serve_values_picture(ask->body, ask->len, ask->model, ask->images, err);
+}
+
+static int parse(struct serve_ask *ask, struct mlr_error *err)
+{
+	json_auto_t *body = NULL;
+	const json_t *images;
+	const char *key;
+	json_t *value;
+	int r;
+
+	if (serve_ask_is_picture(ask))
+		return parse_picture(ask, err);
+	body = serve_ask_json(ask->body, ask->len, err);
+	if (!body)
+		return -EPROTO;
+	images = json_object_get(body, "images");
+	if (!json_is_array(images))
+		return mlr_fail(err, EINVAL, "the field \"images\", an array, is missing");
+	json_object_foreach(body, key, value)
+		if (value != images)
+			return mlr_fail(err, EINVAL, "extra fields not permitted: \"%s\"", key);
+	r = serve_ask_images(ask, json_array_size(images), err);
+	for (size_t i = 0; r == 0 && i < json_array_size(images); i++) {
+		r = serve_values_image(json_array_get(images, i), ask->model,
+			ask->images + i * ask->model->pixels, err);
+		if (r < 0)
+			mlr_wrap(err, "image %zu", i);
+	}
+	return r;
+}
+
+static int write_answer(const struct serve_ask *ask, const float *logits, struct serve_reply *ret,
+	struct mlr_error *err)
+{
+	const struct serve_model *m = ask->model;
+	auto_free double *p = xcalloc((size_t)m->classes, sizeof(*p));
+	json_t *all = json_array();
+
+	for (int i = 0; i < ask->rows; i++) {
+		json_t *one = json_array();
+
+		predictor_probabilities(logits + (size_t)i * (size_t)m->classes, m->classes, p);
+		for (int k = 0; k < m->classes; k++) {
+			char buf[12];
+
+			json_array_append_new(one,
+				json_pack("{s:o, s:f}", "label",
+					mlr_json_text(predictor_class(&m->predictor, k, buf)),
+					"score", p[k]));
+		}
+		json_array_append_new(all, one);
+	}
+	return serve_reply_json(ret, json_pack("{s:o}", "predictions", all), err);
+}
+
+static json_t *fail(const char *text)
+{
+	return json_pack("{s:[{s:[s], s:o, s:s}]}", "detail", "loc", "body", "msg",
+		mlr_json_text(text), "type", "value_error");
+}
+
+const struct serve_dialect serve_seed = { 422, parse, write_answer, fail };

@@ -1,0 +1,536 @@
+#include "serve/server.h"
+
+#include "base/cleanup.h"
+#include "base/clock.h"
+#include "base/log.h"
+#include "base/memory.h"
+#include "serve/conns.h"
+
+#include <errno.h>
+#include <inttypes.h>
+#include <microhttpd.h>
+#include <openssl/crypto.h>
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+#include <strings.h>
+#include <time.h>
+
+/* Of a connection, for its header and what is read at once. libmicrohttpd clears it after every
+ * request, so that an idle connection has all of it in memory. */
+#define CONNECTION_MEMORY 16384
+#define BODY_START        4096
+
+struct server {
+	struct server_wish wish;
+	struct serve_context *context;
+	struct serve_queue *queue;
+	struct serve_cache *cache;
+	struct serve_conns *conns;
+	struct serve_memory memory;
+	struct MHD_Daemon *daemon;
+	int fd;
+};
+
+/* A request and its answer. */
+struct request {
+	struct server *server;
+	struct MHD_Connection *mhd;
+	struct serve_conn *conn;
+	struct serve_match match;
+	struct serve_ask ask;
+	struct serve_job job;
+	struct serve_lookup lookup;
+	double start;
+	char *body;
+	size_t len, room;
+	float *logits;
+	size_t logits_size;
+	int answered;           /* job or lookup is done */
+	int cached;             /* 0: no cache; else 'H' or 'M' */
+	int status;             /* of the answer */
+	struct mlr_error error; /* code 0: none */
+};
+
+/* --- answers ---------------------------------------------------------------------------------- */
+
+/* What a failure is called in HTTP. */
+static int status_of(int code, const struct serve_dialect *dialect)
+{
+	static const struct {
+		int code, status;
+	} table[] = {
+		{ EPROTO, MHD_HTTP_BAD_REQUEST },
+		{ EACCES, MHD_HTTP_UNAUTHORIZED },
+		{ ENOENT, MHD_HTTP_NOT_FOUND },
+		{ EPERM, MHD_HTTP_METHOD_NOT_ALLOWED },
+		{ EFBIG, MHD_HTTP_CONTENT_TOO_LARGE },
+		{ EBUSY, MHD_HTTP_TOO_MANY_REQUESTS },
+		{ ENOTSUP, MHD_HTTP_NOT_IMPLEMENTED },
+		{ ENOMEM, MHD_HTTP_SERVICE_UNAVAILABLE },
+		{ ESHUTDOWN, MHD_HTTP_SERVICE_UNAVAILABLE },
+	};
+
+	for (size_t i = 0; i < ARRAY_LEN(table); i++)
+		if (table[i].code == code)
+			return table[i].status;
+	return code == EINVAL ? dialect->invalid : MHD_HTTP_INTERNAL_SERVER_ERROR;
+}
+
+static void add_headers(
+	struct request *x, struct MHD_Response *response, const struct serve_reply *reply)
+{
+	char len[24];
+
+	MHD_add_response_header(response, MHD_HTTP_HEADER_CONTENT_TYPE, reply->type);
+	MHD_add_response_header(response, "X-Content-Type-Options", "nosniff");
+	if (reply->json_len >= 0) {
+		snprintf(len, sizeof(len), "%" PRId64, reply->json_len);
+		MHD_add_response_header(response, "Inference-Header-Content-Length", len);
+	}
+	if (x->cached)
+		MHD_add_response_header(
+			response, "X-MLAPI-Cache", x->cached == 'H' ? "Hit" : "Miss");
+	if (reply->status == MHD_HTTP_METHOD_NOT_ALLOWED)
+		MHD_add_response_header(response, MHD_HTTP_HEADER_ALLOW,
+			x->match.methods & SERVE_GET ? "GET, HEAD" : "POST");
+	if (reply->status == MHD_HTTP_UNAUTHORIZED)
+		MHD_add_response_header(response, MHD_HTTP_HEADER_WWW_AUTHENTICATE, "Bearer");
+	if (reply->status == MHD_HTTP_TOO_MANY_REQUESTS)
+		MHD_add_response_header(response, MHD_HTTP_HEADER_RETRY_AFTER, "1");
+	if (atomic_load(&x->server->context->draining))
+		MHD_add_response_header(response, MHD_HTTP_HEADER_CONNECTION, "close");
+}
+
+/* Queue the answer; takes reply's body. */
+static enum MHD_Result send_reply(struct request *x, struct serve_reply *reply)
+{
+	struct MHD_Response *response =
+		MHD_create_response_from_buffer(reply->len, reply->body, MHD_RESPMEM_MUST_FREE);
+	enum MHD_Result r;
+
+	if (!response) {
+		free(reply->body);
+		return MHD_NO;
+	}
+	add_headers(x, response, reply);
+	x->status = reply->status;
+	serve_conns_enter(x->server->conns, x->conn, SERVE_TAKES);
+	r = MHD_queue_response(x->mhd, (unsigned)reply->status, response);
+	MHD_destroy_response(response);
+	return r;
+}
+
+static enum MHD_Result send_failure(struct request *x)
+{
+	const struct serve_route *route = x->match.route;
+	const struct serve_dialect *dialect = route ? route->dialect : &serve_v2;
+	struct serve_reply reply = SERVE_REPLY_INIT;
+
+	reply.status = status_of(x->error.code, dialect);
+	if (serve_reply_json(&reply, dialect->fail(x->error.text), NULL) < 0)
+		return MHD_NO;
+	return send_reply(x, &reply);
+}
+
+/* Write the answer of logits that are there. */
+static enum MHD_Result send_answer(struct request *x)
+{
+	struct serve_reply reply = SERVE_REPLY_INIT;
+	int n = x->ask.rows * x->match.model->classes;
+
+	if (!x->error.code && !predictor_is_finite(x->logits, n))
+		mlr_fail(&x->error, EDOM, "the network's answer is not a number");
+	if (!x->error.code &&
+		x->match.route->dialect->write(&x->ask, x->logits, &reply, &x->error) == 0)
+		return send_reply(x, &reply);
+	free(reply.body);
+	return send_failure(x);
+}
+
+/* --- predictions ------------------------------------------------------------------------------ */
+
+static void resume(struct request *x)
+{
+	x->answered = 1;
+	MHD_resume_connection(x->mhd);
+}
+
+static void computed(struct serve_job *job)
+{
+	struct request *x = job->ctx;
+
+	if (job->failed)
+		mlr_fail(&x->error, job->failed, "compute: %s", strerror(job->failed));
+	else if (x->server->cache)
+		serve_cache_put(x->server->cache, x->lookup.key, x->logits, x->logits_size);
+	resume(x);
+}
+
+/* The connection is suspended. */
+static void compute(struct request *x)
+{
+	x->job = (struct serve_job){ .model = x->match.model,
+		.images = x->ask.images,
+		.logits = x->logits,
+		.rows = x->ask.rows,
+		.done = computed,
+		.ctx = x };
+	if (serve_queue_put(x->server->queue, &x->job) == 0)
+		return;
+	mlr_fail(&x->error, EBUSY, "too many requests: the queue is full");
+	resume(x);
+}
+
+static void looked_up(struct serve_lookup *lookup)
+{
+	struct request *x = lookup->ctx;
+
+	x->cached = lookup->hit ? 'H' : 'M';
+	if (lookup->hit)
+		resume(x);
+	else
+		compute(x);
+}
+
+static void suspend(struct request *x)
+{
+	serve_conns_enter(x->server->conns, x->conn, SERVE_COMPUTES);
+	MHD_suspend_connection(x->mhd);
+}
+
+static enum MHD_Result look_up(struct request *x)
+{
+	struct serve_cache *cache = x->server->cache;
+
+	serve_cache_key(&x->ask, x->lookup.key);
+	x->lookup.logits = x->logits;
+	x->lookup.size = x->logits_size;
+	x->lookup.done = looked_up;
+	x->lookup.ctx = x;
+	if (serve_cache_waits(cache)) {
+		suspend(x);
+		serve_cache_get(cache, &x->lookup);
+		return MHD_YES;
+	}
+	serve_cache_get(cache, &x->lookup);
+	x->cached = x->lookup.hit ? 'H' : 'M';
+	if (x->lookup.hit)
+		return send_answer(x);
+	suspend(x);
+	compute(x);
+	return MHD_YES;
+}
+
+static void drop_body(struct request *x)
+{
+	free(x->body);
+	x->body = NULL;
+	serve_memory_give(&x->server->memory, x->room);
+	x->room = x->len = 0;
+}
+
+static int make_logits(struct request *x)
+{
+	size_t size = (size_t)x->ask.rows * (size_t)x->match.model->classes * sizeof(float);
+
+	if (serve_memory_take(&x->server->memory, size) < 0)
+		return mlr_fail(&x->error, EBUSY, "too many requests: no memory for the answer");
+	x->logits_size = size;
+	x->logits = malloc(size);
+	return x->logits ? 0 : mlr_fail(&x->error, ENOMEM, "no memory for the answer");
+}
+
+static enum MHD_Result predict(struct request *x)
+{
+	x->ask.body = x->body ? x->body : "";
+	x->ask.len = x->len;
+	x->ask.model = x->match.model;
+	x->ask.memory = &x->server->memory;
+	x->ask.rows_max = x->server->wish.rows;
+	if (x->match.route->dialect->parse(&x->ask, &x->error) < 0)
+		return send_failure(x);
+	drop_body(x);
+	if (make_logits(x) < 0)
+		return send_failure(x);
+	if (x->server->cache)
+		return look_up(x);
+	suspend(x);
+	compute(x);
+	return MHD_YES;
+}
+
+static enum MHD_Result body_is_there(struct request *x)
+{
+	struct serve_reply reply = SERVE_REPLY_INIT;
+
+	if (x->error.code)
+		return send_failure(x);
+	if (!x->match.route->get)
+		return predict(x);
+	if (x->match.route->get(x->server->context, x->match.model, &reply, &x->error) == 0)
+		return send_reply(x, &reply);
+	free(reply.body);
+	return send_failure(x);
+}
+
+/* --- reading ---------------------------------------------------------------------------------- */
+
+/* Grow as the body comes: a length that is only announced costs nothing. */
+static int reserve(struct request *x, size_t size)
+{
+	size_t most = x->server->wish.body, room = x->room ? x->room : BODY_START;
+	char *body;
+
+	if (size > most)
+		return mlr_fail(&x->error, EFBIG, "the body has more than %zu bytes", most);
+	while (room < size)
+		room *= 2;
+	if (room == x->room)
+		return 0;
+	if (serve_memory_take(&x->server->memory, room - x->room) < 0)
+		return mlr_fail(&x->error, EBUSY, "too many requests: no memory for the body");
+	body = realloc(x->body, room);
+	if (!body) {
+		serve_memory_give(&x->server->memory, room - x->room);
+		return mlr_fail(&x->error, ENOMEM, "no memory for the body");
+	}
+	x->body = body;
+	x->room = room;
+	return 0;
+}
+
+/* After a failure the rest of the body is read and dropped, so that the client gets the answer. */
+static void take_body(struct request *x, const char *bytes, size_t size)
+{
+	if (x->error.code)
+		return;
+	if (reserve(x, x->len + size) < 0) {
+		drop_body(x);
+		return;
+	}
+	memcpy(x->body + x->len, bytes, size);
+	x->len += size;
+}
+
+static const char *header(const struct request *x, const char *name)
+{
+	return MHD_lookup_connection_value(x->mhd, MHD_HEADER_KIND, name);
+}
+
+static int check_token(const struct request *x, struct mlr_error *err)
+{
+	static const char scheme[] = "Bearer ";
+	const char *token = x->server->wish.token, *got = header(x, MHD_HTTP_HEADER_AUTHORIZATION);
+
+	if (!token || (x->match.route && x->match.route->is_open))
+		return 0;
+	if (!got || strncasecmp(got, scheme, sizeof(scheme) - 1) != 0)
+		return mlr_fail(err, EACCES, "give the token: Authorization: Bearer TOKEN");
+	got += sizeof(scheme) - 1;
+	if (strlen(got) != strlen(token) || CRYPTO_memcmp(got, token, strlen(token)) != 0)
+		return mlr_fail(err, EACCES, "the token is wrong");
+	return 0;
+}
+
+/* Digits and nothing else; libmicrohttpd has checked Content-Length, but nobody the other. */
+static int read_length(const char *text, int64_t *ret)
+{
+	char *end;
+
+	errno = 0;
+	*ret = strtoll(text, &end, 10);
+	return *text < '0' || *text > '9' || *end || errno ? -1 : 0;
+}
+
+static int check_headers(struct request *x, int64_t *length, struct mlr_error *err)
+{
+	const char *json = header(x, "Inference-Header-Content-Length");
+	const char *len = header(x, MHD_HTTP_HEADER_CONTENT_LENGTH);
+	int r = check_token(x, err);
+
+	if (r < 0)
+		return r;
+	x->ask.json_len = -1;
+	if (json && read_length(json, &x->ask.json_len) < 0)
+		return mlr_fail(err, EPROTO, "Inference-Header-Content-Length is not a number");
+	if (len && read_length(len, length) < 0)
+		return mlr_fail(err, EPROTO, "Content-Length is not a number");
+	if (*length > (int64_t)x->server->wish.body)
+		return mlr_fail(
+			err, EFBIG, "the body has more than %zu bytes", x->server->wish.body);
+	return 0;
+}
+
+static unsigned method_of(const char *method)
+{
+	if (strcmp(method, MHD_HTTP_METHOD_GET) == 0 || strcmp(method, MHD_HTTP_METHOD_HEAD) == 0)
+		return SERVE_GET;
+	return strcmp(method, MHD_HTTP_METHOD_POST) == 0 ? SERVE_POST : 0;
+}
+
+/* The header is there. */
+static enum MHD_Result begin(struct server *s, struct MHD_Connection *mhd, const char *path,
+	const char *method, void **ctx)
+{
+	const union MHD_ConnectionInfo *info =
+		MHD_get_connection_info(mhd, MHD_CONNECTION_INFO_SOCKET_CONTEXT);
+	struct request *x = xcalloc(1, sizeof(*x));
+	int64_t length = 0;
+
+	*ctx = x;
+	x->server = s;
+	x->mhd = mhd;
+	x->conn = info->socket_context;
+	x->start = mlr_now();
+	serve_conns_enter(s->conns, x->conn, SERVE_SENDS);
+	x->ask.type = header(x, MHD_HTTP_HEADER_CONTENT_TYPE);
+	if (!x->ask.type)
+		x->ask.type = "";
+	if (serve_routes_find(s->context, path, method_of(method), &x->match, &x->error) == 0 &&
+		!x->match.route->get && atomic_load(&s->context->draining))
+		mlr_fail(&x->error, ESHUTDOWN, "the server is ending");
+	/* Who has no token learns nothing of paths and models. */
+	if (check_token(x, NULL) < 0)
+		x->error = (struct mlr_error)MLR_ERROR_INIT;
+	if (!x->error.code)
+		check_headers(x, &length, &x->error);
+	/* It cannot be asked to be shorter, and need not be read. */
+	if (x->error.code == EFBIG)
+		return send_failure(x);
+	return MHD_YES;
+}
+
+static enum MHD_Result handle(void *cls, struct MHD_Connection *mhd, const char *path,
+	const char *method, const char *version, const char *upload, size_t *upload_size,
+	void **ctx)
+{
+	struct request *x = *ctx;
+
+	(void)version;
+	if (!x)
+		return begin(cls, mhd, path, method, ctx);
+	if (*upload_size) {
+		take_body(x, upload, *upload_size);
+		*upload_size = 0;
+		return MHD_YES;
+	}
+	return x->answered ? send_answer(x) : body_is_there(x);
+}
+
+static void completed(
+	void *cls, struct MHD_Connection *mhd, void **ctx, enum MHD_RequestTerminationCode why)
+{
+	struct server *s = cls;
+	struct request *x = *ctx;
+
+	(void)mhd;
+	(void)why;
+	if (!x)
+		return;
+	if (x->status)
+		serve_counts_request(
+			s->context->counts, x->match.number, x->status, mlr_now() - x->start);
+	serve_ask_done(&x->ask);
+	drop_body(x);
+	free(x->logits);
+	serve_memory_give(&s->memory, x->logits_size);
+	serve_model_drop(&x->match.model);
+	serve_conns_enter(s->conns, x->conn, SERVE_WAITS);
+	free(x);
+	*ctx = NULL;
+}
+
+static void connection_changed(void *cls, struct MHD_Connection *mhd, void **socket_context,
+	enum MHD_ConnectionNotificationCode what)
+{
+	struct server *s = cls;
+	atomic_int_fast64_t *open = &s->context->counts->connections;
+
+	if (what == MHD_CONNECTION_NOTIFY_STARTED) {
+		*socket_context = serve_conns_add(s->conns,
+			MHD_get_connection_info(mhd, MHD_CONNECTION_INFO_CONNECTION_FD)
+				->connect_fd);
+		atomic_fetch_add(open, 1);
+	} else if (*socket_context) {
+		serve_conns_remove(s->conns, *socket_context);
+		atomic_fetch_sub(open, 1);
+	}
+}
+
+__attribute__((format(printf, 2, 0))) static void debug(void *cls, const char *fmt, va_list ap)
+{
+	auto_free char *text = NULL;
+
+	(void)cls;
+	if (mlr_log_level < MLR_DEBUG)
+		return;
+	text = xvasprintf(fmt, ap);
+	mlr_debug("libmicrohttpd: %s", text);
+}
+
+/* --- the server ------------------------------------------------------------------------------- */
+
+int server_open(const struct server_wish *wish, int fd, struct serve_context *context,
+	struct serve_queue *queue, struct serve_cache *cache, struct server **ret,
+	struct mlr_error *err)
+{
+	struct server *s = xcalloc(1, sizeof(*s));
+	int r;
+
+	s->wish = *wish;
+	s->fd = fd;
+	s->context = context;
+	s->queue = queue;
+	s->cache = cache;
+	s->memory = (struct serve_memory){ &context->counts->memory, (int64_t)wish->memory };
+	r = serve_conns_open(wish->idle_ms, wish->request_ms, &s->conns, err);
+	if (r < 0) {
+		free(s);
+		return r;
+	}
+	s->daemon = MHD_start_daemon(
+		MHD_USE_EPOLL_INTERNAL_THREAD | MHD_ALLOW_SUSPEND_RESUME | MHD_USE_ERROR_LOG, 0,
+		NULL, NULL, handle, s, MHD_OPTION_EXTERNAL_LOGGER, debug, NULL,
+		MHD_OPTION_LISTEN_SOCKET, fd, MHD_OPTION_CONNECTION_LIMIT,
+		(unsigned)wish->connections, MHD_OPTION_CONNECTION_MEMORY_LIMIT,
+		(size_t)CONNECTION_MEMORY, MHD_OPTION_NOTIFY_COMPLETED, completed, s,
+		MHD_OPTION_NOTIFY_CONNECTION, connection_changed, s,
+		wish->threads > 1 ? MHD_OPTION_THREAD_POOL_SIZE : MHD_OPTION_END,
+		(unsigned)wish->threads, MHD_OPTION_END);
+	if (!s->daemon) {
+		serve_conns_close(&s->conns);
+		free(s);
+		return mlr_fail(err, EIO, "libmicrohttpd does not start");
+	}
+	*ret = s;
+	return 0;
+}
+
+int server_drain(struct server *s, int64_t timeout_ms)
+{
+	const struct timespec pause = { 0, 5000000 };
+	int64_t end_ms = mlr_now_ms() + timeout_ms;
+	int busy;
+
+	atomic_store(&s->context->draining, 1);
+	serve_queue_hurry(s->queue);
+	MHD_quiesce_daemon(s->daemon);
+	close(s->fd);
+	s->fd = -1;
+	while ((busy = serve_conns_drain(s->conns)) > 0 && mlr_now_ms() < end_ms)
+		nanosleep(&pause, NULL);
+	return busy;
+}
+
+void server_close(struct server **server)
+{
+	struct server *s = *server;
+
+	if (!s)
+		return;
+	MHD_stop_daemon(s->daemon);
+	serve_conns_close(&s->conns);
+	free(s);
+	*server = NULL;
+}

@@ -1,0 +1,87 @@
+/*
+ * TensorFlow Serving's REST API: v1/models/M:predict (tensorflow.org/tfx/serving/api_rest), in the
+ * row format, "instances", and the column format, "inputs". The answer is the probabilities.
+ */
+#include "serve/ask.h"
+
+#include "base/cleanup.h"
+#include "base/memory.h"
+#include "serve/values.h"
+
+#include <errno.h>
+#include <string.h>
+
+#define INPUT "images" /* the only one's name, which may be left out */
+
+/* An instance or the inputs: the value itself, or {"images": value}. */
+static const json_t *unwrap(const json_t *v)
+{
+	const json_t *named = json_object_get(v, INPUT);
+
+	return named && json_object_size(v) == 1 ? named : v;
+}
+
+static int check_fields(const json_t *body, struct mlr_error *err)
+{
+	const char *signature = json_string_value(json_object_get(body, "signature_name"));
+	const char *key;
+	json_t *value;
+
+	json_object_foreach((json_t *)body, key, value)
+		if (strcmp(key, "signature_name") != 0 && strcmp(key, "instances") != 0 &&
+			strcmp(key, "inputs") != 0)
+			return mlr_fail(err, EINVAL, "unknown field \"%s\"", key);
+	if (json_object_get(body, "signature_name") &&
+		(!signature || (*signature && strcmp(signature, "serving_default") != 0)))
+		return mlr_fail(err, EINVAL, "the only signature is \"serving_default\"");
+	return 0;
+}
+
+static int parse(struct serve_ask *ask, struct mlr_error *err)
+{
+	json_auto_t *body = serve_ask_json(ask->body, ask->len, err);
+	const json_t *rows, *columns, *images;
+	int r;
+
+	if (!body)
+		return -EPROTO;
+	r = check_fields(body, err);
+	if (r < 0)
+		return r;
+	rows = json_object_get(body, "instances");
+	columns = json_object_get(body, "inputs");
+	images = unwrap(rows ? rows : columns);
+	if (!rows == !columns || !json_is_array(images))
+		return mlr_fail(err, EINVAL,
+			"the body has to have either \"instances\" or \"inputs\", an array of images");
+	ask->by_columns = !rows;
+	r = serve_ask_images(ask, json_array_size(images), err);
+	for (size_t i = 0; r == 0 && i < json_array_size(images); i++) {
+		r = serve_values_image(unwrap(json_array_get(images, i)), ask->model,
+			ask->images + i * ask->model->pixels, err);
+		if (r < 0)
+			mlr_wrap(err, "instance %zu", i);
+	}
+	return r;
+}
+
+static int write_answer(const struct serve_ask *ask, const float *logits, struct serve_reply *ret,
+	struct mlr_error *err)
+{
+	int classes = ask->model->classes;
+	auto_free double *p = xcalloc((size_t)classes, sizeof(*p));
+	json_t *all = json_array();
+
+	for (int i = 0; i < ask->rows; i++) {
+		json_t *one = json_array();
+
+		predictor_probabilities(logits + (size_t)i * (size_t)classes, classes, p);
+		for (int k = 0; k < classes; k++)
+			json_array_append_new(one, json_real(p[k]));
+		json_array_append_new(all, one);
+	}
+	return serve_reply_json(
+		ret, json_pack("{s:o}", ask->by_columns ? "outputs" : "predictions", all), err);
+}
+
+const struct serve_dialect serve_tfs = { 400, parse, write_answer, serve_reply_error };
