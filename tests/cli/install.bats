@@ -30,6 +30,7 @@ setup() {
 		run -0 find dest/opt/mlrun -path '*/mlrun/mltrain-mpi.so' -size +0
 		assert_output
 	fi
+	[ ! -e "$top_builddir/bin/mltrain-serve" ] || [ -s dest/opt/mlrun/libexec/mlrun/mltrain-serve ]
 	run -0 find dest -type f -perm /6000
 	assert_output ''
 }
