@@ -133,6 +133,9 @@ field() { jq -r "$1" r.json; }
 	touch bodies.log
 	run -0 $load "$url/hit" -u 1 -d 200ms --images folder --body '{pixels}'
 	assert_equal "$(head -n 1 bodies.log | sed 's/.*||//' | jq -c .)" "$(jq -c .data first)"
+	# Of three known pictures all but the first three requests are hits.
+	run -0 $load "$url/hit" -u 1 -d 300ms --images ./small --known 3 --body '{"known":{pixels}}' --check 'header X-MLAPI-Cache == Hit' --json r.json
+	assert_equal "$(field '.requests > 3 and .checks[0].failed == 3')" true
 	mkdir none
 	run -1 $load "$url/ok" --images none
 	assert_line --partial "mltrain: load: "
