@@ -21,6 +21,7 @@ enum {
 	KEY_THINK,
 	KEY_BODY,
 	KEY_IMAGES,
+	KEY_KNOWN,
 	KEY_CACHE_RATE,
 	KEY_SEED,
 	KEY_TIMEOUT,
@@ -54,6 +55,7 @@ static const struct argp_option options[] = { { NULL, 0, NULL, 0, "How much load
 		"pictures to send in turn: a folder's, or a data set's test images; in a body as "
 		"{base64} or {pixels}",
 		2 },
+	{ "known", KEY_KNOWN, "N", 0, "with --images: the first N pictures (1000)", 2 },
 	{ "cache-rate", KEY_CACHE_RATE, "SHARE", 0,
 		"share of requests that are known, the others are unique (1)", 2 },
 	{ "seed", KEY_SEED, "N", 0, "chooses which requests are unique (1)", 2 },
@@ -184,6 +186,9 @@ static error_t parse_request(int key, char *arg, struct argp_state *state, struc
 	case KEY_IMAGES:
 		a->images = arg_file(state, "images", arg);
 		return 0;
+	case KEY_KNOWN:
+		a->known = (unsigned)arg_count(state, "known", arg, 1, PICTURES_MAX);
+		return 0;
 	case KEY_CACHE_RATE:
 		a->cache_rate = arg_number(state, "cache-rate", arg, 0, 1);
 		return 0;
@@ -298,7 +303,7 @@ void load_args_parse(int argc, char **argv, struct load_args *ret)
 {
 	static char name[] = "mltrain load";
 
-	*ret = (struct load_args){ .timeout_s = 60, .cache_rate = 1, .seed = 1 };
+	*ret = (struct load_args){ .timeout_s = 60, .known = 1000, .cache_rate = 1, .seed = 1 };
 	if (argc)
 		argv[0] = name;
 	argp_err_exit_status = EXIT_USAGE;

@@ -12,7 +12,7 @@ struct load_args {
 	const char *url, *json, *output, *name, *cacert, *token_file, *images, *method;
 	struct stages stages;
 	double rate, seconds; /* 0: not given */
-	unsigned users, connections, connections_max;
+	unsigned users, connections, connections_max, known;
 	double think_s, timeout_s, cache_rate;
 	uint64_t seed;
 	int quiet, no_verify, close;

@@ -176,7 +176,7 @@ static int prepare(const struct load_args *a, struct needs *n, struct request_op
 	if (r == 0 && a->token_file)
 		r = read_token(a->token_file, &n->token, err);
 	if (r == 0 && a->images)
-		r = pictures_read(a->images, &n->pictures, err);
+		r = pictures_read(a->images, a->known, &n->pictures, err);
 	if (r == 0 && n->target.tls)
 		r = stream_tls_new(a->cacert, !a->no_verify, &n->tls, err);
 	if (r < 0)

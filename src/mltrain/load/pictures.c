@@ -34,23 +34,23 @@ static const char *type_of(const char *name)
 	return NULL;
 }
 
-static int add(struct pictures *p, uint8_t *file, size_t len, const char *type, size_t *all)
+static int add(struct pictures *p, uint8_t *file, size_t len, const char *type)
 {
 	p->v = xgrow(p->v, p->n, sizeof(*p->v));
 	p->v[p->n++] = (struct picture){ file, len, type };
-	*all += len;
-	return p->n < PICTURES_MAX && *all < PICTURES_BYTES_MAX;
+	p->bytes += len;
+	return p->n < p->max && p->bytes < PICTURES_BYTES_MAX;
 }
 
 /* Add a file. Returns whether another may follow, or a negative errno. */
-static int add_file(struct pictures *p, int dir, const char *name, const char *type, size_t *all,
-	struct mlr_error *err)
+static int add_file(
+	struct pictures *p, int dir, const char *name, const char *type, struct mlr_error *err)
 {
 	char *file;
 	size_t len;
 	int r = file_read(dir, name, IMAGE_FILE_MAX, &file, &len, err);
 
-	return r < 0 ? r : add(p, (uint8_t *)file, len, type, all);
+	return r < 0 ? r : add(p, (uint8_t *)file, len, type);
 }
 
 /* The pictures that lie in the directory itself. */
@@ -58,42 +58,39 @@ static int read_folder(const char *where, struct pictures *p, struct mlr_error *
 {
 	auto_close int dir = open(where, O_RDONLY | O_DIRECTORY | O_CLOEXEC);
 	auto_strv struct strv names = STRV_INIT;
-	size_t all = 0;
 	int r = 1;
 
 	if (dir < 0 || file_list(dir, ".", 0, &names) < 0)
 		return 0; /* perhaps the name of a data set */
 	for (size_t i = 0; i < names.n && r > 0; i++)
 		if (names.v[i][0] != '.' && type_of(names.v[i]))
-			r = add_file(p, dir, names.v[i], type_of(names.v[i]), &all, err);
+			r = add_file(p, dir, names.v[i], type_of(names.v[i]), err);
 	return r < 0 ? mlr_wrap(err, "pictures '%s'", where) : 0;
 }
 
 static int add_test_files(const struct dataset *d, struct pictures *p, struct mlr_error *err)
 {
 	auto_close int dir = open(d->dir, O_RDONLY | O_DIRECTORY | O_CLOEXEC);
-	size_t all = 0;
 	int r = 1;
 
 	if (dir < 0)
 		return mlr_fail_errno(err, "open '%s'", d->dir);
 	for (uint32_t i = 0; i < d->test.count && r > 0; i++)
-		r = add_file(
-			p, dir, d->test.files[i].path, type_of(d->test.files[i].path), &all, err);
+		r = add_file(p, dir, d->test.files[i].path, type_of(d->test.files[i].path), err);
 	return r < 0 ? r : 0;
 }
 
 static int add_test_images(const struct dataset *d, struct pictures *p, struct mlr_error *err)
 {
 	const struct image_size size = { d->channels, d->height, d->width };
-	size_t bytes = (size_t)d->channels * d->height * d->width, len, all = 0;
+	size_t bytes = (size_t)d->channels * d->height * d->width, len;
 	uint8_t *file;
 
 	for (uint32_t i = 0; i < d->test.count; i++) {
 		if (picture_encode(&size, d->test.images + i * bytes, &file, &len) < 0)
 			return mlr_fail(err, ENOTSUP,
 				"no PNG can be made of its images: this mltrain has no libpng");
-		if (!add(p, file, len, "image/png", &all))
+		if (!add(p, file, len, "image/png"))
 			break;
 	}
 	return 0;
@@ -112,9 +109,9 @@ static int read_dataset(const char *where, struct pictures *p, struct mlr_error 
 	return r < 0 ? mlr_wrap(err, "data set '%s'", where) : r;
 }
 
-int pictures_read(const char *where, struct pictures *ret, struct mlr_error *err)
+int pictures_read(const char *where, size_t max, struct pictures *ret, struct mlr_error *err)
 {
-	auto_call(pictures_done) struct pictures p = PICTURES_INIT;
+	auto_call(pictures_done) struct pictures p = { .max = max };
 	int r = read_folder(where, &p, err);
 
 	if (r == 0 && !p.n)

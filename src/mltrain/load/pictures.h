@@ -17,6 +17,7 @@ struct picture {
 struct pictures {
 	struct picture *v; /* [n], owned; at least one */
 	size_t n;
+	size_t max, bytes; /* how many to read; of all files */
 };
 
 #define PICTURES_INIT \
@@ -29,12 +30,13 @@ void pictures_done(struct pictures *p);
 /*
  * Read pictures, in the order of their names; the first that fit into the limits above.
  *
+ *   max     at most so many, up to PICTURES_MAX
  *   where   a directory with files *.png, *.jpg and *.jpeg, or a data set as dataset_load() finds
  *           it, whose images become PNG
  *
  * Returns 0, or an error of dataset_load(), or -ENOTSUP without libpng.
  */
-int pictures_read(const char *where, struct pictures *ret, struct mlr_error *err);
+int pictures_read(const char *where, size_t max, struct pictures *ret, struct mlr_error *err);
 
 /* The size and the bytes [channels][height][width], to free(), of a picture. An error of
  * image_read_bytes(), or -ENOMEM. */
