@@ -9,14 +9,26 @@
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
+#include <sys/stat.h>
 #include <time.h>
+
+/* An init of ours, or a process that has not executed its command yet, and perhaps cannot. */
+static int is_ours(int proc, pid_t pid)
+{
+	struct stat own, exe;
+	char name[32];
+
+	snprintf(name, sizeof(name), "%ld/exe", (long)pid);
+	return fstatat(proc, "self/exe", &own, 0) == 0 && fstatat(proc, name, &exe, 0) == 0 &&
+		own.st_ino == exe.st_ino && own.st_dev == exe.st_dev;
+}
 
 pid_t inside_find(int proc, pid_t pid, uint64_t *id)
 {
 	auto_call(container_done) struct container c = CONTAINER_INIT;
 	char name[64], children[4096], *rest = children, *word;
 
-	if (container_look(proc, pid, &c) == 0) {
+	if (container_look(proc, pid, &c) == 0 && !is_ours(proc, pid)) {
 		*id = c.id;
 		return pid;
 	}

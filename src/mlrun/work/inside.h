@@ -7,7 +7,8 @@
 
 /*
  * Find the process itself, or the first below it that is in a container: options such as --init
- * leave a process of mlrun's outside. A set-up that is not finished may not be looked at.
+ * leave a process of mlrun's outside, which does not count. A set-up that is not finished may not
+ * be looked at.
  *
  *   proc  a descriptor of /proc
  *   id    gets the container's (runtime/container.h)
