@@ -146,8 +146,8 @@ static void add_command(const struct worker *w, struct strv *argv)
 	strv_add(argv, "while read -r _; do :; done");
 }
 
-/* It ends with its supervisor, which posix_spawn(3) cannot have: outside of the job, which ends then,
- * nothing of it may go on. */
+/* It ends with its supervisor, which posix_spawn(3) cannot have: outside of the job, which ends
+ * then, nothing of it may go on. */
 static int spawn(struct hold *h, const struct strv *argv, int input)
 {
 	pid_t parent = getpid(), pid = fork();
