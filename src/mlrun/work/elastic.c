@@ -375,14 +375,14 @@ static int is_ending(const struct slurm_jobs *jobs, const struct elastic_run *ru
 
 /* End what waits, and tell what runs; again, but seldom: a job's script that is not there yet does
  * not get a signal. */
-static int tell_to_end(
-	const struct elastic_run *now, int64_t waited, int64_t *told, struct mlr_error *err)
+static int tell_to_end(const struct elastic_run *now, int64_t grace, int64_t waited, int64_t *told,
+	struct mlr_error *err)
 {
 	int r = slurm_cancel(&now->waiting, err);
 
 	if (r < 0)
 		return r;
-	if (waited > STOP_MS)
+	if (waited > STOP_MS + grace)
 		return slurm_cancel(&now->running, err);
 	if (*told >= 0 && waited - *told < AGAIN_MS)
 		return 0;
@@ -392,7 +392,7 @@ static int tell_to_end(
 
 int elastic_stop(struct store *st, const struct elastic_run *run, struct mlr_error *err)
 {
-	int64_t begin = mlr_now_ms(), told = -1, pause = 0;
+	int64_t begin = mlr_now_ms(), told = -1, pause = 0, grace = run->wish.grace * 1000;
 	int r = elastic_flag(st, run->share.key, "stop", err);
 
 	while (r == 0) {
@@ -408,10 +408,10 @@ int elastic_stop(struct store *st, const struct elastic_run *run, struct mlr_err
 		elastic_jobs(&jobs, NULL, &now);
 		if (now.running.n + now.waiting.n == 0 && !is_ending(&jobs, run))
 			return 0;
-		if (waited > KILLED_MS)
-			return mlr_fail(err, ETIMEDOUT, "after %d seconds run %s has not ended",
-				KILLED_MS / 1000, run->share.key);
-		r = tell_to_end(&now, waited, &told, err);
+		if (waited > KILLED_MS + grace)
+			return mlr_fail(err, ETIMEDOUT, "after %lld seconds run %s has not ended",
+				(long long)(KILLED_MS + grace) / 1000, run->share.key);
+		r = tell_to_end(&now, grace, waited, &told, err);
 		pause = work_later(pause, ASK_MS, SELDOM_MS);
 		nap = (struct timespec){ pause / 1000, pause % 1000 * 1000000 };
 		nanosleep(&nap, NULL);

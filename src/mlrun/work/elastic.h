@@ -89,8 +89,9 @@ int elastic_start(struct store *st, struct elastic_run *run, struct mlr_error *e
  * -EIO if Slurm does not answer. */
 int elastic_list(struct store *st, struct elastic_list *ret, struct mlr_error *err);
 
-/* End a run: its commands get SIGTERM. Waits until its workers are gone; those that are not after
- * half a minute are killed. Returns 0, -EIO, -ETIMEDOUT. */
+/* End a run: its commands get SIGTERM, or the warning of one that cannot change. Waits until its
+ * workers are gone; those that are not half a minute after their time are killed. Returns 0, -EIO,
+ * -ETIMEDOUT. */
 int elastic_stop(struct store *st, const struct elastic_run *run, struct mlr_error *err);
 
 /* The absolute path of the rendezvous file that the command gets as $MLRUN_ELASTIC; to free(). */

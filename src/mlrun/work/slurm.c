@@ -170,12 +170,12 @@ static int64_t time_in(const char *text)
 /* Take the fields of a line. Returns whether it is a job's. */
 static int take_fields(char *line, struct slurm_job *ret)
 {
-	char *field[12];
+	char *field[11];
 	size_t n = 0;
 	long nodes;
 
 	/* The comment is last: a user's may contain anything. */
-	while (n < ARRAY_LEN(field) - 1 && (field[n] = strsep(&line, "|")))
+	while (n < ARRAY_LEN(field) && (field[n] = strsep(&line, "|")))
 		n++;
 	if (!line || !*field[0] || strspn(field[0], "0123456789") != strlen(field[0]))
 		return 0;
