@@ -51,7 +51,7 @@ _mltrain_values() {
 	--log-format) echo text tf json ;;
 	--format) echo onnx safetensors ;;
 	--only) echo train predict ;;
-	--listen) echo 127.0.0.1:8000 unix: ;;
+	--listen | --shared-listen) echo 127.0.0.1:8000 unix: ;;
 	--cache) echo memory: redis:// ;;
 	--tls-verify) echo true false ;;
 	--images)

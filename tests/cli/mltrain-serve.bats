@@ -5,52 +5,52 @@ load common
 load mltrain
 
 setup_file() {
-    mltrain_setup
-    [ -x "$top_builddir/bin/mltrain-serve" ] || return 0
-    [ -e "$data" ] || return 0
-    cd "$BATS_FILE_TMPDIR" || return 1
-    # A network with every kind of layer that computes in its own way when predicting.
-    "$mltrain" train -q --net lenet-5 --data "$SMALL" --steps 3 --checkpoint net.safetensors
-    "$mltrain" train -q --net lenet-5 --data "$SMALL" --steps 6 --checkpoint other.safetensors
-    "$mltrain" predict --json --checkpoint net.safetensors $(seq -f "$SMALL/t10k-images-idx3-ubyte:%g" 0 39) |
-	jq -c .logits >logits
+	mltrain_setup
+	[ -x "$top_builddir/bin/mltrain-serve" ] || return 0
+	[ -e "$data" ] || return 0
+	cd "$BATS_FILE_TMPDIR" || return 1
+	# A network with every kind of layer that computes in its own way when predicting.
+	"$mltrain" train -q --net lenet-5 --data "$SMALL" --steps 3 --checkpoint net.safetensors
+	"$mltrain" train -q --net lenet-5 --data "$SMALL" --steps 6 --checkpoint other.safetensors
+	"$mltrain" predict --json --checkpoint net.safetensors $(seq -f "$SMALL/t10k-images-idx3-ubyte:%g" 0 39) |
+		jq -c .logits >logits
 }
 
 setup() {
-    common_setup
-    [ -x "$top_builddir/bin/mltrain-serve" ] || skip "mltrain serve is not built"
-    needs_data
-    export NET="$BATS_FILE_TMPDIR/net.safetensors" IMAGES="$SMALL/t10k-images-idx3-ubyte"
-    client="$top_srcdir/tests/cli/serve_client.py"
+	common_setup
+	[ -x "$top_builddir/bin/mltrain-serve" ] || skip "mltrain serve is not built"
+	needs_data
+	export NET="$BATS_FILE_TMPDIR/net.safetensors" IMAGES="$SMALL/t10k-images-idx3-ubyte"
+	client="$top_srcdir/tests/cli/serve_client.py"
 }
 
 teardown() {
-    common_teardown
+	common_teardown
 }
 
 # serve [OPTION...]: start it, with $NET; sets $url, $port and $server, and leaves its log in the file log.
 serve() {
-    "$mltrain" serve --checkpoint "$NET" --listen 127.0.0.1:0 "$@" 2>log 3>&- &
-    server=$!
-    PIDS+=("$server")
-    until_true grep -q '^mltrain: serving' log
-    url=$(sed -n 's/.* on \(http.*\)/\1/p' log)
-    port=${url##*:}
+	"$mltrain" serve --checkpoint "$NET" --listen 127.0.0.1:0 "$@" 2>log 3>&- &
+	server=$!
+	PIDS+=("$server")
+	until_true grep -q '^mltrain: serving' log
+	url=$(sed -n 's/.* on \(http.*\)/\1/p' log)
+	port=${url##*:}
 }
 
 # post PATH BODY [CURL-OPTION...]: sets $code and leaves the answer in the file answer.
 post() {
-    code=$(curl -s -o answer -w '%{http_code}' "${@:3}" --data-binary "$2" "$url$1")
+	code=$(curl -s -o answer -w '%{http_code}' "${@:3}" --data-binary "$2" "$url$1")
 }
 
 # numbers N: image N of the test set as JSON numbers
 numbers() {
-    python3 -c "import sys; d = open('$IMAGES', 'rb').read(); print(list(d[16 + 784 * $1:16 + 784 * $1 + 784]))"
+	python3 -c "import sys; d = open('$IMAGES', 'rb').read(); print(list(d[16 + 784 * $1:16 + 784 * $1 + 784]))"
 }
 
 # png FILE N: image N of the test set
 png() {
-    python3 - "$@" <<-'END'
+	python3 - "$@" <<-'END'
 	import os, struct, sys, zlib
 	d = open(os.environ["IMAGES"], "rb").read()[16 + 784 * int(sys.argv[2]):][:784]
 	chunk = lambda k, b: struct.pack(">I", len(b)) + k + b + struct.pack(">I", zlib.crc32(k + b))
@@ -61,49 +61,49 @@ png() {
 }
 
 @test "mltrain serve: /predict and /health answer as the tutorial's client wants" {
-    serve
-    run -0 curl -s "$url/health"
-    assert_output '{"status":"healthy"}'
-    post /predict "{\"images\": [$(numbers 0), $(numbers 1)]}"
-    [ "$code" = 200 ]
-    jq -e '(.predictions | type == "array" and length == 2)
-	and all(.predictions[]; length == 10 and all(.[]; keys == ["label", "score"]) and ([.[].score] | add | . > 0.999999 and . < 1.000001))
-	and [.predictions[0][].label] == ["0","1","2","3","4","5","6","7","8","9"]' answer
-    cp answer flat
-    # The same from a PNG as the body, in base64, and as rows of numbers.
-    png 0.png 0
-    post /predict @0.png -H 'Content-Type: image/png'
-    jq -e --slurpfile flat flat '.predictions == [$flat[0].predictions[0]]' answer
-    post /predict "{\"images\": [{\"b64\": \"$(base64 -w0 0.png)\"}, \"$(base64 -w0 0.png)\", $(numbers 0 | jq -c '[_nwise(28)]')]}"
-    jq -e --slurpfile flat flat '.predictions == [range(3) | $flat[0].predictions[0]]' answer
-    # Without Content-Type, as k6 sends it; fields that are unknown are refused.
-    post /predict "{\"images\": [$(numbers 0)], \"text\": []}" -H 'Content-Type:'
-    [ "$code" = 422 ]
-    jq -e '.detail[0].loc == ["body"] and .detail[0].msg == "extra fields not permitted: \"text\""' answer
+	serve
+	run -0 curl -s "$url/health"
+	assert_output '{"status":"healthy"}'
+	post /predict "{\"images\": [$(numbers 0), $(numbers 1)]}"
+	[ "$code" = 200 ]
+	jq -e '(.predictions | type == "array" and length == 2)
+		and all(.predictions[]; length == 10 and all(.[]; keys == ["label", "score"]) and ([.[].score] | add | . > 0.999999 and . < 1.000001))
+		and [.predictions[0][].label] == ["0","1","2","3","4","5","6","7","8","9"]' answer
+	cp answer flat
+	# The same from a PNG as the body, in base64, and as rows of numbers.
+	png 0.png 0
+	post /predict @0.png -H 'Content-Type: image/png'
+	jq -e --slurpfile flat flat '.predictions == [$flat[0].predictions[0]]' answer
+	post /predict "{\"images\": [{\"b64\": \"$(base64 -w0 0.png)\"}, \"$(base64 -w0 0.png)\", $(numbers 0 | jq -c '[_nwise(28)]')]}"
+	jq -e --slurpfile flat flat '.predictions == [range(3) | $flat[0].predictions[0]]' answer
+	# Without Content-Type, as k6 sends it; fields that are unknown are refused.
+	post /predict "{\"images\": [$(numbers 0)], \"text\": []}" -H 'Content-Type:'
+	[ "$code" = 422 ]
+	jq -e '.detail[0].loc == ["body"] and .detail[0].msg == "extra fields not permitted: \"text\""' answer
 }
 
 @test "mltrain serve: answers under load are bit for bit those of mltrain predict" {
-    serve --max-delay 300 --max-batch 17
-    run -0 "$client" answers "$port" "$IMAGES" 40 6 0.5
-    [ "${#lines[@]}" = 40 ]
-    python3 - "$BATS_FILE_TMPDIR/logits" <<-END
+	serve --max-delay 300 --max-batch 17
+	run -0 "$client" answers "$port" "$IMAGES" 40 6 0.5
+	[ "${#lines[@]}" = 40 ]
+	python3 - "$BATS_FILE_TMPDIR/logits" <<-END
 	import json, struct, sys
 	bits = lambda text: [struct.pack("f", v) for v in json.loads(text)]
 	wanted, got = open(sys.argv[1]).read().splitlines(), """$output""".splitlines()
 	assert [bits(a) for a in got] == [bits(b) for b in wanted]
 	END
-    # Requests did share batches.
-    curl -s "$url/metrics" >metrics
-    [ "$(sed -n 's/^mltrain_batch_images_sum //p' metrics)" -gt "$(($(sed -n 's/^mltrain_batch_images_count //p' metrics) * 5))" ]
-    grep -q '^mltrain_requests_total{path="/v2/models/{m}/infer",code="200"} [1-9]' metrics
-    grep -q '^mltrain_queue_images 0$' metrics
-    grep -q '^mltrain_request_bytes 0$' metrics
+	# Requests did share batches.
+	curl -s "$url/metrics" >metrics
+	[ "$(sed -n 's/^mltrain_batch_images_sum //p' metrics)" -gt "$(($(sed -n 's/^mltrain_batch_images_count //p' metrics) * 5))" ]
+	grep -q '^mltrain_requests_total{path="/v2/models/{m}/infer",code="200"} [1-9]' metrics
+	grep -q '^mltrain_queue_images 0$' metrics
+	grep -q '^mltrain_request_bytes 0$' metrics
 }
 
 @test "mltrain serve: PyPI's tritonclient infers, with and without binary data" {
-    python_with 'tritonclient[http]'
-    serve --checkpoint "second=$BATS_FILE_TMPDIR/other.safetensors"
-    "$PYTHON" - "$port" "$IMAGES" "$BATS_FILE_TMPDIR/logits" <<-'END'
+	python_with 'tritonclient[http]'
+	serve --checkpoint "second=$BATS_FILE_TMPDIR/other.safetensors"
+	"$PYTHON" - "$port" "$IMAGES" "$BATS_FILE_TMPDIR/logits" <<-'END'
 	import json, sys
 	import numpy
 	import tritonclient.http as http
@@ -141,247 +141,247 @@ png() {
 }
 
 @test "mltrain serve: TensorFlow Serving's forms" {
-    serve
-    run -0 curl -s "$url/v1/models/net"
-    assert_output '{"model_version_status":[{"version":"1","state":"AVAILABLE","status":{"error_code":"OK","error_message":""}}]}'
-    run -0 curl -s "$url/v1/models/net/versions/1/metadata"
-    echo "$output" | jq -e '.metadata.signature_def.signature_def.serving_default.inputs.images.tensor_shape.dim | map(.size) == ["-1", "1", "28", "28"]'
-    png 0.png 0
-    b64=$(base64 -w0 0.png)
-    post /v1/models/net:predict "{\"instances\": [$(numbers 0), {\"b64\": \"$b64\"}, {\"images\": {\"b64\": \"$b64\"}}, $(numbers 0 | jq -c '[_nwise(28) | map([.])]')]}"
-    [ "$code" = 200 ]
-    jq -e '(.predictions | length == 4) and all(.predictions[]; length == 10) and (.predictions | unique | length == 1)' answer
-    cp answer rows
-    post /v1/models/net/versions/1:predict "{\"signature_name\": \"serving_default\", \"inputs\": {\"images\": [$(numbers 0)]}}"
-    jq -e --slurpfile rows rows '.outputs == [$rows[0].predictions[0]]' answer
-    post /v1/models/net:predict "{\"instances\": [$(numbers 0)], \"inputs\": [$(numbers 0)]}"
-    [ "$code" = 400 ]
-    jq -e '.error == "the body has to have either \"instances\" or \"inputs\", an array of images"' answer
-    post /v1/models/net:classify '{"examples": []}'
-    [ "$code" = 501 ]
-    jq -e '.error | startswith(":classify and :regress")' answer
-    post /v1/models/none:predict '{}'
-    [ "$code" = 404 ]
+	serve
+	run -0 curl -s "$url/v1/models/net"
+	assert_output '{"model_version_status":[{"version":"1","state":"AVAILABLE","status":{"error_code":"OK","error_message":""}}]}'
+	run -0 curl -s "$url/v1/models/net/versions/1/metadata"
+	echo "$output" | jq -e '.metadata.signature_def.signature_def.serving_default.inputs.images.tensor_shape.dim | map(.size) == ["-1", "1", "28", "28"]'
+	png 0.png 0
+	b64=$(base64 -w0 0.png)
+	post /v1/models/net:predict "{\"instances\": [$(numbers 0), {\"b64\": \"$b64\"}, {\"images\": {\"b64\": \"$b64\"}}, $(numbers 0 | jq -c '[_nwise(28) | map([.])]')]}"
+	[ "$code" = 200 ]
+	jq -e '(.predictions | length == 4) and all(.predictions[]; length == 10) and (.predictions | unique | length == 1)' answer
+	cp answer rows
+	post /v1/models/net/versions/1:predict "{\"signature_name\": \"serving_default\", \"inputs\": {\"images\": [$(numbers 0)]}}"
+	jq -e --slurpfile rows rows '.outputs == [$rows[0].predictions[0]]' answer
+	post /v1/models/net:predict "{\"instances\": [$(numbers 0)], \"inputs\": [$(numbers 0)]}"
+	[ "$code" = 400 ]
+	jq -e '.error == "the body has to have either \"instances\" or \"inputs\", an array of images"' answer
+	post /v1/models/net:classify '{"examples": []}'
+	[ "$code" = 501 ]
+	jq -e '.error | startswith(":classify and :regress")' answer
+	post /v1/models/none:predict '{}'
+	[ "$code" = 404 ]
 }
 
 @test "mltrain serve: what cannot be answered is refused in JSON, by its status" {
-    serve --max-body 1 --max-queue 4 --max-memory 2
-    post /nowhere '{}'
-    [ "$code" = 404 ] && jq -e '.error == "there is no such path"' answer
-    code=$(curl -s -o answer -D headers -w '%{http_code}' "$url/predict")
-    [ "$code" = 405 ] && grep -qi '^allow: POST' headers && jq -e .detail answer
-    post /predict '{"images": [1'
-    [ "$code" = 400 ] && jq -e '.detail[0].msg | startswith("the body is not JSON: line 1")' answer
-    post /predict '{"images": [[1, 2, 3]]}'
-    [ "$code" = 422 ] && jq -e '.detail[0].msg == "image 0: an image is not 784 numbers, nor 1x28x28"' answer
-    post /predict "{\"images\": [$(numbers 0 | sed 's/0/0.5/')]}"
-    [ "$code" = 422 ] && jq -e '.detail[0].msg == "image 0: 0.5 is not a pixel: a whole number from 0 to 255"' answer
-    post /predict '{"images": ["bm8gcGljdHVyZQ=="]}'
-    [ "$code" = 422 ] && jq -e '.detail[0].msg == "image 0: a picture: neither PNG nor JPEG"' answer
-    post /predict "{\"images\": [$(yes '[]' | head -5 | paste -sd,)]}"
-    [ "$code" = 413 ] && jq -e '.detail[0].msg == "5 images are more than 4"' answer
-    head -c 1048577 /dev/zero >large
-    post /predict @large
-    [ "$code" = 413 ]
-    # Chunked, the length is known at the end alone.
-    post /predict @large -H 'Transfer-Encoding: chunked'
-    [ "$code" = 413 ] && jq -e '.detail[0].msg == "the body has more than 1048576 bytes"' answer
-    post /v2/models/net/infer '{}' -H 'Inference-Header-Content-Length: 3'
-    [ "$code" = 400 ] && jq -e '.error | startswith("Inference-Header-Content-Length is more")' answer
-    # All that is counted by path and status, and nothing that a client chose is a name there.
-    run -0 curl -s "$url/metrics"
-    assert_line 'mltrain_requests_total{path="/predict",code="413"} 3'
-    assert_line 'mltrain_requests_total{path="other",code="404"} 1'
-    assert_line 'mltrain_request_bytes 0'
+	serve --max-body 1 --max-queue 4 --max-memory 2
+	post /nowhere '{}'
+	[ "$code" = 404 ] && jq -e '.error == "there is no such path"' answer
+	code=$(curl -s -o answer -D headers -w '%{http_code}' "$url/predict")
+	[ "$code" = 405 ] && grep -qi '^allow: POST' headers && jq -e .detail answer
+	post /predict '{"images": [1'
+	[ "$code" = 400 ] && jq -e '.detail[0].msg | startswith("the body is not JSON: line 1")' answer
+	post /predict '{"images": [[1, 2, 3]]}'
+	[ "$code" = 422 ] && jq -e '.detail[0].msg == "image 0: an image is not 784 numbers, nor 1x28x28"' answer
+	post /predict "{\"images\": [$(numbers 0 | sed 's/0/0.5/')]}"
+	[ "$code" = 422 ] && jq -e '.detail[0].msg == "image 0: 0.5 is not a pixel: a whole number from 0 to 255"' answer
+	post /predict '{"images": ["bm8gcGljdHVyZQ=="]}'
+	[ "$code" = 422 ] && jq -e '.detail[0].msg == "image 0: a picture: neither PNG nor JPEG"' answer
+	post /predict "{\"images\": [$(yes '[]' | head -5 | paste -sd,)]}"
+	[ "$code" = 413 ] && jq -e '.detail[0].msg == "5 images are more than 4"' answer
+	head -c 1048577 /dev/zero >large
+	post /predict @large
+	[ "$code" = 413 ]
+	# Chunked, the length is known at the end alone.
+	post /predict @large -H 'Transfer-Encoding: chunked'
+	[ "$code" = 413 ] && jq -e '.detail[0].msg == "the body has more than 1048576 bytes"' answer
+	post /v2/models/net/infer '{}' -H 'Inference-Header-Content-Length: 3'
+	[ "$code" = 400 ] && jq -e '.error | startswith("Inference-Header-Content-Length is more")' answer
+	# All that is counted by path and status, and nothing that a client chose is a name there.
+	run -0 curl -s "$url/metrics"
+	assert_line 'mltrain_requests_total{path="/predict",code="413"} 3'
+	assert_line 'mltrain_requests_total{path="other",code="404"} 1'
+	assert_line 'mltrain_request_bytes 0'
 }
 
 @test "mltrain serve: a full queue is refused with 429, and what waited is answered" {
-    serve --max-queue 2 --max-delay 10000000 --max-batch 3
-    for i in 0 1 2; do
-	curl -s -o "answer$i" -w '%{http_code}\n' --data-binary "{\"images\": [$(numbers $i)]}" "$url/predict" >"code$i" 3>&- &
-    done
-    until_true grep -qs 429 code0 code1 code2
-    kill "$server"
-    wait
-    [ "$(sort code0 code1 code2 | paste -sd' ')" = "200 200 429" ]
+	serve --max-queue 2 --max-delay 10000000 --max-batch 3
+	for i in 0 1 2; do
+		curl -s -o "answer$i" -w '%{http_code}\n' --data-binary "{\"images\": [$(numbers $i)]}" "$url/predict" >"code$i" 3>&- &
+	done
+	until_true grep -qs 429 code0 code1 code2
+	kill "$server"
+	wait
+	[ "$(sort code0 code1 code2 | paste -sd' ')" = "200 200 429" ]
 }
 
 @test "mltrain serve: garbage, slow clients and idle ones, in bounded memory" {
-    MLRUN_LOG=debug serve --timeout 1s --idle-timeout 1s
-    "$client" garbage "$port"
-    slow=()
-    for what in header body answer; do
-	"$client" slow "$port" $what 1 >$what 3>&- &
-	slow+=($!)
-    done
-    wait "${slow[@]}"
-    cat header body answer
-    [ "$(cut -d. -f1 header body answer | sort -n | tail -n 1)" -le 30 ]
-    run ! grep -q "$(printf '\033')" log
-    curl -sf "$url/health"
+	MLRUN_LOG=debug serve --timeout 1s --idle-timeout 1s
+	"$client" garbage "$port"
+	slow=()
+	for what in header body answer; do
+		"$client" slow "$port" $what 1 >$what 3>&- &
+		slow+=($!)
+	done
+	wait "${slow[@]}"
+	cat header body answer
+	[ "$(cut -d. -f1 header body answer | sort -n | tail -n 1)" -le 30 ]
+	run ! grep -q "$(printf '\033')" log
+	curl -sf "$url/health"
 }
 
 @test "mltrain serve: 10,000 idle connections cost 17 KiB each at most" {
-    skip_if_sanitized
-    ulimit -n "$(ulimit -Hn)"
-    serve
-    run -0 "$client" idle "$port" 10000 "$server"
-    read -r count bytes <<<"$output"
-    echo "$count connections, $bytes bytes each" >&3
-    [ "$count" -ge 500 ] && [ "$bytes" -le 17408 ]
+	skip_if_sanitized
+	ulimit -n "$(ulimit -Hn)"
+	serve
+	run -0 "$client" idle "$port" 10000 "$server"
+	read -r count bytes <<<"$output"
+	echo "$count connections, $bytes bytes each" >&3
+	[ "$count" -ge 500 ] && [ "$bytes" -le 17408 ]
 }
 
 @test "mltrain serve: SIGHUP exchanges the network, or keeps the old one and says why" {
-    cp "$NET" net.safetensors
-    NET=net.safetensors serve
-    post /v2/models/net/infer "{\"inputs\": [{\"name\": \"images\", \"shape\": [1, 784], \"datatype\": \"UINT8\", \"data\": $(numbers 0)}]}"
-    cp answer first
-    head -c 1000 "$BATS_FILE_TMPDIR/other.safetensors" >net.safetensors
-    kill -HUP "$server"
-    until_true grep -q "reload model 'net': .*serving the old one" log
-    post /v1/models/net:predict "{\"instances\": [$(numbers 0)]}"
-    [ "$code" = 200 ]
-    cp "$BATS_FILE_TMPDIR/other.safetensors" net.safetensors
-    kill -HUP "$server"
-    until_true grep -q 'read the checkpoints again' log
-    post /v2/models/net/versions/1/infer '{}'
-    [ "$code" = 404 ] && jq -e '.error == "the model'"'"'s version is 2"' answer
-    post /v2/models/net/infer "{\"inputs\": [{\"name\": \"images\", \"shape\": [1, 784], \"datatype\": \"UINT8\", \"data\": $(numbers 0)}]}"
-    jq -e --slurpfile first first '.model_version == "2" and .outputs[1].data != $first[0].outputs[1].data' answer
+	cp "$NET" net.safetensors
+	NET=net.safetensors serve
+	post /v2/models/net/infer "{\"inputs\": [{\"name\": \"images\", \"shape\": [1, 784], \"datatype\": \"UINT8\", \"data\": $(numbers 0)}]}"
+	cp answer first
+	head -c 1000 "$BATS_FILE_TMPDIR/other.safetensors" >net.safetensors
+	kill -HUP "$server"
+	until_true grep -q "reload model 'net': .*serving the old one" log
+	post /v1/models/net:predict "{\"instances\": [$(numbers 0)]}"
+	[ "$code" = 200 ]
+	cp "$BATS_FILE_TMPDIR/other.safetensors" net.safetensors
+	kill -HUP "$server"
+	until_true grep -q 'read the checkpoints again' log
+	post /v2/models/net/versions/1/infer '{}'
+	[ "$code" = 404 ] && jq -e '.error == "the model'"'"'s version is 2"' answer
+	post /v2/models/net/infer "{\"inputs\": [{\"name\": \"images\", \"shape\": [1, 784], \"datatype\": \"UINT8\", \"data\": $(numbers 0)}]}"
+	jq -e --slurpfile first first '.model_version == "2" and .outputs[1].data != $first[0].outputs[1].data' answer
 }
 
 @test "mltrain serve: SIGTERM answers what has begun, then ends with 0" {
-    serve --max-batch 8
-    run -0 "$client" drain "$port" "$server"
-    [ "$output" -ge 1 ]
-    wait "$server"
-    grep -q 'ending after the requests that have begun' log
+	serve --max-batch 8
+	run -0 "$client" drain "$port" "$server"
+	[ "$output" -ge 1 ]
+	wait "$server"
+	grep -q 'ending after the requests that have begun' log
 }
 
 @test "mltrain serve: beyond this machine a token is needed" {
-    run -1 "$mltrain" serve --checkpoint "$NET" --listen 0.0.0.0:0
-    assert_output "mltrain: --listen '0.0.0.0:0': others can reach this address
+	run -1 "$mltrain" serve --checkpoint "$NET" --listen 0.0.0.0:0
+	assert_output "mltrain: --listen '0.0.0.0:0': others can reach this address
 hint: --token-file FILE says who may ask; or listen on 127.0.0.1"
-    echo short >token
-    run -1 "$mltrain" serve --checkpoint "$NET" --token-file token
-    assert_line "mltrain: --token-file 'token': a token has at least 16 characters"
-    echo 0123456789abcdef >token
-    serve --listen 0.0.0.0:0 --token-file token
-    url=http://127.0.0.1:$port
-    post /predict '{}'
-    [ "$code" = 401 ]
-    post /predict '{}' -H 'Authorization: Bearer 0123456789abcdeg'
-    [ "$code" = 401 ] && jq -e '.detail[0].msg == "the token is wrong"' answer
-    post /nowhere '{}'
-    [ "$code" = 401 ]
-    post /predict '{}' -H 'Authorization: Bearer 0123456789abcdef'
-    [ "$code" = 422 ]
-    curl -sf "$url/health" # for those that only want to know whether it lives
+	echo short >token
+	run -1 "$mltrain" serve --checkpoint "$NET" --token-file token
+	assert_line "mltrain: --token-file 'token': a token has at least 16 characters"
+	echo 0123456789abcdef >token
+	serve --listen 0.0.0.0:0 --token-file token
+	url=http://127.0.0.1:$port
+	post /predict '{}'
+	[ "$code" = 401 ]
+	post /predict '{}' -H 'Authorization: Bearer 0123456789abcdeg'
+	[ "$code" = 401 ] && jq -e '.detail[0].msg == "the token is wrong"' answer
+	post /nowhere '{}'
+	[ "$code" = 401 ]
+	post /predict '{}' -H 'Authorization: Bearer 0123456789abcdef'
+	[ "$code" = 422 ]
+	curl -sf "$url/health" # for those that only want to know whether it lives
 }
 
 @test "mltrain serve: a UNIX socket, taken from a dead server, not from a living one" {
-    "$mltrain" serve --checkpoint "$NET" --listen unix:sock 2>log 3>&- &
-    PIDS+=($!)
-    until_true grep -q 'serving' log
-    [ "$(stat -c %a sock)" = 600 ]
-    curl -sf --unix-socket sock http://x/health
-    run -1 "$mltrain" serve --checkpoint "$NET" --listen unix:sock
-    assert_output --partial "listen on 'sock': Address already in use"
-    kill -KILL "${PIDS[-1]}"
-    until_true is_gone "${PIDS[-1]}"
-    "$mltrain" serve --checkpoint "$NET" --listen unix:sock 2>log2 3>&- &
-    PIDS+=($!)
-    until_true grep -q 'serving' log2
-    curl -sf --unix-socket sock http://x/health
+	"$mltrain" serve --checkpoint "$NET" --listen unix:sock 2>log 3>&- &
+	PIDS+=($!)
+	until_true grep -q 'serving' log
+	[ "$(stat -c %a sock)" = 600 ]
+	curl -sf --unix-socket sock http://x/health
+	run -1 "$mltrain" serve --checkpoint "$NET" --listen unix:sock
+	assert_output --partial "listen on 'sock': Address already in use"
+	kill -KILL "${PIDS[-1]}"
+	until_true is_gone "${PIDS[-1]}"
+	"$mltrain" serve --checkpoint "$NET" --listen unix:sock 2>log2 3>&- &
+	PIDS+=($!)
+	until_true grep -q 'serving' log2
+	curl -sf --unix-socket sock http://x/health
 }
 
 @test "mltrain serve: what it is given wrongly is named" {
-    run -2 "$mltrain" serve
-    assert_line --partial 'which weights?'
-    run -1 "$mltrain" serve --checkpoint none.safetensors
-    assert_output --partial "none.safetensors"
-    run -1 "$mltrain" serve --checkpoint "$NET" --checkpoint "$NET"
-    assert_line "mltrain: two models are called 'net'"
-    run -1 "$mltrain" serve --checkpoint "$NET" --listen nowhere
-    assert_line --partial 'give HOST:PORT'
-    run -1 "$mltrain" serve --checkpoint "$NET" --listen 127.0.0.1:0 --cache disk:/tmp
-    assert_line --partial 'give memory:SIZE or redis://HOST:PORT/DB'
+	run -2 "$mltrain" serve
+	assert_line --partial 'which weights?'
+	run -1 "$mltrain" serve --checkpoint none.safetensors
+	assert_output --partial "none.safetensors"
+	run -1 "$mltrain" serve --checkpoint "$NET" --checkpoint "$NET"
+	assert_line "mltrain: two models are called 'net'"
+	run -1 "$mltrain" serve --checkpoint "$NET" --listen nowhere
+	assert_line --partial 'give HOST:PORT'
+	run -1 "$mltrain" serve --checkpoint "$NET" --listen 127.0.0.1:0 --cache disk:/tmp
+	assert_line --partial 'give memory:SIZE or redis://HOST:PORT/DB'
 }
 
 @test "mltrain serve: --cache memory answers from memory, for a while, by weights and input" {
-    cp "$NET" net.safetensors
-    NET=net.safetensors serve --cache memory:1m --cache-ttl 2s
-    asks() { curl -s -o answer -D - --data-binary "{\"images\": [$(numbers "$1")]}" "$url/predict" | tr -d '\r' | sed -n 's/^X-MLAPI-Cache: //p'; }
-    hits() { [ "$(asks "$1")" = Hit ]; }
-    [ "$(asks 0)" = Miss ]
-    cp answer first
-    until_true hits 0
-    cmp answer first
-    # Weights that are the same, read again, have the same answers.
-    kill -HUP "$server"
-    is_version() { [ "$(curl -s "$url/v1/models/net" | jq -r '.model_version_status[0].version')" = "$1" ]; }
-    until_true is_version 2
-    until_true hits 1
-    cp "$BATS_FILE_TMPDIR/other.safetensors" net.safetensors
-    kill -HUP "$server"
-    until_true is_version 3
-    [ "$(asks 1)" = Miss ]
-    until_true hits 1
-    misses() { [ "$(asks 1)" = Miss ]; }
-    until_true misses
-    run -0 curl -s "$url/metrics"
-    assert_line --regexp '^mltrain_cache_hits_total [1-9]'
+	cp "$NET" net.safetensors
+	NET=net.safetensors serve --cache memory:1m --cache-ttl 2s
+	asks() { curl -s -o answer -D - --data-binary "{\"images\": [$(numbers "$1")]}" "$url/predict" | tr -d '\r' | sed -n 's/^X-MLAPI-Cache: //p'; }
+	hits() { [ "$(asks "$1")" = Hit ]; }
+	[ "$(asks 0)" = Miss ]
+	cp answer first
+	until_true hits 0
+	cmp answer first
+	# Weights that are the same, read again, have the same answers.
+	kill -HUP "$server"
+	is_version() { [ "$(curl -s "$url/v1/models/net" | jq -r '.model_version_status[0].version')" = "$1" ]; }
+	until_true is_version 2
+	until_true hits 1
+	cp "$BATS_FILE_TMPDIR/other.safetensors" net.safetensors
+	kill -HUP "$server"
+	until_true is_version 3
+	[ "$(asks 1)" = Miss ]
+	until_true hits 1
+	misses() { [ "$(asks 1)" = Miss ]; }
+	until_true misses
+	run -0 curl -s "$url/metrics"
+	assert_line --regexp '^mltrain_cache_hits_total [1-9]'
 }
 
 redis_start() {
-    redis-server --port "$redis" --save '' --appendonly no --dir "$PWD" >/dev/null 3>&- &
-    redis_pid=$!
-    PIDS+=("$redis_pid")
-    until_true redis-cli -p "$redis" ping >/dev/null
+	redis-server --port "$redis" --save '' --appendonly no --dir "$PWD" >/dev/null 3>&- &
+	redis_pid=$!
+	PIDS+=("$redis_pid")
+	until_true redis-cli -p "$redis" ping >/dev/null
 }
 
 @test "mltrain serve: redis stopped and started under load fails no request" {
-    command -v redis-server >/dev/null || skip "no redis-server"
-    redis=$(python3 -c 'import socket; s = socket.socket(); s.bind(("127.0.0.1", 0)); print(s.getsockname()[1])')
-    serve --cache "redis://127.0.0.1:$redis/3"
-    until_true grep -q "redis at 127.0.0.1:$redis: Connection refused; answers are not cached until it is back" log
-    "$client" cached "$port" "$IMAGES" end >counts 2>failures 3>&- &
-    asking=$!
-    redis_start
-    told() { [ "$(grep -c "$1" log)" -ge "$2" ]; }
-    until_true told "$redis is back" 1
-    has_hits() { curl -s "$url/metrics" | grep -q '^mltrain_cache_hits_total [1-9]'; }
-    until_true has_hits
-    run -0 redis-cli -p "$redis" -n 3 keys 'mlapi-cache:*'
-    [ "${#lines[@]}" -ge 1 ]
-    [ "$(redis-cli -p "$redis" -n 3 ttl "${lines[0]}")" -le 60 ]
-    lost=$(grep -c 'answers are not cached' log)
-    kill -KILL "$redis_pid"
-    until_true told 'answers are not cached' $((lost + 1))
-    back=$(grep -c "$redis is back" log)
-    redis_start
-    until_true told "$redis is back" $((back + 1))
-    # Stopped, it neither answers nor refuses.
-    lost=$(grep -c 'answers are not cached' log)
-    kill -STOP "$redis_pid"
-    until_true told 'answers are not cached' $((lost + 1))
-    touch end
-    wait "$asking"
-    kill -CONT "$redis_pid"
-    read -r hits misses failed <counts
-    [ "$hits" -gt 0 ] && [ "$misses" -gt 0 ] && [ "$failed" = 0 ]
-    [ ! -s failures ]
-    # Each loss was told once: the two messages take turns.
-    [ -z "$(sed -n 's/.*not cached until.*/lost/p; t; s/.* is back$/back/p' log | uniq -d)" ]
+	command -v redis-server >/dev/null || skip "no redis-server"
+	redis=$(python3 -c 'import socket; s = socket.socket(); s.bind(("127.0.0.1", 0)); print(s.getsockname()[1])')
+	serve --cache "redis://127.0.0.1:$redis/3"
+	until_true grep -q "redis at 127.0.0.1:$redis: Connection refused; answers are not cached until it is back" log
+	"$client" cached "$port" "$IMAGES" end >counts 2>failures 3>&- &
+	asking=$!
+	redis_start
+	told() { [ "$(grep -c "$1" log)" -ge "$2" ]; }
+	until_true told "$redis is back" 1
+	has_hits() { curl -s "$url/metrics" | grep -q '^mltrain_cache_hits_total [1-9]'; }
+	until_true has_hits
+	run -0 redis-cli -p "$redis" -n 3 keys 'mlapi-cache:*'
+	[ "${#lines[@]}" -ge 1 ]
+	[ "$(redis-cli -p "$redis" -n 3 ttl "${lines[0]}")" -le 60 ]
+	lost=$(grep -c 'answers are not cached' log)
+	kill -KILL "$redis_pid"
+	until_true told 'answers are not cached' $((lost + 1))
+	back=$(grep -c "$redis is back" log)
+	redis_start
+	until_true told "$redis is back" $((back + 1))
+	# Stopped, it neither answers nor refuses.
+	lost=$(grep -c 'answers are not cached' log)
+	kill -STOP "$redis_pid"
+	until_true told 'answers are not cached' $((lost + 1))
+	touch end
+	wait "$asking"
+	kill -CONT "$redis_pid"
+	read -r hits misses failed <counts
+	[ "$hits" -gt 0 ] && [ "$misses" -gt 0 ] && [ "$failed" = 0 ]
+	[ ! -s failures ]
+	# Each loss was told once: the two messages take turns.
+	[ -z "$(sed -n 's/.*not cached until.*/lost/p; t; s/.* is back$/back/p' log | uniq -d)" ]
 }
 
 @test "mltrain serve: a browser draws on the page, and drops a picture" {
-    for name in chromium chromium-browser google-chrome; do
-	BROWSER=$(command -v $name) && export BROWSER && break
-    done
-    [ -n "${BROWSER:-}" ] || skip "no Chromium (Debian: apt-get install chromium)"
-    serve
-    PYTHONPATH="$top_srcdir/tests/cli" PYTHONDONTWRITEBYTECODE=1 python3 - "$url" <<-'END'
+	for name in chromium chromium-browser google-chrome; do
+		BROWSER=$(command -v $name) && export BROWSER && break
+	done
+	[ -n "${BROWSER:-}" ] || skip "no Chromium (Debian: apt-get install chromium)"
+	serve
+	PYTHONPATH="$top_srcdir/tests/cli" PYTHONDONTWRITEBYTECODE=1 python3 - "$url" <<-'END'
 	import os, sys, time
 	from browser import Browser
 	def wait_for(b, expression):
@@ -413,4 +413,42 @@ redis_start() {
 	    b.value("fetch('https://example.org/').catch(() => { document.title = 'refused'; })")
 	    wait_for(b, "document.title == 'refused'")
 	END
+}
+
+# share N: a server with an address of its own, which shares the port $shared, too; sets pid[N].
+share() {
+	"$mltrain" serve --checkpoint "$NET" --listen 127.0.0.1:0 --shared-listen "127.0.0.1:$shared" 2>"log$1" 3>&- &
+	pid[$1]=$!
+	PIDS+=("$!")
+	until_true grep -q '^mltrain: serving' "log$1"
+}
+
+# has_predicted N: that server has answered.
+has_predicted() {
+	curl -s "$(sed -n 's/.* on \(http[^ ]*\) and.*/\1/p' "log$1")/metrics" |
+		grep -q '^mltrain_requests_total{path="/predict",code="200"} [1-9]'
+}
+
+@test "mltrain serve --shared-listen: replicas divide connections, and one that is killed loses what it had in hand" {
+	local shared load pid=()
+	shared=$(python3 -c 'import socket; s = socket.socket(); s.bind(("127.0.0.1", 0)); print(s.getsockname()[1])')
+	share 1
+	share 2
+	share 3
+	grep -qE "^mltrain: serving 'net' on http://127.0.0.1:[0-9]+ and http://127.0.0.1:$shared$" log2
+	"$mltrain" load "http://127.0.0.1:$shared/predict" --images "$SMALL" -u 40 -d 2s --json load.json >/dev/null 2>&1 3>&- &
+	load=$!
+	PIDS+=("$load")
+	until_true has_predicted 2
+	kill -KILL "${pid[2]}"
+	wait "$load"
+	jq -c '{failed, requests, failures}' load.json
+	jq -e '.failed <= 40 and .requests > 100 and .statuses == {"200": (.requests - .failed)}' load.json
+	has_predicted 1
+	has_predicted 3
+	# One that does not share is told that the port is taken.
+	run -1 "$mltrain" serve --checkpoint "$NET" --listen "127.0.0.1:$shared"
+	assert_output --partial "--listen '127.0.0.1:$shared': listen: Address already in use"
+	run -1 "$mltrain" serve --checkpoint "$NET" --shared-listen unix:socket
+	assert_output --partial "servers cannot share a socket in the file system"
 }

@@ -73,3 +73,51 @@ is_health() { [ "$(mlrun ps --json | jq -r '.[] | select(.name == "redis") | .he
 	assert_output 0
 	mlrun stop --rm redis
 }
+
+# counts_up N: Prometheus at $prometheus has read so many replicas.
+counts_up() {
+	[ "$(curl -s "http://127.0.0.1:$prometheus/api/v1/query?query=sum(up)" | jq -r '.data.result[0].value[1]')" = "$1" ]
+}
+has_restarted() { [ "$(mlrun ps --json | jq -r ".[] | select(.name == \"$1\") | .restarts")" = 1 ]; }
+
+@test "recipes: serve has three replicas behind one port and a cache, and Prometheus reads them" {
+	local mltrain=$top_builddir/bin/mltrain recipe=$top_srcdir/recipes/serve data=/usr/share/datasets/fashion-mnist
+	local prometheus name
+	[ -x "$top_builddir/bin/mltrain-serve" ] || skip "mltrain serve is not built"
+	[ -e "$data" ] || skip "dataset-fashion-mnist is not installed"
+	run -0 "$top_srcdir/images/build" trainer-cpu mlrun/trainer-cpu "$mltrain"
+	"$mltrain" train -q --net lenet-5 --data "$data" --steps 3 --checkpoint net.safetensors
+	export CHECKPOINT=$PWD/net.safetensors BASE=mlrun/base PORT REDIS_PORT REDISCLI_AUTH=secret.$$ COMPOSE_PROJECT_NAME=serve$$
+	# four numbers in a row, below those that the kernel gives
+	PORT=$(python3 -c 'import random, socket
+while True:
+    port = random.randrange(10000, 30000)
+    try:
+        for i in range(4):
+            socket.socket().bind(("127.0.0.1", port + i))
+    except OSError:
+        continue
+    print(port)
+    break')
+	REDIS_PORT=$(free_port)
+	run -0 mlrun up -d "$recipe/compose.yaml"
+	run -0 "$mltrain" load "http://127.0.0.1:$PORT/predict" --images "$data" -u 12 -d 1s --cache-rate 0.95 --known 10 --json load.json
+	jq -e '.failed == 0 and .requests > 20' load.json
+	for name in 1 2 3; do curl -s "http://127.0.0.1:$((PORT + name))/metrics" >metrics.$name; done
+	grep -qE '^mltrain_cache_hits_total [1-9]' metrics.*
+	# what the dashboard shows is there
+	for name in $(jq -r '.. | .expr? // empty' "$recipe/grafana.json" | grep -o 'mltrain_[a-z_]*' | sort -u); do
+		grep -q "^$name" metrics.1
+	done
+	pkill -KILL -f "listen 127.0.0.1:$((PORT + 2)) "
+	until_true has_restarted "serve$$-web-2"
+	if command -v prometheus >/dev/null; then
+		prometheus=$(free_port)
+		sed "s/:8001/:$((PORT + 1))/; s/:8002/:$((PORT + 2))/; s/:8003/:$((PORT + 3))/; s/5s/500ms/" "$recipe/prometheus.yml" >prometheus.yml
+		prometheus --config.file=prometheus.yml --storage.tsdb.path=tsdb --web.listen-address="127.0.0.1:$prometheus" >said 2>&1 3>&- &
+		PIDS+=("$!")
+		until_true counts_up 3
+	fi
+	run -0 mlrun down "$recipe/compose.yaml"
+	[ -z "$(mlrun ps --all --json | jq -r '.[].name')" ]
+}

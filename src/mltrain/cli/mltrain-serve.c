@@ -28,13 +28,15 @@ struct args {
 	struct predictor_options use;
 	char **checkpoints; /* [n], owned, of argv's strings */
 	size_t n;
-	const char *listen, *token_file, *cache;
+	const char *listen[SERVER_SOCKETS]; /* its own, and one that others share; NULL: none */
+	const char *token_file, *cache;
 	int delay_us, queue, connections, http_threads, ttl, idle, timeout;
 	size_t body, memory;
 };
 
 enum {
 	KEY_LISTEN = PREDICTOR_KEYS,
+	KEY_SHARED_LISTEN,
 	KEY_TOKEN_FILE,
 	KEY_MAX_BATCH,
 	KEY_MAX_DELAY,
@@ -51,6 +53,8 @@ enum {
 
 static const struct argp_option options[] = { PREDICTOR_OPTIONS,
 	{ "listen", KEY_LISTEN, "HOST:PORT|unix:PATH", 0, "where (127.0.0.1:8000)", 3 },
+	{ "shared-listen", KEY_SHARED_LISTEN, "HOST:PORT", 0,
+		"where several servers of yours listen, which divide the connections", 3 },
 	{ "token-file", KEY_TOKEN_FILE, "FILE", 0,
 		"a file with the token that clients have to give; needed beyond this machine", 3 },
 	{ "max-batch", KEY_MAX_BATCH, "N", 0, "images computed at once (64)", 4 },
@@ -89,7 +93,10 @@ static error_t parse(int key, char *arg, struct argp_state *state)
 		a->checkpoints[a->n++] = arg;
 		return predictor_parse(key, arg, state, &a->use);
 	case KEY_LISTEN:
-		a->listen = arg;
+		a->listen[0] = arg;
+		return 0;
+	case KEY_SHARED_LISTEN:
+		a->listen[1] = arg;
 		return 0;
 	case KEY_TOKEN_FILE:
 		a->token_file = arg_file(state, "token-file", arg);
@@ -154,8 +161,8 @@ struct running {
 	struct serve_queue *queue;
 	struct serve_cache *cache;
 	struct server *server;
-	char *token, *name;
-	int fd;
+	char *token, *name[SERVER_SOCKETS];
+	int fd[SERVER_SOCKETS];
 };
 
 int main_fail(const struct mlr_error *err)
@@ -236,19 +243,29 @@ static int raise_files(int connections)
 	return connections;
 }
 
-static int listen_there(const struct args *a, struct running *s, struct mlr_error *err)
+static int listen_at(const struct args *a, int i, struct running *s, struct mlr_error *err)
 {
-	int is_local, r;
+	const char *option = i ? "--shared-listen" : "--listen";
+	int is_local, r = serve_listen(a->listen[i], i, &s->fd[i], &s->name[i], &is_local, err);
 
-	if (a->token_file && (r = read_token(a->token_file, &s->token, err)) < 0)
-		return r;
-	r = serve_listen(a->listen, &s->fd, &s->name, &is_local, err);
 	if (r < 0)
-		return mlr_wrap(err, "--listen '%s'", a->listen);
+		return mlr_wrap(err, "%s '%s'", option, a->listen[i]);
 	if (is_local || s->token)
 		return 0;
-	mlr_fail(err, EPERM, "--listen '%s': others can reach this address", a->listen);
+	mlr_fail(err, EPERM, "%s '%s': others can reach this address", option, a->listen[i]);
 	return mlr_hint(err, "--token-file FILE says who may ask; or listen on 127.0.0.1");
+}
+
+static int listen_there(const struct args *a, struct running *s, struct mlr_error *err)
+{
+	int r = a->token_file ? read_token(a->token_file, &s->token, err) : 0;
+
+	for (int i = 0; i < SERVER_SOCKETS; i++) {
+		s->fd[i] = -1;
+		if (r == 0 && a->listen[i])
+			r = listen_at(a, i, s, err);
+	}
+	return r;
 }
 
 static int start(const struct args *a, struct running *s, struct mlr_error *err)
@@ -273,7 +290,9 @@ static int start(const struct args *a, struct running *s, struct mlr_error *err)
 		r = server_open(&wish, s->fd, &s->context, s->queue, s->cache, &s->server, err);
 	if (r < 0)
 		return r;
-	mlr_info("serving '%s' on %s", serve_models_name(s->context.models, 0), s->name);
+	mlr_info("serving '%s' on %s%s%s", serve_models_name(s->context.models, 0),
+		s->name[0] ? s->name[0] : "", s->name[0] && s->name[1] ? " and " : "",
+		s->name[1] ? s->name[1] : "");
 	return serve_models_complete(s->context.models, err);
 }
 
@@ -307,8 +326,8 @@ static int wait_for_end(const struct args *a, struct running *s, const sigset_t 
 	}
 	mlr_info("ending after the requests that have begun");
 	left = server_drain(s->server, a->timeout * INT64_C(1000));
-	if (strncmp(s->name, "unix:", 5) == 0)
-		unlink(s->name + 5);
+	if (s->name[0] && strncmp(s->name[0], "unix:", 5) == 0)
+		unlink(s->name[0] + 5);
 	if (!left)
 		return 0;
 	mlr_warning("%d requests were not answered within %d seconds", left, a->timeout);
@@ -322,13 +341,13 @@ static void running_done(struct running *s)
 	server_close(&s->server);
 	serve_models_free(&s->context.models);
 	free(s->token);
-	free(s->name);
+	for (int i = 0; i < SERVER_SOCKETS; i++)
+		free(s->name[i]);
 }
 
 int main(int argc, char **argv)
 {
 	struct args a = { .use = predictor_options(),
-		.listen = "127.0.0.1:8000",
 		.queue = 1024,
 		.connections = 10240,
 		.http_threads = 1,
@@ -352,6 +371,8 @@ int main(int argc, char **argv)
 		argv[0] = name;
 	arg_check_spelling(argv, options);
 	argp_parse(&argp, argc, argv, 0, NULL, &a);
+	if (!a.listen[0] && !a.listen[1])
+		a.listen[0] = "127.0.0.1:8000";
 
 	/* All threads inherit the mask; this one takes the signals when it likes. */
 	sigemptyset(&signals);

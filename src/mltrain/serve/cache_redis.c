@@ -122,7 +122,8 @@ static void connect_redis(struct redis_cache *c)
 		return;
 	}
 	redisSetTimeout(c->redis, timeout);
-	if (password && !command_is_fine(c, redisCommand(c->redis, "AUTH %s", password)))
+	if (password && *password &&
+		!command_is_fine(c, redisCommand(c->redis, "AUTH %s", password)))
 		return;
 	/* Also for the database 0: a kernel takes connections for a redis that stands still. */
 	if (!command_is_fine(c, redisCommand(c->redis, "SELECT %d", c->db)))

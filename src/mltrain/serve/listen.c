@@ -54,12 +54,13 @@ static int is_loopback(const struct sockaddr *a)
 }
 
 /* A restarted server's port has connections of the former one in TIME_WAIT. */
-static int listen_on(const struct addrinfo *i, int *ret_fd, struct mlr_error *err)
+static int listen_on(const struct addrinfo *i, int shares, int *ret_fd, struct mlr_error *err)
 {
 	auto_close int fd = socket(i->ai_family, SOCK_STREAM | SOCK_CLOEXEC | SOCK_NONBLOCK, 0);
 	const int on = 1;
 
 	if (fd < 0 || setsockopt(fd, SOL_SOCKET, SO_REUSEADDR, &on, sizeof(on)) < 0 ||
+		(shares && setsockopt(fd, SOL_SOCKET, SO_REUSEPORT, &on, sizeof(on)) < 0) ||
 		bind(fd, i->ai_addr, i->ai_addrlen) < 0 || listen(fd, BACKLOG) < 0)
 		return mlr_fail_errno(err, "listen");
 	*ret_fd = take_fd(&fd);
@@ -102,8 +103,8 @@ static char *name_of(int fd)
 	return xasprintf(a.ss_family == AF_INET6 ? "http://[%s]:%s" : "http://%s:%s", host, port);
 }
 
-int serve_listen(
-	const char *where, int *ret_fd, char **ret_name, int *ret_local, struct mlr_error *err)
+int serve_listen(const char *where, int shares, int *ret_fd, char **ret_name, int *ret_local,
+	struct mlr_error *err)
 {
 	const struct addrinfo hints = { .ai_socktype = SOCK_STREAM,
 		.ai_flags = AI_PASSIVE | AI_NUMERICSERV };
@@ -112,6 +113,10 @@ int serve_listen(
 	const char *port = NULL;
 	int r;
 
+	if (strncmp(where, "unix:", 5) == 0 && shares) {
+		mlr_fail(err, EINVAL, "servers cannot share a socket in the file system");
+		return mlr_hint(err, "give HOST:PORT");
+	}
 	if (strncmp(where, "unix:", 5) == 0) {
 		*ret_local = 1;
 		r = listen_local(where + 5, ret_fd, err);
@@ -126,7 +131,7 @@ int serve_listen(
 	if (r != 0)
 		return mlr_fail(err, EINVAL, "no such address: %s", gai_strerror(r));
 	*ret_local = is_loopback(list->ai_addr);
-	r = listen_on(list, ret_fd, err);
+	r = listen_on(list, shares, ret_fd, err);
 	freeaddrinfo(list);
 	if (r == 0)
 		*ret_name = name_of(*ret_fd);

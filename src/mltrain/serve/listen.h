@@ -8,6 +8,8 @@
  * Bind and listen.
  *
  *   where     port 0: any
+ *   shares    other servers of this user that share may listen at the same port: each connection
+ *             goes to one of them (socket(7), SO_REUSEPORT)
  *   ret_fd    the caller's
  *   ret_name  "http://127.0.0.1:8000" or "unix:PATH", to free()
  *   ret_local whether only this machine can reach it
@@ -15,7 +17,7 @@
  * A socket of a server that has ended is replaced. Returns 0, -EINVAL for no such address,
  * -EADDRINUSE and kin.
  */
-int serve_listen(
-	const char *where, int *ret_fd, char **ret_name, int *ret_local, struct mlr_error *err);
+int serve_listen(const char *where, int shares, int *ret_fd, char **ret_name, int *ret_local,
+	struct mlr_error *err);
 
 #endif

@@ -28,8 +28,8 @@ struct server {
 	struct serve_cache *cache;
 	struct serve_conns *conns;
 	struct serve_memory memory;
-	struct MHD_Daemon *daemon;
-	int fd;
+	struct MHD_Daemon *daemon[SERVER_SOCKETS];
+	int fd[SERVER_SOCKETS];
 };
 
 /* A request and its answer. */
@@ -471,7 +471,22 @@ __attribute__((format(printf, 2, 0))) static void debug(void *cls, const char *f
 
 /* --- the server ------------------------------------------------------------------------------- */
 
-int server_open(const struct server_wish *wish, int fd, struct serve_context *context,
+static struct MHD_Daemon *start_daemon(struct server *s, int fd)
+{
+	const struct server_wish *wish = &s->wish;
+
+	return MHD_start_daemon(
+		MHD_USE_EPOLL_INTERNAL_THREAD | MHD_ALLOW_SUSPEND_RESUME | MHD_USE_ERROR_LOG, 0,
+		NULL, NULL, handle, s, MHD_OPTION_EXTERNAL_LOGGER, debug, NULL,
+		MHD_OPTION_LISTEN_SOCKET, fd, MHD_OPTION_CONNECTION_LIMIT,
+		(unsigned)wish->connections, MHD_OPTION_CONNECTION_MEMORY_LIMIT,
+		(size_t)CONNECTION_MEMORY, MHD_OPTION_NOTIFY_COMPLETED, completed, s,
+		MHD_OPTION_NOTIFY_CONNECTION, connection_changed, s,
+		wish->threads > 1 ? MHD_OPTION_THREAD_POOL_SIZE : MHD_OPTION_END,
+		(unsigned)wish->threads, MHD_OPTION_END);
+}
+
+int server_open(const struct server_wish *wish, const int *fds, struct serve_context *context,
 	struct serve_queue *queue, struct serve_cache *cache, struct server **ret,
 	struct mlr_error *err)
 {
@@ -479,7 +494,7 @@ int server_open(const struct server_wish *wish, int fd, struct serve_context *co
 	int r;
 
 	s->wish = *wish;
-	s->fd = fd;
+	memcpy(s->fd, fds, sizeof(s->fd));
 	s->context = context;
 	s->queue = queue;
 	s->cache = cache;
@@ -489,18 +504,10 @@ int server_open(const struct server_wish *wish, int fd, struct serve_context *co
 		free(s);
 		return r;
 	}
-	s->daemon = MHD_start_daemon(
-		MHD_USE_EPOLL_INTERNAL_THREAD | MHD_ALLOW_SUSPEND_RESUME | MHD_USE_ERROR_LOG, 0,
-		NULL, NULL, handle, s, MHD_OPTION_EXTERNAL_LOGGER, debug, NULL,
-		MHD_OPTION_LISTEN_SOCKET, fd, MHD_OPTION_CONNECTION_LIMIT,
-		(unsigned)wish->connections, MHD_OPTION_CONNECTION_MEMORY_LIMIT,
-		(size_t)CONNECTION_MEMORY, MHD_OPTION_NOTIFY_COMPLETED, completed, s,
-		MHD_OPTION_NOTIFY_CONNECTION, connection_changed, s,
-		wish->threads > 1 ? MHD_OPTION_THREAD_POOL_SIZE : MHD_OPTION_END,
-		(unsigned)wish->threads, MHD_OPTION_END);
-	if (!s->daemon) {
-		serve_conns_close(&s->conns);
-		free(s);
+	for (int i = 0; i < SERVER_SOCKETS; i++) {
+		if (fds[i] < 0 || (s->daemon[i] = start_daemon(s, fds[i])))
+			continue;
+		server_close(&s);
 		return mlr_fail(err, EIO, "libmicrohttpd does not start");
 	}
 	*ret = s;
@@ -515,9 +522,12 @@ int server_drain(struct server *s, int64_t timeout_ms)
 
 	atomic_store(&s->context->draining, 1);
 	serve_queue_hurry(s->queue);
-	MHD_quiesce_daemon(s->daemon);
-	close(s->fd);
-	s->fd = -1;
+	for (int i = 0; i < SERVER_SOCKETS; i++)
+		if (s->daemon[i]) {
+			MHD_quiesce_daemon(s->daemon[i]);
+			mlr_cleanup_close(&s->fd[i]);
+			s->fd[i] = -1;
+		}
 	while ((busy = serve_conns_drain(s->conns)) > 0 && mlr_now_ms() < end_ms)
 		nanosleep(&pause, NULL);
 	return busy;
@@ -529,7 +539,9 @@ void server_close(struct server **server)
 
 	if (!s)
 		return;
-	MHD_stop_daemon(s->daemon);
+	for (int i = 0; i < SERVER_SOCKETS; i++)
+		if (s->daemon[i])
+			MHD_stop_daemon(s->daemon[i]);
 	serve_conns_close(&s->conns);
 	free(s);
 	*server = NULL;

@@ -19,17 +19,19 @@ struct server_wish {
 	int64_t idle_ms, request_ms; /* conns.h */
 };
 
+#define SERVER_SOCKETS 2
+
 struct server;
 
 /*
  * Start to serve.
  *
- *   fd      listening; the server's, also after a failure
+ *   fds     [SERVER_SOCKETS] listening, or -1; the server's, also after a failure
  *   cache   NULL: none
  *
  * All is borrowed until server_close(). Returns 0 or -EIO.
  */
-int server_open(const struct server_wish *wish, int fd, struct serve_context *context,
+int server_open(const struct server_wish *wish, const int *fds, struct serve_context *context,
 	struct serve_queue *queue, struct serve_cache *cache, struct server **ret,
 	struct mlr_error *err);
 
