@@ -63,6 +63,16 @@ dir() { echo "$MLRUN_STORE/services/$(hostname)/$1"; }
 	assert_line "mlrun: logs: there is no service 'web' on this node"
 }
 
+@test "services: exec and rm, which take images, tell the way to a service of that name" {
+	mlrun run -d --name web "$IMG" sleep "$NAP"
+	run mlrun exec web true
+	assert_line "mlrun: mlrun exec --join web is the way into the service of that name"
+	run -125 mlrun rm web
+	assert_line "hint: mlrun stop --rm web ends and removes the service of that name"
+	run mlrun exec other true
+	refute_output --partial "--join"
+}
+
 @test "services: files are the owner's alone, and a supervisor has little memory of its own" {
 	mlrun run -d --name web "$IMG" sleep "$NAP"
 	assert_equal "$(stat -c %a "$MLRUN_STORE/services" "$(dir .)" "$(dir web)" | sort -u)" 700

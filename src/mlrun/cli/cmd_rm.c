@@ -1,6 +1,7 @@
 #include "cli/cli.h"
 #include "cli/common.h"
 #include "cli/options.h"
+#include "cli/services.h"
 
 #include "base/cleanup.h"
 #include "base/log.h"
@@ -68,6 +69,8 @@ static int remove_one(struct store *st, const char *text, enum store_remove_how 
 	if (parse(st, text, &ref, &err) < 0)
 		return cli_fail(&err);
 	r = store_image_remove(st, &ref, how, &gone, &err);
+	if (r == -ENOENT && services_has(store_path(st), text))
+		mlr_hint(&err, "mlrun stop --rm %s ends and removes the service of that name", text);
 	if (r < 0)
 		return cli_fail_at(&err, "rm '%s'", text);
 	if (r == 1)

@@ -2,6 +2,7 @@
 
 #include "cli/cli.h"
 #include "cli/common.h"
+#include "cli/services.h"
 
 #include "base/cleanup.h"
 #include "base/fds.h"
@@ -150,6 +151,8 @@ static int fetch_here(const struct exec_options *o, int speak)
 {
 	mlr_log(speak && o->pull != EXEC_PULL_ALWAYS ? MLR_INFO : MLR_DEBUG,
 		"'%s' is not in the store and is pulled", o->image);
+	if (speak && services_has(o->store, o->image))
+		mlr_info("mlrun exec --join %s is the way into the service of that name", o->image);
 	return cli_pull(o->image, o->store, !speak);
 }
 

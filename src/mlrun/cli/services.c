@@ -43,6 +43,15 @@ int services_open(const char *dir, struct store **ret, struct mlr_error *err)
 	return r;
 }
 
+int services_has(const char *store, const char *name)
+{
+	auto_store struct store *st = NULL;
+	auto_call(service_done) struct service s = SERVICE_INIT;
+
+	return service_name_check(name, NULL) == 0 && cli_open_store(store, &st, NULL) == 0 &&
+		service_get(st, name, &s, NULL) == 0;
+}
+
 /* --- what the image says --------------------------------------------------------------------- */
 
 static int64_t ms_of(const json_t *check, const char *key, int64_t usual)

@@ -15,6 +15,9 @@ char *services_program(void);
 /* Open the store; without one there are no services. Returns as cli_open_store(). */
 int services_open(const char *dir, struct store **ret, struct mlr_error *err);
 
+/* Is there a service of that name on this node? */
+int services_has(const char *store, const char *name);
+
 /* Fill in what the image says: STOPSIGNAL, and HEALTHCHECK unless with_check is 0. An image that is
  * none of a store says nothing.
  *
