@@ -70,7 +70,8 @@ static int remove_one(struct store *st, const char *text, enum store_remove_how 
 		return cli_fail(&err);
 	r = store_image_remove(st, &ref, how, &gone, &err);
 	if (r == -ENOENT && services_has(store_path(st), text))
-		mlr_hint(&err, "mlrun stop --rm %s ends and removes the service of that name", text);
+		mlr_hint(
+			&err, "mlrun stop --rm %s ends and removes the service of that name", text);
 	if (r < 0)
 		return cli_fail_at(&err, "rm '%s'", text);
 	if (r == 1)
