@@ -250,3 +250,19 @@ os.execvp("mlrun", ["mlrun", "up"])' >out 2>err &
 	run -0 mlrun down -p shop
 	assert_equal "$(mlrun ps --all --json | jq -r '.[].name // empty')" shop-c-1
 }
+
+@test "compose: a service that another is put before stays as it is, and one with another name takes the old one's place" {
+	printf 'services: {web: {image: "%s", command: sleep 1000}}' "$IMG" >compose.yaml
+	mlrun up -d
+	printf 'services: {first: {image: "%s", command: sleep 1000}, web: {image: "%s", command: sleep 1000}}' "$IMG" "$IMG" >compose.yaml
+	run -0 mlrun up -d
+	assert_line "mlrun: shop-web-1 runs"
+	# its place is the new one: down ends them from the last to the first
+	printf 'services: {first: {image: "%s", command: sleep 1000}, web: {image: "%s", command: sleep 1000, container_name: mine}}' \
+		"$IMG" "$IMG" >compose.yaml
+	run -0 mlrun up -d
+	assert_line "mlrun: stopping shop-web-1"
+	assert_equal "$(names shop)" "mine shop-first-1"
+	run -0 mlrun down
+	assert_line --index 0 "mlrun: stopping mine"
+}

@@ -405,3 +405,44 @@ sys.exit(not all(x >= y for x, y in zip(d, (0.1, 0.2, 0.4))))' < <(mlrun logs -t
 	run -125 mlrun run -d --health-interval soon "$IMG" true
 	assert_output --partial "--health-interval takes a time such as 500ms, 30s or 1m30s, not 'soon'"
 }
+
+@test "services: what a command leaves in its process group ends with it, however early that is" {
+	local i
+
+	for i in 1 2 3; do
+		mlrun run -d --name quick "$IMG" sh -c "sleep $NAP & exit 0"
+		until_true is quick status exited
+		mlrun stop --rm quick
+	done
+	run -1 pgrep -u "$(id -u)" -f "sleep $NAP"
+}
+
+@test "services: a new one keeps its record when an older one of its name is forgotten, or stopped and restarted at once" {
+	local i pid
+
+	for i in 1 2 3 4 5 6 7 8; do
+		mlrun run -d --rm --name again "$IMG" sleep 0.02
+		if mlrun run -d --name again "$IMG" sleep "$NAP" 2>said; then
+			sleep 0.03
+			is again status running
+		else
+			grep -q 'there already' said
+		fi
+		mlrun stop -t 0 --rm again || true
+		mlrun run -d --name both "$IMG" sleep "$NAP"
+		mlrun restart -t 0 both >/dev/null 2>&1 3>&- &
+		pid=$!
+		timeout 10 "$top_builddir/bin/mlrun" stop -t 0 both
+		wait "$pid" || true
+		mlrun stop -t 0 --rm both
+	done
+	run -1 pgrep -u "$(id -u)" -f "sleep $NAP"
+}
+
+@test "services: a restart that does not come up says so" {
+	mkdir bound
+	mlrun run -d --name web -v "$PWD/bound:/mnt" "$IMG" sleep "$NAP"
+	rmdir bound
+	run -125 mlrun restart -t 0 web
+	assert_line "mlrun: restart 'web': it has ended"
+}

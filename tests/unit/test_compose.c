@@ -62,7 +62,7 @@ static void env_files_have_quotes_and_comments(void **state)
 
 	assert_int_equal(
 		compose_env_parse(
-			"# no\n\nK=v # no\nexport Q = \"a\\nb\" \nS='$A'\nD=\"$A$K\"\nA\nNONE\nH=x#y\r\n",
+			"# no\n\nK=v # no\nexport Q = \"a\\nb\" \nS='$A'\nD=\"$A$K\"\nA\nNONE\nE=\"\\$A\\\\\"\nH=x#y\r\n",
 			".env", look, NULL, &l, &err),
 		0);
 	assert_string_equal(strv_env_get(l.v, "K"), "v");
@@ -70,6 +70,7 @@ static void env_files_have_quotes_and_comments(void **state)
 	assert_string_equal(strv_env_get(l.v, "S"), "$A");
 	assert_string_equal(strv_env_get(l.v, "D"), "av");
 	assert_string_equal(strv_env_get(l.v, "A"), "a");
+	assert_string_equal(strv_env_get(l.v, "E"), "$A\\");
 	assert_string_equal(strv_env_get(l.v, "H"), "x#y");
 	assert_null(strv_env_get(l.v, "NONE"));
 	assert_true(compose_env_parse("A=b\nK='x\n", ".env", look, NULL, &l, &err) < 0);

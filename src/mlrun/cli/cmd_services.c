@@ -96,7 +96,7 @@ static int stop(const struct args *a, struct store *st, struct service *s, struc
 	int r = service_stop(st, s, a->timeout_ms, err);
 
 	if (r == 0 && a->remove)
-		r = service_forget(st, s->name, err);
+		r = service_forget(st, s, err);
 	if (r == 0)
 		printf("%s\n", s->name);
 	return r;

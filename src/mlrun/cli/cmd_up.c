@@ -135,8 +135,15 @@ static int make_way(struct up *u, const struct service *s, struct mlr_error *err
 	if (service_get(u->st, s->name, &old, NULL) < 0 || service_has_ended(&old) ||
 		!is_of_project(u, &old))
 		return 0;
-	if (old.digest && strcmp(old.digest, s->digest) == 0)
-		return 1;
+	if (old.digest && strcmp(old.digest, s->digest) == 0) {
+		int r = 0;
+
+		if (old.order != s->order) {
+			old.order = s->order;
+			r = service_write_wish(u->st, &old, err);
+		}
+		return r < 0 ? r : 1;
+	}
 	mlr_info("%s has changed: stopping it", s->name);
 	return service_stop(u->st, &old, u->a->timeout_ms, err);
 }
@@ -205,6 +212,14 @@ static const struct compose_service *part_of(const struct up *u, const struct se
 	return NULL;
 }
 
+static int has_its_name(
+	const struct up *u, const struct compose_service *c, const struct service *s)
+{
+	auto_free char *name = project_name_of(u->p, c, s->replica);
+
+	return strcmp(name, s->name) == 0;
+}
+
 /* Of the project's services: end replicas that are too many, and tell those that the file does not
  * have. */
 static int remove_surplus(struct up *u, struct mlr_error *err)
@@ -219,7 +234,7 @@ static int remove_surplus(struct up *u, struct mlr_error *err)
 		if (!is_of_project(u, s))
 			continue;
 		c = part_of(u, s);
-		if (c && s->replica <= c->replicas)
+		if (c && s->replica <= c->replicas && has_its_name(u, c, s))
 			continue;
 		if (!c && !u->a->remove_orphans) {
 			mlr_warning("%s is not in '%s' any more; --remove-orphans ends it", s->name,
@@ -229,7 +244,7 @@ static int remove_surplus(struct up *u, struct mlr_error *err)
 		mlr_info("stopping %s", s->name);
 		r = service_stop(u->st, s, u->a->timeout_ms, err);
 		if (r == 0)
-			r = service_forget(u->st, s->name, err);
+			r = service_forget(u->st, s, err);
 	}
 	return r;
 }
@@ -264,7 +279,7 @@ static int stop_all(struct store *st, struct service_list *l, int64_t timeout_ms
 			mlr_info("stopping %s", s->name);
 		r = service_stop(st, s, timeout_ms, &err);
 		if (r == 0 && forget)
-			r = service_forget(st, s->name, &err);
+			r = service_forget(st, s, &err);
 		if (r < 0)
 			status = cli_fail_at(&err, "%s '%s'", command, s->name);
 	}

@@ -150,10 +150,29 @@ static char *image_of(const struct project *p, const struct compose_service *c)
 	return c->image ? xstrdup(c->image) : xasprintf("%s-%s", p->name, c->name);
 }
 
+/* As a variable where mlrun itself would not be changed by it: all users see command lines. */
+static void add_build_arg(const char *arg, struct strv *argv, struct strv *env)
+{
+	auto_free char *name = xstrdup(arg);
+	char *value = strchr(name, '=');
+	const char *is;
+
+	if (value)
+		*value++ = '\0';
+	is = getenv(name);
+	if (value &&
+		(is ? strcmp(is, value) == 0
+		    : strncmp(name, "LD_", 3) != 0 && strncmp(name, "MLRUN_", 6) != 0)) {
+		strv_env_set(env, name, value);
+		arg = name;
+	}
+	strv_addf(argv, "--build-arg=%s", arg);
+}
+
 static int build(const struct compose_service *c, const char *image, const char *store)
 {
 	auto_free char *program = services_program();
-	auto_strv struct strv argv = STRV_INIT;
+	auto_strv struct strv argv = STRV_INIT, env = STRV_INIT;
 	struct mlr_error err = MLR_ERROR_INIT;
 	int r, status = 0;
 	pid_t pid;
@@ -169,10 +188,12 @@ static int build(const struct compose_service *c, const char *image, const char 
 		strv_addf(&argv, "--file=%s/%s", c->context, c->dockerfile);
 	if (c->target)
 		strv_addf(&argv, "--target=%s", c->target);
+	for (size_t i = 0; environ[i]; i++)
+		strv_add(&env, environ[i]);
 	for (size_t i = 0; i < c->build_args.n; i++)
-		strv_addf(&argv, "--build-arg=%s", c->build_args.v[i]);
+		add_build_arg(c->build_args.v[i], &argv, &env);
 	strv_add(&argv, c->context);
-	r = posix_spawn(&pid, program, NULL, NULL, strv_argv(&argv), environ);
+	r = posix_spawn(&pid, program, NULL, NULL, strv_argv(&argv), strv_argv(&env));
 	while (r == 0 && waitpid(pid, &status, 0) < 0 && errno == EINTR)
 		;
 	if (r != 0) {
@@ -257,6 +278,12 @@ static void add_environment(
 		strv_add(&s->hosts, p->compose.services[i].name);
 }
 
+char *project_name_of(const struct project *p, const struct compose_service *c, long replica)
+{
+	return c->container_name ? xstrdup(c->container_name)
+				 : xasprintf("%s-%s-%ld", p->name, c->name, replica);
+}
+
 int project_fill(const struct project *p, const struct compose_service *c, long replica, long order,
 	const char *store, struct service *ret, struct mlr_error *err)
 {
@@ -268,8 +295,7 @@ int project_fill(const struct project *p, const struct compose_service *c, long 
 	r = services_take_image(s.image, store, !c->no_check, &s, &manifest, err);
 	if (r < 0)
 		return r;
-	s.name = c->container_name ? xstrdup(c->container_name)
-				   : xasprintf("%s-%s-%ld", p->name, c->name, replica);
+	s.name = project_name_of(p, c, replica);
 	s.directory = xstrdup("/");
 	s.project = xstrdup(p->name);
 	s.part = xstrdup(c->name);

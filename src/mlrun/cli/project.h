@@ -37,6 +37,9 @@ char *project_name(const char *file, const char *name, struct mlr_error *err);
 int project_bring(
 	const struct project *p, const struct compose_service *c, const char *store, int build);
 
+/* What a replica is called, to free(). */
+char *project_name_of(const struct project *p, const struct compose_service *c, long replica);
+
 /*
  * Fill one replica of a service, whose image is there.
  *

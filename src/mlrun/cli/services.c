@@ -181,7 +181,7 @@ int services_launch(struct store *st, struct service *s, const char *command)
 
 	if (r == -ECHILD && s->exit_status > 0) {
 		print_last_words(st, s->name);
-		service_forget(st, s->name, NULL);
+		service_forget(st, s, NULL);
 		return s->exit_status;
 	}
 	return r < 0 ? cli_fail_at(&err, "%s '%s'", command, s->name) : 0;

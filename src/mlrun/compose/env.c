@@ -24,10 +24,10 @@ static const char *look_up(void *ctx, const char *name)
 	return value ? value : strv_env_get(strv_argv(s->own), name);
 }
 
-/* In double quotes \n, \t, \" and \\ mean what they do in C. */
+/* In double quotes \n, \t, \" and \\ mean what they do in C, and \$ is a dollar sign: $$. */
 static void unescape(char *s)
 {
-	static const char from[] = "ntr\"\\$", to[] = "\n\t\r\"\\$";
+	static const char from[] = "ntr\"\\", to[] = "\n\t\r\"\\";
 	char *out = s;
 
 	for (; *s; s++) {
@@ -35,6 +35,8 @@ static void unescape(char *s)
 
 		if (at)
 			s++;
+		else if (s[0] == '\\' && s[1] == '$')
+			*s = '$';
 		*out++ = at ? to[at - from] : *s;
 	}
 	*out = '\0';

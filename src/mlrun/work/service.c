@@ -288,6 +288,7 @@ char *service_digest(const struct service *s, const char *manifest)
 	char hex[HASH_HEX_SIZE];
 
 	json_object_set_new(o, "created", json_null());
+	json_object_set_new(o, "order", json_null());
 	json_object_set_new(o, "digest", json_null());
 	json_object_set_new(o, "env", mlr_json_texts(&s->env));
 	json_object_set_new(o, "manifest", mlr_json_text(manifest));

@@ -125,6 +125,10 @@ int service_list_read(struct store *st, struct service_list *ret, struct mlr_err
  * free(). */
 char *service_digest(const struct service *s, const char *manifest);
 
+/* Write what is asked for: of a new service, or what may change while it runs. An empty env or
+ * hosts leaves that file as it is. */
+int service_write_wish(struct store *st, const struct service *s, struct mlr_error *err);
+
 /* Write its hosts again, also while it runs. */
 int service_write_hosts(struct store *st, const struct service *s, struct mlr_error *err);
 
@@ -162,8 +166,9 @@ int service_restart(struct store *st, const char *program, struct service *s, in
 /* Wait until it has ended, and read it again. ms -1: no limit. Returns 0, -ETIMEDOUT, -EPERM. */
 int service_await(struct store *st, struct service *s, int64_t ms, struct mlr_error *err);
 
-/* Remove the files of one that has ended. */
-int service_forget(struct store *st, const char *name, struct mlr_error *err);
+/* Remove the files of one that has ended. What another process has started under its name since
+ * then stays. */
+int service_forget(struct store *st, const struct service *s, struct mlr_error *err);
 
 /* Be its supervisor. fd: where its starter reads (service_parts.h). (service_hold.c) */
 int service_hold(

@@ -75,19 +75,25 @@ static int await_process(
 	return 0;
 }
 
-static int refuse_elsewhere(const struct service *s, struct mlr_error *err)
+static int refuse_elsewhere(struct store *st, const struct service *s, struct mlr_error *err)
 {
+	auto_free char *dir = service_path(st, s->name, "");
+
 	mlr_fail(err, EPERM, "service '%s' is in another PID namespace", s->name);
-	return mlr_hint(err, "run mlrun where it was started");
+	return mlr_hint(err, "run mlrun where it was started; if that is gone, remove '%s'", dir);
 }
 
-/* End what a killed supervisor has left. */
+/* End what a killed supervisor has left: a container, or a command on its way into one. */
 static void clear_rest(const struct service *s)
 {
 	auto_close int proc = open("/proc", O_PATH | O_DIRECTORY | O_CLOEXEC);
 
-	if (proc >= 0 && service_is_inside(s))
+	if (proc < 0 || !service_is_inside(s))
+		return;
+	if (s->inside)
 		inside_kill(proc, s->inside);
+	else
+		kill(-s->pid, SIGKILL);
 }
 
 /* What it has become. */
@@ -113,7 +119,7 @@ static int order(const struct store_process *p, int64_t timeout_ms, int again)
 	int64_t seconds = timeout_ms < 0 ? SERVICE_ORDER_OWN : (timeout_ms + 999) / 1000;
 	union sigval v = { .sival_int = (int)(seconds * SERVICE_ORDER_TIMEOUT + again) };
 
-	return sigqueue(p->pid, SIGUSR1, v) < 0 ? -errno : 0;
+	return sigqueue(p->pid, SIGRTMIN, v) < 0 ? -errno : 0;
 }
 
 int service_stop(struct store *st, struct service *s, int64_t timeout_ms, struct mlr_error *err)
@@ -123,7 +129,7 @@ int service_stop(struct store *st, struct service *s, int64_t timeout_ms, struct
 	int64_t limit = (timeout_ms < 0 ? s->stop_ms : timeout_ms) + MARGIN_MS;
 
 	if (alive < 0 && !service_has_ended(s))
-		return refuse_elsewhere(s, err);
+		return refuse_elsewhere(st, s, err);
 	if (alive > 0) {
 		order(&p, timeout_ms, 0);
 		if (await_process(st, s, &p, limit) < 0 && service_judge(st, s, &p) > 0)
@@ -141,17 +147,32 @@ int service_await(struct store *st, struct service *s, int64_t ms, struct mlr_er
 	int alive = service_judge(st, s, &p);
 
 	if (alive < 0 && !service_has_ended(s))
-		return refuse_elsewhere(s, err);
+		return refuse_elsewhere(st, s, err);
 	if (alive > 0 && await_process(st, s, &p, ms) < 0)
 		return mlr_fail(err, ETIMEDOUT, "service '%s' has not ended", s->name);
 	return read_again(st, s, err);
 }
 
-int service_forget(struct store *st, const char *name, struct mlr_error *err)
+/* The caller has the lock. */
+static int remove_files(struct store *st, const char *name, struct mlr_error *err)
 {
 	auto_free char *top = service_top(err), *path = top ? xasprintf("%s/%s", top, name) : NULL;
 
 	return path ? file_remove_tree(store_fd(st), path, err) : -err->code;
+}
+
+int service_forget(struct store *st, const struct service *s, struct mlr_error *err)
+{
+	auto_call(service_done) struct service now = SERVICE_INIT;
+	struct mlr_error why = MLR_ERROR_INIT;
+	auto_close int locked = lock(st, err);
+	int r = locked < 0 ? locked : service_get(st, s->name, &now, &why);
+
+	if (locked < 0)
+		return r;
+	if (r == 0 && (now.created != s->created || !service_has_ended(&now)))
+		return 0;
+	return remove_files(st, s->name, err);
 }
 
 /* --- the start ----------------------------------------------------------------------------- */
@@ -246,7 +267,7 @@ static int replace(struct store *st, const char *name, struct mlr_error *err)
 		return refuse_second(&old, err);
 	if (r == 0)
 		clear_rest(&old);
-	return service_forget(st, name, err);
+	return remove_files(st, name, err);
 }
 
 static int make_dir(struct store *st, const char *name, struct mlr_error *err)
@@ -258,6 +279,16 @@ static int make_dir(struct store *st, const char *name, struct mlr_error *err)
 	return mkdirat(store_fd(st), path, 0700) < 0
 		? mlr_fail_errno(err, "make '%s/%s'", store_path(st), path)
 		: 0;
+}
+
+/* Of a start that failed, or whose supervisor was killed. */
+static void abandon(struct store *st, const struct service *s)
+{
+	auto_call(service_done) struct service now = SERVICE_INIT;
+
+	if (service_read(st, s->name, &now, NULL) == 0 && now.created == s->created)
+		clear_rest(&now);
+	service_forget(st, s, NULL);
 }
 
 int service_start(struct store *st, const char *program, struct service *s, struct mlr_error *err)
@@ -280,7 +311,7 @@ int service_start(struct store *st, const char *program, struct service *s, stru
 	if (r == 0)
 		r = launch(st, program, &locked, s, err);
 	if (r < 0 && r != -ECHILD)
-		service_forget(st, s->name, NULL);
+		abandon(st, s);
 	return r;
 }
 
@@ -296,8 +327,9 @@ static int await_run(struct store *st, struct service *s, int64_t timeout_ms, st
 
 		if (r < 0)
 			return r;
-		if (service_has_ended(s) ||
-			(s->status >= SERVICE_RUNNING && (s->runs != runs || s->started != was)))
+		if (service_has_ended(s))
+			return mlr_fail(err, ECHILD, "it has ended");
+		if (s->status >= SERVICE_RUNNING && (s->runs != runs || s->started != was))
 			return 0;
 		nap();
 	} while (mlr_now_ms() < end);
@@ -315,7 +347,7 @@ int service_restart(struct store *st, const char *program, struct service *s, in
 		return r;
 	alive = service_judge(st, s, &p);
 	if (alive < 0 && !service_has_ended(s))
-		return refuse_elsewhere(s, err);
+		return refuse_elsewhere(st, s, err);
 	if (alive > 0 && order(&p, timeout_ms, 1) == 0) {
 		close(take_fd(&locked));
 		return await_run(st, s, timeout_ms, err);

@@ -128,6 +128,17 @@ static void add_words(const struct hold *h, struct strv *argv)
 		strv_add(argv, s->command.v[i]);
 }
 
+/* The process that stands for the command. */
+static void remember(struct hold *h, pid_t pid)
+{
+	struct proc_stat shown;
+	char name[40];
+
+	snprintf(name, sizeof(name), "%ld/stat", (long)pid);
+	h->s.pid = pid;
+	h->s.start = proc_stat_read(h->proc, name, &shown) == 0 ? shown.start : 0;
+}
+
 static int start(struct hold *h, struct mlr_error *err)
 {
 	auto_strv struct strv argv = STRV_INIT;
@@ -159,21 +170,20 @@ static int start(struct hold *h, struct mlr_error *err)
 	h->child = r < 0 ? 0 : h->child;
 	if (r < 0)
 		return mlr_fail(err, -r, "start '%s': %s", h->program, strerror(-r));
+	/* If this process is killed before it sees the command in its container, its starter and
+	 * stop know by this what to end. */
+	remember(h, h->child);
 	write_state(h);
 	return 0;
 }
 
 static void look_inside(struct hold *h)
 {
-	struct proc_stat shown;
-	char name[40];
 	pid_t pid = h->child > 0 ? inside_find(h->proc, h->child, &h->s.inside) : 0;
 
 	if (pid <= 0)
 		return;
-	snprintf(name, sizeof(name), "%ld/stat", (long)pid);
-	h->s.pid = pid;
-	h->s.start = proc_stat_read(h->proc, name, &shown) == 0 ? shown.start : 0;
+	remember(h, pid);
 	h->s.status = SERVICE_RUNNING;
 	h->up = mlr_now_ms();
 	write_state(h);
@@ -271,10 +281,19 @@ static int exit_status(int status)
 /* Also what daemons in the container have left to this process. */
 static void reap(struct hold *h)
 {
-	int status;
-	pid_t pid;
+	siginfo_t info = { 0 };
 
-	while ((pid = waitpid(-1, &status, WNOHANG)) > 0) {
+	while (waitid(P_ALL, 0, &info, WEXITED | WNOHANG | WNOWAIT) == 0 && info.si_pid > 0) {
+		pid_t pid = info.si_pid;
+		int status;
+
+		/* Those of its process group that nobody has seen in a container. The number is the
+		 * group's until it is waited for. */
+		if (pid == h->child)
+			kill(-pid, SIGKILL);
+		if (waitpid(pid, &status, 0) != pid)
+			break;
+		info.si_pid = 0;
 		if (pid == h->child)
 			ended(h, exit_status(status));
 		else if (pid == h->probe.pid &&
@@ -306,6 +325,8 @@ static void take_order(struct hold *h, int value)
 	int again = value & SERVICE_ORDER_AGAIN;
 	int64_t seconds = value / SERVICE_ORDER_TIMEOUT;
 
+	if (again && h->stop) /* who stops it waits for its end */
+		return;
 	h->again = again;
 	h->stop = !again;
 	if (again)
@@ -320,7 +341,7 @@ static void read_signals(struct hold *h)
 	while (!h->over && read(h->signals, &s, sizeof(s)) == sizeof(s)) {
 		if (s.ssi_signo == SIGCHLD) {
 			reap(h);
-		} else if (s.ssi_signo == SIGUSR1) {
+		} else if ((int)s.ssi_signo == SIGRTMIN) {
 			if (s.ssi_code == SI_QUEUE && s.ssi_uid == geteuid())
 				take_order(h, s.ssi_int);
 		} else {
@@ -340,7 +361,7 @@ static int open_signals(struct hold *h, struct mlr_error *err)
 	sigemptyset(&all);
 	sigaddset(&all, SIGTERM);
 	sigaddset(&all, SIGINT);
-	sigaddset(&all, SIGUSR1);
+	sigaddset(&all, SIGRTMIN);
 	sigaddset(&all, SIGCHLD);
 	sigprocmask(SIG_BLOCK, &all, NULL);
 	h->signals = signalfd(-1, &all, SFD_CLOEXEC | SFD_NONBLOCK);
@@ -480,5 +501,5 @@ int service_hold(
 	}
 	close(fd);
 	supervise(&h);
-	return h.s.remove && !h.failed ? service_forget(st, name, err) : 0;
+	return h.s.remove && !h.failed ? service_forget(st, &h.s, err) : 0;
 }

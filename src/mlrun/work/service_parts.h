@@ -16,7 +16,7 @@ struct service_message {
 	char text[1020];
 };
 
-/* The value of SIGUSR1, which asks the supervisor to stop its command. */
+/* The value of SIGRTMIN, which asks the supervisor to stop its command. */
 #define SERVICE_ORDER_AGAIN   1 /* and to start it again */
 #define SERVICE_ORDER_TIMEOUT 2 /* times seconds, and this much for the service's own */
 #define SERVICE_ORDER_OWN     0x1fffffff
@@ -24,8 +24,6 @@ struct service_message {
 /* The directory of this node's services, below the store; to free(). */
 char *service_top(struct mlr_error *err);
 
-/* Write the files of a new service. */
-int service_write_wish(struct store *st, const struct service *s, struct mlr_error *err);
 int service_write_state(struct store *st, const struct service *s, struct mlr_error *err);
 
 /* Read the files alone: the status is the last that was written. Returns 0, -ENOENT, -EPROTO. */
