@@ -5,22 +5,26 @@ usage: load_server.py SOCKET|PORT [CERTIFICATE]
 
 Prints its port, or "ready". /ok answers 200 with {"prediction":[7]}; /hit too, with the header X-MLAPI-Cache:
 Hit where a body came before and Miss elsewhere; /chunked in chunks; /slow after 50 ms; /sick every second time
-with 503; /reset closes at once; /half after half a body; /garbage is no HTTP; /endless has no end;
+with 503; /interim after an interim answer with that header; /reset closes at once; /half after half a body; /cut resets a
+body without a length; /garbage is no HTTP; /endless has no end;
 /header none to its headers; /stall never answers; /once closes each connection, /tired without a
 word of it; /hold answers nothing for a
 second, once. SIGTERM ends it. Every body that came stands in a line of bodies.log, where that file exists.
 """
 import asyncio
 import os
+import socket
 import ssl
+import struct
 import sys
 
 ANSWER = b'HTTP/1.1 200 OK\r\nContent-Type: application/json\r\nContent-Length: 18\r\n%s\r\n{"prediction":[7]}'
 seen, count, held = set(), 0, False
 
 
-async def answer(path, body, write):
+async def answer(path, body, writer):
     global count, held
+    write = writer.write
     count += 1
     if path == "/tired":
         write(ANSWER % b"")
@@ -35,6 +39,13 @@ async def answer(path, body, write):
         write(b'd\r\ndiction":[7]}\r\n0\r\n\r\n')
     elif path == "/sick" and count % 2:
         write(b"HTTP/1.1 503 Busy\r\nContent-Length: 0\r\n\r\n")
+    elif path == "/cut":
+        write(b"HTTP/1.1 200 OK\r\n\r\nhalf")
+        await asyncio.sleep(0.01)
+        writer.get_extra_info("socket").setsockopt(socket.SOL_SOCKET, socket.SO_LINGER, struct.pack("ii", 1, 0))
+        return False
+    elif path == "/interim":
+        write(b"HTTP/1.1 103 Early Hints\r\nX-MLAPI-Cache: Hit\r\n\r\n" + ANSWER % b"")
     elif path == "/reset":
         return False
     elif path == "/half":
@@ -83,7 +94,7 @@ async def serve(reader, writer):
             if os.path.exists("bodies.log"):
                 with open("bodies.log", "ab") as log:
                     log.write(head.replace("\r\n", "|").encode() + body + b"\n")
-            if not await answer(path, body, writer.write):
+            if not await answer(path, body, writer):
                 break
             await writer.drain()
     except (asyncio.IncompleteReadError, asyncio.LimitOverrunError, ConnectionError, ssl.SSLError):

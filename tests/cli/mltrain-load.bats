@@ -70,7 +70,33 @@ field() { jq -r "$1" r.json; }
 	serve
 	run -0 $load "$url/slow" --rate 200 -d 1s --max-connections 4 --connections 4 --json r.json
 	assert_line --regexp '^  note +[0-9]+ requests were due but not sent: all 4 connections were busy \(--max-connections\)$'
-	assert_equal "$(field '.requests + .not_sent == 200 and .not_sent > 80 and .connections == 4')" true
+	assert_equal "$(field '.requests == 200 and .failed == .not_sent and .not_sent > 80 and .connections == 4')" true
+	# The requests of rows and of the rate are those that were sent.
+	assert_equal "$(field '([.rows[].requests] | add) <= 200 - .not_sent and .requests_per_second < 120')" true
+}
+
+@test "load: requests that never got out break thresholds, as those without an answer do" {
+	serve
+	run -99 $load "$url/stall" --rate 200 -d 400ms --timeout 500ms --max-connections 4 --json r.json \
+		--threshold 'p(50)<100ms' --threshold 'http_req_failed:rate<1%' --threshold 'http_reqs:count<5'
+	assert_equal "$(field '[.requests, .failed, .failures.timeout, .not_sent, .unfinished] | @csv')" 80,80,80,76,0
+	assert_equal "$(field '[.thresholds[].kept] | @csv')" false,false,true
+	# Those who wait for an answer in vain do not make the run longer than it was.
+	assert_equal "$(field .seconds)" 0.4
+	env --default-signal=INT $load "$url/stall" --rate 200 -d 1m --max-connections 4 --json r.json >out 3>&- &
+	local pid=$!
+	sleep 0.5
+	kill -INT "$pid"
+	wait "$pid" || true
+	assert_equal "$(field '.not_sent > 0 and .failed == .not_sent and .unfinished == 4')" true
+}
+
+@test "load: the first connections of an open loop are there before its clock starts" {
+	openssl req -x509 -newkey rsa:2048 -nodes -keyout key -out cert -days 2 -subj /CN=x -addext subjectAltName=IP:127.0.0.1 2>/dev/null
+	cat key cert >both
+	serve 0 both
+	run -0 $load "$url/ok" --cacert cert --rate 1000 -d 3ms --connections 20 --max-connections 20 --json r.json
+	assert_equal "$(field '[.connections, .requests, .failed] | @csv')" 20,3,0
 }
 
 @test "load: an open loop takes connections that it has, and makes others when they are lost" {
@@ -108,6 +134,9 @@ field() { jq -r "$1" r.json; }
 	assert_equal "$(grep -o '"n":.*' bodies.log | sort | uniq -u | wc -l)" "$(field .unique)"
 	run -0 $load "$url/hit" -u 2 -d 300ms --body '{"n":{unique}}' --cache-rate 0 --check 'header x-mlapi-cache == "Hit"' --json r.json
 	assert_equal "$(field '.checks[0].passed')" 0 # nor any of the run before
+	# An interim answer's headers are not the answer's.
+	run -0 $load "$url/interim" -u 1 -d 100ms --check 'header x-mlapi-cache == "Hit"' --json r.json
+	assert_equal "$(field '.failed == 0 and .checks[0].failed == .requests')" true
 }
 
 @test "load: pictures of a data set or a folder are sent in turn" {
@@ -217,7 +246,7 @@ two_runs() {
 @test "load: each kind of failure is counted, in bounded time and memory" {
 	serve
 	local kind
-	for kind in reset:closed half:closed garbage:garbage header:size stall:timeout endless:timeout; do
+	for kind in reset:closed half:closed cut:closed garbage:garbage header:size stall:timeout endless:timeout; do
 		# The sanitizers want terabytes of addresses.
 		([ "$sanitizers" = yes ] || ulimit -v 400000; $load "$url/${kind%:*}" -u 2 -d 300ms --timeout 200ms --json r.json) >out
 		[ "$(field .requests)" -ge 2 ]

@@ -174,6 +174,8 @@ png() {
 	[ "$code" = 400 ] && jq -e '.detail[0].msg | startswith("the body is not JSON: line 1")' answer
 	post /predict '{"images": [[1, 2, 3]]}'
 	[ "$code" = 422 ] && jq -e '.detail[0].msg == "image 0: an image is not 784 numbers, nor 1x28x28"' answer
+	post /predict ''
+	[ "$code" = 400 ] && jq -e '.detail[0].msg | startswith("the body is not JSON")' answer
 	post /predict "{\"images\": [$(numbers 0 | sed 's/0/0.5/')]}"
 	[ "$code" = 422 ] && jq -e '.detail[0].msg == "image 0: 0.5 is not a pixel: a whole number from 0 to 255"' answer
 	post /predict '{"images": ["bm8gcGljdHVyZQ=="]}'
@@ -193,6 +195,112 @@ png() {
 	assert_line 'mltrain_requests_total{path="/predict",code="413"} 3'
 	assert_line 'mltrain_requests_total{path="other",code="404"} 1'
 	assert_line 'mltrain_request_bytes 0'
+}
+
+# renorm FROM TO: the same weights for pixels that are scaled otherwise
+renorm() {
+	python3 - "$@" <<-'END'
+	import json, struct, sys
+	d = open(sys.argv[1], "rb").read()
+	n = struct.unpack("<Q", d[:8])[0]
+	head = json.loads(d[8:8 + n])
+	norm = json.loads(head["__metadata__"]["norm"])
+	norm["scale"] = [2 * v for v in norm["scale"]]
+	head["__metadata__"]["norm"] = json.dumps(norm)
+	text = json.dumps(head).encode()
+	text += b" " * (-len(text) % 8)
+	open(sys.argv[2], "wb").write(struct.pack("<Q", len(text)) + text + d[8 + n:])
+	END
+}
+
+@test "mltrain serve: networks with the same weights that scale pixels otherwise share no answers" {
+	renorm "$NET" scaled.safetensors
+	serve --checkpoint scaled.safetensors --cache memory:1m
+	for model in net scaled; do
+		post "/v1/models/$model:predict" "{\"instances\": [$(numbers 0)]}" -D headers
+		[ "$code" = 200 ] && grep -qi '^x-mlapi-cache: Miss' headers
+		mv answer $model
+	done
+	run ! cmp -s net scaled
+}
+
+# blank FILE: a PNG of 4096x4096 pixels in 2 KB
+blank() {
+	python3 - "$1" <<-'END'
+	import struct, sys, zlib
+	chunk = lambda k, b: struct.pack(">I", len(b)) + k + b + struct.pack(">I", zlib.crc32(k + b))
+	open(sys.argv[1], "wb").write(b"\x89PNG\r\n\x1a\n" + chunk(b"IHDR", struct.pack(">IIBBBBB", 4096, 4096, 1, 0, 0, 0, 0)) +
+	                              chunk(b"IDAT", zlib.compress(bytes(513 * 4096), 9)) + chunk(b"IEND", b""))
+	END
+}
+
+@test "mltrain serve: a short request cannot order much work or memory" {
+	serve --max-body 1 --max-memory 64
+	# All pictures of a request have a limit together, in every dialect.
+	blank blank.png
+	b64=$(base64 -w0 blank.png)
+	post /predict "{\"images\": [\"$b64\"]}"
+	[ "$code" = 200 ]
+	post /predict "{\"images\": [\"$b64\", \"$b64\"]}"
+	[ "$code" = 413 ]
+	jq -e '.detail[0].msg == "image 1: a picture: 4096x4096 pixels make more than 16777216 of the request'"'"'s pictures"' answer
+	post /v2/models/net/infer "{\"inputs\": [{\"name\": \"images\", \"shape\": [2], \"datatype\": \"BYTES\", \"data\": [\"$b64\", \"$b64\"]}]}"
+	[ "$code" = 413 ]
+	# JSON's values are counted before they are made.
+	python3 -c 'print("{\"images\": [" + "{}," * 300000 + "{}]}")' >values
+	post /predict @values
+	[ "$code" = 413 ] && jq -e '.detail[0].msg | startswith("the JSON'"'"'s values would take ")' answer
+	[ "$(sed -n 's/^VmHWM:[^0-9]*\([0-9]*\).*/\1/p' "/proc/$server/status")" -lt 200000 ] || [ "${sanitizers:-no}" != no ]
+	# The longest body of ordinary images passes.
+	python3 -c 'print("{\"images\": [" + ",".join(["[" + ",".join(["7"] * 784) + "]"] * 600) + "]}")' >images
+	post /predict @images
+	[ "$code" = 200 ] && jq -e '.predictions | length == 600' answer
+	run -0 curl -s "$url/metrics"
+	assert_line 'mltrain_request_bytes 0'
+}
+
+@test "mltrain serve: a body that is announced as too long is read, so that the client gets its answer" {
+	serve --max-body 1
+	python3 - "$port" <<-'END'
+	import socket, sys
+	s = socket.create_connection(("127.0.0.1", int(sys.argv[1])))
+	def ask(length, body, more=b""):
+	    s.sendall(b"POST /predict HTTP/1.1\r\nHost: x\r\n%sContent-Length: %d\r\n\r\n" % (more, length) + body)
+	    head = b""
+	    while b"\r\n\r\n" not in head:
+	        got = s.recv(65536)
+	        assert got, head
+	        head += got
+	    return head
+	answer = ask(8 << 20, b"x" * (8 << 20))
+	assert answer.startswith(b"HTTP/1.1 413 ") and b"the body has more than 1048576 bytes" in answer, answer
+	assert ask(2, b"{}").startswith(b"HTTP/1.1 422 ") # the connection goes on
+	assert ask(8 << 20, b"", b"Expect: 100-continue\r\n").startswith(b"HTTP/1.1 413 ")
+	s = socket.create_connection(("127.0.0.1", int(sys.argv[1])))
+	assert ask(17 << 20, b"").startswith(b"HTTP/1.1 413 ") # nor is more read than 16 times the limit
+	END
+}
+
+@test "mltrain serve: two sockets divide the connections" {
+	shared=$(python3 -c 'import socket; s = socket.socket(); s.bind(("127.0.0.1", 0)); print(s.getsockname()[1])')
+	serve --max-connections 2 --shared-listen "127.0.0.1:$shared"
+	python3 - "$(sed -n 's/.* on http:[^ ]*:\([0-9]*\) and.*/\1/p' log)" "$shared" <<-'END'
+	import socket, sys
+	def ask(port):
+	    s = socket.create_connection(("127.0.0.1", int(port)))
+	    s.settimeout(0.5)
+	    s.sendall(b"GET /health HTTP/1.1\r\nHost: x\r\n\r\n")
+	    try:
+	        return s, s.recv(100)
+	    except TimeoutError:
+	        return s, b""
+	one, answer = ask(sys.argv[1])
+	assert answer.startswith(b"HTTP/1.1 200"), answer
+	two, answer = ask(sys.argv[1])
+	assert not answer, answer
+	three, answer = ask(sys.argv[2])
+	assert answer.startswith(b"HTTP/1.1 200"), answer
+	END
 }
 
 @test "mltrain serve: a full queue is refused with 429, and what waited is answered" {
@@ -306,6 +414,11 @@ hint: --token-file FILE says who may ask; or listen on 127.0.0.1"
 	assert_line --partial 'give HOST:PORT'
 	run -1 "$mltrain" serve --checkpoint "$NET" --listen 127.0.0.1:0 --cache disk:/tmp
 	assert_line --partial 'give memory:SIZE or redis://HOST:PORT/DB'
+	for cache in 127.0.0.1/x 127.0.0.1:1/2/3 127.0.0.1:/3 /3; do
+		run -1 "$mltrain" serve --checkpoint "$NET" --listen 127.0.0.1:0 --cache "redis://$cache"
+		assert_line --partial "'redis://$cache' is not redis://HOST:PORT/DB"
+	done
+	serve --cache redis://127.0.0.1/3 # the port is redis' own
 }
 
 @test "mltrain serve: --cache memory answers from memory, for a while, by weights and input" {

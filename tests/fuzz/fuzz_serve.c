@@ -33,7 +33,7 @@ static void ask(const struct serve_dialect *dialect, const char *type, const cha
 {
 	static const float logits[ROWS * CLASSES] = { 1, 2, 3 };
 	atomic_int_fast64_t used = 0;
-	struct serve_memory memory = { &used, ROWS * PIXELS };
+	struct serve_memory memory = { &used, 1 << 16 };
 	struct serve_reply reply = SERVE_REPLY_INIT;
 	struct mlr_error err = MLR_ERROR_INIT;
 	struct serve_model model;
@@ -48,6 +48,7 @@ static void ask(const struct serve_dialect *dialect, const char *type, const cha
 
 	make_model(&model);
 	r = dialect->parse(&a, &err);
+	serve_ask_parsed(&a);
 	if ((r < 0) != (err.code != 0) || (r < 0 && !err.text[0]))
 		abort(); /* a refusal says why */
 	if (r == 0) {
@@ -85,10 +86,11 @@ static void read_base64(const char *text, size_t len)
 	json_auto_t *v = json_stringn(text, len);
 	struct mlr_error err = MLR_ERROR_INIT;
 	struct serve_model model;
+	struct serve_ask ask = { .model = &model };
 	uint8_t *pixels = malloc(PIXELS);
 
 	make_model(&model);
-	if (v && serve_values_image(v, &model, pixels, &err) < 0 && !err.text[0])
+	if (v && serve_values_image(v, &ask, pixels, &err) < 0 && !err.text[0])
 		abort();
 	free(pixels);
 }

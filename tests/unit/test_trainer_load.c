@@ -3,6 +3,7 @@
 #include "load/answer.h"
 #include "load/check.h"
 #include "load/histogram.h"
+#include "load/load.h"
 #include "load/pictures.h"
 #include "load/request.h"
 #include "load/stages.h"
@@ -10,6 +11,8 @@
 #include "load/threshold.h"
 
 #include <math.h>
+#include <netinet/in.h>
+#include <sys/socket.h>
 
 /* --- histogram -------------------------------------------------------------------------- */
 
@@ -642,6 +645,62 @@ static void wrong_requests_are_named(void **state)
 	}
 }
 
+/* --- a run ------------------------------------------------------------------------------ */
+
+/* The kernel takes connections, and nobody answers. */
+static int listen_and_stall(char url[40])
+{
+	struct sockaddr_in a = { .sin_family = AF_INET, .sin_addr.s_addr = htonl(INADDR_LOOPBACK) };
+	socklen_t len = sizeof(a);
+	int fd = socket(AF_INET, SOCK_STREAM | SOCK_CLOEXEC, 0);
+
+	assert_int_equal(bind(fd, (struct sockaddr *)&a, len), 0);
+	assert_int_equal(listen(fd, 16), 0);
+	assert_int_equal(getsockname(fd, (struct sockaddr *)&a, &len), 0);
+	snprintf(url, 40, "http://127.0.0.1:%d/", ntohs(a.sin_port));
+	return fd;
+}
+
+static void requests_without_an_answer_are_timeouts_at_the_end(void **state)
+{
+	static const volatile sig_atomic_t stop;
+	struct target target = TARGET_INIT;
+	struct strv headers = { 0 };
+	struct request_options q = { .target = &target, .headers = &headers, .cache_rate = 1 };
+	struct load_options o = { .target = &target,
+		.rate = 100,
+		.seconds = 0.1,
+		.connections_max = 4,
+		.timeout_s = 60,
+		.grace_s = 0.1,
+		.stop = &stop };
+	struct mlr_error err = MLR_ERROR_INIT;
+	struct results r;
+	char url[40];
+	int fd = listen_and_stall(url);
+
+	results_init(&r);
+	assert_int_equal(target_parse(url, &target, &err), 0);
+	assert_int_equal(target_find(&target, &err), 0);
+	assert_int_equal(requests_new(&q, &o.requests, &err), 0);
+	assert_int_equal(load_run(&o, &r, &err), 0);
+	assert_int_equal(r.requests, 10);
+	assert_int_equal(r.failed, 10);
+	assert_int_equal(r.kinds[RESULTS_TIMEOUT], 10);
+	assert_int_equal(r.unfinished, 4);
+	assert_int_equal(r.not_sent, 6);
+	/* Those on their way waited through the grace, the others to the planned end. */
+	assert_in_range(r.all->most, 199000, 2000000);
+	assert_in_range(r.all->least, 9000, 90000);
+	/* Of the rate are those that were sent, in the time that was planned. */
+	assert_true(fabs(r.seconds - 0.1) < 1e-9);
+	assert_true(fabs(results_rate(&r) - 40) < 1e-6);
+	requests_free(&o.requests);
+	results_done(&r);
+	target_done(&target);
+	close(fd);
+}
+
 int main(void)
 {
 	const struct CMUnitTest tests[] = {
@@ -666,6 +725,7 @@ int main(void)
 		cmocka_unit_test(the_cache_rate_is_the_share_of_known_requests),
 		cmocka_unit_test(pictures_differ_where_nobody_sees_it),
 		cmocka_unit_test(wrong_requests_are_named),
+		cmocka_unit_test(requests_without_an_answer_are_timeouts_at_the_end),
 	};
 
 	return cmocka_run_group_tests(tests, NULL, NULL);

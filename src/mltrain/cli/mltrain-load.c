@@ -210,8 +210,9 @@ static int run(struct load_args *a, struct mlr_error *err)
 	if (r < 0)
 		return r;
 	o = (struct load_options){ &needs.target, needs.tls, needs.requests, a->stages, a->rate,
-		a->seconds, a->connections, a->connections_max, a->think_s, a->timeout_s, a->close,
-		a->checks, a->n_checks, &stop, a->quiet || !is_terminal() ? NULL : draw_line, &o };
+		a->seconds, a->connections, a->connections_max, a->think_s, a->timeout_s,
+		LOAD_GRACE_S, a->close, a->checks, a->n_checks, &stop,
+		a->quiet || !is_terminal() ? NULL : draw_line, &o };
 	s = (struct summary){ &o, &results, a->url, a->name ? a->name : a->url, a->thresholds,
 		a->n_thresholds, a->cache_rate, (double)time(NULL), a->images, 0 };
 	r = load_run(&o, &results, &why);

@@ -122,7 +122,7 @@ static int header_line(struct answer *a, const char *s, size_t n)
 		if (a->old && has_token(value, len, "keep-alive"))
 			a->old = 0;
 	}
-	if (a->header)
+	if (a->header && a->status >= 200) /* of the answer, not of an interim one */
 		a->header(a->ctx, s, name, value, len);
 	return 0;
 }

@@ -213,7 +213,7 @@ static enum connection_event read_answer(
 		n = stream_read(&c->stream, bytes, sizeof(bytes));
 		if (n == -EAGAIN)
 			return CONNECTION_WAITS;
-		if (n <= 0 && answer_end(&c->answer))
+		if (n == 0 && answer_end(&c->answer))
 			return CONNECTION_ANSWERED;
 		if (n <= 0)
 			return fail(f, RESULTS_CLOSED,

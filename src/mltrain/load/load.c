@@ -18,6 +18,7 @@
 #define EVENTS           256       /* taken at once */
 #define PAUSE_REFUSED_NS (NS / 10) /* a user's, after a connection that failed */
 #define NOBODY_NS        (2 * NS)  /* when a server that never answered is given up */
+#define CONNECT_NS       (5 * NS)  /* an open loop's first connections may take */
 #define SPINS            20        /* looks for events before a sleep, half a microsecond each */
 #define SPIN_AGAIN       64        /* sleeps */
 #define FILES_OTHER      32        /* descriptors that are no connections */
@@ -34,7 +35,8 @@ struct load {
 	struct connection *all; /* [n] */
 	unsigned n;
 	uint64_t start, end, row_end, now;
-	int ended; /* no request begins any more */
+	uint64_t last; /* when a request ended otherwise than by a timeout */
+	int ended;     /* no request begins any more */
 	unsigned on_way, users;
 	/* Of the closed loop: how many users there shall be. Of the open one: requests begun. */
 	unsigned wanted;
@@ -147,6 +149,7 @@ static void leave_way(struct load *l, struct connection *c)
 
 static void answered(struct load *l, struct connection *c)
 {
+	l->last = l->now;
 	results_answer(l->r, c->answer.status, us_since(l, c->due));
 	connection_check(c, l->r);
 	leave_way(l, c);
@@ -161,6 +164,8 @@ static void failed(struct load *l, struct connection *c, const struct connection
 {
 	int had_request = c->on_way;
 
+	if (had_request && f->kind != RESULTS_TIMEOUT)
+		l->last = l->now;
 	if (had_request)
 		results_failure(l->r, f->kind, us_since(l, c->due), f->text);
 	leave_way(l, c);
@@ -380,11 +385,11 @@ static int wait_events(struct load *l, struct epoll_event *events, uint64_t unti
 	return n;
 }
 
-static int take_events(struct load *l, struct mlr_error *err)
+static int take_events(struct load *l, uint64_t until, struct mlr_error *err)
 {
 	struct epoll_event events[EVENTS];
 	struct connection_failure f;
-	int n = wait_events(l, events, next_due(l));
+	int n = wait_events(l, events, until);
 
 	if (n < 0 && errno != EINTR)
 		return mlr_fail_errno(err, "wait for answers");
@@ -406,7 +411,7 @@ static int nobody(const struct load *l, struct mlr_error *err)
 	enum results_kind k = r->kinds[RESULTS_TLS] ? RESULTS_TLS : RESULTS_CONNECT;
 	auto_free char *where = NULL;
 
-	if (!r->kinds[k] || r->kinds[k] != r->requests || r->connections ||
+	if (!r->kinds[k] || r->kinds[k] != r->requests - r->not_sent || r->connections ||
 		(l->now < l->start + NOBODY_NS && !l->ended))
 		return 0;
 	where = target_shown(l->o->target);
@@ -418,26 +423,65 @@ static int nobody(const struct load *l, struct mlr_error *err)
 			: "is the server running, and does it listen there?");
 }
 
+/*
+ * Of an open loop, what was due until then and had no connection has waited in vain: it has failed,
+ * after the time that it waited. Else a server that takes nothing would look quick.
+ */
+static void count_not_sent(struct load *l)
+{
+	uint64_t due = is_open_loop(l) && !l->ended ? requests_due(l) : 0;
+
+	if (l->ready.n + l->rest.n)
+		return;
+	for (; l->begun < due; l->begun++)
+		results_not_sent(l->r, us_since(l, due_of(l, l->begun)));
+}
+
+/* Nothing begins after the end, but for what was due before it. */
+static int end_sending(struct load *l, struct mlr_error *err)
+{
+	int r = is_open_loop(l) ? begin_due(l, err) : 0;
+
+	count_not_sent(l);
+	l->ended = 1;
+	return r;
+}
+
+/* The run is over: what has no answer yet will be told as if it had waited until now and no more.
+ */
+static void give_up(struct load *l)
+{
+	const struct connection_failure f = { .kind = RESULTS_TIMEOUT,
+		.text = "no answer when the run ended" };
+
+	l->r->unfinished = l->on_way;
+	while (l->requests.first)
+		failed(l, l->requests.first, &f);
+}
+
 static int loop(struct load *l, struct mlr_error *err)
 {
-	uint64_t grace = l->end + ns_of(fmin(l->o->timeout_s, LOAD_GRACE_S));
+	uint64_t grace = l->end + ns_of(fmin(l->o->timeout_s, l->o->grace_s));
 	int r = 0;
 
 	while (r == 0) {
-		if (*l->o->stop)
+		if (*l->o->stop) {
+			count_not_sent(l);
+			l->r->unfinished = l->on_way;
 			return mlr_fail(err, EINTR, "stopped by a signal");
-		if (!l->ended && l->now >= l->end) {
-			l->ended = 1;
-			if (is_open_loop(l))
-				l->r->not_sent = requests_due(l) - l->begun;
 		}
-		r = do_due(l, err);
+		if (!l->ended && l->now >= l->end)
+			r = end_sending(l, err);
+		if (r == 0)
+			r = do_due(l, err);
 		if (r == 0)
 			r = nobody(l, err);
-		if (r == 0 && l->ended && (!l->on_way || l->now >= grace))
+		if (r == 0 && l->ended && (!l->on_way || l->now >= grace)) {
+			give_up(l);
 			return 0;
+		}
 		if (r == 0)
-			r = take_events(l, err);
+			r = take_events(l, next_due(l), err);
 	}
 	return r;
 }
@@ -505,9 +549,11 @@ static int load_init(struct load *l, const struct load_options *o, struct mlr_er
 	return 0;
 }
 
-/* Connect those of an open loop that it begins with, before the clock starts. */
-static void connect_first(struct load *l)
+/* Connect those of an open loop that it begins with, before the clock starts. Those that fail are
+ * made when they are needed. */
+static int connect_first(struct load *l, struct mlr_error *err)
 {
+	uint64_t until = l->now + CONNECT_NS;
 	unsigned n = l->o->connections < l->n ? l->o->connections : l->n;
 	struct connection_failure f;
 
@@ -520,6 +566,21 @@ static void connect_first(struct load *l)
 			put_free(l, c);
 		}
 	}
+	while (l->ready.n + l->rest.n < l->n && l->now < until && !*l->o->stop)
+		if (take_events(l, until, err) < 0)
+			return -err->code;
+	return 0;
+}
+
+/*
+ * To the end as it was planned, or of the last request if that is later. Timeouts do not count:
+ * one request that hangs would divide the rate of all others.
+ */
+static double seconds_of(const struct load *l)
+{
+	uint64_t planned = l->now < l->end ? l->now : l->end;
+
+	return (double)((l->last > planned ? l->last : planned) - l->start) * 1e-9;
 }
 
 int load_run(const struct load_options *o, struct results *ret, struct mlr_error *err)
@@ -533,14 +594,15 @@ int load_run(const struct load_options *o, struct results *ret, struct mlr_error
 	/* Else the kernel wakes this thread up to 50 µs late. */
 	prctl(PR_SET_TIMERSLACK, 1ul, 0ul, 0ul, 0ul);
 	l.now = clock_ns();
-	connect_first(&l);
+	r = connect_first(&l, err);
+	if (r < 0)
+		return r;
 	l.start = l.now = clock_ns();
 	l.end = l.start + ns_of(load_seconds(o));
 	l.row_end = l.start + NS;
 	r = loop(&l, err);
-	ret->unfinished = l.on_way;
 	end_row(&l);
-	ret->seconds = (double)(l.now - l.start) * 1e-9;
+	ret->seconds = seconds_of(&l);
 	ret->cpu_seconds = cpu_seconds() - cpu;
 	return r;
 }

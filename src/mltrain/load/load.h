@@ -31,6 +31,7 @@ struct load_options {
 	unsigned connections_max; /* of an open loop: the most at once */
 	double think_s;           /* a user's pause after an answer */
 	double timeout_s;         /* for a request, from its connecting on */
+	double grace_s;           /* LOAD_GRACE_S */
 	int close;                /* a connection for each request */
 	struct check *checks;     /* [n_checks], counted */
 	size_t n_checks;
@@ -49,6 +50,9 @@ struct load_options {
  * "coordinated omission").
  *
  *   ret   initialised; also after a failure what was counted until then
+ *
+ * A request that has no answer at the end, or was due and not sent, counts as a timeout after the
+ * time since it was due. Where the run was stopped, those on their way count as nothing.
  *
  * Returns 0 at the end, -EINTR if it was stopped, -ECONNREFUSED and kin if nothing ever answered
  * within its first seconds, -EMFILE if this process may not have as many connections.

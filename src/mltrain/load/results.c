@@ -56,6 +56,17 @@ void results_failure(struct results *r, enum results_kind k, uint64_t us, const 
 		r->examples[k] = xstrdup(detail);
 }
 
+void results_not_sent(struct results *r, uint64_t us)
+{
+	r->requests++;
+	r->failed++;
+	r->kinds[RESULTS_TIMEOUT]++;
+	r->not_sent++;
+	histogram_record(r->all, us);
+	if (!r->examples[RESULTS_TIMEOUT])
+		r->examples[RESULTS_TIMEOUT] = xstrdup("no connection was free");
+}
+
 void results_row_end(struct results *r, double time)
 {
 	double before = r->n_rows ? r->rows[r->n_rows - 1].time : 0;
@@ -77,7 +88,7 @@ void results_row_end(struct results *r, double time)
 
 double results_rate(const struct results *r)
 {
-	return r->seconds > 0 ? (double)r->requests / r->seconds : 0;
+	return r->seconds > 0 ? (double)(r->requests - r->not_sent) / r->seconds : 0;
 }
 
 double results_busy(const struct results *r)

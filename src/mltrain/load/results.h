@@ -42,10 +42,11 @@ struct results {
 	uint64_t repeated, unique; /* requests by their bodies */
 	uint64_t connections;      /* made */
 	double connect_seconds;    /* to make them, all together */
-	uint64_t not_sent;   /* of an open loop: due, but no connection was free until the end */
-	uint64_t unfinished; /* on their way when the run ended */
+	uint64_t not_sent;   /* timeouts of an open loop: due, but no connection was free until the
+				end */
+	uint64_t unfinished; /* on their way when the run ended; timeouts, unless it was stopped */
 	unsigned users_most;
-	double seconds;           /* from the first request to the end of the last */
+	double seconds;           /* of the run, to the last answer */
 	double cpu_seconds;       /* of this process meanwhile */
 	struct results_row *rows; /* [n_rows], owned */
 	size_t n_rows;
@@ -69,10 +70,13 @@ void results_answer(struct results *r, int status, uint64_t us);
  */
 void results_failure(struct results *r, enum results_kind k, uint64_t us, const char *detail);
 
+/* A request of an open loop that was never sent: a timeout, of no row as it ran in no second. */
+void results_not_sent(struct results *r, uint64_t us);
+
 /* End the current row at a time since the start. */
 void results_row_end(struct results *r, double time);
 
-/* Requests a second. */
+/* Requests a second that were sent. */
 double results_rate(const struct results *r);
 
 /* The share of one processor that this process took. */

@@ -181,7 +181,8 @@ double threshold_seen(const struct threshold *t, const struct results *r)
 	case THRESHOLD_CHECKS:
 		return share(r->checks_passed, r->checks_passed + r->checks_failed);
 	default:
-		return t->aggregate == THRESHOLD_COUNT ? (double)r->requests : results_rate(r);
+		return t->aggregate == THRESHOLD_COUNT ? (double)(r->requests - r->not_sent)
+						       : results_rate(r);
 	}
 }
 

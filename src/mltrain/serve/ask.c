@@ -60,15 +60,54 @@ int serve_ask_is_picture(const struct serve_ask *ask)
 	return 0;
 }
 
-json_t *serve_ask_json(const char *text, size_t len, struct mlr_error *err)
+/*
+ * The most that jansson takes for a text, malloc(3)'s rounding and the copies included that it
+ * makes to grow. Of each byte that begins or separates values: an object with its first buckets, an
+ * array with its first places, a member, half a string, and a number's place and itself. What
+ * stands in strings counts as well: pictures in base64 have none of it.
+ */
+static size_t json_cost(const char *text, size_t len)
+{
+	static const unsigned char cost[256] = {
+		['{'] = 240, ['['] = 144, [':'] = 136, ['"'] = 40, [','] = 56
+	};
+	size_t sum = 3 * len;
+
+	for (size_t i = 0; i < len; i++)
+		sum += cost[(unsigned char)text[i]];
+	return sum;
+}
+
+static int take_json(struct serve_ask *ask, size_t len, struct mlr_error *err)
+{
+	size_t cost = json_cost(ask->body, len);
+
+	if ((int64_t)cost > ask->memory->most)
+		return mlr_fail(err, EFBIG, "the JSON's values would take %zu bytes", cost);
+	if (serve_memory_take(ask->memory, cost) < 0)
+		return mlr_fail(err, EBUSY, "too many requests: no memory for the JSON");
+	ask->parsed = cost;
+	return 0;
+}
+
+json_t *serve_ask_json(struct serve_ask *ask, size_t len, struct mlr_error *err)
 {
 	json_error_t where;
-	json_t *v = json_loadb(text, len, JSON_REJECT_DUPLICATES, &where);
+	json_t *v;
 
+	if (take_json(ask, len, err) < 0)
+		return NULL;
+	v = json_loadb(ask->body, len, JSON_REJECT_DUPLICATES, &where);
 	if (!v)
 		mlr_fail(err, EPROTO, "the body is not JSON: line %d, column %d: %s", where.line,
 			where.column, where.text);
 	return v;
+}
+
+void serve_ask_parsed(struct serve_ask *ask)
+{
+	serve_memory_give(ask->memory, ask->parsed);
+	ask->parsed = 0;
 }
 
 int serve_reply_json(struct serve_reply *ret, json_t *value, struct mlr_error *err)

@@ -38,7 +38,9 @@ struct serve_ask {
 	int rows;
 	uint8_t *images; /* [rows], owned */
 	size_t taken;    /* bytes of memory */
-	int by_columns;  /* TensorFlow's "inputs" */
+	size_t parsed;   /* of it for the JSON's values, until parse() returns */
+	size_t picture_pixels;
+	int by_columns; /* TensorFlow's "inputs" */
 	char id[SERVE_ID_MAX];
 	enum serve_output outputs[SERVE_OUTPUTS];
 	int binary[SERVE_OUTPUTS];
@@ -89,8 +91,14 @@ void serve_ask_done(struct serve_ask *ask);
 /* Is the body a picture, by its type? */
 int serve_ask_is_picture(const struct serve_ask *ask);
 
-/* Parse JSON of a client. Returns NULL and -EPROTO in err. */
-json_t *serve_ask_json(const char *text, size_t len, struct mlr_error *err);
+/*
+ * Parse the first bytes of the body as JSON. Takes the memory of its values, which may be 80 times
+ * the text, before it makes them; serve_ask_parsed() gives that back after the last json_decref().
+ *
+ * Returns NULL, and in err -EPROTO, -EFBIG for more than all requests may have, or -EBUSY.
+ */
+json_t *serve_ask_json(struct serve_ask *ask, size_t len, struct mlr_error *err);
+void serve_ask_parsed(struct serve_ask *ask);
 
 /* Take a JSON value as the answer; frees it. Returns 0 or -ENOMEM. */
 int serve_reply_json(struct serve_reply *ret, json_t *value, struct mlr_error *err);

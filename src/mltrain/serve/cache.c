@@ -50,7 +50,7 @@ void serve_cache_key(const struct serve_ask *ask, char key[HASH_HEX_SIZE])
 	const char *dtype = dtype_name(atomic_load(&m->engines[m->n_engines - 1])->dtype);
 	auto_hash struct hash *h = hash_new();
 
-	hash_update(h, m->predictor.from.weights, strlen(m->predictor.from.weights) + 1);
+	hash_update(h, m->key, sizeof(m->key));
 	hash_update(h, dtype, strlen(dtype) + 1);
 	hash_update(h, ask->images, (size_t)ask->rows * m->pixels);
 	hash_final(h, key);

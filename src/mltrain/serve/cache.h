@@ -1,6 +1,6 @@
 /*
- * Keeps answers: logits under the digest of the weights and the whole input, so that all dialects
- * share them and a reload never gives old ones.
+ * Keeps answers: logits under the digest of the network (its weights, structure and normalisation),
+ * the dtype and the whole input, so that all dialects share them and a reload never gives old ones.
  */
 #ifndef MLT_SERVE_CACHE_H
 #define MLT_SERVE_CACHE_H

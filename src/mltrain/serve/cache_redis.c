@@ -54,7 +54,7 @@ static struct redis_cache *own(struct serve_cache *c)
 	return (struct redis_cache *)c;
 }
 
-/* HOST:PORT/DB */
+/* HOST, HOST:PORT, HOST:PORT/DB or HOST/DB */
 static int open_cache(const char *where, struct serve_cache **ret, struct mlr_error *err)
 {
 	struct redis_cache *c = xcalloc(1, sizeof(*c));
@@ -62,10 +62,10 @@ static int open_cache(const char *where, struct serve_cache **ret, struct mlr_er
 	int used = -1;
 
 	c->port = 6379;
-	if ((sscanf(where, "%255[^:/@]%n:%5d%n/%5d%n", host, &used, &c->port, &used, &c->db,
-		     &used) < 1 &&
-		    sscanf(where, "%255[^:/@]/%5d%n", host, &c->db, &used) < 1) ||
-		where[used] || c->port < 1 || c->port > 65535 || c->db < 0) {
+	sscanf(where, "%255[^:/@]%n:%5d%n/%5d%n", host, &used, &c->port, &used, &c->db, &used);
+	if (used > 0 && where[used] == '/')
+		sscanf(where, "%255[^:/@]/%5d%n", host, &c->db, &used);
+	if (used < 0 || where[used] || c->port < 1 || c->port > 65535 || c->db < 0) {
 		free(c);
 		return mlr_fail(err, EINVAL,
 			"'redis://%s' is not redis://HOST:PORT/DB; $REDISCLI_AUTH has the password",

@@ -2,6 +2,7 @@
 
 #include "base/cleanup.h"
 #include "base/memory.h"
+#include "model/net_file.h"
 
 #include <assert.h>
 #include <errno.h>
@@ -72,6 +73,20 @@ static int open_engine(const struct serve_models *m, const char *path, struct se
 	return r;
 }
 
+/* The weights' digest covers floats and their names alone. */
+static void make_key(const struct checkpoint *c, char key[HASH_HEX_SIZE])
+{
+	size_t channels = (size_t)c->net->input.dim[0];
+	auto_free char *net = net_text(c->net);
+	auto_hash struct hash *h = hash_new();
+
+	hash_update(h, c->weights, strlen(c->weights) + 1);
+	hash_update(h, net, strlen(net) + 1);
+	hash_update(h, c->norm.mean, channels * sizeof(c->norm.mean[0]));
+	hash_update(h, c->norm.scale, channels * sizeof(c->norm.scale[0]));
+	hash_final(h, key);
+}
+
 static int open_model(const struct serve_models *m, const struct entry *entry, int version,
 	struct serve_model **ret, struct mlr_error *err)
 {
@@ -90,6 +105,7 @@ static int open_model(const struct serve_models *m, const struct entry *entry, i
 		(uint32_t)net->input.dim[1], (uint32_t)net->input.dim[2] };
 	model->pixels = shape_count(&net->input);
 	model->classes = net->classes;
+	make_key(&model->predictor.from, model->key);
 	choose_sizes(model, m->use.batch);
 	r = open_engine(m, entry->path, model, model->n_engines - 1, err);
 	if (r < 0)

@@ -8,6 +8,7 @@
 #ifndef MLT_SERVE_MODELS_H
 #define MLT_SERVE_MODELS_H
 
+#include "base/hash.h"
 #include "data/image.h"
 #include "train/predictor.h"
 
@@ -25,6 +26,8 @@ struct serve_model {
 	struct image_size input; /* of an image; channels may be other than 1 and 3 */
 	size_t pixels;           /* bytes of an image */
 	int classes;
+	/* Digest of all that decides logits: weights, structure and normalisation. */
+	char key[HASH_HEX_SIZE];
 	/* For batches of up to 1, 8, 64, … images: layers by oneDNN compute whole batches however
 	 * few images there are. The last one takes the largest batch. */
 	struct engine *_Atomic engines[SERVE_ENGINES_MAX];

@@ -16,7 +16,7 @@ static int parse_picture(struct serve_ask *ask, struct mlr_error *err)
 {
 	int r = serve_ask_images(ask, 1, err);
 
-	return r < 0 ? r : serve_values_picture(ask->body, ask->len, ask->model, ask->images, err);
+	return r < 0 ? r : serve_values_picture(ask->body, ask->len, ask, ask->images, err);
 }
 
 static int parse(struct serve_ask *ask, struct mlr_error *err)
@@ -29,9 +29,9 @@ static int parse(struct serve_ask *ask, struct mlr_error *err)
 
 	if (serve_ask_is_picture(ask))
 		return parse_picture(ask, err);
-	body = serve_ask_json(ask->body, ask->len, err);
+	body = serve_ask_json(ask, ask->len, err);
 	if (!body)
-		return -EPROTO;
+		return -err->code;
 	images = json_object_get(body, "images");
 	if (!json_is_array(images))
 		return mlr_fail(err, EINVAL, "the field \"images\", an array, is missing");
@@ -40,8 +40,8 @@ static int parse(struct serve_ask *ask, struct mlr_error *err)
 			return mlr_fail(err, EINVAL, "extra fields not permitted: \"%s\"", key);
 	r = serve_ask_images(ask, json_array_size(images), err);
 	for (size_t i = 0; r == 0 && i < json_array_size(images); i++) {
-		r = serve_values_image(json_array_get(images, i), ask->model,
-			ask->images + i * ask->model->pixels, err);
+		r = serve_values_image(
+			json_array_get(images, i), ask, ask->images + i * ask->model->pixels, err);
 		if (r < 0)
 			mlr_wrap(err, "image %zu", i);
 	}

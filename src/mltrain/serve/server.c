@@ -20,6 +20,7 @@
  * request, so that an idle connection has all of it in memory. */
 #define CONNECTION_MEMORY 16384
 #define BODY_START        4096
+#define DROP_TIMES        16 /* a longer body, in limits, is not even read and dropped */
 
 struct server {
 	struct server_wish wish;
@@ -243,12 +244,16 @@ static int make_logits(struct request *x)
 
 static enum MHD_Result predict(struct request *x)
 {
+	int r;
+
 	x->ask.body = x->body ? x->body : "";
 	x->ask.len = x->len;
 	x->ask.model = x->match.model;
 	x->ask.memory = &x->server->memory;
 	x->ask.rows_max = x->server->wish.rows;
-	if (x->match.route->dialect->parse(&x->ask, &x->error) < 0)
+	r = x->match.route->dialect->parse(&x->ask, &x->error);
+	serve_ask_parsed(&x->ask);
+	if (r < 0)
 		return send_failure(x);
 	drop_body(x);
 	if (make_logits(x) < 0)
@@ -395,8 +400,10 @@ static enum MHD_Result begin(struct server *s, struct MHD_Connection *mhd, const
 		x->error = (struct mlr_error)MLR_ERROR_INIT;
 	if (!x->error.code)
 		check_headers(x, &length, &x->error);
-	/* It cannot be asked to be shorter, and need not be read. */
-	if (x->error.code == EFBIG)
+	/* A client that sends on meets a reset in place of an answer, so only who waits for a word
+	 * is answered at once, and who would send too long. */
+	if (x->error.code == EFBIG &&
+		(length / DROP_TIMES > (int64_t)s->wish.body || header(x, MHD_HTTP_HEADER_EXPECT)))
 		return send_failure(x);
 	return MHD_YES;
 }
@@ -471,17 +478,17 @@ __attribute__((format(printf, 2, 0))) static void debug(void *cls, const char *f
 
 /* --- the server ------------------------------------------------------------------------------- */
 
-static struct MHD_Daemon *start_daemon(struct server *s, int fd)
+static struct MHD_Daemon *start_daemon(struct server *s, int fd, int connections)
 {
 	const struct server_wish *wish = &s->wish;
 
 	return MHD_start_daemon(
 		MHD_USE_EPOLL_INTERNAL_THREAD | MHD_ALLOW_SUSPEND_RESUME | MHD_USE_ERROR_LOG, 0,
 		NULL, NULL, handle, s, MHD_OPTION_EXTERNAL_LOGGER, debug, NULL,
-		MHD_OPTION_LISTEN_SOCKET, fd, MHD_OPTION_CONNECTION_LIMIT,
-		(unsigned)wish->connections, MHD_OPTION_CONNECTION_MEMORY_LIMIT,
-		(size_t)CONNECTION_MEMORY, MHD_OPTION_NOTIFY_COMPLETED, completed, s,
-		MHD_OPTION_NOTIFY_CONNECTION, connection_changed, s,
+		MHD_OPTION_LISTEN_SOCKET, fd, MHD_OPTION_CONNECTION_LIMIT, (unsigned)connections,
+		MHD_OPTION_CONNECTION_MEMORY_LIMIT, (size_t)CONNECTION_MEMORY,
+		MHD_OPTION_NOTIFY_COMPLETED, completed, s, MHD_OPTION_NOTIFY_CONNECTION,
+		connection_changed, s,
 		wish->threads > 1 ? MHD_OPTION_THREAD_POOL_SIZE : MHD_OPTION_END,
 		(unsigned)wish->threads, MHD_OPTION_END);
 }
@@ -491,7 +498,7 @@ int server_open(const struct server_wish *wish, const int *fds, struct serve_con
 	struct mlr_error *err)
 {
 	struct server *s = xcalloc(1, sizeof(*s));
-	int r;
+	int sockets = 0, r;
 
 	s->wish = *wish;
 	memcpy(s->fd, fds, sizeof(s->fd));
@@ -504,8 +511,13 @@ int server_open(const struct server_wish *wish, const int *fds, struct serve_con
 		free(s);
 		return r;
 	}
+	for (int i = 0; i < SERVER_SOCKETS; i++)
+		sockets += fds[i] >= 0;
 	for (int i = 0; i < SERVER_SOCKETS; i++) {
-		if (fds[i] < 0 || (s->daemon[i] = start_daemon(s, fds[i])))
+		/* Each has its share, at least one. */
+		int connections = (wish->connections + sockets - 1) / sockets;
+
+		if (fds[i] < 0 || (s->daemon[i] = start_daemon(s, fds[i], connections)))
 			continue;
 		server_close(&s);
 		return mlr_fail(err, EIO, "libmicrohttpd does not start");

@@ -12,7 +12,7 @@
 struct server_wish {
 	const char *token;           /* NULL: none needed */
 	int threads;                 /* that read and write */
-	int connections;             /* at most */
+	int connections;             /* at most, divided among the sockets */
 	size_t body;                 /* bytes of a body at most */
 	size_t memory;               /* bytes of all bodies and images at most */
 	int rows;                    /* images of a request at most */

@@ -39,12 +39,12 @@ static int check_fields(const json_t *body, struct mlr_error *err)
 
 static int parse(struct serve_ask *ask, struct mlr_error *err)
 {
-	json_auto_t *body = serve_ask_json(ask->body, ask->len, err);
+	json_auto_t *body = serve_ask_json(ask, ask->len, err);
 	const json_t *rows, *columns, *images;
 	int r;
 
 	if (!body)
-		return -EPROTO;
+		return -err->code;
 	r = check_fields(body, err);
 	if (r < 0)
 		return r;
@@ -57,7 +57,7 @@ static int parse(struct serve_ask *ask, struct mlr_error *err)
 	ask->by_columns = !rows;
 	r = serve_ask_images(ask, json_array_size(images), err);
 	for (size_t i = 0; r == 0 && i < json_array_size(images); i++) {
-		r = serve_values_image(unwrap(json_array_get(images, i)), ask->model,
+		r = serve_values_image(unwrap(json_array_get(images, i)), ask,
 			ask->images + i * ask->model->pixels, err);
 		if (r < 0)
 			mlr_wrap(err, "instance %zu", i);

@@ -98,9 +98,8 @@ static int read_json(
 	for (size_t i = 0; i < (size_t)ask->rows && r == 0; i++) {
 		const json_t *v = json_array_get(data, i);
 
-		r = json_is_string(v)
-			? serve_values_image(v, ask->model, ask->images + i * pixels, err)
-			: mlr_fail(err, EINVAL, "BYTES in JSON are strings");
+		r = json_is_string(v) ? serve_values_image(v, ask, ask->images + i * pixels, err)
+				      : mlr_fail(err, EINVAL, "BYTES in JSON are strings");
 	}
 	return r;
 }
@@ -119,8 +118,7 @@ static int read_elements(struct serve_ask *ask, const char *p, size_t size, stru
 		size -= sizeof(len);
 		if (size < len)
 			return mlr_fail(err, EINVAL, "BYTES end too early");
-		r = serve_values_picture(
-			p, len, ask->model, ask->images + i * ask->model->pixels, err);
+		r = serve_values_picture(p, len, ask, ask->images + i * ask->model->pixels, err);
 		if (r < 0)
 			return r;
 		p += len;
@@ -235,9 +233,9 @@ static int parse(struct serve_ask *ask, struct mlr_error *err)
 		return mlr_fail(err, EPROTO,
 			"Inference-Header-Content-Length is more than the body's %zu bytes",
 			ask->len);
-	body = serve_ask_json(ask->body, json, err);
+	body = serve_ask_json(ask, json, err);
 	if (!body)
-		return -EPROTO;
+		return -err->code;
 	inputs = json_object_get(body, "inputs");
 	if (json_array_size(inputs) != 1)
 		return mlr_fail(err, EINVAL, "\"inputs\" has to have one element, \"images\"");

@@ -51,9 +51,10 @@ int serve_values_flat(const json_t *v, size_t count, uint8_t *to, struct mlr_err
 	return r;
 }
 
-int serve_values_picture(const void *bytes, size_t len, const struct serve_model *model,
-	uint8_t *to, struct mlr_error *err)
+int serve_values_picture(
+	const void *bytes, size_t len, struct serve_ask *ask, uint8_t *to, struct mlr_error *err)
 {
+	const struct serve_model *model = ask->model;
 	struct image_size is;
 	int r;
 
@@ -61,9 +62,13 @@ int serve_values_picture(const void *bytes, size_t len, const struct serve_model
 		return mlr_fail(err, EINVAL, "the network reads %u channels, which no picture has",
 			model->input.channels);
 	r = image_probe_bytes(bytes, len, &is, err);
-	if (r == 0 && (size_t)is.height * is.width > SERVE_PICTURE_PIXELS)
-		r = mlr_fail(err, EFBIG, "%ux%u pixels are more than %zu", is.width, is.height,
-			SERVE_PICTURE_PIXELS);
+	if (r == 0) {
+		ask->picture_pixels += (size_t)is.height * is.width;
+		if (ask->picture_pixels > SERVE_PICTURE_PIXELS)
+			r = mlr_fail(err, EFBIG,
+				"%ux%u pixels make more than %zu of the request's pictures",
+				is.width, is.height, SERVE_PICTURE_PIXELS);
+	}
 	if (r == 0)
 		r = image_read_bytes(bytes, len, &model->input, to, err);
 	if (r == -EPROTO)
@@ -72,8 +77,7 @@ int serve_values_picture(const void *bytes, size_t len, const struct serve_model
 }
 
 /* EVP_DecodeBlock() takes blocks of four characters and counts the padding's bytes. */
-static int in_base64(
-	const json_t *text, const struct serve_model *model, uint8_t *to, struct mlr_error *err)
+static int in_base64(const json_t *text, struct serve_ask *ask, uint8_t *to, struct mlr_error *err)
 {
 	const char *s = json_string_value(text);
 	size_t n = json_string_length(text);
@@ -88,7 +92,7 @@ static int in_base64(
 		return mlr_fail(err, EINVAL, "a picture is not in base64");
 	for (size_t i = n; i > n - 2 && s[i - 1] == '='; i--)
 		len--;
-	return serve_values_picture(bytes, (size_t)len, model, to, err);
+	return serve_values_picture(bytes, (size_t)len, ask, to, err);
 }
 
 struct grid {
@@ -136,17 +140,16 @@ static int numbers(
 		err, EINVAL, "an image is not %zu numbers, nor %zux%zux%zu", c * h * w, c, h, w);
 }
 
-int serve_values_image(
-	const json_t *v, const struct serve_model *model, uint8_t *to, struct mlr_error *err)
+int serve_values_image(const json_t *v, struct serve_ask *ask, uint8_t *to, struct mlr_error *err)
 {
 	const json_t *b64 = json_object_get(v, "b64");
 
 	if (json_is_string(v))
-		return in_base64(v, model, to, err);
+		return in_base64(v, ask, to, err);
 	if (json_is_string(b64) && json_object_size(v) == 1)
-		return in_base64(b64, model, to, err);
+		return in_base64(b64, ask, to, err);
 	if (json_is_array(v))
-		return numbers(v, model, to, err);
+		return numbers(v, ask->model, to, err);
 	return mlr_fail(err, EINVAL,
 		"an image is neither numbers nor {\"b64\": \"…\"}, a PNG or JPEG in base64");
 }
