@@ -136,7 +136,7 @@ static void parse_log_size(void *args, char *arg, struct argp_state *state)
 
 	a->only_detached = "--log-size";
 	a->s.log_size = (uint64_t)n;
-	if (n < 4096)
+	if (n < 4000)
 		argp_error(state, "--log-size takes a size from 4k on, such as 10m, not '%s'", arg);
 }
 
