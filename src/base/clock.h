@@ -1,4 +1,4 @@
-/* A clock that the time of day does not affect. */
+/* Clocks: one that the time of day does not affect, and the time of day. */
 #ifndef MLR_BASE_CLOCK_H
 #define MLR_BASE_CLOCK_H
 
@@ -9,5 +9,8 @@ int64_t mlr_now_ms(void);
 
 /* The same in seconds, at the clock's full resolution. */
 double mlr_now(void);
+
+/* Milliseconds since the epoch (CLOCK_REALTIME). */
+int64_t mlr_epoch_ms(void);
 
 #endif

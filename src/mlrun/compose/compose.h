@@ -31,7 +31,7 @@ struct compose_service {
 	char *context, *dockerfile, *target; /* of build; context NULL: it is not built */
 	struct strv build_args;              /* "K=V" */
 
-	int has_command, has_entrypoint;
+	int has_entrypoint;
 	struct strv command, entrypoint;
 	struct strv environment; /* "K=V", files' first; a name twice: the last counts */
 	struct strv volumes;     /* as -v takes them, sources absolute */

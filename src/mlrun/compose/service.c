@@ -106,8 +106,7 @@ READER(read_command)
 {
 	struct compose_service *s = to;
 
-	s->has_command = !json_is_null(v);
-	return s->has_command ? compose_read_words(r, at, v, &s->command) : 0;
+	return json_is_null(v) ? 0 : compose_read_words(r, at, v, &s->command);
 }
 
 READER(read_entrypoint)

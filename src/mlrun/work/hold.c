@@ -300,12 +300,7 @@ static int reap(struct hold *h)
 
 static int64_t left_ms(const struct worker *w)
 {
-	struct timespec now;
-
-	if (!w->deadline)
-		return INT64_MAX;
-	clock_gettime(CLOCK_REALTIME, &now);
-	return w->deadline * 1000 - ((int64_t)now.tv_sec * 1000 + now.tv_nsec / 1000000);
+	return w->deadline ? w->deadline * 1000 - mlr_epoch_ms() : INT64_MAX;
 }
 
 /* The child has ended. Slurm sends a signal to all processes of a job, one after another: if one

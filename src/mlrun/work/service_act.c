@@ -294,7 +294,6 @@ static void abandon(struct store *st, const struct service *s)
 int service_start(struct store *st, const char *program, struct service *s, struct mlr_error *err)
 {
 	auto_close int locked = -1;
-	struct timespec now;
 	int r = service_name_check(s->name, err);
 
 	if (r < 0)
@@ -305,8 +304,7 @@ int service_start(struct store *st, const char *program, struct service *s, stru
 		r = make_dir(st, s->name, err);
 	if (r < 0)
 		return r;
-	clock_gettime(CLOCK_REALTIME, &now);
-	s->created = (int64_t)now.tv_sec * 1000 + now.tv_nsec / 1000000;
+	s->created = mlr_epoch_ms();
 	r = service_write_wish(st, s, err);
 	if (r == 0)
 		r = launch(st, program, &locked, s, err);

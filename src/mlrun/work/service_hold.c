@@ -73,14 +73,6 @@ static void hold_done(struct hold *h)
 	service_log_done(&h->log);
 }
 
-static int64_t now_ms(void)
-{
-	struct timespec now;
-
-	clock_gettime(CLOCK_REALTIME, &now);
-	return (int64_t)now.tv_sec * 1000 + now.tv_nsec / 1000000;
-}
-
 /* A state that cannot be written, on a full disk, is no reason to end the command. */
 static void write_state(struct hold *h)
 {
@@ -162,7 +154,7 @@ static int start(struct hold *h, struct mlr_error *err)
 	h->s.inside = 0;
 	h->s.ended = 0;
 	h->s.exit_status = -1;
-	h->s.started = now_ms();
+	h->s.started = mlr_epoch_ms();
 	h->begun = mlr_now_ms();
 	h->again_at = h->kill_at = 0;
 	service_probe_reset(&h->probe, &h->s);
@@ -255,7 +247,7 @@ static void ended(struct hold *h, int status)
 	h->s.pid = 0;
 	h->s.inside = 0;
 	h->s.exit_status = status;
-	h->s.ended = now_ms();
+	h->s.ended = mlr_epoch_ms();
 	h->kill_at = 0;
 	h->s.health = SERVICE_UNCHECKED;
 	if (h->again) {
