@@ -141,6 +141,18 @@ int plan_file_add(struct plan *p, const char *text, size_t size, const char *tar
 	return 0;
 }
 
+int plan_file_mount(struct plan *p, const char *text, size_t size, mode_t mode, const char *target,
+	enum plan_origin origin, struct mlr_error *err)
+{
+	int r = plan_file_add(p, text, size, target, origin, err);
+
+	if (r == 0) {
+		p->mounts[p->n_mounts - 1].mode = mode;
+		p->mounts[p->n_mounts - 1].flags = PLAN_READONLY;
+	}
+	return r;
+}
+
 static size_t depth(const char *target)
 {
 	size_t n = 0;

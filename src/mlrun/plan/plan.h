@@ -41,7 +41,7 @@ enum plan_kind {
 	PLAN_PROC,    /* procfs of the container's own PID namespace */
 	PLAN_SYSFS,   /* sysfs of the container's own network namespace */
 	PLAN_MQUEUE,  /* POSIX message queues of the container's own IPC namespace */
-	PLAN_FILE,    /* a file with this text, in place of the image's file */
+	PLAN_FILE,    /* a file with this text: in place of the image's, or mounted on its path */
 	PLAN_SEAL,    /* make an earlier entry's mount at the target read-only; it has flags */
 };
 
@@ -65,6 +65,8 @@ struct plan_mount {
 			  "size=1g,mode=1777"; NULL: a directory of the scratch. Else NULL */
 	char *text;    /* PLAN_FILE: its bytes, text_size of them; else NULL */
 	size_t text_size;
+	mode_t mode; /* PLAN_FILE: that of a file in memory, mounted read-only; 0: it is written
+			into the root, with mode 0644 */
 	unsigned flags;
 	enum plan_origin origin;
 };
@@ -191,6 +193,10 @@ int plan_mount_add(struct plan *p, enum plan_kind kind, const char *source, cons
 
 /* Add a PLAN_FILE with a copy of these bytes. Otherwise like plan_mount_add(). */
 int plan_file_add(struct plan *p, const char *text, size_t size, const char *target,
+	enum plan_origin origin, struct mlr_error *err);
+
+/* The same for a file that is mounted: no copy of it can remain in the root. mode is not 0. */
+int plan_file_mount(struct plan *p, const char *text, size_t size, mode_t mode, const char *target,
 	enum plan_origin origin, struct mlr_error *err);
 
 /* Sort the entries from number first on, so that a directory is mounted before what lies in it, as

@@ -80,17 +80,17 @@ static int move_to(struct assembly *a, size_t i, int mount, struct mlr_error *er
 	return r < 0 ? mlr_fail(err, -r, "mount: %s", strerror(-r)) : 0;
 }
 
-/* Use the scratch tmpfs's directory that upper_fill() made: cheaper than another tmpfs. */
-static int place_tmpfs(struct assembly *a, size_t i, struct mlr_error *err)
+/* Use the scratch tmpfs's directory or file that upper_fill() made: cheaper than another tmpfs. */
+static int place_scratch(struct assembly *a, size_t i, struct mlr_error *err)
 {
 	auto_close int fd = -1;
 	char name[32];
 
-	snprintf(name, sizeof(name), "tmpfs%zu", i);
+	snprintf(name, sizeof(name), "mount%zu", i);
 	fd = bind_take(a->overlay.scratch, name, a->plan->mounts[i].flags);
 	if (fd < 0)
 		return mlr_fail(
-			err, -fd, "clone a directory of the scratch tmpfs: %s", strerror(-fd));
+			err, -fd, "clone a part of the scratch tmpfs: %s", strerror(-fd));
 	return move_to(a, i, fd, err);
 }
 
@@ -183,9 +183,13 @@ static int place(struct assembly *a, size_t i, struct mlr_error *err)
 		r = place_symlink(a, i, err);
 		break;
 	case PLAN_TMPFS:
-		r = m->options ? place_filesystem(a, i, err) : place_tmpfs(a, i, err);
+		r = m->options ? place_filesystem(a, i, err) : place_scratch(a, i, err);
 		break;
 	case PLAN_FILE:
+		if (m->mode) {
+			r = place_scratch(a, i, err);
+			break;
+		}
 		if (a->plan->root == PLAN_ROOT_KEPT && !is_hidden(a->plan, i, m->target))
 			return 0;
 		r = target_replace(a->overlay.root, m->target, m->text, m->text_size, err);
@@ -225,7 +229,7 @@ static int make_point(struct assembly *a, size_t i, struct mlr_error *err)
 		return place_symlink(a, i, err);
 	if (m->kind == PLAN_COPY)
 		return place_copy(a, i, err);
-	if (m->kind == PLAN_FILE)
+	if (m->kind == PLAN_FILE && !m->mode)
 		return target_replace(a->overlay.root, m->target, m->text, m->text_size, err);
 	if (m->kind == PLAN_SEAL)
 		return 0;

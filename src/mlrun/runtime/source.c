@@ -47,7 +47,7 @@ static int source_open(const struct plan_mount *m, struct source *s, struct mlr_
 {
 	struct stat st;
 
-	s->is_dir = m->kind != PLAN_BIND;
+	s->is_dir = m->kind != PLAN_BIND && m->kind != PLAN_FILE;
 	if (m->kind != PLAN_COPY && m->kind != PLAN_OVERLAY && m->kind != PLAN_BIND)
 		return 0;
 	s->fd = open_one(m);

@@ -192,10 +192,27 @@ static int make_tmpfs(struct upper *u, size_t i)
 {
 	char name[32];
 
-	snprintf(name, sizeof(name), "tmpfs%zu", i);
+	snprintf(name, sizeof(name), "mount%zu", i);
 	if (mkdirat(u->scratch, name, 0755) < 0)
 		return mlr_fail_errno(u->err, "make a directory in the scratch tmpfs");
 	return add_tmpfs(u, i, u->scratch, name);
+}
+
+/* Write a file in the scratch, to be mounted on its target. */
+static int make_mounted(struct upper *u, size_t i)
+{
+	const struct plan_mount *m = &u->plan->mounts[i];
+	auto_close int fd = -1;
+	char name[32];
+	int r;
+
+	snprintf(name, sizeof(name), "mount%zu", i);
+	fd = openat(u->scratch, name, O_WRONLY | O_CREAT | O_EXCL | O_NOFOLLOW | O_CLOEXEC, 0600);
+	r = fd < 0 ? -errno : file_write_all(fd, m->text, m->text_size);
+	if (r == 0 && fchmod(fd, m->mode) < 0)
+		r = -errno;
+	return r < 0 ? mlr_fail(u->err, -r, "write '%s' in memory: %s", m->target, strerror(-r))
+		     : 0;
 }
 
 /* Can a new directory in the upper layer replace this mount? Both are empty, and in memory. */
@@ -255,7 +272,7 @@ static int fill_one(struct upper *u, size_t i)
 	d = is_covered(u, i, m->target) ? NULL : find_parent(u, m->target, &name);
 	if (d && m->kind == PLAN_COPY)
 		return put_copy(u, i, d, name);
-	if (d && m->kind == PLAN_FILE) {
+	if (d && m->kind == PLAN_FILE && !m->mode) {
 		u->src[i].done = put_file(d, name, m->text, m->text_size);
 		return 0;
 	}
@@ -267,6 +284,8 @@ static int fill_one(struct upper *u, size_t i)
 		u->src[i].done = 1;
 		return add_tmpfs(u, i, d->fd, name);
 	}
+	if (m->kind == PLAN_FILE && m->mode)
+		return make_mounted(u, i);
 	return m->kind == PLAN_TMPFS && !m->options ? make_tmpfs(u, i) : 0;
 }
 
