@@ -155,6 +155,9 @@ static void check_args(void *args, struct argp_state *state)
 		argp_error(state, "--format=%s has no compressed layers", format_name(a));
 	if (a->export.keep_blobs && a->compression_given)
 		argp_error(state, "--keep-blobs and --compression exclude each other");
+	if (a->export.preserve_permissions &&
+		(a->is_squashfs || a->export.format != EXPORT_ROOTFS))
+		argp_error(state, "--preserve-permissions is for --format=rootfs and bundle");
 	if (a->is_squashfs && a->export.name)
 		argp_error(state, "--name: a squashfs file has no image's name");
 	if (strcmp(a->path, "-") == 0 && a->json)
@@ -174,6 +177,9 @@ static const struct cli_option options[] = {
 		CLI_TO(struct args, export.keep_blobs) },
 	{ "name", 0, "NAME", 0, "the image's name in the file; default: its own", 1,
 		CLI_TO(struct args, export.name) },
+	{ "preserve-permissions", 0, 0, 0,
+		"rootfs and bundle keep set-ID bits and what the umask would take", 1,
+		CLI_TO(struct args, export.preserve_permissions) },
 	CLI_OPTION_QUIET(2),
 	CLI_OPTION_JSON(struct args),
 	{ 0 },

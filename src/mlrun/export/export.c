@@ -95,7 +95,7 @@ int export_image(struct store *st, const struct store_image *im, const char *pat
 		r = load(&w, err);
 
 	if (r == 0)
-		r = outlet_open(path, kind_of(opt->format), &w.out, err);
+		r = outlet_open(path, kind_of(opt->format), opt->preserve_permissions, &w.out, err);
 	if (r == 0)
 		r = write_out(&w, &result, err);
 	if (r == 0)

@@ -209,7 +209,7 @@ static int start_tar(struct outlet *o, struct mlr_error *err)
 	return outlet_check(o, archive_write_open(o->tar, o, NULL, drain, NULL), err);
 }
 
-static int open_tree(struct outlet *o, struct mlr_error *err)
+static int open_tree(struct outlet *o, int keep_modes, struct mlr_error *err)
 {
 	auto_free char *real = NULL;
 	int r = file_mkdir_p(AT_FDCWD, o->path, 0777, err);
@@ -220,11 +220,12 @@ static int open_tree(struct outlet *o, struct mlr_error *err)
 	if (!real)
 		return mlr_fail_errno(err, "find '%s'", o->path);
 	o->prefix = xasprintf("%s/", strcmp(real, "/") == 0 ? "" : real);
-	o->tar = layer_extract_new();
+	o->tar = layer_extract_new(keep_modes);
 	return 0;
 }
 
-int outlet_open(const char *path, enum outlet_kind kind, struct outlet **ret, struct mlr_error *err)
+int outlet_open(const char *path, enum outlet_kind kind, int keep_modes, struct outlet **ret,
+	struct mlr_error *err)
 {
 	auto_call(outlet_cleanup) struct outlet *o = xcalloc(1, sizeof(*o));
 	int r;
@@ -233,7 +234,7 @@ int outlet_open(const char *path, enum outlet_kind kind, struct outlet **ret, st
 	o->path = xstrdup(path);
 	o->parent_fd = o->fd = -1;
 	r = kind == OUTLET_DIR        ? open_dir(o, err)
-		: kind == OUTLET_TREE ? open_tree(o, err)
+		: kind == OUTLET_TREE ? open_tree(o, keep_modes, err)
 				      : open_file(o, err);
 	if (r == 0 && kind == OUTLET_TAR)
 		r = start_tar(o, err);

@@ -99,7 +99,7 @@ static int write_file(const struct plan *p, const struct oci_config *c, const ch
 	auto_call(view_cleanup) struct view *view = NULL;
 	auto_call(outlet_cleanup) struct outlet *out = NULL;
 	struct source from = { .cancel = cancel };
-	int r = outlet_open(path, OUTLET_FILE, &out, err);
+	int r = outlet_open(path, OUTLET_FILE, 0, &out, err);
 
 	if (r == 0)
 		r = view_open(p, files, ARRAY_LEN(files), &view, err);

@@ -14,15 +14,16 @@
 #include <sys/stat.h>
 #include <unistd.h>
 
-struct archive *layer_extract_new(void)
+struct archive *layer_extract_new(int keep_modes)
 {
 	struct archive *to = archive_write_disk_new();
 
 	if (!to)
 		mlr_oom();
 	archive_write_disk_set_options(to,
-		ARCHIVE_EXTRACT_PERM | ARCHIVE_EXTRACT_TIME | ARCHIVE_EXTRACT_SECURE_SYMLINKS |
-			ARCHIVE_EXTRACT_SECURE_NODOTDOT | ARCHIVE_EXTRACT_SAFE_WRITES);
+		(keep_modes ? ARCHIVE_EXTRACT_PERM : 0) | ARCHIVE_EXTRACT_TIME |
+			ARCHIVE_EXTRACT_SECURE_SYMLINKS | ARCHIVE_EXTRACT_SECURE_NODOTDOT |
+			ARCHIVE_EXTRACT_SAFE_WRITES);
 	return to;
 }
 
@@ -107,7 +108,7 @@ static int copy_data(struct archive *in, struct archive *to, struct mlr_error *e
 static int extract(int fd, const char *dir, const int *cancel, struct mlr_error *err)
 {
 	auto_call(layer_archive_reader_cleanup) struct archive *in = layer_archive_reader(fd);
-	auto_call(write_cleanup) struct archive *to = layer_extract_new();
+	auto_call(write_cleanup) struct archive *to = layer_extract_new(1); /* dir is closed to others */
 	struct archive_entry *e;
 	int s = ARCHIVE_FATAL, skip, r = 0;
 

@@ -10,8 +10,9 @@
 #include <archive_entry.h>
 
 /* A libarchive writer that makes files below the paths of its entries. No path with ".." or through
- * a symlink is written to; a file that is there is replaced when the new one is complete. */
-struct archive *layer_extract_new(void);
+ * a symlink is written to; a file that is there is replaced when the new one is complete. Without
+ * keep_modes files have no set-ID bits and obey the umask, as where others may enter they must. */
+struct archive *layer_extract_new(int keep_modes);
 
 /*
  * Remove what is in the way of an entry that is no regular file: libarchive's replacement would be
@@ -22,7 +23,7 @@ void layer_extract_make_way(struct archive_entry *e, const char *dir);
 /*
  * Extract a tar, perhaps compressed with gzip, bzip2, xz or zstd.
  *
- *   dir     the absolute path of a directory, without symlinks
+ *   dir     the absolute path of a directory, without symlinks, that others cannot enter
  *   cancel  read atomically; not 0 stops the work with -ECANCELED. May be NULL
  *
  * Returns 0; -EPROTO for a damaged archive or a name that leads out of it; -ENOSPC and the like.
