@@ -6,6 +6,7 @@
 
 #include <errno.h>
 #include <stdlib.h>
+#include <sys/stat.h>
 #include <unistd.h>
 
 char *home_dir(struct mlr_error *err)
@@ -32,4 +33,22 @@ char *home_xdg_dir(const char *variable, const char *fallback, struct mlr_error 
 		return xstrdup(dir);
 	home = home_dir(err);
 	return home ? xasprintf("%s/%s", home, fallback) : NULL;
+}
+
+static int is_private(const char *dir)
+{
+	struct stat st;
+
+	return dir && dir[0] == '/' && lstat(dir, &st) == 0 && S_ISDIR(st.st_mode) &&
+		st.st_uid == geteuid() && (st.st_mode & 07777) == 0700;
+}
+
+char *home_runtime_dir(void)
+{
+	auto_free char *usual = xasprintf("/run/user/%ld", (long)geteuid());
+	const char *given = getenv("XDG_RUNTIME_DIR");
+
+	if (geteuid() == 0)
+		return access("/run", W_OK) == 0 ? xstrdup("/run") : NULL;
+	return is_private(given) ? xstrdup(given) : is_private(usual) ? take_ptr(&usual) : NULL;
 }

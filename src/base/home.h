@@ -18,4 +18,11 @@ char *home_dir(struct mlr_error *err);
  */
 char *home_xdg_dir(const char *variable, const char *fallback, struct mlr_error *err);
 
+/*
+ * Where no other user and no container can write what running processes leave for each other:
+ * $XDG_RUNTIME_DIR or /run/user/UID, if it is the user's and of mode 0700; /run for root. To
+ * free(); NULL: there is no such directory.
+ */
+char *home_runtime_dir(void);
+
 #endif

@@ -2,11 +2,11 @@
 
 #include "base/cleanup.h"
 #include "base/file.h"
+#include "base/home.h"
 #include "base/json.h"
 #include "base/memory.h"
 #include "base/proc.h"
 #include "bundle/field.h"
-#include "runtime/meeting.h"
 
 #include <dirent.h>
 #include <errno.h>
@@ -16,6 +16,7 @@
 #include <string.h>
 #include <sys/file.h>
 #include <sys/stat.h>
+#include <sys/utsname.h>
 #include <time.h>
 #include <unistd.h>
 
@@ -61,9 +62,9 @@ static int check_id(const char *id, struct mlr_error *err)
 }
 
 /* Nobody else may put anything there. */
-static int open_private(int at, const char *path, struct mlr_error *err)
+static int open_private(const char *path, struct mlr_error *err)
 {
-	auto_close int fd = openat(at, path, O_RDONLY | O_DIRECTORY | O_CLOEXEC);
+	auto_close int fd = open(path, O_RDONLY | O_DIRECTORY | O_CLOEXEC);
 	struct stat st;
 
 	if (fd < 0 || fstat(fd, &st) < 0)
@@ -76,21 +77,33 @@ static int open_private(int at, const char *path, struct mlr_error *err)
 	return take_fd(&fd);
 }
 
+/* Not in the node's memory, where the user's other containers write: hooks of config.json run on
+ * the host. */
+static char *default_root(struct mlr_error *err)
+{
+	auto_free char *runtime = home_runtime_dir(), *state = NULL;
+	struct utsname machine;
+
+	if (runtime)
+		return xasprintf("%s/mlrun/oci", runtime);
+	state = home_xdg_dir("XDG_STATE_HOME", ".local/state", err);
+	if (!state || uname(&machine) < 0)
+		return NULL;
+	return xasprintf("%s/mlrun/oci-%s", state, machine.nodename);
+}
+
 static int open_root(const char *root, struct mlr_error *err)
 {
-	auto_close int place = -1;
+	auto_free char *usual = root ? NULL : default_root(err);
+	const char *dir = root ? root : usual;
 	int r;
 
-	if (root) {
-		r = file_mkdir_p(AT_FDCWD, root, 0700, err);
-		return r < 0 ? r : open_private(AT_FDCWD, root, err);
+	if (!dir) {
+		mlr_wrap(err, "no place for the states of containers");
+		return mlr_hint(err, "name one with --root");
 	}
-	place = meeting_dir_open(err);
-	if (place < 0)
-		return place;
-	if (mkdirat(place, "oci", 0700) < 0 && errno != EEXIST)
-		return mlr_fail_errno(err, "make the directory of containers");
-	return open_private(place, "oci", err);
+	r = file_mkdir_p(AT_FDCWD, dir, 0700, err);
+	return r < 0 ? r : open_private(dir, err);
 }
 
 static int open_dir(struct state *s, struct mlr_error *err)

@@ -49,8 +49,8 @@ const char *bundle_state_status_name(enum status s);
 /*
  * Make a container's directory, and hold the lock "making".
  *
- *   root  the directory of all containers; NULL: "oci" in the user's directory in the node's memory
- *         (runtime/meeting.h)
+ *   root  the directory of all containers; NULL: mlrun/oci in home_runtime_dir(), or without one
+ *         $XDG_STATE_HOME/mlrun/oci-HOST
  *
  * Returns 0; -EINVAL for an invalid id; -EEXIST if there is such a container; -EACCES if root is
  * open to others.
