@@ -163,6 +163,8 @@ as_root() {
 @test "gpu cdi: a hook has a time limit, as images may keep it busy" {
 	run -0 --separate-stderr mlrun gpu cdi
 	assert_equal "$(jq -c '[.. | .hooks? // empty | .[].timeout] | unique' <<<"$output")" '[60]'
+	# Else a runtime gives a hook, which may be root's, the image's LD_PRELOAD.
+	assert_equal "$(jq -c '[.. | .hooks? // empty | .[].env] | unique' <<<"$output")" '[["PATH=/usr/bin:/bin"]]'
 }
 
 @test "gpu cdi --list: files that are wrong are told, and stop no other" {

@@ -94,14 +94,16 @@ static void add_drm_links(json_t *args, const struct gpu *g)
 	}
 }
 
-/* Make an entry that runs `mlrun gpu hook`; takes args. */
+/* Make an entry that runs `mlrun gpu hook`; takes args. It has an environment of its own: runc
+ * would give it the image's, whose LD_PRELOAD would then run as root (CVE-2025-23266). */
 static json_t *hook(const struct writer *w, const char *name, json_t *args)
 {
 	json_t *all = json_pack("[s, s, s, s]", "mlrun", "gpu", "hook", name);
 	json_array_extend(all, args);
 	json_decref(args);
-	return json_pack("{s:s, s:o, s:o, s:i}", "hookName", "createContainer", "path",
-		mlr_json_text(w->hook), "args", all, "timeout", HOOK_SECONDS);
+	return json_pack("{s:s, s:o, s:o, s:[s], s:i}", "hookName", "createContainer", "path",
+		mlr_json_text(w->hook), "args", all, "env", "PATH=/usr/bin:/bin", "timeout",
+		HOOK_SECONDS);
 }
 
 /* Add such an entry, unless args is empty. */
