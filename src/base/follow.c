@@ -4,6 +4,7 @@
 #include "base/memory.h"
 
 #include <errno.h>
+#include <fcntl.h>
 #include <limits.h>
 #include <string.h>
 #include <sys/stat.h>
@@ -103,4 +104,15 @@ int follow_real(const char *path, char **ret, struct mlr_error *err)
 	if (r == 0)
 		*ret = *w.done ? take_ptr(&w.done) : xstrdup("/");
 	return r == -EACCES ? r : 0;
+}
+
+int follow_append(const char *path, struct mlr_error *err)
+{
+	auto_free char *real = NULL;
+	int fd, r = follow_real(path, &real, err);
+
+	if (r < 0)
+		return r;
+	fd = open(path, O_WRONLY | O_CREAT | O_APPEND | O_NOCTTY | O_CLOEXEC, 0666);
+	return fd < 0 ? mlr_fail_errno(err, "open '%s'", path) : fd;
 }

@@ -14,4 +14,10 @@
  */
 int follow_real(const char *path, char **ret, struct mlr_error *err);
 
+/*
+ * Open an output file for appending, or make it with mode 0666 less the umask. Follows links as
+ * follow_real() does. Returns a descriptor; -EACCES for another user's link; -errno of open.
+ */
+int follow_append(const char *path, struct mlr_error *err);
+
 #endif

@@ -171,7 +171,7 @@ ENDLESS=(train --threads 1 --load-every 0 --validation 100 --epochs 100000 --log
     [[ "$output" == *"checkpoint '$name' can't be written"*"File name too long"* ]]
     [[ "$output" != *"images to train with"* ]]
     run -1 "$mltrain" train --threads 1 --data "$SMALL" --validation 100 --log no/dir/log
-    [[ "$output" == *"open log 'no/dir/log': No such file or directory"* ]]
+    [[ "$output" == *"log: open 'no/dir/log': No such file or directory"* ]]
 }
 
 @test "an answer for which there is no room is a failure, whichever command gives it" {

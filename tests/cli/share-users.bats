@@ -59,7 +59,7 @@ needs_two_users() {
 	assert_equal "$(grep -c 'warning: others have made all of' <<<"$output")" 1
 }
 
-@test "export, gpu top: another user's link in a directory for all leads no output away" {
+@test "export, gpu top, oci --log, mltrain --log: another user's link in a directory for all leads no output away" {
 	local path target=$BATS_TEST_TMPDIR/mine
 
 	needs_two_users
@@ -75,6 +75,9 @@ needs_two_users() {
 		run -125 mlrun export tiny "$path"
 		assert_output --partial "is a link that another user has made where everybody may write: it is not followed"
 		run -125 timeout 60 mlrun gpu top --log="$path" --interval 1
+		assert_output --partial "a link that another user has made"
+		run -1 mlrun oci --log "$path" start none
+		run -1 mltrain train --data fashion-mnist --log "$path" --epochs 1
 		assert_output --partial "a link that another user has made"
 	done
 	assert_equal "$(cat "$target")" mine

@@ -8,6 +8,7 @@
 
 #include "base/signal_name.h"
 #include "base/cleanup.h"
+#include "base/follow.h"
 #include "base/json.h"
 #include "base/memory.h"
 #include "bundle/bundle.h"
@@ -17,7 +18,6 @@
 #include "plan/capability.h"
 
 #include <errno.h>
-#include <fcntl.h>
 #include <signal.h>
 #include <stdio.h>
 #include <stdlib.h>
@@ -82,8 +82,7 @@ static int count_globals(int argc, char **argv)
 /* What callers such as conmon read after a failure. */
 static void log_failure(const struct mlr_error *err)
 {
-	auto_close int fd =
-		open(globals.log, O_WRONLY | O_CREAT | O_APPEND | O_CLOEXEC | O_NOCTTY, 0600);
+	auto_close int fd = follow_append(globals.log, NULL);
 	auto_free char *text = NULL;
 	char when[CLI_TIME_SIZE];
 

@@ -2,6 +2,7 @@
 
 #include "base/cleanup.h"
 #include "base/file.h"
+#include "base/follow.h"
 #include "base/log.h"
 #include "base/memory.h"
 
@@ -48,11 +49,11 @@ int jsonl_open(const char *path, struct jsonl **ret, struct mlr_error *err)
 	int cut = 0, r;
 
 	if (path)
-		fd = open(path, O_WRONLY | O_CREAT | O_APPEND | O_CLOEXEC, 0666);
+		fd = follow_append(path, err);
 	else
 		fd = fcntl(STDOUT_FILENO, F_DUPFD_CLOEXEC, 0);
 	if (fd < 0)
-		return mlr_fail_errno(err, "open log '%s'", path ? path : "stdout");
+		return path ? mlr_wrap(err, "log") : mlr_fail_errno(err, "open log 'stdout'");
 	r = path ? look(fd, path, &cut, err) : 0;
 	if (r < 0)
 		return r;

@@ -3,6 +3,7 @@
 #include "base/cleanup.h"
 #include "base/clock.h"
 #include "base/file.h"
+#include "base/follow.h"
 #include "base/json.h"
 #include "base/memory.h"
 #include "data/picture.h"
@@ -121,7 +122,7 @@ static int open_writer(struct tfevents *t, enum which which, struct mlr_error *e
 	auto_free char *dir = xasprintf("%s/%s", t->dir, runs[which]);
 	struct writer *w = &t->writers[which];
 	char host[256] = "";
-	int r;
+	int r, fd;
 
 	if (gethostname(host, sizeof(host) - 1) < 0 || !host[0])
 		strcpy(host, "localhost");
@@ -133,9 +134,12 @@ static int open_writer(struct tfevents *t, enum which which, struct mlr_error *e
 	r = file_mkdir_p(AT_FDCWD, dir, 0777, err);
 	if (r < 0)
 		return r;
-	w->file = fopen(w->path, "ae");
+	fd = follow_append(w->path, err);
+	if (fd < 0)
+		return fd;
+	w->file = fdopen(fd, "a");
 	if (!w->file)
-		return mlr_fail_errno(err, "open '%s'", w->path);
+		mlr_oom();
 	begin_event(&event, 0);
 	wire_text(&event, EVENT_FILE_VERSION, "brain.Event:2");
 	write_record(w, &event);
