@@ -24,14 +24,14 @@ static char *prefix(void)
 }
 
 /* The step's file in a directory, to free(); NULL if Slurm does not name the step. */
-static char *file_of(spank_t sp, const char *dir)
+static char *file_of(spank_t sp, const char *dir, const char *word)
 {
 	auto_free char *name = prefix();
 	uint32_t job = 0, step = 0;
 
-	return spank_get_item(sp, S_JOB_ID, &job) == ESPANK_SUCCESS &&
+	return word && spank_get_item(sp, S_JOB_ID, &job) == ESPANK_SUCCESS &&
 			spank_get_item(sp, S_JOB_STEPID, &step) == ESPANK_SUCCESS
-		? xasprintf("%s/%s%u.%u.sqsh", dir, name, job, step)
+		? xasprintf("%s/%s%u.%u-%s.sqsh", dir, name, job, step, word)
 		: NULL;
 }
 
@@ -108,7 +108,8 @@ static char *make_temporary(void)
 
 int stage_send(spank_t sp, const struct spank_site *site, const char *const *settings)
 {
-	auto_free char *to = file_of(sp, settings[SPANK_STAGE]), *file = NULL, *image = NULL;
+	auto_free char *to = file_of(sp, settings[SPANK_STAGE], getenv(SPANK_STAGE_VARIABLE));
+	auto_free char *file = NULL, *image = NULL;
 	auto_free char *plain = command_image(settings[SPANK_IMAGE], NULL);
 	uint32_t job = 0;
 	int r;
@@ -159,9 +160,9 @@ static void sweep(const char *path)
 	closedir(d);
 }
 
-int stage_find(spank_t sp, const char *dir, char **ret, struct mlr_error *err)
+int stage_find(spank_t sp, const char *dir, const char *word, char **ret, struct mlr_error *err)
 {
-	auto_free char *file = file_of(sp, dir);
+	auto_free char *file = file_of(sp, dir, word);
 	struct stat st;
 
 	if (!file)

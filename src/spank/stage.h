@@ -3,7 +3,8 @@
  * memory. srun makes the file, has sbcast(1) copy it to all nodes at once, and then starts the
  * tasks.
  *
- * The file is DIR/mlrun-stage-UID-JOB.STEP.sqsh. Nobody is told when a step has ended on a node, so
+ * The file is DIR/mlrun-stage-UID-JOB.STEP-WORD.sqsh; nobody can make it before, as the word is
+ * random (SPANK_STAGE_VARIABLE). Nobody is told when a step has ended on a node, so
  * it stays until the user's next such step there removes those that no process has open.
  */
 #ifndef MLR_SPANK_STAGE_H
@@ -18,11 +19,12 @@ int stage_send(spank_t sp, const struct spank_site *site, const char *const *set
 /*
  * In a task: find the copy.
  *
- *   dir  the setting
+ *   dir   the setting
+ *   word  the step's SPANK_STAGE_VARIABLE
  *   ret  its path, to free()
  *
  * Returns 0; -ENOENT and the like; -EPERM for a file that another user has put there.
  */
-int stage_find(spank_t sp, const char *dir, char **ret, struct mlr_error *err);
+int stage_find(spank_t sp, const char *dir, const char *word, char **ret, struct mlr_error *err);
 
 #endif

@@ -2,6 +2,7 @@
 
 #include "base/cleanup.h"
 #include "base/memory.h"
+#include "base/random.h"
 #include "spank/command.h"
 #include "spank/stage.h"
 
@@ -153,6 +154,12 @@ int spank_submit(const struct spank_site *site, int is_srun)
 		return -1;
 	if (store && *store)
 		setenv(SPANK_STORE_VARIABLE, store, 1);
+	if (is_srun && settings[SPANK_STAGE]) {
+		char word[RANDOM_HEX_SIZE];
+
+		random_hex(word);
+		setenv(SPANK_STAGE_VARIABLE, word, 1);
+	}
 	if (settings[SPANK_IMAGE]) {
 		image = command_image(settings[SPANK_IMAGE], &err);
 		pin(image, site, is_srun);

@@ -8,6 +8,9 @@
  * --pin` gives for it. Slurm passes variables of this prefix on even with --export=NONE. */
 #define SPANK_PIN_VARIABLE "SLURM_SPANK_MLRUN_PIN"
 
+/* A random word in the name of --container-stage's file, which no other user can make before. */
+#define SPANK_STAGE_VARIABLE "SLURM_SPANK_MLRUN_STAGE"
+
 /* The submitter's MLRUN_STORE, likewise. */
 #define SPANK_STORE_VARIABLE "SLURM_SPANK_MLRUN_STORE"
 

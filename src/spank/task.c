@@ -72,7 +72,8 @@ static void become(
 	if (step == BATCH_STEP)
 		task.script = command[0];
 	if (settings[SPANK_STAGE] && step != BATCH_STEP &&
-		stage_find(sp, settings[SPANK_STAGE], &staged, &err) < 0)
+		stage_find(sp, settings[SPANK_STAGE], variable(SPANK_STAGE_VARIABLE), &staged,
+			&err) < 0)
 		fail(err.text);
 	task.staged = staged;
 	if (command_make(settings, site, &task, &argv, &err) < 0)
