@@ -148,15 +148,11 @@ int file_write_all(int fd, const void *buf, size_t len)
 	return 0;
 }
 
-int file_read(
-	int dirfd, const char *path, size_t max, char **ret, size_t *len, struct mlr_error *err)
+static int read_whole(
+	int fd, const char *path, size_t max, char **ret, size_t *len, struct mlr_error *err)
 {
-	auto_close int fd = openat(dirfd, path, O_RDONLY | O_CLOEXEC);
 	auto_free char *buf = NULL;
 	size_t size = 4096, got = 0;
-
-	if (fd < 0)
-		return mlr_fail_errno(err, "open '%s'", path);
 
 	for (;;) {
 		char *more;
@@ -183,6 +179,27 @@ int file_read(
 		*len = got;
 	*ret = take_ptr(&buf);
 	return 0;
+}
+
+int file_read(
+	int dirfd, const char *path, size_t max, char **ret, size_t *len, struct mlr_error *err)
+{
+	auto_close int fd = openat(dirfd, path, O_RDONLY | O_CLOEXEC);
+
+	return fd < 0 ? mlr_fail_errno(err, "open '%s'", path)
+		      : read_whole(fd, path, max, ret, len, err);
+}
+
+int file_read_regular(
+	int dirfd, const char *path, size_t max, char **ret, size_t *len, struct mlr_error *err)
+{
+	auto_close int fd = openat(dirfd, path, O_RDONLY | O_NONBLOCK | O_NOCTTY | O_CLOEXEC);
+	struct stat st;
+
+	if (fd < 0 || fstat(fd, &st) < 0)
+		return mlr_fail_errno(err, "open '%s'", path);
+	return S_ISREG(st.st_mode) ? read_whole(fd, path, max, ret, len, err)
+				   : mlr_fail(err, EINVAL, "'%s' is not a regular file", path);
 }
 
 int file_sync_dir(int dirfd, const char *path)

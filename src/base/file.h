@@ -84,6 +84,11 @@ static inline void file_close_dir(DIR **d)
 int file_read(
 	int dirfd, const char *path, size_t max, char **ret, size_t *len, struct mlr_error *err);
 
+/* The same for a path that a stranger names: anything but a regular file is -EINVAL, and a fifo is
+ * not waited for. */
+int file_read_regular(
+	int dirfd, const char *path, size_t max, char **ret, size_t *len, struct mlr_error *err);
+
 /* write(2) until all bytes are written. Returns 0 or -errno. */
 int file_write_all(int fd, const void *buf, size_t len);
 

@@ -59,6 +59,8 @@ export top_srcdir top_builddir
 # What a user may have set must not change what the tests see.
 unset "${!MLRUN_@}" "${!XDG_@}" "${!SLURM_@}" REGISTRY_AUTH_FILE DOCKER_CONFIG CDPATH
 unset http_proxy https_proxy all_proxy no_proxy HTTP_PROXY HTTPS_PROXY ALL_PROXY NO_PROXY
+# Servers of tests in Python say their port at once.
+export PYTHONUNBUFFERED=1
 export LC_ALL=C.UTF-8 PATH="$top_builddir/bin:$PATH:/usr/sbin:/sbin"
 
 # A sanitizer's report fails the test that caused it, whatever the test expected.

@@ -5,6 +5,8 @@
 #include "base/log.h"
 #include "base/memory.h"
 #include "build/run.h"
+#include "cdi/cdi.h"
+#include "oci/name.h"
 #include "rootfs/image.h"
 #include "store/container.h"
 
@@ -76,13 +78,75 @@ static int open_state(
 	return r < 0 ? r : open_directory(s->tree, ret, err);
 }
 
-int build_open_image(struct build *b, const char *image, const char *platform, struct state *s,
+/* --- what a recipe may ask for -------------------------------------------------- */
+
+/* Does the caller allow it: "device" as such, or "device=NAME"? */
+static int is_allowed(const struct build *b, const char *what, const char *name)
+{
+	auto_free char *one = xasprintf("%s=%s", what, name);
+
+	return b->o->allowed && (strv_has(b->o->allowed, what) || strv_has(b->o->allowed, one));
+}
+
+static int may_use_device(const struct build *b, const char *flag, struct mlr_error *err)
+{
+	const char *value = strchr(flag, '=') + 1;
+	auto_free char *name = xstrndup(value, strcspn(value, ","));
+
+	if (!cdi_is_name(name)) {
+		mlr_fail(err, EPERM, "%s: a recipe may name devices by CDI only: VENDOR/CLASS=NAME",
+			flag);
+		return mlr_hint(err, "mlrun gpu cdi --list prints the names that this machine has");
+	}
+	if (is_allowed(b, "device", name))
+		return 0;
+	mlr_fail(err, EPERM, "%s: the caller has not allowed it", flag);
+	return mlr_hint(err, "mlrun build --allow device=%s gives the recipe this device", name);
+}
+
+static int may_use_network(const struct build *b, const char *flag, struct mlr_error *err)
+{
+	if (!b->o->network || strcmp(b->o->network, "none") != 0 ||
+		strcmp(strchr(flag, '=') + 1, "host") != 0 || is_allowed(b, "network.host", ""))
+		return 0;
+	mlr_fail(err, EPERM, "%s: the caller has said --network=none", flag);
+	return mlr_hint(err,
+		"mlrun build --network=none --allow network.host gives this command the network");
+}
+
+int build_may(const struct build *b, const struct instruction *in, struct mlr_error *err)
+{
+	int r = 0;
+
+	for (size_t i = 0; r == 0 && i < in->flags.n; i++)
+		switch (instruction_flag_reach(in, in->flags.v[i])) {
+		case REACH_DEVICES:
+			r = may_use_device(b, in->flags.v[i], err);
+			break;
+		case REACH_NETWORK:
+			r = may_use_network(b, in->flags.v[i], err);
+			break;
+		default:
+			break;
+		}
+	return r < 0 ? mlr_wrap(err, "%s", instruction_name(in->word)) : 0;
+}
+
+int build_open_image(struct build *b, const char *name, const char *platform, struct state *s,
 	struct mlr_error *err)
 {
 	auto_call(store_image_done) struct store_image im = STORE_IMAGE_INIT;
+	const char *given = build_context_named(b, name), *image = given ? given : name;
 	struct store *from;
-	int r = b->o->find(b->o->ctx, image, platform, &from, &im, err);
+	int r;
 
+	if (!given && oci_name_refuse_place(name, err) < 0)
+		return mlr_hint(err,
+			"mlrun build --build-context NAME=docker-image://%s lets the recipe name it NAME",
+			name);
+	if (given && strncmp(given, "docker-image://", 15) == 0)
+		image = given + 15;
+	r = b->o->find(b->o->ctx, image, platform, &from, &im, err);
 	if (r == 0)
 		r = state_from_image(s, b->o->st, from, &im, err);
 	return r < 0 ? mlr_wrap(err, "image '%s'", image) : 0;
@@ -116,8 +180,7 @@ int build_source(struct build *b, const char *from, struct copy_source *ret, cha
 	}
 	if (named && strncmp(named, "docker-image://", 15) != 0)
 		return open_directory(named, ret, err);
-	r = build_open_image(
-		b, named ? named + 15 : from, build_platform(b, &b->stages.v[b->at]), &s, err);
+	r = build_open_image(b, from, build_platform(b, &b->stages.v[b->at]), &s, err);
 	if (r == 0)
 		r = open_state(b, &s, ret, err);
 	*key = xstrdup(s.key);
@@ -211,7 +274,6 @@ static void sweep(struct store *st)
 	auto_strv struct strv names = STRV_INIT;
 	struct store_lease l;
 
-	run_sweep_secrets();
 	if (store_container_names(st, &names, NULL) < 0)
 		return;
 	for (size_t i = 0; i < names.n; i++) {

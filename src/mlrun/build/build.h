@@ -38,6 +38,7 @@ struct build_options {
 	const struct strv *contexts; /* "NAME=DIR" or "NAME=IMAGE": --build-context */
 	const struct strv *ssh;      /* "ID=SOCKET": agents */
 	const struct config *config; /* its [build] section; or NULL */
+	const struct strv *allowed;  /* --allow: "device", "device=NAME", "network.host" */
 	const char *network;         /* "host" or "none"; NULL: host */
 	int no_cache, is_quiet;
 	int squash;           /* make one layer of those that the target adds to its base */

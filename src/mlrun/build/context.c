@@ -4,7 +4,6 @@
 #include "base/file.h"
 #include "base/memory.h"
 #include "base/temp.h"
-#include "build/git.h"
 #include "build/url.h"
 #include "layer/archive.h"
 #include "layer/extract.h"
@@ -115,16 +114,16 @@ static int unpack(
 }
 
 /* As with BuildKit, the history is no part of it: it would change with every clone. */
-static int fetch_repository(
-	const char *text, const int *cancel, struct build_context *ret, struct mlr_error *err)
+static int fetch_repository(const char *text, const struct git_access *how,
+	struct build_context *ret, struct mlr_error *err)
 {
 	auto_free char *git = xasprintf("%s/.git", ret->scratch);
-	int r = git_fetch(text, ret->scratch, cancel, &ret->dir, err);
+	int r = git_fetch(text, ret->scratch, how, &ret->dir, err);
 
 	return r < 0 ? r : file_remove_tree(AT_FDCWD, git, err);
 }
 
-int build_context_open(struct store *st, const char *text, const int *cancel,
+int build_context_open(struct store *st, const char *text, const struct git_access *how,
 	struct build_context *ret, struct mlr_error *err)
 {
 	int r;
@@ -135,7 +134,7 @@ int build_context_open(struct store *st, const char *text, const int *cancel,
 	}
 	r = store_scratch_make(st, "context", &ret->scratch, err);
 	if (r == 0)
-		r = git_is_repository(text) ? fetch_repository(text, cancel, ret, err)
-					    : unpack(text, cancel, ret, err);
+		r = git_is_repository(text) ? fetch_repository(text, how, ret, err)
+					    : unpack(text, how->cancel, ret, err);
 	return r < 0 ? mlr_wrap(err, "context '%s'", text) : 0;
 }

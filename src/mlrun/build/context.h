@@ -7,6 +7,7 @@
 #define MLR_BUILD_CONTEXT_H
 
 #include "base/error.h"
+#include "build/git.h"
 #include "recipe/recipe.h"
 #include "store/store.h"
 
@@ -30,13 +31,13 @@ int build_context_is_directory(const char *text);
 /*
  * Bring the context.
  *
- *   st      unpack it here
- *   cancel  as in build_options
+ *   st   unpack it here
+ *   how  for a repository; how->cancel for all
  *
  * Returns 0; -ENOENT; -EPROTO for a damaged archive; git_fetch()'s and registry_download()'s
  * errors.
  */
-int build_context_open(struct store *st, const char *text, const int *cancel,
+int build_context_open(struct store *st, const char *text, const struct git_access *how,
 	struct build_context *ret, struct mlr_error *err);
 void build_context_close(struct store *st, struct build_context *c);
 

@@ -4,6 +4,9 @@
 #include "base/file.h"
 #include "base/memory.h"
 #include "base/strv.h"
+#include "build/secret.h"
+#include "registry/authfile.h"
+#include "registry/url.h"
 
 #include <errno.h>
 #include <fcntl.h>
@@ -83,27 +86,102 @@ static int wait_for(pid_t pid, const int *cancel)
 	return WIFEXITED(status) ? WEXITSTATUS(status) : 128 + WTERMSIG(status);
 }
 
-/* Run git in a directory; its output and errors go to standard error, or with quiet nowhere. It
- * asks nothing. The words end with NULL. Returns its status, or -errno. */
-static int git(const char *dir, const int *cancel, int quiet, const char *const *words)
+/* --- what git knows of the caller --------------------------------------------------- */
+
+#define SSH_PLAIN                                                                       \
+	"ssh -F none -o BatchMode=yes -o GSSAPIAuthentication=no -o IdentitiesOnly=no " \
+	"-o IdentityFile=none -o IdentityAgent="
+
+/* A repository of the caller's own around the working directory is not the one that is meant. */
+static void add_callers(struct strv *env)
 {
-	const char *argv[24] = { "git", "-c", "protocol.file.allow=never", "-C", dir };
-	auto_strv struct strv env = STRV_INIT;
+	static const char *const names[] = { "GIT_DIR=", "GIT_WORK_TREE=", "GIT_INDEX_FILE=" };
+
+	for (char **e = environ; *e; e++) {
+		size_t i = 0;
+
+		while (i < ARRAY_LEN(names) && strncmp(*e, names[i], strlen(names[i])) != 0)
+			i++;
+		if (i == ARRAY_LEN(names))
+			strv_add(env, *e);
+	}
+}
+
+/* How to reach the network, and no more: neither a home with keys and .netrc, nor configuration,
+ * nor helpers. */
+static void add_isolated(const struct git_access *how, struct strv *env)
+{
+	static const char *const kept[] = { "PATH", "TMPDIR", "LANG", "LC_ALL", "http_proxy",
+		"https_proxy", "all_proxy", "no_proxy", "HTTP_PROXY", "HTTPS_PROXY", "ALL_PROXY",
+		"NO_PROXY", "SSL_CERT_FILE", "SSL_CERT_DIR", "GIT_SSL_CAINFO", "CURL_CA_BUNDLE" };
+	const char *agent = how->ssh ? strv_env_get(strv_argv(how->ssh), "default") : NULL;
+	auto_free char *ssh = xasprintf(SSH_PLAIN "%s", agent ? "SSH_AUTH_SOCK" : "none");
+
+	for (size_t i = 0; i < ARRAY_LEN(kept); i++)
+		if (getenv(kept[i]))
+			strv_env_set(env, kept[i], getenv(kept[i]));
+	strv_env_set(env, "HOME", "/dev/null");
+	strv_env_set(env, "GIT_CONFIG_GLOBAL", "/dev/null");
+	strv_env_set(env, "GIT_CONFIG_NOSYSTEM", "1");
+	strv_env_set(env, "GIT_SSH_COMMAND", ssh);
+	if (agent)
+		strv_env_set(env, "SSH_AUTH_SOCK", agent);
+}
+
+/* The token for a repository's host goes there over TLS, by a variable that no other user sees. */
+static int add_token(const struct repository *g, const struct git_access *how, struct strv *env,
+	struct mlr_error *err)
+{
+	auto_free char *host = NULL, *id = NULL, *token = NULL, *basic = NULL, *key = NULL,
+		       *value = NULL;
+	size_t len;
+	int r;
+
+	if (strncmp(g->url, "https://", 8) != 0 || strv_env_get(strv_argv(env), "GIT_CONFIG_COUNT"))
+		return 0;
+	host = url_host(g->url);
+	id = xasprintf("GIT_AUTH_TOKEN.%s", host);
+	r = secret_read(how->secrets, id, &token, &len, err);
+	if (r == 0 && !token)
+		r = secret_read(how->secrets, "GIT_AUTH_TOKEN", &token, &len, err);
+	if (r < 0 || !token)
+		return r;
+	token[strcspn(token, "\r\n")] = '\0';
+	basic = authfile_encode("x-access-token", token);
+	key = xasprintf(
+		"http.https://%.*s/.extraheader", (int)strcspn(g->url + 8, "/"), g->url + 8);
+	value = xasprintf("Authorization: Basic %s", basic);
+	strv_env_set(env, "GIT_CONFIG_COUNT", "1");
+	strv_env_set(env, "GIT_CONFIG_KEY_0", key);
+	strv_env_set(env, "GIT_CONFIG_VALUE_0", value);
+	explicit_bzero(token, len);
+	return 0;
+}
+
+/* --- git ---------------------------------------------------------------------------- */
+
+/* What the commands below share. */
+struct git {
+	const char *dir;
+	const int *cancel;
+	struct strv env;
+};
+
+/* Run git in the directory; its output and errors go to standard error, or with quiet nowhere. It
+ * asks nothing. The words end with NULL. Returns its status, or -errno. */
+static int git(const struct git *c, int quiet, const char *const *words)
+{
+	const char *argv[24] = { "git", "-c", "protocol.file.allow=never", "-c",
+		"protocol.ext.allow=never", "-C", c->dir };
 	posix_spawn_file_actions_t files;
-	size_t n = 5;
+	size_t n = 7;
 	pid_t pid;
 	int r;
 
-	if (is_cancelled(cancel))
+	if (is_cancelled(c->cancel))
 		return -ECANCELED;
 	while ((argv[n++] = *words++))
 		;
-	strv_add(&env, "GIT_TERMINAL_PROMPT=0");
-	for (char **e = environ; *e; e++) /* a repository of the caller's is none of ours */
-		if (strncmp(*e, "GIT_DIR=", 8) != 0 && strncmp(*e, "GIT_WORK_TREE=", 14) != 0 &&
-			strncmp(*e, "GIT_INDEX_FILE=", 15) != 0 &&
-			strncmp(*e, "GIT_TERMINAL_PROMPT=", 20) != 0)
-			strv_add(&env, *e);
 	posix_spawn_file_actions_init(&files);
 	posix_spawn_file_actions_addopen(&files, 0, "/dev/null", O_RDONLY, 0);
 	posix_spawn_file_actions_adddup2(&files, 2, 1);
@@ -111,56 +189,77 @@ static int git(const char *dir, const int *cancel, int quiet, const char *const 
 		posix_spawn_file_actions_addopen(&files, 1, "/dev/null", O_WRONLY, 0);
 		posix_spawn_file_actions_addopen(&files, 2, "/dev/null", O_WRONLY, 0);
 	}
-	r = posix_spawnp(&pid, "git", &files, NULL, (char *const *)argv, strv_argv(&env));
+	r = posix_spawnp(&pid, "git", &files, NULL, (char *const *)argv, strv_argv(&c->env));
 	posix_spawn_file_actions_destroy(&files);
-	return r ? -r : wait_for(pid, cancel);
+	return r ? -r : wait_for(pid, c->cancel);
 }
 
-#define GIT(dir, quiet, ...) git(dir, cancel, quiet, (const char *const[]){ __VA_ARGS__, NULL })
+#define GIT(quiet, ...) git(c, quiet, (const char *const[]){ __VA_ARGS__, NULL })
 
 /* Fetch one commit. Not every server gives one by its digest, or without its history. Returns git's
  * status; -ENXIO if there is no such commit. */
-static int fetch(const struct repository *g, const char *dir, const int *cancel)
+static int fetch(const struct git *c, const struct repository *g)
 {
 	const char *ref = g->ref ? g->ref : "HEAD";
 	auto_free char *remote = xasprintf("origin/%s", ref);
 
-	if (GIT(dir, 1, "fetch", "-q", "--depth=1", "--", g->url, ref) == 0)
-		return GIT(dir, 0, "checkout", "-q", "FETCH_HEAD");
-	if (GIT(dir, 1, "fetch", "-q", "--", g->url, ref) == 0)
-		return GIT(dir, 0, "checkout", "-q", "FETCH_HEAD");
-	if (GIT(dir, 0, "fetch", "-q", "--tags", "--", g->url,
-		    "+refs/heads/*:refs/remotes/origin/*"))
+	if (GIT(1, "fetch", "-q", "--depth=1", "--", g->url, ref) == 0)
+		return GIT(0, "checkout", "-q", "FETCH_HEAD");
+	if (GIT(1, "fetch", "-q", "--", g->url, ref) == 0)
+		return GIT(0, "checkout", "-q", "FETCH_HEAD");
+	if (GIT(0, "fetch", "-q", "--tags", "--", g->url, "+refs/heads/*:refs/remotes/origin/*"))
 		return 1;
-	if (GIT(dir, 1, "checkout", "-q", "--detach", remote) == 0 ||
-		GIT(dir, 1, "checkout", "-q", "--detach", ref) == 0)
+	if (GIT(1, "checkout", "-q", "--detach", remote) == 0 ||
+		GIT(1, "checkout", "-q", "--detach", ref) == 0)
 		return 0;
 	return -ENXIO;
 }
 
-static int clone_into(
-	const struct repository *g, const char *dir, const int *cancel, struct mlr_error *err)
+static int set_env(const struct repository *g, const struct git_access *how, int is_callers,
+	struct strv *env, struct mlr_error *err)
 {
-	int r = GIT(dir, 0, "init", "-q");
+	strv_done(env);
+	if (is_callers)
+		add_callers(env);
+	else
+		add_isolated(how, env);
+	strv_env_set(env, "GIT_TERMINAL_PROMPT", "0");
+	return add_token(g, how, env, err);
+}
 
+static int clone_into(const struct repository *g, const struct git_access *how, struct git *c,
+	struct mlr_error *err)
+{
+	int r = set_env(g, how, how->is_callers, &c->env, err);
+
+	if (r < 0)
+		return r;
+	r = GIT(0, "init", "-q");
 	if (r == -ENOENT) {
 		mlr_fail(err, ENOENT, "git is not installed here");
 		return mlr_hint(err, "have it installed, or clone '%s' elsewhere", g->url);
 	}
 	if (r == 0)
-		r = GIT(dir, 1, "remote", "add", "origin", g->url); /* submodules may be relative */
+		r = GIT(1, "remote", "add", "origin", g->url); /* submodules may be relative */
 	if (r == 0)
-		r = fetch(g, dir, cancel);
+		r = fetch(c, g);
+	/* Their URLs are the repository's word. */
+	if (r == 0 && set_env(g, how, 0, &c->env, err) < 0)
+		return -err->code;
 	if (r == 0)
-		r = GIT(dir, 0, "submodule", "--quiet", "update", "--init", "--recursive");
-	if (is_cancelled(cancel))
+		r = GIT(0, "submodule", "--quiet", "update", "--init", "--recursive");
+	if (is_cancelled(how->cancel))
 		return mlr_fail(err, ECANCELED, "interrupted");
 	if (r == -ENXIO)
 		return mlr_fail(err, ENOENT, "it has no branch, tag or commit '%s'",
 			g->ref ? g->ref : "HEAD");
 	if (r < 0)
 		return mlr_fail(err, -r, "start git: %s", strerror(-r));
-	return r == 0 ? 0 : mlr_fail(err, EIO, "git cannot fetch '%s'", g->ref ? g->ref : "HEAD");
+	if (r == 0)
+		return 0;
+	mlr_fail(err, EIO, "git cannot fetch '%s'", g->ref ? g->ref : "HEAD");
+	return mlr_hint(err,
+		"a private repository takes --secret id=GIT_AUTH_TOKEN,env=VARIABLE or --ssh default");
 }
 
 /* The directory in the repository. Its links must not lead out. */
@@ -183,15 +282,15 @@ static int find_dir(const struct repository *g, const char *into, char **ret, st
 	return 0;
 }
 
-int git_fetch(
-	const char *source, const char *into, const int *cancel, char **ret, struct mlr_error *err)
+int git_fetch(const char *source, const char *into, const struct git_access *how, char **ret,
+	struct mlr_error *err)
 {
 	auto_call(repository_done) struct repository g = { 0 };
+	struct git c = { .dir = into, .cancel = how->cancel };
 	int r = split(source, &g, err);
 
 	if (r == 0)
-		r = clone_into(&g, into, cancel, err);
-	if (r == 0)
-		r = find_dir(&g, into, ret, err);
-	return r;
+		r = clone_into(&g, how, &c, err);
+	strv_done(&c.env);
+	return r == 0 ? find_dir(&g, into, ret, err) : r;
 }

@@ -3,6 +3,16 @@
 #define MLR_BUILD_GIT_H
 
 #include "base/error.h"
+#include "base/strv.h"
+
+/* Whose word a repository is, and what the caller gives for it. */
+struct git_access {
+	int is_callers;             /* the caller named it: git has the caller's configuration, keys
+				     * and helpers, but not for submodules. Else it has none */
+	const struct strv *secrets; /* "id=GIT_AUTH_TOKEN,…", or with ".HOST" behind it: a token */
+	const struct strv *ssh;     /* "default=SOCKET": an agent */
+	const int *cancel;          /* as in build_options */
+};
 
 /*
  * Is it a repository, as BuildKit writes them: "git@HOST:PATH", "git://...", "ssh://...",
@@ -15,13 +25,12 @@ int git_is_repository(const char *s);
  * Fetch what REF names, the repository's HEAD by default, with submodules, and its history only if
  * the server gives it no other way.
  *
- *   into    an empty directory
- *   cancel  as in build_options
+ *   into  an empty directory
  *   ret   the absolute path of DIR in it, or into itself; to free()
  *
  * Returns 0; -ENOENT without git or DIR; -EIO if git fails: its message is on standard error.
  */
-int git_fetch(
-	const char *source, const char *into, const int *cancel, char **ret, struct mlr_error *err);
+int git_fetch(const char *source, const char *into, const struct git_access *how, char **ret,
+	struct mlr_error *err);
 
 #endif

@@ -33,8 +33,13 @@ const char *build_context_named(const struct build *b, const char *name);
 /* The platform that a stage is built for. */
 const char *build_platform(const struct build *b, const struct stage *g);
 
-/* Begin a state with an image, for a platform or NULL. */
-int build_open_image(struct build *b, const char *image, const char *platform, struct state *s,
+/* May an instruction, of the recipe or of an image's ONBUILD, have what its flags reach? Returns 0
+ * or -EPERM, with the option by which the caller would allow it. */
+int build_may(const struct build *b, const struct instruction *in, struct mlr_error *err);
+
+/* Begin a state with the image that a recipe names, for a platform or NULL. Places on this machine
+ * are -EPERM, unless --build-context gives the name one. */
+int build_open_image(struct build *b, const char *name, const char *platform, struct state *s,
 	struct mlr_error *err);
 
 /* The directory that a name in --from means: a stage's, an image's or a context's. NULL: the build

@@ -26,29 +26,20 @@ static int read_all(int fd, const char *name, char **ret, size_t *len, struct ml
 	return 0;
 }
 
-/* What was fetched may be anything. */
-static int open_fetched(int dir, const char *name)
-{
-	auto_close int fd = file_open_in_root(dir, name, O_RDONLY | O_NONBLOCK, 0);
-	struct stat st;
-
-	if (fd >= 0 && (fstat(fd, &st) < 0 || !S_ISREG(st.st_mode)))
-		return -EINVAL;
-	return take_fd(&fd);
-}
-
-/* Open a file of the context; no link leads out of one that was fetched. */
+/* Open a regular file of the context, without waiting; no link leads out of one that was fetched.
+ */
 static int open_in(const struct build_context *c, const char *name)
 {
-	auto_close int dir = open(c->dir, O_PATH | O_DIRECTORY | O_CLOEXEC);
-	int fd;
+	auto_close int dir = open(c->dir, O_PATH | O_DIRECTORY | O_CLOEXEC), fd = -1;
+	struct stat st;
 
 	if (dir < 0)
 		return -errno;
-	if (c->scratch)
-		return open_fetched(dir, name);
-	fd = openat(dir, name, O_RDONLY | O_CLOEXEC);
-	return fd < 0 ? -errno : fd;
+	fd = c->scratch ? file_open_in_root(dir, name, O_RDONLY | O_NONBLOCK, 0)
+			: openat(dir, name, O_RDONLY | O_NONBLOCK | O_NOCTTY | O_CLOEXEC);
+	if (fd < 0)
+		return c->scratch ? fd : -errno;
+	return fstat(fd, &st) < 0 || !S_ISREG(st.st_mode) ? -EINVAL : take_fd(&fd);
 }
 
 /* -f's file: the caller's, unless the context was fetched. */

@@ -43,9 +43,7 @@ void run_free(struct running *r)
 	strv_done(&r->argv);
 	strv_done(&r->keys);
 	free(r->user);
-	for (size_t i = 0; i < r->temps.n; i++)
-		unlink(r->temps.v[i]);
-	strv_done(&r->temps);
+	plan_done(&r->mounts);
 	strv_done(&r->to_lock);
 	run_unlock(r);
 	run_output_done(&r->output);
@@ -126,7 +124,8 @@ static void set_env(struct running *r)
 
 /* --- the container ------------------------------------------------------------ */
 
-/* In the child: become the command, which prints to out, or where we do. */
+/* In the child: become the command. It prints to out, and neither reads nor writes the caller's
+ * terminal; out -1: it is a shell on that terminal. */
 static void become(struct running *r, int out)
 {
 	struct mlr_error err = MLR_ERROR_INIT;
@@ -134,8 +133,8 @@ static void become(struct running *r, int out)
 	int e;
 
 	prctl(PR_SET_PDEATHSIG, SIGKILL); /* a build that is killed leaves nothing running */
-	if (out >= 0)
-		dup2(out, STDERR_FILENO);
+	if (out >= 0 && (setsid() < 0 || dup2(out, STDERR_FILENO) < 0))
+		_exit(126);
 	dup2(STDERR_FILENO, STDOUT_FILENO);
 	signal(SIGPIPE, SIG_DFL);
 	signal(SIGXFSZ, SIG_DFL);
@@ -151,9 +150,9 @@ static void become(struct running *r, int out)
 	_exit(e == -ENOENT ? 127 : 126);
 }
 
-static int start_command(struct running *r, int out, int is_shell, struct mlr_error *err)
+static int start_command(struct running *r, int out, struct mlr_error *err)
 {
-	auto_close int null = is_shell ? -1 : open("/dev/null", O_RDONLY | O_CLOEXEC);
+	auto_close int null = out < 0 ? -1 : open("/dev/null", O_RDONLY | O_CLOEXEC);
 	pid_t pid = fork();
 
 	if (pid < 0)
@@ -239,7 +238,7 @@ static void open_shell(struct running *r)
 	strv_add(&r->argv, "/bin/sh");
 	r->exec.command = strv_argv(&r->argv);
 	mlr_info("the command failed: this is a shell in its container; exit ends the build");
-	if (start_command(r, -1, 1, NULL) == 0)
+	if (start_command(r, -1, NULL) == 0)
 		run_wait(&r, 1, &i, &status, NULL);
 }
 
@@ -289,17 +288,15 @@ int run_start(struct running *r, const char *label, int others, struct mlr_error
 
 	if (e != 0)
 		return e;
-	if (label || r->b->o->is_quiet) {
-		out = run_output_open(&r->output, r->b->o->is_quiet ? NULL : label, err);
-		if (out < 0)
-			return out;
-	}
+	out = run_output_open(&r->output, label, r->b->o->is_quiet, err);
+	if (out < 0)
+		return out;
 	const struct store_container new = { .image = r->s->manifest, .manifest = r->s->manifest };
 
 	e = store_container_open(st, r->container, &new, &c, &made, err);
 	if (e < 0)
 		return e;
-	e = start_command(r, out, 0, err);
+	e = start_command(r, out, err);
 	if (e < 0) {
 		store_container_leave(st, r->container);
 		store_container_remove(st, r->container, 1, NULL);
@@ -336,7 +333,8 @@ static int prepare(struct running *r, struct mlr_error *err)
 	x->gpu = "none";
 	x->mpi = EXEC_MPI_NONE;
 	x->home = EXEC_NO;
-	x->apart = x->init = 1;
+	x->apart = x->init = x->ipc = 1;
+	x->given = &r->mounts;
 	x->no_network = network && strcmp(network, "none") == 0;
 	x->user = r->s->parsed.user && *r->s->parsed.user &&
 			strcmp(r->s->parsed.user, "root") != 0 &&

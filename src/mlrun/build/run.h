@@ -14,9 +14,10 @@
 
 /* What a command prints, where it does not print to our standard error. */
 struct run_output {
-	int fd;      /* the end of a pipe to read from; -1: none */
-	char *label; /* before each line; NULL: nothing is printed */
-	char *line;  /* its beginning, n_line bytes */
+	int fd;       /* the end of a pipe to read from; -1: none */
+	char *label;  /* before each line; NULL: nothing is printed, unless is_plain */
+	int is_plain; /* print bytes as they come */
+	char *line;   /* its beginning, n_line bytes */
 	size_t n_line;
 	int is_cut; /* the line's beginning was printed: it is long */
 	char *tail; /* the last n_tail bytes, to show when the command has failed */
@@ -30,7 +31,7 @@ struct running {
 	struct exec_options exec;
 	struct strv argv;
 	struct strv keys;    /* what the mounts contribute to the cache's key */
-	struct strv temps;   /* files to remove */
+	struct plan mounts;  /* what the flags mount */
 	struct strv to_lock; /* directories of caches that one command at a time may use */
 	int *locks;          /* n_locks descriptors that hold the locks */
 	size_t n_locks;
@@ -61,7 +62,7 @@ static inline void run_cleanup(struct running **r)
 /*
  * Start the command.
  *
- *   label   before each line that it prints; NULL: it prints as it likes, or with -q nothing
+ *   label   before each line that it prints; NULL: without one
  *   others  other commands of this build run
  *
  * Returns 0; 1 if one of them uses a cache that this one wants for itself; -errno.
@@ -81,9 +82,6 @@ int run_end(struct running *r, int status, struct mlr_error *err);
  * neither the layer nor the key. */
 void run_add_site(struct running *r);
 
-/* Remove the secrets of builds that were killed. */
-void run_sweep_secrets(void);
-
 /* Add the mounts and devices of the instruction's flags. Returns 0; -ENOENT for a missing source or
  * secret; -EINVAL. */
 int run_add_flags(struct running *r, struct mlr_error *err);
@@ -95,8 +93,9 @@ void run_unlock(struct running *r);
 
 /* --- run_output.c --- */
 
-/* Make the pipe; label is copied. Returns the end to write to, the caller's, or -errno. */
-int run_output_open(struct run_output *o, const char *label, struct mlr_error *err);
+/* Make the pipe; label is copied, NULL: print bytes as they come, or with is_quiet nothing. Returns
+ * the end to write to, the caller's, or -errno. */
+int run_output_open(struct run_output *o, const char *label, int is_quiet, struct mlr_error *err);
 void run_output_done(struct run_output *o);
 
 /* Read and print what is there. Returns 1, or 0 at the end. */
@@ -104,7 +103,7 @@ int run_output_take(struct run_output *o);
 /* Nothing more comes; the tail stays. */
 void run_output_close(struct run_output *o);
 
-/* Print the end of it. */
+/* Print the end of it, unless all was printed. */
 void run_output_show(const struct run_output *o);
 
 #endif

@@ -7,13 +7,16 @@
 #include "base/log.h"
 #include "base/memory.h"
 #include "base/path.h"
+#include "build/secret.h"
+#include "exec/users_mounts.h"
 #include "recipe/run_mount.h"
+#include "rootfs/fill.h"
 #include "store/cache.h"
+#include "store/tree.h"
 
-#include <dirent.h>
 #include <errno.h>
 #include <fcntl.h>
-#include <signal.h>
+#include <limits.h>
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
@@ -83,55 +86,106 @@ void run_add_site(struct running *r)
 
 /* --- mounts ------------------------------------------------------------------ */
 
-/* What is mounted decides on the result. */
-static int hash_source(struct running *r, const struct copy_source *src, const char *path,
-	const char *key, struct mlr_error *err)
+static int mount(struct running *r, const char *source, const struct run_mount *m,
+	enum plan_kind kind, struct mlr_error *err)
 {
-	struct copy c = { .source = *src, .mode = -1, .cancel = r->b->o->cancel };
-	const struct copy_wish w = { .pattern = path, .to = "/", .to_is_directory = 1 };
-	char hex[HASH_HEX_SIZE];
-	int e;
+	return volume_add(
+		kind, source, m->target, m->read_only ? PLAN_READONLY : 0, &r->mounts, err);
+}
 
-	if (key) {
-		strv_addf(&r->keys, "%s %s", key, path);
-		return 0;
-	}
-	c.source.ignore = NULL; /* the mount shows what the ignore file names, too */
-	e = copy_add(&c, &w, err);
+static const char *source_of(const struct run_mount *m)
+{
+	return m->source ? m->source : ".";
+}
+
+/* List what a mount shows of a directory. */
+static int list(struct running *r, const struct copy_source *src, const struct run_mount *m,
+	struct copy *ret, struct mlr_error *err)
+{
+	const struct copy_wish w = { .pattern = source_of(m), .to = "/", .to_is_directory = 1 };
+
+	*ret = (struct copy){ .source = *src, .mode = -1, .cancel = r->b->o->cancel };
+	return copy_add(ret, &w, err);
+}
+
+/* Does the ignore file leave out anything of what is mounted? */
+static int is_complete(struct running *r, const struct run_mount *m, const struct copy *listed)
+{
+	auto_call(copy_done) struct copy all = { 0 };
+	struct copy_source src = listed->source;
+
+	src.ignore = NULL;
+	return listed->source.ignore->n == 0 ||
+		(list(r, &src, m, &all, NULL) >= 0 && all.n == listed->n);
+}
+
+/* Keep what the ignore file does not leave out of a directory as a layer of the store. ret gets the
+ * path of its tree. */
+static int fill_layer(struct running *r, struct copy *c, char **ret, struct mlr_error *err)
+{
+	struct store *st = r->b->o->st;
+	auto_free char *tree = NULL;
+	char diff_id[OCI_DIGEST_SIZE];
+	uint64_t bytes;
+	int e = rootfs_fill_digest(copy_tar, c, diff_id, &bytes, err);
+
+	if (e == 0)
+		e = rootfs_fill(st, diff_id, copy_tar, c, err);
+	if (e < 0)
+		return e;
+	tree = store_tree_relpath(STORE_LAYER, diff_id);
+	*ret = xasprintf("%s/%s", store_path(st), tree);
+	return 0;
+}
+
+/* The path of a source, which no link leads out of. */
+static int find_source(
+	const struct copy_source *src, const struct run_mount *m, char **ret, struct mlr_error *err)
+{
+	auto_close int fd = file_open_in_root(src->fd, source_of(m), O_PATH, 0);
+	char self[32], path[PATH_MAX];
+	ssize_t n;
+
+	if (fd < 0)
+		return mlr_fail(err, -fd, "'%s' in %s: %s", source_of(m), src->what, strerror(-fd));
+	snprintf(self, sizeof(self), "/proc/self/fd/%d", fd);
+	n = readlink(self, path, sizeof(path) - 1);
+	if (n < 0)
+		return mlr_fail_errno(err, "find '%s'", source_of(m));
+	*ret = xstrndup(path, (size_t)n);
+	return 0;
+}
+
+/* Find the mount's source in a directory, whose content decides on the result. */
+static int find_in_directory(struct running *r, const struct copy_source *src,
+	const struct run_mount *m, char **ret, struct mlr_error *err)
+{
+	auto_call(copy_done) struct copy c = { 0 };
+	char hex[HASH_HEX_SIZE];
+	int e = list(r, src, m, &c, err);
+
 	if (e >= 0)
 		e = copy_hash(&c, hex, err);
-	copy_done(&c);
-	if (e == 0)
-		strv_add(&r->keys, hex);
-	return e < 0 ? e : 0;
+	if (e < 0)
+		return e;
+	strv_add(&r->keys, hex);
+	return !src->ignore || is_complete(r, m, &c) ? find_source(src, m, ret, err)
+						     : fill_layer(r, &c, ret, err);
 }
 
 static int mount_bind(struct running *r, const struct run_mount *m, struct mlr_error *err)
 {
 	struct copy_source src = { .fd = -1 };
-	auto_free char *key = NULL;
-	auto_close int fd = -1;
-	char self[32], path[4096];
-	ssize_t n;
+	auto_free char *key = NULL, *path = NULL;
 	int e = build_source(r->b, m->from, &src, &key, err);
 
 	if (e < 0)
 		return e;
-	e = hash_source(r, &src, m->source ? m->source : ".", key, err);
-	fd = file_open_in_root(src.fd, m->source ? m->source : ".", O_PATH, 0);
+	if (key)
+		strv_addf(&r->keys, "%s %s", key, source_of(m));
+	e = key ? find_source(&src, m, &path, err) : find_in_directory(r, &src, m, &path, err);
 	close(src.fd);
-	if (e < 0)
-		return e;
-	if (fd < 0)
-		return mlr_fail(err, -fd, "'%s' in %s: %s", m->source ? m->source : ".", src.what,
-			strerror(-fd));
-	snprintf(self, sizeof(self), "/proc/self/fd/%d", fd);
-	n = readlink(self, path, sizeof(path) - 1);
-	if (n < 0)
-		return mlr_fail_errno(err, "find '%s'", m->source);
-	path[n] = '\0';
-	strv_addf(&r->exec.volumes, "%s:%s:%s", path, m->target, m->read_only ? "ro" : "O");
-	return 0;
+	return e < 0 ? e : mount(r, path, m, m->read_only ? PLAN_BIND : PLAN_OVERLAY, err);
 }
 
 /* A cache is a directory of the store that outlives builds. It changes no key. */
@@ -146,100 +200,19 @@ static int mount_cache(struct running *r, const struct run_mount *m, struct mlr_
 		return e;
 	if (m->sharing != RUN_MOUNT_SHARED)
 		strv_add(&r->to_lock, path);
-	strv_addf(&r->exec.volumes, "%s:%s:%s", path, m->target, m->read_only ? "ro" : "rw");
-	return 0;
+	return mount(r, path, m, PLAN_BIND, err);
 }
 
-/* "id=ID[,src=FILE|,env=NAME]" of --secret. 1 if it is the one; file and env may remain NULL. */
-static int is_secret(const char *spec, const char *id, char **file, char **env)
-{
-	auto_free char *copy = xstrdup(spec);
-	char *rest = copy, *part;
-	int is_it = 0;
-
-	while ((part = strsep(&rest, ","))) {
-		const char *value = strchr(part, '=');
-
-		if (!value)
-			continue;
-		value++;
-		if (strncmp(part, "id=", 3) == 0)
-			is_it = strcmp(value, id) == 0;
-		else if (strncmp(part, "src=", 4) == 0 || strncmp(part, "source=", 7) == 0)
-			*file = xstrdup(value);
-		else if (strncmp(part, "env=", 4) == 0)
-			*env = xstrdup(value);
-	}
-	return is_it;
-}
-
-#define SECRET_MAX (512u << 10) /* bytes */
-
-/* The value, to free(); NULL if nobody gives it. */
-static int read_secret(const struct build *b, const char *id, char **ret, struct mlr_error *err)
-{
-	for (size_t i = 0; b->o->secrets && i < b->o->secrets->n; i++) {
-		auto_free char *file = NULL, *env = NULL;
-		const char *value;
-
-		if (!is_secret(b->o->secrets->v[i], id, &file, &env))
-			continue;
-		if (file)
-			return file_read(AT_FDCWD, file, SECRET_MAX, ret, NULL, err);
-		value = getenv(env ? env : id);
-		if (!value)
-			return mlr_fail(err, ENOENT, "secret '%s': no variable '%s' is set", id,
-				env ? env : id);
-		*ret = xstrdup(value);
-		return 0;
-	}
-	return 0;
-}
-
-#define SECRETS_DIR "/dev/shm"
-#define SECRET_NAME "mlrun-secret-" /* then the build's process id */
-
-void run_sweep_secrets(void)
-{
-	auto_dir DIR *d = file_open_dir(AT_FDCWD, SECRETS_DIR, 0);
-	struct dirent *e;
-
-	while (d && (e = readdir(d))) {
-		long pid = strncmp(e->d_name, SECRET_NAME, strlen(SECRET_NAME)) == 0
-			? strtol(e->d_name + strlen(SECRET_NAME), NULL, 10)
-			: 0;
-
-		if (pid > 0 && kill((pid_t)pid, 0) < 0 && errno == ESRCH)
-			unlinkat(dirfd(d), e->d_name, 0); /* another user's stays */
-	}
-}
-
-/* Write it to a file in memory that nobody else may read. */
-static int write_secret(struct running *r, const struct run_mount *m, const char *value,
-	char **path, struct mlr_error *err)
-{
-	auto_free char *name = xasprintf(SECRETS_DIR "/" SECRET_NAME "%ld.XXXXXX", (long)getpid());
-	auto_close int fd = mkostemp(name, O_CLOEXEC);
-	int e;
-
-	if (fd < 0)
-		return mlr_fail_errno(err, "create '%s'", name);
-	strv_add(&r->temps, name);
-	e = file_write_all(fd, value, strlen(value));
-	if (e < 0 || fchmod(fd, m->mode >= 0 ? (mode_t)m->mode & 0777 : 0400) < 0)
-		return mlr_fail(err, e < 0 ? -e : errno, "write '%s'", name);
-	*path = take_ptr(&name);
-	return 0;
-}
-
+/* The value becomes a file in memory, or a variable, of this command alone. */
 static int mount_secret(struct running *r, const struct run_mount *m, struct mlr_error *err)
 {
 	const char *id = m->id ? m->id
 		: m->source    ? m->source
 		: m->target    ? path_base(m->target)
 			       : m->env;
-	auto_free char *value = NULL, *path = NULL, *target = NULL;
-	int e = read_secret(r->b, id, &value, err);
+	auto_free char *value = NULL, *target = NULL;
+	size_t len = 0;
+	int e = secret_read(r->b->o->secrets, id, &value, &len, err);
 
 	if (e < 0)
 		return e;
@@ -249,15 +222,17 @@ static int mount_secret(struct running *r, const struct run_mount *m, struct mlr
 	}
 	if (!value)
 		return 0;
-	if (m->env)
+	if (m->env && strlen(value) != len)
+		e = mlr_fail(err, EINVAL,
+			"the secret '%s' has a NUL byte, which no variable can hold", id);
+	else if (m->env)
 		strv_addf(&r->exec.env, "%s=%s", m->env, value);
-	if (m->env && !m->target)
-		return 0;
-	e = write_secret(r, m, value, &path, err);
-	target = m->target ? xstrdup(m->target) : xasprintf("/run/secrets/%s", id);
-	if (e == 0)
-		strv_addf(&r->exec.volumes, "%s:%s:ro", path, target);
-	explicit_bzero(value, strlen(value));
+	if (e == 0 && (m->target || !m->env)) {
+		target = m->target ? xstrdup(m->target) : xasprintf("/run/secrets/%s", id);
+		e = plan_file_mount(&r->mounts, value, len,
+			m->mode > 0 ? (mode_t)m->mode & 0777 : 0400, target, PLAN_FROM_USER, err);
+	}
+	explicit_bzero(value, len);
 	return e;
 }
 
@@ -283,13 +258,14 @@ static int mount_ssh(struct running *r, const struct run_mount *m, struct mlr_er
 	}
 	if (!socket)
 		return 0;
-	strv_addf(&r->exec.volumes, "%s:%s", socket, target);
 	strv_addf(&r->exec.env, "SSH_AUTH_SOCK=%s", target);
-	return 0;
+	return volume_add(PLAN_BIND, socket, target, 0, &r->mounts, err);
 }
 
 static int add_mount(struct running *r, struct run_mount *m, struct mlr_error *err)
 {
+	auto_strv struct strv options = STRV_INIT;
+
 	if (m->target && *m->target != '/') {
 		char *absolute = xasprintf("%s/%s", r->exec.workdir, m->target);
 
@@ -309,11 +285,8 @@ static int add_mount(struct running *r, struct run_mount *m, struct mlr_error *e
 		break;
 	}
 	if (m->size)
-		strv_addf(&r->exec.tmpfs, "%s:size=%llu,mode=1777", m->target,
-			(unsigned long long)m->size);
-	else
-		strv_addf(&r->exec.tmpfs, "%s:mode=1777", m->target);
-	return 0;
+		strv_addf(&options, "size=%llu", (unsigned long long)m->size);
+	return tmpfs_add(m->target, &options, 0, &r->mounts, err);
 }
 
 int run_add_flags(struct running *r, struct mlr_error *err)

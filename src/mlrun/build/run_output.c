@@ -2,6 +2,7 @@
 #include "build/run.h"
 
 #include "base/cleanup.h"
+#include "base/file.h"
 #include "base/memory.h"
 
 #include <errno.h>
@@ -15,7 +16,7 @@
 #define TAIL_SIZE (8u << 10) /* bytes that a failure shows */
 #define PIPE_SIZE (1 << 20)
 
-int run_output_open(struct run_output *o, const char *label, struct mlr_error *err)
+int run_output_open(struct run_output *o, const char *label, int is_quiet, struct mlr_error *err)
 {
 	int ends[2];
 
@@ -24,7 +25,8 @@ int run_output_open(struct run_output *o, const char *label, struct mlr_error *e
 	/* The command need not wait while files are copied for another stage; best effort. */
 	fcntl(ends[1], F_SETPIPE_SZ, PIPE_SIZE);
 	*o = (struct run_output){ .fd = ends[0],
-		.label = label ? xstrdup(label) : NULL,
+		.label = label && !is_quiet ? xstrdup(label) : NULL,
+		.is_plain = !label && !is_quiet,
 		.line = xmalloc(LINE_SIZE),
 		.tail = xmalloc(TAIL_SIZE) };
 	return ends[1];
@@ -94,6 +96,10 @@ int run_output_take(struct run_output *o)
 	if (n <= 0) {
 		print_line(o);
 		return 0;
+	}
+	if (o->is_plain) {
+		(void)file_write_all(STDERR_FILENO, buf, (size_t)n);
+		return 1;
 	}
 	add_tail(o, buf, (size_t)n);
 	for (ssize_t i = 0; i < n; i++)

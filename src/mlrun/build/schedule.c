@@ -79,6 +79,9 @@ static int follow(struct build *b, struct state *s, const struct instruction *in
 
 	if (build_is_cancelled(b))
 		return mlr_fail(err, ECANCELED, "interrupted");
+	r = build_may(b, in, err);
+	if (r < 0)
+		return r;
 	switch (in->word) {
 	case INSTRUCTION_ARG:
 		return declare(b, s, in, err);
@@ -112,9 +115,7 @@ static int find_base(struct build *b, const struct stage *g, struct state *s, st
 	}
 	if (strcasecmp(g->base, "scratch") == 0)
 		return state_scratch(s, platform, err);
-	if (named && strncmp(named, "docker-image://", 15) == 0)
-		named += 15;
-	return build_open_image(b, named ? named : g->base, platform, s, err);
+	return build_open_image(b, g->base, platform, s, err);
 }
 
 /* Read what the base asks of those who build on it. */

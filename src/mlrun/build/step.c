@@ -370,6 +370,9 @@ static int add_repository(struct copying *c, const char *what, struct mlr_error 
 	const struct copy_wish w = {
 		.pattern = ".", .to = c->to, .to_is_directory = 1, .exclude = &c->exclude
 	};
+	const struct git_access how = {
+		.secrets = c->b->o->secrets, .ssh = c->b->o->ssh, .cancel = c->b->o->cancel
+	};
 	auto_free char *dir = NULL;
 	int r;
 
@@ -380,7 +383,7 @@ static int add_repository(struct copying *c, const char *what, struct mlr_error 
 			err, EINVAL, "'%s': '#COMMIT' after it does what --checksum does", what);
 	r = store_scratch_make(c->b->o->st, "repository", &c->scratch, err);
 	if (r == 0)
-		r = git_fetch(what, c->scratch, c->b->o->cancel, &dir, err);
+		r = git_fetch(what, c->scratch, &how, &dir, err);
 	if (r < 0)
 		return mlr_wrap(err, "'%s'", what);
 	close(c->copy.source.fd);

@@ -39,7 +39,8 @@
 struct args {
 	struct cli_common common;
 	const char *context, *file, *target, *iidfile, *platform, *network, *metadata;
-	struct strv build_args, names, labels, secrets, contexts, cache_from, cache_to, ssh;
+	struct strv build_args, names, labels, secrets, contexts, cache_from, cache_to, ssh,
+		allowed;
 	int check, json, no_cache, pull, shell, squash, jobs;
 	struct build_output *outputs;
 	size_t n_outputs;
@@ -105,6 +106,18 @@ static void parse_ssh(void *args, char *arg, struct argp_state *state)
 			"--ssh '%s': '%s' is no agent's socket; keys are passed on by ssh-agent(1) alone",
 			arg, path);
 	strv_addf(&a->ssh, "%.*s=%s", (int)strcspn(arg, "="), arg, real);
+}
+
+/* Docker's words; "security.insecure" has no counterpart. */
+static void parse_allow(void *args, char *arg, struct argp_state *state)
+{
+	struct args *a = args;
+
+	if (strcmp(arg, "device") != 0 && strncmp(arg, "device=", 7) != 0 &&
+		strcmp(arg, "network.host") != 0)
+		argp_error(
+			state, "--allow takes device, device=NAME or network.host, not '%s'", arg);
+	strv_add(&a->allowed, arg);
 }
 
 static void parse_network(void *args, char *arg, struct argp_state *state)
@@ -220,6 +233,9 @@ static const struct cli_option options[] = {
 		CLI_TO_CALL(parse_ssh) },
 	{ "network", 0, "host|none", 0, "the network of RUN (host)", 1,
 		CLI_TO_CALL(parse_network) },
+	{ "allow", 0, "device[=NAME]|network.host", 0,
+		"let the recipe and its base images use CDI devices, or the network despite --network=none",
+		1, CLI_TO_CALL(parse_allow) },
 	{ "platform", 0, "OS/ARCH[/VARIANT]", 0, "the image's platform; default: this machine's", 1,
 		CLI_TO(struct args, platform) },
 	{ "pull", 0, "WHEN", OPTION_ARG_OPTIONAL,
@@ -478,6 +494,13 @@ static int tell(
 		: 0;
 }
 
+static struct git_access callers_access(const struct args *a)
+{
+	return (struct git_access){
+		.is_callers = 1, .secrets = &a->secrets, .ssh = &a->ssh, .cancel = &cli_stop_signal
+	};
+}
+
 /* What --build-context names, brought here. */
 struct named_contexts {
 	struct store *st;
@@ -496,6 +519,8 @@ static void named_close(struct named_contexts *c)
 static int named_open(
 	const struct args *a, struct named_contexts *c, struct strv *ret, struct mlr_error *err)
 {
+	const struct git_access how = callers_access(a);
+
 	for (size_t i = 0; i < a->contexts.n; i++) {
 		const char *text = a->contexts.v[i], *value = strchr(text, '=') + 1;
 		struct build_context *one;
@@ -508,7 +533,7 @@ static int named_open(
 		c->v = xgrow(c->v, c->n, sizeof(*c->v));
 		one = &c->v[c->n++];
 		*one = (struct build_context)BUILD_CONTEXT_INIT;
-		r = build_context_open(c->st, value, &cli_stop_signal, one, err);
+		r = build_context_open(c->st, value, &how, one, err);
 		if (r == 0 && one->recipe)
 			r = mlr_fail(err, EPROTO, "context '%s': it is no tar", value);
 		if (r < 0)
@@ -542,6 +567,7 @@ static int build(struct args *a, const struct build_context *context, const stru
 		.contexts = &named,
 		.ssh = &a->ssh,
 		.network = a->network,
+		.allowed = &a->allowed,
 		.config = &a->registry.config,
 		.no_cache = a->no_cache,
 		.squash = a->squash,
@@ -606,6 +632,7 @@ static int run(struct args *a, struct mlr_error *err)
 {
 	auto_store struct store *st = NULL;
 	struct build_context context = BUILD_CONTEXT_INIT;
+	const struct git_access how = callers_access(a);
 	int r = cli_registry_load(&a->registry, a->context, err), status;
 
 	/* A directory needs no place in the store, so its recipe is read before that is opened. */
@@ -613,7 +640,7 @@ static int run(struct args *a, struct mlr_error *err)
 		r = store_open(a->common.store, 1, &st, err);
 	cli_stop_catch();
 	if (r == 0)
-		r = build_context_open(st, a->context, &cli_stop_signal, &context, err);
+		r = build_context_open(st, a->context, &how, &context, err);
 	status = r == 0 ? run_in(a, &context, &st, err) : cli_stop_signal ? 0 : cli_fail(err);
 	build_context_close(st, &context);
 	return cli_stop_signal ? 128 + cli_stop_signal : status;
@@ -635,6 +662,7 @@ int cmd_build(int argc, char **argv)
 	strv_done(&a.cache_from);
 	strv_done(&a.cache_to);
 	strv_done(&a.ssh);
+	strv_done(&a.allowed);
 	for (size_t i = 0; i < a.n_outputs; i++)
 		build_output_done(&a.outputs[i]);
 	free(a.outputs);

@@ -56,6 +56,7 @@ struct up {
 	const struct project *p;
 	struct store *st;
 	struct service_list list; /* what is there, in the order of starting */
+	struct strv open;         /* services that listen, though the file publishes no port */
 };
 
 static void nap(void)
@@ -181,6 +182,8 @@ static int start_all_of(struct up *u, const struct compose_service *c, long orde
 		r = project_fill(u->p, c, n, order, u->a->common.store, &s, &err);
 		if (r < 0)
 			return cli_fail_at(&err, "up '%s'", c->name);
+		if (n == 1 && s.exposes && !c->has_ports)
+			strv_add(&u->open, c->name);
 		status = start_one(u, &s);
 		if (status != 0) {
 			service_done(&s);
@@ -249,6 +252,18 @@ static int remove_surplus(struct up *u, struct mlr_error *err)
 	return r;
 }
 
+/* Docker's users expect that only the project itself reaches them. */
+static void tell_open(const struct up *u)
+{
+	auto_free char *names = strv_join(&u->open, u->open.n, ", ");
+
+	if (u->open.n > 0)
+		mlr_info(
+			"%s: reachable for others too, without 'ports': services use this machine's network; "
+			"mlrun-up(1), Ports, says how to close them",
+			names);
+}
+
 static int start_project(struct up *u)
 {
 	struct mlr_error err = MLR_ERROR_INIT;
@@ -260,6 +275,7 @@ static int start_project(struct up *u)
 		return cli_fail_at(&err, "up");
 	for (size_t i = 0; status == 0 && !interrupted && i < u->p->compose.n; i++)
 		status = start_all_of(u, &u->p->compose.services[i], (long)i);
+	tell_open(u);
 	return status;
 }
 
@@ -332,6 +348,7 @@ static int run_up(const struct args *a)
 	else if (interrupted)
 		status = 128 + interrupted;
 	service_list_done(&u.list);
+	strv_done(&u.open);
 	store_close(u.st);
 	return status;
 }

@@ -123,7 +123,7 @@ static const struct row rows[] = {
 		"-m|--memory|--memory-swap|--cpu-period|--cpu-quota|--cpu-shares|--cpuset-cpus|--cpuset-mems|"
 		"--ulimit|--shm-size|--cgroup-parent|--cgroupns",
 		"RUN has the limits that mlrun has: ulimit(1), taskset(1) or the batch job set them" },
-	{ "build", "--cap-add|--security-opt|--privileged|--allow|--entitlement",
+	{ "build", "--cap-add|--security-opt|--privileged|--entitlement",
 		"mlrun builds with the caller's own rights, so there are none to give" },
 	{ "build",
 		"--userns|--userns-uid-map|--userns-gid-map|--isolation|--runtime|--pid|--ipc|--uts|--builder",

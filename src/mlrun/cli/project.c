@@ -72,7 +72,7 @@ static const char *look_up(void *ctx, const char *name)
 static int read_variables(struct project *p, struct mlr_error *err)
 {
 	auto_free char *path = xasprintf("%s/.env", p->directory), *text = NULL;
-	int r = file_read(AT_FDCWD, path, FILE_MAX, &text, NULL, err);
+	int r = file_read_regular(AT_FDCWD, path, FILE_MAX, &text, NULL, err);
 
 	if (r == -ENOENT)
 		return 0;
@@ -150,29 +150,10 @@ static char *image_of(const struct project *p, const struct compose_service *c)
 	return c->image ? xstrdup(c->image) : xasprintf("%s-%s", p->name, c->name);
 }
 
-/* As a variable where mlrun itself would not be changed by it: all users see command lines. */
-static void add_build_arg(const char *arg, struct strv *argv, struct strv *env)
-{
-	auto_free char *name = xstrdup(arg);
-	char *value = strchr(name, '=');
-	const char *is;
-
-	if (value)
-		*value++ = '\0';
-	is = getenv(name);
-	if (value &&
-		(is ? strcmp(is, value) == 0
-		    : strncmp(name, "LD_", 3) != 0 && strncmp(name, "MLRUN_", 6) != 0)) {
-		strv_env_set(env, name, value);
-		arg = name;
-	}
-	strv_addf(argv, "--build-arg=%s", arg);
-}
-
 static int build(const struct compose_service *c, const char *image, const char *store)
 {
 	auto_free char *program = services_program();
-	auto_strv struct strv argv = STRV_INIT, env = STRV_INIT;
+	auto_strv struct strv argv = STRV_INIT;
 	struct mlr_error err = MLR_ERROR_INIT;
 	int r, status = 0;
 	pid_t pid;
@@ -188,12 +169,11 @@ static int build(const struct compose_service *c, const char *image, const char 
 		strv_addf(&argv, "--file=%s/%s", c->context, c->dockerfile);
 	if (c->target)
 		strv_addf(&argv, "--target=%s", c->target);
-	for (size_t i = 0; environ[i]; i++)
-		strv_add(&env, environ[i]);
+	/* Never as variables, which mlrun and its helpers would follow. */
 	for (size_t i = 0; i < c->build_args.n; i++)
-		add_build_arg(c->build_args.v[i], &argv, &env);
+		strv_addf(&argv, "--build-arg=%s", c->build_args.v[i]);
 	strv_add(&argv, c->context);
-	r = posix_spawn(&pid, program, NULL, NULL, strv_argv(&argv), strv_argv(&env));
+	r = posix_spawn(&pid, program, NULL, NULL, strv_argv(&argv), environ);
 	while (r == 0 && waitpid(pid, &status, 0) < 0 && errno == EINTR)
 		;
 	if (r != 0) {

@@ -132,6 +132,7 @@ int services_take_image(const char *image, const char *store, int with_check, st
 		s->stop_signal = signal_number(word);
 	else if (word)
 		mlr_warning("image '%s': unknown STOPSIGNAL '%s', ignoring", image, word);
+	s->exposes = json_object_size(json_object_get(run, "ExposedPorts")) > 0;
 	if (with_check)
 		take_check(run, &s->check);
 	if (manifest)

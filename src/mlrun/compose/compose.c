@@ -94,15 +94,19 @@ static int read_services(
 }
 
 static const struct compose_key keys[] = {
-	{ "version", NULL, NULL }, /* informative, says the specification */
-	{ "name", read_name, NULL },
-	{ "services", read_services, NULL },
+	/* informative, says the specification */
+	{ "version", NULL, NULL, REACH_NOTHING, NULL },
+	{ "name", read_name, NULL, REACH_NOTHING, NULL },
+	{ "services", read_services, NULL, REACH_NOTHING, NULL },
 	{ "networks", NULL,
-		"services use the host's network and meet at localhost, by their names, too" },
-	{ "volumes", NULL, "mlrun has no volumes but directories: ./DIR:/PATH in the service" },
-	{ "secrets", NULL, "volumes: [./FILE:/run/secrets/NAME:ro] in the service" },
-	{ "configs", NULL, "volumes: [./FILE:/PATH:ro] in the service" },
-	{ NULL, NULL, NULL },
+		"services use the host's network and meet at localhost, by their names, too",
+		REACH_NOTHING, NULL },
+	{ "volumes", NULL, "mlrun has no volumes but directories: ./DIR:/PATH in the service",
+		REACH_NOTHING, NULL },
+	{ "secrets", NULL, "volumes: [./FILE:/run/secrets/NAME:ro] in the service", REACH_NOTHING,
+		NULL },
+	{ "configs", NULL, "volumes: [./FILE:/PATH:ro] in the service", REACH_NOTHING, NULL },
+	{ 0 },
 };
 
 /* --- the order ------------------------------------------------------------------------------- */
@@ -204,4 +208,10 @@ int compose_parse(const char *text, size_t size, const char *file, const char *d
 	*ret = p;
 	p = (struct compose_project)COMPOSE_PROJECT_INIT;
 	return 0;
+}
+
+void compose_each_reach(reach_fn fn, void *ctx)
+{
+	compose_keys_each_reach(keys, NULL, fn, ctx);
+	compose_keys_each_reach(compose_service_keys, "services.NAME", fn, ctx);
 }

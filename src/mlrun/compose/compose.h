@@ -9,6 +9,7 @@
 #define MLR_COMPOSE_COMPOSE_H
 
 #include "base/error.h"
+#include "base/reach.h"
 #include "base/strv.h"
 
 #include <stddef.h>
@@ -37,6 +38,7 @@ struct compose_service {
 	struct strv volumes;     /* as -v takes them, sources absolute */
 	struct strv tmpfs;       /* as --tmpfs takes them */
 	int read_only, init;
+	int has_ports; /* it says which ports shall be reachable */
 
 	struct compose_need *needs;
 	size_t n_needs;
@@ -88,6 +90,10 @@ int compose_parse(const char *text, size_t size, const char *file, const char *d
  */
 int compose_env_parse(const char *text, const char *file, compose_lookup look, void *ctx,
 	struct strv *ret, struct mlr_error *err);
+
+/* List the keys, by their places: "services.NAME.volumes". A value may name the caller's variables
+ * anywhere ($VAR). */
+void compose_each_reach(reach_fn fn, void *ctx);
 
 /* Is it a project's name, [a-z0-9][a-z0-9_-]*? */
 int compose_is_project(const char *name);

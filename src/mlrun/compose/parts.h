@@ -2,6 +2,7 @@
 #ifndef MLR_COMPOSE_PARTS_H
 #define MLR_COMPOSE_PARTS_H
 
+#include "base/reach.h"
 #include "base/yaml.h"
 #include "compose/compose.h"
 
@@ -32,7 +33,15 @@ struct compose_key {
 	int (*read)(
 		struct compose_reader *r, const struct compose_at *at, const json_t *v, void *to);
 	const char *refusal; /* why it is not supported, without read; NULL: it is let be */
+	enum reach reach;
+	const struct compose_key *below; /* the keys of its value, or of each item; or NULL */
 };
+
+/* List keys and those below them. */
+void compose_keys_each_reach(
+	const struct compose_key *keys, const char *above, reach_fn fn, void *ctx);
+
+extern const struct compose_key compose_service_keys[];
 
 /* Read a mapping by a table that a NULL name ends. Keys that begin with x- are let be. */
 int compose_read_map(struct compose_reader *r, const struct compose_at *at, const json_t *v,

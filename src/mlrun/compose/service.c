@@ -77,13 +77,18 @@ READER(read_args)
 	return compose_read_pairs(r, at, v, &((struct compose_service *)to)->build_args);
 }
 
+static const struct compose_key build_keys[] = {
+	{ "context", read_context, NULL, REACH_FILES, NULL },
+	{ "dockerfile", read_dockerfile, NULL, REACH_FILES, NULL },
+	{ "args", read_args, NULL, REACH_NOTHING, NULL },
+	{ "target", read_target, NULL, REACH_NOTHING, NULL },
+	{ 0 },
+};
+
 READER(read_build)
 {
-	static const struct compose_key keys[] = { { "context", read_context, NULL },
-		{ "dockerfile", read_dockerfile, NULL }, { "args", read_args, NULL },
-		{ "target", read_target, NULL }, { NULL, NULL, NULL } };
 	struct compose_service *s = to;
-	int e = json_is_object(v) ? compose_read_map(r, at, v, keys, s)
+	int e = json_is_object(v) ? compose_read_map(r, at, v, build_keys, s)
 				  : compose_read_text(r, at, v, &s->context);
 	char *whole;
 
@@ -132,7 +137,7 @@ static int read_env_text(
 	struct mlr_error why = MLR_ERROR_INIT;
 	size_t len = 0;
 
-	if (file_read(AT_FDCWD, path, ENV_FILE_MAX, &text, &len, &why) < 0)
+	if (file_read_regular(AT_FDCWD, path, ENV_FILE_MAX, &text, &len, &why) < 0)
 		return compose_wrong(r, at, "%s", why.text);
 	if (strlen(text) != len)
 		return compose_wrong(r, at, "'%s' has a NUL byte", path);
@@ -165,12 +170,16 @@ READER(read_required)
 	return compose_read_bool(r, at, v, &((struct env_file *)to)->required);
 }
 
+static const struct compose_key env_file_keys[] = {
+	{ "path", read_path, NULL, REACH_FILES, NULL },
+	{ "required", read_required, NULL, REACH_NOTHING, NULL },
+	{ 0 },
+};
+
 READER(read_one_env_file)
 {
-	static const struct compose_key keys[] = { { "path", read_path, NULL },
-		{ "required", read_required, NULL }, { NULL, NULL, NULL } };
 	struct env_file f = { NULL, 1 };
-	int e = json_is_object(v) ? compose_read_map(r, at, v, keys, &f)
+	int e = json_is_object(v) ? compose_read_map(r, at, v, env_file_keys, &f)
 				  : compose_read_text(r, at, v, &f.path);
 
 	if (e == 0 && !f.path)
@@ -276,14 +285,19 @@ static int add_volume(struct compose_reader *r, const struct compose_at *at, con
 	return 0;
 }
 
+static const struct compose_key volume_keys[] = {
+	{ "type", read_type, NULL, REACH_NOTHING, NULL },
+	{ "source", read_source, NULL, REACH_FILES, NULL },
+	{ "target", read_volume_target, NULL, REACH_NOTHING, NULL },
+	{ "read_only", read_volume_mode, NULL, REACH_NOTHING, NULL },
+	{ 0 },
+};
+
 READER(read_one_volume)
 {
-	static const struct compose_key keys[] = { { "type", read_type, NULL },
-		{ "source", read_source, NULL }, { "target", read_volume_target, NULL },
-		{ "read_only", read_volume_mode, NULL }, { NULL, NULL, NULL } };
 	struct volume volume = { NULL, NULL, NULL, 0 };
 	auto_free char *text = NULL;
-	int e = json_is_object(v) ? compose_read_map(r, at, v, keys, &volume)
+	int e = json_is_object(v) ? compose_read_map(r, at, v, volume_keys, &volume)
 				  : compose_read_text(r, at, v, &text);
 
 	if (e == 0 && text)
@@ -326,15 +340,22 @@ READER(read_address)
 	return compose_read_text(r, at, v, &((struct port *)to)->address);
 }
 
+static const struct compose_key port_keys[] = {
+	{ "target", read_port_target, NULL, REACH_NOTHING, NULL },
+	{ "published", read_published, NULL, REACH_NOTHING, NULL },
+	{ "host_ip", read_address, NULL, REACH_NOTHING, NULL },
+	{ "protocol", NULL, NULL, REACH_NOTHING, NULL },
+	{ "app_protocol", NULL, NULL, REACH_NOTHING, NULL },
+	{ "mode", NULL, NULL, REACH_NOTHING, NULL },
+	{ "name", NULL, NULL, REACH_NOTHING, NULL },
+	{ 0 },
+};
+
 READER(read_one_port)
 {
-	static const struct compose_key keys[] = { { "target", read_port_target, NULL },
-		{ "published", read_published, NULL }, { "host_ip", read_address, NULL },
-		{ "protocol", NULL, NULL }, { "app_protocol", NULL, NULL }, { "mode", NULL, NULL },
-		{ "name", NULL, NULL }, { NULL, NULL, NULL } };
 	struct port port = { NULL, NULL, NULL };
 	auto_free char *text = NULL;
-	int e = json_is_object(v) ? compose_read_map(r, at, v, keys, &port)
+	int e = json_is_object(v) ? compose_read_map(r, at, v, port_keys, &port)
 				  : compose_read_text(r, at, v, &text);
 
 	(void)to;
@@ -356,6 +377,7 @@ READER(read_one_port)
 
 READER(read_ports)
 {
+	((struct compose_service *)to)->has_ports = 1;
 	return compose_read_list(r, at, v, read_one_port, to);
 }
 
@@ -408,10 +430,13 @@ READER(read_need)
 	return e;
 }
 
+static const struct compose_key need_keys[] = {
+	{ "condition", read_condition, NULL, REACH_NOTHING, NULL },
+	{ 0 },
+};
+
 READER(read_depends_on)
 {
-	static const struct compose_key keys[] = { { "condition", read_condition, NULL },
-		{ NULL, NULL, NULL } };
 	const char *name;
 	json_t *item;
 
@@ -420,7 +445,7 @@ READER(read_depends_on)
 	json_object_foreach((json_t *)v, name, item) {
 		struct compose_at here = { at, v, name, 0 };
 		enum compose_condition condition = COMPOSE_STARTED;
-		int e = compose_read_map(r, &here, item, keys, &condition);
+		int e = compose_read_map(r, &here, item, need_keys, &condition);
 
 		if (e < 0)
 			return e;
@@ -457,16 +482,21 @@ READER(read_test)
 	return 0;
 }
 
+static const struct compose_key check_keys[] = {
+	{ "test", read_test, NULL, REACH_NOTHING, NULL },
+	{ "interval", read_interval, NULL, REACH_NOTHING, NULL },
+	{ "timeout", read_timeout, NULL, REACH_NOTHING, NULL },
+	{ "retries", read_retries, NULL, REACH_NOTHING, NULL },
+	{ "start_period", read_start_period, NULL, REACH_NOTHING, NULL },
+	{ "start_interval", read_start_interval, NULL, REACH_NOTHING, NULL },
+	{ "disable", read_no_check, NULL, REACH_NOTHING, NULL },
+	{ 0 },
+};
+
 READER(read_healthcheck)
 {
-	static const struct compose_key keys[] = { { "test", read_test, NULL },
-		{ "interval", read_interval, NULL }, { "timeout", read_timeout, NULL },
-		{ "retries", read_retries, NULL }, { "start_period", read_start_period, NULL },
-		{ "start_interval", read_start_interval, NULL }, { "disable", read_no_check, NULL },
-		{ NULL, NULL, NULL } };
-
 	((struct compose_service *)to)->has_check = 1;
-	return compose_read_map(r, at, v, keys, to);
+	return compose_read_map(r, at, v, check_keys, to);
 }
 
 /* --- the rest -------------------------------------------------------------------------------- */
@@ -518,47 +548,50 @@ READER(read_stop_signal)
 	return s->stop_signal > 0 ? 0 : compose_wrong(r, at, "unknown signal '%s'", text);
 }
 
+static const struct compose_key deploy_keys[] = {
+	{ "replicas", read_replicas, NULL, REACH_NOTHING, NULL },
+	{ 0 },
+};
+
 READER(read_deploy)
 {
-	static const struct compose_key keys[] = { { "replicas", read_replicas, NULL },
-		{ NULL, NULL, NULL } };
 
-	return compose_read_map(r, at, v, keys, to);
+	return compose_read_map(r, at, v, deploy_keys, to);
 }
 
 #define NETWORKS "services use the host's network and meet at localhost, by their names, too"
 
-static const struct compose_key keys[] = {
-	{ "image", read_image, NULL },
-	{ "build", read_build, NULL },
-	{ "command", read_command, NULL },
-	{ "entrypoint", read_entrypoint, NULL },
-	{ "environment", read_environment, NULL },
-	{ "env_file", read_env_file, NULL },
-	{ "volumes", read_volumes, NULL },
-	{ "tmpfs", read_tmpfs, NULL },
-	{ "working_dir", read_working_dir, NULL },
-	{ "user", read_user, NULL },
-	{ "hostname", read_hostname, NULL },
-	{ "read_only", read_read_only, NULL },
-	{ "init", read_init, NULL },
-	{ "ports", read_ports, NULL },
-	{ "expose", NULL, NULL },
-	{ "network_mode", read_network_mode, NULL },
-	{ "networks", NULL, NETWORKS },
-	{ "links", NULL, NETWORKS },
-	{ "depends_on", read_depends_on, NULL },
-	{ "healthcheck", read_healthcheck, NULL },
-	{ "restart", read_restart, NULL },
-	{ "deploy", read_deploy, NULL },
-	{ "scale", read_replicas, NULL },
-	{ "stop_grace_period", read_stop_ms, NULL },
-	{ "stop_signal", read_stop_signal, NULL },
-	{ "container_name", read_container_name, NULL },
-	{ "secrets", NULL, "volumes: [./FILE:/run/secrets/NAME:ro]" },
-	{ "configs", NULL, "volumes: [./FILE:/PATH:ro]" },
-	{ "privileged", NULL, "mlrun has the caller's rights and no others" },
-	{ NULL, NULL, NULL },
+const struct compose_key compose_service_keys[] = {
+	{ "image", read_image, NULL, REACH_FILES, NULL },
+	{ "build", read_build, NULL, REACH_FILES, build_keys },
+	{ "command", read_command, NULL, REACH_SERVERS, NULL },
+	{ "entrypoint", read_entrypoint, NULL, REACH_SERVERS, NULL },
+	{ "environment", read_environment, NULL, REACH_VARIABLES, NULL },
+	{ "env_file", read_env_file, NULL, REACH_FILES, env_file_keys },
+	{ "volumes", read_volumes, NULL, REACH_FILES, volume_keys },
+	{ "tmpfs", read_tmpfs, NULL, REACH_NOTHING, NULL },
+	{ "working_dir", read_working_dir, NULL, REACH_NOTHING, NULL },
+	{ "user", read_user, NULL, REACH_NOTHING, NULL },
+	{ "hostname", read_hostname, NULL, REACH_NOTHING, NULL },
+	{ "read_only", read_read_only, NULL, REACH_NOTHING, NULL },
+	{ "init", read_init, NULL, REACH_NOTHING, NULL },
+	{ "ports", read_ports, NULL, REACH_SERVERS, port_keys },
+	{ "expose", NULL, NULL, REACH_NOTHING, NULL },
+	{ "network_mode", read_network_mode, NULL, REACH_SERVERS, NULL },
+	{ "networks", NULL, NETWORKS, REACH_NOTHING, NULL },
+	{ "links", NULL, NETWORKS, REACH_NOTHING, NULL },
+	{ "depends_on", read_depends_on, NULL, REACH_NOTHING, need_keys },
+	{ "healthcheck", read_healthcheck, NULL, REACH_SERVERS, check_keys },
+	{ "restart", read_restart, NULL, REACH_NOTHING, NULL },
+	{ "deploy", read_deploy, NULL, REACH_NOTHING, deploy_keys },
+	{ "scale", read_replicas, NULL, REACH_NOTHING, NULL },
+	{ "stop_grace_period", read_stop_ms, NULL, REACH_NOTHING, NULL },
+	{ "stop_signal", read_stop_signal, NULL, REACH_NOTHING, NULL },
+	{ "container_name", read_container_name, NULL, REACH_NOTHING, NULL },
+	{ "secrets", NULL, "volumes: [./FILE:/run/secrets/NAME:ro]", REACH_NOTHING, NULL },
+	{ "configs", NULL, "volumes: [./FILE:/PATH:ro]", REACH_NOTHING, NULL },
+	{ "privileged", NULL, "mlrun has the caller's rights and no others", REACH_NOTHING, NULL },
+	{ 0 },
 };
 
 int compose_read_service(struct compose_reader *r, const struct compose_at *at, const json_t *v,
@@ -569,7 +602,7 @@ int compose_read_service(struct compose_reader *r, const struct compose_at *at, 
 	ret->replicas = 1;
 	ret->stop_ms = -1;
 	ret->line = compose_line(r, at);
-	e = compose_read_map(r, at, v, keys, ret);
+	e = compose_read_map(r, at, v, compose_service_keys, ret);
 	if (e < 0)
 		return e;
 	if (!ret->image && !ret->context)

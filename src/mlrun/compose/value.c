@@ -45,6 +45,19 @@ int compose_wrong(struct compose_reader *r, const struct compose_at *at, const c
 		*where ? ": " : "", what);
 }
 
+void compose_keys_each_reach(
+	const struct compose_key *keys, const char *above, reach_fn fn, void *ctx)
+{
+	for (; keys->name; keys++) {
+		auto_free char *row =
+			xasprintf("%s%s%s", above ? above : "", above ? "." : "", keys->name);
+
+		fn(ctx, row, keys->reach);
+		if (keys->below)
+			compose_keys_each_reach(keys->below, row, fn, ctx);
+	}
+}
+
 /* --- mappings and lists ---------------------------------------------------------------------- */
 
 static const struct compose_key *find(const struct compose_key *keys, const char *name)

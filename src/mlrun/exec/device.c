@@ -31,6 +31,17 @@ static int not_allowed(const char *path, const struct stat *st, struct mlr_error
 	return mlr_hint(err, "an administrator can open it to you by a rule of udev(7)");
 }
 
+/* Other directories hold files, whose owner a device's flags would say nothing of. */
+static int check_directory(const char *path, struct mlr_error *err)
+{
+	auto_free char *real = realpath(path, NULL);
+
+	if (real && strncmp(real, "/dev/", 5) == 0)
+		return 0;
+	mlr_fail(err, ENODEV, "'%s' is not a directory of devices below /dev", path);
+	return mlr_hint(err, "-v mounts files and directories");
+}
+
 static int check_node(const char *path, struct mlr_error *err)
 {
 	struct statvfs fs;
@@ -44,7 +55,7 @@ static int check_node(const char *path, struct mlr_error *err)
 		return r;
 	}
 	if (S_ISDIR(st.st_mode))
-		return 0;
+		return check_directory(path, err);
 	if (!S_ISCHR(st.st_mode) && !S_ISBLK(st.st_mode)) {
 		mlr_fail(err, ENODEV, "'%s' is not a device", path);
 		return mlr_hint(err, "-v mounts files and directories");

@@ -57,15 +57,16 @@ static const struct {
 
 /*
  * Mount pseudo-terminals: the host's if its /dev/pts/ptmx can be opened. systemd closes it, and
- * /dev/ptmx works only beside its own devpts. In that case the container has its own devpts; the
+ * /dev/ptmx works only beside its own devpts. In that case, and in a build, where nobody may read
+ * what the caller types at the host's, the container has its own devpts; the
  * caller's terminal, missing there, becomes /dev/console, where ttyname(3) finds it.
  */
-static int plan_terminals(struct plan *p, struct mlr_error *err)
+static int plan_terminals(const struct exec_options *o, struct plan *p, struct mlr_error *err)
 {
 	const char *tty = NULL;
 	int r;
 
-	if (access("/dev/pts/ptmx", R_OK | W_OK) == 0)
+	if (!o->apart && access("/dev/pts/ptmx", R_OK | W_OK) == 0)
 		return plan_mount_add(
 			p, PLAN_BIND, "/dev/pts", "/dev/pts", 0, PLAN_FROM_DEFAULT, err);
 	for (int fd = 0; fd <= 2 && !tty; fd++)
@@ -140,7 +141,7 @@ static int plan_defaults(const struct exec_options *o, struct plan *p, struct ml
 		if (r < 0)
 			return r;
 	}
-	return plan_terminals(p, err);
+	return plan_terminals(o, p, err);
 }
 
 /* Can an empty directory be mounted here without hiding what the container needs, and without

@@ -33,6 +33,7 @@ struct exec_options {
 	struct strv mounts;          /* --mount texts */
 	struct strv tmpfs;           /* --tmpfs texts, "DST[:OPTIONS]" */
 	struct strv devices;         /* --device texts, "/dev/x[:DST[:rwm]]" */
+	struct plan *given;          /* mounts that need no text: moved from here; or NULL */
 	struct strv env;             /* -e texts, "K=V" or "K" */
 	struct strv env_files;       /* --env-file names */
 	struct strv unset_env;       /* --unset-env globs */

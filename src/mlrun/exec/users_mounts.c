@@ -22,6 +22,8 @@ int users_mounts_plan(const struct exec_options *o, struct plan *p, struct mlr_e
 			if (r < 0)
 				return r;
 		}
+	if (o->given)
+		plan_mounts_move(o->given, p);
 	plan_mounts_sort(p, first);
 	return 0;
 }

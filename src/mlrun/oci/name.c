@@ -145,6 +145,16 @@ static int refuse_transport(const char *text, struct mlr_error *err)
 	return 0;
 }
 
+int oci_name_refuse_place(const char *text, struct mlr_error *err)
+{
+	enum oci_transport t = oci_transport_of(text, NULL);
+
+	return t == OCI_REGISTRY
+		? 0
+		: mlr_fail(err, EPERM,
+			  "'%s' is a place on this machine: only the caller may name one", text);
+}
+
 int oci_name_parse(const char *text, struct oci_name *ret, struct mlr_error *err)
 {
 	int r = oci_place_parse(text, ret, err);

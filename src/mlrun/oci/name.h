@@ -47,6 +47,9 @@ int oci_name_refuse_path(const char *text, struct mlr_error *err);
 /* Parse a name. Returns 0, or -EINVAL saying what is wrong and what is valid. */
 int oci_name_parse(const char *text, struct oci_name *ret, struct mlr_error *err);
 
+/* Fail for a place on disk, where a stranger's file may name images only. Returns -EPERM. */
+int oci_name_refuse_place(const char *text, struct mlr_error *err);
+
 /* Parse only places on disk: text without such a prefix leaves *ret unchanged, OCI_NAME_INIT. */
 int oci_place_parse(const char *text, struct oci_name *ret, struct mlr_error *err);
 

@@ -261,6 +261,8 @@ int plain_open(int fd, const struct plain_options *opt, struct mlr_error *err)
 		return mlr_fail(err, ENOMEM, "read: out of memory");
 	if (fstat(fd, &st) < 0)
 		return mlr_fail_errno(err, "stat");
+	if (S_ISCHR(st.st_mode) || S_ISBLK(st.st_mode))
+		return mlr_fail(err, EINVAL, "it is a device, not a file");
 	*in = (struct input){
 		.fd = fd, .in_order = !S_ISREG(st.st_mode), .left = (uint64_t)st.st_size, .opt = opt
 	};

@@ -3,6 +3,7 @@
 #define MLR_RECIPE_INSTRUCTION_H
 
 #include "base/error.h"
+#include "base/reach.h"
 #include "base/strv.h"
 #include "recipe/expand.h"
 
@@ -107,5 +108,12 @@ const char *instruction_flag(const struct instruction *in, const char *name);
 
 /* Is a flag such as "--link" or "--link=true" set? */
 int instruction_has(const struct instruction *in, const char *name);
+
+/* What a flag of a checked instruction, "--device=NAME", reaches; that of --mount depends on its
+ * type (recipe/run_mount.h). */
+enum reach instruction_flag_reach(const struct instruction *in, const char *flag);
+
+/* List instructions and their flags. */
+void instruction_each_reach(reach_fn fn, void *ctx);
 
 #endif

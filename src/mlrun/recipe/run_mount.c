@@ -20,6 +20,8 @@ struct parsing {
 };
 
 static const char *const types[RUN_MOUNT_TYPES + 1] = { "bind", "cache", "tmpfs", "secret", "ssh" };
+static const enum reach type_reaches[RUN_MOUNT_TYPES] = { REACH_CONTEXT, REACH_CACHES,
+	REACH_NOTHING, REACH_SECRETS, REACH_SECRETS };
 static const char *const sharings[RUN_MOUNT_SHARINGS + 1] = { "shared", "private", "locked" };
 
 void run_mount_done(struct run_mount *m)
@@ -118,29 +120,33 @@ static const struct key {
 	size_t at;      /* the field that gets the text; 0: read does it */
 	int (*read)(struct parsing *p, const char *value);
 	const char *expected;
-	int alone; /* may stand without a value, and is true then */
+	int alone;        /* may stand without a value, and is true then */
+	enum reach reach; /* beyond the type's */
 } keys[] = {
-	{ "type", EACH, 0, read_type, "bind, cache, tmpfs, secret or ssh", 0 },
-	{ "target", EACH, offsetof(struct run_mount, target), NULL, NULL, 0 },
-	{ "dst", EACH, offsetof(struct run_mount, target), NULL, NULL, 0 },
-	{ "destination", EACH, offsetof(struct run_mount, target), NULL, NULL, 0 },
+	{ "type", EACH, 0, read_type, "bind, cache, tmpfs, secret or ssh", 0, REACH_NOTHING },
+	{ "target", EACH, offsetof(struct run_mount, target), NULL, NULL, 0, REACH_NOTHING },
+	{ "dst", EACH, offsetof(struct run_mount, target), NULL, NULL, 0, REACH_NOTHING },
+	{ "destination", EACH, offsetof(struct run_mount, target), NULL, NULL, 0, REACH_NOTHING },
 	{ "source", OF(BIND) | OF(CACHE) | OF(SECRET), offsetof(struct run_mount, source), NULL,
-		NULL, 0 },
+		NULL, 0, REACH_NOTHING },
 	{ "src", OF(BIND) | OF(CACHE) | OF(SECRET), offsetof(struct run_mount, source), NULL, NULL,
-		0 },
-	{ "from", OF(BIND) | OF(CACHE), offsetof(struct run_mount, from), NULL, NULL, 0 },
-	{ "id", OF(CACHE) | OF(SECRET) | OF(SSH), offsetof(struct run_mount, id), NULL, NULL, 0 },
-	{ "env", OF(SECRET), offsetof(struct run_mount, env), NULL, NULL, 0 },
-	{ "readonly", EACH, 0, read_only, "true or false", 1 },
-	{ "ro", EACH, 0, read_only, "true or false", 1 },
-	{ "readwrite", EACH, 0, read_write, "true or false", 1 },
-	{ "rw", EACH, 0, read_write, "true or false", 1 },
-	{ "required", OF(SECRET) | OF(SSH), 0, read_required, "true or false", 1 },
-	{ "sharing", OF(CACHE), 0, read_sharing, "shared, private or locked", 0 },
-	{ "size", OF(TMPFS), 0, read_size, "a size such as 512m or 2g", 0 },
-	{ "mode", OF(CACHE) | OF(SECRET) | OF(SSH), 0, read_mode, "an octal mode such as 0755", 0 },
-	{ "uid", OF(CACHE) | OF(SECRET) | OF(SSH), 0, read_uid, "a number", 0 },
-	{ "gid", OF(CACHE) | OF(SECRET) | OF(SSH), 0, read_gid, "a number", 0 },
+		0, REACH_NOTHING },
+	{ "from", OF(BIND) | OF(CACHE), offsetof(struct run_mount, from), NULL, NULL, 0,
+		REACH_IMAGES },
+	{ "id", OF(CACHE) | OF(SECRET) | OF(SSH), offsetof(struct run_mount, id), NULL, NULL, 0,
+		REACH_NOTHING },
+	{ "env", OF(SECRET), offsetof(struct run_mount, env), NULL, NULL, 0, REACH_NOTHING },
+	{ "readonly", EACH, 0, read_only, "true or false", 1, REACH_NOTHING },
+	{ "ro", EACH, 0, read_only, "true or false", 1, REACH_NOTHING },
+	{ "readwrite", EACH, 0, read_write, "true or false", 1, REACH_NOTHING },
+	{ "rw", EACH, 0, read_write, "true or false", 1, REACH_NOTHING },
+	{ "required", OF(SECRET) | OF(SSH), 0, read_required, "true or false", 1, REACH_NOTHING },
+	{ "sharing", OF(CACHE), 0, read_sharing, "shared, private or locked", 0, REACH_NOTHING },
+	{ "size", OF(TMPFS), 0, read_size, "a size such as 512m or 2g", 0, REACH_NOTHING },
+	{ "mode", OF(CACHE) | OF(SECRET) | OF(SSH), 0, read_mode, "an octal mode such as 0755", 0,
+		REACH_NOTHING },
+	{ "uid", OF(CACHE) | OF(SECRET) | OF(SSH), 0, read_uid, "a number", 0, REACH_NOTHING },
+	{ "gid", OF(CACHE) | OF(SECRET) | OF(SSH), 0, read_gid, "a number", 0, REACH_NOTHING },
 };
 
 static const struct key *find_key(const char *field, struct mlr_error *err)
@@ -256,4 +262,19 @@ int run_mount_parse(
 	}
 	*ret = p.m;
 	return 0;
+}
+
+void run_mount_each_reach(reach_fn fn, void *ctx)
+{
+	for (size_t t = 0; t < RUN_MOUNT_TYPES; t++) {
+		auto_free char *type = xasprintf("RUN --mount=type=%s", types[t]);
+
+		fn(ctx, type, type_reaches[t]);
+		for (size_t i = 0; i < ARRAY_LEN(keys); i++) {
+			auto_free char *row = xasprintf("%s,%s", type, keys[i].name);
+
+			if (keys[i].types & (1u << t))
+				fn(ctx, row, keys[i].reach);
+		}
+	}
 }

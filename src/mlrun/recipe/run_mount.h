@@ -3,6 +3,7 @@
 #define MLR_RECIPE_RUN_MOUNT_H
 
 #include "base/error.h"
+#include "base/reach.h"
 #include "recipe/expand.h"
 
 #include <stdint.h>
@@ -51,5 +52,8 @@ void run_mount_done(struct run_mount *m);
  */
 int run_mount_parse(
 	const char *text, const struct expand *e, struct run_mount *ret, struct mlr_error *err);
+
+/* List the types, and the keys of each. */
+void run_mount_each_reach(reach_fn fn, void *ctx);
 
 #endif

@@ -86,7 +86,7 @@ static char *decode(const char *text)
 	return (char *)out;
 }
 
-static char *encode(const char *user, const char *password)
+char *authfile_encode(const char *user, const char *password)
 {
 	char *both = xasprintf("%s:%s", user, password);
 	size_t n = strlen(both);
@@ -208,7 +208,7 @@ int authfile_unset(struct authfile *f, const char *key)
 void authfile_set(struct authfile *f, const char *key, const struct credential *c)
 {
 	json_t *auths = json_object_get(f->root, "auths"), *entry = json_object();
-	char *auth = encode(c->user, c->password);
+	char *auth = authfile_encode(c->user, c->password);
 
 	authfile_unset(f, key);
 	if (!json_is_object(auths)) {

@@ -39,6 +39,9 @@ int authfile_find(const struct authfile *f, const char *registry, const char *re
  * is 1 if it is the helper for all registries. Borrowed. */
 const char *authfile_helper(const struct authfile *f, const char *registry, int *is_default);
 
+/* base64 of "user:password" (RFC 7617), to credential_free_secret(). */
+char *authfile_encode(const char *user, const char *password);
+
 /* Set the entry for a key. */
 void authfile_set(struct authfile *f, const char *key, const struct credential *c);
 /* Remove the entries for a key in all its spellings. Returns their number. */

@@ -67,6 +67,7 @@ struct service {
 	enum service_restart restart;
 	long restarts_max;    /* of SERVICE_ON_FAILURE; 0: any number */
 	int stop_signal;      /* asks the command to end */
+	int exposes;          /* its image declares ports; not recorded */
 	int64_t stop_ms;      /* from then to SIGKILL */
 	uint64_t log_size;    /* bytes of both log files */
 	int remove;           /* forget it when it has ended */

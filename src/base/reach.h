@@ -1,0 +1,31 @@
+/*
+ * What a stranger's file may ask of the caller's machine. A recipe, the ONBUILD of its base image
+ * and a compose file are such files. Every row of the tables that read them (recipe/instruction.c,
+ * recipe/run_mount.c, compose/) names one of these; docs/trust.md lists the rows.
+ */
+#ifndef MLR_BASE_REACH_H
+#define MLR_BASE_REACH_H
+
+enum reach {
+	REACH_UNSAID, /* a row that a test refuses */
+	REACH_NOTHING,
+	REACH_CONTEXT,
+	REACH_IMAGES,
+	REACH_URLS,
+	REACH_NETWORK,
+	REACH_SERVERS,
+	REACH_CACHES,
+	REACH_SECRETS,
+	REACH_DEVICES,
+	REACH_FILES,
+	REACH_VARIABLES,
+	REACHES
+};
+
+/* The words of docs/trust.md. */
+extern const char *const reach_words[REACHES];
+
+/* Receives a row: "RUN --mount", "services.NAME.volumes". */
+typedef void (*reach_fn)(void *ctx, const char *row, enum reach reach);
+
+#endif
