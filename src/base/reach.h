@@ -7,7 +7,6 @@
 #define MLR_BASE_REACH_H
 
 enum reach {
-	REACH_UNSAID, /* a row that a test refuses */
 	REACH_NOTHING,
 	REACH_CONTEXT,
 	REACH_IMAGES,

@@ -155,8 +155,7 @@ static void check_args(void *args, struct argp_state *state)
 		argp_error(state, "--format=%s has no compressed layers", format_name(a));
 	if (a->export.keep_blobs && a->compression_given)
 		argp_error(state, "--keep-blobs and --compression exclude each other");
-	if (a->export.preserve_permissions &&
-		(a->is_squashfs || a->export.format != EXPORT_ROOTFS))
+	if (a->export.preserve_permissions && (a->is_squashfs || a->export.format != EXPORT_ROOTFS))
 		argp_error(state, "--preserve-permissions is for --format=rootfs and bundle");
 	if (a->is_squashfs && a->export.name)
 		argp_error(state, "--name: a squashfs file has no image's name");

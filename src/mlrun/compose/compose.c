@@ -94,19 +94,15 @@ static int read_services(
 }
 
 static const struct compose_key keys[] = {
-	/* informative, says the specification */
-	{ "version", NULL, NULL, REACH_NOTHING, NULL },
-	{ "name", read_name, NULL, REACH_NOTHING, NULL },
-	{ "services", read_services, NULL, REACH_NOTHING, NULL },
+	{ "version", NULL, NULL }, /* informative, says the specification */
+	{ "name", read_name, NULL },
+	{ "services", read_services, NULL },
 	{ "networks", NULL,
-		"services use the host's network and meet at localhost, by their names, too",
-		REACH_NOTHING, NULL },
-	{ "volumes", NULL, "mlrun has no volumes but directories: ./DIR:/PATH in the service",
-		REACH_NOTHING, NULL },
-	{ "secrets", NULL, "volumes: [./FILE:/run/secrets/NAME:ro] in the service", REACH_NOTHING,
-		NULL },
-	{ "configs", NULL, "volumes: [./FILE:/PATH:ro] in the service", REACH_NOTHING, NULL },
-	{ 0 },
+		"services use the host's network and meet at localhost, by their names, too" },
+	{ "volumes", NULL, "mlrun has no volumes but directories: ./DIR:/PATH in the service" },
+	{ "secrets", NULL, "volumes: [./FILE:/run/secrets/NAME:ro] in the service" },
+	{ "configs", NULL, "volumes: [./FILE:/PATH:ro] in the service" },
+	{ NULL, NULL, NULL },
 };
 
 /* --- the order ------------------------------------------------------------------------------- */

@@ -77,13 +77,9 @@ READER(read_args)
 	return compose_read_pairs(r, at, v, &((struct compose_service *)to)->build_args);
 }
 
-static const struct compose_key build_keys[] = {
-	{ "context", read_context, NULL, REACH_FILES, NULL },
-	{ "dockerfile", read_dockerfile, NULL, REACH_FILES, NULL },
-	{ "args", read_args, NULL, REACH_NOTHING, NULL },
-	{ "target", read_target, NULL, REACH_NOTHING, NULL },
-	{ 0 },
-};
+static const struct compose_key build_keys[] = { { "context", read_context, NULL, REACH_FILES },
+	{ "dockerfile", read_dockerfile, NULL, REACH_FILES }, { "args", read_args },
+	{ "target", read_target }, { 0 } };
 
 READER(read_build)
 {
@@ -170,11 +166,8 @@ READER(read_required)
 	return compose_read_bool(r, at, v, &((struct env_file *)to)->required);
 }
 
-static const struct compose_key env_file_keys[] = {
-	{ "path", read_path, NULL, REACH_FILES, NULL },
-	{ "required", read_required, NULL, REACH_NOTHING, NULL },
-	{ 0 },
-};
+static const struct compose_key env_file_keys[] = { { "path", read_path, NULL, REACH_FILES },
+	{ "required", read_required }, { 0 } };
 
 READER(read_one_env_file)
 {
@@ -285,13 +278,9 @@ static int add_volume(struct compose_reader *r, const struct compose_at *at, con
 	return 0;
 }
 
-static const struct compose_key volume_keys[] = {
-	{ "type", read_type, NULL, REACH_NOTHING, NULL },
-	{ "source", read_source, NULL, REACH_FILES, NULL },
-	{ "target", read_volume_target, NULL, REACH_NOTHING, NULL },
-	{ "read_only", read_volume_mode, NULL, REACH_NOTHING, NULL },
-	{ 0 },
-};
+static const struct compose_key volume_keys[] = { { "type", read_type },
+	{ "source", read_source, NULL, REACH_FILES }, { "target", read_volume_target },
+	{ "read_only", read_volume_mode }, { 0 } };
 
 READER(read_one_volume)
 {
@@ -340,16 +329,9 @@ READER(read_address)
 	return compose_read_text(r, at, v, &((struct port *)to)->address);
 }
 
-static const struct compose_key port_keys[] = {
-	{ "target", read_port_target, NULL, REACH_NOTHING, NULL },
-	{ "published", read_published, NULL, REACH_NOTHING, NULL },
-	{ "host_ip", read_address, NULL, REACH_NOTHING, NULL },
-	{ "protocol", NULL, NULL, REACH_NOTHING, NULL },
-	{ "app_protocol", NULL, NULL, REACH_NOTHING, NULL },
-	{ "mode", NULL, NULL, REACH_NOTHING, NULL },
-	{ "name", NULL, NULL, REACH_NOTHING, NULL },
-	{ 0 },
-};
+static const struct compose_key port_keys[] = { { "target", read_port_target },
+	{ "published", read_published }, { "host_ip", read_address }, { "protocol", NULL },
+	{ "app_protocol", NULL }, { "mode", NULL }, { "name", NULL }, { 0 } };
 
 READER(read_one_port)
 {
@@ -430,10 +412,7 @@ READER(read_need)
 	return e;
 }
 
-static const struct compose_key need_keys[] = {
-	{ "condition", read_condition, NULL, REACH_NOTHING, NULL },
-	{ 0 },
-};
+static const struct compose_key need_keys[] = { { "condition", read_condition }, { 0 } };
 
 READER(read_depends_on)
 {
@@ -482,16 +461,10 @@ READER(read_test)
 	return 0;
 }
 
-static const struct compose_key check_keys[] = {
-	{ "test", read_test, NULL, REACH_NOTHING, NULL },
-	{ "interval", read_interval, NULL, REACH_NOTHING, NULL },
-	{ "timeout", read_timeout, NULL, REACH_NOTHING, NULL },
-	{ "retries", read_retries, NULL, REACH_NOTHING, NULL },
-	{ "start_period", read_start_period, NULL, REACH_NOTHING, NULL },
-	{ "start_interval", read_start_interval, NULL, REACH_NOTHING, NULL },
-	{ "disable", read_no_check, NULL, REACH_NOTHING, NULL },
-	{ 0 },
-};
+static const struct compose_key check_keys[] = { { "test", read_test },
+	{ "interval", read_interval }, { "timeout", read_timeout }, { "retries", read_retries },
+	{ "start_period", read_start_period }, { "start_interval", read_start_interval },
+	{ "disable", read_no_check }, { 0 } };
 
 READER(read_healthcheck)
 {
@@ -548,10 +521,7 @@ READER(read_stop_signal)
 	return s->stop_signal > 0 ? 0 : compose_wrong(r, at, "unknown signal '%s'", text);
 }
 
-static const struct compose_key deploy_keys[] = {
-	{ "replicas", read_replicas, NULL, REACH_NOTHING, NULL },
-	{ 0 },
-};
+static const struct compose_key deploy_keys[] = { { "replicas", read_replicas }, { 0 } };
 
 READER(read_deploy)
 {
@@ -562,35 +532,35 @@ READER(read_deploy)
 #define NETWORKS "services use the host's network and meet at localhost, by their names, too"
 
 const struct compose_key compose_service_keys[] = {
-	{ "image", read_image, NULL, REACH_FILES, NULL },
+	{ "image", read_image, NULL, REACH_FILES },
 	{ "build", read_build, NULL, REACH_FILES, build_keys },
-	{ "command", read_command, NULL, REACH_SERVERS, NULL },
-	{ "entrypoint", read_entrypoint, NULL, REACH_SERVERS, NULL },
-	{ "environment", read_environment, NULL, REACH_VARIABLES, NULL },
+	{ "command", read_command, NULL, REACH_SERVERS },
+	{ "entrypoint", read_entrypoint, NULL, REACH_SERVERS },
+	{ "environment", read_environment, NULL, REACH_VARIABLES },
 	{ "env_file", read_env_file, NULL, REACH_FILES, env_file_keys },
 	{ "volumes", read_volumes, NULL, REACH_FILES, volume_keys },
-	{ "tmpfs", read_tmpfs, NULL, REACH_NOTHING, NULL },
-	{ "working_dir", read_working_dir, NULL, REACH_NOTHING, NULL },
-	{ "user", read_user, NULL, REACH_NOTHING, NULL },
-	{ "hostname", read_hostname, NULL, REACH_NOTHING, NULL },
-	{ "read_only", read_read_only, NULL, REACH_NOTHING, NULL },
-	{ "init", read_init, NULL, REACH_NOTHING, NULL },
+	{ "tmpfs", read_tmpfs },
+	{ "working_dir", read_working_dir },
+	{ "user", read_user },
+	{ "hostname", read_hostname },
+	{ "read_only", read_read_only },
+	{ "init", read_init },
 	{ "ports", read_ports, NULL, REACH_SERVERS, port_keys },
-	{ "expose", NULL, NULL, REACH_NOTHING, NULL },
-	{ "network_mode", read_network_mode, NULL, REACH_SERVERS, NULL },
-	{ "networks", NULL, NETWORKS, REACH_NOTHING, NULL },
-	{ "links", NULL, NETWORKS, REACH_NOTHING, NULL },
+	{ "expose", NULL },
+	{ "network_mode", read_network_mode, NULL, REACH_SERVERS },
+	{ "networks", NULL, NETWORKS },
+	{ "links", NULL, NETWORKS },
 	{ "depends_on", read_depends_on, NULL, REACH_NOTHING, need_keys },
 	{ "healthcheck", read_healthcheck, NULL, REACH_SERVERS, check_keys },
-	{ "restart", read_restart, NULL, REACH_NOTHING, NULL },
+	{ "restart", read_restart },
 	{ "deploy", read_deploy, NULL, REACH_NOTHING, deploy_keys },
-	{ "scale", read_replicas, NULL, REACH_NOTHING, NULL },
-	{ "stop_grace_period", read_stop_ms, NULL, REACH_NOTHING, NULL },
-	{ "stop_signal", read_stop_signal, NULL, REACH_NOTHING, NULL },
-	{ "container_name", read_container_name, NULL, REACH_NOTHING, NULL },
-	{ "secrets", NULL, "volumes: [./FILE:/run/secrets/NAME:ro]", REACH_NOTHING, NULL },
-	{ "configs", NULL, "volumes: [./FILE:/PATH:ro]", REACH_NOTHING, NULL },
-	{ "privileged", NULL, "mlrun has the caller's rights and no others", REACH_NOTHING, NULL },
+	{ "scale", read_replicas },
+	{ "stop_grace_period", read_stop_ms },
+	{ "stop_signal", read_stop_signal },
+	{ "container_name", read_container_name },
+	{ "secrets", NULL, "volumes: [./FILE:/run/secrets/NAME:ro]" },
+	{ "configs", NULL, "volumes: [./FILE:/PATH:ro]" },
+	{ "privileged", NULL, "mlrun has the caller's rights and no others" },
 	{ 0 },
 };
 

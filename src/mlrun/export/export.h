@@ -28,9 +28,9 @@ enum export_format {
 struct export_options {
 	enum export_format format;
 	enum oci_compression compression;
-	int keep_blobs;   /* write the original blobs and manifest; fails if the store lacks them */
+	int keep_blobs; /* write the original blobs and manifest; fails if the store lacks them */
 	int preserve_permissions; /* EXPORT_ROOTFS: set-ID bits, and write permission for others */
-	const char *name; /* to write into it; NULL: the image's own */
+	const char *name;         /* to write into it; NULL: the image's own */
 	const int *cancel; /* read atomically; not 0 stops the work with -ECANCELED. May be NULL */
 };
 

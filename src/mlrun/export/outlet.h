@@ -24,7 +24,8 @@ enum outlet_kind {
 	OUTLET_FILE, /* a regular file of the caller's own bytes, outlet_fd(); replaces one */
 };
 
-/* keep_modes: of an OUTLET_TREE, as layer_extract_new() has it. Returns 0, or -EEXIST and the like. */
+/* keep_modes: of an OUTLET_TREE, as layer_extract_new() has it. Returns 0, or -EEXIST and the like.
+ */
 int outlet_open(const char *path, enum outlet_kind kind, int keep_modes, struct outlet **ret,
 	struct mlr_error *err);
 

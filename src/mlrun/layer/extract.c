@@ -108,7 +108,8 @@ static int copy_data(struct archive *in, struct archive *to, struct mlr_error *e
 static int extract(int fd, const char *dir, const int *cancel, struct mlr_error *err)
 {
 	auto_call(layer_archive_reader_cleanup) struct archive *in = layer_archive_reader(fd);
-	auto_call(write_cleanup) struct archive *to = layer_extract_new(1); /* dir is closed to others */
+	auto_call(write_cleanup) struct archive *to =
+		layer_extract_new(1); /* dir is closed to others */
 	struct archive_entry *e;
 	int s = ARCHIVE_FATAL, skip, r = 0;
 

@@ -36,23 +36,19 @@ struct flag {
 	enum reach reach;
 };
 
-static const struct flag from_flags[] = { { "--platform", FLAG_TEXT, REACH_NOTHING }, { 0 } };
-static const struct flag run_flags[] = { { "--mount", FLAG_TEXTS, REACH_NOTHING },
+static const struct flag from_flags[] = { { "--platform", FLAG_TEXT }, { 0 } };
+static const struct flag run_flags[] = { { "--mount", FLAG_TEXTS },
 	{ "--network", FLAG_TEXT, REACH_NETWORK }, { "--device", FLAG_TEXTS, REACH_DEVICES },
-	{ "--security", FLAG_TEXT, REACH_NOTHING }, { 0 } };
+	{ "--security", FLAG_TEXT }, { 0 } };
 static const struct flag copy_flags[] = { { "--from", FLAG_TEXT, REACH_IMAGES },
-	{ "--chown", FLAG_TEXT, REACH_NOTHING }, { "--chmod", FLAG_TEXT, REACH_NOTHING },
-	{ "--link", FLAG_SWITCH, REACH_NOTHING }, { "--exclude", FLAG_TEXTS, REACH_NOTHING },
-	{ "--parents", FLAG_SWITCH, REACH_NOTHING }, { 0 } };
-static const struct flag add_flags[] = { { "--chown", FLAG_TEXT, REACH_NOTHING },
-	{ "--chmod", FLAG_TEXT, REACH_NOTHING }, { "--link", FLAG_SWITCH, REACH_NOTHING },
-	{ "--exclude", FLAG_TEXTS, REACH_NOTHING }, { "--checksum", FLAG_TEXT, REACH_NOTHING },
-	{ "--unpack", FLAG_SWITCH, REACH_NOTHING },
-	{ "--keep-git-dir", FLAG_SWITCH, REACH_NOTHING }, { 0 } };
-static const struct flag health_flags[] = { { "--interval", FLAG_TEXT, REACH_NOTHING },
-	{ "--timeout", FLAG_TEXT, REACH_NOTHING }, { "--start-period", FLAG_TEXT, REACH_NOTHING },
-	{ "--start-interval", FLAG_TEXT, REACH_NOTHING }, { "--retries", FLAG_TEXT, REACH_NOTHING },
-	{ 0 } };
+	{ "--chown", FLAG_TEXT }, { "--chmod", FLAG_TEXT }, { "--link", FLAG_SWITCH },
+	{ "--exclude", FLAG_TEXTS }, { "--parents", FLAG_SWITCH }, { 0 } };
+static const struct flag add_flags[] = { { "--chown", FLAG_TEXT }, { "--chmod", FLAG_TEXT },
+	{ "--link", FLAG_SWITCH }, { "--exclude", FLAG_TEXTS }, { "--checksum", FLAG_TEXT },
+	{ "--unpack", FLAG_SWITCH }, { "--keep-git-dir", FLAG_SWITCH }, { 0 } };
+static const struct flag health_flags[] = { { "--interval", FLAG_TEXT }, { "--timeout", FLAG_TEXT },
+	{ "--start-period", FLAG_TEXT }, { "--start-interval", FLAG_TEXT },
+	{ "--retries", FLAG_TEXT }, { 0 } };
 static const struct flag no_flags[] = { { 0 } };
 
 static const struct kind {
@@ -66,40 +62,31 @@ static const struct kind {
 } kinds[INSTRUCTION_WORDS] = {
 	[INSTRUCTION_ADD] = { "ADD", FORM_LIST, add_flags, 2, "ADD SOURCE... DESTINATION", 1,
 		REACH_URLS },
-	[INSTRUCTION_ARG] = { "ARG", FORM_QUOTED, no_flags, 1, "ARG NAME[=VALUE]...", 0,
-		REACH_NOTHING },
+	[INSTRUCTION_ARG] = { "ARG", FORM_QUOTED, no_flags, 1, "ARG NAME[=VALUE]...", 0 },
 	[INSTRUCTION_CMD] = { "CMD", FORM_COMMAND, no_flags, 0,
-		"CMD COMMAND, or CMD [\"WORD\", ...]", 0, REACH_NOTHING },
+		"CMD COMMAND, or CMD [\"WORD\", ...]", 0 },
 	[INSTRUCTION_COPY] = { "COPY", FORM_LIST, copy_flags, 2, "COPY SOURCE... DESTINATION", 1,
 		REACH_CONTEXT },
 	[INSTRUCTION_ENTRYPOINT] = { "ENTRYPOINT", FORM_COMMAND, no_flags, 0,
-		"ENTRYPOINT [\"WORD\", ...], or ENTRYPOINT COMMAND", 0, REACH_NOTHING },
-	[INSTRUCTION_ENV] = { "ENV", FORM_PAIRS, no_flags, 1, "ENV NAME=VALUE...", 0,
-		REACH_NOTHING },
-	[INSTRUCTION_EXPOSE] = { "EXPOSE", FORM_WORDS, no_flags, 1, "EXPOSE PORT[/PROTOCOL]...", 1,
-		REACH_NOTHING },
+		"ENTRYPOINT [\"WORD\", ...], or ENTRYPOINT COMMAND", 0 },
+	[INSTRUCTION_ENV] = { "ENV", FORM_PAIRS, no_flags, 1, "ENV NAME=VALUE...", 0 },
+	[INSTRUCTION_EXPOSE] = { "EXPOSE", FORM_WORDS, no_flags, 1, "EXPOSE PORT[/PROTOCOL]...",
+		1 },
 	[INSTRUCTION_FROM] = { "FROM", FORM_WORDS, from_flags, 1, "FROM IMAGE [AS NAME]", 1,
 		REACH_IMAGES },
 	[INSTRUCTION_HEALTHCHECK] = { "HEALTHCHECK", FORM_HEALTH, health_flags, 1,
-		"HEALTHCHECK [OPTION...] CMD COMMAND, or HEALTHCHECK NONE", 0, REACH_NOTHING },
-	[INSTRUCTION_LABEL] = { "LABEL", FORM_PAIRS, no_flags, 1, "LABEL NAME=VALUE...", 0,
-		REACH_NOTHING },
-	[INSTRUCTION_MAINTAINER] = { "MAINTAINER", FORM_LINE, no_flags, 1, "MAINTAINER NAME", 0,
-		REACH_NOTHING },
-	[INSTRUCTION_ONBUILD] = { "ONBUILD", FORM_NESTED, no_flags, 1, "ONBUILD INSTRUCTION", 0,
-		REACH_NOTHING },
+		"HEALTHCHECK [OPTION...] CMD COMMAND, or HEALTHCHECK NONE", 0 },
+	[INSTRUCTION_LABEL] = { "LABEL", FORM_PAIRS, no_flags, 1, "LABEL NAME=VALUE...", 0 },
+	[INSTRUCTION_MAINTAINER] = { "MAINTAINER", FORM_LINE, no_flags, 1, "MAINTAINER NAME", 0 },
+	[INSTRUCTION_ONBUILD] = { "ONBUILD", FORM_NESTED, no_flags, 1, "ONBUILD INSTRUCTION", 0 },
 	[INSTRUCTION_RUN] = { "RUN", FORM_COMMAND, run_flags, 1,
 		"RUN COMMAND, or RUN [\"WORD\", ...]", 0, REACH_NETWORK },
 	[INSTRUCTION_SHELL] = { "SHELL", FORM_COMMAND, no_flags, 1, "SHELL [\"/bin/bash\", \"-c\"]",
-		0, REACH_NOTHING },
-	[INSTRUCTION_STOPSIGNAL] = { "STOPSIGNAL", FORM_LINE, no_flags, 1, "STOPSIGNAL SIGNAL", 1,
-		REACH_NOTHING },
-	[INSTRUCTION_USER] = { "USER", FORM_LINE, no_flags, 1, "USER NAME[:GROUP]", 1,
-		REACH_NOTHING },
-	[INSTRUCTION_VOLUME] = { "VOLUME", FORM_LIST, no_flags, 1, "VOLUME DIRECTORY...", 1,
-		REACH_NOTHING },
-	[INSTRUCTION_WORKDIR] = { "WORKDIR", FORM_LINE, no_flags, 1, "WORKDIR DIRECTORY", 1,
-		REACH_NOTHING },
+		0 },
+	[INSTRUCTION_STOPSIGNAL] = { "STOPSIGNAL", FORM_LINE, no_flags, 1, "STOPSIGNAL SIGNAL", 1 },
+	[INSTRUCTION_USER] = { "USER", FORM_LINE, no_flags, 1, "USER NAME[:GROUP]", 1 },
+	[INSTRUCTION_VOLUME] = { "VOLUME", FORM_LIST, no_flags, 1, "VOLUME DIRECTORY...", 1 },
+	[INSTRUCTION_WORKDIR] = { "WORKDIR", FORM_LINE, no_flags, 1, "WORKDIR DIRECTORY", 1 },
 };
 
 void instruction_heredoc_done(struct heredoc *h)
@@ -628,7 +615,7 @@ enum reach instruction_flag_reach(const struct instruction *in, const char *flag
 {
 	const struct flag *f = known_flag(&kinds[in->word], flag);
 
-	return f ? f->reach : REACH_UNSAID;
+	return f ? f->reach : REACH_NOTHING;
 }
 
 void instruction_each_reach(reach_fn fn, void *ctx)

@@ -89,8 +89,7 @@ static int place_scratch(struct assembly *a, size_t i, struct mlr_error *err)
 	snprintf(name, sizeof(name), "mount%zu", i);
 	fd = bind_take(a->overlay.scratch, name, a->plan->mounts[i].flags);
 	if (fd < 0)
-		return mlr_fail(
-			err, -fd, "clone a part of the scratch tmpfs: %s", strerror(-fd));
+		return mlr_fail(err, -fd, "clone a part of the scratch tmpfs: %s", strerror(-fd));
 	return move_to(a, i, fd, err);
 }
 
