@@ -1,4 +1,4 @@
-#include "backend/dnn.h"
+#include "backend/dnn_version.h"
 
 #include "base/cleanup.h"
 #include "base/log.h"
@@ -7,10 +7,6 @@
 #include <errno.h>
 #include <stdlib.h>
 #include <string.h>
-
-#if DNNL_VERSION_MAJOR != 2
-#error "dnn.c speaks oneDNN 2.x (Debian 12: libdnnl-dev); configure --with-onednn=no leaves it out"
-#endif
 
 static int failed(dnnl_status_t status, const char *what, struct mlr_error *err)
 {
@@ -116,16 +112,11 @@ int dnn_has_bf16(void)
 
 static struct dnn_format format(int rank, const int *dims, dnnl_format_tag_t tag)
 {
-	struct dnn_format f;
 	dnnl_dims_t d = { 0 };
 
 	for (int i = 0; i < rank; i++)
 		d[i] = dims[i];
-	memset(&f, 0, sizeof(f));
-	/* Cannot fail: net_new() checked the sizes. */
-	if (dnnl_memory_desc_init_by_tag(&f.md, rank, d, dnnl_f32, tag) != dnnl_success)
-		abort();
-	return f;
+	return dnn_version_format(rank, d, dnnl_f32, tag);
 }
 
 struct dnn_format dnn_format_plain(int rank, const int *dims)
@@ -152,18 +143,17 @@ struct dnn_format dnn_format_by_16(const int *dims)
 
 struct dnn_format dnn_format_typed(struct dnn_format f, int bf16)
 {
-	f.md.data_type = bf16 ? dnnl_bf16 : dnnl_f32;
-	return f;
+	return dnn_version_retype(f, bf16 ? dnnl_bf16 : dnnl_f32);
 }
 
 size_t dnn_format_size(const struct dnn_format *f)
 {
-	return dnnl_memory_desc_get_size(&f->md);
+	return f->md ? dnnl_memory_desc_get_size(f->md) : 0;
 }
 
 int dnn_format_same(const struct dnn_format *a, const struct dnn_format *b)
 {
-	return dnnl_memory_desc_equal(&a->md, &b->md);
+	return dnnl_memory_desc_equal(a->md, b->md);
 }
 
 /* The formats of activations that our own loops support, and their blocks; 0: all channels. */
@@ -176,13 +166,12 @@ static const struct {
 /* Return the index of an activation's format among those, or -1. */
 static int known_format(const struct dnn_format *f)
 {
-	int dims[] = { (int)f->md.dims[0], (int)f->md.dims[1], (int)f->md.dims[2],
-		(int)f->md.dims[3] };
+	const dnnl_dim_t *dims = dnn_version_dims(f);
 
-	for (int i = 0; f->md.ndims == 4 && i < (int)ARRAY_LEN(known_formats); i++) {
-		struct dnn_format g = format(4, dims, known_formats[i].tag);
+	for (int i = 0; dnn_version_rank(f) == 4 && i < (int)ARRAY_LEN(known_formats); i++) {
+		struct dnn_format g =
+			dnn_version_format(4, dims, dnn_version_type(f), known_formats[i].tag);
 
-		g.md.data_type = f->md.data_type;
 		if (dnn_format_same(f, &g))
 			return i;
 	}
@@ -195,15 +184,14 @@ int dnn_format_block(const struct dnn_format *f)
 
 	if (i < 0)
 		return 0;
-	return known_formats[i].block ? known_formats[i].block : (int)f->md.dims[1];
+	return known_formats[i].block ? known_formats[i].block : (int)dnn_version_dims(f)[1];
 }
 
 struct dnn_format dnn_format_like(const struct dnn_format *f, const int *dims)
 {
 	struct dnn_format g = format(4, dims, known_formats[known_format(f)].tag);
 
-	g.md.data_type = f->md.data_type;
-	return g;
+	return dnn_version_retype(g, dnn_version_type(f));
 }
 
 void dnn_op_done(struct dnn_op *op)
@@ -238,52 +226,33 @@ const char *dnn_op_name(const struct dnn_op *op)
 	return name;
 }
 
-static void iterator_cleanup(dnnl_primitive_desc_iterator_t *i)
+/* Attributes of an operation. We provide scratch memory, so that it is part of the engine's plan.
+ */
+static dnnl_status_t make_attributes(int relu, dnnl_primitive_attr_t *ret)
 {
-	if (*i)
-		dnnl_primitive_desc_iterator_destroy(*i);
+	auto_call(post_ops_cleanup) dnnl_post_ops_t post = NULL;
+	dnnl_status_t s = dnnl_primitive_attr_create(ret);
+
+	if (s == dnnl_success)
+		s = dnnl_primitive_attr_set_scratchpad_mode(*ret, dnnl_scratchpad_mode_user);
+	if (s == dnnl_success && relu)
+		s = dnnl_post_ops_create(&post);
+	if (s == dnnl_success && relu)
+		s = dnn_version_append_relu(post);
+	if (s == dnnl_success && relu)
+		s = dnnl_primitive_attr_set_post_ops(*ret, post);
+	return s;
 }
 
-/* Choose the first implementation whose name does not begin with `avoid` (NULL: the first). */
-static dnnl_status_t choose(struct dnn *d, const void *op_desc, dnnl_primitive_attr_t attr,
-	const struct dnn_op *forward, const char *avoid, struct dnn_op *op)
-{
-	auto_call(iterator_cleanup) dnnl_primitive_desc_iterator_t i = NULL;
-	dnnl_status_t s = dnnl_primitive_desc_iterator_create(
-		&i, op_desc, attr, d->engine, forward ? forward->desc : NULL);
-
-	while (s == dnnl_success) {
-		op->desc = dnnl_primitive_desc_iterator_fetch(i);
-		if (!op->desc)
-			return dnnl_out_of_memory;
-		if (!avoid || strncmp(dnn_op_name(op), avoid, strlen(avoid)) != 0)
-			return dnnl_success;
-		dnnl_primitive_desc_destroy(op->desc);
-		op->desc = NULL;
-		s = dnnl_primitive_desc_iterator_next(i);
-	}
-	return s == dnnl_iterator_ends ? dnnl_unimplemented : s;
-}
-
-/* We provide scratch memory, so that it is part of the engine's plan. */
-static int make(struct dnn *d, const void *op_desc, int relu, const struct dnn_op *forward,
-	const char *avoid, const char *what, struct dnn_op *op, struct mlr_error *err)
+static int make(struct dnn *d, const struct dnn_wish *w, const char *what, struct dnn_op *op,
+	struct mlr_error *err)
 {
 	auto_call(attr_cleanup) dnnl_primitive_attr_t attr = NULL;
-	auto_call(post_ops_cleanup) dnnl_post_ops_t post = NULL;
-	dnnl_status_t s;
+	int relu = w->direction == DNN_FORWARD && w->layer->relu;
+	dnnl_status_t s = make_attributes(relu, &attr);
 
-	if ((s = dnnl_primitive_attr_create(&attr)) != dnnl_success ||
-		(s = dnnl_primitive_attr_set_scratchpad_mode(attr, dnnl_scratchpad_mode_user)) !=
-			dnnl_success)
-		return failed(s, what, err);
-	if (relu &&
-		((s = dnnl_post_ops_create(&post)) != dnnl_success ||
-			(s = dnnl_post_ops_append_eltwise(post, 1, dnnl_eltwise_relu, 0, 0)) !=
-				dnnl_success ||
-			(s = dnnl_primitive_attr_set_post_ops(attr, post)) != dnnl_success))
-		return failed(s, what, err);
-	s = choose(d, op_desc, attr, forward, avoid, op);
+	if (s == dnnl_success)
+		s = dnn_version_describe(d, w, attr, op);
 	if (s == dnnl_success)
 		s = dnnl_primitive_create(&op->prim, op->desc);
 	if (s == dnnl_success)
@@ -292,93 +261,46 @@ static int make(struct dnn *d, const void *op_desc, int relu, const struct dnn_o
 	return failed(s, what, err);
 }
 
-/* A missing bias has no dimensions. */
-static const dnnl_memory_desc_t *bias_of(const struct dnn_layer *l)
-{
-	return l->bias.md.ndims ? &l->bias.md : NULL;
-}
-
 int dnn_forward(struct dnn *d, const struct dnn_layer *l, struct dnn_op *op, struct mlr_error *err)
 {
-	dnnl_dims_t stride = { l->stride, l->stride }, pad = { l->pad, l->pad };
-	dnnl_convolution_desc_t conv;
-	dnnl_inner_product_desc_t dense;
-	dnnl_prop_kind_t kind = l->predicts ? dnnl_forward_inference : dnnl_forward_training;
-	dnnl_status_t s;
-
-	if (l->is_conv)
-		s = dnnl_convolution_forward_desc_init(&conv, kind, dnnl_convolution_direct,
-			&l->src.md, &l->weights.md, bias_of(l), &l->dst.md, stride, pad, pad);
-	else
-		s = dnnl_inner_product_forward_desc_init(
-			&dense, kind, &l->src.md, &l->weights.md, bias_of(l), &l->dst.md);
-	if (s != dnnl_success)
-		return failed(s, "describe a forward pass", err);
-	return make(d, l->is_conv ? (void *)&conv : (void *)&dense, l->relu, NULL, NULL,
-		"forward pass", op, err);
+	return make(d, &(struct dnn_wish){ DNN_FORWARD, l, NULL, NULL }, "forward pass", op, err);
 }
 
 int dnn_backward_data(struct dnn *d, const struct dnn_layer *l, const struct dnn_op *forward,
 	struct dnn_op *op, struct mlr_error *err)
 {
-	dnnl_dims_t stride = { l->stride, l->stride }, pad = { l->pad, l->pad };
-	dnnl_convolution_desc_t conv;
-	dnnl_inner_product_desc_t dense;
-	dnnl_status_t s;
-
-	if (l->is_conv)
-		s = dnnl_convolution_backward_data_desc_init(&conv, dnnl_convolution_direct,
-			&l->src.md, &l->weights.md, &l->dst.md, stride, pad, pad);
-	else
-		s = dnnl_inner_product_backward_data_desc_init(
-			&dense, &l->src.md, &l->weights.md, &l->dst.md);
-	if (s != dnnl_success)
-		return failed(s, "describe a backward pass to data", err);
-	return make(d, l->is_conv ? (void *)&conv : (void *)&dense, 0, forward, NULL,
-		"backward pass to data", op, err);
+	return make(d, &(struct dnn_wish){ DNN_TO_DATA, l, forward, NULL }, "backward pass to data",
+		op, err);
 }
 
 /* Use the general code for these few pixels: oneDNN 2.6's code for bf16 reads beyond its arrays if
  * a strided, padded kernel has only one output, which makes wrong gradients. */
 static int goes_astray(const struct dnn_layer *l)
 {
-	return l->is_conv && l->src.md.data_type == dnnl_bf16 && l->stride > 1 && l->pad > 0 &&
-		(l->dst.md.dims[2] == 1 || l->dst.md.dims[3] == 1);
+	const dnnl_dim_t *dst = dnn_version_dims(&l->dst);
+
+	return l->is_conv && dnn_version_type(&l->src) == dnnl_bf16 && l->stride > 1 &&
+		l->pad > 0 && (dst[2] == 1 || dst[3] == 1);
 }
 
 int dnn_backward_weights(struct dnn *d, const struct dnn_layer *l, const struct dnn_op *forward,
 	struct dnn_op *op, struct mlr_error *err)
 {
 	const char *avoid = goes_astray(l) ? "jit_bf16" : NULL;
-	dnnl_dims_t stride = { l->stride, l->stride }, pad = { l->pad, l->pad };
-	dnnl_convolution_desc_t conv;
-	dnnl_inner_product_desc_t dense;
-	dnnl_status_t s;
 
-	if (l->is_conv)
-		s = dnnl_convolution_backward_weights_desc_init(&conv, dnnl_convolution_direct,
-			&l->src.md, &l->weights.md, bias_of(l), &l->dst.md, stride, pad, pad);
-	else
-		s = dnnl_inner_product_backward_weights_desc_init(
-			&dense, &l->src.md, &l->weights.md, bias_of(l), &l->dst.md);
-	if (s != dnnl_success)
-		return failed(s, "describe a backward pass to weights", err);
-	return make(d, l->is_conv ? (void *)&conv : (void *)&dense, 0, forward, avoid,
+	return make(d, &(struct dnn_wish){ DNN_TO_WEIGHTS, l, forward, avoid },
 		"backward pass to weights", op, err);
 }
 
 int dnn_square(struct dnn *d, int n, int bf16, struct dnn_op *op, struct mlr_error *err)
 {
 	int dims[] = { n, n };
-	struct dnn_format a = dnn_format_typed(dnn_format_plain(2, dims), bf16);
-	struct dnn_format b = dnn_format_typed(dnn_format_any(2, dims), bf16);
-	struct dnn_format c = dnn_format_plain(2, dims);
-	dnnl_matmul_desc_t desc;
-	dnnl_status_t s = dnnl_matmul_desc_init(&desc, &a.md, &b.md, NULL, &c.md);
+	struct dnn_layer l = { .src = dnn_format_typed(dnn_format_plain(2, dims), bf16),
+		.weights = dnn_format_typed(dnn_format_any(2, dims), bf16),
+		.dst = dnn_format_plain(2, dims) };
 
-	if (s != dnnl_success)
-		return failed(s, "describe a square matrix product", err);
-	return make(d, &desc, 0, NULL, NULL, "square matrix product", op, err);
+	return make(d, &(struct dnn_wish){ DNN_PRODUCT, &l, NULL, NULL }, "square matrix product",
+		op, err);
 }
 
 int dnn_reorder(struct dnn *d, const struct dnn_format *from, const struct dnn_format *to,
@@ -391,7 +313,7 @@ int dnn_reorder(struct dnn *d, const struct dnn_format *from, const struct dnn_f
 	if ((s = dnnl_primitive_attr_create(&attr)) != dnnl_success ||
 		(s = dnnl_primitive_attr_set_scratchpad_mode(attr, dnnl_scratchpad_mode_user)) !=
 			dnnl_success ||
-		(s = dnnl_reorder_primitive_desc_create(&op->desc, &from->md, d->engine, &to->md,
+		(s = dnnl_reorder_primitive_desc_create(&op->desc, from->md, d->engine, to->md,
 			 d->engine, attr)) != dnnl_success ||
 		(s = dnnl_primitive_create(&op->prim, op->desc)) != dnnl_success) {
 		dnn_op_done(op);
@@ -403,14 +325,8 @@ int dnn_reorder(struct dnn *d, const struct dnn_format *from, const struct dnn_f
 
 struct dnn_format dnn_op_format(const struct dnn_op *op, int arg)
 {
-	const dnnl_memory_desc_t *md =
-		dnnl_primitive_desc_query_md(op->desc, dnnl_query_exec_arg_md, arg);
-	struct dnn_format f;
-
-	memset(&f, 0, sizeof(f));
-	if (md)
-		f.md = *md;
-	return f;
+	return dnn_version_keep(
+		dnnl_primitive_desc_query_md(op->desc, dnnl_query_exec_arg_md, arg));
 }
 
 size_t dnn_op_scratch(const struct dnn_op *op)
@@ -431,7 +347,7 @@ int dnn_op_bind(struct dnn *d, struct dnn_op *op, int arg, void *data, struct ml
 
 	if (op->n == DNN_ARGS_MAX)
 		abort();
-	s = dnnl_memory_create(&m, &f.md, d->engine, data);
+	s = dnnl_memory_create(&m, f.md, d->engine, data);
 	if (s != dnnl_success)
 		return failed(s, "bind memory", err);
 	op->args[op->n++] = (dnnl_exec_arg_t){ arg, m };

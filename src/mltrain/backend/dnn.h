@@ -1,6 +1,7 @@
 /*
  * Wraps the parts of oneDNN that the backend `onednn` needs: formats, operations, reorders. Only
- * dnn.c depends on oneDNN's API version (2.x; developer guide at oneapi-src.github.io/oneDNN).
+ * dnn_version.c depends on oneDNN's version, 2.x or 3.x (developer guide at
+ * oneapi-src.github.io/oneDNN).
  */
 #ifndef MLT_BACKEND_DNN_H
 #define MLT_BACKEND_DNN_H
@@ -9,6 +10,12 @@
 
 #include <dnnl.h>
 #include <stddef.h>
+
+#if DNNL_VERSION_MAJOR == 2
+typedef const dnnl_memory_desc_t *dnn_md;
+#else
+typedef const_dnnl_memory_desc_t dnn_md;
+#endif
 
 struct dnn {
 	dnnl_engine_t engine;
@@ -41,7 +48,7 @@ int dnn_has_bf16(void);
 
 /* The layout of a tensor in memory. Elements are floats unless dnn_format_typed() changes that. */
 struct dnn_format {
-	dnnl_memory_desc_t md;
+	dnn_md md; /* lives as long as the process; NULL: none */
 };
 
 /* Make the same layout with other elements. */
@@ -91,7 +98,7 @@ struct dnn_layer {
 	int relu;     /* forward: write y = max(y, 0) */
 	int predicts; /* there is no backward pass */
 	struct dnn_format src, weights, dst;
-	struct dnn_format bias; /* all zero: none */
+	struct dnn_format bias; /* NULL: none */
 };
 
 /*
