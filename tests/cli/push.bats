@@ -405,3 +405,18 @@ for_arm() {
 	run -125 mlrun manifest
 	assert_line --partial "Usage: mlrun manifest COMMAND"
 }
+
+@test "push: connections of one push that find out at once that the registry speaks plain HTTP agree" {
+	local name
+
+	# Not a loopback address by its name, so https is tried first.
+	name=$(getent hosts "$(uname -n)" | awk '$1 ~ /^127\./ { print $2; exit }')
+	case $name in "" | localhost*) skip "this machine's name is not its loopback's" ;; esac
+	mkdir eight
+	for i in 1 2 3 4 5 6 7 8; do head -c 100000 /dev/urandom >eight/$i; done
+	{ echo "FROM scratch" && printf 'COPY %s /\n' 1 2 3 4 5 6 7 8; } >eight/Dockerfile
+	mlrun build -q -t eight eight
+	for i in 1 2 3 4 5 6 7 8 9 10; do
+		run -0 mlrun push -q --tls-verify=false eight "$name:${REGISTRY##*:}/race$i/x"
+	done
+}

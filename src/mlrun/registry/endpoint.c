@@ -196,11 +196,12 @@ static int try_with_auth(struct endpoint *e, const struct request *q, const char
 /*
  * Has the peer shown that it speaks the other scheme? A TLS server answers a plain request with
  * 400; a plain server breaks the handshake; a port other than the default may not even be open.
+ * Another thread may have settled on the other scheme since this request began.
  */
 static int wrong_scheme(
 	const struct endpoint *e, const char *base, const struct http_exchange *x, int ret)
 {
-	if (get(&e->settled) || !e->bases[1] || base == e->bases[1])
+	if ((get(&e->settled) && get(&e->at) == 0) || !e->bases[1] || base == e->bases[1])
 		return 0;
 	if (ret == 0)
 		return x->status == 400 && strncmp(base, "http:", 5) == 0;
