@@ -9,6 +9,7 @@
 #include <fcntl.h>
 #include <stdio.h>
 #include <string.h>
+#include <unistd.h>
 
 #define PROGRAM    "mlrun-account"
 #define ANSWER_MAX 8192        /* bytes: three lines, one of them a path */
@@ -95,8 +96,13 @@ static void read_group(const char *path, gid_t gid, struct account *ret)
 	auto_free char *text = read_file(path);
 	char *field[4];
 
-	if (text && find_line(text, gid, field, ARRAY_LEN(field)) > 0)
-		ret->group = xstrdup(field[0]);
+	size_t n = text ? find_line(text, gid, field, ARRAY_LEN(field)) : 0;
+
+	if (n == 0)
+		return;
+	ret->group = xstrdup(field[0]);
+	ret->is_private = ret->user && strcmp(ret->user, field[0]) == 0 &&
+		(n < 4 || !*field[3] || strcmp(field[3], ret->user) == 0);
 }
 
 void account_read(const char *passwd, uid_t uid, const char *group, gid_t gid, struct account *ret)
@@ -155,4 +161,14 @@ void account_find_user(uid_t uid, struct account *ret)
 	account_read("/etc/passwd", uid, NULL, 0, ret);
 	if (!ret->user)
 		ask(uid, 0, ret);
+}
+
+int account_others_write(const struct stat *st)
+{
+	auto_call(account_done) struct account a = ACCOUNT_INIT;
+
+	if ((st->st_mode & S_IWOTH) || !(st->st_mode & S_IWGRP))
+		return (st->st_mode & S_IWOTH) != 0;
+	account_read("/etc/passwd", geteuid(), "/etc/group", st->st_gid, &a);
+	return st->st_gid != getegid() || !a.is_private;
 }

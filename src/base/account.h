@@ -8,11 +8,13 @@
 #ifndef MLR_BASE_ACCOUNT_H
 #define MLR_BASE_ACCOUNT_H
 
+#include <sys/stat.h>
 #include <sys/types.h>
 
 struct account {
 	char *user, *home; /* of the uid; NULL if unknown */
 	char *group;       /* of the gid; NULL if unknown */
+	int is_private;    /* the group has the user's name, and no other member in group(5) */
 };
 
 #define ACCOUNT_INIT \
@@ -20,6 +22,13 @@ struct account {
 		0    \
 	}
 void account_done(struct account *a);
+
+/*
+ * May others than the caller and its owner write to what has this status? A group that is the
+ * caller's alone does not count: with a umask of 0002, the default of some systems, its write bit
+ * is set on everything new. ssh and sudo judge so, too.
+ */
+int account_others_write(const struct stat *st);
 
 /* Look both ids up. Never fails: what is unknown is NULL. */
 void account_find(uid_t uid, gid_t gid, struct account *ret);

@@ -1,5 +1,6 @@
 #include "base/config.h"
 
+#include "base/account.h"
 #include "base/cleanup.h"
 #include "base/file.h"
 #include "base/home.h"
@@ -278,7 +279,7 @@ static int check_owner(int fd, const char *path, int is_sites, struct mlr_error 
 		return mlr_fail(err, EISDIR, "%s: %s", path, strerror(EISDIR));
 	if (!S_ISREG(sb.st_mode))
 		return 0;
-	if (sb.st_mode & (is_sites ? S_IWOTH : S_IWGRP | S_IWOTH)) {
+	if (is_sites ? (sb.st_mode & S_IWOTH) != 0 : account_others_write(&sb)) {
 		mlr_fail(err, EACCES, "%s: others than its owner may write to it (mode %o)", path,
 			(unsigned)sb.st_mode & 07777);
 		return mlr_hint(err, "chmod go-w '%s'", path);

@@ -393,6 +393,28 @@ static void a_user_and_his_group_are_found_by_number(void **state)
 	assert_null(a.user);
 }
 
+/* A group of the user's own name is the user's alone, unless it has members. */
+static void private_groups_are_known(void **state)
+{
+	static const struct {
+		const char *line;
+		int is_private;
+	} rows[] = { { "ann:x:5:", 1 }, { "ann:x:5:ann", 1 }, { "ann:x:5:bob", 0 },
+		{ "ann:x:5:ann,bob", 0 }, { "staff:x:5:", 0 } };
+	struct account a;
+
+	assert_int_equal(file_replace(dirfd_, "passwd", "ann:x:5:5::/:/", 14, 0644, NULL), 0);
+	assert_int_equal(fchdir(dirfd_), 0);
+	for (size_t i = 0; i < ARRAY_LEN(rows); i++) {
+		assert_int_equal(file_replace(dirfd_, "group", rows[i].line, strlen(rows[i].line),
+					 0644, NULL),
+			0);
+		account_read("passwd", 5, "group", 5, &a);
+		assert_int_equal(a.is_private, rows[i].is_private);
+		account_done(&a);
+	}
+}
+
 /* What a way of opening finds: the inode, or -errno. */
 static long found(int fd)
 {
@@ -651,6 +673,7 @@ int main(void)
 		cmocka_unit_test(a_file_larger_than_the_ceiling_is_refused),
 		cmocka_unit_test(a_path_in_a_root_cannot_leave_it),
 		cmocka_unit_test(a_user_and_his_group_are_found_by_number),
+		cmocka_unit_test(private_groups_are_known),
 		cmocka_unit_test(walking_finds_what_the_kernel_finds),
 		cmocka_unit_test(walking_ends_where_the_kernel_refuses),
 		cmocka_unit_test(a_tree_is_removed_without_following_links_out_of_it),

@@ -261,7 +261,7 @@ static void the_users_file_is_found_and_must_be_the_users(void **state)
 	struct mlr_error err = MLR_ERROR_INIT;
 	auto_free char *path = put("mlrun.conf", "store = /mine\n", 0600);
 	auto_free char *want = xasprintf(
-		"configuration: %s: others than its owner may write to it (mode 660)\nhint: chmod go-w '%s'",
+		"configuration: %s: others than its owner may write to it (mode 602)\nhint: chmod go-w '%s'",
 		path, path);
 
 	{
@@ -274,7 +274,7 @@ static void the_users_file_is_found_and_must_be_the_users(void **state)
 	for (int i = 0; i < 2; i++) {
 		auto_call(config_done) struct config c = CONFIG_INIT;
 
-		chmod(path, i ? 0602 : 0660);
+		chmod(path, i ? 0606 : 0602);
 		assert_int_equal(config_load(&c, &err), -EACCES);
 		if (i == 0)
 			assert_string_equal(err.text, want);

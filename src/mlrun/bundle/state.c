@@ -1,5 +1,6 @@
 #include "bundle/state.h"
 
+#include "base/account.h"
 #include "base/cleanup.h"
 #include "base/file.h"
 #include "base/home.h"
@@ -69,7 +70,7 @@ static int open_private(const char *path, struct mlr_error *err)
 
 	if (fd < 0 || fstat(fd, &st) < 0)
 		return mlr_fail_errno(err, "the directory of containers '%s'", path);
-	if (st.st_uid != geteuid() || (st.st_mode & 022))
+	if (st.st_uid != geteuid() || account_others_write(&st))
 		return mlr_fail(err, EACCES,
 			"the directory of containers '%s' belongs to others or is open to them: "
 			"mode %04o",

@@ -1,5 +1,6 @@
 #include "cli/record.h"
 
+#include "base/account.h"
 #include "base/cleanup.h"
 #include "base/file.h"
 #include "base/home.h"
@@ -195,7 +196,7 @@ static int read_lines(const char *path, json_t *list, struct mlr_error *err)
 	struct stat st;
 	int number = 0, r = file_read(AT_FDCWD, path, RECORD_MAX, &text, NULL, err);
 
-	if (r == 0 && (stat(path, &st) < 0 || st.st_uid != geteuid() || (st.st_mode & 022)))
+	if (r == 0 && (stat(path, &st) < 0 || st.st_uid != geteuid() || account_others_write(&st)))
 		return mlr_fail(err, EACCES, "%s: others may write to it, or it is theirs", path);
 
 	rest = text;
