@@ -38,7 +38,13 @@ inside() {
 		shift
 	done
 	shift
-	mlrun exec -w / "${options[@]}" rootfs:root "$@"
+	${UNPIVOTED:-} mlrun exec -w / "${options[@]}" rootfs:root "$@"
+}
+
+# As on a node that runs on its initramfs: the new root is moved over the old one.
+unpivoted() {
+	[ -x "$top_builddir/tests/fault/refuse" ] || skip "mlrun was built without libseccomp"
+	UNPIVOTED="$top_builddir/tests/fault/refuse pivot_root=EINVAL --"
 }
 
 # Nothing has been made, changed or removed outside.
@@ -477,6 +483,25 @@ needs_other_ids() {
 	assert_output --partial "refused climb out of a chroot"
 	assert_equal "$(grep WORKED <<<"$output")" "WORKED chroot"
 	assert_equal "$status" 0
+}
+
+@test "escape: where the root cannot be pivoted away, as on a node's initramfs, nothing leads to it either" {
+	unpivoted
+	run inside -- sh -c 'ls -d /bin/attack; cd ..; pwd; ls -d "$1"' sh "$OUTSIDE"
+	assert_line /bin/attack
+	refute_line "$OUTSIDE"
+	run inside -- attack chroot "$OUTSIDE/secret"
+	attack_fails
+	needs_ordinary_user
+	run inside --fakeroot -- attack chroot "$OUTSIDE/secret"
+	assert_equal "$(grep WORKED <<<"$output")" "WORKED chroot"
+	mkdir ro hidden
+	touch hidden/below
+	for options in "" --fakeroot --read-only "--init --fakeroot"; do
+		# shellcheck disable=SC2086
+		run inside $options -v ./ro:/ro:ro -v ./hidden:/mnt -- attack mounts /ro "$HOME" "$OUTSIDE/secret"
+		attack_fails
+	done
 }
 
 @test "escape: no mount can be undone or made writable, not even in a nested user namespace" {

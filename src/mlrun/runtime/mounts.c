@@ -291,6 +291,18 @@ static int seal_root(struct assembly *a, struct mlr_error *err)
 	return r < 0 ? mlr_fail(err, -r, "make the root read-only: %s", strerror(-r)) : 0;
 }
 
+/*
+ * The kernel's first root file system (rootfs) cannot be pivoted away, and nodes that boot into
+ * their initramfs run on it. There the new root is moved over the old one, as switch_root(8) does:
+ * a path that leads up from it leads to it again, as does setns(2).
+ */
+static int move_over(struct mlr_error *err)
+{
+	if (mount(".", "/", NULL, MS_MOVE, NULL) < 0)
+		return mlr_fail_errno(err, "move the new root over the old one");
+	return chroot(".") < 0 ? mlr_fail_errno(err, "enter the new root") : 0;
+}
+
 static int pivot(struct assembly *a, struct mlr_error *err)
 {
 	const struct overlay *o = &a->overlay;
@@ -300,10 +312,15 @@ static int pivot(struct assembly *a, struct mlr_error *err)
 		return mlr_fail_errno(err, "enter the new root");
 	/* pivot_root(2), "pivot_root(".", ".")": this stacks the old root on the new one; then it
 	 * is unmounted. */
-	if (syscall(SYS_pivot_root, ".", ".") < 0)
-		return mlr_fail_errno(err, "pivot to the new root");
-	if (umount2(".", MNT_DETACH) < 0)
+	if (syscall(SYS_pivot_root, ".", ".") < 0) {
+		int r = errno == EINVAL ? move_over(err)
+					: mlr_fail_errno(err, "pivot to the new root");
+
+		if (r < 0)
+			return r;
+	} else if (umount2(".", MNT_DETACH) < 0) {
 		return mlr_fail_errno(err, "take off the host's root");
+	}
 	/* What is uppermost is "/" to those who enter the namespace, and so it is to us. */
 	if (covers && (fchdir(o->root) < 0 || chroot(".") < 0))
 		return mlr_fail_errno(err, "enter the root above the image");
