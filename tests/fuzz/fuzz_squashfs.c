@@ -3,6 +3,7 @@
 #include "squashfs/look.h"
 #include "squashfs/server_blocks.h"
 #include "squashfs/server_look.h"
+#include "squashfs/server_handle.h"
 #include "squashfs/server_image.h"
 
 #include <stddef.h>
@@ -13,10 +14,12 @@
 #include <sys/socket.h>
 #include <unistd.h>
 
-#define LOOKS_MAX  2000 /* inodes looked at, so that a directory that holds itself has an end */
-#define BYTES_MAX  (4u << 20)
-#define DEPTH_MAX  16
-#define CACHE_SIZE (1u << 20)
+#define LOOKS_MAX    2000 /* inodes looked at, so that a directory that holds itself has an end */
+#define BYTES_MAX    (4u << 20)
+#define DEPTH_MAX    16
+#define CACHE_SIZE   (1u << 20)
+#define CACHE_BLOCKS 128          /* at least those of server_image.c */
+#define FAR          (1ull << 30) /* no image here is as long */
 
 /* LeakSanitizer's: libsquashfuse 0.1.105 loses a table of an image that it refuses. */
 const char *__lsan_default_suppressions(void);
@@ -131,6 +134,22 @@ static void ask(struct walk *w, const char *path)
 	close(pair[1]);
 }
 
+/* Nothing is at the beginning of an image, also after the cache of metadata has been filled and
+ * then given up a block for one that is not there. */
+static void ask_for_nothing(struct image *im)
+{
+	uint64_t from = im->fs.sb.inode_table_start;
+
+	for (uint64_t pos = from; pos - from < 1500; pos++) {
+		int was_there = image_is_inside(im, pos, 0);
+
+		for (uint64_t k = 0; was_there && k < CACHE_BLOCKS; k++)
+			image_is_inside(im, FAR + k, 0);
+		if (image_is_inside(im, 0, 0))
+			abort();
+	}
+}
+
 int LLVMFuzzerTestOneInput(const uint8_t *data, size_t size);
 
 int LLVMFuzzerTestOneInput(const uint8_t *data, size_t size)
@@ -153,6 +172,8 @@ int LLVMFuzzerTestOneInput(const uint8_t *data, size_t size)
 		ask(&w, "/b/c");
 	}
 	blocks_free(w.blocks);
+	if (size > 20000) /* rarely, as it takes long */
+		ask_for_nothing(w.image);
 	image_close(w.image);
 	return 0;
 }

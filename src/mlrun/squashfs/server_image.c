@@ -123,7 +123,8 @@ int image_is_inside(struct image *im, uint64_t pos, size_t offset)
 	sqfs_off_t at = (sqfs_off_t)pos;
 	sqfs_block *b = NULL;
 
-	return pos <= INT64_MAX && sqfs_md_cache(&im->fs, &at, &b) == SQFS_OK && b &&
+	/* In libsquashfuse's cache 0 marks a free slot, whose block may have been freed. */
+	return pos > 0 && pos <= INT64_MAX && sqfs_md_cache(&im->fs, &at, &b) == SQFS_OK && b &&
 		offset < b->size;
 }
 
