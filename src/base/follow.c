@@ -109,10 +109,14 @@ int follow_real(const char *path, char **ret, struct mlr_error *err)
 int follow_append(const char *path, struct mlr_error *err)
 {
 	auto_free char *real = NULL;
-	int fd, r = follow_real(path, &real, err);
+	struct stat st;
+	int fd, is_file, r = follow_real(path, &real, err);
 
 	if (r < 0)
 		return r;
-	fd = open(path, O_WRONLY | O_CREAT | O_APPEND | O_NOCTTY | O_CLOEXEC, 0666);
+	/* What was looked at, but for /dev/stdout and the like. */
+	is_file = real && (stat(real, &st) < 0 || S_ISREG(st.st_mode));
+	fd = open(
+		is_file ? real : path, O_WRONLY | O_CREAT | O_APPEND | O_NOCTTY | O_CLOEXEC, 0666);
 	return fd < 0 ? mlr_fail_errno(err, "open '%s'", path) : fd;
 }

@@ -125,6 +125,8 @@ int stage_send(spank_t sp, const struct spank_site *site, const char *const *set
 	if (!file)
 		return -1;
 	r = make_file(site->mlrun, image, file);
+	if (r == 0 && chmod(file, 0600) < 0) /* sbcast gives the copies this mode */
+		r = -1;
 	if (r == 0)
 		r = copy(job, file, to);
 	unlink(file);

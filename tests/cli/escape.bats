@@ -165,6 +165,19 @@ image() {
 	done
 }
 
+@test "escape: a container that puts a file at /proc/self/exe does not hide mlrun's own program from who joins" {
+	local pid
+
+	rm -rf root/proc && mkdir root/a && ln -s /a/proc root/proc
+	inside -- sh -c "rm /proc; mkdir -p /proc/self; echo x >/proc/self/exe; ln -sf /a/proc/self/exe /bin/lnk; exec sleep $NAP" 3>&- &
+	until_true pgrep -x -f "sleep $NAP"
+	pid=$(pgrep -x -f "sleep $NAP")
+	PIDS+=("$pid")
+	run mlrun exec --join "$pid" /bin/lnk --version
+	assert_equal "$status" 126
+	assert_output --partial "leads to mlrun's own program"
+}
+
 @test "escape: the program of the host's mlrun can be reached by no link in /proc" {
 	cp "$(command -v mlrun)" "$OUTSIDE/mlrun"
 	"$OUTSIDE/mlrun" exec -w / rootfs:root sh -c 'while [ ! -e /tmp/'"${BATS_TEST_TMPDIR#/tmp/}"'/go ]; do sleep 0.05; done' 3>&- &

@@ -364,11 +364,10 @@ in_tiny() { mlrun exec "$IMG" "$@"; }
 	done
 }
 
-@test "exec: a container without /proc is refused, and is no command that was not found" {
+@test "exec: a container may do without /proc" {
 	# The leak checker itself wants /proc.
-	ASAN_OPTIONS=$ASAN_OPTIONS:detect_leaks=0 run -126 mlrun exec --tmpfs /proc "$IMG" true
-	assert_output --partial "look at mlrun's own program, '/proc/self/exe'"
-	assert_line "hint: a mount on /proc, or a link in the image, hides it"
+	ASAN_OPTIONS=$ASAN_OPTIONS:detect_leaks=0 run -0 mlrun exec --tmpfs /proc "$IMG" ls /proc
+	assert_output ""
 }
 
 @test "exec: an image's own PMI_FD brings it no descriptor of the caller's, nor of mlrun's" {

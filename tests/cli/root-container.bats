@@ -76,6 +76,18 @@ inside() { mlrun exec -w / "$@" sh -c "$ATTACKS"; }
 	all_fail
 }
 
+@test "root's container: the same for a bundle that mlrun oci runs" {
+	local bundle=$BATS_TEST_TMPDIR/bundle
+
+	mkdir "$bundle"
+	cp -a "$ROOT" "$bundle/rootfs"
+	mlrun oci spec --bundle "$bundle"
+	jq --arg a "$ATTACKS" '.process.args = ["sh", "-c", $a] | .process.cwd = "/"' "$bundle/config.json" >new
+	mv new "$bundle/config.json"
+	run -0 mlrun oci --root "$BATS_TEST_TMPDIR/states" run --bundle "$bundle" attacked
+	all_fail
+}
+
 @test "root's container: the same with namespaces, another user id and a read-only root" {
 	local option
 

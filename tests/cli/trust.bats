@@ -233,7 +233,8 @@ attempt() {
 	run -0 inside cat /shm /sum
 	assert_output "$(sha256sum <"$TMPDIR/secret")"$'\n444\n0'
 	run -1 grep -rqs CANARY "$MLRUN_STORE"
-	run -1 grep -rls CANARY /dev/shm
+	run sh -c 'grep -rls CANARY /dev/shm' # 2 where others have files
+	assert_output ""
 	recipe <<<$'FROM BASE\nRUN --mount=type=secret,id=s,env=S true'
 	run -125 mlrun build -q --secret "id=s,src=$TMPDIR/secret" .
 	assert_output --partial "the secret 's' has a NUL byte, which no variable can hold"
@@ -493,6 +494,23 @@ teardown() {
 	chmod 0777 "$AWAY/run/mlrun/oci"
 	XDG_RUNTIME_DIR=$AWAY/run run -1 mlrun oci list
 	assert_output --partial "belongs to others or is open to them: mode 0777"
+}
+
+@test "trust: words of a health check, an image's or a compose file's, are no options of mlrun's" {
+	mkdir in && tiny_root in/root
+	cat >compose.yaml <<-X
+		services:
+		  a:
+		    image: rootfs:$PWD/in/root
+		    command: sleep $NAP
+		    healthcheck: {test: [CMD, "--env-out=$VICTIM/out", "-w/", "/bin/true"], interval: 20ms, retries: 1}
+	X
+	mlrun up -d 2>/dev/null
+	until_true sh -c "mlrun ps --all --json | jq -e '.[] | select(.service == \"a\" or .name == \"ctx-a-1\") | .health == \"unhealthy\"' >/dev/null"
+	run -0 mlrun ps --all --json
+	assert_output --partial "'--env-out=$VICTIM/out' not found"
+	mlrun down 2>/dev/null
+	assert_equal "$(ls -A "$VICTIM")" ""
 }
 
 @test "trust: up names, in one line, services that listen without being asked to" {

@@ -6,6 +6,7 @@
 #include "base/path.h"
 #include "bundle/field.h"
 #include "bundle/parts.h"
+#include "runtime/masks.h"
 
 #include <errno.h>
 #include <limits.h>
@@ -374,6 +375,14 @@ static int plan_paths(const json_t *linux_, struct plan *p, struct mlr_error *er
 	return r < 0 ? r : paths_mask(&masked, p, err);
 }
 
+static int has_proc(const struct plan *p)
+{
+	for (size_t i = 0; i < p->n_mounts; i++)
+		if (strcmp(p->mounts[i].target, "/proc") == 0)
+			return 1;
+	return 0;
+}
+
 int bundle_plan(
 	const char *text, size_t len, const char *dir, struct plan *p, struct mlr_error *err)
 {
@@ -401,6 +410,8 @@ int bundle_plan(
 		r = refuse_rest(o, linux_, err);
 	if (r == 0)
 		r = mounts_plan(mounts, dir, p, err);
+	if (r == 0 && has_proc(p))
+		r = masks_plan(p, err);
 	if (r == 0)
 		r = plan_paths(linux_, p, err);
 	p->image = xstrdup(dir);

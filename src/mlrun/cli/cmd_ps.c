@@ -88,9 +88,10 @@ static int read_services(const struct args *a, struct rows *l, struct mlr_error 
 	auto_store struct store *st = NULL;
 	int r = store_open(a->common.store, 0, &st, err);
 
-	if (r == -ENOENT || r == -EPERM || r == -EACCES)
-		return 0; /* there is none, or it is another user's, whose containers root sees */
-	return r < 0 ? r : service_list_read(st, &l->services, err);
+	if (r == 0)
+		r = service_list_read(st, &l->services, err);
+	/* There is no store, or it is another user's, whose containers root sees. */
+	return r == -ENOENT || r == -EPERM || r == -EACCES ? 0 : r;
 }
 
 static int read_rows(const struct args *a, struct rows *l, struct mlr_error *err)

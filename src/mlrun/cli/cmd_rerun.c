@@ -83,7 +83,15 @@ static void print_word(const char *word)
 
 	auto_free char *quoted = escape_for_sh(word);
 
-	printf(" %s", *word && strspn(word, plain) == strlen(word) ? word : quoted);
+	putchar(' ');
+	cli_print_safe(*word && strspn(word, plain) == strlen(word) ? word : quoted);
+}
+
+static void print_line(const char *key, const char *value)
+{
+	printf("%-10s ", key);
+	cli_print_safe(value);
+	putchar('\n');
 }
 
 static int print_start(const json_t *start, struct mlr_error *err)
@@ -98,8 +106,8 @@ static int print_start(const json_t *start, struct mlr_error *err)
 	printf("%-10s %s%s%s\n", "job", get(start, "job"), step ? "." : "", step ? step : "");
 	for (size_t i = 0; i < ARRAY_LEN(keys); i++)
 		if (get(start, keys[i]))
-			printf("%-10s %s\n", keys[i], get(start, keys[i]));
-	printf("%-10s %s\n", "image", pin ? pin : get(json_object_get(start, "image"), "name"));
+			print_line(keys[i], get(start, keys[i]));
+	print_line("image", pin ? pin : get(json_object_get(start, "image"), "name"));
 	printf("%-10s", "command");
 	for (size_t i = 0; i < words.n; i++)
 		print_word(words.v[i]);

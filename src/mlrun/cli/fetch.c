@@ -168,13 +168,16 @@ static void rank_word(char *out, size_t size)
 static int find_status(int fd)
 {
 	char text[TEXT] = "", word[32];
+	long status;
 
 	rank_word(word, sizeof(word));
 	if (pread(fd, text, sizeof(text) - 1, 0) <= 0 || strstr(text, word))
 		return -1;
 	if (lseek(fd, 0, SEEK_END) >= 0)
 		(void)dprintf(fd, "%s", word);
-	return (int)strtol(text, NULL, 10);
+	/* A container may have written it: only a failure counts, as that starts nothing. */
+	status = strtol(text, NULL, 10);
+	return status > 0 && status <= CLI_FAILED ? (int)status : -1;
 }
 
 /* Keep a failure for the ranks that come later, and forget those of earlier steps. */

@@ -13,6 +13,7 @@
 #include "rootfs/kept.h"
 #include "rootfs/lookup.h"
 #include "rootfs/rootfs.h"
+#include "runtime/masks.h"
 #include "store/container.h"
 
 #include <errno.h>

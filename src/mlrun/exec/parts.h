@@ -52,18 +52,6 @@ int user_plan(const char *text, struct plan *p, int *image_home, struct mlr_erro
  * Gives its fields, at most 7, in one allocation to free(); NULL if not found. */
 char *user_find_line(const char *text, const char *name, unsigned id, char *fields[7]);
 
-/* --- masks.c: what a container of root does not get of the host's /proc and /sys --- */
-
-/*
- * Call it when the plan's last entry is /sys, after /proc. If the caller is root, make /sys
- * read-only, and mask or make read-only what runc does (runtime-spec's maskedPaths and
- * readonlyPaths, with the values of runc's and podman's defaults), as far as the host has it.
- *
- * The kernel lets root's uid write to /proc/sys, /proc/sysrq-trigger and /sys without a capability.
- * For other callers nothing is added, and no system call is made.
- */
-int masks_plan(struct plan *p, struct mlr_error *err);
-
 /* --- defaults.c: the section [exec] of mlrun.conf --- */
 
 /* Mount the volumes of the configuration, with origin "site" or "config". A missing source is an

@@ -39,17 +39,20 @@ static int is_magic(const char *path)
 	return fd < 0;
 }
 
-/* ENOENT would mean that there is no such command. */
-static int unknown(struct mlr_error *err)
+/* Outside, as what is at /proc/self/exe inside is the container's to choose. */
+static struct stat mine;
+
+int itself_remember(struct mlr_error *err)
 {
-	mlr_fail(err, ENXIO, "look at mlrun's own program, '/proc/self/exe': %s", strerror(errno));
-	return mlr_hint(err, "a mount on /proc, or a link in the image, hides it");
+	return stat("/proc/self/exe", &mine) < 0
+		? mlr_fail_errno(err, "look at mlrun's own program, '/proc/self/exe'")
+		: 0;
 }
 
 int itself_refuse(const char *path, struct mlr_error *err)
 {
 	auto_free char *name = xstrdup(path);
-	struct stat mine, st;
+	struct stat st;
 
 	for (int i = 0; i < SCRIPTS_MAX && name && *name; i++) {
 		auto_close int fd = open(name, O_RDONLY | O_NONBLOCK | O_NOCTTY | O_CLOEXEC);
@@ -58,8 +61,6 @@ int itself_refuse(const char *path, struct mlr_error *err)
 		/* A program that may be executed but not read, such as mlrun with mode 0711. */
 		if ((fd >= 0 ? fstat(fd, &st) : stat(name, &st)) < 0)
 			return 0;
-		if (stat("/proc/self/exe", &mine) < 0)
-			return unknown(err);
 		if (st.st_dev == mine.st_dev && st.st_ino == mine.st_ino && is_magic(name))
 			return mlr_fail(err, EPERM,
 				"'%s' leads to mlrun's own program on the host, which is not the image's to run",

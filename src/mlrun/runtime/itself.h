@@ -7,6 +7,10 @@
 
 #include "base/error.h"
 
+/* Note which file that is, before the container is entered: inside, the container decides what is
+ * at /proc/self/exe. Returns 0 or -errno. */
+int itself_remember(struct mlr_error *err);
+
 /*
  * Refuse to execute the calling program's own file through a link such as /proc/self/exe, or a
  * script whose interpreter is such a link, also through other scripts (execve(2) follows five).

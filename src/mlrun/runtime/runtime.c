@@ -89,7 +89,9 @@ int runtime_enter_stopping(
 	int made = 0, r;
 
 	limits_raise(p, &files);
-	r = seccomp_prepare(p, &seccomp, err);
+	r = itself_remember(err);
+	if (r == 0)
+		r = seccomp_prepare(p, &seccomp, err);
 	if (r < 0)
 		return r;
 	r = cgroup_enter("/", p, err);

@@ -136,6 +136,7 @@ static void add_command(const struct worker *w, struct strv *argv)
 {
 	if (w->command.n == 0)
 		strv_add(argv, "--entrypoint=");
+	strv_add(argv, "--");
 	strv_add(argv, w->image);
 	for (size_t i = 0; i < w->command.n; i++)
 		strv_add(argv, w->command.v[i]);

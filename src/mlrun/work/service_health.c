@@ -38,6 +38,7 @@ static int spawn(
 	strv_add(&argv, "exec");
 	strv_addf(&argv, "--store=%s", store);
 	strv_addf(&argv, "--join=%s", s->name);
+	strv_add(&argv, "--"); /* the words are the image's: none is an option of mlrun's */
 	for (size_t i = 0; i < s->check.test.n; i++)
 		strv_add(&argv, s->check.test.v[i]);
 	r = child_start(program, &argv, -1, pair[1], pair[1], &p->pid);

@@ -1,7 +1,9 @@
-#include "exec/parts.h"
+#include "runtime/masks.h"
 
 #include "base/cleanup.h"
+#include "base/memory.h"
 
+#include <string.h>
 #include <sys/stat.h>
 
 static const char *const masked[] = { "/proc/acpi", "/proc/asound", "/proc/kcore", "/proc/keys",
@@ -18,9 +20,15 @@ static int mask(const char *path, struct plan *p, struct mlr_error *err)
 
 	if (stat(path, &st) < 0)
 		return 0;
-	if (S_ISDIR(st.st_mode))
-		return plan_mount_add(
+	if (S_ISDIR(st.st_mode)) {
+		int r = plan_mount_add(
 			p, PLAN_TMPFS, NULL, path, PLAN_READONLY, PLAN_FROM_DEFAULT, err);
+
+		/* Where the root is a tree itself there is no scratch to take a directory of. */
+		if (r == 0 && p->root == PLAN_ROOT_ITSELF)
+			p->mounts[p->n_mounts - 1].options = xstrdup("mode=0555,size=4k");
+		return r;
+	}
 	return plan_mount_add(p, PLAN_BIND, "/dev/null", path, 0, PLAN_FROM_DEFAULT, err);
 }
 
@@ -40,7 +48,9 @@ int masks_plan(struct plan *p, struct mlr_error *err)
 
 	if (p->id.host_uid != 0)
 		return 0;
-	p->mounts[p->n_mounts - 1].flags |= PLAN_READONLY;
+	for (size_t i = 0; i < p->n_mounts; i++)
+		if (strcmp(p->mounts[i].target, "/sys") == 0)
+			p->mounts[i].flags |= PLAN_READONLY;
 	plan_remark_add(p, PLAN_FROM_DEFAULT,
 		"root starts it, whom the kernel lets write without a capability: /sys and parts of /proc are masked or read-only");
 	for (size_t i = 0; r == 0 && i < ARRAY_LEN(masked); i++)

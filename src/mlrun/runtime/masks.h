@@ -1,0 +1,18 @@
+/* What a container of root does not get of the host's /proc and /sys. */
+#ifndef MLR_RUNTIME_MASKS_H
+#define MLR_RUNTIME_MASKS_H
+
+#include "base/error.h"
+#include "plan/plan.h"
+
+/*
+ * Call it when /proc and /sys are in the plan. If the caller is root, make /sys read-only, and mask
+ * or make read-only what runc does (runtime-spec's maskedPaths and readonlyPaths, with the values
+ * of runc's and podman's defaults), as far as the host has it.
+ *
+ * The kernel lets root's uid write to /proc/sys, /proc/sysrq-trigger and /sys without a capability.
+ * For other callers nothing is added, and no system call is made.
+ */
+int masks_plan(struct plan *p, struct mlr_error *err);
+
+#endif
