@@ -12,6 +12,8 @@ teardown_file() { registry_stop; }
 setup() {
 	common_setup
 	IMG=$REGISTRY/tiny
+	IMG_STAMP=$TMPDIR/stamp
+	touch -d '1 second ago' "$IMG_STAMP"
 }
 
 # step N COMMAND...: as N ranks of a step of Slurm's; their output is in rank.0 and so on
@@ -37,6 +39,19 @@ step() {
 	assert_equal "$(($(registry_requests 'GET .*/manifests/' | wc -l) - before))" 1
 	run ls -d /dev/shm/mlrun-"$(id -u)"*/pull-*
 	assert_output --partial "No such file"
+}
+
+@test "fetch: what a container writes in the place of a rank's result starts nothing, and is no success" {
+	local text file
+
+	export SLURM_JOB_ID=98$BASHPID SLURM_STEP_ID=0 SLURM_STEP_NUM_TASKS=2 SLURM_PROCID=1 SLURM_NODEID=0
+	run -125 mlrun exec "$REGISTRY/forged" true
+	file=$(find /dev/shm/mlrun-"$(id -u)"* -name 'pull-*' -newer "$IMG_STAMP" -print -quit)
+	for text in '256 x ' '512 x ' '-1 x ' '0 x '; do
+		printf '%s' "$text" >"$file"
+		run mlrun exec "$REGISTRY/forged" true
+		assert_equal "$status" 125
+	done
 }
 
 @test "fetch: one that fails fails all ranks of the step, and is told once" {

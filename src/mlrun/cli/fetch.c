@@ -175,9 +175,10 @@ static int find_status(int fd)
 		return -1;
 	if (lseek(fd, 0, SEEK_END) >= 0)
 		(void)dprintf(fd, "%s", word);
-	/* A container may have written it: only a failure counts, as that starts nothing. */
+	/* A container may have written it: a success without an image is an error later, and a
+	 * status that no exit(3) gives would end as one. */
 	status = strtol(text, NULL, 10);
-	return status > 0 && status <= CLI_FAILED ? (int)status : -1;
+	return status >= 0 && status <= CLI_FAILED ? (int)status : -1;
 }
 
 /* Keep a failure for the ranks that come later, and forget those of earlier steps. */
