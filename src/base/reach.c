@@ -3,7 +3,8 @@
 const char *const reach_words[REACHES] = {
 	[REACH_NOTHING] = "nothing",
 	[REACH_CONTEXT] = "files of the context, less those that its ignore file leaves out",
-	[REACH_IMAGES] = "images by name; in a recipe stages and what `--build-context` gives, too",
+	[REACH_IMAGES] =
+		"images by name; in a recipe and in ONBUILD stages and what `--build-context` gives, too",
 	[REACH_URLS] =
 		"files of the context; URLs and repositories, without the caller's credentials",
 	[REACH_NETWORK] = "the network, unless the caller says `--network=none`",

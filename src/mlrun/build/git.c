@@ -151,7 +151,10 @@ static int add_token(const struct repository *g, const struct git_access *how, s
 	key = xasprintf(
 		"http.https://%.*s/.extraheader", (int)strcspn(g->url + 8, "/"), g->url + 8);
 	value = xasprintf("Authorization: Basic %s", basic);
-	strv_env_set(env, "GIT_CONFIG_COUNT", "1");
+	/* Not to where a server sends its callers. */
+	strv_env_set(env, "GIT_CONFIG_KEY_1", "http.followRedirects");
+	strv_env_set(env, "GIT_CONFIG_VALUE_1", "false");
+	strv_env_set(env, "GIT_CONFIG_COUNT", "2");
 	strv_env_set(env, "GIT_CONFIG_KEY_0", key);
 	strv_env_set(env, "GIT_CONFIG_VALUE_0", value);
 	explicit_bzero(token, len);

@@ -43,13 +43,13 @@ static int open_in(const struct build_context *c, const char *name)
 }
 
 /* -f's file: the caller's, unless the context was fetched. */
-static int open_given(const struct build_context *c, const char *file)
+static int open_given(const struct build_context *c, const char *file, int flags)
 {
 	int fd;
 
 	if (c->scratch)
 		return open_in(c, file);
-	fd = open(file, O_RDONLY | O_CLOEXEC);
+	fd = open(file, O_RDONLY | O_CLOEXEC | flags);
 	return fd < 0 ? -errno : fd;
 }
 
@@ -86,7 +86,7 @@ static int read_given(const struct build_context *c, const char *context, const 
 			err, EINVAL, "context '%s' is a recipe itself: -f is too much", context);
 	if (strcmp(file, "-") == 0)
 		return read_all(STDIN_FILENO, "standard input", ret, len, err);
-	fd = open_given(c, file);
+	fd = open_given(c, file, 0);
 	return fd < 0 ? mlr_fail(err, -fd, "open '%s': %s", file, strerror(-fd))
 		      : read_all(fd, file, ret, len, err);
 }
@@ -118,13 +118,16 @@ int build_ignore_read(
 
 	for (size_t i = 0; i < ARRAY_LEN(names); i++) {
 		auto_close int fd = !names[i] ? -ENOENT
-			: i == 0              ? open_given(c, names[i])
+			: i == 0              ? open_given(c, names[i], O_NONBLOCK)
 					      : open_in(c, names[i]);
+		struct stat st;
 		size_t len;
 		int r;
 
 		if (fd == -ENOENT || fd == -ENOTDIR)
 			continue;
+		if (fd >= 0 && (fstat(fd, &st) < 0 || !S_ISREG(st.st_mode)))
+			return mlr_fail(err, EINVAL, "'%s' is not a regular file", names[i]);
 		if (fd < 0)
 			return mlr_fail(err, -fd, "open '%s': %s", names[i], strerror(-fd));
 		r = read_all(fd, names[i], ret, &len, err);

@@ -12,6 +12,7 @@
 #include <errno.h>
 #include <fcntl.h>
 #include <jansson.h>
+#include <linux/keyctl.h>
 #include <poll.h>
 #include <signal.h>
 #include <stdio.h>
@@ -135,6 +136,7 @@ static void become(struct running *r, int out)
 	prctl(PR_SET_PDEATHSIG, SIGKILL); /* a build that is killed leaves nothing running */
 	if (out >= 0 && (setsid() < 0 || dup2(out, STDERR_FILENO) < 0))
 		_exit(126);
+	syscall(SYS_keyctl, KEYCTL_JOIN_SESSION_KEYRING, NULL); /* not the caller's keys */
 	dup2(STDERR_FILENO, STDOUT_FILENO);
 	signal(SIGPIPE, SIG_DFL);
 	signal(SIGXFSZ, SIG_DFL);

@@ -215,6 +215,7 @@ int bundle_state_write(struct state *s, pid_t pid, uint64_t mounts, uint64_t roo
 	r = file_replace(s->dir, "state.json", text, strlen(text), 0600, err);
 	if (r < 0)
 		return r;
+	free(s->bundle);
 	s->bundle = xstrdup(bundle);
 	s->created = xstrdup(created);
 	s->pid = pid;

@@ -137,6 +137,9 @@ static int plan_defaults(const struct exec_options *o, struct plan *p, struct ml
 			return r;
 		if (made && kind == PLAN_TMPFS)
 			p->mounts[p->n_mounts - 1].options = xstrdup("mode=1777");
+		/* Control groups that are delegated to the caller are no business of a recipe's. */
+		if (o->apart && strcmp(target, "/sys") == 0)
+			p->mounts[p->n_mounts - 1].flags |= PLAN_READONLY;
 		/* Before a host directory exists that a link of the image could lead to. */
 		r = strcmp(target, "/sys") == 0 ? masks_plan(p, err) : 0;
 		if (r < 0)

@@ -473,15 +473,21 @@ static int check_run(const struct instruction *in, struct mlr_error *err)
 	return 0;
 }
 
+int instruction_check_trigger(const struct instruction *in, struct mlr_error *err)
+{
+	return in->word == INSTRUCTION_ONBUILD || in->word == INSTRUCTION_FROM ||
+			in->word == INSTRUCTION_MAINTAINER
+		? mlr_fail(err, EINVAL, "%s may not follow ONBUILD", kinds[in->word].name)
+		: 0;
+}
+
 static int check_onbuild(const struct instruction *in, char escape, struct mlr_error *err)
 {
 	auto_call(instruction_done) struct instruction inner = INSTRUCTION_INIT;
 	int r = instruction_parse(in->args.v[0], escape, &inner, err);
 
-	if (r == 0 &&
-		(inner.word == INSTRUCTION_ONBUILD || inner.word == INSTRUCTION_FROM ||
-			inner.word == INSTRUCTION_MAINTAINER))
-		return mlr_fail(err, EINVAL, "%s may not follow ONBUILD", kinds[inner.word].name);
+	if (r == 0 && instruction_check_trigger(&inner, err) < 0)
+		return -EINVAL;
 	if (r == 0)
 		r = instruction_check(&inner, escape, err);
 	return r < 0 ? mlr_wrap(err, "ONBUILD") : 0;

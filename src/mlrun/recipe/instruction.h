@@ -82,6 +82,9 @@ const char *instruction_name(enum instruction_word word);
 int instruction_parse(
 	const char *text, char escape, struct instruction *ret, struct mlr_error *err);
 
+/* May it follow ONBUILD? Returns 0 or -EINVAL. */
+int instruction_check_trigger(const struct instruction *in, struct mlr_error *err);
+
 /* Check flags and arguments of an instruction that has its here-documents. */
 int instruction_check(const struct instruction *in, char escape, struct mlr_error *err);
 

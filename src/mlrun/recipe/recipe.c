@@ -106,6 +106,8 @@ int recipe_parse_trigger(const char *text, struct instruction *ret, struct mlr_e
 		return r;
 	r = instruction_parse(line.text, l.escape, &in, err);
 	if (r == 0)
+		r = instruction_check_trigger(&in, err);
+	if (r == 0)
 		r = instruction_check(&in, l.escape, err);
 	if (r == 0)
 		r = read_heredocs(&l, &in, err);

@@ -81,12 +81,12 @@ int store_guard(struct store *st, const struct stat *top, struct mlr_error *err)
 	if (top->st_uid != geteuid() && is_real_root())
 		return store_refuse_user(
 			st, top->st_uid, "and root runs no image of another user's", err);
-	if (account_others_write(top))
+	if (top->st_mode & OTHERS_WRITE)
 		strv_addf(&open, "'%s'", st->path);
 	if (top->st_mode & (OTHERS_ENTER | OTHERS_WRITE)) {
 		for (size_t i = 0; i < ARRAY_LEN(parts); i++)
 			if (fstatat(st->fd, parts[i], &sb, AT_SYMLINK_NOFOLLOW) == 0 &&
-				account_others_write(&sb))
+				(sb.st_mode & OTHERS_WRITE))
 				strv_addf(&open, "'%s/%s'", st->path, parts[i]);
 		if (top->st_uid == geteuid())
 			close_containers(st);
