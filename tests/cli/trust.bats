@@ -180,6 +180,40 @@ attempt() {
 	assert_output --partial "--allow takes device, device=NAME or network.host"
 }
 
+@test "trust: triggers that no recipe could write are refused" {
+	local trigger
+
+	for trigger in "FROM rootfs:/" "ONBUILD RUN true" "MAINTAINER x"; do
+		[ -e root ] || tiny_root root
+		layer_tar evil.tar root
+		image_layout evil evil.tar
+		(cd evil && python3 - "$trigger" <<-'P'
+			import hashlib, json, sys
+			def blob(d): return "blobs/sha256/" + d["digest"][7:]
+			def put(o):
+			    b = json.dumps(o).encode(); h = hashlib.sha256(b).hexdigest()
+			    open("blobs/sha256/" + h, "wb").write(b)
+			    return {"digest": "sha256:" + h, "size": len(b)}
+			i = json.load(open("index.json")); m = json.load(open(blob(i["manifests"][0]))); c = json.load(open(blob(m["config"])))
+			c.setdefault("config", {})["OnBuild"] = [sys.argv[1]]
+			m["config"].update(put(c)); i["manifests"][0].update(put(m)); json.dump(i, open("index.json", "w"))
+		P
+		)
+		mlrun import -q oci:evil localhost/evil
+		printf 'FROM localhost/evil\n' >Dockerfile
+		run -125 mlrun build -q .
+		assert_output --partial "${trigger%% *} may not follow ONBUILD"
+		rm -rf evil
+	done
+}
+
+@test "trust: a recipe's command writes nothing below /sys" {
+	recipe <<<$'FROM BASE\nRUN for f in $(find /sys -maxdepth 6 -name cgroup.procs | head -n 5) /sys/kernel/profiling; do (echo x >>$f) 2>/dev/null && echo $f; done >/written; mkdir /sys/fs/cgroup/planted 2>/dev/null && echo made >>/written; true'
+	mlrun build -q -t mine .
+	run -0 inside cat /written
+	assert_output ""
+}
+
 @test "trust: exec --device takes no directory but those below /dev" {
 	mlrun pull -q "$BASE"
 	run -125 mlrun exec --device "$HOME:/h" "$BASE" ls /h
@@ -215,6 +249,9 @@ attempt() {
 	rm .dockerignore && mkfifo .dockerignore
 	run -125 timeout 60 mlrun build -q .
 	assert_output --partial "open '.dockerignore'"
+	mkfifo Dockerfile.dockerignore
+	run -125 timeout 60 mlrun build -q -f Dockerfile .
+	assert_output --partial "'Dockerfile.dockerignore' is not a regular file"
 }
 
 @test "trust: a secret is bytes that only the command sees that asked for it, and no layer keeps" {
