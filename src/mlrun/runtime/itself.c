@@ -2,72 +2,76 @@
 
 #include "base/cleanup.h"
 #include "base/file.h"
-#include "base/memory.h"
+#include "base/strv.h"
 
 #include <errno.h>
 #include <fcntl.h>
-#include <linux/openat2.h>
-#include <stdlib.h>
 #include <string.h>
+#include <sys/mman.h>
 #include <sys/stat.h>
 #include <sys/syscall.h>
 #include <unistd.h>
 
-#define SCRIPTS_MAX 6   /* one more than execve(2) follows */
-#define LINE_SIZE   256 /* bytes of a '#!' line that the kernel reads (BINPRM_BUF_SIZE) */
+#define SEALS (F_SEAL_SEAL | F_SEAL_SHRINK | F_SEAL_GROW | F_SEAL_WRITE)
 
-/* The interpreter that a file's '#!' line names, to free(), or NULL. */
-static char *interpreter(int fd)
+#ifndef MFD_EXEC
+#define MFD_EXEC 0x10u /* Linux 6.3 */
+#endif
+
+static const unsigned char program[] = {
+#include "runtime/launcher.inc"
+};
+
+static int launcher = -1;
+
+/* An owner can change the mode, and root can do either. */
+static int can_write_itself(const struct stat *st)
 {
-	char line[LINE_SIZE + 1];
-	ssize_t n = file_read_full(fd, line, LINE_SIZE);
-	char *name;
+	uid_t me = geteuid();
 
-	if (n < 3 || line[0] != '#' || line[1] != '!')
-		return NULL;
-	line[n] = '\0';
-	name = line + 2 + strspn(line + 2, " \t");
-	return xstrndup(name, strcspn(name, " \t\n"));
+	return me == 0 || st->st_uid == me || access("/proc/self/exe", W_OK) == 0;
 }
 
-/* Does the path use one of /proc's magic links, which lead out of any root (openat2(2))? */
-static int is_magic(const char *path)
+int itself_prepare(struct mlr_error *err)
 {
-	struct open_how how = { .flags = O_PATH | O_CLOEXEC, .resolve = RESOLVE_NO_MAGICLINKS };
-	auto_close int fd = (int)syscall(SYS_openat2, AT_FDCWD, path, &how, sizeof(how));
-
-	return fd < 0;
-}
-
-/* Outside, as what is at /proc/self/exe inside is the container's to choose. */
-static struct stat mine;
-
-int itself_remember(struct mlr_error *err)
-{
-	return stat("/proc/self/exe", &mine) < 0
-		? mlr_fail_errno(err, "look at mlrun's own program, '/proc/self/exe'")
-		: 0;
-}
-
-int itself_refuse(const char *path, struct mlr_error *err)
-{
-	auto_free char *name = xstrdup(path);
+	auto_close int fd = -1;
 	struct stat st;
+	int r;
 
-	for (int i = 0; i < SCRIPTS_MAX && name && *name; i++) {
-		auto_close int fd = open(name, O_RDONLY | O_NONBLOCK | O_NOCTTY | O_CLOEXEC);
-		char *next;
-
-		/* A program that may be executed but not read, such as mlrun with mode 0711. */
-		if ((fd >= 0 ? fstat(fd, &st) : stat(name, &st)) < 0)
-			return 0;
-		if (st.st_dev == mine.st_dev && st.st_ino == mine.st_ino && is_magic(name))
-			return mlr_fail(err, EPERM,
-				"'%s' leads to mlrun's own program on the host, which is not the image's to run",
-				path);
-		next = fd >= 0 && S_ISREG(st.st_mode) ? interpreter(fd) : NULL;
-		free(name);
-		name = next;
-	}
+	if (stat("/proc/self/exe", &st) < 0)
+		return mlr_fail_errno(err, "look at mlrun's own program, '/proc/self/exe'");
+	if (launcher >= 0 || !can_write_itself(&st))
+		return 0;
+	fd = memfd_create("mlrun-launcher", MFD_CLOEXEC | MFD_ALLOW_SEALING | MFD_EXEC);
+	if (fd < 0 && errno == EINVAL)
+		fd = memfd_create("mlrun-launcher", MFD_CLOEXEC | MFD_ALLOW_SEALING);
+	if (fd < 0)
+		return mlr_fail_errno(err, "make a file in memory");
+	r = file_write_all(fd, program, sizeof(program));
+	if (r < 0)
+		return mlr_fail(err, -r, "write a file in memory: %s", strerror(-r));
+	if (fcntl(fd, F_ADD_SEALS, SEALS) < 0)
+		return mlr_fail_errno(err, "seal a file in memory");
+	launcher = take_fd(&fd);
 	return 0;
+}
+
+int itself_has_launcher(void)
+{
+	return launcher >= 0;
+}
+
+int itself_execve(const char *path, char *const *argv, char *const *envp,
+	const struct itself_texts *texts)
+{
+	auto_strv struct strv v = STRV_INIT;
+
+	strv_add(&v, path);
+	strv_add(&v, texts->enoexec);
+	strv_add(&v, texts->enoent);
+	strv_add(&v, texts->other);
+	for (size_t i = 0; argv[i]; i++)
+		strv_add(&v, argv[i]);
+	syscall(SYS_execveat, launcher, "", strv_argv(&v), envp, AT_EMPTY_PATH);
+	return -errno;
 }

@@ -89,7 +89,7 @@ int runtime_enter_stopping(
 	int made = 0, r;
 
 	limits_raise(p, &files);
-	r = itself_remember(err);
+	r = itself_prepare(err);
 	if (r == 0)
 		r = seccomp_prepare(p, &seccomp, err);
 	if (r < 0)
@@ -181,6 +181,43 @@ static int look_on(int code)
 	return code == ENOENT || code == ENOTDIR || code == EACCES || code == ENAMETOOLONG;
 }
 
+static char *failure_text(const struct plan *p, const char *path, int code)
+{
+	struct mlr_error err = MLR_ERROR_INIT;
+
+	exec_failed(p, path, code, &err);
+	mlr_wrap(&err, "mlrun: exec '%s'", p->image);
+	return xasprintf("%s\n", err.text);
+}
+
+/* Execute the file through the launcher, unless that would certainly fail; returns -errno. */
+static int execute_apart(
+	const struct plan *p, const char *path, char *const *argv, char *const *envp)
+{
+	struct stat st;
+
+	if (faccessat(AT_FDCWD, path, X_OK, AT_EACCESS) < 0 || stat(path, &st) < 0)
+		return -errno;
+	if (!S_ISREG(st.st_mode))
+		return -EACCES;
+
+	auto_free char *enoexec = failure_text(p, path, ENOEXEC);
+	auto_free char *enoent = failure_text(p, path, ENOENT);
+	auto_free char *other = failure_text(p, path, EACCES);
+	const struct itself_texts texts = { enoexec, enoent, other };
+
+	return itself_execve(path, argv, envp, &texts);
+}
+
+/* Returns -errno. */
+static int execute(const struct plan *p, const char *path, char *const *argv, char *const *envp)
+{
+	if (itself_has_launcher())
+		return execute_apart(p, path, argv, envp);
+	execve(path, argv, envp);
+	return -errno;
+}
+
 static int exec_in_path(
 	const struct plan *p, char *const *argv, char *const *envp, struct mlr_error *err)
 {
@@ -193,14 +230,11 @@ static int exec_in_path(
 		size_t len = strcspn(s, ":");
 		auto_free char *file =
 			xasprintf("%.*s/%s", (int)(len ? len : 1), len ? s : ".", argv[0]);
-		int r = itself_refuse(file, err);
+		int r = execute(p, file, argv, envp);
 
-		if (r < 0)
-			return r;
-		execve(file, argv, envp);
-		if (!look_on(errno) || (errno == ENOENT && stat(file, &st) == 0))
-			return exec_failed(p, file, errno, err);
-		if (errno == EACCES && !denied) {
+		if (!look_on(-r) || (r == -ENOENT && stat(file, &st) == 0))
+			return exec_failed(p, file, -r, err);
+		if (r == -EACCES && !denied) {
 			denied = 1;
 			denied_path = take_ptr(&file);
 		}
@@ -227,6 +261,7 @@ int runtime_exec(const struct plan *p, struct mlr_error *err)
 	auto_strv struct strv env = STRV_INIT;
 	char *const *argv = strv_argv(&p->argv);
 	char *const *envp;
+	struct stat st;
 	int r;
 
 	plan_env_list(p, &env);
@@ -234,15 +269,8 @@ int runtime_exec(const struct plan *p, struct mlr_error *err)
 	if (!strchr(argv[0], '/'))
 		return exec_in_path(p, argv, envp, err);
 
-	r = itself_refuse(argv[0], err);
-	if (r < 0)
-		return r;
-	execve(argv[0], argv, envp);
-	if ((errno == ENOENT || errno == ENOTDIR)) {
-		struct stat st;
-
-		if (stat(argv[0], &st) < 0)
-			return not_found(p, argv[0], err);
-	}
-	return exec_failed(p, argv[0], errno, err);
+	r = execute(p, argv[0], argv, envp);
+	if ((r == -ENOENT || r == -ENOTDIR) && stat(argv[0], &st) < 0)
+		return not_found(p, argv[0], err);
+	return exec_failed(p, argv[0], -r, err);
 }
