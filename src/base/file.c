@@ -3,12 +3,14 @@
 #include "base/cleanup.h"
 #include "base/follow.h"
 #include "base/memory.h"
+#include "base/path.h"
 #include "base/random.h"
 #include "base/walk.h"
 
 #include <dirent.h>
 #include <errno.h>
 #include <fcntl.h>
+#include <limits.h>
 #include <linux/openat2.h>
 #include <stdint.h>
 #include <stdio.h>
@@ -80,6 +82,25 @@ int file_open_readable(int dir, const char *name, const struct stat *st, int *le
 		*lent = 0;
 	}
 	return fd;
+}
+
+char *file_fd_path(int fd)
+{
+	char link[32], path[PATH_MAX];
+	ssize_t n;
+
+	snprintf(link, sizeof(link), "/proc/self/fd/%d", fd);
+	n = readlink(link, path, sizeof(path) - 1);
+	return n < 0 ? NULL : xstrndup(path, (size_t)n);
+}
+
+char *file_fd_below(int top, int fd)
+{
+	auto_free char *above = file_fd_path(top), *path = file_fd_path(fd);
+
+	if (!above || !path || !path_below(path, above))
+		return NULL;
+	return xstrdup(path + strlen(above) + strspn(path + strlen(above), "/"));
 }
 
 void file_take_back(int fd, const struct stat *st)

@@ -172,6 +172,12 @@ nested() {
 		bash "$PWD/root" "$(id -u)" "$(id -g)" "$@"
 }
 
+@test "no overlay: a mount below a directory of the machine's that is closed to the caller" {
+	[ -d /root ] && [ ! -r /root ] || skip "this user may read /root"
+	run -0 mlrun exec -w / -v "$PWD/data:/root/there" rootfs:/ cat /root/there/f
+	assert_line host
+}
+
 @test "no overlay: one tree runs read-only by itself, and one line tells why" {
 	rm -rf root/root root/tmp # places that are missing
 	ln -s bin/busybox root/link

@@ -304,6 +304,52 @@ attempt() {
 	assert_output --partial "0 of 1 steps from the cache"
 }
 
+@test "trust: no link and no .. leads round the ignore file" {
+	mkdir -p secret other && echo CANARY-key >secret/key && echo free >other/x
+	printf 'secret\n.env\nld2\n' >.dockerignore
+	ln -s secret ld && ln -s .env lenv && ln -s other ld2 && ln -s sub/.. up
+	for source in ld/key lenv up/.env sub/../.env up/secret/key ld2/x 'l[de]/key'; do
+		recipe <<<$'FROM BASE\n'"COPY $source /x"
+		run -125 mlrun build -q .
+		assert_output --partial "is not in the build context"
+		recipe <<<$'FROM BASE\n'"RUN --mount=source=$source,target=/f cat /f"
+		run ! mlrun build -q --no-cache .
+		refute_output --partial CANARY
+	done
+	for source in ld up . ld2; do
+		recipe <<<$'FROM BASE\n'"COPY $source /x"$'\n'"RUN --mount=source=$source,target=/f cp -r /f /y"
+		mlrun build -q --no-cache -t mine . || continue
+		run inside grep -rs CANARY /x /y
+		assert_output ""
+	done
+	recipe <<<$'FROM BASE\nCOPY up/sub/file up/other/x /x/'
+	mlrun build -q -t mine .
+	run -0 inside cat /x/file /x/x
+	assert_output $'plain\nfree'
+}
+
+# Somebody else may write the context, and exchanges the directory that is mounted for a link while builds begin.
+@test "trust: a source that is exchanged before it is mounted ends the build" {
+	local built=0
+
+	mkdir a && echo fine >a/f
+	recipe <<<$'FROM BASE\nRUN --mount=source=a,target=/m grep -rs CANAR[Y] /m; :'
+	ln -s "$HOME/.ssh" b
+	python3 - 3>&- <<-'X' &
+		import ctypes, random, time
+		while True:
+		    ctypes.CDLL(None).renameat2(-100, b"a", -100, b"b", 2)  # AT_FDCWD, RENAME_EXCHANGE
+		    time.sleep(random.uniform(0, 0.01))
+	X
+	PIDS+=($!)
+	for ((i = 0; i < 40; i++)); do
+		run mlrun build --no-cache .
+		refute_output --partial CANARY
+		built=$((built + (status == 0)))
+	done
+	assert [ "$built" -gt 0 ]
+}
+
 @test "trust: a RUN neither reads nor writes the caller's terminal" {
 	recipe <<-'X'
 		FROM BASE

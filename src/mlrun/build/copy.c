@@ -307,11 +307,17 @@ static int is_archive(const struct copy *c, const char *path)
 	return fd >= 0 && layer_archive_is_tar(fd);
 }
 
+/* The path of an open source without links, by which the ignore file judges, too. */
+static char *real_path(const struct copy *c, int fd, const char *path)
+{
+	return c->source.ignore ? file_fd_below(c->source.fd, fd) : xstrdup(path);
+}
+
 static int add_source(
 	struct copy *c, const struct copy_wish *w, const char *path, struct mlr_error *err)
 {
 	auto_close int fd = open_place(c, path, O_PATH);
-	auto_free char *to = NULL, *clean = NULL;
+	auto_free char *to = NULL, *clean = NULL, *real = NULL;
 	struct stat st;
 	size_t before = c->n;
 	int r, is_directory;
@@ -319,6 +325,11 @@ static int add_source(
 	if (fd < 0 || fstat(fd, &st) < 0)
 		return fd == -ENOENT || fd == -ENOTDIR ? not_found(c, w, path, err)
 						       : fail(c, path, fd < 0 ? -fd : errno, err);
+	real = real_path(c, fd, path);
+	if (!real)
+		return fail(c, path, ESTALE, err);
+	if (strcmp(real, path) != 0 && ignore_match(c->source.ignore, path))
+		return not_found(c, w, path, err);
 	is_directory = S_ISDIR(st.st_mode);
 	/* How a context was brought here says nothing of the image. */
 	if (is_directory && !*path && !c->source.is_image)
@@ -330,9 +341,9 @@ static int add_source(
 	to = target_of(w, path, is_directory);
 	clean = path_clean(to);
 	if (is_directory && strcmp(clean, "/") != 0)
-		add_found(c, path, clean, fd, &st);
+		add_found(c, real, clean, fd, &st);
 	r = add_place(
-		c, w, &(struct place){ path, clean, is_directory ? "" : path_base(path), 1 }, err);
+		c, w, &(struct place){ real, clean, is_directory ? "" : path_base(path), 1 }, err);
 	if (r == 0 && !is_directory && c->n == before)
 		return not_found(c, w, path, err);
 	return r;

@@ -10,7 +10,6 @@
 
 #include <errno.h>
 #include <fcntl.h>
-#include <limits.h>
 #include <signal.h>
 #include <spawn.h>
 #include <stdio.h>
@@ -269,20 +268,14 @@ static int clone_into(const struct repository *g, const struct git_access *how, 
 static int find_dir(const struct repository *g, const char *into, char **ret, struct mlr_error *err)
 {
 	auto_close int top = open(into, O_PATH | O_DIRECTORY | O_CLOEXEC), fd = -1;
-	char link[64], path[PATH_MAX];
-	ssize_t n;
 
 	fd = top < 0 ? -errno
 		     : file_open_in_root(top, g->dir ? g->dir : ".", O_PATH | O_DIRECTORY, 0);
 	if (fd < 0)
 		return mlr_fail(
 			err, -fd, "its directory '%s': %s", g->dir ? g->dir : ".", strerror(-fd));
-	snprintf(link, sizeof(link), "/proc/self/fd/%d", fd);
-	n = readlink(link, path, sizeof(path) - 1);
-	if (n < 0)
-		return mlr_fail_errno(err, "find its directory '%s'", g->dir ? g->dir : ".");
-	*ret = xstrndup(path, (size_t)n);
-	return 0;
+	*ret = file_fd_path(fd);
+	return *ret ? 0 : mlr_fail_errno(err, "find its directory '%s'", g->dir ? g->dir : ".");
 }
 
 int git_fetch(const char *source, const char *into, const struct git_access *how, char **ret,

@@ -16,7 +16,6 @@
 
 #include <errno.h>
 #include <fcntl.h>
-#include <limits.h>
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
@@ -138,27 +137,34 @@ static int fill_layer(struct running *r, struct copy *c, char **ret, struct mlr_
 	return 0;
 }
 
-/* The path of a source, which no link leads out of. */
-static int find_source(
-	const struct copy_source *src, const struct run_mount *m, char **ret, struct mlr_error *err)
+/* A mount's source on this machine. */
+struct found {
+	char *path;
+	struct stat st; /* of a file that others can exchange; else st_ino is 0 */
+};
+
+static void found_done(struct found *f)
+{
+	free(f->path);
+}
+
+/* Find a source, which no link leads out of. */
+static int find_source(const struct copy_source *src, const struct run_mount *m, struct found *ret,
+	struct mlr_error *err)
 {
 	auto_close int fd = file_open_in_root(src->fd, source_of(m), O_PATH, 0);
-	char self[32], path[PATH_MAX];
-	ssize_t n;
 
 	if (fd < 0)
 		return mlr_fail(err, -fd, "'%s' in %s: %s", source_of(m), src->what, strerror(-fd));
-	snprintf(self, sizeof(self), "/proc/self/fd/%d", fd);
-	n = readlink(self, path, sizeof(path) - 1);
-	if (n < 0)
-		return mlr_fail_errno(err, "find '%s'", source_of(m));
-	*ret = xstrndup(path, (size_t)n);
-	return 0;
+	ret->path = file_fd_path(fd);
+	return ret->path && fstat(fd, &ret->st) == 0
+		? 0
+		: mlr_fail_errno(err, "find '%s'", source_of(m));
 }
 
 /* Find the mount's source in a directory, whose content decides on the result. */
 static int find_in_directory(struct running *r, const struct copy_source *src,
-	const struct run_mount *m, char **ret, struct mlr_error *err)
+	const struct run_mount *m, struct found *ret, struct mlr_error *err)
 {
 	auto_call(copy_done) struct copy c = { 0 };
 	char hex[HASH_HEX_SIZE];
@@ -170,22 +176,29 @@ static int find_in_directory(struct running *r, const struct copy_source *src,
 		return e;
 	strv_add(&r->keys, hex);
 	return !src->ignore || is_complete(r, m, &c) ? find_source(src, m, ret, err)
-						     : fill_layer(r, &c, ret, err);
+						     : fill_layer(r, &c, &ret->path, err);
 }
 
 static int mount_bind(struct running *r, const struct run_mount *m, struct mlr_error *err)
 {
 	struct copy_source src = { .fd = -1 };
-	auto_free char *key = NULL, *path = NULL;
+	auto_call(found_done) struct found found = { 0 };
+	auto_free char *key = NULL;
 	int e = build_source(r->b, m->from, &src, &key, err);
 
 	if (e < 0)
 		return e;
 	if (key)
 		strv_addf(&r->keys, "%s %s", key, source_of(m));
-	e = key ? find_source(&src, m, &path, err) : find_in_directory(r, &src, m, &path, err);
+	e = key ? find_source(&src, m, &found, err) : find_in_directory(r, &src, m, &found, err);
 	close(src.fd);
-	return e < 0 ? e : mount(r, path, m, m->read_only ? PLAN_BIND : PLAN_OVERLAY, err);
+	if (e == 0)
+		e = mount(r, found.path, m, m->read_only ? PLAN_BIND : PLAN_OVERLAY, err);
+	if (e < 0)
+		return e;
+	r->mounts.mounts[r->mounts.n_mounts - 1].dev = found.st.st_dev;
+	r->mounts.mounts[r->mounts.n_mounts - 1].ino = found.st.st_ino;
+	return 0;
 }
 
 /* A cache is a directory of the store that outlives builds. It changes no key. */

@@ -16,7 +16,6 @@
 
 #include <errno.h>
 #include <fcntl.h>
-#include <limits.h>
 #include <signal.h>
 #include <stdio.h>
 #include <string.h>
@@ -174,8 +173,7 @@ static int keep_text(const struct making *m, const char *name, const char *text,
 static int keep_seccomp(struct making *m, struct mlr_error *err)
 {
 	const char *text = m->bundle.seccomp;
-	char name[40], path[PATH_MAX];
-	ssize_t n;
+	auto_free char *dir = NULL;
 	int r;
 
 	if (!text)
@@ -183,11 +181,10 @@ static int keep_seccomp(struct making *m, struct mlr_error *err)
 	r = keep_text(m, "seccomp.json", text, strlen(text), err);
 	if (r < 0)
 		return r;
-	snprintf(name, sizeof(name), "/proc/self/fd/%d", m->state.dir);
-	n = readlink(name, path, sizeof(path));
-	if (n < 0)
-		return mlr_fail_errno(err, "read '%s'", name);
-	m->plan.seccomp = xasprintf("%.*s/seccomp.json", (int)n, path);
+	dir = file_fd_path(m->state.dir);
+	if (!dir)
+		return mlr_fail_errno(err, "find the container's state");
+	m->plan.seccomp = xasprintf("%s/seccomp.json", dir);
 	return 0;
 }
 

@@ -8,7 +8,6 @@
 
 #include <errno.h>
 #include <fcntl.h>
-#include <limits.h>
 #include <stdio.h>
 #include <string.h>
 #include <sys/stat.h>
@@ -35,8 +34,6 @@ static int find(const struct plan *p, const char *path, char **ret, struct stat 
 {
 	const char *base = p->lowers.v[0], *rest = path;
 	auto_close int top = -1, fd = -1;
-	char name[40], real[PATH_MAX];
-	ssize_t n;
 
 	for (size_t i = p->n_mounts; i-- > 0;) {
 		const struct plan_mount *m = &p->mounts[i];
@@ -55,12 +52,8 @@ static int find(const struct plan *p, const char *path, char **ret, struct stat 
 	fd = *rest ? file_open_in_root(top, rest, O_PATH, 0) : take_fd(&top);
 	if (fd < 0 || fstat(fd, st) < 0)
 		return 0;
-	snprintf(name, sizeof(name), "/proc/self/fd/%d", fd);
-	n = readlink(name, real, sizeof(real) - 1);
-	if (n <= 0)
-		return 0;
-	*ret = xstrndup(real, (size_t)n);
-	return 1;
+	*ret = file_fd_path(fd);
+	return *ret != NULL;
 }
 
 /* An earlier mount at this very path. */

@@ -59,24 +59,14 @@ char *gpu_dir_read(const struct gpu_dir *d, const char *path)
 	return xstrdup(text);
 }
 
-/* /proc/self/fd has the path; cut off the root's. */
 char *gpu_dir_path(const struct gpu_dir *d, int fd)
 {
-	char name[32], place[PATH_MAX], root[PATH_MAX];
-	ssize_t n, len = 0;
+	auto_free char *below = NULL;
 
-	snprintf(name, sizeof(name), "/proc/self/fd/%d", fd);
-	n = readlink(name, place, sizeof(place) - 1);
-	if (n < 0)
-		return NULL;
-	place[n] = '\0';
-	if (!d->is_machine) {
-		snprintf(name, sizeof(name), "/proc/self/fd/%d", d->fd);
-		len = readlink(name, root, sizeof(root) - 1);
-		if (len < 0 || strncmp(place, root, (size_t)len) != 0)
-			return NULL;
-	}
-	return xstrdup(place[len] ? place + len : "/");
+	if (d->is_machine)
+		return file_fd_path(fd);
+	below = file_fd_below(d->fd, fd);
+	return below ? xasprintf("/%s", below) : NULL;
 }
 
 /*

@@ -69,6 +69,8 @@ struct plan_mount {
 			into the root, with mode 0644 */
 	unsigned flags;
 	enum plan_origin origin;
+	dev_t dev; /* of the file that the source was seen to be: another one is an error */
+	ino_t ino; /* 0: not checked */
 };
 
 struct plan_env {

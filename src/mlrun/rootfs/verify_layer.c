@@ -120,25 +120,15 @@ static void said_free(void *p)
  * nowhere. */
 static char *real_path(int tree_fd, const char *path)
 {
-	char proc[40], top[PATH_MAX], dir[PATH_MAX];
 	const char *slash = strrchr(path, '/');
-	auto_free char *parent = slash ? xstrndup(path, (size_t)(slash - path)) : NULL;
+	auto_free char *parent = slash ? xstrndup(path, (size_t)(slash - path)) : NULL, *dir = NULL;
 	auto_close int fd = -1;
-	ssize_t n, m;
 
 	if (!slash)
 		return xstrdup(path);
 	fd = file_open_in_root(tree_fd, parent, O_PATH | O_DIRECTORY, 0);
-	if (fd < 0)
-		return NULL;
-	snprintf(proc, sizeof(proc), "/proc/self/fd/%d", tree_fd);
-	n = readlink(proc, top, sizeof(top) - 1);
-	snprintf(proc, sizeof(proc), "/proc/self/fd/%d", fd);
-	m = readlink(proc, dir, sizeof(dir) - 1);
-	if (n < 0 || m < n)
-		return NULL;
-	dir[m] = '\0';
-	return xasprintf("%s%s%s", m > n ? dir + n + 1 : "", m > n ? "/" : "", slash + 1);
+	dir = fd < 0 ? NULL : file_fd_below(tree_fd, fd);
+	return dir ? xasprintf("%s%s%s", dir, *dir ? "/" : "", slash + 1) : NULL;
 }
 
 static void add_way(struct comparison *c, const char *path, int what)

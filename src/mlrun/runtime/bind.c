@@ -8,7 +8,6 @@
 
 #include <errno.h>
 #include <fcntl.h>
-#include <limits.h>
 #include <stdio.h>
 #include <string.h>
 #include <sys/mount.h>
@@ -175,15 +174,13 @@ static int set_mounted(const char *place, unsigned long flags, int below)
 
 static int put_old(int mounted, int target, unsigned flags)
 {
-	char from[32], to[32], place[PATH_MAX];
-	ssize_t n;
+	auto_free char *place = file_fd_path(target);
+	char from[32], to[32];
 
 	fd_path(mounted, from);
 	fd_path(target, to);
-	n = readlink(to, place, sizeof(place) - 1);
-	if (n < 0)
+	if (!place)
 		return -errno;
-	place[n] = '\0';
 	if (no_open_tree && mount(from, to, NULL, MS_BIND | MS_REC, NULL) < 0)
 		return -errno;
 	return bind_mount_flags(flags) ? set_mounted(place, bind_mount_flags(flags), 1) : 0;
@@ -208,17 +205,14 @@ int bind_put_at(int mounted, int root, const char *path)
 int bind_seal(int top)
 {
 	struct mount_attr attr = { .attr_set = MOUNT_ATTR_RDONLY };
-	char name[32], place[PATH_MAX];
-	ssize_t n;
+	auto_free char *place = NULL;
 
 	if (!no_setattr && mount_setattr(top, "", AT_EMPTY_PATH, &attr, sizeof(attr)) == 0)
 		return 0;
 	if (!no_setattr && !is_lacking(errno))
 		return -errno;
-	fd_path(top, name);
-	n = readlink(name, place, sizeof(place) - 1);
-	if (n < 0)
+	place = file_fd_path(top);
+	if (!place)
 		return -errno;
-	place[n] = '\0';
 	return set_mounted(place, MS_RDONLY, 0);
 }

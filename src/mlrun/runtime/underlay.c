@@ -61,12 +61,15 @@ static int bind(int tree, int upper, const char *name, int is_dir, struct mlr_er
 	return r < 0 ? mlr_fail(err, -r, "bind the image's '%s': %s", name, strerror(-r)) : 0;
 }
 
-/* Both have a directory of this name: fill ours. */
+/* Both have a directory of this name: fill ours. What the caller cannot read, as another user's
+ * directory with rootfs:/, is not missed. */
 static int descend(int tree, int upper, const char *name, struct mlr_error *err)
 {
 	auto_close int from = openat(tree, name, O_RDONLY | O_DIRECTORY | O_NOFOLLOW | O_CLOEXEC);
 	auto_close int to = openat(upper, name, O_PATH | O_DIRECTORY | O_NOFOLLOW | O_CLOEXEC);
 
+	if (from < 0 && errno == EACCES && to >= 0)
+		return 0;
 	if (from < 0 || to < 0)
 		return mlr_fail_errno(err, "open the image's directory '%s'", name);
 	return fill(from, to, err);

@@ -8,7 +8,6 @@
 
 #include <errno.h>
 #include <fcntl.h>
-#include <limits.h>
 #include <stdio.h>
 #include <string.h>
 #include <sys/stat.h>
@@ -42,16 +41,6 @@ static int leaves(struct store *st, const char *diff_id, const char *path)
 		return errno == ENOENT;
 	return S_ISDIR(sb.st_mode) && read_note(st, diff_id, "implicit", &implicit, NULL) == 0 &&
 		strv_has(&implicit, path);
-}
-
-static char *fd_path(int fd)
-{
-	char proc[40], path[PATH_MAX];
-	ssize_t n;
-
-	snprintf(proc, sizeof(proc), "/proc/self/fd/%d", fd);
-	n = readlink(proc, path, sizeof(path) - 1);
-	return n < 0 ? NULL : xstrndup(path, (size_t)n);
 }
 
 static int is_ascii(const char *s)
@@ -91,7 +80,7 @@ static int lead(struct store *st, const char *manifest, struct strv *open, struc
 		auto_free char *dir = xstrndup(path, (size_t)(name - path));
 		auto_close int fd =
 			file_open_in_root(tree, *dir ? dir : "/", O_PATH | O_DIRECTORY, 0);
-		auto_free char *top = fd_path(tree), *real = fd < 0 ? NULL : fd_path(fd);
+		auto_free char *top = file_fd_path(tree), *real = fd < 0 ? NULL : file_fd_path(fd);
 
 		if (top && real && strncmp(real, top, strlen(top)) == 0)
 			strv_addf(&led, "%.*s%s%s", (int)(path - open->v[i]), open->v[i],
