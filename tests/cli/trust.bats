@@ -350,6 +350,13 @@ attempt() {
 	assert [ "$built" -gt 0 ]
 }
 
+@test "trust: a RUN does not see the values of build arguments in mlrun's command line" {
+	recipe <<<$'FROM BASE\nRUN cat /proc/*/cmdline | tr "\\0" " "'
+	run -0 mlrun build --no-cache --build-arg A=CANARY-1 --build-arg=B=CANARY-2 .
+	assert_output --partial "--build-arg A="
+	refute_output --partial CANARY
+}
+
 @test "trust: a RUN neither reads nor writes the caller's terminal" {
 	recipe <<-'X'
 		FROM BASE

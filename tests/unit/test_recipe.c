@@ -131,6 +131,20 @@ static void an_expansion_is_limited(void **state)
 	assert_int_equal(r, -E2BIG);
 }
 
+/* In one pass over the value: a search from each place took 23 minutes. */
+static void the_end_of_a_long_value_is_found_at_once(void **state)
+{
+	auto_free char *value = xcalloc(1, (512 << 10) + 1), *word = NULL;
+	auto_strv struct strv env = STRV_INIT;
+	struct expand with = { .escape = '\\', .get = get };
+
+	memset(value, 'x', 512 << 10);
+	strv_env_set(&env, "A", value);
+	with.ctx = env.v;
+	ok(expand_word(&with, "${A%*y}", &word, &err));
+	assert_string_equal(word, value);
+}
+
 /* --- recipes ---------------------------------------------------------------- */
 
 static struct recipe recipe;
@@ -565,6 +579,7 @@ int main(void)
 		ONE(variables_are_expanded_and_quotes_removed),
 		ONE(what_a_variable_demands_is_told),
 		ONE(an_expansion_is_limited),
+		ONE(the_end_of_a_long_value_is_found_at_once),
 		ONE(lines_are_joined_and_comments_vanish),
 		ONE(an_instruction_begins_anywhere_and_ends_at_its_line),
 		ONE(directives_stand_at_the_top),

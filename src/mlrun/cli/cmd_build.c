@@ -47,17 +47,21 @@ struct args {
 	struct cli_registry registry;
 };
 
+/* The value goes from the command line, which a RUN and ps(1) could read. */
 static void parse_build_arg(void *args, char *arg, struct argp_state *state)
 {
 	struct args *a = args;
-	const char *value = strchr(arg, '=') ? NULL : getenv(arg);
+	char *given = strchr(arg, '=');
+	const char *value = given ? NULL : getenv(arg);
 
 	if (!*arg || *arg == '=')
 		argp_error(state, "--build-arg '%s': use NAME=VALUE or NAME", arg);
-	if (strchr(arg, '='))
+	if (given) {
 		strv_add(&a->build_args, arg);
-	else if (value)
+		explicit_bzero(given + 1, strlen(given + 1));
+	} else if (value) {
 		strv_addf(&a->build_args, "%s=%s", arg, value);
+	}
 }
 
 static void parse_label(void *args, char *arg, struct argp_state *state)

@@ -79,19 +79,57 @@ ssize_t pattern_begin(const char *pattern, const char *s, int longest)
 	}
 }
 
+/* The bytes of the last of n bytes' characters. */
+static size_t last_character(const char *s, size_t n)
+{
+	size_t at = n - 1;
+
+	while (at > 0 && (s[at] & 0xc0) == 0x80)
+		at--;
+	return (s[at] & 0xc0) == 0xc0 ? n - at : 1;
+}
+
+/* rest[i]: the pattern from place i on matches the rest of the text. Stars may match nothing. */
+static void spread_back(const char *pattern, size_t n, char *rest)
+{
+	for (size_t i = n; i-- > 0;)
+		if (pattern[i] == '*' && rest[i + 1])
+			rest[i] = 1;
+}
+
+/* The same for the text with one more character before it, len bytes at s. */
+static void step_back(const char *pattern, size_t n, char *rest, const char *s, size_t len)
+{
+	for (size_t i = 0; i < n;) {
+		size_t at = i + (pattern[i] == '\\');
+
+		if (pattern[i] == '?')
+			rest[i] = rest[i + 1];
+		else if (pattern[i] != '*')
+			rest[i] = strncmp(pattern + at, s, len) == 0 ? rest[at + len] : 0;
+		i = at + character(pattern + at);
+	}
+	rest[n] = 0;
+	spread_back(pattern, n, rest);
+}
+
 ssize_t pattern_end(const char *pattern, const char *s, int longest)
 {
-	size_t n = strlen(s);
+	size_t n = strlen(pattern), all = strlen(s), left = all;
+	auto_free char *rest = xcalloc(1, n + 1);
 	ssize_t found = -1;
 
-	for (size_t from = 0; from <= n; from += from < n ? character(s + from) : 1) {
-		size_t left = n - from;
+	rest[n] = 1;
+	spread_back(pattern, n, rest);
+	for (;;) {
+		if (rest[0])
+			found = (ssize_t)(all - left);
+		if ((found >= 0 && !longest) || left == 0)
+			return found;
 
-		if (pattern_begin(pattern, s + from, 1) != (ssize_t)left)
-			continue;
-		found = (ssize_t)left;
-		if (longest)
-			break;
+		size_t len = last_character(s, left);
+
+		left -= len;
+		step_back(pattern, n, rest, s + left, len);
 	}
-	return found;
 }
