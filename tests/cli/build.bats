@@ -189,7 +189,7 @@ load build
 		COPY two.txt /x|'two.txt' is not in the build context
 		COPY *.none /x|'*.none' is not in the build context
 		COPY ../../../etc/passwd /x|'../../../etc/passwd' is not in the build context
-		COPY sub /x|'sub/.wh.one' in the build context: no layer can hold a name that begins with '.wh.'
+		COPY sub /x|'/x/.wh.one': no layer can hold a name that begins with '.wh.'
 		COPY one.txt Dockerfile /x|with several sources the destination '/x' must be a directory
 		COPY --chown=nobodyknows one.txt /x|--chown: 'nobodyknows' is not in the image's /etc/passwd
 		COPY --chmod=u+x one.txt /x|--chmod=u+x: use an octal mode

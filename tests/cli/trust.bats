@@ -180,31 +180,49 @@ attempt() {
 	assert_output --partial "--allow takes device, device=NAME or network.host"
 }
 
+# odd_image KEY JSON: localhost/evil, whose configuration has this.
+odd_image() {
+	[ -e root ] || tiny_root root
+	layer_tar evil.tar root
+	rm -rf evil
+	image_layout evil evil.tar
+	(cd evil && python3 - "$@" <<-'P'
+		import hashlib, json, sys
+		def blob(d): return "blobs/sha256/" + d["digest"][7:]
+		def put(o):
+		    b = json.dumps(o).encode(); h = hashlib.sha256(b).hexdigest()
+		    open("blobs/sha256/" + h, "wb").write(b)
+		    return {"digest": "sha256:" + h, "size": len(b)}
+		i = json.load(open("index.json")); m = json.load(open(blob(i["manifests"][0]))); c = json.load(open(blob(m["config"])))
+		c.setdefault("config", {})[sys.argv[1]] = json.loads(sys.argv[2])
+		m["config"].update(put(c)); i["manifests"][0].update(put(m)); json.dump(i, open("index.json", "w"))
+	P
+	)
+	mlrun import -q oci:evil localhost/evil
+}
+
 @test "trust: triggers that no recipe could write are refused" {
 	local trigger
 
+	printf 'FROM localhost/evil\n' >Dockerfile
 	for trigger in "FROM rootfs:/" "ONBUILD RUN true" "MAINTAINER x"; do
-		[ -e root ] || tiny_root root
-		layer_tar evil.tar root
-		image_layout evil evil.tar
-		(cd evil && python3 - "$trigger" <<-'P'
-			import hashlib, json, sys
-			def blob(d): return "blobs/sha256/" + d["digest"][7:]
-			def put(o):
-			    b = json.dumps(o).encode(); h = hashlib.sha256(b).hexdigest()
-			    open("blobs/sha256/" + h, "wb").write(b)
-			    return {"digest": "sha256:" + h, "size": len(b)}
-			i = json.load(open("index.json")); m = json.load(open(blob(i["manifests"][0]))); c = json.load(open(blob(m["config"])))
-			c.setdefault("config", {})["OnBuild"] = [sys.argv[1]]
-			m["config"].update(put(c)); i["manifests"][0].update(put(m)); json.dump(i, open("index.json", "w"))
-		P
-		)
-		mlrun import -q oci:evil localhost/evil
-		printf 'FROM localhost/evil\n' >Dockerfile
+		odd_image OnBuild "[\"$trigger\"]"
 		run -125 mlrun build -q .
 		assert_output --partial "${trigger%% *} may not follow ONBUILD"
-		rm -rf evil
 	done
+}
+
+@test "trust: a base image's configuration of odd types is no trouble, nor a name that would remove files" {
+	printf 'FROM localhost/evil\nVOLUME /v\nEXPOSE 80\n' >Dockerfile
+	for key in Volumes ExposedPorts; do
+		odd_image "$key" '[]'
+		run -0 mlrun build -q -t mine .
+	done
+	run -0 mlrun inspect --json mine
+	assert_output --partial '/v'
+	recipe <<<$'FROM BASE\nCOPY <<.wh.bin /\nx\n.wh.bin'
+	run -125 mlrun build -q .
+	assert_output --partial "'/.wh.bin': no layer can hold a name that begins with '.wh.'"
 }
 
 @test "trust: a recipe's command writes nothing below /sys" {

@@ -200,10 +200,6 @@ static int add_place(
 		return r;
 	if (fd < 0 || fstat(fd, &st) < 0)
 		return fail(c, p->from, fd < 0 ? -fd : errno, err);
-	if (!ignored && strncmp(path_base(p->to), ".wh.", 4) == 0)
-		return mlr_fail(err, EINVAL,
-			"'%s' in %s: no layer can hold a name that begins with '.wh.'", p->from,
-			c->source.what);
 	if (S_ISDIR(st.st_mode) && p->is_top)
 		return add_content(c, w, p, err);
 	if (S_ISDIR(st.st_mode))
@@ -547,6 +543,12 @@ static int put_archive(struct copy *c, struct layer_archive *a, const struct cop
 	return r < 0 ? mlr_wrap(err, "archive '%s'", item->from ? item->from : item->to) : 0;
 }
 
+/* A layer would take such a name for the mark of a removed file (image-spec, layer.md). */
+static int is_whiteout(const char *to)
+{
+	return strncmp(to, ".wh.", 4) == 0 || strstr(to, "/.wh.") != NULL;
+}
+
 static int put_item(struct copy *c, struct layer_archive *a, const struct copy_item *item,
 	struct mlr_error *err)
 {
@@ -555,6 +557,9 @@ static int put_item(struct copy *c, struct layer_archive *a, const struct copy_i
 	struct stat st = item->st;
 	int r = 0;
 
+	if (is_whiteout(item->to))
+		return mlr_fail(err, EINVAL,
+			"'/%s': no layer can hold a name that begins with '.wh.'", item->to);
 	if (item->is_archive)
 		return put_archive(c, a, item, err);
 	e = layer_archive_entry();

@@ -33,16 +33,18 @@ static void set(json_t *obj, const char *key, json_t *value)
 		mlr_oom();
 }
 
-/* Get a member that is an object or an array; make it if it is missing or null. */
+/* Get a member of the type that make() makes; make it if it is missing or, in a base image, of
+ * another type. */
 static json_t *need(json_t *obj, const char *key, json_t *(*make)(void))
 {
-	json_t *v = json_object_get(obj, key);
+	json_t *v = json_object_get(obj, key), *made = make();
 
-	if (!json_is_object(v) && !json_is_array(v)) {
-		set(obj, key, make());
-		v = json_object_get(obj, key);
+	if (made && json_typeof(v ? v : json_null()) == json_typeof(made)) {
+		json_decref(made);
+		return v;
 	}
-	return v;
+	set(obj, key, made);
+	return made;
 }
 
 /* --- instructions ---------------------------------------------------------- */
