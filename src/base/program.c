@@ -49,6 +49,35 @@ char *program_find(const char *name)
 	return NULL;
 }
 
+#define LIBRARIES "LD_LIBRARY_PATH"
+#define HIDDEN    "MLRUN_" LIBRARIES
+
+static void rename_variable(const char *from, const char *to)
+{
+	const char *value = getenv(from);
+
+	if (value) {
+		setenv(to, value, 1);
+		unsetenv(from);
+	}
+}
+
+int program_become(const char *path, char *const *argv)
+{
+	int code;
+
+	rename_variable(LIBRARIES, HIDDEN);
+	execv(path, argv);
+	code = errno;
+	rename_variable(HIDDEN, LIBRARIES);
+	return -code;
+}
+
+void program_take_environment(void)
+{
+	rename_variable(HIDDEN, LIBRARIES);
+}
+
 int program_start(const char *path, char *const *argv, char *const *envp, int *out, pid_t *pid)
 {
 	auto_close int from = -1, to = -1;

@@ -18,6 +18,14 @@ char *program_path(const char *name);
 char *program_find(const char *name);
 
 /*
+ * Become a helper, whose libraries are those that it was linked with: LD_LIBRARY_PATH, which conda
+ * and module files set, is hidden from its dynamic linker. Its main() gets the variable back by
+ * program_take_environment(). Returns -errno of execve(2).
+ */
+int program_become(const char *path, char *const *argv);
+void program_take_environment(void);
+
+/*
  * Run a helper and read its output. It inherits our standard input and error, but no other
  * descriptor and no environment.
  *

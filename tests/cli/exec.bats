@@ -462,6 +462,25 @@ in_tiny() { mlrun exec "$IMG" "$@"; }
 
 # --- telling -----------------------------------------------------------------------------------
 
+@test "exec: a prefix or search path of the host's that leads nowhere in the image is not passed on" {
+	local -a host=(OPAL_PREFIX=/opt/hpcx OMPI_MCA_mca_base_component_path=/opt/a:/opt/b CUDA_HOME=/usr/local/cuda-99
+		FI_PROVIDER_PATH=/opt/libfabric PROJ_LIB=/opt/proj MKLROOT=/opt/mkl)
+	local name
+	run -0 env "${host[@]}" mlrun exec "$IMG" env
+	for name in "${host[@]}"; do refute_line "$name"; done
+	run -0 env "${host[@]}" mlrun exec --explain "$IMG" env
+	for name in "${host[@]}"; do assert_output --partial "${name%%=*}"; refute_line "$name"; done
+	# In the image, mounted, given, relative, or of no known kind.
+	mkdir hpcx
+	run -0 env OPAL_PREFIX="$PWD/hpcx" CUDA_HOME=/bin FI_PROVIDER_PATH=/opt/none:/etc PROJ_LIB=lib MY_DATA=/opt/mine \
+		mlrun exec -v "$PWD/hpcx" -e MKLROOT=/opt/mkl "$IMG" env
+	for name in OPAL_PREFIX="$PWD/hpcx" CUDA_HOME=/bin FI_PROVIDER_PATH=/opt/none:/etc PROJ_LIB=lib MY_DATA=/opt/mine MKLROOT=/opt/mkl; do
+		assert_line "$name"
+	done
+	HF_HOME=/scratch/hf run -0 mlrun exec --verbose "$IMG" true
+	assert_output --partial "HF_HOME: '/scratch/hf' is not mounted"
+}
+
 @test "exec: --explain tells every mount and variable with its origin and runs nothing" {
 	mkdir data
 	TINY=mine run -0 mlrun exec --explain -v ./data:/d:ro -e X=1 "$REGISTRY/tiny" touch ran

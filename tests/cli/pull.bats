@@ -516,3 +516,14 @@ is_empty() { [ -z "$(ls "$1")" ]; }
 	assert_output --partial "'$REGISTRY' has no repository 'no/such'"
 	assert_output --partial "hint: check the spelling of the name"
 }
+
+@test "pull: LD_LIBRARY_PATH of conda or a module reaches no helper's dynamic linker" {
+	local name
+	mkdir lib
+	for name in libcurl.so.4 libarchive.so.13 libcrypto.so.3 libssl.so.3 libjansson.so.4 libz.so.1; do echo broken >"lib/$name"; done
+	LD_LIBRARY_PATH=$PWD/lib run -0 mlrun pull -q "$REGISTRY/tiny"
+	LD_LIBRARY_PATH=$PWD/lib run -0 mlrun exec "$REGISTRY/tiny" sh -c 'echo "${MLRUN_LD_LIBRARY_PATH-unset}"'
+	assert_output unset
+	mlrun rm "$REGISTRY/tiny"
+	LD_LIBRARY_PATH=$PWD/lib run -0 mlrun exec "$REGISTRY/tiny" true
+}

@@ -85,6 +85,7 @@ static void seed_json(void)
 void cli_init(void)
 {
 	fds_open_standard();
+	program_take_environment();
 	seed_json();
 	atexit(close_stdout);
 	mlr_log_init("mlrun");
@@ -103,9 +104,9 @@ int cli_become(const char *program, char **argv)
 {
 	auto_free char *path = program_path(program);
 	struct mlr_error err;
+	int r = program_become(path, argv);
 
-	execv(path, argv);
-	mlr_fail(&err, errno, "%s: cannot start '%s': %s", argv[1], path, strerror(errno));
+	mlr_fail(&err, -r, "%s: cannot start '%s': %s", argv[1], path, strerror(-r));
 	mlr_hint(&err,
 		"mlrun's files were moved apart: install bin/mlrun and libexec/mlrun together");
 	return cli_fail(&err);

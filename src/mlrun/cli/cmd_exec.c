@@ -70,12 +70,24 @@ static int is_written(const struct plan *p, const char *path,
 	return text != NULL;
 }
 
-/* Returns 0, or CLI_FAILED if writing to stdout fails. */
-static int explain(const struct plan *p, enum cli_explain how)
+static int is_there(void *plan, const char *path)
 {
-	struct plan_context c = { .look = look, .ctx = (void *)p, .caps = privileges_kept(p) };
+	struct plan_seen seen = { 0 };
+	int there;
+
+	rootfs_look(plan, path, 1, &seen);
+	there = seen.there != PLAN_THERE_NOTHING;
+	plan_seen_done(&seen);
+	return there;
+}
+
+/* Returns 0, or CLI_FAILED if writing to stdout fails. */
+static int explain(struct plan *p, enum cli_explain how)
+{
+	struct plan_context c = { .look = look, .ctx = p, .caps = privileges_kept(p) };
 	int status = 0;
 
+	plan_env_look(p, is_there, p);
 	if (!p->join && is_written(p, "/etc/passwd", accounts_passwd))
 		strv_add(&c.files, "/etc/passwd");
 	if (!p->join && is_written(p, "/etc/group", accounts_group))

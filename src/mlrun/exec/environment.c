@@ -25,16 +25,38 @@ static const char *const host_only[] = { "PATH", "LD_*", "PYTHON*", "CONDA*", "_
 	"R_LIBS*", "GEM_*", "JAVA_HOME", "GCONV_PATH", "LOCPATH", "NLSPATH", "XDG_DATA_DIRS",
 	"XDG_CONFIG_DIRS", "SHELL", "PWD", "OLDPWD", "SHLVL", "_" };
 
+/* Prefixes and search paths that break programs if they lead nowhere: of MPI and its parts, of
+ * compilers and toolkits, of libraries' data. They stay where their directory is in the container. */
+static const char *const host_paths[] = { "OPAL_*", "OMPI_MCA_*_path", "PMIX_PREFIX",
+	"PMIX_MCA_*_path", "PRTE_PREFIX", "HPCX_*", "MPI_HOME", "MPI_ROOT", "MPICH_*DIR",
+	"I_MPI_ROOT", "FI_PROVIDER_PATH", "UCX_MODULE_DIR", "CUDA_HOME", "CUDA_PATH", "CUDA_ROOT",
+	"NVHPC*", "NCCL_HOME", "NCCL_ROOT", "ROCM_PATH", "ROCM_HOME", "HIP_PATH", "MKLROOT",
+	"TBBROOT", "CMPLR_ROOT", "ONEAPI_ROOT", "PROJ_LIB", "PROJ_DATA", "GDAL_DATA",
+	"GDAL_DRIVER_PATH", "TCL_LIBRARY", "TCLLIBPATH", "TK_LIBRARY", "QT_*PATH", "GTK_PATH",
+	"GI_TYPELIB_PATH", "GST_PLUGIN_*", "FONTCONFIG_*", "XKB_CONFIG_ROOT", "TERMINFO*",
+	"GIT_EXEC_PATH", "OPENSSL_CONF", "OPENSSL_ENGINES", "OPENSSL_MODULES", "SSL_CERT_DIR",
+	"HDF5_PLUGIN_PATH", "HDF5_DIR", "MAGIC", "GOROOT", "RUSTUP_HOME", "MPLCONFIGDIR" };
+
+/* Caches that are written: kept, but what is written there ends with the container. */
+static const char *const caches[] = { "HF_HOME", "HF_HUB_CACHE", "HF_DATASETS_CACHE",
+	"TRANSFORMERS_CACHE", "TORCH_HOME", "XDG_CACHE_HOME", "PIP_CACHE_DIR", "CARGO_HOME",
+	"TRITON_CACHE_DIR", "NUMBA_CACHE_DIR", "KERAS_HOME" };
+
 /* What --clearenv keeps besides job_sets(): the job's GPUs. */
 static const char *const job_gpus[] = { "CUDA_VISIBLE_DEVICES", "ROCR_VISIBLE_DEVICES",
 	"GPU_DEVICE_ORDINAL" };
 
-/* Does key match a name, or a prefix and "*"? */
+/* Does key match a name in which one "*" may stand for any text? */
 static int matches_one(const char *key, const char *pattern)
 {
-	size_t len = strcspn(pattern, "*");
+	const char *star = strchr(pattern, '*');
+	size_t begin = star ? (size_t)(star - pattern) : 0, end = star ? strlen(star + 1) : 0;
+	size_t len = strlen(key);
 
-	return strncmp(key, pattern, len) == 0 && (pattern[len] || !key[len]);
+	if (!star)
+		return strcmp(key, pattern) == 0;
+	return len >= begin + end && strncmp(key, pattern, begin) == 0 &&
+		strcmp(key + len - end, star + 1) == 0;
 }
 
 static int matches(const char *key, const char *const *patterns, size_t n)
@@ -242,5 +264,17 @@ void environment_drop_unmounted(struct plan *p)
 
 		if (value && (!path || !is_there(p, path)))
 			drop_unmounted(p, names[i]);
+	}
+	for (size_t i = 0; i < p->n_env; i++) {
+		struct plan_env *e = &p->env[i];
+		auto_free char *path = e->origin == PLAN_FROM_CALLER ? path_clean(e->value) : NULL;
+
+		if (e->origin != PLAN_FROM_CALLER || e->value[0] != '/' || (path && is_there(p, path)))
+			continue;
+		e->if_there = matches(e->key, host_paths, ARRAY_LEN(host_paths));
+		if (matches(e->key, caches, ARRAY_LEN(caches)))
+			plan_remark_add(p, PLAN_FROM_DEFAULT,
+				"%s: '%s' is not mounted, so what is written there is lost; -v %s mounts it",
+				e->key, e->value, e->value);
 	}
 }

@@ -382,6 +382,30 @@ enum plan_origin plan_env_origin(const struct plan *p, const char *key)
 	return e ? e->origin : PLAN_FROM_NOBODY;
 }
 
+static int any_there(const char *paths, int (*is_there)(void *ctx, const char *path), void *ctx)
+{
+	for (const char *s = paths; s; s = strchr(s, ':')) {
+		s += *s == ':';
+		auto_free char *path = xstrndup(s, strcspn(s, ":"));
+
+		if (*path != '/' ? *path : is_there(ctx, path))
+			return 1;
+	}
+	return 0;
+}
+
+void plan_env_look(struct plan *p, int (*is_there)(void *ctx, const char *path), void *ctx)
+{
+	for (size_t i = p->n_env; i-- > 0;) {
+		auto_free char *key = xstrdup(p->env[i].key);
+
+		if (!p->env[i].if_there || any_there(p->env[i].value, is_there, ctx))
+			continue;
+		plan_env_unset(p, key);
+		strv_take(&p->dropped, take_ptr(&key));
+	}
+}
+
 void plan_env_list(const struct plan *p, struct strv *ret)
 {
 	for (size_t i = 0; i < p->n_env; i++) {

@@ -256,7 +256,13 @@ static int not_found(const struct plan *p, const char *path, struct mlr_error *e
 		p->workdir);
 }
 
-int runtime_exec(const struct plan *p, struct mlr_error *err)
+static int is_there(void *ctx, const char *path)
+{
+	(void)ctx;
+	return access(path, F_OK) == 0;
+}
+
+int runtime_exec(struct plan *p, struct mlr_error *err)
 {
 	auto_strv struct strv env = STRV_INIT;
 	char *const *argv = strv_argv(&p->argv);
@@ -264,6 +270,7 @@ int runtime_exec(const struct plan *p, struct mlr_error *err)
 	struct stat st;
 	int r;
 
+	plan_env_look(p, is_there, NULL);
 	plan_env_list(p, &env);
 	envp = strv_argv(&env);
 	if (!strchr(argv[0], '/'))

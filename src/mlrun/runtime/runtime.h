@@ -49,7 +49,7 @@ int runtime_enter_stopping(
  *
  * Returns only on failure: -ENOENT if there is no such command, else the errno of execve(2).
  */
-int runtime_exec(const struct plan *p, struct mlr_error *err);
+int runtime_exec(struct plan *p, struct mlr_error *err);
 
 /*
  * Add to err the setting that makes the kernel refuse user namespaces or mounts in them, read below
