@@ -19,7 +19,7 @@ finding() { jq -r --arg c "$1" ".findings[] | select(.check == \$c) | .$2" <<<"$
 		'[["cause","check","fix","verdict","what","who"]]'
 	assert_equal "$(jq .ok <<<"$output")" true
 	assert_equal "$(jq '.passes + .warnings + .failures == (.findings | length)' <<<"$output")" true
-	for check in kernel userns overlay tmpfs fuse installation configuration store store-clock space \
+	for check in kernel userns start overlay tmpfs fuse installation configuration store store-clock space \
 		store-layers shm tmpdir clock credentials gpu mpi ptrace slurm; do
 		[ -n "$(finding "$check" verdict)" ] || fail "nothing of $check"
 	done
@@ -28,6 +28,17 @@ finding() { jq -r --arg c "$1" ".findings[] | select(.check == \$c) | .$2" <<<"$
 	assert_equal "$(jq -c '[.findings[] | select(.verdict == "pass" and (.fix != null or .who != null))]' <<<"$output")" '[]'
 	[ -z "$stderr" ]
 	[ ! -e "$MLRUN_STORE" ]
+}
+
+@test "doctor: a start that fails though its parts work is a failure, with what exec says" {
+	mkdir -p "$HOME/.config/mlrun"
+	printf '[exec]\nvolume = /no/such:/x\n' >"$HOME/.config/mlrun/mlrun.conf"
+	run -1 --separate-stderr mlrun doctor --json
+	assert_equal "$(finding userns verdict)" pass
+	assert_equal "$(finding start verdict)" failure
+	[[ $(finding start cause) == *"'/no/such'"* ]]
+	run -0 find /tmp -maxdepth 1 -name 'mlrun-doctor-*' -user "$(id -u)"
+	assert_output ""
 }
 
 @test "doctor: it is done well below a second" {

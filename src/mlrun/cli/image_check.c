@@ -8,6 +8,7 @@
 #include "base/json.h"
 #include "base/memory.h"
 #include "doctor/image.h"
+#include "doctor/start.h"
 #include "exec/parts.h"
 #include "exec/exec.h"
 #include "gpu/check/check.h"
@@ -168,6 +169,18 @@ static int print_text(const struct image_check *a, const struct gpu_report *r)
 	return 0;
 }
 
+static void check_start(const struct image_check *a, struct gpu_report *r)
+{
+	struct mlr_error err = MLR_ERROR_INIT;
+
+	if (doctor_try_start(a->image, a->common.store, &err) == 0) {
+		gpu_report_add(r, GPU_OK, "start", xstrdup("a container of it starts here"), NULL);
+		return;
+	}
+	gpu_report_add(r, GPU_FAILS, "start",
+		xstrndup(err.text, strcspn(err.text, "\n")), NULL);
+}
+
 static int check(const struct image_check *a)
 {
 	auto_call(gpu_machine_done) struct gpu_machine m = GPU_MACHINE_INIT;
@@ -195,6 +208,8 @@ static int check(const struct image_check *a)
 		doctor_image(&p, &facts.config, a->profile ? NULL : "",
 			a->profile && read_libraries(a->profile, &libs) == 0 ? &libs : NULL,
 			&report);
+	if (a->whole && !a->profile)
+		check_start(a, &report);
 	gpu_check(&q, &p, &m, a->profile ? NULL : gpu_nvml_fill, &report);
 	rootfs_look_done();
 	r = a->json ? print_json(a, &report) : print_text(a, &report);

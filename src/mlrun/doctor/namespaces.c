@@ -4,6 +4,7 @@
 #include "base/cleanup.h"
 #include "base/error.h"
 #include "base/memory.h"
+#include "doctor/start.h"
 #include "runtime/userns.h"
 
 #include <errno.h>
@@ -237,18 +238,39 @@ static void read_settings(const struct doctor_machine *m, struct doctor_report *
 		"modprobe overlay && echo overlay >/etc/modules-load.d/mlrun.conf");
 }
 
+/* What the parts' checks do not foresee, such as a root that no new one can take the place of. */
+static void tell_start(int result, struct mlr_error *err, struct doctor_report *r)
+{
+	const char *hint = strstr(err->text, "\nhint: ");
+	struct doctor_finding *f;
+
+	if (result == 0) {
+		doctor_add(r, "start", DOCTOR_PASS, "a container of an empty directory starts");
+		return;
+	}
+	f = doctor_add(r, "start", DOCTOR_FAILURE, "a container of an empty directory does not start");
+	doctor_because(f, "%.*s", (int)strcspn(err->text, "\n"), err->text);
+	if (hint)
+		doctor_mend(f, DOCTOR_YOU, "%s", hint + strlen("\nhint: "));
+}
+
 void check_namespaces(const struct doctor_machine *m, struct doctor_report *r)
 {
+	struct mlr_error err = MLR_ERROR_INIT;
+	int start;
+
 	if (!doctor_is_here(m)) {
 		read_settings(m, r);
 		return;
 	}
+	start = doctor_try_start(NULL, NULL, &err);
 	if (enter(m, r) < 0) {
 		doctor_because(
 			doctor_add(r, "overlay", DOCTOR_WARNING, "overlays could not be tried"),
 			"they are mounted in a user namespace");
 		return;
 	}
+	tell_start(start, &err, r);
 	look_at_overlay(m, r);
 	look_at_attributes(r);
 }
