@@ -4,6 +4,8 @@
 
 #include <errno.h>
 #include <fcntl.h>
+#include <signal.h>
+#include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
 #include <unistd.h>
@@ -54,4 +56,19 @@ int proc_stat_read(int dir, const char *name, struct proc_stat *ret)
 		return -ESRCH;
 	*ret = got;
 	return 0;
+}
+
+int proc_is_running(pid_t pid, unsigned long long start)
+{
+	struct proc_stat shown;
+	char path[40];
+	int r;
+
+	snprintf(path, sizeof(path), "/proc/%ld/stat", (long)pid);
+	r = proc_stat_read(AT_FDCWD, path, &shown);
+	if (r == 0)
+		return shown.start == start;
+	if (r == -ESRCH || (kill(pid, 0) < 0 && errno != EPERM))
+		return 0;
+	return -1;
 }

@@ -350,6 +350,26 @@ made_up() {
 		stat -Lc %i /proc/self/ns/pid).$1.$(cut -d' ' -f20 <<<"${stat##*) }")"
 }
 
+# daemon's store; nobody's container; /proc as clusters mount it.
+@test "others: with hidepid=2, rm sees the containers of users whom /proc hides" {
+	needs_two_users
+	unshare -m mount -t proc -o hidepid=2 proc /proc 2>/dev/null || skip "no /proc can be mounted here"
+	local rm=(unshare -m sh -c 'mount -t proc -o hidepid=2 proc /proc && exec runuser -u daemon -- env MLRUN_STORE="$0" HOME=/ "$@"'
+		"$MLRUN_STORE" "$(command -v mlrun)" rm open)
+
+	mlrun import -q "$OPEN" open
+	chown -R daemon: "$MLRUN_STORE"
+	chmod 0755 "$MLRUN_STORE"
+	chmod 1777 "$MLRUN_STORE/leases"
+	as_other MLRUN_STORES="$MLRUN_STORE" "$(command -v mlrun)" exec open sleep "$NAP" 3>&- &
+	until_true pgrep -u nobody -x -f "sleep $NAP"
+	run -125 "${rm[@]}"
+	assert_output --partial "in use"
+	kill "$(pgrep -u nobody -x -f "sleep $NAP")"
+	wait_while pgrep -u nobody -x -f "sleep $NAP"
+	run -0 "${rm[@]}"
+}
+
 @test "others: leases that a second user makes up stop no rm; those of his processes do" {
 	local lease pid
 

@@ -294,11 +294,7 @@ int bundle_state_open(const char *root, const char *id, struct state *ret, struc
 
 static int is_alive(const struct state *s)
 {
-	char name[40];
-	struct proc_stat st;
-
-	snprintf(name, sizeof(name), "/proc/%ld/stat", (long)s->pid);
-	return s->pid > 0 && proc_stat_read(AT_FDCWD, name, &st) == 0 && st.start == s->start;
+	return s->pid > 0 && proc_is_running(s->pid, s->start) != 0;
 }
 
 enum status bundle_state_status(const struct state *s)

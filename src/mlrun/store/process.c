@@ -112,17 +112,13 @@ int store_work_path(const char *kind, char path[STORE_WORK_PATH], struct mlr_err
 
 static int alive_here(const struct store_process *p, const struct store_process *self)
 {
-	struct proc_stat shown;
-	char path[40];
-
 	if (strcmp(p->host, self->host) != 0)
 		return -1;
 	if (strcmp(p->boot, self->boot) != 0)
 		return 0;
 	if (p->pid_ns != self->pid_ns || self->pid_ns == 0)
 		return -1;
-	snprintf(path, sizeof(path), "/proc/%ld/stat", (long)p->pid);
-	return proc_stat_read(AT_FDCWD, path, &shown) == 0 && shown.start == p->start;
+	return proc_is_running(p->pid, p->start);
 }
 
 int store_process_judge(

@@ -353,11 +353,7 @@ int service_judge(struct store *st, const struct service *s, struct store_proces
 
 int service_is_inside(const struct service *s)
 {
-	struct proc_stat shown;
-	char path[40];
-
-	snprintf(path, sizeof(path), "/proc/%ld/stat", (long)s->pid);
-	return s->pid > 0 && proc_stat_read(AT_FDCWD, path, &shown) == 0 && shown.start == s->start;
+	return s->pid > 0 && proc_is_running(s->pid, s->start) > 0;
 }
 
 static void look(struct store *st, struct service *s)
