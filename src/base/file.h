@@ -46,10 +46,12 @@ int file_open_beneath(int dirfd, const char *path, int flags);
  */
 int file_open_readable(int dir, const char *name, const struct stat *st, int *lent);
 
-/* The path of an open file without links, as this process sees it: to free(), or NULL with errno. */
+/* The path of an open file without links, as this process sees it: to free(), or NULL with errno.
+ */
 char *file_fd_path(int fd);
 
-/* The same below a directory that is open, too: "" is the directory itself. NULL if it is not below. */
+/* The same below a directory that is open, too: "" is the directory itself. NULL if it is not
+ * below. */
 char *file_fd_below(int top, int fd);
 
 /* Restore the mode in st of a directory from file_open_readable(). */

@@ -25,8 +25,9 @@ struct proc_stat {
 int proc_stat_read(int dir, const char *name, struct proc_stat *ret);
 
 /*
- * Does the process with this pid and start time run? Returns 1, 0, or -1 if one of that pid runs that
- * /proc hides from this user (hidepid=, proc(5)): another user's, or mlrun's own in a container.
+ * Does the process with this pid and start time run? Returns 1, 0, or -1 if one of that pid runs
+ * that /proc hides from this user (hidepid=, proc(5)): another user's, or mlrun's own in a
+ * container.
  */
 int proc_is_running(pid_t pid, unsigned long long start);
 

@@ -1,8 +1,8 @@
 /*
  * What a stranger's file may ask of the caller's machine. A recipe, the ONBUILD of its base image
  * and a compose file are such files. Every row of the tables that read them (recipe/instruction.c,
- * recipe/run_mount.c, compose/) has one of these, REACH_NOTHING if it names none; docs/trust.md lists
- * the rows.
+ * recipe/run_mount.c, compose/) has one of these, REACH_NOTHING if it names none; docs/trust.md
+ * lists the rows.
  */
 #ifndef MLR_BASE_REACH_H
 #define MLR_BASE_REACH_H

@@ -59,7 +59,8 @@ static void become_pull(const char *path, char *const *argv, pid_t parent)
 	if (null < 0 || dup2(null, STDIN_FILENO) < 0 || dup2(STDERR_FILENO, STDOUT_FILENO) < 0)
 		_exit(CLI_FAILED);
 	fds_close_range(3, ~0u, CLOSE_RANGE_CLOEXEC);
-	mlr_log(MLR_ERROR, "pull: cannot start '%s': %s", path, strerror(-program_become(path, argv)));
+	mlr_log(MLR_ERROR, "pull: cannot start '%s': %s", path,
+		strerror(-program_become(path, argv)));
 	_exit(CLI_FAILED);
 }
 

@@ -248,7 +248,8 @@ static void tell_start(int result, struct mlr_error *err, struct doctor_report *
 		doctor_add(r, "start", DOCTOR_PASS, "a container of an empty directory starts");
 		return;
 	}
-	f = doctor_add(r, "start", DOCTOR_FAILURE, "a container of an empty directory does not start");
+	f = doctor_add(
+		r, "start", DOCTOR_FAILURE, "a container of an empty directory does not start");
 	doctor_because(f, "%.*s", (int)strcspn(err->text, "\n"), err->text);
 	if (hint)
 		doctor_mend(f, DOCTOR_YOU, "%s", hint + strlen("\nhint: "));

@@ -26,7 +26,8 @@ static const char *const host_only[] = { "PATH", "LD_*", "PYTHON*", "CONDA*", "_
 	"XDG_CONFIG_DIRS", "SHELL", "PWD", "OLDPWD", "SHLVL", "_" };
 
 /* Prefixes and search paths that break programs if they lead nowhere: of MPI and its parts, of
- * compilers and toolkits, of libraries' data. They stay where their directory is in the container. */
+ * compilers and toolkits, of libraries' data. They stay where their directory is in the container.
+ */
 static const char *const host_paths[] = { "OPAL_*", "OMPI_MCA_*_path", "PMIX_PREFIX",
 	"PMIX_MCA_*_path", "PRTE_PREFIX", "HPCX_*", "MPI_HOME", "MPI_ROOT", "MPICH_*DIR",
 	"I_MPI_ROOT", "FI_PROVIDER_PATH", "UCX_MODULE_DIR", "CUDA_HOME", "CUDA_PATH", "CUDA_ROOT",
@@ -269,7 +270,8 @@ void environment_drop_unmounted(struct plan *p)
 		struct plan_env *e = &p->env[i];
 		auto_free char *path = e->origin == PLAN_FROM_CALLER ? path_clean(e->value) : NULL;
 
-		if (e->origin != PLAN_FROM_CALLER || e->value[0] != '/' || (path && is_there(p, path)))
+		if (e->origin != PLAN_FROM_CALLER || e->value[0] != '/' ||
+			(path && is_there(p, path)))
 			continue;
 		e->if_there = matches(e->key, host_paths, ARRAY_LEN(host_paths));
 		if (matches(e->key, caches, ARRAY_LEN(caches)))

@@ -79,7 +79,8 @@ struct plan_env {
 	enum plan_origin origin;
 	char *shadowed; /* the value that this one replaced, or NULL */
 	enum plan_origin shadowed_by;
-	int if_there; /* left out if none of its absolute paths, separated by ':', is in the image */
+	int if_there; /* left out if none of its absolute paths, separated by ':', is in the image
+		       */
 };
 
 /* The command's user inside. Names are for /etc/passwd and /etc/group. */

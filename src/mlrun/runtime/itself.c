@@ -61,8 +61,8 @@ int itself_has_launcher(void)
 	return launcher >= 0;
 }
 
-int itself_execve(const char *path, char *const *argv, char *const *envp,
-	const struct itself_texts *texts)
+int itself_execve(
+	const char *path, char *const *argv, char *const *envp, const struct itself_texts *texts)
 {
 	auto_strv struct strv v = STRV_INIT;
 

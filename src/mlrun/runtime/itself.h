@@ -23,9 +23,9 @@ struct itself_texts {
 
 int itself_has_launcher(void);
 
-/* Execute a program through the launcher. Returns -errno if the launcher itself did not start; if the
- * program does not, the text is printed and the exit status is 126. */
-int itself_execve(const char *path, char *const *argv, char *const *envp,
-	const struct itself_texts *texts);
+/* Execute a program through the launcher. Returns -errno if the launcher itself did not start; if
+ * the program does not, the text is printed and the exit status is 126. */
+int itself_execve(
+	const char *path, char *const *argv, char *const *envp, const struct itself_texts *texts);
 
 #endif

@@ -65,7 +65,8 @@ static int source_open(const struct plan_mount *m, struct source *s, struct mlr_
 	if (fstat(s->fd, &st) < 0)
 		return mlr_fail_errno(err, "'%s'", m->source);
 	if (m->ino && (st.st_ino != m->ino || st.st_dev != m->dev))
-		return mlr_fail(err, ESTALE, "'%s' was exchanged just before it was mounted", m->source);
+		return mlr_fail(
+			err, ESTALE, "'%s' was exchanged just before it was mounted", m->source);
 	s->is_dir = S_ISDIR(st.st_mode);
 	return 0;
 }
