@@ -30,6 +30,7 @@ struct filesystem_probe {
 	int hard_links;
 	int overlay; /* an overlay of directories on it, mounted as exec does, shows what it should;
 		      * -1 if unknown, as this user may not make user namespaces here */
+	int upper;   /* an overlay's upper layer can be on it; -1 if unknown, likewise */
 };
 
 struct filesystem filesystem_of_type(unsigned long type);

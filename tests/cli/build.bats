@@ -789,3 +789,47 @@ hint: -f FILE names the recipe, if it is elsewhere"
 	run -0 inside ls /dir
 	assert_output b
 }
+
+# --- a store on a network's file system ------------------------------------------------------------
+
+# As NFS and Lustre, FUSE cannot hold an overlay's upper layer; bindfs shows a directory so.
+on_fuse() {
+	unshare -Urm bash -c '
+		bindfs -f "$0" "$1" 3>&- 4>&- &
+		for ((i = 0; i < 100; i++)); do ! mountpoint -q "$1" || break; sleep 0.05; done
+		mountpoint -q "$1" || exit 77
+		shift
+		"$@"
+		status=$?
+		kill %1
+		exit $status' "$PWD/real" "$PWD/shown" "$@"
+}
+
+@test "build: where the store's file system cannot hold what a container writes, RUN writes to TMPDIR and exec --write is refused" {
+	mkdir real shown scratch
+	on_fuse test -d shown || skip "no bindfs here, or no /dev/fuse"
+	export MLRUN_STORE=$PWD/shown TMPDIR=$PWD/scratch
+	printf 'FROM %s\nRUN echo kept >/kept; echo gone >/gone; mkdir /d; echo old >/d/f\nRUN rm -r /gone /d; mkdir /d; echo new >/d/g\n' "$BASE" >Dockerfile
+	run -0 on_fuse mlrun build -q -t mine .
+	run -0 on_fuse mlrun exec mine sh -c 'cat /kept /d/*; ls /gone 2>/dev/null || echo no'
+	assert_output $'kept\nnew\nno'
+	run -0 on_fuse mlrun build -t mine .
+	assert_output --partial "2 of 2 steps from the cache"
+	assert_equal "$(ls scratch real/tmp)" $'real/tmp:\n\nscratch:'
+	# What a build that is killed leaves, the next one removes.
+	printf 'FROM %s\nRUN echo x >/x; sleep %s\n' "$BASE" "$NAP" >slow
+	on_fuse mlrun build -q -f slow . 3>&- &
+	until_true pgrep -x -f "sleep $NAP"
+	pkill -KILL -x -f "mlrun build -q -f slow ."
+	wait_while pgrep -x -f "sleep $NAP"
+	[ "$(ls scratch)" != "" ]
+	run -0 on_fuse mlrun build -q --no-cache -t mine .
+	assert_equal "$(ls scratch)" ""
+	run -125 on_fuse mlrun exec --write=mine mine true
+	assert_output --partial "cannot hold what a container writes"
+	assert_output --partial "hint: MLRUN_STORE or --store names a store on a local disk"
+	run -0 on_fuse mlrun containers
+	refute_output --partial mine
+	run on_fuse mlrun doctor
+	assert_line --regexp '^warning +store-writing '
+}

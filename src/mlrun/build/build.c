@@ -29,6 +29,7 @@ void build_result_done(struct build_result *r)
 
 static void build_done(struct build *b)
 {
+	build_places_close(b);
 	for (size_t i = 0; b->states && i < b->stages.n; i++)
 		state_done(&b->states[i]);
 	free(b->states);
@@ -302,6 +303,9 @@ static int begin(struct build *b, struct mlr_error *err)
 	if (r < 0)
 		return r;
 	sweep(b->o->st);
+	r = build_places_open(b, err);
+	if (r < 0)
+		return r;
 	b->states = xcalloc(b->stages.n, sizeof(*b->states));
 	return 0;
 }

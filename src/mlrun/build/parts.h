@@ -18,8 +18,13 @@ struct build {
 	struct strv used;      /* names of --build-arg that an ARG declares */
 	struct oci_step *made; /* n_made steps */
 	size_t n_made, cached;
-	size_t at; /* the stage being built */
+	size_t at;                /* the stage being built */
+	struct store *containers; /* where RUN writes: the store, or one on a local disk */
 };
+
+/* Choose where RUN writes; remove what it was. Returns 0, or -ENOTSUP if no place can hold it. */
+int build_places_open(struct build *b, struct mlr_error *err);
+void build_places_close(struct build *b);
 
 /* Is the build to stop? */
 int build_is_cancelled(const struct build *b);

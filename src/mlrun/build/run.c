@@ -34,8 +34,8 @@ void run_free(struct running *r)
 		kill(r->pid, SIGKILL);
 		while (waitpid(r->pid, NULL, 0) < 0 && errno == EINTR)
 			;
-		store_container_leave(r->b->o->st, r->container);
-		store_container_remove(r->b->o->st, r->container, 1, NULL);
+		store_container_leave(r->b->containers, r->container);
+		store_container_remove(r->b->containers, r->container, 1, NULL);
 	}
 	strv_done(&r->exec.volumes);
 	strv_done(&r->exec.tmpfs);
@@ -143,6 +143,8 @@ static void become(struct running *r, int out)
 	signal(SIGINT, SIG_DFL);
 	signal(SIGTERM, SIG_DFL);
 	signal(SIGHUP, SIG_DFL);
+	if (r->b->containers != r->b->o->st)
+		setenv("MLRUN_STORES", store_path(r->b->o->st), 1); /* has the image */
 	e = exec_plan(&r->exec, 1, &p, &err);
 	if (e == 0)
 		e = runtime_enter(&p, &err);
@@ -263,7 +265,7 @@ static int keep(struct running *r, struct mlr_error *err)
 		.cancel = r->b->o->cancel };
 	struct rootfs_written w = { .diff_id = "" };
 	int e = rootfs_commit_layer(
-		r->b->o->st, r->container, &r->s->parsed.diff_ids, &how, &w, err);
+		r->b->containers, r->container, r->b->o->st, &r->s->parsed.diff_ids, &how, &w, err);
 
 	strv_done(&w.omitted);
 	return e < 0 ? e : build_add_layer(r->b, r->s, r->in, w.diff_id, w.bytes, err);
@@ -271,7 +273,7 @@ static int keep(struct running *r, struct mlr_error *err)
 
 int run_end(struct running *r, int status, struct mlr_error *err)
 {
-	struct store *st = r->b->o->st;
+	struct store *st = r->b->containers;
 	int e;
 
 	run_unlock(r);
@@ -284,7 +286,7 @@ int run_end(struct running *r, int status, struct mlr_error *err)
 int run_start(struct running *r, const char *label, int others, struct mlr_error *err)
 {
 	auto_call(store_container_done) struct store_container c = { 0 };
-	struct store *st = r->b->o->st;
+	struct store *st = r->b->containers;
 	auto_close int out = -1;
 	int made, e = run_lock(r, !others, err);
 
@@ -328,7 +330,7 @@ static int prepare(struct running *r, struct mlr_error *err)
 		return e;
 	random_hex(random);
 	snprintf(r->container, sizeof(r->container), "build-%s", random);
-	x->store = store_path(r->b->o->st);
+	x->store = store_path(r->b->containers);
 	x->command = strv_argv(&r->argv);
 	x->entrypoint = "";
 	x->write = r->container;

@@ -156,6 +156,12 @@ static void look_at_layers(int dir, struct doctor_report *r)
 
 	if (runtime_probe(dir, &p, NULL) < 0)
 		return; /* not writable, which is reported */
+	if (p.upper == 0) {
+		f = doctor_add(r, "store-writing", DOCTOR_WARNING,
+			"the store's file system cannot hold what a container writes");
+		doctor_because(f, "exec --write does not work there, and builds write to $TMPDIR");
+		doctor_mend(f, DOCTOR_YOU, "export MLRUN_STORE=/a/directory/on/a/local/disk");
+	}
 	if (p.whiteouts && p.xattrs && p.overlay == 1) {
 		doctor_add(r, "store-layers", DOCTOR_PASS,
 			"the store's file system serves as an overlay's layers");

@@ -525,7 +525,9 @@ static int plan_kept(const struct exec_options *o, int lease, struct plan *p,
 {
 	char job[JOB_NAME_SIZE] = "";
 	auto_free char *step = job_step(environ);
-	struct rootfs_kept_wish wish = { .name = o->write, .step = step, .how = o->write_if };
+	struct rootfs_kept_wish wish = {
+		.name = o->write, .step = step, .how = o->write_if, .can_hold = exec_store_keeps
+	};
 
 	if (o->until_job_ends || o->write_is_passing)
 		job_name(job);

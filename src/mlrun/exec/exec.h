@@ -95,4 +95,8 @@ int exec_defaults(const struct config *c, struct exec_options *o, struct mlr_err
  */
 int exec_plan(const struct exec_options *o, int lease, struct plan *p, struct mlr_error *err);
 
+/* Can the store's file system hold what a container writes, an overlay's upper layer? NFS, Lustre
+ * and FUSE cannot. Tried once for a store; 1 if it cannot be tried. */
+int exec_store_keeps(struct store *st);
+
 #endif

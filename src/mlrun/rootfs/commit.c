@@ -127,7 +127,7 @@ static int bring_base(struct committing *m, struct mlr_error *err)
 }
 
 /* The owners that upper's files cannot have with them. */
-static void open_owners(struct store *st, const char *container, struct owners_file *ret)
+static void open_owners(const struct store *st, const char *container, struct owners_file *ret)
 {
 	auto_free char *path = xasprintf("containers/%s/" OWNERS_FILE_NAME, container);
 
@@ -158,13 +158,14 @@ static int write_layer(struct store *st, int upper, struct owners_file *owners,
 	return r;
 }
 
-int rootfs_commit_layer(struct store *st, const char *container, const struct strv *diff_ids,
-	const struct rootfs_writing *how, struct rootfs_written *ret, struct mlr_error *err)
+int rootfs_commit_layer(const struct store *in, const char *container, struct store *st,
+	const struct strv *diff_ids, const struct rootfs_writing *how, struct rootfs_written *ret,
+	struct mlr_error *err)
 {
 	auto_free char *path = xasprintf("containers/%s/upper", container);
 	auto_call(owners_file_done) struct owners_file owners = OWNERS_FILE_INIT;
 	auto_close int upper =
-		openat(store_fd(st), path, O_RDONLY | O_DIRECTORY | O_NOFOLLOW | O_CLOEXEC);
+		openat(store_fd(in), path, O_RDONLY | O_DIRECTORY | O_NOFOLLOW | O_CLOEXEC);
 	int r;
 
 	/* A container that was never started or written to gets no layer. */
@@ -172,10 +173,10 @@ int rootfs_commit_layer(struct store *st, const char *container, const struct st
 		return 0;
 	r = upper < 0 ? -errno : rootfs_upper_has_any(upper);
 	if (r < 0)
-		return mlr_fail(err, -r, "open '%s/%s': %s", store_path(st), path, strerror(-r));
+		return mlr_fail(err, -r, "open '%s/%s': %s", store_path(in), path, strerror(-r));
 	if (r == 0)
 		return 0;
-	open_owners(st, container, &owners);
+	open_owners(in, container, &owners);
 	return write_layer(st, upper, &owners, diff_ids, how, ret, err);
 }
 
@@ -183,7 +184,8 @@ static int make_layer(struct committing *m, struct mlr_error *err)
 {
 	const struct rootfs_writing how = { .cancel = m->opt->cancel };
 	struct rootfs_written w = { 0 };
-	int r = rootfs_commit_layer(m->st, m->c.name, &m->base.config.diff_ids, &how, &w, err);
+	int r = rootfs_commit_layer(
+		m->st, m->c.name, m->st, &m->base.config.diff_ids, &how, &w, err);
 
 	if (r == -EBUSY)
 		mlr_hint(err, "commit when the container's processes have ended, or rest");

@@ -51,13 +51,16 @@ struct rootfs_written {
 /*
  * Make a layer of what was written in a container.
  *
+ *   in        the container's store
+ *   st        the layers', opened for adding
  *   diff_ids  the layers of its image
  *   ret       zeroed; its list is the caller's, also after a failure
  *
  * Returns 0; -EBUSY if files change while they are read; -ENOSPC and the like.
  */
-int rootfs_commit_layer(struct store *st, const char *container, const struct strv *diff_ids,
-	const struct rootfs_writing *how, struct rootfs_written *ret, struct mlr_error *err);
+int rootfs_commit_layer(const struct store *in, const char *container, struct store *st,
+	const struct strv *diff_ids, const struct rootfs_writing *how, struct rootfs_written *ret,
+	struct mlr_error *err);
 
 /*
  * Make the image.

@@ -368,8 +368,16 @@ static int open_container(struct kept *k, const char *image, const char *manifes
 		.job = job && *job ? (char *)job : NULL,
 		.step = (char *)k->wish->step };
 	auto_call(store_container_done) struct store_container c = STORE_CONTAINER_INIT;
-	int made = 0, r = store_container_open(k->own, k->name, &new, &c, &made, err);
+	int made = 0, r;
 
+	if (!k->was.name && k->wish->can_hold && !k->wish->can_hold(k->own)) {
+		mlr_fail(err, ENOTSUP,
+			"the file system of store '%s' cannot hold what a container writes, as NFS and Lustre cannot",
+			store_path(k->own));
+		return mlr_hint(err,
+			"MLRUN_STORE or --store names a store on a local disk; without --write, what is written ends with the command");
+	}
+	r = store_container_open(k->own, k->name, &new, &c, &made, err);
 	if (r < 0)
 		return r;
 	if (strcmp(c.manifest, manifest) != 0) { /* remade meanwhile */

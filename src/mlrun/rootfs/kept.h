@@ -23,6 +23,7 @@ struct rootfs_kept_wish {
 			   * NULL: it stays, and the user is told so */
 	const char *step; /* job_step()'s of this process, or NULL */
 	enum rootfs_kept_how how;
+	int (*can_hold)(struct store *st); /* can the store hold a new container? NULL: yes */
 };
 
 /*

@@ -45,7 +45,7 @@ static int set_flags(int fd, unsigned flags)
 		return 0;
 	if (mount_setattr(fd, "", AT_EMPTY_PATH | AT_RECURSIVE, &attr, sizeof(attr)) == 0)
 		return 0;
-	no_setattr = errno == ENOSYS;
+	no_setattr = is_lacking(errno);
 	return no_setattr ? 0 : -errno;
 }
 

@@ -17,7 +17,8 @@
 #include <sys/xattr.h>
 #include <unistd.h>
 
-enum { OVERLAY_RIGHT, OVERLAY_WRONG, OVERLAY_UNKNOWN };
+/* The child's answer: one of these, with UPPER if the file system can hold an upper layer. */
+enum { OVERLAY_RIGHT, OVERLAY_WRONG, OVERLAY_UNKNOWN, UPPER = 4 };
 
 static int make_file(int dir, const char *path)
 {
@@ -32,8 +33,8 @@ static int make_file(int dir, const char *path)
 /* Make two layers: the upper one hides "gone" and everything in the lower one's "opaque". */
 static int make_trees(int dir, struct filesystem_probe *p, struct mlr_error *err)
 {
-	static const char *const dirs[] = { "lower", "lower/opaque", "upper", "upper/opaque",
-		"mnt" };
+	static const char *const dirs[] = { "lower", "lower/opaque", "upper", "upper/opaque", "mnt",
+		"kept", "work" };
 	static const char *const files[] = { "lower/kept", "lower/gone", "lower/opaque/hidden" };
 	auto_close int opaque = -1;
 
@@ -53,6 +54,14 @@ static int make_trees(int dir, struct filesystem_probe *p, struct mlr_error *err
 	return 0;
 }
 
+static int try_upper(void)
+{
+	return mount("probe", "mnt/root", "overlay", MS_NOSUID | MS_NODEV,
+		       "lowerdir=lower,upperdir=kept,workdir=work,userxattr") == 0
+		? UPPER
+		: 0;
+}
+
 /* In its own namespaces. */
 static int try_overlay(int dir)
 {
@@ -60,6 +69,7 @@ static int try_overlay(int dir)
 		.uid = geteuid(), .host_uid = geteuid(), .gid = getegid(), .host_gid = getegid()
 	};
 	struct mlr_error err;
+	int right;
 
 	/* Change the directory first: it moves into the new mount namespace with the process, but
 	 * the descriptor stays in the old one, where nothing can be mounted. */
@@ -70,15 +80,13 @@ static int try_overlay(int dir)
 		return OVERLAY_UNKNOWN;
 	if (mount("probe", "mnt/root", "overlay", MS_NOSUID | MS_NODEV,
 		    "lowerdir=upper:lower,upperdir=mnt/up,workdir=mnt/work,userxattr") < 0)
-		return OVERLAY_WRONG;
-	return access("mnt/root/kept", F_OK) == 0 && access("mnt/root/gone", F_OK) < 0 &&
-			access("mnt/root/opaque", F_OK) == 0 &&
-			access("mnt/root/opaque/hidden", F_OK) < 0
-		? OVERLAY_RIGHT
-		: OVERLAY_WRONG;
+		return OVERLAY_WRONG | try_upper();
+	right = access("mnt/root/kept", F_OK) == 0 && access("mnt/root/gone", F_OK) < 0 &&
+		access("mnt/root/opaque", F_OK) == 0 && access("mnt/root/opaque/hidden", F_OK) < 0;
+	return (right ? OVERLAY_RIGHT : OVERLAY_WRONG) | try_upper();
 }
 
-static int ask_child(int dir)
+static void ask_child(int dir, struct filesystem_probe *p)
 {
 	int status;
 	pid_t pid = fork();
@@ -88,9 +96,11 @@ static int ask_child(int dir)
 	while (pid > 0 && waitpid(pid, &status, 0) < 0)
 		if (errno != EINTR)
 			pid = -1;
+	p->overlay = p->upper = -1;
 	if (pid < 0 || !WIFEXITED(status) || WEXITSTATUS(status) == OVERLAY_UNKNOWN)
-		return -1;
-	return WEXITSTATUS(status) == OVERLAY_RIGHT;
+		return;
+	p->overlay = (WEXITSTATUS(status) & ~UPPER) == OVERLAY_RIGHT;
+	p->upper = !!(WEXITSTATUS(status) & UPPER);
 }
 
 int runtime_probe(int dir_fd, struct filesystem_probe *ret, struct mlr_error *err)
@@ -107,12 +117,12 @@ int runtime_probe(int dir_fd, struct filesystem_probe *ret, struct mlr_error *er
 	dir = openat(dir_fd, name, O_RDONLY | O_DIRECTORY | O_NOFOLLOW | O_CLOEXEC);
 	r = dir < 0 ? mlr_fail_errno(err, "open directory '%s'", name) : make_trees(dir, &p, err);
 	if (r == 0)
-		p.overlay = ask_child(dir);
+		ask_child(dir, &p);
 	file_remove_tree(dir_fd, name, NULL);
 	if (r < 0)
 		return r;
-	mlr_debug("probe: whiteouts %d, xattrs %d, hard links %d, overlay %d", p.whiteouts,
-		p.xattrs, p.hard_links, p.overlay);
+	mlr_debug("probe: whiteouts %d, xattrs %d, hard links %d, overlay %d, upper %d",
+		p.whiteouts, p.xattrs, p.hard_links, p.overlay, p.upper);
 	*ret = p;
 	return 0;
 }

@@ -6,7 +6,7 @@
 #include <errno.h>
 
 #define FILE_NAME "probe.json"
-#define FIELDS    "{s:I, s:b, s:b, s:b, s:i}"
+#define FIELDS    "{s:I, s:b, s:b, s:b, s:i, s:i}"
 
 int store_probe_get(struct store *st, struct filesystem_probe *ret)
 {
@@ -18,7 +18,7 @@ int store_probe_get(struct store *st, struct filesystem_probe *ret)
 	/* A damaged file, or another version's, is replaced. */
 	if (store_json_read(st, FILE_NAME, &o, NULL) < 0 ||
 		json_unpack(o, FIELDS, "fs_type", &type, "whiteouts", &p.whiteouts, "xattrs",
-			&p.xattrs, "hard_links", &p.hard_links, "overlay", &p.overlay) < 0 ||
+			&p.xattrs, "hard_links", &p.hard_links, "overlay", &p.overlay, "upper", &p.upper) < 0 ||
 		filesystem_read(store_fd(st), &fs) < 0 || type != (json_int_t)fs.type)
 		return -ENOENT;
 	*ret = p;
@@ -33,7 +33,7 @@ void store_probe_put(struct store *st, const struct filesystem_probe *p)
 
 	filesystem_read(store_fd(st), &fs);
 	o = json_pack(FIELDS, "fs_type", (json_int_t)fs.type, "whiteouts", p->whiteouts, "xattrs",
-		p->xattrs, "hard_links", p->hard_links, "overlay", p->overlay);
+		p->xattrs, "hard_links", p->hard_links, "overlay", p->overlay, "upper", p->upper);
 	if (!o || store_json_write(st, FILE_NAME, o, &err) < 0)
 		mlr_debug("probe: not recorded: %s", err.text);
 }
