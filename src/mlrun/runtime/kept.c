@@ -126,7 +126,8 @@ static int mount_failed(const struct plan *p, int code, struct mlr_error *err)
 {
 	mlr_fail(err, code, "mount an overlay that keeps what is written in '%s': %s", p->kept,
 		strerror(code));
-	if (code == EINVAL || code == EOPNOTSUPP || code == EREMOTE || code == EPERM || code == EACCES)
+	if (code == EINVAL || code == EOPNOTSUPP || code == EREMOTE || code == EPERM ||
+		code == EACCES)
 		mlr_hint(err,
 			"its file system cannot hold an overlay's upper layer (NFS and Lustre "
 			"cannot): --store or MLRUN_STORE names a store on a local disk");

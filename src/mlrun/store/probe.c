@@ -18,7 +18,8 @@ int store_probe_get(struct store *st, struct filesystem_probe *ret)
 	/* A damaged file, or another version's, is replaced. */
 	if (store_json_read(st, FILE_NAME, &o, NULL) < 0 ||
 		json_unpack(o, FIELDS, "fs_type", &type, "whiteouts", &p.whiteouts, "xattrs",
-			&p.xattrs, "hard_links", &p.hard_links, "overlay", &p.overlay, "upper", &p.upper) < 0 ||
+			&p.xattrs, "hard_links", &p.hard_links, "overlay", &p.overlay, "upper",
+			&p.upper) < 0 ||
 		filesystem_read(store_fd(st), &fs) < 0 || type != (json_int_t)fs.type)
 		return -ENOENT;
 	*ret = p;
