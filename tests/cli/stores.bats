@@ -134,3 +134,25 @@ $REGISTRY/tiny:latest .*  $PWD/site"
 	assert_output --partial "not empty ('nets')"
 	assert_output --regexp '[1-9][0-9]* failure'
 }
+
+# As in a CI job or a dev container: the store is on an overlay, which cannot be another's layer, and there is no /dev/fuse.
+@test "stores: on an overlay without /dev/fuse an image is kept as one tree, which starts" {
+	mkdir lower changes dev
+	run unshare -Urm bash -euc '
+		mount -t tmpfs changes changes
+		mkdir changes/{upper,work,root}
+		mount -t overlay -o "lowerdir=lower,upperdir=changes/upper,workdir=changes/work,userxattr" o changes/root || exit 77
+		mount -t tmpfs dev dev
+		for node in null zero full random urandom tty; do touch dev/$node; mount --bind /dev/$node dev/$node; done
+		mkdir dev/shm dev/pts
+		mount --rbind /dev/shm dev/shm
+		mount --rbind /dev/pts dev/pts
+		mount --rbind dev /dev
+		export MLRUN_STORE=$PWD/changes/root/store
+		mlrun pull "$0/tiny"
+		mlrun exec "$0/tiny" cat /etc/os-release' "$REGISTRY"
+	[ "$status" != 77 ] || skip "no overlay can be made here"
+	assert_success
+	assert_output --partial "keeps images as one tree each"
+	assert_line NAME=tiny
+}

@@ -88,6 +88,8 @@ static void apparmors_restriction_is_mended_by_a_profile(void **state)
 	put("/proc/sys/kernel/apparmor_restrict_unprivileged_userns", "1\n");
 	finds(check_namespaces, "userns", DOCTOR_FAILURE, "no container", "no AppArmor profile",
 		"cat >/etc/apparmor.d/mlrun <<'END'\n");
+	assert_null(strstr(find("userns")->fix, "/.."));
+	assert_non_null(strstr(find("userns")->fix, "/mlrun-*} flags=(unconfined)"));
 	tells("userns", DOCTOR_FAILURE, "no container", NULL,
 		"\n  userns,\n}\nEND\napparmor_parser -r /etc/apparmor.d/mlrun");
 	put("/proc/sys/kernel/apparmor_restrict_unprivileged_userns", "0\n");

@@ -51,10 +51,13 @@ static void where_overlays_marks_cannot_be_made_squashfs_it_is(void **state)
 		judge(EXT4, (struct filesystem_probe){ 1, 1, 1, -1 }, NULL), STORE_FORMAT_LAYERS);
 }
 
-static void without_libsquashfs_layers_are_made_everywhere(void **state)
+static void without_squashfs_trees_are_made_that_can_be_shown(void **state)
 {
+	const struct filesystem_probe no_overlay = { 0, 1, 1, 0 };
 	struct filesystem fs = filesystem_of_type(NFS);
-	auto_free char *why = NULL;
+	auto_free char *why = NULL, *why_dir = NULL;
+
+	assert_int_equal(format_judge(&fs, &no_overlay, 0, &why_dir), STORE_FORMAT_DIR);
 
 	assert_int_equal(format_judge(&fs, &all, 0, &why), STORE_FORMAT_LAYERS);
 	assert_string_equal(why, "it lies on nfs");
@@ -119,7 +122,7 @@ int main(void)
 		cmocka_unit_test(a_local_file_system_that_can_do_all_gets_layers),
 		cmocka_unit_test(what_servers_keep_gets_squashfs),
 		cmocka_unit_test(where_overlays_marks_cannot_be_made_squashfs_it_is),
-		cmocka_unit_test(without_libsquashfs_layers_are_made_everywhere),
+		cmocka_unit_test(without_squashfs_trees_are_made_that_can_be_shown),
 		cmocka_unit_test(what_was_tried_is_recorded_until_the_record_goes),
 	};
 

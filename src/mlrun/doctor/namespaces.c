@@ -4,6 +4,7 @@
 #include "base/cleanup.h"
 #include "base/error.h"
 #include "base/memory.h"
+#include "base/program.h"
 #include "doctor/start.h"
 #include "runtime/userns.h"
 
@@ -39,12 +40,21 @@ static long sysctl_value(const struct doctor_machine *m, const char *name)
 	return doctor_number(m, path);
 }
 
-/* Ubuntu 23.10 and later: a program without a profile gets user namespaces without rights. */
+/* The directory of a program, without links and ".."; to free(). */
+static char *directory_of(const char *program)
+{
+	auto_free char *real = realpath(program, NULL);
+	const char *path = real ? real : program, *slash = strrchr(path, '/');
+
+	return xstrndup(path, slash ? (size_t)(slash - path) : 0);
+}
+
+/* Ubuntu 23.10 and later: a program without a profile gets user namespaces without rights. AppArmor
+ * matches paths without links and "..". */
 static void blame_apparmor(struct doctor_finding *f)
 {
-	auto_free char *self = realpath("/proc/self/exe", NULL);
-	char *slash = self ? strrchr(self, '/') : NULL;
-	auto_free char *dir = slash ? xstrndup(self, (size_t)(slash - self)) : xstrdup("/usr/bin");
+	auto_free char *helper = program_path("mlrun-pull"), *helpers = directory_of(helper);
+	auto_free char *own = directory_of("/proc/self/exe");
 
 	doctor_because(f,
 		"kernel.apparmor_restrict_unprivileged_userns is 1, and no AppArmor profile allows them to mlrun");
@@ -52,12 +62,12 @@ static void blame_apparmor(struct doctor_finding *f)
 		"cat >/etc/apparmor.d/mlrun <<'END'\n"
 		"abi <abi/4.0>,\n"
 		"include <tunables/global>\n"
-		"profile mlrun {%s/mlrun,%s/../libexec/mlrun/*,%s/*} flags=(unconfined) {\n"
+		"profile mlrun {%s/mlrun,%s/mlrun-*} flags=(unconfined) {\n"
 		"  userns,\n"
 		"}\n"
 		"END\n"
 		"apparmor_parser -r /etc/apparmor.d/mlrun",
-		dir, dir, PKGLIBEXECDIR);
+		own, helpers);
 }
 
 /* Name the setting that is to blame. Returns 1, or 0 if none is. */

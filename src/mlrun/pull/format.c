@@ -12,6 +12,7 @@
 #include <errno.h>
 #include <fcntl.h>
 #include <string.h>
+#include <unistd.h>
 
 static char *why_not_layers(const struct filesystem *fs, const struct filesystem_probe *p)
 {
@@ -27,10 +28,25 @@ static char *why_not_layers(const struct filesystem *fs, const struct filesystem
 }
 
 enum store_format format_judge(
-	const struct filesystem *fs, const struct filesystem_probe *p, int can_write, char **why)
+	const struct filesystem *fs, const struct filesystem_probe *p, int can_squash, char **why)
 {
 	*why = why_not_layers(fs, p);
-	return *why && can_write ? STORE_FORMAT_SQUASHFS : STORE_FORMAT_LAYERS;
+	if (*why && can_squash)
+		return STORE_FORMAT_SQUASHFS;
+	/* One tree needs neither an overlay nor FUSE. */
+	return p->whiteouts && p->xattrs && p->overlay != 0 ? STORE_FORMAT_LAYERS
+							    : STORE_FORMAT_DIR;
+}
+
+static char *tell(const struct store *st, enum store_format f, const char *why)
+{
+	if (f == STORE_FORMAT_SQUASHFS)
+		return xasprintf("store '%s' keeps images as one squashfs file each: %s",
+			store_path(st), why);
+	return xasprintf("store '%s' keeps images as %s: %s, and %s", store_path(st),
+		f == STORE_FORMAT_DIR ? "one tree each" : "layers", why,
+		squashfs_writer_available() ? "/dev/fuse, which squashfs files need, is closed here"
+					    : "this mlrun was built without squashfs");
 }
 
 /* Probe in a directory that names its process, so that a killed process's directory can be
@@ -72,15 +88,12 @@ int format_choose(struct store *st, format_probe_fn probe, enum store_format *re
 		return mlr_wrap(err, "try out the file system of '%s'", store_path(st));
 	if (!known)
 		store_probe_put(st, &p);
-	*ret = format_judge(&fs, &p, squashfs_writer_available(), &why);
+	*ret = format_judge(&fs, &p,
+		squashfs_writer_available() && access("/dev/fuse", R_OK | W_OK) == 0, &why);
 	if (why)
 		mlr_debug("format %s for store '%s': %s", store_format_name(*ret), store_path(st),
 			why);
 	if (why && !known)
-		*told = xasprintf(*ret == STORE_FORMAT_SQUASHFS
-				? "store '%s' keeps images as one squashfs file each: %s"
-				: "store '%s' would better keep images as squashfs files, which this mlrun was "
-				  "built without: %s",
-			store_path(st), why);
+		*told = tell(st, *ret, why);
 	return 0;
 }

@@ -17,11 +17,11 @@ typedef int (*format_probe_fn)(int dir_fd, struct filesystem_probe *ret, struct 
 /*
  * Choose a format.
  *
- *   can_write  mlrun can write squashfs files
- *   why        why it is not the usual format ("it lies on nfs"), or NULL; to free()
+ *   can_squash  mlrun can write squashfs files, and show them here
+ *   why         why it is not the usual format ("it lies on nfs"), or NULL; to free()
  */
 enum store_format format_judge(
-	const struct filesystem *fs, const struct filesystem_probe *p, int can_write, char **why);
+	const struct filesystem *fs, const struct filesystem_probe *p, int can_squash, char **why);
 
 /*
  * Choose a format for a store. Probes it unless the store keeps the results of an earlier probe
