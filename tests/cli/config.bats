@@ -89,6 +89,10 @@ volume = $BATS_TEST_TMPDIR/site:/a" mlrun exec --explain -w / "$IMG" true
 	printf '[exec]\nhome = true\n' >"$CONF"
 	run -0 in_home
 	assert_output mine
+	HOME_ELSEWHERE=$HOME/none
+	HOME=$HOME_ELSEWHERE XDG_CONFIG_HOME=${CONF%/mlrun/*} run -0 in_home
+	assert_output "mlrun: the home directory '$HOME_ELSEWHERE' is not on this node: an empty one takes its place"
+	HOME=$HOME_ELSEWHERE run -125 in_home --home
 	run -0 in_home --no-home
 	assert_output ''
 	MLRUN_HOME=no run -0 in_home

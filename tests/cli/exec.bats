@@ -124,6 +124,8 @@ in_tiny() { mlrun exec "$IMG" "$@"; }
 	[ ! -e "$HOME/new" ]
 }
 
+in_tiny_with_home() { mlrun exec -v "$HOME" "$IMG" "$@"; }
+
 @test "exec: in the bare home directory the command starts in the image's, and only --explain says so" {
 	cd "$HOME"
 	run -0 --separate-stderr in_tiny pwd
@@ -131,6 +133,8 @@ in_tiny() { mlrun exec "$IMG" "$@"; }
 	[ -z "$stderr" ]
 	run -0 mlrun exec --explain "$IMG" true
 	assert_line --partial "the home directory is not in the container; --home brings it, -v DIR a part of it"
+	run -0 in_tiny_with_home pwd
+	assert_output "$HOME"
 	touch here
 	run -127 in_tiny ./here
 	assert_line --partial "command './here' not found in the image"

@@ -475,3 +475,15 @@ listed() { tar --numeric-owner --full-time -tvf "$1" | sed 's,/$,,; s,^h,-,; s, 
 	run -125 mlrun export --keep-blobs app x
 	assert_output --partial "that were kept hash to"
 }
+
+@test "export: a file's name says that it is a squashfs file; SIF is refused with the way there" {
+	bring
+	mlrun export -q app file.sqsh
+	assert_equal "$(head -c 4 file.sqsh)" hsqs
+	[ ! -w /dev/fuse ] || mlrun exec squashfs:file.sqsh true
+	mlrun export -q --format=oci-archive app other.sqsh
+	tar -tf other.sqsh index.json
+	run -125 mlrun export app file.sif
+	assert_output --partial "mlrun writes no SIF"
+	[ ! -e file.sif ]
+}

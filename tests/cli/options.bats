@@ -330,6 +330,10 @@ setup() {
 	[ "$hard" != unlimited ] || skip "nofile is not limited here"
 	run -125 mlrun exec --ulimit nofile=$((hard + 1)) "$IMG" true
 	assert_output --partial "your own hard limit of nofile is $hard and may not be raised"
+	run -0 mlrun exec --ulimit nofile=-1 "$IMG" sh -c 'ulimit -Hn'
+	assert_output "mlrun: nofile is $hard, your own hard limit, instead of unlimited"$'\n'"$hard"
+	run -125 mlrun exec --volume='~/x:/x' "$IMG" true
+	assert_output --partial "hint: the shell does not expand '~' there; write \$HOME"
 }
 
 @test "options: --cap-drop leaves a fake root without a capability" {

@@ -446,3 +446,21 @@ sys.exit(not all(x >= y for x, y in zip(d, (0.1, 0.2, 0.4))))' < <(mlrun logs -t
 	run -125 mlrun restart -t 0 web
 	assert_line "mlrun: restart 'web': it has ended"
 }
+
+@test "services: rm takes no image that a service needs, running or ended; stop ends those that are there" {
+	tar -C "${IMG#rootfs:}" -cf tiny.tar .
+	mlrun import -q tiny.tar web
+	mlrun run -d --name web web sleep "$NAP"
+	mlrun run -d --name two web sleep "$NAP"
+	run -125 mlrun rm web
+	assert_output --partial "needs the image"
+	run -125 mlrun stop web nothere two
+	assert_line web
+	assert_line two
+	assert_line --partial "there is no service 'nothere'"
+	run -125 mlrun rm web
+	assert_line --partial "hint: mlrun stop --rm two"
+	run -0 mlrun exec web true
+	mlrun stop --rm web two
+	run -0 mlrun rm web
+}

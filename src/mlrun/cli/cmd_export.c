@@ -81,8 +81,26 @@ static const struct {
 	{ "dir:", "oci:DIRECTORY is a directory, a file named so is ./dir:…" },
 };
 
+static int ends_with(const char *s, const char *end)
+{
+	size_t n = strlen(s), len = strlen(end);
+
+	return n > len && strcmp(s + n - len, end) == 0;
+}
+
+/* What users of Enroot, squashfs-tools and Charliecloud call such files. */
+static int is_squashfs_name(const char *path)
+{
+	return ends_with(path, ".sqsh") || ends_with(path, ".sqfs") || ends_with(path, ".squashfs");
+}
+
 static int refuse_place(const char *path, struct mlr_error *err)
 {
+	if (ends_with(path, ".sif")) {
+		mlr_fail(err, ENOTSUP, "export to '%s': mlrun writes no SIF", path);
+		return mlr_hint(err,
+			"mlrun export IMAGE oci-archive:FILE.tar, then apptainer build IMAGE.sif oci-archive:FILE.tar");
+	}
 	for (size_t i = 0; i < ARRAY_LEN(places); i++) {
 		if (strncmp(path, places[i].prefix, strlen(places[i].prefix)) != 0)
 			continue;
@@ -100,10 +118,11 @@ static int settle_place(struct args *a, struct mlr_error *err)
 		[OCI_ARCHIVE] = EXPORT_OCI_ARCHIVE,
 		[OCI_DOCKER_ARCHIVE] = EXPORT_DOCKER_ARCHIVE };
 	enum export_format format;
+	int is_squashfs = strncmp(a->path, "squashfs:", strlen("squashfs:")) == 0;
 	int r = refuse_place(a->path, err);
 
-	if (strncmp(a->path, "squashfs:", strlen("squashfs:")) == 0 && !a->format_given) {
-		a->path += strlen("squashfs:");
+	if (!a->format_given && (is_squashfs || is_squashfs_name(a->path))) {
+		a->path += is_squashfs ? strlen("squashfs:") : 0;
 		a->is_squashfs = a->format_given = 1;
 		a->export.format = EXPORT_ROOTFS;
 		return 0;

@@ -9,6 +9,9 @@
 #include "oci/name.h"
 #include "store/image.h"
 
+#include <errno.h>
+#include <stdlib.h>
+
 struct args {
 	struct cli_common common;
 	struct strv images;
@@ -63,11 +66,19 @@ static int remove_one(struct store *st, const char *text, enum store_remove_how 
 {
 	auto_call(oci_ref_done) struct oci_ref ref = OCI_REF_INIT;
 	auto_call(store_image_done) struct store_image gone = STORE_IMAGE_INIT;
+	auto_free char *service = how == STORE_REMOVE_UNUSED ? services_needing(st, text) : NULL;
 	struct mlr_error err = MLR_ERROR_INIT;
 	int r;
 
 	if (parse(st, text, &ref, &err) < 0)
 		return cli_fail(&err);
+	if (service) {
+		mlr_fail(&err, EBUSY, "service '%s' needs the image", service);
+		mlr_hint(&err,
+			"mlrun stop --rm %s ends and removes the service; --force removes the image alone",
+			service);
+		return cli_fail_at(&err, "rm '%s'", text);
+	}
 	r = store_image_remove(st, &ref, how, &gone, &err);
 	if (r == -ENOENT && services_has(store_path(st), text))
 		mlr_hint(

@@ -66,7 +66,7 @@ static int act(struct args *a, const char *command,
 	if (r == 0)
 		r = services_choose(st, &a->c, &err);
 	if (r < 0)
-		return cli_fail_at(&err, "%s", command);
+		status = cli_fail_at(&err, "%s", command);
 	for (size_t i = 0; i < a->c.list.n; i++) {
 		struct service *s = &a->c.list.v[i];
 

@@ -10,8 +10,10 @@
 #include "base/log.h"
 #include "base/memory.h"
 #include "base/signal_name.h"
+#include "oci/name.h"
 #include "plan/plan.h"
 #include "rootfs/lookup.h"
+#include "store/image.h"
 #include "store/json.h"
 #include "store/stores.h"
 #include "work/service_log.h"
@@ -50,6 +52,33 @@ int services_has(const char *store, const char *name)
 
 	return service_name_check(name, NULL) == 0 && cli_open_store(store, &st, NULL) == 0 &&
 		service_get(st, name, &s, NULL) == 0;
+}
+
+/* The name that an image has in the store; to free(), or NULL. */
+static char *stored_name(struct store *st, const char *text)
+{
+	auto_call(oci_name_done) struct oci_name name = OCI_NAME_INIT;
+	auto_call(store_image_done) struct store_image im = STORE_IMAGE_INIT;
+
+	return oci_name_parse(text, &name, NULL) == 0 &&
+			store_image_find_name(st, &name, &im, NULL) == 0 && im.name
+		? xstrdup(im.name)
+		: NULL;
+}
+
+char *services_needing(struct store *st, const char *image)
+{
+	auto_call(service_list_done) struct service_list l = SERVICE_LIST_INIT;
+	auto_free char *wanted = stored_name(st, image);
+
+	service_list_read(st, &l, NULL);
+	for (size_t i = 0; wanted && i < l.n; i++) {
+		auto_free char *its = stored_name(st, l.v[i].image);
+
+		if (its && strcmp(its, wanted) == 0)
+			return xstrdup(l.v[i].name);
+	}
+	return NULL;
 }
 
 /* --- what the image says --------------------------------------------------------------------- */
@@ -232,18 +261,22 @@ static int choose_of_project(struct store *st, struct services_choice *c, struct
 
 int services_choose(struct store *st, struct services_choice *c, struct mlr_error *err)
 {
+	int status = 0;
+
 	if (c->project)
 		return choose_of_project(st, c, err);
 	for (size_t i = 0; i < c->names.n; i++) {
+		struct mlr_error *first = status < 0 ? NULL : err;
 		int r;
 
 		c->list.v = xgrow(c->list.v, c->list.n, sizeof(*c->list.v));
-		r = service_get(st, c->names.v[i], &c->list.v[c->list.n], err);
-		if (r < 0)
-			return r;
-		c->list.n++;
+		r = service_get(st, c->names.v[i], &c->list.v[c->list.n], first);
+		if (r == 0)
+			c->list.n++;
+		else if (status == 0)
+			status = r;
 	}
-	return 0;
+	return status;
 }
 
 /* --- output ---------------------------------------------------------------------------------- */

@@ -18,6 +18,10 @@ int services_open(const char *dir, struct store **ret, struct mlr_error *err);
 /* Is there a service of that name on this node? */
 int services_has(const char *store, const char *name);
 
+/* The name of a service of this node, running or ended, that was started from an image; to free(),
+ * or NULL. */
+char *services_needing(struct store *st, const char *image);
+
 /* Fill in what the image says: STOPSIGNAL, and HEALTHCHECK unless with_check is 0. An image that is
  * none of a store says nothing.
  *
@@ -46,7 +50,8 @@ struct services_choice {
 };
 void services_choice_done(struct services_choice *c);
 
-/* Read those that are wanted, in the order of starting. Returns 0, -ENOENT, -EINVAL. */
+/* Read those that are wanted, in the order of starting. Returns 0, or -ENOENT or -EINVAL of the
+ * first that cannot be had; the list has the others. */
 int services_choose(struct store *st, struct services_choice *c, struct mlr_error *err);
 
 /* How to print the lines of services. */

@@ -175,7 +175,14 @@ static int home_fits(const struct plan *p, const char *home)
 static int plan_home(const struct exec_options *o, const char *home, int image_home, struct plan *p,
 	struct mlr_error *err)
 {
-	if (o->home == EXEC_YES) {
+	int is_there = home && access(home, F_OK) == 0;
+
+	/* A setting for all nodes does not stop starts on one that lacks the directory. */
+	if (o->home == EXEC_YES && o->home_origin && !is_there)
+		strv_addf(&p->notes,
+			"the home directory '%s' is not on this node: an empty one takes its place",
+			home ? home : "");
+	else if (o->home == EXEC_YES) {
 		if (!home)
 			return mlr_fail(err, ENOENT,
 				"--home: neither HOME nor the user database names a home directory");
@@ -194,8 +201,8 @@ static int plan_home(const struct exec_options *o, const char *home, int image_h
 }
 
 /* The caller's directory, mounted if necessary; NULL if the container must not have it. */
-static int plan_caller_dir(const struct exec_options *o, const char *home, struct plan *p,
-	char **ret, struct mlr_error *err)
+static int plan_caller_dir(const struct exec_options *o, const char *home, const struct plan *users,
+	struct plan *p, char **ret, struct mlr_error *err)
 {
 	enum caller_place place;
 	auto_free char *cwd = o->apart ? NULL : caller_workdir(home, &place);
@@ -215,6 +222,10 @@ static int plan_caller_dir(const struct exec_options *o, const char *home, struc
 	}
 	if (place == CALLER_AT_HOME && o->home == EXEC_YES) {
 		*ret = xstrdup(home);
+		return 0;
+	}
+	if (plan_covers(users, cwd)) {
+		*ret = take_ptr(&cwd);
 		return 0;
 	}
 	if (!plan_covers(p, cwd)) {
@@ -243,10 +254,10 @@ static char *image_workdir(const char *dir)
 
 /* The working directory: the first of -w, the caller's, the image's, "/". */
 static int plan_workdir(const struct exec_options *o, const struct oci_config *c, const char *home,
-	struct plan *p, struct mlr_error *err)
+	const struct plan *users, struct plan *p, struct mlr_error *err)
 {
 	auto_free char *cwd = NULL;
-	int r = plan_caller_dir(o, home, p, &cwd, err);
+	int r = plan_caller_dir(o, home, users, p, &cwd, err);
 
 	if (r < 0)
 		return r;
@@ -462,7 +473,7 @@ static int plan_rest(const struct exec_options *o, const struct oci_config *c,
 	if (r < 0)
 		return r;
 	plan_mounts_move(&m->configured, p);
-	r = plan_workdir(o, c, home, p, err);
+	r = plan_workdir(o, c, home, &m->users, p, err);
 	if (r < 0)
 		return r;
 	plan_mounts_move(&m->users, p);

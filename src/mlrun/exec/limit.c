@@ -50,12 +50,22 @@ static int take_number(const char **s, rlim_t *ret, struct mlr_error *err)
 	return 0;
 }
 
-static int check_own(int resource, const char *name, rlim_t hard, struct mlr_error *err)
+/* "unlimited" is what the caller may have, as scripts for MPI ask for it everywhere. */
+static int check_own(int resource, const char *name, rlim_t *soft, rlim_t *hard, struct plan *p,
+	struct mlr_error *err)
 {
 	struct rlimit own;
 
-	if (getrlimit(resource, &own) < 0 || hard <= own.rlim_max)
+	if (getrlimit(resource, &own) < 0 || *hard <= own.rlim_max)
 		return 0;
+	if (*hard == RLIM_INFINITY) {
+		strv_addf(&p->notes, "%s is %" PRIu64 ", your own hard limit, instead of unlimited",
+			name, (uint64_t)own.rlim_max);
+		*hard = own.rlim_max;
+		if (*soft > *hard)
+			*soft = *hard;
+		return 0;
+	}
 	mlr_fail(err, EPERM, "your own hard limit of %s is %" PRIu64 " and may not be raised", name,
 		(uint64_t)own.rlim_max);
 	return mlr_hint(err, "an administrator raises it in limits.conf(5), or the batch system");
@@ -86,7 +96,7 @@ static int add(const char *text, struct plan *p, struct mlr_error *err)
 		return mlr_fail(err, EINVAL, "the soft limit is above the hard one");
 	auto_free char *name = xstrndup(text, len);
 
-	r = check_own(resource, name, hard, err);
+	r = check_own(resource, name, &soft, &hard, p, err);
 	if (r == 0)
 		plan_limit_set(p, resource, soft, hard);
 	return r;

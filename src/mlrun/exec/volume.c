@@ -88,7 +88,9 @@ static int source_missing(const char *source, int is_read, struct mlr_error *err
 
 	if (err->code != ENOENT)
 		return r;
-	if (!strchr(source, '/'))
+	if (source[0] == '~')
+		mlr_hint(err, "the shell does not expand '~' there; write $HOME");
+	else if (!strchr(source, '/'))
 		mlr_hint(
 			err, "mlrun has no named volumes; write ./%s for a directory here", source);
 	else if (!is_read)
