@@ -1,12 +1,6 @@
 #include "spank/command.h"
 
-#include "base/cleanup.h"
-#include "base/memory.h"
-
-#include <errno.h>
-#include <stdlib.h>
-#include <string.h>
-#include <sys/stat.h>
+#include "base/base.h"
 
 /* --- the image ----------------------------------------------------------------------------- */
 

@@ -1,8 +1,6 @@
 #include "spank/options.h"
 
-#include <stdio.h>
-#include <stdlib.h>
-#include <string.h>
+#include "base/base.h"
 
 #define N(a) (sizeof(a) / sizeof((a)[0]))
 

@@ -1,20 +1,10 @@
 #include "spank/stage.h"
 
-#include "base/cleanup.h"
-#include "base/memory.h"
+#include "base/base.h"
 #include "spank/command.h"
 #include "spank/submit.h"
 
-#include <dirent.h>
-#include <errno.h>
-#include <fcntl.h>
 #include <spawn.h>
-#include <stdlib.h>
-#include <string.h>
-#include <sys/stat.h>
-#include <sys/wait.h>
-#include <time.h>
-#include <unistd.h>
 
 #define SETTLE_S 600 /* so long after it came a file may still be unopened */
 

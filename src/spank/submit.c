@@ -1,17 +1,10 @@
 #include "spank/submit.h"
 
-#include "base/cleanup.h"
-#include "base/memory.h"
-#include "base/random.h"
+#include "base/base.h"
 #include "spank/command.h"
 #include "spank/stage.h"
 
-#include <fcntl.h>
 #include <spawn.h>
-#include <stdlib.h>
-#include <string.h>
-#include <sys/wait.h>
-#include <unistd.h>
 
 static const char *variable(const char *name)
 {

@@ -1,16 +1,11 @@
 #include "spank/task.h"
 
-#include "base/cleanup.h"
+#include "base/base.h"
 #include "spank/command.h"
 #include "spank/stage.h"
 #include "spank/submit.h"
 
-#include <errno.h>
-#include <stdio.h>
-#include <stdlib.h>
-#include <string.h>
 #include <sys/resource.h>
-#include <unistd.h>
 
 #define FAILED 125 /* mlrun's own status */
 /* SLURM_BATCH_SCRIPT and SLURM_EXTERN_CONT of slurm.h, which has no other use here. */

@@ -230,8 +230,12 @@ static void a_limit_has_a_soft_and_a_hard_side(void **state)
 	refuse(limit_plan, "nofile=1k", EINVAL, "'k' after the number");
 	refuse(limit_plan, "nofile=2:1", EINVAL, "soft limit is above");
 	assert_int_equal(getrlimit(RLIMIT_NOFILE, &own), 0);
-	if (own.rlim_max != RLIM_INFINITY)
-		refuse(limit_plan, "nofile=unlimited", EPERM, "may not be raised");
+	if (own.rlim_max != RLIM_INFINITY) {
+		refuse(limit_plan, "nofile=1:99999999999999", EPERM, "may not be raised");
+		assert_int_equal(limit_plan("nofile=unlimited", &p, NULL), 0);
+		assert_int_equal(p.limits[0].hard, own.rlim_max);
+		assert_int_equal(p.notes.n, 1);
+	}
 }
 
 static void processors_and_memory_are_read_as_docker_reads_them(void **state)

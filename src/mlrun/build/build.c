@@ -1,23 +1,13 @@
 #include "build/build.h"
 
-#include "base/cleanup.h"
-#include "base/file.h"
-#include "base/log.h"
-#include "base/memory.h"
+#include "base/base.h"
 #include "build/run.h"
 #include "cdi/cdi.h"
 #include "oci/name.h"
 #include "rootfs/image.h"
 #include "store/container.h"
 
-#include <errno.h>
-#include <fcntl.h>
 #include <jansson.h>
-#include <stdlib.h>
-#include <string.h>
-#include <strings.h>
-#include <time.h>
-#include <unistd.h>
 
 void build_result_done(struct build_result *r)
 {

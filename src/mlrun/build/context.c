@@ -1,22 +1,12 @@
 #include "build/context.h"
 
-#include "base/cleanup.h"
-#include "base/file.h"
-#include "base/memory.h"
+#include "base/base.h"
 #include "base/temp.h"
 #include "build/url.h"
 #include "layer/archive.h"
 #include "layer/extract.h"
 #include "recipe/recipe.h"
 #include "store/scratch.h"
-
-#include <errno.h>
-#include <fcntl.h>
-#include <limits.h>
-#include <stdlib.h>
-#include <string.h>
-#include <sys/stat.h>
-#include <unistd.h>
 
 #define CHUNK (256u << 10)
 

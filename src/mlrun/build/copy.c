@@ -1,21 +1,9 @@
 #include "build/copy.h"
 
-#include "base/cleanup.h"
-#include "base/file.h"
-#include "base/memory.h"
-#include "base/path.h"
+#include "base/base.h"
 #include "layer/archive.h"
 
-#include <dirent.h>
-#include <errno.h>
-#include <fcntl.h>
 #include <fnmatch.h>
-#include <limits.h>
-#include <stdio.h>
-#include <stdlib.h>
-#include <string.h>
-#include <time.h>
-#include <unistd.h>
 
 void copy_done(struct copy *c)
 {

@@ -1,23 +1,11 @@
 #include "build/git.h"
 
-#include "base/cleanup.h"
-#include "base/file.h"
-#include "base/memory.h"
-#include "base/strv.h"
+#include "base/base.h"
 #include "build/secret.h"
 #include "registry/authfile.h"
 #include "registry/url.h"
 
-#include <errno.h>
-#include <fcntl.h>
-#include <signal.h>
 #include <spawn.h>
-#include <stdio.h>
-#include <stdlib.h>
-#include <string.h>
-#include <sys/wait.h>
-#include <time.h>
-#include <unistd.h>
 
 extern char **environ;
 

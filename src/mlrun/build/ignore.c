@@ -1,13 +1,8 @@
 #include "build/ignore.h"
 
-#include "base/cleanup.h"
-#include "base/memory.h"
-#include "base/path.h"
-#include "base/strv.h"
+#include "base/base.h"
 
 #include <fnmatch.h>
-#include <stdlib.h>
-#include <string.h>
 
 #define BLANKS " \t\r\n\v\f"
 

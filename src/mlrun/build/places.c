@@ -1,20 +1,10 @@
 /* Where the containers of RUN write: in the store, or on a local disk where the store's file system
  * cannot hold an overlay's upper layer, as NFS, Lustre and FUSE cannot. */
-#include "base/cleanup.h"
-#include "base/file.h"
-#include "base/log.h"
-#include "base/memory.h"
+#include "base/base.h"
 #include "build/parts.h"
 #include "exec/exec.h"
 #include "runtime/probe.h"
 #include "store/process.h"
-
-#include <errno.h>
-#include <fcntl.h>
-#include <stdlib.h>
-#include <string.h>
-#include <sys/stat.h>
-#include <unistd.h>
 
 #define PREFIX "mlrun-build."
 

@@ -1,16 +1,7 @@
 /* Finds and reads a context's recipe and its ignore file. */
 #include "build/context.h"
 
-#include "base/cleanup.h"
-#include "base/file.h"
-#include "base/memory.h"
-
-#include <errno.h>
-#include <fcntl.h>
-#include <stdlib.h>
-#include <string.h>
-#include <sys/stat.h>
-#include <unistd.h>
+#include "base/base.h"
 
 /* Read a file to its end, or up to more than a recipe may have. */
 static int read_all(int fd, const char *name, char **ret, size_t *len, struct mlr_error *err)

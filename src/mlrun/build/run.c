@@ -1,27 +1,16 @@
 /* RUN: a command in a container of the state, whose changes become a layer. */
 #include "build/run.h"
 
-#include "base/cleanup.h"
-#include "base/log.h"
-#include "base/memory.h"
-#include "base/random.h"
+#include "base/base.h"
 #include "rootfs/commit.h"
 #include "runtime/runtime.h"
 #include "store/container.h"
 
-#include <errno.h>
-#include <fcntl.h>
 #include <jansson.h>
 #include <linux/keyctl.h>
 #include <poll.h>
-#include <signal.h>
-#include <stdio.h>
-#include <stdlib.h>
-#include <string.h>
 #include <sys/prctl.h>
 #include <sys/syscall.h>
-#include <sys/wait.h>
-#include <unistd.h>
 
 #define POLL_MS       500 /* a signal may come just before poll(2) */
 #define POLL_SHORT_MS 20  /* nothing but poll's time limit tells of an end */

@@ -2,11 +2,7 @@
 #include "build/run.h"
 
 #include "base/authorities.h"
-#include "base/cleanup.h"
-#include "base/file.h"
-#include "base/log.h"
-#include "base/memory.h"
-#include "base/path.h"
+#include "base/base.h"
 #include "build/secret.h"
 #include "exec/users_mounts.h"
 #include "recipe/run_mount.h"
@@ -14,15 +10,7 @@
 #include "store/cache.h"
 #include "store/tree.h"
 
-#include <errno.h>
-#include <fcntl.h>
-#include <stdio.h>
-#include <stdlib.h>
-#include <string.h>
 #include <sys/file.h>
-#include <sys/stat.h>
-#include <time.h>
-#include <unistd.h>
 
 /* The machine's CA certificates; NULL if there are none at the usual places. */
 static const char *find_ca(const struct config *c)

@@ -1,16 +1,7 @@
 /* What a RUN's command prints. */
 #include "build/run.h"
 
-#include "base/cleanup.h"
-#include "base/file.h"
-#include "base/memory.h"
-
-#include <errno.h>
-#include <fcntl.h>
-#include <stdio.h>
-#include <stdlib.h>
-#include <string.h>
-#include <unistd.h>
+#include "base/base.h"
 
 #define LINE_SIZE (4u << 10) /* longer lines are printed in pieces */
 #define TAIL_SIZE (8u << 10) /* bytes that a failure shows */

@@ -2,15 +2,9 @@
  * side, with each RUN's command in a process of its own. */
 #include "build/run.h"
 
-#include "base/cleanup.h"
-#include "base/log.h"
-#include "base/memory.h"
+#include "base/base.h"
 
-#include <errno.h>
 #include <jansson.h>
-#include <stdlib.h>
-#include <string.h>
-#include <strings.h>
 
 /* A stage under way. */
 struct worker {

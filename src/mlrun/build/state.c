@@ -1,7 +1,6 @@
 #include "build/state.h"
 
-#include "base/cleanup.h"
-#include "base/memory.h"
+#include "base/base.h"
 #include "oci/compression.h"
 #include "oci/platform.h"
 #include "rootfs/fill.h"
@@ -13,12 +12,7 @@
 #include "store/cache.h"
 #include "store/tree.h"
 
-#include <errno.h>
 #include <jansson.h>
-#include <stdarg.h>
-#include <stdio.h>
-#include <stdlib.h>
-#include <string.h>
 
 static void free_layers(struct state *s)
 {

@@ -3,25 +3,13 @@
 #include "build/parts.h"
 #include "build/url.h"
 
-#include "base/cleanup.h"
-#include "base/log.h"
-#include "base/memory.h"
-#include "base/path.h"
-#include "base/random.h"
+#include "base/base.h"
 #include "exec/parts.h"
 #include "recipe/text.h"
 #include "rootfs/fill.h"
 #include "rootfs/lookup.h"
 #include "store/cache.h"
 #include "store/scratch.h"
-
-#include <ctype.h>
-#include <errno.h>
-#include <fcntl.h>
-#include <stdio.h>
-#include <stdlib.h>
-#include <string.h>
-#include <unistd.h>
 
 #define ACCOUNTS_MAX (4u << 20) /* bytes of an image's passwd or group */
 

@@ -1,17 +1,10 @@
 /* Fetches files of URLs: ADD's, and contexts. */
 #include "build/url.h"
 
-#include "base/cleanup.h"
-#include "base/file.h"
-#include "base/hash.h"
-#include "base/memory.h"
+#include "base/base.h"
 #include "base/temp.h"
 #include "oci/digest.h"
 #include "registry/download.h"
-
-#include <errno.h>
-#include <string.h>
-#include <unistd.h>
 
 struct download {
 	int fd;

@@ -1,20 +1,9 @@
 #include "bundle/bundle.h"
 
-#include "base/cleanup.h"
-#include "base/file.h"
-#include "base/memory.h"
-#include "base/path.h"
+#include "base/base.h"
 #include "bundle/field.h"
 #include "bundle/parts.h"
 #include "runtime/masks.h"
-
-#include <errno.h>
-#include <limits.h>
-#include <stdint.h>
-#include <stdlib.h>
-#include <string.h>
-#include <sys/stat.h>
-#include <unistd.h>
 
 /* --- what is not for the plan --------------------------------------------------- */
 

@@ -1,19 +1,11 @@
 #include "bundle/hook.h"
 
-#include "base/cleanup.h"
-#include "base/fds.h"
-#include "base/file.h"
+#include "base/base.h"
 
-#include <errno.h>
-#include <fcntl.h>
 #include <linux/close_range.h>
 #include <poll.h>
-#include <signal.h>
-#include <string.h>
 #include <sys/mman.h>
 #include <sys/syscall.h>
-#include <sys/wait.h>
-#include <unistd.h>
 
 /* Standard input comes from memory, so a hook that does not read it blocks nobody. */
 static int open_state(const char *state, struct mlr_error *err)

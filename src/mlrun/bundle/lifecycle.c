@@ -1,9 +1,6 @@
 #include "bundle/lifecycle.h"
 
-#include "base/cleanup.h"
-#include "base/file.h"
-#include "base/log.h"
-#include "base/memory.h"
+#include "base/base.h"
 #include "bundle/bundle.h"
 #include "bundle/hook.h"
 #include "bundle/signal.h"
@@ -14,16 +11,8 @@
 #include "runtime/meeting.h"
 #include "runtime/runtime.h"
 
-#include <errno.h>
-#include <fcntl.h>
-#include <signal.h>
-#include <stdio.h>
-#include <string.h>
 #include <sys/prctl.h>
 #include <sys/socket.h>
-#include <sys/stat.h>
-#include <sys/wait.h>
-#include <unistd.h>
 
 #define FAILED         125
 #define NOT_EXECUTABLE 126

@@ -1,15 +1,9 @@
 #include "bundle/parts.h"
 
-#include "base/cleanup.h"
-#include "base/memory.h"
-#include "base/path.h"
+#include "base/base.h"
 #include "bundle/field.h"
 
-#include <errno.h>
-#include <string.h>
-#include <sys/stat.h>
 #include <sys/sysmacros.h>
-#include <unistd.h>
 
 /* Options that a mount of an ordinary user has or can have. */
 static const struct option {

@@ -1,17 +1,7 @@
 /* Paths inside, looked up where the plan's mounts will show them. */
 #include "bundle/parts.h"
 
-#include "base/cleanup.h"
-#include "base/file.h"
-#include "base/memory.h"
-#include "base/path.h"
-
-#include <errno.h>
-#include <fcntl.h>
-#include <stdio.h>
-#include <string.h>
-#include <sys/stat.h>
-#include <unistd.h>
+#include "base/base.h"
 
 /* The host's directory or file that is seen at a mount's target; NULL for an empty one. */
 static const char *seen_at(const struct plan_mount *m)

@@ -1,18 +1,8 @@
 #include "bundle/parts.h"
 
-#include "base/cleanup.h"
-#include "base/file.h"
-#include "base/memory.h"
+#include "base/base.h"
 #include "bundle/field.h"
 #include "plan/capability.h"
-
-#include <errno.h>
-#include <fcntl.h>
-#include <limits.h>
-#include <stdio.h>
-#include <stdlib.h>
-#include <string.h>
-#include <unistd.h>
 
 #define PASSWD_MAX (1u << 20) /* bytes */
 

@@ -1,25 +1,14 @@
 #include "bundle/state.h"
 
+#include "base/base.h"
 #include "base/account.h"
-#include "base/cleanup.h"
-#include "base/file.h"
 #include "base/home.h"
 #include "base/json.h"
-#include "base/memory.h"
 #include "base/proc.h"
 #include "bundle/field.h"
 
-#include <dirent.h>
-#include <errno.h>
-#include <fcntl.h>
-#include <limits.h>
-#include <stdio.h>
-#include <string.h>
 #include <sys/file.h>
-#include <sys/stat.h>
 #include <sys/utsname.h>
-#include <time.h>
-#include <unistd.h>
 
 #define ID_MAX    200
 #define STATE_MAX (1u << 20)

@@ -1,14 +1,10 @@
 #include "bundle/terminal.h"
 
-#include "base/cleanup.h"
+#include "base/base.h"
 
-#include <errno.h>
-#include <fcntl.h>
-#include <string.h>
 #include <sys/ioctl.h>
 #include <sys/socket.h>
 #include <sys/un.h>
-#include <unistd.h>
 
 int terminal_connect(const char *path, struct mlr_error *err)
 {

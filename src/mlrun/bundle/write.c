@@ -1,16 +1,9 @@
 #include "bundle/write.h"
 
-#include "base/cleanup.h"
-#include "base/file.h"
+#include "base/base.h"
 #include "base/json.h"
-#include "base/memory.h"
-#include "base/strv.h"
 
-#include <errno.h>
-#include <fcntl.h>
 #include <jansson.h>
-#include <string.h>
-#include <unistd.h>
 
 /* Options as a NULL-terminated list. */
 static const struct mount {

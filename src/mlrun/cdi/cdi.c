@@ -1,16 +1,10 @@
 #include "cdi/cdi.h"
 
-#include "base/cleanup.h"
-#include "base/memory.h"
-#include "base/path.h"
+#include "base/base.h"
 #include "cdi/dir.h"
 #include "cdi/edits.h"
 #include "cdi/hook.h"
 #include "gpu/vendor.h"
-
-#include <errno.h>
-#include <stdlib.h>
-#include <string.h>
 
 /* The edits of one call in their order: a file's own before those of its first device. */
 struct step {

@@ -1,14 +1,8 @@
 #include "cdi/dir.h"
 
-#include "base/cleanup.h"
-#include "base/file.h"
-#include "base/memory.h"
+#include "base/base.h"
 #include "gpu/gpu.h"
 #include "gpu/root.h"
-
-#include <errno.h>
-#include <stdlib.h>
-#include <string.h>
 
 #define MAX_FILES 1000 /* in one directory */
 #define MAX_WORDS 300  /* bytes of one problem's text */

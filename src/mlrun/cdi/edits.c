@@ -1,18 +1,11 @@
 #include "cdi/edits.h"
 
-#include "base/cleanup.h"
-#include "base/memory.h"
-#include "base/path.h"
+#include "base/base.h"
 #include "cdi/hook.h"
 #include "gpu/node.h"
 
-#include <errno.h>
 #include <grp.h>
-#include <stdlib.h>
-#include <string.h>
-#include <sys/stat.h>
 #include <sys/sysmacros.h>
-#include <unistd.h>
 
 int cdi_is_planned(
 	const struct plan *p, enum plan_kind kind, const char *source, const char *target)

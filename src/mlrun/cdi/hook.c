@@ -1,19 +1,10 @@
 #include "cdi/hook.h"
 
-#include "base/cleanup.h"
-#include "base/memory.h"
-#include "base/path.h"
+#include "base/base.h"
 #include "cdi/links.h"
 #include "gpu/inject/compat.h"
 #include "gpu/elf.h"
 #include "gpu/nvidia/nvidia.h"
-
-#include <errno.h>
-#include <fcntl.h>
-#include <stdlib.h>
-#include <string.h>
-#include <sys/stat.h>
-#include <unistd.h>
 
 #define PROC_DIR "/proc/driver/nvidia"
 #define PROFILE  "/etc/nvidia/nvidia-application-profiles-rc.d/10-container.conf"

@@ -1,14 +1,7 @@
 #include "cdi/links.h"
 
-#include "base/cleanup.h"
-#include "base/memory.h"
-#include "base/path.h"
+#include "base/base.h"
 #include "gpu/elf.h"
-
-#include <fcntl.h>
-#include <stdlib.h>
-#include <string.h>
-#include <sys/stat.h>
 
 /* internal/discover/ldconfig.go */
 int cdi_is_library(const char *name)

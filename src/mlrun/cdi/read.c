@@ -1,15 +1,7 @@
 #include "cdi/read.h"
 
+#include "base/base.h"
 #include "base/yaml.h"
-#include "base/cleanup.h"
-#include "base/memory.h"
-
-#include <errno.h>
-#include <stdarg.h>
-#include <stdio.h>
-#include <stdlib.h>
-#include <string.h>
-#include <strings.h>
 
 int cdi_read_wrong(struct cdi_reader *r, const char *fmt, ...)
 {

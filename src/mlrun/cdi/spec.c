@@ -1,12 +1,7 @@
 #include "cdi/spec.h"
 
-#include "base/cleanup.h"
-#include "base/memory.h"
+#include "base/base.h"
 #include "cdi/read.h"
-
-#include <errno.h>
-#include <stdlib.h>
-#include <string.h>
 
 /* In the order of release; cdi_spec.needs is an index. */
 static const char *const versions[] = { "0.3.0", "0.4.0", "0.5.0", "0.6.0", "0.7.0", "0.8.0",

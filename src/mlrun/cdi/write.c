@@ -5,15 +5,8 @@
  */
 #include "cdi/cdi.h"
 
-#include "base/cleanup.h"
+#include "base/base.h"
 #include "base/json.h"
-#include "base/memory.h"
-#include "base/strv.h"
-
-#include <errno.h>
-#include <limits.h>
-#include <stdlib.h>
-#include <string.h>
 
 /* 0.5.0 has hostPath and device names that begin with a digit; group ids need 0.7.0. */
 #define VERSION          "0.5.0"

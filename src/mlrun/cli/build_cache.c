@@ -1,17 +1,10 @@
 #include "cli/build_cache.h"
 
-#include "base/cleanup.h"
-#include "base/log.h"
-#include "base/memory.h"
+#include "base/base.h"
 #include "cli/push_options.h"
 #include "cli/stop.h"
 #include "pull/steps.h"
 #include "push/push.h"
-
-#include <errno.h>
-#include <stdio.h>
-#include <stdlib.h>
-#include <string.h>
 
 int build_cache_parse(const char *text, struct oci_ref *ret, struct mlr_error *err)
 {

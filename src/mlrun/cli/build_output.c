@@ -1,14 +1,8 @@
 #include "cli/build_output.h"
 
-#include "base/cleanup.h"
+#include "base/base.h"
 #include "base/config_value.h"
-#include "base/memory.h"
 #include "cli/stop.h"
-
-#include <errno.h>
-#include <stdlib.h>
-#include <string.h>
-#include <unistd.h>
 
 static const struct {
 	const char *name;

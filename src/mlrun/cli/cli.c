@@ -1,21 +1,12 @@
 #include "cli/cli.h"
 
-#include "base/cleanup.h"
-#include "base/fds.h"
-#include "base/log.h"
+#include "base/base.h"
 #include "base/program.h"
 #include "config.h"
 
 #include <argp.h>
-#include <errno.h>
-#include <fcntl.h>
 #include <jansson.h>
-#include <stdint.h>
-#include <stdio.h>
-#include <stdlib.h>
-#include <string.h>
 #include <sys/auxv.h>
-#include <unistd.h>
 
 #if HAVE_ISAL
 #define HAS_ISAL '+'

@@ -7,14 +7,10 @@
 #include "cli/progress.h"
 #include "cli/stop.h"
 
-#include "base/cleanup.h"
+#include "base/base.h"
 #include "base/config_value.h"
-#include "base/file.h"
 #include "base/json.h"
-#include "base/log.h"
-#include "base/memory.h"
 #include "base/processors.h"
-#include "base/strv.h"
 #include "build/build.h"
 #include "build/context.h"
 #include "oci/name.h"
@@ -25,14 +21,6 @@
 #include "runtime/probe.h"
 #include "store/facts.h"
 #include "store/stores.h"
-
-#include <errno.h>
-#include <fcntl.h>
-#include <stdio.h>
-#include <stdlib.h>
-#include <string.h>
-#include <sys/stat.h>
-#include <unistd.h>
 
 #define JOBS_MAX 1024
 

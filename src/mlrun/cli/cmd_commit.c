@@ -4,18 +4,11 @@
 #include "cli/options.h"
 #include "cli/stop.h"
 
-#include "base/cleanup.h"
+#include "base/base.h"
 #include "base/escape.h"
 #include "base/json.h"
-#include "base/log.h"
-#include "base/memory.h"
-#include "base/strv.h"
 #include "oci/ref.h"
 #include "rootfs/commit.h"
-
-#include <errno.h>
-#include <stdio.h>
-#include <string.h>
 
 struct args {
 	struct cli_common common;

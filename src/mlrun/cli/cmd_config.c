@@ -3,16 +3,10 @@
 #include "cli/common.h"
 #include "cli/options.h"
 
-#include "base/cleanup.h"
+#include "base/base.h"
 #include "base/config.h"
 #include "base/json.h"
-#include "base/memory.h"
 #include "store/place.h"
-
-#include <errno.h>
-#include <stdio.h>
-#include <string.h>
-#include <strings.h>
 
 #define REGISTRY "registry"
 #define NOT_SET  1 /* exit status: the requested setting has no value */

@@ -3,18 +3,11 @@
 #include "cli/common.h"
 #include "cli/options.h"
 
-#include "base/cleanup.h"
+#include "base/base.h"
 #include "base/json.h"
-#include "base/log.h"
-#include "base/memory.h"
-#include "base/strv.h"
 #include "runtime/kept.h"
 #include "store/container.h"
 #include "store/usage.h"
-
-#include <errno.h>
-#include <stdio.h>
-#include <string.h>
 
 struct args {
 	struct cli_common common;

@@ -2,12 +2,8 @@
 #include "cli/cli.h"
 #include "cli/common.h"
 
-#include "base/cleanup.h"
-#include "base/memory.h"
+#include "base/base.h"
 #include "doctor/doctor.h"
-
-#include <stdio.h>
-#include <string.h>
 
 #define UNHEALTHY 1 /* exit status: something failed */
 

@@ -4,16 +4,10 @@
 #include "cli/options.h"
 #include "cli/workers.h"
 
-#include "base/cleanup.h"
+#include "base/base.h"
 #include "base/json.h"
-#include "base/memory.h"
 #include "base/signal_name.h"
 #include "work/elastic.h"
-
-#include <errno.h>
-#include <signal.h>
-#include <stdio.h>
-#include <string.h>
 
 #define HOLD_S    10
 #define REQUEUE_S 60 /* the same when each change is a restart; and the time for saving a state */

@@ -3,21 +3,13 @@
 #include "cli/options.h"
 #include "cli/screen.h"
 
-#include "base/cleanup.h"
-#include "base/clock.h"
+#include "base/base.h"
 #include "base/json.h"
-#include "base/log.h"
-#include "base/memory.h"
 #include "work/watch.h"
 #include "work/work.h"
 
-#include <errno.h>
 #include <math.h>
 #include <poll.h>
-#include <stdio.h>
-#include <stdlib.h>
-#include <string.h>
-#include <time.h>
 
 #define TROUBLE_MS 60000 /* the longest time between two questions that Slurm does not answer */
 

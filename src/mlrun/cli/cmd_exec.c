@@ -6,22 +6,13 @@
 #include "cli/record.h"
 #include "cli/save.h"
 
-#include "base/cleanup.h"
-#include "base/file.h"
-#include "base/log.h"
+#include "base/base.h"
 #include "plan/explain.h"
 #include "plan/plan.h"
 #include "rootfs/lookup.h"
 #include "runtime/accounts.h"
 #include "runtime/privileges.h"
 #include "runtime/runtime.h"
-
-#include <errno.h>
-#include <fcntl.h>
-#include <stdio.h>
-#include <stdlib.h>
-#include <string.h>
-#include <unistd.h>
 
 #define ACCOUNTS_MAX (1u << 20) /* bytes */
 

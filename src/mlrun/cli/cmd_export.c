@@ -4,11 +4,8 @@
 #include "cli/options.h"
 #include "cli/stop.h"
 
-#include "base/cleanup.h"
-#include "base/file.h"
+#include "base/base.h"
 #include "base/json.h"
-#include "base/log.h"
-#include "base/memory.h"
 #include "bundle/write.h"
 #include "export/export.h"
 #include "export/squash.h"
@@ -17,11 +14,6 @@
 #include "oci/name.h"
 #include "rootfs/kept.h"
 #include "store/stores.h"
-
-#include <errno.h>
-#include <fcntl.h>
-#include <string.h>
-#include <unistd.h>
 
 struct args {
 	struct cli_common common;

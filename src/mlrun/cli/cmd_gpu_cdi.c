@@ -3,20 +3,11 @@
 #include "cli/cli.h"
 #include "cli/options.h"
 
-#include "base/cleanup.h"
+#include "base/base.h"
 #include "base/json.h"
-#include "base/log.h"
-#include "base/memory.h"
 #include "cdi/cdi.h"
 #include "gpu/gpu.h"
 #include "gpu/machine.h"
-
-#include <errno.h>
-#include <limits.h>
-#include <stdio.h>
-#include <string.h>
-#include <sys/stat.h>
-#include <unistd.h>
 
 struct args {
 	struct cli_common common;

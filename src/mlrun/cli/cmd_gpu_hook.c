@@ -7,10 +7,7 @@
 #include "cli/hook_root.h"
 #include "cli/options.h"
 
-#include "base/cleanup.h"
-#include "base/file.h"
-#include "base/memory.h"
-#include "base/path.h"
+#include "base/base.h"
 #include "cdi/links.h"
 #include "gpu/elf.h"
 #include "gpu/inject/compat.h"
@@ -19,16 +16,8 @@
 #include "plan/plan.h"
 #include "runtime/bind.h"
 
-#include <errno.h>
-#include <fcntl.h>
-#include <limits.h>
-#include <stdio.h>
-#include <stdlib.h>
-#include <string.h>
 #include <sys/mount.h>
-#include <sys/stat.h>
 #include <sys/utsname.h>
-#include <unistd.h>
 
 #define PARAMS_MAX (64u << 10)
 

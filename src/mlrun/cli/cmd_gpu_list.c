@@ -2,19 +2,13 @@
 #include "cli/cli.h"
 #include "cli/common.h"
 
-#include "base/cleanup.h"
+#include "base/base.h"
 #include "base/json.h"
-#include "base/log.h"
-#include "base/memory.h"
 #include "gpu/gpu.h"
 #include "gpu/machine.h"
 #include "gpu/node.h"
 #include "gpu/nvidia/nvml.h"
 #include "gpu/vendor.h"
-
-#include <errno.h>
-#include <stdio.h>
-#include <string.h>
 
 static const char doc[] = "List this machine's GPUs, their driver, and who may use them.";
 

@@ -4,19 +4,9 @@
 #include "cli/screen.h"
 #include "cli/top_source.h"
 
-#include "base/cleanup.h"
-#include "base/clock.h"
-#include "base/log.h"
+#include "base/base.h"
 
-#include <errno.h>
-#include <limits.h>
 #include <poll.h>
-#include <signal.h>
-#include <stdio.h>
-#include <stdlib.h>
-#include <string.h>
-#include <time.h>
-#include <unistd.h>
 
 #define FIRST_MS    300   /* before the first sample: processor time is measured over it */
 #define GRACE_MS    2000  /* NVIDIA's library may take so much longer than the interval */

@@ -1,17 +1,12 @@
 #include "cli/cli.h"
 #include "cli/common.h"
 
-#include "base/cleanup.h"
+#include "base/base.h"
 #include "base/json.h"
-#include "base/memory.h"
 #include "oci/digest.h"
 #include "store/facts.h"
 #include "store/image.h"
 #include "store/stores.h"
-
-#include <errno.h>
-#include <stdio.h>
-#include <string.h>
 
 static const char doc[] = "List the images in the store.";
 

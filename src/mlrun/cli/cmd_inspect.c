@@ -2,14 +2,9 @@
 #include "cli/cli.h"
 #include "cli/inspect.h"
 
-#include "base/cleanup.h"
-#include "base/memory.h"
+#include "base/base.h"
 #include "store/facts.h"
 #include "store/stores.h"
-
-#include <errno.h>
-#include <string.h>
-#include <stdio.h>
 
 static int check_platform(
 	const struct store_image *im, const struct inspect_args *a, struct mlr_error *err)

@@ -2,12 +2,8 @@
 #include "cli/cli.h"
 #include "cli/inspect.h"
 
-#include "base/cleanup.h"
-#include "base/log.h"
-#include "base/memory.h"
+#include "base/base.h"
 #include "pull/pull.h"
-
-#include <stdio.h>
 
 static void notice(void *ctx, const char *words)
 {

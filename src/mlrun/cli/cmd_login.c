@@ -3,20 +3,11 @@
 #include "cli/common.h"
 #include "cli/options.h"
 
-#include "base/cleanup.h"
-#include "base/file.h"
-#include "base/log.h"
-#include "base/memory.h"
+#include "base/base.h"
 #include "oci/ref.h"
 #include "registry/credential.h"
 #include "registry/registry.h"
 
-#include <errno.h>
-#include <fcntl.h>
-#include <signal.h>
-#include <stdlib.h>
-#include <string.h>
-#include <strings.h>
 #include <termios.h>
 
 #define SECRET_MAX 65536 /* bytes; some clouds' tokens have a few KiB */

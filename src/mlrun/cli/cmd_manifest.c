@@ -3,17 +3,9 @@
 #include "cli/push_options.h"
 #include "cli/stop.h"
 
-#include "base/cleanup.h"
-#include "base/log.h"
-#include "base/memory.h"
-#include "base/strv.h"
+#include "base/base.h"
 #include "oci/name.h"
 #include "push/index.h"
-
-#include <errno.h>
-#include <stdio.h>
-#include <stdlib.h>
-#include <string.h>
 
 struct args {
 	struct push_args push;

@@ -7,23 +7,14 @@
 #include "cli/options.h"
 
 #include "base/signal_name.h"
-#include "base/cleanup.h"
+#include "base/base.h"
 #include "base/follow.h"
 #include "base/json.h"
-#include "base/memory.h"
 #include "bundle/bundle.h"
 #include "bundle/lifecycle.h"
 #include "bundle/state.h"
 #include "bundle/write.h"
 #include "plan/capability.h"
-
-#include <errno.h>
-#include <signal.h>
-#include <stdio.h>
-#include <stdlib.h>
-#include <string.h>
-#include <time.h>
-#include <unistd.h>
 
 #define OCI_FAILED 1 /* as runc and crun end */
 

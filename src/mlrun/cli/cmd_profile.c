@@ -3,10 +3,8 @@
 #include "cli/common.h"
 #include "cli/options.h"
 
-#include "base/cleanup.h"
+#include "base/base.h"
 #include "base/json.h"
-#include "base/log.h"
-#include "base/memory.h"
 #include "config.h"
 #include "doctor/doctor.h"
 #include "gpu/elf.h"
@@ -16,12 +14,8 @@
 #include "gpu/profile.h"
 #include "gpu/root.h"
 
-#include <errno.h>
-#include <stdio.h>
-#include <string.h>
 #include <sys/mman.h>
 #include <sys/utsname.h>
-#include <time.h>
 
 struct args {
 	struct cli_common common;

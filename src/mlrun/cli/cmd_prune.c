@@ -2,16 +2,10 @@
 #include "cli/common.h"
 #include "cli/options.h"
 
-#include "base/cleanup.h"
+#include "base/base.h"
 #include "base/json.h"
-#include "base/log.h"
 #include "store/container.h"
 #include "store/prune.h"
-
-#include <errno.h>
-#include <limits.h>
-#include <stdlib.h>
-#include <string.h>
 
 struct args {
 	struct cli_common common;

@@ -4,16 +4,10 @@
 #include "cli/options.h"
 
 #include "base/account.h"
-#include "base/cleanup.h"
+#include "base/base.h"
 #include "base/json.h"
-#include "base/memory.h"
 #include "runtime/running.h"
 #include "work/service.h"
-
-#include <errno.h>
-#include <stdio.h>
-#include <string.h>
-#include <unistd.h>
 
 #define COMMAND_WIDTH 60 /* columns of the table's last column */
 

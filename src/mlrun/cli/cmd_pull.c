@@ -5,12 +5,8 @@
 #include "cli/options.h"
 #include "cli/stop.h"
 
-#include "base/cleanup.h"
-#include "base/clock.h"
+#include "base/base.h"
 #include "base/json.h"
-#include "base/log.h"
-#include "base/memory.h"
-#include "base/strv.h"
 #include "config.h"
 #include "oci/platform.h"
 #include "oci/name.h"
@@ -18,11 +14,6 @@
 #include "runtime/probe.h"
 #include "store/facts.h"
 #include "store/store.h"
-
-#include <errno.h>
-#include <stdlib.h>
-#include <string.h>
-#include <unistd.h>
 
 struct args {
 	struct cli_common common;

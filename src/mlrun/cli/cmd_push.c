@@ -3,14 +3,8 @@
 #include "cli/push_options.h"
 #include "cli/stop.h"
 
-#include "base/cleanup.h"
-#include "base/clock.h"
-#include "base/log.h"
-#include "base/memory.h"
+#include "base/base.h"
 #include "oci/name.h"
-
-#include <errno.h>
-#include <string.h>
 
 struct args {
 	struct push_args push;

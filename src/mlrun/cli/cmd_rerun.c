@@ -6,16 +6,8 @@
 #include "cli/options.h"
 #include "cli/record.h"
 
-#include "base/cleanup.h"
+#include "base/base.h"
 #include "base/escape.h"
-#include "base/log.h"
-#include "base/memory.h"
-#include "base/strv.h"
-
-#include <errno.h>
-#include <stdio.h>
-#include <string.h>
-#include <unistd.h>
 
 struct args {
 	struct cli_common common;

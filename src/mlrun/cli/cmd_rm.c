@@ -3,14 +3,9 @@
 #include "cli/options.h"
 #include "cli/services.h"
 
-#include "base/cleanup.h"
-#include "base/log.h"
-#include "base/strv.h"
+#include "base/base.h"
 #include "oci/name.h"
 #include "store/image.h"
-
-#include <errno.h>
-#include <stdlib.h>
 
 struct args {
 	struct cli_common common;

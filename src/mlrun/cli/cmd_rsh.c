@@ -4,15 +4,8 @@
 #include "cli/workers.h"
 
 #include "base/account.h"
-#include "base/cleanup.h"
-#include "base/log.h"
-#include "base/memory.h"
+#include "base/base.h"
 #include "work/slurm.h"
-
-#include <errno.h>
-#include <stdio.h>
-#include <string.h>
-#include <unistd.h>
 
 /* ssh(1), SYNOPSIS: the letters of options without and with a value. All that they say is about a
  * connection that there is not, but for -l, -t, -T and -n. */

@@ -3,18 +3,9 @@
 #include "cli/options.h"
 #include "cli/services.h"
 
-#include "base/cleanup.h"
+#include "base/base.h"
 #include "base/duration.h"
-#include "base/memory.h"
-#include "base/random.h"
 #include "base/signal_name.h"
-
-#include <errno.h>
-#include <limits.h>
-#include <stdio.h>
-#include <stdlib.h>
-#include <string.h>
-#include <unistd.h>
 
 struct args {
 	struct cli_exec x;

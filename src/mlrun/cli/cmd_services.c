@@ -3,12 +3,7 @@
 #include "cli/options.h"
 #include "cli/services.h"
 
-#include "base/cleanup.h"
-
-#include <errno.h>
-#include <limits.h>
-#include <stdio.h>
-#include <string.h>
+#include "base/base.h"
 
 struct args {
 	struct services_choice c;

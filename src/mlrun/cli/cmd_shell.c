@@ -2,14 +2,8 @@
 #include "cli/cli.h"
 #include "cli/exec_options.h"
 
-#include "base/cleanup.h"
-#include "base/memory.h"
+#include "base/base.h"
 #include "runtime/runtime.h"
-
-#include <ctype.h>
-#include <errno.h>
-#include <stdlib.h>
-#include <string.h>
 
 /* The image's name for a prompt, to free(): its last part, without "latest" and characters special
  * to shells. */

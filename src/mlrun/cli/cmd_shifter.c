@@ -11,19 +11,12 @@
 #include "cli/options.h"
 #include "cli/shifter.h"
 
-#include "base/cleanup.h"
-#include "base/log.h"
-#include "base/memory.h"
+#include "base/base.h"
 #include "oci/digest.h"
 #include "oci/ref.h"
 #include "shifter/image.h"
 
 #include <argp.h>
-#include <errno.h>
-#include <stdio.h>
-#include <string.h>
-#include <sys/wait.h>
-#include <unistd.h>
 
 static char end_of_options[] = "--";
 

@@ -3,17 +3,12 @@
 #include "cli/options.h"
 #include "cli/stop.h"
 
-#include "base/cleanup.h"
+#include "base/base.h"
 #include "base/json.h"
-#include "base/log.h"
 #include "pull/pull.h"
 #include "pull/repair.h"
 #include "rootfs/verify.h"
 #include "runtime/probe.h"
-
-#include <errno.h>
-#include <stdio.h>
-#include <string.h>
 
 struct args {
 	struct cli_common common;

@@ -2,12 +2,9 @@
 #include "cli/common.h"
 #include "cli/options.h"
 
-#include "base/cleanup.h"
-#include "base/log.h"
+#include "base/base.h"
 #include "oci/name.h"
 #include "store/image.h"
-
-#include <errno.h>
 
 struct args {
 	struct cli_common common;

@@ -3,16 +3,10 @@
 #include "cli/common.h"
 #include "cli/options.h"
 
-#include "base/cleanup.h"
+#include "base/base.h"
 #include "base/json.h"
-#include "base/strv.h"
 #include "oci/ref.h"
 #include "registry/registry.h"
-
-#include <errno.h>
-#include <stdio.h>
-#include <stdlib.h>
-#include <string.h>
 
 struct args {
 	struct cli_common common;

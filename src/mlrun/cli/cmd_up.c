@@ -4,16 +4,7 @@
 #include "cli/project.h"
 #include "cli/services.h"
 
-#include "base/cleanup.h"
-#include "base/log.h"
-#include "base/memory.h"
-
-#include <errno.h>
-#include <limits.h>
-#include <signal.h>
-#include <stdio.h>
-#include <string.h>
-#include <time.h>
+#include "base/base.h"
 
 #define LOOK_MS 50
 

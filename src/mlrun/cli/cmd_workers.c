@@ -5,16 +5,7 @@
 #include "cli/options.h"
 #include "cli/workers.h"
 
-#include "base/cleanup.h"
-#include "base/file.h"
-#include "base/log.h"
-
-#include <errno.h>
-#include <fcntl.h>
-#include <stdio.h>
-#include <string.h>
-#include <time.h>
-#include <unistd.h>
+#include "base/base.h"
 
 struct args {
 	struct cli_common common;

@@ -4,14 +4,10 @@
 #include "cli/options.h"
 #include "cli/workers.h"
 
-#include "base/cleanup.h"
+#include "base/base.h"
 #include "base/json.h"
-#include "base/memory.h"
 
-#include <errno.h>
 #include <math.h>
-#include <stdio.h>
-#include <stdlib.h>
 
 #define TIME_IS_UP 124 /* as of timeout(1) */
 

@@ -3,12 +3,7 @@
 #include "cli/options.h"
 #include "cli/workers.h"
 
-#include "base/cleanup.h"
-#include "base/log.h"
-#include "base/memory.h"
-
-#include <stdio.h>
-#include <stdlib.h>
+#include "base/base.h"
 
 #define WORKERS_MAX 10000 /* a mistyped number shall not flood a cluster */
 

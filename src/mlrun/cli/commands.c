@@ -1,13 +1,9 @@
 #include "cli/commands.h"
 
+#include "base/base.h"
 #include "cli/foreign.h"
 
-#include "base/cleanup.h"
 #include "base/spelling.h"
-
-#include <errno.h>
-#include <stdio.h>
-#include <string.h>
 
 static void print_help(const struct commands *c, FILE *out)
 {

@@ -1,27 +1,14 @@
 #include "cli/common.h"
 
+#include "base/base.h"
 #include "base/account.h"
-#include "base/cleanup.h"
 #include "base/config.h"
 #include "base/escape.h"
-#include "base/file.h"
-#include "base/hash.h"
-#include "base/log.h"
-#include "base/memory.h"
 #include "cli/cli.h"
 #include "oci/digest.h"
 #include "oci/name.h"
 #include "store/facts.h"
 #include "store/place.h"
-
-#include <errno.h>
-#include <fcntl.h>
-#include <inttypes.h>
-#include <stdio.h>
-#include <stdlib.h>
-#include <string.h>
-#include <time.h>
-#include <unistd.h>
 
 struct unit {
 	const char *name;

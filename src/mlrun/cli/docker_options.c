@@ -4,13 +4,12 @@
  */
 #include "cli/foreign.h"
 
-#include "base/cleanup.h"
+#include "base/base.h"
 #include "base/config_value.h"
 #include "compose/ports.h"
 #include "exec/parts.h"
 #include "oci/platform.h"
 
-#include <string.h>
 #include <sys/statvfs.h>
 
 #define NETWORK   "the container uses the host's network"

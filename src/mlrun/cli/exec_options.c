@@ -1,17 +1,12 @@
 #include "cli/exec_options.h"
 
+#include "base/base.h"
 #include "cli/cli.h"
 #include "cli/foreign.h"
 #include "cli/options.h"
 
-#include "base/cleanup.h"
 #include "rootfs/kept.h"
 #include "work/service.h"
-
-#include <errno.h>
-#include <limits.h>
-#include <stdlib.h>
-#include <string.h>
 
 static struct exec_options *wishes(void *args)
 {

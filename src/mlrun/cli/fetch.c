@@ -1,36 +1,19 @@
 #include "cli/fetch.h"
 
+#include "base/base.h"
 #include "cli/cli.h"
 #include "cli/common.h"
 #include "cli/services.h"
 
-#include "base/cleanup.h"
-#include "base/fds.h"
-#include "base/file.h"
-#include "base/hash.h"
-#include "base/log.h"
-#include "base/memory.h"
 #include "base/program.h"
-#include "base/strv.h"
 #include "job/job.h"
 #include "oci/name.h"
 #include "rootfs/kept.h"
 #include "runtime/meeting.h"
 
-#include <errno.h>
-#include <fcntl.h>
-#include <limits.h>
 #include <linux/close_range.h>
-#include <signal.h>
-#include <stdio.h>
-#include <stdlib.h>
-#include <string.h>
 #include <sys/file.h>
 #include <sys/prctl.h>
-#include <sys/stat.h>
-#include <sys/wait.h>
-#include <time.h>
-#include <unistd.h>
 
 int cli_is_spokesman(void)
 {

@@ -1,9 +1,6 @@
 #include "cli/foreign.h"
 
-#include "base/cleanup.h"
-#include "base/memory.h"
-
-#include <string.h>
+#include "base/base.h"
 
 #define NEW_ONE \
 	"mlrun run IMAGE starts one, mlrun run -d --name NAME IMAGE in the background; --write=NAME keeps what it writes"

@@ -1,21 +1,11 @@
 #include "cli/hook_root.h"
 
-#include "base/cleanup.h"
-#include "base/file.h"
+#include "base/base.h"
 #include "base/json.h"
-#include "base/memory.h"
-#include "base/path.h"
 #include "runtime/target.h"
 
-#include <errno.h>
-#include <fcntl.h>
-#include <limits.h>
 #include <linux/magic.h>
-#include <stdio.h>
-#include <string.h>
-#include <sys/stat.h>
 #include <sys/statfs.h>
-#include <unistd.h>
 
 #define STATE_MAX  (1u << 20)  /* bytes of the state on stdin */
 #define CONFIG_MAX (16u << 20) /* bytes of config.json */

@@ -1,12 +1,11 @@
 #include "cli/image_check.h"
 
+#include "base/base.h"
 #include "cli/cli.h"
 
-#include "base/cleanup.h"
 #include "base/config.h"
 #include "base/home.h"
 #include "base/json.h"
-#include "base/memory.h"
 #include "doctor/image.h"
 #include "doctor/start.h"
 #include "exec/parts.h"
@@ -16,11 +15,6 @@
 #include "gpu/profile.h"
 #include "rootfs/lookup.h"
 #include "rootfs/rootfs.h"
-
-#include <errno.h>
-#include <stdio.h>
-#include <string.h>
-#include <unistd.h>
 
 /* Exit statuses besides 0 and CLI_FAILED. */
 enum { DOES_NOT_WORK = 1 };

@@ -1,12 +1,9 @@
 #include "cli/inspect.h"
 
-#include "base/cleanup.h"
+#include "base/base.h"
 #include "base/json.h"
 #include "cli/cli.h"
 #include "store/facts.h"
-
-#include <stdio.h>
-#include <string.h>
 
 static const struct cli_option options[] = {
 	{ "remote", 0, 0, 0, "look in the registry, or at the files, rather than in the store", 1,

@@ -2,11 +2,7 @@
  * becomes it, with its own argv, "mlrun pull ARGS...". */
 #include "cli/cli.h"
 
-#include "base/cleanup.h"
-
-#include <signal.h>
-#include <stdio.h>
-#include <string.h>
+#include "base/base.h"
 
 static const struct {
 	const char *name;

@@ -1,11 +1,9 @@
 /* mlrun's main: finds the command's row and calls it, or becomes the program that has it. */
 #include "cli/commands.h"
 
-#include "base/cleanup.h"
+#include "base/base.h"
 
 #include <argp.h>
-#include <stdio.h>
-#include <string.h>
 
 static const struct command rows[] = {
 	{ "pull", NULL, "mlrun-pull", "fetch an image from a registry into the store" },

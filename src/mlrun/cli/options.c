@@ -1,16 +1,8 @@
 #include "cli/options.h"
 
+#include "base/base.h"
 #include "cli/cli.h"
 #include "cli/foreign.h"
-
-#include "base/cleanup.h"
-#include "base/log.h"
-#include "base/memory.h"
-
-#include <errno.h>
-#include <signal.h>
-#include <stdlib.h>
-#include <string.h>
 
 #define KEYS 0x100 /* key of an option without a letter, plus its row's number */
 

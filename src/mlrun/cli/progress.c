@@ -1,17 +1,11 @@
 #include "cli/progress.h"
 
-#include "base/cleanup.h"
-#include "base/clock.h"
-#include "base/log.h"
-#include "base/memory.h"
+#include "base/base.h"
 #include "cli/common.h"
 #include "oci/digest.h"
 
 #include <pthread.h>
-#include <stdio.h>
-#include <string.h>
 #include <sys/ioctl.h>
-#include <unistd.h>
 
 #define BAR         24   /* characters */
 #define SMOOTHING   0.15 /* weight of the newest rate */

@@ -1,22 +1,12 @@
 #include "cli/project.h"
 
+#include "base/base.h"
 #include "cli/cli.h"
 #include "cli/common.h"
 #include "cli/fetch.h"
 #include "cli/services.h"
 
-#include "base/cleanup.h"
-#include "base/file.h"
-#include "base/memory.h"
-#include "base/path.h"
-
-#include <errno.h>
-#include <fcntl.h>
 #include <spawn.h>
-#include <stdlib.h>
-#include <string.h>
-#include <sys/wait.h>
-#include <unistd.h>
 
 #define FILE_MAX (1u << 20) /* bytes */
 

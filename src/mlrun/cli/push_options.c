@@ -1,14 +1,7 @@
 #include "cli/push_options.h"
 
-#include "base/cleanup.h"
-#include "base/file.h"
-#include "base/log.h"
+#include "base/base.h"
 #include "cli/stop.h"
-
-#include <errno.h>
-#include <stdio.h>
-#include <string.h>
-#include <unistd.h>
 
 void push_args_jobs(void *args, char *arg, struct argp_state *state)
 {

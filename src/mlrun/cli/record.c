@@ -1,27 +1,16 @@
 #include "cli/record.h"
 
+#include "base/base.h"
 #include "base/account.h"
-#include "base/cleanup.h"
-#include "base/file.h"
 #include "base/home.h"
 #include "base/json.h"
-#include "base/log.h"
-#include "base/memory.h"
 #include "cli/fetch.h"
 #include "config.h"
 #include "job/job.h"
 #include "oci/name.h"
 #include "rootfs/kept.h"
 
-#include <errno.h>
-#include <fcntl.h>
-#include <limits.h>
-#include <stdlib.h>
-#include <string.h>
-#include <sys/stat.h>
 #include <sys/utsname.h>
-#include <time.h>
-#include <unistd.h>
 
 #define RECORD_MAX (64u << 20) /* bytes of a job's file */
 

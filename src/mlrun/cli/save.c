@@ -4,23 +4,12 @@
 
 #include "cli/cli.h"
 
-#include "base/cleanup.h"
-#include "base/log.h"
-#include "base/memory.h"
+#include "base/base.h"
 #include "job/job.h"
 #include "runtime/supervise.h"
 #include "store/container.h"
 
-#include <errno.h>
-#include <fcntl.h>
-#include <signal.h>
 #include <spawn.h>
-#include <stdlib.h>
-#include <string.h>
-#include <sys/stat.h>
-#include <sys/wait.h>
-#include <time.h>
-#include <unistd.h>
 
 #if HAVE_SQUASHFS
 #define CAN_WRITE 1

@@ -1,12 +1,8 @@
 #include "cli/screen.h"
 
-#include "base/cleanup.h"
+#include "base/base.h"
 
-#include <stdio.h>
-#include <stdlib.h>
-#include <string.h>
 #include <sys/ioctl.h>
-#include <unistd.h>
 
 /* Sequences of ECMA-48, which every current terminal understands. */
 #define HOME       "\033[H"

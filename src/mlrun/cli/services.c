@@ -1,14 +1,12 @@
 #include "cli/services.h"
 
+#include "base/base.h"
 #include "cli/cli.h"
 #include "cli/common.h"
 #include "cli/fetch.h"
 
-#include "base/cleanup.h"
 #include "base/config.h"
 #include "base/json.h"
-#include "base/log.h"
-#include "base/memory.h"
 #include "base/signal_name.h"
 #include "oci/name.h"
 #include "plan/plan.h"
@@ -17,13 +15,6 @@
 #include "store/json.h"
 #include "store/stores.h"
 #include "work/service_log.h"
-
-#include <errno.h>
-#include <stdio.h>
-#include <stdlib.h>
-#include <string.h>
-#include <time.h>
-#include <unistd.h>
 
 #define FOLLOW_MS 100
 

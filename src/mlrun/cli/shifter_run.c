@@ -8,9 +8,7 @@
 #include "cli/exec_options.h"
 #include "cli/options.h"
 
-#include "base/cleanup.h"
-#include "base/log.h"
-#include "base/memory.h"
+#include "base/base.h"
 #include "oci/digest.h"
 #include "runtime/runtime.h"
 #include "shifter/image.h"
@@ -18,14 +16,6 @@
 #include "shifter/volume.h"
 
 #include <argp.h>
-#include <errno.h>
-#include <fcntl.h>
-#include <stdio.h>
-#include <stdlib.h>
-#include <string.h>
-#include <sys/stat.h>
-#include <sys/wait.h>
-#include <unistd.h>
 
 struct args {
 	struct cli_exec x;

@@ -1,9 +1,6 @@
 #include "cli/stop.h"
 
-#include "base/cleanup.h"
-
-#include <signal.h>
-#include <unistd.h>
+#include "base/base.h"
 
 /* Time to remove half a tree; a process waiting for another one's layer must not wait longer. */
 #define CLEANUP_SECONDS 10

@@ -1,16 +1,8 @@
 #include "cli/top.h"
 
-#include "base/cleanup.h"
-#include "base/memory.h"
+#include "base/base.h"
 #include "base/proc.h"
 #include "cli/common.h"
-
-#include <fcntl.h>
-#include <stdio.h>
-#include <stdlib.h>
-#include <string.h>
-#include <sys/stat.h>
-#include <time.h>
 
 #define COMMAND_MAX 512 /* bytes of a command line shown */
 

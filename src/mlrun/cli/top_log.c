@@ -1,19 +1,8 @@
 #include "cli/top.h"
 
-#include "base/cleanup.h"
-#include "base/file.h"
+#include "base/base.h"
 #include "base/follow.h"
-#include "base/memory.h"
 #include "cli/common.h"
-
-#include <errno.h>
-#include <fcntl.h>
-#include <inttypes.h>
-#include <stdio.h>
-#include <string.h>
-#include <sys/stat.h>
-#include <time.h>
-#include <unistd.h>
 
 #define LOCK_MS 3000 /* longest wait for other processes */
 

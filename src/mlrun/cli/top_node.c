@@ -1,18 +1,8 @@
 #include "cli/top_node.h"
 
-#include "base/cleanup.h"
-#include "base/file.h"
-#include "base/memory.h"
+#include "base/base.h"
 
-#include <ctype.h>
-#include <fcntl.h>
-#include <inttypes.h>
 #include <sched.h>
-#include <stdio.h>
-#include <stdlib.h>
-#include <string.h>
-#include <time.h>
-#include <unistd.h>
 
 #define TEXT_MAX (4u << 20) /* bytes of /proc/stat, which lists a large machine's interrupts */
 

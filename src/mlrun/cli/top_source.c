@@ -1,15 +1,8 @@
 #include "cli/top_source.h"
 
-#include "base/cleanup.h"
-#include "base/log.h"
-#include "base/memory.h"
+#include "base/base.h"
 #include "gpu/choice/choice.h"
 #include "gpu/vendor.h"
-
-#include <errno.h>
-#include <stdlib.h>
-#include <string.h>
-#include <unistd.h>
 
 /* A job names its part of a GPU by a UUID that only NVIDIA's library knows. */
 static void learn_parts(struct gpu_machine *m)

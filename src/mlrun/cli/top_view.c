@@ -1,14 +1,8 @@
 #include "cli/top.h"
 
-#include "base/cleanup.h"
+#include "base/base.h"
 #include "base/escape.h"
-#include "base/memory.h"
 #include "cli/common.h"
-
-#include <stdarg.h>
-#include <stdio.h>
-#include <string.h>
-#include <time.h>
 
 #define BAR    10 /* characters between the brackets */
 #define NARROW 40 /* fewest columns */

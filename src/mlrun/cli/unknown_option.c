@@ -1,15 +1,9 @@
 #include "cli/cli.h"
 #include "cli/foreign.h"
 
-#include "base/cleanup.h"
+#include "base/base.h"
 #include "base/config_value.h"
-#include "base/memory.h"
 #include "base/spelling.h"
-
-#include <errno.h>
-#include <stdio.h>
-#include <stdlib.h>
-#include <string.h>
 
 /* argp adds these itself. */
 static const struct argp_option argps_own[] = { { "help", '?' }, { "usage", 0 }, { "version", 'V' },

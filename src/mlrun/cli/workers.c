@@ -1,15 +1,10 @@
 #include "cli/workers.h"
 
+#include "base/base.h"
 #include "cli/cli.h"
 #include "cli/common.h"
 
-#include "base/cleanup.h"
 #include "base/json.h"
-#include "base/memory.h"
-
-#include <errno.h>
-#include <stdio.h>
-#include <string.h>
 
 int workers_open(const char *dir, struct store **st, struct worker_list *ret, struct mlr_error *err)
 {

@@ -4,14 +4,8 @@
 #include "cli/options.h"
 #include "cli/workers.h"
 
-#include "base/cleanup.h"
+#include "base/base.h"
 #include "base/config_value.h"
-#include "base/memory.h"
-
-#include <errno.h>
-#include <stdlib.h>
-#include <string.h>
-#include <time.h>
 
 void workers_parse_gpus(void *args, char *arg, struct argp_state *state)
 {

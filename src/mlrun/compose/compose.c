@@ -1,12 +1,7 @@
 #include "compose/parts.h"
 
-#include "base/cleanup.h"
-#include "base/memory.h"
+#include "base/base.h"
 #include "base/spelling.h"
-
-#include <errno.h>
-#include <stdlib.h>
-#include <string.h>
 
 #define SERVICES_MAX 1000
 #define LETTERS      "abcdefghijklmnopqrstuvwxyz"

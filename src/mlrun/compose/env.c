@@ -1,12 +1,7 @@
 /* .env files and env_file. */
 #include "compose/compose.h"
 
-#include "base/cleanup.h"
-#include "base/memory.h"
-
-#include <errno.h>
-#include <stdlib.h>
-#include <string.h>
+#include "base/base.h"
 
 #define BLANKS " \t\r"
 

@@ -1,12 +1,7 @@
 /* Variables in values, as the compose specification has them (12-interpolation.md). */
 #include "compose/compose.h"
 
-#include "base/cleanup.h"
-#include "base/memory.h"
-
-#include <errno.h>
-#include <stdlib.h>
-#include <string.h>
+#include "base/base.h"
 
 #define NAME_FIRST  "abcdefghijklmnopqrstuvwxyzABCDEFGHIJKLMNOPQRSTUVWXYZ_"
 #define NAME_REST   NAME_FIRST "0123456789"

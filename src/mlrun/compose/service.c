@@ -1,17 +1,9 @@
 /* One service of a compose file (05-services.md of the specification). */
 #include "compose/parts.h"
 
-#include "base/cleanup.h"
-#include "base/file.h"
-#include "base/memory.h"
+#include "base/base.h"
 #include "base/signal_name.h"
 #include "compose/ports.h"
-
-#include <errno.h>
-#include <fcntl.h>
-#include <limits.h>
-#include <stdlib.h>
-#include <string.h>
 
 #define ENV_FILE_MAX (1u << 20) /* bytes */
 #define REPLICAS_MAX 1000

@@ -1,15 +1,8 @@
 #include "compose/parts.h"
 
-#include "base/cleanup.h"
+#include "base/base.h"
 #include "base/duration.h"
-#include "base/memory.h"
-#include "base/path.h"
 #include "base/spelling.h"
-
-#include <errno.h>
-#include <stdarg.h>
-#include <stdlib.h>
-#include <string.h>
 
 /* --- where ----------------------------------------------------------------------------------- */
 

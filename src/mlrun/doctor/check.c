@@ -1,14 +1,6 @@
 #include "doctor/check.h"
 
-#include "base/cleanup.h"
-#include "base/file.h"
-#include "base/memory.h"
-
-#include <fcntl.h>
-#include <stdio.h>
-#include <stdlib.h>
-#include <string.h>
-#include <sys/stat.h>
+#include "base/base.h"
 
 #define TEXT_MAX 65536 /* bytes read of a file of /proc */
 

@@ -1,17 +1,10 @@
 /* Checks the files with registry credentials (registry/credential.h lists them). */
 #include "doctor/check.h"
 
-#include "base/cleanup.h"
-#include "base/file.h"
+#include "base/base.h"
 #include "base/home.h"
-#include "base/memory.h"
-#include "base/strv.h"
 
-#include <fcntl.h>
 #include <jansson.h>
-#include <stdlib.h>
-#include <string.h>
-#include <sys/stat.h>
 
 #define FILE_MAX (1u << 20) /* bytes, as in registry/authfile.h */
 

@@ -8,22 +8,11 @@
  */
 #include "doctor/doctor.h"
 
-#include "base/cleanup.h"
-#include "base/clock.h"
-#include "base/file.h"
+#include "base/base.h"
 #include "base/json.h"
-#include "base/log.h"
-#include "base/memory.h"
 #include "doctor/check.h"
 
-#include <errno.h>
-#include <fcntl.h>
 #include <poll.h>
-#include <signal.h>
-#include <stdio.h>
-#include <string.h>
-#include <sys/wait.h>
-#include <unistd.h>
 
 #define ANSWER_MAX 65536 /* bytes of one check's findings */
 

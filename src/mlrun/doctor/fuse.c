@@ -1,19 +1,10 @@
 /* Checks FUSE, which serves squashfs images. */
 #include "doctor/check.h"
 
-#include "base/cleanup.h"
-#include "base/file.h"
-#include "base/memory.h"
+#include "base/base.h"
 #include "base/program.h"
 #include "config.h"
 #include "store/store.h"
-
-#include <errno.h>
-#include <fcntl.h>
-#include <stdio.h>
-#include <string.h>
-#include <sys/stat.h>
-#include <unistd.h>
 
 /* The number of the store's images that need FUSE; 0 if unknown. */
 static int count_squashfs(const struct doctor_machine *m)

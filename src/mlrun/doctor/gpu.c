@@ -1,19 +1,11 @@
 /* Checks GPUs and their driver, through the room gpu. */
 #include "doctor/check.h"
 
-#include "base/cleanup.h"
-#include "base/memory.h"
+#include "base/base.h"
 #include "gpu/gpu.h"
 #include "gpu/machine.h"
 #include "gpu/node.h"
 #include "gpu/vendor.h"
-
-#include <ctype.h>
-#include <dirent.h>
-#include <errno.h>
-#include <stdio.h>
-#include <stdlib.h>
-#include <string.h>
 
 /* Count /dev/nvidia0 and so on, which may exist without a driver. */
 static int count_nodes(const char *root)

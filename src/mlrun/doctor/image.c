@@ -1,23 +1,12 @@
 #include "doctor/image.h"
 
-#include "base/cleanup.h"
+#include "base/base.h"
 #include "base/elf.h"
-#include "base/file.h"
-#include "base/memory.h"
-#include "base/path.h"
 #include "exec/parts.h"
 #include "gpu/elf.h"
 #include "mpi/place.h"
 #include "pull/space.h"
 #include "rootfs/lookup.h"
-
-#include <dirent.h>
-#include <errno.h>
-#include <fcntl.h>
-#include <stdlib.h>
-#include <string.h>
-#include <sys/stat.h>
-#include <unistd.h>
 
 static void tell(struct gpu_report *r, enum gpu_verdict verdict, const char *subject, char *text)
 {

@@ -1,14 +1,9 @@
 /* Checks mlrun's own programs and settings. */
 #include "doctor/check.h"
 
-#include "base/cleanup.h"
+#include "base/base.h"
 #include "base/config.h"
-#include "base/error.h"
 #include "base/program.h"
-#include "base/strv.h"
-
-#include <string.h>
-#include <unistd.h>
 
 static const struct {
 	const char *name, *means;

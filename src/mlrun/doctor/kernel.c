@@ -1,19 +1,12 @@
 /* Checks the kernel's version and the system calls that mlrun uses. */
 #include "doctor/check.h"
 
-#include "base/cleanup.h"
-#include "base/memory.h"
-#include "base/strv.h"
+#include "base/base.h"
 
-#include <errno.h>
-#include <fcntl.h>
 #include <linux/close_range.h>
 #include <linux/openat2.h>
-#include <stdio.h>
-#include <string.h>
 #include <sys/mount.h>
 #include <sys/syscall.h>
-#include <unistd.h>
 
 /* Returns 0, or the errno with which this kernel or a filter refuses a call. */
 static int refused(long r)

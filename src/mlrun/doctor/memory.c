@@ -1,14 +1,9 @@
 /* Checks the directories for passing data: TMPDIR and /dev/shm. */
 #include "doctor/check.h"
 
-#include "base/cleanup.h"
+#include "base/base.h"
 
-#include <errno.h>
-#include <stdlib.h>
-#include <string.h>
-#include <sys/stat.h>
 #include <sys/statvfs.h>
-#include <unistd.h>
 
 #define MB 1000000ull
 #define SHM_SIZE_MIN                                                                               \

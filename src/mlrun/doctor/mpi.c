@@ -2,13 +2,10 @@
  * memory. */
 #include "doctor/check.h"
 
-#include "base/cleanup.h"
+#include "base/base.h"
 #include "base/config.h"
 #include "job/job.h"
 #include "mpi/place.h"
-
-#include <stdlib.h>
-#include <unistd.h>
 
 static void look_at_launcher(const struct doctor_machine *m, struct doctor_report *r)
 {

@@ -1,22 +1,13 @@
 /* Checks user namespaces, and what can be mounted in one: tmpfs and overlay. */
 #include "doctor/check.h"
 
-#include "base/cleanup.h"
-#include "base/error.h"
-#include "base/memory.h"
+#include "base/base.h"
 #include "base/program.h"
 #include "doctor/start.h"
 #include "runtime/userns.h"
 
-#include <errno.h>
-#include <fcntl.h>
-#include <stdio.h>
-#include <stdlib.h>
-#include <string.h>
 #include <sys/mount.h>
-#include <sys/stat.h>
 #include <sys/xattr.h>
-#include <unistd.h>
 
 #define SYSCTL "/proc/sys/"
 

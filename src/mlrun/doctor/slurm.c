@@ -1,14 +1,7 @@
 /* Checks Slurm's commands, the job around us, and srun's plugins. */
 #include "doctor/check.h"
 
-#include "base/cleanup.h"
-#include "base/memory.h"
-
-#include <stdio.h>
-#include <stdlib.h>
-#include <string.h>
-#include <sys/wait.h>
-#include <unistd.h>
+#include "base/base.h"
 
 #define ANSWER_SIZE 4096
 

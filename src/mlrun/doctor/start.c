@@ -1,19 +1,9 @@
 #include "doctor/start.h"
 
-#include "base/cleanup.h"
+#include "base/base.h"
 #include "base/config.h"
-#include "base/file.h"
 #include "exec/exec.h"
 #include "runtime/runtime.h"
-
-#include <errno.h>
-#include <fcntl.h>
-#include <limits.h>
-#include <stdio.h>
-#include <stdlib.h>
-#include <string.h>
-#include <sys/wait.h>
-#include <unistd.h>
 
 static int enter(const char *image, const char *store, struct mlr_error *err)
 {

@@ -1,27 +1,14 @@
 /* Checks the store: where it is, whether it can be read and written to, how much room it has. */
 #include "doctor/check.h"
 
-#include "base/cleanup.h"
+#include "base/base.h"
 #include "base/config.h"
-#include "base/error.h"
 #include "base/filesystem.h"
-#include "base/memory.h"
-#include "base/path.h"
-#include "base/strv.h"
 #include "pull/space.h"
 #include "runtime/probe.h"
 #include "store/place.h"
 #include "store/store.h"
 #include "store/tighten.h"
-
-#include <errno.h>
-#include <fcntl.h>
-#include <stdio.h>
-#include <stdlib.h>
-#include <string.h>
-#include <sys/stat.h>
-#include <time.h>
-#include <unistd.h>
 
 #define MB       1000000ull
 #define SKEW_MAX 60 /* seconds; a hold is renewed every five seconds */

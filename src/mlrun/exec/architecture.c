@@ -1,16 +1,8 @@
 #include "exec/parts.h"
 
-#include "base/cleanup.h"
-#include "base/file.h"
+#include "base/base.h"
 #include "base/machine.h"
-#include "base/memory.h"
 #include "oci/platform.h"
-
-#include <dirent.h>
-#include <errno.h>
-#include <fcntl.h>
-#include <stdlib.h>
-#include <string.h>
 
 #define ENTRY_MAX 4096 /* bytes; the kernel prints less than a page about an emulator */
 

@@ -1,14 +1,8 @@
 #include "exec/parts.h"
 
 #include "base/account.h"
-#include "base/cleanup.h"
+#include "base/base.h"
 #include "base/home.h"
-#include "base/memory.h"
-#include "base/path.h"
-
-#include <stdlib.h>
-#include <string.h>
-#include <unistd.h>
 
 /* Directories that an image has itself, which the host's would hide. */
 static const char *const system_prefixes[] = { "/bin", "/boot", "/dev", "/etc", "/lib", "/lib32",

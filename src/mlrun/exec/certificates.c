@@ -1,13 +1,7 @@
 /* Certificates of authorities for the programs in a container. */
 #include "exec/parts.h"
 
-#include "base/cleanup.h"
-#include "base/memory.h"
-#include "base/path.h"
-
-#include <string.h>
-#include <sys/stat.h>
-#include <unistd.h>
+#include "base/base.h"
 
 #define PLACE "/run/mlrun/"
 

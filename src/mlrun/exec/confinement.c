@@ -1,15 +1,7 @@
 #include "exec/parts.h"
 
-#include "base/cleanup.h"
-#include "base/memory.h"
+#include "base/base.h"
 #include "plan/capability.h"
-
-#include <errno.h>
-#include <fcntl.h>
-#include <limits.h>
-#include <stdio.h>
-#include <stdlib.h>
-#include <string.h>
 
 static int keep(
 	const char *option, const char *text, long fd, struct plan *p, struct mlr_error *err)

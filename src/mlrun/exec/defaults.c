@@ -1,11 +1,7 @@
 #include "exec/parts.h"
 
-#include "base/cleanup.h"
+#include "base/base.h"
 #include "exec/users_mounts.h"
-
-#include <errno.h>
-#include <stdlib.h>
-#include <string.h>
 
 static enum plan_origin origin_of(int is_sites)
 {

@@ -1,16 +1,10 @@
 #include "exec/users_mounts.h"
 
 #include "base/account.h"
-#include "base/cleanup.h"
-#include "base/memory.h"
+#include "base/base.h"
 #include "cdi/cdi.h"
 
-#include <errno.h>
-#include <stdlib.h>
-#include <string.h>
-#include <sys/stat.h>
 #include <sys/statvfs.h>
-#include <unistd.h>
 
 /* Fail, naming the owner and the group that may open it. */
 static int not_allowed(const char *path, const struct stat *st, struct mlr_error *err)

@@ -1,17 +1,10 @@
 #include "exec/parts.h"
 
-#include "base/cleanup.h"
-#include "base/file.h"
-#include "base/memory.h"
-#include "base/path.h"
+#include "base/base.h"
 #include "job/job.h"
 #include "oci/config.h"
 
-#include <errno.h>
-#include <fcntl.h>
 #include <fnmatch.h>
-#include <stdlib.h>
-#include <string.h>
 
 #define ENV_FILE_MAX (1u << 20) /* bytes */
 

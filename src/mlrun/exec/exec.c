@@ -1,9 +1,6 @@
 #include "exec/exec.h"
 
-#include "base/cleanup.h"
-#include "base/file.h"
-#include "base/memory.h"
-#include "base/path.h"
+#include "base/base.h"
 #include "exec/parts.h"
 #include "exec/users_mounts.h"
 #include "cdi/cdi.h"
@@ -15,13 +12,6 @@
 #include "rootfs/rootfs.h"
 #include "runtime/masks.h"
 #include "store/container.h"
-
-#include <errno.h>
-#include <fcntl.h>
-#include <stdlib.h>
-#include <string.h>
-#include <sys/stat.h>
-#include <unistd.h>
 
 #define HOSTS_MAX (16u << 20) /* bytes */
 

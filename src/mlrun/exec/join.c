@@ -1,18 +1,7 @@
 #include "exec/parts.h"
 
-#include "base/cleanup.h"
-#include "base/file.h"
-#include "base/memory.h"
-#include "base/path.h"
+#include "base/base.h"
 #include "runtime/container.h"
-
-#include <errno.h>
-#include <fcntl.h>
-#include <limits.h>
-#include <stdio.h>
-#include <stdlib.h>
-#include <string.h>
-#include <unistd.h>
 
 #define ENVIRON_MAX (8u << 20) /* bytes; the kernel's own limit is a quarter of the stack's */
 

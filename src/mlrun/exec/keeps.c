@@ -1,12 +1,9 @@
 #include "exec/exec.h"
 
-#include "base/cleanup.h"
+#include "base/base.h"
 #include "runtime/probe.h"
 #include "store/probe.h"
 #include "store/scratch.h"
-
-#include <fcntl.h>
-#include <unistd.h>
 
 int exec_store_keeps(struct store *st)
 {

@@ -1,16 +1,9 @@
 #include "exec/parts.h"
 
 #include "base/config_value.h"
-#include "base/cleanup.h"
-#include "base/memory.h"
-#include "base/strv.h"
+#include "base/base.h"
 
-#include <errno.h>
-#include <inttypes.h>
 #include <math.h>
-#include <stdlib.h>
-#include <string.h>
-#include <strings.h>
 #include <sys/resource.h>
 
 static int find(const char *text, size_t len, int *ret, struct mlr_error *err)

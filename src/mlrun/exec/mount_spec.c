@@ -1,14 +1,7 @@
 #include "exec/users_mounts.h"
 
-#include "base/cleanup.h"
+#include "base/base.h"
 #include "base/config.h"
-#include "base/memory.h"
-#include "base/strv.h"
-
-#include <errno.h>
-#include <stdlib.h>
-#include <string.h>
-#include <strings.h>
 
 struct mount_spec {
 	const char *type, *source, *target;

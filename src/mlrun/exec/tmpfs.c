@@ -1,11 +1,6 @@
 #include "exec/users_mounts.h"
 
-#include "base/cleanup.h"
-#include "base/memory.h"
-
-#include <errno.h>
-#include <stdlib.h>
-#include <string.h>
+#include "base/base.h"
 
 #define DEFAULT_MODE "1777" /* Docker's */
 

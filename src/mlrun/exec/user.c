@@ -1,13 +1,7 @@
 #include "exec/parts.h"
 
-#include "base/cleanup.h"
-#include "base/memory.h"
-#include "base/path.h"
+#include "base/base.h"
 #include "rootfs/lookup.h"
-
-#include <errno.h>
-#include <stdlib.h>
-#include <string.h>
 
 #define TABLE_MAX (4u << 20) /* bytes of an image's passwd or group */
 

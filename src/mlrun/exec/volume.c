@@ -1,15 +1,6 @@
 #include "exec/users_mounts.h"
 
-#include "base/cleanup.h"
-#include "base/log.h"
-#include "base/memory.h"
-#include "base/path.h"
-
-#include <errno.h>
-#include <stdlib.h>
-#include <string.h>
-#include <sys/stat.h>
-#include <unistd.h>
+#include "base/base.h"
 
 int volume_flag(const char *word, size_t len, unsigned *flags, struct mlr_error *err)
 {

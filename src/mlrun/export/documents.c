@@ -1,9 +1,7 @@
 #include "export/documents.h"
 
+#include "base/base.h"
 #include "store/blob.h"
-
-#include <errno.h>
-#include <stdlib.h>
 
 void documents_done(struct documents *d)
 {

@@ -1,7 +1,6 @@
 #include "export/export.h"
 
-#include "base/cleanup.h"
-#include "base/memory.h"
+#include "base/base.h"
 #include "export/layers.h"
 #include "export/outlet.h"
 #include "export/pack.h"
@@ -9,10 +8,6 @@
 #include "store/facts.h"
 #include "store/lease.h"
 #include "store/tree.h"
-
-#include <errno.h>
-#include <stdlib.h>
-#include <string.h>
 
 static void work_done(struct work *w)
 {

@@ -1,13 +1,8 @@
 #include "export/layers.h"
 
-#include "base/cleanup.h"
-#include "base/hash.h"
-#include "base/memory.h"
+#include "base/base.h"
 #include "export/packer.h"
 #include "oci/write.h"
-
-#include <errno.h>
-#include <string.h>
 
 static int put_blob(
 	struct work *w, const char *digest, const void *buf, size_t len, struct mlr_error *err)

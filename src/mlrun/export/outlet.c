@@ -1,20 +1,10 @@
 #include "export/outlet.h"
 
-#include "base/cleanup.h"
-#include "base/file.h"
+#include "base/base.h"
 #include "base/follow.h"
-#include "base/memory.h"
-#include "base/strv.h"
 #include "layer/extract.h"
 
 #include <archive_entry.h>
-#include <dirent.h>
-#include <errno.h>
-#include <fcntl.h>
-#include <stdio.h>
-#include <stdlib.h>
-#include <string.h>
-#include <sys/stat.h>
 
 #define CHUNK      (256u << 10)
 #define WORK_TRIES 100

@@ -1,18 +1,12 @@
 #include "export/owners.h"
 
-#include "base/cleanup.h"
-#include "base/memory.h"
+#include "base/base.h"
 #include "export/pack.h"
 #include "layer/path.h"
 #include "store/tree.h"
 
 #include <archive_entry.h>
-#include <errno.h>
-#include <fcntl.h>
 #include <search.h>
-#include <stdio.h>
-#include <string.h>
-#include <unistd.h>
 
 /* An entry of a binary tree (tsearch(3)), by path. */
 struct owned {

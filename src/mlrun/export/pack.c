@@ -1,9 +1,6 @@
 #include "export/pack.h"
 
-#include "base/cleanup.h"
-#include "base/file.h"
-#include "base/hash.h"
-#include "base/memory.h"
+#include "base/base.h"
 #include "base/temp.h"
 #include "layer/codec.h"
 #include "layer/record.h"
@@ -12,13 +9,6 @@
 #include "rootfs/layers.h"
 #include "store/spool.h"
 #include "store/tree.h"
-
-#include <errno.h>
-#include <fcntl.h>
-#include <inttypes.h>
-#include <stdlib.h>
-#include <string.h>
-#include <sys/stat.h>
 
 #define CHUNK (256u << 10) /* between two looks at cancel */
 

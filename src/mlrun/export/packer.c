@@ -1,14 +1,10 @@
 #include "export/packer.h"
 
-#include "base/cleanup.h"
-#include "base/memory.h"
+#include "base/base.h"
 #include "base/processors.h"
 #include "base/wait.h"
 
-#include <errno.h>
 #include <pthread.h>
-#include <stdlib.h>
-#include <string.h>
 
 #define THREADS_MAX 4
 #define TICK_MS     100

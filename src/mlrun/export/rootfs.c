@@ -1,21 +1,11 @@
 #include "export/layers.h"
 
-#include "base/cleanup.h"
-#include "base/file.h"
-#include "base/memory.h"
+#include "base/base.h"
 #include "export/owners.h"
 #include "layer/entry.h"
 #include "layer/extract.h"
 #include "layer/whiteout.h"
 #include "rootfs/rootfs.h"
-
-#include <dirent.h>
-#include <errno.h>
-#include <fcntl.h>
-#include <stdlib.h>
-#include <string.h>
-#include <sys/stat.h>
-#include <unistd.h>
 
 /* A walk of the image's trees as overlayfs would show them. */
 struct walk {

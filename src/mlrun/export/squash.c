@@ -1,19 +1,12 @@
 #include "export/squash.h"
 
-#include "base/cleanup.h"
-#include "base/memory.h"
+#include "base/base.h"
 #include "export/outlet.h"
 #include "export/view.h"
 #include "oci/enroot.h"
 #include "rootfs/kept.h"
 #include "rootfs/rootfs.h"
 #include "squashfs/writer.h"
-
-#include <errno.h>
-#include <stdlib.h>
-#include <string.h>
-#include <sys/stat.h>
-#include <unistd.h>
 
 void export_squashed_done(struct export_squashed *s)
 {

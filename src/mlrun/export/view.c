@@ -1,24 +1,12 @@
 #include "export/view.h"
 
-#include "base/cleanup.h"
-#include "base/file.h"
-#include "base/memory.h"
-#include "base/strv.h"
+#include "base/base.h"
 #include "layer/entry.h"
 #include "layer/unpack.h"
 #include "runtime/runtime.h"
 
 #include <archive.h>
-#include <errno.h>
-#include <fcntl.h>
-#include <limits.h>
-#include <signal.h>
-#include <stdlib.h>
-#include <string.h>
 #include <sys/prctl.h>
-#include <sys/stat.h>
-#include <sys/wait.h>
-#include <unistd.h>
 
 struct view {
 	pid_t pid;

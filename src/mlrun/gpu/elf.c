@@ -1,14 +1,9 @@
 #include "gpu/elf.h"
 
-#include "base/cleanup.h"
-#include "base/memory.h"
+#include "base/base.h"
 
 #include <elf.h>
-#include <errno.h>
 #include <gelf.h>
-#include <stdlib.h>
-#include <string.h>
-#include <unistd.h>
 
 #define NEEDED_MAX    1024       /* DT_NEEDED entries; NVIDIA's have a dozen at most */
 #define NAME_MAX_LEN  4096       /* bytes of a name */

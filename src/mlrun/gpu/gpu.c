@@ -1,7 +1,6 @@
 #include "gpu/gpu.h"
 
-#include "base/cleanup.h"
-#include "base/memory.h"
+#include "base/base.h"
 #include "gpu/choice/choice.h"
 #include "gpu/inject/compat.h"
 #include "gpu/inject/inject.h"
@@ -12,11 +11,6 @@
 #include "gpu/vendor.h"
 #include "gpu/choice/requirement.h"
 #include "gpu/choice/wish.h"
-
-#include <errno.h>
-#include <stdlib.h>
-#include <string.h>
-#include <unistd.h>
 
 #define TOLD_MAX 3 /* files that a message names */
 

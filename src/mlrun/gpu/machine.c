@@ -1,11 +1,7 @@
 #include "gpu/machine.h"
 
-#include "base/cleanup.h"
-#include "base/memory.h"
+#include "base/base.h"
 #include "gpu/gpu.h"
-
-#include <stdlib.h>
-#include <string.h>
 
 const char *const gpu_driver_names[] = { [GPU_DRIVER_NONE] = NULL,
 	[GPU_DRIVER_NVIDIA] = "nvidia",

@@ -1,12 +1,10 @@
 /* Runs the vendors' finders one after the other. */
 #include "gpu/machine.h"
 
-#include "base/cleanup.h"
-#include "base/memory.h"
+#include "base/base.h"
 #include "gpu/root.h"
 #include "gpu/vendor.h"
 
-#include <string.h>
 #include <sys/utsname.h>
 
 void gpu_machine_count(struct gpu_machine *m)

@@ -1,13 +1,7 @@
 #include "gpu/node.h"
 
+#include "base/base.h"
 #include "base/account.h"
-#include "base/cleanup.h"
-#include "base/memory.h"
-
-#include <errno.h>
-#include <stdlib.h>
-#include <string.h>
-#include <unistd.h>
 
 long gpu_number_behind(const char *name, const char *word)
 {

@@ -1,15 +1,8 @@
 #include "gpu/profile.h"
 
-#include "base/cleanup.h"
-#include "base/file.h"
+#include "base/base.h"
 #include "base/json.h"
-#include "base/memory.h"
 #include "gpu/vendor.h"
-
-#include <errno.h>
-#include <fcntl.h>
-#include <stdlib.h>
-#include <string.h>
 
 /* Names of enumerations, indexed by value; NULL is JSON's null. */
 static const char *const kinds[] = { [GPU_LIBRARY] = "library",

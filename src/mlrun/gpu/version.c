@@ -1,9 +1,6 @@
 #include "gpu/version.h"
 
-#include <errno.h>
-#include <stdio.h>
-#include <stdlib.h>
-#include <string.h>
+#include "base/base.h"
 
 int gpu_version_parse(const char *text, struct gpu_version *ret)
 {

@@ -1,14 +1,8 @@
 #include "job/job.h"
 
-#include "base/cleanup.h"
-#include "base/memory.h"
+#include "base/base.h"
 #include "base/proc.h"
-#include "base/strv.h"
 
-#include <fcntl.h>
-#include <stdio.h>
-#include <stdlib.h>
-#include <string.h>
 #include <sys/socket.h>
 
 /* Programs that start ranks, the most particular first: mpirun may run in a step of Slurm's. */

@@ -1,10 +1,6 @@
 #include "job/job.h"
 
-#include "base/cleanup.h"
-#include "base/strv.h"
-
-#include <stddef.h>
-#include <string.h>
+#include "base/base.h"
 
 /* sbatch(1) OUTPUT ENVIRONMENT VARIABLES, qsub(1B), bsub(1), flux-environment(7) */
 static const struct system {

@@ -1,14 +1,6 @@
 #include "job/job.h"
 
-#include "base/cleanup.h"
-#include "base/file.h"
-#include "base/memory.h"
-#include "base/strv.h"
-
-#include <fcntl.h>
-#include <stdint.h>
-#include <stdlib.h>
-#include <string.h>
+#include "base/base.h"
 
 /*
  * What starts ranks, the most particular first: mpirun's may run in a step of Slurm's. Open MPI's

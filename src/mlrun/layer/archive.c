@@ -1,16 +1,10 @@
 #include "layer/archive.h"
 
-#include "base/cleanup.h"
-#include "base/memory.h"
+#include "base/base.h"
 #include "layer/entry.h"
 #include "layer/path.h"
 
 #include <archive.h>
-#include <errno.h>
-#include <limits.h>
-#include <stdlib.h>
-#include <string.h>
-#include <unistd.h>
 
 struct layer_archive {
 	struct layer_entry_target tar;

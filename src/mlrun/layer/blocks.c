@@ -1,11 +1,9 @@
 #include "layer/blocks.h"
 
-#include "base/memory.h"
+#include "base/base.h"
 #include "base/processors.h"
 
 #include <pthread.h>
-#include <stdlib.h>
-#include <string.h>
 
 #define THREADS_MAX 7 /* beside the caller's */
 

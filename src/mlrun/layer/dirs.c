@@ -1,19 +1,11 @@
 #include "layer/dirs.h"
 
-#include "base/cleanup.h"
-#include "base/file.h"
-#include "base/log.h"
+#include "base/base.h"
 #include "base/tighten.h"
 #include "layer/path.h"
 #include "layer/unpack.h"
 
-#include <errno.h>
-#include <fcntl.h>
-#include <limits.h>
 #include <search.h>
-#include <stdlib.h>
-#include <string.h>
-#include <sys/stat.h>
 
 struct layer_dir {
 	char *path;

@@ -1,14 +1,10 @@
 #include "layer/entry.h"
 
-#include "base/cleanup.h"
+#include "base/base.h"
 #include "base/file_owner.h"
-#include "base/memory.h"
 
 #include <archive.h>
-#include <errno.h>
-#include <string.h>
 #include <sys/xattr.h>
-#include <unistd.h>
 
 static void add_xattrs(struct archive_entry *e, int fd, char *buf)
 {

@@ -1,18 +1,10 @@
 #include "layer/extract.h"
 
-#include "base/cleanup.h"
-#include "base/file.h"
-#include "base/memory.h"
+#include "base/base.h"
 #include "layer/archive.h"
 #include "layer/path.h"
 
 #include <archive_entry.h>
-#include <errno.h>
-#include <fcntl.h>
-#include <limits.h>
-#include <string.h>
-#include <sys/stat.h>
-#include <unistd.h>
 
 struct archive *layer_extract_new(int keep_modes)
 {

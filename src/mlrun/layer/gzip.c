@@ -1,11 +1,8 @@
 #include "layer/blocks.h"
 #include "layer/codec.h"
 
-#include "base/memory.h"
+#include "base/base.h"
 #include "config.h"
-
-#include <errno.h>
-#include <stdlib.h>
 
 /* Of one block: what cannot be compressed is stored, 5 bytes more for each 16 to 64 KiB. */
 #define PACKED_MAX (LAYER_BLOCK + LAYER_BLOCK / 1024 + 256)

@@ -1,11 +1,10 @@
 #include "layer/record.h"
 
-#include "base/cleanup.h"
+#include "base/base.h"
 #include "layer/record_reader.h"
 
 #include <archive.h>
 #include <archive_entry.h>
-#include <errno.h>
 
 /* Reads the tar from the record, with zeros in place of file data. */
 struct headers {

@@ -1,14 +1,8 @@
 #include "layer/path.h"
 
-#include "base/cleanup.h"
+#include "base/base.h"
 #include "layer/unpack.h"
 #include "layer/whiteout.h"
-
-#include <errno.h>
-#include <fcntl.h>
-#include <stdio.h>
-#include <string.h>
-#include <sys/stat.h>
 
 #define LINKS_MAX 40 /* as the kernel's (path_resolution(7)) */
 

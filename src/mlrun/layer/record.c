@@ -1,17 +1,8 @@
 #include "layer/record.h"
 
-#include "base/cleanup.h"
-#include "base/file.h"
-#include "base/memory.h"
+#include "base/base.h"
 #include "layer/record_reader.h"
 #include "layer/unpack.h"
-
-#include <errno.h>
-#include <fcntl.h>
-#include <stdlib.h>
-#include <string.h>
-#include <sys/stat.h>
-#include <unistd.h>
 
 #define BUFFER_SIZE (128u << 10)
 #define KEPT_MEMORY (64u << 20) /* half for the list of 'D's, half for the bytes of small ones */

@@ -1,12 +1,7 @@
 #include "layer/record_reader.h"
 
-#include "base/memory.h"
+#include "base/base.h"
 #include "layer/record.h"
-
-#include <errno.h>
-#include <stdlib.h>
-#include <string.h>
-#include <unistd.h>
 
 #define BUFFER_SIZE (128u << 10)
 #define WINDOW_LOG  23 /* larger than the writer's, and still little memory */

@@ -1,16 +1,9 @@
 #include "layer/recorder.h"
 
-#include "base/cleanup.h"
-#include "base/file.h"
-#include "base/memory.h"
+#include "base/base.h"
 #include "layer/record.h"
 
-#include <dirent.h>
-#include <errno.h>
-#include <fcntl.h>
 #include <search.h>
-#include <string.h>
-#include <sys/stat.h>
 #include <zstd.h>
 
 /* The fastest level that compresses headers well: they are mostly zeros, and similar to each other.

@@ -1,14 +1,9 @@
 #include "layer/stream.h"
 
-#include "base/cleanup.h"
-#include "base/memory.h"
+#include "base/base.h"
 #include "layer/codec.h"
 
-#include <errno.h>
 #include <pthread.h>
-#include <signal.h>
-#include <stdlib.h>
-#include <string.h>
 
 #define SLOT_SIZE  (1u << 20)
 #define SLOTS      4

@@ -1,20 +1,13 @@
 #include "layer/tar.h"
 
-#include "base/cleanup.h"
+#include "base/base.h"
 #include "base/file_owner.h"
-#include "base/log.h"
-#include "base/memory.h"
 #include "layer/path.h"
 #include "layer/stream.h"
 
 #include <archive.h>
 #include <archive_entry.h>
-#include <errno.h>
-#include <limits.h>
 #include <locale.h>
-#include <stdlib.h>
-#include <string.h>
-#include <sys/stat.h>
 
 /* The state of reading one layer. */
 struct reading {

@@ -1,15 +1,10 @@
 #include "layer/unpack.h"
 
-#include "base/cleanup.h"
+#include "base/base.h"
 #include "layer/tar.h"
 #include "layer/writer.h"
 
-#include <errno.h>
-#include <limits.h>
-#include <string.h>
-#include <sys/stat.h>
 #include <sys/statvfs.h>
-#include <unistd.h>
 
 #define LARGE (16u << 20) /* size of a file from which on free space is checked */
 

@@ -1,9 +1,7 @@
 #include "layer/whiteout.h"
 
-#include "base/cleanup.h"
+#include "base/base.h"
 
-#include <errno.h>
-#include <fcntl.h>
 #include <sys/sysmacros.h>
 #include <sys/xattr.h>
 

@@ -1,20 +1,11 @@
 #include "layer/writer.h"
 
+#include "base/base.h"
 #include "base/file_owner.h"
-#include "base/cleanup.h"
-#include "base/file.h"
-#include "base/log.h"
-#include "base/memory.h"
 #include "base/tighten.h"
 #include "layer/path.h"
 #include "layer/whiteout.h"
 
-#include <dirent.h>
-#include <errno.h>
-#include <fcntl.h>
-#include <stdio.h>
-#include <string.h>
-#include <sys/stat.h>
 #include <sys/xattr.h>
 
 void layer_writer_init(struct layer_writer *w, int root, size_t dir_memory)

@@ -1,10 +1,8 @@
 #include "layer/blocks.h"
 #include "layer/codec.h"
 
-#include "base/memory.h"
+#include "base/base.h"
 
-#include <errno.h>
-#include <stdlib.h>
 #include <zstd.h>
 #include <zstd_errors.h>
 

@@ -1,12 +1,8 @@
 #include "mpi/fabric.h"
 
-#include "base/cleanup.h"
-#include "base/memory.h"
+#include "base/base.h"
 #include "gpu/root.h"
 
-#include <stdlib.h>
-#include <string.h>
-#include <sys/stat.h>
 #include <sys/vfs.h>
 
 #define NODE_FLAGS      (PLAN_READONLY | PLAN_NOSUID | PLAN_NOEXEC | PLAN_OPTIONAL)

@@ -1,8 +1,6 @@
 #include "mpi/family.h"
 
-#include "base/cleanup.h"
-
-#include <string.h>
+#include "base/base.h"
 
 const char *mpi_family_name(enum mpi_family family)
 {

@@ -1,16 +1,10 @@
 #include "mpi/host.h"
 
-#include "base/cleanup.h"
-#include "base/memory.h"
-#include "base/path.h"
+#include "base/base.h"
 #include "gpu/inject/linker.h"
 #include "job/job.h"
 #include "mpi/fabric.h"
 #include "mpi/library.h"
-
-#include <errno.h>
-#include <stdlib.h>
-#include <string.h>
 
 #define FLAGS    (PLAN_READONLY | PLAN_NOSUID | PLAN_NODEV)
 #define TOLD_MAX 8 /* names in a remark */

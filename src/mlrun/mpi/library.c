@@ -1,12 +1,6 @@
 #include "mpi/library.h"
 
-#include "base/cleanup.h"
-#include "base/memory.h"
-#include "base/path.h"
-
-#include <stdlib.h>
-#include <string.h>
-#include <sys/stat.h>
+#include "base/base.h"
 
 #define ANCESTORS 4 /* "/usr" is that far above Debian's libpmix */
 

@@ -1,14 +1,8 @@
 #include "mpi/mpi.h"
 
-#include "base/cleanup.h"
-#include "base/path.h"
+#include "base/base.h"
 #include "job/job.h"
 #include "mpi/fabric.h"
-
-#include <stdio.h>
-#include <stdlib.h>
-#include <string.h>
-#include <sys/stat.h>
 
 /* Mount a directory of the PMIx server. A top-level directory is never mounted, whatever the
  * variables say, since it would cover the image's. */

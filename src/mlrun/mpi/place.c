@@ -1,12 +1,7 @@
 #include "mpi/place.h"
 
-#include "base/cleanup.h"
-#include "base/memory.h"
-#include "base/path.h"
+#include "base/base.h"
 
-#include <stdlib.h>
-#include <string.h>
-#include <sys/stat.h>
 #include <sys/utsname.h>
 
 void mpi_place_done(struct mpi_place *p)

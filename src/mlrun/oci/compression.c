@@ -1,9 +1,6 @@
 #include "oci/compression.h"
 
-#include "base/cleanup.h"
-
-#include <errno.h>
-#include <string.h>
+#include "base/base.h"
 
 #define OCI_TAR    "application/vnd.oci.image.layer.v1.tar"
 #define DOCKER_TAR "application/vnd.docker.image.rootfs.diff.tar"

@@ -1,13 +1,9 @@
 #include "oci/config.h"
 
-#include "base/cleanup.h"
-#include "base/memory.h"
+#include "base/base.h"
 #include "oci/digest.h"
 #include "oci/json.h"
 #include "oci/manifest.h"
-
-#include <errno.h>
-#include <string.h>
 
 /* Copy a string; an empty one counts as absent. */
 static int copy_text(json_t *obj, const char *key, char **ret, struct mlr_error *err)

@@ -1,7 +1,6 @@
 #include "oci/digest.h"
 
-#include <errno.h>
-#include <string.h>
+#include "base/base.h"
 
 #define PREFIX     "sha256:"
 #define PREFIX_LEN (sizeof(PREFIX) - 1)

@@ -1,12 +1,7 @@
 #include "oci/enroot.h"
 
-#include "base/cleanup.h"
+#include "base/base.h"
 #include "base/escape.h"
-#include "base/memory.h"
-
-#include <stdio.h>
-#include <stdlib.h>
-#include <string.h>
 
 #define HOOK "/etc/rc.local" /* a script of the user's that /etc/rc reads, where it is */
 

@@ -1,14 +1,8 @@
 #include "oci/layout.h"
 
-#include "base/cleanup.h"
-#include "base/memory.h"
-#include "base/strv.h"
+#include "base/base.h"
 #include "oci/json.h"
 #include "oci/ref.h"
-
-#include <errno.h>
-#include <stdio.h>
-#include <string.h>
 
 #define LAYOUT_FILE_MAX 4096
 

@@ -1,14 +1,9 @@
 #include "oci/manifest.h"
 
-#include "base/cleanup.h"
-#include "base/memory.h"
-#include "base/strv.h"
+#include "base/base.h"
 #include "oci/digest.h"
 #include "oci/json.h"
 #include "oci/media.h"
-
-#include <errno.h>
-#include <string.h>
 
 /* More entries than any index has; the size of the document limits them, too. */
 #define ENTRIES_MAX 4096

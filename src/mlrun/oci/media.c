@@ -1,10 +1,6 @@
 #include "oci/media.h"
 
-#include "base/cleanup.h"
-#include "base/memory.h"
-
-#include <errno.h>
-#include <string.h>
+#include "base/base.h"
 
 static const struct {
 	const char *type;

@@ -1,12 +1,6 @@
 #include "oci/name.h"
 
-#include "base/cleanup.h"
-#include "base/memory.h"
-
-#include <ctype.h>
-#include <errno.h>
-#include <stdlib.h>
-#include <string.h>
+#include "base/base.h"
 
 #define BASE_MAX 100 /* characters of a file's name that go into an image's name */
 

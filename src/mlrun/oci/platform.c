@@ -1,11 +1,7 @@
 #include "oci/platform.h"
 
-#include "base/cleanup.h"
+#include "base/base.h"
 
-#include <errno.h>
-#include <stdio.h>
-#include <stdlib.h>
-#include <string.h>
 #include <sys/utsname.h>
 
 /* The kernel's and the distributions' names of architectures, and Go's (containerd's

@@ -1,14 +1,9 @@
 #include "oci/ref.h"
 
-#include "base/cleanup.h"
-#include "base/memory.h"
+#include "base/base.h"
 #include "oci/digest.h"
 
 #include <arpa/inet.h>
-#include <errno.h>
-#include <stdlib.h>
-#include <string.h>
-#include <strings.h>
 
 /* Letters must not depend on the locale, so isalpha() is not used. */
 #define LOWER  "abcdefghijklmnopqrstuvwxyz"

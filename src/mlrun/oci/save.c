@@ -1,15 +1,9 @@
 #include "oci/save.h"
 
-#include "base/cleanup.h"
-#include "base/memory.h"
-#include "base/strv.h"
+#include "base/base.h"
 #include "oci/json.h"
 #include "oci/manifest.h"
 #include "oci/ref.h"
-
-#include <errno.h>
-#include <stdio.h>
-#include <string.h>
 
 #define IMAGES_MAX 1024
 #define TAGS_MAX   1024

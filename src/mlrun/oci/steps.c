@@ -1,15 +1,9 @@
 #include "oci/steps.h"
 
-#include "base/cleanup.h"
-#include "base/memory.h"
-#include "base/strv.h"
+#include "base/base.h"
 #include "oci/json.h"
 #include "oci/manifest.h"
 #include "oci/platform.h"
-
-#include <errno.h>
-#include <stdlib.h>
-#include <string.h>
 
 #define KEY "org.mlrun.steps"
 

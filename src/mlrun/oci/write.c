@@ -1,11 +1,8 @@
 #include "oci/write.h"
 
-#include "base/cleanup.h"
-#include "base/memory.h"
+#include "base/base.h"
 #include "oci/json.h"
 #include "oci/platform.h"
-
-#include <string.h>
 
 /* Print a value, and free it. Jansson keeps the order in which members were set. */
 static char *print(json_t *value)

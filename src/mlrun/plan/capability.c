@@ -1,9 +1,6 @@
 #include "plan/capability.h"
 
-#include "base/cleanup.h"
-
-#include <stddef.h>
-#include <strings.h>
+#include "base/base.h"
 
 /* In the order of linux/capability.h, where new ones are only appended. */
 static const char *const names[] = { "CAP_CHOWN", "CAP_DAC_OVERRIDE", "CAP_DAC_READ_SEARCH",

@@ -1,11 +1,9 @@
 /* Prints a plan for people. */
 #include "plan/explain.h"
 
+#include "base/base.h"
 #include "base/escape.h"
 #include "plan/capability.h"
-
-#include <inttypes.h>
-#include <string.h>
 
 /* Text from images may contain anything: characters that could control a terminal are escaped. */
 static void put(FILE *out, const char *s)

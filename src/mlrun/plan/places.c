@@ -2,16 +2,7 @@
  * resolved through links of the image and through earlier mounts. */
 #include "plan/explain.h"
 
-#include "base/cleanup.h"
-#include "base/file.h"
-#include "base/memory.h"
-#include "base/path.h"
-
-#include <dirent.h>
-#include <limits.h>
-#include <stdlib.h>
-#include <string.h>
-#include <sys/stat.h>
+#include "base/base.h"
 
 void plan_seen_done(struct plan_seen *s)
 {

@@ -1,13 +1,6 @@
 #include "plan/plan.h"
 
-#include "base/cleanup.h"
-#include "base/memory.h"
-#include "base/path.h"
-
-#include <errno.h>
-#include <stdarg.h>
-#include <stdlib.h>
-#include <string.h>
+#include "base/base.h"
 
 void plan_init(struct plan *p)
 {

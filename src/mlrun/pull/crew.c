@@ -1,13 +1,8 @@
 #include "pull/crew.h"
 
-#include "base/cleanup.h"
-#include "base/memory.h"
+#include "base/base.h"
 #include "base/wait.h"
 #include "pull/layer.h"
-
-#include <errno.h>
-#include <stdlib.h>
-#include <string.h>
 
 #define TICK_MS 100
 

@@ -1,7 +1,6 @@
 #include "pull/feed.h"
 
-#include "base/cleanup.h"
-#include "base/memory.h"
+#include "base/base.h"
 #include "layer/record.h"
 #include "oci/digest.h"
 #include "pull/layer.h"
@@ -9,10 +8,7 @@
 #include "rootfs/layers.h"
 #include "store/tree.h"
 
-#include <errno.h>
-#include <fcntl.h>
 #include <pthread.h>
-#include <string.h>
 
 #define AHEAD 2 /* queues at once: the current layer's and the next one's */
 

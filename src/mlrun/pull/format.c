@@ -1,18 +1,10 @@
 #include "pull/format.h"
 
-#include "base/cleanup.h"
-#include "base/file.h"
+#include "base/base.h"
 #include "base/filesystem.h"
-#include "base/log.h"
-#include "base/memory.h"
 #include "squashfs/writer.h"
 #include "store/probe.h"
 #include "store/process.h"
-
-#include <errno.h>
-#include <fcntl.h>
-#include <string.h>
-#include <unistd.h>
 
 static char *why_not_layers(const struct filesystem *fs, const struct filesystem_probe *p)
 {

@@ -1,6 +1,6 @@
 #include "pull/layer.h"
 
-#include "base/cleanup.h"
+#include "base/base.h"
 #include "layer/codec.h"
 #include "layer/record.h"
 #include "layer/unpack.h"
@@ -9,9 +9,7 @@
 #include "store/spool.h"
 #include "store/tree.h"
 
-#include <errno.h>
 #include <pthread.h>
-#include <string.h>
 
 /* What the thread that reads from the source shares with the one that writes files. */
 struct download {

@@ -1,8 +1,6 @@
 #include "pull/pull.h"
 
-#include "base/cleanup.h"
-#include "base/log.h"
-#include "base/memory.h"
+#include "base/base.h"
 #include "oci/platform.h"
 #include "pull/crew.h"
 #include "pull/format.h"
@@ -18,13 +16,6 @@
 #include "store/spool.h"
 #include "store/stores.h"
 #include "store/tree.h"
-
-#include <errno.h>
-#include <fcntl.h>
-#include <stdio.h>
-#include <stdlib.h>
-#include <string.h>
-#include <time.h>
 
 /* One pull_image() call. */
 struct pull {

@@ -1,12 +1,8 @@
 #include "pull/queue.h"
 
-#include "base/memory.h"
+#include "base/base.h"
 
-#include <errno.h>
 #include <pthread.h>
-#include <stdint.h>
-#include <stdlib.h>
-#include <string.h>
 
 /* A ring buffer. Each thread copies without the lock: the bytes between head and tail belong to the
  * reader, and the rest to the writer. */

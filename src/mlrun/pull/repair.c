@@ -1,8 +1,6 @@
 #include "pull/repair.h"
 
-#include "base/cleanup.h"
-#include "base/file.h"
-#include "base/memory.h"
+#include "base/base.h"
 #include "oci/name.h"
 #include "store/facts.h"
 #include "store/image.h"
@@ -11,12 +9,6 @@
 #include "store/removal.h"
 #include "store/tighten.h"
 #include "store/tree.h"
-
-#include <dirent.h>
-#include <errno.h>
-#include <fcntl.h>
-#include <stdio.h>
-#include <string.h>
 
 /* An image whose own file is readable, and all paths that it needs, including that file. */
 struct patient {

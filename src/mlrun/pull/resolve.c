@@ -1,12 +1,6 @@
 #include "pull/resolve.h"
 
-#include "base/cleanup.h"
-#include "base/memory.h"
-
-#include <errno.h>
-#include <inttypes.h>
-#include <stdlib.h>
-#include <string.h>
+#include "base/base.h"
 
 #define DEPTH_MAX 3 /* nested indexes; the specification allows them, but they are rare */
 

@@ -1,17 +1,8 @@
 /* Opens the files that a name refers to, and detects their kind. */
 #include "pull/source.h"
 
-#include "base/cleanup.h"
-#include "base/log.h"
-#include "base/memory.h"
+#include "base/base.h"
 #include "pull/bundle.h"
-
-#include <errno.h>
-#include <fcntl.h>
-#include <stdlib.h>
-#include <string.h>
-#include <sys/stat.h>
-#include <unistd.h>
 
 static int has(struct files *f, const char *name)
 {

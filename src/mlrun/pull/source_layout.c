@@ -1,16 +1,9 @@
 #include "pull/bundle.h"
 
-#include "base/cleanup.h"
-#include "base/hash.h"
-#include "base/memory.h"
+#include "base/base.h"
 #include "oci/digest.h"
 #include "oci/layout.h"
 #include "oci/manifest.h"
-
-#include <errno.h>
-#include <inttypes.h>
-#include <stdlib.h>
-#include <string.h>
 
 #define CHUNK (256u << 10)
 

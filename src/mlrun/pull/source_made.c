@@ -1,20 +1,11 @@
 /* Images without a manifest in the file, for which one is made: docker save's, and a plain tar. */
 #include "pull/bundle.h"
 
-#include "base/cleanup.h"
-#include "base/hash.h"
-#include "base/memory.h"
+#include "base/base.h"
 #include "oci/config.h"
 #include "oci/digest.h"
 #include "oci/manifest.h"
 #include "oci/save.h"
-
-#include <errno.h>
-#include <fcntl.h>
-#include <inttypes.h>
-#include <stdio.h>
-#include <stdlib.h>
-#include <string.h>
 
 struct made_layer {
 	struct files_part part;

@@ -1,10 +1,6 @@
 #include "pull/source.h"
 
-#include "base/memory.h"
-
-#include <errno.h>
-#include <stdlib.h>
-#include <string.h>
+#include "base/base.h"
 
 struct source_registry {
 	struct pull_source source;

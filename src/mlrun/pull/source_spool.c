@@ -1,16 +1,9 @@
 /* Keeps compressed layers while they stream: pull_source_spool() of pull/source.h. */
 #include "pull/source.h"
 
-#include "base/cleanup.h"
-#include "base/hash.h"
-#include "base/log.h"
-#include "base/memory.h"
+#include "base/base.h"
 #include "oci/digest.h"
 #include "store/spool.h"
-
-#include <errno.h>
-#include <string.h>
-#include <unistd.h>
 
 #define BUFFER (1 << 18)
 

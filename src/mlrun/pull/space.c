@@ -1,15 +1,10 @@
 #include "pull/space.h"
 
-#include "base/cleanup.h"
-#include "base/memory.h"
+#include "base/base.h"
 
-#include <errno.h>
-#include <string.h>
 #include <sys/quota.h>
-#include <sys/stat.h>
 #include <sys/statvfs.h>
 #include <sys/syscall.h>
-#include <unistd.h>
 
 #ifndef SYS_quotactl_fd
 #define SYS_quotactl_fd 443 /* Linux 5.14, one number on all architectures */

@@ -1,18 +1,10 @@
 #include "pull/squash.h"
 
-#include "base/cleanup.h"
-#include "base/memory.h"
+#include "base/base.h"
 #include "pull/crew.h"
 #include "pull/feed.h"
 #include "squashfs/writer.h"
 #include "store/tree.h"
-
-#include <errno.h>
-#include <stdio.h>
-#include <stdlib.h>
-#include <string.h>
-#include <time.h>
-#include <unistd.h>
 
 /* The state that the working thread shares with the calling one. */
 struct squashing {

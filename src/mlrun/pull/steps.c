@@ -1,15 +1,10 @@
 #include "pull/steps.h"
 
-#include "base/cleanup.h"
-#include "base/memory.h"
+#include "base/base.h"
 #include "oci/config.h"
 #include "oci/manifest.h"
 #include "pull/layer.h"
 #include "pull/source.h"
-
-#include <errno.h>
-#include <stdlib.h>
-#include <string.h>
 
 struct pull_steps {
 	struct pull_source *source;

@@ -1,13 +1,10 @@
 #include "pull/stored.h"
 
-#include "base/cleanup.h"
+#include "base/base.h"
 #include "oci/manifest.h"
 #include "store/blob.h"
 #include "store/facts.h"
 #include "store/spool.h"
-
-#include <stdlib.h>
-#include <string.h>
 
 static int has_blobs(struct store *st, const struct oci_document *manifest)
 {

@@ -1,17 +1,10 @@
 #include "push/index.h"
 
-#include "base/cleanup.h"
-#include "base/hash.h"
-#include "base/memory.h"
+#include "base/base.h"
 #include "oci/config.h"
 #include "oci/manifest.h"
 #include "oci/write.h"
 #include "registry/registry.h"
-
-#include <errno.h>
-#include <stdio.h>
-#include <stdlib.h>
-#include <string.h>
 
 void index_items_done(struct index_items *l)
 {

@@ -1,8 +1,6 @@
 #include "push/push.h"
 
-#include "base/cleanup.h"
-#include "base/hash.h"
-#include "base/memory.h"
+#include "base/base.h"
 #include "base/wait.h"
 #include "export/documents.h"
 #include "oci/write.h"
@@ -11,11 +9,7 @@
 #include "registry/registry.h"
 #include "store/lease.h"
 
-#include <errno.h>
 #include <pthread.h>
-#include <stdio.h>
-#include <stdlib.h>
-#include <string.h>
 
 #define TICK_MS 100
 

@@ -1,13 +1,8 @@
 #include "push/reuse.h"
 
-#include "base/cleanup.h"
-#include "base/hash.h"
-#include "base/log.h"
-#include "base/memory.h"
+#include "base/base.h"
 #include "store/blob.h"
 #include "store/image.h"
-
-#include <string.h>
 
 #define PLACES_MAX 8 /* that the store remembers of a blob */
 #define MOUNTS_MAX 3 /* to try */

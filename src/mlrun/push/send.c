@@ -1,14 +1,10 @@
 #include "push/send.h"
 
-#include "base/cleanup.h"
+#include "base/base.h"
 #include "export/pack.h"
 #include "store/spool.h"
 
-#include <errno.h>
-#include <fcntl.h>
 #include <pthread.h>
-#include <string.h>
-#include <unistd.h>
 
 /* A blob that one thread makes and another sends. */
 struct blob {

@@ -1,17 +1,11 @@
 /* Pushes steps of builds, as an image that nobody runs. */
 #include "push/push.h"
 
-#include "base/cleanup.h"
-#include "base/hash.h"
-#include "base/memory.h"
+#include "base/base.h"
 #include "oci/config.h"
 #include "oci/manifest.h"
 #include "oci/write.h"
 #include "store/blob.h"
-
-#include <errno.h>
-#include <stdlib.h>
-#include <string.h>
 
 static uint64_t size_of(const struct oci_step *steps, const char *diff_id)
 {

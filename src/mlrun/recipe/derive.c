@@ -1,18 +1,10 @@
 #include "recipe/derive.h"
 
-#include "base/cleanup.h"
-#include "base/memory.h"
-#include "base/path.h"
+#include "base/base.h"
 #include "oci/config.h"
 #include "oci/json.h"
 #include "oci/manifest.h"
 #include "recipe/health.h"
-
-#include <ctype.h>
-#include <errno.h>
-#include <stdlib.h>
-#include <string.h>
-#include <strings.h>
 
 struct derivation {
 	json_t *root, *run; /* the document and its "config"; borrowed */

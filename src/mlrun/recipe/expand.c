@@ -1,14 +1,8 @@
 #include "recipe/expand.h"
 
-#include "base/cleanup.h"
-#include "base/memory.h"
+#include "base/base.h"
 #include "recipe/pattern.h"
 #include "recipe/text.h"
-
-#include <ctype.h>
-#include <errno.h>
-#include <stdlib.h>
-#include <string.h>
 
 #define DEPTH_MAX 64 /* of ${a:-${b:-…}} */
 

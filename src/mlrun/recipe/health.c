@@ -1,13 +1,7 @@
 #include "recipe/health.h"
 
-#include "base/cleanup.h"
+#include "base/base.h"
 #include "base/duration.h"
-#include "base/memory.h"
-
-#include <errno.h>
-#include <stdlib.h>
-#include <string.h>
-#include <strings.h>
 
 static json_int_t duration(const char *s)
 {

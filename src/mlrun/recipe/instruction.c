@@ -1,7 +1,6 @@
 #include "recipe/instruction.h"
 
-#include "base/cleanup.h"
-#include "base/memory.h"
+#include "base/base.h"
 #include "base/spelling.h"
 #include "recipe/expand.h"
 #include "recipe/health.h"
@@ -9,12 +8,7 @@
 #include "recipe/text.h"
 #include "recipe/words.h"
 
-#include <ctype.h>
-#include <errno.h>
 #include <jansson.h>
-#include <stdlib.h>
-#include <string.h>
-#include <strings.h>
 
 /* How the arguments are read; see struct instruction. */
 enum form {

@@ -1,13 +1,7 @@
 #include "recipe/lines.h"
 
-#include "base/cleanup.h"
-#include "base/memory.h"
+#include "base/base.h"
 #include "recipe/text.h"
-
-#include <errno.h>
-#include <stdlib.h>
-#include <string.h>
-#include <strings.h>
 
 static const char *const names[LINES_DIRECTIVES] = { "syntax", "escape", "check" };
 

@@ -1,18 +1,10 @@
 #include "recipe/lint.h"
 
-#include "base/cleanup.h"
-#include "base/memory.h"
+#include "base/base.h"
 #include "base/spelling.h"
 #include "oci/ref.h"
 #include "recipe/run_mount.h"
 #include "recipe/text.h"
-
-#include <ctype.h>
-#include <errno.h>
-#include <stdarg.h>
-#include <stdlib.h>
-#include <string.h>
-#include <strings.h>
 
 struct linting {
 	const struct recipe *r;

@@ -1,9 +1,6 @@
 #include "recipe/pattern.h"
 
-#include "base/cleanup.h"
-#include "base/memory.h"
-
-#include <string.h>
+#include "base/base.h"
 
 int pattern_is_valid(const char *pattern)
 {

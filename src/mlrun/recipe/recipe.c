@@ -1,12 +1,7 @@
 #include "recipe/recipe.h"
 
-#include "base/cleanup.h"
-#include "base/memory.h"
+#include "base/base.h"
 #include "recipe/lines.h"
-
-#include <errno.h>
-#include <stdlib.h>
-#include <string.h>
 
 void recipe_done(struct recipe *r)
 {

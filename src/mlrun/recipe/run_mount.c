@@ -1,15 +1,8 @@
 #include "recipe/run_mount.h"
 
-#include "base/cleanup.h"
+#include "base/base.h"
 #include "base/config_value.h"
-#include "base/memory.h"
 #include "base/spelling.h"
-
-#include <errno.h>
-#include <stddef.h>
-#include <stdlib.h>
-#include <string.h>
-#include <strings.h>
 
 /* A mount being parsed. */
 struct parsing {

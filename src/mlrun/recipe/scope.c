@@ -1,11 +1,6 @@
 #include "recipe/scope.h"
 
-#include "base/cleanup.h"
-#include "base/memory.h"
-
-#include <stdlib.h>
-#include <string.h>
-#include <strings.h>
+#include "base/base.h"
 
 void scope_done(struct scope *s)
 {

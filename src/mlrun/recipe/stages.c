@@ -1,14 +1,7 @@
 #include "recipe/stages.h"
 
-#include "base/cleanup.h"
-#include "base/memory.h"
+#include "base/base.h"
 #include "recipe/run_mount.h"
-
-#include <ctype.h>
-#include <errno.h>
-#include <stdlib.h>
-#include <string.h>
-#include <strings.h>
 
 void stages_done(struct stages *s)
 {

@@ -1,9 +1,6 @@
 #include "recipe/text.h"
 
-#include "base/memory.h"
-
-#include <stdlib.h>
-#include <string.h>
+#include "base/base.h"
 
 void text_done(struct text *t)
 {

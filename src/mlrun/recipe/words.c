@@ -1,11 +1,9 @@
 #include "recipe/words.h"
 
-#include "base/cleanup.h"
+#include "base/base.h"
 #include "recipe/text.h"
 
-#include <errno.h>
 #include <jansson.h>
-#include <string.h>
 
 void words_split(const char *text, struct strv *ret)
 {

@@ -1,13 +1,7 @@
 #include "registry/answer.h"
 
-#include "base/cleanup.h"
-#include "base/memory.h"
+#include "base/base.h"
 #include "oci/json.h"
-
-#include <errno.h>
-#include <stdio.h>
-#include <stdlib.h>
-#include <string.h>
 
 /* Registries use "errors"; token servers use "details" (Docker Hub) or "error_description"
  * (OAuth2). */

@@ -1,19 +1,13 @@
 #include "registry/auth.h"
 
-#include "base/cleanup.h"
-#include "base/clock.h"
-#include "base/log.h"
-#include "base/memory.h"
-#include "base/strv.h"
+#include "base/base.h"
 #include "registry/answer.h"
 #include "registry/challenge.h"
 #include "registry/token.h"
 #include "registry/url.h"
 
-#include <errno.h>
 #include <openssl/evp.h>
 #include <pthread.h>
-#include <string.h>
 
 #define MARGIN_MS 10000 /* replace a token so long before its end, or after 2/3 of its life */
 

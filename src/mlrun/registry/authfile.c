@@ -1,13 +1,9 @@
 #include "registry/authfile.h"
 
-#include "base/cleanup.h"
-#include "base/memory.h"
+#include "base/base.h"
 #include "oci/json.h"
 
-#include <errno.h>
 #include <openssl/evp.h>
-#include <string.h>
-#include <strings.h>
 
 #define DOCKER_KEY "https://index.docker.io/v1/"
 

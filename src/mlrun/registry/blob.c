@@ -1,18 +1,9 @@
 #include "registry/registry.h"
 
-#include "base/cleanup.h"
-#include "base/hash.h"
-#include "base/log.h"
-#include "base/memory.h"
+#include "base/base.h"
 #include "oci/manifest.h"
 #include "registry/buffer.h"
 #include "registry/request.h"
-
-#include <errno.h>
-#include <inttypes.h>
-#include <stdlib.h>
-#include <string.h>
-#include <unistd.h>
 
 #define AGAIN_TIMES 3 /* a server that ignores Range may resend this many times, */
 #define HEAD_BUFFER (256u << 10)

@@ -1,8 +1,6 @@
 #include "registry/buffer.h"
 
-#include <errno.h>
-#include <stdlib.h>
-#include <string.h>
+#include "base/base.h"
 
 int buffer_put(void *buffer, const void *bytes, size_t len, struct mlr_error *err)
 {

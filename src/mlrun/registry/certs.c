@@ -1,15 +1,7 @@
 #include "registry/certs.h"
 
-#include "base/cleanup.h"
-#include "base/file.h"
+#include "base/base.h"
 #include "base/home.h"
-#include "base/log.h"
-#include "base/memory.h"
-
-#include <dirent.h>
-#include <errno.h>
-#include <fcntl.h>
-#include <string.h>
 
 #define PEM_MAX (8u << 20) /* bytes of one file */
 

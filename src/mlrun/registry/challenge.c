@@ -1,12 +1,6 @@
 #include "registry/challenge.h"
 
-#include "base/cleanup.h"
-#include "base/memory.h"
-
-#include <errno.h>
-#include <stdlib.h>
-#include <string.h>
-#include <strings.h>
+#include "base/base.h"
 
 #define ALNUM   "abcdefghijklmnopqrstuvwxyzABCDEFGHIJKLMNOPQRSTUVWXYZ0123456789"
 #define TOKEN   ALNUM "!#$%&'*+-.^_`|~" /* RFC 9110, 5.6.2 */

@@ -1,21 +1,11 @@
 #include "registry/credential.h"
 
-#include "base/cleanup.h"
-#include "base/file.h"
+#include "base/base.h"
 #include "base/home.h"
-#include "base/log.h"
-#include "base/memory.h"
-#include "base/strv.h"
 #include "registry/authfile.h"
 #include "registry/helper.h"
 
-#include <errno.h>
-#include <fcntl.h>
-#include <limits.h>
-#include <string.h>
 #include <sys/file.h>
-#include <sys/stat.h>
-#include <time.h>
 
 #define LOCK_TRIES  500 /* ten seconds */
 #define LOCK_NAP_NS 20000000

@@ -1,9 +1,7 @@
 #include "registry/download.h"
 
-#include "base/cleanup.h"
+#include "base/base.h"
 #include "registry/http.h"
-
-#include <errno.h>
 
 #define TRIES      4
 #define CONNECT_MS 20000

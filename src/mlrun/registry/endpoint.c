@@ -1,19 +1,13 @@
 #include "registry/endpoint.h"
 
-#include "base/cleanup.h"
+#include "base/base.h"
 #include "base/config.h"
-#include "base/log.h"
-#include "base/memory.h"
 #include "oci/manifest.h"
 #include "oci/ref.h"
 #include "registry/answer.h"
 #include "registry/certs.h"
 #include "registry/request.h"
 #include "registry/url.h"
-
-#include <errno.h>
-#include <stdlib.h>
-#include <string.h>
 
 #define TIMEOUT_S         30 /* without a byte, until the connection counts as broken */
 #define CONNECT_MS        20000

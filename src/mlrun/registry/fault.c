@@ -1,13 +1,9 @@
 #include "registry/fault.h"
 
-#include "base/cleanup.h"
-#include "base/memory.h"
+#include "base/base.h"
 #include "registry/url.h"
 
-#include <errno.h>
 #include <openssl/x509_vfy.h>
-#include <string.h>
-#include <time.h>
 
 static int fail_expired(const char *host, int too_early, struct mlr_error *err)
 {

@@ -1,12 +1,6 @@
 #include "registry/header.h"
 
-#include "base/cleanup.h"
-#include "base/memory.h"
-
-#include <stdint.h>
-#include <stdio.h>
-#include <string.h>
-#include <strings.h>
+#include "base/base.h"
 
 #define LIST_MAX 8192 /* bytes of one header's lines in total */
 

@@ -1,23 +1,13 @@
 #include "registry/helper.h"
 
-#include "base/cleanup.h"
-#include "base/clock.h"
-#include "base/file.h"
-#include "base/log.h"
-#include "base/memory.h"
+#include "base/base.h"
 #include "base/program.h"
 #include "oci/json.h"
 #include "registry/buffer.h"
 #include "registry/http.h"
 
-#include <errno.h>
-#include <fcntl.h>
 #include <poll.h>
-#include <signal.h>
 #include <spawn.h>
-#include <string.h>
-#include <sys/wait.h>
-#include <time.h>
 
 #define ANSWER_MAX (64u << 10) /* bytes */
 #define TIME_MS    60000

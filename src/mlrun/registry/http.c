@@ -1,23 +1,14 @@
 #include "registry/http.h"
 
+#include "base/base.h"
 #include "base/authorities.h"
-#include "base/cleanup.h"
-#include "base/clock.h"
-#include "base/file.h"
-#include "base/log.h"
-#include "base/memory.h"
 #include "config.h"
 #include "registry/fault.h"
 #include "registry/header.h"
 #include "registry/url.h"
 
 #include <curl/curl.h>
-#include <errno.h>
-#include <fcntl.h>
 #include <pthread.h>
-#include <stdio.h>
-#include <string.h>
-#include <time.h>
 
 #define BUFFER_SIZE   (512 * 1024) /* bytes that libcurl reads at once */
 #define REDIRECTS_MAX 5

@@ -1,12 +1,8 @@
 #include "registry/registry.h"
 
-#include "base/cleanup.h"
-#include "base/memory.h"
+#include "base/base.h"
 #include "registry/buffer.h"
 #include "registry/request.h"
-
-#include <errno.h>
-#include <string.h>
 
 /* Only the status of "/v2/" matters. */
 static int ignore(void *ctx, const void *buf, size_t len, struct mlr_error *err)

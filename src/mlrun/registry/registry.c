@@ -1,17 +1,10 @@
 #include "registry/registry.h"
 
-#include "base/cleanup.h"
-#include "base/hash.h"
-#include "base/memory.h"
-#include "base/strv.h"
+#include "base/base.h"
 #include "oci/manifest.h"
 #include "registry/buffer.h"
 #include "registry/endpoint.h"
 #include "registry/request.h"
-
-#include <errno.h>
-#include <stdlib.h>
-#include <string.h>
 
 /* "cache.example:5000/dockerhub" is a host and a prefix for the repository. */
 static struct endpoint *new_mirror(

@@ -1,14 +1,7 @@
 #include "registry/request.h"
 
-#include "base/cleanup.h"
-#include "base/clock.h"
-#include "base/log.h"
-#include "base/memory.h"
+#include "base/base.h"
 #include "registry/retry.h"
-
-#include <errno.h>
-#include <string.h>
-#include <unistd.h>
 
 #define NOTICE_MIN_MS 3000 /* shorter waits are not announced */
 #define MIRROR_TRIES  3    /* few, as the next host can be tried */

@@ -1,14 +1,10 @@
 #include "registry/registry.h"
 
-#include "base/cleanup.h"
-#include "base/memory.h"
+#include "base/base.h"
 #include "oci/json.h"
 #include "registry/buffer.h"
 #include "registry/header.h"
 #include "registry/request.h"
-
-#include <errno.h>
-#include <string.h>
 
 #define PAGE      1000       /* tags requested at once; registries may send fewer */
 #define PAGE_MAX  (8u << 20) /* bytes of one response */

@@ -1,17 +1,12 @@
 #include "registry/token.h"
 
-#include "base/cleanup.h"
-#include "base/memory.h"
+#include "base/base.h"
 #include "oci/json.h"
 #include "registry/answer.h"
 #include "registry/buffer.h"
 #include "registry/url.h"
 
-#include <errno.h>
 #include <openssl/evp.h>
-#include <stdio.h>
-#include <string.h>
-#include <time.h>
 
 #define ANSWER_MAX (256u << 10) /* bytes; large sites have tokens of some 10 KiB */
 #define LIFE_MAX_S (24 * 3600)

@@ -1,18 +1,10 @@
 #include "registry/registry.h"
 
-#include "base/cleanup.h"
-#include "base/log.h"
-#include "base/memory.h"
+#include "base/base.h"
 #include "registry/answer.h"
 #include "registry/request.h"
 #include "registry/retry.h"
 #include "registry/url.h"
-
-#include <errno.h>
-#include <inttypes.h>
-#include <stdio.h>
-#include <stdlib.h>
-#include <string.h>
 
 #define PIECE_FIRST (32u << 20) /* bytes, once a whole blob is too large for a registry */
 #define PIECE_LEAST (1u << 20)

@@ -1,15 +1,10 @@
 #include "registry/url.h"
 
-#include "base/cleanup.h"
-#include "base/memory.h"
+#include "base/base.h"
 #include "oci/ref.h"
 
-#include <ctype.h>
 #include <curl/curl.h>
-#include <errno.h>
 #include <libpsl.h>
-#include <string.h>
-#include <strings.h>
 
 #define TOLD_MAX 200 /* characters of a URL in a message */
 

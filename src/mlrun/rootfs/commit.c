@@ -1,7 +1,6 @@
 #include "rootfs/commit.h"
 
-#include "base/cleanup.h"
-#include "base/memory.h"
+#include "base/base.h"
 #include "base/owners_file.h"
 #include "oci/config.h"
 #include "oci/manifest.h"
@@ -13,12 +12,6 @@
 #include "store/blob.h"
 #include "store/container.h"
 #include "store/tree.h"
-
-#include <errno.h>
-#include <fcntl.h>
-#include <stdlib.h>
-#include <string.h>
-#include <time.h>
 
 struct committing {
 	struct store *st;

@@ -1,20 +1,12 @@
 #include "rootfs/fill.h"
 
-#include "base/cleanup.h"
-#include "base/file.h"
-#include "base/hash.h"
-#include "base/memory.h"
+#include "base/base.h"
 #include "layer/unpack.h"
 #include "rootfs/flatten.h"
 #include "rootfs/layers.h"
 #include "store/tree.h"
 
-#include <errno.h>
-#include <fcntl.h>
 #include <pthread.h>
-#include <signal.h>
-#include <string.h>
-#include <unistd.h>
 
 #define PIPE_SIZE (1 << 20)
 

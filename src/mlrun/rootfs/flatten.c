@@ -1,21 +1,12 @@
 #include "rootfs/flatten.h"
 
-#include "base/cleanup.h"
-#include "base/file.h"
-#include "base/memory.h"
+#include "base/base.h"
 #include "layer/path.h"
 #include "layer/whiteout.h"
 #include "rootfs/layers.h"
 #include "rootfs/listing.h"
 #include "rootfs/place.h"
 #include "store/tree.h"
-
-#include <dirent.h>
-#include <errno.h>
-#include <fcntl.h>
-#include <stdio.h>
-#include <string.h>
-#include <sys/stat.h>
 
 /* One layer being applied to the tree at root. */
 struct applying {

@@ -1,9 +1,6 @@
 #include "rootfs/image.h"
 
-#include "base/cleanup.h"
-#include "base/hash.h"
-#include "base/log.h"
-#include "base/memory.h"
+#include "base/base.h"
 #include "oci/config.h"
 #include "oci/digest.h"
 #include "oci/platform.h"
@@ -12,10 +9,6 @@
 #include "rootfs/stacking.h"
 #include "store/blob.h"
 #include "store/open_dirs.h"
-
-#include <errno.h>
-#include <string.h>
-#include <time.h>
 
 /* Make the extra trees that the layers need. */
 static int stack(struct store *st, const char *manifest, int one_tree, struct store_facts *f,

@@ -1,19 +1,12 @@
 #include "rootfs/kept.h"
 
-#include "base/cleanup.h"
-#include "base/hash.h"
-#include "base/memory.h"
+#include "base/base.h"
 #include "oci/digest.h"
 #include "oci/name.h"
 #include "rootfs/rootfs.h"
 #include "store/container.h"
 #include "store/image.h"
 #include "store/stores.h"
-
-#include <errno.h>
-#include <stdlib.h>
-#include <string.h>
-#include <sys/stat.h>
 
 /* What the user asked for, and what was found. */
 struct kept {

@@ -1,18 +1,10 @@
 #include "rootfs/layers.h"
 
-#include "base/cleanup.h"
-#include "base/file.h"
-#include "base/hash.h"
-#include "base/memory.h"
+#include "base/base.h"
 #include "oci/digest.h"
 #include "rootfs/flatten.h"
 #include "store/open_dirs.h"
 #include "store/tree.h"
-
-#include <errno.h>
-#include <fcntl.h>
-#include <stdio.h>
-#include <string.h>
 
 #define NOTE_MAX (64u << 20) /* bytes; more than layer_unpack() remembers */
 

@@ -1,20 +1,8 @@
 #include "rootfs/listing.h"
 
-#include "base/cleanup.h"
-#include "base/file.h"
-#include "base/hash.h"
-#include "base/memory.h"
-#include "base/strv.h"
+#include "base/base.h"
 #include "base/tighten.h"
 #include "store/tighten.h"
-
-#include <errno.h>
-#include <fcntl.h>
-#include <limits.h>
-#include <stdio.h>
-#include <string.h>
-#include <sys/stat.h>
-#include <unistd.h>
 
 #define NOTE "listing"
 

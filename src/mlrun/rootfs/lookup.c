@@ -1,22 +1,8 @@
 #include "rootfs/lookup.h"
 
-#include "base/cleanup.h"
-#include "base/file.h"
-#include "base/memory.h"
-#include "base/path.h"
-#include "base/strv.h"
+#include "base/base.h"
 #include "layer/whiteout.h"
 #include "squashfs/looker.h"
-
-#include <dirent.h>
-#include <errno.h>
-#include <fcntl.h>
-#include <limits.h>
-#include <stdio.h>
-#include <stdlib.h>
-#include <string.h>
-#include <sys/stat.h>
-#include <unistd.h>
 
 #define MAX_LINKS 40 /* the kernel's own limit, path_resolution(7) */
 

@@ -1,8 +1,6 @@
 #include "rootfs/merge.h"
 
-#include "base/cleanup.h"
-#include "base/file.h"
-#include "base/memory.h"
+#include "base/base.h"
 #include "layer/archive.h"
 #include "layer/path.h"
 #include "layer/record.h"
@@ -10,13 +8,7 @@
 #include "rootfs/layers.h"
 #include "store/tree.h"
 
-#include <errno.h>
-#include <fcntl.h>
-#include <limits.h>
 #include <search.h>
-#include <stdlib.h>
-#include <string.h>
-#include <sys/stat.h>
 
 /* What the layers say of one path. */
 struct node {

@@ -1,8 +1,7 @@
 #include "rootfs/modes.h"
 
-#include "base/cleanup.h"
+#include "base/base.h"
 #include "base/file_owner.h"
-#include "base/memory.h"
 #include "base/tighten.h"
 #include "layer/whiteout.h"
 #include "layer/path.h"
@@ -11,12 +10,7 @@
 #include "rootfs/layers.h"
 
 #include <archive_entry.h>
-#include <errno.h>
-#include <fcntl.h>
 #include <search.h>
-#include <stdlib.h>
-#include <string.h>
-#include <unistd.h>
 
 #define OTHERS_WRITE (S_IWGRP | S_IWOTH)
 

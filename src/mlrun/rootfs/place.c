@@ -1,15 +1,8 @@
 #include "rootfs/place.h"
 
-#include "base/cleanup.h"
-#include "base/file.h"
-#include "base/log.h"
+#include "base/base.h"
 
-#include <errno.h>
-#include <fcntl.h>
-#include <limits.h>
-#include <string.h>
 #include <sys/sendfile.h>
-#include <sys/stat.h>
 #include <sys/xattr.h>
 
 #define XATTR_LIST_MAX 65536 /* the kernel's own limit (xattr(7)) */

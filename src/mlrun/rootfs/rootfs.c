@@ -1,7 +1,6 @@
 #include "rootfs/rootfs.h"
 
-#include "base/cleanup.h"
-#include "base/memory.h"
+#include "base/base.h"
 #include "oci/enroot.h"
 #include "oci/name.h"
 #include "oci/platform.h"
@@ -11,12 +10,6 @@
 #include "store/probe.h"
 #include "store/stores.h"
 #include "store/tree.h"
-
-#include <errno.h>
-#include <fcntl.h>
-#include <stdlib.h>
-#include <string.h>
-#include <sys/stat.h>
 
 #define ENROOT_MAX (1u << 20) /* bytes of a file of Enroot's */
 #define TREES      (STORE_FORMAT_DIR | STORE_FORMAT_LAYERS)

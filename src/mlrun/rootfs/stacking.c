@@ -1,19 +1,11 @@
 #include "rootfs/stacking.h"
 
-#include "base/cleanup.h"
-#include "base/memory.h"
+#include "base/base.h"
 #include "layer/whiteout.h"
 #include "rootfs/layers.h"
 #include "rootfs/listing.h"
 #include "rootfs/place.h"
 #include "store/tree.h"
-
-#include <errno.h>
-#include <fcntl.h>
-#include <limits.h>
-#include <stdio.h>
-#include <string.h>
-#include <sys/stat.h>
 
 /* What the layers below a given one have at a path. */
 enum below { NOTHING, DIRECTORY, OTHER };

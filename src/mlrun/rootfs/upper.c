@@ -1,22 +1,10 @@
 #include "rootfs/upper.h"
 
-#include "base/cleanup.h"
-#include "base/file.h"
+#include "base/base.h"
 #include "base/file_owner.h"
-#include "base/memory.h"
 #include "layer/archive.h"
 #include "layer/unpack.h"
 #include "layer/whiteout.h"
-
-#include <dirent.h>
-#include <errno.h>
-#include <fcntl.h>
-#include <limits.h>
-#include <stdio.h>
-#include <stdlib.h>
-#include <string.h>
-#include <sys/stat.h>
-#include <unistd.h>
 
 struct walk {
 	struct rootfs_upper *upper;

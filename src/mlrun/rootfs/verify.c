@@ -1,9 +1,6 @@
 #include "rootfs/verify.h"
 
-#include "base/cleanup.h"
-#include "base/file.h"
-#include "base/hash.h"
-#include "base/memory.h"
+#include "base/base.h"
 #include "base/tighten.h"
 #include "layer/record.h"
 #include "oci/config.h"
@@ -16,12 +13,6 @@
 #include "store/image.h"
 #include "store/tighten.h"
 #include "store/tree.h"
-
-#include <dirent.h>
-#include <errno.h>
-#include <fcntl.h>
-#include <stdio.h>
-#include <string.h>
 
 struct verification {
 	struct store *st;

@@ -1,8 +1,6 @@
 #include "rootfs/verify_tree.h"
 
-#include "base/cleanup.h"
-#include "base/file.h"
-#include "base/memory.h"
+#include "base/base.h"
 #include "base/tighten.h"
 #include "layer/record.h"
 #include "layer/tar.h"
@@ -10,17 +8,8 @@
 #include "layer/whiteout.h"
 #include "rootfs/verify_xattrs.h"
 
-#include <dirent.h>
-#include <errno.h>
-#include <fcntl.h>
-#include <limits.h>
 #include <pthread.h>
 #include <search.h>
-#include <stdint.h>
-#include <stdio.h>
-#include <string.h>
-#include <sys/stat.h>
-#include <unistd.h>
 
 #define PIPE_BYTES (1 << 20)
 #define FILES_MAX  20 /* wrong names that are reported */

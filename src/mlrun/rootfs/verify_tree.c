@@ -1,18 +1,9 @@
 #include "rootfs/verify_tree.h"
 
-#include "base/cleanup.h"
-#include "base/file.h"
-#include "base/memory.h"
+#include "base/base.h"
 #include "rootfs/layers.h"
 #include "rootfs/listing.h"
 #include "store/tree.h"
-
-#include <dirent.h>
-#include <errno.h>
-#include <fcntl.h>
-#include <stdint.h>
-#include <string.h>
-#include <sys/stat.h>
 
 #define BUFFER    65536
 #define FILES_MAX 20

@@ -1,13 +1,8 @@
 #include "rootfs/verify_xattrs.h"
 
-#include "base/cleanup.h"
+#include "base/base.h"
 #include "base/file_owner.h"
-#include "base/hash.h"
-#include "base/memory.h"
 
-#include <stdint.h>
-#include <stdlib.h>
-#include <string.h>
 #include <sys/xattr.h>
 
 #define VALUE_MAX (64u << 10) /* the kernel's limit, xattr(7) */

@@ -1,16 +1,7 @@
 #include "runtime/accounts.h"
 
-#include "base/cleanup.h"
-#include "base/file.h"
-#include "base/memory.h"
+#include "base/base.h"
 #include "runtime/target.h"
-
-#include <errno.h>
-#include <fcntl.h>
-#include <stdio.h>
-#include <stdlib.h>
-#include <string.h>
-#include <sys/stat.h>
 
 #define ACCOUNTS_MAX (4u << 20) /* bytes: larger passwd or group files are not read */
 

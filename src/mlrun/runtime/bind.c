@@ -1,17 +1,9 @@
 #include "runtime/bind.h"
 
-#include "base/cleanup.h"
-#include "base/file.h"
-#include "base/memory.h"
-#include "base/path.h"
+#include "base/base.h"
 #include "plan/plan.h"
 
-#include <errno.h>
-#include <fcntl.h>
-#include <stdio.h>
-#include <string.h>
 #include <sys/mount.h>
-#include <unistd.h>
 
 #define MOUNTINFO_MAX (16u << 20) /* bytes */
 

@@ -1,19 +1,9 @@
 #include "runtime/container.h"
 
-#include "base/cleanup.h"
-#include "base/file.h"
-#include "base/hash.h"
-#include "base/memory.h"
+#include "base/base.h"
 
-#include <errno.h>
-#include <fcntl.h>
 #include <linux/nsfs.h>
-#include <stdio.h>
-#include <stdlib.h>
-#include <string.h>
 #include <sys/ioctl.h>
-#include <sys/stat.h>
-#include <unistd.h>
 
 #define MARK_MAX      255
 #define MOUNTINFO_MAX (8u << 20) /* bytes */

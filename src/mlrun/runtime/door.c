@@ -1,18 +1,12 @@
 #include "runtime/door.h"
 
-#include "base/cleanup.h"
+#include "base/base.h"
 #include "base/proc.h"
 
-#include <errno.h>
-#include <fcntl.h>
 #include <poll.h>
 #include <sched.h>
-#include <stdio.h>
-#include <string.h>
 #include <sys/prctl.h>
-#include <sys/stat.h>
 #include <sys/syscall.h>
-#include <unistd.h>
 
 /* The order of one-by-one entry: the first gives the rights to enter the others, and the last
  * changes /proc. */

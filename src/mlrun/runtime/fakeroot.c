@@ -1,24 +1,14 @@
 #include "runtime/fakeroot.h"
 
-#include "base/cleanup.h"
-#include "base/fds.h"
-#include "base/log.h"
-#include "base/memory.h"
+#include "base/base.h"
 #include "base/owners_file.h"
 #include "runtime/fakeroot_calls.h"
 
-#include <errno.h>
-#include <fcntl.h>
 #include <linux/filter.h>
 #include <linux/seccomp.h>
-#include <signal.h>
-#include <stddef.h>
-#include <string.h>
 #include <sys/prctl.h>
 #include <sys/socket.h>
 #include <sys/syscall.h>
-#include <sys/wait.h>
-#include <unistd.h>
 
 #define X32_BIT   0x40000000u /* x86's third ABI, which hardly anybody has: it is refused */
 #define INSTR_MAX 256

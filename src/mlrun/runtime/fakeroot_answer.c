@@ -1,20 +1,15 @@
 /* The fake root's supervisor: receives system calls and answers them. */
 #include "runtime/fakeroot_asked.h"
 
-#include "base/cleanup.h"
-#include "base/memory.h"
+#include "base/base.h"
 #include "runtime/fakeroot_records.h"
 
-#include <errno.h>
-#include <fcntl.h>
 #include <linux/seccomp.h>
 #include <poll.h>
 #include <pthread.h>
-#include <string.h>
 #include <sys/ioctl.h>
 #include <sys/syscall.h>
 #include <sys/uio.h>
-#include <unistd.h>
 
 /* Newer than some of the headers that we build with. */
 #ifndef SECCOMP_IOCTL_NOTIF_SET_FLAGS

@@ -2,17 +2,10 @@
  * theirs. */
 #include "runtime/fakeroot_asked.h"
 
-#include "base/cleanup.h"
+#include "base/base.h"
 #include "base/file_owner.h"
 #include "runtime/fakeroot_ids.h"
 #include "runtime/fakeroot_records.h"
-
-#include <errno.h>
-#include <fcntl.h>
-#include <limits.h>
-#include <string.h>
-#include <sys/stat.h>
-#include <unistd.h>
 
 /* Where a file is to be made. */
 struct making {

@@ -1,20 +1,11 @@
 /* The fake root's answers on files: owners, modes, attributes, devices. */
 #include "runtime/fakeroot_asked.h"
 
-#include "base/cleanup.h"
-#include "base/file.h"
+#include "base/base.h"
 #include "runtime/fakeroot_ids.h"
 #include "runtime/fakeroot_records.h"
 
-#include <errno.h>
-#include <fcntl.h>
-#include <limits.h>
-#include <stdio.h>
-#include <stdlib.h>
-#include <string.h>
-#include <sys/stat.h>
 #include <sys/xattr.h>
-#include <unistd.h>
 
 static int is_root(const struct asked *a)
 {

@@ -1,13 +1,6 @@
 #include "runtime/fakeroot_ids.h"
 
-#include "base/cleanup.h"
-#include "base/file.h"
-#include "base/memory.h"
-
-#include <fcntl.h>
-#include <stdio.h>
-#include <stdlib.h>
-#include <string.h>
+#include "base/base.h"
 
 #define ANCESTORS_MAX 64
 #define SWEEP_FROM    1024

@@ -1,13 +1,9 @@
 #include "runtime/fakeroot_records.h"
 
+#include "base/base.h"
 #include "base/owners_file.h"
 
-#include <errno.h>
-#include <fcntl.h>
-#include <limits.h>
-#include <stdio.h>
 #include <sys/xattr.h>
-#include <unistd.h>
 
 static struct owners_file owners = OWNERS_FILE_INIT;
 static struct stat own[2]; /* the program, and the file of owners */

@@ -1,16 +1,9 @@
 #include "runtime/filesystem.h"
 
-#include "base/cleanup.h"
-#include "base/memory.h"
+#include "base/base.h"
 #include "runtime/bind.h"
 
-#include <errno.h>
-#include <fcntl.h>
-#include <stdio.h>
-#include <string.h>
 #include <sys/mount.h>
-#include <sys/stat.h>
-#include <unistd.h>
 
 /* Kinds that are mounted by type alone. */
 static const struct simple {

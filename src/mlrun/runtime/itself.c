@@ -1,16 +1,9 @@
 #include "runtime/itself.h"
 
-#include "base/cleanup.h"
-#include "base/file.h"
-#include "base/strv.h"
+#include "base/base.h"
 
-#include <errno.h>
-#include <fcntl.h>
-#include <string.h>
 #include <sys/mman.h>
-#include <sys/stat.h>
 #include <sys/syscall.h>
-#include <unistd.h>
 
 #define SEALS (F_SEAL_SEAL | F_SEAL_SHRINK | F_SEAL_GROW | F_SEAL_WRITE)
 

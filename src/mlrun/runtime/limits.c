@@ -1,11 +1,6 @@
 #include "runtime/limits.h"
 
-#include "base/log.h"
-
-#include <errno.h>
-#include <inttypes.h>
-#include <stdio.h>
-#include <string.h>
+#include "base/base.h"
 
 /* A descriptor for each tree and mount, and some for short use. */
 static rlim_t files_needed(const struct plan *p)

@@ -1,10 +1,6 @@
 #include "runtime/masks.h"
 
-#include "base/cleanup.h"
-#include "base/memory.h"
-
-#include <string.h>
-#include <sys/stat.h>
+#include "base/base.h"
 
 static const char *const masked[] = { "/proc/acpi", "/proc/asound", "/proc/kcore", "/proc/keys",
 	"/proc/latency_stats", "/proc/timer_list", "/proc/timer_stats", "/proc/sched_debug",

@@ -1,23 +1,9 @@
 #include "runtime/meeting.h"
 
-#include "base/cleanup.h"
-#include "base/file.h"
-#include "base/hash.h"
-#include "base/memory.h"
+#include "base/base.h"
 #include "base/proc.h"
 
-#include <ctype.h>
-#include <dirent.h>
-#include <errno.h>
-#include <fcntl.h>
-#include <stdint.h>
-#include <stdio.h>
-#include <stdlib.h>
-#include <string.h>
 #include <sys/file.h>
-#include <sys/stat.h>
-#include <time.h>
-#include <unistd.h>
 
 #define LIST_MAX  (1u << 20) /* bytes of a list */
 #define SWEEP_MAX 16         /* files that one start examines for removal */

@@ -5,22 +5,8 @@
  * the directory's lock, so no older link can appear once the file-time clock has advanced.
  */
 
-#include "base/cleanup.h"
-#include "base/file.h"
-#include "base/log.h"
-#include "base/memory.h"
-#include "base/random.h"
+#include "base/base.h"
 #include "runtime/meeting.h"
-
-#include <dirent.h>
-#include <errno.h>
-#include <fcntl.h>
-#include <limits.h>
-#include <stdio.h>
-#include <string.h>
-#include <sys/stat.h>
-#include <time.h>
-#include <unistd.h>
 
 #define NAMES_MAX 8
 #define NAME_SIZE 64

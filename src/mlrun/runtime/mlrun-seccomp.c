@@ -6,15 +6,10 @@
  *
  *   CAPS  hexadecimal; bit n is set if the command has capability n
  */
-#include "base/cleanup.h"
-#include "base/file.h"
+#include "base/base.h"
 #include "runtime/profile.h"
 
-#include <errno.h>
-#include <fcntl.h>
 #include <linux/seccomp.h>
-#include <stdio.h>
-#include <string.h>
 
 static int write_filter(const scmp_filter_ctx ctx)
 {

@@ -5,11 +5,7 @@
  */
 #include "runtime/mounts.h"
 
-#include "base/cleanup.h"
-#include "base/file.h"
-#include "base/log.h"
-#include "base/memory.h"
-#include "base/path.h"
+#include "base/base.h"
 #include "runtime/accounts.h"
 #include "runtime/bind.h"
 #include "runtime/filesystem.h"
@@ -19,15 +15,8 @@
 #include "runtime/target.h"
 #include "runtime/upper.h"
 
-#include <errno.h>
-#include <fcntl.h>
-#include <stdio.h>
-#include <stdlib.h>
-#include <string.h>
 #include <sys/mount.h>
-#include <sys/stat.h>
 #include <sys/syscall.h>
-#include <unistd.h>
 
 struct assembly {
 	const struct plan *plan;

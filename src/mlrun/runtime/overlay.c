@@ -6,20 +6,13 @@
  */
 #include "runtime/overlay.h"
 
-#include "base/cleanup.h"
-#include "base/memory.h"
-#include "base/path.h"
+#include "base/base.h"
 #include "runtime/bind.h"
 #include "runtime/container.h"
 #include "runtime/runtime.h"
 #include "runtime/squash.h"
 
-#include <errno.h>
-#include <fcntl.h>
-#include <stdio.h>
-#include <string.h>
 #include <sys/mount.h>
-#include <sys/stat.h>
 #include <sys/utsname.h>
 
 #define LOWERS_MAX  500  /* the kernel's limit, fs/overlayfs/params.h */

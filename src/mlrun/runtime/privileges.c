@@ -1,16 +1,11 @@
 #include "runtime/privileges.h"
 
-#include "base/fds.h"
+#include "base/base.h"
 
-#include <errno.h>
-#include <fcntl.h>
 #include <linux/capability.h>
 #include <linux/close_range.h>
-#include <stdint.h>
-#include <string.h>
 #include <sys/prctl.h>
 #include <sys/syscall.h>
-#include <unistd.h>
 
 /* What package managers and installers use, from Docker's default set (moby, oci/caps/defaults.go);
  * they apply only to the one mapped id. */

@@ -1,21 +1,11 @@
 #include "runtime/probe.h"
 
-#include "base/cleanup.h"
-#include "base/file.h"
-#include "base/log.h"
-#include "base/random.h"
+#include "base/base.h"
 #include "runtime/userns.h"
 
-#include <errno.h>
-#include <fcntl.h>
-#include <stdio.h>
-#include <string.h>
 #include <sys/mount.h>
-#include <sys/stat.h>
 #include <sys/sysmacros.h>
-#include <sys/wait.h>
 #include <sys/xattr.h>
-#include <unistd.h>
 
 /* The child's answer: one of these, with UPPER if the file system can hold an upper layer. */
 enum { OVERLAY_RIGHT, OVERLAY_WRONG, OVERLAY_UNKNOWN, UPPER = 4 };

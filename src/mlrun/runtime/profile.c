@@ -1,14 +1,9 @@
 #include "runtime/profile.h"
 
-#include "base/cleanup.h"
-#include "base/memory.h"
+#include "base/base.h"
 #include "plan/capability.h"
 
-#include <errno.h>
-#include <inttypes.h>
 #include <jansson.h>
-#include <stdio.h>
-#include <string.h>
 #include <sys/utsname.h>
 
 #define ARGS_MAX 6 /* arguments of a system call */

@@ -1,19 +1,7 @@
 #include "runtime/running.h"
 
-#include "base/cleanup.h"
-#include "base/file.h"
-#include "base/memory.h"
+#include "base/base.h"
 #include "base/proc.h"
-
-#include <dirent.h>
-#include <errno.h>
-#include <fcntl.h>
-#include <stdio.h>
-#include <stdlib.h>
-#include <string.h>
-#include <sys/stat.h>
-#include <time.h>
-#include <unistd.h>
 
 #define COMMAND_MAX (4u << 20) /* bytes of arguments */
 

@@ -1,9 +1,7 @@
 #include "runtime/runtime.h"
 
-#include "base/cleanup.h"
-#include "base/file.h"
+#include "base/base.h"
 #include "base/machine.h"
-#include "base/memory.h"
 #include "runtime/fakeroot.h"
 #include "runtime/itself.h"
 #include "runtime/limits.h"
@@ -16,12 +14,7 @@
 #include "runtime/supervise.h"
 #include "runtime/userns.h"
 
-#include <errno.h>
-#include <fcntl.h>
-#include <string.h>
-#include <sys/stat.h>
 #include <sys/utsname.h>
-#include <unistd.h>
 
 /* Make the container: its namespaces, then its root, in the process that will run there. */
 static int make(const struct plan *p, const struct share *share, struct squash_share *squash,

@@ -7,26 +7,16 @@
  */
 #include "runtime/seccomp.h"
 
-#include "base/cleanup.h"
-#include "base/file.h"
-#include "base/memory.h"
+#include "base/base.h"
 #include "base/program.h"
 #include "runtime/privileges.h"
 
 #include <endian.h>
-#include <errno.h>
-#include <fcntl.h>
-#include <inttypes.h>
 #include <linux/audit.h>
 #include <linux/filter.h>
 #include <linux/seccomp.h>
-#include <stddef.h>
-#include <stdio.h>
-#include <string.h>
 #include <sys/ioctl.h>
 #include <sys/syscall.h>
-#include <sys/wait.h>
-#include <unistd.h>
 
 #define PROGRAM    "mlrun-seccomp"
 #define ANSWER_MAX (BPF_MAXINSNS * sizeof(struct sock_filter) + sizeof(uint32_t))

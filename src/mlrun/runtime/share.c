@@ -1,15 +1,10 @@
 #include "runtime/share.h"
 
-#include "base/cleanup.h"
-#include "base/log.h"
+#include "base/base.h"
 #include "runtime/door.h"
 #include "runtime/userns.h"
 
-#include <errno.h>
-#include <fcntl.h>
 #include <sched.h>
-#include <string.h>
-#include <unistd.h>
 
 #define LOCK_WAIT_MS 60000 /* for the process that makes the container */
 #define DOOR_WAIT_MS 10000 /* for a process that has not executed its command yet */

@@ -4,18 +4,8 @@
  */
 #include "runtime/source.h"
 
-#include "base/cleanup.h"
-#include "base/file.h"
-#include "base/log.h"
-#include "base/memory.h"
+#include "base/base.h"
 #include "runtime/bind.h"
-
-#include <errno.h>
-#include <fcntl.h>
-#include <stdlib.h>
-#include <string.h>
-#include <sys/stat.h>
-#include <unistd.h>
 
 #define COPY_MAX \
 	(16 << 20) /* bytes of a host file that PLAN_COPY copies: /etc/hosts of a large cluster */

@@ -1,22 +1,13 @@
 #include "runtime/squash.h"
 
-#include "base/cleanup.h"
+#include "base/base.h"
 #include "base/elf.h"
-#include "base/fds.h"
-#include "base/file.h"
-#include "base/memory.h"
 #include "base/program.h"
 #include "runtime/runtime.h"
 
-#include <errno.h>
-#include <fcntl.h>
 #include <sched.h>
-#include <stdio.h>
-#include <string.h>
 #include <sys/mount.h>
 #include <sys/socket.h>
-#include <sys/stat.h>
-#include <unistd.h>
 
 #define PROGRAM "mlrun-squashfuse"
 

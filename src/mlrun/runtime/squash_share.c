@@ -5,27 +5,15 @@
  */
 #include "runtime/squash_share.h"
 
-#include "base/cleanup.h"
-#include "base/file.h"
-#include "base/hash.h"
-#include "base/log.h"
-#include "base/memory.h"
+#include "base/base.h"
 #include "base/proc.h"
 #include "runtime/door.h"
 
-#include <errno.h>
-#include <fcntl.h>
 #include <sched.h>
-#include <signal.h>
-#include <stdio.h>
-#include <stdlib.h>
-#include <string.h>
 #include <sys/mount.h>
 #include <sys/prctl.h>
 #include <sys/resource.h>
 #include <sys/vfs.h>
-#include <sys/wait.h>
-#include <unistd.h>
 
 #define WAIT_MS       2000 /* for a container that is being made; then a server of its own */
 #define STACK_BYTES   (64u << 10)

@@ -1,26 +1,16 @@
 #include "runtime/supervise.h"
 
-#include "base/cleanup.h"
-#include "base/fds.h"
+#include "base/base.h"
 #include "base/proc.h"
 
-#include <errno.h>
-#include <fcntl.h>
 #include <linux/capability.h>
 #include <poll.h>
 #include <sched.h>
-#include <signal.h>
-#include <stdint.h>
-#include <stdio.h>
-#include <stdlib.h>
-#include <string.h>
 #include <sys/prctl.h>
 #include <sys/resource.h>
 #include <sys/signalfd.h>
 #include <sys/syscall.h>
-#include <sys/wait.h>
 #include <termios.h>
-#include <unistd.h>
 
 /* What our pid 1 reports to the supervisor outside, which cannot see the command itself. */
 struct report {

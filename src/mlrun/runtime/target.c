@@ -1,16 +1,6 @@
 #include "runtime/target.h"
 
-#include "base/cleanup.h"
-#include "base/file.h"
-#include "base/log.h"
-#include "base/memory.h"
-
-#include <errno.h>
-#include <fcntl.h>
-#include <limits.h>
-#include <string.h>
-#include <sys/stat.h>
-#include <unistd.h>
+#include "base/base.h"
 
 #define MAX_LINKS 40 /* the kernel's own limit, path_resolution(7) */
 

@@ -1,19 +1,8 @@
 #include "runtime/upper.h"
 
-#include "base/cleanup.h"
-#include "base/file.h"
+#include "base/base.h"
 #include "base/file_owner.h"
-#include "base/log.h"
-#include "base/memory.h"
-#include "base/path.h"
 #include "runtime/accounts.h"
-
-#include <errno.h>
-#include <fcntl.h>
-#include <stdio.h>
-#include <stdlib.h>
-#include <string.h>
-#include <unistd.h>
 
 /* A directory on the way to a target. */
 struct dir {

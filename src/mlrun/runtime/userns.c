@@ -1,21 +1,14 @@
 #include "runtime/userns.h"
 
-#include "base/cleanup.h"
-#include "base/file.h"
-#include "base/memory.h"
+#include "base/base.h"
 #include "runtime/runtime.h"
 
-#include <errno.h>
-#include <fcntl.h>
 #include <net/if.h>
 #include <sched.h>
-#include <stdio.h>
-#include <string.h>
 #include <sys/ioctl.h>
 #include <sys/mount.h>
 #include <sys/prctl.h>
 #include <sys/socket.h>
-#include <unistd.h>
 
 /* Read the first number in a sysctl's file below root, or -1. */
 static long read_sysctl(const char *root, const char *name)

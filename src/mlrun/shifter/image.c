@@ -1,12 +1,6 @@
 #include "shifter/image.h"
 
-#include "base/cleanup.h"
-#include "base/memory.h"
-
-#include <errno.h>
-#include <stdlib.h>
-#include <string.h>
-#include <sys/stat.h>
+#include "base/base.h"
 
 #define ID_LENGTH 64 /* of a SHA-256, in hex */
 

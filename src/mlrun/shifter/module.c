@@ -1,13 +1,7 @@
 #include "shifter/module.h"
 
-#include "base/cleanup.h"
-#include "base/memory.h"
+#include "base/base.h"
 #include "shifter/volume.h"
-
-#include <errno.h>
-#include <stdlib.h>
-#include <string.h>
-#include <unistd.h>
 
 /* Names that sites agree on, by what mlrun has for them. */
 static const struct known {

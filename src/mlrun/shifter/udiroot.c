@@ -1,18 +1,6 @@
 #include "shifter/udiroot.h"
 
-#include "base/cleanup.h"
-#include "base/file.h"
-#include "base/memory.h"
-
-#include <ctype.h>
-#include <errno.h>
-#include <fcntl.h>
-#include <stddef.h>
-#include <stdlib.h>
-#include <string.h>
-#include <strings.h>
-#include <sys/stat.h>
-#include <unistd.h>
+#include "base/base.h"
 
 #define UDIROOT_MAX (1u << 20) /* bytes */
 #define MODULE      "module_"

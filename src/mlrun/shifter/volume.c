@@ -1,12 +1,6 @@
 #include "shifter/volume.h"
 
-#include "base/cleanup.h"
-#include "base/memory.h"
-
-#include <ctype.h>
-#include <errno.h>
-#include <stdlib.h>
-#include <string.h>
+#include "base/base.h"
 
 #define CACHE "perNodeCache="
 

@@ -1,16 +1,12 @@
 #include "squashfs/blocks.h"
 
-#include "base/cleanup.h"
-#include "base/memory.h"
+#include "base/base.h"
 #include "base/processors.h"
 
-#include <errno.h>
 #include <sqfs/block.h>
 #include <sqfs/block_processor.h>
 #include <sqfs/block_writer.h>
 #include <sqfs/error.h>
-#include <stdlib.h>
-#include <string.h>
 
 #define WORKERS_MAX 16
 #define STORED_RAW  (1u << 24)  /* in a block's size: not compressed */

@@ -1,12 +1,6 @@
 #include "squashfs/changes.h"
 
-#include "base/cleanup.h"
-#include "base/memory.h"
-
-#include <errno.h>
-#include <limits.h>
-#include <stdlib.h>
-#include <string.h>
+#include "base/base.h"
 
 int squashfs_changes_init(
 	struct squashfs_changes *c, struct squashfs_names *t, int64_t mtime, struct mlr_error *err)

@@ -1,20 +1,10 @@
 #include "squashfs/looker.h"
 
-#include "base/cleanup.h"
-#include "base/fds.h"
-#include "base/memory.h"
+#include "base/base.h"
 #include "base/program.h"
 
-#include <errno.h>
-#include <fcntl.h>
-#include <signal.h>
-#include <stddef.h>
-#include <stdlib.h>
-#include <string.h>
 #include <sys/mman.h>
 #include <sys/socket.h>
-#include <sys/stat.h>
-#include <unistd.h>
 
 #define PROGRAM   "mlrun-squashfuse"
 #define WAIT_S    30 /* for an answer */

@@ -28,17 +28,12 @@
 #include "squashfs/server_look.h"
 #include "squashfs/server_ops.h"
 
-#include "base/cleanup.h"
-#include "base/fds.h"
+#include "base/base.h"
 
-#include <errno.h>
 #include <malloc.h>
 #include <pthread.h>
 #include <sched.h>
-#include <signal.h>
 #include <stdatomic.h>
-#include <stdio.h>
-#include <string.h>
 #include <sys/resource.h>
 #include <sys/socket.h>
 #include <sys/syscall.h>

@@ -1,12 +1,7 @@
 #include "squashfs/names.h"
 
-#include "base/cleanup.h"
-#include "base/memory.h"
+#include "base/base.h"
 
-#include <errno.h>
-#include <limits.h>
-#include <stdlib.h>
-#include <string.h>
 #include <sys/random.h>
 
 #define CHUNK_SIZE (256u << 10)

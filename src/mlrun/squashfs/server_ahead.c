@@ -1,8 +1,7 @@
 #include "squashfs/server_ops.h"
 
-#include "base/cleanup.h"
+#include "base/base.h"
 
-#include <errno.h>
 #include <pthread.h>
 
 #define READERS       64           /* files whose reads are tracked */

@@ -1,10 +1,8 @@
 #include "squashfs/server_blocks.h"
 
-#include "base/cleanup.h"
+#include "base/base.h"
 
-#include <errno.h>
 #include <pthread.h>
-#include <stdlib.h>
 #include <sys/mman.h>
 #include <sys/queue.h>
 

@@ -1,9 +1,6 @@
 #include "squashfs/server_handle.h"
 
-#include <errno.h>
-#include <fcntl.h>
-#include <stdlib.h>
-#include <string.h>
+#include "base/base.h"
 
 #define META_BLOCKS       128 /* of 8 KiB; libsquashfuse's own 8 are too few for a deep tree */
 #define EMPTY_DIR         3   /* the format's size of an empty directory */

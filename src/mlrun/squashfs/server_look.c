@@ -1,19 +1,12 @@
 #include "squashfs/server_look.h"
 
-#include "base/cleanup.h"
-#include "base/fds.h"
+#include "base/base.h"
 #include "squashfs/look.h"
 #include "squashfs/server_image.h"
 
 #include <elf.h>
-#include <errno.h>
-#include <fcntl.h>
-#include <stdio.h>
-#include <stdlib.h>
-#include <string.h>
 #include <sys/mman.h>
 #include <sys/socket.h>
-#include <unistd.h>
 
 #define PIECES       32
 #define HEAD         4096        /* bytes of an ELF file's start, mostly with its program headers */

@@ -1,10 +1,7 @@
 #include "squashfs/server_ops.h"
 
-#include "base/cleanup.h"
+#include "base/base.h"
 
-#include <errno.h>
-#include <stdlib.h>
-#include <string.h>
 #include <sys/uio.h>
 
 #define FOREVER 1e9 /* seconds: an image never changes */

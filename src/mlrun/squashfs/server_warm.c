@@ -1,14 +1,10 @@
 #include "squashfs/server_ops.h"
 
-#include "base/cleanup.h"
+#include "base/base.h"
 #include "base/elf.h"
 #include "squashfs/server_image.h"
 
-#include <errno.h>
 #include <pthread.h>
-#include <stdio.h>
-#include <string.h>
-#include <time.h>
 
 #define FILE_MAX    (2u << 20) /* bytes of a file; larger files are not read whole */
 #define PIECES      16

@@ -1,7 +1,6 @@
 #include "squashfs/server_handle.h"
 
-#include <errno.h>
-#include <string.h>
+#include "base/base.h"
 
 #define XATTRS_A_BLOCK (8192 / sizeof(struct squashfs_xattr_id))
 

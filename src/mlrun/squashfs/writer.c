@@ -1,23 +1,18 @@
 #include "squashfs/writer.h"
 
-#include "base/cleanup.h"
-#include "base/log.h"
-#include "base/memory.h"
+#include "base/base.h"
 #include "squashfs/blocks.h"
 #include "squashfs/changes.h"
 #include "squashfs/names.h"
 #include "squashfs/writer_file.h"
 #include "squashfs/writer_table.h"
 
-#include <errno.h>
 #include <fnmatch.h>
 #include <sqfs/block.h>
 #include <sqfs/compressor.h>
 #include <sqfs/error.h>
 #include <sqfs/super.h>
 #include <sqfs/xattr_writer.h>
-#include <stdlib.h>
-#include <string.h>
 
 /*
  * A block has the size of the kernel's largest FUSE request; blocks of twice the size save 3 %.

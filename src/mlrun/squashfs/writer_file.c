@@ -1,9 +1,8 @@
 #include "squashfs/writer_file.h"
 
-#include <errno.h>
+#include "base/base.h"
+
 #include <sqfs/error.h>
-#include <string.h>
-#include <unistd.h>
 
 static void file_destroy(sqfs_object_t *o)
 {

@@ -1,18 +1,13 @@
 #include "squashfs/writer_table.h"
 
-#include "base/cleanup.h"
-#include "base/memory.h"
+#include "base/base.h"
 
-#include <errno.h>
 #include <sqfs/block.h>
 #include <sqfs/dir_writer.h>
 #include <sqfs/error.h>
 #include <sqfs/id_table.h>
 #include <sqfs/inode.h>
 #include <sqfs/meta_writer.h>
-#include <stdlib.h>
-#include <string.h>
-#include <sys/stat.h>
 
 #define PADDING 4096 /* loop devices need whole pages */
 

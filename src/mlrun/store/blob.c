@@ -1,13 +1,7 @@
 #include "store/blob.h"
 
-#include "base/cleanup.h"
-#include "base/file.h"
-#include "base/hash.h"
+#include "base/base.h"
 #include "oci/digest.h"
-
-#include <errno.h>
-#include <stdio.h>
-#include <string.h>
 
 static int blob_path(const char *digest, char path[96], struct mlr_error *err)
 {

@@ -1,22 +1,11 @@
 #include "store/cache.h"
 
-#include "base/cleanup.h"
-#include "base/file.h"
-#include "base/hash.h"
+#include "base/base.h"
 #include "base/json.h"
-#include "base/memory.h"
 #include "oci/json.h"
 #include "oci/steps.h"
 #include "store/json.h"
 #include "store/tree.h"
-
-#include <dirent.h>
-#include <errno.h>
-#include <fcntl.h>
-#include <stdio.h>
-#include <string.h>
-#include <sys/stat.h>
-#include <time.h>
 
 #define CACHE_PATH (sizeof("cache/.json") + 64)
 

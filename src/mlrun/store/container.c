@@ -1,24 +1,13 @@
 #include "store/container.h"
 
-#include "base/cleanup.h"
-#include "base/file.h"
-#include "base/hash.h"
-#include "base/log.h"
-#include "base/memory.h"
+#include "base/base.h"
 #include "job/job.h"
 #include "oci/digest.h"
 #include "store/handle.h"
 #include "store/json.h"
 #include "store/trash.h"
 
-#include <dirent.h>
-#include <errno.h>
-#include <fcntl.h>
-#include <stdio.h>
-#include <string.h>
 #include <sys/file.h>
-#include <sys/stat.h>
-#include <time.h>
 
 #define RECORD "container.json"
 /* "containers/<name>/container.json" */

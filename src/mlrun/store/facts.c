@@ -1,19 +1,10 @@
 #include "store/facts.h"
 
-#include "base/cleanup.h"
-#include "base/log.h"
-#include "base/memory.h"
-#include "base/strv.h"
+#include "base/base.h"
 #include "oci/digest.h"
 #include "store/json.h"
 #include "store/open_dirs.h"
 #include "store/tree.h"
-
-#include <errno.h>
-#include <fcntl.h>
-#include <stdio.h>
-#include <string.h>
-#include <sys/stat.h>
 
 static void facts_path(const char *manifest, char path[80])
 {

@@ -1,25 +1,12 @@
 #include "store/format.h"
 
-#include "base/cleanup.h"
-#include "base/clock.h"
-#include "base/file.h"
-#include "base/log.h"
-#include "base/memory.h"
-#include "base/path.h"
-#include "base/random.h"
+#include "base/base.h"
 #include "store/guard.h"
 #include "store/handle.h"
 #include "store/hold.h"
 #include "store/tighten.h"
 
-#include <dirent.h>
-#include <errno.h>
-#include <fcntl.h>
-#include <stdio.h>
-#include <string.h>
 #include <sys/file.h>
-#include <sys/stat.h>
-#include <time.h>
 
 #define MAKING_MS 2000 /* how long another process may take to make a store's parts */
 

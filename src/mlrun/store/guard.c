@@ -1,18 +1,8 @@
 #include "store/guard.h"
 
+#include "base/base.h"
 #include "base/account.h"
-#include "base/cleanup.h"
-#include "base/file.h"
-#include "base/log.h"
-#include "base/memory.h"
-#include "base/strv.h"
 #include "store/handle.h"
-
-#include <errno.h>
-#include <fcntl.h>
-#include <stdlib.h>
-#include <string.h>
-#include <unistd.h>
 
 #define OTHERS_WRITE (S_IWGRP | S_IWOTH)
 #define OTHERS_ENTER (S_IXGRP | S_IXOTH)

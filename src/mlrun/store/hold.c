@@ -1,22 +1,11 @@
 #include "store/hold.h"
 
-#include "base/cleanup.h"
-#include "base/file.h"
-#include "base/memory.h"
+#include "base/base.h"
 #include "store/format.h"
 #include "store/handle.h"
 #include "store/hold_file.h"
 
-#include <dirent.h>
-#include <errno.h>
-#include <fcntl.h>
 #include <pthread.h>
-#include <stdint.h>
-#include <stdio.h>
-#include <stdlib.h>
-#include <string.h>
-#include <sys/stat.h>
-#include <unistd.h>
 
 #define PINS_MAX (16u << 20) /* bytes of a hold's file */
 

@@ -1,19 +1,8 @@
 #include "store/hold_file.h"
 
-#include "base/cleanup.h"
-#include "base/file.h"
-#include "base/log.h"
-#include "base/memory.h"
-#include "base/random.h"
+#include "base/base.h"
 #include "base/wait.h"
 #include "oci/digest.h"
-
-#include <errno.h>
-#include <fcntl.h>
-#include <signal.h>
-#include <stdio.h>
-#include <string.h>
-#include <sys/stat.h>
 
 int hold_file_is_there(const struct store_hold *h)
 {

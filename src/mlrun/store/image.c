@@ -1,10 +1,6 @@
 #include "store/image.h"
 
-#include "base/cleanup.h"
-#include "base/file.h"
-#include "base/hash.h"
-#include "base/memory.h"
-#include "base/path.h"
+#include "base/base.h"
 #include "base/spelling.h"
 #include "oci/digest.h"
 #include "oci/platform.h"
@@ -12,13 +8,6 @@
 #include "store/hold.h"
 #include "store/json.h"
 #include "store/tree.h"
-
-#include <dirent.h>
-#include <errno.h>
-#include <fcntl.h>
-#include <stdio.h>
-#include <string.h>
-#include <unistd.h>
 
 void store_image_done(struct store_image *im)
 {

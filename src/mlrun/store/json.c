@@ -1,15 +1,6 @@
 #include "store/json.h"
 
-#include "base/cleanup.h"
-#include "base/clock.h"
-#include "base/file.h"
-#include "base/memory.h"
-
-#include <dirent.h>
-#include <errno.h>
-#include <string.h>
-#include <sys/stat.h>
-#include <time.h>
+#include "base/base.h"
 
 /*
  * With FUSE file systems that keep paths (bindfs, sshfs), a file that is being replaced is missing

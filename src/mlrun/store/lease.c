@@ -1,21 +1,9 @@
 #include "store/lease.h"
 
-#include "base/cleanup.h"
-#include "base/file.h"
-#include "base/hash.h"
-#include "base/log.h"
+#include "base/base.h"
 #include "base/proc.h"
 #include "oci/digest.h"
 #include "store/process.h"
-
-#include <dirent.h>
-#include <errno.h>
-#include <fcntl.h>
-#include <stdio.h>
-#include <string.h>
-#include <sys/stat.h>
-#include <time.h>
-#include <unistd.h>
 
 #define FOREIGN_SECONDS \
 	(7 * 24 * 3600)  /* how long a lease of another host or PID namespace counts */

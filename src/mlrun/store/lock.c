@@ -1,17 +1,7 @@
 #include "store/lock.h"
 
-#include "base/cleanup.h"
-#include "base/file.h"
-#include "base/log.h"
-#include "base/memory.h"
-#include "base/random.h"
+#include "base/base.h"
 #include "store/hold.h"
-
-#include <errno.h>
-#include <fcntl.h>
-#include <stdio.h>
-#include <string.h>
-#include <sys/stat.h>
 
 #define OWNER_SIZE (17 + STORE_HOLD_NAME)
 

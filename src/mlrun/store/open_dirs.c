@@ -1,17 +1,8 @@
 #include "store/open_dirs.h"
 
-#include "base/cleanup.h"
-#include "base/file.h"
-#include "base/memory.h"
+#include "base/base.h"
 #include "oci/digest.h"
 #include "store/tree.h"
-
-#include <errno.h>
-#include <fcntl.h>
-#include <stdio.h>
-#include <string.h>
-#include <sys/stat.h>
-#include <unistd.h>
 
 #define NOTE_MAX (64u << 20) /* bytes; the writer of layers remembers fewer */
 

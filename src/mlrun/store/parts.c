@@ -1,20 +1,12 @@
 #include "store/parts.h"
 
-#include "base/cleanup.h"
-#include "base/file.h"
-#include "base/memory.h"
+#include "base/base.h"
 #include "oci/digest.h"
 #include "store/cache.h"
 #include "store/container.h"
 #include "store/facts.h"
 #include "store/json.h"
 #include "store/lease.h"
-
-#include <dirent.h>
-#include <errno.h>
-#include <fcntl.h>
-#include <stdio.h>
-#include <string.h>
 
 static void add_blob(struct strv *paths, const char *digest)
 {

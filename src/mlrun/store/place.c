@@ -1,15 +1,7 @@
 #include "store/place.h"
 
-#include "base/cleanup.h"
+#include "base/base.h"
 #include "base/home.h"
-#include "base/memory.h"
-#include "base/path.h"
-
-#include <errno.h>
-#include <stdlib.h>
-#include <string.h>
-#include <sys/stat.h>
-#include <unistd.h>
 
 static void told_by(char **origin, char *take)
 {

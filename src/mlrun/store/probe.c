@@ -1,9 +1,7 @@
 #include "store/probe.h"
 
-#include "base/log.h"
+#include "base/base.h"
 #include "store/json.h"
-
-#include <errno.h>
 
 #define FILE_NAME "probe.json"
 #define FIELDS    "{s:I, s:b, s:b, s:b, s:i, s:i}"

@@ -1,14 +1,8 @@
 #include "store/process.h"
 
+#include "base/base.h"
 #include "base/proc.h"
 #include "store/unsynced.h"
-
-#include <errno.h>
-#include <fcntl.h>
-#include <stdio.h>
-#include <stdlib.h>
-#include <string.h>
-#include <unistd.h>
 
 static void read_host(char host[STORE_HOST_SIZE])
 {

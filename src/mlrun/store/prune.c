@@ -1,19 +1,10 @@
 #include "store/prune.h"
 
-#include "base/cleanup.h"
-#include "base/file.h"
-#include "base/memory.h"
+#include "base/base.h"
 #include "store/lease.h"
 #include "store/parts.h"
 #include "store/removal.h"
 #include "store/usage.h"
-
-#include <dirent.h>
-#include <errno.h>
-#include <fcntl.h>
-#include <stdio.h>
-#include <string.h>
-#include <time.h>
 
 /* The directories of parts. */
 static const char *const places[] = { "layers", "cover", "dir", "squash", "facts", "blobs/sha256" };

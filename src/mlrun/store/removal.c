@@ -1,20 +1,12 @@
 #include "store/removal.h"
 
-#include "base/cleanup.h"
-#include "base/file.h"
-#include "base/log.h"
+#include "base/base.h"
 #include "oci/digest.h"
 #include "store/container.h"
 #include "store/hold.h"
 #include "store/lease.h"
 #include "store/parts.h"
 #include "store/trash.h"
-
-#include <errno.h>
-#include <fcntl.h>
-#include <stdio.h>
-#include <string.h>
-#include <time.h>
 
 int removal_begin(struct removal *rm, struct mlr_error *err)
 {

@@ -1,14 +1,9 @@
 /* Removing an image: the other half of store/image.h. */
 #include "store/image.h"
 
-#include "base/cleanup.h"
-#include "base/file.h"
-#include "base/log.h"
+#include "base/base.h"
 #include "store/parts.h"
 #include "store/removal.h"
-
-#include <errno.h>
-#include <string.h>
 
 /* The image to remove, the parts that other images need, and the parts that it or nameless images
  * need. */

@@ -1,14 +1,8 @@
 #include "store/scratch.h"
 
-#include "base/cleanup.h"
-#include "base/memory.h"
-#include "base/random.h"
+#include "base/base.h"
 #include "store/hold.h"
 #include "store/trash.h"
-
-#include <fcntl.h>
-#include <string.h>
-#include <sys/stat.h>
 
 int store_scratch_make(struct store *st, const char *what, char **ret, struct mlr_error *err)
 {

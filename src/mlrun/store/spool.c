@@ -1,18 +1,9 @@
 #include "store/spool.h"
 
-#include "base/cleanup.h"
-#include "base/file.h"
-#include "base/log.h"
-#include "base/memory.h"
+#include "base/base.h"
 #include "oci/digest.h"
 #include "store/lock.h"
 #include "store/trash.h"
-
-#include <errno.h>
-#include <fcntl.h>
-#include <stdio.h>
-#include <string.h>
-#include <sys/stat.h>
 
 struct store_spool {
 	struct store *st;

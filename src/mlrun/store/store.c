@@ -1,21 +1,12 @@
 #include "store/store.h"
 
-#include "base/cleanup.h"
+#include "base/base.h"
 #include "base/config.h"
-#include "base/file.h"
-#include "base/log.h"
-#include "base/memory.h"
 #include "store/format.h"
 #include "store/guard.h"
 #include "store/handle.h"
 #include "store/hold.h"
 #include "store/place.h"
-
-#include <errno.h>
-#include <fcntl.h>
-#include <stdio.h>
-#include <string.h>
-#include <sys/stat.h>
 
 static int default_path(char **ret, struct mlr_error *err)
 {

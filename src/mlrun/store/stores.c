@@ -1,15 +1,8 @@
 #include "store/stores.h"
 
-#include "base/cleanup.h"
+#include "base/base.h"
 #include "base/config.h"
-#include "base/log.h"
-#include "base/memory.h"
-#include "base/strv.h"
 #include "store/place.h"
-
-#include <errno.h>
-#include <string.h>
-#include <sys/stat.h>
 
 static void add(struct stores *s, struct store *take)
 {

@@ -1,10 +1,7 @@
 /* Sweeping: implements store_sweep() and store_has_work() of store/store.h. */
 #include "store/store.h"
 
-#include "base/cleanup.h"
-#include "base/file.h"
-#include "base/log.h"
-#include "base/memory.h"
+#include "base/base.h"
 #include "store/hold.h"
 #include "store/lease.h"
 #include "store/lock.h"
@@ -12,15 +9,6 @@
 #include "store/spool.h"
 #include "store/trash.h"
 #include "store/unsynced.h"
-
-#include <dirent.h>
-#include <errno.h>
-#include <fcntl.h>
-#include <stdio.h>
-#include <string.h>
-#include <sys/stat.h>
-#include <time.h>
-#include <unistd.h>
 
 #define HOLD_SECONDS  3600            /* for a hold of another host without a heartbeat */
 #define TRASH_SECONDS (7 * 24 * 3600) /* an rm takes minutes */

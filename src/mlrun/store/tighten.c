@@ -1,22 +1,11 @@
 #include "store/tighten.h"
 
-#include "base/cleanup.h"
-#include "base/file.h"
-#include "base/log.h"
-#include "base/memory.h"
-#include "base/strv.h"
+#include "base/base.h"
 #include "base/tighten.h"
 #include "store/facts.h"
 #include "store/format.h"
 #include "store/handle.h"
 #include "store/open_dirs.h"
-
-#include <dirent.h>
-#include <errno.h>
-#include <fcntl.h>
-#include <stdlib.h>
-#include <string.h>
-#include <unistd.h>
 
 struct seen {
 	size_t n;

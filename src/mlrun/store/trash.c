@@ -1,9 +1,6 @@
 #include "store/trash.h"
 
-#include "base/file.h"
-
-#include <errno.h>
-#include <stdio.h>
+#include "base/base.h"
 
 int store_trash(struct store *st, const char *path, char to[STORE_WORK_PATH], struct mlr_error *err)
 {

@@ -1,21 +1,12 @@
 #include "store/tree.h"
 
-#include "base/cleanup.h"
-#include "base/file.h"
-#include "base/log.h"
-#include "base/memory.h"
+#include "base/base.h"
 #include "oci/digest.h"
 #include "store/hold.h"
 #include "store/lock.h"
 #include "store/trash.h"
 #include "store/unsynced.h"
 
-#include <dirent.h>
-#include <errno.h>
-#include <fcntl.h>
-#include <stdio.h>
-#include <string.h>
-#include <sys/stat.h>
 #include <sys/xattr.h>
 
 static const struct {

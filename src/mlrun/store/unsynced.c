@@ -1,25 +1,11 @@
 #include "store/unsynced.h"
 
-#include "base/cleanup.h"
-#include "base/fds.h"
-#include "base/file.h"
+#include "base/base.h"
 #include "base/filesystem.h"
-#include "base/log.h"
-#include "base/memory.h"
-#include "base/random.h"
-#include "base/strv.h"
 #include "job/job.h"
 #include "store/handle.h"
 #include "store/hold.h"
 #include "store/process.h"
-
-#include <dirent.h>
-#include <errno.h>
-#include <fcntl.h>
-#include <stdio.h>
-#include <stdlib.h>
-#include <string.h>
-#include <unistd.h>
 
 static unsigned quirks(struct store *st)
 {

@@ -1,13 +1,6 @@
 #include "store/usage.h"
 
-#include "base/cleanup.h"
-#include "base/file.h"
-
-#include <dirent.h>
-#include <fcntl.h>
-#include <string.h>
-#include <sys/stat.h>
-#include <unistd.h>
+#include "base/base.h"
 
 static uint64_t usage_at(int dir, const char *name);
 

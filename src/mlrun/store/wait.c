@@ -1,21 +1,11 @@
 /* Looks at the holds of other processes: the waiting part of store/hold.h. */
 #include "store/hold.h"
 
-#include "base/cleanup.h"
-#include "base/clock.h"
-#include "base/log.h"
-#include "base/memory.h"
+#include "base/base.h"
 #include "store/handle.h"
 #include "store/hold_file.h"
 
-#include <errno.h>
-#include <fcntl.h>
 #include <pthread.h>
-#include <stdint.h>
-#include <stdio.h>
-#include <string.h>
-#include <sys/stat.h>
-#include <time.h>
 
 #define TELL_AFTER_MS 2000 /* shorter waits are not reported */
 #define NAP_MIN_MS    5

@@ -1,9 +1,8 @@
 #include "work/child.h"
 
-#include <fcntl.h>
-#include <signal.h>
+#include "base/base.h"
+
 #include <spawn.h>
-#include <unistd.h>
 
 int child_start(const char *program, const struct strv *argv, int in, int out, int errs, pid_t *ret)
 {

@@ -1,24 +1,11 @@
 /* An elastic run: its files, its start, its end. round.c is its coordinator. */
 #include "work/elastic.h"
 
-#include "base/cleanup.h"
-#include "base/clock.h"
-#include "base/file.h"
+#include "base/base.h"
 #include "base/json.h"
-#include "base/log.h"
-#include "base/memory.h"
-#include "base/random.h"
 #include "store/json.h"
 #include "work/parts.h"
 #include "work/slurm.h"
-
-#include <errno.h>
-#include <fcntl.h>
-#include <stdlib.h>
-#include <string.h>
-#include <sys/stat.h>
-#include <time.h>
-#include <unistd.h>
 
 #define TOP       "elastic"
 #define KEY_SIZE  8     /* digits: people type them */

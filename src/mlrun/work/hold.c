@@ -2,28 +2,16 @@
 #include "work/inside.h"
 #include "work/parts.h"
 
-#include "base/cleanup.h"
-#include "base/clock.h"
-#include "base/log.h"
-#include "base/memory.h"
+#include "base/base.h"
 #include "job/job.h"
 #include "store/process.h"
 #include "work/slurm.h"
 
 #include <arpa/inet.h>
-#include <errno.h>
-#include <fcntl.h>
 #include <ifaddrs.h>
 #include <net/if.h>
-#include <signal.h>
-#include <stdio.h>
-#include <stdlib.h>
-#include <string.h>
 #include <sys/prctl.h>
 #include <sys/utsname.h>
-#include <sys/wait.h>
-#include <time.h>
-#include <unistd.h>
 
 #define LOOK_MS       5     /* how often to look whether the container is there */
 #define GRACE_MS      1000  /* after SIGTERM, before SIGKILL */

@@ -1,16 +1,8 @@
 #include "work/inside.h"
 
-#include "base/cleanup.h"
-#include "base/file.h"
+#include "base/base.h"
 #include "base/proc.h"
 #include "runtime/container.h"
-
-#include <signal.h>
-#include <stdio.h>
-#include <stdlib.h>
-#include <string.h>
-#include <sys/stat.h>
-#include <time.h>
 
 /* An init of ours, or a process that has not executed its command yet, and perhaps cannot. */
 static int is_ours(int proc, pid_t pid)

@@ -1,29 +1,16 @@
 /* Workers on this machine, without Slurm: a supervisor each, in a session of its own. */
 #include "work/parts.h"
 
-#include "base/cleanup.h"
-#include "base/file.h"
-#include "base/log.h"
-#include "base/memory.h"
+#include "base/base.h"
 #include "gpu/gpu.h"
 #include "gpu/machine.h"
 #include "runtime/limits.h"
 #include "store/process.h"
 
-#include <errno.h>
-#include <fcntl.h>
-#include <inttypes.h>
 #include <sched.h>
-#include <signal.h>
 #include <spawn.h>
-#include <stdio.h>
-#include <stdlib.h>
-#include <string.h>
 #include <sys/file.h>
 #include <sys/sysinfo.h>
-#include <sys/wait.h>
-#include <time.h>
-#include <unistd.h>
 
 #define START_MS 10000 /* for the supervisor to say that it is there */
 

@@ -1,26 +1,13 @@
 /* An elastic run's coordinator: looks every two seconds what its run is due, and sees to it. */
 #include "work/elastic.h"
 
-#include "base/cleanup.h"
-#include "base/clock.h"
-#include "base/file.h"
-#include "base/log.h"
-#include "base/memory.h"
-#include "base/random.h"
+#include "base/base.h"
 #include "store/json.h"
 #include "work/parts.h"
 #include "work/slurm.h"
 
-#include <errno.h>
-#include <fcntl.h>
 #include <jansson.h>
-#include <limits.h>
-#include <signal.h>
-#include <stdlib.h>
-#include <string.h>
 #include <sys/prctl.h>
-#include <time.h>
-#include <unistd.h>
 
 #define ROUND_MS    2000
 #define TROUBLE_MS  60000 /* the longest time between two questions that Slurm does not answer */

@@ -1,20 +1,10 @@
 #include "work/service_parts.h"
 
-#include "base/cleanup.h"
-#include "base/file.h"
-#include "base/hash.h"
+#include "base/base.h"
 #include "base/json.h"
-#include "base/log.h"
-#include "base/memory.h"
 #include "base/proc.h"
 #include "base/spelling.h"
 #include "store/json.h"
-
-#include <errno.h>
-#include <fcntl.h>
-#include <stdio.h>
-#include <stdlib.h>
-#include <string.h>
 
 #define TOP        "services"
 #define NAME_BYTES 128

@@ -2,16 +2,7 @@
 #include "work/child.h"
 #include "work/service_parts.h"
 
-#include "base/cleanup.h"
-#include "base/clock.h"
-#include "base/memory.h"
-
-#include <errno.h>
-#include <fcntl.h>
-#include <signal.h>
-#include <stdlib.h>
-#include <string.h>
-#include <unistd.h>
+#include "base/base.h"
 
 void service_probe_reset(struct service_probe *p, struct service *s)
 {

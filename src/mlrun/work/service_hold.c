@@ -5,25 +5,12 @@
 #include "work/service_parts.h"
 #include "work/step.h"
 
-#include "base/cleanup.h"
-#include "base/clock.h"
-#include "base/file.h"
-#include "base/log.h"
-#include "base/memory.h"
+#include "base/base.h"
 #include "base/proc.h"
 
-#include <errno.h>
-#include <fcntl.h>
 #include <poll.h>
-#include <signal.h>
-#include <stdio.h>
-#include <stdlib.h>
-#include <string.h>
 #include <sys/prctl.h>
 #include <sys/signalfd.h>
-#include <sys/wait.h>
-#include <time.h>
-#include <unistd.h>
 
 #define LOOK_MS      5    /* how often to look whether the container is there */
 #define LOOK_LATE_MS 50   /* the same a second after its start */

@@ -1,17 +1,9 @@
 #include "work/service_log.h"
 
-#include "base/cleanup.h"
-#include "base/memory.h"
+#include "base/base.h"
 #include "work/service.h"
 
-#include <errno.h>
-#include <fcntl.h>
-#include <stdlib.h>
-#include <string.h>
-#include <sys/stat.h>
 #include <sys/uio.h>
-#include <time.h>
-#include <unistd.h>
 
 #define LINE_MAX_BYTES (1u << 20) /* of a line that the supervisor did not write */
 

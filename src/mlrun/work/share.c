@@ -1,13 +1,6 @@
 #include "work/share.h"
 
-#include "base/cleanup.h"
-#include "base/memory.h"
-
-#include <errno.h>
-#include <limits.h>
-#include <stdio.h>
-#include <stdlib.h>
-#include <string.h>
+#include "base/base.h"
 
 char *share_word(const struct share_wish *w)
 {

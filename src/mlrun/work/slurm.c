@@ -1,18 +1,8 @@
 #include "work/slurm.h"
 
-#include "base/cleanup.h"
-#include "base/memory.h"
+#include "base/base.h"
 #include "base/program.h"
-#include "base/random.h"
 #include "job/job.h"
-
-#include <errno.h>
-#include <inttypes.h>
-#include <stdio.h>
-#include <stdlib.h>
-#include <string.h>
-#include <time.h>
-#include <unistd.h>
 
 #define COMMENT    "mlrun-worker:"
 #define ASK_MS     20000 /* squeue, scancel */

@@ -1,9 +1,8 @@
 #include "work/step.h"
 
-#include <stdio.h>
-#include <string.h>
+#include "base/base.h"
+
 #include <sys/syscall.h>
-#include <unistd.h>
 
 void step_done(struct step *s)
 {

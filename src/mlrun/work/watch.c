@@ -1,20 +1,12 @@
 #include "work/watch.h"
 
-#include "base/cleanup.h"
-#include "base/memory.h"
+#include "base/base.h"
 #include "work/elastic.h"
 #include "work/parts.h"
 #include "work/slurm.h"
 
-#include <fcntl.h>
 #include <jansson.h>
-#include <limits.h>
 #include <math.h>
-#include <stdlib.h>
-#include <string.h>
-#include <sys/stat.h>
-#include <time.h>
-#include <unistd.h>
 
 #define TAIL 65536 /* bytes of a program's log that are read */
 

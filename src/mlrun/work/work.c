@@ -1,20 +1,9 @@
 #include "work/work.h"
 
-#include "base/cleanup.h"
+#include "base/base.h"
 #include "base/escape.h"
-#include "base/clock.h"
-#include "base/log.h"
-#include "base/memory.h"
 #include "work/parts.h"
 #include "work/slurm.h"
-
-#include <errno.h>
-#include <limits.h>
-#include <stdlib.h>
-#include <string.h>
-#include <sys/stat.h>
-#include <time.h>
-#include <unistd.h>
 
 #define SLURM_MS 2000 /* between two questions to Slurm */
 #define STOP_S   40   /* longer than a supervisor lets an elastic run's command end */

@@ -1,21 +1,9 @@
 #include "work/worker.h"
 
-#include "base/cleanup.h"
-#include "base/file.h"
+#include "base/base.h"
 #include "base/json.h"
-#include "base/log.h"
-#include "base/memory.h"
-#include "base/random.h"
 #include "store/json.h"
 #include "store/process.h"
-
-#include <errno.h>
-#include <fcntl.h>
-#include <stdlib.h>
-#include <string.h>
-#include <sys/stat.h>
-#include <time.h>
-#include <unistd.h>
 
 #define TOP     "workers"
 #define RUN_MAX (1u << 16) /* bytes of `run` */

@@ -1,12 +1,7 @@
 #include "backend/dnn_version.h"
 
-#include "base/cleanup.h"
-#include "base/log.h"
+#include "base/base.h"
 #include "backend/parallel.h"
-
-#include <errno.h>
-#include <stdlib.h>
-#include <string.h>
 
 static int failed(dnnl_status_t status, const char *what, struct mlr_error *err)
 {

@@ -1,11 +1,8 @@
 #include "backend/dnn_version.h"
 
-#include "base/cleanup.h"
-#include "base/memory.h"
+#include "base/base.h"
 
 #include <pthread.h>
-#include <stdlib.h>
-#include <string.h>
 
 #if DNNL_VERSION_MAJOR < 2 || DNNL_VERSION_MAJOR > 3
 #error "mltrain knows oneDNN 2.x and 3.x; ./configure --with-onednn=no builds without it"

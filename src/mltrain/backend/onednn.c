@@ -7,9 +7,7 @@
  */
 #include "backend/backend.h"
 
-#include "base/cleanup.h"
-#include "base/log.h"
-#include "base/memory.h"
+#include "base/base.h"
 #include "backend/kernels.h"
 #include "backend/onednn_ceiling.h"
 #include "backend/onednn_graph.h"
@@ -18,10 +16,6 @@
 #include "optimiser/optimiser.h"
 #include "tensor/wide.h"
 
-#include <errno.h>
-#include <stdio.h>
-#include <stdlib.h>
-#include <string.h>
 #include <sys/mman.h>
 
 #define HUGE_PAGE ((size_t)2 << 20)

@@ -1,13 +1,7 @@
 #include "backend/onednn_ceiling.h"
 
-#include "base/cleanup.h"
-#include "base/clock.h"
+#include "base/base.h"
 #include "backend/dnn.h"
-
-#include <errno.h>
-#include <stdint.h>
-#include <stdlib.h>
-#include <string.h>
 
 #define SIDE  2048 /* of the matrices: beyond caches, some 0.1 s of a core with AVX-512 */
 #define ALIGN 64

@@ -1,9 +1,6 @@
 #include "backend/onednn_graph.h"
 
-#include "base/cleanup.h"
-#include "base/memory.h"
-
-#include <stdlib.h>
+#include "base/base.h"
 
 /* How often each layer is read, and by which one last. */
 struct reading {

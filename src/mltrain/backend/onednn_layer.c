@@ -4,10 +4,7 @@
  */
 #include "backend/onednn_node.h"
 
-#include "base/log.h"
-
-#include <errno.h>
-#include <string.h>
+#include "base/base.h"
 
 /*
  * The layer with every format left open, but a dense layer's output, which is a row, and its input,

@@ -1,9 +1,6 @@
 #include "backend/onednn_node.h"
 
-#include "base/cleanup.h"
-
-#include <errno.h>
-#include <string.h>
+#include "base/base.h"
 
 #define ALIGN       64 /* bytes: a cache line and a vector */
 #define PARAM_ALIGN (ALIGN / sizeof(float))

@@ -4,13 +4,9 @@
  */
 #include "backend/reference.h"
 
-#include "base/cleanup.h"
-#include "base/memory.h"
+#include "base/base.h"
 #include "backend/ops.h"
 #include "optimiser/optimiser.h"
-
-#include <errno.h>
-#include <string.h>
 
 static struct reference *own(struct engine *e)
 {

@@ -1,14 +1,9 @@
 #include "bench/copy.h"
 
-#include "base/cleanup.h"
-#include "base/clock.h"
-#include "base/memory.h"
+#include "base/base.h"
 #include "bench/rounds.h"
 
-#include <errno.h>
 #include <pthread.h>
-#include <stdlib.h>
-#include <string.h>
 
 #define COPY_BYTES ((size_t)128 << 20)
 

@@ -1,12 +1,7 @@
 #include "bench/throughput.h"
 
-#include "base/cleanup.h"
-#include "base/clock.h"
-#include "base/memory.h"
+#include "base/base.h"
 #include "tensor/rng.h"
-
-#include <errno.h>
-#include <stdlib.h>
 
 #define IMAGES     1024 /* different ones, or as many as a batch has */
 #define STEPS_MAX  64   /* batches that one call brings */

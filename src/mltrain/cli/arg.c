@@ -1,13 +1,6 @@
 #include "cli/arg.h"
 
-#include "base/cleanup.h"
-#include "base/memory.h"
-#include "base/strv.h"
-
-#include <errno.h>
-#include <inttypes.h>
-#include <stdlib.h>
-#include <string.h>
+#include "base/base.h"
 
 uint64_t arg_count(
 	struct argp_state *state, const char *option, const char *text, uint64_t min, uint64_t max)

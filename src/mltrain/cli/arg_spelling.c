@@ -1,13 +1,8 @@
 #include "cli/arg_spelling.h"
 
-#include "base/cleanup.h"
-#include "base/log.h"
+#include "base/base.h"
 #include "base/spelling.h"
 #include "cli/mltrain.h"
-
-#include <errno.h>
-#include <stdlib.h>
-#include <string.h>
 
 static int is_end(const struct argp_option *o)
 {

@@ -1,11 +1,8 @@
 #include "cli/bench_rows.h"
 
-#include "base/cleanup.h"
+#include "base/base.h"
 #include "base/json.h"
 #include "cli/mltrain.h"
-
-#include <stdio.h>
-#include <stdlib.h>
 
 void bench_result_done(struct bench_result *r)
 {

@@ -1,16 +1,10 @@
 /* mltrain bench: measures training and predicting against the machine's limits. */
 #include "cli/mltrain.h"
 
-#include "base/cleanup.h"
-#include "base/memory.h"
+#include "base/base.h"
 #include "cli/bench_rows.h"
 #include "model/net_file.h"
 #include "train/cpus.h"
-
-#include <errno.h>
-#include <stdio.h>
-#include <stdlib.h>
-#include <string.h>
 
 #define BATCHES_MAX 32
 #define DTYPES_MAX  3

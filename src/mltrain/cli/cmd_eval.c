@@ -1,18 +1,12 @@
 /* mltrain eval: tests a checkpoint on a data set's test images. */
 #include "cli/mltrain.h"
 
-#include "base/cleanup.h"
+#include "base/base.h"
 #include "base/escape.h"
-#include "base/memory.h"
 #include "data/dataset.h"
 #include "cli/predictor_arg.h"
 #include "cli/test_record.h"
 #include "train/evaluate.h"
-
-#include <errno.h>
-#include <stdio.h>
-#include <stdlib.h>
-#include <string.h>
 
 #define MATRIX_CLASSES 20 /* as many as a terminal has columns for */
 

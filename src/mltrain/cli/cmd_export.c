@@ -1,14 +1,10 @@
 /* mltrain export: writes a checkpoint as a file that other programs run. */
 #include "cli/mltrain.h"
 
-#include "base/cleanup.h"
-#include "base/file.h"
+#include "base/base.h"
 #include "model/checkpoint.h"
 #include "model/onnx.h"
 #include "model/state_dict.h"
-
-#include <errno.h>
-#include <stdio.h>
 
 enum format { FORMAT_ONNX, FORMAT_SAFETENSORS };
 

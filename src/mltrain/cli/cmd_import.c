@@ -1,20 +1,11 @@
 /* mltrain import: makes a checkpoint of a network's weights in PyTorch's form. */
 #include "cli/mltrain.h"
 
-#include "base/cleanup.h"
-#include "base/file.h"
-#include "base/log.h"
-#include "base/memory.h"
+#include "base/base.h"
 #include "model/checkpoint.h"
 #include "model/net_file.h"
 #include "model/recipe_file.h"
 #include "model/state_dict.h"
-
-#include <errno.h>
-#include <fcntl.h>
-#include <stdio.h>
-#include <stdlib.h>
-#include <string.h>
 
 #define TOLD_MAX 50 /* problems: a file of strangers' may have any number */
 

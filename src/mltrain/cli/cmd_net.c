@@ -1,17 +1,13 @@
 /* mltrain net: prints the description of a network, layer by layer. */
 #include "cli/mltrain.h"
 
-#include "base/cleanup.h"
+#include "base/base.h"
 #include "base/json.h"
-#include "base/memory.h"
 #include "model/net_file.h"
 #include "model/recipe_file.h"
 #include "optimiser/optimiser.h"
 
 #include <jansson.h>
-#include <stdio.h>
-#include <stdlib.h>
-#include <string.h>
 
 struct args {
 	const char *name;

@@ -1,21 +1,12 @@
 /* mltrain predict: names what pictures show. */
 #include "cli/mltrain.h"
 
-#include "base/cleanup.h"
-#include "base/file.h"
+#include "base/base.h"
 #include "base/json.h"
-#include "base/memory.h"
 #include "data/idx.h"
 #include "data/image.h"
 #include "data/pixels.h"
 #include "cli/predictor_arg.h"
-
-#include <errno.h>
-#include <inttypes.h>
-#include <stdio.h>
-#include <stdlib.h>
-#include <string.h>
-#include <unistd.h>
 
 #define BATCH_MAX 64 /* pictures at once */
 

@@ -1,19 +1,9 @@
 /* mltrain report: makes a page about runs from their logs. */
 #include "cli/mltrain.h"
 
-#include "base/cleanup.h"
-#include "base/file.h"
-#include "base/log.h"
-#include "base/memory.h"
+#include "base/base.h"
 #include "report/report.h"
 #include "report/traffic_page.h"
-
-#include <errno.h>
-#include <fcntl.h>
-#include <stdio.h>
-#include <stdlib.h>
-#include <string.h>
-#include <sys/stat.h>
 
 struct args {
 	char **logs; /* [n] */

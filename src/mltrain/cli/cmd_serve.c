@@ -4,11 +4,8 @@
  */
 #include "cli/mltrain.h"
 
-#include "base/cleanup.h"
+#include "base/base.h"
 #include "base/program.h"
-
-#include <errno.h>
-#include <unistd.h>
 
 int cmd_serve(int argc, char **argv)
 {

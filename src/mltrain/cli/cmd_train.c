@@ -1,11 +1,7 @@
 /* mltrain train: trains a network on a data set and tests it. */
 #include "cli/mltrain.h"
 
-#include "base/cleanup.h"
-#include "base/clock.h"
-#include "base/file.h"
-#include "base/log.h"
-#include "base/memory.h"
+#include "base/base.h"
 #include "data/dataset.h"
 #include "metrics/metrics.h"
 #include "model/net_file.h"
@@ -16,14 +12,6 @@
 #include "train/resume.h"
 #include "train/train.h"
 #include "cli/train_args.h"
-
-#include <errno.h>
-#include <inttypes.h>
-#include <signal.h>
-#include <stdio.h>
-#include <stdlib.h>
-#include <string.h>
-#include <unistd.h>
 
 /* Everything that a run needs. */
 struct session {

@@ -1,14 +1,10 @@
 #include "cli/load_args.h"
 
-#include "base/file.h"
-#include "base/memory.h"
+#include "base/base.h"
 #include "cli/mltrain.h"
 #include "config.h"
 
 #include <argp.h>
-#include <fcntl.h>
-#include <stdlib.h>
-#include <string.h>
 
 #define BODY_MAX    ((size_t)64 << 20)
 #define CONNECTIONS 500 /* at once: where only 1024 files may be open, they fit */

@@ -1,25 +1,14 @@
 /* mltrain fetch: downloads data sets. */
 #include "base/authorities.h"
-#include "base/cleanup.h"
-#include "base/clock.h"
-#include "base/file.h"
+#include "base/base.h"
 #include "base/home.h"
-#include "base/log.h"
-#include "base/memory.h"
 #include "config.h"
 #include "data/fetch.h"
 #include "data/sums.h"
 #include "cli/mltrain.h"
 
 #include <argp.h>
-#include <ctype.h>
 #include <curl/curl.h>
-#include <errno.h>
-#include <fcntl.h>
-#include <stdio.h>
-#include <stdlib.h>
-#include <string.h>
-#include <unistd.h>
 
 struct args {
 	const char *to, *sha256, *cacert, *mirror;

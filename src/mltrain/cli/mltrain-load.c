@@ -1,25 +1,13 @@
 /* mltrain load: puts load on an HTTP server. */
-#include "base/cleanup.h"
-#include "base/fds.h"
-#include "base/file.h"
-#include "base/log.h"
-#include "base/memory.h"
+#include "base/base.h"
 #include "cli/load_args.h"
 #include "cli/mltrain.h"
 #include "load/record.h"
 #include "load/stream.h"
 #include "report/traffic_page.h"
 
-#include <errno.h>
-#include <fcntl.h>
 #include <openssl/ssl.h>
-#include <signal.h>
-#include <stdio.h>
-#include <stdlib.h>
-#include <string.h>
 #include <sys/ioctl.h>
-#include <time.h>
-#include <unistd.h>
 
 #define EXIT_THRESHOLD 99 /* as k6 */
 #define TOKEN_MAX      8192

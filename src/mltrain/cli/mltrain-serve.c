@@ -1,25 +1,14 @@
 /* mltrain serve: answers predictions over HTTP. */
 #include "cli/mltrain.h"
 
-#include "base/cleanup.h"
-#include "base/fds.h"
-#include "base/file.h"
-#include "base/log.h"
-#include "base/memory.h"
+#include "base/base.h"
 #include "config.h"
 #include "cli/predictor_arg.h"
 #include "serve/listen.h"
 #include "serve/server.h"
 
 #include <argp.h>
-#include <errno.h>
-#include <fcntl.h>
-#include <signal.h>
-#include <stdio.h>
-#include <stdlib.h>
-#include <string.h>
 #include <sys/resource.h>
-#include <unistd.h>
 
 #define TOKEN_FILE_MAX 4096
 #define SPARE_FILES    64 /* descriptors beside the connections' */

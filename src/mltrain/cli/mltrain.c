@@ -1,10 +1,8 @@
 /* mltrain's main: finds the command's row and calls it. */
 #include "cli/mltrain.h"
 
-#include "base/cleanup.h"
+#include "base/base.h"
 #include "base/escape.h"
-#include "base/fds.h"
-#include "base/log.h"
 #include "base/program.h"
 #include "base/spelling.h"
 #include "config.h"
@@ -12,13 +10,7 @@
 #include "data/image.h"
 #include "tensor/plugin.h"
 
-#include <errno.h>
-#include <inttypes.h>
 #include <math.h>
-#include <stdio.h>
-#include <stdlib.h>
-#include <string.h>
-#include <unistd.h>
 
 #define SPIN_COUNT "5000" /* some 0.1 ms */
 

@@ -1,12 +1,8 @@
 #include "cli/recipe_arg.h"
 
-#include "base/cleanup.h"
-#include "base/memory.h"
+#include "base/base.h"
 #include "cli/arg.h"
 #include "model/recipe_file.h"
-
-#include <stdlib.h>
-#include <string.h>
 
 void recipe_arg_augment(struct argp_state *state, const char *arg, struct augment_policy *ret)
 {

@@ -1,13 +1,10 @@
 #include "cli/test_record.h"
 
-#include "base/cleanup.h"
+#include "base/base.h"
 #include "base/json.h"
-#include "base/memory.h"
 #include "data/picture.h"
 
 #include <math.h>
-#include <stdlib.h>
-#include <string.h>
 
 static json_t *name_list(const struct evaluation *e, const struct dataset *data, char *const *names)
 {

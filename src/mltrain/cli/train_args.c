@@ -1,19 +1,13 @@
 #include "cli/train_args.h"
 
+#include "base/base.h"
 #include "backend/cuda_load.h"
-#include "base/cleanup.h"
-#include "base/file.h"
-#include "base/memory.h"
 #include "cli/mltrain.h"
 #include "cli/recipe_arg.h"
 #include "optimiser/optimiser.h"
 #include "train/cpus.h"
 
-#include <errno.h>
 #include <math.h>
-#include <stdlib.h>
-#include <string.h>
-#include <unistd.h>
 
 enum {
 	KEY_OPTIMISER = 256,

@@ -1,15 +1,7 @@
 #include "data/cifar.h"
 
-#include "base/cleanup.h"
-#include "base/file.h"
-#include "base/memory.h"
+#include "base/base.h"
 #include "data/format.h"
-
-#include <errno.h>
-#include <fcntl.h>
-#include <stdlib.h>
-#include <string.h>
-#include <sys/stat.h>
 
 static const struct shape_of {
 	const char *format, *set; /* set: the name as its authors write it */

@@ -1,17 +1,9 @@
 #include "data/dataset.h"
 
-#include "base/cleanup.h"
+#include "base/base.h"
 #include "base/home.h"
-#include "base/memory.h"
 #include "data/folder.h"
 #include "data/format.h"
-
-#include <errno.h>
-#include <stdio.h>
-#include <stdlib.h>
-#include <string.h>
-#include <sys/stat.h>
-#include <unistd.h>
 
 static int is_dir(const char *path)
 {

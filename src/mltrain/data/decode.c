@@ -1,11 +1,8 @@
 #include "data/decode.h"
 
-#include "base/cleanup.h"
-#include "base/memory.h"
+#include "base/base.h"
 
 #include <pthread.h>
-#include <signal.h>
-#include <stdlib.h>
 
 #define THREADS_MAX 256
 

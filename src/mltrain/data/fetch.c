@@ -1,17 +1,10 @@
 #include "data/fetch.h"
 
-#include "base/cleanup.h"
-#include "base/file.h"
-#include "base/memory.h"
+#include "base/base.h"
 #include "data/sums.h"
 #include "data/unpack.h"
 
-#include <errno.h>
-#include <fcntl.h>
-#include <stdio.h>
-#include <string.h>
 #include <sys/file.h>
-#include <sys/stat.h>
 
 #define LOCK_FILE ".fetch.lock"
 

@@ -1,19 +1,7 @@
 #include "data/folder.h"
 
-#include "base/cleanup.h"
+#include "base/base.h"
 #include "base/escape.h"
-#include "base/file.h"
-#include "base/memory.h"
-#include "base/strv.h"
-
-#include <dirent.h>
-#include <errno.h>
-#include <fcntl.h>
-#include <stdio.h>
-#include <stdlib.h>
-#include <string.h>
-#include <strings.h>
-#include <sys/stat.h>
 
 enum kind { A_FILE, A_DIRECTORY, A_LINK_TO_ONE, NEITHER };
 

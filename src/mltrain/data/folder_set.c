@@ -2,18 +2,12 @@
  * them into memory if they fit. */
 #include "data/format.h"
 
-#include "base/cleanup.h"
-#include "base/hash.h"
-#include "base/log.h"
-#include "base/memory.h"
+#include "base/base.h"
 #include "data/decode.h"
 #include "data/folder.h"
 #include "tensor/rng.h"
 
-#include <errno.h>
 #include <math.h>
-#include <stdlib.h>
-#include <string.h>
 
 #define MEMORY_MAX ((size_t)2 << 30)
 #define TEST_SHARE 0.2

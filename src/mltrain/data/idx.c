@@ -1,12 +1,7 @@
 #include "data/idx.h"
 
-#include "base/cleanup.h"
+#include "base/base.h"
 
-#include <errno.h>
-#include <fcntl.h>
-#include <stdlib.h>
-#include <string.h>
-#include <sys/stat.h>
 #include <zlib.h>
 
 static void gz_cleanup(gzFile *f)

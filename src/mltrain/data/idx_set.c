@@ -1,11 +1,8 @@
 /* Reads a data set of four IDX files with the names of the MNIST database. */
 #include "data/format.h"
 
-#include "base/cleanup.h"
-#include "base/memory.h"
+#include "base/base.h"
 #include "data/idx.h"
-
-#include <errno.h>
 
 static const char *const names[] = { "train-images-idx3-ubyte", "train-labels-idx1-ubyte",
 	"t10k-images-idx3-ubyte", "t10k-labels-idx1-ubyte" };

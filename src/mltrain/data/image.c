@@ -1,16 +1,10 @@
 #include "data/image.h"
 
-#include "base/cleanup.h"
-#include "base/file.h"
+#include "base/base.h"
 #include "config.h"
 #include "data/pixels.h"
 
 #include <assert.h>
-#include <errno.h>
-#include <fcntl.h>
-#include <stdlib.h>
-#include <string.h>
-#include <sys/stat.h>
 
 static const struct kind {
 	const char *name, *option, *package;

@@ -1,14 +1,10 @@
 /* Reads JPEG with libjpeg-turbo (libjpeg.txt, "Error handling", "Special considerations"). */
 #include "data/pixels.h"
 
-#include "base/cleanup.h"
+#include "base/base.h"
 #include "data/exif.h"
 
-#include <errno.h>
 #include <setjmp.h>
-#include <stdio.h>
-#include <stdlib.h>
-#include <string.h>
 
 #include <jpeglib.h>
 #include <jerror.h>

@@ -1,9 +1,7 @@
 #include "data/known_sets.h"
 
-#include "base/cleanup.h"
+#include "base/base.h"
 #include "data/unpack.h"
-
-#include <string.h>
 
 static const struct known_set sets[] = {
 	{ "mnist",

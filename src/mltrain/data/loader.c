@@ -1,11 +1,9 @@
 #include "data/loader.h"
 
-#include "base/cleanup.h"
+#include "base/base.h"
 #include "data/ring.h"
 
 #include <assert.h>
-#include <errno.h>
-#include <stdlib.h>
 
 struct loader {
 	const struct image_set *set;

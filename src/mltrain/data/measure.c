@@ -1,10 +1,9 @@
 /* Measures the distribution of a data set's bytes. */
 #include "data/dataset.h"
 
-#include "base/cleanup.h"
+#include "base/base.h"
 #include "data/loader.h"
 
-#include <errno.h>
 #include <math.h>
 
 #define ROWS  64

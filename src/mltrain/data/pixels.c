@@ -1,11 +1,8 @@
 #include "data/pixels.h"
 
-#include "base/cleanup.h"
+#include "base/base.h"
 
-#include <errno.h>
 #include <math.h>
-#include <stdlib.h>
-#include <string.h>
 
 void pixels_done(struct pixels *p)
 {

@@ -5,12 +5,9 @@
  */
 #include "data/pixels.h"
 
-#include "base/cleanup.h"
+#include "base/base.h"
 
-#include <errno.h>
 #include <png.h>
-#include <stdlib.h>
-#include <string.h>
 
 /* PNG, 5.3 "Chunk layout": length, type, data, CRC; 5.4: the names of critical chunks
  * begin with a capital letter. */

@@ -1,13 +1,9 @@
 #include "data/ring.h"
 
-#include "base/cleanup.h"
+#include "base/base.h"
 
 #include <assert.h>
-#include <errno.h>
 #include <pthread.h>
-#include <signal.h>
-#include <stdlib.h>
-#include <string.h>
 
 #define THREADS_MAX 256
 #define NONE        UINT64_MAX

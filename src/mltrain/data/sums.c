@@ -1,11 +1,6 @@
 #include "data/sums.h"
 
-#include "base/cleanup.h"
-#include "base/file.h"
-#include "base/memory.h"
-
-#include <errno.h>
-#include <string.h>
+#include "base/base.h"
 
 int sums_is_digest(const char *hex)
 {

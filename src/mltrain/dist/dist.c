@@ -1,15 +1,6 @@
 #include "dist/dist.h"
 
-#include "base/cleanup.h"
-#include "base/hash.h"
-#include "base/log.h"
-#include "base/memory.h"
-
-#include <errno.h>
-#include <stdlib.h>
-#include <string.h>
-#include <time.h>
-#include <unistd.h>
+#include "base/base.h"
 
 /* A single rank has nothing to add: every sum stays as it is. */
 

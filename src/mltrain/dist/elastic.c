@@ -1,12 +1,8 @@
 #include "dist/elastic_run.h"
 
-#include "base/log.h"
-#include "base/memory.h"
+#include "base/base.h"
 
 #include <sched.h>
-#include <stdio.h>
-#include <stdlib.h>
-#include <unistd.h>
 
 #define SPINS      1000  /* turns of waiting before the CPU is yielded */
 #define RING_SPINS 4     /* the same for a ring, whose turns are system calls */

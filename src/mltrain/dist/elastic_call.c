@@ -1,10 +1,7 @@
 /* Calls from one rank to another. */
 #include "dist/elastic_run.h"
 
-#include "base/cleanup.h"
-
-#include <errno.h>
-#include <string.h>
+#include "base/base.h"
 
 #define CALL_MS 5000
 

@@ -1,13 +1,9 @@
 /* The connections of a new generation: what sums its gradients. */
 #include "dist/elastic_change.h"
 
-#include "base/cleanup.h"
-#include "base/clock.h"
-#include "base/log.h"
+#include "base/base.h"
 
 #include <poll.h>
-#include <string.h>
-#include <unistd.h>
 
 #define CONNECT_MS 20000 /* for the ring */
 

@@ -1,14 +1,10 @@
 /* The part of a rank that is not the coordinator in a change of the group. */
 #include "dist/elastic_change.h"
 
-#include "base/clock.h"
-#include "base/log.h"
+#include "base/base.h"
 #include "config.h"
 
-#include <errno.h>
 #include <poll.h>
-#include <stdio.h>
-#include <string.h>
 
 #define ANSWER_MS     30000 /* for a member that is there, but does not answer */
 #define TELL_MS       1000

@@ -1,12 +1,8 @@
 /* Who comes to the door of a rank while it trains. */
 #include "dist/elastic_run.h"
 
-#include "base/cleanup.h"
-#include "base/log.h"
+#include "base/base.h"
 #include "config.h"
-
-#include <string.h>
-#include <unistd.h>
 
 void elastic_refuse(int fd, const char *why)
 {

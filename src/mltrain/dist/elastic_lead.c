@@ -1,15 +1,9 @@
 /* The coordinator's part in a change of the group. */
 #include "dist/elastic_change.h"
 
-#include "base/cleanup.h"
-#include "base/log.h"
+#include "base/base.h"
 
-#include <errno.h>
-#include <inttypes.h>
 #include <poll.h>
-#include <stdlib.h>
-#include <string.h>
-#include <unistd.h>
 
 static int count(const int *flags)
 {

@@ -1,19 +1,10 @@
 /* Where the ranks of a run meet: at a rendezvous file or an address. */
 #include "dist/elastic_run.h"
 
-#include "base/cleanup.h"
-#include "base/file.h"
-#include "base/log.h"
-#include "base/memory.h"
+#include "base/base.h"
 
-#include <errno.h>
-#include <fcntl.h>
 #include <netdb.h>
 #include <poll.h>
-#include <stdio.h>
-#include <stdlib.h>
-#include <string.h>
-#include <sys/stat.h>
 
 void elastic_publish(struct elastic *e)
 {

@@ -1,8 +1,6 @@
 #include "dist/elastic_change.h"
 
-#include <errno.h>
-#include <string.h>
-#include <unistd.h>
+#include "base/base.h"
 
 #define TRIES 6 /* of connecting one group */
 

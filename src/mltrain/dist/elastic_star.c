@@ -2,16 +2,9 @@
  */
 #include "dist/elastic_run.h"
 
-#include "base/cleanup.h"
-#include "base/clock.h"
-#include "base/log.h"
-#include "base/memory.h"
+#include "base/base.h"
 
-#include <errno.h>
 #include <poll.h>
-#include <stdlib.h>
-#include <string.h>
-#include <time.h>
 
 #define PIECE    ((size_t)4 << 20) /* bytes of one frame of weights */
 #define BODY_MAX ((size_t)64 << 20)

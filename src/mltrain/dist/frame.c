@@ -1,11 +1,9 @@
 #include "dist/frame.h"
 
-#include "base/clock.h"
+#include "base/base.h"
 
 #include <endian.h>
-#include <errno.h>
 #include <poll.h>
-#include <string.h>
 #include <sys/socket.h>
 
 #define BODY_MAX UINT32_MAX

@@ -1,13 +1,7 @@
 #include "dist/group.h"
 
-#include "base/cleanup.h"
-#include "base/file.h"
+#include "base/base.h"
 #include "dist/node_sums.h"
-
-#include <errno.h>
-#include <fcntl.h>
-#include <string.h>
-#include <unistd.h>
 
 #define BOOT_ID "/proc/sys/kernel/random/boot_id"
 #define SEGMENT NODE_SUMS_PATH "." /* as node_sums.h names it */

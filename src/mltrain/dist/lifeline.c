@@ -1,14 +1,12 @@
 #include "dist/lifeline.h"
 
-#include "base/cleanup.h"
-#include "base/clock.h"
+#include "base/base.h"
 
 #include <arpa/inet.h>
 #include <ifaddrs.h>
 #include <net/if.h>
 #include <netinet/tcp.h>
 #include <poll.h>
-#include <string.h>
 #include <sys/random.h>
 #include <sys/socket.h>
 

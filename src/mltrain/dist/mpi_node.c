@@ -1,10 +1,6 @@
 #include "dist/mpi_node.h"
 
-#include "base/cleanup.h"
-#include "base/memory.h"
-
-#include <stdlib.h>
-#include <unistd.h>
+#include "base/base.h"
 
 struct mpi_node {
 	MPI_Comm across;                  /* the ranks with this one's number on every node */

@@ -1,19 +1,9 @@
 #include "dist/node_sums.h"
 
-#include "base/cleanup.h"
-#include "base/file.h"
-#include "base/memory.h"
+#include "base/base.h"
 
-#include <errno.h>
-#include <fcntl.h>
 #include <stdatomic.h>
-#include <stdint.h>
-#include <stdio.h>
-#include <stdlib.h>
-#include <string.h>
 #include <sys/mman.h>
-#include <sys/stat.h>
-#include <unistd.h>
 
 #define SLOTS      NODE_SLOTS
 #define PIECE_MAX  ((size_t)1 << 18) /* floats: a slot stays in the caches */

@@ -1,18 +1,9 @@
 #include "dist/peers.h"
 
-#include "base/cleanup.h"
-#include "base/file.h"
-#include "base/memory.h"
+#include "base/base.h"
 
-#include <errno.h>
-#include <fcntl.h>
 #include <poll.h>
-#include <stdio.h>
-#include <stdlib.h>
-#include <string.h>
 #include <sys/syscall.h>
-#include <time.h>
-#include <unistd.h>
 
 #define STANDS_MS 2000 /* a process that reads a file sleeps for milliseconds */
 #define BUSY      100  /* threads that use more than 1/BUSY of the time compute */

@@ -1,14 +1,10 @@
 #include "dist/ring_sums.h"
 
-#include "base/cleanup.h"
-#include "base/memory.h"
+#include "base/base.h"
 
-#include <errno.h>
 #include <netinet/tcp.h>
 #include <netinet/in.h>
 #include <poll.h>
-#include <stdint.h>
-#include <string.h>
 #include <sys/socket.h>
 
 #define BUFFER ((size_t)64 << 10) /* bytes received at once, to be added */

@@ -1,14 +1,10 @@
 #include "dist/secret.h"
 
-#include "base/cleanup.h"
-#include "base/hash.h"
+#include "base/base.h"
 #include "dist/frame.h"
 
 #include <assert.h>
 #include <endian.h>
-#include <errno.h>
-#include <stdio.h>
-#include <string.h>
 #include <sys/random.h>
 
 #define BLOCK    64 /* bytes of SHA-256's block */

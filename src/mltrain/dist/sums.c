@@ -1,11 +1,6 @@
 #include "dist/sums.h"
 
-#include "base/cleanup.h"
-#include "base/memory.h"
-
-#include <errno.h>
-#include <stdlib.h>
-#include <string.h>
+#include "base/base.h"
 
 #define WHAT   "sum gradients"
 #define LARGE  ((size_t)1 << 16) /* floats: a part this large is summed alone, in place */

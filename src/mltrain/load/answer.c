@@ -1,11 +1,6 @@
 #include "load/answer.h"
 
-#include "base/memory.h"
-
-#include <errno.h>
-#include <stdlib.h>
-#include <string.h>
-#include <strings.h>
+#include "base/base.h"
 
 void answer_begin(struct answer *a, int head)
 {

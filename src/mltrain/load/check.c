@@ -1,10 +1,6 @@
 #include "load/check.h"
 
-#include "base/cleanup.h"
-#include "base/memory.h"
-
-#include <errno.h>
-#include <string.h>
+#include "base/base.h"
 
 /* Longer ones first, as "<" begins "<=". */
 static const struct {

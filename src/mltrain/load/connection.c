@@ -1,11 +1,7 @@
 #include "load/connection.h"
 
-#include "base/cleanup.h"
+#include "base/base.h"
 
-#include <errno.h>
-#include <stdio.h>
-#include <string.h>
-#include <strings.h>
 #include <sys/epoll.h>
 
 /* --- queues ----------------------------------------------------------------------------- */

@@ -1,9 +1,8 @@
 #include "load/histogram.h"
 
-#include "base/memory.h"
+#include "base/base.h"
 
 #include <math.h>
-#include <string.h>
 
 #define LINEAR 2048 /* values with slots of their own */
 #define HALF   1024 /* slots of a power of two */

@@ -1,18 +1,13 @@
 #include "load/load.h"
 
-#include "base/cleanup.h"
-#include "base/memory.h"
+#include "base/base.h"
 #include "load/connection.h"
 
-#include <errno.h>
 #include <math.h>
 #include <poll.h>
-#include <stdio.h>
-#include <string.h>
 #include <sys/epoll.h>
 #include <sys/prctl.h>
 #include <sys/resource.h>
-#include <time.h>
 
 #define NS               1000000000ull
 #define EVENTS           256       /* taken at once */

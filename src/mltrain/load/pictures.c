@@ -1,16 +1,9 @@
 #include "load/pictures.h"
 
-#include "base/cleanup.h"
-#include "base/file.h"
-#include "base/memory.h"
+#include "base/base.h"
 #include "data/dataset.h"
 #include "data/folder.h"
 #include "data/picture.h"
-
-#include <errno.h>
-#include <fcntl.h>
-#include <string.h>
-#include <strings.h>
 
 void pictures_done(struct pictures *p)
 {

@@ -1,14 +1,11 @@
 #include "load/record.h"
 
-#include "base/cleanup.h"
+#include "base/base.h"
 #include "base/json.h"
-#include "base/memory.h"
 #include "config.h"
 
 #include <jansson.h>
 #include <math.h>
-#include <string.h>
-#include <unistd.h>
 
 static json_t *whole(uint64_t v)
 {

@@ -1,15 +1,9 @@
 #include "load/request.h"
 
-#include "base/cleanup.h"
-#include "base/memory.h"
+#include "base/base.h"
 #include "config.h"
 
-#include <errno.h>
-#include <inttypes.h>
 #include <openssl/evp.h>
-#include <stdio.h>
-#include <string.h>
-#include <strings.h>
 #include <sys/random.h>
 
 struct requests {

@@ -1,8 +1,6 @@
 #include "load/results.h"
 
-#include "base/memory.h"
-
-#include <stdlib.h>
+#include "base/base.h"
 
 #define MOMENT_S 0.5 /* a shorter rest of a second is no row: its rate would say little */
 

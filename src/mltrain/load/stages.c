@@ -1,11 +1,8 @@
 #include "load/stages.h"
 
-#include "base/cleanup.h"
-#include "base/memory.h"
+#include "base/base.h"
 
-#include <errno.h>
 #include <math.h>
-#include <string.h>
 
 #define LATE_S 1e-6 /* so that no rounding makes a change later than its moment */
 

@@ -1,16 +1,14 @@
 #include "load/stream.h"
 
+#include "base/base.h"
 #include "base/authorities.h"
-#include "base/cleanup.h"
 
-#include <errno.h>
 #include <arpa/inet.h>
 #include <netinet/in.h>
 #include <netinet/tcp.h>
 #include <openssl/err.h>
 #include <openssl/ssl.h>
 #include <openssl/x509v3.h>
-#include <string.h>
 #include <sys/epoll.h>
 
 static const char *tls_reason(void)

@@ -1,13 +1,9 @@
 #include "load/summary.h"
 
-#include "base/cleanup.h"
+#include "base/base.h"
 #include "base/escape.h"
-#include "base/memory.h"
 
-#include <inttypes.h>
 #include <math.h>
-#include <stdarg.h>
-#include <string.h>
 
 #define BUSY 0.9 /* of a processor: more, and the generator may be what is measured */
 

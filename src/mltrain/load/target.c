@@ -1,12 +1,9 @@
 #include "load/target.h"
 
-#include "base/cleanup.h"
-#include "base/memory.h"
+#include "base/base.h"
 
-#include <errno.h>
 #include <netdb.h>
 #include <poll.h>
-#include <string.h>
 #include <sys/un.h>
 
 #define TRY_MS 1000 /* for one address of several */

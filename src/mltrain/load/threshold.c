@@ -1,14 +1,9 @@
 #include "load/threshold.h"
 
-#include "base/cleanup.h"
-#include "base/memory.h"
+#include "base/base.h"
 #include "load/stages.h"
 
-#include <errno.h>
 #include <math.h>
-#include <stdio.h>
-#include <stdlib.h>
-#include <string.h>
 
 #define OF(aggregate) (1u << (aggregate))
 

@@ -1,17 +1,9 @@
 #include "metrics/jsonl.h"
 
-#include "base/cleanup.h"
-#include "base/file.h"
+#include "base/base.h"
 #include "base/follow.h"
-#include "base/log.h"
-#include "base/memory.h"
 
-#include <errno.h>
-#include <fcntl.h>
-#include <stdlib.h>
-#include <string.h>
 #include <sys/file.h>
-#include <sys/stat.h>
 
 struct jsonl {
 	int fd;

@@ -1,9 +1,7 @@
 #include "metrics/metrics.h"
 
-#include "base/cleanup.h"
-#include "base/clock.h"
+#include "base/base.h"
 #include "base/json.h"
-#include "base/memory.h"
 #include "metrics/jsonl.h"
 #include "metrics/live.h"
 #include "metrics/usage.h"
@@ -11,10 +9,7 @@
 #include "metrics/tfevents.h"
 #include "metrics/tflog.h"
 
-#include <errno.h>
 #include <pthread.h>
-#include <stdlib.h>
-#include <string.h>
 
 struct metrics {
 	const struct metrics_options *o;

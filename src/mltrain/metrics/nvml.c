@@ -1,13 +1,8 @@
 #include "metrics/nvml.h"
 
-#include "base/cleanup.h"
-#include "base/log.h"
-#include "base/memory.h"
+#include "base/base.h"
 #include "base/nvml.h"
 #include "tensor/driver.h"
-
-#include <stdlib.h>
-#include <string.h>
 
 #define LIBRARY "libnvidia-ml.so.1"
 

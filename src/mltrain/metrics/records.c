@@ -1,15 +1,12 @@
 #include "metrics/records.h"
 
+#include "base/base.h"
 #include "base/json.h"
 #include "config.h"
 #include "model/recipe_file.h"
 #include "optimiser/optimiser.h"
 
-#include <inttypes.h>
 #include <math.h>
-#include <stdio.h>
-#include <time.h>
-#include <unistd.h>
 
 int record_images(const struct train_options *o)
 {

@@ -1,24 +1,15 @@
 #include "metrics/tfevents.h"
 
-#include "base/cleanup.h"
-#include "base/clock.h"
-#include "base/file.h"
+#include "base/base.h"
 #include "base/follow.h"
 #include "base/json.h"
-#include "base/memory.h"
 #include "data/picture.h"
 #include "metrics/tfsummary.h"
 #include "model/parts.h"
 #include "model/wire.h"
 
 #include <endian.h>
-#include <errno.h>
-#include <fcntl.h>
 #include <math.h>
-#include <stdio.h>
-#include <stdlib.h>
-#include <string.h>
-#include <time.h>
 
 #define FLUSH_MS 2000
 

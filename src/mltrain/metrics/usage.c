@@ -1,18 +1,9 @@
 #include "metrics/usage.h"
 
-#include "base/cleanup.h"
-#include "base/file.h"
-#include "base/log.h"
-#include "base/memory.h"
+#include "base/base.h"
 #include "metrics/nvml.h"
 
-#include <errno.h>
-#include <fcntl.h>
 #include <pthread.h>
-#include <signal.h>
-#include <stdio.h>
-#include <string.h>
-#include <time.h>
 
 #define SHORT_S 0.05 /* a last sample over less says nothing */
 #define HANG_S  1

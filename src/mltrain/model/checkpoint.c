@@ -1,21 +1,13 @@
 #include "model/checkpoint.h"
 
-#include "base/cleanup.h"
-#include "base/file.h"
-#include "base/memory.h"
+#include "base/base.h"
 #include "config.h"
 #include "model/checkpoint_meta.h"
 #include "model/parts.h"
 #include "tensor/safetensors.h"
 
-#include <errno.h>
-#include <fcntl.h>
 #include <jansson.h>
 #include <math.h>
-#include <stdio.h>
-#include <stdlib.h>
-#include <string.h>
-#include <unistd.h>
 
 int checkpoint_check_size(const struct net *net, int optimiser, struct mlr_error *err)
 {

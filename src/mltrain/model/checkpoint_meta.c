@@ -1,18 +1,11 @@
 #include "model/checkpoint_meta.h"
 
-#include "base/cleanup.h"
-#include "base/memory.h"
+#include "base/base.h"
 #include "config.h"
 #include "model/net_file.h"
 
-#include <errno.h>
-#include <inttypes.h>
 #include <jansson.h>
-#include <limits.h>
 #include <math.h>
-#include <stdio.h>
-#include <stdlib.h>
-#include <string.h>
 
 #define TEXT_OPTIONS (JSON_COMPACT | JSON_REAL_PRECISION(17))
 

@@ -1,13 +1,8 @@
 #include "model/fields.h"
 
-#include "base/cleanup.h"
+#include "base/base.h"
 #include "base/escape.h"
-#include "base/memory.h"
 #include "base/spelling.h"
-
-#include <errno.h>
-#include <stdlib.h>
-#include <string.h>
 
 #define SHOWN_MAX 40
 

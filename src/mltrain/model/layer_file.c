@@ -1,14 +1,10 @@
 #include "model/layer_file.h"
 
-#include "base/cleanup.h"
-#include "base/memory.h"
+#include "base/base.h"
 #include "base/spelling.h"
 #include "model/fields.h"
 
-#include <errno.h>
-#include <limits.h>
 #include <math.h>
-#include <string.h>
 
 #define KEYS_MAX 11
 #define COMMON   "kind", "name", "from"

@@ -1,17 +1,11 @@
 #include "model/net.h"
 
-#include "base/cleanup.h"
-#include "base/memory.h"
+#include "base/base.h"
 #include "optimiser/optimiser.h"
 #include "tensor/batch.h"
 #include "tensor/rng.h"
 
-#include <errno.h>
-#include <limits.h>
 #include <math.h>
-#include <stdio.h>
-#include <stdlib.h>
-#include <string.h>
 
 /* Limits that keep a product of a few of them within size_t. */
 #define SIZE_LIMIT   65536 /* of any one dimension */

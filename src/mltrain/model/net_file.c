@@ -1,23 +1,13 @@
 #include "model/net_file.h"
 
-#include "base/cleanup.h"
-#include "base/file.h"
+#include "base/base.h"
 #include "base/json.h"
-#include "base/memory.h"
-#include "base/strv.h"
 #include "model/fields.h"
 #include "model/layer_file.h"
 #include "model/recipe_file.h"
 
-#include <dirent.h>
-#include <errno.h>
-#include <fcntl.h>
 #include <jansson.h>
 #include <math.h>
-#include <stdio.h>
-#include <stdlib.h>
-#include <string.h>
-#include <unistd.h>
 
 #define SUFFIX     ".json"
 #define PLACES_MAX 4

@@ -1,17 +1,11 @@
 #include "model/onnx.h"
 
-#include "base/cleanup.h"
+#include "base/base.h"
 #include "base/json.h"
-#include "base/memory.h"
 #include "config.h"
 #include "model/wire.h"
 
-#include <errno.h>
 #include <jansson.h>
-#include <stdarg.h>
-#include <stdio.h>
-#include <stdlib.h>
-#include <string.h>
 
 #define IR_VERSION 8
 #define OPSET      17

@@ -1,12 +1,8 @@
 #include "model/parts.h"
 
-#include "base/cleanup.h"
-#include "base/memory.h"
+#include "base/base.h"
 
-#include <errno.h>
 #include <math.h>
-#include <stdio.h>
-#include <string.h>
 
 const char *const part_words[] = { "weight", "bias", "running_mean", "running_var" };
 

@@ -1,12 +1,8 @@
 #include "model/recipe_file.h"
 
-#include "base/cleanup.h"
-#include "base/memory.h"
+#include "base/base.h"
 #include "model/fields.h"
 #include "optimiser/optimiser.h"
-
-#include <errno.h>
-#include <string.h>
 
 #define KEYS_MAX 5
 

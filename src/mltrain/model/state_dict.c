@@ -1,15 +1,7 @@
 #include "model/state_dict.h"
 
-#include "base/cleanup.h"
-#include "base/file.h"
-#include "base/memory.h"
+#include "base/base.h"
 #include "model/parts.h"
-
-#include <ctype.h>
-#include <errno.h>
-#include <fcntl.h>
-#include <stdlib.h>
-#include <string.h>
 
 /* --- the map ------------------------------------------------------------------- */
 

@@ -1,8 +1,8 @@
 #include "model/wire.h"
 
+#include "base/base.h"
+
 #include <endian.h>
-#include <stdlib.h>
-#include <string.h>
 
 enum { TYPE_VARINT = 0, TYPE_64BITS = 1, TYPE_BYTES = 2, TYPE_32BITS = 5 };
 

@@ -1,13 +1,10 @@
 #include "report/chart.h"
 
-#include "base/cleanup.h"
-#include "base/memory.h"
+#include "base/base.h"
 #include "report/html.h"
 
 #include <jansson.h>
 #include <math.h>
-#include <stdlib.h>
-#include <string.h>
 
 /* Sizes of the drawing, in pixels at the width of a column on a desktop. */
 #define WIDTH     560

@@ -1,11 +1,9 @@
 #include "report/curves.h"
 
-#include "base/cleanup.h"
-#include "base/memory.h"
+#include "base/base.h"
 #include "report/chart.h"
 
 #include <math.h>
-#include <stdlib.h>
 
 void curve_smooth(const double *y, size_t n, double *ret)
 {

@@ -1,9 +1,8 @@
 #include "report/html.h"
 
+#include "base/base.h"
+
 #include <math.h>
-#include <stdarg.h>
-#include <stdlib.h>
-#include <string.h>
 
 static const char none[] = "–";
 

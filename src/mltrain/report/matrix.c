@@ -1,13 +1,9 @@
 #include "report/matrix.h"
 
-#include "base/cleanup.h"
-#include "base/memory.h"
+#include "base/base.h"
 #include "report/html.h"
 
-#include <inttypes.h>
 #include <math.h>
-#include <stdlib.h>
-#include <string.h>
 
 static int64_t cell(const struct test *t, int label, int guess)
 {

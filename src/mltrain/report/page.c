@@ -1,12 +1,9 @@
 #include "report/page.h"
 
-#include "base/hash.h"
+#include "base/base.h"
 #include "config.h"
 #include "report/html.h"
 #include "report/report.h"
-
-#include <stdlib.h>
-#include <string.h>
 
 /* Format a digest for Content-Security-Policy: base64 of its bytes (W3C, CSP 3, 2.3.1). */
 static void script_hash(char ret[48])

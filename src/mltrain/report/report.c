@@ -1,15 +1,11 @@
 #include "report/report.h"
 
-#include "base/cleanup.h"
-#include "base/memory.h"
+#include "base/base.h"
 #include "report/curves.h"
 #include "report/html.h"
 #include "report/matrix.h"
 #include "report/page.h"
 #include "report/tables.h"
-
-#include <stdlib.h>
-#include <string.h>
 
 /* Return the last component of a path. */
 static const char *base_name(const char *path)

@@ -1,15 +1,11 @@
 #include "report/runs.h"
 
-#include "base/cleanup.h"
+#include "base/base.h"
 #include "base/json.h"
-#include "base/memory.h"
 #include "report/test_record.h"
 
-#include <errno.h>
 #include <jansson.h>
 #include <math.h>
-#include <stdlib.h>
-#include <string.h>
 
 #define NOTES_MAX 20
 

@@ -1,13 +1,9 @@
 #include "report/tables.h"
 
-#include "base/cleanup.h"
-#include "base/memory.h"
-#include "base/strv.h"
+#include "base/base.h"
 #include "report/html.h"
 
 #include <math.h>
-#include <stdlib.h>
-#include <string.h>
 
 #define EPOCHS_MAX 1000 /* rows */
 

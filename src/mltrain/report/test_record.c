@@ -1,12 +1,8 @@
 #include "report/test_record.h"
 
-#include "base/cleanup.h"
-#include "base/memory.h"
+#include "base/base.h"
 
-#include <errno.h>
 #include <math.h>
-#include <stdlib.h>
-#include <string.h>
 
 #define NAME_MAX_BYTES 60
 

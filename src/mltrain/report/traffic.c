@@ -1,14 +1,10 @@
 #include "report/traffic.h"
 
-#include "base/cleanup.h"
+#include "base/base.h"
 #include "base/json.h"
-#include "base/memory.h"
 
-#include <errno.h>
 #include <jansson.h>
 #include <math.h>
-#include <stdlib.h>
-#include <string.h>
 
 #define TEXT_MAX 400 /* bytes of a text that is shown */
 

@@ -1,14 +1,11 @@
 #include "report/traffic_page.h"
 
-#include "base/cleanup.h"
-#include "base/memory.h"
+#include "base/base.h"
 #include "report/chart.h"
 #include "report/html.h"
 #include "report/page.h"
 
 #include <math.h>
-#include <stdlib.h>
-#include <string.h>
 
 /* --- numbers ---------------------------------------------------------------------------- */
 

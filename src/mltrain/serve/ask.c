@@ -1,12 +1,7 @@
 #include "serve/ask.h"
 
-#include "base/cleanup.h"
+#include "base/base.h"
 #include "base/json.h"
-
-#include <errno.h>
-#include <stdlib.h>
-#include <string.h>
-#include <strings.h>
 
 int serve_memory_take(struct serve_memory *m, size_t bytes)
 {

@@ -1,11 +1,8 @@
 #include "serve/cache.h"
 
-#include "base/cleanup.h"
+#include "base/base.h"
 #include "config.h"
 #include "serve/cache_kind.h"
-
-#include <errno.h>
-#include <string.h>
 
 static const struct serve_cache_kind *const kinds[] = {
 	&serve_cache_memory,

@@ -1,14 +1,9 @@
 /* A cache in this process: a table of lists, and a list of all in the order of their use. */
 #include "serve/cache_kind.h"
 
-#include "base/clock.h"
-#include "base/memory.h"
+#include "base/base.h"
 
-#include <errno.h>
-#include <inttypes.h>
 #include <pthread.h>
-#include <stdlib.h>
-#include <string.h>
 
 #define SIZE_MIN ((uint64_t)1 << 16)
 #define SIZE_TOP ((uint64_t)1 << 40)

@@ -5,18 +5,10 @@
  */
 #include "serve/cache_kind.h"
 
-#include "base/cleanup.h"
-#include "base/clock.h"
-#include "base/log.h"
-#include "base/memory.h"
+#include "base/base.h"
 
-#include <errno.h>
 #include <hiredis/hiredis.h>
 #include <pthread.h>
-#include <stdio.h>
-#include <stdlib.h>
-#include <string.h>
-#include <time.h>
 
 #define TIMEOUT_MS   250 /* of connecting, and of an answer */
 #define RETRY_MIN_MS 100

@@ -1,14 +1,9 @@
 #include "serve/conns.h"
 
-#include "base/clock.h"
-#include "base/memory.h"
+#include "base/base.h"
 
-#include <errno.h>
 #include <pthread.h>
-#include <stdlib.h>
-#include <string.h>
 #include <sys/socket.h>
-#include <time.h>
 
 #define LOOK_MS 250
 

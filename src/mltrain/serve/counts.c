@@ -1,10 +1,6 @@
 #include "serve/counts.h"
 
-#include "base/cleanup.h"
-#include "base/memory.h"
-
-#include <inttypes.h>
-#include <stdio.h>
+#include "base/base.h"
 
 static const int codes[SERVE_CODES] = { 200, 400, 401, 404, 405, 411, 413, 415, 422, 429, 500, 501,
 	503 };

@@ -1,14 +1,10 @@
 #include "serve/models.h"
 
-#include "base/cleanup.h"
-#include "base/memory.h"
+#include "base/base.h"
 #include "model/net_file.h"
 
 #include <assert.h>
-#include <errno.h>
 #include <pthread.h>
-#include <stdio.h>
-#include <string.h>
 
 struct entry {
 	char name[SERVE_NAME_MAX];

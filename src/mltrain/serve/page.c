@@ -1,9 +1,8 @@
 #include "serve/page.h"
 
-#include "base/memory.h"
+#include "base/base.h"
 
 #include <openssl/evp.h>
-#include <string.h>
 
 /* A digest for Content-Security-Policy: base64 of its bytes (W3C, CSP 3, 2.3.1). */
 static int script_hash(unsigned char ret[48])

@@ -1,13 +1,8 @@
 #include "serve/queue.h"
 
-#include "base/clock.h"
-#include "base/memory.h"
+#include "base/base.h"
 
-#include <errno.h>
 #include <pthread.h>
-#include <stdlib.h>
-#include <string.h>
-#include <time.h>
 
 #define PARTS_MAX 1024 /* requests in a batch: as many as a batch has images */
 

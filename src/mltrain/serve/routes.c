@@ -1,14 +1,10 @@
 #include "serve/routes.h"
 
-#include "base/cleanup.h"
+#include "base/base.h"
 #include "base/json.h"
 #include "config.h"
 #include "serve/page.h"
 #include "serve/v2.h"
-
-#include <errno.h>
-#include <stdio.h>
-#include <string.h>
 
 /* --- answers ---------------------------------------------------------------------------------- */
 

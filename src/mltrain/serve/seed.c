@@ -5,12 +5,9 @@
  */
 #include "serve/ask.h"
 
-#include "base/cleanup.h"
+#include "base/base.h"
 #include "base/json.h"
-#include "base/memory.h"
 #include "serve/values.h"
-
-#include <errno.h>
 
 static int parse_picture(struct serve_ask *ask, struct mlr_error *err)
 {

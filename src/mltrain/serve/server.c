@@ -1,20 +1,10 @@
 #include "serve/server.h"
 
-#include "base/cleanup.h"
-#include "base/clock.h"
-#include "base/log.h"
-#include "base/memory.h"
+#include "base/base.h"
 #include "serve/conns.h"
 
-#include <errno.h>
-#include <inttypes.h>
 #include <microhttpd.h>
 #include <openssl/crypto.h>
-#include <stdio.h>
-#include <stdlib.h>
-#include <string.h>
-#include <strings.h>
-#include <time.h>
 
 /* Of a connection, for its header and what is read at once. libmicrohttpd clears it after every
  * request, so that an idle connection has all of it in memory. */

@@ -4,12 +4,8 @@
  */
 #include "serve/ask.h"
 
-#include "base/cleanup.h"
-#include "base/memory.h"
+#include "base/base.h"
 #include "serve/values.h"
-
-#include <errno.h>
-#include <string.h>
 
 #define INPUT "images" /* the only one's name, which may be left out */
 

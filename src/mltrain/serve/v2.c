@@ -9,15 +9,10 @@
  */
 #include "serve/ask.h"
 
-#include "base/cleanup.h"
+#include "base/base.h"
 #include "base/json.h"
-#include "base/memory.h"
 #include "serve/v2.h"
 #include "serve/values.h"
-
-#include <errno.h>
-#include <stdlib.h>
-#include <string.h>
 
 /* Numbers in binary are little-endian and need not be aligned. */
 #define READ(name, type)                         \

@@ -1,11 +1,8 @@
 #include "serve/values.h"
 
-#include "base/cleanup.h"
+#include "base/base.h"
 
-#include <errno.h>
 #include <openssl/evp.h>
-#include <stdlib.h>
-#include <string.h>
 
 #define DEPTH_MAX 8 /* of v2's nested data */
 

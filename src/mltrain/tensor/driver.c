@@ -1,12 +1,8 @@
 #include "tensor/driver.h"
 
-#include "base/cleanup.h"
-#include "base/memory.h"
+#include "base/base.h"
 
 #include <dlfcn.h>
-#include <errno.h>
-#include <stddef.h>
-#include <unistd.h>
 
 #if defined(__x86_64__)
 #define TRIPLET "x86_64-linux-gnu"

@@ -1,13 +1,9 @@
 #include "tensor/plugin.h"
 
-#include "base/cleanup.h"
-#include "base/memory.h"
+#include "base/base.h"
 #include "config.h"
 
 #include <dlfcn.h>
-#include <errno.h>
-#include <string.h>
-#include <unistd.h>
 
 /* The plugins' directory relative to that of the programs: "../lib/mlrun". NULL if the directories
  * given to configure have nothing in common. */

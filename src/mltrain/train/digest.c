@@ -1,8 +1,6 @@
 #include "train/digest.h"
 
-#include "base/cleanup.h"
-#include "base/hash.h"
-#include "base/memory.h"
+#include "base/base.h"
 
 #define DIGEST_DIGITS 16
 

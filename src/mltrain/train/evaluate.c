@@ -1,14 +1,10 @@
 #include "train/evaluate.h"
 
-#include "base/cleanup.h"
-#include "base/memory.h"
+#include "base/base.h"
 #include "backend/ops.h"
 #include "data/loader.h"
 
-#include <errno.h>
 #include <math.h>
-#include <stdlib.h>
-#include <string.h>
 
 /* Compute the logarithm of one unit's softmax without overflow. */
 static double log_share(const float *logits, int classes, int which)

@@ -1,11 +1,8 @@
 #include "train/predictor.h"
 
-#include "base/cleanup.h"
-#include "base/log.h"
+#include "base/base.h"
 
-#include <errno.h>
 #include <math.h>
-#include <stdio.h>
 
 static int open_engine(const struct predictor_options *o, const struct predictor *p,
 	enum dtype dtype, struct engine **ret, struct mlr_error *err)

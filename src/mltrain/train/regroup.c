@@ -1,12 +1,8 @@
 #include "train/run.h"
 
-#include "base/clock.h"
-#include "base/log.h"
+#include "base/base.h"
 #include "dist/elastic.h"
 #include "optimiser/optimiser.h"
-
-#include <errno.h>
-#include <string.h>
 
 /* What a rank takes over with the weights. */
 struct progress {

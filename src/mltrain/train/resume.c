@@ -1,13 +1,6 @@
 #include "train/resume.h"
 
-#include "base/cleanup.h"
-#include "base/file.h"
-
-#include <errno.h>
-#include <fcntl.h>
-#include <stdint.h>
-#include <stdlib.h>
-#include <string.h>
+#include "base/base.h"
 
 #define PIECE ((size_t)64 << 20) /* bytes of one broadcast */
 

@@ -1,16 +1,10 @@
 #include "train/run.h"
 
-#include "base/cleanup.h"
-#include "base/clock.h"
-#include "base/memory.h"
+#include "base/base.h"
 #include "model/recipe_file.h"
 #include "optimiser/optimiser.h"
 
-#include <errno.h>
-#include <inttypes.h>
 #include <math.h>
-#include <stdlib.h>
-#include <string.h>
 
 /* --- writing ------------------------------------------------------------------------------- */
 

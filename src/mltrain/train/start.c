@@ -1,21 +1,13 @@
 #include "train/run.h"
 
-#include "base/cleanup.h"
-#include "base/clock.h"
-#include "base/file.h"
-#include "base/hash.h"
-#include "base/memory.h"
+#include "base/base.h"
 #include "dist/elastic.h"
 #include "model/net_file.h"
 #include "model/recipe_file.h"
 #include "optimiser/optimiser.h"
 #include "train/digest.h"
 
-#include <errno.h>
-#include <inttypes.h>
 #include <math.h>
-#include <stdlib.h>
-#include <string.h>
 
 static int check_ranks(const struct run *r, struct mlr_error *err)
 {

@@ -1,16 +1,11 @@
 #include "train/train.h"
 
-#include "base/cleanup.h"
-#include "base/clock.h"
-#include "base/log.h"
+#include "base/base.h"
 #include "dist/elastic.h"
 #include "tensor/rng.h"
 #include "train/run.h"
 
-#include <errno.h>
-#include <inttypes.h>
 #include <math.h>
-#include <signal.h>
 
 /* --- what the ranks agree on --------------------------------------------------------------- */
 

@@ -5,16 +5,8 @@
  */
 #include "gpu/amd/amd.h"
 
-#include "base/cleanup.h"
-#include "base/memory.h"
+#include "base/base.h"
 #include "gpu/node.h"
-
-#include <errno.h>
-#include <inttypes.h>
-#include <stdio.h>
-#include <stdlib.h>
-#include <string.h>
-#include <unistd.h>
 
 #define KFD "/sys/class/kfd/kfd/topology/nodes"
 #define AMD "1002" /* AMD's PCI vendor id */

@@ -1,13 +1,6 @@
 #include "gpu/amd/amd.h"
 
-#include "base/cleanup.h"
-#include "base/memory.h"
-
-#include <inttypes.h>
-#include <limits.h>
-#include <stdio.h>
-#include <stdlib.h>
-#include <string.h>
+#include "base/base.h"
 
 #define KFD "/sys/class/kfd/kfd"
 

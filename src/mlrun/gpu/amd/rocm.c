@@ -1,13 +1,7 @@
 #include "gpu/amd/amd.h"
 
-#include "base/cleanup.h"
-#include "base/memory.h"
+#include "base/base.h"
 #include "gpu/elf.h"
-
-#include <stdlib.h>
-#include <string.h>
-#include <sys/stat.h>
-#include <unistd.h>
 
 #define RUNTIME "libhsa-runtime64.so"
 

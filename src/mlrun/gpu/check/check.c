@@ -1,18 +1,13 @@
 #include "gpu/check/check.h"
 
-#include "base/cleanup.h"
+#include "base/base.h"
 #include "base/machine.h"
-#include "base/memory.h"
 #include "gpu/choice/choice.h"
 #include "gpu/choice/requirement.h"
 #include "gpu/choice/wish.h"
 #include "gpu/inject/linker.h"
 #include "gpu/node.h"
 #include "gpu/vendor.h"
-
-#include <errno.h>
-#include <stdlib.h>
-#include <string.h>
 
 /* The input, and the findings so far. */
 struct check {

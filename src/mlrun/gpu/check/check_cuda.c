@@ -1,11 +1,7 @@
 #include "gpu/check/check.h"
 
-#include "base/cleanup.h"
-#include "base/memory.h"
+#include "base/base.h"
 #include "gpu/inject/compat.h"
-
-#include <stdlib.h>
-#include <string.h>
 
 /* From this driver on, later CUDA versions of the same major version work too: before CUDA 11
  * never, and in 11 not before 450.80.02 (CUDA Compatibility, "Minor Version Compatibility"). In WSL

@@ -1,17 +1,10 @@
 #include "gpu/choice/choice.h"
 
-#include "base/cleanup.h"
-#include "base/memory.h"
+#include "base/base.h"
 #include "gpu/choice/name.h"
 #include "gpu/choice/variable.h"
 #include "gpu/vendor.h"
 #include "job/job.h"
-
-#include <ctype.h>
-#include <errno.h>
-#include <stdlib.h>
-#include <string.h>
-#include <strings.h>
 
 #define NUMBER_MAX 4096 /* more GPUs than any machine has */
 

@@ -1,14 +1,8 @@
 #include "gpu/choice/choice.h"
 
-#include "base/cleanup.h"
-#include "base/memory.h"
+#include "base/base.h"
 #include "gpu/choice/name.h"
 #include "gpu/vendor.h"
-
-#include <errno.h>
-#include <stdio.h>
-#include <stdlib.h>
-#include <string.h>
 
 void gpu_choice_done(struct gpu_choice *c)
 {

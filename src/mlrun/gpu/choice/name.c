@@ -1,15 +1,7 @@
 #include "gpu/choice/name.h"
 
-#include "base/cleanup.h"
-#include "base/memory.h"
+#include "base/base.h"
 #include "gpu/node.h"
-
-#include <ctype.h>
-#include <errno.h>
-#include <stdio.h>
-#include <stdlib.h>
-#include <string.h>
-#include <strings.h>
 
 /* Read len bytes as a number; no digit may follow. Returns 0 or -1. */
 static int read_number(const char *text, size_t len, int base, unsigned long *ret)

@@ -1,15 +1,8 @@
 #include "gpu/choice/requirement.h"
 
-#include "base/cleanup.h"
-#include "base/memory.h"
+#include "base/base.h"
 #include "gpu/choice/choice.h"
 #include "gpu/choice/wish.h"
-
-#include <errno.h>
-#include <stddef.h>
-#include <stdio.h>
-#include <string.h>
-#include <strings.h>
 
 #define SHOWN_MAX 120 /* bytes of a requirement quoted in messages */
 

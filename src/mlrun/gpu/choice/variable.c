@@ -1,10 +1,6 @@
 #include "gpu/choice/variable.h"
 
-#include "base/cleanup.h"
-#include "base/memory.h"
-
-#include <ctype.h>
-#include <string.h>
+#include "base/base.h"
 
 #define SHOWN_MAX 200 /* bytes of a value quoted in messages */
 

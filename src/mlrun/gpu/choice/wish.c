@@ -1,18 +1,10 @@
 #include "gpu/choice/wish.h"
 
-#include "base/cleanup.h"
-#include "base/memory.h"
+#include "base/base.h"
 #include "gpu/choice/choice.h"
 #include "gpu/choice/variable.h"
 #include "gpu/vendor.h"
 #include "job/job.h"
-
-#include <ctype.h>
-#include <errno.h>
-#include <stdio.h>
-#include <stdlib.h>
-#include <string.h>
-#include <strings.h>
 
 /* The highest channel number (libnvidia-container, src/nvc_internal.h). */
 #define IMEX_MAX ((1u << 20) - 1)

@@ -1,14 +1,9 @@
 #include "gpu/inject/compat.h"
 
-#include "base/cleanup.h"
-#include "base/memory.h"
+#include "base/base.h"
 #include "gpu/elf.h"
 
-#include <errno.h>
 #include <jansson.h>
-#include <stdlib.h>
-#include <string.h>
-#include <unistd.h>
 
 #define COMPAT_DIR "/usr/local/cuda/compat" /* path of NVIDIA's packages cuda-compat-… */
 #define STEM       "libcuda.so."

@@ -1,16 +1,10 @@
 /* Finds the image's C library, and the driver's files that are too new for it. */
 #include "gpu/inject/linker.h"
 
-#include "base/cleanup.h"
-#include "base/memory.h"
-#include "base/path.h"
+#include "base/base.h"
 #include "gpu/elf.h"
 
-#include <errno.h>
-#include <stdlib.h>
-#include <string.h>
 #include <sys/utsname.h>
-#include <unistd.h>
 
 void gpu_image_libc_done(struct gpu_image_libc *l)
 {

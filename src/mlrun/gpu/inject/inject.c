@@ -1,15 +1,8 @@
 #include "gpu/inject/inject.h"
 
-#include "base/cleanup.h"
-#include "base/memory.h"
-#include "base/path.h"
+#include "base/base.h"
 #include "gpu/inject/injection.h"
 #include "gpu/vendor.h"
-
-#include <inttypes.h>
-#include <stdint.h>
-#include <string.h>
-#include <unistd.h>
 
 #define PROFILE_DIR "/etc/nvidia/nvidia-application-profiles-rc.d"
 #define X_SERVER    "libglxserver_nvidia.so"

@@ -1,10 +1,6 @@
 #include "gpu/inject/injection.h"
 
-#include "base/cleanup.h"
-#include "base/memory.h"
-#include "base/path.h"
-
-#include <string.h>
+#include "base/base.h"
 
 int gpu_injection_has(const struct gpu_injection *i, enum gpu_vendor vendor)
 {

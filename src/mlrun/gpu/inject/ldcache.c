@@ -1,12 +1,6 @@
 #include "gpu/inject/ldcache.h"
 
-#include "base/cleanup.h"
-#include "base/memory.h"
-
-#include <errno.h>
-#include <limits.h>
-#include <stdlib.h>
-#include <string.h>
+#include "base/base.h"
 
 /*
  * The file, in the machine's byte order (sysdeps/generic/dl-cache.h):

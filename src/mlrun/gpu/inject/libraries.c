@@ -6,15 +6,10 @@
  */
 #include "gpu/inject/injection.h"
 
-#include "base/cleanup.h"
-#include "base/memory.h"
-#include "base/path.h"
+#include "base/base.h"
 #include "gpu/inject/inject.h"
 #include "gpu/vendor.h"
 
-#include <errno.h>
-#include <stdio.h>
-#include <string.h>
 #include <sys/utsname.h>
 
 #define FILE_FLAGS (PLAN_READONLY | PLAN_NOSUID | PLAN_NODEV)

@@ -6,18 +6,10 @@
  */
 #include "gpu/inject/linker.h"
 
-#include "base/cleanup.h"
-#include "base/file.h"
-#include "base/memory.h"
-#include "base/path.h"
+#include "base/base.h"
 #include "gpu/inject/ldcache.h"
 
-#include <errno.h>
-#include <stdlib.h>
-#include <string.h>
-#include <sys/stat.h>
 #include <sys/utsname.h>
-#include <unistd.h>
 
 #define CACHE     "/etc/ld.so.cache"
 #define CACHE_MAX (16u << 20) /* bytes; an image with 10,000 libraries has one of 1 MiB */

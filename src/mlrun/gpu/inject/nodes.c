@@ -5,14 +5,9 @@
  */
 #include "gpu/inject/injection.h"
 
-#include "base/cleanup.h"
-#include "base/memory.h"
-#include "base/path.h"
+#include "base/base.h"
 #include "gpu/node.h"
 #include "gpu/vendor.h"
-
-#include <errno.h>
-#include <string.h>
 
 #define NODE_FLAGS (PLAN_READONLY | PLAN_NOSUID | PLAN_NOEXEC)
 #define IMEX_NODE  "/dev/nvidia-caps-imex-channels/channel"

@@ -4,12 +4,8 @@
  */
 #include "gpu/inject/injection.h"
 
-#include "base/cleanup.h"
-#include "base/memory.h"
+#include "base/base.h"
 #include "gpu/root.h"
-
-#include <string.h>
-#include <unistd.h>
 
 #define PROC_DIR   "/proc/driver/nvidia"
 #define MAKES_NODE "ModifyDeviceFiles: 1"

@@ -1,15 +1,7 @@
 #include "gpu/nvidia/nvidia.h"
 
-#include "base/cleanup.h"
-#include "base/memory.h"
+#include "base/base.h"
 #include "gpu/node.h"
-
-#include <ctype.h>
-#include <errno.h>
-#include <stdio.h>
-#include <stdlib.h>
-#include <string.h>
-#include <unistd.h>
 
 #define GPUS        "/proc/driver/nvidia/gpus"
 #define LACKING_MAX 16 /* nodes named in one sentence */

@@ -1,13 +1,6 @@
 #include "gpu/nvidia/nvidia.h"
 
-#include "base/cleanup.h"
-#include "base/file.h"
-#include "base/memory.h"
-
-#include <fcntl.h>
-#include <stdlib.h>
-#include <string.h>
-#include <unistd.h>
+#include "base/base.h"
 
 #define COMPATIBLE_MAX 4096 /* bytes of a device tree's names */
 

@@ -1,18 +1,10 @@
 #include "gpu/nvidia/nvidia.h"
 
-#include "base/cleanup.h"
-#include "base/log.h"
-#include "base/memory.h"
-#include "base/path.h"
+#include "base/base.h"
 #include "gpu/elf.h"
 #include "gpu/nvidia/table.h"
 
 #include <elf.h>
-#include <fcntl.h>
-#include <limits.h>
-#include <stdlib.h>
-#include <string.h>
-#include <unistd.h>
 
 #define WSL_LIB   "/usr/lib/wsl/lib"
 #define WSL_STORE "/usr/lib/wsl/drivers"

@@ -1,19 +1,8 @@
 #include "gpu/nvidia/nvidia.h"
 
-#include "base/cleanup.h"
-#include "base/file.h"
-#include "base/memory.h"
+#include "base/base.h"
 #include "gpu/nvidia/places.h"
 #include "gpu/nvidia/table.h"
-
-#include <errno.h>
-#include <fcntl.h>
-#include <limits.h>
-#include <stdio.h>
-#include <stdlib.h>
-#include <string.h>
-#include <sys/stat.h>
-#include <unistd.h>
 
 /* A root to search: the driver's own, if it has one, and the machine's. */
 struct root {

@@ -1,14 +1,7 @@
 #include "gpu/nvidia/nvidia.h"
 
-#include "base/cleanup.h"
-#include "base/memory.h"
+#include "base/base.h"
 #include "gpu/node.h"
-
-#include <errno.h>
-#include <stdio.h>
-#include <stdlib.h>
-#include <string.h>
-#include <unistd.h>
 
 #define CAPABILITIES "/proc/driver/nvidia/capabilities"
 #define MINORS       "/proc/driver/nvidia-caps/mig-minors"

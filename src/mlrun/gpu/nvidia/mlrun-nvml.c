@@ -10,22 +10,14 @@
  * It is a separate program because mlrun is linked statically and cannot load libraries, and
  * because NVML may hang or crash with a broken GPU.
  */
-#include "base/cleanup.h"
-#include "base/clock.h"
+#include "base/base.h"
 #include "base/json.h"
-#include "base/memory.h"
 #include "base/nvml.h"
 
 #include <dlfcn.h>
-#include <errno.h>
 #include <jansson.h>
 #include <poll.h>
-#include <signal.h>
-#include <stdio.h>
-#include <stdlib.h>
-#include <string.h>
 #include <sys/prctl.h>
-#include <unistd.h>
 
 #define MIG_MAX 64 /* parts of a GPU; at most 7 in 2024 */
 

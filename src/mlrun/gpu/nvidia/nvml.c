@@ -1,20 +1,10 @@
 #include "gpu/nvidia/nvml.h"
 
-#include "base/cleanup.h"
-#include "base/clock.h"
-#include "base/memory.h"
+#include "base/base.h"
 #include "base/program.h"
 #include "gpu/gpu.h"
 
-#include <errno.h>
 #include <poll.h>
-#include <signal.h>
-#include <stdio.h>
-#include <stdlib.h>
-#include <string.h>
-#include <sys/wait.h>
-#include <time.h>
-#include <unistd.h>
 
 #define PROGRAM "mlrun-nvml"
 #define LIBRARY "libnvidia-ml.so.1"

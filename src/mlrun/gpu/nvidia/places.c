@@ -1,19 +1,11 @@
 #include "gpu/nvidia/places.h"
 
-#include "base/cleanup.h"
-#include "base/file.h"
-#include "base/memory.h"
+#include "base/base.h"
 #include "gpu/nvidia/nvidia.h"
 #include "gpu/elf.h"
 #include "gpu/inject/ldcache.h"
 
-#include <errno.h>
-#include <fcntl.h>
-#include <stdlib.h>
-#include <string.h>
 #include <sys/mman.h>
-#include <sys/stat.h>
-#include <unistd.h>
 
 #if defined(__x86_64__)
 #define TRIPLET    "x86_64-linux-gnu"
