@@ -464,3 +464,27 @@ sys.exit(not all(x >= y for x, y in zip(d, (0.1, 0.2, 0.4))))' < <(mlrun logs -t
 	mlrun stop --rm web two
 	run -0 mlrun rm web
 }
+
+# The kernel gives a container that has ended's device number to the next one. The supervisor, which comes to know of the end
+# late, killed that.
+short_has_ended() { [ "$(field short pid)" = null ] || [ "$(field short pid)" = 0 ]; }
+
+@test "services: the end of one kills no container that started just then" {
+	local supervisor device i
+
+	mlrun run -d --name short "$IMG" sleep "$NAP"
+	supervisor=$(ps -o ppid= -p "$(field short pid)")
+	device=$(stat -Lc %d "/proc/$(field short pid)/root")
+	kill -STOP $supervisor
+	kill -KILL "$(field short pid)"
+	for ((i = 0; i < 60; i++)); do
+		mlrun exec "$IMG" sleep "$NAP" 3>&- &
+		PIDS+=($!)
+	done
+	for pid in "${PIDS[@]}"; do until_true grep -qx sleep "/proc/$pid/comm"; done
+	for pid in "${PIDS[@]}"; do [ "$(stat -Lc %d "/proc/$pid/root")" != "$device" ] || fail "$pid has $device"; done
+	kill -CONT $supervisor
+	until_true short_has_ended
+	sleep 0.3
+	for pid in "${PIDS[@]}"; do kill -0 "$pid"; done
+}

@@ -14,8 +14,8 @@ int exec_store_keeps(struct store *st)
 
 	if (filesystem_read(store_fd(st), &fs) == 0 && (fs.quirks & FILESYSTEM_LOCAL))
 		return 1;
-	if (store_probe_get(st, &p) == 0)
-		return p.upper != 0;
+	if (store_probe_get(st, &p) == 0 && p.upper >= 0)
+		return p.upper;
 	if (store_scratch_make(st, "probe", &path, NULL) < 0)
 		return 1;
 	dir = open(path, O_RDONLY | O_DIRECTORY | O_CLOEXEC);

@@ -4,20 +4,19 @@
 #include "store/json.h"
 
 #define FILE_NAME "probe.json"
-#define FIELDS    "{s:I, s:b, s:b, s:b, s:i, s:i}"
 
 int store_probe_get(struct store *st, struct filesystem_probe *ret)
 {
-	struct filesystem_probe p;
+	struct filesystem_probe p = { .upper = -1 }; /* which older mlruns did not record */
 	struct filesystem fs;
 	json_auto_t *o = NULL;
 	json_int_t type;
 
 	/* A damaged file, or another version's, is replaced. */
 	if (store_json_read(st, FILE_NAME, &o, NULL) < 0 ||
-		json_unpack(o, FIELDS, "fs_type", &type, "whiteouts", &p.whiteouts, "xattrs",
-			&p.xattrs, "hard_links", &p.hard_links, "overlay", &p.overlay, "upper",
-			&p.upper) < 0 ||
+		json_unpack(o, "{s:I, s:b, s:b, s:b, s:i, s?i}", "fs_type", &type, "whiteouts",
+			&p.whiteouts, "xattrs", &p.xattrs, "hard_links", &p.hard_links, "overlay",
+			&p.overlay, "upper", &p.upper) < 0 ||
 		filesystem_read(store_fd(st), &fs) < 0 || type != (json_int_t)fs.type)
 		return -ENOENT;
 	*ret = p;
@@ -31,8 +30,9 @@ void store_probe_put(struct store *st, const struct filesystem_probe *p)
 	json_auto_t *o = NULL;
 
 	filesystem_read(store_fd(st), &fs);
-	o = json_pack(FIELDS, "fs_type", (json_int_t)fs.type, "whiteouts", p->whiteouts, "xattrs",
-		p->xattrs, "hard_links", p->hard_links, "overlay", p->overlay, "upper", p->upper);
+	o = json_pack("{s:I, s:b, s:b, s:b, s:i, s:i}", "fs_type", (json_int_t)fs.type, "whiteouts",
+		p->whiteouts, "xattrs", p->xattrs, "hard_links", p->hard_links, "overlay",
+		p->overlay, "upper", p->upper);
 	if (!o || store_json_write(st, FILE_NAME, o, &err) < 0)
 		mlr_debug("probe: not recorded: %s", err.text);
 }

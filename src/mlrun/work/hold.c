@@ -22,18 +22,18 @@
 struct hold {
 	struct store *st;
 	struct worker w;
-	pid_t child;     /* mlrun exec, which becomes the command; 0: it has ended */
-	int input;       /* the end of its standard input to write to; it waits for this to close */
-	int proc;        /* /proc */
-	uint64_t inside; /* the container's id; 0: it is not there yet */
-	int status;      /* the child's, as waitpid(2) gives it */
-	pid_t keeper;    /* elastic_keep()'s; 0: there is none */
-	int64_t begun, kept; /* when child and keeper were started, mlr_now_ms() */
+	pid_t child; /* mlrun exec, which becomes the command; 0: it has ended */
+	int input;   /* the end of its standard input to write to; it waits for this to close */
+	int proc;    /* /proc */
+	struct inside inside; /* the container, once it is there */
+	int status;           /* the child's, as waitpid(2) gives it */
+	pid_t keeper;         /* elastic_keep()'s; 0: there is none */
+	int64_t begun, kept;  /* when child and keeper were started, mlr_now_ms() */
 };
 
-#define HOLD_INIT                                         \
-	{                                                 \
-		.w = WORKER_INIT, .input = -1, .proc = -1 \
+#define HOLD_INIT                                                                \
+	{                                                                        \
+		.w = WORKER_INIT, .input = -1, .proc = -1, .inside = INSIDE_INIT \
 	}
 
 static void hold_done(struct hold *h)
@@ -368,7 +368,8 @@ static void end(struct hold *h, const sigset_t *signals)
 	}
 	if (child > 0)
 		kill(-child, SIGKILL);
-	inside_kill(h->proc, h->inside); /* what came in by mlrun-rsh is no child of this process */
+	inside_kill(
+		h->proc, &h->inside); /* what came in by mlrun-rsh is no child of this process */
 	while (h->child > 0 && waitpid(child, &h->status, 0) < 0 && errno == EINTR)
 		;
 }

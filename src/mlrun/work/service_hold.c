@@ -32,7 +32,8 @@ struct hold {
 	int out[STREAMS];  /* what it prints */
 	int signals, proc; /* /proc */
 	struct step step;
-	int starter;       /* who waits for the first start; -1 */
+	struct inside inside; /* the child's container; s.inside is its id */
+	int starter;          /* who waits for the first start; -1 */
 	int64_t begun, up; /* when the child was started, and seen in the container; mlr_now_ms() */
 	int64_t again_at;  /* when to start it again; 0: not */
 	int64_t delay;
@@ -45,7 +46,7 @@ struct hold {
 	{                                                                                       \
 		.s = SERVICE_INIT, .log = SERVICE_LOG_INIT, .probe = { .out = -1 },             \
 		.out = { -1, -1 }, .signals = -1, .proc = -1, .step = STEP_INIT, .starter = -1, \
-		.delay = DELAY_MS,                                                              \
+		.inside = INSIDE_INIT, .delay = DELAY_MS,                                       \
 	}
 
 static void hold_done(struct hold *h)
@@ -158,11 +159,12 @@ static int start(struct hold *h, struct mlr_error *err)
 
 static void look_inside(struct hold *h)
 {
-	pid_t pid = h->child > 0 ? inside_find(h->proc, h->child, &h->s.inside) : 0;
+	pid_t pid = h->child > 0 ? inside_find(h->proc, h->child, &h->inside) : 0;
 
 	if (pid <= 0)
 		return;
 	remember(h, pid);
+	h->s.inside = h->inside.id;
 	h->s.status = SERVICE_RUNNING;
 	h->up = mlr_now_ms();
 	write_state(h);
@@ -227,7 +229,7 @@ static void ended(struct hold *h, int status)
 {
 	h->failed = is_failed_start(h, status);
 	service_probe_kill(&h->probe);
-	inside_kill(h->proc, h->s.inside);
+	inside_kill(h->proc, &h->inside);
 	for (int i = 0; i < STREAMS; i++)
 		read_stream(h, i);
 	h->child = 0;
@@ -389,7 +391,7 @@ static int64_t do_due(struct hold *h)
 		start_again(h);
 	if (h->child > 0 && h->kill_at && until(h->kill_at) == 0) {
 		kill(-h->child, SIGKILL);
-		inside_kill(h->proc, h->s.inside);
+		inside_kill(h->proc, &h->inside);
 		h->kill_at = 0;
 	}
 	if (h->child > 0 && h->s.inside == 0)
