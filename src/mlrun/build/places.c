@@ -51,7 +51,8 @@ static int try_place(struct build *b, const char *base, const struct store_proce
 
 int build_places_open(struct build *b, struct mlr_error *err)
 {
-	const char *const bases[] = { getenv("TMPDIR"), "/tmp", "/var/tmp", "/dev/shm" };
+	/* Other containers of the user's have /tmp and /dev/shm. */
+	const char *const bases[] = { getenv("TMPDIR"), "/var/tmp", "/tmp", "/dev/shm" };
 	struct store_process self;
 
 	b->containers = b->o->st;
@@ -61,7 +62,7 @@ int build_places_open(struct build *b, struct mlr_error *err)
 		if (bases[i] && bases[i][0] == '/' && try_place(b, bases[i], &self) == 0)
 			return 0;
 	mlr_fail(err, ENOTSUP,
-		"neither store '%s' nor $TMPDIR, /tmp, /var/tmp and /dev/shm can hold what a RUN writes",
+		"neither store '%s' nor $TMPDIR, /var/tmp, /tmp and /dev/shm can hold what a RUN writes",
 		store_path(b->o->st));
 	return mlr_hint(err, "set TMPDIR to a directory on a local disk");
 }
