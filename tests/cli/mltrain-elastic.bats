@@ -161,7 +161,7 @@ alone() { mltrain "${COMMON[@]}" -q --log alone.jsonl "$@" >alone.out; }
 		kill -KILL "$c"
 		# There are fewer than --min-ranks now, so they wait
 		until_true grep -q "waiting for 1 of at least 3 ranks" a.err b.err
-		grep -qh "rank [12] on '.*' (process $c) was lost; 2 others go on from step [0-9]" a.err b.err
+		until_true grep -qh "rank [12] on '.*' (process $c) was lost; 2 others go on from step [0-9]" a.err b.err
 		rank d --epochs 8 --min-ranks 3
 		until_true has_ranks 3 2
 		assert_ends "$a"
