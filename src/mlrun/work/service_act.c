@@ -75,14 +75,14 @@ static int refuse_elsewhere(struct store *st, const struct service *s, struct ml
 static void clear_rest(const struct service *s)
 {
 	auto_close int proc = open("/proc", O_PATH | O_DIRECTORY | O_CLOEXEC);
-	struct inside in = { s->inside, -1 }; /* while its process runs, the id is no other's */
+	struct inside in = INSIDE_INIT;
 
 	if (proc < 0 || !service_is_inside(s))
 		return;
-	if (s->inside)
-		inside_kill(proc, &in);
-	else
+	if (!s->inside)
 		kill(-s->pid, SIGKILL);
+	else if (inside_find(proc, s->pid, &in) > 0)
+		inside_kill(proc, &in);
 }
 
 /* What it has become. */
