@@ -46,3 +46,10 @@ const char *path_base(const char *path)
 
 	return slash ? slash + 1 : path;
 }
+
+int path_ends(const char *path, const char *end)
+{
+	size_t n = strlen(path), len = strlen(end);
+
+	return n > len && strcmp(path + n - len, end) == 0;
+}

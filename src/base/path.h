@@ -10,6 +10,9 @@ char *path_clean(const char *path);
  * above /database. */
 int path_below(const char *path, const char *prefix);
 
+/* Does a name or path end so, with something before it? */
+int path_ends(const char *path, const char *end);
+
 /* The last component: "c" of "/a/b/c" and of "c". Points into path. */
 const char *path_base(const char *path);
 

@@ -340,6 +340,13 @@ odd_image() {
 		run inside grep -rs CANARY /x /y
 		assert_output ""
 	done
+	# An archive that ADD unpacks, by its own name and by a link.
+	tar -cf secret.tar secret && ln -s secret.tar lt && echo secret.tar >>.dockerignore
+	for source in secret.tar lt; do
+		recipe <<<$'FROM BASE\n'"ADD $source /x/"
+		run -125 mlrun build -q .
+		assert_output --partial "is not in the build context"
+	done
 	recipe <<<$'FROM BASE\nCOPY up/sub/file up/other/x /x/'
 	mlrun build -q -t mine .
 	run -0 inside cat /x/file /x/x

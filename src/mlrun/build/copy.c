@@ -319,7 +319,9 @@ static int add_source(
 	if (is_directory && !*path && !c->source.is_image)
 		st.st_mode = S_IFDIR | 0755;
 	if (w->unpack && S_ISREG(st.st_mode) && is_archive(c, path)) {
-		add_item(c, path, w->to, &st)->is_archive = 1;
+		if (is_ignored(c, w, real, path_base(path)))
+			return not_found(c, w, path, err);
+		add_item(c, real, w->to, &st)->is_archive = 1;
 		return 0;
 	}
 	to = target_of(w, path, is_directory);

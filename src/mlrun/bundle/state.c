@@ -283,7 +283,10 @@ int bundle_state_open(const char *root, const char *id, struct state *ret, struc
 
 static int is_alive(const struct state *s)
 {
-	return s->pid > 0 && proc_is_running(s->pid, s->start) != 0;
+	int r = s->pid > 0 ? proc_is_running(s->pid, s->start) : 0;
+
+	/* One that is hidden counts if it is the caller's. */
+	return r > 0 || (r < 0 && kill(s->pid, 0) == 0);
 }
 
 enum status bundle_state_status(const struct state *s)

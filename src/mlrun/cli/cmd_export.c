@@ -73,22 +73,15 @@ static const struct {
 	{ "dir:", "oci:DIRECTORY is a directory, a file named so is ./dir:…" },
 };
 
-static int ends_with(const char *s, const char *end)
-{
-	size_t n = strlen(s), len = strlen(end);
-
-	return n > len && strcmp(s + n - len, end) == 0;
-}
-
 /* What users of Enroot, squashfs-tools and Charliecloud call such files. */
 static int is_squashfs_name(const char *path)
 {
-	return ends_with(path, ".sqsh") || ends_with(path, ".sqfs") || ends_with(path, ".squashfs");
+	return path_ends(path, ".sqsh") || path_ends(path, ".sqfs") || path_ends(path, ".squashfs");
 }
 
 static int refuse_place(const char *path, struct mlr_error *err)
 {
-	if (ends_with(path, ".sif")) {
+	if (path_ends(path, ".sif")) {
 		mlr_fail(err, ENOTSUP, "export to '%s': mlrun writes no SIF", path);
 		return mlr_hint(err,
 			"mlrun export IMAGE oci-archive:FILE.tar, then apptainer build IMAGE.sif oci-archive:FILE.tar");

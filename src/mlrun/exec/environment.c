@@ -261,13 +261,21 @@ void environment_drop_unmounted(struct plan *p)
 	}
 	for (size_t i = 0; i < p->n_env; i++) {
 		struct plan_env *e = &p->env[i];
-		auto_free char *path = e->origin == PLAN_FROM_CALLER ? path_clean(e->value) : NULL;
+		int is_path = 0, is_cache = 0;
 
-		if (e->origin != PLAN_FROM_CALLER || e->value[0] != '/' ||
-			(path && is_there(p, path)))
+		if (e->origin != PLAN_FROM_CALLER || e->value[0] != '/')
 			continue;
-		e->if_there = matches(e->key, host_paths, ARRAY_LEN(host_paths));
-		if (matches(e->key, caches, ARRAY_LEN(caches)))
+		is_path = matches(e->key, host_paths, ARRAY_LEN(host_paths));
+		is_cache = !is_path && matches(e->key, caches, ARRAY_LEN(caches));
+		if (!is_path && !is_cache)
+			continue;
+
+		auto_free char *path = path_clean(e->value);
+
+		if (is_there(p, path))
+			continue;
+		e->if_there = is_path;
+		if (is_cache)
 			plan_remark_add(p, PLAN_FROM_DEFAULT,
 				"%s: '%s' is not mounted, so what is written there is lost; -v %s mounts it",
 				e->key, e->value, e->value);

@@ -165,10 +165,8 @@ static int home_fits(const struct plan *p, const char *home)
 static int plan_home(const struct exec_options *o, const char *home, int image_home, struct plan *p,
 	struct mlr_error *err)
 {
-	int is_there = home && access(home, F_OK) == 0;
-
 	/* A setting for all nodes does not stop starts on one that lacks the directory. */
-	if (o->home == EXEC_YES && o->home_origin && !is_there)
+	if (o->home == EXEC_YES && o->home_origin && (!home || access(home, F_OK) < 0))
 		strv_addf(&p->notes,
 			"the home directory '%s' is not on this node: an empty one takes its place",
 			home ? home : "");

@@ -3,12 +3,9 @@
 #include "base/base.h"
 #include "runtime/probe.h"
 #include "store/probe.h"
-#include "store/scratch.h"
 
 int exec_store_keeps(struct store *st)
 {
-	auto_free char *path = NULL;
-	auto_close int dir = -1;
 	struct filesystem_probe p;
 	struct filesystem fs;
 
@@ -16,13 +13,5 @@ int exec_store_keeps(struct store *st)
 		return 1;
 	if (store_probe_get(st, &p) == 0 && p.upper >= 0)
 		return p.upper;
-	if (store_scratch_make(st, "probe", &path, NULL) < 0)
-		return 1;
-	dir = open(path, O_RDONLY | O_DIRECTORY | O_CLOEXEC);
-	if (dir < 0 || runtime_probe(dir, &p, NULL) < 0)
-		p.upper = -1;
-	else
-		store_probe_put(st, &p);
-	store_scratch_remove(st, path);
-	return p.upper != 0;
+	return store_probe_try(st, runtime_probe, &p, NULL) < 0 || p.upper != 0;
 }

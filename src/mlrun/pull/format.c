@@ -3,8 +3,6 @@
 #include "base/base.h"
 #include "base/filesystem.h"
 #include "squashfs/writer.h"
-#include "store/probe.h"
-#include "store/process.h"
 
 static char *why_not_layers(const struct filesystem *fs, const struct filesystem_probe *p)
 {
@@ -41,27 +39,7 @@ static char *tell(const struct store *st, enum store_format f, const char *why)
 					    : "this mlrun was built without squashfs");
 }
 
-/* Probe in a directory that names its process, so that a killed process's directory can be
- * swept. */
-static int try_out(struct store *st, format_probe_fn probe, struct filesystem_probe *ret,
-	struct mlr_error *err)
-{
-	auto_close int dir = -1;
-	char path[STORE_WORK_PATH];
-	int r = store_work_path("probe", path, err);
-
-	if (r < 0)
-		return r;
-	if (mkdirat(store_fd(st), path, 0700) < 0)
-		return mlr_fail_errno(err, "create directory '%s/%s'", store_path(st), path);
-	dir = openat(store_fd(st), path, O_RDONLY | O_DIRECTORY | O_NOFOLLOW | O_CLOEXEC);
-	r = dir < 0 ? mlr_fail_errno(err, "open '%s/%s'", store_path(st), path)
-		    : probe(dir, ret, err);
-	file_remove_tree(store_fd(st), path, NULL);
-	return r;
-}
-
-int format_choose(struct store *st, format_probe_fn probe, enum store_format *ret, char **told,
+int format_choose(struct store *st, store_probe_fn probe, enum store_format *ret, char **told,
 	struct mlr_error *err)
 {
 	auto_free char *why = NULL;
@@ -75,11 +53,9 @@ int format_choose(struct store *st, format_probe_fn probe, enum store_format *re
 			strerror(-r));
 	known = store_probe_get(st, &p) == 0;
 	if (!known)
-		r = try_out(st, probe, &p, err);
+		r = store_probe_try(st, probe, &p, err);
 	if (r < 0)
 		return mlr_wrap(err, "try out the file system of '%s'", store_path(st));
-	if (!known)
-		store_probe_put(st, &p);
 	*ret = format_judge(&fs, &p,
 		squashfs_writer_available() && access("/dev/fuse", R_OK | W_OK) == 0, &why);
 	if (why)

@@ -9,10 +9,8 @@
 #include "base/error.h"
 #include "base/filesystem.h"
 #include "store/facts.h"
+#include "store/probe.h"
 #include "store/store.h"
-
-/* runtime_probe(), which mounts and is therefore of another room. */
-typedef int (*format_probe_fn)(int dir_fd, struct filesystem_probe *ret, struct mlr_error *err);
 
 /*
  * Choose a format.
@@ -30,7 +28,7 @@ enum store_format format_judge(
  *   told  gets a sentence for the user if the choice is new and not the usual one; to free(), NULL
  *         otherwise
  */
-int format_choose(struct store *st, format_probe_fn probe, enum store_format *ret, char **told,
+int format_choose(struct store *st, store_probe_fn probe, enum store_format *ret, char **told,
 	struct mlr_error *err);
 
 #endif

@@ -70,7 +70,7 @@ struct pull_options {
 	const struct config *config;
 	int jobs;                 /* layers at once, 1 to PULL_JOBS_MAX */
 	unsigned format;          /* an enum store_format; 0: what suits the store's file system */
-	format_probe_fn probe;    /* used if format is 0 */
+	store_probe_fn probe;     /* used if format is 0 */
 	const struct oci_ref *as; /* the name for it in the store; NULL: its own name */
 	int keep_blobs;           /* keep the compressed layers in the store */
 	uint64_t spool_from; /* a later process can resume layers of at least this many bytes; 0:

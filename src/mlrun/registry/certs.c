@@ -5,13 +5,6 @@
 
 #define PEM_MAX (8u << 20) /* bytes of one file */
 
-static int ends_with(const char *s, const char *end)
-{
-	size_t n = strlen(s), m = strlen(end);
-
-	return n > m && strcmp(s + n - m, end) == 0;
-}
-
 static int add_ca(struct certs *c, const char *path, struct mlr_error *err)
 {
 	auto_free char *text = NULL;
@@ -50,11 +43,11 @@ static int add_file(struct certs *c, const char *dir, const char *name, struct m
 {
 	auto_free char *path = xasprintf("%s/%s", dir, name);
 
-	if (ends_with(name, ".crt"))
+	if (path_ends(name, ".crt"))
 		return add_ca(c, path, err);
-	if (ends_with(name, ".cert"))
+	if (path_ends(name, ".cert"))
 		return add_client(c, dir, name, err);
-	if (ends_with(name, ".key")) {
+	if (path_ends(name, ".key")) {
 		auto_free char *cert = xasprintf("%.*s.cert", (int)(strlen(path) - 4), path);
 
 		if (access(cert, R_OK) < 0)

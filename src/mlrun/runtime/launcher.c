@@ -2,10 +2,10 @@
  * Start a container's command from a program of its own, which the runtime carries as data
  * (itself.h). On the usual processors it does without libc and is a few hundred bytes.
  *
- *   PATH ENOEXEC-TEXT ENOENT-TEXT TEXT ARGUMENT...   execute PATH with ARGUMENT... and this
- * environment
+ *   PATH ENOEXEC-TEXT ENOENT-TEXT TEXT ARGUMENT...
  *
- * Prints the text of that error, or the last one, and exits with 126 if execve(2) fails.
+ * executes PATH with ARGUMENT... and this environment. If execve(2) fails, prints the text of that
+ * error, or the last one, and exits with 126.
  */
 #include <errno.h>
 #include <sys/syscall.h>

@@ -2,6 +2,7 @@
 
 #include "base/base.h"
 #include "store/json.h"
+#include "store/process.h"
 
 #define FILE_NAME "probe.json"
 
@@ -23,7 +24,7 @@ int store_probe_get(struct store *st, struct filesystem_probe *ret)
 	return 0;
 }
 
-void store_probe_put(struct store *st, const struct filesystem_probe *p)
+static void put(struct store *st, const struct filesystem_probe *p)
 {
 	struct mlr_error err = MLR_ERROR_INIT;
 	struct filesystem fs;
@@ -35,4 +36,25 @@ void store_probe_put(struct store *st, const struct filesystem_probe *p)
 		p->overlay, "upper", p->upper);
 	if (!o || store_json_write(st, FILE_NAME, o, &err) < 0)
 		mlr_debug("probe: not recorded: %s", err.text);
+}
+
+/* The directory names its process, so that a killed process's can be swept. */
+int store_probe_try(
+	struct store *st, store_probe_fn probe, struct filesystem_probe *ret, struct mlr_error *err)
+{
+	auto_close int dir = -1;
+	char path[STORE_WORK_PATH];
+	int r = store_work_path("probe", path, err);
+
+	if (r < 0)
+		return r;
+	if (mkdirat(store_fd(st), path, 0700) < 0)
+		return mlr_fail_errno(err, "create directory '%s/%s'", store_path(st), path);
+	dir = openat(store_fd(st), path, O_RDONLY | O_DIRECTORY | O_NOFOLLOW | O_CLOEXEC);
+	r = dir < 0 ? mlr_fail_errno(err, "open '%s/%s'", store_path(st), path)
+		    : probe(dir, ret, err);
+	file_remove_tree(store_fd(st), path, NULL);
+	if (r == 0)
+		put(st, ret);
+	return r;
 }

@@ -11,7 +11,12 @@
 /* Returns 0, or -ENOENT without a valid cache. */
 int store_probe_get(struct store *st, struct filesystem_probe *ret);
 
-/* A failure is only logged: the next pull probes again. */
-void store_probe_put(struct store *st, const struct filesystem_probe *p);
+/* runtime_probe(), which mounts and is therefore of another room. */
+typedef int (*store_probe_fn)(int dir_fd, struct filesystem_probe *ret, struct mlr_error *err);
+
+/* Probe in a directory of the store, and cache what was found. Returns 0 or -errno; a cache that
+ * cannot be written is only logged. */
+int store_probe_try(struct store *st, store_probe_fn probe, struct filesystem_probe *ret,
+	struct mlr_error *err);
 
 #endif
