@@ -22,7 +22,8 @@ struct build {
 	struct store *containers; /* where RUN writes: the store, or one on a local disk */
 };
 
-/* Choose where RUN writes, and remove that again. Returns 0, or -ENOTSUP if no place can hold it. */
+/* Choose where RUN writes, and remove that again. Returns 0, or -ENOTSUP if no place can hold it.
+ */
 int build_places_open(struct build *b, struct mlr_error *err);
 void build_places_close(struct build *b);
 
