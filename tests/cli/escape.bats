@@ -162,6 +162,27 @@ image() {
 	done
 }
 
+# Scripts that run scripts, more than the kernel follows: the launcher, which can say no more, has the number.
+@test "escape: what the launcher cannot execute it names, with the cause" {
+	local i
+
+	for ((i = 0; i < 9; i++)); do printf '#!/bin/s%d\n' $((i + 1)) >root/bin/s$i; done
+	chmod 755 root/bin/s?
+	cp root/bin/busybox root/bin/s9
+	run inside -- s0
+	assert [ "$status" -eq 126 ]
+	assert_output --regexp "^mlrun: exec 'rootfs:.*': '.*/s0': errno 40$"
+	printf 'no program' >root/bin/text
+	chmod 755 root/bin/text
+	run inside -- text
+	assert [ "$status" -eq 126 ]
+	assert_output --partial "a script needs a '#!' line"
+	printf '#!/none\n' >root/bin/text
+	run inside -- text
+	assert [ "$status" -eq 126 ]
+	assert_output --partial "the interpreter it names"
+}
+
 @test "escape: a program starts as without a launcher: name, arguments, environment, a script's path" {
 	printf '#!/bin/sh\necho "$0 $* $A"; cat /proc/$$/comm; tr "\\0" " " </proc/$$/cmdline\n' >root/bin/says
 	chmod 755 root/bin/says

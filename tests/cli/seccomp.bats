@@ -36,6 +36,15 @@ rule() { echo '{"defaultAction": "SCMP_ACT_ALLOW", "syscalls": ['"$1"']}'; }
 	assert_success
 }
 
+# The tests' mlrun is the caller's own file (runtime/itself.h).
+@test "seccomp: a profile without execveat is told what it has to allow" {
+	needs_seccomp
+	[ -O "$(command -v mlrun)" ] || skip "mlrun is another user's file"
+	with_profile "$(rule '{"names": ["execveat"], "action": "SCMP_ACT_ERRNO"}')" true
+	assert_failure 126
+	assert_output --partial "hint: where the caller can write mlrun's own file, a command starts by execveat(2)"
+}
+
 @test "seccomp: a profile may come from a pipe, as a shell's <(...) gives it" {
 	needs_seccomp
 	run -1 mlrun exec --seccomp <(rule '{"names": ["mkdir", "mkdirat"], "action": "SCMP_ACT_ERRNO"}') rootfs:root mkdir /d

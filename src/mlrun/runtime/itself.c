@@ -38,13 +38,19 @@ int itself_prepare(struct mlr_error *err)
 	fd = memfd_create("mlrun-launcher", MFD_CLOEXEC | MFD_ALLOW_SEALING | MFD_EXEC);
 	if (fd < 0 && errno == EINVAL)
 		fd = memfd_create("mlrun-launcher", MFD_CLOEXEC | MFD_ALLOW_SEALING);
-	if (fd < 0)
-		return mlr_fail_errno(err, "make a file in memory");
+	if (fd < 0) {
+		mlr_fail_errno(err, "make a program in memory, which starts the command");
+		return err->code != EACCES
+			? -err->code
+			: mlr_hint(err,
+				  "vm.memfd_noexec is 2: an administrator sets it to 1, or installs mlrun "
+				  "where the caller cannot write it");
+	}
 	r = file_write_all(fd, program, sizeof(program));
 	if (r < 0)
-		return mlr_fail(err, -r, "write a file in memory: %s", strerror(-r));
+		return mlr_fail(err, -r, "write a program in memory: %s", strerror(-r));
 	if (fcntl(fd, F_ADD_SEALS, SEALS) < 0)
-		return mlr_fail_errno(err, "seal a file in memory");
+		return mlr_fail_errno(err, "seal a program in memory");
 	launcher = take_fd(&fd);
 	return 0;
 }
@@ -62,6 +68,7 @@ int itself_execve(
 	strv_add(&v, path);
 	strv_add(&v, texts->enoexec);
 	strv_add(&v, texts->enoent);
+	strv_add(&v, texts->eacces);
 	strv_add(&v, texts->other);
 	for (size_t i = 0; argv[i]; i++)
 		strv_add(&v, argv[i]);

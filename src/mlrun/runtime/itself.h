@@ -14,13 +14,16 @@
  * make the launcher if so. Returns 0 or -errno. */
 int itself_prepare(struct mlr_error *err);
 
-/* Texts that the launcher prints after a failed execve(2), each with its newline. */
+/* Texts that the launcher prints after a failed execve(2), each with its newline; but after the
+ * last one it prints the errno value. */
 struct itself_texts {
 	const char *enoexec;
 	const char *enoent;
+	const char *eacces;
 	const char *other;
 };
 
+/* Must commands start by itself_execve()? */
 int itself_has_launcher(void);
 
 /* Execute a program through the launcher. Returns -errno if the launcher itself did not start; if

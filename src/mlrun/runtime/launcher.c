@@ -2,10 +2,10 @@
  * Start a container's command from a program of its own, which the runtime carries as data
  * (itself.h). On the usual processors it does without libc and is a few hundred bytes.
  *
- *   PATH ENOEXEC-TEXT ENOENT-TEXT TEXT ARGUMENT...
+ *   PATH ENOEXEC-TEXT ENOENT-TEXT EACCES-TEXT TEXT ARGUMENT...
  *
- * executes PATH with ARGUMENT... and this environment. If execve(2) fails, prints the text of that
- * error, or the last one, and exits with 126.
+ * executes PATH with ARGUMENT... and this environment. If execve(2) fails, it prints the text of
+ * that error, or the last one with the errno value behind it, and exits with 126.
  */
 #include <errno.h>
 #include <sys/syscall.h>
@@ -47,25 +47,47 @@ static long call(long number, long a, long b, long c)
 #define launch main
 #endif
 
-enum { PATH, ENOEXEC_TEXT, ENOENT_TEXT, TEXT, ARGUMENTS };
+enum { PATH, ENOEXEC_TEXT, ENOENT_TEXT, EACCES_TEXT, TEXT, ARGUMENTS };
 
 static const char misused[] = "mlrun: /proc/self/exe is mlrun's own program, not the image's\n";
+
+/* volatile: the compiler would call strlen(3). */
+static void print(const volatile char *text)
+{
+	long n = 0;
+
+	while (text[n])
+		n++;
+	call(SYS_write, 2, (long)text, n);
+}
+
+/* code: an errno value, which has at most three digits. */
+static void print_failure(char **argv, long code)
+{
+	char number[] = { (char)('0' + code / 100), (char)('0' + code / 10 % 10),
+		(char)('0' + code % 10), '\n', '\0' };
+
+	if (code == ENOEXEC || code == ENOENT || code == EACCES) {
+		print(argv[code == ENOEXEC       ? ENOEXEC_TEXT
+				: code == ENOENT ? ENOENT_TEXT
+						 : EACCES_TEXT]);
+		return;
+	}
+	print(argv[TEXT]);
+	print(number + (code < 100) + (code < 10));
+}
 
 /* The environment follows argv (System V ABI, process initialization). */
 __attribute__((noreturn, used)) int launch(int argc, char **argv)
 {
-	const volatile char *text = misused; /* volatile: the compiler would call strlen(3) */
-	long n = 0;
-
 	if (argc > ARGUMENTS) {
 		char **envp = argv + argc + 1;
-		long r = call(SYS_execve, (long)argv[PATH], (long)(argv + ARGUMENTS), (long)envp);
 
-		text = argv[r == -ENOEXEC ? ENOEXEC_TEXT : r == -ENOENT ? ENOENT_TEXT : TEXT];
+		print_failure(argv,
+			-call(SYS_execve, (long)argv[PATH], (long)(argv + ARGUMENTS), (long)envp));
+	} else {
+		print(misused);
 	}
-	while (text[n])
-		n++;
-	call(SYS_write, 2, (long)text, n);
 	for (;;)
 		call(SYS_exit_group, 126, 0, 0);
 }

@@ -165,7 +165,12 @@ static int exec_failed(const struct plan *p, const char *path, int code, struct 
 		return cannot_execute(p, path, err);
 	if (code == EACCES && stat(path, &st) == 0 && S_ISDIR(st.st_mode))
 		return mlr_fail(err, EISDIR, "'%s' is a directory", path);
-	return mlr_fail(err, code, "'%s': %s", path, strerror(code));
+	mlr_fail(err, code, "'%s': %s", path, strerror(code));
+	if (itself_has_launcher() && (code == EPERM || code == ENOSYS))
+		mlr_hint(err,
+			"where the caller can write mlrun's own file, a command starts by execveat(2), which a "
+			"seccomp profile has to allow");
+	return -code;
 }
 
 /* Errors after which execvp(3) tries the next directory. */
@@ -197,8 +202,9 @@ static int execute_apart(
 
 	auto_free char *enoexec = failure_text(p, path, ENOEXEC);
 	auto_free char *enoent = failure_text(p, path, ENOENT);
-	auto_free char *other = failure_text(p, path, EACCES);
-	const struct itself_texts texts = { enoexec, enoent, other };
+	auto_free char *eacces = failure_text(p, path, EACCES);
+	auto_free char *other = xasprintf("mlrun: exec '%s': '%s': errno ", p->image, path);
+	const struct itself_texts texts = { enoexec, enoent, eacces, other };
 
 	return itself_execve(path, argv, envp, &texts);
 }
