@@ -95,6 +95,13 @@ int mlr_wrap(struct mlr_error *err, const char *fmt, ...)
 	return -err->code;
 }
 
+const char *mlr_hint_of(const struct mlr_error *err)
+{
+	const char *hint = strstr(err->text, "\nhint: ");
+
+	return hint ? hint + strlen("\nhint: ") : NULL;
+}
+
 int mlr_hint(struct mlr_error *err, const char *fmt, ...)
 {
 	char words[sizeof(err->text) + LONG];

@@ -46,6 +46,9 @@ int mlr_wrap(struct mlr_error *err, const char *fmt, ...) __attribute__((format(
 /* Append "\nhint: words", which says what the user can do. Returns -err->code. */
 int mlr_hint(struct mlr_error *err, const char *fmt, ...) __attribute__((format(printf, 2, 3)));
 
+/* The words of the first hint, which the text's own end; NULL: there is none. */
+const char *mlr_hint_of(const struct mlr_error *err);
+
 /* Pass on a text that was made elsewhere with these functions, such as in a child, including hints.
  * Returns -code. */
 int mlr_pass(struct mlr_error *err, int code, const char *text);

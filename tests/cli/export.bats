@@ -483,6 +483,8 @@ listed() { tar --numeric-owner --full-time -tvf "$1" | sed 's,/$,,; s,^h,-,; s, 
 	[ ! -w /dev/fuse ] || mlrun exec squashfs:file.sqsh true
 	mlrun export -q --format=oci-archive app other.sqsh
 	tar -tf other.sqsh index.json
+	mlrun export -q app oci-archive:third.sqsh
+	tar -tf third.sqsh index.json
 	run -125 mlrun export app file.sif
 	assert_output --partial "mlrun writes no SIF"
 	[ ! -e file.sif ]

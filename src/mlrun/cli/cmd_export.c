@@ -106,14 +106,15 @@ static int settle_place(struct args *a, struct mlr_error *err)
 	int is_squashfs = strncmp(a->path, "squashfs:", strlen("squashfs:")) == 0;
 	int r = refuse_place(a->path, err);
 
-	if (!a->format_given && (is_squashfs || is_squashfs_name(a->path))) {
+	if (r == 0 && !(is_squashfs && !a->format_given))
+		r = oci_place_parse(a->path, &a->place, err);
+	if (r == 0 && a->place.transport == OCI_REGISTRY && !a->format_given &&
+		(is_squashfs || is_squashfs_name(a->path))) {
 		a->path += is_squashfs ? strlen("squashfs:") : 0;
 		a->is_squashfs = a->format_given = 1;
 		a->export.format = EXPORT_ROOTFS;
 		return 0;
 	}
-	if (r == 0)
-		r = oci_place_parse(a->path, &a->place, err);
 	if (r < 0 || a->place.transport == OCI_REGISTRY)
 		return r;
 	format = formats_of[a->place.transport];

@@ -23,8 +23,8 @@ static void check(void *args, struct argp_state *state)
 
 static const struct cli_option options[] = {
 	{ "force", 'f', 0, 0,
-		"also an image that was started in on another host or in another PID namespace", 0,
-		CLI_TO(struct args, force) },
+		"also an image that a service needs, or that was started in on another host or in another PID namespace",
+		0, CLI_TO(struct args, force) },
 	{ "defer", 0, 0, 0,
 		"of an image in use remove the name now; its files go with the next rm or prune after that",
 		0, CLI_TO(struct args, defer) },

@@ -171,7 +171,8 @@ static void check_start(const struct image_check *a, struct gpu_report *r)
 		gpu_report_add(r, GPU_OK, "start", xstrdup("a container of it starts here"), NULL);
 		return;
 	}
-	gpu_report_add(r, GPU_FAILS, "start", xstrndup(err.text, strcspn(err.text, "\n")), NULL);
+	gpu_report_add(r, GPU_FAILS, "start", xstrndup(err.text, strcspn(err.text, "\n")),
+		mlr_hint_of(&err) ? xstrdup(mlr_hint_of(&err)) : NULL);
 }
 
 static int check(const struct image_check *a)

@@ -46,7 +46,7 @@ void check_configuration(const struct doctor_machine *m, struct doctor_report *r
 	auto_strv struct strv files = STRV_INIT;
 	struct mlr_error err = MLR_ERROR_INIT;
 	struct doctor_finding *f;
-	char *hint;
+	const char *hint;
 
 	if (!doctor_is_here(m))
 		return;
@@ -60,10 +60,9 @@ void check_configuration(const struct doctor_machine *m, struct doctor_report *r
 				files.n > 1 ? files.v[1] : "", files.n > 1 ? "'" : "");
 		return;
 	}
-	hint = strstr(err.text, "\nhint: ");
-	if (hint)
-		*hint = '\0';
-	f = doctor_add(r, "configuration", DOCTOR_FAILURE, "%s", err.text);
+	hint = mlr_hint_of(&err);
+	f = doctor_add(
+		r, "configuration", DOCTOR_FAILURE, "%.*s", (int)strcspn(err.text, "\n"), err.text);
 	doctor_because(f, "no command works that needs the configuration");
-	doctor_mend(f, DOCTOR_YOU, "%s", hint ? hint + strlen("\nhint: ") : "man 5 mlrun.conf");
+	doctor_mend(f, DOCTOR_YOU, "%s", hint ? hint : "man 5 mlrun.conf");
 }

@@ -240,9 +240,9 @@ static void read_settings(const struct doctor_machine *m, struct doctor_report *
 }
 
 /* What the parts' checks do not foresee, such as a root that no new one can take the place of. */
-static void tell_start(int result, struct mlr_error *err, struct doctor_report *r)
+static void tell_start(int result, const struct mlr_error *err, struct doctor_report *r)
 {
-	const char *hint = strstr(err->text, "\nhint: ");
+	const char *hint = mlr_hint_of(err);
 	struct doctor_finding *f;
 
 	if (result == 0) {
@@ -252,8 +252,8 @@ static void tell_start(int result, struct mlr_error *err, struct doctor_report *
 	f = doctor_add(
 		r, "start", DOCTOR_FAILURE, "a container of an empty directory does not start");
 	doctor_because(f, "%.*s", (int)strcspn(err->text, "\n"), err->text);
-	if (hint)
-		doctor_mend(f, DOCTOR_YOU, "%s", hint + strlen("\nhint: "));
+	doctor_mend(f, DOCTOR_YOU, "%s",
+		hint ? hint : "mkdir /tmp/empty && mlrun exec --verbose rootfs:/tmp/empty true");
 }
 
 void check_namespaces(const struct doctor_machine *m, struct doctor_report *r)

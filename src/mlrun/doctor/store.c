@@ -16,13 +16,12 @@
 /* Turn an error with its hint into a finding. */
 static void tell_error(struct doctor_report *r, const struct mlr_error *err, const char *origin)
 {
-	const char *hint = strstr(err->text, "\nhint: ");
+	const char *hint = mlr_hint_of(err);
 	struct doctor_finding *f = doctor_add(
 		r, "store", DOCTOR_FAILURE, "%.*s", (int)strcspn(err->text, "\n"), err->text);
 
 	doctor_because(f, "no image can be found or pulled (the place is %s's)", origin);
-	doctor_mend(f, DOCTOR_YOU, "%s",
-		hint ? hint + strlen("\nhint: ") : "export MLRUN_STORE=/some/directory");
+	doctor_mend(f, DOCTOR_YOU, "%s", hint ? hint : "export MLRUN_STORE=/some/directory");
 }
 
 /* Find the store's path and what sets it. Returns 0, or -1 after adding a finding. */

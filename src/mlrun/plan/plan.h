@@ -79,8 +79,7 @@ struct plan_env {
 	enum plan_origin origin;
 	char *shadowed; /* the value that this one replaced, or NULL */
 	enum plan_origin shadowed_by;
-	int if_there; /* left out if none of its absolute paths, separated by ':', is in the image
-		       */
+	int if_there; /* left out if none of its absolute paths, separated by ':', is inside */
 };
 
 /* The command's user inside. Names are for /etc/passwd and /etc/group. */

@@ -368,8 +368,8 @@ static void end(struct hold *h, const sigset_t *signals)
 	}
 	if (child > 0)
 		kill(-child, SIGKILL);
-	inside_kill(
-		h->proc, &h->inside); /* what came in by mlrun-rsh is no child of this process */
+	/* What came in by mlrun-rsh is no child of this process. */
+	inside_kill(h->proc, &h->inside);
 	while (h->child > 0 && waitpid(child, &h->status, 0) < 0 && errno == EINTR)
 		;
 }
