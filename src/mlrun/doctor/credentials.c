@@ -1,6 +1,7 @@
 /* Checks the files with registry credentials (registry/credential.h lists them). */
 #include "doctor/check.h"
 
+#include "base/authorities.h"
 #include "base/base.h"
 #include "base/home.h"
 
@@ -144,6 +145,24 @@ static int look_at_file(const struct doctor_machine *m, const char *path, struct
 	return 1;
 }
 
+/* Without certificates of authorities no registry is believed. */
+static void look_at_authorities(struct doctor_report *r)
+{
+	const char *named = getenv("SSL_CERT_FILE");
+	struct doctor_finding *f;
+
+	if (named && *named ? access(named, R_OK) == 0 : authorities_file() != NULL)
+		return;
+	f = doctor_add(r, "credentials", DOCTOR_WARNING, "no registry can be asked over https");
+	if (named && *named) {
+		doctor_because(f, "SSL_CERT_FILE names '%s', which cannot be read", named);
+		doctor_mend(f, DOCTOR_YOU, "unset SSL_CERT_FILE");
+	} else {
+		doctor_because(f, "there are no certificates of authorities");
+		doctor_mend(f, DOCTOR_ADMINISTRATOR, "install the package ca-certificates");
+	}
+}
+
 void check_credentials(const struct doctor_machine *m, struct doctor_report *r)
 {
 	const char *named = getenv("REGISTRY_AUTH_FILE");
@@ -153,6 +172,7 @@ void check_credentials(const struct doctor_machine *m, struct doctor_report *r)
 
 	if (!doctor_is_here(m))
 		return;
+	look_at_authorities(r);
 	name_files(&files);
 	for (size_t i = 0; i < files.n; i++)
 		found |= look_at_file(m, files.v[i], r);

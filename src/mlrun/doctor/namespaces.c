@@ -37,11 +37,11 @@ static char *directory_of(const char *program)
 	auto_free char *real = realpath(program, NULL);
 	const char *path = real ? real : program, *slash = strrchr(path, '/');
 
-	return xstrndup(path, slash ? (size_t)(slash - path) : 0);
+	return xstrndup(path, slash > path ? (size_t)(slash - path) : 1);
 }
 
 /* Ubuntu 23.10 and later: a program without a profile gets user namespaces without rights. AppArmor
- * matches paths without links and "..". */
+ * matches paths without links and "..", and takes none that begins with a brace. */
 static void blame_apparmor(struct doctor_finding *f)
 {
 	auto_free char *helper = program_path("mlrun-pull"), *helpers = directory_of(helper);
@@ -53,12 +53,12 @@ static void blame_apparmor(struct doctor_finding *f)
 		"cat >/etc/apparmor.d/mlrun <<'END'\n"
 		"abi <abi/4.0>,\n"
 		"include <tunables/global>\n"
-		"profile mlrun {%s/mlrun,%s/mlrun-*} flags=(unconfined) {\n"
+		"profile mlrun /{%s/mlrun,%s/mlrun-*} flags=(unconfined) {\n"
 		"  userns,\n"
 		"}\n"
 		"END\n"
 		"apparmor_parser -r /etc/apparmor.d/mlrun",
-		own, helpers);
+		own + 1, helpers + 1);
 }
 
 /* Name the setting that is to blame. Returns 1, or 0 if none is. */

@@ -1,5 +1,6 @@
 #include "registry/fault.h"
 
+#include "base/authorities.h"
 #include "base/base.h"
 #include "registry/url.h"
 
@@ -25,6 +26,8 @@ static int fail_expired(const char *host, int too_early, struct mlr_error *err)
 static int fail_unknown_ca(const struct fault *f, const char *host, struct mlr_error *err)
 {
 	mlr_fail(err, EPERM, "the certificate of '%s' is not trusted: %s", host, f->words);
+	if (!f->has_authorities)
+		return mlr_hint(err, AUTHORITIES_HINT);
 	if (f->certs_hint)
 		return mlr_hint(err,
 			"put the site's CA certificate into '%s/', or name it in mlrun.conf "

@@ -17,6 +17,7 @@ struct fault {
 	const char *words;      /* libcurl's own message, or "" */
 	const char *url;        /* the requested URL */
 	const char *certs_hint; /* http_options' */
+	int has_authorities;    /* whether there were certificates to trust */
 };
 
 /* Sets x->transient, unreached, other_protocol. Returns -errno as http_perform() says. */

@@ -24,6 +24,7 @@ struct http {
 	struct http_options opt;
 	char *ca_file; /* NULL: libcurl's own */
 	char *ca_blob; /* the CA certificates in use with opt's ca, PEM; NULL if there is none */
+	int has_authorities;
 	char *client_cert, *client_key, *certs_hint;
 	pthread_mutex_t lock;
 	CURL *idle[IDLE_MAX];
@@ -225,10 +226,10 @@ static void set_tls(CURL *c, const struct http *h, int is_registry)
 	struct curl_blob blob = { h->ca_blob, h->ca_blob ? strlen(h->ca_blob) : 0,
 		CURL_BLOB_NOCOPY };
 
-	if (h->ca_file) {
+	if (h->ca_file || !h->has_authorities)
 		curl_easy_setopt(c, CURLOPT_CAINFO, h->ca_file);
+	if (h->ca_file)
 		curl_easy_setopt(c, CURLOPT_CAPATH, NULL);
-	}
 	if (h->ca_blob)
 		curl_easy_setopt(c, CURLOPT_CAINFO_BLOB, &blob);
 	if (!h->opt.tls_verify) {
@@ -308,7 +309,8 @@ static struct curl_slist *make_headers(const struct http_exchange *x, int with_a
 /* Report libcurl's result. */
 static int fail(CURL *c, CURLcode code, struct transfer *t, const char *url, struct mlr_error *err)
 {
-	const struct fault f = { c, code, t->words, url, t->http->certs_hint };
+	const struct fault f = { c, code, t->words, url, t->http->certs_hint,
+		t->http->has_authorities };
 	auto_free char *host = url_authority(url);
 
 	if (t->cancelled)
@@ -485,6 +487,8 @@ struct http *http_new(const struct http_options *opt)
 	h->opt = *opt;
 	h->ca_file = find_ca();
 	h->ca_blob = opt->ca ? join_ca(h->ca_file, opt->ca) : NULL;
+	/* Without any, libcurl would refuse plain HTTP, too, where https is tried first. */
+	h->has_authorities = h->ca_file || opt->ca || authorities_file();
 	h->client_cert = copy(opt->client_cert);
 	h->client_key = copy(opt->client_key);
 	h->certs_hint = copy(opt->certs_hint);

@@ -1,0 +1,122 @@
+# shellcheck shell=bash
+# Machines with kernels of their own, emulated by qemu: what hides below the kernel that runs the tests is shown there.
+#
+#   machines_start SUITE COUNT PACKAGE...   in setup_file: COUNT machines of that system, with mlrun in /usr/local
+#   machines_stop                           in teardown_file
+#   on N USER SCRIPT                        SCRIPT in a login shell of USER's (root, ada, bob) on machine N; it lasts until
+#                                           nobody has its output open
+#   machine_off N                           switch it off, as if the plug were pulled
+#
+# $GUEST_REGISTRY names the host's registry there, /srv/tiny.tar is an image, and machine N is 10.9.0.N for the others.
+# Disks are made by root once, in $CHECK_MACHINES, and what is changed there is forgotten.
+
+MACHINE_SECONDS=300 # that a machine may take to boot
+
+machine_disk() {
+	local disks=${CHECK_MACHINES:-} suite=$1
+
+	shift
+	[ -n "$disks" ] || disks=$BATS_FILE_TMPDIR/machines
+	if [ ! -d "$disks/$suite" ]; then
+		[ "$(id -u)" = 0 ] || { echo "no disk of $suite in \$CHECK_MACHINES, and only root can make one" >&2; return 1; }
+		mkdir -p "$disks"
+		"$top_srcdir/tests/machine/root" "$disks/$suite" "$suite" "$@" >&2 || return
+	fi
+	echo "$disks/$suite"
+}
+
+# What the machines get beside their system, as a tar for /.
+machine_files() {
+	local root=$BATS_FILE_TMPDIR/files
+
+	make -s -C "$top_builddir" install DESTDIR="$root" >"$BATS_FILE_TMPDIR/install.log" 2>&1 ||
+		{ tail "$BATS_FILE_TMPDIR/install.log" >&2; return 1; }
+	rm -rf "$root"/usr/local/{bin,libexec/mlrun}/mltrain* "$root/usr/local/share/mltrain"
+	"$top_srcdir/packaging/libraries" "$root/usr/local" >/dev/null
+	tiny_root "$BATS_FILE_TMPDIR/tiny"
+	mkdir -p "$root/srv"
+	layer_tar "$root/srv/tiny.tar" "$BATS_FILE_TMPDIR/tiny"
+	chmod 755 "$root"
+	tar -C "$root" --owner=0 --group=0 -cf "$BATS_FILE_TMPDIR/files.tar" usr srv
+}
+
+# machine_boot N DISK COUNT
+machine_boot() {
+	local node=$1 disk=$2
+	local -a cards=(-netdev "user,id=host,hostfwd=tcp:127.0.0.1:0-:7000" -device "virtio-net-pci,netdev=host,romfile=")
+
+	[ "$3" = 1 ] || cards+=(-netdev "socket,id=others,mcast=230.0.0.1:$MACHINE_GROUP,localaddr=127.0.0.1"
+		-device "virtio-net-pci,netdev=others,mac=52:54:00:00:01:0$node,romfile=")
+	setpriv --pdeathsig KILL qemu-system-x86_64 -machine pc -cpu max -m 1024 -display none -no-reboot -nodefaults \
+		-serial "file:$BATS_FILE_TMPDIR/console$node" -monitor "unix:$BATS_FILE_TMPDIR/monitor$node,server,nowait" \
+		-kernel "$disk/kernel" -initrd "$disk/initrd" \
+		-append "console=ttyS0 quiet root=/dev/vda ro rootfstype=ext4 init=/usr/local/sbin/init node=$node net.ifnames=0" \
+		-drive "if=virtio,file=$disk/disk,format=raw,snapshot=on" \
+		-drive "if=virtio,file=$BATS_FILE_TMPDIR/files.tar,format=raw,readonly=on" \
+		"${cards[@]}" >"$BATS_FILE_TMPDIR/qemu$node" 2>&1 </dev/null 3>&- 4>&- &
+	export "MACHINE_PID$node=$!"
+}
+
+# machine_await N: until it serves the test.
+machine_await() {
+	local node=$1 port='' i
+
+	for ((i = 0; i < MACHINE_SECONDS; i++)); do
+		[ -n "$port" ] || port=$(machine_port "$node" || true)
+		export "MACHINE_PORT$node=$port"
+		[ -z "$port" ] || [ "$(on "$node" root 'echo up' 2>/dev/null)" != up ] || return 0
+		sleep 1
+	done
+	cat "$BATS_FILE_TMPDIR"/{qemu,console}"$node" >&2
+	return 1
+}
+
+# The host's port that leads to the machine's shell, which qemu's monitor knows.
+machine_port() {
+	echo 'info usernet' | socat -t 5 - "UNIX-CONNECT:$BATS_FILE_TMPDIR/monitor$1" 2>/dev/null |
+		awk '/HOST_FORWARD/ { print $4; exit }'
+}
+
+on() {
+	local port=MACHINE_PORT$1 said
+
+	said=$(printf '%s\n%s\n' "$2" "$3" | socat -t 3600 - "TCP:127.0.0.1:${!port}") || return
+	[ "$said" = "${said%exit status *}" ] || printf '%s' "${said%exit status *}"
+	[ -n "$said" ] && return "${said##*exit status }"
+}
+
+machine_off() {
+	local pid=MACHINE_PID$1
+
+	kill -KILL "${!pid}"
+	wait "${!pid}" 2>/dev/null || true
+}
+
+machines_start() {
+	local suite=$1 count=$2 program disk node
+
+	shift 2
+	for program in qemu-system-x86_64 socat patchelf; do
+		command -v "$program" >/dev/null || { skip_file "$program is not installed"; return; }
+	done
+	[ "${sanitizers:-no}" = no ] || { skip_file "run with the plain build"; return; }
+	disk=$(machine_disk "$suite" "$@" 2>"$BATS_FILE_TMPDIR/disk.log") ||
+		{ skip_file "$(tail -n 1 "$BATS_FILE_TMPDIR/disk.log")"; return; }
+	machine_files || return
+	registry_start
+	export GUEST_REGISTRY=10.0.2.2:${REGISTRY##*:}
+	# A group of the machines' own; another's frames would be answered by machines of the same addresses.
+	export MACHINE_GROUP=$((20000 + $$ % 20000))
+	for ((node = 1; node <= count; node++)); do machine_boot "$node" "$disk" "$count"; done
+	for ((node = 1; node <= count; node++)); do
+		machine_await "$node" || return
+		on "$node" root 'tar -C / -xf /dev/vdb' >&2 || return
+	done
+}
+
+machines_stop() {
+	local pid
+
+	for pid in "${!MACHINE_PID@}"; do kill -KILL "${!pid}" 2>/dev/null || true; done
+	registry_stop
+}
