@@ -97,6 +97,32 @@ for m in t:
 	cmp to/sub/file Dockerfile
 }
 
+@test "build: files come into a directory at the end, from one that is closed to others; what a killed build left is gone" {
+	recipe <<-'X'
+		FROM BASE
+		RUN mkdir -p /n /r/s && chmod 555 /r /r/s && touch /n/a && ln /n/a /n/b && seq 20000 | sed s,^,/n/, | xargs touch
+		FROM scratch
+		COPY --from=0 /n /n
+		COPY --from=0 /r /r
+	X
+	mkdir to to/.mlrun-dead
+	mlrun build -q -t mine .
+	mlrun export -q --format=rootfs mine to 3>&- &
+	until_true sh -c 'ls -d to/.*.mlrun-*.0'
+	kill -STOP $!
+	run -0 sh -c 'stat -c %a to/.*.mlrun-*.0; ls to'
+	assert_output 700
+	kill -KILL $!
+	wait $! || true
+	touch -d '-2 minutes' to/.*.mlrun-*.0
+	mlrun export -q --format=rootfs mine to
+	run -0 ls -A to
+	assert_output $'.mlrun-dead\nn\nr'
+	run -0 stat -c '%a %h' to/r to/n/a to/n/b
+	assert_output $'555 3\n644 2\n644 2'
+	mlrun export -q --format=rootfs mine to # once more, over it
+}
+
 @test "build: --output replaces files by directories and fifos" {
 	recipe <<<$'FROM BASE\nRUN mkdir -p /t/empty /t/full && touch /t/full/x && mkfifo /t/pipe'
 	mkdir -p to/t

@@ -334,6 +334,23 @@ runs_somewhere() { pgrep -f "^sleep $1" >/dev/null; }
 	assert_output --partial "hint: --secret id=tok,src=FILE gives it"
 }
 
+@test "build: a mount without a target is at WORKDIR, and none may hide the whole image" {
+	mkdir dir && echo one >dir/file
+	recipe <<-'X'
+		FROM BASE
+		WORKDIR /w
+		RUN --mount=source=dir cat file >/out
+		RUN --mount=type=cache touch kept
+		RUN --mount=type=cache cp kept /there
+	X
+	mlrun build -q -t mine .
+	run -0 mlrun exec mine sh -c 'cat /out; ls /there /w'
+	assert_output $'one\n/there\n\n/w:'
+	recipe <<<$'FROM BASE\nRUN --mount=source=dir,target=/ ls'
+	run -125 mlrun build .
+	assert_output --partial 'its target is /'
+}
+
 @test "build: only the stages that the target needs are built" {
 	recipe <<-'X'
 		FROM BASE AS one
@@ -507,8 +524,7 @@ runs_somewhere() { pgrep -f "^sleep $1" >/dev/null; }
 	assert_equal "$(skopeo inspect --config oci-archive:x.oci | jq -c '.config.Labels | [.a, .d]')" '["b c","$E"]'
 	run -125 mlrun build -q -t 'Bad Name' .
 	run -125 mlrun build -q missing
-	assert_output "mlrun: there is no Dockerfile in 'missing'
-hint: -f FILE names the recipe, if it is elsewhere"
+	assert_output "mlrun: open the context 'missing': No such file or directory"
 }
 
 @test "build: with SOURCE_DATE_EPOCH two stores get the same image" {

@@ -45,6 +45,17 @@ unharmed() {
 	run -1 grep -rqs CANARY "$MLRUN_STORE"/layers
 }
 
+# exchange A B: again and again, as who may write the directory of both can.
+exchange() {
+	python3 - "$@" 3>&- <<-'X' &
+		import ctypes, random, sys, time
+		while True:
+		    ctypes.CDLL(None).renameat2(-100, sys.argv[1].encode(), -100, sys.argv[2].encode(), 2)  # AT_FDCWD, RENAME_EXCHANGE
+		    time.sleep(random.uniform(0, 0.001))
+	X
+	PIDS+=($!)
+}
+
 rows() { "$top_builddir/tests/cli/reach" "$@"; }
 
 @test "trust: docs/trust.md has what each row of the tables of recipes and compose files reaches, and no more" {
@@ -360,19 +371,84 @@ odd_image() {
 	mkdir a && echo fine >a/f
 	recipe <<<$'FROM BASE\nRUN --mount=source=a,target=/m grep -rs CANAR[Y] /m; :'
 	ln -s "$HOME/.ssh" b
-	python3 - 3>&- <<-'X' &
-		import ctypes, random, time
-		while True:
-		    ctypes.CDLL(None).renameat2(-100, b"a", -100, b"b", 2)  # AT_FDCWD, RENAME_EXCHANGE
-		    time.sleep(random.uniform(0, 0.01))
-	X
-	PIDS+=($!)
+	exchange a b
 	for ((i = 0; i < 40; i++)); do
 		run mlrun build --no-cache .
 		refute_output --partial CANARY
 		built=$((built + (status == 0)))
 	done
 	assert [ "$built" -gt 0 ]
+}
+
+@test "trust: a file that is exchanged for a link while it is copied brings nothing of what the ignore file leaves out" {
+	local built=0
+
+	echo CANARY-ignore >sub/x # as long as the other
+	mkdir sub/d other
+	echo fine >sub/d/.env
+	ln -s ../.env sub/y
+	ln -s .. sub/e
+	sed -i s/CANARY/harmles/ sub/x
+	recipe <<<$'FROM BASE\nCOPY sub /s'
+	exchange sub/x sub/y
+	exchange sub/d sub/e
+	for ((i = 0; i < 40; i++)); do
+		run mlrun build -q --no-cache .
+		built=$((built + (status == 0)))
+	done
+	assert [ "$built" -gt 0 ]
+	run -1 grep -rqs CANARY "$MLRUN_STORE"/layers
+}
+
+@test "trust: a context that is exchanged for a link after it was opened is the one that was opened" {
+	mkdir outer
+	cp -r sub outer/ctx
+	ln -s "$HOME/.ssh" outer/link
+	mkfifo recipe
+	mlrun build -q -t mine -f - outer/ctx <recipe >out 2>&1 3>&- &
+	exec 4>recipe
+	until_true test -n "$(pgrep -f 'build -q -t mine -f - outer/ctx')"
+	until_true sh -c 'ls -l /proc/*/fd 2>/dev/null | grep -q "outer/ctx$"'
+	mv outer/ctx outer/gone
+	mv outer/link outer/ctx
+	printf 'FROM %s\nCOPY . /c\nRUN ls /c\n' "$BASE" >&4
+	exec 4>&-
+	wait $!
+	run -0 mlrun exec mine ls /c
+	assert_output file
+}
+
+@test "trust: what a bind mount showed for a moment is not in the cache under another content's key" {
+	recipe <<<$'FROM BASE\nRUN --mount=source=sub,target=/m until grep -q other /m/file; do sleep 0.1; done; cat /m/file >/out; until grep -q plain /m/file; do sleep 0.1; done'
+	sleep 3 # files are settled
+	mlrun build -q -t mine . 3>&- &
+	until_true sh -c 'ls "$MLRUN_STORE"/containers 2>/dev/null | grep -q build-'
+	echo other >sub/file
+	sleep 1
+	echo plain >sub/file
+	wait $!
+	recipe <<<$'FROM BASE\nRUN --mount=source=sub,target=/m until grep -q other /m/file; do sleep 0.1; done; cat /m/file >/out; until grep -q plain /m/file; do sleep 0.1; done'
+	run timeout 2 mlrun build -t mine .
+	refute_output --partial 'from the cache'
+}
+
+@test "trust: an archive that is a bomb ends with the build" {
+	python3 -c "
+import tarfile, subprocess, io
+p = subprocess.Popen(['zstd', '-q', '-1', '-o', 'bomb.tar.zst'], stdin=subprocess.PIPE)
+i = tarfile.TarInfo('zero'); i.size = 8 << 30
+p.stdin.write(i.tobuf()); z = bytes(1 << 24)
+for _ in range((8 << 30) >> 24): p.stdin.write(z)
+p.stdin.close(); p.wait()"
+	recipe <<<$'FROM BASE\nADD bomb.tar.zst /'
+	mlrun build -q . 3>&- &
+	until_true has_moved $! rchar 20000
+	kill -TERM $!
+	status=0
+	wait $! || status=$?
+	assert_equal "$status" 143
+	run -0 find "$MLRUN_STORE/layers" -name zero
+	assert_output ''
 }
 
 @test "trust: a RUN does not see the values of build arguments in mlrun's command line" {

@@ -27,8 +27,6 @@ static void build_done(struct build *b)
 	ignore_done(&b->ignore);
 	strv_done(&b->used);
 	free(b->made);
-	if (b->context >= 0)
-		close(b->context);
 }
 
 void build_time(int64_t seconds, char out[32])
@@ -161,7 +159,7 @@ int build_source(struct build *b, const char *from, struct copy_source *ret, cha
 	*key = NULL;
 	if (!from) {
 		*ret = (struct copy_source){ .what = "the build context", .ignore = &b->ignore };
-		ret->fd = fcntl(b->context, F_DUPFD_CLOEXEC, 3);
+		ret->fd = fcntl(b->o->context, F_DUPFD_CLOEXEC, 3);
 		return ret->fd < 0 ? mlr_fail_errno(err, "open the context") : 0;
 	}
 	ret->what = from;
@@ -282,9 +280,6 @@ static int begin(struct build *b, struct mlr_error *err)
 	int r;
 
 	b->now = b->o->epoch ? b->o->epoch : time(NULL);
-	b->context = open(b->o->context, O_RDONLY | O_DIRECTORY | O_CLOEXEC);
-	if (b->context < 0)
-		return mlr_fail_errno(err, "open the context '%s'", b->o->context);
 	if (b->o->ignore)
 		ignore_parse(&b->ignore, b->o->ignore);
 	r = stages_resolve(b->o->recipe, b->o->platform, b->o->args, &b->stages, err);
@@ -330,7 +325,7 @@ static int is_cancelled(void *ctx)
 
 int build_run(const struct build_options *o, struct build_result *ret, struct mlr_error *err)
 {
-	auto_call(build_done) struct build b = { .o = o, .context = -1 };
+	auto_call(build_done) struct build b = { .o = o };
 	int r;
 
 	store_set_cancelled(o->st, is_cancelled, &b);

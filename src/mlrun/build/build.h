@@ -26,7 +26,7 @@ struct build_options {
 	struct store *st;            /* gets the image; opened for adding */
 	const struct stores *others; /* additional stores, which may have images that FROM names */
 	const struct recipe *recipe;
-	const char *context;      /* a directory */
+	int context;              /* a directory, open */
 	const char *ignore;       /* text of the ignore file, or NULL */
 	const char *const *names; /* n_names canonical names for the image; none: it gets none */
 	size_t n_names;

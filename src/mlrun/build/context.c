@@ -20,9 +20,10 @@ int build_context_is_directory(const char *text)
 
 void build_context_close(struct store *st, struct build_context *c)
 {
+	if (c->fd >= 0)
+		close(c->fd);
 	store_scratch_remove(st, c->scratch);
 	free(c->scratch);
-	free(c->dir);
 	free(c->recipe);
 	*c = (struct build_context)BUILD_CONTEXT_INIT;
 }
@@ -95,7 +96,6 @@ static int unpack(
 
 	if (fd < 0)
 		return fd;
-	ret->dir = xstrdup(ret->scratch);
 	if (!layer_archive_is_tar(fd))
 		return read_recipe(fd, text, ret, err);
 	real = realpath(ret->scratch, NULL);
@@ -105,10 +105,10 @@ static int unpack(
 
 /* As with BuildKit, the history is no part of it: it would change with every clone. */
 static int fetch_repository(const char *text, const struct git_access *how,
-	struct build_context *ret, struct mlr_error *err)
+	struct build_context *ret, char **dir, struct mlr_error *err)
 {
 	auto_free char *git = xasprintf("%s/.git", ret->scratch);
-	int r = git_fetch(text, ret->scratch, how, &ret->dir, err);
+	int r = git_fetch(text, ret->scratch, how, dir, err);
 
 	return r < 0 ? r : file_remove_tree(AT_FDCWD, git, err);
 }
@@ -116,15 +116,19 @@ static int fetch_repository(const char *text, const struct git_access *how,
 int build_context_open(struct store *st, const char *text, const struct git_access *how,
 	struct build_context *ret, struct mlr_error *err)
 {
-	int r;
+	auto_free char *dir = NULL;
+	int r = 0;
 
-	if (build_context_is_directory(text)) {
-		ret->dir = xstrdup(text);
-		return 0;
+	if (!build_context_is_directory(text)) {
+		r = store_scratch_make(st, "context", &ret->scratch, err);
+		if (r == 0)
+			r = git_is_repository(text) ? fetch_repository(text, how, ret, &dir, err)
+						    : unpack(text, how->cancel, ret, err);
+		if (r == 0 && !dir)
+			dir = xstrdup(ret->scratch);
 	}
-	r = store_scratch_make(st, "context", &ret->scratch, err);
-	if (r == 0)
-		r = git_is_repository(text) ? fetch_repository(text, how, ret, err)
-					    : unpack(text, how->cancel, ret, err);
-	return r < 0 ? mlr_wrap(err, "context '%s'", text) : 0;
+	if (r < 0)
+		return mlr_wrap(err, "context '%s'", text);
+	ret->fd = open(dir ? dir : text, O_RDONLY | O_DIRECTORY | O_CLOEXEC);
+	return ret->fd < 0 ? mlr_fail_errno(err, "open the context '%s'", text) : 0;
 }

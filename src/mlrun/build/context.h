@@ -14,15 +14,16 @@
 #include <stddef.h>
 
 struct build_context {
-	char *dir;
-	char *recipe; /* the recipe's text, where nothing else was given: dir is empty then */
+	int fd; /* the directory, opened once: whoever may write beside it could exchange it */
+	char *recipe; /* the recipe's text, where nothing else was given: the directory is empty
+			 then */
 	size_t recipe_len;
 	char *scratch; /* a directory that was made for it, or NULL */
 };
 
 #define BUILD_CONTEXT_INIT \
 	{                  \
-		0          \
+		.fd = -1   \
 	}
 
 /* Is it a directory, so that nothing has to be fetched or unpacked? */

@@ -78,18 +78,17 @@ static int fail(const struct copy *c, const char *path, int code, struct mlr_err
 	return mlr_fail(err, code, "'%s' in %s: %s", path, c->source.what, strerror(code));
 }
 
-/* Open what is at a path, which may be a link only if it is followed. */
+/* Open what a recipe names: links below the source are followed. */
 static int open_place(const struct copy *c, const char *path, int flags)
 {
 	return file_open_in_root(c->source.fd, *path ? path : ".", flags, 0);
 }
 
-static int list(const struct copy *c, const char *path, struct strv *ret, struct mlr_error *err)
+/* Open what was found, whose path has no links: if others may write the source, one that has come
+ * meanwhile would lead to what the ignore file leaves out. */
+static int open_found(const struct copy *c, const char *path, int flags)
 {
-	auto_close int fd = open_place(c, path, O_RDONLY | O_DIRECTORY);
-	int r = fd < 0 ? fd : file_list(fd, ".", 0, ret);
-
-	return r < 0 ? fail(c, path, -r, err) : 0;
+	return file_open_beneath(c->source.fd, *path ? path : ".", flags | O_NOFOLLOW);
 }
 
 /* Add what is at a place of the source, open as fd. */
@@ -122,8 +121,7 @@ static int may_have_exceptions(const struct copy *c, const struct copy_wish *w)
 struct place {
 	const char *from, *to;
 	const char *below; /* the path below what the wish names, for --exclude */
-	int is_top; /* the wish names it: a link is followed, and of a directory only the content
-		     * is copied */
+	int is_top;        /* the wish names it: of a directory only the content is copied */
 };
 
 static int add_place(
@@ -133,8 +131,11 @@ static int add_content(
 	struct copy *c, const struct copy_wish *w, const struct place *p, struct mlr_error *err)
 {
 	auto_strv struct strv names = STRV_INIT;
-	int r = list(c, p->from, &names, err);
+	auto_close int fd = open_found(c, p->from, O_RDONLY | O_DIRECTORY);
+	int r = fd < 0 ? fd : file_list(fd, ".", 0, &names);
 
+	if (r < 0)
+		return fail(c, p->from, -r, err);
 	for (size_t i = 0; i < names.n && r == 0; i++) {
 		auto_free char *from = joined(p->from, names.v[i]);
 		auto_free char *to = joined(p->to, names.v[i]);
@@ -180,7 +181,7 @@ static int add_link(
 static int add_place(
 	struct copy *c, const struct copy_wish *w, const struct place *p, struct mlr_error *err)
 {
-	auto_close int fd = open_place(c, p->from, O_PATH | (p->is_top ? 0 : O_NOFOLLOW));
+	auto_close int fd = open_found(c, p->from, O_PATH);
 	int ignored = *p->from && is_ignored(c, w, p->from, p->below), r = is_stopped(c, err);
 	struct stat st;
 
@@ -226,6 +227,7 @@ static int expand(const struct copy *c, const char *done, const char *rest, int 
 	auto_free char *name = xstrndup(rest, len);
 	const char *next = rest + len + strspn(rest + len, "/");
 	auto_strv struct strv names = STRV_INIT;
+	auto_close int dir = -1;
 
 	if (!*rest) {
 		auto_close int fd = is_certain ? -1 : open_place(c, done, O_PATH | O_NOFOLLOW);
@@ -239,7 +241,8 @@ static int expand(const struct copy *c, const char *done, const char *rest, int 
 
 		return expand(c, path, next, is_certain, ret, err);
 	}
-	if (list(c, done, &names, NULL) < 0)
+	dir = open_place(c, done, O_RDONLY | O_DIRECTORY);
+	if (dir < 0 || file_list(dir, ".", 0, &names) < 0)
 		return 0;
 	for (size_t i = 0; i < names.n; i++) {
 		auto_free char *path = joined(done, names.v[i]);
@@ -286,15 +289,9 @@ static char *target_of(const struct copy_wish *w, const char *path, int is_direc
 
 static int is_archive(const struct copy *c, const char *path)
 {
-	auto_close int fd = open_place(c, path, O_RDONLY);
+	auto_close int fd = open_found(c, path, O_RDONLY | O_NONBLOCK);
 
 	return fd >= 0 && layer_archive_is_tar(fd);
-}
-
-/* The path of an open source without links, by which the ignore file judges, too. */
-static char *real_path(const struct copy *c, int fd, const char *path)
-{
-	return c->source.ignore ? file_fd_below(c->source.fd, fd) : xstrdup(path);
 }
 
 static int add_source(
@@ -309,16 +306,17 @@ static int add_source(
 	if (fd < 0 || fstat(fd, &st) < 0)
 		return fd == -ENOENT || fd == -ENOTDIR ? not_found(c, w, path, err)
 						       : fail(c, path, fd < 0 ? -fd : errno, err);
-	real = real_path(c, fd, path);
+	/* Without links: so the ignore file judges, and so it is opened again. */
+	real = file_fd_below(c->source.fd, fd);
 	if (!real)
 		return fail(c, path, ESTALE, err);
-	if (strcmp(real, path) != 0 && ignore_match(c->source.ignore, path))
+	if (c->source.ignore && strcmp(real, path) != 0 && ignore_match(c->source.ignore, path))
 		return not_found(c, w, path, err);
 	is_directory = S_ISDIR(st.st_mode);
 	/* How a context was brought here says nothing of the image. */
 	if (is_directory && !*path && !c->source.is_image)
 		st.st_mode = S_IFDIR | 0755;
-	if (w->unpack && S_ISREG(st.st_mode) && is_archive(c, path)) {
+	if (w->unpack && S_ISREG(st.st_mode) && is_archive(c, real)) {
 		if (is_ignored(c, w, real, path_base(path)))
 			return not_found(c, w, path, err);
 		add_item(c, real, w->to, &st)->is_archive = 1;
@@ -419,10 +417,8 @@ static void settle(struct copy *c)
 
 static int open_item(struct copy *c, const struct copy_item *item, struct mlr_error *err)
 {
-	int fd = open_place(c, item->from, O_RDONLY | O_NOFOLLOW | O_NONBLOCK);
+	int fd = open_found(c, item->from, O_RDONLY | O_NONBLOCK);
 
-	if (fd == -ELOOP) /* a link that the wish itself named */
-		fd = open_place(c, item->from, O_RDONLY | O_NONBLOCK);
 	if (fd < 0)
 		fail(c, item->from, -fd, err);
 	return fd;
@@ -502,8 +498,7 @@ int copy_hash(struct copy *c, char hex[HASH_HEX_SIZE], struct mlr_error *err)
 
 static int is_changed(const struct copy *c, const struct copy_item *item)
 {
-	auto_close int fd =
-		open_place(c, item->from, O_PATH | (S_ISLNK(item->st.st_mode) ? O_NOFOLLOW : 0));
+	auto_close int fd = open_found(c, item->from, O_PATH);
 	struct stat st;
 
 	return fd < 0 || fstat(fd, &st) < 0 || st.st_ino != item->st.st_ino ||
@@ -511,10 +506,11 @@ static int is_changed(const struct copy *c, const struct copy_item *item)
 		st.st_ctim.tv_nsec != item->st.st_ctim.tv_nsec;
 }
 
-int copy_has_changed(const struct copy *c)
+int copy_has_changed(const struct copy *c, int directories)
 {
 	for (size_t i = 0; i < c->n && !c->source.is_image; i++)
-		if (c->v[i].from && !S_ISDIR(c->v[i].st.st_mode) && is_changed(c, &c->v[i]))
+		if (c->v[i].from && (directories || !S_ISDIR(c->v[i].st.st_mode)) &&
+			is_changed(c, &c->v[i]))
 			return 1;
 	return 0;
 }
@@ -525,7 +521,8 @@ static int put_archive(struct copy *c, struct layer_archive *a, const struct cop
 	const struct layer_archive_merge how = { .prefix = item->to,
 		.uid = c->has_owner ? c->uid : -1,
 		.gid = c->has_owner ? c->gid : -1,
-		.newest = c->newest };
+		.newest = c->newest,
+		.cancel = c->cancel };
 	auto_close int fd =
 		item->fd < 0 ? open_item(c, item, err) : fcntl(item->fd, F_DUPFD_CLOEXEC, 3);
 	int r = fd < 0 ? fd : layer_archive_merge(a, fd, &how, err);

@@ -13,7 +13,6 @@ struct build {
 	struct stages stages;
 	struct state *states; /* of each stage; done ones are complete */
 	struct ignore ignore;
-	int context;           /* the context's directory */
 	int64_t now;           /* the time of what is made: SOURCE_DATE_EPOCH or the clock's */
 	struct strv used;      /* names of --build-arg that an ARG declares */
 	struct oci_step *made; /* n_made steps */
@@ -77,6 +76,9 @@ int build_ids(
 /* The group of a user who is given by number, as Docker has it for USER: that in the image's
  * passwd, else root's. */
 int64_t build_group_of(const struct plan *p, unsigned uid);
+
+/* Give the step a key of its own: its layer has other files than the key says. */
+void build_forget_key(struct state *s);
 
 /* Is the step with the state's key in the cache? Returns 1, and adds its layer then. */
 int build_cached(

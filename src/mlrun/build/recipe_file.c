@@ -21,13 +21,11 @@ static int read_all(int fd, const char *name, char **ret, size_t *len, struct ml
  */
 static int open_in(const struct build_context *c, const char *name)
 {
-	auto_close int dir = open(c->dir, O_PATH | O_DIRECTORY | O_CLOEXEC), fd = -1;
+	auto_close int fd = c->scratch
+		? file_open_in_root(c->fd, name, O_RDONLY | O_NONBLOCK, 0)
+		: openat(c->fd, name, O_RDONLY | O_NONBLOCK | O_NOCTTY | O_CLOEXEC);
 	struct stat st;
 
-	if (dir < 0)
-		return -errno;
-	fd = c->scratch ? file_open_in_root(dir, name, O_RDONLY | O_NONBLOCK, 0)
-			: openat(dir, name, O_RDONLY | O_NONBLOCK | O_NOCTTY | O_CLOEXEC);
 	if (fd < 0)
 		return c->scratch ? fd : -errno;
 	return fstat(fd, &st) < 0 || !S_ISREG(st.st_mode) ? -EINVAL : take_fd(&fd);

@@ -32,6 +32,12 @@ void run_free(struct running *r)
 	strv_done(&r->exec.devices);
 	strv_done(&r->argv);
 	strv_done(&r->keys);
+	for (size_t i = 0; i < r->n_shown; i++) {
+		if (r->shown[i].source.fd >= 0)
+			close(r->shown[i].source.fd);
+		copy_done(&r->shown[i]);
+	}
+	free(r->shown);
 	free(r->user);
 	plan_done(&r->mounts);
 	strv_done(&r->to_lock);
@@ -257,6 +263,11 @@ static int keep(struct running *r, struct mlr_error *err)
 		r->b->containers, r->container, r->b->o->st, &r->s->parsed.diff_ids, &how, &w, err);
 
 	strv_done(&w.omitted);
+	for (size_t i = 0; i < r->n_shown && e == 0; i++)
+		if (copy_has_changed(&r->shown[i], 1)) {
+			build_forget_key(r->s);
+			break;
+		}
 	return e < 0 ? e : build_add_layer(r->b, r->s, r->in, w.diff_id, w.bytes, err);
 }
 

@@ -30,7 +30,9 @@ struct running {
 	const struct instruction *in;
 	struct exec_options exec;
 	struct strv argv;
-	struct strv keys;    /* what the mounts contribute to the cache's key */
+	struct strv keys;   /* what the mounts contribute to the cache's key */
+	struct copy *shown; /* n_shown lists of the context's files that they show */
+	size_t n_shown;
 	struct plan mounts;  /* what the flags mount */
 	struct strv to_lock; /* directories of caches that one command at a time may use */
 	int *locks;          /* n_locks descriptors that hold the locks */

@@ -154,17 +154,22 @@ static int find_source(const struct copy_source *src, const struct run_mount *m,
 static int find_in_directory(struct running *r, const struct copy_source *src,
 	const struct run_mount *m, struct found *ret, struct mlr_error *err)
 {
-	auto_call(copy_done) struct copy c = { 0 };
 	char hex[HASH_HEX_SIZE];
-	int e = list(r, src, m, &c, err);
+	struct copy *c;
+	int e;
 
+	r->shown = xgrow(r->shown, r->n_shown, sizeof(*r->shown));
+	c = &r->shown[r->n_shown++];
+	e = list(r, src, m, c, err);
+	c->source.fd =
+		fcntl(src->fd, F_DUPFD_CLOEXEC, 3); /* to look again when the command has ended */
 	if (e >= 0)
-		e = copy_hash(&c, hex, err);
+		e = copy_hash(c, hex, err);
 	if (e < 0)
 		return e;
 	strv_add(&r->keys, hex);
-	return !src->ignore || is_complete(r, m, &c) ? find_source(src, m, ret, err)
-						     : fill_layer(r, &c, &ret->path, err);
+	return !src->ignore || is_complete(r, m, c) ? find_source(src, m, ret, err)
+						    : fill_layer(r, c, &ret->path, err);
 }
 
 static int mount_bind(struct running *r, const struct run_mount *m, struct mlr_error *err)
@@ -267,11 +272,16 @@ static int add_mount(struct running *r, struct run_mount *m, struct mlr_error *e
 {
 	auto_strv struct strv options = STRV_INIT;
 
-	if (m->target && *m->target != '/') {
-		char *absolute = xasprintf("%s/%s", r->exec.workdir, m->target);
+	if (m->target) {
+		auto_free char *absolute =
+			xasprintf("%s/%s", *m->target == '/' ? "" : r->exec.workdir, m->target);
 
 		free(m->target);
-		m->target = absolute;
+		m->target = path_clean(absolute);
+		if (strcmp(m->target, "/") == 0) {
+			mlr_fail(err, EINVAL, "it would hide the whole image: its target is /");
+			return mlr_hint(err, "name a target, or a WORKDIR before it");
+		}
 	}
 	switch (m->type) {
 	case RUN_MOUNT_BIND:

@@ -118,6 +118,14 @@ static int hash_files(
 	return r;
 }
 
+void build_forget_key(struct state *s)
+{
+	char random[RANDOM_HEX_SIZE];
+
+	random_hex(random);
+	state_mix(s, "changed", random, NULL);
+}
+
 /* Write a list of files as a layer, or find it. */
 static int finish(struct build *b, struct state *s, const struct instruction *in, struct copy *c,
 	struct mlr_error *err)
@@ -137,12 +145,8 @@ static int finish(struct build *b, struct state *s, const struct instruction *in
 	r = rootfs_fill_digest(copy_tar, c, diff_id, &bytes, err);
 	if (r == 0)
 		r = rootfs_fill(b->o->st, diff_id, copy_tar, c, err);
-	if (r == 0 && copy_has_changed(c)) { /* the layer has other files than the key says */
-		char random[RANDOM_HEX_SIZE];
-
-		random_hex(random);
-		state_mix(s, "changed", random, NULL);
-	}
+	if (r == 0 && copy_has_changed(c, 0))
+		build_forget_key(s);
 	return r < 0 ? r : build_add_layer(b, s, in, diff_id, bytes, err);
 }
 

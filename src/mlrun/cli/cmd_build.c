@@ -530,7 +530,8 @@ static int named_open(
 			r = mlr_fail(err, EPROTO, "context '%s': it is no tar", value);
 		if (r < 0)
 			return mlr_wrap(err, "--build-context %.*s", (int)(value - 1 - text), text);
-		strv_addf(ret, "%.*s%s", (int)(value - text), text, one->dir);
+		/* As with the context, the directory is opened once. */
+		strv_addf(ret, "%.*s/proc/self/fd/%d", (int)(value - text), text, one->fd);
 	}
 	return 0;
 }
@@ -550,7 +551,7 @@ static int build(struct args *a, const struct build_context *context, const stru
 	struct build_options o = { .st = st,
 		.others = &others,
 		.recipe = recipe,
-		.context = context->dir,
+		.context = context->fd,
 		.target = a->target,
 		.args = &a->build_args,
 		.platform = &platform,

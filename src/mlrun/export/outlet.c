@@ -5,18 +5,22 @@
 #include "layer/extract.h"
 
 #include <archive_entry.h>
+#include <sched.h>
+#include <sys/file.h>
 
 #define CHUNK      (256u << 10)
 #define WORK_TRIES 100
+#define STALE_S    60 /* its maker has locked it by then */
 
 struct outlet {
 	enum outlet_kind kind;
 	char *path;
-	int parent_fd;     /* the path's parent directory; -1 if nothing is renamed */
-	char *work, *name; /* in the parent: the temporary name, and the final one */
+	int parent_fd;     /* the directory of work and name; -1 if nothing is renamed */
+	char *work, *name; /* the temporary name, and the final one; a tree's content gets into the
+			    * parent itself */
 	int fd;            /* the archive's file or the directory */
+	int back_fd;       /* a tree is the working directory: that to go back to; else -1 */
 	struct archive *tar;
-	char *prefix; /* of members' names; NULL: none */
 	int write_errno, is_given_up;
 	struct strv dirs; /* made below the top, with their slash */
 };
@@ -40,25 +44,52 @@ static int open_parent(struct outlet *o, struct mlr_error *err)
 	return 0;
 }
 
-/* Make the temporary file or directory. A killed export with the same process id may have left its
- * own. Returns the file's descriptor, 0 for a directory. */
+/* Remove what killed exports of the same name have left: they hold no lock. */
+static void sweep(const struct outlet *o)
+{
+	auto_free char *prefix = xasprintf(".%.200s.mlrun-", o->name);
+	auto_strv struct strv names = STRV_INIT;
+	struct stat st;
+
+	if (file_list(o->parent_fd, ".", 0, &names) < 0)
+		return;
+	for (size_t i = 0; i < names.n; i++) {
+		const char *name = names.v[i];
+		auto_close int fd = strncmp(name, prefix, strlen(prefix)) != 0
+			? -1
+			: openat(o->parent_fd, name,
+				  O_RDONLY | O_NOFOLLOW | O_NONBLOCK | O_CLOEXEC);
+
+		if (fd >= 0 && fstat(fd, &st) == 0 && st.st_uid == geteuid() &&
+			time(NULL) - st.st_mtime > STALE_S && flock(fd, LOCK_EX | LOCK_NB) == 0)
+			file_remove_tree(o->parent_fd, name, NULL);
+	}
+}
+
+/* Make the temporary file or directory, and open it. Nobody else enters a tree's, so that none of
+ * its files can be exchanged for a link while others are written. */
 static int make_work(struct outlet *o, struct mlr_error *err)
 {
-	static const int flags = O_RDWR | O_CREAT | O_EXCL | O_NOFOLLOW | O_CLOEXEC;
+	static const int made = O_RDWR | O_CREAT | O_EXCL, entered = O_RDONLY | O_DIRECTORY;
+	int is_dir = o->kind != OUTLET_TAR && o->kind != OUTLET_FILE;
 
+	sweep(o);
 	for (int i = 0;; i++) {
 		auto_free char *work =
 			xasprintf(".%.200s.mlrun-%ld.%d", o->name, (long)getpid(), i);
-		int fd = o->kind == OUTLET_DIR ? mkdirat(o->parent_fd, work, 0777)
-					       : openat(o->parent_fd, work, flags, 0666);
 
-		if (fd >= 0) {
+		if (!is_dir ||
+			mkdirat(o->parent_fd, work, o->kind == OUTLET_TREE ? 0700 : 0777) == 0)
+			o->fd = openat(o->parent_fd, work,
+				(is_dir ? entered : made) | O_NOFOLLOW | O_CLOEXEC, 0666);
+		if (o->fd >= 0) {
+			(void)flock(o->fd, LOCK_EX | LOCK_NB);
 			o->work = take_ptr(&work);
-			return fd;
+			return 0;
 		}
 		if (errno != EEXIST || i == WORK_TRIES)
 			return mlr_fail_errno(err, "create a %s beside '%s'",
-				o->kind == OUTLET_DIR ? "directory" : "file", o->path);
+				is_dir ? "directory" : "file", o->path);
 	}
 }
 
@@ -92,12 +123,7 @@ static int open_dir(struct outlet *o, struct mlr_error *err)
 
 	if (r == 0)
 		r = check_dir(o, err);
-	if (r == 0)
-		r = make_work(o, err);
-	if (r < 0)
-		return r;
-	o->fd = openat(o->parent_fd, o->work, O_RDONLY | O_DIRECTORY | O_NOFOLLOW | O_CLOEXEC);
-	return o->fd < 0 ? mlr_fail_errno(err, "open what was created beside '%s'", o->path) : 0;
+	return r == 0 ? make_work(o, err) : r;
 }
 
 /* Replace a symlink's target (/dev/stdout, for one), not the link. */
@@ -147,13 +173,7 @@ static int open_file(struct outlet *o, struct mlr_error *err)
 		return o->fd < 0 ? mlr_fail_errno(err, "open '%s'", given) : 0;
 	}
 	r = open_parent(o, err);
-	if (r < 0)
-		return r;
-	r = make_work(o, err);
-	if (r < 0)
-		return r;
-	o->fd = r;
-	return 0;
+	return r == 0 ? make_work(o, err) : r;
 }
 
 /* Always report success to libarchive: it leaks an archive's memory if writing fails. Drop the end
@@ -166,11 +186,6 @@ static la_ssize_t drain(struct archive *a, void *ctx, const void *buf, size_t le
 	if (o->write_errno == 0 && !o->is_given_up)
 		o->write_errno = -file_write_all(o->fd, buf, len);
 	return (la_ssize_t)len;
-}
-
-const char *outlet_prefix(const struct outlet *o)
-{
-	return o->prefix ? o->prefix : "";
 }
 
 int outlet_check(struct outlet *o, int r, struct mlr_error *err)
@@ -199,19 +214,29 @@ static int start_tar(struct outlet *o, struct mlr_error *err)
 	return outlet_check(o, archive_write_open(o->tar, o, NULL, drain, NULL), err);
 }
 
+/* libarchive writes by paths, which are relative to a directory that is open: others may exchange
+ * those above it. */
 static int open_tree(struct outlet *o, int keep_modes, struct mlr_error *err)
 {
-	auto_free char *real = NULL;
 	int r = file_mkdir_p(AT_FDCWD, o->path, 0777, err);
 
+	if (r == 0)
+		r = follow(o, err);
 	if (r < 0)
 		return r;
-	real = realpath(o->path, NULL);
-	if (!real)
-		return mlr_fail_errno(err, "find '%s'", o->path);
-	o->prefix = xasprintf("%s/", strcmp(real, "/") == 0 ? "" : real);
+	o->parent_fd = open(o->path, O_RDONLY | O_DIRECTORY | O_NOFOLLOW | O_CLOEXEC);
+	if (o->parent_fd < 0)
+		return mlr_fail_errno(err, "open '%s'", o->path);
+	o->name = xstrdup("");
+	r = make_work(o, err);
+	if (r < 0)
+		return r;
 	o->tar = layer_extract_new(keep_modes);
-	return 0;
+	o->back_fd = open(".", O_PATH | O_DIRECTORY | O_CLOEXEC);
+	/* Other threads keep their working directory. */
+	return o->back_fd < 0 || unshare(CLONE_FS) < 0 || fchdir(o->fd) < 0
+		? mlr_fail_errno(err, "enter '%s'", o->path)
+		: 0;
 }
 
 int outlet_open(const char *path, enum outlet_kind kind, int keep_modes, struct outlet **ret,
@@ -222,7 +247,7 @@ int outlet_open(const char *path, enum outlet_kind kind, int keep_modes, struct 
 
 	o->kind = kind;
 	o->path = xstrdup(path);
-	o->parent_fd = o->fd = -1;
+	o->parent_fd = o->fd = o->back_fd = -1;
 	r = kind == OUTLET_DIR        ? open_dir(o, err)
 		: kind == OUTLET_TREE ? open_tree(o, keep_modes, err)
 				      : open_file(o, err);
@@ -390,12 +415,64 @@ static int publish(struct outlet *o, struct mlr_error *err)
 	return 0;
 }
 
+/* Move a directory, which without its owner's rights would keep its "..". */
+static int move_directory(int from, const char *name, const struct stat *st, int to)
+{
+	int lent, fd = file_open_readable(from, name, st, &lent), r = fd < 0 ? fd : 0;
+
+	if (r == 0 && !(st->st_mode & S_IWUSR))
+		r = fchmod(fd, 0700) < 0 ? -errno : 0;
+	if (r == 0 && renameat(from, name, to, name) < 0)
+		r = -errno;
+	if (fd >= 0) {
+		file_take_back(fd, st);
+		close(fd);
+	}
+	return r;
+}
+
+/* Move what is in one directory into another, which keeps what else it has; no link is followed. */
+static int move_content(int from, int to, const char *where, struct mlr_error *err)
+{
+	auto_strv struct strv names = STRV_INIT;
+	int r = file_list(from, ".", 0, &names);
+
+	for (size_t i = 0; i < names.n && r == 0; i++) {
+		auto_free char *path = xasprintf("%s/%s", where, names.v[i]);
+		const char *name = names.v[i];
+		auto_close int there = -1, here = -1;
+		struct stat st;
+		int lent = 0;
+
+		if (fstatat(from, name, &st, AT_SYMLINK_NOFOLLOW) < 0)
+			return mlr_fail_errno(err, "look at '%s'", path);
+		if (S_ISDIR(st.st_mode)) {
+			there = openat(to, name, O_RDONLY | O_DIRECTORY | O_NOFOLLOW | O_CLOEXEC);
+			if (there < 0 && (errno == ENOTDIR || errno == ELOOP))
+				unlinkat(to, name, 0);
+		}
+		if (there >= 0) {
+			here = file_open_readable(from, name, &st, &lent);
+			r = here < 0 ? here : move_content(here, there, path, err);
+		} else if (S_ISDIR(st.st_mode)) {
+			r = move_directory(from, name, &st, to);
+		} else if (renameat(from, name, to, name) < 0) {
+			r = -errno;
+		}
+		if (r < 0 && err && err->code == 0)
+			return mlr_fail(err, -r, "write '%s': %s", path, strerror(-r));
+	}
+	return r;
+}
+
 int outlet_finish(struct outlet *o, struct mlr_error *err)
 {
 	int r = o->tar ? outlet_check(o, archive_write_close(o->tar), err) : 0;
 
 	if (r < 0)
 		return r;
+	if (o->kind == OUTLET_TREE)
+		return move_content(o->fd, o->parent_fd, o->path, err);
 	return o->work ? publish(o, err) : 0;
 }
 
@@ -407,6 +484,10 @@ void outlet_free(struct outlet *o)
 		o->is_given_up = 1;
 		archive_write_free(o->tar);
 	}
+	if (o->back_fd >= 0) {
+		(void)!fchdir(o->back_fd);
+		close(o->back_fd);
+	}
 	if (o->fd >= 0)
 		close(o->fd);
 	if (o->work)
@@ -417,6 +498,5 @@ void outlet_free(struct outlet *o)
 	free(o->work);
 	free(o->name);
 	free(o->path);
-	free(o->prefix);
 	free(o);
 }

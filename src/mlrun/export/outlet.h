@@ -2,7 +2,8 @@
  * An exported image's destination: named files in a directory or a tar archive. For this room's
  * other files.
  *
- * A path appears whole or not at all: it is made beside it and renamed. An existing path that is
+ * A path appears whole or not at all: it is made beside it and renamed; what a killed export left
+ * there is removed by the next one. An existing path that is
  * neither file nor directory (a fifo, /dev/stdout) and "-", standard output, are written to
  * directly.
  */
@@ -20,7 +21,8 @@ struct outlet;
 enum outlet_kind {
 	OUTLET_TAR,  /* an archive; replaces a file at the path */
 	OUTLET_DIR,  /* a directory, which must be new or empty */
-	OUTLET_TREE, /* a directory; each member of outlet_archive() becomes a file, at once */
+	OUTLET_TREE, /* a directory, into which the members of outlet_archive() are moved at the
+		      * end; until it is freed, a part of it is the caller's working directory */
 	OUTLET_FILE, /* a regular file of the caller's own bytes, outlet_fd(); replaces one */
 };
 
@@ -38,10 +40,8 @@ int outlet_put(
 	struct outlet *o, const char *name, const void *buf, size_t len, struct mlr_error *err);
 int outlet_put_fd(struct outlet *o, const char *name, int fd, uint64_t size, struct mlr_error *err);
 
-/* The archive itself, for other kinds of members (OUTLET_TAR, OUTLET_TREE), and what their names
- * begin with. */
+/* The archive itself, for other kinds of members (OUTLET_TAR, OUTLET_TREE). */
 struct archive *outlet_archive(struct outlet *o);
-const char *outlet_prefix(const struct outlet *o);
 /* Check the result of a call on the archive: returns 0, or the failure with its message. */
 int outlet_check(struct outlet *o, int r, struct mlr_error *err);
 

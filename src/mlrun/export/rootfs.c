@@ -3,7 +3,6 @@
 #include "base/base.h"
 #include "export/owners.h"
 #include "layer/entry.h"
-#include "layer/extract.h"
 #include "layer/whiteout.h"
 #include "rootfs/rootfs.h"
 
@@ -109,7 +108,6 @@ static int put_thing(struct walk *k, const struct place *p, int dir_fd, const ch
 {
 	auto_free char *path = xasprintf("%s%s%s", p->path, *p->path ? "/" : "", name);
 	auto_close int fd = -1;
-	auto_free char *member = xasprintf("%s%s", outlet_prefix(k->w->out), path);
 	struct archive_entry *e;
 	char target[PATH_MAX];
 	ssize_t n;
@@ -130,7 +128,7 @@ static int put_thing(struct walk *k, const struct place *p, int dir_fd, const ch
 	if (!e)
 		mlr_oom();
 	archive_entry_copy_stat(e, st);
-	archive_entry_set_pathname(e, member);
+	archive_entry_set_pathname(e, path);
 	if (S_ISLNK(st->st_mode)) {
 		n = readlinkat(dir_fd, name, target, sizeof(target) - 1);
 		if (n < 0)
@@ -140,8 +138,6 @@ static int put_thing(struct walk *k, const struct place *p, int dir_fd, const ch
 		archive_entry_set_symlink(e, n < 0 ? "" : target);
 	}
 	set_owner(k, e, path);
-	if (*outlet_prefix(k->w->out))
-		layer_extract_make_way(e, outlet_prefix(k->w->out));
 	if (r == 0)
 		r = layer_entry_put(&k->to, e, path, fd, err);
 	archive_entry_free(e);

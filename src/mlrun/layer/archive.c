@@ -171,12 +171,15 @@ int layer_archive_is_tar(int fd)
 	return in && archive_read_next_header(in, &e) == ARCHIVE_OK;
 }
 
-static int copy_data(struct layer_archive *a, struct archive *in, struct mlr_error *err)
+static int copy_data(
+	struct layer_archive *a, struct archive *in, const int *cancel, struct mlr_error *err)
 {
 	for (;;) {
 		la_ssize_t n = archive_read_data(in, a->tar.buf, LAYER_ENTRY_BUFFER);
 		int r;
 
+		if (cancel && __atomic_load_n(cancel, __ATOMIC_RELAXED))
+			return mlr_fail(err, ECANCELED, "interrupted");
 		if (n < 0)
 			return mlr_fail(err, EPROTO, "%s", archive_error_string(in));
 		if (n == 0)
@@ -253,7 +256,7 @@ static int merge_member(struct layer_archive *a, struct archive *in, struct arch
 		archive_entry_set_hardlink(e, link);
 	settle(e, how);
 	r = check(a, archive_write_header(a->tar.archive, e), err);
-	return r == 0 && !link && type == AE_IFREG ? copy_data(a, in, err) : r;
+	return r == 0 && !link && type == AE_IFREG ? copy_data(a, in, how->cancel, err) : r;
 }
 
 int layer_archive_merge(struct layer_archive *a, int fd, const struct layer_archive_merge *how,

@@ -62,13 +62,14 @@ struct layer_archive_merge {
 	const char *prefix; /* before their names; "" or without '/' at its ends */
 	int64_t uid, gid;   /* -1: their own */
 	int64_t newest;     /* later times become this one; 0: none do */
+	const int *cancel;  /* read atomically; not 0 stops it. May be NULL */
 };
 
 /*
  * Put the members of a tar file. Devices are left out, as are extended attributes but user's.
  *
- * Returns 0; -EPROTO for a damaged tar, or for a name that would lead out of the prefix; write's
- * error.
+ * Returns 0; -EPROTO for a damaged tar, or for a name that would lead out of the prefix;
+ * -ECANCELED; write's error.
  */
 int layer_archive_merge(struct layer_archive *a, int fd, const struct layer_archive_merge *how,
 	struct mlr_error *err);

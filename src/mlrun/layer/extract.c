@@ -19,7 +19,9 @@ struct archive *layer_extract_new(int keep_modes)
 	return to;
 }
 
-void layer_extract_make_way(struct archive_entry *e, const char *dir)
+/* Remove what is in the way of an entry that is no regular file: libarchive's replacement would be
+ * one. Its path begins with dir; nothing is removed through a symlink. */
+static void make_way(struct archive_entry *e, const char *dir)
 {
 	auto_close int top = open(dir, O_PATH | O_DIRECTORY | O_CLOEXEC), parent = -1;
 	const char *path = archive_entry_pathname(e) + strlen(dir), *slash;
@@ -113,7 +115,7 @@ static int extract(int fd, const char *dir, const int *cancel, struct mlr_error 
 		r = settle(dir, e, &skip, err);
 		if (r < 0 || skip)
 			continue;
-		layer_extract_make_way(e, dir);
+		make_way(e, dir);
 		r = check(to, archive_write_header(to, e), err);
 		if (r == 0 && archive_entry_filetype(e) == AE_IFREG && !archive_entry_hardlink(e))
 			r = copy_data(in, to, err);

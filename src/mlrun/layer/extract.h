@@ -15,12 +15,6 @@
 struct archive *layer_extract_new(int keep_modes);
 
 /*
- * Remove what is in the way of an entry that is no regular file: libarchive's replacement would be
- * one. Its path begins with dir; nothing is removed through a symlink.
- */
-void layer_extract_make_way(struct archive_entry *e, const char *dir);
-
-/*
  * Extract a tar, perhaps compressed with gzip, bzip2, xz or zstd.
  *
  *   dir     the absolute path of a directory, without symlinks, that others cannot enter

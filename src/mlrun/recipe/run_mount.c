@@ -232,8 +232,9 @@ static int check(struct parsing *p, struct mlr_error *err)
 			return mlr_fail(err, EINVAL, "a secret has either 'id' or 'source'");
 		return 0;
 	}
+	/* As in BuildKit, WORKDIR is the target then. */
 	if (!m->target && m->type != RUN_MOUNT_SSH)
-		return mlr_fail(err, EINVAL, "a mount of type %s needs a target", types[m->type]);
+		m->target = xstrdup(".");
 	return 0;
 }
 
