@@ -4,10 +4,12 @@
 
 #include <errno.h>
 #include <fcntl.h>
+#include <linux/keyctl.h>
 #include <signal.h>
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
+#include <sys/syscall.h>
 #include <unistd.h>
 
 int proc_read(int dir, const char *name, char *buf, size_t size)
@@ -71,4 +73,9 @@ int proc_is_running(pid_t pid, unsigned long long start)
 	if (r == -ESRCH || (kill(pid, 0) < 0 && errno != EPERM))
 		return 0;
 	return -1;
+}
+
+void proc_leave_keyring(void)
+{
+	syscall(SYS_keyctl, KEYCTL_JOIN_SESSION_KEYRING, NULL);
 }

@@ -24,21 +24,19 @@ char *command_image(const char *text, struct mlr_error *err)
 			text);
 		return NULL;
 	}
-	if (*text == '-') {
+	hash = strchr(name, '#');
+	/* [USER@]REGISTRY#IMAGE; mlrun finds the user's credentials by the registry. */
+	at = hash ? memchr(name, '@', (size_t)(hash - name)) : NULL;
+	if (at)
+		name = at + 1;
+	if (*text == '-' || *name == '-') {
 		mlr_fail(err, EINVAL, "--container-image '%s': a name does not begin with '-'",
 			text);
 		return NULL;
 	}
 	if (*text == '/' || strncmp(text, "./", 2) == 0 || strncmp(text, "../", 3) == 0)
 		return path_image(text);
-	hash = strchr(name, '#');
-	if (!hash)
-		return xstrdup(name);
-	/* [USER@]REGISTRY#IMAGE; mlrun finds the user's credentials by the registry. */
-	at = memchr(name, '@', (size_t)(hash - name));
-	if (at)
-		name = at + 1;
-	return xasprintf("%.*s/%s", (int)(hash - name), name, hash + 1);
+	return hash ? xasprintf("%.*s/%s", (int)(hash - name), name, hash + 1) : xstrdup(name);
 }
 
 char *command_pinned(const char *image, const char *pin)

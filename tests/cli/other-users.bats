@@ -277,12 +277,13 @@ age_store() {
 
 	mlrun import -q "$OPEN" open
 	chmod 0755 "$MLRUN_STORE"
-	for part in . layers facts images blobs blobs/sha256 tmp holds cover dir squash; do
+	mkdir "$MLRUN_STORE/services"
+	for part in . layers facts images blobs blobs/sha256 tmp holds cover dir squash services; do
 		for mode in g+w o+w; do
 			chmod "$mode" "$MLRUN_STORE/$part"
 			run -125 mlrun exec open true
 			assert_output --partial "others may write to store '$MLRUN_STORE'"
-			assert_line --regexp "^hint: chmod go-w '$MLRUN_STORE(/$part)?'$"
+			assert_line --regexp "^hint: chmod (-R )?go-w '$MLRUN_STORE(/$part)?'$"
 			run -125 mlrun images
 			run -125 mlrun import -q "$OPEN" again
 			run mlrun doctor
@@ -291,6 +292,20 @@ age_store() {
 			run -0 mlrun exec open true
 		done
 	done
+}
+
+@test "others: files of a service that others may write to, or another user's, are not read" {
+	mlrun import -q "$OPEN" open
+	mlrun run -d --name s open sleep 600
+	mlrun stop s
+	chmod 0755 "$MLRUN_STORE"
+	file=$(echo "$MLRUN_STORE"/services/*/s/service.json)
+	chmod 0664 "$file"
+	run -125 mlrun restart s
+	assert_output --partial "others may write to '$file'"
+	run -0 sh -c "$(mlrun restart s 2>&1 | sed -n 's/^hint: //p')"
+	run -0 mlrun restart s
+	run -0 mlrun stop --rm s
 }
 
 @test "others: users may be let leave leases" {
@@ -311,7 +326,7 @@ age_store() {
 		assert_output --partial "store '$MLRUN_STORE' belongs to user 0 and others may write to it"
 		assert_output --partial "ignoring this additional store"
 		run as_other MLRUN_STORES="$MLRUN_STORE" "$(command -v mlrun)" doctor
-		assert_output --partial "chmod go-w '$MLRUN_STORE"
+		assert_output --regexp "chmod (-R )?go-w '$MLRUN_STORE"
 		chmod g-w "$MLRUN_STORE/$part"
 	done
 }

@@ -47,12 +47,7 @@ unharmed() {
 
 # exchange A B: again and again, as who may write the directory of both can.
 exchange() {
-	python3 - "$@" 3>&- <<-'X' &
-		import ctypes, random, sys, time
-		while True:
-		    ctypes.CDLL(None).renameat2(-100, sys.argv[1].encode(), -100, sys.argv[2].encode(), 2)  # AT_FDCWD, RENAME_EXCHANGE
-		    time.sleep(random.uniform(0, 0.001))
-	X
+	"$top_builddir/tests/inside/attack" flip "$@" 3>&- &
 	PIDS+=($!)
 }
 
@@ -432,6 +427,31 @@ odd_image() {
 	refute_output --partial 'from the cache'
 }
 
+@test "trust: the keys of the caller's session are no build's, service's or bundle's; a container of exec and run has them" {
+	local attack=$top_builddir/tests/inside/attack
+
+	keyed() { run "$attack" keyed mlrun-test "$@"; }
+	keyed "$attack" key mlrun-test
+	[ "$status" = 1 ] || skip "no keys here: $output"
+	cp "$attack" sub/attack
+	keyed mlrun exec -v "$attack:/attack" "$BASE" /attack key mlrun-test
+	assert_line 'WORKED mlrun-test'
+	recipe <<<$'FROM BASE\nCOPY sub/attack /attack\nRUN /attack key mlrun-test'
+	keyed mlrun build -t mine .
+	assert_line --partial 'refused mlrun-test'
+	keyed mlrun run -d --name s mine /attack key mlrun-test
+	until_true sh -c 'mlrun logs s | grep mlrun-test'
+	run mlrun logs s
+	assert_output --partial 'refused mlrun-test'
+	mlrun stop --rm s || mlrun rm -f s
+	mlrun export -q --format=bundle mine bundle
+	jq '.process.args = ["/attack", "key", "mlrun-test"] | .process.terminal = false' bundle/config.json >c && mv c bundle/config.json
+	keyed mlrun oci run --bundle bundle one
+	assert_output --partial 'refused mlrun-test'
+	keyed mlrun oci run --no-new-keyring --bundle bundle two
+	assert_output --partial 'WORKED mlrun-test'
+}
+
 @test "trust: an archive that is a bomb ends with the build" {
 	python3 -c "
 import tarfile, subprocess, io
@@ -447,7 +467,7 @@ p.stdin.close(); p.wait()"
 	status=0
 	wait $! || status=$?
 	assert_equal "$status" 143
-	run -0 find "$MLRUN_STORE/layers" -name zero
+	run sh -c 'find "$MLRUN_STORE" -name zero 2>/dev/null'
 	assert_output ''
 }
 

@@ -10,6 +10,8 @@
  * that change the machine attack flip A B                   not an attack, but a race's other side:
  * exchange two names until killed attack dup FD COMMAND ARG...      nor this: run COMMAND with
  * stdin's file as descriptor FD as well
+ *   attack key NAME                   read a key of the session
+ *   attack keyed NAME COMMAND ARG...  nor this: run COMMAND in a session with such a key
  *
  * A line an attempt: "refused WHAT: errno's text" or "WORKED WHAT". Ends with 1 if any worked.
  */
@@ -18,6 +20,7 @@
 #include <fcntl.h>
 #include <grp.h>
 #include <linux/capability.h>
+#include <linux/keyctl.h>
 #include <sched.h>
 #include <stdint.h>
 #include <stdio.h>
@@ -353,6 +356,29 @@ static void attack_kernel(void)
 	tell(syscall(SYS_init_module, "", 0, "") == 0, "load a module");
 }
 
+/* --- keys ------------------------------------------------------------------------------------- */
+
+static void attack_key(const char *name)
+{
+	char value[64] = "";
+	long key = syscall(SYS_keyctl, KEYCTL_SEARCH, KEY_SPEC_SESSION_KEYRING, "user", name, 0);
+
+	tell(key >= 0 && syscall(SYS_keyctl, KEYCTL_READ, key, value, sizeof(value)) > 0, name);
+}
+
+/* Run a command in a session with a key. */
+static int run_with_key(const char *name, char **argv)
+{
+	if (syscall(SYS_keyctl, KEYCTL_JOIN_SESSION_KEYRING, NULL) < 0 ||
+		syscall(SYS_add_key, "user", name, "CANARY", 6, KEY_SPEC_SESSION_KEYRING) < 0) {
+		perror("add a key");
+		return 77;
+	}
+	execvp(argv[0], argv);
+	perror(argv[0]);
+	return 1;
+}
+
 /* --- helpers of races ------------------------------------------------------------------------- */
 
 static int flip(const char *a, const char *b)
@@ -393,6 +419,10 @@ int main(int argc, char **argv)
 		attack_spy(argv[2], argv[3], argv[4]);
 	else if (strcmp(what, "kernel") == 0 && argc == 2)
 		attack_kernel();
+	else if (strcmp(what, "key") == 0 && argc == 3)
+		attack_key(argv[2]);
+	else if (strcmp(what, "keyed") == 0 && argc > 3)
+		return run_with_key(argv[2], argv + 3);
 	else if (strcmp(what, "flip") == 0 && argc == 4)
 		return flip(argv[2], argv[3]);
 	else if (strcmp(what, "dup") == 0 && argc > 3)

@@ -206,8 +206,10 @@ submit() { timeout 120 sbatch --wait --output=job.out "$@"; }
 	assert_output --partial "namespaces are net, ipc and uts"
 	run -1 step --container-image=dockerd://x true
 	assert_output --partial "there is no Docker daemon"
-	run -1 step --container-image=--version true
-	assert_output --partial "does not begin with '-'"
+	for image in --version docker://--help 'me@-v#x'; do
+		run -1 step --container-image="$image" true
+		assert_output --partial "does not begin with '-'"
+	done
 	run -1 step --container-image="$IMG" --container-name=a/b true
 	assert_output --partial "use up to 60 letters"
 	run -1 step --container-image="$IMG" --container-name=a --container-readonly true

@@ -2,12 +2,12 @@
 #include "build/run.h"
 
 #include "base/base.h"
+#include "base/proc.h"
 #include "rootfs/commit.h"
 #include "runtime/runtime.h"
 #include "store/container.h"
 
 #include <jansson.h>
-#include <linux/keyctl.h>
 #include <poll.h>
 #include <sys/prctl.h>
 #include <sys/syscall.h>
@@ -131,7 +131,7 @@ static void become(struct running *r, int out)
 	prctl(PR_SET_PDEATHSIG, SIGKILL); /* a build that is killed leaves nothing running */
 	if (out >= 0 && (setsid() < 0 || dup2(out, STDERR_FILENO) < 0))
 		_exit(126);
-	syscall(SYS_keyctl, KEYCTL_JOIN_SESSION_KEYRING, NULL); /* not the caller's keys */
+	proc_leave_keyring();
 	dup2(STDERR_FILENO, STDOUT_FILENO);
 	signal(SIGPIPE, SIG_DFL);
 	signal(SIGXFSZ, SIG_DFL);

@@ -1,6 +1,7 @@
 #include "bundle/lifecycle.h"
 
 #include "base/base.h"
+#include "base/proc.h"
 #include "bundle/bundle.h"
 #include "bundle/hook.h"
 #include "bundle/signal.h"
@@ -307,8 +308,11 @@ static int fork_container(
 	if (r < 0)
 		return r;
 	*child = fork();
-	if (*child == 0)
+	if (*child == 0) {
+		if (!o->keep_keyring)
+			proc_leave_keyring();
 		become_container(m);
+	}
 	if (*child < 0)
 		return mlr_fail_errno(err, "fork");
 	close_at(&m->talk[1]);

@@ -17,6 +17,7 @@ struct lifecycle_options {
 	const char *config;         /* another file for config.json, or NULL */
 	const char *pid_file;       /* gets the container's pid; or NULL */
 	const char *console_socket; /* gets its terminal; or NULL */
+	int keep_keyring;           /* the container has the caller's session keyring */
 	int preserve_fds;           /* that many from 3 on */
 	int keep;                   /* lifecycle_run(): leave the state of the ended container */
 };

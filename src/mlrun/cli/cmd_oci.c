@@ -106,22 +106,23 @@ struct making {
 	int detach, nothing;
 };
 
-#define OPTIONS_OF_CREATE                                                                       \
-	{ "bundle", 'b', "DIR", 0, "the bundle's directory; default: this one", 0,              \
-		CLI_TO(struct making, o.bundle) },                                              \
-		{ "config", 'f', "FILE", 0, "in place of config.json", 0,                       \
-			CLI_TO(struct making, o.config) },                                      \
-		{ "pid-file", 0, "FILE", 0, "write the container's pid to FILE", 0,             \
-			CLI_TO(struct making, o.pid_file) },                                    \
-		{ "console-socket", 0, "SOCKET", 0, "send the container's terminal there", 0,   \
-			CLI_TO(struct making, o.console_socket) },                              \
-		{ "preserve-fds", 0, "N", 0, "the command inherits N descriptors from 3 on", 0, \
-			CLI_TO(struct making, fds) },                                           \
-		{ "no-pivot", 0, 0, 0, "changes nothing, as the next ones", 0,                  \
-			CLI_TO(struct making, nothing) },                                       \
-		{ "no-new-keyring", 0, 0, 0, 0, 0, CLI_TO(struct making, nothing) },            \
-	{                                                                                       \
-		"no-subreaper", 0, 0, 0, 0, 0, CLI_TO(struct making, nothing)                   \
+#define OPTIONS_OF_CREATE                                                                         \
+	{ "bundle", 'b', "DIR", 0, "the bundle's directory; default: this one", 0,                \
+		CLI_TO(struct making, o.bundle) },                                                \
+		{ "config", 'f', "FILE", 0, "in place of config.json", 0,                         \
+			CLI_TO(struct making, o.config) },                                        \
+		{ "pid-file", 0, "FILE", 0, "write the container's pid to FILE", 0,               \
+			CLI_TO(struct making, o.pid_file) },                                      \
+		{ "console-socket", 0, "SOCKET", 0, "send the container's terminal there", 0,     \
+			CLI_TO(struct making, o.console_socket) },                                \
+		{ "preserve-fds", 0, "N", 0, "the command inherits N descriptors from 3 on", 0,   \
+			CLI_TO(struct making, fds) },                                             \
+		{ "no-new-keyring", 0, 0, 0, "the container has the caller's session keyring", 0, \
+			CLI_TO(struct making, o.keep_keyring) },                                  \
+		{ "no-pivot", 0, 0, 0, "changes nothing, as the next one", 0,                     \
+			CLI_TO(struct making, nothing) },                                         \
+	{                                                                                         \
+		"no-subreaper", 0, 0, 0, 0, 0, CLI_TO(struct making, nothing)                     \
 	}
 
 static const struct cli_option create_options[] = { OPTIONS_OF_CREATE, { 0 } };

@@ -9,7 +9,7 @@
 
 /* leases/ is missing: others may write there, and store/lease.h judges what they leave. */
 static const char *const parts[] = { "layers", "facts", "images", "blobs", "blobs/sha256", "cover",
-	"dir", "squash", "holds", "tmp", "unsynced" };
+	"dir", "squash", "holds", "tmp", "unsynced", "cache", "services", "workers", "elastic" };
 
 /* Root of a user namespace is the user that made it, not real root. */
 static int is_real_root(void)
@@ -39,15 +39,16 @@ static int refuse_open(const struct store *st, const struct stat *top, const str
 	struct mlr_error *err)
 {
 	auto_free char *paths = strv_join(open, open->n, " ");
+	const char *how = top->st_mode & OTHERS_WRITE ? "" : "-R "; /* leases/ lies below the top */
 
 	if (top->st_uid == geteuid()) {
 		mlr_fail(err, EACCES, "others may write to store '%s'", st->path);
-		return mlr_hint(err, "chmod go-w %s", paths);
+		return mlr_hint(err, "chmod %sgo-w %s", how, paths);
 	}
 	mlr_fail(err, EACCES, "store '%s' belongs to user %ld and others may write to it", st->path,
 		(long)top->st_uid);
 	return mlr_hint(err,
-		"its owner can chmod go-w %s; or choose another with --store or MLRUN_STORE",
+		"its owner can chmod %sgo-w %s; or choose another with --store or MLRUN_STORE", how,
 		paths);
 }
 
@@ -71,10 +72,12 @@ int store_guard(struct store *st, const struct stat *top, struct mlr_error *err)
 	if (top->st_uid != geteuid() && is_real_root())
 		return store_refuse_user(
 			st, top->st_uid, "and root runs no image of another user's", err);
+	st->owner = top->st_uid;
+	st->others_enter = (top->st_mode & (OTHERS_ENTER | OTHERS_WRITE)) != 0;
 	if (top->st_mode & OTHERS_WRITE)
 		strv_addf(&open, "'%s'", st->path);
-	if (top->st_mode & (OTHERS_ENTER | OTHERS_WRITE)) {
-		for (size_t i = 0; i < ARRAY_LEN(parts); i++)
+	if (st->others_enter) {
+		for (size_t i = 0; i < ARRAY_LEN(parts) && !(top->st_mode & OTHERS_WRITE); i++)
 			if (fstatat(st->fd, parts[i], &sb, AT_SYMLINK_NOFOLLOW) == 0 &&
 				(sb.st_mode & OTHERS_WRITE))
 				strv_addf(&open, "'%s/%s'", st->path, parts[i]);
@@ -82,6 +85,19 @@ int store_guard(struct store *st, const struct stat *top, struct mlr_error *err)
 			close_containers(st);
 	}
 	return open.n ? refuse_open(st, top, &open, err) : 0;
+}
+
+int store_guard_file(
+	const struct store *st, const char *path, const struct stat *sb, struct mlr_error *err)
+{
+	if (!st->others_enter ||
+		(!(sb->st_mode & OTHERS_WRITE) && (sb->st_uid == st->owner || sb->st_uid == 0)))
+		return 0;
+	if (!(sb->st_mode & OTHERS_WRITE))
+		return mlr_fail(
+			err, EACCES, "'%s/%s' is user %ld's", st->path, path, (long)sb->st_uid);
+	mlr_fail(err, EACCES, "others may write to '%s/%s'", st->path, path);
+	return mlr_hint(err, "chmod -R go-w '%s/%.*s'", st->path, (int)strcspn(path, "/"), path);
 }
 
 int store_guard_close(struct store *st, struct mlr_error *err)

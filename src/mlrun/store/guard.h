@@ -21,6 +21,11 @@
  */
 int store_guard(struct store *st, const struct stat *top, struct mlr_error *err);
 
+/* Refuse a file of the store, by its path and status, that others than the store's owner and root
+ * may write or have made, if they can enter the store. Returns 0 or -EACCES. */
+int store_guard_file(
+	const struct store *st, const char *path, const struct stat *sb, struct mlr_error *err);
+
 /* Refuse another user's store. Returns -EACCES; the message names the user and continues with why.
  */
 int store_refuse_user(const struct store *st, uid_t uid, const char *why, struct mlr_error *err);

@@ -9,8 +9,10 @@
 struct store_hold;
 
 struct store {
-	char *path; /* absolute */
-	int fd;     /* the top directory */
+	char *path;       /* absolute */
+	int fd;           /* the top directory */
+	uid_t owner;      /* of the top directory */
+	int others_enter; /* others than the owner may enter it */
 	int format; /* what "version" says; raised by the first process that changes something */
 
 	int (*cancelled)(void *ctx); /* called while waiting for another process; may be NULL */

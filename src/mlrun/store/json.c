@@ -1,6 +1,8 @@
 #include "store/json.h"
 
 #include "base/base.h"
+#include "store/guard.h"
+#include "store/handle.h"
 
 /*
  * With FUSE file systems that keep paths (bindfs, sshfs), a file that is being replaced is missing
@@ -65,12 +67,18 @@ int store_json_read(struct store *st, const char *path, json_t **ret, struct mlr
 	auto_free char *text = NULL;
 	json_auto_t *o = NULL;
 	json_error_t je;
+	struct stat sb;
 	size_t len;
 	int r = read_text(st, path, &text, &len, err);
 
 	if (r < 0) {
 		mlr_wrap(err, "store '%s'", store_path(st));
 		return r;
+	}
+	if (st->others_enter && fstatat(store_fd(st), path, &sb, AT_SYMLINK_NOFOLLOW) == 0) {
+		r = store_guard_file(st, path, &sb, err);
+		if (r < 0)
+			return r;
 	}
 	o = json_loadb(text, len, JSON_REJECT_DUPLICATES, &je);
 	if (!o)

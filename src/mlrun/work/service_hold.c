@@ -456,6 +456,7 @@ static int begin(struct hold *h, const char *name, struct mlr_error *err)
 	if (r == 0)
 		r = service_write_state(h->st, &h->s, err);
 	prctl(PR_SET_CHILD_SUBREAPER, 1);
+	proc_leave_keyring();
 	/* Where Slurm finds a job's processes by their parents (proctrack/linuxproc) it would leave
 	 * this one behind. The starter waits, so that it is among them still. */
 	step_find(h->proc, &h->step);
