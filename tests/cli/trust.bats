@@ -45,7 +45,7 @@ unharmed() {
 	run -1 grep -rqs CANARY "$MLRUN_STORE"/layers
 }
 
-# exchange A B: again and again, as who may write the directory of both can.
+# exchange A B [MICROSECONDS]: again and again, as who may write the directory of both can.
 exchange() {
 	"$top_builddir/tests/inside/attack" flip "$@" 3>&- &
 	PIDS+=($!)
@@ -366,7 +366,7 @@ odd_image() {
 	mkdir a && echo fine >a/f
 	recipe <<<$'FROM BASE\nRUN --mount=source=a,target=/m grep -rs CANAR[Y] /m; :'
 	ln -s "$HOME/.ssh" b
-	exchange a b
+	exchange a b 10000
 	for ((i = 0; i < 40; i++)); do
 		run mlrun build --no-cache .
 		refute_output --partial CANARY
@@ -385,8 +385,8 @@ odd_image() {
 	ln -s .. sub/e
 	sed -i s/CANARY/harmles/ sub/x
 	recipe <<<$'FROM BASE\nCOPY sub /s'
-	exchange sub/x sub/y
-	exchange sub/d sub/e
+	exchange sub/x sub/y 1000
+	exchange sub/d sub/e 1000
 	for ((i = 0; i < 40; i++)); do
 		run mlrun build -q --no-cache .
 		built=$((built + (status == 0)))

@@ -7,7 +7,7 @@
  * directory RO writable; in this user namespace, then in a nested one attack ids become others:
  * setuid, setgroups, capabilities attack process PID                look into a process: ptrace,
  * memory, root, cwd, descriptors attack kernel                     write to files of /proc and /sys
- * that change the machine attack flip A B                   not an attack, but a race's other side:
+ * that change the machine attack flip A B [US]              not an attack, but a race's other side:
  * exchange two names until killed attack dup FD COMMAND ARG...      nor this: run COMMAND with
  * stdin's file as descriptor FD as well
  *   attack key NAME                   read a key of the session
@@ -381,9 +381,10 @@ static int run_with_key(const char *name, char **argv)
 
 /* --- helpers of races ------------------------------------------------------------------------- */
 
-static int flip(const char *a, const char *b)
+/* With pauses of up to so many microseconds. */
+static int flip(const char *a, const char *b, int pause_us)
 {
-	for (;;)
+	for (;; usleep(pause_us > 0 ? (useconds_t)(rand() % pause_us) : 0))
 		if (syscall(SYS_renameat2, AT_FDCWD, a, AT_FDCWD, b, 2 /* RENAME_EXCHANGE */) < 0) {
 			perror("flip");
 			return 1;
@@ -424,7 +425,9 @@ int main(int argc, char **argv)
 	else if (strcmp(what, "keyed") == 0 && argc > 3)
 		return run_with_key(argv[2], argv + 3);
 	else if (strcmp(what, "flip") == 0 && argc == 4)
-		return flip(argv[2], argv[3]);
+		return flip(argv[2], argv[3], 0);
+	else if (strcmp(what, "flip") == 0 && argc == 5)
+		return flip(argv[2], argv[3], atoi(argv[4]));
 	else if (strcmp(what, "dup") == 0 && argc > 3)
 		return run_with(atoi(argv[2]), argv + 3);
 	else {
