@@ -70,6 +70,8 @@ def arguments():
     p.add_argument("--client-ca", metavar="PEM", help="with --tls: demand a client's certificate of this CA")
     p.add_argument("--retry-after", help="sent with --status")
     p.add_argument("--content-type", default=MANIFEST, help="of manifests")
+    p.add_argument("--page", type=int, default=0, help="manifests are a web page, with this status")
+    p.add_argument("--denied-by-s3", action="store_true", help="blobs are 403, with S3's XML")
     p.add_argument("--digest", help="Docker-Content-Digest of manifests")
     p.add_argument("--resets", type=int, default=0, help="the registry takes so many connections and resets them")
     p.add_argument("--tail", type=int, default=0, help="append so many bytes to each layer")
@@ -250,6 +252,8 @@ class Registry(Handler):
     def manifest(self, reference):
         if args.refuse_manifests and self.refused():
             return None
+        if args.page:
+            return self.answer(args.page, b"\n<!DOCTYPE html><title>Log in</title>", Content_Type="text/html")
         index = json.loads(read(f"{args.layout}/index.json"))
         digest = index["manifests"][0]["digest"]
         if reference == "nosuch":
@@ -271,11 +275,13 @@ class Registry(Handler):
                 time.sleep(0.3)
             return None
         return self.answer(200, body, Content_Type=args.content_type,
-                           Docker_Content_Digest=args.digest or real)
+                           Docker_Content_Digest=real if args.digest is None else args.digest)
 
     def blob(self, digest):
         if not args.refuse_manifests and self.refused():
             return None
+        if args.denied_by_s3:
+            return self.answer(403, b"<?xml version='1.0'?><Error><Code>AccessDenied</Code><Message>Access Denied by policy</Message></Error>")
         if args.redirect_to:
             return self.answer(307, Location=args.redirect_to)
         data = blob(digest)

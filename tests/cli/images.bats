@@ -49,3 +49,16 @@ setup() {
 	run -0 mlrun images
 	refute_output --partial x
 }
+
+@test "images: of a name, whole or its end, with or without a tag" {
+	tiny_root root
+	layer_tar root.tar root
+	for name in tiny lab/tiny:2 nottiny; do mlrun import -q root.tar "$name"; done
+	names() { mlrun images "$@" --json | jq -r '.[].name' | sort | tr '\n' ' '; }
+	assert_equal "$(names tiny)" 'localhost/lab/tiny:2 localhost/tiny:latest '
+	assert_equal "$(names lab/tiny)" 'localhost/lab/tiny:2 '
+	assert_equal "$(names tiny:latest)" 'localhost/tiny:latest '
+	assert_equal "$(names localhost/nottiny)" 'localhost/nottiny:latest '
+	assert_equal "$(names none)" ''
+	run -125 mlrun images one two
+}

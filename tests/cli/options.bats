@@ -720,3 +720,26 @@ pulls_left() { pgrep -u "$(id -u)" -f "pull.* -- $DEAF_IMG"; }
 	assert_output --partial "[tiny]"
 	assert_output --partial "on 42"
 }
+
+@test "options: what Docker's, Apptainer's and Enroot's users type is answered with the way that works" {
+	local typed want
+
+	while IFS='|' read -r typed want; do
+		# shellcheck disable=SC2086 # words
+		run -125 mlrun $typed
+		assert_output --partial "$want"
+	done <<-'X'
+		ps -aq|mlrun has no -q
+		images -aq|mlrun has no -a
+		logs --since 1h x|--tail N
+		config set store /x|a setting is a line of ~/.config/mlrun/mlrun.conf
+		run --mount /a:/b tiny true|hint: -v /a:/b mounts so
+		pull x.sif docker://alpine|hint: mlrun pull docker://alpine
+	X
+}
+
+@test "options: --help lists every command in a group" {
+	run -0 mlrun --help
+	assert_equal "$(grep -E '^[A-Z][a-z]+:$' <<<"$output")" $'Images:\nContainers:\nServices:\nCluster:\nMachine:'
+	assert_equal "$(sed '/^Images:/,$d' <<<"$output" | grep -c '^  ')" 0
+}

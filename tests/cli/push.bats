@@ -296,6 +296,8 @@ first_layer() {
 	assert_line --partial "the digest of what is pushed cannot be chosen"
 	run -125 mlrun push app oci:dir
 	assert_line "hint: mlrun export IMAGE oci:dir writes files"
+	run -125 mlrun push app localhost:5000
+	assert_line "hint: mlrun push app REGISTRY/NAMESPACE/NAME:TAG"
 	run -125 mlrun push nosuch "$to"
 	assert_line --partial "is not in store"
 	run -125 mlrun push "$(mlrun inspect --json app | jq -r .digest)"

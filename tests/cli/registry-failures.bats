@@ -341,6 +341,25 @@ hint: its administrator must renew it, if this machine's clock is right (it says
 	refute grep -q blobs "$log1"
 }
 
+@test "mirror: one that failed is named where the registry fails, too" {
+	conf "[registry 127.0.0.1:1]" "mirror = 127.0.0.1:2"
+	run -125 mlrun pull 127.0.0.1:1/x
+	assert_output --partial "the mirror '127.0.0.1:2' failed (cannot connect"
+	assert_output --partial "and: cannot connect to '127.0.0.1:1'"
+}
+
+@test "a web page in place of a manifest is called one; S3's reason is told; a digest may be empty" {
+	fake --page 200
+	run -125 mlrun pull "$registry/x"
+	assert_output --partial 'not JSON, but a page of HTML or XML'
+	assert_output --partial 'hint: a web server, or a proxy'
+	fake --denied-by-s3
+	run -125 mlrun pull "$registry/x"
+	assert_output --partial 'Access Denied by policy'
+	fake --digest ''
+	run -0 mlrun pull -q "$registry/x"
+}
+
 @test "mirror: one that breaks off in the middle is carried on from by the registry" {
 	fake --cut 1000000
 	broken=$registry

@@ -127,7 +127,7 @@ demo() {
 		printf '[registry docker.io]\nmirror = $REGISTRY\n' >.config/mlrun/mlrun.conf
 		git clone -q /srv/mlrun mlrun"
 	run -0 in_machine grace "cd mlrun
-		$(readme_commands Install 1)
+		$(readme_commands Install 2)
 		cd
 		set -x
 		$(readme_commands 'First steps' 1 | sed "s|REGISTRY|$REGISTRY|g")"

@@ -32,7 +32,8 @@ static const struct cli_syntax syntax = {
 	       "KEY is store, exec.pull, registry.HOST.mirror and so on. The exit status is 1 if it is not set.",
 	.no_store = 1,
 	.operands = { CLI_TO(struct args, key) },
-	.surplus = "expected at most one KEY",
+	.surplus =
+		"expected at most one KEY; a setting is a line of ~/.config/mlrun/mlrun.conf, mlrun.conf(5)",
 	.check = check,
 };
 

@@ -1,5 +1,6 @@
 #include "cli/cli.h"
 #include "cli/common.h"
+#include "cli/options.h"
 
 #include "base/base.h"
 #include "base/json.h"
@@ -8,7 +9,10 @@
 #include "store/image.h"
 #include "store/stores.h"
 
-static const char doc[] = "List the images in the store.";
+struct args {
+	struct cli_listing listing;
+	const char *name; /* list these alone; or NULL */
+};
 
 struct row {
 	struct store_image image;
@@ -28,7 +32,19 @@ static void table_done(struct table *t)
 	free(t->v);
 }
 
-static int add_store(struct table *t, struct store *st, struct mlr_error *err)
+/* Is it an image's name or the end of one, with or without its tag: "debian", "lab/numpy:1"? */
+static int is_wanted(const char *name, const char *wanted)
+{
+	size_t len = strlen(name), tail = strlen(wanted);
+	const char *base = strrchr(name, '/'), *tag = strchr(base ? base : name, ':');
+
+	if (tag && !strchr(path_base(wanted), ':'))
+		len = (size_t)(tag - name);
+	return len >= tail && strncmp(name + len - tail, wanted, tail) == 0 &&
+		(len == tail || name[len - tail - 1] == '/');
+}
+
+static int add_store(struct table *t, struct store *st, const char *wanted, struct mlr_error *err)
 {
 	struct store_image *v = NULL;
 	size_t n = 0;
@@ -40,6 +56,10 @@ static int add_store(struct table *t, struct store *st, struct mlr_error *err)
 	for (size_t i = 0; i < n; i++) {
 		auto_call(store_facts_done) struct store_facts f = STORE_FACTS_INIT;
 
+		if (wanted && !is_wanted(v[i].name, wanted)) {
+			store_image_done(&v[i]);
+			continue;
+		}
 		/* An image with unreadable facts has no format; exec explains why. */
 		if (store_facts_get(st, v[i].manifest, &f, NULL) < 0)
 			f.formats = 0;
@@ -104,17 +124,24 @@ int cmd_images(int argc, char **argv)
 	auto_call(stores_close) struct stores all = STORES_INIT;
 	auto_call(table_done) struct table t = { NULL, 0 };
 	struct mlr_error err = MLR_ERROR_INIT;
-	struct cli_listing a = { 0 };
+	static const struct cli_option options[] = { CLI_OPTION_JSON(struct cli_listing), { 0 } };
+	static const struct cli_syntax syntax = { .options = options,
+		.args_doc = "[NAME]",
+		.doc = "List the images in the store, or those of a name.",
+		.operands = { CLI_TO(struct args, name) },
+		.surplus = "expected at most one NAME" };
+	struct args a = { .name = NULL };
 	int r;
 
-	cli_parse_listing(argc, argv, doc, &a);
-	r = cli_open_stores(a.common.store, &all, &err);
-	if (r == -ENOENT && !a.common.store)
+	cli_options_parse(argc, argv, &syntax, &a);
+	r = cli_open_stores(a.listing.common.store, &all, &err);
+	if (r == -ENOENT && !a.listing.common.store)
 		r = cli_store_may_come(&err);
 	if (r < 0)
 		return cli_fail(&err);
 	for (size_t i = 0; i < all.n; i++)
-		if (add_store(&t, all.v[i], &err) < 0)
+		if (add_store(&t, all.v[i], a.name, &err) < 0)
 			return cli_fail(&err);
-	return a.json ? print_json(&t) : print_table(&t, all.n > 1 || (all.n == 1 && !all.has_own));
+	return a.listing.json ? print_json(&t)
+			      : print_table(&t, all.n > 1 || (all.n == 1 && !all.has_own));
 }

@@ -158,6 +158,13 @@ static int pull_one(struct store *st, const struct oci_name *name, const struct 
 /* Check all names and platforms first, not after an hour of pulling the others. */
 static int check_args(const struct args *a, struct mlr_error *err)
 {
+	/* Apptainer's: `pull FILE.sif docker://IMAGE`. */
+	if (a->images.n > 1 && path_ends(a->images.v[0], ".sif")) {
+		mlr_fail(err, EINVAL, "'%s' is a file's name, and images go into the store",
+			a->images.v[0]);
+		return mlr_hint(err, "mlrun pull %s; mlrun exec %s COMMAND", a->images.v[1],
+			a->images.v[1]);
+	}
 	struct oci_platform p;
 
 	for (size_t i = 0; i < a->images.n; i++) {

@@ -76,6 +76,11 @@ static int push(struct args *a, const struct stores *all, struct oci_ref *to,
 	if (r == 0)
 		r = a->to ? push_args_destination(a->to, to, err)
 			  : default_destination(a, &image, &im, to, err);
+	/* Such a name is one of Docker Hub's own images, to which nobody pushes. */
+	if (r == 0 && a->to && !strchr(a->to, '/')) {
+		mlr_fail(err, EINVAL, "'%s' has no registry and namespace", a->to);
+		return mlr_hint(err, "mlrun push %s REGISTRY/NAMESPACE/NAME:TAG", a->image);
+	}
 	if (r == 0)
 		r = push_args_run(&a->push, st, &im, to, result, err);
 	return r < 0 ? r : push_args_write_digest(&a->push, result->digest, err);

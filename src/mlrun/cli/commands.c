@@ -8,9 +8,12 @@
 static void print_help(const struct commands *c, FILE *out)
 {
 	fputs(c->before, out);
-	for (size_t i = 0; i < c->n; i++)
+	for (size_t i = 0; i < c->n; i++) {
+		if (c->rows[i].title)
+			fprintf(out, "\n%s:\n", c->rows[i].title);
 		if (c->rows[i].help)
 			fprintf(out, "  %-16s %s\n", c->rows[i].name, c->rows[i].help);
+	}
 	fputs(c->after, out);
 }
 

@@ -15,6 +15,7 @@ struct command {
 	cli_command run;
 	const char *program; /* runs it in place of run: PROGRAM COMMAND ARGS... */
 	const char *help;    /* NULL: not listed, as aliases and commands for programs */
+	const char *title;   /* printed before it, where a group of the list begins; else NULL */
 };
 
 struct commands {

@@ -177,14 +177,22 @@ static void refuse_foreign(int argc, char **argv)
 	struct mlr_error err;
 
 	for (int i = 1; i < argc && strcmp(argv[i], "--") != 0; i++) {
-		const char *instead = foreign_option(argv[0], argv[i]);
+		int is_long = argv[i][0] == '-' && argv[i][1] == '-';
+		size_t letters = argv[i][0] == '-' && !is_long ? strlen(argv[i] + 1) : 0;
 
-		if (!instead)
-			continue;
-		mlr_fail(&err, EINVAL, "%s: mlrun has no %.*s", argv[0],
-			argv[i][1] == '-' ? (int)strcspn(argv[i], "=") : 2, argv[i]);
-		mlr_hint(&err, "%s", instead);
-		exit(cli_fail(&err));
+		/* Letters may stand together, as in "-aq"; more of them are likely a value. */
+		for (size_t n = 0; is_long ? n < 1 : n < letters && n < 3; n++) {
+			const char letter[] = { '-', argv[i][1 + n], '\0' };
+			const char *option = is_long ? argv[i] : letter;
+			const char *instead = foreign_option(argv[0], option);
+
+			if (!instead)
+				continue;
+			mlr_fail(&err, EINVAL, "%s: mlrun has no %.*s", argv[0],
+				(int)strcspn(option, "="), option);
+			mlr_hint(&err, "%s", instead);
+			exit(cli_fail(&err));
+		}
 	}
 }
 

@@ -139,6 +139,11 @@ static int set_field(struct mount_spec *m, char *field, struct mlr_error *err)
 			return set_truth(field, value, (int)flags[i].flag, &m->flags, err);
 	if (strcasecmp(field, "rw") == 0 && !value)
 		return 0;
+	if (!value && *field == '/') {
+		mlr_fail(err, EINVAL, "'%s' is not KEY=VALUE", field);
+		return mlr_hint(err,
+			strchr(field, ':') ? "-v %s mounts so" : "-v %s:TARGET mounts so", field);
+	}
 	if (!value || !*value)
 		return mlr_fail(err, EINVAL, "'%s' wants a value, %s=...", field, field);
 	if (strcasecmp(field, "type") == 0)

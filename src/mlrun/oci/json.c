@@ -94,6 +94,11 @@ static int load(const char *text, size_t len, size_t max, json_type type, json_t
 			err, EFBIG, "a JSON document of %zu bytes; the limit is %zu", len, max);
 
 	root = parse(text, len, &why);
+	if (!root && len > 0 && text[strspn(text, " \t\r\n")] == '<') {
+		mlr_fail(err, EPROTO, "not JSON, but a page of HTML or XML");
+		return mlr_hint(
+			err, "a web server, or a proxy with a page of its own, answers there");
+	}
 	if (!root)
 		return mlr_fail(err, EPROTO, "not JSON: line %d: %s", why.line, why.text);
 	if (json_typeof(root) != type) {

@@ -3,6 +3,17 @@
 #include "base/base.h"
 #include "oci/json.h"
 
+/* The text of an element of S3's answers: "<Code>AccessDenied</Code>". */
+static void element(const char *xml, const char *name, char *ret, size_t size)
+{
+	auto_free char *begin = xasprintf("<%s>", name);
+	const char *at = strstr(xml, begin);
+
+	if (at)
+		snprintf(ret, size, "%.*s", (int)strcspn(at + strlen(begin), "<"),
+			at + strlen(begin));
+}
+
 /* Registries use "errors"; token servers use "details" (Docker Hub) or "error_description"
  * (OAuth2). */
 void answer_problem(const struct http_exchange *x, char code[ANSWER_CODE_SIZE],
@@ -13,6 +24,11 @@ void answer_problem(const struct http_exchange *x, char code[ANSWER_CODE_SIZE],
 	json_t *list = NULL, *first;
 
 	code[0] = message[0] = '\0';
+	if (x->problem && *x->problem == '<') {
+		element(x->problem, "Code", code, ANSWER_CODE_SIZE);
+		element(x->problem, "Message", message, ANSWER_MESSAGE_SIZE);
+		return;
+	}
 	if (!x->problem || oci_json_load(x->problem, strlen(x->problem), 1 << 20, &root, NULL) < 0)
 		return;
 	if (oci_json_array(root, "errors", &list, NULL) < 0)

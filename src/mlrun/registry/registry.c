@@ -84,7 +84,8 @@ static int put_fetch(void *ctx, const void *buf, size_t len, struct mlr_error *e
 static int end_fetch(void *ctx, struct http_exchange *x, struct mlr_error *err)
 {
 	struct fetch *f = ctx;
-	const char *want = strchr(f->reference, ':') ? f->reference : x->digest;
+	const char *said = x->digest && *x->digest ? x->digest : NULL; /* some proxies empty it */
+	const char *want = strchr(f->reference, ':') ? f->reference : said;
 
 	if (!f->b.data)
 		return mlr_fail(err, EPROTO, "%s: the answer is empty", f->what);

@@ -97,8 +97,11 @@ static void tell_served(struct endpoint *e)
 }
 
 /* A mirror without the blob may have other blobs; one that fails otherwise is not tried again. */
-static void pass_over(struct endpoint *e, int ret, const struct mlr_error *err)
+static void pass_over(struct endpoint *e, int ret, const struct mlr_error *err, char **why)
 {
+	free(*why);
+	*why = xasprintf("the mirror '%s' failed (%.*s), and", e->name,
+		(int)strcspn(err->text, "\n"), err->text);
 	mlr_debug("the mirror '%s' is passed over: %.*s", e->name, (int)strcspn(err->text, "\n"),
 		err->text);
 	if (ret != -ENOENT)
@@ -124,6 +127,8 @@ int registry_distrust(struct registry *r)
 int request_run(
 	struct registry *r, const struct request *q, struct http_exchange *x, struct mlr_error *err)
 {
+	auto_free char *why = NULL; /* the last mirror's failure */
+
 	for (size_t i = 0;; i++) {
 		struct endpoint *e = r->endpoints[i];
 		int ret;
@@ -133,8 +138,10 @@ int request_run(
 		ret = run_at(r, e, q, x, err);
 		if (ret == 0)
 			tell_served(e);
+		if (ret < 0 && !e->is_mirror && why && ret != -ECANCELED)
+			mlr_wrap(err, "%s", why);
 		if (ret == 0 || !e->is_mirror || ret == -ECANCELED || (q->fatal && *q->fatal))
 			return ret;
-		pass_over(e, ret, err);
+		pass_over(e, ret, err, &why);
 	}
 }
