@@ -174,12 +174,22 @@ daemon() {
 	X
 	run -0 inside cat /here
 	assert_output old
+	mlrun build -q -t mine "$URL/r.git?tag=v1"
+	run -0 inside cat /all/sub/file
+	assert_output old
+	mlrun build -q -t mine "$URL/r.git?branch=main&commit=$FIRST"
+	run -0 inside cat /all/sub/file
+	assert_output old
+	run -125 mlrun build -q "$URL/r.git?tag=v1&depth=1"
+	assert_line --partial "'?depth=': use ref, branch, tag, commit, subdir or keep-git-dir"
 	run -125 mlrun build -q "$URL/r.git#none"
 	assert_line "mlrun: context '$URL/r.git#none': it has no branch, tag or commit 'none'"
 	run -125 mlrun build -q "$URL/none.git"
 	assert_line --partial "git cannot fetch 'HEAD'"
 	run -125 mlrun build -q "$URL/r.git#main:none"
 	assert_line --partial "its directory 'none': No such file"
+	run -125 mlrun build -q "$URL/r.git?ref=--upload-pack=x"
+	assert_line --partial "names no branch"
 	run -125 mlrun build -q "$URL/r.git#--upload-pack=x"
 	assert_line --partial "names no branch"
 	assert_equal "$(ls "$MLRUN_STORE/tmp")" ""
@@ -189,10 +199,12 @@ daemon() {
 	repository served
 	serve served
 	printf '%s\n' "FROM $BASE" "ADD $URL/r.git /main/" "ADD $URL/r.git#v1:sub /sub" \
-		"ADD --keep-git-dir $URL/r.git#$FIRST /kept" >Dockerfile
+		"ADD --keep-git-dir $URL/r.git#$FIRST /kept" "ADD $URL/r.git?ref=v1&subdir=sub /asked" "ADD $URL/r.git?keep-git-dir=1 /asked/all" >Dockerfile
 	mlrun build -q -t mine .
 	run -0 inside sh -c 'cat /main/sub/file /sub/file /kept/sub/file; ls -A /main; ls -d /kept/.git'
 	assert_output $'new\nold\nold\nDockerfile\nsub\n/kept/.git'
+	run -0 inside sh -c 'cat /asked/file; ls -d /asked/all/.git'
+	assert_output $'old\n/asked/all/.git'
 	printf '%s\n' "FROM $BASE" "ADD Dockerfile $URL/r.git /x/" >Dockerfile
 	run -125 mlrun build -q .
 	assert_output --partial "Dockerfile:2: '$URL/r.git': a repository needs an ADD of its own"

@@ -1,6 +1,7 @@
 #include "build/git.h"
 
 #include "base/base.h"
+#include "base/config_value.h"
 #include "build/secret.h"
 #include "registry/authfile.h"
 #include "registry/url.h"
@@ -12,6 +13,7 @@ extern char **environ;
 /* Where a repository is, and what of it. */
 struct repository {
 	char *url, *ref, *dir; /* ref and dir may be NULL */
+	int keeps_git;         /* .git is wanted, too */
 };
 
 static void repository_done(struct repository *g)
@@ -32,19 +34,59 @@ int git_is_repository(const char *s)
 		strncmp(s + len - 4, ".git", 4) == 0;
 }
 
+/* Read one "KEY=VALUE" of a query. Of a branch and a commit on it the commit counts. */
+static int take_field(struct repository *ret, char *field, struct mlr_error *err)
+{
+	char *value = field + strcspn(field, "="), **to = NULL;
+
+	if (*value)
+		*value++ = '\0';
+	if (strcmp(field, "commit") == 0 || strcmp(field, "checksum") == 0 ||
+		((strcmp(field, "ref") == 0 || strcmp(field, "branch") == 0 ||
+			 strcmp(field, "tag") == 0) &&
+			!ret->ref))
+		to = &ret->ref;
+	else if (strcmp(field, "subdir") == 0)
+		to = &ret->dir;
+	else if (strcmp(field, "keep-git-dir") == 0)
+		ret->keeps_git = !*value || config_truth(value) > 0;
+	else if (strcmp(field, "ref") != 0 && strcmp(field, "branch") != 0 &&
+		strcmp(field, "tag") != 0)
+		return mlr_fail(err, EINVAL,
+			"'?%s=': use ref, branch, tag, commit, subdir or keep-git-dir", field);
+	if (to) {
+		free(*to);
+		*to = *value ? xstrdup(value) : NULL;
+	}
+	return 0;
+}
+
+/* URL[?KEY=VALUE[&...]] or URL[#[REF][:DIR]] */
 static int split(const char *source, struct repository *ret, struct mlr_error *err)
 {
-	size_t len = strcspn(source, "#");
-	const char *ref = source[len] ? source + len + 1 : "";
+	size_t len = strcspn(source, "?#"), all = strcspn(source, "#");
+	const char *ref = source[all] ? source + all + 1 : "";
 	size_t ref_len = strcspn(ref, ":");
 	const char *https = strncmp(source, "github.com/", 11) == 0 ? "https://" : "";
+	auto_free char *query = xstrndup(source + len, all - len);
+	char *rest = NULL;
+	int r = 0;
 
-	if (*ref == '-')
-		return mlr_fail(err, EINVAL, "'%s' names no branch, tag or commit", ref);
 	ret->url = xasprintf("%s%.*s", https, (int)len, source);
 	ret->ref = ref_len > 0 ? xstrndup(ref, ref_len) : NULL;
 	ret->dir = ref[ref_len] && ref[ref_len + 1] ? xstrdup(ref + ref_len + 1) : NULL;
-	return 0;
+	for (char *f = strtok_r(query, "?&", &rest); f && r == 0; f = strtok_r(NULL, "?&", &rest))
+		r = take_field(ret, f, err);
+	if (r == 0 && ret->ref && *ret->ref == '-')
+		return mlr_fail(err, EINVAL, "'%s' names no branch, tag or commit", ret->ref);
+	return r;
+}
+
+int git_keeps_history(const char *source)
+{
+	auto_call(repository_done) struct repository g = { 0 };
+
+	return split(source, &g, NULL) == 0 && g.keeps_git;
 }
 
 #define WAIT_MS 50

@@ -17,9 +17,12 @@ struct git_access {
 /*
  * Is it a repository, as BuildKit writes them: "git@HOST:PATH", "git://...", "ssh://...",
  * "github.com/...", or an http or https URL whose path ends with ".git"? "#REF", "#REF:DIR" or
- * "#:DIR" may follow.
+ * "#:DIR" may follow, or "?KEY=VALUE&..." of ref, branch, tag, commit, subdir and keep-git-dir.
  */
 int git_is_repository(const char *s);
+
+/* Does its "?keep-git-dir=1" ask for .git, too? */
+int git_keeps_history(const char *source);
 
 /*
  * Fetch what REF names, the repository's HEAD by default, with submodules, and its history only if

@@ -383,7 +383,7 @@ static int add_repository(struct copying *c, const char *what, struct mlr_error 
 		.fd = open(dir, O_RDONLY | O_DIRECTORY | O_CLOEXEC) };
 	if (c->copy.source.fd < 0)
 		return mlr_fail_errno(err, "open '%s'", dir);
-	if (!instruction_has(c->in, "--keep-git-dir"))
+	if (!instruction_has(c->in, "--keep-git-dir") && !git_keeps_history(what))
 		ignore_add(&c->exclude, "**/.git");
 	r = copy_add(&c->copy, &w, err);
 	return r < 0 ? r : 0;
