@@ -351,6 +351,22 @@ runs_somewhere() { pgrep -f "^sleep $1" >/dev/null; }
 	assert_output --partial 'its target is /'
 }
 
+@test "build: an image of the store's own that is there as a squashfs file only is not looked for in a registry" {
+	needs_squashfs
+	image_push_tar library/own "$BATS_FILE_TMPDIR/tiny.tar"
+	mkdir -p "$HOME/.config/mlrun"
+	printf '[registry docker.io]\nmirror = %s\n' "$REGISTRY" >"$HOME/.config/mlrun/mlrun.conf"
+	mlrun import -q --format=squashfs "$BATS_FILE_TMPDIR/tiny.tar" own
+	printf 'FROM own\nRUN true\n' >Dockerfile
+	run -125 mlrun build -q -t mine .
+	assert_output --partial "image 'own': the store has 'localhost/own:latest' as a squashfs file, on which nothing can be built"
+	assert_line --partial "hint: import it again"
+	run -0 registry_requests library/own/manifests
+	refute_output --partial GET
+	mlrun import -q --format=layers "$BATS_FILE_TMPDIR/tiny.tar" own
+	run -0 mlrun build -q -t mine .
+}
+
 @test "build: only the stages that the target needs are built" {
 	recipe <<-'X'
 		FROM BASE AS one

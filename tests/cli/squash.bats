@@ -56,6 +56,17 @@ no_servers() { [ -z "$(servers)" ]; }
 	assert [ "$(stat -c %s "$(the_file)")" -gt 100000 ]
 }
 
+@test "squash: an image whose file is gone says how it comes back" {
+	needs_fuse
+	mlrun pull -q --format=squashfs "$REGISTRY/tiny"
+	rm "$(the_file)"
+	run -125 mlrun exec "$REGISTRY/tiny" true
+	assert_line --partial "No such file or directory"
+	assert_line "hint: mlrun pull fetches it again"
+	run -0 mlrun pull -q "$REGISTRY/tiny"
+	run -0 mlrun exec "$REGISTRY/tiny" true
+}
+
 # unpacked_is_as_umoci_has_it IMAGE
 unpacked_is_as_umoci_has_it() {
 	needs_unsquashfs

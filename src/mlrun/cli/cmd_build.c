@@ -385,15 +385,27 @@ static int fetch(
 	return r;
 }
 
-/* Is the image there as layers, for this platform? */
-static int is_usable(struct store *st, const struct store_image *im, const char *platform)
+/* Is the image there as layers, for this platform?
+ *
+ * Returns 1, 0, or -ENOTSUP for a squashfs file under a name of the store's own: another image may
+ * have that name in a registry. */
+static int is_usable(
+	struct store *st, const struct store_image *im, const char *platform, struct mlr_error *err)
 {
 	auto_call(store_facts_done) struct store_facts facts = STORE_FACTS_INIT;
 	struct oci_platform want, have;
 
-	if (store_facts_get(st, im->manifest, &facts, NULL) < 0 ||
-		!(facts.formats & (STORE_FORMAT_LAYERS | STORE_FORMAT_DIR)))
+	if (store_facts_get(st, im->manifest, &facts, NULL) < 0)
 		return 0;
+	if (!(facts.formats & (STORE_FORMAT_LAYERS | STORE_FORMAT_DIR))) {
+		if (strncmp(im->name, "localhost/", 10) != 0)
+			return 0;
+		mlr_fail(err, ENOTSUP,
+			"the store has '%s' as a squashfs file, on which nothing can be built",
+			im->name);
+		return mlr_hint(err,
+			"import it again, or pull it by the name it had, with --format=layers");
+	}
 	oci_platform_set(&have, facts.config.os, facts.config.architecture, facts.config.variant);
 	return !platform || oci_platform_parse(platform, &want, NULL) < 0 ||
 		oci_platform_match(&want, &have) > 0;
@@ -409,10 +421,14 @@ static int find(void *ctx, const char *image, const char *platform, struct store
 	if (r < 0)
 		return r;
 	r = f->a->pull ? -ENOENT : stores_find(&f->all, &name, st, ret, NULL);
-	if (r == 0 && is_usable(*st, ret, platform))
-		return 0;
-	if (r == 0)
+	if (r == 0) {
+		r = is_usable(*st, ret, platform, err);
+		if (r > 0)
+			return 0;
 		store_image_done(ret);
+		if (r < 0)
+			return r;
+	}
 	r = fetch(f, &name, platform, err);
 	return r < 0 ? r : stores_find(&f->all, &name, st, ret, err);
 }

@@ -57,8 +57,12 @@ int squash_start(const struct plan *p, struct squash_share *share, struct squash
 	struct stat st;
 	int pair[2], r;
 
-	if (image < 0 || fstat(image, &st) < 0)
-		return mlr_fail_errno(err, "open the image's file '%s'", p->squashfs);
+	if (image < 0 || fstat(image, &st) < 0) {
+		r = mlr_fail_errno(err, "open the image's file '%s'", p->squashfs);
+		/* A file that the caller names was there a moment ago; this is a store's. */
+		return r == -ENOENT || r == -ESTALE ? mlr_hint(err, "mlrun pull fetches it again")
+						    : r;
+	}
 	if (!S_ISREG(st.st_mode) && !S_ISBLK(st.st_mode))
 		return mlr_fail(err, EINVAL, "the image's file '%s' is not a file", p->squashfs);
 	ret->share = share;
