@@ -86,6 +86,24 @@ static int open_trees(const struct plan *p, struct overlay *o, struct mlr_error 
 	return 0;
 }
 
+/* Open the trees once more, asking the file server: after another node has removed an image and
+ * fetched it again, this node's cache leads to directories that are gone (ESTALE). open(2) for
+ * reading looks anew, O_PATH and overlayfs do not. */
+static int reopen_trees(const struct plan *p, struct overlay *o)
+{
+	size_t first = o->trees.n - p->lowers.n; /* after the kept layer */
+
+	for (size_t i = 0; i < p->lowers.n; i++) {
+		int fd = open(p->lowers.v[i], O_RDONLY | O_DIRECTORY | O_CLOEXEC);
+
+		if (fd < 0)
+			return -errno;
+		close(o->trees.fds[first + i]);
+		o->trees.fds[first + i] = fd;
+	}
+	return 0;
+}
+
 /* Open a named container's kept layer; it is empty at first. */
 static int open_kept(const struct plan *p, struct overlay *o, struct mlr_error *err)
 {
@@ -134,8 +152,11 @@ static int mount_image(const struct plan *p, const struct squash_server *server,
 static int make_upper(const struct plan *p, struct overlay *o, struct mlr_error *err)
 {
 	struct stat st;
+	int r = fstat(o->trees.fds[0], &st);
 
-	if (fstat(o->trees.fds[0], &st) < 0)
+	if (r < 0 && errno == ESTALE && reopen_trees(p, o) == 0)
+		r = fstat(o->trees.fds[0], &st);
+	if (r < 0)
 		return mlr_fail_errno(err, "look at the image's root");
 	if (mkdirat(o->scratch, "upper", plan_open_mode(p, "/", st.st_mode & 01777)) < 0)
 		return mlr_fail_errno(err, "make the upper layer in the scratch tmpfs");
@@ -258,18 +279,26 @@ static int mount_by_paths(const struct plan *p, struct overlay *o)
 	return o->covers_scratch;
 }
 
-int overlay_mount(const struct plan *p, struct overlay *o, struct mlr_error *err)
+static int mount_by_descriptors(const struct plan *p, struct overlay *o)
 {
 	auto_free char *options = xmalloc(o->trees.n * 12 + 128);
 	char *at = stpcpy(options, "lowerdir=");
+
+	for (size_t i = 0; i < o->trees.n; i++)
+		at += sprintf(at, i ? ":%d" : "%d", o->trees.fds[i]);
+	sprintf(at, ",upperdir=%d/upper,workdir=%d/work,userxattr", o->scratch, o->scratch);
+	return overlay_mount_root(p, o, options);
+}
+
+int overlay_mount(const struct plan *p, struct overlay *o, struct mlr_error *err)
+{
 	int r;
 
 	if (mount_by_paths(p, o))
 		return 0;
-	for (size_t i = 0; i < o->trees.n; i++)
-		at += sprintf(at, i ? ":%d" : "%d", o->trees.fds[i]);
-	sprintf(at, ",upperdir=%d/upper,workdir=%d/work,userxattr", o->scratch, o->scratch);
-	r = overlay_mount_root(p, o, options);
+	r = mount_by_descriptors(p, o);
+	if (r == -ESTALE && reopen_trees(p, o) == 0)
+		r = mount_by_descriptors(p, o);
 	return r < 0 ? overlay_failed(p, -r, err) : 0;
 }
 
