@@ -1,26 +1,27 @@
 # shellcheck shell=bash
 # Machines with kernels of their own, emulated by qemu: what hides below the kernel that runs the tests is shown there.
 #
-#   machines_start SUITE COUNT PACKAGE...   in setup_file: COUNT machines of that system, with mlrun in /usr/local
+#   machines_start SUITE COUNT              in setup_file: one or two machines of that system, with mlrun in /usr/local
 #   machines_stop                           in teardown_file
 #   on N USER SCRIPT                        SCRIPT in a login shell of USER's (root, ada, bob) on machine N; it lasts until
 #                                           nobody has its output open
 #   machine_off N                           switch it off, as if the plug were pulled
 #
 # $GUEST_REGISTRY names the host's registry there, /srv/tiny.tar is an image, and machine N is 10.9.0.N for the others.
-# Disks are made by root once, in $CHECK_MACHINES, and what is changed there is forgotten.
+# Disks are made by root once, in $CHECK_MACHINES, and what is changed there is forgotten; SUITE.none there says why a disk
+# is not.
 
 MACHINE_SECONDS=300 # that a machine may take to boot
 
 machine_disk() {
 	local disks=${CHECK_MACHINES:-} suite=$1
 
-	shift
 	[ -n "$disks" ] || disks=$BATS_FILE_TMPDIR/machines
 	if [ ! -d "$disks/$suite" ]; then
+		[ ! -e "$disks/$suite.none" ] || { cat "$disks/$suite.none" >&2; return 1; }
 		[ "$(id -u)" = 0 ] || { echo "no disk of $suite in \$CHECK_MACHINES, and only root can make one" >&2; return 1; }
 		mkdir -p "$disks"
-		"$top_srcdir/tests/machine/root" "$disks/$suite" "$suite" "$@" >&2 || return
+		"$top_srcdir/tests/machine/root" "$disks/$suite" "$suite" >&2 || return
 	fi
 	echo "$disks/$suite"
 }
@@ -31,7 +32,8 @@ machine_files() {
 
 	make -s -C "$top_builddir" install DESTDIR="$root" >"$BATS_FILE_TMPDIR/install.log" 2>&1 ||
 		{ tail "$BATS_FILE_TMPDIR/install.log" >&2; return 1; }
-	rm -rf "$root"/usr/local/{bin,libexec/mlrun}/mltrain* "$root/usr/local/share/mltrain"
+	rm -rf "$root"/usr/local/{bin,libexec/mlrun}/*mltrain* "$root/usr/local/share/mltrain"
+	strip "$root"/usr/local/{bin,libexec/mlrun}/* 2>/dev/null || true # what is no program is left as it is
 	"$top_srcdir/packaging/libraries" "$root/usr/local" >/dev/null
 	tiny_root "$BATS_FILE_TMPDIR/tiny"
 	mkdir -p "$root/srv"
@@ -45,8 +47,8 @@ machine_boot() {
 	local node=$1 disk=$2
 	local -a cards=(-netdev "user,id=host,hostfwd=tcp:127.0.0.1:0-:7000" -device "virtio-net-pci,netdev=host,romfile=")
 
-	[ "$3" = 1 ] || cards+=(-netdev "socket,id=others,mcast=230.0.0.1:$MACHINE_GROUP,localaddr=127.0.0.1"
-		-device "virtio-net-pci,netdev=others,mac=52:54:00:00:01:0$node,romfile=")
+	[ "$3" = 1 ] || cards+=(-netdev "dgram,id=other,local.type=unix,local.path=$BATS_FILE_TMPDIR/card$node,remote.type=unix,remote.path=$BATS_FILE_TMPDIR/card$((3 - node))"
+		-device "virtio-net-pci,netdev=other,mac=52:54:00:00:01:0$node,romfile=")
 	setpriv --pdeathsig KILL qemu-system-x86_64 -machine pc -cpu max -m 1024 -display none -no-reboot -nodefaults \
 		-serial "file:$BATS_FILE_TMPDIR/console$node" -monitor "unix:$BATS_FILE_TMPDIR/monitor$node,server,nowait" \
 		-kernel "$disk/kernel" -initrd "$disk/initrd" \
@@ -95,18 +97,15 @@ machine_off() {
 machines_start() {
 	local suite=$1 count=$2 program disk node
 
-	shift 2
 	for program in qemu-system-x86_64 socat patchelf; do
 		command -v "$program" >/dev/null || { skip_file "$program is not installed"; return; }
 	done
 	[ "${sanitizers:-no}" = no ] || { skip_file "run with the plain build"; return; }
-	disk=$(machine_disk "$suite" "$@" 2>"$BATS_FILE_TMPDIR/disk.log") ||
+	disk=$(machine_disk "$suite" 2>"$BATS_FILE_TMPDIR/disk.log") ||
 		{ skip_file "$(tail -n 1 "$BATS_FILE_TMPDIR/disk.log")"; return; }
 	machine_files || return
 	registry_start
 	export GUEST_REGISTRY=10.0.2.2:${REGISTRY##*:}
-	# A group of the machines' own; another's frames would be answered by machines of the same addresses.
-	export MACHINE_GROUP=$((20000 + $$ % 20000))
 	for ((node = 1; node <= count; node++)); do machine_boot "$node" "$disk" "$count"; done
 	for ((node = 1; node <= count; node++)); do
 		machine_await "$node" || return

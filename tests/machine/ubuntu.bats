@@ -1,10 +1,11 @@
 #!/usr/bin/env bats
 # Ubuntu 24.04 as it is installed: AppArmor gives user namespaces to programs with a profile only. The tests follow each other.
+# shellcheck disable=SC2088 # the machine's shell expands
 
 load ../cli/common
 load machine
 
-setup_file() { machines_start noble 1 apparmor; }
+setup_file() { machines_start noble 1; }
 teardown_file() { machines_stop; }
 
 # starts PROGRAM: a container, an image's RUN and a service of ada's do.
