@@ -76,11 +76,14 @@ static int ask(struct making *m, const struct talk_message *what, struct mlr_err
 static int before_pivot(void *ctx, int root, struct mlr_error *err)
 {
 	struct talk_message made = { .what = TALK_MADE };
+	struct proc_stat self;
 	struct stat st;
 	int r;
 
 	if (stat("/proc/self/ns/mnt", &st) == 0)
 		made.mounts = st.st_ino;
+	if (proc_stat_read(AT_FDCWD, "/proc/self/stat", &self) == 0)
+		made.start = self.start;
 	made.root_mount = bundle_mount_of(root, "");
 	r = ask(ctx, &made, err);
 	return r < 0 ? r : run_hooks(ctx, BUNDLE_CREATE_CONTAINER, STATUS_CREATING, err);
@@ -262,14 +265,11 @@ static int put_pid(const char *path, pid_t pid, struct mlr_error *err)
 static int lead(
 	const struct lifecycle_options *o, const char *dir, struct making *m, struct mlr_error *err)
 {
-	struct talk_message said;
-	uint64_t mounts, root_mount;
-	int r = expect(m, TALK_MADE, &said, &m->state.pid, err);
+	struct talk_message made, said;
+	int r = expect(m, TALK_MADE, &made, &m->state.pid, err);
 
 	if (r < 0)
 		return r;
-	mounts = said.mounts;
-	root_mount = said.root_mount;
 	r = run_hooks(m, BUNDLE_PRESTART, STATUS_CREATING, err);
 	if (r == 0)
 		r = run_hooks(m, BUNDLE_CREATE_RUNTIME, STATUS_CREATING, err);
@@ -278,7 +278,7 @@ static int lead(
 	if (r == 0)
 		r = expect(m, TALK_READY, &said, NULL, err);
 	if (r == 0)
-		r = bundle_state_write(&m->state, m->state.pid, mounts, root_mount, dir, err);
+		r = bundle_state_write(&m->state, m->state.pid, &made, dir, err);
 	if (r == 0)
 		r = put_pid(o->pid_file, m->state.pid, err);
 	return r < 0 ? r : go_on(m, err);

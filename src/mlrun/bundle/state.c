@@ -182,7 +182,7 @@ static void now(char out[32])
 	strftime(out, 32, "%Y-%m-%dT%H:%M:%SZ", &tm);
 }
 
-int bundle_state_write(struct state *s, pid_t pid, uint64_t mounts, uint64_t root_mount,
+int bundle_state_write(struct state *s, pid_t pid, const struct talk_message *made,
 	const char *bundle, struct mlr_error *err)
 {
 	auto_free char *name = xasprintf("/proc/%ld/stat", (long)pid), *text = NULL;
@@ -191,13 +191,18 @@ int bundle_state_write(struct state *s, pid_t pid, uint64_t mounts, uint64_t roo
 	json_auto_t *o = NULL;
 	int r = proc_stat_read(AT_FDCWD, name, &st);
 
+	/* hidepid=2 hides it until it executes the command (runtime/userns.c) */
+	if (r == -ENOENT && kill(pid, 0) == 0) {
+		st.start = made->start;
+		r = made->start ? 0 : r;
+	}
 	if (r < 0)
 		return mlr_fail(err, -r, "the container's process %ld has ended", (long)pid);
 	read_boot(boot);
 	now(created);
 	o = json_pack("{s:o, s:s, s:I, s:I, s:I, s:I, s:s}", "bundle", mlr_json_text(bundle),
 		"created", created, "pid", (json_int_t)pid, "start", (json_int_t)st.start, "mounts",
-		(json_int_t)mounts, "root_mount", (json_int_t)root_mount, "boot", boot);
+		(json_int_t)made->mounts, "root_mount", (json_int_t)made->root_mount, "boot", boot);
 	text = json_dumps(o, JSON_INDENT(2));
 	if (!text)
 		mlr_oom();
@@ -209,8 +214,8 @@ int bundle_state_write(struct state *s, pid_t pid, uint64_t mounts, uint64_t roo
 	s->created = xstrdup(created);
 	s->pid = pid;
 	s->start = st.start;
-	s->mounts = mounts;
-	s->root_mount = root_mount;
+	s->mounts = made->mounts;
+	s->root_mount = made->root_mount;
 	return 0;
 }
 

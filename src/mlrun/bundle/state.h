@@ -17,6 +17,7 @@
 
 #include "base/error.h"
 #include "bundle/bundle.h"
+#include "bundle/talk.h"
 
 #include <jansson.h>
 #include <stdint.h>
@@ -60,8 +61,8 @@ int bundle_state_make(const char *root, const char *id, struct state *ret, struc
 /* Find a container. Returns 0 or -ENOENT. */
 int bundle_state_open(const char *root, const char *id, struct state *ret, struct mlr_error *err);
 
-/* Record the process and the bundle; the container is created now. */
-int bundle_state_write(struct state *s, pid_t pid, uint64_t mounts, uint64_t root_mount,
+/* Record the process, by what it said of itself, and the bundle; the container is created now. */
+int bundle_state_write(struct state *s, pid_t pid, const struct talk_message *made,
 	const char *bundle, struct mlr_error *err);
 
 /* Look at the locks and the process. */

@@ -9,7 +9,7 @@
 #include <sys/types.h>
 
 enum talk_what {
-	TALK_MADE = 1, /* the namespaces and mounts are there; mounts and root_mount are set */
+	TALK_MADE = 1, /* the namespaces and mounts are there; start, mounts, root_mount are set */
 	TALK_READY,    /* the container waits for `start` */
 	TALK_GO,       /* go on; pid is set */
 	TALK_TAKEN,    /* the container's process has taken the call of `start` */
@@ -18,9 +18,10 @@ enum talk_what {
 
 struct talk_message {
 	enum talk_what what;
-	pid_t pid;           /* TALK_GO: the container's, as the command sees it */
-	uint64_t mounts;     /* inode number of the mount namespace */
-	uint64_t root_mount; /* of the root; 0: unknown (bundle/state.h) */
+	pid_t pid;                /* TALK_GO: the container's, as the command sees it */
+	unsigned long long start; /* proc_stat's, which /proc may hide from the command */
+	uint64_t mounts;          /* inode number of the mount namespace */
+	uint64_t root_mount;      /* of the root; 0: unknown (bundle/state.h) */
 	struct mlr_error error;
 };
 
