@@ -296,7 +296,6 @@ static int read_file(
 	auto_close int fd = open(path, O_RDONLY | O_CLOEXEC | O_NOCTTY);
 	auto_free char *text = NULL;
 	ssize_t n;
-	int r;
 
 	if (fd < 0 && (errno == ENOENT || errno == ENOTDIR) && !must)
 		return 0;
@@ -308,9 +307,7 @@ static int read_file(
 	}
 	if (fd < 0)
 		return mlr_fail_errno(err, "%s", path);
-	r = check_owner(fd, path, is_sites, err);
-	if (r < 0)
-		return r;
+	TRY(check_owner(fd, path, is_sites, err));
 	text = xmalloc(CONFIG_MAX + 1);
 	n = file_read_full(fd, text, CONFIG_MAX + 1);
 	if (n < 0)
@@ -339,13 +336,10 @@ static char *users_file(void)
 static int read_files(struct config *c, struct mlr_error *err)
 {
 	auto_free char *users = NULL;
-	int r;
 
 	if (named_file())
 		return read_file(c, named_file(), 0, 1, err);
-	r = read_file(c, SITES_FILE, 1, 0, err);
-	if (r < 0)
-		return r;
+	TRY(read_file(c, SITES_FILE, 1, 0, err));
 	users = users_file();
 	return users ? read_file(c, users, 0, 0, err) : 0;
 }

@@ -53,4 +53,13 @@ const char *mlr_hint_of(const struct mlr_error *err);
  * Returns -code. */
 int mlr_pass(struct mlr_error *err, int code, const char *text);
 
+/* Return a call's negative result to the caller. What the function owns has cleanup attributes. */
+#define TRY(call)                          \
+	do {                               \
+		int try_result = (call);   \
+                                           \
+		if (try_result < 0)        \
+			return try_result; \
+	} while (0)
+
 #endif

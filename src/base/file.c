@@ -457,7 +457,6 @@ static int remove_below(int fd, const char *path, struct mlr_error *err);
 static int remove_at(int dirfd, const char *name, const char *path, struct mlr_error *err)
 {
 	auto_close int fd = -1;
-	int r;
 
 	if (unlinkat(dirfd, name, 0) == 0 || errno == ENOENT)
 		return 0;
@@ -472,9 +471,7 @@ static int remove_at(int dirfd, const char *name, const char *path, struct mlr_e
 	if (fd < 0)
 		return mlr_fail_errno(err, "remove '%s'", path);
 	fchmod(fd, 0700); /* so that its entries can be removed; a failure shows below */
-	r = remove_below(fd, path, err);
-	if (r < 0)
-		return r;
+	TRY(remove_below(fd, path, err));
 	if (unlinkat(dirfd, name, AT_REMOVEDIR) < 0 && errno != ENOENT)
 		return mlr_fail_errno(err, "remove '%s'", path);
 	return 0;

@@ -288,9 +288,7 @@ static int begin(struct build *b, struct mlr_error *err)
 	if (r < 0)
 		return r;
 	sweep(b->o->st);
-	r = build_places_open(b, err);
-	if (r < 0)
-		return r;
+	TRY(build_places_open(b, err));
 	b->states = xcalloc(b->stages.n, sizeof(*b->states));
 	return 0;
 }

@@ -269,9 +269,7 @@ static int finish_one(struct schedule *s, struct mlr_error *err)
 			workers[n] = &s->v[i];
 			runs[n++] = s->v[i].run;
 		}
-	r = run_wait(runs, n, &i, &status, err);
-	if (r < 0)
-		return r;
+	TRY(run_wait(runs, n, &i, &status, err));
 	s->n_running--;
 	s->b->at = workers[i]->n;
 	r = run_end(runs[i], status, err);

@@ -109,10 +109,8 @@ int state_scratch(struct state *s, const char *platform, struct mlr_error *err)
 {
 	struct oci_platform p;
 	json_auto_t *o = NULL;
-	int r = oci_platform_parse(platform, &p, err);
 
-	if (r < 0)
-		return r;
+	TRY(oci_platform_parse(platform, &p, err));
 	o = json_pack("{s:s, s:s, s:{}, s:{s:s, s:[]}}", "architecture", p.arch, "os", p.os,
 		"config", "rootfs", "type", "layers", "diff_ids");
 	if (*p.variant)

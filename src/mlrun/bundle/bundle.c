@@ -72,10 +72,8 @@ static int parse_document(const char *text, size_t len, json_t **ret, struct mlr
 static int parse_version(const json_t *o, char **ret, struct mlr_error *err)
 {
 	const char *version = NULL;
-	int r = field_text(o, "ociVersion", &version, err);
 
-	if (r < 0)
-		return r;
+	TRY(field_text(o, "ociVersion", &version, err));
 	if (!version)
 		return mlr_fail(err, EPROTO, "'ociVersion' is missing");
 	if (strncmp(version, "1.", 2) != 0)
@@ -89,10 +87,8 @@ static int parse_annotations(const json_t *o, struct strv *ret, struct mlr_error
 	const json_t *all = NULL;
 	const char *key;
 	json_t *v;
-	int r = field_object(o, "annotations", &all, err);
 
-	if (r < 0)
-		return r;
+	TRY(field_object(o, "annotations", &all, err));
 	json_object_foreach((json_t *)all, key, v) {
 		if (!json_is_string(v))
 			return mlr_fail(err, EPROTO, "annotation '%s': expected a string", key);
@@ -335,10 +331,8 @@ static int refuse_rest(const json_t *o, const json_t *linux_, struct mlr_error *
 	static const char *const objects[] = { "sysctl", "personality", "intelRdt", "timeOffsets",
 		"memoryPolicy", "netDevices" };
 	const char *domain = NULL;
-	int r = field_text(o, "domainname", &domain, err);
 
-	if (r < 0)
-		return r;
+	TRY(field_text(o, "domainname", &domain, err));
 	if (domain && *domain)
 		return mlr_fail(err, ENOTSUP, "'domainname' is not supported");
 	for (size_t i = 0; i < ARRAY_LEN(objects); i++)

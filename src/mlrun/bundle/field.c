@@ -83,10 +83,8 @@ int field_texts(const json_t *o, const char *key, struct strv *ret, struct mlr_e
 {
 	const json_t *list = NULL, *v;
 	size_t i;
-	int r = field_list(o, key, &list, err);
 
-	if (r < 0)
-		return r;
+	TRY(field_list(o, key, &list, err));
 	json_array_foreach(list, i, v) {
 		if (!json_is_string(v))
 			return wrong(key, "a list of strings", err);

@@ -167,13 +167,10 @@ static int keep_seccomp(struct making *m, struct mlr_error *err)
 {
 	const char *text = m->bundle.seccomp;
 	auto_free char *dir = NULL;
-	int r;
 
 	if (!text)
 		return 0;
-	r = keep_text(m, "seccomp.json", text, strlen(text), err);
-	if (r < 0)
-		return r;
+	TRY(keep_text(m, "seccomp.json", text, strlen(text), err));
 	dir = file_fd_path(m->state.dir);
 	if (!dir)
 		return mlr_fail_errno(err, "find the container's state");
@@ -217,10 +214,7 @@ static int keep_fds(int n, struct plan *p, struct mlr_error *err)
 
 static int open_ends(const struct lifecycle_options *o, struct making *m, struct mlr_error *err)
 {
-	int r = talk_pair(m->talk, err);
-
-	if (r < 0)
-		return r;
+	TRY(talk_pair(m->talk, err));
 	m->listener = talk_listen(m->state.dir);
 	if (m->listener < 0)
 		return mlr_fail(
@@ -303,10 +297,7 @@ static void undo(struct making *m, pid_t child)
 static int fork_container(
 	const struct lifecycle_options *o, struct making *m, pid_t *child, struct mlr_error *err)
 {
-	int r = open_ends(o, m, err);
-
-	if (r < 0)
-		return r;
+	TRY(open_ends(o, m, err));
 	*child = fork();
 	if (*child == 0) {
 		if (!o->keep_keyring)

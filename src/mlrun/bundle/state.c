@@ -130,10 +130,7 @@ int bundle_state_wait_lock(const struct state *s, struct mlr_error *err)
 
 static int make(const char *root, const char *id, struct state *s, struct mlr_error *err)
 {
-	int r = check_id(id, err);
-
-	if (r < 0)
-		return r;
+	TRY(check_id(id, err));
 	s->id = xstrdup(id);
 	s->root = open_root(root, err);
 	if (s->root < 0)
@@ -144,9 +141,7 @@ static int make(const char *root, const char *id, struct state *s, struct mlr_er
 		mlr_fail(err, EEXIST, "container '%s' exists already", id);
 		return mlr_hint(err, "mlrun oci delete %s removes one that has ended", id);
 	}
-	r = open_dir(s, err);
-	if (r < 0)
-		return r;
+	TRY(open_dir(s, err));
 	s->making = lock(s, "making", err);
 	return s->making < 0 ? s->making : 0;
 }
@@ -154,10 +149,8 @@ static int make(const char *root, const char *id, struct state *s, struct mlr_er
 int bundle_state_make(const char *root, const char *id, struct state *ret, struct mlr_error *err)
 {
 	auto_call(bundle_state_done) struct state s = STATE_INIT;
-	int r = make(root, id, &s, err);
 
-	if (r < 0)
-		return r;
+	TRY(make(root, id, &s, err));
 	*ret = s;
 	s = (struct state)STATE_INIT;
 	return 0;
@@ -206,9 +199,7 @@ int bundle_state_write(struct state *s, pid_t pid, const struct talk_message *ma
 	text = json_dumps(o, JSON_INDENT(2));
 	if (!text)
 		mlr_oom();
-	r = file_replace(s->dir, "state.json", text, strlen(text), 0600, err);
-	if (r < 0)
-		return r;
+	TRY(file_replace(s->dir, "state.json", text, strlen(text), 0600, err));
 	free(s->bundle);
 	s->bundle = xstrdup(bundle);
 	s->created = xstrdup(created);
@@ -277,10 +268,8 @@ static int find(const char *root, const char *id, struct state *s, struct mlr_er
 int bundle_state_open(const char *root, const char *id, struct state *ret, struct mlr_error *err)
 {
 	auto_call(bundle_state_done) struct state s = STATE_INIT;
-	int r = find(root, id, &s, err);
 
-	if (r < 0)
-		return r;
+	TRY(find(root, id, &s, err));
 	*ret = s;
 	s = (struct state)STATE_INIT;
 	return 0;

@@ -198,9 +198,7 @@ int cdi_plan(const struct strv *names, const struct gpu_image *image, struct pla
 	if (names->n == 0)
 		return 0;
 	cdi_dir_read(&d);
-	r = find_steps(&d, names, &steps, err);
-	if (r < 0)
-		return r;
+	TRY(find_steps(&d, names, &steps, err));
 	r = gpu_dir_open(gpu_root(), &job.root);
 	if (r < 0)
 		return mlr_fail(err, -r, "'%s': %s", gpu_root(), strerror(-r));

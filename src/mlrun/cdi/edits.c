@@ -165,13 +165,10 @@ static int add_node(struct cdi_job *job, const struct cdi_node *n, int *code, st
 {
 	const char *path = n->host_path ? n->host_path : n->path;
 	auto_free char *source = host_path(job, path, st);
-	int r;
 
 	if (!source)
 		return not_there(job, path);
-	r = check_node(job, n, path, st);
-	if (r < 0)
-		return r;
+	TRY(check_node(job, n, path, st));
 	*code = access_error(source);
 	if (cdi_is_planned(job->p, PLAN_BIND, source, n->path))
 		return 0;
@@ -304,9 +301,7 @@ static int add_mount(struct cdi_job *job, const struct cdi_mount *m)
 		return mlr_fail(job->err, ENOTSUP,
 			"a file system of type '%s' cannot be mounted by an ordinary user",
 			m->type);
-	r = read_options(job, m, !bind, &flags, &text);
-	if (r < 0)
-		return r;
+	TRY(read_options(job, m, !bind, &flags, &text));
 	source = bind ? host_path(job, m->host_path, &st) : NULL;
 	if (bind && !source)
 		return not_there(job, m->host_path);

@@ -103,10 +103,8 @@ static int fill_store(const struct config *c, struct setting *s, struct mlr_erro
 {
 	auto_free char *path = NULL, *by = NULL;
 	const struct config_value *v = config_get(c, "", "store");
-	int r = store_place(c, &path, &by, err);
 
-	if (r < 0)
-		return r;
+	TRY(store_place(c, &path, &by, err));
 	if (strcmp(by, "MLRUN_STORE") == 0 || strcmp(by, "XDG_DATA_HOME") == 0)
 		say(s, path, "environment", take_ptr(&by));
 	else if (v)

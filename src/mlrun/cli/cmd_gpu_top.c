@@ -103,10 +103,7 @@ static void tell_note(const struct session *s)
 
 static int open_session(struct session *s, struct mlr_error *err)
 {
-	int r = top_source_open(&s->source, s->args.all, (unsigned)s->args.interval_ms, err);
-
-	if (r < 0)
-		return r;
+	TRY(top_source_open(&s->source, s->args.all, (unsigned)s->args.interval_ms, err));
 	s->script = s->source.is_job && !is_gone(getpgrp()) ? getpgrp() : 0;
 	if (s->args.log) {
 		s->log = top_log_open(s->args.log, err);

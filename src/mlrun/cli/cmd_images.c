@@ -48,10 +48,8 @@ static int add_store(struct table *t, struct store *st, const char *wanted, stru
 {
 	struct store_image *v = NULL;
 	size_t n = 0;
-	int r = store_image_list(st, &v, &n, err);
 
-	if (r < 0)
-		return r;
+	TRY(store_image_list(st, &v, &n, err));
 	t->v = xreallocarray(t->v, t->n + n + 1, sizeof(*t->v));
 	for (size_t i = 0; i < n; i++) {
 		auto_call(store_facts_done) struct store_facts f = STORE_FACTS_INIT;

@@ -56,9 +56,7 @@ static int load(const struct stores *all, const struct inspect_args *a, struct p
 	by_digest = strcmp(p->image.name, p->image.manifest) == 0;
 	p->store = xstrdup(store_path(st));
 	p->formats = facts.formats;
-	r = cli_stored_manifest(st, p->image.manifest, &p->manifest, err);
-	if (r < 0)
-		return r;
+	TRY(cli_stored_manifest(st, p->image.manifest, &p->manifest, err));
 	for (size_t i = 0; by_digest && i < p->manifest.n_layers; i++)
 		p->image.size += p->manifest.layers[i].blob.size;
 	return load_config(st, p, err);

@@ -135,10 +135,8 @@ static int gpu_json(json_t **ret, struct mlr_error *err)
 {
 	auto_call(gpu_machine_done) struct gpu_machine m = GPU_MACHINE_INIT;
 	struct mlr_error why = MLR_ERROR_INIT;
-	int r = gpu_machine_read(gpu_root(), &m, err);
 
-	if (r < 0)
-		return r;
+	TRY(gpu_machine_read(gpu_root(), &m, err));
 	if ((m.driver == GPU_DRIVER_NVIDIA || m.driver == GPU_DRIVER_WSL) &&
 		gpu_nvml_fill(&m, &why) < 0)
 		strv_addf(&m.warnings, "memory and architecture are not known: %.*s",
@@ -158,9 +156,7 @@ static int record(const struct args *a, json_t **ret, struct mlr_error *err)
 
 	if (r < 0)
 		return mlr_fail(err, -r, "'%s': %s", gpu_root(), strerror(-r));
-	r = gpu_json(&gpu, err);
-	if (r < 0)
-		return r;
+	TRY(gpu_json(&gpu, err));
 	l.list = json_array();
 	read_cache(&d, &l);
 	uname(&host);

@@ -91,10 +91,8 @@ static int print_start(const json_t *start, struct mlr_error *err)
 	static const char *const keys[] = { "date", "node", "mlrun", "kernel", "directory" };
 	auto_strv struct strv words = STRV_INIT;
 	const char *step = get(start, "step"), *pin = pin_of(start);
-	int r = words_of(start, &words, err);
 
-	if (r < 0)
-		return r;
+	TRY(words_of(start, &words, err));
 	printf("%-10s %s%s%s\n", "job", get(start, "job"), step ? "." : "", step ? step : "");
 	for (size_t i = 0; i < ARRAY_LEN(keys); i++)
 		if (get(start, keys[i]))
@@ -154,10 +152,8 @@ static int start_again(const json_t *start, struct mlr_error *err)
 {
 	auto_strv struct strv words = STRV_INIT;
 	const char *directory = get(start, "directory"), *version = get(start, "mlrun");
-	int r = words_of(start, &words, err);
 
-	if (r < 0)
-		return r;
+	TRY(words_of(start, &words, err));
 	if (directory && chdir(directory) < 0)
 		return mlr_fail_errno(err, "enter the job's directory '%s'", directory);
 	if (!pin_of(start) ||

@@ -234,10 +234,8 @@ static int fill(struct args *a, struct mlr_error *err)
 {
 	const struct exec_options *o = &a->x.exec;
 	struct service *s = &a->s;
-	int r = services_take_image(o->image, o->store, !a->no_check, s, NULL, err);
 
-	if (r < 0)
-		return r;
+	TRY(services_take_image(o->image, o->store, !a->no_check, s, NULL, err));
 	take_options(a);
 	s->name = a->name ? xstrdup(a->name) : make_name(o->image);
 	s->image = xstrdup(o->image);

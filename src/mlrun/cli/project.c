@@ -259,12 +259,9 @@ int project_fill(const struct project *p, const struct compose_service *c, long 
 {
 	auto_call(service_done) struct service s = SERVICE_INIT;
 	auto_free char *manifest = NULL;
-	int r;
 
 	s.image = image_of(p, c);
-	r = services_take_image(s.image, store, !c->no_check, &s, &manifest, err);
-	if (r < 0)
-		return r;
+	TRY(services_take_image(s.image, store, !c->no_check, &s, &manifest, err));
 	s.name = project_name_of(p, c, replica);
 	s.directory = xstrdup("/");
 	s.project = xstrdup(p->name);

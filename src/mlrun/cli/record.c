@@ -136,13 +136,10 @@ static int append(const char *job, const json_t *start, struct mlr_error *err)
 {
 	auto_free char *dir = runs_dir(err), *text = NULL, *line = NULL, *path = NULL;
 	auto_close int fd = -1;
-	int r;
 
 	if (!dir)
 		return -err->code;
-	r = file_mkdir_p(AT_FDCWD, dir, 0700, err);
-	if (r < 0)
-		return r;
+	TRY(file_mkdir_p(AT_FDCWD, dir, 0700, err));
 	text = json_dumps(start, JSON_COMPACT);
 	line = text ? xasprintf("%s\n", text) : NULL;
 	path = xasprintf("%s/%s.jsonl", dir, job);

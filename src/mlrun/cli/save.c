@@ -183,9 +183,7 @@ int cli_save_begin(struct cli_exec *x, struct mlr_error *err)
 	if (r < 0)
 		return r;
 	s = (struct saving){ .store = x->common.store, .file = absolute(x->save) };
-	r = check_file(s.file, err);
-	if (r < 0)
-		return r;
+	TRY(check_file(s.file, err));
 	if (x->exec.write) {
 		s.container = xstrdup(x->exec.write);
 	} else {

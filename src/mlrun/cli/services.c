@@ -138,14 +138,11 @@ int services_take_image(const char *image, const char *store, int with_check, st
 	const json_t *run;
 	const char *word;
 	struct store *st;
-	int r;
 
 	if (oci_name_parse(image, &name, NULL) < 0 || stores_open(store, NULL, &all, NULL) < 0 ||
 		stores_find(&all, &name, &st, &im, NULL) < 0)
 		return 0; /* a plain directory, a file, a container */
-	r = read_config(st, &im, &config, err);
-	if (r < 0)
-		return r;
+	TRY(read_config(st, &im, &config, err));
 	run = json_object_get(config, "config");
 	word = json_string_value(json_object_get(run, "StopSignal"));
 	if (word && signal_number(word) > 0)

@@ -19,12 +19,9 @@ static int choose_gpus(struct top_source *s, int all, struct mlr_error *err)
 	auto_call(gpu_allocation_done) struct gpu_allocation a = GPU_ALLOCATION_INIT;
 	const struct gpu_machine *m = &s->machine;
 	size_t n = 0;
-	int r;
 
 	learn_parts(&s->machine);
-	r = gpu_allocation_read(environ, m, &a, err);
-	if (r < 0)
-		return r;
+	TRY(gpu_allocation_read(environ, m, &a, err));
 	s->is_job = a.is_job;
 	s->is_shown = xcalloc(m->n_gpus + 1, 1);
 	if (all || (!a.is_job && !a.from)) {

@@ -189,7 +189,6 @@ int environment_plan(const struct exec_options *o, char *const *caller, const st
 	struct plan *p, struct mlr_error *err)
 {
 	const char *home;
-	int r;
 
 	if (!o->apart)
 		add_callers(o->clearenv, caller, p);
@@ -201,12 +200,8 @@ int environment_plan(const struct exec_options *o, char *const *caller, const st
 		if (strchr(image->v[i], '='))
 			add_text(image->v[i], caller, p, PLAN_FROM_IMAGE, NULL);
 	unset(&o->unset_env, p);
-	r = add_configured(o->config, caller, p, err);
-	if (r < 0)
-		return r;
-	r = add_options(o, caller, p, err);
-	if (r < 0)
-		return r;
+	TRY(add_configured(o->config, caller, p, err));
+	TRY(add_options(o, caller, p, err));
 	add_defaults(o, p);
 	return 0;
 }

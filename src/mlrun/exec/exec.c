@@ -245,10 +245,8 @@ static int plan_workdir(const struct exec_options *o, const struct oci_config *c
 	const struct plan *users, struct plan *p, struct mlr_error *err)
 {
 	auto_free char *cwd = NULL;
-	int r = plan_caller_dir(o, home, users, p, &cwd, err);
 
-	if (r < 0)
-		return r;
+	TRY(plan_caller_dir(o, home, users, p, &cwd, err));
 	if (o->workdir && *o->workdir) {
 		p->workdir = path_clean(o->workdir);
 		p->workdir_origin = PLAN_FROM_USER;
@@ -461,16 +459,10 @@ static int plan_rest(const struct exec_options *o, const struct oci_config *c,
 	if (r < 0)
 		return r;
 	plan_mounts_move(&m->configured, p);
-	r = plan_workdir(o, c, home, &m->users, p, err);
-	if (r < 0)
-		return r;
+	TRY(plan_workdir(o, c, home, &m->users, p, err));
 	plan_mounts_move(&m->users, p);
-	r = plan_caller_dir_again(p, err);
-	if (r < 0)
-		return r;
-	r = certificates_plan(o, p, err);
-	if (r < 0)
-		return r;
+	TRY(plan_caller_dir_again(p, err));
+	TRY(certificates_plan(o, p, err));
 	environment_drop_unmounted(p);
 	plan_pmi_fd(p);
 	r = plan_command(o, c, p, err);

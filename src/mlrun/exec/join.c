@@ -54,10 +54,8 @@ static int read_map(
 	int dir, const char *name, unsigned *inside, unsigned *outside, struct mlr_error *err)
 {
 	auto_free char *text = NULL;
-	int r = read_text(dir, name, &text, NULL, err);
 
-	if (r < 0)
-		return r;
+	TRY(read_text(dir, name, &text, NULL, err));
 	if (sscanf(text, "%u %u", inside, outside) != 2)
 		return mlr_fail(err, EPROTO, "its '%s' maps no id", name);
 	return 0;
@@ -145,16 +143,11 @@ static int read_process(
 int join_plan(const struct exec_options *o, struct plan *p, struct mlr_error *err)
 {
 	auto_strv struct strv env = STRV_INIT;
-	int r;
 
-	r = refuse_options(o, err);
-	if (r < 0)
-		return r;
+	TRY(refuse_options(o, err));
 	if (!o->command || !*o->command)
 		return mlr_fail(err, EINVAL, "no command was given");
-	r = read_process(o, p, &env, err);
-	if (r < 0)
-		return r;
+	TRY(read_process(o, p, &env, err));
 	p->join = o->join;
 	if (o->workdir && *o->workdir) {
 		free(p->workdir);

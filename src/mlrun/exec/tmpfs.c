@@ -73,10 +73,8 @@ int tmpfs_add(const char *target, const struct strv *options, unsigned flags, st
 	struct mlr_error *err)
 {
 	auto_free char *text = xstrdup("mode=" DEFAULT_MODE);
-	int r = plan_mount_add(p, PLAN_TMPFS, NULL, target, flags, PLAN_FROM_USER, err);
 
-	if (r < 0)
-		return r;
+	TRY(plan_mount_add(p, PLAN_TMPFS, NULL, target, flags, PLAN_FROM_USER, err));
 	/* Of repeated options the kernel takes the last. */
 	for (size_t i = 0; i < options->n; i++) {
 		char *more = xasprintf("%s,%s", text, options->v[i]);

@@ -63,13 +63,11 @@ static int read_table(
 static int set_user(const char *user, struct plan *p, int *image_home, struct mlr_error *err)
 {
 	unsigned uid = 0, gid;
-	int by_name = parse_id(user, &uid) < 0, r;
+	int by_name = parse_id(user, &uid) < 0;
 	auto_free char *text = NULL, *line = NULL;
 	char *fields[7];
 
-	r = read_table(p, "/etc/passwd", by_name, &text, err);
-	if (r < 0)
-		return r;
+	TRY(read_table(p, "/etc/passwd", by_name, &text, err));
 	line = user_find_line(text, by_name ? user : NULL, uid, fields);
 	if (!line && by_name)
 		return mlr_fail(err, ENOENT, "the image's /etc/passwd knows no user '%s'", user);

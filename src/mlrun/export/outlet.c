@@ -160,9 +160,7 @@ static int open_file(struct outlet *o, struct mlr_error *err)
 		return o->fd < 0 ? mlr_fail_errno(err, "standard output") : 0;
 	}
 	given = xstrdup(o->path);
-	r = follow(o, err);
-	if (r < 0)
-		return r;
+	TRY(follow(o, err));
 	there = stat(given, &st) == 0;
 	if (there && S_ISDIR(st.st_mode))
 		return mlr_fail(err, EISDIR, "'%s' is a directory", given);
@@ -228,15 +226,11 @@ static int open_tree(struct outlet *o, int keep_modes, struct mlr_error *err)
 	if (o->parent_fd < 0)
 		return mlr_fail_errno(err, "open '%s'", o->path);
 	o->name = xstrdup("");
-	r = make_work(o, err);
-	if (r < 0)
-		return r;
+	TRY(make_work(o, err));
 	o->tar = layer_extract_new(keep_modes);
 	o->back_fd = open(".", O_PATH | O_DIRECTORY | O_CLOEXEC);
-	/* Other threads keep their working directory. */
-	return o->back_fd < 0 || unshare(CLONE_FS) < 0 || fchdir(o->fd) < 0
-		? mlr_fail_errno(err, "enter '%s'", o->path)
-		: 0;
+	(void)unshare(CLONE_FS); /* where allowed, other threads keep their working directory */
+	return o->back_fd < 0 || fchdir(o->fd) < 0 ? mlr_fail_errno(err, "enter '%s'", o->path) : 0;
 }
 
 int outlet_open(const char *path, enum outlet_kind kind, int keep_modes, struct outlet **ret,
@@ -399,10 +393,7 @@ static int sync_dirs(const struct outlet *o, struct mlr_error *err)
 
 static int publish(struct outlet *o, struct mlr_error *err)
 {
-	int r = sync_dirs(o, err);
-
-	if (r < 0)
-		return r;
+	TRY(sync_dirs(o, err));
 	if (fsync(o->fd) < 0 && errno != EINVAL)
 		return mlr_fail_errno(err, "sync '%s'", o->path);
 	if (renameat(o->parent_fd, o->work, o->parent_fd, o->name) < 0) {

@@ -224,7 +224,6 @@ int pack_kept(struct store *st, const struct oci_descriptor *blob, struct pack *
 	struct mlr_error *err)
 {
 	auto_close int fd = store_blob_open(st, blob->digest, blob->size);
-	int r;
 
 	if (fd < 0) {
 		mlr_fail(err, ENOENT, "layer %s was not kept compressed", blob->digest);
@@ -232,9 +231,7 @@ int pack_kept(struct store *st, const struct oci_descriptor *blob, struct pack *
 			"pull it with --keep-blobs; or export without, which compresses the layers "
 			"anew and gives the image another digest");
 	}
-	r = check_blob(fd, blob, err);
-	if (r < 0)
-		return r;
+	TRY(check_blob(fd, blob, err));
 	ret->size = blob->size;
 	memcpy(ret->digest, blob->digest, OCI_DIGEST_SIZE);
 	ret->fd = take_fd(&fd);

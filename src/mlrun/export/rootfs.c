@@ -216,12 +216,9 @@ static int open_top(struct work *w, struct place *ret, struct mlr_error *err)
 {
 	auto_call(plan_done) struct plan p;
 	auto_call(store_facts_done) struct store_facts facts = STORE_FACTS_INIT;
-	int r;
 
 	plan_init(&p);
-	r = rootfs_plan(store_path(w->st), NULL, w->image->name, 0, &p, &facts, err);
-	if (r < 0)
-		return r;
+	TRY(rootfs_plan(store_path(w->st), NULL, w->image->name, 0, &p, &facts, err));
 	if (p.lowers.n == 0) {
 		mlr_fail(err, ENOTSUP, "the store has it as one squashfs file only");
 		return mlr_hint(err, "pull it again with --format=layers");

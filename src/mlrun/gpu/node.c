@@ -35,10 +35,8 @@ int gpu_node_look(const struct gpu_dir *d, const struct gpu_node_want *w, struct
 	struct strv *warnings)
 {
 	struct gpu_node n = { .path = NULL };
-	int r = gpu_dir_node_for(d, w->path, w->how, &n);
 
-	if (r < 0)
-		return r;
+	TRY(gpu_dir_node_for(d, w->path, w->how, &n));
 	if (!d->is_machine && n.major == 0 && n.minor == 0) {
 		n.major = w->major < 0 ? 0 : (unsigned)w->major;
 		n.minor = w->minor < 0 ? 0 : (unsigned)w->minor;

@@ -51,10 +51,8 @@ int layer_dirs_name(struct layer_dirs *d, const char *path, mode_t mode,
 {
 	struct layer_dir *v = d->named;
 	char *copy;
-	int r = charge(d, sizeof(*v) + strlen(path) + NODE_BYTES / 2, err);
 
-	if (r < 0)
-		return r;
+	TRY(charge(d, sizeof(*v) + strlen(path) + NODE_BYTES / 2, err));
 	if (d->n == d->room) {
 		v = reallocarray(v, d->room ? 2 * d->room : 64, sizeof(*v));
 		if (!v)
@@ -78,15 +76,12 @@ static int by_text(const void *a, const void *b)
 static int add(struct layer_dirs *d, void **set, const char *real, struct mlr_error *err)
 {
 	char *copy;
-	int r;
 
 	if (!*real)
 		real = ".";
 	if (tfind(real, set, by_text))
 		return 0;
-	r = charge(d, strlen(real) + NODE_BYTES, err);
-	if (r < 0)
-		return r;
+	TRY(charge(d, strlen(real) + NODE_BYTES, err));
 	copy = strdup(real);
 	if (!copy || !tsearch(copy, set, by_text)) {
 		free(copy);
@@ -172,7 +167,6 @@ static int apply_one(
 	auto_close int fd = file_open_in_root(
 		root, *dir->path ? dir->path : ".", O_RDONLY | O_DIRECTORY | O_NOFOLLOW, 0);
 	struct stat sb;
-	int r;
 
 	/* Something else may be in its place, or a symlink may give it a second name, under which
 	 * it already became unreadable. */
@@ -182,9 +176,7 @@ static int apply_one(
 		return mlr_fail(err, -fd, "open directory '%s': %s", dir->path, strerror(-fd));
 	if (futimens(fd, ts) < 0)
 		return mlr_fail_errno(err, "set the time of directory '%s'", dir->path);
-	r = note_open(d, dir, root, err);
-	if (r < 0)
-		return r;
+	TRY(note_open(d, dir, root, err));
 	if (fstat(fd, &sb) < 0 || ((sb.st_mode & 07777) != mode && fchmod(fd, mode) < 0))
 		return mlr_fail_errno(err, "set the mode of directory '%s'", dir->path);
 	return 0;

@@ -270,9 +270,7 @@ static int make_dir(struct layer_writer *w, const struct layer_member *m, const 
 	if (S_ISDIR(sb.st_mode))
 		return unimply(w, m, 1, err);
 
-	r = make_way(w, name, err);
-	if (r < 0)
-		return r;
+	TRY(make_way(w, name, err));
 	if (mkdirat(w->parent_fd, name, mode) < 0)
 		return mlr_fail_errno(err, "create directory");
 	r = layer_opaque_set(w->parent_fd, name, err);
@@ -296,9 +294,7 @@ int layer_writer_dir(struct layer_writer *w, const struct layer_member *m, struc
 		layer_dirs_unimply(&w->dirs, "");
 		layer_dirs_unmake(&w->dirs, "");
 	}
-	r = layer_dirs_name(&w->dirs, m->path, m->mode, &m->mtime, err);
-	if (r < 0)
-		return r;
+	TRY(layer_dirs_name(&w->dirs, m->path, m->mode, &m->mtime, err));
 	if (m->n_xattrs == 0 && !has_owner(m))
 		return 0;
 	fd = openat(dir, name, O_RDONLY | O_DIRECTORY | O_NOFOLLOW | O_CLOEXEC);
@@ -393,9 +389,7 @@ int layer_writer_link(struct layer_writer *w, const struct layer_member *m, stru
 
 	if (fstatat(w->parent_fd, name, &sb, AT_SYMLINK_NOFOLLOW) == 0 && sb.st_ino == there.st_ino)
 		return 0; /* to itself, or already made; removing it could delete the file */
-	r = make_way(w, name, err);
-	if (r < 0)
-		return r;
+	TRY(make_way(w, name, err));
 	if (linkat(dir, to, w->parent_fd, name, 0) < 0)
 		return mlr_fail_errno(err, "hard link to '%s'", target);
 	return 0;
@@ -434,9 +428,7 @@ int layer_writer_whiteout(struct layer_writer *w, const char *path, struct mlr_e
 		return 0; /* what this layer adds hides it already */
 
 	/* The directory stays, since this layer adds it, but hides the one below. */
-	r = layer_opaque_set(w->parent_fd, name, err);
-	if (r < 0)
-		return r;
+	TRY(layer_opaque_set(w->parent_fd, name, err));
 	return unimply(w, &(struct layer_member){ .path = path }, 0, err);
 }
 

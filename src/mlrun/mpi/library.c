@@ -228,10 +228,8 @@ static int read_library(struct collection *c, size_t i, const char *place)
 	auto_call(gpu_elf_done) struct gpu_elf elf = GPU_ELF_INIT;
 	auto_free char *name = xstrdup(c->set.v[i].name), *path = xstrdup(c->set.v[i].path);
 	auto_free char *dir = dir_of(path);
-	int r = mpi_tree_elf(c->host, path, &elf);
 
-	if (r < 0)
-		return r;
+	TRY(mpi_tree_elf(c->host, path, &elf));
 	c->set.v[i].glibc = elf.glibc;
 	add_needs(c, path, &elf);
 	add_besides(c, name, dir);

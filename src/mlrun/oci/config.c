@@ -41,9 +41,7 @@ static int parse_rootfs(json_t *root, struct oci_config *c, struct mlr_error *er
 		return r;
 	if (!fs)
 		return mlr_fail(err, EPROTO, "\"rootfs\" is missing");
-	r = oci_json_text(fs, "type", &type, err);
-	if (r < 0)
-		return r;
+	TRY(oci_json_text(fs, "type", &type, err));
 	if (!type || strcmp(type, "layers") != 0)
 		return mlr_fail(err, ENOTSUP, "the rootfs is of type '%.40s', not of layers",
 			type ? type : "");
@@ -72,10 +70,8 @@ static int parse_rootfs(json_t *root, struct oci_config *c, struct mlr_error *er
 static int parse_env(json_t *run, struct oci_config *c, struct mlr_error *err)
 {
 	auto_strv struct strv all = STRV_INIT;
-	int r = oci_json_texts(run, "Env", &all, err);
 
-	if (r < 0)
-		return r;
+	TRY(oci_json_texts(run, "Env", &all, err));
 	if (all.n > ENV_MAX)
 		return mlr_fail(
 			err, EPROTO, "\"Env\" has %zu entries, the limit is %d", all.n, ENV_MAX);
@@ -95,10 +91,8 @@ static int parse_labels(json_t *run, struct oci_config *c, struct mlr_error *err
 {
 	const char *key;
 	json_t *labels, *v;
-	int r = oci_json_object(run, "Labels", &labels, err);
 
-	if (r < 0)
-		return r;
+	TRY(oci_json_object(run, "Labels", &labels, err));
 	json_object_foreach(labels, key, v) {
 		if (!json_is_string(v))
 			continue;

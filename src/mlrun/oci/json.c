@@ -135,10 +135,8 @@ static int get(json_t *obj, const char *key, json_type type, const char *want, j
 int oci_json_text(json_t *obj, const char *key, const char **ret, struct mlr_error *err)
 {
 	json_t *v = NULL;
-	int r = get(obj, key, JSON_STRING, "a string", &v, err);
 
-	if (r < 0)
-		return r;
+	TRY(get(obj, key, JSON_STRING, "a string", &v, err));
 	for (const char *s = v ? json_string_value(v) : ""; *s; s++)
 		if ((unsigned char)*s < 0x20 || *s == 0x7f)
 			return mlr_fail(err, EPROTO, "\"%s\" contains control characters", key);
@@ -159,10 +157,8 @@ int oci_json_array(json_t *obj, const char *key, json_t **ret, struct mlr_error 
 int oci_json_size(json_t *obj, const char *key, uint64_t *ret, struct mlr_error *err)
 {
 	json_t *v = NULL;
-	int r = get(obj, key, JSON_INTEGER, "a whole number", &v, err);
 
-	if (r < 0)
-		return r;
+	TRY(get(obj, key, JSON_INTEGER, "a whole number", &v, err));
 	if (!v)
 		return mlr_fail(err, EPROTO, "\"%s\" is missing", key);
 	if (json_integer_value(v) < 0 || (uint64_t)json_integer_value(v) > OCI_SIZE_MAX)
@@ -176,10 +172,8 @@ int oci_json_texts(json_t *obj, const char *key, struct strv *ret, struct mlr_er
 {
 	json_t *list, *v;
 	size_t i;
-	int r = oci_json_array(obj, key, &list, err);
 
-	if (r < 0)
-		return r;
+	TRY(oci_json_array(obj, key, &list, err));
 	json_array_foreach(list, i, v) {
 		if (!json_is_string(v))
 			return mlr_fail(err, EPROTO, "\"%s\": entry %zu is not a string", key, i);

@@ -26,9 +26,7 @@ static int parse_descriptor(json_t *obj, struct oci_descriptor *ret, struct mlr_
 	if (r < 0)
 		return r == -ENOTSUP ? r
 				     : mlr_fail(err, EPROTO, "'%.100s' is not a digest", digest);
-	r = oci_json_size(obj, "size", &ret->size, err);
-	if (r < 0)
-		return r;
+	TRY(oci_json_size(obj, "size", &ret->size, err));
 	ret->media_type = xstrdup(type);
 	ret->digest = xstrdup(digest);
 	return 0;
@@ -77,10 +75,8 @@ static int parse_layers(json_t *list, struct oci_document *d, struct mlr_error *
 static int refuse_artifact(json_t *root, const char *config, struct mlr_error *err)
 {
 	const char *type = NULL, *words;
-	int r = oci_json_text(root, "artifactType", &type, err);
 
-	if (r < 0)
-		return r;
+	TRY(oci_json_text(root, "artifactType", &type, err));
 	words = type ? oci_media_artifact(type) : NULL;
 	if (!words)
 		words = oci_media_artifact(config);
@@ -235,11 +231,8 @@ static int settle_type(json_t *root, const char *header, const char *descriptor,
 		json_object_get(root, "fsLayers");
 	int has_entries = json_object_get(root, "manifests") != NULL;
 	const char *own, *type;
-	int r;
 
-	r = oci_json_text(root, "mediaType", &own, err);
-	if (r < 0)
-		return r;
+	TRY(oci_json_text(root, "mediaType", &own, err));
 	if (has_layers && has_entries)
 		return mlr_fail(err, EPROTO, "the document is a manifest and an index at once");
 	if (own && served && strcmp(own, served) != 0)
@@ -255,9 +248,7 @@ static int settle_type(json_t *root, const char *header, const char *descriptor,
 		type = has_entries ? "application/vnd.oci.image.index.v1+json"
 				   : "application/vnd.oci.image.manifest.v1+json";
 
-	r = oci_media_kind(type, &d->kind, err);
-	if (r < 0)
-		return r;
+	TRY(oci_media_kind(type, &d->kind, err));
 	if (d->kind == OCI_MANIFEST ? has_entries : has_layers)
 		return mlr_fail(err, EPROTO, "the contents are not those of '%s'", type);
 	d->media_type = xstrdup(type);

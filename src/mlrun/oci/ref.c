@@ -225,9 +225,7 @@ static int parse(char *text, struct oci_ref *ref, struct mlr_error *err)
 
 	if (*text == '\0')
 		return mlr_fail(err, EINVAL, "the name is empty");
-	r = split_name(text, ref, err);
-	if (r < 0)
-		return r;
+	TRY(split_name(text, ref, err));
 	return check_repository(ref->repository, err);
 }
 

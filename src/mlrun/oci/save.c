@@ -30,9 +30,7 @@ static int parse_image(json_t *v, struct oci_save_image *im, struct mlr_error *e
 
 	if (!json_is_object(v))
 		return mlr_fail(err, EPROTO, "not an object");
-	r = oci_json_text(v, "Config", &config, err);
-	if (r < 0)
-		return r;
+	TRY(oci_json_text(v, "Config", &config, err));
 	if (!config || !*config)
 		return mlr_fail(err, EPROTO, "\"Config\" is missing");
 	im->config = xstrdup(config);

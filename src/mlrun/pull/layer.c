@@ -114,13 +114,9 @@ static int bring_tree(struct store *st, struct pull_source *source, const struct
 	r = store_tree_begin(st, STORE_LAYER, diff_id, &tree, err);
 	if (r != 0)
 		return r;
-	r = queue_new(&queue, err);
-	if (r < 0)
-		return r;
+	TRY(queue_new(&queue, err));
 	d.queue = queue;
-	r = stream(&d, tree, &result, err);
-	if (r < 0)
-		return r;
+	TRY(stream(&d, tree, &result, err));
 	if (strcmp(result.diff_id, diff_id) != 0)
 		return mlr_fail(err, EBADMSG, "unpacks to %s, the image's configuration says %s",
 			result.diff_id, diff_id);

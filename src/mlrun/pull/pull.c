@@ -134,13 +134,10 @@ static int is_up_to_date(
 		p->opt->keep_blobs };
 	auto_call(store_image_done) struct store_image im = STORE_IMAGE_INIT;
 	char digest[OCI_DIGEST_SIZE];
-	int r;
 
 	if (!stored_find(st, &want, &im, &ret->formats))
 		return 0;
-	r = p->source->ops->head(p->source, digest, err);
-	if (r < 0)
-		return r;
+	TRY(p->source->ops->head(p->source, digest, err));
 	if (strcmp(digest, im.index ? im.index : im.manifest) != 0)
 		return 0;
 	ret->image = im;
@@ -391,9 +388,7 @@ static int run(struct pull *p, struct pull_result *ret, struct mlr_error *err)
 	if (r < 0)
 		return r;
 
-	r = choose_format(p, err);
-	if (r < 0)
-		return r;
+	TRY(choose_format(p, err));
 	show_layers(p);
 	r = bring_layers(p, ret, err);
 	if (r == 0)

@@ -24,12 +24,8 @@ static int descend(struct pull_source *source, const struct oci_platform *want,
 	const struct oci_index_entry *e;
 	int r;
 
-	r = oci_index_choose(parsed, want, &e, err);
-	if (r < 0)
-		return r;
-	r = source->ops->manifest(source, e->blob.digest, &next, err);
-	if (r < 0)
-		return r;
+	TRY(oci_index_choose(parsed, want, &e, err));
+	TRY(source->ops->manifest(source, e->blob.digest, &next, err));
 	if (next.len != e->blob.size)
 		return mlr_fail(err, EBADMSG,
 			"manifest %s: %zu bytes instead of the %" PRIu64 " that the index says",

@@ -87,10 +87,8 @@ static int blob(
 {
 	auto_free char *buf = NULL;
 	size_t len = 0;
-	int r = read_blob((struct source_layout *)s, digest, &buf, &len, err);
 
-	if (r < 0)
-		return r;
+	TRY(read_blob((struct source_layout *)s, digest, &buf, &len, err));
 	if (len != size)
 		return mlr_fail(err, EBADMSG,
 			"blob %s: %zu bytes instead of the %" PRIu64 " that the manifest says",
@@ -134,10 +132,8 @@ static int stream(struct pull_source *s, const char *digest, uint64_t size, regi
 	struct source_layout *l = (struct source_layout *)s;
 	auto_call(files_part_done) struct files_part p = FILES_PART_INIT;
 	auto_free char *name = blob_name(digest);
-	int r = files_find(l->files, name, &p, err);
 
-	if (r < 0)
-		return r;
+	TRY(files_find(l->files, name, &p, err));
 	if (p.size != size)
 		return mlr_fail(err, EBADMSG,
 			"blob %s: %" PRIu64 " bytes instead of the %" PRIu64

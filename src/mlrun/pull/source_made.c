@@ -80,15 +80,12 @@ static int stream(struct pull_source *s, const char *digest, uint64_t size, regi
 	struct outflow o = { .hash = hash, .sink = sink, .ctx = ctx };
 	const struct made_layer *l = m->layers;
 	char hex[HASH_HEX_SIZE];
-	int r;
 
 	while (l < m->layers + m->n && strcmp(l->digest, digest) != 0)
 		l++;
 	if (l == m->layers + m->n)
 		return mlr_fail(err, ENOENT, "no layer %s in it", digest);
-	r = plain_stream(l->part.fd, l->part.offset, l->part.size, m->plain, put, &o, err);
-	if (r < 0)
-		return r;
+	TRY(plain_stream(l->part.fd, l->part.offset, l->part.size, m->plain, put, &o, err));
 	hash_final(hash, hex);
 	if (o.bytes != size || strcmp(hex, oci_digest_hex(digest)) != 0)
 		return mlr_fail(err, EBADMSG, "layer %s: its %" PRIu64 " bytes hash to sha256:%s",
@@ -275,9 +272,7 @@ static int take_tar(struct source_made *m, int fd, struct strv *diff_ids, unsign
 	if (end < 0)
 		return mlr_fail_errno(err, "seek");
 	l->part.size = (uint64_t)end;
-	r = plain_stream(l->part.fd, 0, l->part.size, m->plain, put, &o, err);
-	if (r < 0)
-		return r;
+	TRY(plain_stream(l->part.fd, 0, l->part.size, m->plain, put, &o, err));
 	memcpy(l->digest, "sha256:", 7);
 	hash_final(hash, l->digest + 7);
 	strv_add(diff_ids, l->digest);
@@ -291,10 +286,8 @@ int pull_bundle_rootfs(int fd, const struct oci_platform *platform,
 	auto_call(made_cleanup) struct source_made *m = made_new(plain, 1);
 	auto_strv struct strv diff_ids = STRV_INIT;
 	unsigned long long size = 0;
-	int r = take_tar(m, fd, &diff_ids, &size, err);
 
-	if (r < 0)
-		return r;
+	TRY(take_tar(m, fd, &diff_ids, &size, err));
 	m->config = make_config(platform, diff_ids.v[0]);
 	m->config_len = strlen(m->config);
 	hash_digest(m->config, m->config_len, m->config_digest);

@@ -153,9 +153,7 @@ int send_kept(const struct send *s, const char *what, const struct oci_descripto
 
 	if (!store_blob_is_kept(s->st, blob->digest, blob->size))
 		return 0;
-	r = pack_kept(s->st, blob, &p, err);
-	if (r < 0)
-		return r;
+	TRY(pack_kept(s->st, blob, &p, err));
 	b.send = s;
 	b.fd = take_fd(&p.fd);
 	b.size = p.size;

@@ -150,10 +150,8 @@ static int modify(struct expansion *x, struct form *f, char **ret, struct mlr_er
 	int is_pattern = f->operator== '#' || f->operator== '%';
 	int is_set = f->value && (!f->colon || *f->value);
 	auto_free char *word = NULL;
-	int r = until(x, '}', is_pattern, &word, err);
 
-	if (r < 0)
-		return r;
+	TRY(until(x, '}', is_pattern, &word, err));
 	if (!f->value && (x->e->flags & EXPAND_KEEP_UNSET)) {
 		*ret = xasprintf("${%s%s%c%s}", f->name, f->colon ? ":" : "", f->operator, word);
 	} else if (is_pattern) {
@@ -224,12 +222,9 @@ static int variable(struct expansion *x, char **ret, struct mlr_error *err)
 static int put_variable(struct expansion *x, int is_quoted, struct mlr_error *err)
 {
 	auto_free char *value = NULL;
-	int r;
 
 	x->at++;
-	r = variable(x, &value, err);
-	if (r < 0)
-		return r;
+	TRY(variable(x, &value, err));
 	return is_quoted ? put(x, value, strlen(value), err) : put_unquoted(x, value, err);
 }
 

@@ -320,9 +320,7 @@ static int parse(struct instruction *in, char escape, struct mlr_error *err)
 	int r;
 
 	in->keyword = xstrndup(in->text, len);
-	r = find_word(in->keyword, in, err);
-	if (r < 0)
-		return r;
+	TRY(find_word(in->keyword, in, err));
 	if (!is_utf8(in->text))
 		return mlr_fail(err, EINVAL, "%s: the text is not UTF-8", kinds[in->word].name);
 	rest = words_flags(in->text + len, escape, &in->flags);
@@ -337,13 +335,10 @@ static int parse(struct instruction *in, char escape, struct mlr_error *err)
 int instruction_parse(const char *text, char escape, struct instruction *ret, struct mlr_error *err)
 {
 	auto_call(instruction_done) struct instruction in = INSTRUCTION_INIT;
-	int r;
 
 	in.text = xstrdup(text + text_blank(text));
 	text_chop(in.text);
-	r = parse(&in, escape, err);
-	if (r < 0)
-		return r;
+	TRY(parse(&in, escape, err));
 	*ret = in;
 	in = (struct instruction)INSTRUCTION_INIT;
 	return 0;
@@ -514,10 +509,8 @@ static int check_empty(const struct instruction *in, struct mlr_error *err)
 int instruction_check(const struct instruction *in, char escape, struct mlr_error *err)
 {
 	const struct kind *k = &kinds[in->word];
-	int r = check_flags(in, err);
 
-	if (r < 0)
-		return r;
+	TRY(check_flags(in, err));
 	if (in->args.n < k->needed || (in->args.n == 0 && !in->is_json))
 		return mlr_fail(err, EINVAL, "'%.200s': too few arguments: expected %s", in->text,
 			k->usage);

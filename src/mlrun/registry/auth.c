@@ -137,9 +137,7 @@ static int answer_bearer(struct auth *a, const struct challenge *c, const char *
 		return r;
 	if (!q.scope && *a->repository)
 		q.scope = scope;
-	r = token_fetch(&q, &t, transient, err);
-	if (r < 0)
-		return r;
+	TRY(token_fetch(&q, &t, transient, err));
 	life = t.life_s * 1000;
 	margin = life / 3 < MARGIN_MS ? life / 3 : MARGIN_MS;
 	keep_header(a, xasprintf("Bearer %s", t.text), mlr_now_ms() + life - margin);
@@ -164,10 +162,7 @@ static int answer_basic(struct auth *a, struct mlr_error *err)
 static int answer_challenge(struct auth *a, const struct challenge *c, const char *base,
 	int *transient, struct mlr_error *err)
 {
-	int r = look_up(a, err);
-
-	if (r < 0)
-		return r;
+	TRY(look_up(a, err));
 	if (c->scheme == CHALLENGE_BEARER)
 		return answer_bearer(a, c, base, transient, err);
 	if (c->scheme == CHALLENGE_BASIC)

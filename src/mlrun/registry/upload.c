@@ -200,9 +200,7 @@ static int send_piece(struct sending *s, struct mlr_error *err)
 
 	if (r < 0 || s->is_whole)
 		return r;
-	r = request_once(s->e, &q, &s->x, err);
-	if (r < 0)
-		return r;
+	TRY(request_once(s->e, &q, &s->x, err));
 	/* Registries disagree about the Range of this answer; success means that all was taken. */
 	s->at += s->sent;
 	s->is_whole = s->saw_end;
@@ -213,10 +211,8 @@ static int send_piece(struct sending *s, struct mlr_error *err)
 static int ask(struct sending *s, struct mlr_error *err)
 {
 	struct request q = { .url = s->url, .what = s->u->what, .no_mirrors = 1, .is_upload = 1 };
-	int r = request_once(s->e, &q, &s->x, err);
 
-	if (r < 0)
-		return r;
+	TRY(request_once(s->e, &q, &s->x, err));
 	if (parse_range(s->x.range, &s->at) < 0)
 		return mlr_fail(
 			err, EPROTO, "'%s' does not say what it has of %s", s->e->name, s->u->what);

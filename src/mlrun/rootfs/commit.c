@@ -227,10 +227,8 @@ static int put_image(struct committing *m, struct mlr_error *err)
 {
 	auto_free char *config = NULL;
 	auto_free char *source = xasprintf("container:%s", m->c.name);
-	int r = derive(m, &config, err);
 
-	if (r < 0)
-		return r;
+	TRY(derive(m, &config, err));
 	list_layers(m);
 
 	const struct rootfs_image im = { .config = config,

@@ -30,10 +30,8 @@ int rootfs_fill_digest(rootfs_tar_fn tar, void *ctx, char diff_id[OCI_DIGEST_SIZ
 {
 	auto_hash struct hash *hash = hash_new();
 	struct measure m = { hash, 0 };
-	int r = tar(ctx, count, &m, err);
 
-	if (r < 0)
-		return r;
+	TRY(tar(ctx, count, &m, err));
 	memcpy(diff_id, "sha256:", 7);
 	hash_final(hash, diff_id + 7);
 	*bytes = m.bytes;
@@ -145,9 +143,7 @@ int rootfs_fill(
 
 	if (r != 0)
 		return r < 0 ? r : 0;
-	r = unpack(&f, tree, &result, err);
-	if (r < 0)
-		return r;
+	TRY(unpack(&f, tree, &result, err));
 	if (strcmp(result.diff_id, diff_id) != 0)
 		return mlr_fail(err, EBUSY, "the files changed while they were read");
 	r = rootfs_layer_note(tree, &result, err);

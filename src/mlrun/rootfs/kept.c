@@ -252,9 +252,7 @@ static int find(const char *dir, const struct config *c, const char *name, int u
 
 	if (r < 0 && r != -ENOENT)
 		return r;
-	r = settle_name(k, name, err);
-	if (r < 0)
-		return r;
+	TRY(settle_name(k, name, err));
 	r = k->own ? store_container_get(k->own, k->name, &k->was, err) : -ENOENT;
 	if (r == -ENOENT)
 		return k->found.name ? 0 : rootfs_not_here(&k->all, k->text, err);
@@ -361,7 +359,7 @@ static int open_container(struct kept *k, const char *image, const char *manifes
 		.job = job && *job ? (char *)job : NULL,
 		.step = (char *)k->wish->step };
 	auto_call(store_container_done) struct store_container c = STORE_CONTAINER_INIT;
-	int made = 0, r;
+	int made = 0;
 
 	if (!k->was.name && k->wish->can_hold && !k->wish->can_hold(k->own)) {
 		mlr_fail(err, ENOTSUP,
@@ -370,9 +368,7 @@ static int open_container(struct kept *k, const char *image, const char *manifes
 		return mlr_hint(err,
 			"MLRUN_STORE or --store names a store on a local disk; without --write, what is written ends with the command");
 	}
-	r = store_container_open(k->own, k->name, &new, &c, &made, err);
-	if (r < 0)
-		return r;
+	TRY(store_container_open(k->own, k->name, &new, &c, &made, err));
 	if (strcmp(c.manifest, manifest) != 0) { /* remade meanwhile */
 		mlr_fail(err, EEXIST, "container '%s' is made of image '%s' since just now",
 			k->name, c.image);

@@ -165,14 +165,11 @@ int rootfs_lookup(const struct plan *p, const char *path, struct mlr_error *err)
 {
 	auto_call(found_done) struct found f = { 0 };
 	struct walk w = { p, 1, 0 };
-	int r;
 
 	if (p->squashfs)
 		return mlr_fail(err, ENOTSUP,
 			"'%s' in the image: a squashfs file cannot be looked into", path);
-	r = find(&w, path, &f, err);
-	if (r < 0)
-		return r;
+	TRY(find(&w, path, &f, err));
 	if (f.at.n == 0)
 		return mlr_fail(err, ENOENT, "'%s' in the image: %s", path, strerror(ENOENT));
 	return fcntl(f.at.fds[0], F_DUPFD_CLOEXEC, 0);
@@ -409,13 +406,10 @@ int rootfs_list(const struct plan *p, const char *path, struct strv *ret)
 {
 	auto_call(found_done) struct found f = { 0 };
 	struct walk w = { p, 1, 0 };
-	int r;
 
 	if (p->squashfs)
 		return list_squashfs(p, path, ret);
-	r = find(&w, path, &f, NULL);
-	if (r < 0)
-		return r;
+	TRY(find(&w, path, &f, NULL));
 	if (f.at.n == 0)
 		return -ENOENT;
 	if (!S_ISDIR(f.st.st_mode))

@@ -53,16 +53,13 @@ static int copy_file(int from_dir, int to_dir, const char *name, const struct st
 	auto_close int from = openat(from_dir, name, O_RDONLY | O_NOFOLLOW | O_CLOEXEC);
 	auto_close int to = -1;
 	struct timespec ts[2] = { sb->st_mtim, sb->st_mtim };
-	int r;
 
 	if (from < 0)
 		return -errno;
 	to = openat(to_dir, name, O_WRONLY | O_CREAT | O_EXCL | O_NOFOLLOW | O_CLOEXEC, 0600);
 	if (to < 0)
 		return -errno;
-	r = copy_data(from, to, sb->st_size);
-	if (r < 0)
-		return r;
+	TRY(copy_data(from, to, sb->st_size));
 	rootfs_place_xattrs(from, to);
 	return fchmod(to, sb->st_mode & 07777) < 0 || futimens(to, ts) < 0 ? -errno : 0;
 }

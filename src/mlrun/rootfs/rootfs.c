@@ -65,10 +65,8 @@ static int add_lower(struct store *st, enum store_tree_kind kind, const char *ke
 {
 	auto_free char *rel = store_tree_relpath(kind, key);
 	auto_free char *path = xasprintf("%s/%s", store_path(st), rel);
-	int r = store_tree_check(st, kind, key, err);
 
-	if (r < 0)
-		return r;
+	TRY(store_tree_check(st, kind, key, err));
 	/* An image may have one layer twice, but overlayfs rejects a directory that is given twice.
 	 * The topmost hides the other. */
 	if (!strv_has(&p->lowers, path))
@@ -79,10 +77,8 @@ static int add_lower(struct store *st, enum store_tree_kind kind, const char *ke
 static int add_squash(struct store *st, const char *manifest, struct plan *p, struct mlr_error *err)
 {
 	auto_free char *rel = store_tree_relpath(STORE_SQUASH, manifest);
-	int r = store_tree_check(st, STORE_SQUASH, manifest, err);
 
-	if (r < 0)
-		return r;
+	TRY(store_tree_check(st, STORE_SQUASH, manifest, err));
 	p->squashfs = xasprintf("%s/%s", store_path(st), rel);
 	p->as_trees = xasprintf(
 		"keep the image as a tree of files: mlrun pull --format=dir %s", p->image);
@@ -233,9 +229,7 @@ int rootfs_plan(const char *store_dir, const struct config *c, const char *image
 	if (oci_transport_is_root(t))
 		return plan_path(t, path, p, &ret->config, err);
 
-	r = oci_name_parse(image, &name, err);
-	if (r < 0)
-		return r;
+	TRY(oci_name_parse(image, &name, err));
 	r = stores_open(store_dir, c, &all, err);
 	if (r == -ENOENT)
 		return mlr_hint(err, "mlrun pull %s makes the store and fetches the image", image);

@@ -167,9 +167,7 @@ int cgroup_enter(const char *root, const struct plan *p, struct mlr_error *err)
 
 	if (!p->cpus && !p->memory)
 		return 0;
-	r = cgroup_find(root, p, &parent, err);
-	if (r < 0)
-		return r;
+	TRY(cgroup_find(root, p, &parent, err));
 	sweep(parent);
 	path = xasprintf("%s/" NAME "%d", parent, (int)getpid());
 	if (mkdir(path, 0755) < 0)

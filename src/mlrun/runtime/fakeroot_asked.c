@@ -341,13 +341,10 @@ int asked_file(const struct asked *a)
 {
 	struct named n = named_by(a);
 	char path[PATH_MAX];
-	int r;
 
 	if (n.by_number)
 		return open_number(a, n.dirfd);
-	r = read_path(a, &n, path);
-	if (r < 0)
-		return r;
+	TRY(read_path(a, &n, path));
 	if (!*path)
 		return n.dirfd == AT_FDCWD ? open_proc(a, "cwd", O_PATH) : open_number(a, n.dirfd);
 	return asked_open(a, n.dirfd, path, !(n.flags & AT_SYMLINK_NOFOLLOW));

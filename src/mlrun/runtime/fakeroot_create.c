@@ -35,10 +35,7 @@ static void inherit_group(struct making *m)
 static int prepare(const struct asked *a, const struct fakeroot_ids *ids, int dirfd, uint64_t path,
 	struct making *m)
 {
-	int r = asked_text(a, path, m->path, sizeof(m->path));
-
-	if (r < 0)
-		return r;
+	TRY(asked_text(a, path, m->path, sizeof(m->path)));
 	m->dir = asked_parent(a, dirfd, m->path, &m->name);
 	if (m->dir < 0)
 		return m->dir;

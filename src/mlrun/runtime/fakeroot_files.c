@@ -71,7 +71,7 @@ static int may_chown(const struct asked *a, const struct file_owner *o, uint32_t
 
 static int answer_chown(const struct asked *a)
 {
-	int at = a->what == FAKEROOT_FCHOWNAT, is_recorded, r;
+	int at = a->what == FAKEROOT_FCHOWNAT, is_recorded;
 	uint32_t uid = asked_id(a, at ? 2 : 1), gid = asked_id(a, at ? 3 : 2);
 	auto_close int fd = -1;
 	struct file_owner o;
@@ -85,9 +85,7 @@ static int answer_chown(const struct asked *a)
 	is_recorded = fakeroot_records_find(fd, &st, &o);
 	if (!may_chown(a, &o, uid, gid))
 		return -EPERM;
-	r = chown_to_root(fd);
-	if (r < 0)
-		return r;
+	TRY(chown_to_root(fd));
 	if (uid != (uint32_t)-1)
 		o.uid = uid;
 	if (gid != (uint32_t)-1)

@@ -11,13 +11,10 @@
 static int make_upper(const struct plan *p, const struct overlay *o, struct mlr_error *err)
 {
 	struct stat st;
-	int r;
 
 	if (faccessat(o->kept, "upper", F_OK, AT_SYMLINK_NOFOLLOW) == 0)
 		return 0;
-	r = file_remove_tree(o->kept, "upper.new", err);
-	if (r < 0)
-		return r;
+	TRY(file_remove_tree(o->kept, "upper.new", err));
 	if (mkdirat(o->kept, "upper.new", 0700) < 0)
 		return mlr_fail_errno(err, "make '%s/upper'", p->kept);
 	if (fstat(o->trees.fds[0], &st) < 0 ||
@@ -35,10 +32,7 @@ static int make_upper(const struct plan *p, const struct overlay *o, struct mlr_
 
 static int make_places(const struct plan *p, const struct overlay *o, struct mlr_error *err)
 {
-	int r = make_upper(p, o, err);
-
-	if (r < 0)
-		return r;
+	TRY(make_upper(p, o, err));
 	if (mkdirat(o->kept, "work", 0700) < 0 && errno != EEXIST)
 		return mlr_fail_errno(err, "make '%s/work'", p->kept);
 	return 0;
@@ -131,9 +125,7 @@ int kept_mount(const struct plan *p, struct overlay *o, struct mlr_error *err)
 
 	if (unmount(o) < 0)
 		return mlr_fail_errno(err, "unmount the overlay");
-	r = make_places(p, o, err);
-	if (r < 0)
-		return r;
+	TRY(make_places(p, o, err));
 	if (stays_busy(o))
 		return refuse_busy(p, err);
 	r = overlay_mount_root(p, o, options);

@@ -149,7 +149,6 @@ static int locked(int fd, int how)
 int meeting_open(const struct container_keys *k, struct meeting *ret, struct mlr_error *err)
 {
 	auto_call(meeting_done) struct meeting m = MEETING_INIT;
-	int r;
 
 	m.dir = meeting_dir_open(err);
 	if (m.dir < 0)
@@ -157,9 +156,7 @@ int meeting_open(const struct container_keys *k, struct meeting *ret, struct mlr
 	m.proc = open("/proc", O_PATH | O_DIRECTORY | O_CLOEXEC);
 	if (m.proc < 0)
 		return mlr_fail_errno(err, "open '/proc'");
-	r = name_of(m.proc, k, m.name, err);
-	if (r < 0)
-		return r;
+	TRY(name_of(m.proc, k, m.name, err));
 	*ret = m;
 	m = (struct meeting)MEETING_INIT;
 	return 0;

@@ -360,9 +360,7 @@ static int build(struct assembly *a, struct mlr_error *err)
 {
 	int r;
 
-	r = sources_open(a->plan, &a->sources, err);
-	if (r < 0)
-		return r;
+	TRY(sources_open(a->plan, &a->sources, err));
 	r = overlay_open(a->plan, a->server, &a->overlay, err);
 	if (r < 0)
 		return r;
@@ -372,12 +370,8 @@ static int build(struct assembly *a, struct mlr_error *err)
 	if (r < 0)
 		return r;
 	squash_look_at_loader(a->overlay.image, a->overlay.command);
-	r = mount_root(a, err);
-	if (r < 0)
-		return r;
-	r = place_all(a, err);
-	if (r < 0)
-		return r;
+	TRY(mount_root(a, err));
+	TRY(place_all(a, err));
 	r = make_workdir(a->overlay.root, a->plan->workdir, err);
 	return r < 0 ? r : seal_root(a, err);
 }

@@ -133,9 +133,7 @@ static int mount_image(const struct plan *p, const struct squash_server *server,
 	if (mkdirat(o->scratch, "image", 0755) < 0)
 		return mlr_fail_errno(err, "make 'image' in the scratch tmpfs");
 	snprintf(path, sizeof(path), "/proc/self/fd/%d/image", o->scratch);
-	r = squash_mount(p, server, path, err);
-	if (r < 0)
-		return r;
+	TRY(squash_mount(p, server, path, err));
 	r = open(path, O_PATH | O_DIRECTORY | O_CLOEXEC);
 	if (r < 0)
 		return mlr_fail_errno(err, "open the image's root");
@@ -185,10 +183,8 @@ int overlay_open(const struct plan *p, const struct squash_server *server, struc
 	struct mlr_error *err)
 {
 	auto_call(overlay_done) struct overlay o = OVERLAY_INIT;
-	int r = open_all(p, server, &o, err);
 
-	if (r < 0)
-		return r;
+	TRY(open_all(p, server, &o, err));
 	*ret = o;
 	o = (struct overlay)OVERLAY_INIT;
 	return 0;

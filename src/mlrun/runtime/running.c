@@ -160,7 +160,6 @@ int running_find(struct running_list *ret, struct mlr_error *err)
 {
 	auto_call(search_done) struct search s = { .found = RUNNING_LIST_INIT };
 	struct stat ns;
-	int r;
 
 	s.proc = open("/proc", O_PATH | O_DIRECTORY | O_CLOEXEC);
 	if (s.proc < 0)
@@ -168,9 +167,7 @@ int running_find(struct running_list *ret, struct mlr_error *err)
 	if (stat_of(&s, "self", "exe", &s.self) < 0 || stat_of(&s, "self", "ns/mnt", &ns) < 0)
 		return mlr_fail_errno(err, "look at '/proc/self'");
 	s.ns = ns.st_ino;
-	r = read_processes(&s, err);
-	if (r < 0)
-		return r;
+	TRY(read_processes(&s, err));
 	for (size_t i = 0; i < s.found.n; i++) {
 		s.found.v[i].started = time_of(s.starts[i]);
 		read_command(&s, &s.found.v[i]);

@@ -106,9 +106,7 @@ int runtime_enter_stopping(
 		if (r < 0)
 			return r;
 	}
-	r = share_open(&share, err);
-	if (r < 0)
-		return r;
+	TRY(share_open(&share, err));
 	squash_share_open(&squash);
 	r = privileges_close_fds(p, err);
 	if (r == 0)

@@ -13,10 +13,8 @@
 static int check(const struct share *s, const struct meeting_entry *e, int inside)
 {
 	auto_call(container_done) struct container c = CONTAINER_INIT;
-	int r = container_look(s->meeting.proc, (pid_t)e->pid, &c);
 
-	if (r < 0)
-		return r;
+	TRY(container_look(s->meeting.proc, (pid_t)e->pid, &c));
 	if (container_is_foreign(&c) || strcmp(c.keys.word, s->keys.word) != 0 ||
 		(inside && strcmp(c.keys.inside, s->keys.inside) != 0))
 		return -ENOENT;

@@ -72,9 +72,7 @@ int squash_start(const struct plan *p, struct squash_share *share, struct squash
 		return mlr_fail_errno(err, "make a socket pair");
 	mine = pair[0];
 	its = pair[1];
-	r = start_server(p, image, its, err);
-	if (r < 0)
-		return r;
+	TRY(start_server(p, image, its, err));
 	if (!(p->namespaces & PLAN_NS_PID)) /* else another process makes the container */
 		pin(ret);
 	ret->sock = take_fd(&mine);

@@ -176,9 +176,7 @@ static int try_container(void *ctx, const struct meeting_entry *e)
 	r = door_open(s->meeting.proc, (pid_t)e->pid, &d);
 	if (r < 0 || d.start != e->start)
 		return -ESRCH;
-	r = is_ready(s->meeting.proc, e->pid);
-	if (r < 0)
-		return r;
+	TRY(is_ready(s->meeting.proc, e->pid));
 	r = clone_in_child(&j);
 	if (r == 0 && !container_is_users(s->meeting.proc, s->userns))
 		r = -ENOENT;
@@ -216,9 +214,7 @@ static int find(const struct plan *p, const struct stat *image, struct squash_sh
 	struct container_keys keys;
 	int r;
 
-	r = file_read(AT_FDCWD, "/proc/self/cgroup", CGROUP_MAX, &cgroup, NULL, NULL);
-	if (r < 0)
-		return r;
+	TRY(file_read(AT_FDCWD, "/proc/self/cgroup", CGROUP_MAX, &cgroup, NULL, NULL));
 	make_key(p, image, cgroup, s->key);
 	snprintf(s->source, sizeof(s->source), "mlrun-squashfuse@%s", s->key);
 	strcpy(keys.word, s->key);

@@ -69,17 +69,12 @@ static int put_file(const char *path, const char *text, struct mlr_error *err)
 static int write_maps(const struct plan_identity *id, struct mlr_error *err)
 {
 	char line[64];
-	int r;
 
 	/* An unprivileged gid map requires setgroups(2) to be denied first (user_namespaces(7));
 	 * supplementary groups stay in force, unmapped. */
-	r = put_file("/proc/self/setgroups", "deny", err);
-	if (r < 0)
-		return r;
+	TRY(put_file("/proc/self/setgroups", "deny", err));
 	snprintf(line, sizeof(line), "%u %u 1\n", (unsigned)id->uid, (unsigned)id->host_uid);
-	r = put_file("/proc/self/uid_map", line, err);
-	if (r < 0)
-		return r;
+	TRY(put_file("/proc/self/uid_map", line, err));
 	snprintf(line, sizeof(line), "%u %u 1\n", (unsigned)id->gid, (unsigned)id->host_gid);
 	return put_file("/proc/self/gid_map", line, err);
 }
@@ -123,9 +118,7 @@ int userns_enter(const struct plan_identity *id, struct mlr_error *err)
 		runtime_hint_userns("/", err);
 		return r;
 	}
-	r = close_cgroups(id, err);
-	if (r < 0)
-		return r;
+	TRY(close_cgroups(id, err));
 	/* Other processes of this user must not inspect the set-up. This comes after the maps,
 	 * which could not be written otherwise. execve(2) resets it. */
 	prctl(PR_SET_DUMPABLE, 0);

@@ -55,13 +55,10 @@ int squashfs_changes_put(struct squashfs_changes *c, const char *path,
 {
 	struct squashfs_names_node *there, *dir, *n;
 	const char *name;
-	int r;
 
 	if (!*path)
 		return mlr_fail(err, EPROTO, "it would replace the top directory");
-	r = enter(c, path, &name, err);
-	if (r < 0)
-		return r;
+	TRY(enter(c, path, &name, err));
 	dir = c->parent;
 	there = squashfs_names_find(c->t, dir, name, strlen(name));
 	if (there)
@@ -88,9 +85,7 @@ static int put_dir(struct squashfs_changes *c, const char *path, struct squashfs
 
 	if (!inode)
 		return err ? -err->code : -ENOMEM;
-	r = enter(c, path, &name, err);
-	if (r < 0)
-		return r;
+	TRY(enter(c, path, &name, err));
 	had = squashfs_names_find(c->t, c->parent, name, strlen(name)) != NULL;
 	r = squashfs_changes_put(c, path, inode, ret, err);
 	if (r == 0)
@@ -150,13 +145,10 @@ int squashfs_changes_link(
 {
 	struct squashfs_names_node *n, *there;
 	const char *name;
-	int r;
 
 	if (!*path || !*target)
 		return mlr_fail(err, EPROTO, "a hard link of the top directory");
-	r = enter(c, path, &name, err);
-	if (r < 0)
-		return r;
+	TRY(enter(c, path, &name, err));
 	n = find_target(c, target, err);
 	if (!n)
 		return -EPROTO;
@@ -174,13 +166,10 @@ int squashfs_changes_whiteout(struct squashfs_changes *c, const char *path, stru
 {
 	struct squashfs_names_node *n;
 	const char *name;
-	int r;
 
 	if (!*path)
 		return mlr_fail(err, EPROTO, "a whiteout of no name");
-	r = enter(c, path, &name, err);
-	if (r < 0)
-		return r;
+	TRY(enter(c, path, &name, err));
 	if (!*name || strcmp(name, ".") == 0 || strcmp(name, "..") == 0)
 		return mlr_fail(err, EPROTO, "a whiteout of no name");
 	n = squashfs_names_find(c->t, c->parent, name, strlen(name));
@@ -200,10 +189,8 @@ int squashfs_changes_whiteout(struct squashfs_changes *c, const char *path, stru
 int squashfs_changes_opaque(struct squashfs_changes *c, const char *path, struct mlr_error *err)
 {
 	struct squashfs_names_node *n;
-	int r = squashfs_names_walk(c->t, c->top, path, 1, c->mtime, &n, err);
 
-	if (r < 0)
-		return r;
+	TRY(squashfs_names_walk(c->t, c->top, path, 1, c->mtime, &n, err));
 	n->opaque = 1;
 	return 0;
 }

@@ -74,7 +74,7 @@ static int start(const char *file)
 	auto_close int mine = -1, its = -1;
 	struct timeval wait = { .tv_sec = WAIT_S };
 	struct stat st;
-	int pair[2], r;
+	int pair[2];
 
 	if (image < 0 || fstat(image, &st) < 0)
 		return -errno;
@@ -88,9 +88,7 @@ static int start(const char *file)
 	its = pair[1];
 	if (setsockopt(mine, SOL_SOCKET, SO_RCVTIMEO, &wait, sizeof(wait)) < 0)
 		return -errno;
-	r = program_serve(path, argv, its, image);
-	if (r < 0)
-		return r;
+	TRY(program_serve(path, argv, its, image));
 	looker.file = xstrdup(file);
 	looker.sock = take_fd(&mine);
 	return 0;

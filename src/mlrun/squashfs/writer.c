@@ -296,7 +296,6 @@ static int on_file(void *ctx, const struct layer_member *m, struct mlr_error *er
 	struct squashfs_writer *s = ctx;
 	struct squashfs_names_inode *inode;
 	struct squashfs_names_node *n;
-	int r;
 
 	s->taking = NULL;
 	if (s->again)
@@ -310,9 +309,7 @@ static int on_file(void *ctx, const struct layer_member *m, struct mlr_error *er
 	inode->ordinal = s->ordinal++;
 	inode->data->size = m->size;
 	inode->data->raw = is_for_every_start(m);
-	r = squashfs_changes_put(current(s), m->path, inode, &n, err);
-	if (r < 0)
-		return r;
+	TRY(squashfs_changes_put(current(s), m->path, inode, &n, err));
 	if (m->size > 0 && is_hidden(s, n)) {
 		inode->skipped = 1;
 		s->passed_over += m->size;
@@ -344,13 +341,10 @@ static int on_dir(void *ctx, const struct layer_member *m, struct mlr_error *err
 {
 	struct squashfs_writer *s = ctx;
 	uint32_t xattr;
-	int r;
 
 	if (s->again)
 		return 0;
-	r = put_xattrs(s, m, &xattr, err);
-	if (r < 0)
-		return r;
+	TRY(put_xattrs(s, m, &xattr, err));
 	s->over = NULL; /* this may be its first mention */
 	return squashfs_changes_dir(current(s), m->path, m->mode, m->mtime.tv_sec, xattr, err);
 }
@@ -477,16 +471,12 @@ int squashfs_writer_layer_again(struct squashfs_writer *s, size_t i, struct mlr_
 
 int squashfs_writer_finish(struct squashfs_writer *s, struct mlr_error *err)
 {
-	int r;
-
 	for (size_t i = 0; i < s->n_lacking; i++)
 		if (s->lacking[i]->skipped)
 			return mlr_fail(err, EPROTO,
 				"layer %zu was not the same when it was read a second time",
 				(size_t)s->lacking[i]->layer);
-	r = squashfs_blocks_finish(s->blocks, err);
-	if (r < 0)
-		return r;
+	TRY(squashfs_blocks_finish(s->blocks, err));
 	return squashfs_table_write(
 		&s->file, s->compressor, &s->super, s->fragments, s->xattrs, s->top, err);
 }

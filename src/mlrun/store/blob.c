@@ -38,12 +38,8 @@ int store_blob_put(
 	if (len > STORE_BLOB_MAX)
 		return mlr_fail(err, EFBIG, "blob %s: %zu bytes, more than the %u allowed", digest,
 			len, STORE_BLOB_MAX);
-	r = check(digest, buf, len, err);
-	if (r < 0)
-		return r;
-	r = store_hold(st, err);
-	if (r < 0)
-		return r;
+	TRY(check(digest, buf, len, err));
+	TRY(store_hold(st, err));
 	if (store_blob_get(st, digest, &there, NULL, NULL) == 0)
 		return 0; /* already there and undamaged */
 	r = file_replace(store_fd(st), path, buf, len, 0644, err);

@@ -131,13 +131,10 @@ int store_cache_mount(struct store *st, const char *id, char **ret, struct mlr_e
 {
 	char hex[HASH_HEX_SIZE];
 	auto_free char *path = NULL;
-	int r;
 
 	hash_name(id, hex);
 	path = xasprintf("cache/mounts/%s", hex);
-	r = file_mkdir_p(store_fd(st), path, 0700, err);
-	if (r < 0)
-		return r;
+	TRY(file_mkdir_p(store_fd(st), path, 0700, err));
 	utimensat(store_fd(st), path, NULL, 0);
 	*ret = xasprintf("%s/%s", store_path(st), path);
 	return 0;

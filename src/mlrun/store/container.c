@@ -168,10 +168,8 @@ static int make_work(struct store *st, const struct store_container *new,
 {
 	auto_free char *path = NULL;
 	json_auto_t *o = NULL;
-	int r = store_work_path("container", work, err);
 
-	if (r < 0)
-		return r;
+	TRY(store_work_path("container", work, err));
 	if (mkdirat(store_fd(st), work, 0755) < 0)
 		return mlr_fail_errno(err, "create directory '%s/%s'", store_path(st), work);
 	path = xasprintf("%s/" RECORD, work);
@@ -415,14 +413,10 @@ int store_container_unlock(struct store *st, const char *name, struct mlr_error 
 {
 	char path[CONTAINER_PATH], key[OCI_DIGEST_SIZE];
 	struct store_lease l;
-	int r = store_container_name_check(name, err);
 
-	if (r < 0)
-		return r;
+	TRY(store_container_name_check(name, err));
 	dir_path(name, path);
-	r = is_there(st, name, path, err);
-	if (r < 0)
-		return r;
+	TRY(is_there(st, name, path, err));
 	lease_key(name, key);
 	store_lease_drop_unseen(st, key);
 	if (!store_container_used(st, name, &l))

@@ -113,12 +113,9 @@ int store_facts_get(
 	struct store_facts f = STORE_FACTS_INIT;
 	json_auto_t *o = NULL;
 	char path[80];
-	int r;
 
 	facts_path(manifest, path);
-	r = store_json_read(st, path, &o, err);
-	if (r < 0)
-		return r;
+	TRY(store_json_read(st, path, &o, err));
 	if (parse(o, &f) < 0) {
 		store_facts_done(&f);
 		return store_json_bad(st, path, "a member is missing or of another type", err);
@@ -166,10 +163,8 @@ int store_facts_put(
 	struct store *st, const char *manifest, const struct store_facts *f, struct mlr_error *err)
 {
 	char path[80];
-	int r = store_hold(st, err);
 
-	if (r < 0)
-		return r;
+	TRY(store_hold(st, err));
 	facts_path(manifest, path);
 	return write_facts(st, path, f, err);
 }

@@ -63,10 +63,8 @@ int store_image_load(
 {
 	auto_call(store_image_done) struct store_image im = STORE_IMAGE_INIT;
 	json_auto_t *o = NULL;
-	int r = store_json_read(st, path, &o, err);
 
-	if (r < 0)
-		return r;
+	TRY(store_json_read(st, path, &o, err));
 	if (parse(o, path, &im) < 0)
 		return store_json_bad(st, path, "a member is missing or of another kind", err);
 	*ret = im;
@@ -332,10 +330,8 @@ int store_image_find_name(struct store *st, const struct oci_name *name, struct 
 int store_image_check(struct store *st, const struct store_image *im, struct mlr_error *err)
 {
 	auto_call(store_facts_done) struct store_facts f = STORE_FACTS_INIT;
-	int r = store_facts_get(st, im->manifest, &f, err);
 
-	if (r < 0)
-		return r;
+	TRY(store_facts_get(st, im->manifest, &f, err));
 	if (!f.formats)
 		return mlr_fail(err, ENOENT, "the facts of %s name no format", im->manifest);
 	for (unsigned bit = 1; bit < 1u << STORE_FORMATS; bit <<= 1) {

@@ -17,10 +17,8 @@ static void read_host(char host[STORE_HOST_SIZE])
 int store_process_boot(char boot[STORE_BOOT_SIZE])
 {
 	char buf[64];
-	int r = proc_read(AT_FDCWD, "/proc/sys/kernel/random/boot_id", buf, sizeof(buf));
 
-	if (r < 0)
-		return r;
+	TRY(proc_read(AT_FDCWD, "/proc/sys/kernel/random/boot_id", buf, sizeof(buf)));
 	buf[strcspn(buf, "\n")] = '\0';
 	snprintf(boot, STORE_BOOT_SIZE, "%.36s", buf);
 	return 0;
@@ -43,13 +41,9 @@ int store_process_self(struct store_process *ret)
 {
 	struct store_process p = { .pid = getpid() };
 	struct proc_stat shown;
-	int r = store_process_boot(p.boot);
 
-	if (r < 0)
-		return r;
-	r = proc_stat_read(AT_FDCWD, "/proc/self/stat", &shown);
-	if (r < 0)
-		return r;
+	TRY(store_process_boot(p.boot));
+	TRY(proc_stat_read(AT_FDCWD, "/proc/self/stat", &shown));
 	p.start = shown.start;
 	if (shown.pid == p.pid) /* else /proc is another namespace's */
 		p.pid_ns = own_pid_ns();

@@ -56,10 +56,8 @@ static int load(struct pruning *p, struct mlr_error *err)
 {
 	struct store_image *v = NULL;
 	size_t n = 0;
-	int r = store_image_list(p->st, &v, &n, err);
 
-	if (r < 0)
-		return r;
+	TRY(store_image_list(p->st, &v, &n, err));
 	p->v = xcalloc(n + 1, sizeof(*p->v));
 	p->n = n;
 	for (size_t i = 0; i < n; i++) {

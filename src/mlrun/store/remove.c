@@ -80,9 +80,7 @@ static int look(
 		r = settle_name(st, c, err);
 	if (r < 0)
 		return r;
-	r = look_at_others(st, c, err);
-	if (r < 0)
-		return r;
+	TRY(look_at_others(st, c, err));
 	for (size_t i = 0; i < c->named.n; i++)
 		strv_add(&all, c->named.v[i]);
 	strv_add(&all, c->image.manifest);

@@ -8,10 +8,8 @@ int store_scratch_make(struct store *st, const char *what, char **ret, struct ml
 {
 	auto_free char *rel = NULL;
 	char random[RANDOM_HEX_SIZE];
-	int r = store_hold(st, err);
 
-	if (r < 0)
-		return r;
+	TRY(store_hold(st, err));
 	random_hex(random);
 	rel = xasprintf("tmp/%s-%s.%s", what, random, store_hold_name(st));
 	if (mkdirat(store_fd(st), rel, 0700) < 0)

@@ -48,9 +48,7 @@ int store_spool_open(struct store *st, const char *digest, uint64_t size, struct
 	s->digest = xstrdup(digest);
 	s->path = xasprintf("tmp/spool-%.64s", oci_digest_hex(digest));
 	lock = xasprintf("%s.lock", s->path);
-	r = store_lock_take(st, lock, what, &s->lock, err);
-	if (r < 0)
-		return r;
+	TRY(store_lock_take(st, lock, what, &s->lock, err));
 	s->fd = openat(store_fd(st), s->path, O_RDWR | O_CREAT | O_NOFOLLOW | O_CLOEXEC, 0644);
 	if (s->fd < 0 || fstat(s->fd, &sb) < 0)
 		return mlr_fail_errno(err, "open '%s/%s'", store_path(st), s->path);

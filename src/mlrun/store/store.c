@@ -93,9 +93,7 @@ int store_open(const char *dir, int create, struct store **ret, struct mlr_error
 	st->path = absolute(path, err);
 	if (!st->path)
 		return err ? -err->code : -ENOENT;
-	r = open_top(st, create, err);
-	if (r < 0)
-		return r;
+	TRY(open_top(st, create, err));
 	*ret = take_ptr(&st);
 	return 0;
 }

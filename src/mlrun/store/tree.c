@@ -211,16 +211,12 @@ int store_tree_begin(struct store *st, enum store_tree_kind kind, const char *ke
 
 	if (r < 0)
 		return r;
-	r = store_hold(st, err);
-	if (r < 0)
-		return r;
+	TRY(store_hold(st, err));
 	if (store_tree_exists(st, kind, key))
 		return 1;
 
 	t = tree_new(st, kind, oci_digest_hex(key));
-	r = lock(t, key, err);
-	if (r < 0)
-		return r;
+	TRY(lock(t, key, err));
 	/* Opening the directory refreshes NFS's cache of it. */
 	fd = openat(store_fd(st), kinds[kind].dir, O_RDONLY | O_DIRECTORY | O_CLOEXEC);
 	if (store_tree_exists(st, kind, key))

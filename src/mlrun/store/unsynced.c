@@ -36,10 +36,8 @@ int unsynced_mark(struct store *st, const char *path)
 	auto_free char *s = stem(path), *name = NULL;
 	char boot[STORE_BOOT_SIZE], hex[17];
 	auto_close int fd = -1;
-	int r = store_process_boot(boot);
 
-	if (r < 0)
-		return r;
+	TRY(store_process_boot(boot));
 	random_hex(hex);
 	name = xasprintf("unsynced/%s.%s.%s", s, boot, hex);
 	fd = openat(store_fd(st), name, O_WRONLY | O_CREAT | O_NOFOLLOW | O_CLOEXEC, 0644);

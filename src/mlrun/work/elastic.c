@@ -108,10 +108,8 @@ int elastic_read(struct store *st, const char *key, struct elastic_run *ret, str
 {
 	auto_free char *path = elastic_path(key, "run.json");
 	json_auto_t *o = NULL;
-	int r = store_json_read(st, path, &o, err);
 
-	if (r < 0)
-		return r;
+	TRY(store_json_read(st, path, &o, err));
 	if (worker_read_wish(json_object_get(o, "worker"), &ret->wish) < 0 || !ret->wish.run ||
 		share_read(ret->wish.run, &ret->share) < 0 ||
 		store_json_strv(o, "sbatch", &ret->sbatch) < 0)
@@ -153,10 +151,8 @@ int elastic_grow(struct store *st, const struct elastic_run *run, long nodes, st
 {
 	auto_call(worker_done) struct worker w = WORKER_INIT;
 	auto_strv struct strv further = STRV_INIT;
-	int r = check_slurm(err);
 
-	if (r < 0)
-		return r;
+	TRY(check_slurm(err));
 	w.name = copy(run->wish.name);
 	w.image = copy(run->wish.image);
 	w.partition = copy(run->wish.partition);
@@ -247,18 +243,14 @@ int elastic_start(struct store *st, struct elastic_run *run, struct mlr_error *e
 	long n;
 	int r;
 
-	r = check_slurm(err);
-	if (r < 0)
-		return r;
+	TRY(check_slurm(err));
 	run->share.kind = run->wish.gpus > 0 ? 'g' : 'c';
 	run->share.units = run->wish.gpus > 0 ? run->wish.gpus : run->wish.cpus;
 	run->wish.directory = getcwd(NULL, 0);
 	run->wish.created = time(NULL);
 	if (!run->wish.directory)
 		return mlr_fail_errno(err, "the working directory");
-	r = make(st, run, err);
-	if (r < 0)
-		return r;
+	TRY(make(st, run, err));
 	run->wish.run = share_word(&run->share);
 	r = write_run(st, run, err);
 	n = r == 0 ? first_share(run) : 0;
@@ -365,10 +357,7 @@ static int is_ending(const struct slurm_jobs *jobs, const struct elastic_run *ru
 static int tell_to_end(const struct elastic_run *now, int64_t grace, int64_t waited, int64_t *told,
 	struct mlr_error *err)
 {
-	int r = slurm_cancel(&now->waiting, err);
-
-	if (r < 0)
-		return r;
+	TRY(slurm_cancel(&now->waiting, err));
 	if (waited > STOP_MS + grace)
 		return slurm_cancel(&now->running, err);
 	if (*told >= 0 && waited - *told < AGAIN_MS)

@@ -52,10 +52,8 @@ int round_share(const struct slurm_jobs *jobs, const struct elastic_run *run, co
 	struct share_run *own;
 	size_t n = 0;
 	long units;
-	int r = slurm_nodes_read(partition, &nodes, &n, err);
 
-	if (r < 0)
-		return r;
+	TRY(slurm_nodes_read(partition, &nodes, &n, err));
 	share_collect(jobs, partition, run->share.kind, &t);
 	own = share_add(&t, user, &run->share);
 	own->wish.min = run->share.min;
@@ -188,10 +186,8 @@ static int approach(struct keeper *k, const struct slurm_jobs *jobs, const char 
 	int is_one = elastic_is_one_job(&k->run);
 	int64_t now = time(NULL);
 	size_t runs = 0;
-	int r = round_share(jobs, &k->run, partition, &k->slots, &runs, &share, err);
 
-	if (r < 0)
-		return r;
+	TRY(round_share(jobs, &k->run, partition, &k->slots, &runs, &share, err));
 	if (share < k->run.share.min)
 		share = k->run.share.min;
 	if (has > share && now - w->grew >= k->run.hold) {

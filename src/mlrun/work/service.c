@@ -312,9 +312,7 @@ int service_read(struct store *st, const char *name, struct service *ret, struct
 	if (!wish || !state)
 		return -err->code;
 	s.name = xstrdup(name);
-	r = store_json_read(st, wish, &o, err);
-	if (r < 0)
-		return r;
+	TRY(store_json_read(st, wish, &o, err));
 	r = store_json_read(st, state, &now, err);
 	if (r < 0 && r != -ENOENT)
 		return r;

@@ -394,7 +394,6 @@ int slurm_submit(const struct worker *w, const char *log, const char *command,
 {
 	auto_strv struct strv argv = STRV_INIT;
 	auto_free char *said = NULL, *words = NULL, *output = without_patterns(log);
-	int r;
 
 	strv_add(&argv, "sbatch");
 	strv_add(&argv, "--parsable");
@@ -405,9 +404,7 @@ int slurm_submit(const struct worker *w, const char *log, const char *command,
 	for (size_t i = 0; further && i < further->n; i++)
 		strv_add(&argv, further->v[i]);
 	strv_addf(&argv, "--wrap=%s", command);
-	r = ask(&argv, NULL, SUBMIT_MS, &said, err);
-	if (r < 0)
-		return r;
+	TRY(ask(&argv, NULL, SUBMIT_MS, &said, err));
 	words = xstrdup(said);
 	*id = id_in(said);
 	if (*id)

@@ -162,10 +162,8 @@ static int fill(struct store *st, const struct slurm_jobs *jobs, int64_t now,
 	auto_free char *self = xasprintf("%u", (unsigned)geteuid());
 	struct share_wish one = { .units = 1, .kind = pool->kind };
 	size_t n = 0;
-	int r = slurm_nodes_read(pool->partition, &nodes, &n, err);
 
-	if (r < 0)
-		return r;
+	TRY(slurm_nodes_read(pool->partition, &nodes, &n, err));
 	share_collect(jobs, pool->partition, pool->kind, &t);
 	pool->slots = pool->free = share_free(nodes, n, &one, 1, LONG_MAX);
 	for (size_t i = 0; i < t.n; i++)

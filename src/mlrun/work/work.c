@@ -59,9 +59,7 @@ static int start_job(struct store *st, const char *program, struct worker *w,
 
 	if (r < 0)
 		return r;
-	r = slurm_submit(w, log, line, further, &w->id, err);
-	if (r < 0)
-		return r;
+	TRY(slurm_submit(w, log, line, further, &w->id, err));
 	/* Until this is written the job's comment names the worker. */
 	r = worker_write(st, w, err);
 	if (r < 0)
@@ -172,9 +170,7 @@ int work_start(struct store *st, int local, struct worker *w, const struct strv 
 	if (!w->directory)
 		return mlr_fail_errno(err, "the working directory");
 	w->created = time(NULL);
-	r = worker_make(st, w, err);
-	if (r < 0)
-		return r;
+	TRY(worker_make(st, w, err));
 	r = system_of(w)->start(st, program, w, further, err);
 	if (r < 0)
 		worker_remove(st, w, NULL);

@@ -151,10 +151,8 @@ static int read_wish(struct store *st, struct worker *w, struct mlr_error *err)
 {
 	auto_free char *path = below(w, "worker.json");
 	json_auto_t *o = NULL;
-	int r = store_json_read(st, path, &o, err);
 
-	if (r < 0)
-		return r;
+	TRY(store_json_read(st, path, &o, err));
 	if (worker_read_wish(o, w) < 0 || !w->system)
 		return mlr_fail(err, EPROTO, "'%s/%s' is damaged", store_path(st), path);
 	return 0;

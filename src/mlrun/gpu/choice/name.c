@@ -137,14 +137,11 @@ static int find_instance(const struct gpu_machine *m, const char *text, struct g
 	const char *first = strchr(text, '/'), *second = first ? strchr(first + 1, '/') : NULL;
 	unsigned long gi, ci;
 	struct gpu_chosen c;
-	int r;
 
 	if (!second || read_number(first + 1, (size_t)(second - first - 1), 10, &gi) < 0 ||
 		read_number(second + 1, strlen(second + 1), 10, &ci) < 0)
 		return -ENODEV;
-	r = find_gpu_uuid(m, text, (size_t)(first - text), &c);
-	if (r < 0)
-		return r;
+	TRY(find_gpu_uuid(m, text, (size_t)(first - text), &c));
 	for (size_t k = 0; k < m->gpus[c.gpu].n_mig; k++)
 		if (m->gpus[c.gpu].mig[k].gi == gi && m->gpus[c.gpu].mig[k].ci == ci) {
 			*ret = (struct gpu_chosen){ c.gpu, (int)k };

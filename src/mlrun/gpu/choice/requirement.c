@@ -118,10 +118,8 @@ static int judge_version(struct span s, const struct condition *c, const struct 
 static int judge(struct span s, const struct gpu_facts *f, struct mlr_error *err)
 {
 	struct condition c;
-	int r = parse(s, &c, err);
 
-	if (r < 0)
-		return r;
+	TRY(parse(s, &c, err));
 	if (is_word(c.property, "brand"))
 		return judge_brand(s, &c, f->brand, err);
 	if (is_word(c.property, "cuda"))

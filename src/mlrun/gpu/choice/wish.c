@@ -453,10 +453,8 @@ int gpu_wish_read(const struct gpu_request *q, const struct plan *p, struct gpu_
 	struct mlr_error *err)
 {
 	auto_call(gpu_wish_done) struct gpu_wish w = GPU_WISH_INIT;
-	int r = read_all(q, p, &w, err);
 
-	if (r < 0)
-		return r;
+	TRY(read_all(q, p, &w, err));
 	*ret = w;
 	w = (struct gpu_wish)GPU_WISH_INIT;
 	return 0;

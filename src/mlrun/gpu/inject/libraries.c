@@ -56,13 +56,10 @@ static void let_find(struct shelf *s, const char *name)
 static int add_link(struct shelf *s, const char *name, const char *to, struct mlr_error *err)
 {
 	auto_free char *path = xasprintf("%s/%s", s->dir, name);
-	int r;
 
 	if (!is_name(name) || strcmp(name, to) == 0 || strv_has(&s->names, name))
 		return 0;
-	r = make(s, err);
-	if (r < 0)
-		return r;
+	TRY(make(s, err));
 	strv_add(&s->names, name);
 	let_find(s, name);
 	return plan_mount_add(s->i->plan, PLAN_SYMLINK, to, path, 0, PLAN_FROM_GPU, err);

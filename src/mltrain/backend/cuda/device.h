@@ -48,12 +48,4 @@ int cuda_check(
 			return cu_tried_; \
 	} while (0)
 
-/* The same for functions of ours. */
-#define TRY(call)                      \
-	do {                           \
-		int tried_ = (call);   \
-		if (tried_ < 0)        \
-			return tried_; \
-	} while (0)
-
 #endif
