@@ -76,7 +76,7 @@ spares() {
 		chmod 755 $MLRUN_STORE && chmod 1777 $MLRUN_STORE/leases'
 	on 1 bob 'MLRUN_STORES=/srv/shared/store mlrun exec tiny sleep 7654' 3>&- &
 	PIDS+=($!)
-	until_true on 1 root 'pgrep -u bob -x sleep >/dev/null'
+	until_on 1 root 'pgrep -u bob -x sleep'
 	run -125 on 1 ada 'MLRUN_STORE=/srv/shared/store mlrun rm tiny'
 	assert_output --partial 'in use'
 	run -0 on 1 ada 'MLRUN_STORE=/srv/shared/store mlrun prune'

@@ -5,6 +5,7 @@
 #   machines_stop                           in teardown_file
 #   on N USER SCRIPT                        SCRIPT in a login shell of USER's (root, ada, bob) on machine N; it lasts until
 #                                           nobody has its output open
+#   until_on N USER SCRIPT                  wait until it succeeds; after two minutes the test fails
 #   machine_off N                           switch it off, as if the plug were pulled
 #
 # $GUEST_REGISTRY names the host's registry there, /srv/tiny.tar is an image, and machine N is 10.9.0.N for the others.
@@ -30,7 +31,7 @@ machine_disk() {
 machine_files() {
 	local root=$BATS_FILE_TMPDIR/files
 
-	make -s -C "$top_builddir" install DESTDIR="$root" >"$BATS_FILE_TMPDIR/install.log" 2>&1 ||
+	make -s -C "$top_builddir" install DESTDIR="$root" prefix=/usr/local >"$BATS_FILE_TMPDIR/install.log" 2>&1 ||
 		{ tail "$BATS_FILE_TMPDIR/install.log" >&2; return 1; }
 	rm -rf "$root"/usr/local/{bin,libexec/mlrun}/*mltrain* "$root/usr/local/share/mltrain"
 	strip "$root"/usr/local/{bin,libexec/mlrun}/* 2>/dev/null || true # what is no program is left as it is
@@ -85,6 +86,14 @@ on() {
 	said=$(printf '%s\n%s\n' "$2" "$3" | socat -t 3600 - "TCP:127.0.0.1:${!port}") || return
 	[ "$said" = "${said%exit status *}" ] || printf '%s' "${said%exit status *}"
 	[ -n "$said" ] && return "${said##*exit status }"
+}
+
+until_on() {
+	local end=$((SECONDS + 120))
+
+	until on "$@" >/dev/null 2>&1; do
+		[ "$SECONDS" -lt "$end" ] || { echo "never: $*"; return 1; }
+	done
 }
 
 machine_off() {

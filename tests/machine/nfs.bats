@@ -165,7 +165,7 @@ runs_on() {
 	on "$1" ada "cd work; mlrun exec $2 sh -c 'touch runs; while [ ! -e end ]; do sleep 0.2; done; $3'" >runs 2>&1 3>&- &
 	RUNNING=$!
 	PIDS+=("$RUNNING")
-	until_true on 1 root 'test -e /export/home/ada/work/runs'
+	until_on 1 root 'test -e /export/home/ada/work/runs'
 }
 
 # On the machine itself: another's new file is seen when its own cache has aged.
@@ -238,14 +238,11 @@ end() { on "$1" ada 'touch work/end' && wait "$RUNNING"; }
 	assert_output large
 }
 
-# The server's view, which is no cache.
-pulls() { [ "$(on 1 root 'du -sm /export/home/ada/.local/share/mlrun/tmp' | cut -f1)" -ge 2 ]; }
-
 @test "NFS: a machine is switched off while it pulls, and the other one pulls and prunes" {
 	mounts 4.2
 	on 1 ada "mlrun rm --force $GUEST_REGISTRY/large; mlrun prune"
 	on 2 ada "$(pull_large)" >off 2>&1 3>&- &
-	until_true pulls
+	until_on 1 root '[ "$(du -sm /export/home/ada/.local/share/mlrun/tmp | cut -f1)" -ge 2 ]' # the server's view is no cache
 	machine_off 2
 	run -0 on 1 ada 'mlrun images'
 	refute_output --partial large
