@@ -83,6 +83,16 @@ static json_t *parse(const char *text, size_t len, json_error_t *why)
 	return json_loadb(quoted, len, JSON_REJECT_DUPLICATES, why);
 }
 
+/* Is it HTML or XML? */
+static int is_page(const char *text, size_t len)
+{
+	size_t i = 0;
+
+	while (i < len && isspace((unsigned char)text[i]))
+		i++;
+	return i < len && text[i] == '<';
+}
+
 static int load(const char *text, size_t len, size_t max, json_type type, json_t **ret,
 	struct mlr_error *err)
 {
@@ -94,7 +104,7 @@ static int load(const char *text, size_t len, size_t max, json_type type, json_t
 			err, EFBIG, "a JSON document of %zu bytes; the limit is %zu", len, max);
 
 	root = parse(text, len, &why);
-	if (!root && len > 0 && text[strspn(text, " \t\r\n")] == '<') {
+	if (!root && is_page(text, len)) {
 		mlr_fail(err, EPROTO, "not JSON, but a page of HTML or XML");
 		return mlr_hint(
 			err, "a web server, or a proxy with a page of its own, answers there");
