@@ -334,6 +334,13 @@ runs_somewhere() { pgrep -f "^sleep $1" >/dev/null; }
 	assert_output --partial "hint: --secret id=tok,src=FILE gives it"
 }
 
+@test "build: a short option's value may follow it at once, whatever letters it has" {
+	recipe <<<'FROM BASE'
+	mlrun build -q -tmvmine .
+	run -0 mlrun images mvmine
+	assert_line --partial mvmine
+}
+
 @test "build: a mount without a target is at WORKDIR, and none may hide the whole image" {
 	mkdir dir && echo one >dir/file
 	recipe <<-'X'

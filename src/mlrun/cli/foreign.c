@@ -87,7 +87,6 @@ static const struct row rows[] = {
 	{ "ps", "-l|--latest|-n|--last", ENDED },
 	{ "ps", "-q|--quiet|-f|--filter|--format|--no-trunc|-s|--size", JSON },
 	{ "logs", "--since|--until", "--tail N prints the last N lines" },
-	{ "logs", "-t|--timestamps", "a service's log has the lines as it printed them" },
 	{ "inspect", "-f|--format|-t|--type|-s|--size|-l|--latest", JSON },
 	{ "prune", "-a|--all|--volumes",
 		"--older-than AGE removes images that were not used for so long; mlrun rm IMAGE this one" },

@@ -171,8 +171,16 @@ static error_t parse(int key, char *arg, struct argp_state *state)
 	return ARGP_ERR_UNKNOWN;
 }
 
+static int wants_value(const struct argp_option *options, char letter)
+{
+	for (const struct argp_option *o = options; o->name || o->key || o->doc; o++)
+		if (o->key == letter)
+			return o->arg != NULL;
+	return 0;
+}
+
 /* Refuse an option that other programs' commands of this name have, with what to type instead. */
-static void refuse_foreign(int argc, char **argv)
+static void refuse_foreign(int argc, char **argv, const struct argp_option *options)
 {
 	struct mlr_error err;
 
@@ -180,12 +188,15 @@ static void refuse_foreign(int argc, char **argv)
 		int is_long = argv[i][0] == '-' && argv[i][1] == '-';
 		size_t letters = argv[i][0] == '-' && !is_long ? strlen(argv[i] + 1) : 0;
 
-		/* Letters may stand together, as in "-aq"; more of them are likely a value. */
-		for (size_t n = 0; is_long ? n < 1 : n < letters && n < 3; n++) {
+		/* Letters may stand together, as in "-aq"; what follows one that wants a value is
+		 * that. */
+		for (size_t n = 0; is_long ? n < 1 : n < letters; n++) {
 			const char letter[] = { '-', argv[i][1 + n], '\0' };
 			const char *option = is_long ? argv[i] : letter;
 			const char *instead = foreign_option(argv[0], option);
 
+			if (!instead && !is_long && wants_value(options, letter[1]))
+				break;
 			if (!instead)
 				continue;
 			mlr_fail(&err, EINVAL, "%s: mlrun has no %.*s", argv[0],
@@ -216,7 +227,7 @@ void cli_options_parse(int argc, char **argv, const struct cli_syntax *syntax, v
 	argp.options = t.options;
 	if (syntax->look)
 		syntax->look(&argc, argv, t.options);
-	refuse_foreign(argc, argv);
+	refuse_foreign(argc, argv, t.options);
 	if (argc == 2 && strcmp(argv[1], "-h") == 0)
 		argv[1] = help;
 	argv[0] = name; /* for argp's messages */
