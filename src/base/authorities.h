@@ -2,11 +2,6 @@
 #ifndef MLR_BASE_AUTHORITIES_H
 #define MLR_BASE_AUTHORITIES_H
 
-/* The way out where there are none. */
-#define AUTHORITIES_HINT                                                                                                \
-	"this machine has no certificates of authorities: install the package ca-certificates, or name a file of them " \
-	"in SSL_CERT_FILE"
-
 /* The first file that can be read of those where distributions keep the certificates (PEM), a
  * static string; NULL if there is none. */
 const char *authorities_file(void);

@@ -31,8 +31,7 @@ int proc_stat_read(int dir, const char *name, struct proc_stat *ret);
  */
 int proc_is_running(pid_t pid, unsigned long long start);
 
-/* Give up the caller's session keyring with its Kerberos tickets and tokens (session-keyring(7)).
- */
+/* Give up the caller's session keyring, with Kerberos tickets for one (session-keyring(7)). */
 void proc_leave_keyring(void);
 
 /* Parse a text "pid (name) state ppid ..."; the name may contain any byte. */

@@ -15,8 +15,7 @@
 
 struct build_context {
 	int fd; /* the directory, opened once: whoever may write beside it could exchange it */
-	char *recipe; /* the recipe's text, where nothing else was given: the directory is empty
-			 then */
+	char *recipe; /* the recipe's text, where nothing else was given; the directory is empty */
 	size_t recipe_len;
 	char *scratch; /* a directory that was made for it, or NULL */
 };

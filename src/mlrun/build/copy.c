@@ -506,11 +506,10 @@ static int is_changed(const struct copy *c, const struct copy_item *item)
 		st.st_ctim.tv_nsec != item->st.st_ctim.tv_nsec;
 }
 
-int copy_has_changed(const struct copy *c, int directories)
+int copy_has_changed(const struct copy *c)
 {
 	for (size_t i = 0; i < c->n && !c->source.is_image; i++)
-		if (c->v[i].from && (directories || !S_ISDIR(c->v[i].st.st_mode)) &&
-			is_changed(c, &c->v[i]))
+		if (c->v[i].from && is_changed(c, &c->v[i]))
 			return 1;
 	return 0;
 }

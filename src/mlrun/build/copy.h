@@ -88,9 +88,9 @@ int copy_hash_stat(struct copy *c, char hex[HASH_HEX_SIZE]);
 /* Hash what the layer will have, but not the times of files. Returns 0 or -errno. */
 int copy_hash(struct copy *c, char hex[HASH_HEX_SIZE], struct mlr_error *err);
 
-/* Has a file changed since it was listed, so that its reader may not have what was hashed? With
- * directories, also if something came or went. */
-int copy_has_changed(const struct copy *c, int directories);
+/* Has a file or directory changed since it was listed, so that its reader may not have what was
+ * hashed? */
+int copy_has_changed(const struct copy *c);
 
 /* Write the tar; a rootfs_tar_fn (rootfs/fill.h) whose ctx is a struct copy. */
 int copy_tar(void *copy, layer_write_fn write, void *to, struct mlr_error *err);

@@ -37,26 +37,25 @@ int git_is_repository(const char *s)
 /* Read one "KEY=VALUE" of a query. Of a branch and a commit on it the commit counts. */
 static int take_field(struct repository *ret, char *field, struct mlr_error *err)
 {
-	char *value = field + strcspn(field, "="), **to = NULL;
+	char *value = field + strcspn(field, "="), **to = &ret->ref;
 
 	if (*value)
 		*value++ = '\0';
-	if (strcmp(field, "commit") == 0 || strcmp(field, "checksum") == 0 ||
-		((strcmp(field, "ref") == 0 || strcmp(field, "branch") == 0 ||
-			 strcmp(field, "tag") == 0) &&
-			!ret->ref))
-		to = &ret->ref;
-	else if (strcmp(field, "subdir") == 0)
-		to = &ret->dir;
-	else if (strcmp(field, "keep-git-dir") == 0)
+	if (strcmp(field, "keep-git-dir") == 0) {
 		ret->keeps_git = !*value || config_truth(value) > 0;
-	else if (strcmp(field, "ref") != 0 && strcmp(field, "branch") != 0 &&
-		strcmp(field, "tag") != 0)
+		return 0;
+	}
+	if (strcmp(field, "subdir") == 0)
+		to = &ret->dir;
+	else if (strcmp(field, "ref") == 0 || strcmp(field, "branch") == 0 ||
+		strcmp(field, "tag") == 0)
+		to = ret->ref ? NULL : &ret->ref;
+	else if (strcmp(field, "commit") != 0 && strcmp(field, "checksum") != 0)
 		return mlr_fail(err, EINVAL,
 			"'?%s=': use ref, branch, tag, commit, subdir or keep-git-dir", field);
-	if (to) {
+	if (to && *value) {
 		free(*to);
-		*to = *value ? xstrdup(value) : NULL;
+		*to = xstrdup(value);
 	}
 	return 0;
 }

@@ -264,7 +264,7 @@ static int keep(struct running *r, struct mlr_error *err)
 
 	strv_done(&w.omitted);
 	for (size_t i = 0; i < r->n_shown && e == 0; i++)
-		if (copy_has_changed(&r->shown[i], 1)) {
+		if (copy_has_changed(&r->shown[i])) {
 			build_forget_key(r->s);
 			break;
 		}

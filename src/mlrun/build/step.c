@@ -145,7 +145,7 @@ static int finish(struct build *b, struct state *s, const struct instruction *in
 	r = rootfs_fill_digest(copy_tar, c, diff_id, &bytes, err);
 	if (r == 0)
 		r = rootfs_fill(b->o->st, diff_id, copy_tar, c, err);
-	if (r == 0 && copy_has_changed(c, 0))
+	if (r == 0 && copy_has_changed(c))
 		build_forget_key(s);
 	return r < 0 ? r : build_add_layer(b, s, in, diff_id, bytes, err);
 }

@@ -385,10 +385,12 @@ static int fetch(
 	return r;
 }
 
-/* Is the image there as layers, for this platform?
+/*
+ * Is the image there as layers, for this platform?
  *
  * Returns 1, 0, or -ENOTSUP for a squashfs file under a name of the store's own: another image may
- * have that name in a registry. */
+ * have that name in a registry.
+ */
 static int is_usable(
 	struct store *st, const struct store_image *im, const char *platform, struct mlr_error *err)
 {

@@ -428,7 +428,9 @@ static int move_content(int from, int to, const char *where, struct mlr_error *e
 	auto_strv struct strv names = STRV_INIT;
 	int r = file_list(from, ".", 0, &names);
 
-	for (size_t i = 0; i < names.n && r == 0; i++) {
+	if (r < 0)
+		return mlr_fail(err, -r, "list what was written for '%s': %s", where, strerror(-r));
+	for (size_t i = 0; i < names.n; i++) {
 		auto_free char *path = xasprintf("%s/%s", where, names.v[i]);
 		const char *name = names.v[i];
 		auto_close int there = -1, here = -1;
@@ -442,18 +444,18 @@ static int move_content(int from, int to, const char *where, struct mlr_error *e
 			if (there < 0 && (errno == ENOTDIR || errno == ELOOP))
 				unlinkat(to, name, 0);
 		}
-		if (there >= 0) {
-			here = file_open_readable(from, name, &st, &lent);
-			r = here < 0 ? here : move_content(here, there, path, err);
-		} else if (S_ISDIR(st.st_mode)) {
+		if (there >= 0)
+			r = here = file_open_readable(from, name, &st, &lent);
+		else if (S_ISDIR(st.st_mode))
 			r = move_directory(from, name, &st, to);
-		} else if (renameat(from, name, to, name) < 0) {
-			r = -errno;
-		}
-		if (r < 0 && err && err->code == 0)
+		else
+			r = renameat(from, name, to, name) < 0 ? -errno : 0;
+		if (r < 0)
 			return mlr_fail(err, -r, "write '%s': %s", path, strerror(-r));
+		if (there >= 0)
+			TRY(move_content(here, there, path, err));
 	}
-	return r;
+	return 0;
 }
 
 int outlet_finish(struct outlet *o, struct mlr_error *err)

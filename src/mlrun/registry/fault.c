@@ -1,6 +1,5 @@
 #include "registry/fault.h"
 
-#include "base/authorities.h"
 #include "base/base.h"
 #include "registry/url.h"
 
@@ -27,7 +26,9 @@ static int fail_unknown_ca(const struct fault *f, const char *host, struct mlr_e
 {
 	mlr_fail(err, EPERM, "the certificate of '%s' is not trusted: %s", host, f->words);
 	if (!f->has_authorities)
-		return mlr_hint(err, AUTHORITIES_HINT);
+		return mlr_hint(err,
+			"this machine has no certificates of authorities: install the package "
+			"ca-certificates, or name a file of them in SSL_CERT_FILE");
 	if (f->certs_hint)
 		return mlr_hint(err,
 			"put the site's CA certificate into '%s/', or name it in mlrun.conf "
