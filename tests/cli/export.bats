@@ -5,6 +5,7 @@ load common
 
 setup_file() {
 	cd "$BATS_FILE_TMPDIR" || return
+	umask 022 # the files of the image have the modes that the tests name
 	tiny_root root
 	echo gone >root/etc/gone
 	mkdir -p root/deep/er
