@@ -154,6 +154,7 @@ alone() { mltrain "${COMMON[@]}" -q --log alone.jsonl "$@" >alone.out; }
 		alone --epochs 8
 		rank a --epochs 8 --min-ranks 3
 		a=$pid
+		until_true test -e meet # it begins the run, so that c is not the coordinator
 		rank b --epochs 8 --min-ranks 3
 		rank c --epochs 8 --min-ranks 3
 		until_true has_steps run.jsonl 20

@@ -235,11 +235,15 @@ unpacked_is_as_umoci_has_it() {
 	assert [ -s "$MLRUN_STORE/probe.json" ]
 }
 
-@test "format: auto takes squashfs where the file system allows no whiteouts, and says why" {
+@test "format: auto takes squashfs where the file system allows no whiteouts, or one tree where /dev/fuse is closed, and says why" {
 	mlrun pull -q "$REGISTRY/tiny"
 	sed -i 's/"whiteouts": true/"whiteouts": false/; s/"whiteouts":true/"whiteouts":false/' \
 		"$MLRUN_STORE/probe.json"
 	run -0 mlrun pull --verbose "$REGISTRY/layers"
+	if [ ! -r /dev/fuse ] || [ ! -w /dev/fuse ]; then # a squashfs file could not be run
+		assert_output --partial "format dir for store '$MLRUN_STORE': its file system allows no whiteouts"
+		return
+	fi
 	assert_output --partial "format squashfs for store '$MLRUN_STORE': its file system allows no whiteouts"
 	assert [ -s "$(the_file)" ]
 }
