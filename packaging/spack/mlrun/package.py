@@ -33,7 +33,6 @@ class Mlrun(AutotoolsPackage):
     depends_on("pkgconfig", type="build")
 
     depends_on("curl@7.85:")
-    depends_on("elfutils")
     depends_on("libinih")
     depends_on("jansson@2.13:")
     depends_on("libarchive@3.6:")

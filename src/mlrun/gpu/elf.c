@@ -3,7 +3,6 @@
 #include "base/base.h"
 
 #include <elf.h>
-#include <gelf.h>
 
 #define NEEDED_MAX    1024       /* DT_NEEDED entries; NVIDIA's have a dozen at most */
 #define NAME_MAX_LEN  4096       /* bytes of a name */
@@ -13,6 +12,7 @@
 #define DYNAMIC_SIZE  (64 << 10) /* bytes of PT_DYNAMIC; NVIDIA's have 1 KiB */
 #define NOTES_SIZE    (1 << 20)  /* bytes of adjacent notes */
 #define SECTIONS_SIZE (1 << 20)  /* bytes of the section names */
+#define TABLE_SIZE    (4 << 20)  /* bytes of program or section headers: 65,535 of 64 bytes */
 
 #if __BYTE_ORDER__ == __ORDER_LITTLE_ENDIAN__
 #define DATA_NATIVE ELFDATA2LSB
@@ -20,49 +20,146 @@
 #define DATA_NATIVE ELFDATA2MSB
 #endif
 
-static void end(Elf **elf)
+/* Bytes copied from the file. */
+struct part {
+	char *data; /* NULL: none */
+	size_t size;
+};
+
+static void part_done(struct part *p)
 {
-	elf_end(*elf);
+	free(p->data);
 }
 
-#define auto_elf auto_call(end) Elf
+#define auto_part auto_call(part_done) struct part
 
 /*
- * Does the header itself count segments and sections, in 16 bits? Larger numbers are elsewhere
- * (elf(5), PN_XNUM); no library has them, and libelf would trust them: a sparse file in an image
- * could make it allocate any amount of memory.
+ * Copy size bytes of the file, at most max. Not by mmap(2): if someone truncated a file of an image
+ * meanwhile, the program would die. The part stays empty where the file ends before.
  */
-static int has_small_tables(int fd)
+static struct part read_part(int fd, uint64_t at, uint64_t size, size_t max)
 {
-	union {
-		Elf32_Ehdr narrow;
-		Elf64_Ehdr wide;
-	} h = { 0 };
+	struct part p = { NULL, size < max ? (size_t)size : max };
 
-	if (pread(fd, &h, sizeof(h), 0) < (ssize_t)sizeof(h.narrow))
+	if (at > INT64_MAX - max || p.size == 0)
+		return (struct part){ 0 };
+	p.data = xmalloc(p.size);
+	if (pread(fd, p.data, p.size, (off_t)at) == (ssize_t)p.size)
+		return p;
+	free(p.data);
+	return (struct part){ 0 };
+}
+
+/* Copy a record out of a part; returns 0 where it does not lie within. */
+static int get(const struct part *p, uint64_t at, void *ret, size_t size)
+{
+	if (at > p->size || p->size - at < size)
 		return 0;
-	if (h.wide.e_ident[EI_CLASS] == ELFCLASS64)
-		return h.wide.e_phnum != PN_XNUM && (h.wide.e_shnum != 0 || h.wide.e_shoff == 0);
-	return h.narrow.e_phnum != PN_XNUM && (h.narrow.e_shnum != 0 || h.narrow.e_shoff == 0);
+	memcpy(ret, p->data + at, size);
+	return 1;
 }
 
 /*
- * Open an ELF file; NULL for others and those of another byte order. Not with ELF_C_READ_MMAP: it
- * takes a third longer for the few hundred bytes needed of a library, and if someone truncated a
- * file of an image meanwhile, the program would die.
+ * Records that ELF has in two widths are read as the wide one. Only members that are used here are
+ * filled in.
  */
-static Elf *begin(int fd)
-{
-	Elf *elf = NULL;
-	const char *ident;
+struct elf {
+	int fd, wide;
+	Elf64_Ehdr head;
+	struct part segments;
+};
 
-	if (elf_version(EV_CURRENT) != EV_NONE && has_small_tables(fd))
-		elf = elf_begin(fd, ELF_C_READ, NULL);
-	ident = elf && elf_kind(elf) == ELF_K_ELF ? elf_getident(elf, NULL) : NULL;
-	if (ident && ident[EI_DATA] == DATA_NATIVE)
-		return elf;
-	elf_end(elf);
-	return NULL;
+static void elf_done(struct elf *e)
+{
+	part_done(&e->segments);
+}
+
+#define auto_elf auto_call(elf_done) struct elf
+
+static int get_segment(const struct elf *e, size_t i, Elf64_Phdr *ret)
+{
+	Elf32_Phdr n;
+
+	if (e->wide)
+		return get(&e->segments, i * sizeof(*ret), ret, sizeof(*ret));
+	if (!get(&e->segments, i * sizeof(n), &n, sizeof(n)))
+		return 0;
+	*ret = (Elf64_Phdr){ .p_type = n.p_type,
+		.p_offset = n.p_offset,
+		.p_vaddr = n.p_vaddr,
+		.p_filesz = n.p_filesz };
+	return 1;
+}
+
+static int get_section(const struct elf *e, const struct part *table, size_t i, Elf64_Shdr *ret)
+{
+	Elf32_Shdr n;
+
+	if (e->wide)
+		return get(table, i * sizeof(*ret), ret, sizeof(*ret));
+	if (!get(table, i * sizeof(n), &n, sizeof(n)))
+		return 0;
+	*ret = (Elf64_Shdr){ .sh_name = n.sh_name,
+		.sh_type = n.sh_type,
+		.sh_offset = n.sh_offset,
+		.sh_size = n.sh_size,
+		.sh_addralign = n.sh_addralign };
+	return 1;
+}
+
+static int get_dynamic(const struct elf *e, const struct part *p, size_t i, Elf64_Dyn *ret)
+{
+	Elf32_Dyn n;
+
+	if (e->wide)
+		return get(p, i * sizeof(*ret), ret, sizeof(*ret));
+	if (!get(p, i * sizeof(n), &n, sizeof(n)))
+		return 0;
+	ret->d_tag = n.d_tag;
+	ret->d_un.d_val = n.d_un.d_val;
+	return 1;
+}
+
+static int get_head(const struct part *p, struct elf *e)
+{
+	Elf32_Ehdr n;
+
+	e->wide = p->data[EI_CLASS] == ELFCLASS64;
+	if (e->wide)
+		return get(p, 0, &e->head, sizeof(e->head));
+	if (!get(p, 0, &n, sizeof(n)))
+		return 0;
+	e->head = (Elf64_Ehdr){ .e_machine = n.e_machine,
+		.e_phoff = n.e_phoff,
+		.e_phentsize = n.e_phentsize,
+		.e_phnum = n.e_phnum,
+		.e_shoff = n.e_shoff,
+		.e_shnum = n.e_shnum,
+		.e_shstrndx = n.e_shstrndx };
+	return 1;
+}
+
+/*
+ * Read the header and the segments' table. Larger numbers of segments and sections than 16 bits
+ * hold stand elsewhere (elf(5), PN_XNUM); no library has them. Returns 0 for other files and those
+ * of another byte order.
+ */
+static int open_elf(int fd, struct elf *e)
+{
+	static const unsigned char magic[] = { ELFMAG0, ELFMAG1, ELFMAG2, ELFMAG3 };
+	auto_part p = read_part(fd, 0, sizeof(Elf64_Ehdr), sizeof(Elf64_Ehdr));
+	size_t width;
+
+	e->fd = fd;
+	if (!p.data || memcmp(p.data, magic, sizeof(magic)) != 0 ||
+		(p.data[EI_CLASS] != ELFCLASS32 && p.data[EI_CLASS] != ELFCLASS64) ||
+		p.data[EI_DATA] != DATA_NATIVE || !get_head(&p, e) || e->head.e_phnum == PN_XNUM)
+		return 0;
+	width = e->wide ? sizeof(Elf64_Phdr) : sizeof(Elf32_Phdr);
+	if (e->head.e_phnum == 0)
+		return 1;
+	e->segments = read_part(fd, e->head.e_phoff, e->head.e_phnum * width, TABLE_SIZE);
+	return e->segments.data && e->head.e_phentsize == width;
 }
 
 /* The addresses in PT_DYNAMIC; 0: none. */
@@ -73,56 +170,39 @@ struct dynamic {
 	size_t n_needed;
 };
 
-/* The file's bytes that are loaded at an address, up to the end of their segment or want; NULL:
- * none. */
-static Elf_Data *at_address(
-	Elf *elf, size_t n_segments, uint64_t address, uint64_t want, Elf_Type type)
+/* Copy the file's bytes that are loaded at an address, up to the end of their segment or want. */
+static struct part at_address(const struct elf *e, uint64_t address, size_t want)
 {
-	GElf_Phdr ph;
+	Elf64_Phdr ph;
 
-	for (size_t i = 0; i < n_segments; i++) {
-		uint64_t into, size;
+	for (size_t i = 0; get_segment(e, i, &ph); i++) {
+		uint64_t into = address - ph.p_vaddr;
 
-		if (!gelf_getphdr(elf, (int)i, &ph) || ph.p_type != PT_LOAD ||
-			address < ph.p_vaddr || address - ph.p_vaddr >= ph.p_filesz)
-			continue;
-		into = address - ph.p_vaddr;
-		size = ph.p_filesz - into;
-		if (want < size)
-			size = want;
-		if (into > INT64_MAX - ph.p_offset)
-			return NULL;
-		return elf_getdata_rawchunk(elf, (int64_t)(ph.p_offset + into), size, type);
+		if (ph.p_type == PT_LOAD && address >= ph.p_vaddr && into < ph.p_filesz)
+			return into > INT64_MAX || ph.p_offset > INT64_MAX
+				? (struct part){ 0 }
+				: read_part(e->fd, ph.p_offset + into, ph.p_filesz - into, want);
 	}
-	return NULL;
+	return (struct part){ 0 };
 }
 
 /* A string of a table, to free(); NULL when it is not terminated. */
-static char *string_at(const Elf_Data *strings, uint64_t at)
+static char *string_at(const struct part *strings, uint64_t at)
 {
-	const char *s = strings ? strings->d_buf : NULL;
 	size_t room, len;
 
-	if (!s || at >= strings->d_size)
+	if (at >= strings->size)
 		return NULL;
-	room = strings->d_size - at;
-	len = strnlen(s + at, room);
-	return len < room && len < NAME_MAX_LEN ? xstrndup(s + at, len) : NULL;
+	room = strings->size - at;
+	len = strnlen(strings->data + at, room);
+	return len < room && len < NAME_MAX_LEN ? xstrndup(strings->data + at, len) : NULL;
 }
 
-/* Read at most max bytes of the file; NULL beyond its end. */
-static Elf_Data *at_offset(Elf *elf, uint64_t at, uint64_t size, uint64_t max, Elf_Type type)
+static int read_dynamic(const struct elf *e, const struct part *p, struct dynamic *ret)
 {
-	if (at > INT64_MAX)
-		return NULL;
-	return elf_getdata_rawchunk(elf, (int64_t)at, size < max ? size : max, type);
-}
+	Elf64_Dyn dyn;
 
-static int read_dynamic(Elf_Data *data, struct dynamic *ret)
-{
-	GElf_Dyn dyn;
-
-	for (int i = 0; data && gelf_getdyn(data, i, &dyn) && dyn.d_tag != DT_NULL; i++) {
+	for (size_t i = 0; get_dynamic(e, p, i, &dyn) && dyn.d_tag != DT_NULL; i++) {
 		switch (dyn.d_tag) {
 		case DT_STRTAB:
 			ret->strings = dyn.d_un.d_ptr;
@@ -157,7 +237,7 @@ static int read_dynamic(Elf_Data *data, struct dynamic *ret)
 }
 
 /* Keep the greater of newest and "GLIBC_x.y". GLIBC_PRIVATE and other names do not count. */
-static void keep_newest(const Elf_Data *strings, uint64_t at, struct gpu_version *newest)
+static void keep_newest(const struct part *strings, uint64_t at, struct gpu_version *newest)
 {
 	auto_free char *name = string_at(strings, at);
 	struct gpu_version v;
@@ -167,22 +247,21 @@ static void keep_newest(const Elf_Data *strings, uint64_t at, struct gpu_version
 		*newest = v;
 }
 
-/* Each record has the distance to the next, which is not trusted. */
-static int read_needs(Elf_Data *data, const Elf_Data *strings, struct gpu_version *newest)
+/* Read .gnu.version_r. Each record has the distance to the next, which is not trusted. */
+static int read_needs(const struct part *p, const struct part *strings, struct gpu_version *newest)
 {
 	unsigned seen = 0;
-	GElf_Verneed need;
+	Elf64_Verneed need; /* the same in both widths, as all version records */
 
-	for (uint64_t at = 0; data && at < data->d_size; at += need.vn_next) {
+	for (uint64_t at = 0; at < p->size; at += need.vn_next) {
 		uint64_t aux_at;
-		GElf_Vernaux aux;
+		Elf64_Vernaux aux;
 
-		if (!gelf_getverneed(data, (int)at, &need))
+		if (!get(p, at, &need, sizeof(need)))
 			return -ENOEXEC;
 		aux_at = at + need.vn_aux;
 		for (unsigned i = 0; i < need.vn_cnt; i++, aux_at += aux.vna_next) {
-			if (++seen > VERSIONS_MAX || aux_at > data->d_size ||
-				!gelf_getvernaux(data, (int)aux_at, &aux))
+			if (++seen > VERSIONS_MAX || !get(p, aux_at, &aux, sizeof(aux)))
 				return -ENOEXEC;
 			keep_newest(strings, aux.vna_name, newest);
 		}
@@ -192,17 +271,17 @@ static int read_needs(Elf_Data *data, const Elf_Data *strings, struct gpu_versio
 	return 0;
 }
 
-static int read_defines(Elf_Data *data, const Elf_Data *strings, struct gpu_version *newest)
+/* Read .gnu.version_d. A record's first name is the version's own; the others are its parents'. */
+static int read_defines(
+	const struct part *p, const struct part *strings, struct gpu_version *newest)
 {
 	unsigned seen = 0;
-	GElf_Verdef def;
+	Elf64_Verdef def;
 
-	for (uint64_t at = 0; data && at < data->d_size; at += def.vd_next) {
-		GElf_Verdaux aux;
+	for (uint64_t at = 0; at < p->size; at += def.vd_next) {
+		Elf64_Verdaux aux;
 
-		/* The first name is the version's own; the others are its parents'. */
-		if (!gelf_getverdef(data, (int)at, &def) || at + def.vd_aux > data->d_size ||
-			!gelf_getverdaux(data, (int)(at + def.vd_aux), &aux))
+		if (!get(p, at, &def, sizeof(def)) || !get(p, at + def.vd_aux, &aux, sizeof(aux)))
 			return -ENOEXEC;
 		keep_newest(strings, aux.vda_name, newest);
 		if (def.vd_next == 0 || ++seen > VERSIONS_MAX)
@@ -211,7 +290,7 @@ static int read_defines(Elf_Data *data, const Elf_Data *strings, struct gpu_vers
 	return 0;
 }
 
-static int read_names(const struct dynamic *d, const Elf_Data *strings, struct gpu_elf *e)
+static int read_names(const struct dynamic *d, const struct part *strings, struct gpu_elf *e)
 {
 	if (d->soname != SIZE_MAX) {
 		e->soname = string_at(strings, d->soname);
@@ -230,45 +309,35 @@ static int read_names(const struct dynamic *d, const Elf_Data *strings, struct g
 	return 0;
 }
 
-static int read_versions(Elf *elf, size_t n_segments, const struct dynamic *d,
-	const Elf_Data *strings, struct gpu_elf *e)
+static int read_versions(const struct elf *elf, const struct dynamic *d, const struct part *strings,
+	struct gpu_elf *e)
 {
-	int r = 0;
+	auto_part needs = d->needs ? at_address(elf, d->needs, VERSIONS_SIZE) : (struct part){ 0 };
+	auto_part defines =
+		d->defines ? at_address(elf, d->defines, VERSIONS_SIZE) : (struct part){ 0 };
+	int r = read_needs(&needs, strings, &e->glibc);
 
-	if (d->needs)
-		r = read_needs(at_address(elf, n_segments, d->needs, VERSIONS_SIZE, ELF_T_VNEED),
-			strings, &e->glibc);
-	if (r == 0 && d->defines)
-		r = read_defines(at_address(elf, n_segments, d->defines, VERSIONS_SIZE, ELF_T_VDEF),
-			strings, &e->defines);
-	return r;
+	return r < 0 ? r : read_defines(&defines, strings, &e->defines);
 }
 
-/* Does the note have this owner? n_namesz counts the NUL. */
-static int is_note_of(const Elf_Data *data, const GElf_Nhdr *note, size_t name, const char *owner)
+/* Copy the notes of a section; the alignment of their parts goes to *align. */
+static struct part read_notes(const struct elf *e, const char *name, size_t *align)
 {
-	return note->n_namesz == strlen(owner) + 1 &&
-		memcmp((const char *)data->d_buf + name, owner, note->n_namesz) == 0;
-}
+	size_t width = e->wide ? sizeof(Elf64_Shdr) : sizeof(Elf32_Shdr);
+	auto_part table = read_part(e->fd, e->head.e_shoff, e->head.e_shnum * width, TABLE_SIZE);
+	auto_part names = { 0 };
+	Elf64_Shdr sh;
 
-/* The section's notes; NULL without such a section. */
-static Elf_Data *find_section(Elf *elf, const char *name)
-{
-	Elf_Scn *scn = NULL;
-	Elf_Data *names = NULL;
-	size_t index;
-	GElf_Shdr sh;
+	if (get_section(e, &table, e->head.e_shstrndx, &sh))
+		names = read_part(e->fd, sh.sh_offset, sh.sh_size, SECTIONS_SIZE);
+	for (size_t i = 1; get_section(e, &table, i, &sh); i++) {
+		auto_free char *s = string_at(&names, sh.sh_name);
 
-	if (elf_getshdrstrndx(elf, &index) == 0 && gelf_getshdr(elf_getscn(elf, index), &sh))
-		names = at_offset(elf, sh.sh_offset, sh.sh_size, SECTIONS_SIZE, ELF_T_BYTE);
-	while (names && (scn = elf_nextscn(elf, scn))) {
-		auto_free char *s = gelf_getshdr(scn, &sh) ? string_at(names, sh.sh_name) : NULL;
-
+		*align = sh.sh_addralign == 8 ? 8 : 4;
 		if (s && strcmp(s, name) == 0 && sh.sh_type != SHT_NOBITS)
-			return at_offset(elf, sh.sh_offset, sh.sh_size, NOTES_SIZE,
-				sh.sh_addralign == 8 ? ELF_T_NHDR8 : ELF_T_NHDR);
+			return read_part(e->fd, sh.sh_offset, sh.sh_size, NOTES_SIZE);
 	}
-	return NULL;
+	return (struct part){ 0 };
 }
 
 void gpu_elf_done(struct gpu_elf *e)
@@ -281,35 +350,25 @@ void gpu_elf_done(struct gpu_elf *e)
 
 int gpu_elf_read(int fd, struct gpu_elf *ret)
 {
-	auto_elf *elf = begin(fd);
+	auto_elf elf = { 0 };
 	auto_call(gpu_elf_done) struct gpu_elf e = GPU_ELF_INIT;
 	struct dynamic d = { .soname = SIZE_MAX, .runpath = SIZE_MAX };
-	Elf_Data *strings = NULL;
-	size_t n;
-	GElf_Ehdr head;
-	GElf_Phdr ph;
-	int r = 0;
+	auto_part dynamic = { 0 }, strings = { 0 };
+	Elf64_Phdr ph;
 
-	if (!elf || !gelf_getehdr(elf, &head) || elf_getphdrnum(elf, &n) != 0)
+	if (!open_elf(fd, &elf))
 		return -ENOEXEC;
-	e.bits = gelf_getclass(elf) == ELFCLASS32 ? 32 : 64;
-	e.machine = head.e_machine;
-	for (size_t i = 0; i < n && r == 0; i++)
-		if (gelf_getphdr(elf, (int)i, &ph) && ph.p_type == PT_DYNAMIC) {
-			r = read_dynamic(
-				at_offset(elf, ph.p_offset, ph.p_filesz, DYNAMIC_SIZE, ELF_T_DYN),
-				&d);
-			break; /* a library has one */
-		}
-	if (r == 0 && d.strings)
-		strings = at_address(elf, n, d.strings,
-			d.strings_size < NAMES_SIZE ? d.strings_size : NAMES_SIZE, ELF_T_BYTE);
-	if (r == 0)
-		r = read_names(&d, strings, &e);
-	if (r == 0)
-		r = read_versions(elf, n, &d, strings, &e);
-	if (r < 0)
-		return r;
+	e.bits = elf.wide ? 64 : 32;
+	e.machine = elf.head.e_machine;
+	for (size_t i = 0; !dynamic.data && get_segment(&elf, i, &ph); i++)
+		if (ph.p_type == PT_DYNAMIC)
+			dynamic = read_part(fd, ph.p_offset, ph.p_filesz, DYNAMIC_SIZE);
+	TRY(read_dynamic(&elf, &dynamic, &d));
+	if (d.strings)
+		strings = at_address(
+			&elf, d.strings, d.strings_size < NAMES_SIZE ? d.strings_size : NAMES_SIZE);
+	TRY(read_names(&d, &strings, &e));
+	TRY(read_versions(&elf, &d, &strings, &e));
 	*ret = e;
 	e = (struct gpu_elf)GPU_ELF_INIT;
 	return 0;
@@ -317,20 +376,27 @@ int gpu_elf_read(int fd, struct gpu_elf *ret)
 
 int gpu_elf_note(int fd, const char *section, const char *owner, size_t max, char **ret)
 {
-	auto_elf *elf = begin(fd);
-	Elf_Data *data = elf ? find_section(elf, section) : NULL;
-	size_t name, desc;
-	GElf_Nhdr note;
+	auto_elf elf = { 0 };
+	size_t align = 0;
+	Elf64_Nhdr note; /* the same in both widths */
 
-	if (!elf)
+	if (!open_elf(fd, &elf))
 		return -ENOEXEC;
-	for (size_t at = 0; data && (at = gelf_getnote(data, at, &note, &name, &desc)) > 0;) {
-		if (!is_note_of(data, &note, name, owner))
+	auto_part p = read_notes(&elf, section, &align);
+
+	for (uint64_t at = 0, name; get(&p, at, &note, sizeof(note));
+		at += (note.n_descsz + align - 1) & -align) {
+		name = at + sizeof(note);
+		at = (name + note.n_namesz + align - 1) & -align;
+		if (at > p.size || p.size - at < note.n_descsz)
+			break;
+		if (note.n_namesz != strlen(owner) + 1 ||
+			memcmp(p.data + name, owner, note.n_namesz) != 0)
 			continue;
 		if (note.n_descsz > max)
 			return -ENOEXEC;
 		*ret = xmalloc(note.n_descsz + 1);
-		memcpy(*ret, (const char *)data->d_buf + desc, note.n_descsz);
+		memcpy(*ret, p.data + at, note.n_descsz);
 		(*ret)[note.n_descsz] = '\0';
 		return 0;
 	}

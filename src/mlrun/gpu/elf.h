@@ -1,4 +1,4 @@
-/* Reads a shared library's names, needs and versions with libelf. The bytes are not trusted. */
+/* Reads a shared library's names, needs and versions. The bytes are not trusted. */
 #ifndef MLR_GPU_ELF_H
 #define MLR_GPU_ELF_H
 

@@ -22,8 +22,8 @@ int rootfs_lookup(const struct plan *p, const char *path, struct mlr_error *err)
 /*
  * Look up a regular file in the same way and open it for reading. From a squashfs file, this gives
  * a copy in memory (squashfs/looker.h). Of a large ELF file the copy holds only the parts that
- * libelf reads to describe it, and zeros elsewhere (LOOK_ABOUT), because a library of 100 MB takes
- * a second to decompress.
+ * gpu/elf.h reads to describe it, and zeros elsewhere (LOOK_ABOUT), because a library of 100 MB
+ * takes a second to decompress.
  *
  * Returns an O_RDONLY descriptor; -ENOENT, also if it is not a regular file; -ELOOP; -EACCES;
  * -EFBIG for more than 128 MiB in a squashfs file; -ENOTSUP for a squashfs file if mlrun was built
