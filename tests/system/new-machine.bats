@@ -1,18 +1,11 @@
 #!/usr/bin/env bats
-# The first commands on a new machine and in a new account: an empty Debian 12 with git, sudo and users, whose packages
-# come from where this machine takes its own. What is typed there stands in the README. The tests follow each other.
+# The first commands on a new machine and in a new account: an empty Debian 12 with git, sudo and users; the first of
+# them on Debian 13 and Ubuntu 24.04, too. What is typed there stands in the README. The tests follow each other.
 # shellcheck disable=SC2016 # the inner shell expands
 
 load ../cli/common
 load ../cli/mltrain
-
-# in_machine [-t] USER SCRIPT: SCRIPT in a login shell of USER's on the new machine.
-in_machine() {
-	local -a options=()
-
-	if [ "$1" = -t ]; then options+=("$1"); shift; fi
-	"$top_srcdir/tests/system/enter" "${options[@]}" "$MACHINE" "$1" bash -eu -o pipefail -c "$2" </dev/null
-}
+load machine
 
 # readme_commands SECTION N: the Nth block of commands in that section of the README.
 readme_commands() {
@@ -28,26 +21,15 @@ packages_of() {
 		awk -F '|' -v word="$1" '$1 ~ /demo/ && index($2, word) { print $3 }'
 }
 
-make_machine() {
-	local -a sources
-
-	mapfile -t sources < <(find /etc/apt/sources.list* -name '*.list' -o -name '*.sources')
-	MACHINE=$(mktemp -d /var/tmp/mlrun-machine.XXXXXX)
-	export MACHINE
-	chmod 755 "$MACHINE"
-	mmdebstrap --quiet --variant=minbase --include=git,sudo,ca-certificates,ccache bookworm "$MACHINE" "${sources[@]}" >&2
-	image_push_tar -c --config.cmd -c bash library/debian:12 <(tar -C "$MACHINE" --exclude=./dev -c .)
-
-	rm -rf "$MACHINE"/etc/apt/{sources.list,sources.list.d,apt.conf.d}
-	cp -a /etc/apt/. "$MACHINE/etc/apt"
-	cp -L /etc/resolv.conf /etc/hosts "$MACHINE/etc"
+# new_machine SUITE: one with git, the repository, and two users of whom ada has sudo.
+new_machine() {
+	make_machine "$1" --include=git,sudo,ca-certificates,ccache
 	# A compiler's work is done once only, though several builds follow. One thread trains: two would wait for each
 	# other where other tests compute.
 	install -d -m 1777 "$MACHINE"/var/cache{,/ccache}
 	printf '%s\n' 'PATH=/usr/lib/ccache:$PATH' 'export PATH CCACHE_DIR=/var/cache/ccache CCACHE_UMASK=000' \
 		'export CCACHE_BASEDIR=/ CCACHE_NOHASHDIR=1 OMP_NUM_THREADS=1' >"$MACHINE/etc/profile.d/ccache.sh"
 	in_machine root '
-		useradd -m -s /bin/bash ada
 		useradd -m -s /bin/bash grace
 		echo "ada ALL=(ALL) NOPASSWD: ALL" >/etc/sudoers.d/ada
 		mkdir /datasets && echo 1 >/datasets/a-picture'
@@ -66,24 +48,22 @@ setup_file() {
 	# A checkout whose copy is tested is named by who made the copy.
 	export REPOSITORY=${CHECK_REPOSITORY:-$top_srcdir}
 
-	if [ "$(id -u)" != 0 ]; then
-		skip_file "needs root, to make a root directory of Debian's"
-	elif ! command -v mmdebstrap >/dev/null; then
-		skip_file "mmdebstrap is not installed"
-	elif ! grep -q '^VERSION_CODENAME=bookworm' /etc/os-release; then
-		skip_file "this machine's package sources are not Debian 12's"
-	elif ! git -c safe.directory='*' -C "$REPOSITORY" rev-parse -q --verify HEAD >/dev/null; then
+	need_machines || return 0
+	if ! git -c safe.directory='*' -C "$REPOSITORY" rev-parse -q --verify HEAD >/dev/null; then
 		skip_file "no git checkout to clone"
-	else
-		registry_start
-		make_machine
+		return
 	fi
+	registry_start
+	new_machine bookworm
+	image_push_tar -c --config.cmd -c bash library/debian:12 <(tar -C "$MACHINE" --exclude=./dev --exclude=./srv/mlrun -c .)
 }
 
 teardown_file() {
 	registry_stop
 	[ -z "${MACHINE:-}" ] || rm -rf "$MACHINE"
 }
+
+teardown() { [ -z "${OTHER:-}" ] || rm -rf "$OTHER"; }
 
 # What a command left in the home directory, but for its clone.
 left_in_home() { in_machine "$1" 'find . -mindepth 1 -not -name ".bash*" -not -name .profile -not -path "./mlrun*"'; }
@@ -111,6 +91,21 @@ demo() {
 	run -0 left_in_home ada
 	assert_output ''
 }
+
+# On another system: the demo, and for a release the whole check.
+on() {
+	new_machine "$1"
+	OTHER=$MACHINE
+	demo ada '8[3-9]'
+	run in_machine ada 'ldd mlrun/build-demo/bin/mlrun'
+	assert_output --partial 'statically linked'
+	[ "$CHECK_ALL" = yes ] || return 0
+	run -0 in_machine ada 'cd mlrun && ./quickstart check'
+	assert_output --regexp '[0-9]+ passed, 0 failed, [0-9]+ skipped'
+}
+
+@test "new machine: README's demo on Debian 13" { on trixie; }
+@test "new machine: README's demo on Ubuntu 24.04" { on noble; }
 
 @test "new machine: README's demo, by root" {
 	shorten_training_set

@@ -5,47 +5,26 @@
 
 load ../cli/common
 load ../cli/fake
-
-# in_machine USER SCRIPT: SCRIPT in a login shell of USER's on the machine.
-in_machine() { "$top_srcdir/tests/system/enter" "$MACHINE" "$1" bash -eu -o pipefail -c "$2" </dev/null; }
-
-make_machine() {
-	local -a sources
-
-	mapfile -t sources < <(find /etc/apt/sources.list* -name '*.list' -o -name '*.sources')
-	MACHINE=$(mktemp -d /var/tmp/mlrun-machine.XXXXXX)
-	export MACHINE
-	chmod 755 "$MACHINE"
-	mmdebstrap --quiet --variant=minbase bookworm "$MACHINE" "${sources[@]}" >&2
-	rm -rf "$MACHINE"/etc/apt/{sources.list,sources.list.d,apt.conf.d}
-	cp -a /etc/apt/. "$MACHINE/etc/apt"
-	cp -L /etc/resolv.conf /etc/hosts "$MACHINE/etc"
-	in_machine root 'useradd -m -s /bin/bash ada'
-	tiny_root "$BATS_FILE_TMPDIR/tiny"
-	layer_tar "$MACHINE/srv/tiny.tar" "$BATS_FILE_TMPDIR/tiny"
-}
+load machine
 
 setup_file() {
 	local program build missing
 
 	export PACKAGES=$BATS_FILE_TMPDIR/packages
-	if [ "$(id -u)" != 0 ]; then
-		skip_file "needs root, to make a root directory of Debian's"
-		return
-	elif ! grep -q '^VERSION_CODENAME=bookworm' /etc/os-release; then
-		skip_file "this machine's package sources are not Debian 12's"
-		return
-	elif [ -e "$top_srcdir/config.status" ]; then
+	need_machines || return 0
+	if [ -e "$top_srcdir/config.status" ]; then
 		skip_file "the source directory itself was configured"
 		return
 	fi
-	for program in mmdebstrap dh rpmbuild patchelf; do
+	for program in dh rpmbuild patchelf; do
 		command -v "$program" >/dev/null || { skip_file "$program is not installed"; return; }
 	done
 	missing=$(dpkg-checkbuilddeps "$top_srcdir/packaging/debian/control" 2>&1) || { skip_file "${missing#*: *: }"; return; }
 	"$top_srcdir/packaging/build" -o "$PACKAGES" all >"$BATS_FILE_TMPDIR/build.log" 2>&1 3>&- 4>&- &
 	build=$!
-	make_machine
+	make_machine bookworm
+	tiny_root "$BATS_FILE_TMPDIR/tiny"
+	layer_tar "$MACHINE/srv/tiny.tar" "$BATS_FILE_TMPDIR/tiny"
 	wait "$build" || { cat "$BATS_FILE_TMPDIR/build.log" >&2; return 1; }
 	fake_layout
 	registry_start
