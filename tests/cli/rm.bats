@@ -62,7 +62,7 @@ skip_without_userns() { unshare -Urpf --mount-proc true || skip "no user namespa
 		set -e
 		mkdir full
 		mount -t tmpfs -o nr_inodes=2000 none full
-		cp -r "$MLRUN_STORE" full/store
+		cp -a "$MLRUN_STORE" full/store
 		while : >"full/$((n += 1))"; do :; done 2>/dev/null || true
 		if mkdir full/store/tmp/x 2>/dev/null; then exit 1; fi
 		mlrun rm --store full/store "$1"

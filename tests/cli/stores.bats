@@ -156,3 +156,39 @@ $REGISTRY/tiny:latest .*  $PWD/site"
 	assert_output --partial "keeps images as one tree each"
 	assert_line NAME=tiny
 }
+
+# What a copy must not show: a file that a layer removed, and those of a directory that a layer replaced.
+@test "stores: a copy that lost what hides removed files is refused, a whole one works" {
+	local how
+
+	printf '%s\n' "FROM $REGISTRY/tiny" 'RUN mkdir /d && echo 1 >/gone && echo 1 >/d/hidden' \
+		'RUN rm -r /gone /d && mkdir /d' >Dockerfile
+	mlrun build -q -t two .
+	[ -e "$MLRUN_STORE/mark" ] || skip "the file system keeps no whiteouts or attributes"
+	declare -A ways=(
+		[tar]='tar -cf - -C "$MLRUN_STORE" . | tar -xf - -C copy'
+		[cp]='chmod -R u+r "$MLRUN_STORE" && cp -r "$MLRUN_STORE/." copy'
+		[rsync]='rsync -a "$MLRUN_STORE/" copy'
+		[rsync-xattrs]='rsync -aX "$MLRUN_STORE/" copy'
+		[whole-cp]='cp -a "$MLRUN_STORE/." copy'
+		[whole-tar]='tar --xattrs -cf - -C "$MLRUN_STORE" . | tar --xattrs -xf - -C copy'
+	)
+	for how in "${!ways[@]}"; do
+		[[ $how != rsync* ]] || command -v rsync >/dev/null || continue
+		mkdir copy
+		run bash -c "${ways[$how]}"
+		if [[ $how = whole* ]]; then
+			run -0 mlrun exec --store copy two sh -c 'ls -d /gone /d/* 2>/dev/null; echo end'
+			assert_output end
+		else
+			for command in exec pull images; do
+				run -125 mlrun "$command" --store copy two
+				assert_output --partial "store '$PWD/copy' is a copy without"
+				assert_output --partial "'cp -a'"
+			done
+			MLRUN_STORES=$PWD/copy run -0 mlrun exec two true
+			assert_output --partial "store '$PWD/copy' is a copy without"
+		fi
+		chmod -R u+rwX copy && rm -r copy
+	done
+}

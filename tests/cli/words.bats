@@ -126,7 +126,7 @@ setup() {
 
 @test "words: a store that cannot be written to is told without the names of its parts" {
 	needs_ordinary_user
-	cp -r "$FILE_STORE" ro
+	cp -a "$FILE_STORE" ro
 	chmod -R a-w ro
 	tiny_root root
 	tar -C root -cf root.tar .

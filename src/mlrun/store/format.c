@@ -16,7 +16,7 @@ static const char *const parts[] = { "blobs", "blobs/sha256", "layers", "cover",
 /* May a directory with this entry become a store? */
 static int is_ours(const char *name)
 {
-	static const char *const others[] = { ".", "..", "version", "lock",
+	static const char *const others[] = { ".", "..", "version", "lock", "mark",
 		"lost+found" /* a fresh ext4 file system has it */ };
 
 	for (size_t i = 0; i < ARRAY_LEN(parts); i++)

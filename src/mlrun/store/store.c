@@ -6,6 +6,7 @@
 #include "store/guard.h"
 #include "store/handle.h"
 #include "store/hold.h"
+#include "store/mark.h"
 #include "store/place.h"
 
 static int default_path(char **ret, struct mlr_error *err)
@@ -48,6 +49,8 @@ static int check(struct store *st, int create, struct mlr_error *err)
 			   : store_guard(st, &top, err);
 	if (r == 0)
 		r = store_format_check(st, create, err);
+	if (r == 0)
+		r = store_check_mark(st, err);
 	if (r < 0 || !ours || (create && st->format < STORE_FORMAT))
 		return r;
 	if (create && fstat(st->fd, &top) < 0) /* store_format_check() may have closed it */

@@ -4,6 +4,7 @@
 #include "oci/digest.h"
 #include "store/hold.h"
 #include "store/lock.h"
+#include "store/mark.h"
 #include "store/trash.h"
 #include "store/unsynced.h"
 
@@ -304,8 +305,11 @@ static int publish(struct store_tree *t, struct mlr_error *err)
 
 int store_tree_publish(struct store_tree *t, struct mlr_error *err)
 {
-	int r = publish(t, err);
+	int r;
 
+	if (t->kind == STORE_LAYER)
+		store_make_mark(t->st);
+	r = publish(t, err);
 	if (r < 0)
 		file_remove_tree(store_fd(t->st), t->work, NULL);
 	tree_free(t);
