@@ -52,3 +52,12 @@ int filesystem_read(int fd, struct filesystem *ret)
 	*ret = filesystem_of_type((unsigned long)fs.f_type & 0xffffffff);
 	return 0;
 }
+
+int filesystem_room(int fd, struct statvfs *ret)
+{
+	if (fstatvfs(fd, ret) < 0)
+		return -1;
+	if (ret->f_blocks == 0)
+		ret->f_blocks = ret->f_bfree = ret->f_bavail = FILESYSTEM_NO_SIZE / ret->f_frsize;
+	return 0;
+}

@@ -5,6 +5,8 @@
 #ifndef MLR_BASE_FILESYSTEM_H
 #define MLR_BASE_FILESYSTEM_H
 
+#include <sys/statvfs.h>
+
 enum filesystem_quirk {
 	/* Servers keep the files, for many nodes: one large file is read faster than many small
 	 * ones. */
@@ -37,5 +39,11 @@ struct filesystem filesystem_of_type(unsigned long type);
 
 /* Returns 0, or -errno: *ret then is of type 0. */
 int filesystem_read(int fd, struct filesystem *ret);
+
+#define FILESYSTEM_NO_SIZE (1ull << 62) /* bytes */
+
+/* Ask for a file system's room as statvfs(2). One without a size of its own (ramfs, tmpfs with
+ * size=0) has FILESYSTEM_NO_SIZE, all of it free. */
+int filesystem_room(int fd, struct statvfs *ret);
 
 #endif

@@ -106,7 +106,7 @@ field() { jq -r "$1" r.json; }
 	run -0 $load "$url/once" --rate 100 -d 1s --json r.json
 	assert_equal "$(field '.requests == 100 and .failed == 0 and .connections == 100')" true
 	# Idle ones that the server closes are no failures.
-	run -0 $load "$url/tired" --rate 20 -d 1s --json r.json
+	run -0 $load "$url/tired" --rate 10 -d 2s --json r.json
 	assert_equal "$(field '.requests == 20 and .failed == 0 and .connections >= 10')" true
 }
 

@@ -37,6 +37,13 @@ layers_asked_for() { registry_requests '^GET .*/blobs/' | wc -l; }
 	assert_equal $(($(layers_asked_for) - before)) 1 # the configuration
 }
 
+@test "space: a file system without a size, as ramfs, has room" {
+	needs_small
+	run -0 small size=0 sh -c "TMPDIR=$PWD/small mlrun doctor; mlrun pull --store small/store $REGISTRY/big"
+	assert_output --partial "'$PWD/small' has no limit but the machine's memory"
+	refute_output --regexp '(no room|MB left, which may|[^0-9]0 MB left)'
+}
+
 @test "space: below three times the compressed size a warning is given" {
 	needs_small
 	run -0 small size=20m mlrun pull --format layers --store small/store "$REGISTRY/big"

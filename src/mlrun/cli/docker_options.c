@@ -6,11 +6,10 @@
 
 #include "base/base.h"
 #include "base/config_value.h"
+#include "base/filesystem.h"
 #include "compose/ports.h"
 #include "exec/parts.h"
 #include "oci/platform.h"
-
-#include <sys/statvfs.h>
 
 #define NETWORK   "the container uses the host's network"
 #define ROOTLESS  "mlrun has the caller's rights and no others"
@@ -26,10 +25,11 @@
 /* Is the host's /dev/shm, which containers share, this large? */
 static int is_shared_memory_so_large(const char *value)
 {
+	auto_close int fd = open("/dev/shm", O_PATH | O_CLOEXEC);
 	struct statvfs s;
 	uint64_t want;
 
-	return config_bytes(value, &want) == 0 && statvfs("/dev/shm", &s) == 0 &&
+	return config_bytes(value, &want) == 0 && filesystem_room(fd, &s) == 0 &&
 		want <= (uint64_t)s.f_blocks * s.f_frsize;
 }
 

@@ -2,8 +2,7 @@
 #include "doctor/check.h"
 
 #include "base/base.h"
-
-#include <sys/statvfs.h>
+#include "base/filesystem.h"
 
 #define MB 1000000ull
 #define SHM_SIZE_MIN                                                                               \
@@ -12,14 +11,25 @@
 #define SHM_LEFT_MIN (64 * MB)
 #define TMP_LEFT_MIN (100 * MB)
 
+/* Pass a file system without a size of its own (ramfs, tmpfs with size=0). */
+static int is_unlimited(
+	struct doctor_report *r, const char *name, const char *dir, const struct statvfs *fs)
+{
+	if (fs->f_bavail < FILESYSTEM_NO_SIZE / fs->f_frsize)
+		return 0;
+	doctor_add(r, name, DOCTOR_PASS, "'%s' has no limit but the machine's memory", dir);
+	return 1;
+}
+
 static void look_at_shm(const struct doctor_machine *m, struct doctor_report *r)
 {
 	auto_free char *path = doctor_path(m, "/dev/shm");
+	auto_close int fd = open(path, O_PATH | O_CLOEXEC);
 	struct doctor_finding *f;
 	struct statvfs fs;
 	unsigned long long size, left;
 
-	if (access(path, W_OK) < 0 || statvfs(path, &fs) < 0) {
+	if (access(path, W_OK) < 0 || filesystem_room(fd, &fs) < 0) {
 		f = doctor_add(r, "shm", DOCTOR_WARNING, "/dev/shm cannot be written to: %s",
 			strerror(errno));
 		doctor_because(f, "MPI and data loaders share memory there");
@@ -27,6 +37,8 @@ static void look_at_shm(const struct doctor_machine *m, struct doctor_report *r)
 			"mount -t tmpfs -o mode=1777,nosuid,nodev,size=50%% tmpfs /dev/shm");
 		return;
 	}
+	if (is_unlimited(r, "shm", "/dev/shm", &fs))
+		return;
 	size = (unsigned long long)fs.f_blocks * fs.f_frsize;
 	left = (unsigned long long)fs.f_bavail * fs.f_frsize;
 	if (!doctor_is_here(m) || (size >= SHM_SIZE_MIN && left >= SHM_LEFT_MIN)) {
@@ -47,13 +59,14 @@ static void look_at_shm(const struct doctor_machine *m, struct doctor_report *r)
 static void look_at_tmp(struct doctor_report *r)
 {
 	const char *env = getenv("TMPDIR"), *dir = env && *env ? env : "/tmp";
+	auto_close int fd = open(dir, O_PATH | O_CLOEXEC);
 	unsigned long long left;
 	struct doctor_finding *f;
 	struct statvfs fs;
 	struct stat sb;
 
 	if (stat(dir, &sb) < 0 || (!S_ISDIR(sb.st_mode) && (errno = ENOTDIR)) ||
-		access(dir, W_OK | X_OK) < 0 || statvfs(dir, &fs) < 0) {
+		access(dir, W_OK | X_OK) < 0 || filesystem_room(fd, &fs) < 0) {
 		f = doctor_add(r, "tmpdir", DOCTOR_WARNING, "'%s' cannot be written to: %s", dir,
 			strerror(errno));
 		doctor_because(f, env && *env ? "TMPDIR names it" : "TMPDIR is not set");
@@ -63,6 +76,8 @@ static void look_at_tmp(struct doctor_report *r)
 			doctor_mend(f, DOCTOR_ADMINISTRATOR, "chmod 1777 /tmp");
 		return;
 	}
+	if (is_unlimited(r, "tmpdir", dir, &fs))
+		return;
 	left = (unsigned long long)fs.f_bavail * fs.f_frsize;
 	if (left >= TMP_LEFT_MIN) {
 		doctor_add(r, "tmpdir", DOCTOR_PASS, "'%s' has %llu MB left", dir, left / MB);

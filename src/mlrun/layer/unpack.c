@@ -1,10 +1,9 @@
 #include "layer/unpack.h"
 
 #include "base/base.h"
+#include "base/filesystem.h"
 #include "layer/tar.h"
 #include "layer/writer.h"
-
-#include <sys/statvfs.h>
 
 #define LARGE (16u << 20) /* size of a file from which on free space is checked */
 
@@ -43,7 +42,7 @@ static int check_room(
 	struct statvfs fs;
 	uint64_t room;
 
-	if (m->size < LARGE || !m->verbatim || fstatvfs(u->writer.root, &fs) < 0)
+	if (m->size < LARGE || !m->verbatim || filesystem_room(u->writer.root, &fs) < 0)
 		return 0;
 	room = (uint64_t)(geteuid() ? fs.f_bavail : fs.f_bfree) * fs.f_frsize;
 	if (m->size <= room)

@@ -1,9 +1,9 @@
 #include "pull/space.h"
 
 #include "base/base.h"
+#include "base/filesystem.h"
 
 #include <sys/quota.h>
-#include <sys/statvfs.h>
 #include <sys/syscall.h>
 
 #ifndef SYS_quotactl_fd
@@ -57,7 +57,7 @@ int space_room(int fd, struct space_room *ret, struct mlr_error *err)
 	struct statvfs fs;
 	struct stat sb;
 
-	if (fstatvfs(fd, &fs) < 0 || fstat(fd, &sb) < 0)
+	if (filesystem_room(fd, &fs) < 0 || fstat(fd, &sb) < 0)
 		return mlr_fail_errno(err, "ask for the free space");
 	room.bytes = (uint64_t)fs.f_bavail * fs.f_frsize;
 	if (fs.f_files != 0) /* otherwise it creates inodes on demand */
