@@ -276,6 +276,23 @@ in_tiny_with_home() { mlrun exec -v "$HOME" "$IMG" "$@"; }
 	rm -r "$home" "$home-link"
 }
 
+@test "exec: a working directory that the shell knows by a link has both names inside" {
+	local dir
+	dir=$(mktemp -d /var/tmp/mlrun-dir.XXXXXX)
+	mkdir "$dir/real"
+	ln -s real "$dir/link"
+	cd "$dir/link"
+	echo here >file
+	run -0 mlrun exec "$IMG" sh -c "pwd; cat \$PWD/file $dir/real/file"
+	assert_output "$dir/link"$'\n'here$'\n'here
+	# Where the user mounts it, or PWD is another's, it has the name that it always has.
+	run -0 mlrun exec -v "$PWD" "$IMG" pwd
+	assert_output "$dir/real"
+	PWD=$dir run -0 mlrun exec "$IMG" pwd
+	assert_output "$dir/real"
+	rm -r "$dir"
+}
+
 @test "exec: pseudo-terminals can be had, and the caller's terminal has a name" {
 	python='import os, pty; m, s = pty.openpty(); os.write(s, b"from a pty"); print(os.read(m, 99), os.ttyname(s))'
 	run -0 script -qec "mlrun exec -v /usr -v /lib -v /lib64 $IMG sh -c 'tty; /usr/bin/python3 -c \"\$0\"' '$python'" /dev/null
@@ -483,6 +500,13 @@ in_tiny_with_home() { mlrun exec -v "$HOME" "$IMG" "$@"; }
 	done
 	HF_HOME=/scratch/hf run -0 mlrun exec --verbose "$IMG" true
 	assert_output --partial "HF_HOME: '/scratch/hf' is not mounted"
+	touch "$HOME/.Xauthority"
+	DISPLAY=:0 XAUTHORITY='' run -0 mlrun exec --explain "$IMG" true
+	assert_output --partial "DISPLAY: the X server's cookie '$HOME/.Xauthority' is not mounted"
+	DISPLAY=:0 run -0 mlrun exec --explain -v "$HOME/.Xauthority" "$IMG" true
+	refute_output --partial cookie
+	DISPLAY=:0 XAUTHORITY=/nowhere/cookie run -0 mlrun exec "$IMG" sh -c 'echo "$DISPLAY${XAUTHORITY-unset}"'
+	assert_output :0unset
 }
 
 @test "exec: --explain tells every mount and variable with its origin and runs nothing" {

@@ -72,3 +72,17 @@ char *caller_workdir(const char *home, enum caller_place *place)
 		return NULL;
 	return take_ptr(&cwd);
 }
+
+const char *caller_workdir_link(const char *cwd)
+{
+	const char *name = getenv("PWD");
+	auto_free char *clean = name && *name == '/' ? path_clean(name) : NULL;
+	struct stat there, here;
+
+	return clean && strcmp(clean, name) == 0 && strcmp(name, cwd) != 0 &&
+			!caller_is_system_path(name) && stat(name, &there) == 0 &&
+			stat(".", &here) == 0 && there.st_dev == here.st_dev &&
+			there.st_ino == here.st_ino
+		? name
+		: NULL;
+}

@@ -242,11 +242,27 @@ static int is_there(const struct plan *p, const char *path)
 	return 0;
 }
 
+/* Without its cookie no program may talk to the X server that DISPLAY names. */
+static void remark_cookie(struct plan *p)
+{
+	const char *file = plan_env_get(p, "XAUTHORITY"), *home = getenv("HOME");
+	auto_free char *cookie = file && *file ? xstrdup(file)
+		: home                         ? xasprintf("%s/.Xauthority", home)
+					       : NULL;
+	auto_free char *path = cookie ? path_clean(cookie) : NULL;
+
+	if (is_callers(p, "DISPLAY") && path && access(path, F_OK) == 0 && !plan_covers(p, path))
+		plan_remark_add(p, PLAN_FROM_DEFAULT,
+			"DISPLAY: the X server's cookie '%s' is not mounted; -v %s mounts it", path,
+			path);
+}
+
 void environment_drop_unmounted(struct plan *p)
 {
-	static const char *const names[] = { "TMPDIR", "TMP", "TEMP", "TEMPDIR",
+	static const char *const names[] = { "TMPDIR", "TMP", "TEMP", "TEMPDIR", "XAUTHORITY",
 		"XDG_RUNTIME_DIR" };
 
+	remark_cookie(p);
 	for (size_t i = 0; i < ARRAY_LEN(names); i++) {
 		const char *value = is_callers(p, names[i]) ? plan_env_get(p, names[i]) : NULL;
 		auto_free char *path = value ? path_clean(value) : NULL;

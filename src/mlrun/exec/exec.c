@@ -194,7 +194,7 @@ static int plan_caller_dir(const struct exec_options *o, const char *home, const
 {
 	enum caller_place place;
 	auto_free char *cwd = o->apart ? NULL : caller_workdir(home, &place);
-	int r;
+	const char *link;
 
 	if (!cwd)
 		return 0;
@@ -224,11 +224,15 @@ static int plan_caller_dir(const struct exec_options *o, const char *home, const
 					"--home brings it, -v DIR a part of it");
 			return 0;
 		}
-		r = plan_mount_add(p, PLAN_BIND, cwd, cwd, 0, PLAN_FROM_DEFAULT, err);
-		if (r < 0)
-			return r;
+		TRY(plan_mount_add(p, PLAN_BIND, cwd, cwd, 0, PLAN_FROM_DEFAULT, err));
 	}
-	*ret = take_ptr(&cwd);
+	/* Under both names: scripts use $PWD, programs what realpath(3) says. */
+	link = caller_workdir_link(cwd);
+	if (link && !plan_covers(users, link) && !plan_covers(p, link)) {
+		TRY(plan_mount_add(p, PLAN_BIND, cwd, link, 0, PLAN_FROM_DEFAULT, err));
+		*ret = xstrdup(link);
+	} else
+		*ret = take_ptr(&cwd);
 	return 0;
 }
 

@@ -129,6 +129,10 @@ enum caller_place { CALLER_ELSEWHERE, CALLER_AT_HOME, CALLER_ABOVE_HOME };
  */
 char *caller_workdir(const char *home, enum caller_place *place);
 
+/* The name by which the caller's shell knows this directory (PWD), where it leads by a link; else
+ * NULL. */
+const char *caller_workdir_link(const char *cwd);
+
 /* Is this clean path in a system directory, which an image has itself? */
 int caller_is_system_path(const char *path);
 
