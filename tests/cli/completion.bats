@@ -1,4 +1,4 @@
-# Completion of mlrun's command line, by bash's function and by zsh on a terminal.
+# Completion of mlrun's command line, by bash's function, by zsh on a terminal, and by fish.
 load common
 
 setup_file() {
@@ -231,4 +231,30 @@ zsh_offers() { ASAN_OPTIONS=$ASAN_OPTIONS:detect_leaks=0 timeout 300 zsh -f "$to
 	assert_output --partial compression
 	run -0 zsh_offers "mlrun build data"
 	assert_output --partial datadir
+}
+
+fish_offers() {
+	fish --no-config -c 'source $argv[1]/mlrun.fish; source $argv[1]/mltrain.fish; complete -C $argv[2]' "$top_srcdir/completion" "$1"
+}
+
+@test "completion in fish: what bash's offers, and files where that leaves it to the shell" {
+	command -v fish >/dev/null || skip "fish is not installed"
+	run -0 fish_offers "mlrun ex"
+	assert_output $'exec\nexport'
+	run -0 fish_offers "mlrun exec --pull="
+	assert_output --pull=always$'\n'--pull=missing$'\n'--pull=never
+	run -0 fish_offers "mlrun exec --read-only deb"
+	assert_line debian
+	run -0 fish_offers "mlrun exec debian dataf"
+	assert_output datafile
+	run -0 fish_offers "true; MLRUN_X=1 mlrun config exec.g"
+	assert_line exec.gpu
+	run -0 fish_offers "mltrain tra"
+	assert_output train
+	# Where they are installed.
+	mkdir -p share/fish/vendor_completions.d share/bash-completion/completions
+	cp -L "$top_srcdir/completion/mltrain.fish" share/fish/vendor_completions.d
+	cp "$top_srcdir/completion/mltrain.bash" share/bash-completion/completions
+	run -0 fish --no-config -c 'source share/fish/vendor_completions.d/mltrain.fish; complete -C "mltrain tra"'
+	assert_output train
 }

@@ -19,7 +19,7 @@ setup() {
 
 	for file in bin/mlrun bin/mltrain libexec/mlrun/mlrun-pull libexec/mlrun/mlrun-account libexec/mlrun/mlrun-nvml libexec/mlrun/mltrain-fetch libexec/mlrun/mltrain-load share/man/man1/mlrun.1 \
 		share/bash-completion/completions/mlrun.bash share/zsh/site-functions/_mlrun \
-		share/bash-completion/completions/mltrain.bash share/zsh/site-functions/_mltrain \
+		share/bash-completion/completions/mltrain.bash share/zsh/site-functions/_mltrain share/fish/vendor_completions.d/mlrun.fish \
 		share/man/man1/mltrain.1 share/man/man1/mltrain-load.1 share/man/man5/mltrain-net.5 share/mltrain/nets/reference.json share/doc/mlrun/LICENSE share/doc/mlrun/README.md; do
 		[ -s "dest/opt/mlrun/$file" ] || fail "no $file in $(find dest -type f)"
 	done

@@ -1,0 +1,1 @@
+mlrun.fish
