@@ -23,6 +23,7 @@ int LLVMFuzzerTestOneInput(const uint8_t *data, size_t size)
 		if (!*v->value || v->line < 1 || !config_get(&c, v->section, v->key))
 			abort();
 		if (*v->section && strcmp(v->section, "exec") != 0 &&
+			strcmp(v->section, "build") != 0 && strcmp(v->section, "mpi") != 0 &&
 			strncmp(v->section, "registry ", 9) != 0)
 			abort();
 		config_list(&c, v->section, v->key, &list);

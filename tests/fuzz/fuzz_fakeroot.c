@@ -166,10 +166,10 @@ static void make_place(char **dirs, int n)
 	enter_namespaces();
 	must(mount(NULL, "/", NULL, MS_REC | MS_PRIVATE, NULL) == 0, "make mounts private");
 	bind_to_itself(cwd);
+	must(chdir(cwd) == 0, cwd); /* what is relative lies in the new mount */
 	for (int i = 0; i < n; i++)
 		bind_to_itself(dirs[i]);
 	set_read_only("/", 1);
-	must(chdir(cwd) == 0, cwd);
 	set_read_only(".", 0);
 	for (int i = 0; i < n; i++)
 		set_read_only(dirs[i], 0);

@@ -1,11 +1,13 @@
 # shellcheck shell=bash
 # Machines with kernels of their own, emulated by qemu: what hides below the kernel that runs the tests is shown there.
 #
-#   machines_start SUITE COUNT              in setup_file: one or two machines of that system, with mlrun in /usr/local
+#   machines_start SUITE COUNT [WORDS...]   in setup_file: one or two machines of that system, with mlrun in /usr/local; to
+#                                           each, words for the end of its kernel's command line
 #   machines_stop                           in teardown_file
 #   on N USER SCRIPT                        SCRIPT in a login shell of USER's (root, ada, bob) on machine N; it lasts until
 #                                           nobody has its output open
 #   until_on N USER SCRIPT                  wait until it succeeds; after two minutes the test fails
+#   works N                                 what users do works on machine N: ada's containers, RUN, services, kept ones
 #   machine_off N                           switch it off, as if the plug were pulled
 #
 # $GUEST_REGISTRY names the host's registry there, /srv/tiny.tar is an image, and machine N is 10.9.0.N for the others.
@@ -43,7 +45,7 @@ machine_files() {
 	tar -C "$root" --owner=0 --group=0 -cf "$BATS_FILE_TMPDIR/files.tar" usr srv
 }
 
-# machine_boot N DISK COUNT
+# machine_boot N DISK COUNT WORDS
 machine_boot() {
 	local node=$1 disk=$2
 	local -a cards=(-netdev "user,id=host,hostfwd=tcp:127.0.0.1:0-:7000" -device "virtio-net-pci,netdev=host,romfile=")
@@ -53,7 +55,7 @@ machine_boot() {
 	setpriv --pdeathsig KILL qemu-system-x86_64 -machine pc -cpu max -m 1024 -display none -no-reboot -nodefaults \
 		-serial "file:$BATS_FILE_TMPDIR/console$node" -monitor "unix:$BATS_FILE_TMPDIR/monitor$node,server,nowait" \
 		-kernel "$disk/kernel" -initrd "$disk/initrd" \
-		-append "console=ttyS0 quiet root=/dev/vda ro rootfstype=ext4 init=/usr/local/sbin/init node=$node net.ifnames=0" \
+		-append "console=ttyS0 quiet root=/dev/vda ro rootfstype=ext4 init=/usr/local/sbin/init node=$node net.ifnames=0 $4" \
 		-drive "if=virtio,file=$disk/disk,format=raw,snapshot=on" \
 		-drive "if=virtio,file=$BATS_FILE_TMPDIR/files.tar,format=raw,readonly=on" \
 		"${cards[@]}" >"$BATS_FILE_TMPDIR/qemu$node" 2>&1 </dev/null 3>&- 4>&- &
@@ -62,9 +64,10 @@ machine_boot() {
 
 # machine_await N: until it serves the test.
 machine_await() {
-	local node=$1 port='' i
+	local node=$1 pid=MACHINE_PID$1 port='' i
 
 	for ((i = 0; i < MACHINE_SECONDS; i++)); do
+		kill -0 "${!pid}" 2>/dev/null || break
 		[ -n "$port" ] || port=$(machine_port "$node" || true)
 		export "MACHINE_PORT$node=$port"
 		[ -z "$port" ] || [ "$(on "$node" root 'echo up' 2>/dev/null)" != up ] || return 0
@@ -103,6 +106,29 @@ machine_off() {
 	wait "${!pid}" 2>/dev/null || true
 }
 
+works() {
+	run -0 on "$1" ada 'mkdir -p work; cd work
+		printf "FROM tiny\nRUN echo made >/made && rm -r /home && mkdir /home\n" >Dockerfile
+		mlrun import -q /srv/tiny.tar tiny
+		mlrun exec tiny id -u
+		mlrun build -q --no-cache -t mine .
+		mlrun exec mine cat /made
+		mlrun exec --write=kept tiny touch /a
+		mlrun exec --write=kept tiny ls /a
+		mlrun containers rm kept
+		mlrun run -d --name service tiny sleep 600
+		mlrun exec --join service echo joined
+		mlrun ps
+		mlrun stop --rm service
+		mlrun rm mine tiny'
+	assert_line 1000
+	assert_line made
+	assert_line /a
+	assert_line joined
+	assert_line --regexp ' service +running '
+	refute_output --partial hint:
+}
+
 machines_start() {
 	local suite=$1 count=$2 program disk node
 
@@ -115,7 +141,7 @@ machines_start() {
 	machine_files || return
 	registry_start
 	export GUEST_REGISTRY=10.0.2.2:${REGISTRY##*:}
-	for ((node = 1; node <= count; node++)); do machine_boot "$node" "$disk" "$count"; done
+	for ((node = 1; node <= count; node++)); do machine_boot "$node" "$disk" "$count" "${*:node+2:1}"; done
 	for ((node = 1; node <= count; node++)); do
 		machine_await "$node" || return
 		on "$node" root 'tar -C / -xf /dev/vdb' >&2 || return
