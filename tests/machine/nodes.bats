@@ -1,12 +1,14 @@
 #!/usr/bin/env bats
 # Nodes as clusters have them: machine 1 runs on its initramfs, whose root nothing can be pivoted onto; machine 2 has control
-# groups of version 1.
+# groups of version 1 and SELinux enforcing, as Red Hat's version 8 has them.
 # shellcheck disable=SC2016 # the machine's shell expands
 
 load ../cli/common
 load machine
 
-setup_file() { machines_start bookworm 2 rdinit=/scripts/memory groups=1; }
+setup_file() {
+	machines_start bookworm 2 rdinit=/scripts/memory "groups=1 security=selinux selinux=1"
+}
 teardown_file() { machines_stop; }
 
 @test "nodes: on one that runs on its initramfs all works, and doctor finds no failure" {
@@ -40,13 +42,19 @@ teardown_file() { machines_stop; }
 	assert_line NAME=tiny
 }
 
-@test "nodes: with control groups of version 1 all works, and what needs version 2 says so" {
-	run -0 on 2 ada 'ls /sys/fs/cgroup'
+@test "nodes: with SELinux and control groups of version 1 all works, and what needs version 2 says so" {
+	run -0 on 2 ada 'ls /sys/fs/cgroup; cat /sys/fs/selinux/enforce; echo; id -Z'
 	assert_line memory
+	assert_line 1
+	assert_line 'unconfined_u:unconfined_r:unconfined_t:s0'
 	works 2
 	run -0 on 2 ada 'mlrun doctor; mlrun import -q /srv/tiny.tar tiny; mlrun exec tiny true'
 	assert_output --partial ', 0 failures'
 	run -125 on 2 ada 'mlrun exec --memory=64m tiny true'
 	assert_line --partial 'this machine has no unified hierarchy of them (cgroup v2)'
 	assert_line --partial 'hint: the batch system limits a job'
+	run -0 on 2 ada 'mlrun import -q --format=squashfs /srv/tiny.tar file; mlrun exec file cat /etc/os-release'
+	assert_line NAME=tiny
+	run on 2 root 'dmesg | grep "avc: *denied.*mlrun"'
+	assert_output ''
 }
