@@ -319,10 +319,9 @@ int file_put(const char *path, const void *buf, size_t len, mode_t mode, struct 
 	auto_free char *real = NULL;
 	auto_close int fd = -1;
 	struct stat st;
-	int r = follow_real(path, &real, err);
+	int r;
 
-	if (r < 0)
-		return r;
+	TRY(follow_real(path, &real, err));
 	if (stat(path, &st) < 0 || S_ISREG(st.st_mode))
 		return file_replace(AT_FDCWD, real ? real : path, buf, len, mode, err);
 	fd = open(path, O_WRONLY | O_NOCTTY | O_CLOEXEC); /* not real: /dev/stdout stays a link */

@@ -49,15 +49,12 @@ static int step_link(struct walk *w, const char *path, struct mlr_error *err)
 	char text[PATH_MAX];
 	struct stat st;
 	ssize_t n;
-	int r;
 
 	if (lstat(path, &st) < 0)
 		return -ENOENT;
 	if (!S_ISLNK(st.st_mode))
 		return 0;
-	r = may_follow(*w->done ? w->done : "/", path, &st, err);
-	if (r < 0)
-		return r;
+	TRY(may_follow(*w->done ? w->done : "/", path, &st, err));
 	n = readlink(path, text, sizeof(text) - 1);
 	if (n < 0 || w->links++ == LINKS_MAX)
 		return -ENOENT;

@@ -220,11 +220,8 @@ static int add_root(const char *const *s, const struct spank_site *site,
 {
 	auto_free char *name = NULL, *plain = NULL;
 	const char *write_if = "";
-	int r = s[SPANK_NAME] ? container_name(s[SPANK_NAME], site, task, &name, &write_if, err)
-			      : 0;
 
-	if (r < 0)
-		return r;
+	TRY(s[SPANK_NAME] ? container_name(s[SPANK_NAME], site, task, &name, &write_if, err) : 0);
 	if (s[SPANK_SAVE] && s[SPANK_SAVE][strlen(s[SPANK_SAVE]) - 1] == '/')
 		return mlr_fail(err, EINVAL, "--container-save '%s': expected a file's path",
 			s[SPANK_SAVE]);

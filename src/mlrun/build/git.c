@@ -261,10 +261,9 @@ static int set_env(const struct repository *g, const struct git_access *how, int
 static int clone_into(const struct repository *g, const struct git_access *how, struct git *c,
 	struct mlr_error *err)
 {
-	int r = set_env(g, how, how->is_callers, &c->env, err);
+	int r;
 
-	if (r < 0)
-		return r;
+	TRY(set_env(g, how, how->is_callers, &c->env, err));
 	r = GIT(0, "init", "-q");
 	if (r == -ENOENT) {
 		mlr_fail(err, ENOENT, "git is not installed here");

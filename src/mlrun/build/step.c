@@ -134,10 +134,9 @@ static int finish(struct build *b, struct state *s, const struct instruction *in
 	auto_free char *owner = xasprintf(
 		"%s%lld:%lld", c->has_owner ? "" : "keep ", (long long)c->uid, (long long)c->gid);
 	uint64_t bytes;
-	int r = hash_files(b, c, hex, err);
+	int r;
 
-	if (r < 0)
-		return r;
+	TRY(hash_files(b, c, hex, err));
 	state_mix(s, "files", hex, owner, NULL);
 	r = build_cached(b, s, in, err);
 	if (r != 0)

@@ -92,10 +92,9 @@ static int before_pivot(void *ctx, int root, struct mlr_error *err)
 static int wait_for_start(struct making *m, struct mlr_error *err)
 {
 	struct talk_message ready = { .what = TALK_READY }, taken = { .what = TALK_TAKEN };
-	int r = ask(m, &ready, err);
+	int r;
 
-	if (r < 0)
-		return r;
+	TRY(ask(m, &ready, err));
 	close_at(&m->talk[1]);
 	do
 		m->call = accept4(m->listener, NULL, NULL, SOCK_CLOEXEC);
@@ -186,10 +185,9 @@ static int read_bundle(
 		: xstrdup(o->config);
 	auto_free char *text = NULL;
 	size_t len;
-	int r = file_read(AT_FDCWD, path, BUNDLE_CONFIG_MAX, &text, &len, err);
+	int r;
 
-	if (r < 0)
-		return r;
+	TRY(file_read(AT_FDCWD, path, BUNDLE_CONFIG_MAX, &text, &len, err));
 	r = bundle_parse(text, len, &m->bundle, err);
 	if (r == 0)
 		r = bundle_plan(text, len, dir, &m->plan, err);
@@ -260,10 +258,9 @@ static int lead(
 	const struct lifecycle_options *o, const char *dir, struct making *m, struct mlr_error *err)
 {
 	struct talk_message made, said;
-	int r = expect(m, TALK_MADE, &made, &m->state.pid, err);
+	int r;
 
-	if (r < 0)
-		return r;
+	TRY(expect(m, TALK_MADE, &made, &m->state.pid, err));
 	r = run_hooks(m, BUNDLE_PRESTART, STATUS_CREATING, err);
 	if (r == 0)
 		r = run_hooks(m, BUNDLE_CREATE_RUNTIME, STATUS_CREATING, err);
@@ -508,10 +505,9 @@ static int run(const struct lifecycle_options *o, struct making *m, int detach, 
 {
 	struct mlr_error ignored = MLR_ERROR_INIT;
 	pid_t child = -1;
-	int r = create(o, m, &child, err);
+	int r;
 
-	if (r < 0)
-		return r;
+	TRY(create(o, m, &child, err));
 	close_at(&m->state.making);
 	r = start(&m->state, &m->bundle, err);
 	if (detach && r == 0)

@@ -249,15 +249,12 @@ static int find(const char *root, const char *id, struct state *s, struct mlr_er
 {
 	auto_free char *text = NULL;
 	size_t len;
-	int r = check_id(id, err);
+	int r;
 
-	if (r < 0)
-		return r;
+	TRY(check_id(id, err));
 	s->id = xstrdup(id);
 	s->root = open_root(root, err);
-	r = s->root < 0 ? s->root : open_dir(s, err);
-	if (r < 0)
-		return r;
+	TRY(s->root < 0 ? s->root : open_dir(s, err));
 	r = file_read(s->dir, "state.json", STATE_MAX, &text, &len, NULL);
 	if (r == -ENOENT)
 		return 0;

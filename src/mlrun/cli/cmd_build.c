@@ -418,10 +418,9 @@ static int find(void *ctx, const char *image, const char *platform, struct store
 {
 	auto_call(oci_name_done) struct oci_name name = OCI_NAME_INIT;
 	struct finder *f = ctx;
-	int r = oci_name_parse(image, &name, err);
+	int r;
 
-	if (r < 0)
-		return r;
+	TRY(oci_name_parse(image, &name, err));
 	r = f->a->pull ? -ENOENT : stores_find(&f->all, &name, st, ret, NULL);
 	if (r == 0) {
 		r = is_usable(*st, ret, platform, err);

@@ -45,10 +45,9 @@ static int add(struct args *a, const struct stores *all, const struct oci_ref *t
 	auto_call(oci_ref_done) struct oci_ref place = OCI_REF_INIT;
 	struct push_result pushed;
 	struct store *st;
-	int r = oci_name_parse(text, &image, err);
+	int r;
 
-	if (r < 0)
-		return r;
+	TRY(oci_name_parse(text, &image, err));
 	r = stores_find(all, &image, &st, &im, err);
 	if (r == -ENOENT)
 		return add_remote(a, to, &image, text, items, err);

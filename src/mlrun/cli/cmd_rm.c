@@ -45,10 +45,9 @@ static int parse(struct store *st, const char *text, struct oci_ref *ret, struct
 {
 	auto_call(oci_name_done) struct oci_name name = OCI_NAME_INIT;
 	auto_call(store_image_done) struct store_image im = STORE_IMAGE_INIT;
-	int r = oci_name_parse(text, &name, err);
+	int r;
 
-	if (r < 0)
-		return r;
+	TRY(oci_name_parse(text, &name, err));
 	if (name.transport == OCI_REGISTRY) {
 		oci_ref_copy(&name.ref, ret);
 		return 0;

@@ -279,10 +279,9 @@ int cli_stored_manifest(
 {
 	auto_free char *text = NULL;
 	size_t len;
-	int r = cli_stored_text(st, digest, &text, &len, err);
+	int r;
 
-	if (r < 0)
-		return r;
+	TRY(cli_stored_text(st, digest, &text, &len, err));
 	r = oci_document_parse(text, len, NULL, NULL, ret, err);
 	return r < 0 ? mlr_wrap(err, "manifest %s", digest) : 0;
 }

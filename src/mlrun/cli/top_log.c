@@ -134,10 +134,9 @@ int top_log_open(const char *path, struct mlr_error *err)
 {
 	auto_free char *real = NULL;
 	auto_close int fd = -1;
-	int r = follow_real(path, &real, err);
+	int r;
 
-	if (r < 0)
-		return r;
+	TRY(follow_real(path, &real, err));
 	fd = open(path, O_RDWR | O_APPEND | O_CREAT | O_CLOEXEC | O_NOCTTY, 0666);
 	if (fd < 0 && errno == EACCES) /* writable but not readable */
 		fd = open(path, O_WRONLY | O_APPEND | O_CLOEXEC | O_NOCTTY);

@@ -403,9 +403,7 @@ static int plan_gpus(const struct exec_options *o, const struct strv *env,
 	int r;
 
 	device_cdi_names(&o->devices, &cdi);
-	r = are_gpus_named(o, &cdi, p) ? 0 : gpu_plan(&q, p, err);
-	if (r < 0)
-		return r;
+	TRY(are_gpus_named(o, &cdi, p) ? 0 : gpu_plan(&q, p, err));
 	r = cdi_plan(&cdi, image, p, err);
 	return r < 0 ? (mlr_wrap(err, "--device"), r) : 0;
 }

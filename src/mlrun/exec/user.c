@@ -97,12 +97,9 @@ static int set_group(const char *group, struct plan *p, struct mlr_error *err)
 	unsigned gid = 0;
 	auto_free char *text = NULL, *line = NULL;
 	char *fields[7];
-	int r;
 
 	if (parse_id(group, &gid) < 0) {
-		r = read_table(p, "/etc/group", 1, &text, err);
-		if (r < 0)
-			return r;
+		TRY(read_table(p, "/etc/group", 1, &text, err));
 		line = user_find_line(text, group, 0, fields);
 		if (!line)
 			return mlr_fail(

@@ -120,15 +120,11 @@ static int add(const char *text, int *optional, struct plan *p, struct mlr_error
 	auto_free char *target = NULL;
 	enum plan_kind kind = PLAN_BIND;
 	unsigned flags = 0;
-	int r;
 
 	if (c1)
 		target = c2 ? xstrndup(c1 + 1, (size_t)(c2 - c1 - 1)) : xstrdup(c1 + 1);
-	if (c2) {
-		r = parse_flags(c2 + 1, &kind, &flags, optional, err);
-		if (r < 0)
-			return r;
-	}
+	if (c2)
+		TRY(parse_flags(c2 + 1, &kind, &flags, optional, err));
 	if (!*source || (target && !*target))
 		return mlr_fail(err, EINVAL, "expected SRC[:DST[:FLAGS]], with neither empty");
 	return volume_add(kind, source, target, flags, p, err);

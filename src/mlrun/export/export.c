@@ -48,10 +48,9 @@ static int check_layers(struct work *w, struct mlr_error *err)
 
 static int load(struct work *w, struct mlr_error *err)
 {
-	int r = documents_load(w->st, w->image->manifest, &w->doc, err);
+	int r;
 
-	if (r < 0)
-		return r;
+	TRY(documents_load(w->st, w->image->manifest, &w->doc, err));
 	w->name = settle_name(w);
 	if (w->opt->keep_blobs)
 		return 0;

@@ -460,10 +460,7 @@ static int move_content(int from, int to, const char *where, struct mlr_error *e
 
 int outlet_finish(struct outlet *o, struct mlr_error *err)
 {
-	int r = o->tar ? outlet_check(o, archive_write_close(o->tar), err) : 0;
-
-	if (r < 0)
-		return r;
+	TRY(o->tar ? outlet_check(o, archive_write_close(o->tar), err) : 0);
 	if (o->kind == OUTLET_TREE)
 		return move_content(o->fd, o->parent_fd, o->path, err);
 	return o->work ? publish(o, err) : 0;

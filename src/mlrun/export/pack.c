@@ -145,10 +145,9 @@ int pack_rebuild(struct store *st, const char *diff_id, layer_write_fn write, vo
 	struct mlr_error *err)
 {
 	auto_close int tree = -1, record = -1;
-	int r = open_layer(st, diff_id, &record, &tree, err);
+	int r;
 
-	if (r < 0)
-		return r;
+	TRY(open_layer(st, diff_id, &record, &tree, err));
 	r = rootfs_layer_rebuild(diff_id, record, tree, write, ctx, err);
 	if (r == -EBADMSG) {
 		mlr_wrap(err, "layer %s", diff_id);

@@ -300,10 +300,9 @@ static void expect(const struct decision *d)
 
 static int decide(struct decision *d, int has_driver, struct mlr_error *err)
 {
-	int r = read_wish(d, has_driver, err);
+	int r;
 
-	if (r < 0)
-		return r;
+	TRY(read_wish(d, has_driver, err));
 	tell_wish(d);
 	r = add_cdi(d, err);
 	if (r < 0 || d->wish.kind == GPU_WISH_NOTHING || is_cdi_alone(d))

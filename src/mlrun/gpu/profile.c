@@ -401,10 +401,9 @@ int gpu_profile_read(const char *file, struct gpu_machine *ret, struct mlr_error
 	json_error_t where;
 	json_t *j;
 	size_t len;
-	int r = file_read(AT_FDCWD, file, PROFILE_MAX, &text, &len, err);
+	int r;
 
-	if (r < 0)
-		return r;
+	TRY(file_read(AT_FDCWD, file, PROFILE_MAX, &text, &len, err));
 	j = json_loadb(text, len, 0, &where);
 	r = j ? read_profile(j, ret, err)
 	      : mlr_fail(err, EPROTO, "line %d: %s", where.line, where.text);

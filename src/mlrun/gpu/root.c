@@ -89,10 +89,8 @@ int gpu_dir_list(const struct gpu_dir *d, const char *path, struct strv *ret)
 {
 	auto_close int fd = file_open_in_root(d->fd, path, O_RDONLY | O_DIRECTORY | O_NONBLOCK, 0);
 	auto_strv struct strv names = STRV_INIT;
-	int r = fd < 0 ? fd : file_list(fd, ".", 0, &names);
 
-	if (r < 0)
-		return r;
+	TRY(fd < 0 ? fd : file_list(fd, ".", 0, &names));
 	for (size_t i = 0; i < names.n; i++)
 		strv_add(ret, names.v[i]);
 	return 0;

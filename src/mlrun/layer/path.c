@@ -141,11 +141,8 @@ static int make_dir(struct walk *w, const char *name, int whiteout, struct mlr_e
 		return mlr_fail_errno(err, "remove the whiteout '%s'", name);
 	if (mkdirat(w->cur, name, 0755) < 0 || fchmodat(w->cur, name, 0755, 0) < 0)
 		return mlr_fail_errno(err, "create directory '%s'", name);
-	if (whiteout) {
-		r = layer_opaque_set(w->cur, name, err);
-		if (r < 0)
-			return r;
-	}
+	if (whiteout)
+		TRY(layer_opaque_set(w->cur, name, err));
 	r = go_down(w, name);
 	if (r < 0)
 		return mlr_fail(err, -r, "open directory '%s': %s", name, strerror(-r));

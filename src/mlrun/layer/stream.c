@@ -79,19 +79,14 @@ static int fill_plain(struct layer_stream *s, uint8_t *out, size_t *len)
 static int fill_inflated(struct layer_stream *s, uint8_t *out, size_t *len)
 {
 	size_t room = SLOT_SIZE;
-	int r;
 
 	for (;;) {
-		r = layer_inflate_run(s->inflate, &s->in, &s->in_len, &out, &room, &s->err);
-		if (r < 0)
-			return r;
+		TRY(layer_inflate_run(s->inflate, &s->in, &s->in_len, &out, &room, &s->err));
 		*len = SLOT_SIZE - room;
 		if (room == 0)
 			return 0;
 
-		r = read_input(s, s->input, INPUT_SIZE, &s->in_len);
-		if (r < 0)
-			return r;
+		TRY(read_input(s, s->input, INPUT_SIZE, &s->in_len));
 		s->in = s->input;
 		if (s->in_len == 0)
 			return *len > 0 ? 0 : layer_inflate_end(s->inflate, &s->err);
@@ -101,10 +96,7 @@ static int fill_inflated(struct layer_stream *s, uint8_t *out, size_t *len)
 /* Fill one slot; an empty one means the end. */
 static int fill(struct layer_stream *s, uint8_t *out, size_t *len)
 {
-	int r = s->inflate ? fill_inflated(s, out, len) : fill_plain(s, out, len);
-
-	if (r < 0)
-		return r;
+	TRY(s->inflate ? fill_inflated(s, out, len) : fill_plain(s, out, len));
 	s->bytes_out += *len;
 	if (s->bytes_out > s->limits.bytes)
 		return mlr_fail(&s->err, EFBIG, "larger than the %llu bytes allowed",

@@ -415,10 +415,9 @@ int layer_writer_whiteout(struct layer_writer *w, const char *path, struct mlr_e
 {
 	const char *name;
 	struct stat sb;
-	int r = enter(w, path, &name, err);
+	int r;
 
-	if (r < 0)
-		return r;
+	TRY(enter(w, path, &name, err));
 	r = layer_whiteout_make(w->parent_fd, name, err);
 	if (r != -EEXIST)
 		return r < 0 ? r : note_hiding(w, err);

@@ -35,10 +35,9 @@ static int parse_rootfs(json_t *root, struct oci_config *c, struct mlr_error *er
 {
 	const char *type;
 	json_t *fs;
-	int r = oci_json_object(root, "rootfs", &fs, err);
+	int r;
 
-	if (r < 0)
-		return r;
+	TRY(oci_json_object(root, "rootfs", &fs, err));
 	if (!fs)
 		return mlr_fail(err, EPROTO, "\"rootfs\" is missing");
 	TRY(oci_json_text(fs, "type", &type, err));

@@ -198,16 +198,13 @@ static int looks_like_id(const char *name)
 static int parse(char *text, struct oci_ref *ref, struct mlr_error *err)
 {
 	char *at = strchr(text, '@'), *slash, *colon;
-	int r;
 
 	if (looks_like_id(text))
 		return mlr_fail(
 			err, EINVAL, "64 hexadecimal digits are an image's id, not its name");
 	if (at) {
 		*at = '\0';
-		r = oci_digest_check(at + 1, err);
-		if (r < 0)
-			return r;
+		TRY(oci_digest_check(at + 1, err));
 		ref->digest = xstrdup(at + 1);
 	}
 
@@ -215,9 +212,7 @@ static int parse(char *text, struct oci_ref *ref, struct mlr_error *err)
 	colon = strrchr(slash ? slash : text, ':');
 	if (colon) {
 		*colon = '\0';
-		r = check_tag(colon + 1, err);
-		if (r < 0)
-			return r;
+		TRY(check_tag(colon + 1, err));
 		ref->tag = xstrdup(colon + 1);
 	} else if (!ref->digest) {
 		ref->tag = xstrdup("latest");

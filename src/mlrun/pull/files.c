@@ -313,10 +313,9 @@ int files_read(struct files *f, const char *name, size_t max, char **ret, size_t
 {
 	auto_call(files_part_done) struct files_part p = FILES_PART_INIT;
 	auto_free char *buf = NULL;
-	int r = files_find(f, name, &p, err);
+	int r;
 
-	if (r < 0)
-		return r;
+	TRY(files_find(f, name, &p, err));
 	if (p.size > max)
 		return mlr_fail(err, EFBIG, "'%s': %llu bytes, the limit is %zu", name,
 			(unsigned long long)p.size, max);

@@ -95,11 +95,8 @@ static int open_files(struct pull *p, struct mlr_error *err)
 /* Open the source and choose the name. */
 static int open_source(struct pull *p, struct mlr_error *err)
 {
-	int r;
 
-	r = p->what->transport == OCI_REGISTRY ? open_registry(p, err) : open_files(p, err);
-	if (r < 0)
-		return r;
+	TRY(p->what->transport == OCI_REGISTRY ? open_registry(p, err) : open_files(p, err));
 	if (p->opt->as) {
 		oci_ref_done(&p->ref);
 		oci_ref_copy(p->opt->as, &p->ref);

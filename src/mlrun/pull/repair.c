@@ -173,13 +173,10 @@ static int origin(const struct store_image *im, struct oci_name *ret, struct mlr
 {
 	auto_call(oci_name_done) struct oci_name from = OCI_NAME_INIT;
 	auto_free char *text = NULL;
-	int r;
 
 	if (is_made_here(im))
 		return mlr_fail(err, ENOENT, "it was made here, by mlrun commit");
-	r = oci_name_parse(im->source ? im->source : im->name, &from, err);
-	if (r < 0)
-		return r;
+	TRY(oci_name_parse(im->source ? im->source : im->name, &from, err));
 	if (from.transport != OCI_REGISTRY)
 		text = oci_name_print(&from);
 	else

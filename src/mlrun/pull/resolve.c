@@ -52,10 +52,9 @@ static int descend(struct pull_source *source, const struct oci_platform *want,
 static int get_manifest(struct pull_source *source, const struct oci_platform *want,
 	struct resolved *res, struct mlr_error *err)
 {
-	int r = source->ops->manifest(source, NULL, &res->manifest, err);
+	int r;
 
-	if (r < 0)
-		return r;
+	TRY(source->ops->manifest(source, NULL, &res->manifest, err));
 	r = oci_document_parse(res->manifest.data, res->manifest.len, res->manifest.content_type,
 		NULL, &res->layers, err);
 	if (r < 0)

@@ -59,7 +59,6 @@ static int manifest(struct pull_source *s, const char *digest, struct registry_d
 	struct mlr_error *err)
 {
 	struct source_layout *l = (struct source_layout *)s;
-	int r;
 
 	if (!digest && l->index.data) {
 		*ret = l->index;
@@ -67,9 +66,7 @@ static int manifest(struct pull_source *s, const char *digest, struct registry_d
 		memcpy(ret->data, l->index.data, l->index.len + 1);
 		return 0;
 	}
-	r = read_blob(l, digest ? digest : l->digest, &ret->data, &ret->len, err);
-	if (r < 0)
-		return r;
+	TRY(read_blob(l, digest ? digest : l->digest, &ret->data, &ret->len, err));
 	if (!digest && ret->len != l->size) {
 		mlr_fail(err, EBADMSG,
 			"manifest %s: %zu bytes instead of the %" PRIu64 " that index.json says",
@@ -207,10 +204,9 @@ int pull_bundle_layout(
 	struct source_layout *l;
 	auto_free char *text = NULL;
 	size_t len = 0;
-	int r = read_index(b->files, &text, &len, err);
+	int r;
 
-	if (r < 0)
-		return r;
+	TRY(read_index(b->files, &text, &len, err));
 	l = xcalloc(1, sizeof(*l));
 	l->source.ops = &ops;
 	r = settle(l, b, &text, len, said, err);

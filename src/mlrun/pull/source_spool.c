@@ -30,10 +30,9 @@ static int pass(void *ctx, const void *buf, size_t len, struct mlr_error *err)
 	struct passing *p = ctx;
 	uint64_t have = store_spool_have(p->spool);
 	size_t known = have <= p->at ? 0 : have - p->at < len ? (size_t)(have - p->at) : len;
-	int r = store_spool_append(p->spool, (const char *)buf + known, len - known, err);
+	int r;
 
-	if (r < 0)
-		return r;
+	TRY(store_spool_append(p->spool, (const char *)buf + known, len - known, err));
 	p->at += len;
 	r = p->sink(p->ctx, buf, len, err);
 	p->sink_failed = r < 0;
@@ -59,10 +58,9 @@ static int stream_spooled(struct source_spool *s, const char *digest, uint64_t s
 {
 	struct passing p = { NULL, 0, sink, ctx, 0 };
 	uint64_t had;
-	int r = store_spool_open(s->st, digest, size, &p.spool, err);
+	int r;
 
-	if (r < 0)
-		return r;
+	TRY(store_spool_open(s->st, digest, size, &p.spool, err));
 	had = store_spool_have(p.spool);
 	r = fetch(s, digest, size, &p, err);
 	if (r == 0 && s->keep)

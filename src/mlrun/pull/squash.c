@@ -97,10 +97,9 @@ static int hash_file(int fd, char digest[8 + HASH_HEX_SIZE], struct mlr_error *e
 
 static int fill(struct squashing *s, int fd, struct mlr_error *err)
 {
-	int r = squashfs_writer_new(fd, s->work->n, seconds_of(s->work->created), &s->squash, err);
+	int r;
 
-	if (r < 0)
-		return r;
+	TRY(squashfs_writer_new(fd, s->work->n, seconds_of(s->work->created), &s->squash, err));
 	r = feed_layers(s, 0, err);
 	if (r == 0)
 		r = squashfs_writer_apply(s->squash, err);

@@ -292,10 +292,9 @@ static void prepare(struct pushing *p, const struct oci_ref *to)
 static int run(struct pushing *p, const struct store_image *im, const struct oci_ref *to,
 	struct push_result *ret, struct mlr_error *err)
 {
-	int r = documents_load(p->st, im->manifest, &p->doc, err);
+	int r;
 
-	if (r < 0)
-		return r;
+	TRY(documents_load(p->st, im->manifest, &p->doc, err));
 	prepare(p, to);
 	r = push_layers(p, err);
 	if (r == 0)

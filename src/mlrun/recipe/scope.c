@@ -51,10 +51,8 @@ static int declare(struct scope *s, const char *arg, char escape, struct mlr_err
 	auto_free char *name = xstrndup(arg, len), *expanded = NULL;
 	const struct expand e = scope_expand(s, escape);
 	const char *value = value_of(s->given, name);
-	int r = !value && arg[len] ? expand_word(&e, arg + len + 1, &expanded, err) : 0;
 
-	if (r < 0)
-		return r;
+	TRY(!value && arg[len] ? expand_word(&e, arg + len + 1, &expanded, err) : 0);
 	if (!value)
 		value = expanded;
 	if (!value && s->global)

@@ -86,11 +86,8 @@ static int put_stream(void *ctx, const void *buf, size_t len, struct mlr_error *
 	const char *p = buf;
 	int r;
 
-	if (!s->begun) {
-		r = judge_response(s, err);
-		if (r < 0)
-			return r;
-	}
+	if (!s->begun)
+		TRY(judge_response(s, err));
 	if (s->skip > 0) {
 		size_t n = len < s->skip ? len : (size_t)s->skip;
 

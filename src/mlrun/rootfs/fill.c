@@ -107,10 +107,9 @@ static int unpack(
 {
 	auto_close int record = store_tree_note_open(tree, LAYER_RECORD_NAME, err);
 	pthread_t thread;
-	int r = record < 0 ? record : flow_open(f, err);
+	int r;
 
-	if (r < 0)
-		return r;
+	TRY(record < 0 ? record : flow_open(f, err));
 	r = flow_start(f, &thread, err);
 	if (r < 0) {
 		close(f->in);
@@ -173,12 +172,8 @@ int rootfs_fill_from(
 
 	if (store_tree_exists(st, STORE_LAYER, diff_id))
 		return 0;
-	r = tree = store_tree_open(from, STORE_LAYER, diff_id, err);
-	if (r < 0)
-		return r;
-	r = record = rootfs_layer_record(from, diff_id, err);
-	if (r < 0)
-		return r;
+	TRY(tree = store_tree_open(from, STORE_LAYER, diff_id, err));
+	TRY(record = rootfs_layer_record(from, diff_id, err));
 	s = (struct stored){ record, tree, diff_id };
 	r = rootfs_fill(st, diff_id, rewrite, &s, err);
 	return r < 0 ? mlr_wrap(err, "layer %s of store '%s'", diff_id, store_path(from)) : 0;

@@ -113,9 +113,7 @@ static int open_to(const struct applying *a, int to, const char *name, const cha
 			if (fd != -ENOTDIR)
 				return fd;
 		}
-		r = file_remove_tree(to, name, err);
-		if (r < 0)
-			return r;
+		TRY(file_remove_tree(to, name, err));
 		*fresh = 1;
 	} else if (errno != ENOENT) {
 		return mlr_fail_errno(err, "look at '%s'", name);

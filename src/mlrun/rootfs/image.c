@@ -94,10 +94,9 @@ int rootfs_image_put(struct store *st, const char *name, const struct rootfs_ima
 	auto_call(store_facts_done) struct store_facts f = STORE_FACTS_INIT;
 	auto_free char *manifest = NULL;
 	char digest[OCI_DIGEST_SIZE];
-	int r = oci_config_parse(im->config, strlen(im->config), &f.config, err);
+	int r;
 
-	if (r < 0)
-		return r;
+	TRY(oci_config_parse(im->config, strlen(im->config), &f.config, err));
 	if (f.config.diff_ids.n != im->n)
 		return mlr_fail(err, EPROTO, "the manifest has %zu layers, the configuration %zu",
 			im->n, f.config.diff_ids.n);

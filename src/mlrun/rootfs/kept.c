@@ -242,10 +242,9 @@ static int find(const char *dir, const struct config *c, const char *name, int u
 	struct plan *p, struct mlr_error *err)
 {
 	struct store *st;
-	int r = open_stores(dir, c, use, k, err);
+	int r;
 
-	if (r < 0)
-		return r;
+	TRY(open_stores(dir, c, use, k, err));
 	if (rootfs_kept_of(k->text))
 		return find_itself(k, name, err);
 	r = stores_find(&k->all, &k->image, &st, &k->found, err);

@@ -387,10 +387,9 @@ static int list_squashfs(const struct plan *p, const char *path, struct strv *re
 	auto_close int fd = -1;
 	struct look_answer a;
 	size_t size;
-	int r = ask(p, LOOK_NAMES, path, &a, &fd);
+	int r;
 
-	if (r < 0)
-		return r;
+	TRY(ask(p, LOOK_NAMES, path, &a, &fd));
 	text = xmalloc(LOOK_NAMES_MAX + 1);
 	r = (int)file_read_full(fd, text, LOOK_NAMES_MAX);
 	if (r < 0)

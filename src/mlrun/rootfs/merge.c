@@ -337,10 +337,9 @@ static int write_tar(void *ctx, layer_write_fn write, void *to, struct mlr_error
 {
 	struct merge *m = ctx;
 	struct marking k = { m, 0, err };
-	int r = layer_archive_open(write, to, &m->tar, err);
+	int r;
 
-	if (r < 0)
-		return r;
+	TRY(layer_archive_open(write, to, &m->tar, err));
 	twalk_r(m->nodes, mark_one, &k);
 	r = k.result;
 	for (size_t i = 0; i < m->n && r == 0; i++)

@@ -236,10 +236,9 @@ int rootfs_stacking(
 {
 	auto_call(rootfs_layers_done) struct rootfs_layers l = ROOTFS_LAYERS_INIT;
 	auto_free size_t *at = xcalloc(diff_ids->n, sizeof(*at));
-	int r = rootfs_layers_open(st, diff_ids, &l, err);
+	int r;
 
-	if (r < 0)
-		return r;
+	TRY(rootfs_layers_open(st, diff_ids, &l, err));
 	r = judge(&l, at, cover);
 	if (r == -EACCES) /* flattening can read them */
 		return ROOTFS_FLAT;

@@ -133,10 +133,9 @@ static int compare_layer(
 	struct verification *v, const char *diff_id, struct strv *files, struct mlr_error *why)
 {
 	auto_close int tree = -1, fd = -1;
-	int r = store_tree_check(v->st, STORE_LAYER, diff_id, why);
+	int r;
 
-	if (r < 0)
-		return r;
+	TRY(store_tree_check(v->st, STORE_LAYER, diff_id, why));
 	tree = store_tree_open(v->st, STORE_LAYER, diff_id, why);
 	if (tree < 0)
 		return tree;

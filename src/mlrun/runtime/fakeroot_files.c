@@ -294,7 +294,7 @@ static int answer_removexattr(struct asked *a)
 /* A device becomes an empty file; other kinds are the kernel's. */
 static int answer_mknod(struct asked *a)
 {
-	int at = a->what == FAKEROOT_MKNODAT, dirfd = at ? (int)asked_arg(a, 0) : AT_FDCWD, r;
+	int at = a->what == FAKEROOT_MKNODAT, dirfd = at ? (int)asked_arg(a, 0) : AT_FDCWD;
 	mode_t mode = (mode_t)asked_arg(a, at ? 2 : 1);
 	auto_close int dir = -1, fd = -1;
 	char path[PATH_MAX];
@@ -302,9 +302,7 @@ static int answer_mknod(struct asked *a)
 
 	if ((!S_ISCHR(mode) && !S_ISBLK(mode)) || (S_ISCHR(mode) && asked_arg(a, at ? 3 : 2) == 0))
 		return asked_pass(a); /* a whiteout is no device */
-	r = asked_text(a, asked_arg(a, at ? 1 : 0), path, sizeof(path));
-	if (r < 0)
-		return r;
+	TRY(asked_text(a, asked_arg(a, at ? 1 : 0), path, sizeof(path)));
 	dir = asked_parent(a, dirfd, path, &name);
 	if (dir < 0)
 		return dir;

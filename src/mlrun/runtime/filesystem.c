@@ -68,10 +68,9 @@ static int mount_overlay(const struct plan_mount *m, size_t i, int source, int s
 	auto_free char *options = xasprintf(
 		"lowerdir=%d,upperdir=%d/overlay%zu/upper,workdir=%d/overlay%zu/work,userxattr",
 		source, scratch, i, scratch, i);
-	int r = make_upper(source, scratch, i, err);
+	int r;
 
-	if (r < 0)
-		return r;
+	TRY(make_upper(source, scratch, i, err));
 	if (chdir("/proc/self/fd") < 0)
 		return mlr_fail_errno(err, "change to /proc/self/fd");
 	if (mount("overlay", target, "overlay", MS_NOSUID | MS_NODEV | bind_mount_flags(m->flags),

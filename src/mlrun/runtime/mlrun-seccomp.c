@@ -28,10 +28,9 @@ static int compile(const char *path, uint64_t caps, struct mlr_error *err)
 	scmp_filter_ctx ctx = NULL;
 	auto_free char *text = NULL;
 	size_t len;
-	int r = file_read(AT_FDCWD, path, PROFILE_MAX, &text, &len, err);
+	int r;
 
-	if (r < 0)
-		return r;
+	TRY(file_read(AT_FDCWD, path, PROFILE_MAX, &text, &len, err));
 	profile_for_here(&here);
 	here.caps = caps;
 	r = profile_load(text, len, &here, &ctx, err);

@@ -23,11 +23,8 @@ static int make(const struct plan *p, const struct share *share, struct squash_s
 	auto_call(squash_done) struct squash_server server = SQUASH_SERVER_INIT;
 	int r;
 
-	if (p->squashfs) {
-		r = squash_start(p, squash, &server, err);
-		if (r < 0)
-			return r;
-	}
+	if (p->squashfs)
+		TRY(squash_start(p, squash, &server, err));
 	r = share->in_user_namespace || squash->userns >= 0
 		? userns_enter_shared(squash->userns, err)
 		: userns_enter(&p->id, err);

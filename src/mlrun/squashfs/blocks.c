@@ -232,7 +232,6 @@ static int skip_to(struct squashfs_blocks *b, uint64_t offset, struct mlr_error 
 {
 	uint64_t begin = b->at / b->size * b->size;
 	size_t have = (size_t)(b->at - begin), len;
-	int r;
 
 	if (offset == b->at)
 		return 0;
@@ -245,9 +244,7 @@ static int skip_to(struct squashfs_blocks *b, uint64_t offset, struct mlr_error 
 		}
 		memset(b->block + have, 0, len - have);
 		b->at = begin + len;
-		r = submit_at(b, begin, b->block, err);
-		if (r < 0)
-			return r;
+		TRY(submit_at(b, begin, b->block, err));
 	}
 	begin = offset / b->size * b->size;
 	if (offset == b->data->size)
@@ -310,10 +307,9 @@ int squashfs_blocks_end(struct squashfs_blocks *b, struct mlr_error *err)
 
 int squashfs_blocks_finish(struct squashfs_blocks *b, struct mlr_error *err)
 {
-	int r = flush_packed(b, err);
+	int r;
 
-	if (r < 0)
-		return r;
+	TRY(flush_packed(b, err));
 	r = sqfs_block_processor_finish(b->processor);
 	b->finished = r == 0;
 	b->broken = r != 0 && !b->file->error;

@@ -98,18 +98,12 @@ int squashfs_changes_dir(struct squashfs_changes *c, const char *path, unsigned 
 {
 	struct squashfs_names_node *n = c->top;
 	const char *name;
-	int r;
 
 	if (*path) {
-		r = enter(c, path, &name, err);
-		if (r < 0)
-			return r;
+		TRY(enter(c, path, &name, err));
 		n = squashfs_names_find(c->t, c->parent, name, strlen(name));
-		if (!n || squashfs_names_kind(n) != NAMES_DIR) {
-			r = put_dir(c, path, &n, err);
-			if (r < 0)
-				return r;
-		}
+		if (!n || squashfs_names_kind(n) != NAMES_DIR)
+			TRY(put_dir(c, path, &n, err));
 	}
 	n->implied = 0;
 	n->inode->mode = mode & 07777;

@@ -194,10 +194,9 @@ int looker_ask(
 	const char *file, enum look_what what, const char *path, struct look_answer *ret, int *fd)
 {
 	struct ahead *a;
-	int r = start_for(file);
+	int r;
 
-	if (r < 0)
-		return r;
+	TRY(start_for(file));
 	a = find_ahead(what, path);
 	r = hear_ahead(a ? (size_t)(a - looker.ahead) + 1 : looker.n_ahead);
 	if (r < 0)

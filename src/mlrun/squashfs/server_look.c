@@ -130,10 +130,9 @@ static int copy_elf(struct copy *c)
 	Elf64_Shdr *names;
 	Elf64_Ehdr head;
 	size_t len;
-	int r = copy_range(c, 0, HEAD);
+	int r;
 
-	if (r < 0)
-		return r;
+	TRY(copy_range(c, 0, HEAD));
 	if (pread(c->fd, &head, sizeof(head), 0) != (ssize_t)sizeof(head) ||
 		memcmp(head.e_ident, ELFMAG, SELFMAG) != 0 ||
 		head.e_ident[EI_CLASS] != ELFCLASS64 || head.e_shentsize != sizeof(*sections) ||

@@ -27,10 +27,8 @@ static void stay(struct walk *w)
 static int follow(struct walk *w, uint64_t link, const char *rest)
 {
 	char target[PATH_MAX], left[PATH_MAX];
-	int r = ++w->links > LINKS_MAX ? -ELOOP : image_readlink(w->im, link, target);
 
-	if (r < 0)
-		return r;
+	TRY(++w->links > LINKS_MAX ? -ELOOP : image_readlink(w->im, link, target));
 	if ((size_t)snprintf(left, sizeof(left), "%s", rest) >= sizeof(left))
 		return -ENAMETOOLONG;
 	if (target[0] == '/')

@@ -31,10 +31,9 @@ int store_blob_put(
 {
 	auto_free char *there = NULL;
 	char path[96];
-	int r = blob_path(digest, path, err);
+	int r;
 
-	if (r < 0)
-		return r;
+	TRY(blob_path(digest, path, err));
 	if (len > STORE_BLOB_MAX)
 		return mlr_fail(err, EFBIG, "blob %s: %zu bytes, more than the %u allowed", digest,
 			len, STORE_BLOB_MAX);
@@ -54,10 +53,9 @@ int store_blob_get(
 	auto_free char *buf = NULL;
 	char path[96];
 	size_t n = 0;
-	int r = blob_path(digest, path, err);
+	int r;
 
-	if (r < 0)
-		return r;
+	TRY(blob_path(digest, path, err));
 	r = file_read(store_fd(st), path, STORE_BLOB_MAX, &buf, &n, err);
 	if (r < 0) {
 		mlr_wrap(err, "store '%s'", store_path(st));

@@ -258,10 +258,9 @@ int store_container_open(struct store *st, const char *name, const struct store_
 	struct store_container *ret, int *made, struct mlr_error *err)
 {
 	char key[OCI_DIGEST_SIZE];
-	int r = store_container_name_check(name, err), is_new = 0;
+	int is_new = 0, r;
 
-	if (r < 0)
-		return r;
+	TRY(store_container_name_check(name, err));
 	lease_key(name, key);
 	r = store_lease_take_key(st, key, err);
 	if (r == -EROFS || r == -EACCES || r == -EPERM)

@@ -117,18 +117,14 @@ static int wait_for_removers(
 	auto_call(store_wait_done) struct store_wait w =
 		STORE_WAIT_INIT(h->st, "removing images from this store");
 	char remover[256];
-	int r, withdrawn = 0;
+	int withdrawn = 0;
 
 	for (;;) {
-		r = find_remover(h->st, h, &w, remover, err);
-		if (r < 0)
-			return r;
+		TRY(find_remover(h->st, h, &w, remover, err));
 		if (!remover[0] && !withdrawn)
 			return 0;
 		if (!remover[0]) {
-			r = hold_file_put(h, digests, err);
-			if (r < 0)
-				return r;
+			TRY(hold_file_put(h, digests, err));
 			withdrawn = 0;
 			continue;
 		}
@@ -136,9 +132,7 @@ static int wait_for_removers(
 			unlinkat(store_fd(h->st), h->path, 0);
 			withdrawn = 1;
 		}
-		r = store_wait_nap(&w, remover, err);
-		if (r < 0)
-			return r;
+		TRY(store_wait_nap(&w, remover, err));
 	}
 }
 
@@ -295,10 +289,9 @@ static int wait_for_adders(struct store_hold *h, struct strv *spare, struct mlr_
 
 static int remover_start(struct store_hold *h, struct strv *spare, struct mlr_error *err)
 {
-	int r = become_remover(h, err);
+	int r;
 
-	if (r < 0)
-		return r;
+	TRY(become_remover(h, err));
 	h->fd = openat(store_fd(h->st), h->path, O_RDWR | O_NOFOLLOW | O_CLOEXEC);
 	if (h->fd < 0)
 		return mlr_fail_errno(err, "open '%s/%s'", store_path(h->st), h->path);

@@ -142,10 +142,9 @@ static int find_digest(
 {
 	struct store_image *v = NULL;
 	size_t n = 0;
-	int r = store_image_list(st, &v, &n, err);
+	int r;
 
-	if (r < 0)
-		return r;
+	TRY(store_image_list(st, &v, &n, err));
 	r = -ENOENT;
 	for (size_t i = 0; i < n && r < 0; i++) {
 		if (!has_digest(&v[i], ref))
@@ -359,10 +358,9 @@ int store_image_put(struct store *st, const struct store_image *im, struct mlr_e
 {
 	json_auto_t *o = NULL;
 	char path[STORE_IMAGE_PATH];
-	int r = store_hold(st, err);
+	int r;
 
-	if (r < 0)
-		return r;
+	TRY(store_hold(st, err));
 	r = store_image_check(st, im, err);
 	if (r < 0) {
 		mlr_wrap(err, "name image '%s'", im->name);

@@ -228,10 +228,9 @@ int store_lease_take(struct store *st, const char *manifest, struct mlr_error *e
 	struct store_process self;
 	const char *hex = oci_digest_hex(manifest);
 	char path[LEASE_PATH];
-	int r = who_am_i(&self, err);
+	int r;
 
-	if (r < 0)
-		return r;
+	TRY(who_am_i(&self, err));
 	r = put(st, hex, &self, path, err);
 	if (r == -EACCES || r == -EPERM || r == -EROFS || r == -ENOENT)
 		return 0;

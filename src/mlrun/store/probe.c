@@ -44,10 +44,9 @@ int store_probe_try(
 {
 	auto_close int dir = -1;
 	char path[STORE_WORK_PATH];
-	int r = store_work_path("probe", path, err);
+	int r;
 
-	if (r < 0)
-		return r;
+	TRY(store_work_path("probe", path, err));
 	if (mkdirat(store_fd(st), path, 0700) < 0)
 		return mlr_fail_errno(err, "create directory '%s/%s'", store_path(st), path);
 	dir = openat(store_fd(st), path, O_RDONLY | O_DIRECTORY | O_NOFOLLOW | O_CLOEXEC);

@@ -208,10 +208,9 @@ int store_tree_begin(struct store *st, enum store_tree_kind kind, const char *ke
 {
 	auto_call(tree_cleanup) struct store_tree *t = NULL;
 	auto_close int fd = -1;
-	int r = check_key(key, err);
+	int r;
 
-	if (r < 0)
-		return r;
+	TRY(check_key(key, err));
 	TRY(store_hold(st, err));
 	if (store_tree_exists(st, kind, key))
 		return 1;

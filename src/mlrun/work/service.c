@@ -372,10 +372,9 @@ static int refuse_missing(struct store *st, const char *name, struct mlr_error *
 
 int service_get(struct store *st, const char *name, struct service *ret, struct mlr_error *err)
 {
-	int r = service_name_check(name, err);
+	int r;
 
-	if (r < 0)
-		return r;
+	TRY(service_name_check(name, err));
 	r = service_read(st, name, ret, err);
 	if (r == -ENOENT)
 		return refuse_missing(st, name, err);

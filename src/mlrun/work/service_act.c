@@ -283,10 +283,9 @@ static void abandon(struct store *st, const struct service *s)
 int service_start(struct store *st, const char *program, struct service *s, struct mlr_error *err)
 {
 	auto_close int locked = -1;
-	int r = service_name_check(s->name, err);
+	int r;
 
-	if (r < 0)
-		return r;
+	TRY(service_name_check(s->name, err));
 	locked = lock(st, err);
 	r = locked < 0 ? locked : replace(st, s->name, err);
 	if (r == 0)

@@ -433,10 +433,9 @@ static int begin(struct hold *h, const char *name, struct mlr_error *err)
 {
 	struct store_process self;
 	char process[STORE_PROCESS_NAME];
-	int r = service_read(h->st, name, &h->s, err);
+	int r;
 
-	if (r < 0)
-		return r;
+	TRY(service_read(h->st, name, &h->s, err));
 	r = store_process_self(&self);
 	if (r < 0)
 		return mlr_fail(err, -r, "read '/proc/self': %s", strerror(-r));

@@ -55,10 +55,9 @@ static int start_job(struct store *st, const char *program, struct worker *w,
 	const struct strv *further, struct mlr_error *err)
 {
 	auto_free char *log = worker_path(st, w, "log"), *line = hold_line(st, program, w);
-	int r = worker_write(st, w, err);
+	int r;
 
-	if (r < 0)
-		return r;
+	TRY(worker_write(st, w, err));
 	TRY(slurm_submit(w, log, line, further, &w->id, err));
 	/* Until this is written the job's comment names the worker. */
 	r = worker_write(st, w, err);

@@ -50,15 +50,11 @@ static int open_cuda(const struct layer *layers, size_t n, const struct engine_c
 	struct engine **ret, struct mlr_error *err)
 {
 	const struct plugin *plugin;
-	int r = check_wishes(layers, n, config, err);
 
-	if (r < 0)
-		return r;
+	TRY(check_wishes(layers, n, config, err));
 	/* Load each kernel when it is launched first: a start takes half a second less. */
 	setenv("CUDA_MODULE_LOADING", "LAZY", 0);
-	r = plugin_open("cuda", &plugin, err);
-	if (r < 0)
-		return r;
+	TRY(plugin_open("cuda", &plugin, err));
 	return ((const struct cuda_plugin *)plugin)->backend->open(layers, n, config, ret, err);
 }
 

@@ -426,13 +426,10 @@ static int predict(struct engine *e, const struct batch *b, float *logits, struc
 {
 	struct onednn *o = enter(e);
 	const struct node *last = &o->graph.nodes[o->graph.n - 1];
-	int r;
 
 	o->world.rows = b->rows;
 	fill(o, b);
-	r = forward(o, NULL, err);
-	if (r < 0)
-		return r;
+	TRY(forward(o, NULL, err));
 	memcpy(logits, last->y, (size_t)b->rows * shape_count(&last->layer->out) * sizeof(float));
 	return 0;
 }
@@ -551,17 +548,12 @@ static void loss(struct onednn *o, const struct batch *b, struct step_result *re
 static int one_step(struct onednn *o, const struct batch *b, const struct step *s,
 	struct step_result *ret, struct mlr_error *err)
 {
-	int r;
 
 	o->world.rows = b->rows;
 	fill(o, b);
-	r = forward(o, s, err);
-	if (r < 0)
-		return r;
+	TRY(forward(o, s, err));
 	loss(o, b, ret);
-	r = backward(o, err);
-	if (r < 0)
-		return r;
+	TRY(backward(o, err));
 	update(o, s, ret);
 	return 0;
 }

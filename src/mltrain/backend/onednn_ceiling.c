@@ -68,10 +68,8 @@ static int prepare(struct product *p, const struct engine *e, struct mlr_error *
 int onednn_ceiling(struct engine *e, int n, struct engine_ceiling *ret, struct mlr_error *err)
 {
 	auto_call(product_done) struct product p = { .op = { 0 } };
-	int r = prepare(&p, e, err);
 
-	if (r < 0)
-		return r;
+	TRY(prepare(&p, e, err));
 	dnn_op_run(&p.dnn, &p.op);
 	for (int i = 0; i < n; i++) {
 		double start = mlr_now();

@@ -82,9 +82,7 @@ static int make_to_data(
 	/* A dense layer's weights are large: reading them as they lie beats a faster format of
 	 * their own. */
 	l->weights = l->is_conv ? dnn_format_typed(dnn_format_any(rank, dims), w->bf16) : weights;
-	r = dnn_backward_data(&w->dnn, l, &d->ops.forward, &d->ops.to_data, err);
-	if (r < 0)
-		return r;
+	TRY(dnn_backward_data(&w->dnn, l, &d->ops.forward, &d->ops.to_data, err));
 	f = dnn_op_format(&d->ops.to_data, DNNL_ARG_WEIGHTS);
 	r = node_reorder(w, &weights, &f, &d->ops.weights_to_data, err);
 	return r < 0 ? r : node_reorder(w, &d->ops.src, &in, &d->ops.dsrc_to_din, err);

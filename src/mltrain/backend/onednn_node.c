@@ -259,16 +259,13 @@ int node_forward(
 
 int node_backward(struct node *d, struct node_world *w, struct mlr_error *err)
 {
-	int r;
 
 	if (!d->learns)
 		return 0;
 	/* A pooling node behind has let it pass the ReLU already. */
 	if (d->relu && !d->pooled && !d->kind->lets_relu_pass)
 		kernel_relu_backward(node_count(d), d->y, d->dy, d->image.bf16);
-	r = d->kind->backward(d, w, err);
-	if (r < 0)
-		return r;
+	TRY(d->kind->backward(d, w, err));
 	for (int i = 0; i < d->inputs && !d->kind->adds_itself; i++)
 		if (d->adds[i] && d->from[i]->learns)
 			kernel_add(node_count(d->from[i]), d->from[i]->dy, w->spare, d->from[i]->dy,

@@ -223,15 +223,12 @@ static int norm_forward(
 	struct norm rows = d->norm, *l = &rows;
 	const float *gamma = w->param + d->at, *beta = w->param + d->bias_at;
 	float *running = w->states + d->layer->state_at;
-	int r;
 
 	if (step) {
 		norm_sum(l, node_x(d, w, 0), w->threads);
 		for (size_t k = 0; w->ranks > 1 && k < 2 * norm_channels(l); k++)
 			l->sums[k] /= shares(d, w);
-		r = sum_over_ranks(d, w, l, err);
-		if (r < 0)
-			return r;
+		TRY(sum_over_ranks(d, w, l, err));
 		norm_settle(l, shares(d, w), gamma, beta, d->layer->momentum, running);
 	} else {
 		norm_settle_running(l, gamma, beta, running);
@@ -248,7 +245,6 @@ static int norm_backward(struct node *d, struct node_world *w, struct mlr_error 
 	struct norm back = d->norm;
 	size_t n = norm_channels(&back);
 	void *x = node_x(d, w, 0), *dx = node_dx(d, w, 0);
-	int r;
 
 	back.relu = d->relu && !d->pooled;
 	norm_back_sum(&back, x, d->y, d->dy, w->threads);
@@ -257,9 +253,7 @@ static int norm_backward(struct node *d, struct node_world *w, struct mlr_error 
 		w->grad[d->at + k] = (float)back.sums[n + k];
 	}
 	/* Every rank takes part, whether or not its images' gradient is wanted. */
-	r = sum_over_ranks(d, w, &back, err);
-	if (r < 0)
-		return r;
+	TRY(sum_over_ranks(d, w, &back, err));
 	if (dx)
 		norm_back_apply(&back, shares(d, w), x, d->y, d->dy, dx);
 	return 0;

@@ -45,10 +45,9 @@ int throughput_open(const struct throughput_wish *w, struct engine **ret, struct
 		.batch = w->batch, .threads = w->threads, .dtype = w->dtype, .use = w->use
 	};
 	auto_call(engine_close) struct engine *e = NULL;
-	int r = net_check_batch(w->net, w->batch, err);
+	int r;
 
-	if (r < 0)
-		return r;
+	TRY(net_check_batch(w->net, w->batch, err));
 	for (int c = 0; c < IMAGE_CHANNELS_MAX; c++) {
 		config.norm.mean[c] = 127.5f;
 		config.norm.scale[c] = 255;
@@ -101,9 +100,7 @@ static int bench_open(struct bench *b, const struct throughput_wish *w, struct m
 
 	b->wish = w;
 	b->count = w->batch > IMAGES ? (uint32_t)w->batch : IMAGES;
-	r = throughput_open(w, &b->engine, err);
-	if (r < 0)
-		return r;
+	TRY(throughput_open(w, &b->engine, err));
 	b->steps = b->engine->steps_at_once;
 	if (b->steps < 1 || w->use == ENGINE_PREDICTS)
 		b->steps = 1;

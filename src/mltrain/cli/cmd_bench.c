@@ -218,10 +218,8 @@ static int run(const struct args *a, struct mlr_error *err)
 	auto_call(bench_result_done) struct bench_result result = { .seconds = a->seconds,
 		.seed = SEED };
 	size_t measured;
-	int r = net_read(a->net, &wish, &net, NULL, err);
 
-	if (r < 0)
-		return r;
+	TRY(net_read(a->net, &wish, &net, NULL, err));
 	result.net = net;
 	measure_ceilings(a, &result);
 	if (!a->json)

@@ -68,10 +68,8 @@ static int build(const struct args *a, const struct checkpoint *c, char **ret, s
 	struct mlr_error *err)
 {
 	json_auto_t *map = NULL;
-	int r = a->map ? state_dict_map_read(a->map, &map, err) : 0;
 
-	if (r < 0)
-		return r;
+	TRY(a->map ? state_dict_map_read(a->map, &map, err) : 0);
 	if (a->format == FORMAT_SAFETENSORS)
 		return state_dict_build(c->net, map, c->params, c->states, ret, len, err);
 	return onnx_build(c->net, c->params, c->states, &c->norm, c->names, ret, len, err);
@@ -90,9 +88,7 @@ static int run(const struct args *a, struct mlr_error *err)
 			err, EEXIST, "'%s' is the checkpoint itself, not overwriting it", a->out);
 	if (a->map && file_is_same(a->out, a->map))
 		return mlr_fail(err, EEXIST, "'%s' is the map, not overwriting it", a->out);
-	r = checkpoint_read(a->checkpoint, &c, err);
-	if (r < 0)
-		return r;
+	TRY(checkpoint_read(a->checkpoint, &c, err));
 	r = build(a, &c, &model, &len, err);
 	if (r < 0)
 		return mlr_wrap(err, "export checkpoint '%s'", a->checkpoint);

@@ -137,10 +137,9 @@ static int take(const struct args *a, const struct safetensors *st, struct check
 {
 	json_auto_t *map = NULL;
 	struct state_dict_words words = { STRV_INIT, STRV_INIT };
-	int r = a->map ? state_dict_map_read(a->map, &map, err) : 0;
+	int r;
 
-	if (r < 0)
-		return r;
+	TRY(a->map ? state_dict_map_read(a->map, &map, err) : 0);
 	c->params = calloc(c->net->params + 1, sizeof(float));
 	c->states = calloc(c->net->states + 1, sizeof(float));
 	if (!c->params || !c->states)

@@ -243,10 +243,8 @@ static int show(const struct args *a, struct mlr_error *err)
 {
 	auto_call(net_free) struct net *net = NULL;
 	struct recipe recipe;
-	int r = net_read(a->name, &a->wish, &net, &recipe, err);
 
-	if (r < 0)
-		return r;
+	TRY(net_read(a->name, &a->wish, &net, &recipe, err));
 	if (a->json)
 		print_json(net, &recipe);
 	else

@@ -88,10 +88,9 @@ static int read_idx(const char *path, uint64_t number, const struct image_size *
 	auto_call(idx_done) struct idx x = IDX_INIT;
 	auto_call(pixels_done) struct pixels fitted = PIXELS_INIT;
 	struct pixels p = PIXELS_INIT;
-	int r = idx_read(path, 3, &x, err);
+	int r;
 
-	if (r < 0)
-		return r;
+	TRY(idx_read(path, 3, &x, err));
 	if (number >= x.dim[0])
 		return mlr_fail(err, EINVAL, "'%s' has images 0 to %u, but no %" PRIu64, path,
 			x.dim[0] - 1, number);
@@ -262,10 +261,9 @@ static int run(const struct args *a, int *left_out, struct mlr_error *err)
 	auto_free uint8_t *images = NULL;
 	auto_free float *logits = NULL;
 	size_t one, classes;
-	int r = predictor_open(&a->use, &p, err), batch;
+	int batch, r;
 
-	if (r < 0)
-		return r;
+	TRY(predictor_open(&a->use, &p, err));
 	r = check_input(a, &p.from.net->input, err);
 	if (r < 0)
 		return r;

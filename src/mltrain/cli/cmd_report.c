@@ -127,16 +127,10 @@ static int run(const struct args *a, struct mlr_error *err)
 	auto_call(shown_done) struct shown shown = { RUNS_INIT, TRAFFIC_INIT };
 	auto_free char *text = NULL;
 	size_t len;
-	int r;
 
-	r = check_output(a, err);
-	if (r < 0)
-		return r;
-	for (size_t i = 0; i < a->n; i++) {
-		r = read_file(&shown, a->logs[i], err);
-		if (r < 0)
-			return r;
-	}
+	TRY(check_output(a, err));
+	for (size_t i = 0; i < a->n; i++)
+		TRY(read_file(&shown, a->logs[i], err));
 	for (size_t i = 0; i < shown.runs.n_notes; i++)
 		mlr_warning("%s", shown.runs.notes[i]);
 	text = page_of(&shown, &len);

@@ -70,10 +70,8 @@ static int read_token(const char *path, char **ret, struct mlr_error *err)
 {
 	auto_free char *text = NULL;
 	size_t len;
-	int r = file_read(AT_FDCWD, path, TOKEN_MAX, &text, &len, err);
 
-	if (r < 0)
-		return r;
+	TRY(file_read(AT_FDCWD, path, TOKEN_MAX, &text, &len, err));
 	text[strcspn(text, "\r\n")] = '\0';
 	if (!*text)
 		return mlr_fail(err, EINVAL, "token file '%s': its first line is empty", path);
@@ -194,9 +192,7 @@ static int run(struct load_args *a, struct mlr_error *err)
 	int r, told;
 
 	results_init(&results);
-	r = prepare(a, &needs, &q, err);
-	if (r < 0)
-		return r;
+	TRY(prepare(a, &needs, &q, err));
 	o = (struct load_options){ &needs.target, needs.tls, needs.requests, a->stages, a->rate,
 		a->seconds, a->connections, a->connections_max, a->think_s, a->timeout_s,
 		LOAD_GRACE_S, a->close, a->checks, a->n_checks, &stop,

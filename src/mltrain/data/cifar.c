@@ -86,14 +86,9 @@ int cifar_read_fd(int fd, const char *path, enum cifar_kind kind, struct image_s
 	size_t record = (size_t)k->labels + CIFAR_BYTES;
 	uint8_t buf[2 + CIFAR_BYTES];
 	uint32_t count = 0;
-	int r;
 
-	r = count_records(fd, path, k, &count, err);
-	if (r < 0)
-		return r;
-	r = make_room(set, count, err);
-	if (r < 0)
-		return r;
+	TRY(count_records(fd, path, k, &count, err));
+	TRY(make_room(set, count, err));
 	for (uint32_t i = 0; i < count; i++) {
 		ssize_t got = file_read_full(fd, buf, record);
 
@@ -103,9 +98,7 @@ int cifar_read_fd(int fd, const char *path, enum cifar_kind kind, struct image_s
 		}
 		if ((size_t)got < record)
 			return mlr_fail(err, EPROTO, "'%s' became shorter while it was read", path);
-		r = check_labels(buf, path, i, k, err);
-		if (r < 0)
-			return r;
+		TRY(check_labels(buf, path, i, k, err));
 		set->labels[set->count + i] = buf[k->labels - 1];
 		memcpy(set->images + (set->count + i) * CIFAR_BYTES, buf + k->labels, CIFAR_BYTES);
 	}
@@ -135,13 +128,11 @@ static int read_names(struct dataset *d, const struct shape_of *k, struct mlr_er
 {
 	auto_free char *path = xasprintf("%s/%s", d->dir, k->names), *text = NULL;
 	char *save = NULL;
-	int n = 0, r;
+	int n = 0;
 
 	if (!format_has_file(d->dir, k->names))
 		return 0;
-	r = file_read(AT_FDCWD, path, CIFAR_NAMES_MAX, &text, NULL, err);
-	if (r < 0)
-		return r;
+	TRY(file_read(AT_FDCWD, path, CIFAR_NAMES_MAX, &text, NULL, err));
 	d->names = xcalloc((size_t)k->classes, sizeof(*d->names));
 	for (char *s = strtok_r(text, "\r\n", &save); s; s = strtok_r(NULL, "\r\n", &save)) {
 		if (n == k->classes)

@@ -173,19 +173,14 @@ int dataset_load(const char *name, enum dataset_part part, const struct dataset_
 	static const struct dataset_wish none;
 	auto_call(dataset_done) struct dataset d = DATASET_INIT;
 	const struct format *format;
-	int r;
 
-	r = find_dir(name, &d.dir, err);
-	if (r < 0)
-		return r;
+	TRY(find_dir(name, &d.dir, err));
 	format = detect(&d);
 	if (!format && access(d.dir, R_OK | X_OK) < 0)
 		return mlr_fail_errno(err, "read data directory '%s'", d.dir);
 	if (!format)
 		return not_detected(d.dir, err);
-	r = format->read(&d, part, wish ? wish : &none, err);
-	if (r < 0)
-		return r;
+	TRY(format->read(&d, part, wish ? wish : &none, err));
 
 	for (int c = 0; c < IMAGE_CHANNELS_MAX; c++) {
 		d.norm.mean[c] = 127.5f;

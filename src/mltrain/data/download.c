@@ -384,9 +384,7 @@ static int request(
 	int r;
 
 	*ret = (struct outcome){ 0 };
-	r = open_part(&t, err);
-	if (r < 0)
-		return r;
+	TRY(open_part(&t, err));
 	t.curl = curl_easy_init();
 	if (!t.curl)
 		return mlr_fail(err, ENOMEM, "%s: no memory", t.shown);

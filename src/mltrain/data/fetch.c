@@ -33,10 +33,7 @@ static void tell(const struct fetching *f, enum fetch_moment moment, const char 
 /* The lock file stays: removing it could remove another process's lock. */
 static int open_dir(struct fetching *f, struct mlr_error *err)
 {
-	int r = file_mkdir_p(AT_FDCWD, f->o->dir, 0755, err);
-
-	if (r < 0)
-		return r;
+	TRY(file_mkdir_p(AT_FDCWD, f->o->dir, 0755, err));
 	f->dirfd = open(f->o->dir, O_RDONLY | O_DIRECTORY | O_CLOEXEC);
 	if (f->dirfd < 0)
 		return mlr_fail_errno(err, "open directory '%s'", f->o->dir);
@@ -123,9 +120,7 @@ static int try_url(
 		f->o->stall_s, f->o->pause_ms };
 	int r;
 
-	r = download(&d, url, err);
-	if (r < 0)
-		return r;
+	TRY(download(&d, url, err));
 	r = hash_file(f, part, hex, err);
 	if (r <= 0)
 		return r < 0 ? r : mlr_fail(err, ENOENT, "'%s/%s' is gone", f->o->dir, part);

@@ -157,11 +157,8 @@ int folder_classes(const char *dir, const char *part, char ***names, int *n,
 {
 	auto_free char *path = folder_path(dir, part);
 	auto_call(list_done) struct list l = { NULL, 0 };
-	int r;
 
-	r = list(dir, part, "", DIRECTORIES, &l, skipped, err);
-	if (r < 0)
-		return r;
+	TRY(list(dir, part, "", DIRECTORIES, &l, skipped, err));
 	if (!l.n) {
 		mlr_fail(err, ENOENT, "'%s' has no directories", path);
 		return mlr_hint(err, "there has to be one for each class, with its images in it");

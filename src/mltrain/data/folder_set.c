@@ -162,13 +162,9 @@ static int choose_size(struct dataset *d, const struct dataset_wish *wish,
 {
 	auto_free char *path = xasprintf("%s/%s", d->dir, first->files[0].path);
 	struct image_size size = { wish->channels, wish->height, wish->width };
-	int r;
 
-	if (!size.channels || !size.height || !size.width) {
-		r = image_probe(path, &size, err);
-		if (r < 0)
-			return r;
-	}
+	if (!size.channels || !size.height || !size.width)
+		TRY(image_probe(path, &size, err));
 	d->channels = wish->channels ? wish->channels : size.channels;
 	d->height = wish->height ? wish->height : size.height;
 	d->width = wish->width ? wish->width : size.width;
@@ -189,7 +185,6 @@ static int decode_set(
 {
 	struct image_size size = { d->channels, d->height, d->width };
 	size_t one = image_size_bytes(&size), bytes = one * set->count;
-	int r;
 
 	if (set->count > *left / one || !set->count)
 		return 0;
@@ -198,9 +193,7 @@ static int decode_set(
 		return mlr_fail(
 			err, ENOMEM, "%zu bytes of memory for the images of '%s'", bytes, d->dir);
 	*left -= bytes;
-	r = decode_files(d->dir, set->files, set->count, &size, threads, set->images, err);
-	if (r < 0)
-		return r;
+	TRY(decode_files(d->dir, set->files, set->count, &size, threads, set->images, err));
 	folder_files_free(set->files, set->count);
 	set->files = NULL;
 	return 0;
@@ -241,27 +234,18 @@ static int read_dir(struct dataset *d, enum dataset_part part, const struct data
 	size_t left = wish->memory_max ? wish->memory_max : MEMORY_MAX;
 	struct folder_skipped skipped = { 0, "" };
 	struct layout at;
-	int r;
 
 	d->format = "folders";
-	r = find_layout(d->dir, &at, err);
-	if (r < 0)
-		return r;
-	r = walk_parts(d, part, &at, share, &skipped, err);
-	if (r < 0)
-		return r;
+	TRY(find_layout(d->dir, &at, err));
+	TRY(walk_parts(d, part, &at, share, &skipped, err));
 	if (skipped.count)
 		mlr_warning("'%s': skipped %llu files that are not PNG or JPEG, such as '%s'",
 			d->dir, (unsigned long long)skipped.count, skipped.first);
-	r = choose_size(d, wish, d->train.count ? &d->train : &d->test, err);
-	if (r < 0)
-		return r;
+	TRY(choose_size(d, wish, d->train.count ? &d->train : &d->test, err));
 	if (part == DATASET_TEST)
 		drop(&d->train);
 	mix(&d->train, wish->seed);
-	r = decode_set(d, &d->train, wish->threads, &left, err);
-	if (r < 0)
-		return r;
+	TRY(decode_set(d, &d->train, wish->threads, &left, err));
 	return decode_set(d, &d->test, wish->threads, &left, err);
 }
 

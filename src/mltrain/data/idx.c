@@ -39,11 +39,8 @@ static int read_header(gzFile f, const char *path, int rank, struct idx *x, stru
 {
 	uint8_t h[4 + 4 * IDX_RANK_MAX];
 	size_t got, len = 4 + 4 * (size_t)rank;
-	int r;
 
-	r = read_full(f, path, h, 4, &got, err);
-	if (r < 0)
-		return r;
+	TRY(read_full(f, path, h, 4, &got, err));
 	if (got < 4 || h[0] || h[1])
 		return mlr_fail(err, EPROTO, "'%s' is not an IDX file", path);
 	if (h[2] != 0x08)
@@ -56,9 +53,7 @@ static int read_header(gzFile f, const char *path, int rank, struct idx *x, stru
 			h[3] == 1           ? " (labels in place of images?)"
 				: rank == 1 ? " (images in place of labels?)"
 					    : "");
-	r = read_full(f, path, h + 4, len - 4, &got, err);
-	if (r < 0)
-		return r;
+	TRY(read_full(f, path, h + 4, len - 4, &got, err));
 	if (got < len - 4)
 		return mlr_fail(err, EPROTO, "'%s' ends within its header", path);
 
@@ -85,7 +80,7 @@ static int read_data(gzFile f, const char *path, struct idx *x, struct mlr_error
 	auto_free uint8_t *data = NULL;
 	size_t size = 0, have = 0, got;
 	uint8_t more;
-	int code, r;
+	int code;
 
 	while (have < x->count) {
 		size_t want = size ? 2 * size : 1 << 20;
@@ -98,18 +93,14 @@ static int read_data(gzFile f, const char *path, struct idx *x, struct mlr_error
 			return mlr_fail(err, ENOMEM, "read '%s': %zu bytes of memory", path, want);
 		data = p;
 		size = want;
-		r = read_full(f, path, data + have, size - have, &got, err);
-		if (r < 0)
-			return r;
+		TRY(read_full(f, path, data + have, size - have, &got, err));
 		have += got;
 		if (have < size)
 			return mlr_fail(err, EPROTO,
 				"'%s' is truncated: %zu bytes of data where its header says %zu",
 				path, have, x->count);
 	}
-	r = read_full(f, path, &more, 1, &got, err);
-	if (r < 0)
-		return r;
+	TRY(read_full(f, path, &more, 1, &got, err));
 	if (got)
 		return mlr_fail(err, EPROTO,
 			"'%s' goes on after the %zu bytes of data that its header says", path,
@@ -127,7 +118,6 @@ int idx_read_fd(int fd, const char *path, int rank, struct idx *ret, struct mlr_
 	auto_close int own = fcntl(fd, F_DUPFD_CLOEXEC, 3);
 	auto_call(gz_cleanup) gzFile f = NULL;
 	struct idx x = IDX_INIT;
-	int r;
 
 	if (own < 0)
 		return mlr_fail_errno(err, "read '%s'", path);
@@ -137,12 +127,8 @@ int idx_read_fd(int fd, const char *path, int rank, struct idx *ret, struct mlr_
 	take_fd(&own); /* gzclose() closes it */
 	gzbuffer(f, 1 << 18);
 
-	r = read_header(f, path, rank, &x, err);
-	if (r < 0)
-		return r;
-	r = read_data(f, path, &x, err);
-	if (r < 0)
-		return r;
+	TRY(read_header(f, path, rank, &x, err));
+	TRY(read_data(f, path, &x, err));
 	*ret = x;
 	return 0;
 }

@@ -61,14 +61,9 @@ static int read_set(struct dataset *d, const char *image_name, const char *label
 	struct image_set *set, struct mlr_error *err)
 {
 	auto_call(idx_done) struct idx images = IDX_INIT, labels = IDX_INIT;
-	int r;
 
-	r = read_file(d->dir, image_name, 3, &images, err);
-	if (r < 0)
-		return r;
-	r = read_file(d->dir, label_name, 1, &labels, err);
-	if (r < 0)
-		return r;
+	TRY(read_file(d->dir, image_name, 3, &images, err));
+	TRY(read_file(d->dir, label_name, 1, &labels, err));
 	if (images.dim[0] != labels.dim[0])
 		return mlr_fail(err, EPROTO, "'%s/%s' has %u images but '%s' has %u labels", d->dir,
 			image_name, images.dim[0], label_name, labels.dim[0]);
@@ -83,9 +78,7 @@ static int read_set(struct dataset *d, const char *image_name, const char *label
 	for (uint32_t i = 0; i < labels.dim[0]; i++)
 		if (labels.data[i] >= d->classes)
 			d->classes = labels.data[i] + 1;
-	r = widen(labels.data, labels.count, &set->labels, err);
-	if (r < 0)
-		return r;
+	TRY(widen(labels.data, labels.count, &set->labels, err));
 	set->count = images.dim[0];
 	set->images = take_ptr(&images.data);
 	return 0;
@@ -94,15 +87,11 @@ static int read_set(struct dataset *d, const char *image_name, const char *label
 static int read_dir(struct dataset *d, enum dataset_part part, const struct dataset_wish *wish,
 	struct mlr_error *err)
 {
-	int r;
 
 	(void)wish;
 	d->format = "idx";
-	if (part == DATASET_ALL) {
-		r = read_set(d, names[0], names[1], &d->train, err);
-		if (r < 0)
-			return r;
-	}
+	if (part == DATASET_ALL)
+		TRY(read_set(d, names[0], names[1], &d->train, err));
 	return read_set(d, names[2], names[3], &d->test, err);
 }
 

@@ -49,11 +49,8 @@ static int decode(const void *bytes, size_t len, const struct image_size *want, 
 int image_probe_bytes(const void *bytes, size_t len, struct image_size *ret, struct mlr_error *err)
 {
 	auto_call(pixels_done) struct pixels p = PIXELS_INIT;
-	int r;
 
-	r = decode(bytes, len, NULL, &p, err);
-	if (r < 0)
-		return r;
+	TRY(decode(bytes, len, NULL, &p, err));
 	*ret = p.size;
 	if (pixels_lie_across(p.orientation)) {
 		ret->height = p.size.width;
@@ -66,18 +63,14 @@ int image_read_bytes(const void *bytes, size_t len, const struct image_size *wan
 	struct mlr_error *err)
 {
 	auto_call(pixels_done) struct pixels whole = PIXELS_INIT, fit = PIXELS_INIT;
-	int across, r;
+	int across;
 
 	assert(want->height && want->height <= IMAGE_SIDE_MAX);
 	assert(want->width && want->width <= IMAGE_SIDE_MAX);
-	r = decode(bytes, len, want, &whole, err);
-	if (r < 0)
-		return r;
+	TRY(decode(bytes, len, want, &whole, err));
 	across = pixels_lie_across(whole.orientation);
-	r = pixels_fit(&whole, across ? want->width : want->height,
-		across ? want->height : want->width, &fit, err);
-	if (r < 0)
-		return r;
+	TRY(pixels_fit(&whole, across ? want->width : want->height,
+		across ? want->height : want->width, &fit, err));
 	pixels_to_planes(&fit, want, ret);
 	return 0;
 }

@@ -39,7 +39,6 @@ int loader_open(const struct image_set *set, const struct dataset *of,
 {
 	size_t cells = (size_t)o->ahead * (size_t)o->rows;
 	auto_call(loader_close) struct loader *l = calloc(1, sizeof(*l));
-	int r;
 
 	assert(o->rows > 0 && o->ahead > 0 && o->threads > 0);
 	if (l) {
@@ -53,11 +52,8 @@ int loader_open(const struct image_set *set, const struct dataset *of,
 	l->set = set;
 	l->rows = o->rows;
 	l->ahead = o->ahead;
-	if (!set->images && set->files) {
-		r = open_ring(l, of, o, err);
-		if (r < 0)
-			return r;
-	}
+	if (!set->images && set->files)
+		TRY(open_ring(l, of, o, err));
 	*ret = take_ptr(&l);
 	return 0;
 }

@@ -146,7 +146,6 @@ int pixels_fit(const struct pixels *p, uint32_t height, uint32_t width, struct p
 		p->orientation, NULL };
 	double h = p->size.height, w = p->size.width, part_h = h, part_w = w;
 	size_t bytes = (size_t)height * width * p->size.channels;
-	int r;
 
 	if (w * height > h * width)
 		part_w = h * width / height;
@@ -155,15 +154,9 @@ int pixels_fit(const struct pixels *p, uint32_t height, uint32_t width, struct p
 	q.data = malloc(bytes);
 	if (!q.data)
 		return mlr_fail(err, ENOMEM, "%zu bytes of memory for an image", bytes);
-	r = make_taps(&down, p->size.height, (h - part_h) / 2, part_h, height, err);
-	if (r < 0)
-		return r;
-	r = make_taps(&across, p->size.width, (w - part_w) / 2, part_w, width, err);
-	if (r < 0)
-		return r;
-	r = scale(p, down.tap, across.tap, &q, err);
-	if (r < 0)
-		return r;
+	TRY(make_taps(&down, p->size.height, (h - part_h) / 2, part_h, height, err));
+	TRY(make_taps(&across, p->size.width, (w - part_w) / 2, part_w, width, err));
+	TRY(scale(p, down.tap, across.tap, &q, err));
 	*ret = q;
 	q.data = NULL;
 	return 0;

@@ -58,15 +58,12 @@ int pixels_read_png(const void *bytes, size_t len, const struct image_size *want
 	static const png_color white = { 255, 255, 255 };
 	auto_call(png_done) png_image image = { .version = PNG_IMAGE_VERSION };
 	auto_free uint8_t *data = NULL, *kept = malloc(len);
-	int r;
 
 	if (!kept)
 		return mlr_fail(err, ENOMEM, "%zu bytes of memory for an image", len);
 	if (!png_image_begin_read_from_memory(&image, kept, keep_wanted(bytes, len, kept)))
 		return mlr_fail(err, EPROTO, "damaged PNG: %s", image.message);
-	r = pixels_check(image.height, image.width, err);
-	if (r < 0)
-		return r;
+	TRY(pixels_check(image.height, image.width, err));
 	image.flags |= PNG_IMAGE_FLAG_16BIT_sRGB;
 	image.format = image.format & PNG_FORMAT_FLAG_COLOR ? PNG_FORMAT_RGB : PNG_FORMAT_GRAY;
 	if (want) {

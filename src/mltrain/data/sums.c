@@ -32,10 +32,8 @@ static int is_of(const char *line, size_t len, const char *name)
 int sums_find(int dirfd, const char *name, char hex[HASH_HEX_SIZE], struct mlr_error *err)
 {
 	auto_free char *text = NULL;
-	int r = read_all(dirfd, &text, err);
 
-	if (r < 0)
-		return r;
+	TRY(read_all(dirfd, &text, err));
 	for (const char *line = text; *line;) {
 		size_t len = strcspn(line, "\n");
 
@@ -53,10 +51,8 @@ int sums_put(int dirfd, const char *name, const char *hex, struct mlr_error *err
 {
 	auto_free char *text = NULL, *kept = NULL, *all = NULL;
 	size_t n = 0;
-	int r = read_all(dirfd, &text, err);
 
-	if (r < 0)
-		return r;
+	TRY(read_all(dirfd, &text, err));
 	kept = xcalloc(strlen(text) + 2, 1);
 	for (const char *line = text; *line;) {
 		size_t len = strcspn(line, "\n");

@@ -130,7 +130,6 @@ static int unpack_file(
 	auto_free char *tmp = temporary(u->known->files[i]);
 	auto_close int fd = -1;
 	uint64_t bytes = 0;
-	int r;
 
 	if (archive_entry_filetype(entry) != AE_IFREG || archive_entry_hardlink(entry))
 		return mlr_fail(err, EPROTO, "archive '%s': '%s' is not a regular file in it",
@@ -143,9 +142,7 @@ static int unpack_file(
 	if (fd < 0)
 		return mlr_fail_errno(err, "unpack '%s': make '%s'", u->name, tmp);
 	u->there[i] = 1;
-	r = copy(u, fd, ARCHIVE_ENTRY_MAX, &bytes, err);
-	if (r < 0)
-		return r;
+	TRY(copy(u, fd, ARCHIVE_ENTRY_MAX, &bytes, err));
 	if (fsync(fd) < 0)
 		return mlr_fail_errno(err, "unpack '%s': write '%s'", u->name, tmp);
 	return 0;
@@ -193,13 +190,8 @@ int archive_unpack(
 	int dirfd, const char *name, const struct archive_files *known, struct mlr_error *err)
 {
 	auto_call(unpacking_done) struct unpacking u = { dirfd, name, known, NULL, -1 };
-	int r;
 
-	r = open_archive(&u, err);
-	if (r < 0)
-		return r;
-	r = unpack_all(&u, err);
-	if (r < 0)
-		return r;
+	TRY(open_archive(&u, err));
+	TRY(unpack_all(&u, err));
 	return publish(&u, err);
 }

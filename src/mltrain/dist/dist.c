@@ -215,7 +215,6 @@ int dist_agree(struct dist *d, const char *what, const void *bytes, size_t n, st
 	auto_free struct opinion *all = NULL;
 	struct opinion mine = { .size = n };
 	struct verdict v = { 0 };
-	int r;
 
 	if (d->ranks == 1)
 		return 0;
@@ -223,14 +222,10 @@ int dist_agree(struct dist *d, const char *what, const void *bytes, size_t n, st
 	gethostname(mine.host, sizeof(mine.host) - 1);
 	if (d->rank == 0)
 		all = xcalloc((size_t)d->ranks, sizeof(*all));
-	r = d->ops->gather(d, &mine, sizeof(mine), all, err);
-	if (r < 0)
-		return r;
+	TRY(d->ops->gather(d, &mine, sizeof(mine), all, err));
 	if (all)
 		v = compare(all, d->ranks);
-	r = d->exchange.broadcast(d->exchange.ctx, &v, sizeof(v), err);
-	if (r < 0)
-		return r;
+	TRY(d->exchange.broadcast(d->exchange.ctx, &v, sizeof(v), err));
 	if (v.rank)
 		return mlr_fail(err, EPROTO, "ranks differ in %s: rank %d on '%s' from rank 0",
 			what, v.rank, v.host);

@@ -283,16 +283,12 @@ static int meet(struct mpi_ranks *m, struct mlr_error *err)
 	auto_free struct peer *all = xcalloc((size_t)m->dist.ranks, sizeof(*all));
 	MPI_Comm node;
 
-	r = mpi_check(
+	TRY(mpi_check(
 		MPI_Allgather(&self, sizeof(self), MPI_BYTE, all, sizeof(self), MPI_BYTE, m->all),
-		"meet the other ranks", err);
-	if (r < 0)
-		return r;
+		"meet the other ranks", err));
 	m->peers = peers_new(all, m->dist.ranks, &self, offered);
-	r = mpi_check(MPI_Comm_split_type(m->all, MPI_COMM_TYPE_SHARED, 0, MPI_INFO_NULL, &node),
-		"find the ranks of this node", err);
-	if (r < 0)
-		return r;
+	TRY(mpi_check(MPI_Comm_split_type(m->all, MPI_COMM_TYPE_SHARED, 0, MPI_INFO_NULL, &node),
+		"find the ranks of this node", err));
 	MPI_Comm_rank(node, &m->dist.local_rank);
 	MPI_Comm_size(node, &m->dist.local_ranks);
 	r = mpi_node_new(m, node, &m->node, err);
@@ -303,16 +299,11 @@ static int meet(struct mpi_ranks *m, struct mlr_error *err)
 static int join(struct mpi_ranks *m, struct mlr_error *err)
 {
 	struct dist *d = &m->dist;
-	int r;
 
-	r = mpi_check(MPI_Comm_dup(MPI_COMM_WORLD, &m->all), "copy the communicator", err);
-	if (r < 0)
-		return r;
+	TRY(mpi_check(MPI_Comm_dup(MPI_COMM_WORLD, &m->all), "copy the communicator", err));
 	MPI_Comm_rank(m->all, &d->rank);
 	MPI_Comm_size(m->all, &d->ranks);
-	r = meet(m, err);
-	if (r < 0)
-		return r;
+	TRY(meet(m, err));
 	m->sums = make_sums(m);
 	d->name = "mpi";
 	d->ops = &ops;

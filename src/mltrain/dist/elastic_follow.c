@@ -139,7 +139,7 @@ static int reach(struct change *c, int i, enum frame_kind kind)
 static int elect(struct change *c, struct mlr_error *err)
 {
 	struct elastic *e = c->e;
-	int me = change_place(c), r;
+	int me = change_place(c);
 
 	for (int i = 0; i < me; i++) {
 		int fd = reach(c, i, FRAME_REJOIN);
@@ -154,9 +154,7 @@ static int elect(struct change *c, struct mlr_error *err)
 	}
 	if (c->mine.leaves && me + 1 < (int)e->group.n)
 		return 0;
-	r = elastic_check_run(e, !c->is_orderly && e->group.n == (uint32_t)me + 1, err);
-	if (r < 0)
-		return r;
+	TRY(elastic_check_run(e, !c->is_orderly && e->group.n == (uint32_t)me + 1, err));
 	for (int i = me + 1; i < (int)e->group.n; i++) {
 		c->watch[i] = reach(c, i, FRAME_WATCH);
 		if (c->watch[i] < 0)

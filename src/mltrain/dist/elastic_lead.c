@@ -174,7 +174,7 @@ static int have_left(const struct change *c)
 static int count_losses(struct change *c, struct mlr_error *err)
 {
 	const struct group *g = &c->e->group;
-	int first = have_left(c), reports = 0, r;
+	int first = have_left(c), reports = 0;
 	uint64_t step = 0;
 
 	if (memcmp(c->told, c->dead, sizeof(c->told)) == 0)
@@ -184,9 +184,7 @@ static int count_losses(struct change *c, struct mlr_error *err)
 		if (c->reports[i].id && c->reports[i].at.step > step)
 			step = c->reports[i].at.step;
 	}
-	r = elastic_check_run(c->e, reports == 1 && count(c->dead) > first, err);
-	if (r < 0)
-		return r;
+	TRY(elastic_check_run(c->e, reports == 1 && count(c->dead) > first, err));
 	for (int i = first; i < (int)g->n; i++)
 		if (c->dead[i] && !c->told[i])
 			mlr_warning("--elastic: rank %d on '%s' (process %d) was lost; %d other%s "
@@ -266,16 +264,14 @@ int change_lead(struct change *c, int *segment, struct mlr_error *err)
 	struct elastic *e = c->e;
 	struct member joiners[ELASTIC_WAITING];
 	struct group next;
-	int lost, taken, r;
+	int lost, taken;
 
 	c->reports[change_place(c)] = c->mine;
 	for (int i = 0; e->broken && i < (int)e->group.n; i++)
 		if (e->fd[i] >= 0)
 			frame_send(
 				e->fd[i], FRAME_BROKEN, e->group.generation, NULL, 0, 1000, NULL);
-	r = collect(c, err);
-	if (r < 0)
-		return r;
+	TRY(collect(c, err));
 	for (int i = 0; i < e->n_waiting; i++) {
 		struct group_join j;
 

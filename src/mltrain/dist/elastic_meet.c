@@ -71,10 +71,7 @@ int elastic_is_address(const char *where)
 
 static int begin(struct elastic *e, int port, struct mlr_error *err)
 {
-	int r = door_open(port, &e->secret, &e->door, &e->self.offer, err);
-
-	if (r < 0)
-		return r;
+	TRY(door_open(port, &e->secret, &e->door, &e->self.offer, err));
 	e->self.id = 1;
 	e->group = (struct group){ .n = 1, .next_id = 2, .source = 1 };
 	e->group.member[0] = e->self;

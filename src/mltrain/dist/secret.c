@@ -124,10 +124,9 @@ int secret_call(int fd, const struct secret *s, int timeout_ms, struct mlr_error
 {
 	uint8_t challenge[SECRET_CHALLENGE], answer[SECRET_ANSWER], proof[SECRET_SIZE];
 	uint8_t expected[SECRET_SIZE];
-	int r = frame_recv_bytes(fd, challenge, sizeof(challenge), timeout_ms, err);
+	int r;
 
-	if (r < 0)
-		return r;
+	TRY(frame_recv_bytes(fd, challenge, sizeof(challenge), timeout_ms, err));
 	if (memcmp(challenge, greetings[!is_big], GREETING) == 0)
 		return mlr_fail(err, EPROTO,
 			"the run is on %s-endian machines, and this one is %s-endian: ranks need "

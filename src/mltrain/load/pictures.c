@@ -94,10 +94,9 @@ static int read_dataset(const char *where, struct pictures *p, struct mlr_error 
 	/* Folders are sent as they are, so nothing is to be decoded. */
 	const struct dataset_wish wish = { .memory_max = 1 };
 	auto_call(dataset_done) struct dataset d = DATASET_INIT;
-	int r = dataset_load(where, DATASET_TEST, &wish, &d, err);
+	int r;
 
-	if (r < 0)
-		return r;
+	TRY(dataset_load(where, DATASET_TEST, &wish, &d, err));
 	r = d.test.images ? add_test_images(&d, p, err) : add_test_files(&d, p, err);
 	return r < 0 ? mlr_wrap(err, "data set '%s'", where) : r;
 }
@@ -122,17 +121,13 @@ int picture_decode(
 	const struct picture *p, struct image_size *size, uint8_t **ret, struct mlr_error *err)
 {
 	auto_free uint8_t *bytes = NULL;
-	int r = image_probe_bytes(p->file, p->len, size, err);
 
-	if (r < 0)
-		return r;
+	TRY(image_probe_bytes(p->file, p->len, size, err));
 	bytes = malloc((size_t)size->channels * size->height * size->width);
 	if (!bytes)
 		return mlr_fail(err, ENOMEM, "no memory for a picture of %u x %u", size->width,
 			size->height);
-	r = image_read_bytes(p->file, p->len, size, bytes, err);
-	if (r < 0)
-		return r;
+	TRY(image_read_bytes(p->file, p->len, size, bytes, err));
 	*ret = take_ptr(&bytes);
 	return 0;
 }
@@ -143,10 +138,8 @@ int picture_vary(
 	auto_free uint8_t *bytes = NULL;
 	struct image_size size;
 	size_t n;
-	int r = picture_decode(p, &size, &bytes, err);
 
-	if (r < 0)
-		return r;
+	TRY(picture_decode(p, &size, &bytes, err));
 	n = (size_t)size.channels * size.height * size.width;
 	for (unsigned i = 0; i < 32; i++)
 		bytes[i * n / 32] ^= number >> i & 1;

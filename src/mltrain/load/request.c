@@ -206,14 +206,11 @@ static size_t turns(const struct request_options *o)
 static int make_known(struct requests *q, struct mlr_error *err)
 {
 	size_t all = 0;
-	int r;
 
 	q->n = turns(q->o);
 	q->known = xcalloc(q->n, sizeof(*q->known));
 	for (size_t i = 0; i < q->n; i++) {
-		r = request_make(q, i, 0, &q->known[i], err);
-		if (r < 0)
-			return r;
+		TRY(request_make(q, i, 0, &q->known[i], err));
 		all += q->known[i].room;
 		if (all > REQUEST_BYTES_MAX)
 			return mlr_fail(err, EFBIG,

@@ -38,7 +38,7 @@ int jsonl_open(const char *path, struct jsonl **ret, struct mlr_error *err)
 {
 	auto_close int fd = -1;
 	struct jsonl *l;
-	int cut = 0, r;
+	int cut = 0;
 
 	if (path)
 		fd = follow_append(path, err);
@@ -46,9 +46,7 @@ int jsonl_open(const char *path, struct jsonl **ret, struct mlr_error *err)
 		fd = fcntl(STDOUT_FILENO, F_DUPFD_CLOEXEC, 0);
 	if (fd < 0)
 		return path ? mlr_wrap(err, "log") : mlr_fail_errno(err, "open log 'stdout'");
-	r = path ? look(fd, path, &cut, err) : 0;
-	if (r < 0)
-		return r;
+	TRY(path ? look(fd, path, &cut, err) : 0);
 	/* Without locks nothing is known. */
 	if (path && flock(fd, LOCK_EX | LOCK_NB) < 0 && errno == EWOULDBLOCK)
 		mlr_warning(

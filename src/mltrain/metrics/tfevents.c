@@ -113,7 +113,7 @@ static int open_writer(struct tfevents *t, enum which which, struct mlr_error *e
 	auto_free char *dir = xasprintf("%s/%s", t->dir, runs[which]);
 	struct writer *w = &t->writers[which];
 	char host[256] = "";
-	int r, fd;
+	int fd;
 
 	if (gethostname(host, sizeof(host) - 1) < 0 || !host[0])
 		strcpy(host, "localhost");
@@ -122,9 +122,7 @@ static int open_writer(struct tfevents *t, enum which which, struct mlr_error *e
 			*p = '_';
 	w->path = xasprintf("%s/events.out.tfevents.%010lld.%s.%d", dir, (long long)time(NULL),
 		host, (int)getpid());
-	r = file_mkdir_p(AT_FDCWD, dir, 0777, err);
-	if (r < 0)
-		return r;
+	TRY(file_mkdir_p(AT_FDCWD, dir, 0777, err));
 	fd = follow_append(w->path, err);
 	if (fd < 0)
 		return fd;

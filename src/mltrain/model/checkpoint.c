@@ -161,13 +161,11 @@ static int find_optimiser(const struct safetensors *st, const char *recipe, int 
 static int load_blocks(const struct safetensors *st, struct checkpoint *c, struct mlr_error *err)
 {
 	float *none[BLOCKS] = { NULL }, *blocks[BLOCKS] = { NULL };
-	int states, has_all = 1, r;
+	int states, has_all = 1;
 
 	c->optimiser = find_optimiser(st, c->recipe, &states);
 	/* Check first: allocate only for tensors that the file really holds. */
-	r = load_tensors(st, c, states, none, err);
-	if (r < 0)
-		return r;
+	TRY(load_tensors(st, c, states, none, err));
 	blocks[BLOCK_PARAMS] = c->params = block_new(c->net->params);
 	blocks[BLOCK_STATES] = c->states = block_new(c->net->states);
 	for (int i = 0; i < states; i++) {

@@ -342,14 +342,10 @@ static char *copy(const struct safetensors *st, const char *key)
 
 int checkpoint_meta_read(const struct safetensors *st, struct checkpoint *c, struct mlr_error *err)
 {
-	int r = make_net(st, &c->net, err);
 
-	if (r < 0)
-		return r;
-	r = safetensors_meta(st, "state") ? read_second_form(st, c, err)
-					  : read_first_form(st, c, err);
-	if (r < 0)
-		return r;
+	TRY(make_net(st, &c->net, err));
+	TRY(safetensors_meta(st, "state") ? read_second_form(st, c, err)
+					  : read_first_form(st, c, err));
 	c->backend = copy(st, "backend");
 	c->data = copy(st, "data");
 	c->version = copy(st, "version");

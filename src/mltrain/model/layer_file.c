@@ -249,13 +249,10 @@ static int read_kind(const json_t *object, enum layer_kind *ret, struct mlr_erro
 {
 	const char *words[LAYER_KINDS];
 	size_t which = LAYER_KINDS;
-	int r;
 
 	for (size_t i = 0; i < LAYER_KINDS; i++)
 		words[i] = layer_kind_name((enum layer_kind)i);
-	r = fields_word(object, "kind", words, LAYER_KINDS, &which, err);
-	if (r < 0)
-		return r;
+	TRY(fields_word(object, "kind", words, LAYER_KINDS, &which, err));
 	if (which == LAYER_KINDS)
 		return mlr_fail(err, EINVAL, "'kind' is missing: conv, relu, maxpool, …");
 	*ret = (enum layer_kind)which;
@@ -289,10 +286,8 @@ static int read_name(const json_t *array, const json_t *object, struct layer_nam
 	struct layer *l, struct mlr_error *err)
 {
 	const char *name = NULL;
-	int r = fields_text(object, "name", LAYER_NAME_MAX - 1, &name, err);
 
-	if (r < 0)
-		return r;
+	TRY(fields_text(object, "name", LAYER_NAME_MAX - 1, &name, err));
 	if (name) {
 		names->used[l->kind]++;
 		snprintf(l->name, sizeof(l->name), "%s", name);

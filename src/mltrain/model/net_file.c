@@ -268,10 +268,9 @@ int net_read(const char *name, const struct net_wish *wish, struct net **ret, st
 {
 	auto_free char *path = NULL, *text = NULL;
 	size_t len;
-	int r = net_file_find(name, &path, err);
+	int r;
 
-	if (r < 0)
-		return r;
+	TRY(net_file_find(name, &path, err));
 	r = file_read(AT_FDCWD, path, NET_FILE_MAX, &text, &len, err);
 	if (r < 0)
 		return mlr_wrap(err, "net '%s'", name);

@@ -488,10 +488,8 @@ int state_dict_build(const struct net *net, const json_t *map, float *params, fl
 	struct metadata meta[] = { { (char *)"format", (char *)"pt" },
 		{ (char *)"weights", digest } };
 	struct safetensors st = { tensors, 0, meta, ARRAY_LEN(meta) };
-	int r = check_names(net, map, err);
 
-	if (r < 0)
-		return r;
+	TRY(check_names(net, map, err));
 	parts_digest(net, blocks, digest);
 	for (size_t i = 0; i < net->n * PARTS_OF_WEIGHTS; i++) {
 		const struct layer *l = &net->layers[i % net->n];

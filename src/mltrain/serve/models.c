@@ -93,9 +93,7 @@ static int open_model(const struct serve_models *m, const struct entry *entry, i
 	atomic_init(&model->users, 1);
 	memcpy(model->name, entry->name, sizeof(model->name));
 	model->version = version;
-	r = checkpoint_read(entry->path, &model->predictor.from, err);
-	if (r < 0)
-		return r;
+	TRY(checkpoint_read(entry->path, &model->predictor.from, err));
 	net = model->predictor.from.net;
 	model->input = (struct image_size){ (uint32_t)net->input.dim[0],
 		(uint32_t)net->input.dim[1], (uint32_t)net->input.dim[2] };
@@ -148,7 +146,6 @@ int serve_models_add(
 	struct serve_models *m, const struct serve_model_wish *wish, struct mlr_error *err)
 {
 	struct entry e = { .path = (char *)wish->path };
-	int r;
 
 	if (wish->name && strlen(wish->name) < SERVE_NAME_MAX)
 		memcpy(e.name, wish->name, strlen(wish->name));
@@ -166,9 +163,7 @@ int serve_models_add(
 			mlr_fail(err, EEXIST, "two models are called '%s'", e.name);
 			return mlr_hint(err, "--checkpoint NAME=FILE gives one another name");
 		}
-	r = open_model(m, &e, 1, &e.now, err);
-	if (r < 0)
-		return r;
+	TRY(open_model(m, &e, 1, &e.now, err));
 	e.path = xstrdup(wish->path);
 	m->v = xgrow(m->v, m->n, sizeof(*m->v));
 	m->v[m->n++] = e;

@@ -342,10 +342,8 @@ static int check_headers(struct request *x, int64_t *length, struct mlr_error *e
 {
 	const char *json = header(x, "Inference-Header-Content-Length");
 	const char *len = header(x, MHD_HTTP_HEADER_CONTENT_LENGTH);
-	int r = check_token(x, err);
 
-	if (r < 0)
-		return r;
+	TRY(check_token(x, err));
 	x->ask.json_len = -1;
 	if (json && read_length(json, &x->ask.json_len) < 0)
 		return mlr_fail(err, EPROTO, "Inference-Header-Content-Length is not a number");

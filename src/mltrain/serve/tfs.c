@@ -41,9 +41,7 @@ static int parse(struct serve_ask *ask, struct mlr_error *err)
 
 	if (!body)
 		return -err->code;
-	r = check_fields(body, err);
-	if (r < 0)
-		return r;
+	TRY(check_fields(body, err));
 	rows = json_object_get(body, "instances");
 	columns = json_object_get(body, "inputs");
 	images = unwrap(rows ? rows : columns);

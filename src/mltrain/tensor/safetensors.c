@@ -217,7 +217,6 @@ static int parse_tensor(const char *name, json_t *entry, const char *data, size_
 	json_t *offsets = json_object_get(entry, "data_offsets");
 	json_t *from = json_array_get(offsets, 0), *to = json_array_get(offsets, 1);
 	json_int_t a, b;
-	int r;
 
 	if (!json_is_string(dtype))
 		return mlr_fail(err, EPROTO, "tensor '%s' has no dtype", show(name).text);
@@ -225,9 +224,7 @@ static int parse_tensor(const char *name, json_t *entry, const char *data, size_
 	if (ret->type == TENSOR_TYPES)
 		return mlr_fail(err, ENOTSUP, "tensor '%s' is of an unknown type %s",
 			show(name).text, show(json_string_value(dtype)).text);
-	r = parse_shape(name, json_object_get(entry, "shape"), &ret->shape, err);
-	if (r < 0)
-		return r;
+	TRY(parse_shape(name, json_object_get(entry, "shape"), &ret->shape, err));
 	if (json_array_size(offsets) != 2 || !json_is_integer(from) || !json_is_integer(to))
 		return mlr_fail(
 			err, EPROTO, "tensor '%s' has no pair of data_offsets", show(name).text);
@@ -305,7 +302,6 @@ int safetensors_parse(const char *buf, size_t len, struct safetensors *ret, stru
 	json_auto_t *root = NULL;
 	json_error_t why;
 	uint64_t header;
-	int r;
 
 	if (len < 8)
 		return mlr_fail(err, EPROTO, "not a safetensors file: %zu bytes are too few", len);
@@ -327,9 +323,7 @@ int safetensors_parse(const char *buf, size_t len, struct safetensors *ret, stru
 		return mlr_fail(err, EPROTO, "its header is not JSON: %s (byte %d)", why.text,
 			why.position);
 
-	r = parse_header(root, buf + 8 + header, len - 8 - header, &st, err);
-	if (r < 0)
-		return r;
+	TRY(parse_header(root, buf + 8 + header, len - 8 - header, &st, err));
 	*ret = st;
 	st = (struct safetensors)SAFETENSORS_INIT;
 	return 0;

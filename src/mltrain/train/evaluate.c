@@ -96,7 +96,6 @@ static int sum_counts(const struct evaluation_of *what, struct evaluation *e, st
 	const struct exchange *x = &what->dist->exchange;
 	size_t cells = e->confusion ? (size_t)e->classes * (size_t)e->classes : 0;
 	auto_free double *sums = xcalloc(4 + cells, sizeof(*sums));
-	int r;
 
 	sums[0] = e->count;
 	sums[1] = (double)e->wrong;
@@ -104,9 +103,7 @@ static int sum_counts(const struct evaluation_of *what, struct evaluation *e, st
 	sums[3] = is_stopped(what);
 	for (size_t i = 0; i < cells; i++)
 		sums[4 + i] = e->confusion[i];
-	r = x->sum(x->ctx, sums, 4 + cells, err);
-	if (r < 0)
-		return r;
+	TRY(x->sum(x->ctx, sums, 4 + cells, err));
 	e->count = (uint32_t)sums[0];
 	e->wrong = (int64_t)sums[1];
 	e->cross_entropy = sums[2];

@@ -257,7 +257,7 @@ int gpu_requirements_check(const struct gpu_wish *w, struct gpu_machine *m,
 	struct mlr_error *err)
 {
 	struct source s = { .m = m, .gpu = m->n_gpus };
-	int checked = 0, r;
+	int checked = 0;
 
 	if (m->driver != GPU_DRIVER_NVIDIA && m->driver != GPU_DRIVER_WSL)
 		return 0;
@@ -266,17 +266,11 @@ int gpu_requirements_check(const struct gpu_wish *w, struct gpu_machine *m,
 			continue;
 		s.gpu = c->v[i].gpu;
 		s.fill = checked++ ? s.fill : fill;
-		for (size_t k = 0; k < w->requirements.n; k++) {
-			r = check(w->requirements.v[k], &s, err);
-			if (r < 0)
-				return r;
-		}
+		for (size_t k = 0; k < w->requirements.n; k++)
+			TRY(check(w->requirements.v[k], &s, err));
 	}
 	/* Without a GPU arch and brand stay unknown. */
-	for (size_t k = 0; !checked && k < w->requirements.n; k++) {
-		r = check(w->requirements.v[k], &s, err);
-		if (r < 0)
-			return r;
-	}
+	for (size_t k = 0; !checked && k < w->requirements.n; k++)
+		TRY(check(w->requirements.v[k], &s, err));
 	return 0;
 }

@@ -31,10 +31,8 @@ static int look(const struct gpu_image *image, char *take_path, enum gpu_libc ki
 	struct gpu_image_libc *ret, int *fd)
 {
 	auto_free char *path = take_path;
-	int r = fd ? *fd = image->open(image->ctx, path) : gpu_image_has(image, path);
 
-	if (r < 0)
-		return r;
+	TRY(fd ? *fd = image->open(image->ctx, path) : gpu_image_has(image, path));
 	ret->kind = kind;
 	ret->path = take_ptr(&path);
 	return 0;

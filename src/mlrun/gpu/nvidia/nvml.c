@@ -69,10 +69,9 @@ static int start(const struct gpu_machine *m, const char *interval, struct gpu_w
 	struct mlr_error *err)
 {
 	auto_free char *program = program_path(PROGRAM), *library = NULL, *search = NULL;
-	int r = library_path(m, &library, err);
+	int r;
 
-	if (r < 0)
-		return r;
+	TRY(library_path(m, &library, err));
 	search = search_path(m, library);
 	char *const argv[] = { (char *)PROGRAM, library, (char *)interval, NULL };
 	char *const envp[] = { search, NULL };

@@ -229,12 +229,10 @@ static int predict(
 {
 	struct cuda *c = cuda_of(e);
 	const uint8_t *images;
-	int altered, r;
+	int altered;
 
 	TRY(enter(c, err));
-	r = cuda_upload(c, batch, NULL, 1, &images, &altered, err);
-	if (r < 0)
-		return r;
+	TRY(cuda_upload(c, batch, NULL, 1, &images, &altered, err));
 	TRY(cuda_graph_run(c, images, altered, 0, err));
 	CU_TRY(cudaStreamSynchronize(c->stream));
 	memcpy(logits, c->logits_host, (size_t)batch->rows * (size_t)c->classes * sizeof(*logits));
