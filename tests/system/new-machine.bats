@@ -92,7 +92,7 @@ demo() {
 	assert_output ''
 }
 
-# On another system: the demo, and for a release the whole check.
+# On another system: the demo, and for a release the packages and the whole check.
 on() {
 	new_machine "$1"
 	OTHER=$MACHINE
@@ -100,6 +100,11 @@ on() {
 	run in_machine ada 'ldd mlrun/build-demo/bin/mlrun'
 	assert_output --partial 'statically linked'
 	[ "$CHECK_ALL" = yes ] || return 0
+	in_machine root 'apt-get -q install -y --no-install-recommends debhelper dh-apparmor libopenmpi-dev libslurm-dev'
+	in_machine ada 'cd mlrun && packaging/build -o ~/packages deb'
+	run -0 in_machine root 'apt-get -q install -y --no-install-recommends ~ada/packages/mlrun_*.deb; ls /etc/apparmor.d/mlrun
+		mlrun --version; apt-get -q purge -y mlrun'
+	assert_line --regexp '^mlrun [0-9]'
 	run -0 in_machine ada 'cd mlrun && ./quickstart check'
 	assert_output --regexp '[0-9]+ passed, 0 failed, [0-9]+ skipped'
 }
