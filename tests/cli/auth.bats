@@ -240,6 +240,19 @@ hint: mlrun login -u USER --password-stdin quay.io <FILE"
 	assert_output --partial "or one that 'a' may not pull"
 }
 
+@test "credentials: a name and a password in clear, as Kubernetes' secrets have them, are taken" {
+	fake --auth basic --user ann:secret
+	printf '{"auths":{"%s":{"username":"ann","password":"secret"}}}' "$registry" >f
+	chmod 644 f
+	run -125 mlrun pull -q --authfile f "$registry/x"
+	assert_output --partial "others than their owner may read them"
+	chmod 600 f
+	run -0 mlrun pull -q --authfile f "$registry/x"
+	printf '{"auths":{"%s":{"username":"ann"}}}' "$registry" >f
+	run -125 mlrun pull -q --authfile f "$registry/y"
+	assert_output --partial "wants a user name and a password"
+}
+
 @test "credentials: a file that others may read is refused" {
 	fake --auth basic --user ann:secret
 	auth_json f "$registry" ann:secret

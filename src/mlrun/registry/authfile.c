@@ -95,20 +95,23 @@ char *authfile_encode(const char *user, const char *password)
 
 static int read_entry(json_t *entry, struct credential *ret, struct mlr_error *err)
 {
-	const char *auth = NULL, *token = NULL;
+	const char *auth = NULL, *token = NULL, *user = NULL, *password = NULL;
 	char *plain, *colon;
-	int r;
 
 	if (!json_is_object(entry))
 		return mlr_fail(err, EPROTO, "an entry of \"auths\" is not an object");
-	r = oci_json_text(entry, "auth", &auth, err);
-	if (r == 0)
-		r = oci_json_text(entry, "identitytoken", &token, err);
-	if (r < 0)
-		return r;
-	if ((!auth || !*auth) && (!token || !*token))
+	TRY(oci_json_text(entry, "auth", &auth, err));
+	TRY(oci_json_text(entry, "identitytoken", &token, err));
+	TRY(oci_json_text(entry, "username", &user, err));
+	TRY(oci_json_text(entry, "password", &password, err));
+	if (auth && *auth)
+		plain = decode(auth);
+	else if (user && *user && password)
+		plain = xasprintf("%s:%s", user, password);
+	else if (token && *token)
+		plain = xstrdup(":");
+	else
 		return 0;
-	plain = auth && *auth ? decode(auth) : xstrdup(":");
 	colon = plain ? strchr(plain, ':') : NULL;
 	if (!colon || (colon == plain && !token)) {
 		credential_free_secret(plain);

@@ -2,7 +2,8 @@
  * Parses and prints auth.json (containers-auth.json(5)) and Docker's config.json. No I/O.
  *
  *   { "auths": { "quay.io/org": { "auth": base64("user:password") },
- *                "https://index.docker.io/v1/": { "auth": …, "identitytoken": … } },
+ *                "https://index.docker.io/v1/": { "auth": …, "identitytoken": … },
+ *                "ghcr.io": { "username": …, "password": … } }, as Kubernetes' secrets have them
  *     "credHelpers": { "ghcr.io": "pass" }, "credsStore": "secretservice" }
  */
 #ifndef MLR_REGISTRY_AUTHFILE_H
