@@ -56,8 +56,8 @@ mounts() {
 	done
 }
 
-# works VERSION FORMAT: what a user does in a store there, with images of that format.
-works() {
+# first_steps VERSION FORMAT: what a user does in a store there, with images of that format.
+first_steps() {
 	run -0 on 1 ada "findmnt -n -o FSTYPE,OPTIONS -T ~
 		cd work
 		printf 'FROM tiny\nRUN echo made >/made && chown 5:5 /made\nRUN cat /made; stat -c %%u /made\n' >Dockerfile
@@ -96,21 +96,21 @@ works() {
 # leaves_fuse MODE: of /dev/fuse, on both.
 leaves_fuse() { on 1 root "chmod $1 /dev/fuse"; on 2 root "chmod $1 /dev/fuse"; }
 
-@test "NFS: version 4.2: import, exec, build, push, services, pull and rm work in a store there" { works 4.2 squashfs; }
+@test "NFS: version 4.2: import, exec, build, push, services, pull and rm work in a store there" { first_steps 4.2 squashfs; }
 
 @test "NFS: the same with trees, where /dev/fuse is closed" {
 	leaves_fuse 600
-	works 4.2 layers
+	first_steps 4.2 layers
 }
 
 @test "NFS: version 3: the same with trees" {
 	mounts 3
-	works 3 layers
+	first_steps 3 layers
 }
 
 @test "NFS: version 3: the same with squashfs files" {
 	leaves_fuse 666
-	works 3 squashfs
+	first_steps 3 squashfs
 	mounts 4.2
 }
 
