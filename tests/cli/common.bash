@@ -253,6 +253,9 @@ image_config() {
 	umoci config --image "$dir:latest" "$@"
 }
 
+# It asks /run/containers, which is closed where root has used podman, for passwords unless the session has a directory.
+skopeo() { XDG_RUNTIME_DIR=${XDG_RUNTIME_DIR-$BATS_RUN_TMPDIR} command skopeo "$@"; }
+
 image_push() {
 	local name=$2
 
