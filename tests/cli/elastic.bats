@@ -167,7 +167,7 @@ two_runs() {
 	run -0 mlrun elastic top --json
 	assert_equal "$(jq -r '[keys, (.partitions[0] | keys), (.runs[] | keys)] | flatten | unique | .[]' <<<"$output" | xargs)" \
 		"$(sed -n '/^\.Ss JSON output of top/,/^\.El/s/^\.It Li //p' "$page" | tr -d ' ' | tr , '\n' | sort -u | xargs)"
-	assert_equal "$(jq -c '.runs[] | [.state, .held, .waiting, .due, .generation, .images_per_second, .past[19]]' <<<"$output")" \
+	assert_equal "$(jq -c 'walk(numbers += 0) | .runs[] | [.state, .held, .waiting, .due, .generation, .images_per_second, .past[19]]' <<<"$output")" \
 		$'["grows",1,0,2,3,500,1]\n["grows",1,1,2,null,null,1]'
 }
 

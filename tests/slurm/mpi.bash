@@ -1,7 +1,7 @@
 # shellcheck shell=bash disable=SC2154
 # Images with the host's Open MPI: `load mpi` beside `load ../cli/common`.
 #
-#   mpi_image DIR           an image's root with a shell, Open MPI, its orted, and tests/slurm/large.c as "large"
+#   mpi_image DIR           an image's root with a shell, Open MPI, its daemon, and tests/slurm/large.c as "large"
 #   user_namespaces         how many the ranks of the last output were in
 #   mount_namespaces
 #   needs_slurm             in a test: skip it without a cluster
@@ -24,9 +24,9 @@ mpi_image() {
 		cp -a "$lib/lib" "$dir$lib"
 	done
 	mpicc -O1 -o "$dir/bin/large" "$top_srcdir/tests/slurm/large.c"
-	cp "$(command -v orted)" "$dir/usr/bin"
-	find "$dir"/bin/large "$dir"/usr/bin/orted "$dir"/usr/lib/*-linux-gnu/{openmpi,pmix2} -type f \
-		\( -name '*.so*' -o -name large -o -name orted \) -print0 |
+	cp "$(command -v orted || command -v prted)" "$dir/usr/bin" # of version 4 or 5
+	find "$dir"/bin/large "$dir"/usr/bin "$dir"/usr/lib/*-linux-gnu/{openmpi,pmix2} -type f \
+		\( -name '*.so*' -o -name large -o -name '?r*ted' \) -print0 |
 		xargs -0 ldd 2>/dev/null | grep -o '/[^ ):]*\.so[^ ):]*' | sort -u |
 		while read -r lib; do
 			case $lib in "$dir"*) continue ;; esac
