@@ -146,12 +146,11 @@ static int get_head(const struct part *p, struct elf *e)
  */
 static int open_elf(int fd, struct elf *e)
 {
-	static const unsigned char magic[] = { ELFMAG0, ELFMAG1, ELFMAG2, ELFMAG3 };
 	auto_part p = read_part(fd, 0, sizeof(Elf64_Ehdr), sizeof(Elf64_Ehdr));
 	size_t width;
 
 	e->fd = fd;
-	if (!p.data || memcmp(p.data, magic, sizeof(magic)) != 0 ||
+	if (!p.data || memcmp(p.data, ELFMAG, SELFMAG) != 0 ||
 		(p.data[EI_CLASS] != ELFCLASS32 && p.data[EI_CLASS] != ELFCLASS64) ||
 		p.data[EI_DATA] != DATA_NATIVE || !get_head(&p, e) || e->head.e_phnum == PN_XNUM)
 		return 0;
