@@ -98,7 +98,7 @@ fake() {
 @test "fakeroot: nothing is said and nothing is left behind" {
 	run -0 fake sh -c 'chown 1 /bin; true'
 	assert_output ""
-	until_true sh -c '! pgrep -u "$(id -u)" -x mlrun-fakeroot'
+	until_true sh -c '! pgrep -u "$(id -u)" -r D,R,S,T -x mlrun-fakeroot'
 	run -7 fake sh -c 'exit 7'
 	# It is no child of the command's.
 	run -0 fake sh -c 'wait; for p in /proc/[0-9]*; do grep -l "^PPid:.$$\$" $p/status 2>/dev/null; done | grep -v "/$$/" || true'
@@ -219,7 +219,7 @@ capabilities_of() {
 		/setcap cap_chown+i not; /setcap -r not; /setcap cap_chown+ep lost; chown 5 lost; mv other moved; /getcap ping moved not lost; ! /setcap -r lost'
 	assert_line --index 1 "ping cap_net_raw=ep"
 	assert_line --index 2 "moved cap_net_raw=ep"
-	assert_line --index 3 --partial "'lost'"
+	assert_line --index 3 --regexp "('lost'|no capablity to remove)"
 	mlrun commit -q c mine
 	run -0 mlrun exec --fakeroot localhost/mine /getcap /ping /moved /not /lost
 	assert_output "$(printf '%s\n' '/ping cap_net_raw=ep' '/moved cap_net_raw=ep')"

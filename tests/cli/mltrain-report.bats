@@ -127,7 +127,7 @@ needs_browser() {
 	END
     done
     $mltrain report 1000.jsonl 1100.jsonl
-    grep -o '<script type="application/json" id="data-ranks">[^<]*' report.html | sed 's/^[^>]*>//' | jq -c '.lines[] | [.x, .y]' > stairs
+    grep -o '<script type="application/json" id="data-ranks">[^<]*' report.html | sed 's/^[^>]*>//' | jq -c 'walk(numbers += 0) | .lines[] | [.x, .y]' > stairs
     diff stairs - <<-END
 	[[0,4,4,5,5,9,9],[1,1,1,1,4,4,0]]
 	[[100,104,104,105,105,109,109],[1,1,1,1,4,4,0]]

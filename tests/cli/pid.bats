@@ -255,7 +255,7 @@ END
 
 	for how in --pid --init; do
 		# busybox's sh would catch it, and end with a status, before it has become sleep.
-		NAP+=1
+		NAP=${NAP}1
 		at_terminal "runs:sleep $NAP,type:\\x03,see:killed by 2." mlrun exec "$how" "$IMG" sh -c "echo ready; exec sleep $NAP"
 		at_terminal 'type:\x03,see:got,see:ended with 4.' mlrun exec "$how" "$IMG" \
 			sh -c 'trap "echo got; exit 4" INT; echo ready; while :; do sleep 0.1; done'

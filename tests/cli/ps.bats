@@ -14,7 +14,7 @@ setup() {
 
 # hold ARGUMENT...: a container in the background, its command running when this returns; its process is $HELD.
 hold() {
-	NAP+=1 # another container's
+	NAP=${NAP}1 # another container's
 	mlrun exec "$@" "$IMG" sh -c "exec sleep $NAP" 3>&- &
 	HELD=$!
 	PIDS+=("$HELD")

@@ -21,22 +21,23 @@ setup() {
 	cd "$BATS_TEST_TMPDIR" || return
 }
 
+# Commands have a path: newer versions of Slurm look a bare name up on the host.
 in_bundle() { timeout 300 srun --quiet --container="$BUNDLE" "$@"; }
 
 @test "slurm: srun --container runs the command in the bundle as the user" {
-	run -0 in_bundle sh -c 'id -u; cat /etc/os-release; echo "$1" "$SLURM_JOB_ID" | grep -o "a b [0-9]"' sh "a b"
+	run -0 in_bundle /bin/sh -c 'id -u; cat /etc/os-release; echo "$1" "$SLURM_JOB_ID" | grep -o "a b [0-9]"' sh "a b"
 	assert_line --index 0 "$(id -u)"
 	assert_line --index 1 "NAME=tiny"
 	assert_line --index 2 --regexp "^a b [0-9]"
 }
 
 @test "slurm: the command's exit status is srun's" {
-	run -7 in_bundle sh -c 'exit 7'
+	run -7 in_bundle /bin/sh -c 'exit 7'
 }
 
 # Slurm 22.05 allows one task a node.
 @test "slurm: each node's task has its container" {
-	run -0 in_bundle -N2 -n2 sh -c 'echo $SLURM_JOB_ID of $SLURM_NNODES'
+	run -0 in_bundle -N2 -n2 /bin/sh -c 'echo $SLURM_JOB_ID of $SLURM_NNODES'
 	assert_equal "$(cut -d " " -f 2- <<<"$output")" $'of 2\nof 2'
 }
 
@@ -44,7 +45,7 @@ in_bundle() { timeout 300 srun --quiet --container="$BUNDLE" "$@"; }
 	printf '#!/bin/sh\ncat /etc/os-release\n' >job
 	run -0 timeout 300 sbatch --wait --quiet --output="$PWD/job.out" --container="$BUNDLE" job
 	run -0 cat job.out
-	assert_output "NAME=tiny"
+	assert_line "NAME=tiny"
 }
 
 @test "slurm: scancel ends a container, and nothing of it remains" {

@@ -244,7 +244,7 @@ submit() { timeout 120 sbatch --wait --output=job.out "$@"; }
 }
 
 @test "spank: the image's variables win, but for those that --container-env names" {
-	cp "$BATS_FILE_TMPDIR/store" -r store
+	cp -a "$BATS_FILE_TMPDIR/store" store
 	MLRUN_STORE=$PWD/store
 	mlrun exec --write=c "$IMG" true 2>/dev/null
 	mlrun commit -q --change 'ENV A=image' --change 'ENTRYPOINT ["/bin/echo", "entrypoint"]' c with-env

@@ -5,6 +5,8 @@
 
 #include <openssl/x509_vfy.h>
 
+#define TOO_LARGE 100 /* CURLE_TOO_LARGE, since libcurl 8.6 */
+
 static int fail_expired(const char *host, int too_early, struct mlr_error *err)
 {
 	time_t now = time(NULL);
@@ -180,6 +182,10 @@ int fault_fail(const struct fault *f, struct http_exchange *x, struct mlr_error 
 		return fail_proxy(status, host, x, err);
 	if (strncmp(g.words, "Unsupported proxy", strlen("Unsupported proxy")) == 0)
 		return fail_proxy_address(x, err);
+	if ((int)f->code == TOO_LARGE) {
+		x->transient = 0;
+		return mlr_fail(err, EPROTO, "'%s' sends too many headers: %s", host, g.words);
+	}
 	switch (f->code) {
 	case CURLE_COULDNT_RESOLVE_HOST:
 	case CURLE_COULDNT_RESOLVE_PROXY:
