@@ -281,6 +281,24 @@ explain() { mlrun exec --explain "$@" rootfs:image true; }
 	refute_output --partial "tasks without PMI"
 }
 
+@test "mpi: ranks find PMIx 5's files, or are sent what is in them" {
+	local dir
+	dir=$TMPDIR/spmix_appdir_$(id -u)_7.0
+	image
+	export PMIX_RANK=0 PMIX_GDS_MODULE=shmem2,hash SLURM_JOB_ID=7 SLURM_STEP_ID=0 SLURM_PMIX_TMPDIR=$TMPDIR
+	run -0 explain
+	assert_line --regexp '^ +mpi +PMIX_GDS_MODULE=hash( |$)'
+	mkdir "$dir"
+	run -0 explain
+	assert_line --regexp '^ +caller +PMIX_GDS_MODULE=shmem2,hash$'
+	# Not below /tmp, which is there anyway.
+	SLURM_PMIX_TMPDIR=$(mktemp -d /var/tmp/mlrun-pmix.XXXXXX)
+	mkdir "$SLURM_PMIX_TMPDIR/${dir##*/}"
+	run -0 explain
+	assert_line --regexp "^ +mpi +bind +$SLURM_PMIX_TMPDIR/${dir##*/}"
+	rm -r "$SLURM_PMIX_TMPDIR"
+}
+
 @test "mpi: ranks get the network's and shared memory's devices, others do not" {
 	image
 	mkdir -p machine/dev/{infiniband,hugepages}

@@ -466,6 +466,7 @@ static int plan_rest(const struct exec_options *o, const struct oci_config *c,
 	TRY(plan_caller_dir_again(p, err));
 	TRY(certificates_plan(o, p, err));
 	environment_drop_unmounted(p);
+	mpi_data_plan(environ, p);
 	plan_pmi_fd(p);
 	r = plan_command(o, c, p, err);
 	return r < 0 ? r : gpu_link(&image, p, err);

@@ -55,3 +55,21 @@ void mpi_world_plan(char *const *env, struct plan *p)
 	plan_env_set(p, "MASTER_ADDR", w.address, PLAN_FROM_MPI);
 	plan_env_set(p, "MASTER_PORT", port, PLAN_FROM_MPI);
 }
+
+void mpi_data_plan(char *const *env, struct plan *p)
+{
+	const char *job = strv_env_get(env, "SLURM_JOB_ID"),
+		   *step = strv_env_get(env, "SLURM_STEP_ID"),
+		   *top = strv_env_get(env, "SLURM_PMIX_TMPDIR"),
+		   *modules = plan_env_get(p, "PMIX_GDS_MODULE");
+
+	if (!job || !step || !modules || !strstr(modules, "shmem") ||
+		plan_env_origin(p, "PMIX_GDS_MODULE") != PLAN_FROM_CALLER)
+		return;
+	auto_free char *dir = xasprintf(
+		"%s/spmix_appdir_%u_%s.%s", top ? top : "/tmp", (unsigned)geteuid(), job, step);
+
+	bring_directory(dir, p);
+	if (!plan_covers(p, dir) || access(dir, F_OK) < 0)
+		plan_env_set(p, "PMIX_GDS_MODULE", "hash", PLAN_FROM_MPI);
+}

@@ -23,6 +23,13 @@
 void mpi_plan(char *const *env, struct plan *p);
 
 /*
+ * Let ranks find what PMIx 5 shares: files in a directory that Slurm makes below its TmpFS, which
+ * no variable names. It is mounted, or where it is not known, each rank is sent a copy instead.
+ * Call this when all else is planned; a PMIX_GDS_MODULE of the user's stays.
+ */
+void mpi_data_plan(char *const *env, struct plan *p);
+
+/*
  * Set what PyTorch's init_method="env://" and its like read: RANK, WORLD_SIZE, LOCAL_RANK and, if
  * the node with rank 0 is known, MASTER_ADDR and MASTER_PORT. Only for a rank of several
  * (job_world_read()). Call it before the environment is planned, like mpi_plan().
