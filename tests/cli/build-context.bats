@@ -30,12 +30,13 @@ repository() {
 	git -C "$1/r.git" update-server-info # for servers of plain files
 }
 
+# Git's own program: killed at the end, `git` would leave it behind.
 daemon() {
 	local port
 
 	until [ -n "${URL:-}" ]; do
 		port=$((20000 + RANDOM % 20000))
-		git daemon --base-path="$1" --export-all --listen=127.0.0.1 --port=$port >"$TMPDIR/log" 2>&1 3>&- &
+		"$(git --exec-path)/git-daemon" --base-path="$1" --export-all --listen=127.0.0.1 --port=$port >"$TMPDIR/log" 2>&1 3>&- &
 		PIDS+=($!)
 		until_true sh -c "! kill -0 $! 2>/dev/null || git ls-remote git://127.0.0.1:$port/r.git >/dev/null 2>&1"
 		! kill -0 $! 2>/dev/null || URL=git://127.0.0.1:$port
