@@ -44,8 +44,8 @@ in_bundle() { timeout 300 srun --quiet --container="$BUNDLE" "$@"; }
 @test "slurm: a batch script runs in the bundle" {
 	printf '#!/bin/sh\ncat /etc/os-release\n' >job
 	run -0 timeout 300 sbatch --wait --quiet --output="$PWD/job.out" --container="$BUNDLE" job
-	run -0 cat job.out
-	assert_line "NAME=tiny"
+	run -0 grep -v 'slurmstepd.*RunTimeQuery failed' job.out # newer ones ask after the end, too
+	assert_output "NAME=tiny"
 }
 
 @test "slurm: scancel ends a container, and nothing of it remains" {

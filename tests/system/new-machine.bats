@@ -63,7 +63,10 @@ teardown_file() {
 	[ -z "${MACHINE:-}" ] || rm -rf "$MACHINE"
 }
 
-teardown() { [ -z "${OTHER:-}" ] || rm -rf "$OTHER"; }
+teardown() {
+	[ -z "${OTHER:-}" ] || rm -rf "$OTHER"
+	common_teardown
+}
 
 # What a command left in the home directory, but for its clone.
 left_in_home() { in_machine "$1" 'find . -mindepth 1 -not -name ".bash*" -not -name .profile -not -path "./mlrun*"'; }

@@ -3,8 +3,10 @@
  *
  *   { "auths": { "quay.io/org": { "auth": base64("user:password") },
  *                "https://index.docker.io/v1/": { "auth": …, "identitytoken": … },
- *                "ghcr.io": { "username": …, "password": … } }, as Kubernetes' secrets have them
+ *                "ghcr.io": { "username": …, "password": … } },
  *     "credHelpers": { "ghcr.io": "pass" }, "credsStore": "secretservice" }
+ *
+ * Names and passwords in clear are Kubernetes' way.
  */
 #ifndef MLR_REGISTRY_AUTHFILE_H
 #define MLR_REGISTRY_AUTHFILE_H
