@@ -79,7 +79,7 @@ run_bats() {
 	for i in 1 2 3; do echo "@""test \"test $i\" { sleep 4; }"; done >slow.bats
 	run -0 run_bats 10 slow.bats
 	assert_equal "$(grep -v '^# took' <<<"$output")" "$(printf "%s\n" 1..3 "ok 1 test 1" "ok 2 test 2" "ok 3 test 3")"
-	assert_line --regexp '^# took [0-9]+ s$'
+	assert_line --regexp '^# took [0-9]+ s, [0-9]+ s of processor time$'
 }
 
 @test "harness: a sanitizer's report fails the test" {
