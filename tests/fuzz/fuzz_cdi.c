@@ -2,7 +2,6 @@
 #include "base/yaml.h"
 #include "base/cleanup.h"
 #include "cdi/spec.h"
-#include "cdi/read.h"
 
 #include <stdint.h>
 #include <stdlib.h>

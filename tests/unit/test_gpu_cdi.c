@@ -1,7 +1,6 @@
 #include "unit.h"
 #include "base/yaml.h"
 #include "cdi/spec.h"
-#include "cdi/read.h"
 
 static json_t *yaml(const char *text)
 {

@@ -126,8 +126,8 @@ static void check_keys(json_t *whole, json_t *object)
 
 	json_object_foreach(copy, key, value) {
 		auto_call(gpu_machine_done) struct gpu_machine m = GPU_MACHINE_INIT;
-		auto_free char *missing = xasprintf("'%s' is missing", key),
-			       *kind = xasprintf("'%s' is not ", key);
+		auto_free char *missing = xasprintf("%s: missing", key),
+			       *kind = xasprintf("%s: ", key);
 		struct mlr_error err = MLR_ERROR_INIT;
 
 		json_object_del(object, key);
@@ -184,23 +184,28 @@ static void refused(const char *path, const char *key, json_t *value, const char
 
 static void values_out_of_range_are_refused_with_their_place(void **state)
 {
-	refused("gpus", "index", json_integer(-2), "gpus[0]: 'index' is not a number in its range");
-	refused("gpus", "minor", json_integer(1ll << 40), "gpus[0]: 'minor' is not");
-	refused("gpus", "memory", json_integer(-1), "gpus[0]: 'memory' is not");
-	refused("mig", "gi", json_integer(-1), "gpus[0]: mig[0]: 'gi' is not");
+	refused("gpus", "index", json_integer(-2),
+		"gpus: [0]: index: -2 is not between 0 and 2147483647");
+	refused("gpus", "minor", json_integer(1ll << 40),
+		"gpus: [0]: minor: 1099511627776 is not between");
+	refused("gpus", "memory", json_integer(-1), "gpus: [0]: memory: -1 is not between");
+	refused("mig", "gi", json_integer(-1), "gpus: [0]: mig: [0]: gi: -1 is not between");
 	refused("mig", "gi_access", json_string("proc"),
-		"gpus[0]: mig[0]: 'gi_access' is not an absolute path");
-	refused("nodes", "mode", json_integer(010000), "nodes[0]: 'mode' is not");
-	refused("nodes", "error", json_string("EWHAT"), "nodes[0]: 'error' is not a known word");
-	refused("files", "path", json_null(), "files[0]: 'path' is not an absolute path");
-	refused("files", "target", json_null(), "files[0]: 'target' is not an absolute path");
-	refused("files", "glibc", json_string("2.x"), "files[0]: 'glibc' is not a version");
+		"gpus: [0]: mig: [0]: gi_access: 'proc' is no absolute path");
+	refused("nodes", "mode", json_integer(010000),
+		"nodes: [0]: mode: 4096 is not between 0 and 4095");
+	refused("nodes", "error", json_string("EWHAT"), "nodes: [0]: error: unknown error");
+	refused("files", "path", json_null(), "files: [0]: path: empty");
+	refused("files", "target", json_null(), "files: [0]: target: missing");
+	refused("files", "glibc", json_string("2.x"), "files: [0]: glibc: '2.x' is no version");
 	refused("files", "capabilities", json_pack("[s]", "flying"),
-		"files[0]: 'capabilities' is not");
-	refused("", "missing", json_pack("[i]", 1), "'missing' is not an array of texts");
-	refused("", "driver", json_stringn("nvidia\0x", 8), "'driver' is not a known word");
-	refused("", "refused", json_stringn("a\0b", 3), "'refused' is not a text");
-	refused("", "gpus", json_pack("[i]", 1), "gpus[0]: not an object");
+		"files: [0]: capabilities: [0]: unknown capability");
+	refused("", "missing", json_pack("[i]", 1),
+		"missing: [0]: expected a string, found a number");
+	refused("", "driver", json_stringn("nvidia\0x", 8),
+		"driver: expected a word, found a string");
+	refused("", "refused", json_stringn("a\0b", 3), "refused: a string with a zero byte");
+	refused("", "gpus", json_pack("[i]", 1), "gpus: [0]: expected an object, found a number");
 }
 
 static void what_is_no_object_is_refused(void **state)

@@ -3,7 +3,7 @@
 
 #include "cli/cli.h"
 #include "cli/fetch.h"
-#include "cli/record.h"
+#include "cli/runs.h"
 #include "cli/save.h"
 
 #include "base/base.h"
@@ -138,7 +138,7 @@ static int plan_and_exec(struct cli_exec *x, int (*become)(struct plan *p, struc
 	if (status != 0 || x->explain)
 		return status;
 	tell_notes(&p);
-	record_start(x, &config, &p);
+	runs_add(x, &config, &p);
 	if (x->env_out)
 		write_variables(&p, x->env_out);
 	return enter_and_exec(&p, become);

@@ -4,7 +4,7 @@
 #include "cli/cli.h"
 #include "cli/common.h"
 #include "cli/options.h"
-#include "cli/record.h"
+#include "cli/runs.h"
 
 #include "base/base.h"
 #include "base/escape.h"
@@ -176,7 +176,7 @@ int cmd_rerun(int argc, char **argv)
 	int r;
 
 	cli_options_parse(argc, argv, &syntax, &a);
-	r = record_read(a.job, &list, &err);
+	r = runs_read(a.job, &list, &err);
 	if (r == 0 && a.json)
 		return cli_print_json(json_incref(list));
 	if (r == 0 && a.show)

@@ -119,6 +119,17 @@ int store_json_write(struct store *st, const char *path, const json_t *o, struct
 	return r;
 }
 
+int store_json_take(struct store *st, const char *path, const struct record_row *rows, void *to,
+	struct mlr_error *err)
+{
+	struct mlr_error why = MLR_ERROR_INIT;
+	const struct record_reader r = { 0, NULL, &why };
+	json_auto_t *o = NULL;
+
+	TRY(store_json_read(st, path, &o, err));
+	return record_read(&r, rows, o, to) < 0 ? store_json_bad(st, path, why.text, err) : 0;
+}
+
 int store_json_string(const json_t *o, const char *key, char **ret)
 {
 	const json_t *v = json_object_get(o, key);

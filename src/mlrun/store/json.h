@@ -3,6 +3,7 @@
 #define MLR_STORE_JSON_H
 
 #include "base/error.h"
+#include "base/record.h"
 #include "base/strv.h"
 #include "store/store.h"
 
@@ -12,6 +13,10 @@
 
 /* Read an object. Returns 0, -ENOENT, or -EPROTO naming file and line, with a hint. */
 int store_json_read(struct store *st, const char *path, json_t **ret, struct mlr_error *err);
+
+/* Read an object into a struct. Returns 0, -ENOENT, or -EPROTO as above. */
+int store_json_take(struct store *st, const char *path, const struct record_row *rows, void *to,
+	struct mlr_error *err);
 
 /* Write o to path, a directory's and a name. A file with the same text only gets a new time. */
 int store_json_write(struct store *st, const char *path, const json_t *o, struct mlr_error *err);

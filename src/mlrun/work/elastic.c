@@ -95,27 +95,30 @@ static int make(struct store *st, struct elastic_run *run, struct mlr_error *err
 	return 0;
 }
 
+static const struct record_row run_rows[] = {
+	{ "worker", RECORD_STRUCT, RECORD_AT(struct elastic_run, wish), .flags = RECORD_MUST,
+		.rows = worker_rows },
+	{ "sbatch", RECORD_TEXTS, RECORD_AT(struct elastic_run, sbatch) },
+	{ "hold", RECORD_NUMBER, RECORD_AT(struct elastic_run, hold) },
+	{ NULL },
+};
+
 static int write_run(struct store *st, const struct elastic_run *run, struct mlr_error *err)
 {
 	auto_free char *path = elastic_path(run->share.key, "run.json");
-	json_auto_t *o = json_pack("{s:o, s:o, s:I}", "worker", worker_wish(&run->wish), "sbatch",
-		mlr_json_texts(&run->sbatch), "hold", (json_int_t)run->hold);
+	json_auto_t *o = record_write(run_rows, run);
 
-	return o ? store_json_write(st, path, o, err) : mlr_fail(err, ENOMEM, "a run's record");
+	return store_json_write(st, path, o, err);
 }
 
 int elastic_read(struct store *st, const char *key, struct elastic_run *ret, struct mlr_error *err)
 {
 	auto_free char *path = elastic_path(key, "run.json");
-	json_auto_t *o = NULL;
 
-	TRY(store_json_read(st, path, &o, err));
-	if (worker_read_wish(json_object_get(o, "worker"), &ret->wish) < 0 || !ret->wish.run ||
-		share_read(ret->wish.run, &ret->share) < 0 ||
-		store_json_strv(o, "sbatch", &ret->sbatch) < 0)
-		return store_json_bad(st, path, "it is no run's", err);
-	ret->hold = (long)json_integer_value(json_object_get(o, "hold"));
-	return 0;
+	TRY(store_json_take(st, path, run_rows, ret, err));
+	return ret->wish.run && share_read(ret->wish.run, &ret->share) == 0
+		? 0
+		: store_json_bad(st, path, "it is no run's", err);
 }
 
 static int remove_run(struct store *st, const char *key, struct mlr_error *err)

@@ -3,6 +3,7 @@
 #include "base/base.h"
 #include "base/json.h"
 #include "base/proc.h"
+#include "base/record.h"
 #include "base/spelling.h"
 #include "store/json.h"
 
@@ -31,18 +32,66 @@ const char *const service_restart_names[] = {
 	[SERVICE_ALWAYS] = "always",
 };
 
+static const struct record_row check_rows[] = {
+	{ "test", RECORD_TEXTS, RECORD_AT(struct service_check, test) },
+	{ "interval", RECORD_NUMBER, RECORD_AT(struct service_check, interval) },
+	{ "timeout", RECORD_NUMBER, RECORD_AT(struct service_check, timeout) },
+	{ "start_period", RECORD_NUMBER, RECORD_AT(struct service_check, start_period) },
+	{ "start_interval", RECORD_NUMBER, RECORD_AT(struct service_check, start_interval) },
+	{ "retries", RECORD_NUMBER, RECORD_AT(struct service_check, retries) },
+	{ NULL },
+};
+
+/* service.json; service_digest() rests on the order. */
+static const struct record_row wish_rows[] = {
+	{ "name", RECORD_TEXT, RECORD_AT(struct service, name) },
+	{ "image", RECORD_TEXT, RECORD_AT(struct service, image), .flags = RECORD_MUST },
+	{ "directory", RECORD_TEXT, RECORD_AT(struct service, directory), .flags = RECORD_MUST },
+	{ "options", RECORD_TEXTS, RECORD_AT(struct service, options) },
+	{ "command", RECORD_TEXTS, RECORD_AT(struct service, command) },
+	{ "project", RECORD_TEXT, RECORD_AT(struct service, project) },
+	{ "part", RECORD_TEXT, RECORD_AT(struct service, part) },
+	{ "digest", RECORD_TEXT, RECORD_AT(struct service, digest) },
+	{ "restart", RECORD_WORD, RECORD_AT(struct service, restart),
+		RECORD_WORDS(service_restart_names) },
+	{ "restarts_max", RECORD_NUMBER, RECORD_AT(struct service, restarts_max) },
+	{ "stop_signal", RECORD_NUMBER, RECORD_AT(struct service, stop_signal) },
+	{ "stop_ms", RECORD_NUMBER, RECORD_AT(struct service, stop_ms) },
+	{ "log_size", RECORD_NUMBER, RECORD_AT(struct service, log_size) },
+	{ "remove", RECORD_FLAG, RECORD_AT(struct service, remove) },
+	{ "replica", RECORD_NUMBER, RECORD_AT(struct service, replica) },
+	{ "order", RECORD_NUMBER, RECORD_AT(struct service, order) },
+	{ "created", RECORD_NUMBER, RECORD_AT(struct service, created) },
+	{ "check", RECORD_STRUCT, RECORD_AT(struct service, check), .rows = check_rows },
+	{ NULL },
+};
+
+/* state.json */
+static const struct record_row state_rows[] = {
+	{ "process", RECORD_TEXT, RECORD_AT(struct service, process) },
+	{ "pid", RECORD_NUMBER, RECORD_AT(struct service, pid) },
+	{ "start", RECORD_NUMBER, RECORD_AT(struct service, start) },
+	{ "inside", RECORD_NUMBER, RECORD_AT(struct service, inside) },
+	{ "status", RECORD_WORD, RECORD_AT(struct service, status),
+		RECORD_WORDS(service_status_names) },
+	{ "health", RECORD_WORD, RECORD_AT(struct service, health),
+		RECORD_WORDS(service_health_names) },
+	{ "failures", RECORD_NUMBER, RECORD_AT(struct service, failures) },
+	{ "said", RECORD_TEXT, RECORD_AT(struct service, said) },
+	{ "restarts", RECORD_NUMBER, RECORD_AT(struct service, restarts) },
+	{ "runs", RECORD_NUMBER, RECORD_AT(struct service, runs) },
+	{ "started", RECORD_NUMBER, RECORD_AT(struct service, started) },
+	{ "ended", RECORD_NUMBER, RECORD_AT(struct service, ended) },
+	{ "exit_status", RECORD_NUMBER, RECORD_AT(struct service, exit_status), .min = -1 },
+	{ NULL },
+};
+
 void service_done(struct service *s)
 {
-	char **const texts[] = { &s->name, &s->image, &s->directory, &s->project, &s->part,
-		&s->digest, &s->process, &s->said };
-
-	for (size_t i = 0; i < ARRAY_LEN(texts); i++)
-		free(*texts[i]);
-	strv_done(&s->options);
-	strv_done(&s->command);
+	record_done(wish_rows, s);
+	record_done(state_rows, s);
 	strv_done(&s->env);
 	strv_done(&s->hosts);
-	strv_done(&s->check.test);
 	*s = (struct service)SERVICE_INIT;
 }
 
@@ -108,132 +157,16 @@ char *service_path(const struct store *st, const char *name, const char *file)
 	return xasprintf("%s/%s", store_path(st), path ? path : "");
 }
 
-/* --- service.json ------------------------------------------------------------------------ */
-
-static json_t *wish_to_json(const struct service *s)
-{
-	const struct service_check *c = &s->check;
-
-	return json_pack("{s:o, s:o, s:o, s:o, s:o, s:o, s:o, s:o, s:s, s:I, s:i, s:I, s:I, s:b, "
-			 "s:I, s:I, s:I, s:{s:o, s:I, s:I, s:I, s:I, s:I}}",
-		"name", mlr_json_text(s->name), "image", mlr_json_text(s->image), "directory",
-		mlr_json_text(s->directory), "options", mlr_json_texts(&s->options), "command",
-		mlr_json_texts(&s->command), "project", mlr_json_text(s->project), "part",
-		mlr_json_text(s->part), "digest", mlr_json_text(s->digest), "restart",
-		service_restart_names[s->restart], "restarts_max", (json_int_t)s->restarts_max,
-		"stop_signal", s->stop_signal, "stop_ms", (json_int_t)s->stop_ms, "log_size",
-		(json_int_t)s->log_size, "remove", s->remove, "replica", (json_int_t)s->replica,
-		"order", (json_int_t)s->order, "created", (json_int_t)s->created, "check", "test",
-		mlr_json_texts(&c->test), "interval", (json_int_t)c->interval, "timeout",
-		(json_int_t)c->timeout, "start_period", (json_int_t)c->start_period,
-		"start_interval", (json_int_t)c->start_interval, "retries", (json_int_t)c->retries);
-}
-
-static int64_t number(const json_t *o, const char *key)
-{
-	return json_integer_value(json_object_get(o, key));
-}
-
-struct text {
-	const char *key;
-	char **to;
-};
-
-static int read_texts(const json_t *o, const struct text *texts, size_t n)
-{
-	for (size_t i = 0; i < n; i++)
-		if (store_json_string(o, texts[i].key, texts[i].to) < 0)
-			return -EPROTO;
-	return 0;
-}
-
-/* The index of a word in a table; first if it is none of its words. */
-static int word_of(const json_t *o, const char *key, const char *const *words, int n, int first)
-{
-	const char *word = json_string_value(json_object_get(o, key));
-
-	for (int i = 0; word && i < n; i++)
-		if (words[i] && strcmp(words[i], word) == 0)
-			return i;
-	return first;
-}
-
-static int wish_from_json(const json_t *o, struct service *s)
-{
-	const struct text texts[] = { { "image", &s->image }, { "directory", &s->directory },
-		{ "project", &s->project }, { "part", &s->part }, { "digest", &s->digest } };
-	const json_t *check = json_object_get(o, "check");
-
-	if (read_texts(o, texts, ARRAY_LEN(texts)) < 0 ||
-		store_json_strv(o, "options", &s->options) < 0 ||
-		store_json_strv(o, "command", &s->command) < 0 ||
-		store_json_strv(check, "test", &s->check.test) < 0 || !s->image || !s->directory)
-		return -EPROTO;
-	s->restart = (enum service_restart)word_of(o, "restart", service_restart_names,
-		ARRAY_LEN(service_restart_names), SERVICE_NO_RESTART);
-	s->restarts_max = (long)number(o, "restarts_max");
-	s->stop_signal = (int)number(o, "stop_signal");
-	s->stop_ms = number(o, "stop_ms");
-	s->log_size = (uint64_t)number(o, "log_size");
-	s->remove = json_is_true(json_object_get(o, "remove"));
-	s->replica = (long)number(o, "replica");
-	s->order = (long)number(o, "order");
-	s->created = number(o, "created");
-	s->check.interval = number(check, "interval");
-	s->check.timeout = number(check, "timeout");
-	s->check.start_period = number(check, "start_period");
-	s->check.start_interval = number(check, "start_interval");
-	s->check.retries = (long)number(check, "retries");
-	return 0;
-}
-
-/* --- state.json -------------------------------------------------------------------------- */
-
-static json_t *state_to_json(const struct service *s)
-{
-	return json_pack("{s:o, s:I, s:I, s:I, s:s, s:s?, s:I, s:o, s:I, s:I, s:I, s:I, s:i}",
-		"process", mlr_json_text(s->process), "pid", (json_int_t)s->pid, "start",
-		(json_int_t)s->start, "inside", (json_int_t)s->inside, "status",
-		service_status_names[s->status], "health", service_health_names[s->health],
-		"failures", (json_int_t)s->failures, "said", mlr_json_text(s->said), "restarts",
-		(json_int_t)s->restarts, "runs", (json_int_t)s->runs, "started",
-		(json_int_t)s->started, "ended", (json_int_t)s->ended, "exit_status",
-		s->exit_status);
-}
-
-static int state_from_json(const json_t *o, struct service *s)
-{
-	const struct text texts[] = { { "process", &s->process }, { "said", &s->said } };
-
-	if (read_texts(o, texts, ARRAY_LEN(texts)) < 0)
-		return -EPROTO;
-	s->pid = (pid_t)number(o, "pid");
-	s->start = (uint64_t)number(o, "start");
-	s->inside = (uint64_t)number(o, "inside");
-	s->status = (enum service_status)word_of(o, "status", service_status_names,
-		ARRAY_LEN(service_status_names), SERVICE_STARTING);
-	s->health = (enum service_health)word_of(o, "health", service_health_names,
-		ARRAY_LEN(service_health_names), SERVICE_UNCHECKED);
-	s->failures = (long)number(o, "failures");
-	s->restarts = (long)number(o, "restarts");
-	s->runs = (long)number(o, "runs");
-	s->started = number(o, "started");
-	s->ended = number(o, "ended");
-	s->exit_status = (int)number(o, "exit_status");
-	return 0;
-}
-
 /* --- files ------------------------------------------------------------------------------- */
 
-static int write_json(
-	struct store *st, const char *name, const char *file, json_t *taken, struct mlr_error *err)
+static int write_json(struct store *st, const struct service *s, const char *file,
+	const struct record_row *rows, struct mlr_error *err)
 {
-	json_auto_t *o = taken;
-	auto_free char *path = below(name, file, err), *text = NULL;
+	json_auto_t *o = record_write(rows, s);
+	auto_free char *path = below(s->name, file, err), *text = json_dumps(o, JSON_INDENT(2));
 
 	if (!path)
 		return -err->code;
-	text = o ? json_dumps(o, JSON_INDENT(2)) : NULL;
 	if (!text)
 		return mlr_fail(err, ENOMEM, "a service's record");
 	return file_replace(store_fd(st), path, text, strlen(text), 0600, err);
@@ -273,7 +206,7 @@ int service_write_hosts(struct store *st, const struct service *s, struct mlr_er
 
 char *service_digest(const struct service *s, const char *manifest)
 {
-	json_auto_t *o = wish_to_json(s);
+	json_auto_t *o = record_write(wish_rows, s);
 	auto_free char *text = NULL;
 	char hex[HASH_HEX_SIZE];
 
@@ -293,12 +226,12 @@ int service_write_wish(struct store *st, const struct service *s, struct mlr_err
 
 	if (r == 0)
 		r = service_write_hosts(st, s, err);
-	return r < 0 ? r : write_json(st, s->name, "service.json", wish_to_json(s), err);
+	return r < 0 ? r : write_json(st, s, "service.json", wish_rows, err);
 }
 
 int service_write_state(struct store *st, const struct service *s, struct mlr_error *err)
 {
-	return write_json(st, s->name, "state.json", state_to_json(s), err);
+	return write_json(st, s, "state.json", state_rows, err);
 }
 
 int service_read(struct store *st, const char *name, struct service *ret, struct mlr_error *err)
@@ -306,20 +239,16 @@ int service_read(struct store *st, const char *name, struct service *ret, struct
 	auto_call(service_done) struct service s = SERVICE_INIT;
 	auto_free char *wish = below(name, "service.json", err),
 		       *state = below(name, "state.json", err);
-	json_auto_t *o = NULL, *now = NULL;
 	int r;
 
 	if (!wish || !state)
 		return -err->code;
-	s.name = xstrdup(name);
-	TRY(store_json_read(st, wish, &o, err));
-	r = store_json_read(st, state, &now, err);
+	TRY(store_json_take(st, wish, wish_rows, &s, err));
+	r = store_json_take(st, state, state_rows, &s, err);
 	if (r < 0 && r != -ENOENT)
 		return r;
-	if (wish_from_json(o, &s) < 0)
-		return store_json_bad(st, wish, "something is missing", err);
-	if (r == 0 && state_from_json(now, &s) < 0)
-		return store_json_bad(st, state, "something is missing", err);
+	free(s.name);
+	s.name = xstrdup(name);
 	if (err)
 		*err = (struct mlr_error)MLR_ERROR_INIT;
 	*ret = s;

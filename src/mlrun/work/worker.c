@@ -1,7 +1,7 @@
 #include "work/worker.h"
 
 #include "base/base.h"
-#include "base/json.h"
+#include "base/record.h"
 #include "store/json.h"
 #include "store/process.h"
 
@@ -19,17 +19,60 @@ const char *const worker_status_names[] = {
 	[WORKER_LOST] = "lost",
 };
 
+const struct record_row worker_rows[] = {
+	{ "last", RECORD_TEXT, RECORD_AT(struct worker, last) },
+	{ "id", RECORD_TEXT, RECORD_AT(struct worker, id) },
+	{ "name", RECORD_TEXT, RECORD_AT(struct worker, name) },
+	{ "system", RECORD_TEXT, RECORD_AT(struct worker, system) },
+	{ "image", RECORD_TEXT, RECORD_AT(struct worker, image), .flags = RECORD_MUST },
+	{ "partition", RECORD_TEXT, RECORD_AT(struct worker, partition) },
+	{ "directory", RECORD_TEXT, RECORD_AT(struct worker, directory) },
+	{ "options", RECORD_TEXTS, RECORD_AT(struct worker, options) },
+	{ "command", RECORD_TEXTS, RECORD_AT(struct worker, command) },
+	{ "run", RECORD_TEXT, RECORD_AT(struct worker, run) },
+	{ "cpus", RECORD_NUMBER, RECORD_AT(struct worker, cpus) },
+	{ "gpus", RECORD_NUMBER, RECORD_AT(struct worker, gpus) },
+	{ "memory", RECORD_NUMBER, RECORD_AT(struct worker, memory) },
+	{ "created", RECORD_NUMBER, RECORD_AT(struct worker, created) },
+	{ "deadline", RECORD_NUMBER, RECORD_AT(struct worker, deadline) },
+	{ "lists", RECORD_TEXTS, RECORD_AT(struct worker, lists) },
+	{ "warning", RECORD_NUMBER, RECORD_AT(struct worker, warning) },
+	{ "grace", RECORD_NUMBER, RECORD_AT(struct worker, grace) },
+	{ "nodes", RECORD_NUMBER, RECORD_AT(struct worker, nodes) },
+	{ NULL },
+};
+
+/* The events of `run`. */
+static const struct record_row hold_rows[] = {
+	{ "process", RECORD_TEXT, RECORD_AT(struct worker, process) },
+	{ "node", RECORD_TEXT, RECORD_AT(struct worker, node) },
+	{ NULL },
+};
+static const struct record_row up_rows[] = {
+	{ "pid", RECORD_NUMBER, RECORD_AT(struct worker, pid) },
+	{ "address", RECORD_TEXT, RECORD_AT(struct worker, address) },
+	{ "time", RECORD_NUMBER, RECORD_AT(struct worker, ready) },
+	{ NULL },
+};
+static const struct record_row end_rows[] = {
+	{ "status", RECORD_NUMBER, RECORD_AT(struct worker, exit_status), .min = -1 },
+	{ "why", RECORD_TEXT, RECORD_AT(struct worker, why) },
+	{ "time", RECORD_NUMBER, RECORD_AT(struct worker, ended) },
+	{ NULL },
+};
+static const struct {
+	const char *name;
+	const struct record_row *rows;
+} events[] = { { "hold", hold_rows }, { "up", up_rows }, { "end", end_rows } };
+
 void worker_done(struct worker *w)
 {
-	char **const texts[] = { &w->key, &w->id, &w->name, &w->system, &w->image, &w->partition,
-		&w->directory, &w->process, &w->node, &w->address, &w->why, &w->state, &w->reason,
-		&w->last, &w->run };
-
-	for (size_t i = 0; i < ARRAY_LEN(texts); i++)
-		free(*texts[i]);
-	strv_done(&w->options);
-	strv_done(&w->command);
-	strv_done(&w->lists);
+	record_done(worker_rows, w);
+	for (size_t i = 0; i < ARRAY_LEN(events); i++)
+		record_done(events[i].rows, w);
+	free(w->key);
+	free(w->state);
+	free(w->reason);
 	*w = (struct worker)WORKER_INIT;
 }
 
@@ -88,26 +131,10 @@ int worker_make(struct store *st, struct worker *w, struct mlr_error *err)
 	return fd < 0 ? mlr_fail_errno(err, "make '%s/%s'", store_path(st), run) : 0;
 }
 
-json_t *worker_wish(const struct worker *w)
-{
-	return json_pack(
-		"{s:o, s:o, s:o, s:o, s:o, s:o, s:o, s:o, s:o, s:o, s:I, s:I, s:I, s:I, s:I, s:o, "
-		"s:I, s:I, s:I}",
-		"last", mlr_json_text(w->last), "id", mlr_json_text(w->id), "name",
-		mlr_json_text(w->name), "system", mlr_json_text(w->system), "image",
-		mlr_json_text(w->image), "partition", mlr_json_text(w->partition), "directory",
-		mlr_json_text(w->directory), "options", mlr_json_texts(&w->options), "command",
-		mlr_json_texts(&w->command), "run", mlr_json_text(w->run), "cpus",
-		(json_int_t)w->cpus, "gpus", (json_int_t)w->gpus, "memory", (json_int_t)w->memory,
-		"created", (json_int_t)w->created, "deadline", (json_int_t)w->deadline, "lists",
-		mlr_json_texts(&w->lists), "warning", (json_int_t)w->warning, "grace",
-		(json_int_t)w->grace, "nodes", (json_int_t)w->nodes);
-}
-
 int worker_write(struct store *st, const struct worker *w, struct mlr_error *err)
 {
 	auto_free char *path = below(w, "worker.json"), *text = NULL;
-	json_auto_t *o = worker_wish(w);
+	json_auto_t *o = record_write(worker_rows, w);
 
 	text = o ? json_dumps(o, JSON_INDENT(2)) : NULL;
 	if (!text)
@@ -115,62 +142,29 @@ int worker_write(struct store *st, const struct worker *w, struct mlr_error *err
 	return file_replace(store_fd(st), path, text, strlen(text), 0600, err);
 }
 
-static int64_t number(const json_t *o, const char *key)
-{
-	return json_integer_value(json_object_get(o, key));
-}
-
-int worker_read_wish(const json_t *o, struct worker *w)
-{
-	const struct {
-		const char *key;
-		char **to;
-	} texts[] = { { "id", &w->id }, { "last", &w->last }, { "name", &w->name },
-		{ "system", &w->system }, { "image", &w->image }, { "partition", &w->partition },
-		{ "directory", &w->directory }, { "run", &w->run } };
-
-	for (size_t i = 0; i < ARRAY_LEN(texts); i++)
-		if (store_json_string(o, texts[i].key, texts[i].to) < 0)
-			return -EPROTO;
-	if (store_json_strv(o, "options", &w->options) < 0 ||
-		store_json_strv(o, "command", &w->command) < 0 ||
-		store_json_strv(o, "lists", &w->lists) < 0 || !w->image || !w->name)
-		return -EPROTO;
-	w->cpus = (long)number(o, "cpus");
-	w->gpus = (long)number(o, "gpus");
-	w->memory = (uint64_t)number(o, "memory");
-	w->created = number(o, "created");
-	w->deadline = number(o, "deadline");
-	w->warning = (long)number(o, "warning");
-	w->grace = (long)number(o, "grace");
-	w->nodes = (long)number(o, "nodes");
-	return 0;
-}
-
 static int read_wish(struct store *st, struct worker *w, struct mlr_error *err)
 {
 	auto_free char *path = below(w, "worker.json");
-	json_auto_t *o = NULL;
 
-	TRY(store_json_read(st, path, &o, err));
-	if (worker_read_wish(o, w) < 0 || !w->system)
-		return mlr_fail(err, EPROTO, "'%s/%s' is damaged", store_path(st), path);
-	return 0;
+	TRY(store_json_take(st, path, worker_rows, w, err));
+	return w->name && w->system ? 0 : store_json_bad(st, path, "it is no worker's", err);
 }
 
 /* --- run ---------------------------------------------------------------------------------- */
 
 /* One write(2): a reader sees a whole line or none. The newline before it ends one that a full disk
  * has cut; readers skip what is no object. */
-static int tell(struct store *st, const struct worker *w, json_t *o, struct mlr_error *err)
+static int tell(struct store *st, const struct worker *w, int event, struct mlr_error *err)
 {
-	auto_free char *path = below(w, "run"), *text = o ? json_dumps(o, JSON_COMPACT) : NULL;
+	json_auto_t *o = record_write(events[event].rows, w);
+	int named = json_object_set_new(o, "event", json_string(events[event].name));
+	auto_free char *path = below(w, "run"),
+		       *text = named == 0 ? json_dumps(o, JSON_COMPACT) : NULL;
 	auto_free char *line = xasprintf("\n%s\n", text ? text : "");
 	auto_close int fd =
 		openat(store_fd(st), path, O_WRONLY | O_APPEND | O_CLOEXEC | O_NOFOLLOW);
 	int r = fd < 0 ? -errno : file_write_all(fd, line, strlen(line));
 
-	json_decref(o);
 	if (!text)
 		return mlr_fail(err, ENOMEM, "a line of '%s/%s'", store_path(st), path);
 	return r < 0 ? mlr_fail(err, -r, "write '%s/%s': %s", store_path(st), path, strerror(-r))
@@ -179,53 +173,29 @@ static int tell(struct store *st, const struct worker *w, json_t *o, struct mlr_
 
 int worker_tell_hold(struct store *st, const struct worker *w, struct mlr_error *err)
 {
-	return tell(st, w,
-		json_pack("{s:s, s:o, s:o}", "event", "hold", "process", mlr_json_text(w->process),
-			"node", mlr_json_text(w->node)),
-		err);
+	return tell(st, w, 0, err);
 }
 
-int worker_tell_up(struct store *st, const struct worker *w, struct mlr_error *err)
+int worker_tell_up(struct store *st, struct worker *w, struct mlr_error *err)
 {
-	return tell(st, w,
-		json_pack("{s:s, s:I, s:o, s:I}", "event", "up", "pid", (json_int_t)w->pid,
-			"address", mlr_json_text(w->address), "time", (json_int_t)time(NULL)),
-		err);
+	w->ready = time(NULL);
+	return tell(st, w, 1, err);
 }
 
-int worker_tell_end(struct store *st, const struct worker *w, struct mlr_error *err)
+int worker_tell_end(struct store *st, struct worker *w, struct mlr_error *err)
 {
-	return tell(st, w,
-		json_pack("{s:s, s:i, s:o, s:I}", "event", "end", "status", w->exit_status, "why",
-			mlr_json_text(w->why), "time", (json_int_t)time(NULL)),
-		err);
-}
-
-static void take_text(const json_t *o, const char *key, char **ret)
-{
-	free(*ret);
-	*ret = NULL;
-	(void)store_json_string(o, key, ret);
+	w->ended = time(NULL);
+	return tell(st, w, 2, err);
 }
 
 static void take_event(const json_t *o, struct worker *w)
 {
 	const char *event = json_string_value(json_object_get(o, "event"));
+	const struct record_reader r = { 0, NULL, NULL };
 
-	if (!event)
-		return;
-	if (strcmp(event, "hold") == 0) {
-		take_text(o, "process", &w->process);
-		take_text(o, "node", &w->node);
-	} else if (strcmp(event, "up") == 0) {
-		w->pid = (pid_t)number(o, "pid");
-		take_text(o, "address", &w->address);
-		w->ready = number(o, "time");
-	} else if (strcmp(event, "end") == 0) {
-		w->exit_status = (int)number(o, "status");
-		take_text(o, "why", &w->why);
-		w->ended = number(o, "time");
-	}
+	for (size_t i = 0; event && i < ARRAY_LEN(events); i++)
+		if (strcmp(event, events[i].name) == 0)
+			record_read(&r, events[i].rows, o, w);
 }
 
 static int read_run(struct store *st, struct worker *w, struct mlr_error *err)

@@ -17,10 +17,10 @@
 #define MLR_WORK_WORKER_H
 
 #include "base/error.h"
+#include "base/record.h"
 #include "base/strv.h"
 #include "store/store.h"
 
-#include <jansson.h>
 #include <stdint.h>
 #include <sys/types.h>
 
@@ -104,11 +104,8 @@ char *worker_path(const struct store *st, const struct worker *w, const char *fi
 /* Give it a key and its directory with an empty `run`. Returns 0, -EROFS and the like. */
 int worker_make(struct store *st, struct worker *w, struct mlr_error *err);
 
-/* What was asked for, as JSON: an object that worker_read_wish() reads. NULL without memory. */
-json_t *worker_wish(const struct worker *w);
-
-/* Fill the same members of w. Returns 0 or -EPROTO. */
-int worker_read_wish(const json_t *o, struct worker *w);
+/* What was asked for, as worker.json has it. */
+extern const struct record_row worker_rows[];
 
 /* Write worker.json, again too. */
 int worker_write(struct store *st, const struct worker *w, struct mlr_error *err);
@@ -121,8 +118,8 @@ int worker_read_all(struct store *st, struct worker_list *ret, struct mlr_error 
 
 /* Add to `run`. */
 int worker_tell_hold(struct store *st, const struct worker *w, struct mlr_error *err);
-int worker_tell_up(struct store *st, const struct worker *w, struct mlr_error *err);
-int worker_tell_end(struct store *st, const struct worker *w, struct mlr_error *err);
+int worker_tell_up(struct store *st, struct worker *w, struct mlr_error *err);
+int worker_tell_end(struct store *st, struct worker *w, struct mlr_error *err);
 
 /* Remove its files. */
 int worker_remove(struct store *st, const struct worker *w, struct mlr_error *err);

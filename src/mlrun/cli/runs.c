@@ -1,4 +1,4 @@
-#include "cli/record.h"
+#include "cli/runs.h"
 
 #include "base/base.h"
 #include "base/account.h"
@@ -149,7 +149,7 @@ static int append(const char *job, const json_t *start, struct mlr_error *err)
 	return line ? file_write_all(fd, line, strlen(line)) : -EINVAL;
 }
 
-void record_start(const struct cli_exec *x, const struct config *config, const struct plan *p)
+void runs_add(const struct cli_exec *x, const struct config *config, const struct plan *p)
 {
 	auto_free char *wanted = NULL;
 	json_auto_t *start = NULL;
@@ -216,7 +216,7 @@ static json_t *of_step(json_t *all, const char *step)
 	return list;
 }
 
-int record_read(const char *job, json_t **ret, struct mlr_error *err)
+int runs_read(const char *job, json_t **ret, struct mlr_error *err)
 {
 	auto_free char *dir = runs_dir(err), *path = NULL;
 	json_auto_t *list = json_array();

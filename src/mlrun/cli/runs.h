@@ -4,8 +4,8 @@
  * start, by rank 0 alone. Its keys are in mlrun-rerun(1). Values of variables are not in it, since
  * some are secrets.
  */
-#ifndef MLR_CLI_RECORD_H
-#define MLR_CLI_RECORD_H
+#ifndef MLR_CLI_RUNS_H
+#define MLR_CLI_RUNS_H
 
 #include "base/config.h"
 #include "cli/exec_options.h"
@@ -14,7 +14,7 @@
 
 /* Add a start, if this is a job's and the setting "record" does not forbid it. That it cannot be
  * written is no error of the start. */
-void record_start(const struct cli_exec *x, const struct config *config, const struct plan *p);
+void runs_add(const struct cli_exec *x, const struct config *config, const struct plan *p);
 
 /*
  * Read the starts of a job, a list of objects.
@@ -23,6 +23,6 @@ void record_start(const struct cli_exec *x, const struct config *config, const s
  *
  * Returns 0; -ENOENT with a hint; -EINVAL for an invalid id; -EACCES for a file of another user's.
  */
-int record_read(const char *job, json_t **ret, struct mlr_error *err);
+int runs_read(const char *job, json_t **ret, struct mlr_error *err);
 
 #endif

@@ -1,0 +1,99 @@
+/*
+ * Describes the fields of a struct, a row each. By its rows a struct is read from JSON (or YAML, as
+ * base/yaml.h gives it), written as JSON, and freed.
+ *
+ *   static const struct record_row rows[] = {
+ *           { "image", RECORD_TEXT, RECORD_AT(struct worker, image), .flags = RECORD_MUST },
+ *           { "gpus", RECORD_NUMBER, RECORD_AT(struct worker, gpus), .max = 64 },
+ *           { "restart", RECORD_WORD, RECORD_AT(struct worker, restart), RECORD_WORDS(names) },
+ *           { NULL },
+ *   };
+ *
+ * An error names the place: "devices: [2]: hostPath: expected a string, found a list".
+ */
+#ifndef MLR_BASE_RECORD_H
+#define MLR_BASE_RECORD_H
+
+#include "base/error.h"
+
+#include <jansson.h>
+#include <stddef.h>
+#include <stdint.h>
+
+enum record_kind {
+	RECORD_TEXT,   /* char *, allocated */
+	RECORD_TEXTS,  /* struct strv */
+	RECORD_NUMBER, /* any integer type, from min to max */
+	RECORD_FLAG,   /* int: true or false */
+	RECORD_WORD,   /* enum: an index of words, of which NULL stands for null */
+	RECORD_STRUCT, /* a struct in place, with rows of its own */
+	RECORD_LIST,   /* a pointer to structs with rows of their own; their number is at `count` */
+	RECORD_OWN,    /* functions of the owner's */
+};
+
+enum {
+	RECORD_MUST = 1, /* a key that may not be missing, nor null, nor "" */
+	RECORD_NULL = 2, /* null is `none` (RECORD_NUMBER), no pointer (RECORD_TEXT), or a struct
+			    whose first row, a text, is none */
+	RECORD_ABSOLUTE = 4, /* a text that begins with '/' */
+	RECORD_EACH = 8,     /* read() takes an item of the key's array */
+};
+
+/* How an object is read. */
+struct record_reader {
+	enum {
+		RECORD_ALL = 1,     /* each key is there; null only where RECORD_NULL allows it */
+		RECORD_ONLY = 2,    /* no others are, and none twice; case does not matter */
+		RECORD_AS_YAML = 4, /* numbers and booleans serve as texts; "" is null */
+	} manner;
+	void *ctx; /* the owner's */
+	struct mlr_error *err;
+};
+
+struct record_row {
+	const char *key; /* NULL ends the rows */
+	enum record_kind kind;
+	unsigned short at, size; /* of the member */
+	unsigned flags;
+	int64_t min, max, none;   /* max 0: what the member's type holds */
+	const char *const *words; /* [n] */
+	const struct record_row *rows;
+	unsigned short n, count, item; /* item: bytes of a list's struct */
+	const void *init;              /* a list's new struct; NULL: zeros */
+	/* RECORD_OWN's; to and from are the member. write() returns NULL for no key at all. */
+	int (*read)(const struct record_reader *r, const json_t *v, void *to);
+	json_t *(*write)(const void *from);
+	/* A rule of its own for what has been read: of a struct, once it is whole. */
+	int (*rule)(const struct record_reader *r, void *member);
+};
+
+#define RECORD_AT(type, member) .at = offsetof(type, member), .size = sizeof(((type *)NULL)->member)
+#define RECORD_WORDS(list)      .words = (list), .n = sizeof(list) / sizeof((list)[0])
+#define RECORD_ITEMS(type, member, number, its_rows)                                       \
+	.at = offsetof(type, member), .count = offsetof(type, number), .rows = (its_rows), \
+	.item = sizeof(*((type *)NULL)->member)
+
+/* Read an object's keys into a struct. A key that is missing or null leaves its member as it is.
+ * Returns 0, or -EPROTO. */
+int record_read(
+	const struct record_reader *r, const struct record_row *rows, const json_t *o, void *to);
+
+/* Read one value into the struct that a row is of. */
+int record_value(
+	const struct record_reader *r, const struct record_row *row, const json_t *v, void *owner);
+
+/* Make an object. */
+json_t *record_write(const struct record_row *rows, const void *from);
+
+/* Free what the rows' members own. */
+void record_done(const struct record_row *rows, void *of);
+
+/* For functions of the owner's: a text, as RECORD_TEXT takes it. */
+int record_text(const struct record_reader *r, const json_t *v, char **to);
+
+/* Set the error. Return -EPROTO. */
+int record_wrong(const struct record_reader *r, const char *fmt, ...)
+	__attribute__((format(printf, 2, 3)));
+int record_expected(const struct record_reader *r, const char *wanted, const json_t *found);
+
+#endif
