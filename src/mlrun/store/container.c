@@ -97,28 +97,33 @@ static int read_record(
 	return r;
 }
 
+static const struct record_row rows[] = {
+	{ "image", RECORD_TEXT, RECORD_AT(struct store_container, image), .flags = RECORD_MUST },
+	{ "manifest", RECORD_TEXT, RECORD_AT(struct store_container, manifest),
+		.flags = RECORD_MUST },
+	{ "created", RECORD_NUMBER, RECORD_AT(struct store_container, created),
+		.flags = RECORD_MUST },
+	{ "job", RECORD_TEXT, RECORD_AT(struct store_container, job) },
+	{ "step", RECORD_TEXT, RECORD_AT(struct store_container, step) },
+	{ NULL },
+};
+
 int store_container_get(
 	struct store *st, const char *name, struct store_container *ret, struct mlr_error *err)
 {
 	auto_call(store_container_done) struct store_container c = STORE_CONTAINER_INIT;
+	struct mlr_error why = MLR_ERROR_INIT;
+	const struct record_reader r = { 0, NULL, &why };
 	json_auto_t *o = NULL;
-	const json_t *created;
 	struct stat sb;
-	int r = store_container_name_check(name, err);
 
-	if (r == 0)
-		r = read_record(st, name, &o, &sb, err);
-	if (r < 0)
-		return r;
-	created = json_object_get(o, "created");
-	if (store_json_string(o, "image", &c.image) < 0 ||
-		store_json_string(o, "manifest", &c.manifest) < 0 || !c.image || !c.manifest ||
-		oci_digest_check(c.manifest, NULL) < 0 || !json_is_integer(created) ||
-		store_json_string(o, "job", &c.job) < 0 ||
-		store_json_string(o, "step", &c.step) < 0)
-		return bad_record(st, name, "a member is missing or of another kind", err);
+	TRY(store_container_name_check(name, err));
+	TRY(read_record(st, name, &o, &sb, err));
+	if (record_read(&r, rows, o, &c) < 0)
+		return bad_record(st, name, why.text, err);
+	if (oci_digest_check(c.manifest, NULL) < 0)
+		return bad_record(st, name, "manifest: an invalid digest", err);
 	c.name = xstrdup(name);
-	c.created = json_integer_value(created);
 	c.used = sb.st_mtime;
 	*ret = c;
 	c = (struct store_container)STORE_CONTAINER_INIT;
@@ -166,6 +171,7 @@ char *store_container_of(struct store *st, const char *manifest)
 static int make_work(struct store *st, const struct store_container *new,
 	char work[STORE_WORK_PATH], struct mlr_error *err)
 {
+	struct store_container made = *new;
 	auto_free char *path = NULL;
 	json_auto_t *o = NULL;
 
@@ -173,9 +179,8 @@ static int make_work(struct store *st, const struct store_container *new,
 	if (mkdirat(store_fd(st), work, 0755) < 0)
 		return mlr_fail_errno(err, "create directory '%s/%s'", store_path(st), work);
 	path = xasprintf("%s/" RECORD, work);
-	o = json_pack("{so so sI ss? ss?}", "image", store_json_from_string(new->image), "manifest",
-		store_json_from_string(new->manifest), "created", (json_int_t)time(NULL), "job",
-		new->job, "step", new->step);
+	made.created = time(NULL);
+	o = record_write(rows, &made);
 	return store_json_write(st, path, o, err);
 }
 

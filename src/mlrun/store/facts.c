@@ -13,67 +13,6 @@ static void facts_path(const char *manifest, char path[80])
 
 static const char *const format_names[STORE_FORMATS] = { "layers", "dir", "squashfs" };
 
-/* Version 0.1.0 wrote "one_tree", a boolean, instead: true means dir, false layers. */
-static int parse_formats(const json_t *o, unsigned *ret)
-{
-	const json_t *one = json_object_get(o, "one_tree"), *list = json_object_get(o, "formats");
-	json_t *name;
-	size_t i;
-
-	if (!list && json_is_boolean(one)) {
-		*ret = json_is_true(one) ? STORE_FORMAT_DIR : STORE_FORMAT_LAYERS;
-		return 0;
-	}
-	if (!json_is_array(list))
-		return -EPROTO;
-	json_array_foreach(list, i, name) {
-		if (!json_is_string(name))
-			return -EPROTO;
-		/* A name that is unknown is a newer version's. */
-		*ret |= store_format_parse(json_string_value(name));
-	}
-	return 0;
-}
-
-static json_t *formats_to_json(unsigned formats)
-{
-	json_t *list = json_array();
-
-	for (unsigned i = 0; i < STORE_FORMATS; i++)
-		if (formats & 1u << i)
-			json_array_append_new(list, json_string(format_names[i]));
-	return list;
-}
-
-static int parse(const json_t *o, struct store_facts *f)
-{
-	struct oci_config *c = &f->config;
-
-	if (parse_formats(o, &f->formats) < 0)
-		return -EPROTO;
-	f->covered = json_is_true(json_object_get(o, "covered"));
-	if (store_json_string(o, "squashfs", &f->squash_digest) < 0 ||
-		store_json_strv(o, "open", &f->open) < 0 ||
-		store_json_string(o, "os", &c->os) < 0 ||
-		store_json_string(o, "architecture", &c->architecture) < 0 ||
-		store_json_string(o, "variant", &c->variant) < 0 ||
-		store_json_string(o, "created", &c->created) < 0 ||
-		store_json_string(o, "user", &c->user) < 0 ||
-		store_json_string(o, "working_dir", &c->working_dir) < 0 ||
-		store_json_strv(o, "env", &c->env) < 0 ||
-		store_json_strv(o, "entrypoint", &c->entrypoint) < 0 ||
-		store_json_strv(o, "cmd", &c->cmd) < 0 ||
-		store_json_strv(o, "labels", &c->labels) < 0 ||
-		store_json_strv(o, "diff_ids", &c->diff_ids) < 0)
-		return -EPROTO;
-	if (!c->os || !c->architecture)
-		return -EPROTO;
-	for (size_t i = 0; i < c->diff_ids.n; i++) /* they become parts of paths */
-		if (oci_digest_check(c->diff_ids.v[i], NULL) < 0)
-			return -EPROTO;
-	return 0;
-}
-
 const char *store_format_name(enum store_format f)
 {
 	for (unsigned i = 0; i < STORE_FORMATS; i++)
@@ -107,26 +46,45 @@ void store_facts_done(struct store_facts *f)
 	strv_done(&f->open);
 }
 
-int store_facts_get(
-	struct store *st, const char *manifest, struct store_facts *ret, struct mlr_error *err)
+/* Add a format. A name that is unknown is a newer version's. */
+static int read_format(const struct record_reader *r, const json_t *v, void *to)
 {
-	struct store_facts f = STORE_FACTS_INIT;
-	json_auto_t *o = NULL;
-	char path[80];
+	auto_free char *name = NULL;
 
-	facts_path(manifest, path);
-	TRY(store_json_read(st, path, &o, err));
-	if (parse(o, &f) < 0) {
-		store_facts_done(&f);
-		return store_json_bad(st, path, "a member is missing or of another type", err);
-	}
-	*ret = f;
+	TRY(record_text(r, v, &name));
+	*(unsigned *)to |= store_format_parse(name);
 	return 0;
 }
 
-/* Only labels that mlrun reads: some images have many. */
-static json_t *labels_to_json(const struct strv *labels)
+static json_t *write_formats(const void *from)
 {
+	json_t *list = json_array();
+
+	for (unsigned i = 0; i < STORE_FORMATS; i++)
+		if (*(const unsigned *)from & 1u << i)
+			json_array_append_new(list, json_string(format_names[i]));
+	return list;
+}
+
+/* Version 0.1.0 wrote this instead of formats. */
+static int read_one_tree(const struct record_reader *r, const json_t *v, void *to)
+{
+	(void)r;
+	*(unsigned *)to = json_is_true(v) ? STORE_FORMAT_DIR : STORE_FORMAT_LAYERS;
+	return 0;
+}
+
+static int read_labels(const struct record_reader *r, const json_t *v, void *to)
+{
+	static const struct record_row row = { .kind = RECORD_TEXTS };
+
+	return record_value(r, &row, v, to);
+}
+
+/* Only labels that mlrun reads: some images have many. */
+static json_t *write_labels(const void *from)
+{
+	const struct strv *labels = from;
 	json_t *list = json_array();
 
 	for (size_t i = 0; i + 1 < labels->n; i += 2) {
@@ -138,24 +96,51 @@ static json_t *labels_to_json(const struct strv *labels)
 	return list;
 }
 
+static const struct record_row rows[] = {
+	{ "os", RECORD_TEXT, RECORD_AT(struct store_facts, config.os), .flags = RECORD_MUST },
+	{ "architecture", RECORD_TEXT, RECORD_AT(struct store_facts, config.architecture),
+		.flags = RECORD_MUST },
+	{ "variant", RECORD_TEXT, RECORD_AT(struct store_facts, config.variant) },
+	{ "created", RECORD_TEXT, RECORD_AT(struct store_facts, config.created) },
+	{ "user", RECORD_TEXT, RECORD_AT(struct store_facts, config.user) },
+	{ "working_dir", RECORD_TEXT, RECORD_AT(struct store_facts, config.working_dir) },
+	{ "env", RECORD_TEXTS, RECORD_AT(struct store_facts, config.env) },
+	{ "entrypoint", RECORD_TEXTS, RECORD_AT(struct store_facts, config.entrypoint) },
+	{ "cmd", RECORD_TEXTS, RECORD_AT(struct store_facts, config.cmd) },
+	{ "labels", RECORD_OWN, RECORD_AT(struct store_facts, config.labels), .read = read_labels,
+		.write = write_labels },
+	{ "diff_ids", RECORD_TEXTS, RECORD_AT(struct store_facts, config.diff_ids) },
+	{ "formats", RECORD_OWN, RECORD_AT(struct store_facts, formats), .flags = RECORD_EACH,
+		.read = read_format, .write = write_formats },
+	{ "one_tree", RECORD_OWN, RECORD_AT(struct store_facts, formats), .read = read_one_tree },
+	{ "covered", RECORD_FLAG, RECORD_AT(struct store_facts, covered) },
+	{ "squashfs", RECORD_TEXT, RECORD_AT(struct store_facts, squash_digest) },
+	{ "open", RECORD_TEXTS, RECORD_AT(struct store_facts, open) },
+	{ NULL },
+};
+
+int store_facts_get(
+	struct store *st, const char *manifest, struct store_facts *ret, struct mlr_error *err)
+{
+	auto_call(store_facts_done) struct store_facts f = STORE_FACTS_INIT;
+	const struct strv *ids = &f.config.diff_ids;
+	char path[80];
+
+	facts_path(manifest, path);
+	TRY(store_json_take(st, path, rows, &f, err));
+	for (size_t i = 0; i < ids->n; i++) /* they become parts of paths */
+		if (oci_digest_check(ids->v[i], NULL) < 0)
+			return store_json_bad(st, path, "a digest is invalid", err);
+	*ret = f;
+	f = (struct store_facts)STORE_FACTS_INIT;
+	return 0;
+}
+
 static int write_facts(
 	struct store *st, const char *path, const struct store_facts *f, struct mlr_error *err)
 {
-	const struct oci_config *c = &f->config;
-	json_auto_t *o = json_pack("{so so so so so so so so so so so so sb so so}", "os",
-		store_json_from_string(c->os), "architecture",
-		store_json_from_string(c->architecture), "variant",
-		store_json_from_string(c->variant), "created", store_json_from_string(c->created),
-		"user", store_json_from_string(c->user), "working_dir",
-		store_json_from_string(c->working_dir), "env", store_json_from_strv(&c->env),
-		"entrypoint", store_json_from_strv(&c->entrypoint), "cmd",
-		store_json_from_strv(&c->cmd), "labels", labels_to_json(&c->labels), "diff_ids",
-		store_json_from_strv(&c->diff_ids), "formats", formats_to_json(f->formats),
-		"covered", f->covered != 0, "squashfs", store_json_from_string(f->squash_digest),
-		"open", store_json_from_strv(&f->open));
+	json_auto_t *o = record_write(rows, f);
 
-	if (!o)
-		return mlr_fail(err, ENOMEM, "'%s': no memory", path);
 	return store_json_write(st, path, o, err);
 }
 

@@ -34,39 +34,30 @@ void store_image_path(const char *name, char path[STORE_IMAGE_PATH])
 	snprintf(path, STORE_IMAGE_PATH, "images/%s.json", hex);
 }
 
-static int parse(const json_t *o, const char *path, struct store_image *im)
-{
-	const json_t *size = json_object_get(o, "size"), *pulled = json_object_get(o, "pulled");
-	char right[STORE_IMAGE_PATH];
-
-	if (store_json_string(o, "name", &im->name) < 0 ||
-		store_json_string(o, "manifest", &im->manifest) < 0 ||
-		store_json_string(o, "index", &im->index) < 0 ||
-		store_json_string(o, "platform", &im->platform) < 0 ||
-		store_json_string(o, "source", &im->source) < 0)
-		return -EPROTO;
-	if (!im->name || !im->manifest || !im->platform || !json_is_integer(size) ||
-		!json_is_integer(pulled) || json_integer_value(size) < 0)
-		return -EPROTO;
-	if (oci_digest_check(im->manifest, NULL) < 0 ||
-		(im->index && oci_digest_check(im->index, NULL) < 0))
-		return -EPROTO;
-	im->size = (uint64_t)json_integer_value(size);
-	im->pulled = json_integer_value(pulled);
-
-	store_image_path(im->name, right); /* another image's file may have been copied here */
-	return strcmp(path, right) == 0 ? 0 : -EPROTO;
-}
+static const struct record_row rows[] = {
+	{ "name", RECORD_TEXT, RECORD_AT(struct store_image, name), .flags = RECORD_MUST },
+	{ "manifest", RECORD_TEXT, RECORD_AT(struct store_image, manifest), .flags = RECORD_MUST },
+	{ "index", RECORD_TEXT, RECORD_AT(struct store_image, index) },
+	{ "platform", RECORD_TEXT, RECORD_AT(struct store_image, platform), .flags = RECORD_MUST },
+	{ "size", RECORD_NUMBER, RECORD_AT(struct store_image, size), .flags = RECORD_MUST },
+	{ "pulled", RECORD_NUMBER, RECORD_AT(struct store_image, pulled), .flags = RECORD_MUST },
+	{ "source", RECORD_TEXT, RECORD_AT(struct store_image, source) },
+	{ NULL },
+};
 
 int store_image_load(
 	struct store *st, const char *path, struct store_image *ret, struct mlr_error *err)
 {
 	auto_call(store_image_done) struct store_image im = STORE_IMAGE_INIT;
-	json_auto_t *o = NULL;
+	char right[STORE_IMAGE_PATH];
 
-	TRY(store_json_read(st, path, &o, err));
-	if (parse(o, path, &im) < 0)
-		return store_json_bad(st, path, "a member is missing or of another kind", err);
+	TRY(store_json_take(st, path, rows, &im, err));
+	if (oci_digest_check(im.manifest, NULL) < 0 ||
+		(im.index && oci_digest_check(im.index, NULL) < 0))
+		return store_json_bad(st, path, "a digest is invalid", err);
+	store_image_path(im.name, right);
+	if (strcmp(path, right) != 0)
+		return store_json_bad(st, path, "it is another image's", err);
 	*ret = im;
 	im = (struct store_image)STORE_IMAGE_INIT;
 	return 0;
@@ -366,13 +357,7 @@ int store_image_put(struct store *st, const struct store_image *im, struct mlr_e
 		mlr_wrap(err, "name image '%s'", im->name);
 		return r;
 	}
-	o = json_pack("{so so so so sI sI so}", "name", store_json_from_string(im->name),
-		"manifest", store_json_from_string(im->manifest), "index",
-		store_json_from_string(im->index), "platform", store_json_from_string(im->platform),
-		"size", (json_int_t)im->size, "pulled", (json_int_t)im->pulled, "source",
-		store_json_from_string(im->source));
-	if (!o)
-		return mlr_fail(err, ENOMEM, "name image '%s': no memory", im->name);
+	o = record_write(rows, im);
 	store_image_path(im->name, path);
 	r = store_json_write(st, path, o, err);
 	if (r == 0 && store_hold_is_lost(st) && store_image_check(st, im, NULL) < 0) {
