@@ -24,11 +24,11 @@ packages_of() {
 # new_machine SUITE: one with git, the repository, and two users of whom ada has sudo.
 new_machine() {
 	make_machine "$1" --include=git,sudo,ca-certificates,ccache
-	# A compiler's work is done once only, though several builds follow. One thread trains: two would wait for each
-	# other where other tests compute.
+	# A compiler's work is done once only, though several builds follow: the paths below a home directory are relative
+	# to the cache. One thread trains: two would wait for each other where other tests compute.
 	install -d -m 1777 "$MACHINE"/var/cache{,/ccache}
 	printf '%s\n' 'PATH=/usr/lib/ccache:$PATH' 'export PATH CCACHE_DIR=/var/cache/ccache CCACHE_UMASK=000' \
-		'export CCACHE_BASEDIR=/ CCACHE_NOHASHDIR=1 OMP_NUM_THREADS=1' >"$MACHINE/etc/profile.d/ccache.sh"
+		'export CCACHE_BASEDIR=$HOME CCACHE_NOHASHDIR=1 OMP_NUM_THREADS=1' >"$MACHINE/etc/profile.d/ccache.sh"
 	in_machine root '
 		useradd -m -s /bin/bash grace
 		echo "ada ALL=(ALL) NOPASSWD: ALL" >/etc/sudoers.d/ada
