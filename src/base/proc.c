@@ -1,6 +1,6 @@
 #include "base/proc.h"
 
-#include "base/cleanup.h"
+#include "base/base.h"
 
 #include <errno.h>
 #include <fcntl.h>
@@ -48,12 +48,9 @@ int proc_stat_read(int dir, const char *name, struct proc_stat *ret)
 {
 	struct proc_stat got;
 	char buf[1024];
-	int r = proc_read(dir, name, buf, sizeof(buf));
 
-	if (r == 0)
-		r = proc_stat_parse(buf, &got);
-	if (r < 0)
-		return r;
+	TRY(proc_read(dir, name, buf, sizeof(buf)));
+	TRY(proc_stat_parse(buf, &got));
 	if (got.state == 'Z' || got.state == 'X')
 		return -ESRCH;
 	*ret = got;

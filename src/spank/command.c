@@ -199,12 +199,9 @@ static int container_name(const char *text, const struct spank_site *site,
 {
 	size_t len = strcspn(text, ":");
 	auto_free char *job = site->job_scope ? xasprintf(".%u", task->job) : xstrdup("");
-	int r = check_name(text, len, err);
 
-	if (r == 0)
-		r = read_way(text, text + len, write_if, err);
-	if (r < 0)
-		return r;
+	TRY(check_name(text, len, err));
+	TRY(read_way(text, text + len, write_if, err));
 	*ret = xasprintf("%.*s%s%s%s", (int)len, text, job, task->node ? "." : "",
 		task->node ? task->node : "");
 	return 0;

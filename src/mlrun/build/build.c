@@ -277,16 +277,11 @@ static void sweep(struct store *st)
 
 static int begin(struct build *b, struct mlr_error *err)
 {
-	int r;
-
 	b->now = b->o->epoch ? b->o->epoch : time(NULL);
 	if (b->o->ignore)
 		ignore_parse(&b->ignore, b->o->ignore);
-	r = stages_resolve(b->o->recipe, b->o->platform, b->o->args, &b->stages, err);
-	if (r == 0)
-		r = store_hold(b->o->st, err);
-	if (r < 0)
-		return r;
+	TRY(stages_resolve(b->o->recipe, b->o->platform, b->o->args, &b->stages, err));
+	TRY(store_hold(b->o->st, err));
 	sweep(b->o->st);
 	TRY(build_places_open(b, err));
 	b->states = xcalloc(b->stages.n, sizeof(*b->states));

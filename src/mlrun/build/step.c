@@ -341,12 +341,10 @@ static int add_url(struct copying *c, const char *url, struct mlr_error *err)
 	const char *flag = instruction_flag(c->in, "--checksum");
 	auto_free char *checksum = NULL, *name = NULL, *to = NULL;
 	int unpack = instruction_has(c->in, "--unpack"), fd;
-	int r = flag ? expand_word(&e, flag, &checksum, err) : 0;
 
-	if (r == 0)
-		r = build_fetch(url, checksum, c->b->o->cancel, &fd, &name, err);
-	if (r < 0)
-		return r;
+	if (flag)
+		TRY(expand_word(&e, flag, &checksum, err));
+	TRY(build_fetch(url, checksum, c->b->o->cancel, &fd, &name, err));
 	to = c->to_is_directory && !unpack ? xasprintf("%s/%s", c->to, name) : xstrdup(c->to);
 	copy_take_file(&c->copy, to, fd, 0600, unpack);
 	if (c->to_is_directory && !unpack && !*name)

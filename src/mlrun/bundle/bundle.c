@@ -103,12 +103,10 @@ static int parse_hook(const json_t *o, struct bundle_hooks *to, struct mlr_error
 	struct bundle_hook *h;
 	const char *path = NULL;
 	json_int_t timeout = 0;
-	int r = field_text(o, "path", &path, err);
+	int r;
 
-	if (r == 0)
-		r = field_number(o, "timeout", 1, INT_MAX, &timeout, err);
-	if (r < 0)
-		return r;
+	TRY(field_text(o, "path", &path, err));
+	TRY(field_number(o, "timeout", 1, INT_MAX, &timeout, err));
 	if (!path || *path != '/')
 		return mlr_fail(err, EPROTO, "'path': expected an absolute path");
 	to->v = xgrow(to->v, to->n, sizeof(*to->v));
@@ -192,12 +190,9 @@ int bundle_parse(const char *text, size_t len, struct bundle *ret, struct mlr_er
 {
 	auto_call(bundle_done) struct bundle b = BUNDLE_INIT;
 	json_auto_t *o = NULL;
-	int r = parse_document(text, len, &o, err);
 
-	if (r == 0)
-		r = parse(o, &b, err);
-	if (r < 0)
-		return r;
+	TRY(parse_document(text, len, &o, err));
+	TRY(parse(o, &b, err));
 	*ret = b;
 	b = (struct bundle)BUNDLE_INIT;
 	return 0;
@@ -212,14 +207,10 @@ static int plan_root(const json_t *o, const char *dir, struct plan *p, struct ml
 	const char *path = NULL;
 	int is_readonly = 0;
 	struct stat st;
-	int r = field_object(o, "root", &root, err);
 
-	if (r == 0)
-		r = field_text(root, "path", &path, err);
-	if (r == 0)
-		r = field_flag(root, "readonly", &is_readonly, err);
-	if (r < 0)
-		return r;
+	TRY(field_object(o, "root", &root, err));
+	TRY(field_text(root, "path", &path, err));
+	TRY(field_flag(root, "readonly", &is_readonly, err));
 	if (!path || !*path)
 		return mlr_fail(err, EPROTO, "'root': 'path' is missing");
 
@@ -256,12 +247,9 @@ static const struct {
 static int plan_namespace(const json_t *ns, struct plan *p, struct mlr_error *err)
 {
 	const char *type = "", *path = NULL;
-	int r = field_text(ns, "type", &type, err);
 
-	if (r == 0)
-		r = field_text(ns, "path", &path, err);
-	if (r < 0)
-		return r;
+	TRY(field_text(ns, "type", &type, err));
+	TRY(field_text(ns, "path", &path, err));
 	if (path && *path)
 		return mlr_fail(
 			err, ENOTSUP, "%s: an existing one, '%s', cannot be joined", type, path);

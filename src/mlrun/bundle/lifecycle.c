@@ -401,12 +401,9 @@ int lifecycle_start(const char *root, const char *id, struct mlr_error *err)
 {
 	auto_call(bundle_state_done) struct state s = STATE_INIT;
 	auto_call(bundle_done) struct bundle b = BUNDLE_INIT;
-	int r = bundle_state_open(root, id, &s, err);
 
-	if (r == 0)
-		r = bundle_state_bundle(&s, &b, err);
-	if (r < 0)
-		return r;
+	TRY(bundle_state_open(root, id, &s, err));
+	TRY(bundle_state_bundle(&s, &b, err));
 	return start(&s, &b, err) < 0 ? mlr_wrap(err, "start '%s'", id) : 0;
 }
 

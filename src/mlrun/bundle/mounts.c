@@ -151,16 +151,12 @@ static int add_mount(const json_t *m, const char *dir, struct plan *p, struct ml
 	auto_call(wish_done) struct wish w = { 0 };
 	auto_strv struct strv options = STRV_INIT;
 	const char *target = NULL, *type = "", *source = NULL;
-	int r = field_text(m, "destination", &target, err);
+	int r;
 
-	if (r == 0)
-		r = field_text(m, "type", &type, err);
-	if (r == 0)
-		r = field_text(m, "source", &source, err);
-	if (r == 0)
-		r = field_texts(m, "options", &options, err);
-	if (r < 0)
-		return r;
+	TRY(field_text(m, "destination", &target, err));
+	TRY(field_text(m, "type", &type, err));
+	TRY(field_text(m, "source", &source, err));
+	TRY(field_texts(m, "options", &options, err));
 	if (!target || !*target)
 		return mlr_fail(err, EPROTO, "'destination' is missing");
 	if (json_array_size(json_object_get(m, "uidMappings")) > 0 ||
@@ -253,16 +249,11 @@ static int add_device(const json_t *device, struct plan *p, struct mlr_error *er
 	const char *path = NULL, *type = "";
 	json_int_t major = 0, minor = 0;
 	struct stat st;
-	int r = field_text(device, "path", &path, err);
 
-	if (r == 0)
-		r = field_text(device, "type", &type, err);
-	if (r == 0)
-		r = field_number(device, "major", -1, 0xfff, &major, err);
-	if (r == 0)
-		r = field_number(device, "minor", -1, 0xfffff, &minor, err);
-	if (r < 0)
-		return r;
+	TRY(field_text(device, "path", &path, err));
+	TRY(field_text(device, "type", &type, err));
+	TRY(field_number(device, "major", -1, 0xfff, &major, err));
+	TRY(field_number(device, "minor", -1, 0xfffff, &minor, err));
 	if (!path || *path != '/')
 		return mlr_fail(err, EPROTO, "'path': expected an absolute path");
 	if (stat(path, &st) < 0)

@@ -10,14 +10,10 @@ static int plan_command(const json_t *process, struct plan *p, struct mlr_error 
 {
 	const char *cwd = NULL;
 	auto_strv struct strv env = STRV_INIT;
-	int r = field_texts(process, "args", &p->argv, err);
 
-	if (r == 0)
-		r = field_texts(process, "env", &env, err);
-	if (r == 0)
-		r = field_text(process, "cwd", &cwd, err);
-	if (r < 0)
-		return r;
+	TRY(field_texts(process, "args", &p->argv, err));
+	TRY(field_texts(process, "env", &env, err));
+	TRY(field_text(process, "cwd", &cwd, err));
 	if (p->argv.n == 0 || !*p->argv.v[0])
 		return mlr_fail(err, EPROTO, "'args': a command is missing");
 	if (!cwd || *cwd != '/')
@@ -112,14 +108,10 @@ static int plan_limit(const json_t *limit, struct plan *p, struct mlr_error *err
 	const char *type = "";
 	const struct plan_limit_word *w = plan_limit_words;
 	rlim_t soft, hard;
-	int r = field_text(limit, "type", &type, err);
 
-	if (r == 0)
-		r = read_limit(limit, "soft", &soft, err);
-	if (r == 0)
-		r = read_limit(limit, "hard", &hard, err);
-	if (r < 0)
-		return r;
+	TRY(field_text(limit, "type", &type, err));
+	TRY(read_limit(limit, "soft", &soft, err));
+	TRY(read_limit(limit, "hard", &hard, err));
 	if (strncmp(type, "RLIMIT_", 7) == 0)
 		while (w->name && strcasecmp(w->name, type + 7) != 0)
 			w++;

@@ -217,24 +217,16 @@ static int parse(const char *text, size_t len, struct state *s, struct mlr_error
 	const char *bundle = "", *created = "", *was = "";
 	json_int_t pid = 0, start = 0, mounts = 0, root_mount = 0;
 	char boot[BOOT_SIZE];
-	int r = o ? 0 : mlr_fail(err, EPROTO, "line %d: %s", e.line, e.text);
 
-	if (r == 0)
-		r = field_text(o, "bundle", &bundle, err);
-	if (r == 0)
-		r = field_text(o, "created", &created, err);
-	if (r == 0)
-		r = field_text(o, "boot", &was, err);
-	if (r == 0)
-		r = field_number(o, "pid", 1, INT_MAX, &pid, err);
-	if (r == 0)
-		r = field_number(o, "start", 0, INT64_MAX, &start, err);
-	if (r == 0)
-		r = field_number(o, "mounts", 0, INT64_MAX, &mounts, err);
-	if (r == 0)
-		r = field_number(o, "root_mount", 0, INT64_MAX, &root_mount, err);
-	if (r < 0)
-		return r;
+	if (!o)
+		return mlr_fail(err, EPROTO, "line %d: %s", e.line, e.text);
+	TRY(field_text(o, "bundle", &bundle, err));
+	TRY(field_text(o, "created", &created, err));
+	TRY(field_text(o, "boot", &was, err));
+	TRY(field_number(o, "pid", 1, INT_MAX, &pid, err));
+	TRY(field_number(o, "start", 0, INT64_MAX, &start, err));
+	TRY(field_number(o, "mounts", 0, INT64_MAX, &mounts, err));
+	TRY(field_number(o, "root_mount", 0, INT64_MAX, &root_mount, err));
 	read_boot(boot);
 	s->bundle = xstrdup(bundle);
 	s->created = xstrdup(created);

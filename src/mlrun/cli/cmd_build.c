@@ -588,20 +588,14 @@ static int build(struct args *a, const struct build_context *context, const stru
 		.find = find,
 		.find_step = find_step,
 		.ctx = &finder };
-	int r = platform_variables(a, &platform, err);
+	int r;
 
-	if (r == 0)
-		r = parse_names(a, &names, err);
-	if (r == 0)
-		r = build_ignore_read(context, a->file, &ignore, err);
-	if (r == 0)
-		r = named_open(a, &contexts, &named, err);
-	if (r == 0)
-		r = read_epoch(&o.epoch, err);
-	if (r == 0)
-		r = stores_open_additional(st, &others, err);
-	if (r < 0)
-		return r;
+	TRY(platform_variables(a, &platform, err));
+	TRY(parse_names(a, &names, err));
+	TRY(build_ignore_read(context, a->file, &ignore, err));
+	TRY(named_open(a, &contexts, &named, err));
+	TRY(read_epoch(&o.epoch, err));
+	TRY(stores_open_additional(st, &others, err));
 	all = xcalloc(others.n + 1, sizeof(struct store *));
 	all[0] = st;
 	for (size_t i = 0; i < others.n; i++)

@@ -46,12 +46,10 @@ static int load(const struct stores *all, const struct inspect_args *a, struct p
 {
 	auto_call(store_facts_done) struct store_facts facts = STORE_FACTS_INIT;
 	struct store *st;
-	int by_digest, r = find(all, a, &st, &p->image, err);
+	int by_digest;
 
-	if (r == 0)
-		r = store_facts_get(st, p->image.manifest, &facts, err);
-	if (r < 0)
-		return r;
+	TRY(find(all, a, &st, &p->image, err));
+	TRY(store_facts_get(st, p->image.manifest, &facts, err));
 	/* No record of a name says how large it is. */
 	by_digest = strcmp(p->image.name, p->image.manifest) == 0;
 	p->store = xstrdup(store_path(st));

@@ -90,12 +90,8 @@ static int read_services(const struct args *a, struct rows *l, struct mlr_error 
 
 static int read_rows(const struct args *a, struct rows *l, struct mlr_error *err)
 {
-	int r = running_find(&l->running, err);
-
-	if (r == 0)
-		r = read_services(a, l, err);
-	if (r < 0)
-		return r;
+	TRY(running_find(&l->running, err));
+	TRY(read_services(a, l, err));
 	for (size_t i = 0; i < l->running.n; i++) {
 		const struct service *s = service_of(l, &l->running.v[i]);
 

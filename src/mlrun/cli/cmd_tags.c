@@ -50,12 +50,9 @@ static int list(struct args *a, struct oci_ref *ref, struct strv *ret, struct ml
 {
 	auto_registry struct registry *reg = NULL;
 	struct registry_options opt;
-	int r = cli_registry_load(&a->registry, a->name, err);
 
-	if (r == 0)
-		r = oci_ref_parse(a->name, ref, err);
-	if (r < 0)
-		return r;
+	TRY(cli_registry_load(&a->registry, a->name, err));
+	TRY(oci_ref_parse(a->name, ref, err));
 	opt = cli_registry_options(&a->registry);
 	reg = registry_new(ref, &opt);
 	return registry_tags(reg, ret, err);

@@ -192,12 +192,9 @@ int cli_store_may_come(struct mlr_error *err)
 {
 	auto_call(config_done) struct config c = CONFIG_INIT;
 	auto_free char *path = NULL, *near = NULL;
-	int r = config_load(&c, err);
 
-	if (r == 0)
-		r = store_place(&c, &path, NULL, err);
-	if (r < 0)
-		return r;
+	TRY(config_load(&c, err));
+	TRY(store_place(&c, &path, NULL, err));
 	near = store_place_nearest(path);
 	if (faccessat(AT_FDCWD, near, W_OK | X_OK, AT_EACCESS) == 0)
 		return 0;

@@ -118,12 +118,9 @@ static int read_config(
 	auto_call(oci_document_done) struct oci_document doc = { .kind = OCI_MANIFEST };
 	auto_free char *text = NULL;
 	size_t len = 0;
-	int r = cli_stored_manifest(st, im->manifest, &doc, err);
 
-	if (r == 0)
-		r = cli_stored_text(st, doc.config.digest, &text, &len, err);
-	if (r < 0)
-		return r;
+	TRY(cli_stored_manifest(st, im->manifest, &doc, err));
+	TRY(cli_stored_text(st, doc.config.digest, &text, &len, err));
 	*ret = json_loadb(text, len, 0, NULL);
 	return *ret ? 0 : mlr_fail(err, EPROTO, "'%s': its configuration is not JSON", im->name);
 }

@@ -75,19 +75,13 @@ int exec_defaults(const struct config *c, struct exec_options *o, struct mlr_err
 {
 	auto_free char *home = NULL, *gpu = NULL, *mpi = NULL, *pull = NULL;
 	enum plan_origin from = PLAN_FROM_NOBODY;
-	int r;
 
 	if (o->join) /* the container exists already, with the configuration of its start */
 		return 0;
-	r = find(c, "home", o->home != EXEC_UNSET, &home, &o->home_origin, err);
-	if (r == 0)
-		r = find(c, "mpi", o->mpi != EXEC_MPI_UNSET, &mpi, &from, err);
-	if (r == 0)
-		r = find(c, "pull", o->pull != EXEC_PULL_UNSET, &pull, &from, err);
-	if (r == 0)
-		r = find(c, "gpu", o->gpu != NULL, &gpu, &from, err);
-	if (r < 0)
-		return r;
+	TRY(find(c, "home", o->home != EXEC_UNSET, &home, &o->home_origin, err));
+	TRY(find(c, "mpi", o->mpi != EXEC_MPI_UNSET, &mpi, &from, err));
+	TRY(find(c, "pull", o->pull != EXEC_PULL_UNSET, &pull, &from, err));
+	TRY(find(c, "gpu", o->gpu != NULL, &gpu, &from, err));
 	if (home)
 		o->home = config_truth(home) ? EXEC_YES : EXEC_NO;
 	if (gpu)

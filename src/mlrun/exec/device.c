@@ -96,7 +96,6 @@ static int add(const char *text, struct plan *p, struct mlr_error *err)
 	const char *c1 = source_end(text), *c2 = c1 ? strchr(c1 + 1, ':') : NULL;
 	auto_free char *source = c1 ? xstrndup(text, (size_t)(c1 - text)) : xstrdup(text);
 	auto_free char *target = NULL;
-	int r;
 
 	if (cdi_is_name(text))
 		return 0;
@@ -110,11 +109,9 @@ static int add(const char *text, struct plan *p, struct mlr_error *err)
 		c2 = c1;
 	else if (c1)
 		target = c2 ? xstrndup(c1 + 1, (size_t)(c2 - c1 - 1)) : xstrdup(c1 + 1);
-	r = c2 ? check_access(c2 + 1, err) : 0;
-	if (r == 0)
-		r = check_node(source, err);
-	if (r < 0)
-		return r;
+	if (c2)
+		TRY(check_access(c2 + 1, err));
+	TRY(check_node(source, err));
 	return plan_mount_add(
 		p, PLAN_BIND, source, target ? target : source, 0, PLAN_FROM_USER, err);
 }

@@ -115,15 +115,10 @@ static int write_layout(struct work *w, const struct oci_descriptor *layers,
 {
 	auto_call(descriptor_done) struct oci_descriptor manifest = { 0 };
 	auto_free char *index = NULL;
-	int r = put_blob(
-		w, w->doc.manifest.config.digest, w->doc.config_text, w->doc.config_len, err);
 
-	if (r == 0)
-		r = put_manifest(w, layers, &manifest, err);
-	if (r == 0)
-		r = outlet_put(w->out, "oci-layout", OCI_LAYOUT_FILE, strlen(OCI_LAYOUT_FILE), err);
-	if (r < 0)
-		return r;
+	TRY(put_blob(w, w->doc.manifest.config.digest, w->doc.config_text, w->doc.config_len, err));
+	TRY(put_manifest(w, layers, &manifest, err));
+	TRY(outlet_put(w->out, "oci-layout", OCI_LAYOUT_FILE, strlen(OCI_LAYOUT_FILE), err));
 	index = oci_index_write(
 		&(struct oci_index_item){ manifest, w->image->platform, w->name }, 1);
 	memcpy(ret->digest, manifest.digest, OCI_DIGEST_SIZE);

@@ -216,12 +216,8 @@ static int start_tar(struct outlet *o, struct mlr_error *err)
  * those above it. */
 static int open_tree(struct outlet *o, int keep_modes, struct mlr_error *err)
 {
-	int r = file_mkdir_p(AT_FDCWD, o->path, 0777, err);
-
-	if (r == 0)
-		r = follow(o, err);
-	if (r < 0)
-		return r;
+	TRY(file_mkdir_p(AT_FDCWD, o->path, 0777, err));
+	TRY(follow(o, err));
 	o->parent_fd = open(o->path, O_RDONLY | O_DIRECTORY | O_NOFOLLOW | O_CLOEXEC);
 	if (o->parent_fd < 0)
 		return mlr_fail_errno(err, "open '%s'", o->path);

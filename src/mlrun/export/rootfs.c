@@ -254,16 +254,13 @@ int export_rootfs_write(struct work *w, struct export_result *ret, struct mlr_er
 			.check = check,
 			.ctx = w->out } };
 	struct stat sb;
-	int r;
+	int r = 0;
 
 	if (!buf)
 		return mlr_fail(err, ENOMEM, "out of memory");
-	r = open_top(w, &top, err);
-	if (r == 0)
-		r = owners_read(w->st, &w->doc.config.diff_ids, top.n == 1 ? top.v[0].fd : -1,
-			w->opt->cancel, &k.owners, err);
-	if (r < 0)
-		return r;
+	TRY(open_top(w, &top, err));
+	TRY(owners_read(w->st, &w->doc.config.diff_ids, top.n == 1 ? top.v[0].fd : -1,
+		w->opt->cancel, &k.owners, err));
 	k.to.links = archive_entry_linkresolver_new();
 	if (!k.to.links)
 		mlr_oom();

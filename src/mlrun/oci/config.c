@@ -18,14 +18,9 @@ static int copy_text(json_t *obj, const char *key, char **ret, struct mlr_error 
 
 static int parse_platform(json_t *root, struct oci_config *c, struct mlr_error *err)
 {
-	int r = copy_text(root, "os", &c->os, err);
-
-	if (r == 0)
-		r = copy_text(root, "architecture", &c->architecture, err);
-	if (r == 0)
-		r = copy_text(root, "variant", &c->variant, err);
-	if (r < 0)
-		return r;
+	TRY(copy_text(root, "os", &c->os, err));
+	TRY(copy_text(root, "architecture", &c->architecture, err));
+	TRY(copy_text(root, "variant", &c->variant, err));
 	if (!c->os || !c->architecture)
 		return mlr_fail(err, EPROTO, "\"%s\" is missing", c->os ? "architecture" : "os");
 	return 0;
@@ -108,18 +103,12 @@ static int parse_run(json_t *root, struct oci_config *c, struct mlr_error *err)
 
 	if (r < 0 || !run)
 		return r;
-	r = parse_env(run, c, err);
-	if (r == 0)
-		r = oci_json_texts(run, "Entrypoint", &c->entrypoint, err);
-	if (r == 0)
-		r = oci_json_texts(run, "Cmd", &c->cmd, err);
-	if (r == 0)
-		r = copy_text(run, "User", &c->user, err);
-	if (r == 0)
-		r = copy_text(run, "WorkingDir", &c->working_dir, err);
-	if (r == 0)
-		r = parse_labels(run, c, err);
-	return r;
+	TRY(parse_env(run, c, err));
+	TRY(oci_json_texts(run, "Entrypoint", &c->entrypoint, err));
+	TRY(oci_json_texts(run, "Cmd", &c->cmd, err));
+	TRY(copy_text(run, "User", &c->user, err));
+	TRY(copy_text(run, "WorkingDir", &c->working_dir, err));
+	return parse_labels(run, c, err);
 }
 
 void oci_config_done(struct oci_config *c)

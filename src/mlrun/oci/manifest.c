@@ -13,11 +13,8 @@ static int parse_descriptor(json_t *obj, struct oci_descriptor *ret, struct mlr_
 	const char *type, *digest;
 	int r;
 
-	r = oci_json_text(obj, "mediaType", &type, err);
-	if (r == 0)
-		r = oci_json_text(obj, "digest", &digest, err);
-	if (r < 0)
-		return r;
+	TRY(oci_json_text(obj, "mediaType", &type, err));
+	TRY(oci_json_text(obj, "digest", &digest, err));
 	if (!type || !digest)
 		return mlr_fail(
 			err, EPROTO, "a descriptor without \"%s\"", type ? "digest" : "mediaType");
@@ -90,11 +87,8 @@ static int parse_manifest(json_t *root, struct oci_document *d, struct mlr_error
 	json_t *config, *layers;
 	int r;
 
-	r = oci_json_object(root, "config", &config, err);
-	if (r == 0)
-		r = oci_json_array(root, "layers", &layers, err);
-	if (r < 0)
-		return r;
+	TRY(oci_json_object(root, "config", &config, err));
+	TRY(oci_json_array(root, "layers", &layers, err));
 	if (!config || !layers)
 		return mlr_fail(
 			err, EPROTO, "a manifest without \"%s\"", config ? "layers" : "config");

@@ -26,7 +26,6 @@ void oci_save_done(struct oci_save *s)
 static int parse_image(json_t *v, struct oci_save_image *im, struct mlr_error *err)
 {
 	const char *config;
-	int r;
 
 	if (!json_is_object(v))
 		return mlr_fail(err, EPROTO, "not an object");
@@ -34,11 +33,8 @@ static int parse_image(json_t *v, struct oci_save_image *im, struct mlr_error *e
 	if (!config || !*config)
 		return mlr_fail(err, EPROTO, "\"Config\" is missing");
 	im->config = xstrdup(config);
-	r = oci_json_texts(v, "RepoTags", &im->tags, err);
-	if (r == 0)
-		r = oci_json_texts(v, "Layers", &im->layers, err);
-	if (r < 0)
-		return r;
+	TRY(oci_json_texts(v, "RepoTags", &im->tags, err));
+	TRY(oci_json_texts(v, "Layers", &im->layers, err));
 	if (im->layers.n > OCI_LAYERS_MAX || im->tags.n > TAGS_MAX)
 		return mlr_fail(err, ENOTSUP, "%zu layers and %zu tags, the limits are %d and %d",
 			im->layers.n, im->tags.n, OCI_LAYERS_MAX, TAGS_MAX);

@@ -369,11 +369,8 @@ static int run(struct pull *p, struct pull_result *ret, struct mlr_error *err)
 {
 	int r;
 
-	r = parse_platform(p, err);
-	if (r == 0)
-		r = open_source(p, err);
-	if (r < 0)
-		return r;
+	TRY(parse_platform(p, err));
+	TRY(open_source(p, err));
 	r = is_kept_here(p, ret, err);
 	if (r == 0)
 		r = is_kept_elsewhere(p, ret, err);

@@ -220,12 +220,9 @@ static int fetch(struct store *st, const struct store_image *im, unsigned format
 	auto_call(oci_name_done) struct oci_name what = OCI_NAME_INIT;
 	auto_call(pull_result_done) struct pull_result result = PULL_RESULT_INIT;
 	struct pull_options opt = *base;
-	int r = oci_ref_parse(im->name, &name, err);
 
-	if (r == 0)
-		r = origin(im, &what, err);
-	if (r < 0)
-		return r;
+	TRY(oci_ref_parse(im->name, &name, err));
+	TRY(origin(im, &what, err));
 	opt.platform = im->platform;
 	opt.as = &name;
 	opt.format = format;

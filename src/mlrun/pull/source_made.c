@@ -232,11 +232,8 @@ int pull_bundle_docker(
 		r = oci_save_parse(text, len, &save, err);
 	if (r < 0)
 		return mlr_wrap(err, "manifest.json");
-	r = oci_save_choose(&save, b->which, &im, &tag, err);
-	if (r == 0)
-		r = take_image(&m, b, im, err);
-	if (r < 0)
-		return r;
+	TRY(oci_save_choose(&save, b->which, &im, &tag, err));
+	TRY(take_image(&m, b, im, err));
 	*said = tag ? xstrdup(tag) : NULL;
 	files_free(take_ptr(&b->files)); /* the layers have their own descriptors */
 	*ret = &m->source;

@@ -49,12 +49,9 @@ static int add_manifest(struct index_items *l, struct registry *reg,
 	auto_free char *text = NULL;
 	struct index_item item = { 0 };
 	struct oci_platform p;
-	int r = registry_blob_get(reg, doc->config.digest, doc->config.size, &text, err);
 
-	if (r == 0)
-		r = oci_config_parse(text, doc->config.size, &config, err);
-	if (r < 0)
-		return r;
+	TRY(registry_blob_get(reg, doc->config.digest, doc->config.size, &text, err));
+	TRY(oci_config_parse(text, doc->config.size, &config, err));
 	oci_platform_set(&p, config.os, config.architecture, config.variant);
 	oci_platform_print(&p, item.platform);
 	set_item(&item, d->digest, doc->media_type, d->len);

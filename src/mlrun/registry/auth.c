@@ -175,12 +175,9 @@ static int fetch(
 	struct auth *a, const char *text, const char *base, int *transient, struct mlr_error *err)
 {
 	auto_call(challenge_done) struct challenge c = CHALLENGE_INIT;
-	int r = challenge_parse(text ? text : "", &c, err);
 
-	if (r == 0)
-		r = answer_challenge(a, &c, base, transient, err);
-	if (r < 0)
-		return r;
+	TRY(challenge_parse(text ? text : "", &c, err));
+	TRY(answer_challenge(a, &c, base, transient, err));
 	challenge_done(&a->from);
 	a->from = c;
 	c = (struct challenge)CHALLENGE_INIT;

@@ -211,11 +211,10 @@ static int find_file(const char *dir, const char *path, const char *name, int us
 
 	if (!*name)
 		return mlr_fail(err, EINVAL, "--write=NAME: a file does not name a container");
-	r = real ? identify(real, digest, err) : mlr_fail_errno(err, "squashfs image '%s'", path);
-	if (r == 0)
-		r = store_container_name_check(name, err);
-	if (r < 0)
-		return r;
+	if (!real)
+		return mlr_fail_errno(err, "squashfs image '%s'", path);
+	TRY(identify(real, digest, err));
+	TRY(store_container_name_check(name, err));
 	k->image.transport = OCI_SQUASHFS;
 	k->name = xstrdup(name);
 	k->found.name = xasprintf("%s%s", oci_transport_prefix(OCI_SQUASHFS), real);

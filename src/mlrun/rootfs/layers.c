@@ -85,11 +85,8 @@ int rootfs_layer_notes_check(struct store *st, const char *diff_id, struct mlr_e
 
 	if (r < 0)
 		return r == -ENOENT ? 0 : r;
-	r = read_note(st, diff_id, "implicit", &implicit, err);
-	if (r == 0)
-		r = read_note(st, diff_id, "hiding", &hiding, err);
-	if (r < 0)
-		return r;
+	TRY(read_note(st, diff_id, "implicit", &implicit, err));
+	TRY(read_note(st, diff_id, "hiding", &hiding, err));
 	sum_notes(&implicit, &hiding, hex);
 	return strcmp(hex, sum.text) == 0
 		? 0

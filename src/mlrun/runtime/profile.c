@@ -332,11 +332,8 @@ static int add_syscalls(struct load *l, const json_t *rule, const char *where)
 
 	if (!json_is_object(rule))
 		return wrong(l, where, "is not an object");
-	r = parse_errno(l, rule, where, "errnoRet", "errno", &code);
-	if (r == 0)
-		r = parse_action(l, string_of(rule, "action"), code, where, &action);
-	if (r < 0)
-		return r;
+	TRY(parse_errno(l, rule, where, "errnoRet", "errno", &code));
+	TRY(parse_action(l, string_of(rule, "action"), code, where, &action));
 	if (!is_list(list) || json_array_size(list) > ARGS_MAX)
 		return wrong(l, where, "args is not a list of at most 6");
 	json_array_foreach(list, i, v) {
@@ -401,13 +398,10 @@ static int set_flags(struct load *l, const json_t *o)
 
 static int load(struct load *l, const json_t *o)
 {
-	int code, r = parse_errno(l, o, "the default", "defaultErrnoRet", "defaultErrno", &code);
+	int code, r;
 
-	if (r == 0)
-		r = parse_action(
-			l, string_of(o, "defaultAction"), code, "defaultAction", &l->fallback);
-	if (r < 0)
-		return r;
+	TRY(parse_errno(l, o, "the default", "defaultErrnoRet", "defaultErrno", &code));
+	TRY(parse_action(l, string_of(o, "defaultAction"), code, "defaultAction", &l->fallback));
 	l->ctx = seccomp_init(l->fallback);
 	if (!l->ctx)
 		return mlr_fail(l->err, ENOTSUP, "libseccomp cannot make this filter here");

@@ -79,11 +79,8 @@ int runtime_enter_stopping(
 	int made = 0, r;
 
 	limits_raise(p, &files);
-	r = itself_prepare(err);
-	if (r == 0)
-		r = seccomp_prepare(p, &seccomp, err);
-	if (r < 0)
-		return r;
+	TRY(itself_prepare(err));
+	TRY(seccomp_prepare(p, &seccomp, err));
 	r = cgroup_enter("/", p, err);
 	if (r == 0 && privileges_kept(p))
 		r = fakeroot_prepare(p->kept, &fakeroot, err);

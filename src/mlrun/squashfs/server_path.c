@@ -62,11 +62,8 @@ static int step(struct walk *w, const char *name, const char *rest, enum image_f
 		return 0;
 	}
 	at->dir = w->dirs[w->depth - 1];
-	r = note(w, name, rest);
-	if (r == 0)
-		r = image_lookup(w->im, at->dir, name, &at->st);
-	if (r < 0)
-		return r;
+	TRY(note(w, name, rest));
+	TRY(image_lookup(w->im, at->dir, name, &at->st));
 	if (S_ISLNK(at->st.st_mode) && (*rest || last == IMAGE_FOLLOW))
 		return follow(w, at->st.st_ino, rest);
 	if (!S_ISDIR(at->st.st_mode))

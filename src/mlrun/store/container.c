@@ -393,13 +393,9 @@ int store_container_remove(struct store *st, const char *name, int force, struct
 	if (r < 0)
 		return r;
 	dir_path(name, path);
-	r = is_there(st, name, path, err);
-	if (r == 0)
-		r = refuse_removal(st, name, force, err);
-	if (r == 0)
-		r = store_trash(st, path, trash, err);
-	if (r < 0)
-		return r;
+	TRY(is_there(st, name, path, err));
+	TRY(refuse_removal(st, name, force, err));
+	TRY(store_trash(st, path, trash, err));
 	/* A process that takes a lease from here on finds no container. One that took it before may
 	 * already have made a new container; then this one is deleted. */
 	r = refuse_removal(st, name, force, err);

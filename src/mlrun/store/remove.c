@@ -74,12 +74,10 @@ static int look(
 	struct store *st, const struct oci_ref *ref, struct choice *c, struct mlr_error *err)
 {
 	auto_strv struct strv all = STRV_INIT;
-	int r = store_image_find(st, ref, &c->image, err);
+	int r;
 
-	if (r == 0)
-		r = settle_name(st, c, err);
-	if (r < 0)
-		return r;
+	TRY(store_image_find(st, ref, &c->image, err));
+	TRY(settle_name(st, c, err));
 	TRY(look_at_others(st, c, err));
 	for (size_t i = 0; i < c->named.n; i++)
 		strv_add(&all, c->named.v[i]);
@@ -94,11 +92,8 @@ static int look(
  * uses it. */
 static int defer(struct removal *rm, struct choice *c, struct mlr_error *err)
 {
-	int r = removal_unname(rm, &c->image, REMOVAL_ONE_NAME, 0, err);
-
-	if (r == 0)
-		r = store_parts_add_image(rm->st, &c->image, &c->keep, err);
-	return r;
+	TRY(removal_unname(rm, &c->image, REMOVAL_ONE_NAME, 0, err));
+	return store_parts_add_image(rm->st, &c->image, &c->keep, err);
 }
 
 static int remove_locked(struct removal *rm, struct choice *c, const struct oci_ref *ref,

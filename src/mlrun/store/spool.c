@@ -36,12 +36,9 @@ int store_spool_open(struct store *st, const char *digest, uint64_t size, struct
 	auto_call(spool_cleanup) struct store_spool *s = NULL;
 	auto_free char *lock = NULL, *what = xasprintf("fetching blob %s", digest);
 	struct stat sb;
-	int r = oci_digest_check(digest, err);
 
-	if (r == 0)
-		r = store_hold(st, err);
-	if (r < 0)
-		return r;
+	TRY(oci_digest_check(digest, err));
+	TRY(store_hold(st, err));
 	s = xcalloc(1, sizeof(*s));
 	s->st = st;
 	s->fd = -1;

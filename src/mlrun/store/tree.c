@@ -222,11 +222,8 @@ int store_tree_begin(struct store *st, enum store_tree_kind kind, const char *ke
 	if (store_tree_exists(st, kind, key))
 		return 1;
 
-	r = remove_stale(t, err);
-	if (r == 0)
-		r = discard_suspect(t, err);
-	if (r < 0)
-		return r;
+	TRY(remove_stale(t, err));
+	TRY(discard_suspect(t, err));
 	r = make_work(t, err);
 	if (r < 0) {
 		file_remove_tree(store_fd(st), t->work, NULL);

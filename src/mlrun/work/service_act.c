@@ -287,11 +287,10 @@ int service_start(struct store *st, const char *program, struct service *s, stru
 
 	TRY(service_name_check(s->name, err));
 	locked = lock(st, err);
-	r = locked < 0 ? locked : replace(st, s->name, err);
-	if (r == 0)
-		r = make_dir(st, s->name, err);
-	if (r < 0)
-		return r;
+	if (locked < 0)
+		return locked;
+	TRY(replace(st, s->name, err));
+	TRY(make_dir(st, s->name, err));
 	s->created = mlr_epoch_ms();
 	r = service_write_wish(st, s, err);
 	if (r == 0)

@@ -217,14 +217,10 @@ static int read_run(struct store *st, struct worker *w, struct mlr_error *err)
 int worker_read(struct store *st, const char *key, struct worker *ret, struct mlr_error *err)
 {
 	auto_call(worker_done) struct worker w = WORKER_INIT;
-	int r;
 
 	w.key = xstrdup(key);
-	r = read_wish(st, &w, err);
-	if (r == 0)
-		r = read_run(st, &w, err);
-	if (r < 0)
-		return r;
+	TRY(read_wish(st, &w, err));
+	TRY(read_run(st, &w, err));
 	*ret = w;
 	w = (struct worker)WORKER_INIT;
 	return 0;

@@ -182,18 +182,14 @@ static int open_data(struct session *s, struct mlr_error *err)
 	};
 	struct dataset *d = &s->data;
 	auto_free char *notice = NULL;
-	int r;
 
 	if (want->rank == 3) {
 		wish.channels = (uint32_t)want->dim[0];
 		wish.height = (uint32_t)want->dim[1];
 		wish.width = (uint32_t)want->dim[2];
 	}
-	r = dataset_load(s->args.data, DATASET_ALL, &wish, d, err);
-	if (r == 0)
-		r = dataset_check_classes(d, &notice, err);
-	if (r < 0)
-		return r;
+	TRY(dataset_load(s->args.data, DATASET_ALL, &wish, d, err));
+	TRY(dataset_check_classes(d, &notice, err));
 	if (notice && s->dist->rank == 0)
 		mlr_warning("%s", notice);
 	if (d->height > 65536 || d->width > 65536)

@@ -274,11 +274,8 @@ static int start(const struct args *a, struct running *s, struct mlr_error *err)
 		return r;
 	if (a->cache && (r = serve_cache_open(a->cache, a->ttl, &s->counts, &s->cache, err)) < 0)
 		return mlr_wrap(err, "--cache '%s'", a->cache);
-	r = serve_queue_open(&queue, &s->counts, &s->queue, err);
-	if (r == 0)
-		r = server_open(&wish, s->fd, &s->context, s->queue, s->cache, &s->server, err);
-	if (r < 0)
-		return r;
+	TRY(serve_queue_open(&queue, &s->counts, &s->queue, err));
+	TRY(server_open(&wish, s->fd, &s->context, s->queue, s->cache, &s->server, err));
 	mlr_info("serving '%s' on %s%s%s", serve_models_name(s->context.models, 0),
 		s->name[0] ? s->name[0] : "", s->name[0] && s->name[1] ? " and " : "",
 		s->name[1] ? s->name[1] : "");

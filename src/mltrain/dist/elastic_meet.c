@@ -229,12 +229,10 @@ static int open_address(struct elastic *e, struct mlr_error *err)
 {
 	struct mlr_error ignored = MLR_ERROR_INIT;
 	auto_close int fd = -1;
-	int port = 0, begins, r = read_secret(e, err);
+	int port = 0, begins;
 
-	if (r == 0)
-		r = resolve(e, &port, err);
-	if (r < 0)
-		return r;
+	TRY(read_secret(e, err));
+	TRY(resolve(e, &port, err));
 	begins = is_here(&e->file.coordinator.offer);
 	for (int tries = 0; tries < (begins ? 40 : 240); tries++) {
 		fd = elastic_call(e, &e->file.coordinator, err);

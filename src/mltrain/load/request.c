@@ -327,11 +327,8 @@ int requests_new(const struct request_options *o, struct requests **ret, struct 
 	q->method = o->method ? o->method : o->n_bodies || o->pictures ? "POST" : "GET";
 	if (!is_token(q->method, strlen(q->method)))
 		return mlr_fail(err, EINVAL, "'%s' is not a method such as POST", q->method);
-	r = check_headers(o, err);
-	if (r == 0)
-		r = check_bodies(o, err);
-	if (r < 0)
-		return r;
+	TRY(check_headers(o, err));
+	TRY(check_bodies(o, err));
 	q->has_type = is_given(o, "Content-Type");
 	q->head = make_head(q);
 	q->random = o->seed;

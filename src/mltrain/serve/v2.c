@@ -154,7 +154,6 @@ static int read_input(struct serve_ask *ask, const json_t *input, const char *be
 	const json_t *size =
 		json_object_get(json_object_get(input, "parameters"), "binary_data_size");
 	size_t rows = 0;
-	int r;
 
 	if (!name || strcmp(name, "images") != 0)
 		return mlr_fail(err, EINVAL, "the only input is called \"images\"");
@@ -164,11 +163,8 @@ static int read_input(struct serve_ask *ask, const json_t *input, const char *be
 	if (!data == !size)
 		return mlr_fail(err, EINVAL,
 			"\"images\" has to have either \"data\" or the parameter \"binary_data_size\"");
-	r = check_shape(ask, json_object_get(input, "shape"), kind, &rows, err);
-	if (r == 0)
-		r = serve_ask_images(ask, rows, err);
-	if (r < 0)
-		return r;
+	TRY(check_shape(ask, json_object_get(input, "shape"), kind, &rows, err));
+	TRY(serve_ask_images(ask, rows, err));
 	if (data && left)
 		return mlr_fail(err, EINVAL, "%zu bytes behind the JSON are nobody's", left);
 	if (data)

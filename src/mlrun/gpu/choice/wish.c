@@ -437,13 +437,9 @@ static int read_all(const struct gpu_request *q, const struct plan *p, struct gp
 
 	if (r < 0 || w->kind == GPU_WISH_NOTHING)
 		return r;
-	r = refuse_mig_rights(q, p, w, err);
-	if (r == 0)
-		r = read_capabilities(q, p, w, err);
-	if (r == 0)
-		r = read_imex(q, p, w, err);
-	if (r < 0)
-		return r;
+	TRY(refuse_mig_rights(q, p, w, err));
+	TRY(read_capabilities(q, p, w, err));
+	TRY(read_imex(q, p, w, err));
 	read_extras(q, p, w);
 	read_requirements(q, p, w);
 	return 0;

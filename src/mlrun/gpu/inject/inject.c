@@ -145,24 +145,15 @@ static void tell_compat(const struct gpu_injection *i)
 static int inject(const struct gpu_injection *i, struct mlr_error *err)
 {
 	size_t first = i->plan->n_mounts;
-	int r = gpu_nodes_plan(i, err);
 
-	if (r == 0)
-		r = gpu_procfs_plan(i, err);
-	if (r == 0)
-		r = gpu_libraries_plan(i, err);
-	if (r == 0)
-		r = add_files(i, GPU_PROGRAM, err);
-	if (r == 0)
-		r = add_files(i, GPU_DATA, err);
-	if (r == 0)
-		r = add_profile(i, err);
-	if (r == 0)
-		r = add_storage(i, err);
-	if (r == 0)
-		r = add_files(i, GPU_SOCKET, err);
-	if (r < 0)
-		return r;
+	TRY(gpu_nodes_plan(i, err));
+	TRY(gpu_procfs_plan(i, err));
+	TRY(gpu_libraries_plan(i, err));
+	TRY(add_files(i, GPU_PROGRAM, err));
+	TRY(add_files(i, GPU_DATA, err));
+	TRY(add_profile(i, err));
+	TRY(add_storage(i, err));
+	TRY(add_files(i, GPU_SOCKET, err));
 	plan_mounts_into_image(i->plan, first);
 	/* Last: the path leads through /lib, a link in most images, after which each mount takes
 	 * longer. */

@@ -91,15 +91,12 @@ static int add_library(struct shelf *s, const struct gpu_file *f, struct mlr_err
 {
 	const char *base = path_base(f->path);
 	auto_free char *target = f->target ? xstrdup(f->target) : xasprintf("%s/%s", s->dir, base);
-	int r;
 
 	if (is_replaced(s, f))
 		return 0;
-	r = f->target ? 0 : make(s, err);
-	if (r == 0)
-		r = gpu_injection_bind(s->i, f->path, target, FILE_FLAGS, err);
-	if (r < 0)
-		return r;
+	if (!f->target)
+		TRY(make(s, err));
+	TRY(gpu_injection_bind(s->i, f->path, target, FILE_FLAGS, err));
 	if (f->target) /* a library that must keep the host's path is found by a link */
 		return add_links(s, f, target, err);
 	strv_add(&s->names, base);
