@@ -97,8 +97,8 @@ demo() {
 
 # On another system: the demo, and for a release the packages and the whole check.
 on() {
-	[ "${CHECK_SYSTEMS:-yes}" = yes ] ||
-		skip "run by check --all, and for 20 commits after a change of what builds mlrun"
+	[[ " ${CHECK_SYSTEMS-trixie noble} " == *" $1 "* ]] ||
+		skip "every second day; by check --all; for 20 commits after a change of quickstart or configure.ac"
 	new_machine "$1"
 	OTHER=$MACHINE
 	demo ada '8[3-9]'
