@@ -51,7 +51,7 @@ struct record_reader {
 };
 
 struct record_row {
-	const char *key; /* NULL ends the rows */
+	const char *key; /* NULL ends the rows, which are 64 at most */
 	enum record_kind kind;
 	unsigned short at, size; /* of the member */
 	unsigned flags;
