@@ -723,7 +723,7 @@ good_store() {
 	run -125 mlrun exec --until-job-ends "$IMG" true
 	assert_output --partial "is about the container of --write"
 	run -125 mlrun exec --until-job-ends --write=c2 "$IMG" true
-	assert_output --partial "this is no job of Slurm's"
+	assert_output --partial "--until-job-ends works only inside a Slurm job"
 	assert_output --partial "hint: inside sbatch, salloc or srun"
 	printf '#!/bin/sh\ncat "$ANSWER"\n' >squeue
 	chmod +x squeue

@@ -169,7 +169,7 @@ setup() {
 	run -1 mlrun exec --mount type=bind,src=./data,dst=/mnt/d,readonly "$IMG" touch /mnt/d/h
 	assert_output --partial "Read-only file system"
 	run -125 mlrun exec --mount type=volume,src=data,dst=/d "$IMG" true
-	assert_output --partial "--mount 'type=volume,src=data,dst=/d': type 'volume' cannot be had: mlrun has no named volumes"
+	assert_output --partial "--mount 'type=volume,src=data,dst=/d': type 'volume' is not supported: mlrun has no named volumes"
 	assert_line "hint: type=bind,src=DIR,dst=DST mounts a directory"
 	run -125 mlrun exec --mount type=bind,dst=/d "$IMG" true
 	assert_output --partial "source=SRC is missing"
@@ -221,9 +221,9 @@ setup() {
 	run -0 mlrun exec -v ./data:/d:nosuid,nodev,noexec,z,rslave,cached "$IMG" grep ' /d ' /proc/mounts
 	assert_output --partial nosuid,nodev,noexec
 	run -125 mlrun exec -v ./data:/d:rshared "$IMG" true
-	assert_output --partial "'rshared' cannot be had: mounts made in a container cannot reach the host without root"
+	assert_output --partial "'rshared' is not supported: mounts made in a container cannot reach the host without root"
 	run -125 mlrun exec -v ./data:/d:U "$IMG" true
-	assert_output --partial "'U' cannot be had"
+	assert_output --partial "'U' is not supported"
 }
 
 @test "options: --device brings a node, and one that may not be opened names its group" {

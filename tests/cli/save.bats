@@ -265,11 +265,11 @@ in_file() { mlrun exec --entrypoint= "squashfs:$1" "${@:2}"; }
 @test "save: --write-if=new and running fail for a container that is not so" {
 	mlrun exec -q --write=c --write-if=new --entrypoint= app touch /x 2>/dev/null
 	run -125 mlrun exec --write=c --write-if=new app
-	assert_output --partial "there is a container 'c' already, and a new one is wanted"
+	assert_output --partial "container 'c' exists already"
 	run -125 mlrun exec --write=c --write-if=running app
-	assert_output --partial "container 'c' does not run on this node"
+	assert_output --partial "container 'c' is not running on this node"
 	run -125 mlrun exec --write=d --write-if=running app
-	assert_output --partial "container 'd' does not run on this node"
+	assert_output --partial "container 'd' is not running on this node"
 	run -125 mlrun exec --write-if=new app
 	assert_output --partial "--write-if is about the container of --write"
 	run -125 mlrun exec --write=c --write-if=old app

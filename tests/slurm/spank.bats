@@ -268,7 +268,7 @@ submit() { timeout 120 sbatch --wait --output=job.out "$@"; }
 	run -125 step --container-image="$IMG" --container-name=mine:create true
 	assert_output --partial "there is a container 'mine' already"
 	run -125 step --container-name=mine:exec true
-	assert_output --partial "container 'mine' does not run on this node"
+	assert_output --partial "container 'mine' is not running on this node"
 	# All tasks of the step that makes it are in it, and later a task that joins.
 	run -0 step -n2 --container-image="$IMG" --container-name=made:create sh -c 'echo x >>/f'
 	run -0 step --container-name=made cat /f

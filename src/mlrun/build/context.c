@@ -68,7 +68,7 @@ static int open_file(const char *text, const int *cancel, struct mlr_error *err)
 	return fd < 0 ? mlr_fail_errno(err, "open '%s'", text) : fd;
 }
 
-/* What is no tar is a recipe, if it is a text. */
+/* Take a file that is no tar as a recipe, if it is a text. */
 static int read_recipe(int fd, const char *text, struct build_context *ret, struct mlr_error *err)
 {
 	struct stat st;

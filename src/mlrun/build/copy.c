@@ -117,7 +117,7 @@ static int may_have_exceptions(const struct copy *c, const struct copy_wish *w)
 		(w->exclude && w->exclude->has_exceptions);
 }
 
-/* What is being added: a place in the source, and in the image. */
+/* A file being added: its place in the source, and in the image. */
 struct place {
 	const char *from, *to;
 	const char *below; /* the path below what the wish names, for --exclude */
@@ -263,7 +263,7 @@ static int not_found(
 	return -ENOENT;
 }
 
-/* What --parents keeps of a path: all, or what follows "/./" in the pattern. */
+/* Find the part of a path that --parents keeps: all, or what follows "/./" in the pattern. */
 static const char *kept_of(const char *pattern, const char *path)
 {
 	const char *pivot = strstr(pattern, "/./");

@@ -23,7 +23,7 @@ struct copy_source {
 	int is_image; /* a tree of the store: owners and modes may be recorded with its files */
 };
 
-/* One file, directory or link of the layer. */
+/* A file, directory or link of the layer. */
 struct copy_item {
 	char *from; /* in the source; NULL: bytes are the content */
 	char *to;   /* in the image, without a leading '/' */
@@ -49,7 +49,7 @@ struct copy {
 
 void copy_done(struct copy *c);
 
-/* What to take. */
+/* A source of COPY, and its place in the image. */
 struct copy_wish {
 	const char *pattern; /* relative to the source, with wildcards in its names */
 	const char *to;      /* absolute, in the image; a '/' at its end makes it a directory */

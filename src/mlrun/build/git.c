@@ -191,7 +191,7 @@ static int add_token(const struct repository *g, const struct git_access *how, s
 
 /* --- git ---------------------------------------------------------------------------- */
 
-/* What the commands below share. */
+/* The context of the commands below. */
 struct git {
 	const char *dir;
 	const int *cancel;

@@ -1,4 +1,4 @@
-/* What this room's files share: a build under way. */
+/* Internal to this room: a build under way. */
 #ifndef MLR_BUILD_PARTS_H
 #define MLR_BUILD_PARTS_H
 

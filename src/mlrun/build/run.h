@@ -12,7 +12,7 @@
 
 #define RUN_CONTAINER_SIZE 32
 
-/* What a command prints, where it does not print to our standard error. */
+/* A command's output, where it does not go to our standard error. */
 struct run_output {
 	int fd;       /* the end of a pipe to read from; -1: none */
 	char *label;  /* before each line; NULL: nothing is printed, unless is_plain */

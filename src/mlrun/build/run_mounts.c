@@ -1,4 +1,4 @@
-/* What a RUN mounts: what the site gives, and what its flags ask for. */
+/* The mounts of a RUN: the site's, and those of its flags. */
 #include "build/run.h"
 
 #include "base/authorities.h"

@@ -1,4 +1,4 @@
-/* What a RUN's command prints. */
+/* Prints the output of a RUN's command. */
 #include "build/run.h"
 
 #include "base/base.h"
@@ -40,7 +40,7 @@ void run_output_close(struct run_output *o)
 	o->fd = -1;
 }
 
-/* One write(2) a line, so that lines of several commands do not mix. */
+/* Print a line by one write(2), so that lines of several commands do not mix. */
 static void print_line(struct run_output *o)
 {
 	if (o->label && o->n_line > 0) {

@@ -249,7 +249,7 @@ int state_tree(struct state *s, struct store *st, struct mlr_error *err)
 
 /* --- one layer ------------------------------------------------------------------ */
 
-/* The history's last n layers are none any more; one follows that has their files. */
+/* Mark the last n history entries as empty and append one for the merged layer. */
 static char *squashed_config(const struct state *s, const char *diff_id)
 {
 	json_auto_t *o = json_loads(s->config, 0, NULL);

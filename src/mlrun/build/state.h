@@ -41,7 +41,7 @@ int state_scratch(struct state *s, const char *platform, struct mlr_error *err);
 int state_from_image(struct state *s, struct store *st, struct store *from,
 	const struct store_image *im, struct mlr_error *err);
 
-/* What another stage has. */
+/* Take over the state of another stage. */
 void state_from_stage(struct state *s, const struct state *parent);
 
 /* Change the configuration; d's diff_id is a layer of the store, of size bytes. The state's created

@@ -452,7 +452,7 @@ static int delete (const struct state *s, int force, struct mlr_error *err)
 		mlr_fail(err, EBUSY, "it is %s, not stopped", bundle_state_status_name(status));
 		return status == STATUS_CREATING ? -EBUSY : mlr_hint(err, "--force kills it");
 	}
-	/* One whose making was killed has no document. */
+	/* A container whose creation was killed has no config.json. */
 	r = bundle_state_bundle(s, &b, &none);
 	if (r < 0)
 		mlr_debug("%s", none.text);

@@ -294,7 +294,7 @@ static json_t *heredocs_json(const struct instruction *in)
 	return list;
 }
 
-/* One object an instruction, each on its line. */
+/* Print an object for each instruction, on a line each. */
 static int print_instructions(const struct recipe *r)
 {
 	int status = 0;
@@ -356,7 +356,7 @@ static int check(const struct args *a, const struct recipe *r, struct mlr_error 
 
 /* --- building ---------------------------------------------------------------- */
 
-/* What find() needs. */
+/* The context of find(). */
 struct finder {
 	const struct args *a;
 	struct store *st;
@@ -510,7 +510,7 @@ static struct git_access callers_access(const struct args *a)
 	};
 }
 
-/* What --build-context names, brought here. */
+/* The contexts of --build-context, fetched. */
 struct named_contexts {
 	struct store *st;
 	struct build_context *v;

@@ -37,7 +37,7 @@ static const struct cli_syntax syntax = {
 	.check = check,
 };
 
-/* One value of a setting. */
+/* A value of a setting. */
 struct said {
 	char *value, *where; /* "FILE:LINE", "MLRUN_PULL", or NULL for a default */
 	const char *origin;  /* "site", "config", "environment", "default" */

@@ -208,7 +208,7 @@ static void wait_ms(struct screen *s, int64_t ms)
 	}
 }
 
-/* Returns the exit status. A Slurm that gives no answer later on is told, and asked less often. */
+/* Returns the exit status. If Slurm stops answering, say so and poll less often. */
 static int run(struct screen *s, struct store *st, const struct args *a, struct mlr_error *err)
 {
 	int is_drawn = screen_is_there();

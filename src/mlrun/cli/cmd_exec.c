@@ -93,7 +93,8 @@ static int explain(struct plan *p, enum cli_explain how)
 
 /* --- --env-out ------------------------------------------------------------------ */
 
-/* Write the command's variables, a NUL after each. Who joins does without if that fails. */
+/* Write the command's variables, a NUL after each. If that fails, a later --join runs without these
+ * variables. */
 static void write_variables(const struct plan *p, const char *path)
 {
 	struct mlr_error err = MLR_ERROR_INIT;

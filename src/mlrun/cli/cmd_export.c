@@ -73,7 +73,7 @@ static const struct {
 	{ "dir:", "oci:DIRECTORY is a directory, a file named so is ./dir:…" },
 };
 
-/* What users of Enroot, squashfs-tools and Charliecloud call such files. */
+/* Does a file have a name as users of Enroot, squashfs-tools and Charliecloud give? */
 static int is_squashfs_name(const char *path)
 {
 	return path_ends(path, ".sqsh") || path_ends(path, ".sqfs") || path_ends(path, ".squashfs");

@@ -128,7 +128,7 @@ static int run_push(int argc, char **argv)
 	return cli_stop_signal ? 128 + cli_stop_signal : status;
 }
 
-/* What the registry has, as it is: mlrun inspect --remote --raw. */
+/* Print the registry's document as it is: mlrun inspect --remote --raw. */
 static int run_inspect(int argc, char **argv)
 {
 	static char command[] = "inspect", remote[] = "--remote", raw[] = "--raw";

@@ -70,7 +70,7 @@ static int count_globals(int argc, char **argv)
 	return i < argc ? i : argc;
 }
 
-/* What callers such as conmon read after a failure. */
+/* Write the failure where callers such as conmon read it. */
 static void log_failure(const struct mlr_error *err)
 {
 	auto_close int fd = follow_append(globals.log, NULL);

@@ -144,7 +144,7 @@ static json_t *count(int64_t n, int known)
 	return known ? json_integer(n) : json_null();
 }
 
-/* What only a service has. */
+/* Add the keys that only a service has. */
 static void add_service(json_t *o, const struct service *s)
 {
 	const char *health = s ? service_health_names[s->health] : NULL;

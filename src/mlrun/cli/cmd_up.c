@@ -24,7 +24,7 @@ static void note(int sig)
 	interrupted = sig;
 }
 
-/* The first ends all, a second this command alone. */
+/* The first signal stops all services; a second one stops only this command. */
 static void catch_signals(void)
 {
 	static const int ends[] = { SIGINT, SIGTERM, SIGHUP };
@@ -214,8 +214,7 @@ static int has_its_name(
 	return strcmp(name, s->name) == 0;
 }
 
-/* Of the project's services: end replicas that are too many, and tell those that the file does not
- * have. */
+/* Stop surplus replicas; warn about services that the file no longer has. */
 static int remove_surplus(struct up *u, struct mlr_error *err)
 {
 	auto_call(service_list_done) struct service_list all = SERVICE_LIST_INIT;

@@ -154,7 +154,7 @@ static int cmd_workers_logs(int argc, char **argv)
 
 /* --- hold --------------------------------------------------------------------------------- */
 
-/* What a worker's job, or its process here, runs: its supervisor. */
+/* Be a worker's supervisor: the command of its job, or of its process here. */
 static int cmd_hold(int argc, char **argv)
 {
 	static const struct cli_syntax syntax = { .args_doc = "KEY",

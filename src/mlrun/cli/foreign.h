@@ -8,8 +8,8 @@
 #include <argp.h>
 #include <stddef.h>
 
-/* What to type instead of a command, perhaps of two words ("system prune"; next may be NULL); NULL
- * for an unknown one. */
+/* Find what to type instead of a command, perhaps of two words ("system prune"; next may be NULL);
+ * NULL for an unknown one. */
 const char *foreign_command(const char *word, const char *next);
 
 /*

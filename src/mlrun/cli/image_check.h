@@ -1,4 +1,4 @@
-/* What gpu check and validate share: an image, a machine, and findings about them. */
+/* Shared by gpu check and validate: an image, a machine, and findings about them. */
 #ifndef MLR_CLI_IMAGE_CHECK_H
 #define MLR_CLI_IMAGE_CHECK_H
 

@@ -101,7 +101,7 @@ long cli_options_number(const char *text, long min, long max);
 /* Parse --interval's seconds, 0.1 to 86400. Returns milliseconds, or exits on wrong usage. */
 long cli_options_interval(const char *arg, const struct argp_state *state);
 
-/* What commands that use a registry share: --tls-verify, --authfile, and mlrun.conf. */
+/* Options of all commands that use a registry: --tls-verify, --authfile, and mlrun.conf. */
 struct cli_registry {
 	int tls_verify, bare_tls_verify; /* the latter: given without =BOOL */
 	const char *authfile;

@@ -37,7 +37,7 @@ char *project_name(const char *file, const char *name, struct mlr_error *err);
 int project_bring(
 	const struct project *p, const struct compose_service *c, const char *store, int build);
 
-/* What a replica is called, to free(). */
+/* Name a replica; to free(). */
 char *project_name_of(const struct project *p, const struct compose_service *c, long replica);
 
 /*

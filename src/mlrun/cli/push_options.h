@@ -1,4 +1,4 @@
-/* What push and manifest push share: options, and what is told meanwhile. */
+/* Shared by push and manifest push: options, and progress. */
 #ifndef MLR_CLI_PUSH_OPTIONS_H
 #define MLR_CLI_PUSH_OPTIONS_H
 

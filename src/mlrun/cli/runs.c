@@ -131,7 +131,7 @@ static json_t *start_of(const struct cli_exec *x, const struct plan *p)
 		mlr_json_texts(&p->argv), "mounts", mounts_of(p), "remarks", remarks_of(p));
 }
 
-/* One write(2) at the end: several steps of the job may do so at once. */
+/* Append by one write(2): several steps of the job may do so at once. */
 static int append(const char *job, const json_t *start, struct mlr_error *err)
 {
 	auto_free char *dir = runs_dir(err), *text = NULL, *line = NULL, *path = NULL;

@@ -150,7 +150,7 @@ static char *name_container(int *is_passing)
 	return xasprintf("save-%.50s-%s", step, host);
 }
 
-/* What can be seen now of why the file cannot be written after hours of work. */
+/* Check now what would keep the file from being written after hours of work. */
 static int check_file(const char *file, struct mlr_error *err)
 {
 	const char *slash = strrchr(file, '/');

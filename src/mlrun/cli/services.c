@@ -271,7 +271,7 @@ struct source {
 	char *name;
 };
 
-/* Of a project's services as docker compose names them: "web-1". */
+/* Name a project's service as docker compose does: "web-1". */
 static char *label(const struct service *s)
 {
 	return s->part ? xasprintf("%s-%ld", s->part, s->replica) : xstrdup(s->name);

@@ -1,4 +1,4 @@
-/* What the commands for services share: options that say what one is to be, and choosing some. */
+/* Shared by the commands for services: options that describe one, and choosing some. */
 #ifndef MLR_CLI_SERVICES_H
 #define MLR_CLI_SERVICES_H
 
@@ -22,8 +22,8 @@ int services_has(const char *store, const char *name);
  * or NULL. */
 char *services_needing(struct store *st, const char *image);
 
-/* Fill in what the image says: STOPSIGNAL, and HEALTHCHECK unless with_check is 0. An image that is
- * none of a store says nothing.
+/* Fill in what the image says: STOPSIGNAL, and HEALTHCHECK unless with_check is 0. An image outside
+ * a store has no such defaults.
  *
  *   manifest  gets its digest, to free(), or NULL; may be NULL
  *

@@ -1,4 +1,4 @@
-/* What shifter and shifterimg share. */
+/* Shared by shifter and shifterimg. */
 #ifndef MLR_CLI_SHIFTER_H
 #define MLR_CLI_SHIFTER_H
 

@@ -26,7 +26,7 @@ struct args {
 	int has_entrypoint;
 };
 
-/* What the container's process still needs after the options. */
+/* Values that the container's process still needs after the options. */
 static struct {
 	const char *request; /* the image as asked for */
 	const char *name;    /* mlrun's name for it */

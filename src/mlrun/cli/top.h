@@ -74,7 +74,7 @@ int top_log_open(const char *path, struct mlr_error *err);
 /* Append a line for each GPU, or one line without a GPU. Returns 0 or -errno. */
 int top_log_add(int fd, const char *path, const struct top *t, struct mlr_error *err);
 
-/* Those lines, to free(). For tests. */
+/* Return those lines, to free(). For tests. */
 char *top_log_lines(const struct top *t);
 
 extern const char top_log_header[];

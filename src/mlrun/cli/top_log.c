@@ -79,7 +79,7 @@ static void lock(int fd, short type)
 	}
 }
 
-/* One write(2), so that a killed process leaves no partial line. */
+/* Append by one write(2), so that a killed process leaves no partial line. */
 static int append(int fd, const char *path, const char *text, struct mlr_error *err)
 {
 	int r = file_write_all(fd, text, strlen(text));

@@ -18,8 +18,7 @@
 int workers_open(
 	const char *dir, struct store **st, struct worker_list *ret, struct mlr_error *err);
 
-/* Keep those that are named; without a name those that have not ended. A name that is none is
- * -ENOENT or -EEXIST. */
+/* Keep the named workers, or all active ones. -ENOENT: unknown name; -EEXIST: ambiguous. */
 int workers_choose(struct worker_list *l, const struct strv *names, struct mlr_error *err);
 
 /* Print them on stdout. Return the exit status. */
@@ -44,8 +43,8 @@ void workers_parse_deadline(void *args, char *arg, struct argp_state *state);
 /* For cli_exec_parse_with(): keep exec's options. --cpus and --memory are the whole worker's. */
 void workers_keep_word(void *args, const char *name, const char *arg);
 
-/* Refuse what of exec's options a worker cannot have, and limits that are none, before an image is
- * brought. Returns 0 or -EINVAL. */
+/* Before fetching an image, reject options that workers do not support and invalid limits. Returns
+ * 0 or -EINVAL. */
 int workers_refuse_options(const struct workers_wish *a, struct mlr_error *err);
 
 /* Bring a missing image now: nodes may have no way out, and one fetch serves all workers. Returns

@@ -1,4 +1,4 @@
-/* What the user wants of a worker, as the options of `mlrun workers start` say it. */
+/* The wish for a worker, by the options of `mlrun workers start`. */
 #include "cli/cli.h"
 #include "cli/fetch.h"
 #include "cli/options.h"
@@ -26,7 +26,7 @@ void workers_parse_deadline(void *args, char *arg, struct argp_state *state)
 			arg);
 }
 
-/* Of exec's options, which its own container limits, these are the whole worker's. */
+/* Keep an option of exec's that limits the whole worker, not its own container. */
 void workers_keep_word(void *args, const char *name, const char *arg)
 {
 	struct workers_wish *a = args;

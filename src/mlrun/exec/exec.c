@@ -526,7 +526,7 @@ static int plan_kept(const struct exec_options *o, int lease, struct plan *p,
 	if (o->until_job_ends || o->write_is_passing)
 		job_name(job);
 	if (o->until_job_ends && !*job) {
-		mlr_fail(err, EINVAL, "--until-job-ends: this is no job of Slurm's");
+		mlr_fail(err, EINVAL, "--until-job-ends works only inside a Slurm job");
 		return mlr_hint(err,
 			"inside sbatch, salloc or srun; without it, mlrun containers rm "
 			"removes the container");

@@ -87,7 +87,7 @@ static int set_type(struct mount_spec *m, const char *value, struct mlr_error *e
 	for (size_t i = 0; i < ARRAY_LEN(others); i++) {
 		if (strcmp(value, others[i].type) != 0)
 			continue;
-		mlr_fail(err, ENOTSUP, "type '%s' cannot be had: %s", value, others[i].why);
+		mlr_fail(err, ENOTSUP, "type '%s' is not supported: %s", value, others[i].why);
 		return others[i].hint ? mlr_hint(err, "%s", others[i].hint) : -ENOTSUP;
 	}
 	return mlr_fail(err, EINVAL, "invalid mount type '%s': use bind, tmpfs or overlay", value);

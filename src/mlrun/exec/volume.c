@@ -40,7 +40,7 @@ int volume_flag(const char *word, size_t len, unsigned *flags, struct mlr_error 
 		if (strlen(known[i].name) != len || strncmp(known[i].name, word, len) != 0)
 			continue;
 		if (known[i].why_not)
-			return mlr_fail(err, ENOTSUP, "'%s' cannot be had: %s", known[i].name,
+			return mlr_fail(err, ENOTSUP, "'%s' is not supported: %s", known[i].name,
 				known[i].why_not);
 		*flags |= known[i].flag;
 		return 0;

@@ -146,7 +146,7 @@ static size_t first_like(const struct pushing *p, size_t i)
 
 static void note_failure(struct pushing *p, int r, const struct mlr_error *err)
 {
-	/* What is cancelled because of a failure is none. */
+	/* A cancellation caused by another failure is not reported. */
 	if (p->result == 0 || p->result == -ECANCELED) {
 		p->result = r;
 		p->err = *err;

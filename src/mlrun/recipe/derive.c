@@ -284,8 +284,8 @@ static int parse_line(const char *line, struct instruction *ret, struct mlr_erro
 		return r;
 	if (!acts[ret->word])
 		r = mlr_fail(err, EINVAL,
-			"%s is no change: CMD, ENTRYPOINT, ENV, EXPOSE, HEALTHCHECK, LABEL, MAINTAINER, ONBUILD, "
-			"SHELL, STOPSIGNAL, USER, VOLUME and WORKDIR are",
+			"--change does not support %s; use CMD, ENTRYPOINT, ENV, EXPOSE, HEALTHCHECK, LABEL, MAINTAINER, ONBUILD, "
+			"SHELL, STOPSIGNAL, USER, VOLUME or WORKDIR",
 			instruction_name(ret->word));
 	if (r == 0)
 		r = instruction_check(ret, '\\', err);

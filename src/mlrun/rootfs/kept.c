@@ -335,14 +335,12 @@ static int check_how(const struct kept *k, struct mlr_error *err)
 	int is_ours = w->step && k->was.step && strcmp(w->step, k->was.step) == 0;
 
 	if (w->how == ROOTFS_KEPT_NEW && k->was.name && !is_ours) {
-		mlr_fail(err, EEXIST, "there is a container '%s' already, and a new one is wanted",
-			k->name);
+		mlr_fail(err, EEXIST, "container '%s' exists already", k->name);
 		return mlr_hint(err, "another name; or mlrun containers rm %s removes it", k->name);
 	}
 	if (w->how == ROOTFS_KEPT_RUNNING &&
 		(!k->was.name || !store_container_is_joined(k->own, k->name))) {
-		mlr_fail(err, ESRCH, "container '%s' does not run on this node, as is wanted",
-			k->name);
+		mlr_fail(err, ESRCH, "container '%s' is not running on this node", k->name);
 		return mlr_hint(err, "mlrun ps lists what runs, mlrun containers what there is");
 	}
 	return 0;

@@ -171,7 +171,7 @@ static void add_host(const struct hold *h, struct strv *argv)
 		strv_addf(argv, "--env=MLRUN_ELASTIC_HOST=%s", address);
 }
 
-/* Those of the worker win over the first ones, and lose against the last. */
+/* The worker's options override the defaults above; the options below override the worker's. */
 static void add_options(const struct hold *h, const char *program, struct strv *argv)
 {
 	strv_addf(argv, "--store=%s", store_path(h->st));
@@ -193,7 +193,7 @@ static void add_options(const struct hold *h, const char *program, struct strv *
 		add_host(h, argv);
 }
 
-/* What the child reads from: nothing, or a pipe that this process holds open. */
+/* Open the child's input: /dev/null, or a pipe that this process holds open. */
 static int open_input(struct hold *h)
 {
 	int pair[2];

@@ -303,7 +303,8 @@ int local_cancel(struct store *st, const struct worker *w, struct mlr_error *err
 
 /* --- use ---------------------------------------------------------------------------------- */
 
-/* Of "0::/user.slice/…/mlrun-4711", where cgroup_enter() put it; to free(), or NULL. */
+/* Find the control group that cgroup_enter() made for a process, "/user.slice/…/mlrun-4711"; to
+ * free(), or NULL. */
 static char *own_group(pid_t pid)
 {
 	auto_free char *file = xasprintf("/proc/%ld/cgroup", (long)pid), *text = NULL;

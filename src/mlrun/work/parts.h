@@ -1,4 +1,4 @@
-/* What the files of this room share: workers on this machine (local.c), elastic runs. */
+/* Internal to this room: workers on this machine (local.c), elastic runs. */
 #ifndef MLR_WORK_PARTS_H
 #define MLR_WORK_PARTS_H
 

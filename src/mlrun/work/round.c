@@ -1,4 +1,5 @@
-/* An elastic run's coordinator: looks every two seconds what its run is due, and sees to it. */
+/* An elastic run's coordinator: every two seconds it computes the run's share and starts or stops
+ * workers. */
 #include "work/elastic.h"
 
 #include "base/base.h"
@@ -21,7 +22,7 @@ struct word {
 	int64_t grew, shrank;
 };
 
-/* What a process remembers from round to round. */
+/* A coordinator's state from round to round. */
 struct keeper {
 	struct store *st;
 	struct elastic_run run;
@@ -31,7 +32,7 @@ struct keeper {
 	long slots;
 	int64_t over_since; /* 0: it is not over */
 	int coordinates;    /* as far as Slurm's last answer told */
-	int64_t pause, ask; /* while Slurm gives none: milliseconds, and the end of them */
+	int64_t pause, ask; /* back-off while Slurm does not answer: its length and its end */
 	struct word last;   /* what it said then */
 };
 
@@ -132,7 +133,7 @@ static void take_youngest(const struct strv *from, long n, struct strv *ret)
 		strv_add(ret, from->v[--i]);
 }
 
-/* Those that wait go first; the coordinator's own job goes last. */
+/* End n workers: first those that wait, and the coordinator's own job last. */
 static int shrink(struct keeper *k, long n, struct mlr_error *err)
 {
 	auto_strv struct strv waiting = STRV_INIT, running = STRV_INIT;
@@ -261,7 +262,7 @@ static void look_once(struct keeper *k, int leaving)
 {
 	struct mlr_error err = MLR_ERROR_INIT;
 
-	/* One that is about to end has not listened for long: the other may be dead. */
+	/* A worker that is ending may have missed the coordinator's messages. */
 	if (hears_another(k, &k->last) && !leaving)
 		return;
 	if (look(k, &k->last, leaving, &err) == 0) {

@@ -182,7 +182,7 @@ static int write_env(struct store *st, const struct service *s, struct mlr_error
 	return s->env.n ? file_replace(store_fd(st), path, text, strlen(text), 0600, err) : 0;
 }
 
-/* In place: containers that run have this very file. The machine's own stays what it is. */
+/* Rewrite the file in place: running containers have it mounted. /etc/hosts is not touched. */
 int service_write_hosts(struct store *st, const struct service *s, struct mlr_error *err)
 {
 	auto_free char *path = below(s->name, "hosts", err), *old = NULL, *text = NULL,

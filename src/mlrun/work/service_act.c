@@ -1,4 +1,4 @@
-/* What commands do with services: start, stop, wait, forget. */
+/* Starts, stops, awaits and forgets services, for commands. */
 #include "work/inside.h"
 #include "work/service_parts.h"
 
@@ -85,7 +85,7 @@ static void clear_rest(const struct service *s)
 		inside_kill(proc, &in);
 }
 
-/* What it has become. */
+/* Read a service again, with its present state. */
 static int read_again(struct store *st, struct service *s, struct mlr_error *err)
 {
 	auto_call(service_done) struct service now = SERVICE_INIT;
@@ -270,7 +270,7 @@ static int make_dir(struct store *st, const char *name, struct mlr_error *err)
 		: 0;
 }
 
-/* Of a start that failed, or whose supervisor was killed. */
+/* Clean up after a failed start or a killed supervisor. */
 static void abandon(struct store *st, const struct service *s)
 {
 	auto_call(service_done) struct service now = SERVICE_INIT;

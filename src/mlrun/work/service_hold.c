@@ -171,7 +171,8 @@ static void look_inside(struct hold *h)
 	tell(h, SERVICE_SAYS_UP, 0, NULL);
 }
 
-/* At least all that a pipe holds; one who prints without end does not keep it from other things. */
+/* Read at least a full pipe, but not for ever: a command that never stops printing must not starve
+ * the loop. */
 static void read_stream(struct hold *h, int i)
 {
 	char buf[1 << 16];
@@ -259,7 +260,7 @@ static int exit_status(int status)
 	return WIFSIGNALED(status) ? 128 + WTERMSIG(status) : WEXITSTATUS(status);
 }
 
-/* Also what daemons in the container have left to this process. */
+/* Also reap orphans of the container: this process is their subreaper. */
 static void reap(struct hold *h)
 {
 	siginfo_t info = { 0 };

@@ -1,4 +1,4 @@
-/* What the files of services share. */
+/* Internal to the files of services. */
 #ifndef MLR_WORK_SERVICE_PARTS_H
 #define MLR_WORK_SERVICE_PARTS_H
 
@@ -7,7 +7,7 @@
 
 #include <sys/types.h>
 
-/* What the supervisor tells its starter, by one write(2). */
+/* A message of the supervisor to its starter, one write(2). */
 enum service_word { SERVICE_SAYS_HELD, SERVICE_SAYS_UP, SERVICE_SAYS_FAILED, SERVICE_SAYS_ERROR };
 
 struct service_message {

@@ -50,7 +50,7 @@ struct share_run *share_add(struct share_table *t, const char *user, const struc
 	return &t->v[t->n++];
 }
 
-/* Does a job that waits do so for a place? */
+/* Is a pending job waiting for resources (not for a hold or a dependency)? */
 static int wants_place(const struct slurm_job *j)
 {
 	static const char *const others[] = { "JobHeldUser", "JobHeldAdmin", "Dependency",
@@ -144,7 +144,7 @@ void share_divide(struct share_table *t, long units)
 	for (size_t i = 0; i < t->n; i++) {
 		long least = t->v[i].wish.min * t->v[i].wish.units;
 
-		/* One that only is about to end wants nothing. */
+		/* A run that is shutting down gets no share. */
 		t->v[i].share = t->v[i].first != LONG_MAX && least <= units ? t->v[i].wish.min : 0;
 		units -= t->v[i].share ? least : 0;
 	}

@@ -11,7 +11,7 @@
 #define SHARE_MAX        1024 /* the largest number of workers, and of GPUs or processors for each */
 #define SHARE_WEIGHT_MAX 100
 
-/* What a run wants, as its workers' jobs tell everybody. */
+/* A run's wish, as the comments of its workers' jobs show it to everybody. */
 struct share_wish {
 	char key[17];  /* the run's */
 	long min, max; /* workers */

@@ -326,7 +326,7 @@ int slurm_nodes_read(
 
 /* --- sbatch, scancel, srun ------------------------------------------------------------------- */
 
-/* Of a name for --output, '%' begins a pattern. */
+/* Escape a file name for --output, where '%' begins a pattern. */
 static char *without_patterns(const char *path)
 {
 	char *out = xmalloc(2 * strlen(path) + 1), *to = out;

@@ -60,8 +60,8 @@ const char *slurm_job_run(const struct slurm_job *j);
 /* The job whose comment is that of a worker, or NULL. */
 const struct slurm_job *slurm_job_of(const struct slurm_jobs *l, const struct worker *w);
 
-/* What a state of squeue(1) means: a job that runs is WORKER_STARTING here, whether its worker is
- * ready is not Slurm's to know. An unknown word is WORKER_STARTING, too. */
+/* Map a state of squeue(1). A running job is WORKER_STARTING, since Slurm cannot tell
+ * whether the worker is ready. An unknown word is WORKER_STARTING, too. */
 enum worker_status slurm_status(const char *state);
 
 /*
@@ -84,7 +84,7 @@ int slurm_cancel(const struct strv *ids, struct mlr_error *err);
 /* Send SIGTERM to the command of such jobs (slurm_submit()), and to nothing else in them. */
 int slurm_terminate(const struct strv *ids, struct mlr_error *err);
 
-/* What no job has of a node, as far as jobs of a partition may use it. */
+/* The free resources of a node, as far as jobs of a partition may use them. */
 struct slurm_node {
 	long free_cpus, free_gpus;
 };

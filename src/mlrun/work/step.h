@@ -15,7 +15,7 @@ struct step {
 	}
 void step_done(struct step *s);
 
-/* Find it among this process's ancestors; without one there is none. proc: /proc */
+/* Find the step's slurmstepd among the ancestors; pid is 0 outside a step. proc: /proc */
 void step_find(int proc, struct step *ret);
 
 /* Has it ended? */

@@ -37,7 +37,7 @@ void watch_add_past(const struct slurm_job *j, char kind, int64_t now, double pa
 {
 	long units = j->nodes * (kind == 'g' ? j->gpus : j->cpus);
 	int runs = strcmp(j->state, "RUNNING") == 0;
-	/* Of a job that runs squeue(1) tells the end that its limit sets. */
+	/* For a running job, squeue(1) shows the end set by its time limit. */
 	int64_t end = runs || j->end == 0 || j->end > now ? now : j->end;
 
 	if (j->start == 0 || slurm_status(j->state) == WORKER_PENDING)

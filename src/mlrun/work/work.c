@@ -15,7 +15,7 @@ int64_t work_later(int64_t last, int64_t first, int64_t most)
 
 /* --- the systems -------------------------------------------------------------------------- */
 
-/* What is known of all workers of a system at one moment. */
+/* The state of all workers of a system at one moment. */
 struct view {
 	struct slurm_jobs jobs;
 };
@@ -185,8 +185,8 @@ static void view_done(struct view *v)
 	slurm_jobs_done(&v->jobs);
 }
 
-/* What its own files say of its end. A limit of the batch system came as a signal, too, which a
- * command may have heeded before the supervisor got it. */
+/* Take the exit status from the worker's files. If Slurm's limit ended it, the command may have
+ * exited on the signal before the supervisor got it. */
 static void judge_end(struct worker *w)
 {
 	if (strcmp(w->why ? w->why : "", "deadline") == 0)

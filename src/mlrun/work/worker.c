@@ -152,8 +152,8 @@ static int read_wish(struct store *st, struct worker *w, struct mlr_error *err)
 
 /* --- run ---------------------------------------------------------------------------------- */
 
-/* One write(2): a reader sees a whole line or none. The newline before it ends one that a full disk
- * has cut; readers skip what is no object. */
+/* Add an event by one write(2): a reader sees a whole line or none. The newline before it ends a
+ * line that a full disk has cut; readers skip what is no object. */
 static int tell(struct store *st, const struct worker *w, int event, struct mlr_error *err)
 {
 	json_auto_t *o = record_write(events[event].rows, w);

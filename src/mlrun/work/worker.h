@@ -49,9 +49,10 @@ struct worker {
 	struct strv options, command; /* of mlrun exec; command empty: it waits to be used */
 	char *run; /* the elastic run that it is of, as elastic_word() has it; NULL: none */
 	long cpus, gpus;
-	/* Of a run whose command cannot change: a signal that tells it to save its state, 0: there
-	 * is none; seconds for that; and the nodes of its job, each with the command once. */
-	long warning, grace, nodes;
+	/* Of a run whose command cannot change: */
+	long warning;      /* the signal that asks it to save its state; 0: none */
+	long grace;        /* seconds from then to SIGKILL */
+	long nodes;        /* of its job, each with the command once */
 	uint64_t memory;   /* bytes; 0: not said */
 	int64_t created;   /* seconds since the epoch, as all times */
 	int64_t deadline;  /* 0: none */
@@ -104,7 +105,7 @@ char *worker_path(const struct store *st, const struct worker *w, const char *fi
 /* Give it a key and its directory with an empty `run`. Returns 0, -EROFS and the like. */
 int worker_make(struct store *st, struct worker *w, struct mlr_error *err);
 
-/* What was asked for, as worker.json has it. */
+/* The wish of a worker, as worker.json has it. */
 extern const struct record_row worker_rows[];
 
 /* Write worker.json, again too. */

@@ -122,7 +122,7 @@ static int open_data(const struct args *a, const struct checkpoint *c, struct da
 	int r;
 
 	if (!data) {
-		mlr_fail(err, EINVAL, "checkpoint '%s' does not tell its data set",
+		mlr_fail(err, EINVAL, "checkpoint '%s' does not name its data set",
 			a->use.checkpoint);
 		return mlr_hint(err, "give --data");
 	}

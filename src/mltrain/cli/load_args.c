@@ -167,7 +167,7 @@ static double take_positive_time(struct argp_state *state, const char *option, c
 	double v = take_time(state, option, text);
 
 	if (!(v > 0))
-		argp_error(state, "--%s '%s' is no time at all", option, text);
+		argp_error(state, "--%s '%s' must be greater than 0", option, text);
 	return v;
 }
 

@@ -124,7 +124,7 @@ static error_t parse(int key, char *arg, struct argp_state *state)
 		a->ttl = seconds(state, "cache-ttl", arg);
 		return 0;
 	case ARGP_KEY_ARG:
-		argp_error(state, "'%s': serve takes options alone", arg);
+		argp_error(state, "unexpected argument '%s'", arg);
 		return 0;
 	default:
 		return predictor_parse(key, arg, state, &a->use);

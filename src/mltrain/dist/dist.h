@@ -25,7 +25,7 @@ struct dist {
 	void (*warn)(const char *words);
 };
 
-/* What a transport provides. */
+/* A transport's functions. */
 struct dist_ops {
 	/* Gather bytes of every rank in rank 0's to [ranks][bytes]; the others' to may be NULL.
 	 * Returns 0 or -EIO. */
@@ -37,7 +37,7 @@ struct dist_ops {
 	void (*abort)(struct dist *d, int status);
 };
 
-/* What mltrain-mpi.so exports as mltrain_mpi (tensor/plugin.h). */
+/* The table that mltrain-mpi.so exports as mltrain_mpi (tensor/plugin.h). */
 struct dist_plugin {
 	struct plugin plugin;
 	/* Join the other ranks. Returns 0, or -EPROTO if MPI does not start. */

@@ -14,7 +14,7 @@
 
 struct door;
 
-/* Who came in. */
+/* A connection that was let in. */
 struct guest {
 	int fd; /* the taker's: connected, non-blocking */
 	struct frame first;

@@ -35,7 +35,7 @@ struct elastic_options {
 	volatile sig_atomic_t *stop; /* nonzero: this rank wants to leave */
 };
 
-/* What a change brought. */
+/* The outcome of a change for this rank. */
 enum elastic_outcome {
 	ELASTIC_MEMBER,  /* this rank is in the group */
 	ELASTIC_LEFT,    /* it has left */

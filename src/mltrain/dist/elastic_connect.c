@@ -99,7 +99,7 @@ static int connect_ring(struct elastic *e, struct mlr_error *err)
 	return 0;
 }
 
-/* Whoever watched this rank meanwhile has done so for an older group. */
+/* Connections from watchers of an older generation are closed. */
 static void clear_door(struct elastic *e)
 {
 	struct guest g;

@@ -11,7 +11,7 @@
 #define CALL_AGAIN_MS 20
 #define COMEBACK_MS   30000 /* for a newcomer whose coordinator is gone */
 
-/* What the coordinator has said. */
+/* The coordinator's last message. */
 enum word { WORD_GROUP, WORD_BYE, WORD_END, WORD_LOST, WORD_STOP };
 
 static int hear_group(struct change *c, size_t size, struct mlr_error *err)

@@ -1,4 +1,4 @@
-/* Who comes to the door of a rank while it trains. */
+/* Handles incoming connections while the rank trains. */
 #include "dist/elastic_run.h"
 
 #include "base/base.h"

@@ -22,7 +22,7 @@ void change_lose(struct change *c, int i)
 	c->dead[i] = 1;
 }
 
-/* What a member sent before it reported belongs to a sum that no longer counts. */
+/* Discard what a member sent before its report: it belongs to an abandoned sum. */
 static void hear_member(struct change *c, int i)
 {
 	struct elastic *e = c->e;
@@ -164,13 +164,13 @@ static int admissible(const struct change *c)
 	return c->e->n_waiting < places ? c->e->n_waiting : places < 0 ? 0 : places;
 }
 
-/* Those of the dead that have left: in an orderly change all that would lead before this rank. */
+/* How many members left on purpose: in an orderly change, all that precede this rank. */
 static int have_left(const struct change *c)
 {
 	return c->is_orderly ? change_place(c) : 0;
 }
 
-/* Who is lost is named, unless the others have gone on without this rank. Returns 0 or -ESTALE. */
+/* Name the lost ranks, unless the others have gone on without this one. Returns 0 or -ESTALE. */
 static int count_losses(struct change *c, struct mlr_error *err)
 {
 	const struct group *g = &c->e->group;

@@ -224,7 +224,7 @@ static int is_here(const struct lifeline_offer *o)
 	return 0;
 }
 
-/* Who can listen there begins the run; who can't calls there. */
+/* The process that can bind the address starts the run; the others connect to it. */
 static int open_address(struct elastic *e, struct mlr_error *err)
 {
 	struct mlr_error ignored = MLR_ERROR_INIT;

@@ -75,7 +75,7 @@ static int agree(struct change *c, int *segment, enum elastic_outcome *ret, stru
 	return r;
 }
 
-/* What is known of the members does not outlast a group. */
+/* Forget what was known of the members of the former group. */
 static void begin(struct change *c)
 {
 	memset(c->reports, 0, sizeof(c->reports));

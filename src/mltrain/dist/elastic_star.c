@@ -35,7 +35,7 @@ int elastic_break(struct elastic *e, int rank, struct mlr_error *err)
 		err, EIO, "rank %d on '%s' (process %d) was lost", rank, m->host, (int)m->pid);
 }
 
-/* Of a rank that was stopped one late frame may lie here already when it wakes up. */
+/* A rank that was suspended may find one old frame in its socket. */
 static void heard(struct elastic *e)
 {
 	memmove(e->heard_ms + 1, e->heard_ms, sizeof(e->heard_ms) - sizeof(e->heard_ms[0]));

@@ -23,7 +23,7 @@
 
 #define NODE_SLOTS 4 /* pieces under way at once */
 
-/* What sums x [n] over the ranks with this one's number on every node. */
+/* Sums x[n] over the ranks with the same local number on all nodes. */
 struct node_across {
 	void *ctx;
 	/* Begin with piece k; at most NODE_SLOTS pieces are under way. Returns 0 or -EIO. */

@@ -21,8 +21,8 @@ struct rendezvous {
  */
 int rendezvous_read(const char *path, struct rendezvous *ret, struct mlr_error *err);
 
-/* What processes that were killed left beside the file is removed whenever it is made or removed:
- * it has a run's secret in it. */
+/* Leftover temporary files contain the secret, so they are deleted whenever the file is created or
+ * removed. */
 
 /* Make the file. Returns 0, or -EEXIST if another process was first. */
 int rendezvous_create(const char *path, const struct rendezvous *r, struct mlr_error *err);

@@ -13,7 +13,7 @@
 
 #include <stddef.h>
 
-/* What sums memory over the ranks, piece after piece. */
+/* A way to sum memory over the ranks, piece after piece. */
 struct sums_by {
 	void *ctx;
 	/* Begin to sum x [n]; it is left alone until everything is done. Returns 0 or -EIO. */

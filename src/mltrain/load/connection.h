@@ -39,7 +39,7 @@ struct connection {
 	uint64_t at; /* ns: when the queue has something to do for it */
 };
 
-/* What became of an event. */
+/* The outcome of an event. */
 enum connection_event {
 	CONNECTION_WAITS,    /* for more */
 	CONNECTION_READY,    /* connected, with nothing to send */

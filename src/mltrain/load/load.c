@@ -79,7 +79,7 @@ static void put_free(struct load *l, struct connection *c)
 	push(c->state == CONNECTION_IDLE && is_open_loop(l) ? &l->ready : &l->rest, c);
 }
 
-/* One whose turn it is, connected if there is such a one; NULL: all are busy. */
+/* An idle connection, an open one if possible; NULL if all are busy. */
 static struct connection *take_free(struct load *l)
 {
 	struct stack *s = l->ready.n ? &l->ready : &l->rest;
@@ -252,7 +252,7 @@ static int wake(struct load *l, struct connection_queue *q, struct mlr_error *er
 	return 0;
 }
 
-/* Those that are due now, and no later ones: where all fail at once this has an end. */
+/* Only requests due now, so that the loop ends even if every one fails at once. */
 static int begin_due(struct load *l, struct mlr_error *err)
 {
 	uint64_t due = requests_due(l);
@@ -388,7 +388,8 @@ static int take_events(struct load *l, uint64_t until, struct mlr_error *err)
 
 	if (n < 0 && errno != EINTR)
 		return mlr_fail_errno(err, "wait for answers");
-	/* What is there now has come by now: reading the first is not the last one's latency. */
+	/* Take the time once a batch: an answer must not be charged for the reading of the ones
+	 * before it. */
 	l->now = clock_ns();
 	for (int i = 0; i < n; i++) {
 		struct connection *c = events[i].data.ptr;
@@ -442,8 +443,7 @@ static int end_sending(struct load *l, struct mlr_error *err)
 	return r;
 }
 
-/* The run is over: what has no answer yet will be told as if it had waited until now and no more.
- */
+/* The run is over: unanswered requests are recorded with the time waited so far. */
 static void give_up(struct load *l)
 {
 	const struct connection_failure f = { .kind = RESULTS_TIMEOUT,

@@ -6,7 +6,7 @@
 
 #include <stddef.h>
 
-/* One line with a newline at its end, to free(). All keys are always there, null if unknown. */
+/* Make a line, with a newline at its end, to free(). All keys are always there, null if unknown. */
 char *record_make(const struct summary *s, size_t *len);
 
 #endif

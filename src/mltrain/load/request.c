@@ -43,7 +43,7 @@ static void put_number(struct request_buffer *b, uint64_t v)
 
 /* --- bodies ----------------------------------------------------------------------------- */
 
-/* What a body is made of. */
+/* The parts of a body. */
 struct making {
 	const struct picture *picture; /* NULL: none */
 	uint64_t number;

@@ -1,4 +1,4 @@
-/* What a run of requests gave: counts, durations, and a row for each second. */
+/* The results of a run of requests: counts, durations, and a row for each second. */
 #ifndef MLT_LOAD_RESULTS_H
 #define MLT_LOAD_RESULTS_H
 

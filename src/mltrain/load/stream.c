@@ -94,7 +94,7 @@ void stream_close(struct stream *s)
 	*s = (struct stream){ .fd = -1 };
 }
 
-/* What a call of OpenSSL came to: -EAGAIN, 0 at the end, or -errno. */
+/* Translate the result of a call of OpenSSL: -EAGAIN, 0 at the end, or -errno. */
 static ssize_t tls_result(struct stream *s, int r)
 {
 	switch (SSL_get_error(s->ssl, r)) {

@@ -164,7 +164,7 @@ static void write_verdicts(FILE *f, const struct summary *s)
 	}
 }
 
-/* What a reader must know before believing the numbers. */
+/* Name the reasons to doubt the numbers. */
 static void write_doubts(FILE *f, const struct summary *s)
 {
 	const struct results *r = s->results;

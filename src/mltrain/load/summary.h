@@ -7,7 +7,7 @@
 
 #include <stdio.h>
 
-/* What a run was, for summary and record. */
+/* A run, for summary and record. */
 struct summary {
 	const struct load_options *o;
 	const struct results *results;
@@ -25,7 +25,7 @@ void summary_write(FILE *f, const struct summary *s);
 /* "20 virtual users", "stages 30s:20,30s:0", "2000 requests a second"; to free(). */
 char *summary_loop(const struct load_options *o);
 
-/* One line about the latest second, at most so many columns, for a terminal. */
+/* Print a line about the latest second, at most so many columns, for a terminal. */
 void summary_line(
 	char *buf, size_t size, const struct load_options *o, const struct results_row *row);
 

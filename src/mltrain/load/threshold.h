@@ -46,13 +46,14 @@ void threshold_done(struct threshold *t);
 /* Returns 0, or -EINVAL with a text that names what is wrong. */
 int threshold_parse(const char *text, struct threshold *ret, struct mlr_error *err);
 
-/* What it compares, in the unit of its value; NAN if there was no answer, check or request. */
+/* Compute the value that it compares, in the unit of its limit; NAN if there was no answer, check
+ * or request. */
 double threshold_seen(const struct threshold *t, const struct results *r);
 
 /* Is it kept? One with nothing to look at is broken. */
 int threshold_kept(const struct threshold *t, const struct results *r);
 
-/* What was seen with its unit, "12.3 ms", "0.50 %"; "nothing" for NAN. */
+/* Print such a value with its unit, "12.3 ms", "0.50 %"; "nothing" for NAN. */
 char *threshold_shown(const struct threshold *t, double seen, char buf[48]);
 
 #endif

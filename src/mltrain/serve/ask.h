@@ -1,4 +1,4 @@
-/* What a client asks, what it is answered, and the memory of both. */
+/* A request of a client, its answer, and the memory of both. */
 #ifndef MLT_SERVE_ASK_H
 #define MLT_SERVE_ASK_H
 

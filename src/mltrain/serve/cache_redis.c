@@ -117,7 +117,7 @@ static void connect_redis(struct redis_cache *c)
 	if (password && *password &&
 		!command_is_fine(c, redisCommand(c->redis, "AUTH %s", password)))
 		return;
-	/* Also for the database 0: a kernel takes connections for a redis that stands still. */
+	/* SELECT also for database 0: the kernel accepts connections even if redis hangs. */
 	if (!command_is_fine(c, redisCommand(c->redis, "SELECT %d", c->db)))
 		return;
 	if (c->told)

@@ -1,4 +1,5 @@
-/* What /metrics tells, in Prometheus' text format (version 0.0.4). Thread-safe, without locks. */
+/* The counters of /metrics, in Prometheus' text format (version 0.0.4). Thread-safe, without locks.
+ */
 #ifndef MLT_SERVE_COUNTS_H
 #define MLT_SERVE_COUNTS_H
 

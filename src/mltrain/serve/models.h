@@ -36,7 +36,7 @@ struct serve_model {
 
 struct serve_models;
 
-/* What serve_models_add() opens. */
+/* A model for serve_models_add() to open. */
 struct serve_model_wish {
 	const char *name; /* NULL: the file's, without directory and ending */
 	const char *path;
@@ -52,7 +52,7 @@ struct serve_models *serve_models_new(const struct predictor_options *use);
 void serve_models_free(struct serve_models **m);
 
 /* Read a checkpoint and open the engine of the largest batch. Returns 0, or an error of
- * predictor_open(), -EEXIST for a name that is taken, -EINVAL for one that cannot be one. */
+ * predictor_open(), -EEXIST for a name that is taken, -EINVAL for an invalid name. */
 int serve_models_add(
 	struct serve_models *m, const struct serve_model_wish *wish, struct mlr_error *err);
 

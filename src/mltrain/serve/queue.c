@@ -92,7 +92,7 @@ static int reserve(void *block, size_t *room, size_t size)
 	return *p ? 0 : -ENOMEM;
 }
 
-/* One job's images are read in place and its logits written there. */
+/* Predict a batch. The images of a single job are read in place, and its logits written there. */
 static int compute(struct serve_queue *q, int n, int rows)
 {
 	struct serve_model *model = q->parts[0].job->model;

@@ -7,7 +7,7 @@
 
 enum serve_method { SERVE_GET = 1, SERVE_POST = 2 };
 
-/* What answers are made of. */
+/* The parts of the server that answers need. */
 struct serve_context {
 	struct serve_models *models;
 	struct serve_counts *counts;
@@ -26,7 +26,7 @@ struct serve_route {
 struct serve_match {
 	int number;                      /* for serve_counts_request() */
 	const struct serve_route *route; /* NULL: there is no such path */
-	unsigned methods; /* that the path has; route has the one asked for, unless it is none */
+	unsigned methods;          /* methods of the path; route is the one that matches, or NULL */
 	struct serve_model *model; /* taken, to serve_model_drop(); NULL: the path names none */
 };
 

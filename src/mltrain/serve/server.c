@@ -6,8 +6,8 @@
 #include <microhttpd.h>
 #include <openssl/crypto.h>
 
-/* Of a connection, for its header and what is read at once. libmicrohttpd clears it after every
- * request, so that an idle connection has all of it in memory. */
+/* Bytes of a connection, for its header and what is read at once. libmicrohttpd clears it after
+ * every request, so that an idle connection has all of it in memory. */
 #define CONNECTION_MEMORY 16384
 #define BODY_START        4096
 #define DROP_TIMES        16 /* a longer body, in limits, is not even read and dropped */
@@ -45,7 +45,7 @@ struct request {
 
 /* --- answers ---------------------------------------------------------------------------------- */
 
-/* What a failure is called in HTTP. */
+/* Translate a failure into a status of HTTP. */
 static int status_of(int code, const struct serve_dialect *dialect)
 {
 	static const struct {
@@ -388,8 +388,8 @@ static enum MHD_Result begin(struct server *s, struct MHD_Connection *mhd, const
 		x->error = (struct mlr_error)MLR_ERROR_INIT;
 	if (!x->error.code)
 		check_headers(x, &length, &x->error);
-	/* A client that sends on meets a reset in place of an answer, so only who waits for a word
-	 * is answered at once, and who would send too long. */
+	/* Answer at once only a client that waits for 100-continue or would send too much; others
+	 * would see a reset. */
 	if (x->error.code == EFBIG &&
 		(length / DROP_TIMES > (int64_t)s->wish.body || header(x, MHD_HTTP_HEADER_EXPECT)))
 		return send_failure(x);

@@ -166,7 +166,7 @@ static int read_input(struct serve_ask *ask, const json_t *input, const char *be
 	TRY(check_shape(ask, json_object_get(input, "shape"), kind, &rows, err));
 	TRY(serve_ask_images(ask, rows, err));
 	if (data && left)
-		return mlr_fail(err, EINVAL, "%zu bytes behind the JSON are nobody's", left);
+		return mlr_fail(err, EINVAL, "%zu bytes after the JSON belong to no input", left);
 	if (data)
 		return read_json(ask, data, kind, err);
 	if (!json_is_integer(size) || json_integer_value(size) != (json_int_t)left)

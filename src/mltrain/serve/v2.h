@@ -1,4 +1,4 @@
-/* What v2 models have, for their metadata. */
+/* The metadata of models in the v2 protocol. */
 #ifndef MLT_SERVE_V2_H
 #define MLT_SERVE_V2_H
 

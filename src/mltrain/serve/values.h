@@ -6,7 +6,8 @@
 
 #include <jansson.h>
 
-/* Of all pictures of a request: 48 MiB once decoded, and some 40 ms of the thread that reads. */
+/* Pixels of all pictures of a request: 48 MiB once decoded, and some 40 ms of the thread that
+ * reads. */
 #define SERVE_PICTURE_PIXELS ((size_t)1 << 24)
 
 /*
