@@ -74,5 +74,5 @@ load gpu
 	assert_output --partial "'broken.json': line "
 	jq 'del(.gpu.nodes[0].mode)' debian.json >cut.json
 	run -125 mlrun gpu check --profile cut.json rootfs:image
-	assert_output --partial "'cut.json': gpu: nodes[0]: 'mode' is missing"
+	assert_output --partial "'cut.json': gpu: nodes: [0]: mode: missing"
 }
