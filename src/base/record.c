@@ -87,9 +87,9 @@ static const char *text_of(const json_t *v)
 	return s && strlen(s) == json_string_length(v) ? s : NULL;
 }
 
-int record_text(const struct record_reader *r, const json_t *v, char **to)
+int record_text(const struct record_reader *r, const json_t *v, void *to)
 {
-	char *text = NULL;
+	char *text = NULL, **ret = to;
 
 	if (text_of(v))
 		text = xstrdup(text_of(v));
@@ -102,8 +102,8 @@ int record_text(const struct record_reader *r, const json_t *v, char **to)
 	else
 		return json_is_string(v) ? record_wrong(r, "a string with a zero byte")
 					 : record_expected(r, "a string", v);
-	free(*to);
-	*to = text;
+	free(*ret);
+	*ret = text;
 	return 0;
 }
 
@@ -198,6 +198,7 @@ int record_value(
 	}
 }
 
+/* Does the row count this value as absent? */
 static int is_nothing(const struct record_reader *r, const struct record_row *row, const json_t *v)
 {
 	if (json_is_string(v))

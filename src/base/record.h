@@ -88,8 +88,8 @@ json_t *record_write(const struct record_row *rows, const void *from);
 /* Free what the rows' members own. */
 void record_done(const struct record_row *rows, void *of);
 
-/* For functions of the owner's: a text, as RECORD_TEXT takes it. */
-int record_text(const struct record_reader *r, const json_t *v, char **to);
+/* For the owner's functions, or as one: read a text into a char *, as RECORD_TEXT does. */
+int record_text(const struct record_reader *r, const json_t *v, void *to);
 
 /* Set the error. Return -EPROTO. */
 int record_wrong(const struct record_reader *r, const char *fmt, ...)

@@ -934,7 +934,7 @@ static void damaged_documents_are_refused_with_the_way_out(void **state)
 		assert_int_equal(find("a:1", &im), -EPROTO);
 		says(path);
 		says("is damaged: ");
-		says("hint: delete that file and pull the image again");
+		says("hint: delete that file; if it is an image's, pull the image again");
 		assert_int_equal(store_image_list(st, &v, &n, &err), -EPROTO);
 	}
 	for (size_t i = 0; i < ARRAY_LEN(bad); i++) {
@@ -942,6 +942,12 @@ static void damaged_documents_are_refused_with_the_way_out(void **state)
 		assert_int_equal(store_facts_get(st, MANIFEST_A, &f, &err), -EPROTO);
 		says("is damaged: ");
 	}
+	/* Facts that say of no format. */
+	static const char mute[] = "{\"os\":\"l\",\"architecture\":\"a\"}";
+
+	ok(file_replace(store_fd(st), FACTS_A, mute, strlen(mute), 0644, &err));
+	assert_int_equal(store_facts_get(st, MANIFEST_A, &f, &err), -EPROTO);
+	says("formats: missing");
 	/* No digest leads out of the store. */
 	static const char evil[] = "{\"os\":\"l\",\"architecture\":\"a\",\"one_tree\":false,"
 				   "\"diff_ids\":[\"sha256:../../../../etc\"]}";

@@ -6,7 +6,6 @@
 #include "gpu/vendor.h"
 
 /* Names of enumerations, indexed by value. */
-static const char *const vendors[GPU_VENDORS] = { [GPU_NVIDIA] = "nvidia", [GPU_AMD] = "amd" };
 static const char *const kinds[] = { [GPU_LIBRARY] = "library",
 	[GPU_PROGRAM] = "program",
 	[GPU_FIRMWARE] = "firmware",
@@ -23,16 +22,35 @@ static const struct {
 
 #define PROFILE_MAX (16u << 20) /* bytes */
 
+static int read_vendor(const struct record_reader *r, const json_t *v, void *to)
+{
+	auto_free char *name = NULL;
+
+	TRY(record_text(r, v, &name));
+	for (int i = 0; i < GPU_VENDORS; i++)
+		if (strcmp(gpu_vendors[i].name, name) == 0) {
+			*(enum gpu_vendor *)to = (enum gpu_vendor)i;
+			return 0;
+		}
+	return record_wrong(r, "unknown vendor '%.40s'", name);
+}
+
+static json_t *write_vendor(const void *from)
+{
+	return json_string(gpu_vendors[*(const enum gpu_vendor *)from].name);
+}
+
 static int read_error(const struct record_reader *r, const json_t *v, void *to)
 {
-	const char *name = json_string_value(v);
+	auto_free char *name = NULL;
 
-	for (size_t i = 0; name && i < ARRAY_LEN(errors); i++)
+	TRY(record_text(r, v, &name));
+	for (size_t i = 0; i < ARRAY_LEN(errors); i++)
 		if (strcmp(errors[i].name, name) == 0) {
 			*(int *)to = errors[i].number;
 			return 0;
 		}
-	return record_wrong(r, "unknown error");
+	return record_wrong(r, "unknown error '%.40s'", name);
 }
 
 /* An error without a name is the mode's. */
@@ -65,14 +83,15 @@ static json_t *write_version(const void *from)
 
 static int read_capability(const struct record_reader *r, const json_t *v, void *to)
 {
-	const char *name = json_string_value(v);
+	auto_free char *name = NULL;
 
-	for (size_t i = 0; name && i < ARRAY_LEN(capabilities); i++)
+	TRY(record_text(r, v, &name));
+	for (size_t i = 0; i < ARRAY_LEN(capabilities); i++)
 		if (strcmp(capabilities[i], name) == 0) {
 			*(unsigned *)to |= 1u << i;
 			return 0;
 		}
-	return record_wrong(r, "unknown capability of a driver");
+	return record_wrong(r, "unknown capability '%.40s'", name);
 }
 
 static json_t *write_capabilities(const void *from)
@@ -86,11 +105,6 @@ static json_t *write_capabilities(const void *from)
 }
 
 /* A bus id that is unknown is "", and null in the file. */
-static int read_bus_id(const struct record_reader *r, const json_t *v, void *to)
-{
-	return record_text(r, v, to);
-}
-
 static json_t *write_bus_id(const void *from)
 {
 	const char *id = *(char *const *)from;
@@ -152,10 +166,11 @@ static const struct record_row mig_rows[] = {
 };
 
 static const struct record_row gpu_rows[] = {
-	{ "vendor", RECORD_WORD, RECORD_AT(struct gpu, vendor), RECORD_WORDS(vendors) },
+	{ "vendor", RECORD_OWN, RECORD_AT(struct gpu, vendor), .read = read_vendor,
+		.write = write_vendor },
 	{ "index", RECORD_NUMBER, RECORD_AT(struct gpu, index), .flags = RECORD_NULL, .none = -1 },
 	{ "bus_id", RECORD_OWN, RECORD_AT(struct gpu, bus_id), .flags = RECORD_NULL,
-		.read = read_bus_id, .write = write_bus_id },
+		.read = record_text, .write = write_bus_id },
 	{ "proc_dir", PATH_OR_NULL(struct gpu, proc_dir) },
 	{ "uuid", TEXT_OR_NULL(struct gpu, uuid) },
 	{ "model", TEXT_OR_NULL(struct gpu, model) },
@@ -171,7 +186,8 @@ static const struct record_row gpu_rows[] = {
 
 static const struct record_row file_rows[] = {
 	{ "kind", RECORD_WORD, RECORD_AT(struct gpu_file, kind), RECORD_WORDS(kinds) },
-	{ "vendor", RECORD_WORD, RECORD_AT(struct gpu_file, vendor), RECORD_WORDS(vendors) },
+	{ "vendor", RECORD_OWN, RECORD_AT(struct gpu_file, vendor), .read = read_vendor,
+		.write = write_vendor },
 	{ "capabilities", RECORD_OWN, RECORD_AT(struct gpu_file, caps), .flags = RECORD_EACH,
 		.read = read_capability, .write = write_capabilities },
 	{ "path", PATH(struct gpu_file, path) },

@@ -46,13 +46,19 @@ void store_facts_done(struct store_facts *f)
 	strv_done(&f->open);
 }
 
-/* Add a format. A name that is unknown is a newer version's. */
-static int read_format(const struct record_reader *r, const json_t *v, void *to)
-{
-	auto_free char *name = NULL;
+#define NO_FORMATS (~0u) /* nothing said which */
 
-	TRY(record_text(r, v, &name));
-	*(unsigned *)to |= store_format_parse(name);
+/* A name that is unknown is a newer version's. */
+static int read_formats(const struct record_reader *r, const json_t *v, void *to)
+{
+	static const struct record_row row = { .kind = RECORD_TEXTS };
+	auto_strv struct strv names = STRV_INIT;
+	unsigned formats = 0;
+
+	TRY(record_value(r, &row, v, &names));
+	for (size_t i = 0; i < names.n; i++)
+		formats |= store_format_parse(names.v[i]);
+	*(unsigned *)to = formats;
 	return 0;
 }
 
@@ -69,7 +75,8 @@ static json_t *write_formats(const void *from)
 /* Version 0.1.0 wrote this instead of formats. */
 static int read_one_tree(const struct record_reader *r, const json_t *v, void *to)
 {
-	(void)r;
+	if (!json_is_boolean(v))
+		return record_expected(r, "true or false", v);
 	*(unsigned *)to = json_is_true(v) ? STORE_FORMAT_DIR : STORE_FORMAT_LAYERS;
 	return 0;
 }
@@ -110,8 +117,8 @@ static const struct record_row rows[] = {
 	{ "labels", RECORD_OWN, RECORD_AT(struct store_facts, config.labels), .read = read_labels,
 		.write = write_labels },
 	{ "diff_ids", RECORD_TEXTS, RECORD_AT(struct store_facts, config.diff_ids) },
-	{ "formats", RECORD_OWN, RECORD_AT(struct store_facts, formats), .flags = RECORD_EACH,
-		.read = read_format, .write = write_formats },
+	{ "formats", RECORD_OWN, RECORD_AT(struct store_facts, formats), .read = read_formats,
+		.write = write_formats },
 	{ "one_tree", RECORD_OWN, RECORD_AT(struct store_facts, formats), .read = read_one_tree },
 	{ "covered", RECORD_FLAG, RECORD_AT(struct store_facts, covered) },
 	{ "squashfs", RECORD_TEXT, RECORD_AT(struct store_facts, squash_digest) },
@@ -127,7 +134,10 @@ int store_facts_get(
 	char path[80];
 
 	facts_path(manifest, path);
+	f.formats = NO_FORMATS;
 	TRY(store_json_take(st, path, rows, &f, err));
+	if (f.formats == NO_FORMATS)
+		return store_json_bad(st, path, "formats: missing", err);
 	for (size_t i = 0; i < ids->n; i++) /* they become parts of paths */
 		if (oci_digest_check(ids->v[i], NULL) < 0)
 			return store_json_bad(st, path, "a digest is invalid", err);

@@ -26,7 +26,7 @@ static json_t *need(json_t *j)
 int store_json_bad(struct store *st, const char *path, const char *why, struct mlr_error *err)
 {
 	mlr_fail(err, EPROTO, "'%s/%s' is damaged: %s", store_path(st), path, why);
-	mlr_hint(err, "delete that file and pull the image again");
+	mlr_hint(err, "delete that file; if it is an image's, pull the image again");
 	return -EPROTO;
 }
 

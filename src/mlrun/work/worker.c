@@ -60,10 +60,13 @@ static const struct record_row end_rows[] = {
 	{ "time", RECORD_NUMBER, RECORD_AT(struct worker, ended) },
 	{ NULL },
 };
+enum event { HOLD, UP, END };
 static const struct {
 	const char *name;
 	const struct record_row *rows;
-} events[] = { { "hold", hold_rows }, { "up", up_rows }, { "end", end_rows } };
+} events[] = {
+	[HOLD] = { "hold", hold_rows }, [UP] = { "up", up_rows }, [END] = { "end", end_rows }
+};
 
 void worker_done(struct worker *w)
 {
@@ -154,7 +157,7 @@ static int read_wish(struct store *st, struct worker *w, struct mlr_error *err)
 
 /* Add an event by one write(2): a reader sees a whole line or none. The newline before it ends a
  * line that a full disk has cut; readers skip what is no object. */
-static int tell(struct store *st, const struct worker *w, int event, struct mlr_error *err)
+static int tell(struct store *st, const struct worker *w, enum event event, struct mlr_error *err)
 {
 	json_auto_t *o = record_write(events[event].rows, w);
 	int named = json_object_set_new(o, "event", json_string(events[event].name));
@@ -173,19 +176,19 @@ static int tell(struct store *st, const struct worker *w, int event, struct mlr_
 
 int worker_tell_hold(struct store *st, const struct worker *w, struct mlr_error *err)
 {
-	return tell(st, w, 0, err);
+	return tell(st, w, HOLD, err);
 }
 
 int worker_tell_up(struct store *st, struct worker *w, struct mlr_error *err)
 {
 	w->ready = time(NULL);
-	return tell(st, w, 1, err);
+	return tell(st, w, UP, err);
 }
 
 int worker_tell_end(struct store *st, struct worker *w, struct mlr_error *err)
 {
 	w->ended = time(NULL);
-	return tell(st, w, 2, err);
+	return tell(st, w, END, err);
 }
 
 static void take_event(const json_t *o, struct worker *w)
