@@ -266,7 +266,7 @@ submit() { timeout 120 sbatch --wait --output=job.out "$@"; }
 	assert_output kept
 	run -0 step --container-image="$IMG" --container-name=mine:auto cat /kept
 	run -125 step --container-image="$IMG" --container-name=mine:create true
-	assert_output --partial "there is a container 'mine' already"
+	assert_output --partial "container 'mine' exists already"
 	run -125 step --container-name=mine:exec true
 	assert_output --partial "container 'mine' is not running on this node"
 	# All tasks of the step that makes it are in it, and later a task that joins.
