@@ -2,10 +2,16 @@
 #ifndef MLR_BASE_DURATION_H
 #define MLR_BASE_DURATION_H
 
+#include <stddef.h>
 #include <stdint.h>
 
-/* Parse one like Go's time.ParseDuration(), "1m30s", "1.5h", "500ms", to nanoseconds. Returns -1
- * for an invalid or negative one. */
-int64_t mlr_duration_ns(const char *s);
+/*
+ * Parse a span as Go's time.ParseDuration() and k6 do, "1m30s", "1.5h", "500ms", also of days and
+ * weeks, "2d"; a number without a unit counts seconds. Returns seconds, or -1 for anything else.
+ */
+double duration_seconds(const char *text, size_t len);
+
+/* The same in nanoseconds, as Go's: only 0 has no unit. Returns -1 for anything else. */
+int64_t duration_ns(const char *text);
 
 #endif

@@ -357,7 +357,7 @@ reads_it() { ls -l "/proc/$1/fd" 2>/dev/null | grep -q 'upper/large$'; }
 	assert_equal "$(jq length <<<"$output")" 2
 	assert_equal "$(jq '.[1].size > 1000000 and .[0].size < 100000' <<<"$output")" true
 	run -0 mlrun containers
-	assert_line --regexp "^c +$IMG:latest +20[0-9-]+ [0-9:]+ +20[0-9-]+ [0-9:]+ +1\.[01] MB$"
+	assert_line --regexp "^c +$IMG:latest +20[0-9-]+ [0-9:]+ +20[0-9-]+ [0-9:]+ +1\.[01] MB +-$"
 }
 
 @test "containers: a damaged record is told, and the container can be removed" {

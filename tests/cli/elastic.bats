@@ -61,16 +61,16 @@ ago() { date -d "$1 seconds ago" +%Y-%m-%dT%H:%M:%S; }
 		run $IMG true|elastic runs are jobs of Slurm's, and sbatch is not on PATH
 		run $IMG|no command: each worker of a run runs it
 		run --min 3 --max 2 $IMG true|--min=3 is more than --max=2
-		run --max 0 $IMG true|--max takes a number from 1 to 1024, not '0'
-		run --weight 101 $IMG true|--weight takes a number from 1 to 100, not '101'
-		run --hold x $IMG true|--hold takes a number from 0 to 3600, not 'x'
-		run --gpus-per-worker -1 $IMG true|--gpus-per-worker takes a number from 0 to 1024, not '-1'
+		run --max 0 $IMG true|--max takes a whole number from 1 to 1024, not '0'
+		run --weight 101 $IMG true|--weight takes a whole number from 1 to 100, not '101'
+		run --hold x $IMG true|--hold takes a whole number from 0 to 3600, not 'x'
+		run --gpus-per-worker -1 $IMG true|--gpus-per-worker takes a whole number from 0 to 1024, not '-1'
 		run --explain $IMG true|--explain runs nothing
 		run --mode x $IMG true|--mode takes workers or requeue, not 'x'
 		run --mode requeue --signal KILL $IMG true|--signal takes one that a program can catch, USR1, not 'KILL'
 		run --signal USR1 $IMG true|--signal is for --mode=requeue
 		run --grace 5 $IMG true|--grace is for --mode=requeue
-		run --mode requeue --grace 0 $IMG true|--grace takes a number from 1 to 3600, not '0'
+		run --mode requeue --grace 0 $IMG true|--grace takes a whole number from 1 to 3600, not '0'
 		run --pull=never no-such-image true|'docker.io/library/no-such-image:latest' is not in store
 		stop|expected a run's id
 		stop nobody|no run of yours is 'nobody'
@@ -210,7 +210,7 @@ two_runs() {
 	run -125 mlrun elastic top
 	assert_line "mlrun: elastic top: squeue: slurm_load_jobs error: Unable to contact slurm controller"
 	run -125 mlrun elastic top --interval 0
-	assert_line --partial "--interval takes seconds from 0.1 to 86400, not '0'"
+	assert_line --partial "--interval takes a number from 0.1 to 86400, not '0'"
 	run -125 mlrun elastic top x
 	assert_line --partial "expected no argument"
 }

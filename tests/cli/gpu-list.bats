@@ -105,7 +105,7 @@ load gpu
 
 @test "gpu: wrong words fail" {
 	run -125 mlrun gpu list extra
-	assert_output --partial "mlrun gpu list: expected no argument"
+	assert_output --partial "mlrun gpu list: 'extra': expected no argument"
 	MLRUN_GPU_ROOT=/no/such run -125 mlrun gpu list
 	assert_output --partial "'/no/such': No such file or directory"
 	run -0 mlrun gpu --help

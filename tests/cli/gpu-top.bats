@@ -245,14 +245,14 @@ longer_than() { [ "$(wc -l <"$1")" -gt "$2" ]; }
 
 @test "gpu top: a count that no number holds is refused" {
 	run -125 mlrun gpu top --count 99999999999999999999999
-	assert_output --partial "--count takes a number from 1 on"
+	assert_output --partial "--count takes a whole number from 1 on"
 }
 
 @test "gpu top: wrong options are refused with what they take" {
 	run -125 mlrun gpu top --interval 0
-	assert_output --partial "--interval takes seconds from 0.1 to 86400, not '0'"
+	assert_output --partial "--interval takes a number from 0.1 to 86400, not '0'"
 	run -125 mlrun gpu top --count none
-	assert_output --partial "--count takes a number from 1 on, not 'none'"
+	assert_output --partial "--count takes a whole number from 1 on, not 'none'"
 	run -125 mlrun gpu top more
 	run -125 mlrun gpu top --once --log /nonexistent/gpu.csv
 	assert_output --partial "gpu top: open '/nonexistent/gpu.csv': No such file or directory"

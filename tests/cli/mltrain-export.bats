@@ -107,5 +107,5 @@ numpy.random.default_rng(1).integers(0, 256, 5 * n, dtype=numpy.uint8).tofile('i
 	run -2 mltrain export --checkpoint x
 	assert_output --partial 'where to?'
 	run -2 mltrain export --checkpoint x --format tflite net.onnx
-	assert_output --partial "--format 'tflite' is not one of: onnx"
+	assert_output --partial "--format takes onnx or safetensors, not 'tflite'"
 }

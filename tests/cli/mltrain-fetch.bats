@@ -357,7 +357,7 @@ make_cifar() {
 		assert_output --partial "the end of '$url' is not a file name"
 	done
 	run -2 mltrain fetch --bogus
-	assert_output "mltrain: unknown option '--bogus'
+	assert_output "mltrain: fetch: unknown option '--bogus'
 hint: mltrain fetch --help lists the options"
 	run -2 mltrain fetch --miror http://127.0.0.1/ mnist
 	assert_output --partial "hint: is --mirror meant? mltrain fetch --help lists the options"

@@ -53,7 +53,7 @@ Validation error: [0-9]+\.[0-9]%\|Test error: [0-9]+\.[0-9]%$"
 
 @test "metrics: an unknown format is named" {
     run -2 "$mltrain" train --data x --log-format xml
-    [[ "$output" == *"--log-format 'xml' is not one of: text, tf, json"* ]]
+    [[ "$output" == *"--log-format takes text, tf or json, not 'xml'"* ]]
 }
 
 @test "metrics: the load is sampled, of the process and of the node" {

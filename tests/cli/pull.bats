@@ -236,7 +236,7 @@ corrupt() {
 	run -125 mlrun pull
 	assert_output --partial "an image is missing"
 	run -125 mlrun pull --jobs 0 "$REGISTRY/tiny"
-	assert_output --partial "--jobs takes a number from 1 to 32, not '0'"
+	assert_output --partial "--jobs takes a whole number from 1 to 32, not '0'"
 	run -125 mlrun pull --tls-verify=perhaps "$REGISTRY/tiny"
 	assert_output --partial "--tls-verify takes true or false, not 'perhaps'"
 }

@@ -46,3 +46,15 @@ src/mltrain/data/idx.c: includes "mlrun/store/blob.h", but mltrain/data may not 
 	run -1 --separate-stderr "$top_srcdir/tests/cli/rooms" tree build
 	assert_equal "$stderr" "src/mlrun/pull: layer_bring() of layer begins neither with 'pull' nor with a noun of its file"
 }
+
+# only FILES PATTERN: that code of src/ which matches is in these files.
+only() {
+	run -0 bash -c 'cd "$1" && grep -rlE "$2" src --include="*.c" | sort | xargs' bash "$top_srcdir" "$2"
+	assert_output "$1"
+}
+
+@test "rooms: one mechanism reads options, one spans of time, and one prints listings" {
+	only src/base/options.c '\b(argp_parse|getopt|getopt_long)\('
+	run -1 grep -rnE '%-?\*s +%-?[0-9*]*s' "$top_srcdir"/src/mlrun/cli --include=*.c --exclude=top_view.c
+	only src/base/duration.c '"ms", 1e-3|86400 \}'
+}

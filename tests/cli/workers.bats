@@ -176,13 +176,13 @@ field() {
 		run -125 mlrun workers $words
 		assert_line --partial -- "$want"
 	done <<-END
-		start -n 0 $IMG|-n takes a number of workers from 1 to 10000, not '0'
-		start -n -3 $IMG|-n takes a number of workers from 1 to 10000, not '-3'
+		start -n 0 $IMG|--number takes a whole number from 1 to 10000, not '0'
+		start -n -3 $IMG|--number takes a whole number from 1 to 10000, not '-3'
 		start --memory lots $IMG|--memory takes an amount for each worker, 512m or 4g, not 'lots'
 		start --memory 1 $IMG|--memory takes an amount
 		start --memory 99999999999g $IMG|more than machines have
 		start --cpus 0 $IMG|--cpus takes a number of processors
-		start --gpus x $IMG|--gpus takes a number of GPUs
+		start --gpus x $IMG|--gpus takes a whole number from 0 to 1024
 		start --deadline soon $IMG|--deadline takes a time such as
 		start --partition p $IMG|a worker on this machine is in no partition
 		start --join 1 true|a worker is a new container

@@ -1,5 +1,6 @@
 #include "unit.h"
 #include "base/account.h"
+#include "base/duration.h"
 #include "base/elf.h"
 #include "base/escape.h"
 #include "base/file_owner.h"
@@ -653,6 +654,32 @@ static void names_of_a_directory_are_sorted_and_leave_out_the_two_that_all_have(
 	assert_int_equal(file_list(AT_FDCWD, top, 0, &names), -ENOENT);
 }
 
+static void a_span_is_read_as_go_and_k6_write_it(void **state)
+{
+	static const struct {
+		const char *text;
+		double seconds;
+		int64_t ns; /* -1: Go wants a unit */
+	} good[] = { { "1m30s", 90, 90000000000 }, { "500ms", 0.5, 500000000 },
+		{ "1.5h", 5400, 5400000000000 }, { "250us", 250e-6, 250000 }, { "7ns", 7e-9, 7 },
+		{ "2d", 172800, 172800000000000 }, { "1w", 604800, 604800000000000 }, { "0", 0, 0 },
+		{ "0s", 0, 0 }, { "90", 90, -1 }, { "1.5", 1.5, -1 } };
+	static const char *const bad[] = { "", ".", "s", "30x", "1m30", "-1s", "+1s", "1..5s",
+		"1.5.5s", "30 s", "1e3s", "0x1s", "inf", "1S" };
+
+	for (size_t i = 0; i < ARRAY_LEN(good); i++) {
+		double v = duration_seconds(good[i].text, strlen(good[i].text));
+
+		assert_true(v > good[i].seconds - 1e-9 && v < good[i].seconds + 1e-9);
+		assert_int_equal(duration_ns(good[i].text), good[i].ns);
+	}
+	for (size_t i = 0; i < ARRAY_LEN(bad); i++)
+		if (duration_seconds(bad[i], strlen(bad[i])) >= 0 || duration_ns(bad[i]) >= 0)
+			fail_msg("'%s' was taken", bad[i]);
+	assert_true(duration_seconds("30s:20", 3) == 30); /* not beyond its length */
+	assert_int_equal(duration_ns("999999999w"), -1);
+}
+
 int main(void)
 {
 	const struct CMUnitTest tests[] = {
@@ -686,6 +713,7 @@ int main(void)
 		cmocka_unit_test(a_list_is_joined_up_to_so_many),
 		cmocka_unit_test(a_list_is_joined_up_to_so_many_bytes_and_says_that_there_is_more),
 		cmocka_unit_test(both_hashes_give_the_digests_of_fips_180),
+		cmocka_unit_test(a_span_is_read_as_go_and_k6_write_it),
 		cmocka_unit_test(
 			names_of_a_directory_are_sorted_and_leave_out_the_two_that_all_have),
 	};

@@ -187,15 +187,6 @@ static void parse_attestation(void *args, char *arg, struct argp_state *state)
 		argp_error(state, "mlrun makes no attestations: leave '%s' out", arg);
 }
 
-static void parse_jobs(void *args, char *arg, struct argp_state *state)
-{
-	struct args *a = args;
-
-	a->jobs = (int)cli_options_number(arg, 1, JOBS_MAX);
-	if (a->jobs < 0)
-		argp_error(state, "--jobs takes a number from 1 to %d, not '%s'", JOBS_MAX, arg);
-}
-
 static void check_args(void *args, struct argp_state *state)
 {
 	struct args *a = args;
@@ -204,78 +195,77 @@ static void check_args(void *args, struct argp_state *state)
 		argp_error(state, "--json needs --check");
 }
 
-static const struct cli_option options[] = {
+static const struct option_row options[] = {
 	{ "file", 'f', "FILE", 0, "the recipe; -: standard input (CONTEXT/Dockerfile)", 1,
-		CLI_TO(struct args, file) },
+		OPT(struct args, file) },
 	{ "tag", 't', "NAME", 0, "the image's name in the store; may be repeated", 1,
-		CLI_TO(struct args, names) },
+		OPT(struct args, names) },
 	{ "target", 0, "STAGE", 0, "build this stage instead of the last one", 1,
-		CLI_TO(struct args, target) },
+		OPT(struct args, target) },
 	{ "build-arg", 0, "NAME[=VALUE]", 0,
 		"set a variable that the recipe declares with ARG; without =VALUE it takes the caller's value",
-		1, CLI_TO_CALL(parse_build_arg) },
+		1, OPT_CALL(parse_build_arg) },
 	{ "build-context", 0, "NAME=DIR", 0,
 		"a directory, a tar, a repository or docker-image://IMAGE, for FROM and --from", 1,
-		CLI_TO_CALL(parse_context) },
-	{ "label", 0, "NAME=VALUE", 0, "add a label to the image", 1, CLI_TO_CALL(parse_label) },
+		OPT_CALL(parse_context) },
+	{ "label", 0, "NAME=VALUE", 0, "add a label to the image", 1, OPT_CALL(parse_label) },
 	{ "secret", 0, "id=NAME,src=FILE", 0,
 		"a secret for RUN --mount=type=secret; or env=VARIABLE", 1,
-		CLI_TO_CALL(parse_secret) },
+		OPT_CALL(parse_secret) },
 	{ "ssh", 0, "default|ID[=SOCKET]", 0, "pass on an SSH agent to RUN --mount=type=ssh", 1,
-		CLI_TO_CALL(parse_ssh) },
-	{ "network", 0, "host|none", 0, "the network of RUN (host)", 1,
-		CLI_TO_CALL(parse_network) },
+		OPT_CALL(parse_ssh) },
+	{ "network", 0, "host|none", 0, "the network of RUN (host)", 1, OPT_CALL(parse_network) },
 	{ "allow", 0, "device[=NAME]|network.host", 0,
 		"let the recipe and its base images use CDI devices, or the network despite --network=none",
-		1, CLI_TO_CALL(parse_allow) },
+		1, OPT_CALL(parse_allow) },
 	{ "platform", 0, "OS/ARCH[/VARIANT]", 0, "the image's platform; default: this machine's", 1,
-		CLI_TO(struct args, platform) },
+		OPT(struct args, platform) },
 	{ "pull", 0, "WHEN", OPTION_ARG_OPTIONAL,
 		"look for newer images in the registries: always (the default with --pull) or missing",
-		1, CLI_TO_CALL(parse_pull) },
+		1, OPT_CALL(parse_pull) },
 	{ "cache-from", 0, "IMAGE", 0, "take steps that --cache-to pushed there", 1,
-		CLI_TO_CALL(parse_cache_from) },
+		OPT_CALL(parse_cache_from) },
 	{ "cache-to", 0, "IMAGE", 0, "push the steps to a registry, for --cache-from elsewhere", 1,
-		CLI_TO_CALL(parse_cache_to) },
-	{ "no-cache", 0, 0, 0, "run every step again", 1, CLI_TO(struct args, no_cache) },
+		OPT_CALL(parse_cache_to) },
+	{ "no-cache", 0, 0, 0, "run every step again", 1, OPT(struct args, no_cache) },
 	{ "output", 'o', "DIR|type=TYPE,dest=FILE", 0,
 		"also write the image: its files to a directory, or a tar, oci or docker archive",
-		1, CLI_TO_CALL(parse_output) },
+		1, OPT_CALL(parse_output) },
 	{ "squash", 0, 0, 0, "make one layer of those that the recipe adds", 1,
-		CLI_TO(struct args, squash) },
+		OPT(struct args, squash) },
 	{ "iidfile", 0, "FILE", 0, "write the digest of the image's manifest to FILE", 1,
-		CLI_TO(struct args, iidfile) },
+		OPT(struct args, iidfile) },
 	{ "metadata-file", 0, "FILE", 0, "write what was built to FILE, as JSON", 1,
-		CLI_TO(struct args, metadata) },
+		OPT(struct args, metadata) },
 	{ "jobs", 0, "N", 0, "commands of different stages at once; default: one a processor", 1,
-		CLI_TO_CALL(parse_jobs) },
+		OPT_COUNT(struct args, jobs, 1, JOBS_MAX) },
 	{ "shell-on-failure", 0, 0, 0, "open a shell where a RUN failed", 1,
-		CLI_TO(struct args, shell) },
+		OPT(struct args, shell) },
 	{ "progress", 0, "plain|quiet", 0, "how much is printed (plain)", 2,
-		CLI_TO_CALL(parse_progress) },
+		OPT_CALL(parse_progress) },
 	/* Docker users type these; there is nothing to remove or to compress. */
 	{ "rm", 0, 0, OPTION_HIDDEN, NULL, 2 },
 	{ "force-rm", 0, 0, OPTION_HIDDEN, NULL, 2 },
 	{ "compress", 0, 0, OPTION_HIDDEN, NULL, 2 },
 	{ "load", 0, 0, OPTION_HIDDEN, NULL, 2 },
-	{ "provenance", 0, "BOOL", OPTION_HIDDEN, NULL, 2, CLI_TO_CALL(parse_attestation) },
-	{ "sbom", 0, "BOOL", OPTION_HIDDEN, NULL, 2, CLI_TO_CALL(parse_attestation) },
-	{ "check", 0, 0, 0, "only check the recipe; build nothing", 2, CLI_TO(struct args, check) },
+	{ "provenance", 0, "BOOL", OPTION_HIDDEN, NULL, 2, OPT_CALL(parse_attestation) },
+	{ "sbom", 0, "BOOL", OPTION_HIDDEN, NULL, 2, OPT_CALL(parse_attestation) },
+	{ "check", 0, 0, 0, "only check the recipe; build nothing", 2, OPT(struct args, check) },
 	CLI_OPTION_QUIET(2),
 	{ "json", 0, 0, 0, "with --check: print the instructions; the man page lists the keys", 2,
-		CLI_TO(struct args, json) },
+		OPT(struct args, json) },
 	{ 0 },
 };
 static const struct cli_syntax syntax = {
-	.options = options,
-	.args_doc = "CONTEXT",
-	.doc = "Make an image by a recipe in the Dockerfile language.",
+	.s.options = options,
+	.s.args_doc = "CONTEXT",
+	.s.doc = "Make an image by a recipe in the Dockerfile language.",
 	.registry = offsetof(struct args, registry),
-	.operands = { CLI_TO(struct args, context) },
-	.needed = 1,
-	.missing = "a directory with a Dockerfile is expected; '.' is this one",
-	.surplus = "one context is expected",
-	.check = check_args,
+	.s.operands = { OPT(struct args, context) },
+	.s.needed = 1,
+	.s.missing = "a directory with a Dockerfile is expected; '.' is this one",
+	.s.surplus = "one context is expected",
+	.s.check = check_args,
 };
 
 /* --- --check ---------------------------------------------------------------- */

@@ -17,29 +17,30 @@ struct args {
 	int json;
 };
 
-static const struct cli_option options[] = {
+static const struct option_row options[] = {
 	{ "message", 'm', "TEXT", 0, "a comment for the image's history", 0,
-		CLI_TO(struct args, message) },
+		OPT(struct args, message) },
 	{ "author", 'a', "NAME", 0, "the author for the image's history", 0,
-		CLI_TO(struct args, author) },
+		OPT(struct args, author) },
 	{ "change", 'c', "INSTRUCTION", 0,
 		"change the configuration: 'ENV K=V', 'LABEL K=V', 'CMD …', 'ENTRYPOINT …', 'WORKDIR DIR', "
 		"'USER NAME', 'EXPOSE PORT', 'VOLUME DIR', 'HEALTHCHECK …', 'STOPSIGNAL NAME', 'SHELL […]', "
 		"'ONBUILD …', 'MAINTAINER NAME'",
-		0, CLI_TO(struct args, changes) },
+		0, OPT(struct args, changes) },
 	CLI_OPTION_QUIET(0),
 	CLI_OPTION_JSON(struct args),
 	{ 0 },
 };
 static const struct cli_syntax syntax = {
-	.options = options,
-	.args_doc = "CONTAINER IMAGE",
-	.doc = "Make an image of what was written in a container of exec --write. The container stays as it "
-	       "is.",
-	.operands = { CLI_TO(struct args, container), CLI_TO(struct args, image) },
-	.needed = 2,
-	.missing = "a container and the new image's name are expected",
-	.surplus = "a container and one image name are expected",
+	.s.options = options,
+	.s.args_doc = "CONTAINER IMAGE",
+	.s.doc =
+		"Make an image of what was written in a container of exec --write. The container stays as it "
+		"is.",
+	.s.operands = { OPT(struct args, container), OPT(struct args, image) },
+	.s.needed = 2,
+	.s.missing = "a container and the new image's name are expected",
+	.s.surplus = "a container and one image name are expected",
 };
 
 static int print_json(const struct rootfs_committed *c)

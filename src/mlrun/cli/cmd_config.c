@@ -24,17 +24,18 @@ static void check(void *args, struct argp_state *state)
 		argp_error(state, "--json prints all settings, a KEY one value");
 }
 
-static const struct cli_option options[] = { CLI_OPTION_JSON(struct args), { 0 } };
+static const struct option_row options[] = { CLI_OPTION_JSON(struct args), { 0 } };
 static const struct cli_syntax syntax = {
-	.options = options,
-	.args_doc = "[KEY]",
-	.doc = "Print the settings in effect, each with its source: file and line, environment variable, or default; or print the value of one.\v"
-	       "KEY is store, exec.pull, registry.HOST.mirror and so on. The exit status is 1 if it is not set.",
+	.s.options = options,
+	.s.args_doc = "[KEY]",
+	.s.doc =
+		"Print the settings in effect, each with its source: file and line, environment variable, or default; or print the value of one.\v"
+		"KEY is store, exec.pull, registry.HOST.mirror and so on. The exit status is 1 if it is not set.",
 	.no_store = 1,
-	.operands = { CLI_TO(struct args, key) },
-	.surplus =
+	.s.operands = { OPT(struct args, key) },
+	.s.surplus =
 		"expected at most one KEY; a setting is a line of ~/.config/mlrun/mlrun.conf, mlrun.conf(5)",
-	.check = check,
+	.s.check = check,
 };
 
 /* A value of a setting. */

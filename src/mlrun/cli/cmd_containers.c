@@ -1,6 +1,7 @@
 /* mlrun containers: lists and removes the containers that exec --write keeps. */
 #include "cli/cli.h"
 #include "cli/common.h"
+#include "cli/listing.h"
 #include "cli/options.h"
 
 #include "base/base.h"
@@ -45,19 +46,20 @@ static void check_arguments(void *args, struct argp_state *state)
 		argp_error(state, "--force is for rm");
 }
 
-static const struct cli_option options[] = {
+static const struct option_row options[] = {
 	{ "force", 'f', 0, 0,
 		"rm: also one that was started in on another host or in another PID namespace", 0,
-		CLI_TO(struct args, force) },
+		OPT(struct args, force) },
 	CLI_OPTION_JSON(struct args),
 	{ 0 },
 };
 static const struct cli_syntax syntax = {
-	.options = options,
-	.args_doc = "[list]\nrm NAME...\nunlock NAME...",
-	.doc = "List the containers that exec --write keeps, or remove them with what was written in them.",
-	.operands = { CLI_TO_CALL(parse_argument) },
-	.check = check_arguments,
+	.s.options = options,
+	.s.args_doc = "[list]\nrm NAME...\nunlock NAME...",
+	.s.doc =
+		"List the containers that exec --write keeps, or remove them with what was written in them.",
+	.s.operands = { OPT_CALL(parse_argument) },
+	.s.check = check_arguments,
 };
 
 /* --- list ----------------------------------------------------------------- */
@@ -109,7 +111,7 @@ static int load(struct store *st, struct table *t, struct mlr_error *err)
 	return 0;
 }
 
-static json_t *user_to_json(const struct store_lease *l)
+static json_t *user_json(const struct store_lease *l)
 {
 	if (!l->host[0])
 		return json_null();
@@ -118,63 +120,43 @@ static json_t *user_to_json(const struct store_lease *l)
 		l->is_running);
 }
 
-static json_t *to_json(struct store *st, const struct row *row)
-{
-	auto_free char *path = store_container_path(st, row->c.name);
-	char created[CLI_TIME_SIZE], used[CLI_TIME_SIZE];
-	int known = row->c.image != NULL;
-
-	cli_time_utc(row->c.created, created);
-	cli_time_utc(row->c.used, used);
-	return json_pack("{s:s, s:o, s:s?, s:s?, s:s?, s:I, s:o, s:o}", "name", row->c.name,
-		"image", mlr_json_text(row->c.image), "manifest", row->c.manifest, "created",
-		known ? created : NULL, "used", known ? used : NULL, "size", (json_int_t)row->size,
-		"user", user_to_json(&row->user), "path", mlr_json_text(path));
-}
-
-static int print_json(struct store *st, const struct table *t)
-{
-	json_t *list = json_array();
-
-	for (size_t i = 0; i < t->n; i++)
-		json_array_append_new(list, to_json(st, &t->v[i]));
-	return cli_print_json(list);
-}
-
-static void print_user(const struct store_lease *l)
+static char *user_cell(const struct store_lease *l)
 {
 	if (!l->host[0])
-		return;
-	printf("  process %ld on %s%s", (long)l->pid, l->host, l->is_running ? "" : ", perhaps");
-	if (l->job[0])
-		printf(", job %s", l->job);
+		return NULL;
+	return xasprintf("process %ld on %s%s%s%s", (long)l->pid, l->host,
+		l->is_running ? "" : ", perhaps", l->job[0] ? ", job " : "", l->job);
 }
 
-static int print_table(const struct table *t)
+static void put(struct listing *l, const struct row *row, const char *path)
 {
-	int name = (int)strlen("NAME"), image = (int)strlen("IMAGE");
+	listing_text(l, "NAME", "name", row->c.name);
+	listing_text(l, "IMAGE", "image", row->c.image);
+	listing_text(l, NULL, "manifest", row->c.manifest);
+	listing_time(l, "CREATED", "created", row->c.created);
+	listing_time(l, "USED", "used", row->c.image ? row->c.used : 0);
+	listing_size(l, "SIZE", "size", row->size);
+	listing_json(l, "user", user_json(&row->user));
+	listing_cell(l, "IN USE BY", user_cell(&row->user));
+	listing_text(l, NULL, "path", path);
+}
+
+static int print(struct store *st, const struct table *t, int as_json)
+{
+	static const struct row nothing;
+	struct listing l = { .as_json = as_json };
 
 	for (size_t i = 0; i < t->n; i++) {
-		cli_widen(&name, t->v[i].c.name);
-		cli_widen(&image, t->v[i].c.image);
-	}
-	printf("%-*s  %-*s  %-16s  %-16s  %9s  %s\n", name, "NAME", image, "IMAGE", "CREATED",
-		"USED", "SIZE", "IN USE BY");
-	for (size_t i = 0; i < t->n; i++) {
-		const struct row *row = &t->v[i];
-		char created[CLI_TIME_SIZE] = "?", used[CLI_TIME_SIZE] = "?", size[CLI_SIZE_SIZE];
+		auto_free char *path = store_container_path(st, t->v[i].c.name);
 
-		if (row->c.image) {
-			cli_time_local(row->c.created, created);
-			cli_time_local(row->c.used, used);
-		}
-		cli_size(row->size, size);
-		printf("%-*s  %-*s  %-16s  %-16s  %9s", name, row->c.name, image,
-			row->c.image ? row->c.image : "?", created, used, size);
-		print_user(&row->user);
-		putchar('\n');
+		listing_row(&l);
+		put(&l, &t->v[i], path);
 	}
-	return 0;
+	if (t->n == 0) {
+		listing_heads(&l);
+		put(&l, &nothing, NULL);
+	}
+	return listing_end(&l);
 }
 
 static int list(struct store *st, int json)
@@ -184,7 +166,7 @@ static int list(struct store *st, int json)
 
 	if (st && load(st, &t, &err) < 0)
 		return cli_fail(&err);
-	return json ? print_json(st, &t) : print_table(&t);
+	return print(st, &t, json);
 }
 
 /* --- rm, unlock ----------------------------------------------------------- */

@@ -59,7 +59,8 @@ static void print_text(const struct doctor_report *r)
 	int width = 0;
 
 	for (size_t i = 0; i < r->n; i++)
-		cli_widen(&width, r->v[i].check);
+		if ((int)strlen(r->v[i].check) > width)
+			width = (int)strlen(r->v[i].check);
 	for (size_t i = 0; i < r->n; i++)
 		print_finding(&r->v[i], width);
 	printf("%zu pass%s, %zu warning%s, %zu failure%s\n", passes, passes == 1 ? "" : "es",

@@ -1,6 +1,7 @@
 /* mlrun elastic run, list, stop: runs that grow onto idle nodes and share them with others. */
 #include "cli/cli.h"
 #include "cli/commands.h"
+#include "cli/listing.h"
 #include "cli/options.h"
 #include "cli/workers.h"
 
@@ -20,48 +21,7 @@ struct args {
 	int json, is_one_job;
 };
 
-static void take_number(
-	const char *name, char *arg, long min, long max, long *ret, struct argp_state *state)
-{
-	*ret = cli_options_number(arg, min, max);
-	if (*ret < 0)
-		argp_error(state, "--%s takes a number from %ld to %ld, not '%s'", name, min, max,
-			arg);
-}
-
-static void parse_min(void *args, char *arg, struct argp_state *state)
-{
-	take_number("min", arg, 1, SHARE_MAX, &((struct args *)args)->min, state);
-}
-
-static void parse_max(void *args, char *arg, struct argp_state *state)
-{
-	take_number("max", arg, 1, SHARE_MAX, &((struct args *)args)->max, state);
-}
-
-static void parse_weight(void *args, char *arg, struct argp_state *state)
-{
-	take_number("weight", arg, 1, SHARE_WEIGHT_MAX, &((struct args *)args)->weight, state);
-}
-
-static void parse_hold(void *args, char *arg, struct argp_state *state)
-{
-	take_number("hold", arg, 0, 3600, &((struct args *)args)->hold, state);
-}
-
-static void parse_grace(void *args, char *arg, struct argp_state *state)
-{
-	take_number("grace", arg, 1, 3600, &((struct args *)args)->grace, state);
-}
-
-static void parse_mode(void *args, char *arg, struct argp_state *state)
-{
-	struct args *a = args;
-
-	a->is_one_job = strcmp(arg, "requeue") == 0;
-	if (!a->is_one_job && strcmp(arg, "workers") != 0)
-		argp_error(state, "--mode takes workers or requeue, not '%s'", arg);
-}
+static const char *const modes[] = { "workers", "requeue", NULL };
 
 static void parse_signal(void *args, char *arg, struct argp_state *state)
 {
@@ -73,64 +33,79 @@ static void parse_signal(void *args, char *arg, struct argp_state *state)
 			state, "--signal takes one that a program can catch, USR1, not '%s'", arg);
 }
 
-static void parse_gpus_per_worker(void *args, char *arg, struct argp_state *state)
-{
-	take_number("gpus-per-worker", arg, 0, SHARE_MAX, &((struct args *)args)->w.gpus, state);
-}
-
-static const struct cli_option run_options[] = {
+static const struct option_row run_options[] = {
 	{ NULL, 0, NULL, 0, "Elastic run:", -2 },
-	{ "min", 0, "N", 0, "workers that it needs (default: 1)", -2, CLI_TO_CALL(parse_min) },
-	{ "max", 0, "N", 0, "workers that it can use (default: 4)", -2, CLI_TO_CALL(parse_max) },
+	{ "min", 0, "N", 0, "workers that it needs (default: 1)", -2,
+		OPT_COUNT(struct args, min, 1, SHARE_MAX) },
+	{ "max", 0, "N", 0, "workers that it can use (default: 4)", -2,
+		OPT_COUNT(struct args, max, 1, SHARE_MAX) },
 	{ "gpus-per-worker", 0, "N", 0, "GPUs for each worker (default: 1)", -2,
-		CLI_TO_CALL(parse_gpus_per_worker) },
+		OPT_COUNT(struct args, w.gpus, 0, SHARE_MAX) },
 	{ "partition", 'p', "NAME", 0, "Slurm's partition (default: Slurm's)", -2,
-		CLI_TO(struct args, w.partition) },
+		OPT(struct args, w.partition) },
 	{ "weight", 0, "N", 0, "its share beside others' (default: 1)", -2,
-		CLI_TO_CALL(parse_weight) },
+		OPT_COUNT(struct args, weight, 1, SHARE_WEIGHT_MAX) },
 	{ "hold", 0, "SECONDS", 0, "between growing and shrinking (default: 10; requeue: 60)", -2,
-		CLI_TO_CALL(parse_hold) },
+		OPT_COUNT(struct args, hold, 0, 3600) },
 	{ "mode", 0, "MODE", 0,
 		"workers that come and go, or requeue: one job that begins again (default: workers)",
-		-2, CLI_TO_CALL(parse_mode) },
+		-2, OPT_WORD(struct args, is_one_job, modes) },
 	{ "signal", 0, "NAME", 0, "requeue: tells the command to save its state (default: USR1)",
-		-2, CLI_TO_CALL(parse_signal) },
+		-2, OPT_CALL(parse_signal) },
 	{ "grace", 0, "SECONDS", 0, "requeue: how long it may take for that (default: 60)", -2,
-		CLI_TO_CALL(parse_grace) },
+		OPT_COUNT(struct args, grace, 1, 3600) },
 	{ "deadline", 0, "TIME", 0, "end it after TIME, 90s, 30m, 12h, 2d, even if it waits", -2,
-		CLI_TO_CALL(workers_parse_deadline) },
+		OPT_CALL(workers_parse_deadline) },
 	{ "name", 0, "NAME", 0, "a name for people (default: the image's)", -2,
-		CLI_TO(struct args, w.name) },
+		OPT(struct args, w.name) },
 	{ "sbatch", 0, "OPTION", 0, "one more option for sbatch: --sbatch=--qos=high", -2,
-		CLI_TO(struct args, w.sbatch) },
+		OPT(struct args, w.sbatch) },
 	{ "json", 0, NULL, 0, "print JSON; the man page lists its keys", -2,
-		CLI_TO(struct args, json) },
+		OPT(struct args, json) },
 	{ 0 },
 };
 
-static json_t *to_json(const struct store *st, const struct elastic_run *run)
+/* The workers of jobs that run, or wait. */
+static char *workers_in(const struct elastic_run *run, const struct strv *jobs)
+{
+	long n = (long)jobs->n;
+
+	if (elastic_is_one_job(run) && n > 0)
+		n = run->workers;
+	return xasprintf("%ld", n);
+}
+
+static void put(struct listing *l, const struct elastic_run *run, const char *meet)
+{
+	listing_text(l, "ID", "id", run->share.key);
+	listing_text(l, "NAME", "name", run->wish.name);
+	listing_text(l, "STATUS", "status", elastic_status_names[run->status]);
+	listing_json(l, "running", mlr_json_texts(&run->running));
+	listing_cell(l, "RUNNING", workers_in(run, &run->running));
+	listing_json(l, "waiting", mlr_json_texts(&run->waiting));
+	listing_cell(l, "WAITING", workers_in(run, &run->waiting));
+	listing_text(l, NULL, "coordinator", run->running.n > 0 ? run->running.v[0] : NULL);
+	listing_text(l, NULL, "rendezvous", meet);
+	listing_number(l, "MIN", "min", run->share.min);
+	listing_number(l, "MAX", "max", run->share.max);
+	listing_number(l, "WEIGHT", "weight", run->share.weight);
+	listing_text(l, "IMAGE", "image", run->wish.image);
+	listing_json(l, "command", mlr_json_texts(&run->wish.command));
+	listing_json(l, "options", mlr_json_texts(&run->wish.options));
+	listing_text(l, NULL, "partition", run->wish.partition);
+	listing_number(l, NULL, "hold", run->hold);
+	listing_number(l, NULL, "gpus_per_worker", run->wish.gpus);
+	listing_number(l, NULL, "cpus", run->wish.cpus);
+	listing_text(l, NULL, "mode", elastic_is_one_job(run) ? "requeue" : "workers");
+	listing_number(l, NULL, "workers", run->workers);
+}
+
+static void put_row(struct listing *l, const struct store *st, const struct elastic_run *run)
 {
 	auto_free char *meet = elastic_meet(st, run->share.key);
-	const char *coordinator = run->running.n > 0 ? run->running.v[0] : NULL;
-	json_t *o = json_pack("{s:s, s:o, s:s, s:o, s:o, s:o, s:o, s:o}", "id", run->share.key,
-		"name", mlr_json_text(run->wish.name), "status", elastic_status_names[run->status],
-		"running", mlr_json_texts(&run->running), "waiting", mlr_json_texts(&run->waiting),
-		"coordinator", mlr_json_text(coordinator), "rendezvous", mlr_json_text(meet),
-		"image", mlr_json_text(run->wish.image));
 
-	json_object_set_new(o, "command", mlr_json_texts(&run->wish.command));
-	json_object_set_new(o, "options", mlr_json_texts(&run->wish.options));
-	json_object_set_new(o, "partition", mlr_json_text(run->wish.partition));
-	json_object_set_new(o, "min", json_integer(run->share.min));
-	json_object_set_new(o, "max", json_integer(run->share.max));
-	json_object_set_new(o, "weight", json_integer(run->share.weight));
-	json_object_set_new(o, "hold", json_integer(run->hold));
-	json_object_set_new(o, "gpus_per_worker", json_integer(run->wish.gpus));
-	json_object_set_new(o, "cpus", json_integer(run->wish.cpus));
-	json_object_set_new(
-		o, "mode", json_string(elastic_is_one_job(run) ? "requeue" : "workers"));
-	json_object_set_new(o, "workers", json_integer(run->workers));
-	return o;
+	listing_row(l);
+	put(l, run, meet);
 }
 
 static int check_run(const struct args *a, struct mlr_error *err)
@@ -176,8 +151,14 @@ static int run(const struct args *a)
 		r = elastic_start(st, &new, &err);
 	if (r < 0)
 		return cli_fail_at(&err, "elastic run '%s'", a->w.x.exec.image);
-	if (a->json)
-		return cli_print_json(to_json(st, &new));
+	if (a->json) {
+		struct listing l = { .as_json = 1 };
+		json_auto_t *rows = NULL;
+
+		put_row(&l, st, &new);
+		rows = listing_take(&l);
+		return cli_print_json(json_incref(json_array_get(rows, 0)));
+	}
 	printf("%s\n", new.share.key);
 	return 0;
 }
@@ -219,64 +200,29 @@ static int load(
 	return r < 0 ? r : elastic_list(*st, ret, err);
 }
 
-static int is_shown(const struct some *a, const struct elastic_run *run)
+static int print(const struct some *a, const struct store *st, const struct elastic_list *runs)
 {
-	return a->all || run->status <= ELASTIC_RUNNING;
-}
+	static const struct elastic_run nothing = ELASTIC_RUN_INIT;
+	struct listing l = { .as_json = a->json };
 
-static int print_json(const struct some *a, const struct store *st, const struct elastic_list *l)
-{
-	json_t *list = json_array();
-
-	for (size_t i = 0; i < l->n; i++)
-		if (is_shown(a, &l->v[i]))
-			json_array_append_new(list, to_json(st, &l->v[i]));
-	return cli_print_json(list);
-}
-
-/* The workers of jobs that run, or wait. */
-static long workers_in(const struct elastic_run *run, const struct strv *jobs)
-{
-	if (!elastic_is_one_job(run))
-		return (long)jobs->n;
-	return jobs->n > 0 ? run->workers : 0;
-}
-
-static int print_table(const struct some *a, const struct elastic_list *l)
-{
-	static const char *const heads[] = { "ID", "NAME", "STATUS", "RUNNING", "WAITING", "MIN",
-		"MAX", "WEIGHT", "IMAGE" };
-	auto_strv struct strv cells = STRV_INIT;
-
-	for (size_t i = 0; i < ARRAY_LEN(heads); i++)
-		strv_add(&cells, heads[i]);
-	for (size_t i = 0; i < l->n; i++) {
-		const struct elastic_run *run = &l->v[i];
-
-		if (!is_shown(a, run))
-			continue;
-		strv_add(&cells, run->share.key);
-		strv_add(&cells, run->wish.name);
-		strv_add(&cells, elastic_status_names[run->status]);
-		strv_addf(&cells, "%ld", workers_in(run, &run->running));
-		strv_addf(&cells, "%ld", workers_in(run, &run->waiting));
-		strv_addf(&cells, "%ld", run->share.min);
-		strv_addf(&cells, "%ld", run->share.max);
-		strv_addf(&cells, "%ld", run->share.weight);
-		strv_add(&cells, run->wish.image);
+	for (size_t i = 0; i < runs->n; i++)
+		if (a->all || runs->v[i].status <= ELASTIC_RUNNING)
+			put_row(&l, st, &runs->v[i]);
+	if (!l.rows) {
+		listing_heads(&l);
+		put(&l, &nothing, NULL);
 	}
-	cli_print_cells(&cells, ARRAY_LEN(heads));
-	return 0;
+	return listing_end(&l);
 }
 
 static int cmd_list(int argc, char **argv)
 {
-	static const struct cli_option options[] = { { "all", 'a', NULL, 0,
+	static const struct option_row options[] = { { "all", 'a', NULL, 0,
 							     "also those that ended within a week",
-							     0, CLI_TO(struct some, all) },
+							     0, OPT(struct some, all) },
 		CLI_OPTION_JSON(struct some), { 0 } };
-	static const struct cli_syntax syntax = { .options = options,
-		.doc = "List your elastic runs." };
+	static const struct cli_syntax syntax = { .s.options = options,
+		.s.doc = "List your elastic runs." };
 	auto_store struct store *st = NULL;
 	auto_call(elastic_list_done) struct elastic_list l = ELASTIC_LIST_INIT;
 	struct mlr_error err = MLR_ERROR_INIT;
@@ -285,7 +231,7 @@ static int cmd_list(int argc, char **argv)
 	cli_options_parse(argc, argv, &syntax, &a);
 	if (load(&a, &st, &l, &err) < 0)
 		return cli_fail_at(&err, "elastic list");
-	return a.json ? print_json(&a, st, &l) : print_table(&a, &l);
+	return print(&a, st, &l);
 }
 
 static int stop_one(
@@ -300,11 +246,11 @@ static int stop_one(
 
 static int cmd_elastic_stop(int argc, char **argv)
 {
-	static const struct cli_syntax syntax = { .args_doc = "ID...",
-		.doc = "End elastic runs, and wait until their workers are gone.",
-		.operands = { CLI_TO(struct some, names) },
-		.needed = 1,
-		.missing = "expected a run's id" };
+	static const struct cli_syntax syntax = { .s.args_doc = "ID...",
+		.s.doc = "End elastic runs, and wait until their workers are gone.",
+		.s.operands = { OPT(struct some, names) },
+		.s.needed = 1,
+		.s.missing = "expected a run's id" };
 	auto_store struct store *st = NULL;
 	auto_call(elastic_list_done) struct elastic_list l = ELASTIC_LIST_INIT;
 	struct mlr_error err = MLR_ERROR_INIT;

@@ -1,5 +1,6 @@
 /* mlrun elastic top: shows who has how many slots, again and again. */
 #include "cli/cli.h"
+#include "cli/listing.h"
 #include "cli/options.h"
 #include "cli/screen.h"
 
@@ -19,72 +20,22 @@ struct args {
 	int once, json;
 };
 
-static void parse_interval(void *args, char *arg, struct argp_state *state)
-{
-	((struct args *)args)->interval_ms = cli_options_interval(arg, state);
-}
-
-static const struct cli_option options[] = {
+static const struct option_row options[] = {
 	{ "interval", 'i', "SECONDS", 0, "between two looks: 0.1 to 86400 (2)", 1,
-		CLI_TO_CALL(parse_interval) },
-	{ "once", 0, NULL, 0, "print one look as text", 1, CLI_TO(struct args, once) },
+		OPT_PARSE(struct args, interval_ms, cli_options_interval) },
+	{ "once", 0, NULL, 0, "print one look as text", 1, OPT(struct args, once) },
 	{ "json", 0, NULL, 0, "print one look as JSON; the man page lists its keys", 1,
-		CLI_TO(struct args, json) },
+		OPT(struct args, json) },
 	{ 0 },
 };
 
 static const struct cli_syntax syntax = {
-	.options = options,
-	.doc = "Show the elastic runs of all users, the slots that they have and had, again and again. "
-	       "q or ^C ends it.\vWithout a terminal the same comes as text, once each interval.",
-	.surplus = "expected no argument",
+	.s.options = options,
+	.s.doc =
+		"Show the elastic runs of all users, the slots that they have and had, again and again. "
+		"q or ^C ends it.\vWithout a terminal the same comes as text, once each interval.",
+	.s.surplus = "expected no argument",
 };
-
-/* --- JSON ---------------------------------------------------------------------------------------
- */
-
-static json_t *run_json(const struct watch_pool *pool, const struct watch_run *r)
-{
-	auto_free char *user = cli_user_name((uid_t)atol(r->user));
-	json_t *past = json_array();
-	json_t *o = json_pack("{s:s, s:o, s:o, s:o, s:s, s:s, s:I, s:I, s:I, s:I, s:I, s:I, s:I}",
-		"id", r->key, "user", mlr_json_text(user), "name", mlr_json_text(r->name),
-		"partition", mlr_json_text(pool->partition), "unit",
-		pool->kind == 'g' ? "gpu" : "cpu", "state", watch_state_names[r->state], "held",
-		(json_int_t)r->held, "running", (json_int_t)r->running, "waiting",
-		(json_int_t)r->waiting, "due", (json_int_t)r->due, "min", (json_int_t)r->min, "max",
-		(json_int_t)r->max, "weight", (json_int_t)r->weight);
-
-	for (int i = 0; i < WATCH_CELLS; i++)
-		json_array_append_new(past, json_real(r->past[i]));
-	json_object_set_new(o, "past", past);
-	json_object_set_new(
-		o, "generation", r->generation < 0 ? json_null() : json_integer(r->generation));
-	json_object_set_new(o, "images_per_second",
-		isnan(r->images_per_second) ? json_null() : json_real(r->images_per_second));
-	return o;
-}
-
-static json_t *to_json(const struct watch *w)
-{
-	json_t *partitions = json_array(), *runs = json_array();
-
-	for (size_t i = 0; i < w->n; i++) {
-		const struct watch_pool *pool = &w->v[i];
-
-		json_array_append_new(partitions,
-			json_pack("{s:o, s:s, s:I, s:I}", "partition",
-				mlr_json_text(pool->partition), "unit",
-				pool->kind == 'g' ? "gpu" : "cpu", "slots", (json_int_t)pool->slots,
-				"free", (json_int_t)pool->free));
-		for (size_t k = 0; k < pool->n; k++)
-			json_array_append_new(runs, run_json(pool, &pool->runs[k]));
-	}
-	return json_pack("{s:I, s:i, s:o, s:o}", "time", (json_int_t)w->time, "past_seconds",
-		WATCH_CELL_S, "partitions", partitions, "runs", runs);
-}
-
-/* --- text ----------------------------------------------------------------------------------- */
 
 /* Does the terminal show UTF-8? The first that is set counts (locale(7)). */
 static int has_utf8(void)
@@ -100,7 +51,7 @@ static int has_utf8(void)
 	return 0;
 }
 
-/* A column for each cell, as high as its share of all slots; to free(). */
+/* A column for each cell, as high as its share of all slots. */
 static char *picture(const struct watch_run *r, long slots)
 {
 	static const char *const high[] = { " ", "▁", "▂", "▃", "▄", "▅", "▆", "▇", "█" },
@@ -118,41 +69,66 @@ static char *picture(const struct watch_run *r, long slots)
 	return strv_join(&cells, cells.n, "");
 }
 
-static void add_row(const struct watch_pool *pool, const struct watch_run *r, struct strv *cells)
+static void put(struct listing *l, const struct watch_pool *pool, const struct watch_run *r)
 {
-	strv_add(cells, r->key);
-	strv_take(cells, cli_user_name((uid_t)atol(r->user)));
-	strv_add(cells, r->name ? r->name : "-");
-	strv_addf(cells, "%ld of %ld", r->held, pool->slots);
-	strv_addf(cells, "%ld", r->min);
-	strv_addf(cells, "%ld", r->max);
-	strv_addf(cells, "%ld", r->weight);
-	strv_add(cells, watch_state_names[r->state]);
-	if (r->generation < 0)
-		strv_add(cells, "-");
-	else
-		strv_addf(cells, "%lld", (long long)r->generation);
-	if (isnan(r->images_per_second))
-		strv_add(cells, "-");
-	else
-		strv_addf(cells, "%.0f", r->images_per_second);
-	strv_take(cells, picture(r, pool->slots));
+	auto_free char *user = cli_user_name((uid_t)atol(r->user));
+	int knows_rate = !isnan(r->images_per_second);
+	json_t *past = json_array();
+
+	for (int i = 0; i < WATCH_CELLS; i++)
+		json_array_append_new(past, json_real(r->past[i]));
+	listing_row(l);
+	listing_text(l, "ID", "id", r->key);
+	listing_text(l, "USER", "user", user);
+	listing_text(l, "NAME", "name", r->name);
+	listing_text(l, NULL, "partition", pool->partition);
+	listing_text(l, NULL, "unit", pool->kind == 'g' ? "gpu" : "cpu");
+	listing_cell(l, "SLOTS", xasprintf("%ld of %ld", r->held, pool->slots));
+	listing_number(l, NULL, "held", r->held);
+	listing_number(l, NULL, "running", r->running);
+	listing_number(l, NULL, "waiting", r->waiting);
+	listing_number(l, NULL, "due", r->due);
+	listing_number(l, "MIN", "min", r->min);
+	listing_number(l, "MAX", "max", r->max);
+	listing_number(l, "WEIGHT", "weight", r->weight);
+	listing_text(l, "STATE", "state", watch_state_names[r->state]);
+	listing_known(l, "GEN", "generation", r->generation, r->generation >= 0);
+	listing_cell(l, "IMAGES/S", knows_rate ? xasprintf("%.0f", r->images_per_second) : NULL);
+	listing_json(
+		l, "images_per_second", knows_rate ? json_real(r->images_per_second) : json_null());
+	listing_cell(l, "LAST 5 MINUTES", picture(r, pool->slots));
+	listing_json(l, "past", past);
+}
+
+static json_t *to_json(const struct watch *w)
+{
+	struct listing partitions = { .as_json = 1 }, runs = { .as_json = 1 };
+
+	for (size_t i = 0; i < w->n; i++) {
+		const struct watch_pool *pool = &w->v[i];
+
+		listing_row(&partitions);
+		listing_text(&partitions, NULL, "partition", pool->partition);
+		listing_text(&partitions, NULL, "unit", pool->kind == 'g' ? "gpu" : "cpu");
+		listing_number(&partitions, NULL, "slots", pool->slots);
+		listing_number(&partitions, NULL, "free", pool->free);
+		for (size_t k = 0; k < pool->n; k++)
+			put(&runs, pool, &pool->runs[k]);
+	}
+	return json_pack("{s:I, s:i, s:o, s:o}", "time", (json_int_t)w->time, "past_seconds",
+		WATCH_CELL_S, "partitions", listing_take(&partitions), "runs", listing_take(&runs));
 }
 
 static void write_pool(FILE *out, const struct watch_pool *pool)
 {
-	static const char *const heads[] = { "ID", "USER", "NAME", "SLOTS", "MIN", "MAX", "WEIGHT",
-		"STATE", "GEN", "IMAGES/S", "LAST 5 MINUTES" };
-	auto_strv struct strv cells = STRV_INIT;
+	struct listing l = { .as_json = 0 };
 
 	fprintf(out, "\n%s: %ld %s, %ld free, %zu run%s\n", pool->partition, pool->slots,
 		pool->kind == 'g' ? "GPUs" : "processors", pool->free, pool->n,
 		pool->n == 1 ? "" : "s");
-	for (size_t i = 0; i < ARRAY_LEN(heads); i++)
-		strv_add(&cells, heads[i]);
 	for (size_t i = 0; i < pool->n; i++)
-		add_row(pool, &pool->runs[i], &cells);
-	cli_write_cells(out, &cells, ARRAY_LEN(heads));
+		put(&l, pool, &pool->runs[i]);
+	listing_write(&l, out);
 }
 
 /* To free(). trouble: what Slurm said in place of an answer; NULL: it gave one. */

@@ -168,39 +168,40 @@ static void check_args(void *args, struct argp_state *state)
 		argp_error(state, "--json and an image do not both fit on standard output");
 }
 
-static const struct cli_option options[] = {
+static const struct option_row options[] = {
 	{ "format", 0, "FORMAT", 0,
 		"oci-archive (default), oci (a directory), docker-archive, tar (the root "
 		"directory only), rootfs (the same as a directory), bundle (rootfs and config.json, "
 		"an OCI bundle) or squashfs (one file for squashfs:FILE, Enroot and Pyxis)",
-		1, CLI_TO_CALL(parse_format) },
+		1, OPT_CALL(parse_format) },
 	{ "compression", 0, "HOW", 0, "compress the layers: gzip (default), zstd or none", 1,
-		CLI_TO_CALL(parse_compression) },
+		OPT_CALL(parse_compression) },
 	{ "keep-blobs", 0, 0, 0,
 		"the original compressed layers and manifest, so that the digest stays", 1,
-		CLI_TO(struct args, export.keep_blobs) },
+		OPT(struct args, export.keep_blobs) },
 	{ "name", 0, "NAME", 0, "the image's name in the file; default: its own", 1,
-		CLI_TO(struct args, export.name) },
+		OPT(struct args, export.name) },
 	{ "preserve-permissions", 0, 0, 0,
 		"rootfs and bundle keep set-ID bits and what the umask would take", 1,
-		CLI_TO(struct args, export.preserve_permissions) },
+		OPT(struct args, export.preserve_permissions) },
 	CLI_OPTION_QUIET(2),
 	CLI_OPTION_JSON(struct args),
 	{ 0 },
 };
 static const struct cli_syntax syntax = {
-	.options = options,
-	.args_doc = "IMAGE FILE",
-	.doc = "Write an image from the store into FILE, - for standard output. oci-archive:FILE, "
-	       "docker-archive:FILE and oci:DIRECTORY select the format, and :NAME after them "
-	       "the image's name.\vThe layers are written "
-	       "again bit for bit; compressed anew, they give the image another digest, while its "
-	       "configuration (Docker's image ID) stays.",
-	.operands = { CLI_TO(struct args, image), CLI_TO(struct args, path) },
-	.needed = 2,
-	.missing = "an image and a file are expected",
-	.surplus = "an image and a file are expected, and no more",
-	.check = check_args,
+	.s.options = options,
+	.s.args_doc = "IMAGE FILE",
+	.s.doc =
+		"Write an image from the store into FILE, - for standard output. oci-archive:FILE, "
+		"docker-archive:FILE and oci:DIRECTORY select the format, and :NAME after them "
+		"the image's name.\vThe layers are written "
+		"again bit for bit; compressed anew, they give the image another digest, while its "
+		"configuration (Docker's image ID) stays.",
+	.s.operands = { OPT(struct args, image), OPT(struct args, path) },
+	.s.needed = 2,
+	.s.missing = "an image and a file are expected",
+	.s.surplus = "an image and a file are expected, and no more",
+	.s.check = check_args,
 };
 
 static int print_json(

@@ -15,11 +15,11 @@ struct args {
 	int list, json;
 };
 
-static const struct cli_option options[] = {
+static const struct option_row options[] = {
 	{ "output", 'o', "FILE", 0, "write it to FILE, as /etc/cdi/nvidia.json", 0,
-		CLI_TO(struct args, output) },
+		OPT(struct args, output) },
 	{ "list", 0, 0, 0, "list the devices in this machine's CDI files", 0,
-		CLI_TO(struct args, list) },
+		OPT(struct args, list) },
 	CLI_OPTION_JSON(struct args),
 	{ 0 },
 };
@@ -39,11 +39,12 @@ static void refuse(void *args, char *arg, struct argp_state *state)
 }
 
 static const struct cli_syntax syntax = {
-	.options = options,
-	.doc = "Describe this machine's GPUs in a file of the Container Device Interface, for Podman, Docker "
-	       "and others.",
-	.operands = { CLI_TO_CALL(refuse) },
-	.check = check,
+	.s.options = options,
+	.s.doc =
+		"Describe this machine's GPUs in a file of the Container Device Interface, for Podman, Docker "
+		"and others.",
+	.s.operands = { OPT_CALL(refuse) },
+	.s.check = check,
 };
 
 static int list_devices(int as_json)

@@ -248,21 +248,21 @@ static int keep_nodes(int root, const struct args *a, struct mlr_error *err)
 
 /* --- the command ------------------------------------------------------------ */
 
-static const struct cli_option link_options[] = {
+static const struct option_row link_options[] = {
 	{ "link", 0, "TEXT::PATH", 0, "make a link at PATH in the container", 0,
-		CLI_TO(struct args, links) },
+		OPT(struct args, links) },
 	{ 0 },
 };
 
-static const struct cli_option folder_options[] = {
+static const struct option_row folder_options[] = {
 	{ "folder", 0, "DIR", 0, "let the linker find the libraries in DIR of the container", 0,
-		CLI_TO(struct args, folders) },
+		OPT(struct args, folders) },
 	{ 0 },
 };
 
-static const struct cli_option compat_options[] = {
+static const struct option_row compat_options[] = {
 	{ "host-driver-version", 0, "VERSION", 0, "version of this machine's driver", 0,
-		CLI_TO(struct args, driver) },
+		OPT(struct args, driver) },
 	{ 0 },
 };
 
@@ -272,18 +272,21 @@ static const struct hook {
 	struct cli_syntax syntax;
 } hooks[] = {
 	{ "create-symlinks", create_symlinks,
-		{ .options = link_options, .no_store = 1, .doc = "Make links in a container." } },
+		{ .s.options = link_options,
+			.no_store = 1,
+			.s.doc = "Make links in a container." } },
 	{ "update-ldcache", update_ldcache,
-		{ .options = folder_options,
+		{ .s.options = folder_options,
 			.no_store = 1,
-			.doc = "Let a container's linker find libraries." } },
+			.s.doc = "Let a container's linker find libraries." } },
 	{ "enable-cuda-compat", enable_compat,
-		{ .options = compat_options,
+		{ .s.options = compat_options,
 			.no_store = 1,
-			.doc = "Let a container's linker find CUDA libraries of its own that are newer "
-			       "than the driver." } },
+			.s.doc =
+				"Let a container's linker find CUDA libraries of its own that are newer "
+				"than the driver." } },
 	{ "disable-device-node-modification", keep_nodes,
-		{ .no_store = 1, .doc = "Keep NVIDIA's libraries from making nodes." } },
+		{ .no_store = 1, .s.doc = "Keep NVIDIA's libraries from making nodes." } },
 };
 
 static int run_hook(const struct hook *h, int argc, char **argv)

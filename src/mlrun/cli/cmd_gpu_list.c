@@ -1,6 +1,7 @@
 /* mlrun gpu list: lists this machine's GPUs and who may use them. */
 #include "cli/cli.h"
 #include "cli/common.h"
+#include "cli/listing.h"
 
 #include "base/base.h"
 #include "base/json.h"
@@ -69,46 +70,42 @@ static int print_json(const struct gpu_machine *m)
 
 /* --- for people ----------------------------------------------------------- */
 
-#define COLUMNS 7
-
-static const char *const heads[COLUMNS] = { "INDEX", "MODEL", "MEMORY", "UUID", "BUS ID", "NODE",
-	"WHO MAY USE IT" };
-
 static const char *known(const char *text)
 {
 	return text ? text : "?";
 }
 
-/* Add the cells of a row, in the order of heads. */
-static void add_mig(struct strv *cells, const struct gpu *g, size_t i)
+static void put_mig(struct listing *l, const struct gpu *g, size_t i)
 {
 	const struct gpu_mig *part = &g->mig[i];
 	const struct gpu_node *n = part->ci_node.error ? &part->ci_node : &part->gi_node;
 
-	strv_take(cells, g->index < 0 ? xstrdup("-") : xasprintf("%d:%zu", g->index, i));
-	strv_addf(cells, "  MIG gi%u/ci%u", part->gi, part->ci);
-	strv_add(cells, "");
-	strv_add(cells, known(part->uuid));
-	strv_add(cells, "");
-	strv_add(cells, known(part->ci_node.path));
-	strv_take(cells, gpu_node_users(part->ci_node.path ? n : &g->node));
+	listing_row(l);
+	listing_cell(l, "INDEX", g->index < 0 ? NULL : xasprintf("%d:%zu", g->index, i));
+	listing_cell(l, "MODEL", xasprintf("  MIG gi%u/ci%u", part->gi, part->ci));
+	listing_text(l, "MEMORY", NULL, "");
+	listing_text(l, "UUID", NULL, known(part->uuid));
+	listing_text(l, "BUS ID", NULL, "");
+	listing_text(l, "NODE", NULL, known(part->ci_node.path));
+	listing_cell(l, "WHO MAY USE IT", gpu_node_users(part->ci_node.path ? n : &g->node));
 }
 
-static void add_gpu(struct strv *cells, const struct gpu *g)
+static void put_gpu(struct listing *l, const struct gpu *g)
 {
 	char memory[CLI_SIZE_SIZE] = "?";
 
 	if (g->memory)
 		cli_size(g->memory, memory);
-	strv_take(cells, g->index < 0 ? xstrdup("-") : xasprintf("%d", g->index));
-	strv_add(cells, known(g->model));
-	strv_add(cells, memory);
-	strv_add(cells, known(g->uuid));
-	strv_add(cells, known(*g->bus_id ? g->bus_id : NULL));
-	strv_add(cells, known(g->node.path));
-	strv_take(cells, gpu_node_users(&g->node));
+	listing_row(l);
+	listing_cell(l, "INDEX", g->index < 0 ? NULL : xasprintf("%d", g->index));
+	listing_text(l, "MODEL", NULL, known(g->model));
+	listing_text(l, "MEMORY", NULL, memory);
+	listing_text(l, "UUID", NULL, known(g->uuid));
+	listing_text(l, "BUS ID", NULL, known(*g->bus_id ? g->bus_id : NULL));
+	listing_text(l, "NODE", NULL, known(g->node.path));
+	listing_cell(l, "WHO MAY USE IT", gpu_node_users(&g->node));
 	for (size_t i = 0; i < g->n_mig; i++)
-		add_mig(cells, g, i);
+		put_mig(l, g, i);
 }
 
 static void print_driver(const struct gpu_machine *m)
@@ -148,15 +145,13 @@ static void print_none(const struct gpu_machine *m)
 
 static int print_text(const struct gpu_machine *m)
 {
-	auto_strv struct strv cells = STRV_INIT;
+	struct listing l = { .as_json = 0 };
 
-	for (size_t i = 0; i < COLUMNS; i++)
-		strv_add(&cells, heads[i]);
 	for (size_t i = 0; i < m->n_gpus; i++)
-		add_gpu(&cells, &m->gpus[i]);
+		put_gpu(&l, &m->gpus[i]);
 	print_driver(m);
 	if (m->n_gpus)
-		cli_print_cells(&cells, COLUMNS);
+		listing_write(&l, stdout);
 	else
 		print_none(m);
 	for (size_t i = 0; i < m->warnings.n; i++)

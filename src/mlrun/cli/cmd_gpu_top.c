@@ -39,20 +39,6 @@ struct session {
 
 /* --- options ----------------------------------------------------------------- */
 
-static void parse_interval(void *args, char *arg, struct argp_state *state)
-{
-	((struct args *)args)->interval_ms = cli_options_interval(arg, state);
-}
-
-static void parse_count(void *args, char *arg, struct argp_state *state)
-{
-	struct args *a = args;
-
-	a->count = cli_options_number(arg, 1, LONG_MAX - 1);
-	if (a->count < 0)
-		argp_error(state, "--count takes a number from 1 on, not '%s'", arg);
-}
-
 static void parse_once(void *args, char *arg, struct argp_state *state)
 {
 	struct args *a = args;
@@ -63,23 +49,24 @@ static void parse_once(void *args, char *arg, struct argp_state *state)
 	a->count = 1;
 }
 
-static const struct cli_option options[] = {
+static const struct option_row options[] = {
 	{ "interval", 'i', "SECONDS", 0, "between two samples: 0.1 to 86400 (2)", 1,
-		CLI_TO_CALL(parse_interval) },
-	{ "count", 'n', "N", 0, "end after so many samples", 1, CLI_TO_CALL(parse_count) },
-	{ "once", 0, 0, 0, "print one sample as text", 1, CLI_TO_CALL(parse_once) },
+		OPT_PARSE(struct args, interval_ms, cli_options_interval) },
+	{ "count", 'n', "N", 0, "end after so many samples", 1,
+		OPT_COUNT(struct args, count, 1, LONG_MAX - 1) },
+	{ "once", 0, 0, 0, "print one sample as text", 1, OPT_CALL(parse_once) },
 	{ "log", 0, "FILE", 0,
 		"append each sample to a file as CSV; the man page lists the columns", 1,
-		CLI_TO(struct args, log) },
+		OPT(struct args, log) },
 	{ "all", 0, 0, 0, "in a job: also the GPUs that are not the job's", 1,
-		CLI_TO(struct args, all) },
+		OPT(struct args, all) },
 	{ 0 },
 };
 static const struct cli_syntax syntax = {
-	.options = options,
-	.doc = doc,
+	.s.options = options,
+	.s.doc = doc,
 	.no_store = 1,
-	.surplus = "expected no argument",
+	.s.surplus = "expected no argument",
 };
 
 /* --- what is shown ------------------------------------------------------------- */

@@ -1,9 +1,9 @@
 #include "cli/cli.h"
 #include "cli/common.h"
+#include "cli/listing.h"
 #include "cli/options.h"
 
 #include "base/base.h"
-#include "base/json.h"
 #include "oci/digest.h"
 #include "store/facts.h"
 #include "store/image.h"
@@ -67,54 +67,40 @@ static int add_store(struct table *t, struct store *st, const char *wanted, stru
 	return 0;
 }
 
-static json_t *to_json(const struct row *row)
+/* With several stores the store is a column. */
+static void put(struct listing *l, const struct row *row, int with_store)
 {
 	const struct store_image *im = &row->image;
-	char pulled[CLI_TIME_SIZE];
 
-	cli_time_utc(im->pulled, pulled);
-	return json_pack("{s:s, s:s, s:s?, s:s, s:I, s:s, s:o, s:o, s:o}", "name", im->name,
-		"digest", im->manifest, "index", im->index, "platform", im->platform, "size",
-		(json_int_t)im->size, "pulled", pulled, "source", mlr_json_text(im->source),
-		"store", mlr_json_text(row->store), "formats", cli_formats(row->formats));
+	listing_text(l, "NAME", "name", im->name);
+	listing_text(l, NULL, "digest", im->manifest);
+	listing_cell(l, "DIGEST", xstrndup(oci_digest_hex(im->manifest), 12));
+	listing_text(l, NULL, "index", im->index);
+	listing_text(l, "PLATFORM", "platform", im->platform);
+	listing_size(l, "SIZE", "size", im->size);
+	listing_json(l, "formats", cli_formats(row->formats));
+	listing_cell(l, "FORMAT", store_format_names(row->formats, ","));
+	listing_time(l, "PULLED", "pulled", im->pulled);
+	listing_text(l, NULL, "source", im->source);
+	listing_text(l, NULL, "store", row->store);
+	listing_cell(l, "STORE", with_store ? xstrdup(row->store) : NULL);
+	listing_optional(l);
 }
 
-static int print_json(const struct table *t)
+static int print(const struct table *t, int with_store, int as_json)
 {
-	json_t *list = json_array();
-
-	for (size_t i = 0; i < t->n; i++)
-		json_array_append_new(list, to_json(&t->v[i]));
-	return cli_print_json(list);
-}
-
-/* With several stores the store is a column. */
-static int print_table(const struct table *t, int with_store)
-{
-	int wide = (int)strlen("NAME"), platform = (int)strlen("PLATFORM"),
-	    format = (int)strlen("FORMAT");
+	static const struct row nothing = { .image = { .manifest = (char *)"sha256:" } };
+	struct listing l = { .as_json = as_json };
 
 	for (size_t i = 0; i < t->n; i++) {
-		auto_free char *formats = store_format_names(t->v[i].formats, ",");
-
-		cli_widen(&format, formats);
-		cli_widen(&wide, t->v[i].image.name);
-		cli_widen(&platform, t->v[i].image.platform);
+		listing_row(&l);
+		put(&l, &t->v[i], with_store);
 	}
-	printf("%-*s  %-12s  %-*s  %9s  %-*s  %s\n", wide, "NAME", "DIGEST", platform, "PLATFORM",
-		"SIZE", format, "FORMAT", with_store ? "PULLED            STORE" : "PULLED");
-	for (size_t i = 0; i < t->n; i++) {
-		const struct store_image *im = &t->v[i].image;
-		auto_free char *formats = store_format_names(t->v[i].formats, ",");
-		char size[CLI_SIZE_SIZE], pulled[CLI_TIME_SIZE];
-
-		cli_size(im->size, size);
-		cli_time_local(im->pulled, pulled);
-		printf("%-*s  %.12s  %-*s  %9s  %-*s  %s%s%s\n", wide, im->name,
-			oci_digest_hex(im->manifest), platform, im->platform, size, format, formats,
-			pulled, with_store ? "  " : "", with_store ? t->v[i].store : "");
+	if (t->n == 0) {
+		listing_heads(&l);
+		put(&l, &nothing, 0);
 	}
-	return 0;
+	return listing_end(&l);
 }
 
 int cmd_images(int argc, char **argv)
@@ -122,12 +108,12 @@ int cmd_images(int argc, char **argv)
 	auto_call(stores_close) struct stores all = STORES_INIT;
 	auto_call(table_done) struct table t = { NULL, 0 };
 	struct mlr_error err = MLR_ERROR_INIT;
-	static const struct cli_option options[] = { CLI_OPTION_JSON(struct cli_listing), { 0 } };
-	static const struct cli_syntax syntax = { .options = options,
-		.args_doc = "[NAME]",
-		.doc = "List the images in the store, or those of a name.",
-		.operands = { CLI_TO(struct args, name) },
-		.surplus = "expected at most one NAME" };
+	static const struct option_row options[] = { CLI_OPTION_JSON(struct cli_listing), { 0 } };
+	static const struct cli_syntax syntax = { .s.options = options,
+		.s.args_doc = "[NAME]",
+		.s.doc = "List the images in the store, or those of a name.",
+		.s.operands = { OPT(struct args, name) },
+		.s.surplus = "expected at most one NAME" };
 	struct args a = { .name = NULL };
 	int r;
 
@@ -140,6 +126,5 @@ int cmd_images(int argc, char **argv)
 	for (size_t i = 0; i < all.n; i++)
 		if (add_store(&t, all.v[i], a.name, &err) < 0)
 			return cli_fail(&err);
-	return a.listing.json ? print_json(&t)
-			      : print_table(&t, all.n > 1 || (all.n == 1 && !all.has_own));
+	return print(&t, all.n > 1 || !all.has_own, a.listing.json);
 }

@@ -21,28 +21,28 @@ struct args {
 	int password_stdin;
 };
 
-static const struct cli_option login_options[] = {
+static const struct option_row login_options[] = {
 	{ "username", 'u', "USER", 0, "your user name; asked for if missing", 1,
-		CLI_TO(struct args, user) },
+		OPT(struct args, user) },
 	{ "password-stdin", 0, 0, 0, "read the password, or a token, from standard input", 1,
-		CLI_TO(struct args, password_stdin) },
+		OPT(struct args, password_stdin) },
 	{ 0 },
 };
 
-#define SYNTAX                                                               \
-	.args_doc = "REGISTRY", .registry = offsetof(struct args, registry), \
-	.operands = { CLI_TO(struct args, name) }, .needed = 1,              \
-	.missing = "a registry is missing; Docker Hub is docker.io",         \
-	.surplus = "one registry at a time"
+#define SYNTAX                                                                 \
+	.s.args_doc = "REGISTRY", .registry = offsetof(struct args, registry), \
+	.s.operands = { OPT(struct args, name) }, .s.needed = 1,               \
+	.s.missing = "a registry is missing; Docker Hub is docker.io",         \
+	.s.surplus = "one registry at a time"
 
 static const struct cli_syntax login_syntax = {
 	SYNTAX,
-	.options = login_options,
-	.doc = "Check a user name and password at a registry, and keep them for pulls.",
+	.s.options = login_options,
+	.s.doc = "Check a user name and password at a registry, and keep them for pulls.",
 };
 static const struct cli_syntax logout_syntax = {
 	SYNTAX,
-	.doc = "Forget the user name and the password for a registry.",
+	.s.doc = "Forget the user name and the password for a registry.",
 };
 
 /*

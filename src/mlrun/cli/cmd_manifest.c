@@ -12,17 +12,18 @@ struct args {
 	struct strv words; /* the index's name, and images */
 };
 
-static const struct cli_option options[] = { PUSH_OPTIONS, { 0 } };
+static const struct option_row options[] = { PUSH_OPTIONS, { 0 } };
 static const struct cli_syntax syntax = {
-	.options = options,
-	.args_doc = "NAME IMAGE...",
-	.doc = "Push images for several platforms and an index of them, under one name, to a "
-	       "registry.\vAn IMAGE that the store lacks must be in NAME's repository already; of an "
-	       "index all images are taken.",
+	.s.options = options,
+	.s.args_doc = "NAME IMAGE...",
+	.s.doc =
+		"Push images for several platforms and an index of them, under one name, to a "
+		"registry.\vAn IMAGE that the store lacks must be in NAME's repository already; of an "
+		"index all images are taken.",
 	.registry = offsetof(struct args, push.registry),
-	.operands = { CLI_TO(struct args, words) },
-	.needed = 1,
-	.missing = "a name for the index is missing",
+	.s.operands = { OPT(struct args, words) },
+	.s.needed = 1,
+	.s.missing = "a name for the index is missing",
 };
 
 /* An image that the store lacks: does NAME's repository have it? */

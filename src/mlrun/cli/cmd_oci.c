@@ -35,23 +35,21 @@ struct globals {
 
 static struct globals globals;
 
-static const struct cli_option global_options[] = {
-	{ "root", 0, "DIR", 0, "where the states of containers are", 0,
-		CLI_TO(struct globals, root) },
-	{ "log", 0, "FILE", 0, "append errors to FILE, too", 0, CLI_TO(struct globals, log) },
+static const struct option_row global_options[] = {
+	{ "root", 0, "DIR", 0, "where the states of containers are", 0, OPT(struct globals, root) },
+	{ "log", 0, "FILE", 0, "append errors to FILE, too", 0, OPT(struct globals, log) },
 	{ "log-format", 0, "text|json", 0, "how they are written there", 0,
-		CLI_TO(struct globals, log_format) },
-	{ "debug", 0, 0, 0, "changes nothing, as the next ones", 0,
-		CLI_TO(struct globals, nothing) },
-	{ "systemd-cgroup", 0, 0, 0, 0, 0, CLI_TO(struct globals, nothing) },
-	{ "cgroup-manager", 0, "NAME", 0, 0, 0, CLI_TO(struct globals, no_word) },
-	{ "rootless", 0, "WORD", 0, 0, 0, CLI_TO(struct globals, no_word) },
+		OPT(struct globals, log_format) },
+	{ "debug", 0, 0, 0, "changes nothing, as the next ones", 0, OPT(struct globals, nothing) },
+	{ "systemd-cgroup", 0, 0, 0, 0, 0, OPT(struct globals, nothing) },
+	{ "cgroup-manager", 0, "NAME", 0, 0, 0, OPT(struct globals, no_word) },
+	{ "rootless", 0, "WORD", 0, 0, 0, OPT(struct globals, no_word) },
 	{ 0 },
 };
 static const struct cli_syntax global_syntax = {
-	.options = global_options,
-	.args_doc = "COMMAND [OPTION...] [ARG...]",
-	.doc = "Run OCI bundles, as runc and crun do.",
+	.s.options = global_options,
+	.s.args_doc = "COMMAND [OPTION...] [ARG...]",
+	.s.doc = "Run OCI bundles, as runc and crun do.",
 	.no_store = 1,
 };
 
@@ -63,7 +61,7 @@ static int count_globals(int argc, char **argv)
 	while (i < argc && argv[i][0] == '-') {
 		const char *name = argv[i++];
 
-		for (const struct cli_option *o = global_options; o->name; o++)
+		for (const struct option_row *o = global_options; o->name; o++)
 			if (o->arg && strncmp(name, "--", 2) == 0 && strcmp(name + 2, o->name) == 0)
 				i++;
 	}
@@ -108,33 +106,32 @@ struct making {
 
 #define OPTIONS_OF_CREATE                                                                         \
 	{ "bundle", 'b', "DIR", 0, "the bundle's directory; default: this one", 0,                \
-		CLI_TO(struct making, o.bundle) },                                                \
+		OPT(struct making, o.bundle) },                                                   \
 		{ "config", 'f', "FILE", 0, "in place of config.json", 0,                         \
-			CLI_TO(struct making, o.config) },                                        \
+			OPT(struct making, o.config) },                                           \
 		{ "pid-file", 0, "FILE", 0, "write the container's pid to FILE", 0,               \
-			CLI_TO(struct making, o.pid_file) },                                      \
+			OPT(struct making, o.pid_file) },                                         \
 		{ "console-socket", 0, "SOCKET", 0, "send the container's terminal there", 0,     \
-			CLI_TO(struct making, o.console_socket) },                                \
+			OPT(struct making, o.console_socket) },                                   \
 		{ "preserve-fds", 0, "N", 0, "the command inherits N descriptors from 3 on", 0,   \
-			CLI_TO(struct making, fds) },                                             \
+			OPT(struct making, fds) },                                                \
 		{ "no-new-keyring", 0, 0, 0, "the container has the caller's session keyring", 0, \
-			CLI_TO(struct making, o.keep_keyring) },                                  \
+			OPT(struct making, o.keep_keyring) },                                     \
 		{ "no-pivot", 0, 0, 0, "changes nothing, as the next one", 0,                     \
-			CLI_TO(struct making, nothing) },                                         \
+			OPT(struct making, nothing) },                                            \
 	{                                                                                         \
-		"no-subreaper", 0, 0, 0, 0, 0, CLI_TO(struct making, nothing)                     \
+		"no-subreaper", 0, 0, 0, 0, 0, OPT(struct making, nothing)                        \
 	}
 
-static const struct cli_option create_options[] = { OPTIONS_OF_CREATE, { 0 } };
-static const struct cli_option run_options[] = { OPTIONS_OF_CREATE,
-	{ "keep", 0, 0, 0, "do not delete it at the end", 0, CLI_TO(struct making, o.keep) },
-	{ "detach", 'd', 0, 0, "do not wait for its end", 0, CLI_TO(struct making, detach) },
-	{ 0 } };
+static const struct option_row create_options[] = { OPTIONS_OF_CREATE, { 0 } };
+static const struct option_row run_options[] = { OPTIONS_OF_CREATE,
+	{ "keep", 0, 0, 0, "do not delete it at the end", 0, OPT(struct making, o.keep) },
+	{ "detach", 'd', 0, 0, "do not wait for its end", 0, OPT(struct making, detach) }, { 0 } };
 
 static void check_fds(void *args, struct argp_state *state)
 {
 	struct making *m = args;
-	long n = m->fds ? cli_options_number(m->fds, 0, 1 << 20) : 0;
+	long n = m->fds ? options_number(m->fds, 0, 1 << 20) : 0;
 
 	if (n < 0)
 		argp_error(state, "--preserve-fds takes a number, not '%s'", m->fds);
@@ -142,25 +139,25 @@ static void check_fds(void *args, struct argp_state *state)
 }
 
 static const struct cli_syntax create_syntax = {
-	.options = create_options,
-	.args_doc = "ID",
-	.doc = "Make a container of a bundle; it waits for its start.",
+	.s.options = create_options,
+	.s.args_doc = "ID",
+	.s.doc = "Make a container of a bundle; it waits for its start.",
 	.no_store = 1,
-	.operands = { CLI_TO(struct making, o.id) },
-	.needed = 1,
-	.missing = "a container's name is expected",
-	.check = check_fds,
+	.s.operands = { OPT(struct making, o.id) },
+	.s.needed = 1,
+	.s.missing = "a container's name is expected",
+	.s.check = check_fds,
 };
 
 static const struct cli_syntax run_syntax = {
-	.options = run_options,
-	.args_doc = "ID",
-	.doc = "Create, start and delete a container. The exit status is its command's.",
+	.s.options = run_options,
+	.s.args_doc = "ID",
+	.s.doc = "Create, start and delete a container. The exit status is its command's.",
 	.no_store = 1,
-	.operands = { CLI_TO(struct making, o.id) },
-	.needed = 1,
-	.missing = "a container's name is expected",
-	.check = check_fds,
+	.s.operands = { OPT(struct making, o.id) },
+	.s.needed = 1,
+	.s.missing = "a container's name is expected",
+	.s.check = check_fds,
 };
 
 static int oci_create(int argc, char **argv)
@@ -193,14 +190,14 @@ struct one {
 	int all, force;
 };
 
-#define ONE(name, text)                                      \
-	static const struct cli_syntax name = {              \
-		.args_doc = "ID",                            \
-		.doc = text,                                 \
-		.no_store = 1,                               \
-		.operands = { CLI_TO(struct one, id) },      \
-		.needed = 1,                                 \
-		.missing = "a container's name is expected", \
+#define ONE(name, text)                                        \
+	static const struct cli_syntax name = {                \
+		.s.args_doc = "ID",                            \
+		.s.doc = text,                                 \
+		.no_store = 1,                                 \
+		.s.operands = { OPT(struct one, id) },         \
+		.s.needed = 1,                                 \
+		.s.missing = "a container's name is expected", \
 	}
 
 ONE(start_syntax, "Execute the command of a created container.");
@@ -236,18 +233,18 @@ static int oci_state(int argc, char **argv)
 								   : cli_print_json(look(&s));
 }
 
-static const struct cli_option kill_options[] = {
-	{ "all", 'a', 0, 0, "signal every process in the container", 0, CLI_TO(struct one, all) },
+static const struct option_row kill_options[] = {
+	{ "all", 'a', 0, 0, "signal every process in the container", 0, OPT(struct one, all) },
 	{ 0 },
 };
 static const struct cli_syntax kill_syntax = {
-	.options = kill_options,
-	.args_doc = "ID [SIGNAL]",
-	.doc = "Send a signal to a container's process, TERM by default.",
+	.s.options = kill_options,
+	.s.args_doc = "ID [SIGNAL]",
+	.s.doc = "Send a signal to a container's process, TERM by default.",
 	.no_store = 1,
-	.operands = { CLI_TO(struct one, id), CLI_TO(struct one, word) },
-	.needed = 1,
-	.missing = "a container's name is expected",
+	.s.operands = { OPT(struct one, id), OPT(struct one, word) },
+	.s.needed = 1,
+	.s.missing = "a container's name is expected",
 };
 
 static int oci_kill(int argc, char **argv)
@@ -265,19 +262,19 @@ static int oci_kill(int argc, char **argv)
 	return lifecycle_kill(globals.root, a.id, sig, a.all, &err) < 0 ? fail(&err) : 0;
 }
 
-static const struct cli_option delete_options[] = {
+static const struct option_row delete_options[] = {
 	{ "force", 'f', 0, 0, "kill it first, and accept that there is none", 0,
-		CLI_TO(struct one, force) },
+		OPT(struct one, force) },
 	{ 0 },
 };
 static const struct cli_syntax delete_syntax = {
-	.options = delete_options,
-	.args_doc = "ID",
-	.doc = "Delete a container that has ended.",
+	.s.options = delete_options,
+	.s.args_doc = "ID",
+	.s.doc = "Delete a container that has ended.",
 	.no_store = 1,
-	.operands = { CLI_TO(struct one, id) },
-	.needed = 1,
-	.missing = "a container's name is expected",
+	.s.operands = { OPT(struct one, id) },
+	.s.needed = 1,
+	.s.missing = "a container's name is expected",
 };
 
 static int oci_delete(int argc, char **argv)
@@ -290,7 +287,7 @@ static int oci_delete(int argc, char **argv)
 }
 
 static const struct cli_syntax list_syntax = {
-	.doc = "Print the states of all containers as a JSON list.",
+	.s.doc = "Print the states of all containers as a JSON list.",
 	.no_store = 1,
 };
 
@@ -321,15 +318,15 @@ struct spec {
 	int nothing;
 };
 
-static const struct cli_option spec_options[] = {
+static const struct option_row spec_options[] = {
 	{ "bundle", 'b', "DIR", 0, "where to write it; default: this directory", 0,
-		CLI_TO(struct spec, bundle) },
-	{ "rootless", 0, 0, 0, "changes nothing", 0, CLI_TO(struct spec, nothing) },
+		OPT(struct spec, bundle) },
+	{ "rootless", 0, 0, 0, "changes nothing", 0, OPT(struct spec, nothing) },
 	{ 0 },
 };
 static const struct cli_syntax spec_syntax = {
-	.options = spec_options,
-	.doc = "Write a config.json that runs a shell in the directory rootfs.",
+	.s.options = spec_options,
+	.s.doc = "Write a config.json that runs a shell in the directory rootfs.",
 	.no_store = 1,
 };
 
@@ -361,7 +358,7 @@ static json_t *names_of_capabilities(void)
 }
 
 static const struct cli_syntax features_syntax = {
-	.doc = "Print what this runtime supports, as JSON (runtime-spec, features.md).",
+	.s.doc = "Print what this runtime supports, as JSON (runtime-spec, features.md).",
 	.no_store = 1,
 };
 

@@ -11,12 +11,12 @@ struct args {
 };
 
 static const struct cli_syntax syntax = {
-	.args_doc = "REF",
-	.doc = "Print the parts of an image name as JSON: registry, repository, tag, digest.",
-	.operands = { CLI_TO(struct args, ref) },
-	.needed = 1,
-	.missing = "a reference is missing",
-	.surplus = "one reference at a time",
+	.s.args_doc = "REF",
+	.s.doc = "Print the parts of an image name as JSON: registry, repository, tag, digest.",
+	.s.operands = { OPT(struct args, ref) },
+	.s.needed = 1,
+	.s.missing = "a reference is missing",
+	.s.surplus = "one reference at a time",
 };
 
 int cmd_parse_reference(int argc, char **argv)

@@ -22,16 +22,17 @@ struct args {
 	const char *out; /* NULL or "-": standard output */
 };
 
-static const struct cli_option options[] = {
+static const struct option_row options[] = {
 	{ "output", 'o', "FILE", 0, "write it to FILE; default: standard output", 0,
-		CLI_TO(struct args, out) },
+		OPT(struct args, out) },
 	{ 0 },
 };
 static const struct cli_syntax syntax = {
-	.options = options,
-	.doc = "Record this machine as JSON: GPUs and their driver, the files of MPI, the findings of doctor.\v"
-	       "`mlrun gpu check --profile FILE` uses it elsewhere, for example on a login node.",
-	.surplus = "expected no argument",
+	.s.options = options,
+	.s.doc =
+		"Record this machine as JSON: GPUs and their driver, the files of MPI, the findings of doctor.\v"
+		"`mlrun gpu check --profile FILE` uses it elsewhere, for example on a login node.",
+	.s.surplus = "expected no argument",
 };
 
 /* --- libraries ------------------------------------------------------------ */

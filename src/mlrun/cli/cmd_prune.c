@@ -33,34 +33,26 @@ static void parse_size(void *args, char *arg, struct argp_state *state)
 			arg);
 }
 
-static void parse_count(void *args, char *arg, struct argp_state *state)
-{
-	struct args *a = args;
-
-	a->prune.keep_last = (int)cli_options_number(arg, 0, INT_MAX);
-	if (a->prune.keep_last < 0)
-		argp_error(state, "--keep-last takes a number, not '%s'", arg);
-}
-
-static const struct cli_option options[] = {
+static const struct option_row options[] = {
 	{ "keep-last", 0, "N", 0,
 		"keep the N last used images of each repository; without the next two options remove all others",
-		1, CLI_TO_CALL(parse_count) },
+		1, OPT_COUNT(struct args, prune.keep_last, 0, INT_MAX) },
 	{ "older-than", 0, "AGE", 0, "remove images not used for so long: 90m, 12h, 30d, 8w", 1,
-		CLI_TO_CALL(parse_age) },
+		OPT_CALL(parse_age) },
 	{ "max-size", 0, "SIZE", 0,
 		"remove the longest unused until the store is this small: 500MB, 100G, 2TiB", 1,
-		CLI_TO_CALL(parse_size) },
+		OPT_CALL(parse_size) },
 	{ "dry-run", 0, 0, 0, "remove nothing, only print what would be removed", 2,
-		CLI_TO(struct args, prune.dry_run) },
+		OPT(struct args, prune.dry_run) },
 	CLI_OPTION_JSON(struct args),
 	{ 0 },
 };
 static const struct cli_syntax syntax = {
-	.options = options,
-	.doc = "Remove images not used for long, and data that no image needs. Without options no "
-	       "image is removed, only the leftovers of interrupted pulls and deferred removals.",
-	.surplus = "expected no argument; mlrun rm removes images by name",
+	.s.options = options,
+	.s.doc =
+		"Remove images not used for long, and data that no image needs. Without options no "
+		"image is removed, only the leftovers of interrupted pulls and deferred removals.",
+	.s.surplus = "expected no argument; mlrun rm removes images by name",
 };
 
 static int print_json(const struct store_prune_result *r, int dry_run)

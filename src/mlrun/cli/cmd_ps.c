@@ -1,6 +1,7 @@
 /* mlrun ps: lists the containers that run on this node, and the services. */
 #include "cli/cli.h"
 #include "cli/common.h"
+#include "cli/listing.h"
 #include "cli/options.h"
 
 #include "base/account.h"
@@ -107,108 +108,15 @@ static int read_rows(const struct args *a, struct rows *l, struct mlr_error *err
 	return 0;
 }
 
-/* --- JSON ------------------------------------------------------------------------------------ */
+/* --- columns ------------------------------------------------------------------------------------
+ */
 
-static json_t *moment(int64_t seconds)
+/* "running (healthy), 2 restarts" */
+static char *status_of(const struct service *s)
 {
-	char text[CLI_TIME_SIZE];
-
-	if (seconds <= 0)
-		return json_null();
-	cli_time_utc(seconds, text);
-	return json_string(text);
-}
-
-static uid_t owner_of(const struct row *r)
-{
-	return r->running ? r->running->container.owner : geteuid();
-}
-
-static int64_t started(const struct row *r)
-{
-	return r->running ? r->running->started : r->service->started / 1000;
-}
-
-static const char *image_of(const struct row *r)
-{
-	return r->running ? r->running->container.image : r->service->image;
-}
-
-static const struct strv *command_of(const struct row *r)
-{
-	return r->running ? &r->running->command : &r->service->command;
-}
-
-static json_t *count(int64_t n, int known)
-{
-	return known ? json_integer(n) : json_null();
-}
-
-/* Add the keys that only a service has. */
-static void add_service(json_t *o, const struct service *s)
-{
-	const char *health = s ? service_health_names[s->health] : NULL;
-	int ended = s && s->exit_status >= 0;
-
-	json_object_set_new(o, "name", mlr_json_text(s ? s->name : NULL));
-	json_object_set_new(
-		o, "status", json_string(s ? service_status_names[s->status] : "running"));
-	json_object_set_new(o, "health", mlr_json_text(health));
-	json_object_set_new(o, "health_output", mlr_json_text(s ? s->said : NULL));
-	json_object_set_new(o, "restarts", count(s ? s->restarts : 0, s != NULL));
-	json_object_set_new(o, "exit_status", count(s ? s->exit_status : 0, ended));
-	json_object_set_new(o, "ended", ended ? moment(s->ended / 1000) : json_null());
-	json_object_set_new(o, "project", mlr_json_text(s ? s->project : NULL));
-	json_object_set_new(o, "service", mlr_json_text(s ? s->part : NULL));
-	json_object_set_new(o, "replica", count(s ? s->replica : 0, s && s->project));
-}
-
-static json_t *to_json(const struct row *r)
-{
-	auto_free char *user = user_name(owner_of(r));
-	const struct running *in = r->running;
-	json_t *o = json_pack("{s:o, s:I, s:o, s:o, s:I, s:o, s:b, s:o}", "pid",
-		count(in ? in->pid : 0, in != NULL), "processes",
-		(json_int_t)(in ? in->processes : 0), "image", mlr_json_text(image_of(r)), "user",
-		mlr_json_text(user), "uid", (json_int_t)owner_of(r), "started", moment(started(r)),
-		"shared", in && in->container.keys.word[0] != '\0', "command",
-		mlr_json_texts(command_of(r)));
-
-	add_service(o, r->service);
-	return o;
-}
-
-static int print_json(const struct rows *l)
-{
-	json_t *list = json_array();
-
-	for (size_t i = 0; i < l->n; i++)
-		json_array_append_new(list, to_json(&l->v[i]));
-	return cli_print_json(list);
-}
-
-/* --- table ----------------------------------------------------------------------------------- */
-
-static void print_command(const struct row *r)
-{
-	const struct strv *command = command_of(r);
-	auto_free char *line = strv_join(command, command->n, " ");
-
-	if (strlen(line) > COMMAND_WIDTH)
-		strcpy(line + COMMAND_WIDTH - 3, "...");
-	cli_print_safe(line);
-	putchar('\n');
-}
-
-/* "running (healthy), 2 restarts"; to free() */
-static char *status_of(const struct row *r)
-{
-	const struct service *s = r->service;
-	const char *health = s ? service_health_names[s->health] : NULL;
+	const char *health = service_health_names[s->health];
 	auto_free char *restarts = NULL;
 
-	if (!s)
-		return xstrdup("-");
 	restarts = s->restarts == 0
 		? xstrdup("")
 		: xasprintf(", %ld restart%s", s->restarts, s->restarts == 1 ? "" : "s");
@@ -221,76 +129,92 @@ static char *status_of(const struct row *r)
 	return xasprintf("%s%s", service_status_names[s->status], restarts);
 }
 
-/* The columns of the table that are as wide as what is in them. */
-struct widths {
-	int user, name, status, image;
-};
-
-static void print_row(const struct row *r, int with_user, const struct widths *w)
+static char *line_of(const struct strv *command)
 {
-	auto_free char *user = user_name(owner_of(r)), *status = status_of(r);
-	const char *image = image_of(r);
-	char when[CLI_TIME_SIZE];
+	char *line = strv_join(command, command->n, " ");
 
-	if (r->running)
-		printf("%7ld  %9zu  ", (long)r->running->pid, r->running->processes);
-	else
-		printf("%7s  %9d  ", "-", 0);
-	if (with_user)
-		printf("%-*s  ", w->user, user);
-	if (w->name)
-		printf("%-*s  %-*s  ", w->name, r->service ? r->service->name : "-", w->status,
-			status);
-	cli_time_local(started(r), when);
-	cli_print_safe(image);
-	printf("%*s  %-16s  ", w->image - (int)strlen(image), "", when);
-	print_command(r);
+	if (strlen(line) > COMMAND_WIDTH)
+		strcpy(line + COMMAND_WIDTH - 3, "...");
+	return line;
 }
 
-/* A column without anything in it is left out. */
-static int print_table(const struct rows *l, int with_user)
+static void put_service(struct listing *l, const struct service *s)
 {
-	struct widths w = { .user = (int)strlen("USER"), .image = (int)strlen("IMAGE") };
+	static const struct service nothing = SERVICE_INIT;
+	int is_one = s != NULL, ended = is_one && s->exit_status >= 0;
 
-	for (size_t i = 0; i < l->n; i++) {
-		const struct row *r = &l->v[i];
-		auto_free char *user = user_name(owner_of(r)), *status = status_of(r);
+	s = s ? s : &nothing;
+	listing_text(l, "NAME", "name", s->name);
+	listing_optional(l);
+	listing_cell(l, "STATUS", is_one ? status_of(s) : NULL);
+	listing_optional(l);
+	listing_text(l, NULL, "status", is_one ? service_status_names[s->status] : "running");
+	listing_text(l, NULL, "health", is_one ? service_health_names[s->health] : NULL);
+	listing_text(l, NULL, "health_output", s->said);
+	listing_known(l, NULL, "restarts", s->restarts, is_one);
+	listing_known(l, NULL, "exit_status", s->exit_status, ended);
+	listing_time(l, NULL, "ended", ended ? s->ended / 1000 : 0);
+	listing_text(l, NULL, "project", s->project);
+	listing_text(l, NULL, "service", s->part);
+	listing_known(l, NULL, "replica", s->replica, s->project != NULL);
+}
 
-		cli_widen(&w.user, user);
-		cli_widen(&w.image, image_of(r));
-		cli_widen(&w.status, status);
-		if (r->service)
-			cli_widen(&w.name, r->service->name);
+static void put(struct listing *l, const struct row *r)
+{
+	static const struct running nothing;
+	const struct running *in = r->running ? r->running : &nothing;
+	const struct service *s = r->service;
+	const struct strv *command = r->running || !s ? &in->command : &s->command;
+	uid_t uid = r->running ? in->container.owner : geteuid();
+	auto_free char *user = user_name(uid);
+
+	listing_known(l, "PID", "pid", in->pid, r->running != NULL);
+	listing_number(l, "PROCESSES", "processes", (int64_t)in->processes);
+	listing_text(l, NULL, "user", user);
+	listing_cell(l, "USER", geteuid() == 0 ? xstrdup(user) : NULL);
+	listing_optional(l);
+	listing_number(l, NULL, "uid", uid);
+	put_service(l, s);
+	listing_text(l, "IMAGE", "image", r->running || !s ? in->container.image : s->image);
+	listing_time(l, "STARTED", "started", r->running || !s ? in->started : s->started / 1000);
+	listing_json(l, "shared", json_boolean(in->container.keys.word[0]));
+	listing_json(l, "command", mlr_json_texts(command));
+	listing_cell(l, "COMMAND", line_of(command));
+}
+
+static int print(const struct rows *rows, int as_json)
+{
+	static const struct row nothing;
+	struct listing l = { .as_json = as_json };
+
+	for (size_t i = 0; i < rows->n; i++) {
+		listing_row(&l);
+		put(&l, &rows->v[i]);
 	}
-	if (w.name)
-		cli_widen(&w.name, "NAME"), cli_widen(&w.status, "STATUS");
-	printf("%7s  %9s  ", "PID", "PROCESSES");
-	if (with_user)
-		printf("%-*s  ", w.user, "USER");
-	if (w.name)
-		printf("%-*s  %-*s  ", w.name, "NAME", w.status, "STATUS");
-	printf("%-*s  %-16s  %s\n", w.image, "IMAGE", "STARTED", "COMMAND");
-	for (size_t i = 0; i < l->n; i++)
-		print_row(&l->v[i], with_user, &w);
-	return 0;
+	if (rows->n == 0) {
+		listing_heads(&l);
+		put(&l, &nothing);
+	}
+	return listing_end(&l);
 }
 
 /* --------------------------------------------------------------------------------------------- */
 
 int cmd_ps(int argc, char **argv)
 {
-	static const struct cli_option options[] = { { "all", 'a', NULL, 0,
-							     "also services that have ended", 0,
-							     CLI_TO(struct args, all) },
+	static const struct option_row options[] = {
+		{ "all", 'a', NULL, 0, "also services that have ended", 0, OPT(struct args, all) },
 		{ "project", 'p', "NAME", 0, "only services of this project of mlrun up", 0,
-			CLI_TO(struct args, project) },
-		CLI_OPTION_JSON(struct args), { 0 } };
-	static const struct cli_syntax syntax = { .options = options,
-		.surplus = "expected no argument",
-		.doc = "List the caller's running containers and services on this node; root sees everybody's "
-		       "containers.\v"
-		       "`mlrun exec --join PID|NAME` runs a command in one; `mlrun containers` lists what exec "
-		       "--write keeps, running or not." };
+			OPT(struct args, project) },
+		CLI_OPTION_JSON(struct args), { 0 }
+	};
+	static const struct cli_syntax syntax = { .s.options = options,
+		.s.surplus = "expected no argument",
+		.s.doc =
+			"List the caller's running containers and services on this node; root sees everybody's "
+			"containers.\v"
+			"`mlrun exec --join PID|NAME` runs a command in one; `mlrun containers` lists what exec "
+			"--write keeps, running or not." };
 	auto_call(rows_done) struct rows l = { .n = 0 };
 	struct mlr_error err = MLR_ERROR_INIT;
 	struct args a = { .json = 0 };
@@ -298,5 +222,5 @@ int cmd_ps(int argc, char **argv)
 	cli_options_parse(argc, argv, &syntax, &a);
 	if (read_rows(&a, &l, &err) < 0)
 		return cli_fail(&err);
-	return a.json ? print_json(&l) : print_table(&l, geteuid() == 0);
+	return print(&l, a.json);
 }

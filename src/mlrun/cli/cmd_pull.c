@@ -24,16 +24,6 @@ struct args {
 	struct cli_registry registry;
 };
 
-static void parse_jobs(void *args, char *arg, struct argp_state *state)
-{
-	struct args *a = args;
-
-	a->pull.jobs = (int)cli_options_number(arg, 1, PULL_JOBS_MAX);
-	if (a->pull.jobs < 0)
-		argp_error(
-			state, "--jobs takes a number from 1 to %d, not '%s'", PULL_JOBS_MAX, arg);
-}
-
 static void parse_format(void *args, char *arg, struct argp_state *state)
 {
 	struct args *a = args;
@@ -54,31 +44,32 @@ static void parse_spool(void *args, char *arg, struct argp_state *state)
 	a->pull.spool_from = size == 0 ? 1 : (uint64_t)size;
 }
 
-static const struct cli_option options[] = {
+static const struct option_row options[] = {
 	{ "platform", 0, "OS/ARCH[/VARIANT]", 0, "the image's variant; default: this machine's", 1,
-		CLI_TO(struct args, pull.platform) },
-	{ "jobs", 0, "N", 0, "layers at once; default: 3", 1, CLI_TO_CALL(parse_jobs) },
+		OPT(struct args, pull.platform) },
+	{ "jobs", 0, "N", 0, "layers at once; default: 3", 1,
+		OPT_COUNT(struct args, pull.jobs, 1, PULL_JOBS_MAX) },
 	{ "keep-blobs", 0, 0, 0, "keep the compressed layers in the store as well", 1,
-		CLI_TO(struct args, pull.keep_blobs) },
+		OPT(struct args, pull.keep_blobs) },
 	{ "spool", 0, "SIZE", 0,
 		"let a later pull continue interrupted layers of at least this size, or never; default: 1GiB",
-		1, CLI_TO_CALL(parse_spool) },
+		1, OPT_CALL(parse_spool) },
 	{ "format", 0, "FORMAT", 0,
 		"how the store keeps the image: layers, dir, squashfs; default: auto, which is squashfs "
 		"on a network file system and layers elsewhere",
-		1, CLI_TO_CALL(parse_format) },
+		1, OPT_CALL(parse_format) },
 	CLI_OPTION_QUIET(2),
 	CLI_OPTION_JSON(struct args),
 	{ 0 },
 };
 static const struct cli_syntax pull_syntax = {
-	.options = options,
-	.args_doc = "IMAGE...",
-	.doc = "Fetch images from their registries into the store.",
+	.s.options = options,
+	.s.args_doc = "IMAGE...",
+	.s.doc = "Fetch images from their registries into the store.",
 	.registry = offsetof(struct args, registry),
-	.operands = { CLI_TO(struct args, images) },
-	.needed = 1,
-	.missing = "an image is missing",
+	.s.operands = { OPT(struct args, images) },
+	.s.needed = 1,
+	.s.missing = "an image is missing",
 };
 
 /* Warn now rather than in a job that squashfs images cannot be mounted here; other nodes may be
@@ -220,15 +211,16 @@ static int run(struct args *a)
 /* --- import: a pull from a file that may be given a name -------------------------------------- */
 
 static const struct cli_syntax import_syntax = {
-	.options = options,
-	.args_doc = "FILE [NAME]",
-	.doc = "Bring an image from a file or a directory into the store.\vFILE is an OCI layout or an "
-	       "archive of one, what docker save writes, or a tar of a root directory, compressed or "
-	       "not; - is standard input. NAME defaults to the name in FILE.",
-	.operands = { CLI_TO(struct args, file), CLI_TO(struct args, as) },
-	.needed = 1,
-	.missing = "a file is missing",
-	.surplus = "a file and a name are expected, and no more",
+	.s.options = options,
+	.s.args_doc = "FILE [NAME]",
+	.s.doc =
+		"Bring an image from a file or a directory into the store.\vFILE is an OCI layout or an "
+		"archive of one, what docker save writes, or a tar of a root directory, compressed or "
+		"not; - is standard input. NAME defaults to the name in FILE.",
+	.s.operands = { OPT(struct args, file), OPT(struct args, as) },
+	.s.needed = 1,
+	.s.missing = "a file is missing",
+	.s.surplus = "a file and a name are expected, and no more",
 };
 
 /* Parse FILE, perhaps with a prefix for its format; images of registries are not imported. */

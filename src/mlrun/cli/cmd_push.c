@@ -11,17 +11,17 @@ struct args {
 	const char *image, *to;
 };
 
-static const struct cli_option options[] = { PUSH_OPTIONS, { 0 } };
+static const struct option_row options[] = { PUSH_OPTIONS, { 0 } };
 static const struct cli_syntax syntax = {
-	.options = options,
-	.args_doc = "IMAGE [DESTINATION]",
-	.doc = "Write an image from the store to a registry. DESTINATION is a name like pull's; "
-	       "default: the image's own.\vLayers that the registry has are not sent again.",
+	.s.options = options,
+	.s.args_doc = "IMAGE [DESTINATION]",
+	.s.doc = "Write an image from the store to a registry. DESTINATION is a name like pull's; "
+		 "default: the image's own.\vLayers that the registry has are not sent again.",
 	.registry = offsetof(struct args, push.registry),
-	.operands = { CLI_TO(struct args, image), CLI_TO(struct args, to) },
-	.needed = 1,
-	.missing = "an image is missing",
-	.surplus = "an image and a destination are expected, and no more",
+	.s.operands = { OPT(struct args, image), OPT(struct args, to) },
+	.s.needed = 1,
+	.s.missing = "an image is missing",
+	.s.surplus = "an image and a destination are expected, and no more",
 };
 
 static int print_json(const struct oci_ref *to, const struct push_result *r, double seconds)

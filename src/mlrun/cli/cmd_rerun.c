@@ -15,23 +15,23 @@ struct args {
 	const char *job;
 };
 
-static const struct cli_option options[] = {
-	{ "show", 0, NULL, 0, "print what was recorded; start nothing", 0,
-		CLI_TO(struct args, show) },
+static const struct option_row options[] = {
+	{ "show", 0, NULL, 0, "print what was recorded; start nothing", 0, OPT(struct args, show) },
 	CLI_OPTION_JSON(struct args),
 	{ 0 },
 };
 
 static const struct cli_syntax syntax = {
-	.options = options,
-	.args_doc = "JOB[.STEP]",
-	.doc = "Start the container of a job once more: the same image by its digest, the same options, "
-	       "command and directory.\v"
-	       "If a job started several, STEP chooses. --json prints a list.",
-	.operands = { CLI_TO(struct args, job) },
-	.needed = 1,
-	.missing = "expected a job's id",
-	.surplus = "one job at a time",
+	.s.options = options,
+	.s.args_doc = "JOB[.STEP]",
+	.s.doc =
+		"Start the container of a job once more: the same image by its digest, the same options, "
+		"command and directory.\v"
+		"If a job started several, STEP chooses. --json prints a list.",
+	.s.operands = { OPT(struct args, job) },
+	.s.needed = 1,
+	.s.missing = "expected a job's id",
+	.s.surplus = "one job at a time",
 };
 
 static const char *get(const json_t *start, const char *key)

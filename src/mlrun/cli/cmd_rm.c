@@ -21,23 +21,23 @@ static void check(void *args, struct argp_state *state)
 		argp_error(state, "--force and --defer exclude each other");
 }
 
-static const struct cli_option options[] = {
+static const struct option_row options[] = {
 	{ "force", 'f', 0, 0,
 		"also an image that a service needs, or that was started in on another host or in another PID namespace",
-		0, CLI_TO(struct args, force) },
+		0, OPT(struct args, force) },
 	{ "defer", 0, 0, 0,
 		"of an image in use remove the name now; its files go with the next rm or prune after that",
-		0, CLI_TO(struct args, defer) },
+		0, OPT(struct args, defer) },
 	{ 0 },
 };
 static const struct cli_syntax syntax = {
-	.options = options,
-	.args_doc = "IMAGE...",
-	.doc = "Remove images from the store, and data that no other image needs.",
-	.operands = { CLI_TO(struct args, images) },
-	.needed = 1,
-	.missing = "an image is missing",
-	.check = check,
+	.s.options = options,
+	.s.args_doc = "IMAGE...",
+	.s.doc = "Remove images from the store, and data that no other image needs.",
+	.s.operands = { OPT(struct args, images) },
+	.s.needed = 1,
+	.s.missing = "an image is missing",
+	.s.check = check,
 };
 
 /* An image from files has a name in the store. */

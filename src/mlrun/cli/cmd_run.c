@@ -34,7 +34,7 @@ static void parse_restart(void *args, char *arg, struct argp_state *state)
 {
 	struct args *a = args;
 	char *colon = strchr(arg, ':');
-	long n = colon ? cli_options_number(colon + 1, 0, INT_MAX) : 0;
+	long n = colon ? options_number(colon + 1, 0, INT_MAX) : 0;
 
 	if (strcmp(arg, "no") != 0)
 		a->only_detached = "--restart";
@@ -58,7 +58,7 @@ static void parse_restart(void *args, char *arg, struct argp_state *state)
 /* In milliseconds, at least one. */
 static int64_t parse_span(const char *option, const char *arg, struct argp_state *state)
 {
-	int64_t ns = mlr_duration_ns(arg);
+	int64_t ns = duration_ns(arg);
 
 	if (ns < 1000000)
 		argp_error(state, "%s takes a time such as 500ms, 30s or 1m30s, not '%s'", option,
@@ -84,7 +84,7 @@ static void parse_retries(void *args, char *arg, struct argp_state *state)
 	struct args *a = args;
 
 	a->only_detached = "--health-retries";
-	a->retries = cli_options_number(arg, 1, INT_MAX);
+	a->retries = options_number(arg, 1, INT_MAX);
 	if (a->retries < 0)
 		argp_error(state, "--health-retries takes a number from 1 on, not '%s'", arg);
 }
@@ -112,7 +112,7 @@ static void parse_stop_signal(void *args, char *arg, struct argp_state *state)
 static void parse_stop_timeout(void *args, char *arg, struct argp_state *state)
 {
 	struct args *a = args;
-	long n = cli_options_number(arg, 0, INT_MAX / 1000);
+	long n = options_number(arg, 0, INT_MAX / 1000);
 
 	a->only_detached = "--stop-timeout";
 	a->s.stop_ms = n * 1000;
@@ -131,38 +131,37 @@ static void parse_log_size(void *args, char *arg, struct argp_state *state)
 		argp_error(state, "--log-size takes a size from 4k on, such as 10m, not '%s'", arg);
 }
 
-static const struct cli_option options[] = {
+static const struct option_row options[] = {
 	{ NULL, 0, NULL, 0, "Services:", -2 },
 	{ "detach", 'd', NULL, 0, "start a service in the background, and print its name", -2,
-		CLI_TO(struct args, detach) },
+		OPT(struct args, detach) },
 	{ "name", 0, "NAME", 0, "its name (default: the image's and some letters)", -2,
-		CLI_TO(struct args, name) },
+		OPT(struct args, name) },
 	{ "restart", 0, "WHEN", 0,
 		"start it again when it has ended: no (default), on-failure[:TIMES], always", -2,
-		CLI_TO_CALL(parse_restart) },
-	{ "rm", 0, NULL, 0, "forget it when it has ended", -2, CLI_TO(struct args, remove) },
+		OPT_CALL(parse_restart) },
+	{ "rm", 0, NULL, 0, "forget it when it has ended", -2, OPT(struct args, remove) },
 	{ "stop-signal", 0, "SIGNAL", 0, "the signal to end it (default: the image's, else TERM)",
-		-2, CLI_TO_CALL(parse_stop_signal) },
+		-2, OPT_CALL(parse_stop_signal) },
 	{ "stop-timeout", 0, "SECONDS", 0, "from then to SIGKILL (default: 10)", -2,
-		CLI_TO_CALL(parse_stop_timeout) },
+		OPT_CALL(parse_stop_timeout) },
 	{ "log-size", 0, "SIZE", 0, "keep so much of its output (default: 10m)", -2,
-		CLI_TO_CALL(parse_log_size) },
+		OPT_CALL(parse_log_size) },
 	{ "health-cmd", 0, "COMMAND", 0,
 		"check it with a line for sh in the container (default: the image's HEALTHCHECK)",
-		-2, CLI_TO_CALL(parse_check) },
+		-2, OPT_CALL(parse_check) },
 	{ "health-interval", 0, "TIME", 0, "between two checks (default: 30s)", -2,
-		CLI_TO_CALL(parse_interval) },
-	{ "health-timeout", 0, "TIME", 0, "for one (default: 30s)", -2,
-		CLI_TO_CALL(parse_timeout) },
+		OPT_CALL(parse_interval) },
+	{ "health-timeout", 0, "TIME", 0, "for one (default: 30s)", -2, OPT_CALL(parse_timeout) },
 	{ "health-retries", 0, "N", 0, "failures in a row that make it unhealthy (default: 3)", -2,
-		CLI_TO_CALL(parse_retries) },
+		OPT_CALL(parse_retries) },
 	{ "health-start-period", 0, "TIME", 0,
 		"after its start, in which failures do not count (default: 0)", -2,
-		CLI_TO_CALL(parse_start_period) },
+		OPT_CALL(parse_start_period) },
 	{ "health-start-interval", 0, "TIME", 0, "between checks in that time (default: 5s)", -2,
-		CLI_TO_CALL(parse_start_interval) },
+		OPT_CALL(parse_start_interval) },
 	{ "no-healthcheck", 0, NULL, 0, "ignore the image's HEALTHCHECK", -2,
-		CLI_TO(struct args, no_check) },
+		OPT(struct args, no_check) },
 	{ 0 },
 };
 

@@ -17,21 +17,11 @@ struct args {
 		.timeout_ms = -1, .tail = -1, \
 	}
 
-static void parse_timeout(void *args, char *arg, struct argp_state *state)
-{
-	struct args *a = args;
-	long n = cli_options_number(arg, 0, INT_MAX / 1000);
-
-	a->timeout_ms = n * 1000;
-	if (n < 0)
-		argp_error(state, "--timeout takes a number of seconds, not '%s'", arg);
-}
-
 static void parse_tail(void *args, char *arg, struct argp_state *state)
 {
 	struct args *a = args;
 
-	a->tail = cli_options_number(arg, 0, LONG_MAX);
+	a->tail = options_number(arg, 0, LONG_MAX);
 	if (a->tail < 0 && strcmp(arg, "all") != 0)
 		argp_error(state, "--tail takes a number of lines or all, not '%s'", arg);
 }
@@ -47,7 +37,7 @@ static void check(void *args, struct argp_state *state)
 #define PROJECT                                                                                   \
 	{                                                                                         \
 		"project", 'p', "NAME", 0, "those of this project of mlrun up (default: all)", 0, \
-			CLI_TO(struct args, c.project)                                            \
+			OPT(struct args, c.project)                                               \
 	}
 
 static int act(struct args *a, const char *command,
@@ -99,18 +89,17 @@ static int stop(const struct args *a, struct store *st, struct service *s, struc
 
 int cmd_stop(int argc, char **argv)
 {
-	static const struct cli_option options[] = {
+	static const struct option_row options[] = {
 		{ "timeout", 't', "SECONDS", 0, "to SIGKILL (default: the service's own)", 0,
-			CLI_TO_CALL(parse_timeout) },
-		{ "rm", 0, NULL, 0, "forget them, with their logs", 0,
-			CLI_TO(struct args, remove) },
+			OPT_COUNT_OF(struct args, timeout_ms, 0, INT_MAX / 1000, 1000) },
+		{ "rm", 0, NULL, 0, "forget them, with their logs", 0, OPT(struct args, remove) },
 		PROJECT, { 0 }
 	};
-	static const struct cli_syntax syntax = { .options = options,
-		.args_doc = "NAME...\n--project NAME",
-		.doc = "End services, and wait until all of their containers has ended.",
-		.operands = { CLI_TO(struct args, c.names) },
-		.check = check };
+	static const struct cli_syntax syntax = { .s.options = options,
+		.s.args_doc = "NAME...\n--project NAME",
+		.s.doc = "End services, and wait until all of their containers has ended.",
+		.s.operands = { OPT(struct args, c.names) },
+		.s.check = check };
 
 	return run(argc, argv, &syntax, stop);
 }
@@ -131,16 +120,16 @@ static int restart(const struct args *a, struct store *st, struct service *s, st
 
 int cmd_restart(int argc, char **argv)
 {
-	static const struct cli_option options[] = {
+	static const struct option_row options[] = {
 		{ "timeout", 't', "SECONDS", 0, "to SIGKILL (default: the service's own)", 0,
-			CLI_TO_CALL(parse_timeout) },
+			OPT_COUNT_OF(struct args, timeout_ms, 0, INT_MAX / 1000, 1000) },
 		PROJECT, { 0 }
 	};
-	static const struct cli_syntax syntax = { .options = options,
-		.args_doc = "NAME...\n--project NAME",
-		.doc = "End services and start them again, or start again what has ended.",
-		.operands = { CLI_TO(struct args, c.names) },
-		.check = check };
+	static const struct cli_syntax syntax = { .s.options = options,
+		.s.args_doc = "NAME...\n--project NAME",
+		.s.doc = "End services and start them again, or start again what has ended.",
+		.s.operands = { OPT(struct args, c.names) },
+		.s.check = check };
 
 	return run(argc, argv, &syntax, restart);
 }
@@ -164,10 +153,10 @@ static int await(const struct args *a, struct store *st, struct service *s, stru
 
 int cmd_wait(int argc, char **argv)
 {
-	static const struct cli_syntax syntax = { .args_doc = "NAME...",
-		.doc = "Wait until services have ended, and print their exit statuses.",
-		.operands = { CLI_TO(struct args, c.names) },
-		.check = check };
+	static const struct cli_syntax syntax = { .s.args_doc = "NAME...",
+		.s.doc = "Wait until services have ended, and print their exit statuses.",
+		.s.operands = { OPT(struct args, c.names) },
+		.s.check = check };
 
 	return run(argc, argv, &syntax, await);
 }
@@ -193,18 +182,18 @@ static int print_logs(struct args *a)
 
 int cmd_logs(int argc, char **argv)
 {
-	static const struct cli_option options[] = { { "follow", 'f', NULL, 0,
+	static const struct option_row options[] = { { "follow", 'f', NULL, 0,
 							     "go on until they have ended", 0,
-							     CLI_TO(struct args, follow) },
-		{ "tail", 'n', "N", 0, "only the last N lines", 0, CLI_TO_CALL(parse_tail) },
+							     OPT(struct args, follow) },
+		{ "tail", 'n', "N", 0, "only the last N lines", 0, OPT_CALL(parse_tail) },
 		{ "timestamps", 't', NULL, 0, "begin each line with its time", 0,
-			CLI_TO(struct args, timestamps) },
+			OPT(struct args, timestamps) },
 		PROJECT, { 0 } };
-	static const struct cli_syntax syntax = { .options = options,
-		.args_doc = "NAME...\n--project NAME",
-		.doc = "Print what services have printed.",
-		.operands = { CLI_TO(struct args, c.names) },
-		.check = check };
+	static const struct cli_syntax syntax = { .s.options = options,
+		.s.args_doc = "NAME...\n--project NAME",
+		.s.doc = "Print what services have printed.",
+		.s.operands = { OPT(struct args, c.names) },
+		.s.check = check };
 	struct args a = ARGS_INIT;
 	int status;
 
@@ -220,10 +209,10 @@ int cmd_logs(int argc, char **argv)
 
 int cmd_service_hold(int argc, char **argv)
 {
-	static const struct cli_syntax syntax = { .args_doc = "NAME",
-		.doc = "Supervise a service; mlrun run -d calls this.",
-		.operands = { CLI_TO(struct args, c.names) },
-		.check = check };
+	static const struct cli_syntax syntax = { .s.args_doc = "NAME",
+		.s.doc = "Supervise a service; mlrun run -d calls this.",
+		.s.operands = { OPT(struct args, c.names) },
+		.s.check = check };
 	auto_free char *program = services_program();
 	auto_store struct store *st = NULL;
 	struct mlr_error err = MLR_ERROR_INIT;

@@ -60,20 +60,20 @@ struct pull_args {
 	const char *image;
 };
 
-static const struct cli_option pull_options[] = {
+static const struct option_row pull_options[] = {
 	{ "login", 0, NULL, 0, "ask for a user name and password first", 0,
-		CLI_TO(struct pull_args, login) },
+		OPT(struct pull_args, login) },
 	{ 0 },
 };
 
 static int cmd_pull_image(int argc, char **argv)
 {
-	static const struct cli_syntax syntax = { .options = pull_options,
-		.args_doc = "IMAGE",
-		.doc = "Fetch an image.",
-		.operands = { CLI_TO(struct pull_args, image) },
-		.needed = 1,
-		.missing = "an image is missing" };
+	static const struct cli_syntax syntax = { .s.options = pull_options,
+		.s.args_doc = "IMAGE",
+		.s.doc = "Fetch an image.",
+		.s.operands = { OPT(struct pull_args, image) },
+		.s.needed = 1,
+		.s.missing = "an image is missing" };
 	auto_call(udiroot_done) struct udiroot site = UDIROOT_INIT;
 	auto_free char *name = NULL, *store = NULL;
 	struct mlr_error err = MLR_ERROR_INIT;

@@ -159,23 +159,24 @@ static int autoexpire(void)
 	return cmd_prune(1, argv);
 }
 
-static const struct cli_option options[] = {
+static const struct option_row options[] = {
 	{ "user", 'u', "USERS", 0, "accepted: a user's images are the user's own", 0,
-		CLI_TO(struct args, users) },
-	{ "group", 'g', "GROUPS", 0, "accepted: likewise", 0, CLI_TO(struct args, groups) },
+		OPT(struct args, users) },
+	{ "group", 'g', "GROUPS", 0, "accepted: likewise", 0, OPT(struct args, groups) },
 	{ NULL, 'v', NULL, 0, "print what Shifter's gateway would answer, as JSON", 0,
-		CLI_TO(struct args, verbose) },
+		OPT(struct args, verbose) },
 	{ 0 },
 };
 
 static const struct cli_syntax syntax = {
-	.options = options,
-	.args_doc = "pull|pullnb|lookup|expire IMAGE\nimages\nlogin [REGISTRY]\nautoexpire",
-	.doc = "Manage images by Shifter's commands.\v"
-	       "IMAGE is [docker:]NAME[:TAG]. Of mlrun; mlrun-shifter(1) has the details.",
-	.operands = { CLI_TO(struct args, words) },
-	.needed = 1,
-	.missing = "a command is missing: pull, pullnb, lookup, images, login, expire, autoexpire",
+	.s.options = options,
+	.s.args_doc = "pull|pullnb|lookup|expire IMAGE\nimages\nlogin [REGISTRY]\nautoexpire",
+	.s.doc = "Manage images by Shifter's commands.\v"
+		 "IMAGE is [docker:]NAME[:TAG]. Of mlrun; mlrun-shifter(1) has the details.",
+	.s.operands = { OPT(struct args, words) },
+	.s.needed = 1,
+	.s.missing =
+		"a command is missing: pull, pullnb, lookup, images, login, expire, autoexpire",
 };
 
 /* The commands that take an image. */

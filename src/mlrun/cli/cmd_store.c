@@ -26,20 +26,20 @@ static void parse_verb(void *args, char *arg, struct argp_state *state)
 	a->verb = arg;
 }
 
-static const struct cli_option options[] = {
+static const struct option_row options[] = {
 	{ "repair", 0, 0, 0, "remove damaged data and fetch it again", 0,
-		CLI_TO(struct args, repair) },
+		OPT(struct args, repair) },
 	CLI_OPTION_JSON(struct args),
 	{ 0 },
 };
 static const struct cli_syntax syntax = {
-	.options = options,
-	.args_doc = "verify",
-	.doc = "Check the store for damage: read and hash everything again.",
+	.s.options = options,
+	.s.args_doc = "verify",
+	.s.doc = "Check the store for damage: read and hash everything again.",
 	.registry = offsetof(struct args, registry),
-	.operands = { CLI_TO_CALL(parse_verb) },
-	.needed = 1,
-	.missing = "missing what to do with the store: verify",
+	.s.operands = { OPT_CALL(parse_verb) },
+	.s.needed = 1,
+	.s.missing = "missing what to do with the store: verify",
 };
 
 static void tell_path(void *ctx, const char *path)

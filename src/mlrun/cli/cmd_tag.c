@@ -12,12 +12,13 @@ struct args {
 };
 
 static const struct cli_syntax syntax = {
-	.args_doc = "IMAGE NAME",
-	.doc = "Give an image in the store another name. If another image has that name, it moves to this one.",
-	.operands = { CLI_TO(struct args, image), CLI_TO(struct args, name) },
-	.needed = 2,
-	.missing = "an image and its new name are expected",
-	.surplus = "an image and one new name are expected",
+	.s.args_doc = "IMAGE NAME",
+	.s.doc =
+		"Give an image in the store another name. If another image has that name, it moves to this one.",
+	.s.operands = { OPT(struct args, image), OPT(struct args, name) },
+	.s.needed = 2,
+	.s.missing = "an image and its new name are expected",
+	.s.surplus = "an image and one new name are expected",
 };
 
 static int tag(struct store *st, const struct args *a, struct mlr_error *err)

@@ -15,16 +15,16 @@ struct args {
 	int json;
 };
 
-static const struct cli_option options[] = { CLI_OPTION_JSON(struct args), { 0 } };
+static const struct option_row options[] = { CLI_OPTION_JSON(struct args), { 0 } };
 static const struct cli_syntax syntax = {
-	.options = options,
-	.args_doc = "NAME",
-	.doc = "List an image's tags in its registry.",
+	.s.options = options,
+	.s.args_doc = "NAME",
+	.s.doc = "List an image's tags in its registry.",
 	.registry = offsetof(struct args, registry),
-	.operands = { CLI_TO(struct args, name) },
-	.needed = 1,
-	.missing = "a name is missing",
-	.surplus = "one name at a time",
+	.s.operands = { OPT(struct args, name) },
+	.s.needed = 1,
+	.s.missing = "a name is missing",
+	.s.surplus = "one name at a time",
 };
 
 /* Natural order: 2.9 before 2.10. */

@@ -343,46 +343,37 @@ static int run_up(const struct args *a)
 	return status;
 }
 
-static void parse_timeout(void *args, char *arg, struct argp_state *state)
-{
-	struct args *a = args;
-	long n = cli_options_number(arg, 0, INT_MAX / 1000);
-
-	a->timeout_ms = n * 1000;
-	if (n < 0)
-		argp_error(state, "--timeout takes a number of seconds, not '%s'", arg);
-}
-
 #define FILE_ROW                                                                            \
 	{                                                                                   \
 		"file", 'f', "FILE", 0, "the compose file (default: compose.yaml here)", 0, \
-			CLI_TO(struct args, file)                                           \
+			OPT(struct args, file)                                              \
 	}
 #define PROJECT_ROW                                                                              \
 	{                                                                                        \
 		"project", 'p', "NAME", 0, "its name (default: the file's, or the directory's)", \
-			0, CLI_TO(struct args, project)                                          \
+			0, OPT(struct args, project)                                             \
 	}
 #define TIMEOUT_ROW                                                                          \
 	{                                                                                    \
 		"timeout", 't', "SECONDS", 0, "to SIGKILL (default: each service's own)", 0, \
-			CLI_TO_CALL(parse_timeout)                                           \
+			OPT_COUNT_OF(struct args, timeout_ms, 0, INT_MAX / 1000, 1000)       \
 	}
 
 int cmd_up(int argc, char **argv)
 {
-	static const struct cli_option options[] = { { "detach", 'd', NULL, 0,
+	static const struct option_row options[] = { { "detach", 'd', NULL, 0,
 							     "return when all are started", 0,
-							     CLI_TO(struct args, detach) },
-		{ "build", 0, NULL, 0, "build images again", 0, CLI_TO(struct args, build) },
+							     OPT(struct args, detach) },
+		{ "build", 0, NULL, 0, "build images again", 0, OPT(struct args, build) },
 		{ "remove-orphans", 0, NULL, 0,
 			"end services of the project that the file does not have", 0,
-			CLI_TO(struct args, remove_orphans) },
+			OPT(struct args, remove_orphans) },
 		FILE_ROW, PROJECT_ROW, TIMEOUT_ROW, { 0 } };
-	static const struct cli_syntax syntax = { .options = options,
-		.args_doc = "[FILE]",
-		.doc = "Start the services of a compose file, print what they print, and end them at Ctrl-C.",
-		.operands = { CLI_TO(struct args, file) } };
+	static const struct cli_syntax syntax = { .s.options = options,
+		.s.args_doc = "[FILE]",
+		.s.doc =
+			"Start the services of a compose file, print what they print, and end them at Ctrl-C.",
+		.s.operands = { OPT(struct args, file) } };
 	struct args a = { .timeout_ms = -1 };
 
 	cli_options_parse(argc, argv, &syntax, &a);
@@ -409,11 +400,12 @@ static int run_down(const struct args *a)
 
 int cmd_down(int argc, char **argv)
 {
-	static const struct cli_option options[] = { FILE_ROW, PROJECT_ROW, TIMEOUT_ROW, { 0 } };
-	static const struct cli_syntax syntax = { .options = options,
-		.args_doc = "[FILE]",
-		.doc = "End the services of a compose file, those first that need others, and forget them.",
-		.operands = { CLI_TO(struct args, file) } };
+	static const struct option_row options[] = { FILE_ROW, PROJECT_ROW, TIMEOUT_ROW, { 0 } };
+	static const struct cli_syntax syntax = { .s.options = options,
+		.s.args_doc = "[FILE]",
+		.s.doc =
+			"End the services of a compose file, those first that need others, and forget them.",
+		.s.operands = { OPT(struct args, file) } };
 	struct args a = { .timeout_ms = -1 };
 
 	cli_options_parse(argc, argv, &syntax, &a);

@@ -43,15 +43,15 @@ static int stop(const struct args *a)
 
 static int cmd_workers_stop(int argc, char **argv)
 {
-	static const struct cli_option options[] = { { "all", 'a', NULL, 0,
+	static const struct option_row options[] = { { "all", 'a', NULL, 0,
 							     "all of your workers in this store", 0,
-							     CLI_TO(struct args, all) },
+							     OPT(struct args, all) },
 		CLI_OPTION_JSON(struct args), { 0 } };
-	static const struct cli_syntax syntax = { .options = options,
-		.args_doc = "ID...\n--all",
-		.doc = "End workers, and wait until they are gone.",
-		.operands = { CLI_TO(struct args, names) },
-		.check = check_stop };
+	static const struct cli_syntax syntax = { .s.options = options,
+		.s.args_doc = "ID...\n--all",
+		.s.doc = "End workers, and wait until they are gone.",
+		.s.operands = { OPT(struct args, names) },
+		.s.check = check_stop };
 	struct args a = { 0 };
 	int status;
 
@@ -125,16 +125,16 @@ static int print_log(const struct args *a, struct store *st, struct worker_list 
 
 static int cmd_workers_logs(int argc, char **argv)
 {
-	static const struct cli_option options[] = { { "follow", 'f', NULL, 0,
-							     "go on until it has ended", 0,
-							     CLI_TO(struct args, follow) },
-		{ 0 } };
-	static const struct cli_syntax syntax = { .options = options,
-		.args_doc = "ID",
-		.doc = "Print what a worker's command has printed.",
-		.operands = { CLI_TO(struct args, names) },
-		.needed = 1,
-		.missing = "expected a worker's id" };
+	static const struct option_row options[] = {
+		{ "follow", 'f', NULL, 0, "go on until it has ended", 0, OPT(struct args, follow) },
+		{ 0 }
+	};
+	static const struct cli_syntax syntax = { .s.options = options,
+		.s.args_doc = "ID",
+		.s.doc = "Print what a worker's command has printed.",
+		.s.operands = { OPT(struct args, names) },
+		.s.needed = 1,
+		.s.missing = "expected a worker's id" };
 	auto_store struct store *st = NULL;
 	auto_call(worker_list_done) struct worker_list l = WORKER_LIST_INIT;
 	struct mlr_error err = MLR_ERROR_INIT;
@@ -157,11 +157,11 @@ static int cmd_workers_logs(int argc, char **argv)
 /* Be a worker's supervisor: the command of its job, or of its process here. */
 static int cmd_hold(int argc, char **argv)
 {
-	static const struct cli_syntax syntax = { .args_doc = "KEY",
-		.doc = "Supervise a worker; mlrun workers start calls this.",
-		.operands = { CLI_TO(struct args, names) },
-		.needed = 1,
-		.missing = "expected a worker's key" };
+	static const struct cli_syntax syntax = { .s.args_doc = "KEY",
+		.s.doc = "Supervise a worker; mlrun workers start calls this.",
+		.s.operands = { OPT(struct args, names) },
+		.s.needed = 1,
+		.s.missing = "expected a worker's key" };
 	auto_store struct store *st = NULL;
 	auto_free char *program = realpath("/proc/self/exe", NULL);
 	struct mlr_error err = MLR_ERROR_INIT;

@@ -1,6 +1,7 @@
 /* mlrun workers list, await, hosts: how workers are, and where. */
 #include "cli/cli.h"
 #include "cli/common.h"
+#include "cli/listing.h"
 #include "cli/options.h"
 #include "cli/workers.h"
 
@@ -29,15 +30,6 @@ static void parse_timeout(void *args, char *arg, struct argp_state *state)
 		argp_error(state, "--timeout takes seconds, not '%s'", arg);
 }
 
-static void parse_slots(void *args, char *arg, struct argp_state *state)
-{
-	struct args *a = args;
-
-	a->slots = cli_options_number(arg, 1, 1 << 20);
-	if (a->slots < 0)
-		argp_error(state, "--slots takes a number from 1 on, not '%s'", arg);
-}
-
 static int load(const struct args *a, struct store **st, struct worker_list *l, int all)
 {
 	struct mlr_error err = MLR_ERROR_INIT;
@@ -52,14 +44,14 @@ static int load(const struct args *a, struct store **st, struct worker_list *l, 
 
 int cmd_workers_list(int argc, char **argv)
 {
-	static const struct cli_option options[] = { { "all", 'a', NULL, 0,
+	static const struct option_row options[] = { { "all", 'a', NULL, 0,
 							     "also those that ended within a week",
-							     0, CLI_TO(struct args, all) },
+							     0, OPT(struct args, all) },
 		CLI_OPTION_JSON(struct args), { 0 } };
-	static const struct cli_syntax syntax = { .options = options,
-		.args_doc = "[ID...]",
-		.doc = "List your workers.",
-		.operands = { CLI_TO(struct args, names) } };
+	static const struct cli_syntax syntax = { .s.options = options,
+		.s.args_doc = "[ID...]",
+		.s.doc = "List your workers.",
+		.s.operands = { OPT(struct args, names) } };
 	auto_store struct store *st = NULL;
 	auto_call(worker_list_done) struct worker_list l = WORKER_LIST_INIT;
 	struct args a = { 0 };
@@ -106,18 +98,19 @@ static int await(const struct args *a, struct store *st, struct worker_list *l)
 
 int cmd_workers_await(int argc, char **argv)
 {
-	static const struct cli_option options[] = {
+	static const struct option_row options[] = {
 		{ "timeout", 't', "SECONDS", 0, "wait no longer (default: without limit)", 0,
-			CLI_TO_CALL(parse_timeout) },
-		{ "done", 0, NULL, 0, "until they have ended", 0, CLI_TO(struct args, done) },
+			OPT_CALL(parse_timeout) },
+		{ "done", 0, NULL, 0, "until they have ended", 0, OPT(struct args, done) },
 		CLI_OPTION_JSON(struct args), { 0 }
 	};
-	static const struct cli_syntax syntax = { .options = options,
-		.args_doc = "[ID...]",
-		.doc = "Wait until workers can be used: those named, or all that have not ended.\v"
-		       "Lists them then. The exit status is 0 if all are ready (--done: succeeded), 1 "
-		       "if one ended otherwise, 124 if the time was up, 125 if mlrun failed.",
-		.operands = { CLI_TO(struct args, names) } };
+	static const struct cli_syntax syntax = { .s.options = options,
+		.s.args_doc = "[ID...]",
+		.s.doc =
+			"Wait until workers can be used: those named, or all that have not ended.\v"
+			"Lists them then. The exit status is 0 if all are ready (--done: succeeded), 1 "
+			"if one ended otherwise, 124 if the time was up, 125 if mlrun failed.",
+		.s.operands = { OPT(struct args, names) } };
 	auto_store struct store *st = NULL;
 	auto_call(worker_list_done) struct worker_list l = WORKER_LIST_INIT;
 	struct args a = { .seconds = -1 };
@@ -149,33 +142,29 @@ static int check_running(const struct worker_list *l, struct mlr_error *err)
 	return mlr_hint(err, "mlrun workers start starts some");
 }
 
-static int print_hosts_json(const struct args *a, const struct worker_list *l)
+static int print_hosts(const struct args *a, const struct worker_list *workers)
 {
-	json_t *list = json_array();
+	struct listing l = { .as_json = 1 };
 
-	for (size_t i = 0; i < l->n; i++) {
-		auto_free char *host = worker_host(&l->v[i]);
+	for (size_t i = 0; i < workers->n; i++) {
+		const struct worker *w = &workers->v[i];
+		auto_free char *host = worker_host(w);
+		long slots = a->slots ? a->slots : worker_slots(w);
 
-		json_array_append_new(list,
-			json_pack("{s:o, s:o, s:o, s:o, s:I}", "id", mlr_json_text(l->v[i].id),
-				"host", mlr_json_text(host), "node", mlr_json_text(l->v[i].node),
-				"ip_address", mlr_json_text(l->v[i].address), "slots",
-				(json_int_t)(a->slots ? a->slots : worker_slots(&l->v[i]))));
-	}
-	return cli_print_json(list);
-}
-
-static int print_hosts(const struct args *a, const struct worker_list *l)
-{
-	for (size_t i = 0; i < l->n; i++) {
-		auto_free char *host = worker_host(&l->v[i]);
-		long slots = a->slots ? a->slots : worker_slots(&l->v[i]);
-
+		listing_row(&l);
+		listing_text(&l, NULL, "id", w->id);
+		listing_text(&l, NULL, "host", host);
+		listing_text(&l, NULL, "node", w->node);
+		listing_text(&l, NULL, "ip_address", w->address);
+		listing_number(&l, NULL, "slots", slots);
 		if (a->hostfile)
 			printf("%s slots=%ld\n", host, slots);
-		else
+		else if (!a->json)
 			printf("%s%s:%ld", i ? "," : "", host, slots);
 	}
+	if (a->json)
+		return listing_end(&l);
+	json_decref(listing_take(&l));
 	if (!a->hostfile)
 		putchar('\n');
 	return 0;
@@ -183,18 +172,18 @@ static int print_hosts(const struct args *a, const struct worker_list *l)
 
 int cmd_workers_hosts(int argc, char **argv)
 {
-	static const struct cli_option options[] = {
+	static const struct option_row options[] = {
 		{ "hostfile", 0, NULL, 0, "a line for each, as mpirun --hostfile reads them", 0,
-			CLI_TO(struct args, hostfile) },
+			OPT(struct args, hostfile) },
 		{ "slots", 0, "N", 0, "ranks on each (default: its GPUs, else its processors)", 0,
-			CLI_TO_CALL(parse_slots) },
+			OPT_COUNT(struct args, slots, 1, 1 << 20) },
 		CLI_OPTION_JSON(struct args), { 0 }
 	};
-	static const struct cli_syntax syntax = { .options = options,
-		.args_doc = "[ID...]",
-		.doc = "Print workers as mpirun -H takes them: HOST:SLOTS,HOST:SLOTS.\v"
-		       "They are reached by mlrun-rsh: mpirun --mca plm_rsh_agent mlrun-rsh.",
-		.operands = { CLI_TO(struct args, names) } };
+	static const struct cli_syntax syntax = { .s.options = options,
+		.s.args_doc = "[ID...]",
+		.s.doc = "Print workers as mpirun -H takes them: HOST:SLOTS,HOST:SLOTS.\v"
+			 "They are reached by mlrun-rsh: mpirun --mca plm_rsh_agent mlrun-rsh.",
+		.s.operands = { OPT(struct args, names) } };
 	auto_store struct store *st = NULL;
 	auto_call(worker_list_done) struct worker_list l = WORKER_LIST_INIT;
 	struct mlr_error err = MLR_ERROR_INIT;
@@ -208,5 +197,5 @@ int cmd_workers_hosts(int argc, char **argv)
 		return status;
 	if (check_running(&l, &err) < 0)
 		return cli_fail_at(&err, "workers hosts");
-	return a.json ? print_hosts_json(&a, &l) : print_hosts(&a, &l);
+	return print_hosts(&a, &l);
 }

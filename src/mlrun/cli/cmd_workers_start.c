@@ -13,32 +13,24 @@ struct args {
 	int local, json;
 };
 
-static void parse_n(void *args, char *arg, struct argp_state *state)
-{
-	struct args *a = args;
-
-	a->n = cli_options_number(arg, 1, WORKERS_MAX);
-	if (a->n < 0)
-		argp_error(state, "-n takes a number of workers from 1 to %d, not '%s'",
-			WORKERS_MAX, arg);
-}
-
-static const struct cli_option options[] = {
+static const struct option_row options[] = {
 	{ NULL, 0, NULL, 0, "Workers:", -2 },
-	{ "number", 'n', "N", 0, "start N of them (default: 1)", -2, CLI_TO_CALL(parse_n) },
-	{ "gpus", 0, "N", 0, "GPUs for each (default: 0)", -2, CLI_TO_CALL(workers_parse_gpus) },
+	{ "number", 'n', "N", 0, "start N of them (default: 1)", -2,
+		OPT_COUNT(struct args, n, 1, WORKERS_MAX) },
+	{ "gpus", 0, "N", 0, "GPUs for each (default: 0)", -2,
+		OPT_COUNT(struct args, w.gpus, 0, 1024) },
 	{ "partition", 'p', "NAME", 0, "Slurm's partition (default: Slurm's)", -2,
-		CLI_TO(struct args, w.partition) },
+		OPT(struct args, w.partition) },
 	{ "deadline", 0, "TIME", 0, "end them after TIME, 90s, 30m, 12h, 2d, even if they wait", -2,
-		CLI_TO_CALL(workers_parse_deadline) },
+		OPT_CALL(workers_parse_deadline) },
 	{ "name", 0, "NAME", 0, "a name for people (default: the image's)", -2,
-		CLI_TO(struct args, w.name) },
+		OPT(struct args, w.name) },
 	{ "sbatch", 0, "OPTION", 0, "one more option for sbatch: --sbatch=--qos=high", -2,
-		CLI_TO(struct args, w.sbatch) },
+		OPT(struct args, w.sbatch) },
 	{ "local", 0, NULL, 0, "on this machine, even if there is Slurm", -2,
-		CLI_TO(struct args, local) },
+		OPT(struct args, local) },
 	{ "json", 0, NULL, 0, "print JSON; the man page lists its keys", -2,
-		CLI_TO(struct args, json) },
+		OPT(struct args, json) },
 	{ 0 },
 };
 

@@ -3,6 +3,7 @@
 #include "base/base.h"
 #include "base/account.h"
 #include "base/config.h"
+#include "base/duration.h"
 #include "base/escape.h"
 #include "cli/cli.h"
 #include "oci/digest.h"
@@ -10,42 +11,32 @@
 #include "store/facts.h"
 #include "store/place.h"
 
-struct unit {
-	const char *name;
-	int64_t factor;
-};
-
-/* Parse a number and a unit; the unit "" makes it optional. Returns -1 for anything else. */
-static int64_t parse_quantity(const char *s, const struct unit *units)
+int64_t cli_parse_age(const char *s)
 {
+	int64_t ns = duration_ns(s);
+
+	return ns < 0 ? -1 : ns / 1000000000;
+}
+
+int64_t cli_parse_size(const char *s)
+{
+	static const double k = 1000, ki = 1024;
+	const struct {
+		const char *name;
+		double factor;
+	} units[] = { { "", 1 }, { "B", 1 }, { "k", k }, { "kB", k }, { "M", k * k },
+		{ "MB", k * k }, { "G", k * k * k }, { "GB", k * k * k }, { "T", k * k * k * k },
+		{ "TB", k * k * k * k }, { "KiB", ki }, { "MiB", ki * ki }, { "GiB", ki * ki * ki },
+		{ "TiB", ki * ki * ki * ki } };
 	char *end;
 	double v = strtod(s, &end);
 
 	if (end == s || !(v >= 0))
 		return -1;
-	for (const struct unit *u = units; u->name; u++)
-		if (strcasecmp(end, u->name) == 0 && v * (double)u->factor < 9e18)
-			return (int64_t)(v * (double)u->factor);
+	for (size_t i = 0; i < ARRAY_LEN(units); i++)
+		if (strcasecmp(end, units[i].name) == 0 && v * units[i].factor < 9e18)
+			return (int64_t)(v * units[i].factor);
 	return -1;
-}
-
-int64_t cli_parse_age(const char *s)
-{
-	static const struct unit units[] = { { "s", 1 }, { "m", 60 }, { "h", 3600 }, { "d", 86400 },
-		{ "w", 7 * 86400 }, { NULL, 0 } };
-
-	return parse_quantity(s, units);
-}
-
-int64_t cli_parse_size(const char *s)
-{
-	static const int64_t k = 1000, ki = 1024;
-	const struct unit units[] = { { "", 1 }, { "B", 1 }, { "k", k }, { "kB", k },
-		{ "M", k * k }, { "MB", k * k }, { "G", k * k * k }, { "GB", k * k * k },
-		{ "T", k * k * k * k }, { "TB", k * k * k * k }, { "KiB", ki }, { "MiB", ki * ki },
-		{ "GiB", ki * ki * ki }, { "TiB", ki * ki * ki * ki }, { NULL, 0 } };
-
-	return parse_quantity(s, units);
 }
 
 void cli_size(uint64_t bytes, char out[CLI_SIZE_SIZE])
@@ -81,47 +72,14 @@ void cli_time_local(int64_t seconds, char out[CLI_TIME_SIZE])
 		strcpy(out, "?");
 }
 
-void cli_widen(int *wide, const char *text)
-{
-	if (text && (int)strlen(text) > *wide)
-		*wide = (int)strlen(text);
-}
-
-static void write_safe(FILE *out, const char *text)
+void cli_print_safe(const char *text)
 {
 	char one[ESCAPE_SIZE];
 
 	while (*text) {
 		text += escape_next(text, one);
-		fputs(one, out);
+		fputs(one, stdout);
 	}
-}
-
-void cli_print_safe(const char *text)
-{
-	write_safe(stdout, text);
-}
-
-void cli_write_cells(FILE *out, const struct strv *cells, size_t columns)
-{
-	auto_free int *width = xcalloc(columns, sizeof(*width));
-
-	for (size_t i = 0; i < cells->n; i++)
-		cli_widen(&width[i % columns], cells->v[i]);
-	for (size_t i = 0; i < cells->n; i++) {
-		const char *text = cells->v[i];
-
-		write_safe(out, text);
-		if (i % columns + 1 == columns)
-			putc('\n', out);
-		else
-			fprintf(out, "%*s", width[i % columns] - (int)strlen(text) + 2, "");
-	}
-}
-
-void cli_print_cells(const struct strv *cells, size_t columns)
-{
-	cli_write_cells(stdout, cells, columns);
 }
 
 char *cli_user_name(uid_t uid)

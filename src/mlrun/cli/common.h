@@ -48,15 +48,8 @@ void cli_time_utc(int64_t seconds, char out[CLI_TIME_SIZE]);
 /* Print "2026-01-31 09:15" in the user's time zone. */
 void cli_time_local(int64_t seconds, char out[CLI_TIME_SIZE]);
 
-/* Widen a table's column to fit a text, which may be NULL. */
-void cli_widen(int *wide, const char *text);
-
 /* Print text of an image or a server, with control characters escaped. */
 void cli_print_safe(const char *text);
-
-/* Print the cells of a table, row after row, the first one the heads. */
-void cli_print_cells(const struct strv *cells, size_t columns);
-void cli_write_cells(FILE *out, const struct strv *cells, size_t columns);
 
 /* A user's name, or number if it has none; to free(). Names are cached: those that are not in
  * /etc/passwd need a helper program. */

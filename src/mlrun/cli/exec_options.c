@@ -39,14 +39,7 @@ static void parse_net(void *args, char *arg, struct argp_state *state)
 			arg);
 }
 
-static void parse_ipc(void *args, char *arg, struct argp_state *state)
-{
-	struct exec_options *o = wishes(args);
-
-	o->ipc = strcmp(arg, "private") == 0;
-	if (!o->ipc && strcmp(arg, "host") != 0)
-		argp_error(state, "--ipc takes host or private, not '%s'", arg);
-}
+static const char *const ipcs[] = { "host", "private", NULL };
 
 static void parse_pid(void *args, char *arg, struct argp_state *state)
 {
@@ -56,18 +49,6 @@ static void parse_pid(void *args, char *arg, struct argp_state *state)
 	if (!o->pid && strcmp(arg, "host") != 0)
 		argp_error(state,
 			"--pid takes private or host, not '%s'; --join PID enters a container that runs",
-			arg);
-}
-
-static void parse_preserve(void *args, char *arg, struct argp_state *state)
-{
-	struct exec_options *o = wishes(args);
-
-	o->preserve_fds = (int)cli_options_number(arg, 0, 1 << 16);
-	if (o->preserve_fds < 0)
-		argp_error(state,
-			"--preserve-fds takes how many descriptors from 3 on to hand on, not '%s'; "
-			"--preserve-fd takes their numbers",
 			arg);
 }
 
@@ -109,7 +90,7 @@ static void parse_join(void *args, char *arg, struct argp_state *state)
 {
 	struct cli_exec *x = args;
 
-	x->exec.join = (pid_t)cli_options_number(arg, 1, INT_MAX);
+	x->exec.join = (pid_t)options_number(arg, 1, INT_MAX);
 	x->join_name = x->exec.join < 0 ? arg : NULL;
 	if (x->join_name && service_name_check(arg, NULL) < 0)
 		argp_error(state,
@@ -214,9 +195,9 @@ static void check(void *args, struct argp_state *state)
 }
 
 /* The target of an option that fills a field of struct exec_options. */
-#define WISH(field) CLI_TO(struct cli_exec, exec.field)
+#define WISH(field) OPT(struct cli_exec, exec.field)
 
-static const struct cli_option options[] = {
+static const struct option_row options[] = {
 	{ NULL, 0, NULL, 0, "Files:", 1 },
 	{ "volume", 'v', "SRC[:DST[:FLAGS]]", 0,
 		"mount a host directory or file (flags: ro, rw, nosuid, nodev, noexec, O)", 1,
@@ -233,27 +214,27 @@ static const struct cli_option options[] = {
 	{ "gpu", 0, "auto|all|none|LIST", 0,
 		"GPUs: as image and job have them (default), all, none, or by number, UUID or bus id",
 		1, WISH(gpu) },
-	{ "gpus", 0, "all|device=LIST", OPTION_HIDDEN, NULL, 1, CLI_TO_CALL(parse_gpus) },
+	{ "gpus", 0, "all|device=LIST", OPTION_HIDDEN, NULL, 1, OPT_CALL(parse_gpus) },
 	{ "workdir", 'w', "DIR", 0, "start in DIR (default: the caller's working directory)", 1,
 		WISH(workdir) },
 	{ "home", 0, NULL, 0, "mount the home directory", 1,
-		CLI_TO_VALUE(struct cli_exec, exec.home, EXEC_YES) },
+		OPT_VALUE(struct cli_exec, exec.home, EXEC_YES) },
 	{ "no-home", 0, NULL, 0, "do not mount the home directory (default)", 1,
-		CLI_TO_VALUE(struct cli_exec, exec.home, EXEC_NO) },
+		OPT_VALUE(struct cli_exec, exec.home, EXEC_NO) },
 	{ "read-only", 0, NULL, 0, "make the root read-only", 1, WISH(read_only) },
 	{ "write", 0, "NAME", OPTION_ARG_OPTIONAL,
 		"keep changes in the container NAME (default: named like the image)", 1,
-		CLI_TO_CALL(parse_write) },
+		OPT_CALL(parse_write) },
 
 	{ "until-job-ends", 0, NULL, 0, "with --write: the container ends with the job", 1,
 		WISH(until_job_ends) },
 	{ "write-if", 0, "new|running", 0,
 		"with --write: fail if the container exists, or if it does not run", 1,
-		CLI_TO_CALL(parse_write_if) },
+		OPT_CALL(parse_write_if) },
 	{ "save", 0, "FILE", 0,
 		"when the last command in the container has ended, write its root to FILE, a squashfs "
 		"file",
-		1, CLI_TO(struct cli_exec, save) },
+		1, OPT(struct cli_exec, save) },
 
 	{ NULL, 0, NULL, 0, "Environment:", 2 },
 	{ "env", 'e', "K[=V]", 0, "set a variable; without =V it takes the caller's value", 2,
@@ -279,17 +260,17 @@ static const struct cli_option options[] = {
 	{ "memory", 'm', "SIZE", 0, "use at most SIZE of memory, 4g", 3, WISH(memory) },
 	{ "hostname", 0, "NAME", 0, "a host name of the container's own", 3, WISH(hostname) },
 	{ "net", 0, "host|none", 0, "the host's network (default), or none", 3,
-		CLI_TO_CALL(parse_net) },
+		OPT_CALL(parse_net) },
 	{ "network", 0, NULL, OPTION_ALIAS, NULL, 3 },
 	{ "ipc", 0, "host|private", 0, "the host's shared memory and queues (default), or own ones",
-		3, CLI_TO_CALL(parse_ipc) },
+		3, OPT_WORD(struct cli_exec, exec.ipc, ipcs) },
 	{ "pid", 0, "private|host", OPTION_ARG_OPTIONAL,
 		"own process ids: only the container's processes are seen", 3,
-		CLI_TO_CALL(parse_pid) },
+		OPT_CALL(parse_pid) },
 	{ "init", 0, NULL, 0, "--pid, and the first process is mlrun's, which reaps the others", 3,
 		WISH(init) },
 	{ "preserve-fds", 0, "N", 0, "pass on N descriptors from 3 on", 3,
-		CLI_TO_CALL(parse_preserve) },
+		OPT_COUNT(struct cli_exec, exec.preserve_fds, 0, 1 << 16) },
 	{ "preserve-fd", 0, "FD[,FD]...", 0, "pass on these descriptors", 3, WISH(keep_fds) },
 
 	{ NULL, 0, NULL, 0, "Starting:", 4 },
@@ -297,23 +278,23 @@ static const struct cli_option options[] = {
 		WISH(entrypoint) },
 	{ "pull", 0, "WHEN", 0,
 		"fetch the image when it is missing (default), always look for a newer one, never",
-		4, CLI_TO_CALL(parse_pull) },
+		4, OPT_CALL(parse_pull) },
 	{ "mpi", 0, "auto|none|host[:LEVEL]", 0,
 		"let ranks of a job step share one container on a node (default), or not; host: with "
 		"the machine's MPI in place of the image's",
-		4, CLI_TO_CALL(parse_mpi) },
+		4, OPT_CALL(parse_mpi) },
 	{ "join-tag", 0, "WORD", 0,
 		"share one container with all on this node that give the same WORD", 4,
 		WISH(join_tag) },
 	{ "join", 0, "PID|NAME", 0,
 		"run a command in the container of that process or service, without IMAGE", 4,
-		CLI_TO_CALL(parse_join) },
+		OPT_CALL(parse_join) },
 	{ "explain", 0, "json", OPTION_ARG_OPTIONAL,
 		"print every mount and variable with its origin; run nothing", 4,
-		CLI_TO_CALL(parse_explain) },
-	{ "quiet", 'q', NULL, OPTION_HIDDEN, NULL, 4, CLI_TO_CALL(cli_options_be_quiet) },
+		OPT_CALL(parse_explain) },
+	{ "quiet", 'q', NULL, OPTION_HIDDEN, NULL, 4, OPT_CALL(cli_options_be_quiet) },
 	/* A service's supervisor gives it, for --join NAME. */
-	{ "env-out", 0, "FILE", OPTION_HIDDEN, NULL, 4, CLI_TO(struct cli_exec, env_out) },
+	{ "env-out", 0, "FILE", OPTION_HIDDEN, NULL, 4, OPT(struct cli_exec, env_out) },
 	/* Docker users type these; mlrun leaves nothing behind and passes on its terminal
 	 * anyway. */
 	{ "rm", 0, NULL, OPTION_HIDDEN, NULL, 4 },
@@ -323,16 +304,16 @@ static const struct cli_option options[] = {
 };
 
 static struct cli_syntax syntax_of(
-	const struct cli_option *first, const char *args_doc, const char *doc)
+	const struct option_row *first, const char *args_doc, const char *doc)
 {
-	return (struct cli_syntax){ .options = first,
-		.more = options,
-		.args_doc = args_doc,
-		.doc = doc,
-		.in_order = 1,
-		.operands = { CLI_TO_CALL(take_image) },
-		.check = check,
-		.look = unknown_option_check };
+	return (struct cli_syntax){ .s.options = first,
+		.s.shared = { { options, 0 } },
+		.s.args_doc = args_doc,
+		.s.doc = doc,
+		.s.in_order = 1,
+		.s.operands = { OPT_CALL(take_image) },
+		.s.check = check,
+		.s.look = unknown_option_check };
 }
 
 void cli_exec_parse(
@@ -344,13 +325,13 @@ void cli_exec_parse(
 	cli_options_parse(argc, argv, &syntax, ret);
 }
 
-void cli_exec_parse_with(int argc, char **argv, const struct cli_option *own,
+void cli_exec_parse_with(int argc, char **argv, const struct option_row *own,
 	void (*seen)(void *args, const char *name, const char *arg), const char *args_doc,
 	const char *doc, struct cli_exec *ret)
 {
 	struct cli_syntax syntax = syntax_of(own, args_doc, doc);
 
-	syntax.seen = seen;
+	syntax.s.seen = seen;
 	ret->argv = argv;
 	cli_options_parse(argc, argv, &syntax, ret);
 }

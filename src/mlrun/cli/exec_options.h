@@ -8,7 +8,7 @@
 #include "exec/exec.h"
 #include "plan/plan.h"
 
-struct cli_option;
+struct option_row;
 
 /* --explain: print the plan in this form. */
 enum cli_explain { CLI_EXPLAIN_NO, CLI_EXPLAIN_TEXT, CLI_EXPLAIN_JSON };
@@ -51,7 +51,7 @@ void cli_exec_parse(
  *   own   its options; one of exec's of the same name yields
  *   seen  called for each of exec's on the command line; arg NULL: without a value
  */
-void cli_exec_parse_with(int argc, char **argv, const struct cli_option *own,
+void cli_exec_parse_with(int argc, char **argv, const struct option_row *own,
 	void (*seen)(void *args, const char *name, const char *arg), const char *args_doc,
 	const char *doc, struct cli_exec *ret);
 

@@ -1,6 +1,8 @@
 #include "cli/foreign.h"
 
 #include "base/base.h"
+#include "base/options.h"
+#include "cli/cli.h"
 
 #define NEW_ONE \
 	"mlrun run IMAGE starts one, mlrun run -d --name NAME IMAGE in the background; --write=NAME keeps what it writes"
@@ -176,4 +178,38 @@ const char *foreign_option(const char *command, const char *option)
 	if (option[0] != '-' || !option[1])
 		return NULL;
 	return find(command, option, option[1] == '-' ? strcspn(option, "=") : 2);
+}
+
+static int wants_value(const struct argp_option *options, char letter)
+{
+	const struct argp_option *o = options_find_letter(options, letter);
+
+	return o && o->arg;
+}
+
+void foreign_options_refuse(int *argc, char **argv, const struct argp_option *options)
+{
+	struct mlr_error err;
+
+	for (int i = 1; i < *argc && strcmp(argv[i], "--") != 0; i++) {
+		int is_long = argv[i][0] == '-' && argv[i][1] == '-';
+		size_t letters = argv[i][0] == '-' && !is_long ? strlen(argv[i] + 1) : 0;
+
+		/* Letters may stand together, as in "-aq"; what follows one that wants a value is
+		 * that. */
+		for (size_t n = 0; is_long ? n < 1 : n < letters; n++) {
+			const char letter[] = { '-', argv[i][1 + n], '\0' };
+			const char *option = is_long ? argv[i] : letter;
+			const char *instead = foreign_option(argv[0], option);
+
+			if (!instead && !is_long && wants_value(options, letter[1]))
+				break;
+			if (!instead)
+				continue;
+			mlr_fail(&err, EINVAL, "%s: mlrun has no %.*s", argv[0],
+				(int)strcspn(option, "="), option);
+			mlr_hint(&err, "%s", instead);
+			exit(cli_fail(&err));
+		}
+	}
 }

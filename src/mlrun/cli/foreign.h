@@ -48,13 +48,16 @@ const struct docker_option *docker_option_named(const char *name, size_t len);
 const struct docker_option *docker_option_letter(char letter);
 
 /*
- * Check the options of a command line up to the first operand. An unknown option exits with
- * CLI_FAILED and a message; those that getopt_long(3) takes pass, abbreviated too. Options that
- * change nothing are removed, and "--init=true" becomes "--init".
+ * Go through exec's command line up to its first operand, before it is parsed: refuse options of
+ * Docker's that mean something here, with a message and CLI_FAILED; remove those that change
+ * nothing, and make "--init=true" "--init".
  *
  *   argc, argv  argv[0] is the command
- *   options     the known options; argp's --help, --usage and --version are added
+ *   options     exec's own
  */
 void unknown_option_check(int *argc, char **argv, const struct argp_option *options);
+
+/* Refuse an option that other programs' commands of this name have, with what to type instead. */
+void foreign_options_refuse(int *argc, char **argv, const struct argp_option *options);
 
 #endif

@@ -15,10 +15,10 @@ struct image_check {
 
 #define IMAGE_CHECK_OPTIONS                                                                \
 	{ "gpu", 0, "WORD", 0, "--gpu of mlrun exec: auto, all, a list of devices", 0,     \
-		CLI_TO(struct image_check, gpu) },                                         \
+		OPT(struct image_check, gpu) },                                            \
 		{ "profile", 0, "FILE", 0,                                                 \
 			"check with a machine recorded by mlrun profile, not this one", 0, \
-			CLI_TO(struct image_check, profile) },                             \
+			OPT(struct image_check, profile) },                                \
 		CLI_OPTION_JSON(struct image_check),                                       \
 	{                                                                                  \
 		0                                                                          \

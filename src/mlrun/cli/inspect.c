@@ -5,17 +5,17 @@
 #include "cli/cli.h"
 #include "store/facts.h"
 
-static const struct cli_option options[] = {
+static const struct option_row options[] = {
 	{ "remote", 0, 0, 0, "look in the registry, or at the files, rather than in the store", 1,
-		CLI_TO(struct inspect_args, remote) },
+		OPT(struct inspect_args, remote) },
 	{ "platform", 0, "OS/ARCH[/VARIANT]", 0, "the image's variant; default: this machine's", 1,
-		CLI_TO(struct inspect_args, platform) },
+		OPT(struct inspect_args, platform) },
 	{ "raw", 0, 0, 0,
 		"print the manifest as it stands; the index where there is one, unless --platform is given",
-		2, CLI_TO(struct inspect_args, raw) },
+		2, OPT(struct inspect_args, raw) },
 	{ "pin", 0, 0, 0,
 		"print NAME@DIGEST, which stays this image; from the store, else from the registry",
-		2, CLI_TO(struct inspect_args, pin) },
+		2, OPT(struct inspect_args, pin) },
 	CLI_OPTION_JSON(struct inspect_args),
 	{ 0 },
 };
@@ -29,16 +29,17 @@ static void check(void *args, struct argp_state *state)
 }
 
 static const struct cli_syntax syntax = {
-	.options = options,
-	.args_doc = "IMAGE",
-	.doc = "Describe an image in the store, or with --remote or the prefix docker:// one that is "
-	       "still in its registry.",
+	.s.options = options,
+	.s.args_doc = "IMAGE",
+	.s.doc =
+		"Describe an image in the store, or with --remote or the prefix docker:// one that is "
+		"still in its registry.",
 	.registry = offsetof(struct inspect_args, registry),
-	.operands = { CLI_TO(struct inspect_args, image) },
-	.needed = 1,
-	.missing = "an image is missing",
-	.surplus = "one image at a time",
-	.check = check,
+	.s.operands = { OPT(struct inspect_args, image) },
+	.s.needed = 1,
+	.s.missing = "an image is missing",
+	.s.surplus = "one image at a time",
+	.s.check = check,
 };
 
 void inspect_args_done(struct inspect_args *a)

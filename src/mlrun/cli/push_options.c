@@ -3,16 +3,6 @@
 #include "base/base.h"
 #include "cli/stop.h"
 
-void push_args_jobs(void *args, char *arg, struct argp_state *state)
-{
-	struct push_args *a = args;
-
-	a->push.jobs = (int)cli_options_number(arg, 1, PUSH_JOBS_MAX);
-	if (a->push.jobs < 0)
-		argp_error(
-			state, "--jobs takes a number from 1 to %d, not '%s'", PUSH_JOBS_MAX, arg);
-}
-
 void push_args_compression(void *args, char *arg, struct argp_state *state)
 {
 	struct push_args *a = args;

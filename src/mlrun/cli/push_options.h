@@ -23,17 +23,16 @@ struct push_args {
 		}                                        \
 	}
 
-void push_args_jobs(void *args, char *arg, struct argp_state *state);
 void push_args_compression(void *args, char *arg, struct argp_state *state);
 
 #define PUSH_OPTIONS                                                                     \
 	{ "compression", 0, "HOW", 0,                                                    \
 		"compress layers that have to be sent: gzip (default), zstd or none", 1, \
-		CLI_TO_CALL(push_args_compression) },                                    \
+		OPT_CALL(push_args_compression) },                                       \
 		{ "jobs", 0, "N", 0, "layers at once; default: 3", 1,                    \
-			CLI_TO_CALL(push_args_jobs) },                                   \
+			OPT_COUNT(struct push_args, push.jobs, 1, PUSH_JOBS_MAX) },      \
 		{ "digestfile", 0, "FILE", 0, "write the manifest's digest to FILE", 1,  \
-			CLI_TO(struct push_args, digestfile) },                          \
+			OPT(struct push_args, digestfile) },                             \
 		CLI_OPTION_QUIET(2), CLI_OPTION_JSON(struct push_args)
 
 /* After parsing: settle what the options say and read the configuration. text is the first

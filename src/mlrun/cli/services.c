@@ -282,7 +282,8 @@ static int wide(const struct source *sources, size_t len)
 	int n = 0;
 
 	for (size_t i = 0; i < len; i++)
-		cli_widen(&n, sources[i].name);
+		if ((int)strlen(sources[i].name) > n)
+			n = (int)strlen(sources[i].name);
 	return n;
 }
 

@@ -115,36 +115,36 @@ static void take_operands(void *args, char *word, struct argp_state *state)
 	state->next = state->argc;
 }
 
-#define EXEC(field) CLI_TO(struct args, x.exec.field)
+#define EXEC(field) OPT(struct args, x.exec.field)
 
-static const struct cli_option options[] = {
+static const struct option_row options[] = {
 	{ "image", 'i', "[TYPE:]NAME", 0, "the image: docker:NAME[:TAG], id:DIGEST, local:/DIR", 0,
-		CLI_TO(struct args, image) },
+		OPT(struct args, image) },
 	{ "volume", 'V', "FROM:TO[:FLAG]", 0,
 		"mount a directory (flags: ro, perNodeCache=size=SIZE)", 0,
-		CLI_TO(struct args, volumes) },
+		OPT(struct args, volumes) },
 	{ "mount", 0, "SPEC", 0, "type=bind,source=A,destination=B or type=per-node-cache,...", 0,
-		CLI_TO_CALL(take_mount) },
-	{ "env", 'e', "NAME=VALUE", 0, "set a variable", 0, CLI_TO_CALL(take_env) },
+		OPT_CALL(take_mount) },
+	{ "env", 'e', "NAME=VALUE", 0, "set a variable", 0, OPT_CALL(take_env) },
 	{ "env-file", 0, "FILE", 0, "read variables from FILE, NAME=VALUE a line", 0,
 		EXEC(env_files) },
 	{ "clearenv", 'E', NULL, 0, "drop the caller's variables", 0, EXEC(clearenv) },
 	{ "entrypoint", 0, "CMD", OPTION_ARG_OPTIONAL, "run the image's entrypoint, or CMD", 0,
-		CLI_TO_CALL(take_entrypoint) },
+		OPT_CALL(take_entrypoint) },
 	{ "entry", 0, NULL, OPTION_ALIAS, NULL, 0 },
 	{ "workdir", 'w', "DIR", OPTION_ARG_OPTIONAL, "start in the image's directory, or in DIR",
-		0, CLI_TO_CALL(take_workdir) },
+		0, OPT_CALL(take_workdir) },
 	{ "module", 'm', "NAME[,NAME]", 0, "use modules of the site, or none", 0,
-		CLI_TO(struct args, modules) },
-	{ "mpi", 0, NULL, 0, "the same as --module=mpich", 0, CLI_TO_CALL(take_mpi) },
+		OPT(struct args, modules) },
+	{ "mpi", 0, NULL, 0, "the same as --module=mpich", 0, OPT_CALL(take_mpi) },
 	{ "explain", 0, NULL, 0, "print what the container would have; run nothing", 0,
-		CLI_TO_CALL(take_explain) },
-	{ "verbose", 'v', NULL, 0, "print every step on stderr", 0, CLI_TO_CALL(be_verbose) },
-	{ "help", 'h', NULL, 0, "print this", 0, CLI_TO_CALL(print_help) },
+		OPT_CALL(take_explain) },
+	{ "verbose", 'v', NULL, 0, "print every step on stderr", 0, OPT_CALL(be_verbose) },
+	{ "help", 'h', NULL, 0, "print this", 0, OPT_CALL(print_help) },
 	/* A container's root can be written to and forgets. */
 	{ "writable-volatile", 0, "DIR", OPTION_HIDDEN, NULL, 0, { 0 } },
 	{ "tty", 't', NULL, OPTION_HIDDEN, NULL, 0, { 0 } },
-	{ "debug", 0, NULL, OPTION_HIDDEN, NULL, 0, CLI_TO_CALL(be_verbose) },
+	{ "debug", 0, NULL, OPTION_HIDDEN, NULL, 0, OPT_CALL(be_verbose) },
 	{ 0 },
 };
 
@@ -354,11 +354,11 @@ static const char doc[] =
 
 int shifter_run_by_option(int argc, char **argv, const char *wanted)
 {
-	static const struct cli_syntax syntax = { .options = options,
-		.args_doc = "[COMMAND [ARG...]]",
-		.doc = doc,
-		.in_order = 1,
-		.operands = { CLI_TO_CALL(take_operands) } };
+	static const struct cli_syntax syntax = { .s.options = options,
+		.s.args_doc = "[COMMAND [ARG...]]",
+		.s.doc = doc,
+		.s.in_order = 1,
+		.s.operands = { OPT_CALL(take_operands) } };
 	auto_call(args_done) struct args a = { 0 };
 	struct mlr_error err;
 
@@ -377,11 +377,11 @@ int shifter_run_by_option(int argc, char **argv, const char *wanted)
 
 int shifter_run(int argc, char **argv)
 {
-	static const struct cli_syntax syntax = { .options = options,
-		.args_doc = "IMAGE [COMMAND [ARG...]]",
-		.doc = "Run a command in an image.",
-		.in_order = 1,
-		.operands = { CLI_TO_CALL(take_operands) } };
+	static const struct cli_syntax syntax = { .s.options = options,
+		.s.args_doc = "IMAGE [COMMAND [ARG...]]",
+		.s.doc = "Run a command in an image.",
+		.s.in_order = 1,
+		.s.operands = { OPT_CALL(take_operands) } };
 	auto_call(args_done) struct args a = { .is_run = 1 };
 	struct mlr_error err;
 

@@ -3,81 +3,16 @@
 
 #include "base/base.h"
 #include "base/config_value.h"
-#include "base/spelling.h"
-
-/* argp adds these itself. */
-static const struct argp_option argps_own[] = { { "help", '?' }, { "usage", 0 }, { "version", 'V' },
-	{ 0 } };
-
-#define N_TABLES 2
-
-/* The tables to search, each ending like argp's. */
-struct known {
-	const struct argp_option *tables[N_TABLES];
-};
+#include "base/options.h"
 
 /* The state of the walk through a command line. */
 struct walk {
-	struct known known;
+	const struct argp_option *options;
 	const char *command;
 	int rm; /* --rm was given */
 	const struct docker_option
 		*with_rm; /* an option that changes nothing only with --rm; NULL */
 };
-
-static int is_end(const struct argp_option *o)
-{
-	return !o->name && !o->key && !o->doc && !o->group;
-}
-
-/* The row that an alias belongs to, which has its argument. */
-static const struct argp_option *origin(const struct argp_option *o)
-{
-	while (o->flags & OPTION_ALIAS)
-		o--;
-	return o;
-}
-
-/* Find an option like getopt_long(3): by its exact name or a unique prefix; several of one meaning
- * count as one. *several is set if the prefix is ambiguous, which getopt_long then reports. */
-static const struct argp_option *find_name(
-	const struct known *k, const char *name, size_t len, int *several)
-{
-	const struct argp_option *found = NULL;
-
-	for (size_t t = 0; t < N_TABLES; t++)
-		for (const struct argp_option *o = k->tables[t]; !is_end(o); o++) {
-			if (!o->name || strncmp(o->name, name, len) != 0)
-				continue;
-			if (strlen(o->name) == len)
-				return origin(o);
-			if (found && found != origin(o))
-				*several = 1;
-			found = origin(o);
-		}
-	return found;
-}
-
-static const struct argp_option *find_letter(const struct known *k, char letter)
-{
-	for (size_t t = 0; t < N_TABLES; t++)
-		for (const struct argp_option *o = k->tables[t]; !is_end(o); o++)
-			if (o->key == letter)
-				return origin(o);
-	return NULL;
-}
-
-/* The name with the most similar spelling, or NULL if none is similar. */
-static const char *nearest(const struct known *k, const char *name, size_t len)
-{
-	struct spelling s = spelling_of(name, len);
-
-	for (size_t t = 0; t < N_TABLES; t++)
-		for (const struct argp_option *o = k->tables[t]; !is_end(o); o++)
-			if (o->name)
-				spelling_try(&s, o->name);
-	return s.near;
-}
 
 static void refuse(const char *command, struct mlr_error *err) __attribute__((noreturn));
 static void refuse(const char *command, struct mlr_error *err)
@@ -133,14 +68,11 @@ struct step {
 
 static struct step check_long(struct walk *w, char **at)
 {
-	const struct known *k = &w->known;
 	char *name = *at + 2;
 	size_t len = strcspn(name, "=");
-	int several = 0, next;
-	const struct argp_option *o = find_name(k, name, len, &several);
-	struct mlr_error err = MLR_ERROR_INIT;
+	int several, next;
+	const struct argp_option *o = options_find(w->options, name, len, &several);
 	const struct docker_option *d;
-	const char *near;
 	char text[80];
 
 	snprintf(text, sizeof(text), "--%.*s", (int)len, name);
@@ -163,22 +95,14 @@ static struct step check_long(struct walk *w, char **at)
 			w->with_rm = d;
 		return (struct step){ 1 + next, 0 };
 	}
-	near = nearest(k, name, len);
-	mlr_fail(&err, EINVAL, "unknown option '%s'", text);
-	if (near)
-		mlr_hint(
-			&err, "is --%s meant? mlrun %s --help lists the options", near, w->command);
-	else
-		mlr_hint(&err, "mlrun %s --help lists the options", w->command);
-	refuse(w->command, &err);
+	return (struct step){ 1, 1 }; /* options_parse() refuses it */
 }
 
 static struct step check_letters(struct walk *w, char **at)
 {
 	for (char *letter = *at + 1; *letter; letter++) {
-		const struct argp_option *o = find_letter(&w->known, *letter);
+		const struct argp_option *o = options_find_letter(w->options, *letter);
 		const struct docker_option *d;
-		struct mlr_error err = MLR_ERROR_INIT;
 		char text[3] = { '-', *letter, '\0' };
 
 		if (o && o->arg) {
@@ -189,11 +113,8 @@ static struct step check_letters(struct walk *w, char **at)
 		if (o)
 			continue;
 		d = docker_option_letter(*letter);
-		if (!d) {
-			mlr_fail(&err, EINVAL, "unknown option '%s'", text);
-			mlr_hint(&err, "mlrun %s --help lists the options", w->command);
-			refuse(w->command, &err);
-		}
+		if (!d)
+			break;
 		if (docker_option_takes_value(d)) {
 			int next = !letter[1] && at[1];
 
@@ -212,7 +133,7 @@ static struct step check_letters(struct walk *w, char **at)
 
 void unknown_option_check(int *argc, char **argv, const struct argp_option *options)
 {
-	struct walk w = { .known = { { options, argps_own } }, .command = argv[0] };
+	struct walk w = { .options = options, .command = argv[0] };
 	char **in = argv + 1, **out = in;
 
 	while (*in && (*in)[0] == '-' && (*in)[1] && strcmp(*in, "--") != 0) {
@@ -231,4 +152,5 @@ void unknown_option_check(int *argc, char **argv, const struct argp_option *opti
 
 		refuse_docker(w.command, w.with_rm, text);
 	}
+	foreign_options_refuse(argc, argv, options);
 }

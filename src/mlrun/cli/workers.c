@@ -1,10 +1,10 @@
 #include "cli/workers.h"
 
 #include "base/base.h"
+#include "base/json.h"
 #include "cli/cli.h"
 #include "cli/common.h"
-
-#include "base/json.h"
+#include "cli/listing.h"
 
 int workers_open(const char *dir, struct store **st, struct worker_list *ret, struct mlr_error *err)
 {
@@ -44,91 +44,62 @@ int workers_choose(struct worker_list *l, const struct strv *names, struct mlr_e
 	return keep(l, wanted);
 }
 
-/* null for 0 and below */
-static json_t *count(int64_t n)
+static char *status_of(const struct worker *w)
 {
-	return n > 0 ? json_integer(n) : json_null();
-}
-
-static json_t *moment(int64_t seconds)
-{
-	char text[CLI_TIME_SIZE];
-
-	if (seconds <= 0)
-		return json_null();
-	cli_time_utc(seconds, text);
-	return json_string(text);
-}
-
-static json_t *to_json(const struct store *st, const struct worker *w)
-{
-	auto_free char *host = worker_host(w), *log = worker_path(st, w, "log");
-	json_t *o = json_pack("{s:o, s:o, s:s, s:s, s:o, s:o, s:o, s:o, s:o, s:o, s:o, s:o}", "id",
-		mlr_json_text(w->id), "name", mlr_json_text(w->name), "system", w->system, "status",
-		worker_status_names[w->status], "state", mlr_json_text(w->state), "reason",
-		mlr_json_text(w->reason), "exit_status",
-		w->exit_status >= 0 ? json_integer(w->exit_status) : json_null(), "node",
-		mlr_json_text(w->node), "ip_address", mlr_json_text(w->address), "host",
-		mlr_json_text(host), "slots", count(worker_slots(w)), "image",
-		mlr_json_text(w->image));
-
-	json_object_set_new(o, "options", mlr_json_texts(&w->options));
-	json_object_set_new(o, "command", mlr_json_texts(&w->command));
-	json_object_set_new(o, "directory", mlr_json_text(w->directory));
-	json_object_set_new(o, "cpus", count(w->cpus));
-	json_object_set_new(o, "memory", count((int64_t)w->memory));
-	json_object_set_new(o, "gpus", json_integer(w->gpus));
-	json_object_set_new(o, "partition", mlr_json_text(w->partition));
-	json_object_set_new(o, "pid", count(w->pid));
-	json_object_set_new(o, "created", moment(w->created));
-	json_object_set_new(o, "ready", moment(w->ready));
-	json_object_set_new(o, "ended", moment(w->ended));
-	json_object_set_new(o, "deadline", moment(w->deadline));
-	json_object_set_new(o, "log", mlr_json_text(log));
-	return o;
-}
-
-static int print_json(const struct store *st, const struct worker_list *l)
-{
-	json_t *list = json_array();
-
-	for (size_t i = 0; i < l->n; i++)
-		json_array_append_new(list, to_json(st, &l->v[i]));
-	return cli_print_json(list);
-}
-
-static const char *const heads[] = { "ID", "NAME", "STATUS", "NODE", "CPUS", "GPUS", "IMAGE" };
-#define COLUMNS ARRAY_LEN(heads)
-
-static void cells_of(const struct worker *w, struct strv *ret)
-{
-	strv_add(ret, w->id);
-	strv_add(ret, w->name);
 	if (w->reason && *w->reason && w->status != WORKER_RUNNING)
-		strv_addf(ret, "%s (%s)", worker_status_names[w->status], w->reason);
-	else if (w->status == WORKER_FAILED && w->exit_status > 0)
-		strv_addf(ret, "failed (%d)", w->exit_status);
-	else
-		strv_add(ret, worker_status_names[w->status]);
-	strv_add(ret, w->node ? w->node : "-");
-	strv_addf(ret, "%ld", w->cpus);
-	strv_addf(ret, "%ld", w->gpus);
-	strv_add(ret, w->image);
+		return xasprintf("%s (%s)", worker_status_names[w->status], w->reason);
+	if (w->status == WORKER_FAILED && w->exit_status > 0)
+		return xasprintf("failed (%d)", w->exit_status);
+	return xstrdup(worker_status_names[w->status]);
 }
 
-static int print_table(const struct worker_list *l)
+static void put(struct listing *l, const struct worker *w, const char *host, const char *log)
 {
-	auto_strv struct strv cells = STRV_INIT;
+	long slots = host ? worker_slots(w) : 0;
 
-	for (size_t i = 0; i < COLUMNS; i++)
-		strv_add(&cells, heads[i]);
-	for (size_t i = 0; i < l->n; i++)
-		cells_of(&l->v[i], &cells);
-	cli_print_cells(&cells, COLUMNS);
-	return 0;
+	listing_text(l, "ID", "id", w->id);
+	listing_text(l, "NAME", "name", w->name);
+	listing_text(l, NULL, "system", w->system);
+	listing_cell(l, "STATUS", status_of(w));
+	listing_text(l, NULL, "status", worker_status_names[w->status]);
+	listing_text(l, NULL, "state", w->state);
+	listing_text(l, NULL, "reason", w->reason);
+	listing_known(l, NULL, "exit_status", w->exit_status, w->exit_status >= 0);
+	listing_text(l, "NODE", "node", w->node);
+	listing_text(l, NULL, "ip_address", w->address);
+	listing_text(l, NULL, "host", host);
+	listing_known(l, NULL, "slots", slots, slots > 0);
+	listing_text(l, NULL, "directory", w->directory);
+	listing_known(l, "CPUS", "cpus", w->cpus, w->cpus > 0);
+	listing_known(l, NULL, "memory", (int64_t)w->memory, w->memory > 0);
+	listing_number(l, "GPUS", "gpus", w->gpus);
+	listing_text(l, "IMAGE", "image", w->image);
+	listing_json(l, "options", mlr_json_texts(&w->options));
+	listing_json(l, "command", mlr_json_texts(&w->command));
+	listing_text(l, NULL, "partition", w->partition);
+	listing_known(l, NULL, "pid", w->pid, w->pid > 0);
+	listing_time(l, NULL, "created", w->created);
+	listing_time(l, NULL, "ready", w->ready);
+	listing_time(l, NULL, "ended", w->ended);
+	listing_time(l, NULL, "deadline", w->deadline);
+	listing_text(l, NULL, "log", log);
 }
 
-int workers_print(const struct store *st, const struct worker_list *l, int json)
+int workers_print(const struct store *st, const struct worker_list *workers, int json)
 {
-	return json ? print_json(st, l) : print_table(l);
+	static const struct worker nothing = WORKER_INIT;
+	struct listing l = { .as_json = json };
+
+	for (size_t i = 0; i < workers->n; i++) {
+		const struct worker *w = &workers->v[i];
+		auto_free char *host = worker_host(w), *log = worker_path(st, w, "log");
+
+		listing_row(&l);
+		put(&l, w, host ? host : "", log);
+	}
+	if (workers->n == 0) {
+		listing_heads(&l);
+		put(&l, &nothing, NULL, NULL);
+	}
+	return listing_end(&l);
 }

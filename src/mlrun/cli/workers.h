@@ -37,7 +37,6 @@ struct workers_wish {
 void workers_wish_done(struct workers_wish *a);
 
 /* For the rows of --gpus and --deadline. */
-void workers_parse_gpus(void *args, char *arg, struct argp_state *state);
 void workers_parse_deadline(void *args, char *arg, struct argp_state *state);
 
 /* For cli_exec_parse_with(): keep exec's options. --cpus and --memory are the whole worker's. */

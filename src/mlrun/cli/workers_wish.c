@@ -7,15 +7,6 @@
 #include "base/base.h"
 #include "base/config_value.h"
 
-void workers_parse_gpus(void *args, char *arg, struct argp_state *state)
-{
-	struct workers_wish *a = args;
-
-	a->gpus = cli_options_number(arg, 0, 1024);
-	if (a->gpus < 0)
-		argp_error(state, "--gpus takes a number of GPUs for each worker, not '%s'", arg);
-}
-
 void workers_parse_deadline(void *args, char *arg, struct argp_state *state)
 {
 	struct workers_wish *a = args;

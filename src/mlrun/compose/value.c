@@ -182,7 +182,7 @@ int compose_read_span(
 
 	if (e < 0)
 		return e;
-	ns = mlr_duration_ns(text);
+	ns = duration_ns(text);
 	if (ns < 0)
 		return compose_wrong(r, at, "expected a time such as 30s or 1m30s, not '%s'", text);
 	*ms = (ns + 999999) / 1000000;

@@ -5,7 +5,7 @@
 
 static json_int_t duration(const char *s)
 {
-	return mlr_duration_ns(s);
+	return duration_ns(s);
 }
 
 static json_int_t retries(const char *s)

@@ -1,87 +1,70 @@
 #include "cli/arg.h"
 
 #include "base/base.h"
+#include "backend/backend.h"
+#include "tensor/dtype.h"
 
-uint64_t arg_count(
-	struct argp_state *state, const char *option, const char *text, uint64_t min, uint64_t max)
+void arg_input(void *field, char *arg, struct argp_state *state)
 {
-	char *end;
-	uint64_t v;
+	struct shape s = { 3, { 0, 0, 0, 1 } };
+	int used = 0;
 
-	errno = 0;
-	v = strtoull(text, &end, 10);
-	if (*text < '0' || *text > '9' || *end || errno || v < min || v > max)
-		argp_error(state, "--%s '%s' is not a whole number from %" PRIu64 " to %" PRIu64,
-			option, text, min, max);
-	return v;
+	if (sscanf(arg, "%5dx%5dx%5d%n", &s.dim[0], &s.dim[1], &s.dim[2], &used) != 3 ||
+		arg[used] || s.dim[0] < 1 || s.dim[1] < 1 || s.dim[2] < 1)
+		argp_error(state, "--input '%s' is not CHANNELSxHEIGHTxWIDTH, for instance 3x32x32",
+			arg);
+	*(struct shape *)field = s;
 }
 
-double arg_number(
-	struct argp_state *state, const char *option, const char *text, double min, double max)
+void arg_backend(void *field, char *arg, struct argp_state *state)
 {
-	char *end;
-	double v;
+	const struct backend *b = backend_find(arg);
 
-	errno = 0;
-	v = strtod(text, &end);
-	if (end == text || *end || errno || !(v >= min && v <= max))
+	if (!b)
 		argp_error(
-			state, "--%s '%s' is not a number from %g to %g", option, text, min, max);
-	return v;
+			state, "--backend takes auto or one of %s, not '%s'", backend_names(), arg);
+	*(const struct backend **)field = b;
 }
 
-double arg_seconds(struct argp_state *state, const char *option, const char *text)
+void arg_isa(void *field, char *arg, struct argp_state *state)
 {
-	static const struct {
-		char letter;
-		double seconds;
-	} units[] = { { 's', 1 }, { 'm', 60 }, { 'h', 3600 }, { 'd', 86400 } };
-	char *end;
-	double v, unit = *text ? 1 : 0;
+	struct mlr_error err = MLR_ERROR_INIT;
 
-	errno = 0;
-	v = strtod(text, &end);
-	for (size_t i = 0; *end && i < ARRAY_LEN(units); i++)
-		if (*end == units[i].letter) {
-			unit = units[i].seconds;
-			end++;
-			break;
-		}
-	if (end == text || *end || errno || !(v * unit > 0 && v * unit <= 1e9))
-		argp_error(state, "--%s '%s' is not a time such as 90, 90s, 30m, 8h or 2d", option,
-			text);
-	return v * unit;
+	(void)field;
+	if (backend_limit_isa(arg, &err) < 0)
+		argp_error(state, "--isa: %s", err.text);
 }
 
-int arg_word(
-	struct argp_state *state, const char *option, const char *text, const char *const *words)
+void arg_dtype(void *field, char *arg, struct argp_state *state)
 {
-	auto_strv struct strv names = STRV_INIT;
-	auto_free char *all = NULL;
+	int d = dtype_find(arg);
 
-	for (int i = 0; words[i]; i++) {
-		if (strcmp(words[i], text) == 0)
-			return i;
-		strv_add(&names, words[i]);
-	}
-	all = strv_join(&names, names.n, ", ");
-	argp_error(state, "--%s '%s' is not one of: %s", option, text, all);
-	return 0;
+	if (d < 0)
+		argp_error(state, "--dtype takes f32, tf32 or bf16, not '%s'", arg);
+	*(int *)field = d;
 }
 
-double arg_accuracy(struct argp_state *state, const char *option, const char *text)
+static void parse_wish_input(void *wish, char *arg, struct argp_state *state)
 {
-	double percent = arg_number(state, option, text, 0, 100);
+	struct net_wish *w = wish;
 
-	if (percent > 0 && percent < 1)
-		argp_error(state, "--%s %s is less than one per cent: is %g meant?", option, text,
-			100 * percent);
-	return percent / 100;
+	arg_input(&w->input, arg, state);
+	w->assumed &= ~(unsigned)NET_ASSUMED_INPUT;
 }
 
-const char *arg_file(struct argp_state *state, const char *option, const char *text)
+static void parse_wish_classes(void *wish, char *arg, struct argp_state *state)
 {
-	if (!*text)
-		argp_error(state, "--%s '' names no file", option);
-	return text;
+	struct net_wish *w = wish;
+
+	w->classes = (int)options_count(state, "classes", arg, 1, 65535);
+	w->assumed &= ~(unsigned)NET_ASSUMED_CLASSES;
 }
+
+const struct option_row arg_net_rows[] = {
+	{ "input", 0, "CxHxW", 0,
+		"the images' channels, height and width (the description's, else 1x28x28)", 1,
+		OPT_CALL(parse_wish_input) },
+	{ "classes", 0, "N", 0, "number of classes (the description's, else 10)", 1,
+		OPT_CALL(parse_wish_classes) },
+	{ 0 },
+};

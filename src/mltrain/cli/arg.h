@@ -1,46 +1,26 @@
-/*
- * Reads the values of options. On an invalid value, all end the program as argp_error(3) does and
- * name the option.
- */
+/* Parses options that several of mltrain's commands have, into the field they are given
+ * (OPT_PARSE). */
 #ifndef MLT_ARG_H
 #define MLT_ARG_H
 
-#include "backend/backend.h"
-#include "tensor/dtype.h"
+#include "base/options.h"
+#include "model/net_file.h"
 
-#include <argp.h>
-#include <stdint.h>
+#define ARG_THREADS_MAX 1024
 
-/* An integer in [min, max]. */
-uint64_t arg_count(
-	struct argp_state *state, const char *option, const char *text, uint64_t min, uint64_t max);
+/* --input, a struct shape: the channels, height and width of images, CxHxW. */
+void arg_input(void *field, char *arg, struct argp_state *state);
 
-/* A number in [min, max]. */
-double arg_number(
-	struct argp_state *state, const char *option, const char *text, double min, double max);
+/* --backend, a const struct backend *. */
+void arg_backend(void *field, char *arg, struct argp_state *state);
 
-/* A duration above 0, in seconds: 90, 90s, 1.5m, 8h, 2d. */
-double arg_seconds(struct argp_state *state, const char *option, const char *text);
+/* --dtype, an enum dtype or an int. */
+void arg_dtype(void *field, char *arg, struct argp_state *state);
 
-/* The index of a word in words, which NULL ends. */
-int arg_word(
-	struct argp_state *state, const char *option, const char *text, const char *const *words);
+/* --isa takes effect at once, and has no field. */
+void arg_isa(void *field, char *arg, struct argp_state *state);
 
-/* An accuracy in per cent; returns it in [0, 1]. */
-double arg_accuracy(struct argp_state *state, const char *option, const char *text);
-
-/* A file name. Refuses "", which an unset variable of a script gives. Returns text. */
-const char *arg_file(struct argp_state *state, const char *option, const char *text);
-
-/* --input: the channels, height and width of images, CxHxW. */
-struct shape arg_input(struct argp_state *state, const char *text);
-
-/* --threads, --backend and --dtype. */
-int arg_threads(struct argp_state *state, const char *text);
-const struct backend *arg_backend(struct argp_state *state, const char *text);
-enum dtype arg_dtype(struct argp_state *state, const char *text);
-
-/* --isa takes effect at once. */
-void arg_isa(struct argp_state *state, const char *text);
+/* The rows of --input and --classes, which fill a struct net_wish. */
+extern const struct option_row arg_net_rows[];
 
 #endif

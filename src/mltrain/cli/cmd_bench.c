@@ -2,6 +2,7 @@
 #include "cli/mltrain.h"
 
 #include "base/base.h"
+#include "cli/arg.h"
 #include "cli/bench_rows.h"
 #include "model/net_file.h"
 #include "train/cpus.h"
@@ -23,30 +24,20 @@ struct args {
 	int json, verbose;
 };
 
-enum { KEY_NET = 256, KEY_BACKEND, KEY_DTYPE, KEY_SECONDS, KEY_ONLY, KEY_JSON, KEY_ISA };
+static const char *const uses[] = {
+	[ENGINE_TRAINS] = "train", [ENGINE_PREDICTS] = "predict", NULL
+};
 
-static const struct argp_option options[] = { { "net", KEY_NET, "NAME|FILE", 0,
-						      "the network's description (reference)", 1 },
-	{ "backend", KEY_BACKEND, "NAME", 0, "one that mltrain --version tells, or auto (auto)",
-		1 },
-	{ "dtype", KEY_DTYPE, "TYPE[,TYPE...]", 0, "f32, bf16 or tf32 (f32,bf16)", 1 },
-	{ "batch", 'b', "N[,N...]", 0, "images of a step (1,16,64,512)", 1 },
-	{ "threads", 't', "N", 0, "number of threads (one for each usable CPU)", 1 },
-	{ "isa", KEY_ISA, "NAME", 0,
-		"no wider instructions than sse4, avx2, avx512, avx512-bf16, amx", 1 },
-	{ "seconds", KEY_SECONDS, "S", 0, "time to measure each row (1)", 1 },
-	{ "only", KEY_ONLY, "USE", 0, "train or predict (both)", 1 },
-	{ "json", KEY_JSON, NULL, 0, "print an object instead of the table", 2 },
-	{ "verbose", 'v', NULL, 0, "print each engine's memory plan too", 2 }, { 0 } };
-
-static void parse_dtypes(struct argp_state *state, char *text, struct args *a)
+static void parse_dtypes(void *args, char *arg, struct argp_state *state)
 {
-	char *rest = text, *word;
+	struct args *a = args;
+	char *rest = arg, *word;
 
 	a->n_dtypes = 0;
 	while ((word = strsep(&rest, ","))) {
-		enum dtype d = arg_dtype(state, word);
+		enum dtype d;
 
+		arg_dtype(&d, word, state);
 		for (size_t i = 0; i < a->n_dtypes; i++)
 			if (a->dtypes[i] == d)
 				argp_error(state, "--dtype names %s twice", dtype_name(d));
@@ -54,68 +45,47 @@ static void parse_dtypes(struct argp_state *state, char *text, struct args *a)
 	}
 }
 
-static void parse_batches(struct argp_state *state, char *text, struct args *a)
+static void parse_batches(void *args, char *arg, struct argp_state *state)
 {
-	char *rest = text, *word;
+	struct args *a = args;
+	char *rest = arg, *word;
 
 	a->n_batches = 0;
 	while ((word = strsep(&rest, ","))) {
 		if (a->n_batches == BATCHES_MAX)
 			argp_error(state, "--batch names more than %d sizes", BATCHES_MAX);
-		a->batches[a->n_batches++] = (int)arg_count(state, "batch", word, 1, 1 << 24);
+		a->batches[a->n_batches++] = (int)options_count(state, "batch", word, 1, 1 << 24);
 	}
 }
 
-static error_t parse(int key, char *arg, struct argp_state *state)
-{
-	static const char *const uses[] = {
-		[ENGINE_TRAINS] = "train", [ENGINE_PREDICTS] = "predict", NULL
-	};
-	struct args *a = state->input;
+static const struct option_row options[] = { { "net", 0, "NAME|FILE", 0,
+						     "the network's description (reference)", 1,
+						     OPT(struct args, net) },
+	{ "backend", 0, "NAME", 0, "one that mltrain --version tells, or auto (auto)", 1,
+		OPT_PARSE(struct args, backend, arg_backend) },
+	{ "dtype", 0, "TYPE[,TYPE...]", 0, "f32, bf16 or tf32 (f32,bf16)", 1,
+		OPT_CALL(parse_dtypes) },
+	{ "batch", 'b', "N[,N...]", 0, "images of a step (1,16,64,512)", 1,
+		OPT_CALL(parse_batches) },
+	{ "threads", 't', "N", 0, "number of threads (one for each usable CPU)", 1,
+		OPT_COUNT(struct args, threads, 1, ARG_THREADS_MAX) },
+	{ "isa", 0, "NAME", 0, "no wider instructions than sse4, avx2, avx512, avx512-bf16, amx", 1,
+		OPT_CALL(arg_isa) },
+	{ "seconds", 0, "S", 0, "time to measure each row (1)", 1,
+		OPT_NUMBER(struct args, seconds, 0.01, 3600) },
+	{ "only", 0, "USE", 0, "train or predict (both)", 1, OPT_WORD(struct args, only, uses) },
+	{ "json", 0, NULL, 0, "print an object instead of the table", 2, OPT(struct args, json) },
+	{ "verbose", 'v', NULL, 0, "print each engine's memory plan too", 2,
+		OPT(struct args, verbose) },
+	{ 0 } };
 
-	switch (key) {
-	case KEY_NET:
-		a->net = arg;
-		return 0;
-	case KEY_BACKEND:
-		a->backend = arg_backend(state, arg);
-		return 0;
-	case KEY_DTYPE:
-		parse_dtypes(state, arg, a);
-		return 0;
-	case 'b':
-		parse_batches(state, arg, a);
-		return 0;
-	case 't':
-		a->threads = arg_threads(state, arg);
-		return 0;
-	case KEY_ISA:
-		arg_isa(state, arg);
-		return 0;
-	case KEY_SECONDS:
-		a->seconds = arg_number(state, "seconds", arg, 0.01, 3600);
-		return 0;
-	case KEY_ONLY:
-		a->only = arg_word(state, "only", arg, uses);
-		return 0;
-	case KEY_JSON:
-		a->json = 1;
-		return 0;
-	case 'v':
-		a->verbose = 1;
-		return 0;
-	case ARGP_KEY_ARG:
-		argp_error(state, "'%s' is not an option; a network is given with --net", arg);
-		return 0;
-	default:
-		return ARGP_ERR_UNKNOWN;
-	}
-}
-
-static const struct argp argp = { options, parse, NULL,
-	"Measure how many images per second this machine trains on and predicts, by batch size and "
-	"dtype, and compare with its limits: matrix products of the backend's library and copies of "
-	"memory, measured in the same run. The images are random." };
+static const struct options_syntax syntax = {
+	.options = options,
+	.doc = "Measure how many images per second this machine trains on and predicts, by batch size and "
+	       "dtype, and compare with its limits: matrix products of the backend's library and copies of "
+	       "memory, measured in the same run. The images are random.",
+	.surplus = "not an option; a network is given with --net",
+};
 
 /* Return the first line of an error: a row has no room for a hint. */
 static char *reason(const struct mlr_error *err)
@@ -244,11 +214,8 @@ int cmd_bench(int argc, char **argv)
 		.only = -1,
 		.seconds = 1 };
 	struct mlr_error err = MLR_ERROR_INIT;
-	char name[] = "mltrain bench";
 
-	argv[0] = name;
-	arg_check_spelling(argv, options);
-	argp_parse(&argp, argc, argv, 0, NULL, &a);
+	options_parse("mltrain bench", argc, argv, &syntax, &a);
 	if (!a.threads)
 		a.threads = cpus_available("");
 	return run(&a, &err) < 0 ? main_fail(&err) : 0;

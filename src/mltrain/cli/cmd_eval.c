@@ -16,41 +16,28 @@ struct args {
 	int json, quiet;
 };
 
-enum { KEY_JSON = PREDICTOR_KEYS };
-
-static const struct argp_option options[] = { PREDICTOR_OPTIONS,
+static const struct option_row options[] = {
 	{ "data", 'd', "DIR", 0,
 		"the data set: a directory or a name such as fashion-mnist (the one of training)",
-		1 },
-	{ "json", KEY_JSON, NULL, 0, "print one JSON object, including the worst mistakes", 3 },
-	{ "quiet", 'q', NULL, 0, "print only the accuracy", 3 }, { 0 } };
+		1, OPT(struct args, data) },
+	{ "json", 0, NULL, 0, "print one JSON object, including the worst mistakes", 3,
+		OPT(struct args, json) },
+	{ "quiet", 'q', NULL, 0, "print only the accuracy", 3, OPT(struct args, quiet) }, { 0 }
+};
 
-static error_t parse(int key, char *arg, struct argp_state *state)
+static void check_args(void *args, struct argp_state *state)
 {
-	struct args *a = state->input;
-
-	switch (key) {
-	case 'd':
-		a->data = arg;
-		return 0;
-	case KEY_JSON:
-		a->json = 1;
-		return 0;
-	case 'q':
-		a->quiet = 1;
-		return 0;
-	case ARGP_KEY_ARG:
-		argp_error(state, "'%s' is not an option; the weights are given with --checkpoint",
-			arg);
-		return 0;
-	default:
-		return predictor_parse(key, arg, state, &a->use);
-	}
+	predictor_check(&((struct args *)args)->use, state);
 }
 
-static const struct argp argp = { options, parse, NULL,
-	"Test a checkpoint on a data set's test images: print its accuracy, that of each class, and which "
-	"classes it confuses." };
+static const struct options_syntax syntax = {
+	.options = options,
+	.doc = "Test a checkpoint on a data set's test images: print its accuracy, that of each class, and which "
+	       "classes it confuses.",
+	.shared = { { predictor_rows, offsetof(struct args, use) } },
+	.surplus = "not an option; the weights are given with --checkpoint",
+	.check = check_args,
+};
 
 static int check(const struct args *a, const struct checkpoint *c, const struct dataset *d,
 	struct mlr_error *err)
@@ -243,10 +230,7 @@ int cmd_eval(int argc, char **argv)
 {
 	struct args a = { .use = predictor_options() };
 	struct mlr_error err = MLR_ERROR_INIT;
-	char name[] = "mltrain eval";
 
-	argv[0] = name;
-	arg_check_spelling(argv, options);
-	argp_parse(&argp, argc, argv, 0, NULL, &a);
+	options_parse("mltrain eval", argc, argv, &syntax, &a);
 	return run(&a, &err) < 0 ? main_fail(&err) : 0;
 }

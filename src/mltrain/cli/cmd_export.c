@@ -13,56 +13,42 @@ struct args {
 	enum format format;
 };
 
-enum { KEY_CHECKPOINT = 256, KEY_FORMAT, KEY_MAP };
+static const char *const formats[] = { "onnx", "safetensors", NULL };
 
-static const struct argp_option options[] = { { "checkpoint", KEY_CHECKPOINT, "FILE", 0,
-						      "a checkpoint of mltrain train", 1 },
-	{ "format", KEY_FORMAT, "FORMAT", 0,
-		"onnx, or safetensors, the weights for PyTorch's load_state_dict() (onnx)", 1 },
-	{ "map", KEY_MAP, "FILE", 0,
+static const struct option_row options[] = { { "checkpoint", 0, "FILE", 0,
+						     "a checkpoint of mltrain train", 1,
+						     OPT(struct args, checkpoint) },
+	{ "format", 0, "FORMAT", 0,
+		"onnx, or safetensors, the weights for PyTorch's load_state_dict() (onnx)", 1,
+		OPT_WORD(struct args, format, formats) },
+	{ "map", 0, "FILE", 0,
 		"a JSON object of modules and the layers that they get their weights from, as of "
 		"mltrain import",
-		1 },
+		1, OPT_FILE(struct args, map) },
 	{ 0 } };
 
-static error_t parse(int key, char *arg, struct argp_state *state)
+static void check(void *args, struct argp_state *state)
 {
-	static const char *const formats[] = { "onnx", "safetensors", NULL };
-	struct args *a = state->input;
+	const struct args *a = args;
 
-	switch (key) {
-	case KEY_CHECKPOINT:
-		a->checkpoint = arg;
-		return 0;
-	case KEY_FORMAT:
-		a->format = (enum format)arg_word(state, "format", arg, formats);
-		return 0;
-	case KEY_MAP:
-		a->map = arg_file(state, "map", arg);
-		return 0;
-	case ARGP_KEY_ARG:
-		if (a->out)
-			argp_error(state, "'%s' is one file too many", arg);
-		a->out = arg;
-		return 0;
-	case ARGP_KEY_END:
-		if (!a->checkpoint)
-			argp_error(state, "which weights? give --checkpoint FILE");
-		if (!a->out)
-			argp_error(
-				state, "where to? name the file to write, for instance net.onnx");
-		if (a->map && a->format != FORMAT_SAFETENSORS)
-			argp_error(state, "--map needs --format safetensors");
-		return 0;
-	default:
-		return ARGP_ERR_UNKNOWN;
-	}
+	if (!a->checkpoint)
+		argp_error(state, "which weights? give --checkpoint FILE");
+	if (a->map && a->format != FORMAT_SAFETENSORS)
+		argp_error(state, "--map needs --format safetensors");
 }
 
-static const struct argp argp = { options, parse, "OUT",
-	"Write a checkpoint's network as ONNX, for ONNX Runtime and others, or its weights alone for "
-	"PyTorch. The ONNX model's input is pixels from 0 to 255; its outputs are logits and "
-	"probabilities." };
+static const struct options_syntax syntax = {
+	.options = options,
+	.args_doc = "OUT",
+	.doc = "Write a checkpoint's network as ONNX, for ONNX Runtime and others, or its weights alone for "
+	       "PyTorch. The ONNX model's input is pixels from 0 to 255; its outputs are logits and "
+	       "probabilities.",
+	.operands = { OPT(struct args, out) },
+	.needed = 1,
+	.missing = "where to? name the file to write, for instance net.onnx",
+	.surplus = "one file too many",
+	.check = check,
+};
 
 static int build(const struct args *a, const struct checkpoint *c, char **ret, size_t *len,
 	struct mlr_error *err)
@@ -104,10 +90,7 @@ int cmd_export(int argc, char **argv)
 {
 	struct args a = { NULL };
 	struct mlr_error err = MLR_ERROR_INIT;
-	char name[] = "mltrain export";
 
-	argv[0] = name;
-	arg_check_spelling(argv, options);
-	argp_parse(&argp, argc, argv, 0, NULL, &a);
+	options_parse("mltrain export", argc, argv, &syntax, &a);
 	return run(&a, &err) < 0 ? main_fail(&err) : 0;
 }

@@ -2,6 +2,7 @@
 #include "cli/mltrain.h"
 
 #include "base/base.h"
+#include "cli/arg.h"
 #include "model/checkpoint.h"
 #include "model/net_file.h"
 #include "model/recipe_file.h"
@@ -17,22 +18,6 @@ struct args {
 	int quiet;
 };
 
-enum { KEY_INPUT = 256, KEY_CLASSES, KEY_MAP, KEY_MEAN, KEY_STD };
-
-static const struct argp_option options[] = {
-	{ "net", 'n', "NAME", 0, "the network: a shipped one's name or a JSON file", 1 },
-	{ "input", KEY_INPUT, "CxHxW", 0,
-		"the images' channels, height and width (the description's, else 1x28x28)", 1 },
-	{ "classes", KEY_CLASSES, "N", 0, "number of classes (the description's, else 10)", 1 },
-	{ "map", KEY_MAP, "FILE", 0,
-		"a JSON object of modules and the layers that take their weights", 1 },
-	{ "mean", KEY_MEAN, "X[,X...]", 0,
-		"mean of each channel that was taken off pixels from 0 to 1 (0)", 1 },
-	{ "std", KEY_STD, "X[,X...]", 0, "deviation that they were then divided by (1)", 1 },
-	{ "output", 'o', "FILE", 0, "the checkpoint to write", 1 },
-	{ "quiet", 'q', NULL, 0, "do not print which layer takes which module", 2 }, { 0 }
-};
-
 /* Parse a number for each channel, or one for all. Returns how many there are. */
 static int parse_channels(struct argp_state *state, const char *option, const char *arg, double min,
 	float ret[IMAGE_CHANNELS_MAX])
@@ -45,72 +30,67 @@ static int parse_channels(struct argp_state *state, const char *option, const ch
 		if (n == IMAGE_CHANNELS_MAX)
 			argp_error(state, "--%s '%s' has more than %d numbers", option, arg,
 				IMAGE_CHANNELS_MAX);
-		ret[n++] = (float)arg_number(state, option, s, min, 1e6);
+		ret[n++] = (float)options_real(state, option, s, min, 1e6);
 	}
 	for (int i = n; i < IMAGE_CHANNELS_MAX; i++)
 		ret[i] = ret[0];
 	return n;
 }
 
-static void check_whole(struct argp_state *state, const struct args *a)
+static void parse_mean(void *args, char *arg, struct argp_state *state)
 {
-	if (!a->from)
-		argp_error(state, "which weights? name a safetensors file");
+	struct args *a = args;
+
+	a->means = parse_channels(state, "mean", arg, -1e6, a->mean);
+}
+
+static void parse_std(void *args, char *arg, struct argp_state *state)
+{
+	struct args *a = args;
+
+	a->stds = parse_channels(state, "std", arg, 1e-6, a->std);
+}
+
+static const struct option_row options[] = {
+	{ "net", 'n', "NAME", 0, "the network: a shipped one's name or a JSON file", 1,
+		OPT_FILE(struct args, net) },
+	{ "map", 0, "FILE", 0, "a JSON object of modules and the layers that take their weights", 1,
+		OPT_FILE(struct args, map) },
+	{ "mean", 0, "X[,X...]", 0,
+		"mean of each channel that was taken off pixels from 0 to 1 (0)", 1,
+		OPT_CALL(parse_mean) },
+	{ "std", 0, "X[,X...]", 0, "deviation that they were then divided by (1)", 1,
+		OPT_CALL(parse_std) },
+	{ "output", 'o', "FILE", 0, "the checkpoint to write", 1, OPT_FILE(struct args, out) },
+	{ "quiet", 'q', NULL, 0, "do not print which layer takes which module", 2,
+		OPT(struct args, quiet) },
+	{ 0 }
+};
+
+static void check(void *args, struct argp_state *state)
+{
+	const struct args *a = args;
+
 	if (!a->net)
 		argp_error(state, "of which network? give --net NAME or FILE");
 	if (!a->out)
 		argp_error(state, "where to? give -o FILE");
 }
 
-static error_t parse(int key, char *arg, struct argp_state *state)
-{
-	struct args *a = state->input;
-
-	switch (key) {
-	case 'n':
-		a->net = arg_file(state, "net", arg);
-		return 0;
-	case 'o':
-		a->out = arg_file(state, "output", arg);
-		return 0;
-	case 'q':
-		a->quiet = 1;
-		return 0;
-	case KEY_INPUT:
-		a->wish.input = arg_input(state, arg);
-		a->wish.assumed &= ~(unsigned int)NET_ASSUMED_INPUT;
-		return 0;
-	case KEY_CLASSES:
-		a->wish.classes = (int)arg_count(state, "classes", arg, 1, 65535);
-		a->wish.assumed &= ~(unsigned int)NET_ASSUMED_CLASSES;
-		return 0;
-	case KEY_MAP:
-		a->map = arg_file(state, "map", arg);
-		return 0;
-	case KEY_MEAN:
-		a->means = parse_channels(state, "mean", arg, -1e6, a->mean);
-		return 0;
-	case KEY_STD:
-		a->stds = parse_channels(state, "std", arg, 1e-6, a->std);
-		return 0;
-	case ARGP_KEY_ARG:
-		if (a->from)
-			argp_error(state, "'%s' is one file too many", arg);
-		a->from = arg;
-		return 0;
-	case ARGP_KEY_END:
-		check_whole(state, a);
-		return 0;
-	default:
-		return ARGP_ERR_UNKNOWN;
-	}
-}
-
-static const struct argp argp = { options, parse, "FILE",
-	"Make a checkpoint of a state dictionary that safetensors.torch saved. A layer takes the "
-	"module that --map sends to it, the one of its name, or the one of its shapes. --mean and "
-	"--std are those of torchvision's Normalize; without them images enter as ToTensor() "
-	"makes them." };
+static const struct options_syntax syntax = {
+	.options = options,
+	.args_doc = "FILE",
+	.doc = "Make a checkpoint of a state dictionary that safetensors.torch saved. A layer takes the "
+	       "module that --map sends to it, the one of its name, or the one of its shapes. --mean and "
+	       "--std are those of torchvision's Normalize; without them images enter as ToTensor() "
+	       "makes them.",
+	.shared = { { arg_net_rows, offsetof(struct args, wish) } },
+	.operands = { OPT(struct args, from) },
+	.needed = 1,
+	.missing = "which weights? name a safetensors file",
+	.surplus = "one file too many",
+	.check = check,
+};
 
 /* (pixel / 255 - mean) / std, as (pixel - mean * 255) / (std * 255). */
 static int set_norm(const struct args *a, struct checkpoint *c, struct mlr_error *err)
@@ -217,10 +197,7 @@ int cmd_import(int argc, char **argv)
 {
 	struct args a = { .wish = NET_WISH_ANYTHING, .std = { 1, 1, 1, 1 } };
 	struct mlr_error err = MLR_ERROR_INIT;
-	char name[] = "mltrain import";
 
-	argv[0] = name;
-	arg_check_spelling(argv, options);
-	argp_parse(&argp, argc, argv, 0, NULL, &a);
+	options_parse("mltrain import", argc, argv, &syntax, &a);
 	return run(&a, &err) < 0 ? main_fail(&err) : 0;
 }

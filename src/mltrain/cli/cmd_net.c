@@ -2,6 +2,7 @@
 #include "cli/mltrain.h"
 
 #include "base/base.h"
+#include "cli/arg.h"
 #include "base/json.h"
 #include "model/net_file.h"
 #include "model/recipe_file.h"
@@ -15,45 +16,21 @@ struct args {
 	int json;
 };
 
-enum { KEY_INPUT = 256, KEY_CLASSES, KEY_JSON };
-
-static const struct argp_option options[] = {
-	{ "input", KEY_INPUT, "CxHxW", 0,
-		"the images' channels, height and width (the description's, else 1x28x28)", 1 },
-	{ "classes", KEY_CLASSES, "N", 0, "number of classes (the description's, else 10)", 1 },
-	{ "json", KEY_JSON, NULL, 0, "print an object instead of the table", 2 }, { 0 }
+static const struct option_row options[] = {
+	{ "json", 0, NULL, 0, "print an object instead of the table", 2, OPT(struct args, json) },
+	{ 0 },
 };
 
-static error_t parse(int key, char *arg, struct argp_state *state)
-{
-	struct args *a = state->input;
-
-	switch (key) {
-	case KEY_INPUT:
-		a->wish.input = arg_input(state, arg);
-		a->wish.assumed &= ~(unsigned int)NET_ASSUMED_INPUT;
-		return 0;
-	case KEY_CLASSES:
-		a->wish.classes = (int)arg_count(state, "classes", arg, 1, 65535);
-		a->wish.assumed &= ~(unsigned int)NET_ASSUMED_CLASSES;
-		return 0;
-	case KEY_JSON:
-		a->json = 1;
-		return 0;
-	case ARGP_KEY_ARG:
-		if (a->name)
-			argp_error(state, "'%s' is one network too many", arg);
-		a->name = arg;
-		return 0;
-	default:
-		return ARGP_ERR_UNKNOWN;
-	}
-}
-
-static const struct argp argp = { options, parse, "[NAME|FILE]",
-	"Show a network's layers with their shapes, parameters and operations, and its recipe. Without a "
-	"name, list the networks that came with mltrain.\v"
-	"mltrain-net(5) explains how to write a description." };
+static const struct options_syntax syntax = {
+	.options = options,
+	.args_doc = "[NAME|FILE]",
+	.doc = "Show a network's layers with their shapes, parameters and operations, and its recipe. Without a "
+	       "name, list the networks that came with mltrain.\v"
+	       "mltrain-net(5) explains how to write a description.",
+	.shared = { { arg_net_rows, offsetof(struct args, wish) } },
+	.operands = { OPT(struct args, name) },
+	.surplus = "one network too many",
+};
 
 /* Format the kind with its sizes: "conv 5x5/2". */
 static void kind_text(const struct layer *l, char *text, size_t size)
@@ -256,11 +233,8 @@ int cmd_net(int argc, char **argv)
 {
 	struct args a = { .wish = NET_WISH_ANYTHING };
 	struct mlr_error err = MLR_ERROR_INIT;
-	char name[] = "mltrain net";
 
-	argv[0] = name;
-	arg_check_spelling(argv, options);
-	argp_parse(&argp, argc, argv, 0, NULL, &a);
+	options_parse("mltrain net", argc, argv, &syntax, &a);
 	if ((a.name ? show(&a, &err) : list(&err)) < 0)
 		return main_fail(&err);
 	return 0;

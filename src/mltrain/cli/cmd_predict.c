@@ -12,47 +12,35 @@
 
 struct args {
 	struct predictor_options use;
-	char **files; /* [n] */
-	int n, top, json;
+	struct strv files;
+	int top, json;
 };
 
-enum { KEY_TOP = PREDICTOR_KEYS, KEY_JSON };
-
-static const struct argp_option options[] = { PREDICTOR_OPTIONS,
-	{ "top", KEY_TOP, "N", 0, "classes printed for each picture (1)", 3 },
-	{ "json", KEY_JSON, NULL, 0, "print a JSON object for each picture, with the logits", 3 },
+static const struct option_row options[] = { { "top", 0, "N", 0,
+						     "classes printed for each picture (1)", 3,
+						     OPT_COUNT(struct args, top, 1, 65536) },
+	{ "json", 0, NULL, 0, "print a JSON object for each picture, with the logits", 3,
+		OPT(struct args, json) },
 	{ 0 } };
 
-static error_t parse(int key, char *arg, struct argp_state *state)
+static void check_args(void *args, struct argp_state *state)
 {
-	struct args *a = state->input;
-
-	switch (key) {
-	case KEY_TOP:
-		a->top = (int)arg_count(state, "top", arg, 1, 65536);
-		return 0;
-	case KEY_JSON:
-		a->json = 1;
-		return 0;
-	case ARGP_KEY_ARGS:
-		a->files = state->argv + state->next;
-		a->n = state->argc - state->next;
-		return 0;
-	case ARGP_KEY_END:
-		predictor_parse(key, arg, state, &a->use);
-		if (!a->n)
-			argp_error(state,
-				"which pictures? give PNG or JPEG files, FILE:NUMBER for "
-				"an image of an IDX file, or - for standard input");
-		return 0;
-	default:
-		return predictor_parse(key, arg, state, &a->use);
-	}
+	predictor_check(&((struct args *)args)->use, state);
 }
 
-static const struct argp argp = { options, parse, "FILE...",
-	"Print the class that a network predicts for each picture, and its probability. Pictures of "
-	"another size than the network's are scaled and cropped around the centre." };
+static const struct options_syntax syntax = {
+	.options = options,
+	.args_doc = "FILE...",
+	.doc = "Print the class that a network predicts for each picture, and its probability. Pictures of "
+	       "another size than the network's are scaled and cropped around the centre.",
+	.shared = { { predictor_rows, offsetof(struct args, use) } },
+	.operands = { OPT(struct args, files) },
+	.needed = 1,
+	.missing =
+		"which pictures? give PNG or JPEG files, FILE:NUMBER for an image of an IDX file, "
+		"or - for standard input",
+	.check = check_args,
+};
 
 /* --- pictures
  * ---------------------------------------------------------------------------------- */
@@ -182,7 +170,7 @@ static void answer_text(const struct args *a, const struct predictor *p, const c
 	for (int i = 0; i < top; i++) {
 		char buf[12];
 
-		if (a->n > 1) {
+		if (a->files.n > 1) {
 			print_shown(file);
 			fputs(": ", stdout);
 		}
@@ -229,10 +217,10 @@ static int predict(const struct args *a, const struct predictor *p, int first, i
 		uint8_t *to = images + (size_t)batch.rows * shape_count(in);
 		struct mlr_error why = MLR_ERROR_INIT;
 
-		if (read_picture(a->files[first + i], &want, to, &why) < 0)
+		if (read_picture(a->files.v[first + i], &want, to, &why) < 0)
 			*left_out = main_fail(&why);
 		else
-			files[batch.rows++] = a->files[first + i];
+			files[batch.rows++] = a->files.v[first + i];
 	}
 	if (batch.rows > 0)
 		r = engine_predict(p->engine, &batch, logits, err);
@@ -261,7 +249,7 @@ static int run(const struct args *a, int *left_out, struct mlr_error *err)
 	auto_free uint8_t *images = NULL;
 	auto_free float *logits = NULL;
 	size_t one, classes;
-	int batch, r;
+	int batch, n = (int)a->files.n, r;
 
 	TRY(predictor_open(&a->use, &p, err));
 	r = check_input(a, &p.from.net->input, err);
@@ -275,9 +263,9 @@ static int run(const struct args *a, int *left_out, struct mlr_error *err)
 	if (!images || !logits)
 		return mlr_fail(err, ENOMEM, "%zu bytes of memory for %d pictures",
 			(size_t)batch * (one + classes * sizeof(*logits)), batch);
-	for (int at = 0; at < a->n && r == 0; at += batch)
-		r = predict(a, &p, at, a->n - at < batch ? a->n - at : batch, images, logits,
-			left_out, err);
+	for (int at = 0; at < n && r == 0; at += batch)
+		r = predict(
+			a, &p, at, n - at < batch ? n - at : batch, images, logits, left_out, err);
 	if (r == 0 && fflush(stdout))
 		return mlr_fail_errno(err, "write the answer to stdout");
 	return r;
@@ -287,12 +275,9 @@ int cmd_predict(int argc, char **argv)
 {
 	struct args a = { .use = predictor_options(), .top = 1 };
 	struct mlr_error err = MLR_ERROR_INIT;
-	char name[] = "mltrain predict";
 	int left_out = 0; /* the exit status */
 
-	argv[0] = name;
-	arg_check_spelling(argv, options);
-	argp_parse(&argp, argc, argv, 0, NULL, &a);
-	a.use.batch = a.n < BATCH_MAX ? a.n : BATCH_MAX;
+	options_parse("mltrain predict", argc, argv, &syntax, &a);
+	a.use.batch = a.files.n < BATCH_MAX ? (int)a.files.n : BATCH_MAX;
 	return run(&a, &left_out, &err) < 0 ? main_fail(&err) : left_out;
 }

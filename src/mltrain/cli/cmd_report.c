@@ -6,41 +6,32 @@
 #include "report/traffic_page.h"
 
 struct args {
-	char **logs; /* [n] */
-	size_t n;
+	struct strv logs;
 	const char *output;
 };
 
-static const struct argp_option options[] = {
-	{ "output", 'o', "FILE", 0, "the page; - is standard output (report.html)", 1 }, { 0 }
+static const struct option_row options[] = {
+	{ "output", 'o', "FILE", 0, "the page; - is standard output (report.html)", 1,
+		OPT(struct args, output) },
+	{ 0 },
 };
 
-static error_t parse(int key, char *arg, struct argp_state *state)
+static void check(void *args, struct argp_state *state)
 {
-	struct args *a = state->input;
-
-	switch (key) {
-	case 'o':
-		a->output = arg;
-		return 0;
-	case ARGP_KEY_ARG:
-		if (a->n == RUNS_MAX)
-			argp_error(state, "more than %d logs", RUNS_MAX);
-		a->logs[a->n++] = arg;
-		return 0;
-	case ARGP_KEY_END:
-		if (!a->n)
-			argp_error(state,
-				"which log? give what train --log FILE or load --json FILE wrote");
-		return 0;
-	default:
-		return ARGP_ERR_UNKNOWN;
-	}
+	if (((struct args *)args)->logs.n > RUNS_MAX)
+		argp_error(state, "more than %d logs", RUNS_MAX);
 }
 
-static const struct argp argp = { options, parse, "LOG...",
-	"Make one HTML page of the runs in logs: curves, mistakes of the network, and use of time; or of "
-	"the results of load: latencies and rates. It compares several runs." };
+static const struct options_syntax syntax = {
+	.options = options,
+	.args_doc = "LOG...",
+	.doc = "Make one HTML page of the runs in logs: curves, mistakes of the network, and use of time; or of "
+	       "the results of load: latencies and rates. It compares several runs.",
+	.operands = { OPT(struct args, logs) },
+	.needed = 1,
+	.missing = "which log? give what train --log FILE or load --json FILE wrote",
+	.check = check,
+};
 
 /* What is to be shown: runs of training, or of load. */
 struct shown {
@@ -79,8 +70,8 @@ static int check_output(const struct args *a, struct mlr_error *err)
 
 	if (strcmp(a->output, "-") == 0 || stat(a->output, &out) < 0 || !S_ISREG(out.st_mode))
 		return 0;
-	for (size_t i = 0; i < a->n; i++)
-		if (file_is_same(a->output, a->logs[i]))
+	for (size_t i = 0; i < a->logs.n; i++)
+		if (file_is_same(a->output, a->logs.v[i]))
 			return mlr_fail(err, EEXIST, "'%s' is one of the logs, not overwriting it",
 				a->output);
 	return 0;
@@ -129,8 +120,8 @@ static int run(const struct args *a, struct mlr_error *err)
 	size_t len;
 
 	TRY(check_output(a, err));
-	for (size_t i = 0; i < a->n; i++)
-		TRY(read_file(&shown, a->logs[i], err));
+	for (size_t i = 0; i < a->logs.n; i++)
+		TRY(read_file(&shown, a->logs.v[i], err));
 	for (size_t i = 0; i < shown.runs.n_notes; i++)
 		mlr_warning("%s", shown.runs.notes[i]);
 	text = page_of(&shown, &len);
@@ -141,13 +132,9 @@ static int run(const struct args *a, struct mlr_error *err)
 
 int cmd_report(int argc, char **argv)
 {
-	char *logs[RUNS_MAX];
-	struct args a = { .logs = logs, .output = "report.html" };
+	struct args a = { .output = "report.html" };
 	struct mlr_error err = MLR_ERROR_INIT;
-	char name[] = "mltrain report";
 
-	argv[0] = name;
-	arg_check_spelling(argv, options);
-	argp_parse(&argp, argc, argv, 0, NULL, &a);
+	options_parse("mltrain report", argc, argv, &syntax, &a);
 	return run(&a, &err) < 0 ? main_fail(&err) : 0;
 }

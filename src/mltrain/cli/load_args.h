@@ -15,7 +15,7 @@ struct load_args {
 	unsigned users, connections, connections_max, known;
 	double think_s, timeout_s, cache_rate;
 	uint64_t seed;
-	int quiet, no_verify, close;
+	int quiet, verify, close;
 	struct strv headers;
 	struct request_body *bodies; /* [n_bodies], owned */
 	size_t n_bodies;

@@ -13,8 +13,8 @@
 struct args {
 	const char *to, *sha256, *cacert, *mirror;
 	char digest[HASH_HEX_SIZE];
-	int quiet, n;
-	char **what; /* [n] */
+	int quiet;
+	struct strv what;
 };
 
 /* Messages while it works. */
@@ -25,22 +25,9 @@ struct telling {
 	int64_t next_ms;
 };
 
-enum { KEY_TO = 256, KEY_SHA256, KEY_CACERT, KEY_MIRROR };
-
-static const struct argp_option options[] = {
-	{ "to", KEY_TO, "DIR", 0,
-		"store a set in DIR/NAME, a URL's file in DIR (~/.local/share/datasets; for URLs the "
-		"current directory)" },
-	{ "sha256", KEY_SHA256, "HEX", 0, "expected digest of the one URL's file" },
-	{ "mirror", KEY_MIRROR, "URL", 0,
-		"look for the files of a set at URL/NAME first, as in URL/mnist/train-images-idx3-ubyte.gz" },
-	{ "cacert", KEY_CACERT, "FILE", 0,
-		"PEM file of CA certificates to trust ($CURL_CA_BUNDLE, $SSL_CERT_FILE)" },
-	{ "quiet", 'q', NULL, 0, "print errors only" }, { 0 }
-};
-
-static void take_digest(struct argp_state *state, struct args *a, const char *arg)
+static void parse_digest(void *args, char *arg, struct argp_state *state)
 {
+	struct args *a = args;
 	size_t n = strlen(arg);
 
 	for (size_t i = 0; i < n && i < sizeof(a->digest) - 1; i++)
@@ -55,54 +42,45 @@ static int is_url(const char *what)
 	return strstr(what, "://") != NULL;
 }
 
-static void check(struct argp_state *state, const struct args *a)
+static void check(void *args, struct argp_state *state)
 {
-	if (!a->n)
+	const struct args *a = args;
+
+	if (!a->what.n)
 		argp_error(state, "which data set? one of %s, or a URL", known_set_names());
-	if (a->sha256 && (a->n != 1 || !is_url(a->what[0])))
+	if (a->sha256 && (a->what.n != 1 || !is_url(a->what.v[0])))
 		argp_error(state, "--sha256 goes with a single URL");
-	for (int i = 0; i < a->n; i++)
-		if (!is_url(a->what[i]) && !known_set_find(a->what[i]))
-			argp_error(state, "'%s' is neither a URL nor one of %s", a->what[i],
+	for (size_t i = 0; i < a->what.n; i++)
+		if (!is_url(a->what.v[i]) && !known_set_find(a->what.v[i]))
+			argp_error(state, "'%s' is neither a URL nor one of %s", a->what.v[i],
 				known_set_names());
 }
 
-static error_t parse(int key, char *arg, struct argp_state *state)
-{
-	struct args *a = state->input;
+static const struct option_row options[] = {
+	{ "to", 0, "DIR", 0,
+		"store a set in DIR/NAME, a URL's file in DIR (~/.local/share/datasets; for URLs the "
+		"current directory)",
+		0, OPT(struct args, to) },
+	{ "sha256", 0, "HEX", 0, "expected digest of the one URL's file", 0,
+		OPT_CALL(parse_digest) },
+	{ "mirror", 0, "URL", 0,
+		"look for the files of a set at URL/NAME first, as in URL/mnist/train-images-idx3-ubyte.gz",
+		0, OPT(struct args, mirror) },
+	{ "cacert", 0, "FILE", 0,
+		"PEM file of CA certificates to trust ($CURL_CA_BUNDLE, $SSL_CERT_FILE)", 0,
+		OPT(struct args, cacert) },
+	{ "quiet", 'q', NULL, 0, "print errors only", 0, OPT(struct args, quiet) }, { 0 }
+};
 
-	switch (key) {
-	case KEY_TO:
-		a->to = arg;
-		return 0;
-	case KEY_SHA256:
-		take_digest(state, a, arg);
-		return 0;
-	case KEY_CACERT:
-		a->cacert = arg;
-		return 0;
-	case KEY_MIRROR:
-		a->mirror = arg;
-		return 0;
-	case 'q':
-		a->quiet = 1;
-		return 0;
-	case ARGP_KEY_ARGS:
-		a->what = state->argv + state->next;
-		a->n = state->argc - state->next;
-		return 0;
-	case ARGP_KEY_END:
-		check(state, a);
-		return 0;
-	default:
-		return ARGP_ERR_UNKNOWN;
-	}
-}
-
-static const struct argp argp = { options, parse, "NAME|URL...",
-	"Download the data sets mnist, fashion-mnist, cifar-10 or cifar-100, which --data then finds by "
-	"name, or files by URL. An interrupted download continues where it stopped. A file appears only "
-	"when it is complete and its sha256 is right." };
+static const struct options_syntax syntax = {
+	.options = options,
+	.args_doc = "NAME|URL...",
+	.doc = "Download the data sets mnist, fashion-mnist, cifar-10 or cifar-100, which --data then finds by "
+	       "name, or files by URL. An interrupted download continues where it stopped. A file appears only "
+	       "when it is complete and its sha256 is right.",
+	.operands = { OPT(struct args, what) },
+	.check = check,
+};
 
 static void print_version(FILE *out, struct argp_state *state)
 {
@@ -265,18 +243,14 @@ int main(int argc, char **argv)
 {
 	struct args a = { 0 };
 	struct mlr_error err = MLR_ERROR_INIT;
-	char name[] = "mltrain fetch";
 
 	mlr_log_init("mltrain");
 	argp_err_exit_status = EXIT_USAGE;
 	argp_program_version_hook = print_version;
-	if (argc)
-		argv[0] = name;
-	arg_check_spelling(argv, options);
-	argp_parse(&argp, argc, argv, 0, NULL, &a);
-	for (int i = 0; i < a.n; i++)
-		if (fetch_one(&a, a.what[i], &err) < 0) {
-			auto_free char *shown = download_shown(a.what[i]);
+	options_parse("mltrain fetch", argc, argv, &syntax, &a);
+	for (size_t i = 0; i < a.what.n; i++)
+		if (fetch_one(&a, a.what.v[i], &err) < 0) {
+			auto_free char *shown = download_shown(a.what.v[i]);
 
 			mlr_wrap(&err, "fetch '%s'", shown);
 			return fail(&err);

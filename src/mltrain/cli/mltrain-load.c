@@ -164,7 +164,7 @@ static int prepare(const struct load_args *a, struct needs *n, struct request_op
 	if (r == 0 && a->images)
 		r = pictures_read(a->images, a->known, &n->pictures, err);
 	if (r == 0 && n->target.tls)
-		r = stream_tls_new(a->cacert, !a->no_verify, &n->tls, err);
+		r = stream_tls_new(a->cacert, a->verify, &n->tls, err);
 	if (r < 0)
 		return r;
 	*q = (struct request_options){ &n->target, a->method, &a->headers, n->token, a->bodies,

@@ -7,7 +7,7 @@
 #include "serve/listen.h"
 #include "serve/server.h"
 
-#include <argp.h>
+#include <math.h>
 #include <sys/resource.h>
 
 #define TOKEN_FILE_MAX 4096
@@ -15,127 +15,68 @@
 
 struct args {
 	struct predictor_options use;
-	char **checkpoints; /* [n], owned, of argv's strings */
-	size_t n;
+	struct strv checkpoints;
 	const char *listen[SERVER_SOCKETS]; /* its own, and one that others share; NULL: none */
 	const char *token_file, *cache;
-	int delay_us, queue, connections, http_threads, ttl, idle, timeout;
+	int delay_us, queue, connections, http_threads;
+	double ttl, idle, timeout; /* seconds */
 	size_t body, memory;
 };
 
-enum {
-	KEY_LISTEN = PREDICTOR_KEYS,
-	KEY_SHARED_LISTEN,
-	KEY_TOKEN_FILE,
-	KEY_MAX_BATCH,
-	KEY_MAX_DELAY,
-	KEY_MAX_QUEUE,
-	KEY_MAX_BODY,
-	KEY_MAX_MEMORY,
-	KEY_MAX_CONNECTIONS,
-	KEY_HTTP_THREADS,
-	KEY_IDLE_TIMEOUT,
-	KEY_TIMEOUT,
-	KEY_CACHE,
-	KEY_CACHE_TTL
-};
-
-static const struct argp_option options[] = { PREDICTOR_OPTIONS,
-	{ "listen", KEY_LISTEN, "HOST:PORT|unix:PATH", 0, "where (127.0.0.1:8000)", 3 },
-	{ "shared-listen", KEY_SHARED_LISTEN, "HOST:PORT", 0,
-		"where several servers of yours listen, which divide the connections", 3 },
-	{ "token-file", KEY_TOKEN_FILE, "FILE", 0,
-		"a file with the token that clients have to give; needed beyond this machine", 3 },
-	{ "max-batch", KEY_MAX_BATCH, "N", 0, "images computed at once (64)", 4 },
-	{ "max-delay", KEY_MAX_DELAY, "MICROSECONDS", 0,
-		"how long a batch that is not full waits for more (0)", 4 },
-	{ "max-queue", KEY_MAX_QUEUE, "N", 0, "images that wait (1024); more are refused with 429",
-		4 },
-	{ "cache", KEY_CACHE, "memory:SIZE|redis://HOST:PORT/DB", 0, "keep answers", 5 },
-	{ "cache-ttl", KEY_CACHE_TTL, "TIME", 0, "for so long (60s)", 5 },
-	{ "max-body", KEY_MAX_BODY, "MIB", 0, "of a request (4)", 6 },
-	{ "max-memory", KEY_MAX_MEMORY, "MIB", 0, "for all requests' bodies and images (256)", 6 },
-	{ "max-connections", KEY_MAX_CONNECTIONS, "N", 0, "at once (10240)", 6 },
-	{ "http-threads", KEY_HTTP_THREADS, "N", 0, "that read and write (1)", 6 },
-	{ "idle-timeout", KEY_IDLE_TIMEOUT, "TIME", 0,
-		"a connection may wait for its next request (60s)", 6 },
-	{ "timeout", KEY_TIMEOUT, "TIME", 0,
-		"a client may take to send a request, and to take an answer (30s)", 6 },
+static const struct option_row options[] = { { "checkpoint", 0, "FILE", 0,
+						     "a checkpoint of mltrain train", 1,
+						     OPT(struct args, checkpoints) },
+	{ "listen", 0, "HOST:PORT|unix:PATH", 0, "where (127.0.0.1:8000)", 3,
+		OPT(struct args, listen[0]) },
+	{ "shared-listen", 0, "HOST:PORT", 0,
+		"where several servers of yours listen, which divide the connections", 3,
+		OPT(struct args, listen[1]) },
+	{ "token-file", 0, "FILE", 0,
+		"a file with the token that clients have to give; needed beyond this machine", 3,
+		OPT_FILE(struct args, token_file) },
+	{ "max-batch", 0, "N", 0, "images computed at once (64)", 4,
+		OPT_COUNT(struct args, use.batch, 1, PREDICTOR_BATCH_MAX) },
+	{ "max-delay", 0, "MICROSECONDS", 0, "how long a batch that is not full waits for more (0)",
+		4, OPT_COUNT(struct args, delay_us, 0, 10000000) },
+	{ "max-queue", 0, "N", 0, "images that wait (1024); more are refused with 429", 4,
+		OPT_COUNT(struct args, queue, 1, 1 << 24) },
+	{ "cache", 0, "memory:SIZE|redis://HOST:PORT/DB", 0, "keep answers", 5,
+		OPT(struct args, cache) },
+	{ "cache-ttl", 0, "TIME", 0, "for so long (60s)", 5, OPT_SECONDS(struct args, ttl, 1e6) },
+	{ "max-body", 0, "MIB", 0, "of a request (4)", 6,
+		OPT_COUNT_OF(struct args, body, 1, 1024, 1 << 20) },
+	{ "max-memory", 0, "MIB", 0, "for all requests' bodies and images (256)", 6,
+		OPT_COUNT_OF(struct args, memory, 1, 1 << 20, 1 << 20) },
+	{ "max-connections", 0, "N", 0, "at once (10240)", 6,
+		OPT_COUNT(struct args, connections, 1, 1 << 20) },
+	{ "http-threads", 0, "N", 0, "that read and write (1)", 6,
+		OPT_COUNT(struct args, http_threads, 1, 256) },
+	{ "idle-timeout", 0, "TIME", 0, "a connection may wait for its next request (60s)", 6,
+		OPT_SECONDS(struct args, idle, 1e6) },
+	{ "timeout", 0, "TIME", 0,
+		"a client may take to send a request, and to take an answer (30s)", 6,
+		OPT_SECONDS(struct args, timeout, 1e6) },
 	{ 0 } };
 
-static int seconds(struct argp_state *state, const char *option, const char *text)
+static void check(void *args, struct argp_state *state)
 {
-	double v = arg_seconds(state, option, text);
+	struct args *a = args;
 
-	if (v > 1e6)
-		argp_error(state, "--%s %s is more than 1e6 seconds", option, text);
-	return v < 1 ? 1 : (int)v;
+	if (a->checkpoints.n)
+		a->use.checkpoint = a->checkpoints.v[a->checkpoints.n - 1];
+	predictor_check(&a->use, state);
 }
 
-static error_t parse(int key, char *arg, struct argp_state *state)
-{
-	struct args *a = state->input;
-
-	switch (key) {
-	case PREDICTOR_CHECKPOINT:
-		a->checkpoints = xgrow(a->checkpoints, a->n, sizeof(*a->checkpoints));
-		a->checkpoints[a->n++] = arg;
-		return predictor_parse(key, arg, state, &a->use);
-	case KEY_LISTEN:
-		a->listen[0] = arg;
-		return 0;
-	case KEY_SHARED_LISTEN:
-		a->listen[1] = arg;
-		return 0;
-	case KEY_TOKEN_FILE:
-		a->token_file = arg_file(state, "token-file", arg);
-		return 0;
-	case KEY_MAX_BATCH:
-		a->use.batch = (int)arg_count(state, "max-batch", arg, 1, PREDICTOR_BATCH_MAX);
-		return 0;
-	case KEY_MAX_DELAY:
-		a->delay_us = (int)arg_count(state, "max-delay", arg, 0, 10000000);
-		return 0;
-	case KEY_MAX_QUEUE:
-		a->queue = (int)arg_count(state, "max-queue", arg, 1, 1 << 24);
-		return 0;
-	case KEY_MAX_BODY:
-		a->body = (size_t)arg_count(state, "max-body", arg, 1, 1024) << 20;
-		return 0;
-	case KEY_MAX_MEMORY:
-		a->memory = (size_t)arg_count(state, "max-memory", arg, 1, 1 << 20) << 20;
-		return 0;
-	case KEY_MAX_CONNECTIONS:
-		a->connections = (int)arg_count(state, "max-connections", arg, 1, 1 << 20);
-		return 0;
-	case KEY_HTTP_THREADS:
-		a->http_threads = (int)arg_count(state, "http-threads", arg, 1, 256);
-		return 0;
-	case KEY_IDLE_TIMEOUT:
-		a->idle = seconds(state, "idle-timeout", arg);
-		return 0;
-	case KEY_TIMEOUT:
-		a->timeout = seconds(state, "timeout", arg);
-		return 0;
-	case KEY_CACHE:
-		a->cache = arg;
-		return 0;
-	case KEY_CACHE_TTL:
-		a->ttl = seconds(state, "cache-ttl", arg);
-		return 0;
-	case ARGP_KEY_ARG:
-		argp_error(state, "unexpected argument '%s'", arg);
-		return 0;
-	default:
-		return predictor_parse(key, arg, state, &a->use);
-	}
-}
-
-static const struct argp argp = { options, parse, NULL,
-	"Answer predictions over HTTP: POST /predict, the Open Inference Protocol (/v2) and TensorFlow "
-	"Serving's REST API (/v1), and a page to try them. --checkpoint may be given several times, as "
-	"NAME=FILE; /predict asks the first. SIGHUP reads the checkpoints again; SIGTERM ends after the "
-	"requests that have begun." };
+static const struct options_syntax syntax = {
+	.options = options,
+	.doc = "Answer predictions over HTTP: POST /predict, the Open Inference Protocol (/v2) and TensorFlow "
+	       "Serving's REST API (/v1), and a page to try them. --checkpoint may be given several times, as "
+	       "NAME=FILE; /predict asks the first. SIGHUP reads the checkpoints again; SIGTERM ends after the "
+	       "requests that have begun.",
+	.shared = { { predictor_rows, offsetof(struct args, use) } },
+	.surplus = "not an option",
+	.check = check,
+};
 
 static void print_version(FILE *out, struct argp_state *state)
 {
@@ -203,9 +144,9 @@ static int add_models(const struct args *a, struct running *s, struct mlr_error 
 
 	s->context.models = serve_models_new(&a->use);
 	s->context.counts = &s->counts;
-	for (size_t i = 0; i < a->n && r == 0; i++) {
+	for (size_t i = 0; i < a->checkpoints.n && r == 0; i++) {
 		char name[SERVE_NAME_MAX];
-		const struct serve_model_wish wish = wish_of(a->checkpoints[i], name);
+		const struct serve_model_wish wish = wish_of(a->checkpoints.v[i], name);
 
 		r = serve_models_add(s->context.models, &wish, err);
 	}
@@ -265,14 +206,15 @@ static int start(const struct args *a, struct running *s, struct mlr_error *err)
 		.body = a->body,
 		.memory = a->memory,
 		.rows = a->queue,
-		.idle_ms = a->idle * INT64_C(1000),
-		.request_ms = a->timeout * INT64_C(1000) };
+		.idle_ms = (int64_t)ceil(a->idle * 1000),
+		.request_ms = (int64_t)ceil(a->timeout * 1000) };
 	int r = listen_there(a, s, err);
 
 	wish.token = s->token;
 	if (r < 0 || (r = add_models(a, s, err)) < 0)
 		return r;
-	if (a->cache && (r = serve_cache_open(a->cache, a->ttl, &s->counts, &s->cache, err)) < 0)
+	if (a->cache &&
+		(r = serve_cache_open(a->cache, (int)ceil(a->ttl), &s->counts, &s->cache, err)) < 0)
 		return mlr_wrap(err, "--cache '%s'", a->cache);
 	TRY(serve_queue_open(&queue, &s->counts, &s->queue, err));
 	TRY(server_open(&wish, s->fd, &s->context, s->queue, s->cache, &s->server, err));
@@ -311,12 +253,12 @@ static int wait_for_end(const struct args *a, struct running *s, const sigset_t 
 			reload(s);
 	}
 	mlr_info("ending after the requests that have begun");
-	left = server_drain(s->server, a->timeout * INT64_C(1000));
+	left = server_drain(s->server, (int64_t)ceil(a->timeout * 1000));
 	if (s->name[0] && strncmp(s->name[0], "unix:", 5) == 0)
 		unlink(s->name[0] + 5);
 	if (!left)
 		return 0;
-	mlr_warning("%d requests were not answered within %d seconds", left, a->timeout);
+	mlr_warning("%d requests were not answered within %g seconds", left, a->timeout);
 	_exit(EXIT_BROKEN); /* threads are still at work on them */
 }
 
@@ -344,7 +286,6 @@ int main(int argc, char **argv)
 		.memory = (size_t)256 << 20 };
 	static struct running s;
 	struct mlr_error err = MLR_ERROR_INIT;
-	char name[] = "mltrain serve";
 	sigset_t signals;
 	int r, status;
 
@@ -353,10 +294,7 @@ int main(int argc, char **argv)
 	argp_err_exit_status = EXIT_USAGE;
 	argp_program_version_hook = print_version;
 	a.use.batch = 64;
-	if (argc)
-		argv[0] = name;
-	arg_check_spelling(argv, options);
-	argp_parse(&argp, argc, argv, 0, NULL, &a);
+	options_parse("mltrain serve", argc, argv, &syntax, &a);
 	if (!a.listen[0] && !a.listen[1])
 		a.listen[0] = "127.0.0.1:8000";
 
@@ -373,6 +311,6 @@ int main(int argc, char **argv)
 	if (r < 0 && s.server)
 		_exit(status); /* its threads are at work */
 	running_done(&s);
-	free(a.checkpoints);
+	strv_done(&a.checkpoints);
 	return status;
 }

@@ -6,8 +6,7 @@
 #define MLT_MLTRAIN_H
 
 #include "base/error.h"
-#include "cli/arg.h"
-#include "cli/arg_spelling.h"
+#include "base/options.h"
 
 #include <argp.h>
 #include <stdint.h>

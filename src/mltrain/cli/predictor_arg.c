@@ -1,7 +1,20 @@
 #include "cli/predictor_arg.h"
 
+#include "base/base.h"
 #include "cli/arg.h"
 #include "train/cpus.h"
+
+const struct option_row predictor_rows[] = {
+	{ "checkpoint", 0, "FILE", 0, "a checkpoint of mltrain train", 1,
+		OPT(struct predictor_options, checkpoint) },
+	{ "threads", 't', "N", 0, "number of threads (one for each usable CPU)", 2,
+		OPT_COUNT(struct predictor_options, threads, 1, ARG_THREADS_MAX) },
+	{ "backend", 0, "NAME", 0, "one that mltrain --version lists, or auto (auto)", 2,
+		OPT_PARSE(struct predictor_options, backend, arg_backend) },
+	{ "dtype", 0, "TYPE", 0, "f32, bf16 or tf32 (the one of training)", 2,
+		OPT_PARSE(struct predictor_options, dtype, arg_dtype) },
+	{ 0 },
+};
 
 struct predictor_options predictor_options(void)
 {
@@ -10,26 +23,8 @@ struct predictor_options predictor_options(void)
 	};
 }
 
-error_t predictor_parse(int key, char *arg, struct argp_state *state, struct predictor_options *o)
+void predictor_check(const struct predictor_options *o, struct argp_state *state)
 {
-	switch (key) {
-	case PREDICTOR_CHECKPOINT:
-		o->checkpoint = arg;
-		return 0;
-	case 't':
-		o->threads = arg_threads(state, arg);
-		return 0;
-	case PREDICTOR_BACKEND:
-		o->backend = arg_backend(state, arg);
-		return 0;
-	case PREDICTOR_DTYPE:
-		o->dtype = (int)arg_dtype(state, arg);
-		return 0;
-	case ARGP_KEY_END:
-		if (!o->checkpoint)
-			argp_error(state, "which weights? give --checkpoint FILE");
-		return 0;
-	default:
-		return ARGP_ERR_UNKNOWN;
-	}
+	if (!o->checkpoint)
+		argp_error(state, "which weights? give --checkpoint FILE");
 }

@@ -4,11 +4,12 @@
 #include "cli/arg.h"
 #include "model/recipe_file.h"
 
-void recipe_arg_augment(struct argp_state *state, const char *arg, struct augment_policy *ret)
+void recipe_arg_augment(void *field, char *arg, struct argp_state *state)
 {
 	enum { SHIFT, FLIP, CUTOUT, NONE };
 	char *const words[] = { (char *)"shift", (char *)"flip", (char *)"cutout", (char *)"none",
 		NULL };
+	struct augment_policy *ret = field;
 	auto_free char *copy = xstrdup(arg);
 	char *at = copy, *value;
 
@@ -19,9 +20,9 @@ void recipe_arg_augment(struct argp_state *state, const char *arg, struct augmen
 		if ((which == SHIFT || which == CUTOUT) && !value)
 			argp_error(state, "--augment %s=PIXELS needs a number", words[which]);
 		else if (which == SHIFT)
-			ret->shift = (int)arg_count(state, "augment shift", value, 0, 127);
+			ret->shift = (int)options_count(state, "augment shift", value, 0, 127);
 		else if (which == CUTOUT)
-			ret->cut = (int)arg_count(state, "augment cutout", value, 0, 255);
+			ret->cut = (int)options_count(state, "augment cutout", value, 0, 255);
 		else if (which == FLIP && !value)
 			ret->flip = 1;
 		else if (which != NONE || value)
@@ -38,7 +39,7 @@ static json_t *numbers(struct argp_state *state, const char *key, char *text)
 	char *save;
 
 	for (char *s = strtok_r(text, ":", &save); s; s = strtok_r(NULL, ":", &save))
-		json_array_append_new(array, json_real(arg_number(state, key, s, 0, 1e9)));
+		json_array_append_new(array, json_real(options_real(state, key, s, 0, 1e9)));
 	return array;
 }
 
@@ -57,11 +58,12 @@ static void add_member(struct argp_state *state, const char *arg, char *member, 
 	key = xasprintf("schedule %s", member);
 	json_object_set_new(object, member,
 		strcmp(member, "at") == 0 ? numbers(state, key, value)
-					  : json_real(arg_number(state, key, value, 0, 1e9)));
+					  : json_real(options_real(state, key, value, 0, 1e9)));
 }
 
-void recipe_arg_schedule(struct argp_state *state, const char *arg, struct schedule *ret)
+void recipe_arg_schedule(void *field, char *arg, struct argp_state *state)
 {
+	struct schedule *ret = field;
 	auto_free char *copy = xstrdup(arg);
 	json_auto_t *object = json_object();
 	struct mlr_error err = MLR_ERROR_INIT;

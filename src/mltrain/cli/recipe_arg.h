@@ -9,14 +9,14 @@
 
 #include <argp.h>
 
-/* --augment: "none" or a part of "shift=PIXELS,flip,cutout=PIXELS". */
-void recipe_arg_augment(struct argp_state *state, const char *arg, struct augment_policy *ret);
+/* --augment, a struct augment_policy: "none" or a part of "shift=PIXELS,flip,cutout=PIXELS". */
+void recipe_arg_augment(void *field, char *arg, struct argp_state *state);
 
 /*
- * --schedule: "KIND[,KEY=NUMBER...]", at=E:E:E for several numbers. Keys, limits and defaults are
- * those of a description's schedule (recipe_file.h), so that checkpoints can contain it. *ret keeps
- * its warm-up.
+ * --schedule, a struct schedule: "KIND[,KEY=NUMBER...]", at=E:E:E for several numbers. Keys, limits
+ * and defaults are those of a description's schedule (recipe_file.h), so that checkpoints can
+ * contain it. The field keeps its warm-up.
  */
-void recipe_arg_schedule(struct argp_state *state, const char *arg, struct schedule *ret);
+void recipe_arg_schedule(void *field, char *arg, struct argp_state *state);
 
 #endif

@@ -1,72 +1,17 @@
 #include "load/stages.h"
 
 #include "base/base.h"
+#include "base/duration.h"
 
 #include <math.h>
 
 #define LATE_S 1e-6 /* so that no rounding makes a change later than its moment */
 
-static const struct unit {
-	const char *name;
-	double seconds;
-} units[] = { { "us", 1e-6 }, { "ms", 1e-3 }, { "s", 1 }, { "m", 60 }, { "h", 3600 },
-	{ "d", 86400 } };
-
-/* The unit of len letters; NULL: there is none. */
-static const struct unit *unit_find(const char *text, size_t len)
-{
-	for (size_t i = 0; i < ARRAY_LEN(units); i++)
-		if (strlen(units[i].name) == len && memcmp(units[i].name, text, len) == 0)
-			return &units[i];
-	return NULL;
-}
-
-/* Read digits with at most one point. Returns how many characters they are, 0 for none. */
-static size_t number_read(const char *text, size_t len, double *ret)
-{
-	size_t i = 0, digits = 0;
-	double v = 0, place = 1;
-	int point = 0;
-
-	for (; i < len && ((text[i] >= '0' && text[i] <= '9') || (text[i] == '.' && !point)); i++) {
-		if (text[i] == '.') {
-			point = 1;
-			continue;
-		}
-		v = 10 * v + (text[i] - '0');
-		place *= point ? 10 : 1;
-		digits++;
-	}
-	*ret = v / place;
-	return digits ? i : 0;
-}
-
 int stages_duration(const char *text, size_t len, double *ret)
 {
-	double all = 0, v;
+	double all = duration_seconds(text, len);
 
-	if (!len)
-		return -1;
-	for (size_t i = 0; i < len;) {
-		size_t n = number_read(text + i, len - i, &v), letters = 0;
-		const struct unit *u;
-
-		if (!n)
-			return -1;
-		if (n == len) { /* seconds */
-			all = v;
-			break;
-		}
-		i += n;
-		while (i + letters < len && text[i + letters] >= 'a' && text[i + letters] <= 'z')
-			letters++;
-		u = unit_find(text + i, letters);
-		if (!u)
-			return -1;
-		all += v * u->seconds;
-		i += letters;
-	}
-	if (!(all <= STAGES_S_MAX))
+	if (!(all >= 0 && all <= STAGES_S_MAX))
 		return -1;
 	*ret = all;
 	return 0;
@@ -74,10 +19,9 @@ int stages_duration(const char *text, size_t len, double *ret)
 
 static int users_parse(const char *text, size_t len, unsigned *ret)
 {
-	double v;
+	long v = len && strspn(text, "0123456789") >= len ? strtol(text, NULL, 10) : -1;
 
-	if (!len || number_read(text, len, &v) != len || memchr(text, '.', len) ||
-		v > STAGES_USERS_MAX)
+	if (v < 0 || v > STAGES_USERS_MAX)
 		return -1;
 	*ret = (unsigned)v;
 	return 0;

@@ -23,10 +23,7 @@ struct stages {
 };
 
 /*
- * Parse a duration as Go and k6 write it, "1m30s", "500ms", "1.5h"; a number without a unit is in
- * seconds. Units: us, ms, s, m, h, d.
- *
- * Returns 0, or -1 if it is none or more than STAGES_S_MAX.
+ * Parse a duration (base/duration.h) of at most STAGES_S_MAX seconds. Returns 0 or -1.
  */
 int stages_duration(const char *text, size_t len, double *ret);
 
