@@ -70,20 +70,6 @@ static char *expand(const char *s, struct mlr_error *err)
 	return take_ptr(&out);
 }
 
-int config_truth(const char *word)
-{
-	static const char *const yes[] = { "true", "yes", "on", "1" },
-				 *const no[] = { "false", "no", "off", "0" };
-
-	for (size_t i = 0; i < ARRAY_LEN(yes); i++) {
-		if (strcasecmp(word, yes[i]) == 0)
-			return 1;
-		if (strcasecmp(word, no[i]) == 0)
-			return 0;
-	}
-	return -1;
-}
-
 static char *truth(const char *value, struct mlr_error *err)
 {
 	int is = config_truth(value);

@@ -26,7 +26,8 @@ enum config_kind {
  * does not name the setting. */
 char *config_judge(enum config_kind kind, const char *value, struct mlr_error *err);
 
-/* "true", "yes", "on", "1": 1; "false", "no", "off", "0": 0; in any case of letters. Else -1. */
+/* "true", "yes", "y", "on", "1": 1; "false", "no", "n", "off", "0": 0; in any case of letters. Else
+ * -1. */
 int config_truth(const char *word);
 
 /* An amount of memory as Docker writes it: "512m", "4g", "4GiB", "100". Units are powers of 1024.

@@ -1,6 +1,7 @@
 #include "spank/command.h"
 
 #include "base/base.h"
+#include "base/config_value.h"
 
 /* --- the image ----------------------------------------------------------------------------- */
 
@@ -50,35 +51,60 @@ char *command_pinned(const char *image, const char *pin)
 
 /* --- mounts --------------------------------------------------------------------------------- */
 
+#define NOT_TAKEN "a mount of the container cannot be taken away"
+
 static int bad_mount(const char *text, const char *why, struct mlr_error *err)
 {
 	return mlr_fail(err, EINVAL, "--container-mounts '%s': %s", text, why);
 }
 
-/* Flags of mount(8), separated by '+', as mlrun's; what it does anyway is left out. */
-static int add_flags(char *flags, char **ret, const char *text, struct mlr_error *err)
+/* How a flag of Enroot's fstab is written for mlrun, or "" where mlrun does so anyway or it means
+ * nothing in a namespace of the user's; NULL: it is no flag. */
+static const char *flag_of(const char *flag, int is_tmpfs)
 {
 	static const char *const passed[] = { "ro", "rw", "nosuid", "nodev", "noexec" };
-	static const char *const no_effect[] = { "rbind", "bind", "private", "rprivate", "slave",
-		"rslave", "suid", "dev", "exec", "x-create=auto", "x-create=dir", "x-create=file" };
+	static const char *const no_effect[] = { "", "rbind", "bind", "private", "rprivate",
+		"slave", "rslave", "shared", "rshared", "unbindable", "runbindable", "suid", "dev",
+		"exec", "atime", "noatime", "diratime", "nodiratime", "relatime", "norelatime",
+		"strictatime", "nostrictatime", "lazytime", "nolazytime", "sync", "async",
+		"dirsync", "mand", "nomand", "silent", "loud", "defaults", "x-create=auto",
+		"x-create=dir", "x-create=file" };
+	static const char *const sizes[] = { "size=", "mode=", "huge=", "nr_inodes=" };
+
+	for (size_t i = 0; i < ARRAY_LEN(passed); i++)
+		if (strcmp(flag, passed[i]) == 0)
+			return flag;
+	for (size_t i = 0; is_tmpfs && i < ARRAY_LEN(sizes); i++)
+		if (strncmp(flag, sizes[i], strlen(sizes[i])) == 0)
+			return flag;
+	for (size_t i = 0; i < ARRAY_LEN(no_effect); i++)
+		if (strcmp(flag, no_effect[i]) == 0)
+			return "";
+	if (strcmp(flag, "nofail") == 0)
+		return is_tmpfs ? "" : "optional";
+	return NULL;
+}
+
+/* Flags separated by '+', as Enroot's fstab has them. */
+static int add_flags(char *flags, int is_tmpfs, char **ret, const char *text, struct mlr_error *err)
+{
 	char *rest = flags, *flag;
 
 	while ((flag = strsep(&rest, "+"))) {
-		int known = 0;
+		const char *ours = flag_of(flag, is_tmpfs);
+		auto_free char *before = *ret;
 
-		for (size_t i = 0; i < ARRAY_LEN(no_effect); i++)
-			known |= strcmp(flag, no_effect[i]) == 0;
-		for (size_t i = 0; i < ARRAY_LEN(passed); i++)
-			if (strcmp(flag, passed[i]) == 0) {
-				auto_free char *before = *ret;
-
-				*ret = xasprintf("%s%s%s", before, *before ? "," : ":", flag);
-				known = 1;
-			}
-		if (!known)
+		*ret = NULL;
+		if (strcmp(flag, "x-detach") == 0)
+			return bad_mount(text, NOT_TAKEN, err);
+		if (!ours)
 			return bad_mount(text,
-				"flags are ro, rw, nosuid, nodev, noexec, rbind, x-create=auto",
+				is_tmpfs
+					? "flags are size=, mode=, huge=, ro, nosuid, nodev, noexec"
+					: "flags are ro, rw, nosuid, nodev, noexec, rbind, nofail, "
+					  "x-create=auto",
 				err);
+		*ret = xasprintf("%s%s%s", before, !*ours ? "" : *before ? "," : ":", ours);
 	}
 	return 0;
 }
@@ -87,17 +113,17 @@ static int add_mount(const char *text, struct strv *argv, struct mlr_error *err)
 {
 	auto_free char *copy = xstrdup(text), *flags = xstrdup("");
 	char *rest = copy, *src = strsep(&rest, ":"), *dst = strsep(&rest, ":");
-	int r = 0;
+	int is_tmpfs = strcmp(src, "tmpfs") == 0 && dst, r = 0;
 
 	if (!*src || (dst && !*dst))
 		return bad_mount(text, "expected SRC[:DST[:FLAG+FLAG]]", err);
 	if (strcmp(src, "umount") == 0)
-		return bad_mount(text, "a mount of the container cannot be taken away", err);
+		return bad_mount(text, NOT_TAKEN, err);
 	if (rest)
-		r = add_flags(rest, &flags, text, err);
+		r = add_flags(rest, is_tmpfs, &flags, text, err);
 	if (r < 0)
 		return r;
-	if (strcmp(src, "tmpfs") == 0 && dst) {
+	if (is_tmpfs) {
 		strv_add(argv, "--tmpfs");
 		strv_addf(argv, "%s%s", dst, flags);
 		return 0;
@@ -141,18 +167,20 @@ static void add_words(const char *list, const char *option, struct strv *argv)
 		}
 }
 
-static int add_unshare(const char *list, const char *host, struct strv *argv, struct mlr_error *err)
+static int add_unshare(const char *list, struct strv *argv, struct mlr_error *err)
 {
+	char host[256] = ""; /* the node's: its name is the container's, too */
 	auto_free char *copy = xstrdup(list);
 	char *rest = copy, *word;
 
+	(void)gethostname(host, sizeof(host) - 1);
 	while ((word = strsep(&rest, ","))) {
 		if (strcmp(word, "net") == 0)
 			strv_add(argv, "--net=none");
 		else if (strcmp(word, "ipc") == 0)
 			strv_add(argv, "--ipc=private");
 		else if (strcmp(word, "uts") == 0)
-			strv_addf(argv, "--hostname=%s", host ? host : "container");
+			strv_addf(argv, "--hostname=%s", *host ? host : "container");
 		else
 			return mlr_fail(err, EINVAL,
 				"--container-unshare '%s': namespaces are net, ipc and uts", list);
@@ -160,15 +188,18 @@ static int add_unshare(const char *list, const char *host, struct strv *argv, st
 	return 0;
 }
 
+#define NAME_MAX_LETTERS 128
+
 /* A name of the store's, with room for the job's number and a node. */
 static int check_name(const char *text, size_t len, struct mlr_error *err)
 {
 	static const char letters[] =
 		"abcdefghijklmnopqrstuvwxyzABCDEFGHIJKLMNOPQRSTUVWXYZ0123456789_.-";
 
-	if (len == 0 || len > 60 || strspn(text, letters) < len || strchr("_.-", *text))
+	if (len == 0 || len > NAME_MAX_LETTERS || strspn(text, letters) < len ||
+		strchr("_.-", *text))
 		return mlr_fail(err, EINVAL,
-			"--container-name '%s': use up to 60 letters, digits, '_', '.' and '-', a letter or "
+			"--container-name '%s': use up to 128 letters, digits, '_', '.' and '-', a letter or "
 			"digit first",
 			text);
 	return 0;
@@ -193,7 +224,7 @@ static int read_way(const char *text, const char *way, const char **ret, struct 
 			  "--container-name '%s': expected NAME[:auto|create|exec|no_exec]", text);
 }
 
-/* NAME[:HOW]: the container's name in the store. In a job on several nodes each has its own. */
+/* NAME[:HOW]: the container's name in the store. Each node has its own. */
 static int container_name(const char *text, const struct spank_site *site,
 	const struct command_task *task, char **ret, const char **write_if, struct mlr_error *err)
 {
@@ -209,7 +240,25 @@ static int container_name(const char *text, const struct spank_site *site,
 
 static int is_on(const char *value)
 {
-	return value && strcmp(value, "1") == 0;
+	return value && config_truth(value) == 1;
+}
+
+/* Variables may have any word. */
+static int check_switches(const char *const *s, struct mlr_error *err)
+{
+	static const struct {
+		enum spank_setting which;
+		const char *name;
+	} rows[] = { { SPANK_MOUNT_HOME, "MOUNT_HOME" }, { SPANK_REMAP_ROOT, "REMAP_ROOT" },
+		{ SPANK_ENTRYPOINT, "ENTRYPOINT" }, { SPANK_ENTRYPOINT_LOG, "ENTRYPOINT_LOG" },
+		{ SPANK_WRITABLE, "WRITABLE" } };
+
+	for (size_t i = 0; i < ARRAY_LEN(rows); i++)
+		if (s[rows[i].which] && config_truth(s[rows[i].which]) < 0)
+			return mlr_fail(err, EINVAL,
+				"PYXIS_CONTAINER_%s takes y, n, 1 or 0, not '%s'", rows[i].name,
+				s[rows[i].which]);
+	return 0;
 }
 
 static int add_root(const char *const *s, const struct spank_site *site,
@@ -279,24 +328,138 @@ static void add_switches(const char *const *s, const struct spank_site *site, st
 		strv_addf(argv, "--workdir=%s", s[SPANK_WORKDIR]);
 }
 
+/* --- the command ------------------------------------------------------------------------------ */
+
+/* Is the rank in a list such as "0,4-7" or "*"? offset: its place in the list. */
+static int is_in(const char *ranks, unsigned rank, unsigned *offset)
+{
+	const char *at = ranks;
+	char *end;
+
+	*offset = 0;
+	if (strcmp(ranks, "*") == 0)
+		return 1;
+	while (*at >= '0' && *at <= '9') {
+		unsigned long first = strtoul(at, &end, 10), last = first;
+
+		if (*end == '-')
+			last = strtoul(end + 1, &end, 10);
+		if (rank >= first && rank <= last) {
+			*offset += rank - (unsigned)first;
+			return 1;
+		}
+		*offset += (unsigned)(last - first + 1);
+		at = *end == ',' ? end + 1 : "";
+	}
+	return 0;
+}
+
+/* Take the next word of a line, with %t and %o as srun(1) has them; NULL: there is none. To free().
+ */
+static char *next_word(const char **line, unsigned rank, unsigned offset)
+{
+	const char *s = *line + strspn(*line, " \t");
+	char *word = NULL;
+	size_t n;
+	FILE *f = *s ? open_memstream(&word, &n) : NULL;
+
+	for (; f && *s && !strchr(" \t", *s); s++)
+		if (s[0] == '%' && (s[1] == 't' || s[1] == 'o'))
+			fprintf(f, "%u", *++s == 't' ? rank : offset);
+		else
+			putc(*s, f);
+	*line = s;
+	if (f && fclose(f) != 0)
+		mlr_oom();
+	return word;
+}
+
+int command_of_rank(const char *text, unsigned rank, struct strv *ret, struct mlr_error *err)
+{
+	auto_free char *copy = xstrdup(text);
+	char *rest = copy, *line;
+
+	while ((line = strsep(&rest, "\n"))) {
+		const char *at = line + strspn(line, " \t");
+		auto_free char *ranks = *at == '#' ? NULL : next_word(&at, 0, 0);
+		unsigned offset;
+		char *word;
+
+		if (!ranks || !is_in(ranks, rank, &offset))
+			continue;
+		while ((word = next_word(&at, rank, offset)))
+			strv_take(ret, word);
+		if (ret->n > 0)
+			return 0;
+	}
+	return mlr_fail(err, EINVAL, "--multi-prog: no line is for task %u", rank);
+}
+
+/* What Slurm does with a task prolog's output (srun(1), --task-prolog). */
+#define WITH_PROLOG                                                                               \
+	"said=$(\"$1\") || { echo \"mlrun: --task-prolog $1: exit status $?\" >&2; exit 125; }\n" \
+	"shift\n"                                                                                 \
+	"while IFS= read -r line; do case $line in\n"                                             \
+	"\"export \"*=*) export \"${line#export }\" ;;\n"                                         \
+	"\"unset \"*) unset \"${line#unset }\" ;;\n"                                              \
+	"\"print \"*) printf '%s\\n' \"${line#print }\" ;;\n"                                     \
+	"esac; done <<END\n$said\nEND\n"                                                          \
+	"exec \"$@\""
+
+static void add_command(const struct command_task *task, struct strv *ret)
+{
+	static const char *const shell[] = { "/bin/sh", "-c", WITH_PROLOG, "mlrun" };
+
+	for (size_t i = 0; task->prolog && i < ARRAY_LEN(shell); i++)
+		strv_add(ret, shell[i]);
+	if (task->prolog)
+		strv_add(ret, task->prolog);
+	for (int i = 0; i < task->argc; i++)
+		strv_add(ret, task->argv[i]);
+}
+
+static int check_mpi(const char *word, struct mlr_error *err)
+{
+	static const char *const known[] = { "auto", "none", "host", "host:major", "host:full",
+		"host:strict" };
+
+	for (size_t i = 0; word && i < ARRAY_LEN(known); i++)
+		if (strcmp(word, known[i]) == 0)
+			return 0;
+	return !word ? 0
+		     : mlr_fail(err, EINVAL,
+			       "--container-mpi takes auto, none, host, host:major, host:full or "
+			       "host:strict, not '%s'",
+			       word);
+}
+
+static void add_file(const char *path, struct strv *argv)
+{
+	if (!path)
+		return;
+	strv_add(argv, "-v");
+	strv_addf(argv, "%s:%s:ro", path, path);
+}
+
 int command_make(const char *const *settings, const struct spank_site *site,
 	const struct command_task *task, struct strv *ret, struct mlr_error *err)
 {
 	auto_free char *image = NULL;
 	int r;
 
+	TRY(check_switches(settings, err));
+	TRY(check_mpi(settings[SPANK_MPI], err));
 	strv_add(ret, "mlrun");
 	strv_add(ret, "exec");
+	strv_add(ret, "--dialect=pyxis");
 	if (task->store)
 		strv_addf(ret, "--store=%s", task->store);
 	add_switches(settings, site, ret);
-	if (task->script) {
-		strv_add(ret, "-v");
-		strv_addf(ret, "%s:%s:ro", task->script, task->script);
-	}
+	add_file(task->script, ret);
+	add_file(task->prolog, ret);
 	r = settings[SPANK_MOUNTS] ? add_mounts(settings[SPANK_MOUNTS], ret, err) : 0;
 	if (r == 0 && settings[SPANK_UNSHARE])
-		r = add_unshare(settings[SPANK_UNSHARE], task->node, ret, err);
+		r = add_unshare(settings[SPANK_UNSHARE], ret, err);
 	if (r == 0 && settings[SPANK_ENV])
 		add_words(settings[SPANK_ENV], "-e", ret);
 	if (r == 0)
@@ -305,7 +468,6 @@ int command_make(const char *const *settings, const struct spank_site *site,
 		return r;
 	strv_add(ret, image);
 	strv_add(ret, "--");
-	for (int i = 0; i < task->argc; i++)
-		strv_add(ret, task->argv[i]);
+	add_command(task, ret);
 	return 0;
 }

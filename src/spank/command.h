@@ -9,10 +9,12 @@
 /* The task, for command_make(). */
 struct command_task {
 	unsigned job;       /* its number */
-	const char *node;   /* the node's name if the job has several nodes; else NULL */
+	const char *node;   /* the node, which a named container is of; NULL: not known yet */
 	const char *script; /* a batch script's file, which must be in the container; or NULL */
-	const char *pin;    /* "IMAGE PIN" of spank/submit.h, or NULL */
-	const char *store;  /* --store, or NULL */
+	const char
+		*prolog;   /* a program that runs in the container first (--task-prolog); or NULL */
+	const char *pin;   /* "IMAGE PIN" of spank/submit.h, or NULL */
+	const char *store; /* --store, or NULL */
 	const char *staged; /* the image's copy on this node, a squashfs file; or NULL */
 	char *const *argv;  /* the command */
 	int argc;
@@ -23,6 +25,9 @@ char *command_image(const char *text, struct mlr_error *err);
 
 /* The name that the tag meant when the job was submitted, to free(). pin: struct command_task's. */
 char *command_pinned(const char *image, const char *pin);
+
+/* Find the command of a task in a configuration of srun --multi-prog. Returns 0 or -EINVAL. */
+int command_of_rank(const char *text, unsigned rank, struct strv *ret, struct mlr_error *err);
 
 /*
  * Make the command line: mlrun exec OPTION... IMAGE -- COMMAND...

@@ -1,6 +1,7 @@
 #include "spank/options.h"
 
 #include "base/base.h"
+#include "base/config_value.h"
 
 #define N(a) (sizeof(a) / sizeof((a)[0]))
 
@@ -194,13 +195,12 @@ static const char *twin(
 	return value && *value ? value : NULL;
 }
 
-/* Switches of the environment are "1", "true", "yes" or not. */
-static const char *as_switch(const char *value)
+/* Switches of the environment are words; one that is none stays, for command_make() to refuse. */
+static const char *as_switch(const char *value, int turned)
 {
-	int on = strcmp(value, "1") == 0 || strcasecmp(value, "true") == 0 ||
-		strcasecmp(value, "yes") == 0 || strcasecmp(value, "on") == 0;
+	int truth = config_truth(value);
 
-	return on ? "1" : "0";
+	return truth < 0 ? value : truth != turned ? "1" : "0";
 }
 
 /* --- passing on ---------------------------------------------------------------------- */
@@ -289,10 +289,10 @@ static const char *of_user(enum spank_setting which, const char *(*variable)(con
 	if (!value && which == SPANK_WRITABLE) {
 		value = variable("PYXIS_CONTAINER_READONLY");
 		if (value && *value)
-			return strcmp(as_switch(value), "1") == 0 ? "0" : "1";
+			return as_switch(value, 1);
 		value = NULL;
 	}
-	return value && is_switch ? as_switch(value) : value;
+	return value && is_switch ? as_switch(value, 0) : value;
 }
 
 void spank_settings(const char **settings, const char *(*variable)(const char *name))

@@ -104,6 +104,47 @@ static int check_components(const char *const *settings)
 	return 0;
 }
 
+/* The value of a long option of srun's that Slurm does not give to plugins, to free(), "" for one
+ * without a value; NULL: it is not on the command line. */
+static char *sruns_option(const char *name)
+{
+	FILE *f = fopen("/proc/self/cmdline", "re");
+	auto_free char *arg = NULL;
+	char *found = NULL;
+	size_t size = 0, n = strlen(name);
+
+	while (f && !found && getdelim(&arg, &size, '\0', f) > 0 && strcmp(arg, "--") != 0)
+		if (strncmp(arg, name, n) != 0)
+			continue;
+		else if (arg[n] == '=')
+			found = xstrdup(arg + n + 1);
+		else if (arg[n] == '\0')
+			found = xstrdup(getdelim(&arg, &size, '\0', f) > 0 ? arg : "");
+	if (f)
+		fclose(f);
+	return found;
+}
+
+static void set(const char *name, const char *value)
+{
+	if (value && *value)
+		setenv(name, value, 1);
+	else
+		unsetenv(name);
+}
+
+/* What slurmstepd will not do for a task in a container. */
+static void pass_rest(void)
+{
+	auto_free char *prolog = sruns_option("--task-prolog"),
+		       *multi = sruns_option("--multi-prog");
+	const char *file = prolog ? prolog : getenv("SLURM_TASK_PROLOG");
+	auto_free char *real = file && *file ? realpath(file, NULL) : NULL;
+
+	set(SPANK_PROLOG_VARIABLE, real ? real : file);
+	set(SPANK_MULTI_VARIABLE, multi ? "1" : NULL);
+}
+
 static int check(const char *const *settings, const struct spank_site *site, struct mlr_error *err)
 {
 	const struct command_task task = { 0 };
@@ -121,8 +162,10 @@ int spank_submit(const struct spank_site *site, int is_srun)
 	int any = 0;
 
 	pass_shifter();
-	if (is_srun)
+	if (is_srun) {
+		pass_rest();
 		spank_settings(settings, variable);
+	}
 	for (int i = 0; i < SPANK_SETTINGS; i++) {
 		if (!is_srun)
 			settings[i] = spank_option(i);

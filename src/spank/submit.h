@@ -11,6 +11,11 @@
 /* A random word in the name of --container-stage's file, which no other user can make before. */
 #define SPANK_STAGE_VARIABLE "SLURM_SPANK_MLRUN_STAGE"
 
+/* The file of srun's --task-prolog, and "1" with --multi-prog: what slurmstepd would do itself
+ * after the plugin's hook. */
+#define SPANK_PROLOG_VARIABLE "SLURM_SPANK_MLRUN_PROLOG"
+#define SPANK_MULTI_VARIABLE  "SLURM_SPANK_MLRUN_MULTI_PROG"
+
 /* The submitter's MLRUN_STORE, likewise. */
 #define SPANK_STORE_VARIABLE "SLURM_SPANK_MLRUN_STORE"
 

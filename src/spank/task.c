@@ -49,21 +49,31 @@ static void become(
 	auto_strv struct strv argv = STRV_INIT;
 	struct mlr_error err = MLR_ERROR_INIT;
 	struct command_task task = { .pin = variable(SPANK_PIN_VARIABLE) };
-	const char *nodes = variable("SLURM_JOB_NUM_NODES");
 	char text[1200];
 	auto_free char *staged = NULL;
+	auto_strv struct strv own = STRV_INIT;
 	char **command = NULL;
-	uint32_t job = 0;
+	uint32_t job = 0, rank = 0;
 
 	if (spank_get_item(sp, S_JOB_ARGV, &task.argc, &command) != ESPANK_SUCCESS ||
 		spank_get_item(sp, S_JOB_ID, &job) != ESPANK_SUCCESS || task.argc < 1)
 		fail("Slurm does not say which command to run");
 	task.argv = command;
 	task.job = job;
+	if (step != BATCH_STEP) {
+		task.prolog = variable(SPANK_PROLOG_VARIABLE);
+		/* Slurm puts the configuration into the place of an argument. */
+		if (variable(SPANK_MULTI_VARIABLE) && task.argc > 1 &&
+			spank_get_item(sp, S_TASK_GLOBAL_ID, &rank) == ESPANK_SUCCESS) {
+			if (command_of_rank(command[1], rank, &own, &err) < 0)
+				fail(err.text);
+			task.argv = own.v;
+			task.argc = (int)own.n;
+		}
+	}
 	if (!variable("MLRUN_STORE"))
 		task.store = variable(SPANK_STORE_VARIABLE);
-	if (nodes && strcmp(nodes, "1") != 0)
-		task.node = variable("SLURMD_NODENAME");
+	task.node = variable("SLURMD_NODENAME");
 	if (step == BATCH_STEP)
 		task.script = command[0];
 	if (settings[SPANK_STAGE] && step != BATCH_STEP &&

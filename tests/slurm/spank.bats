@@ -40,7 +40,7 @@ plug() {
 }
 
 # Slurm's commands wait for ever for what there is not.
-step() { timeout 120 srun "$@"; }
+step() { timeout 120 srun -Q "$@"; } # without "job 7 queued and waiting for resources"
 submit() { timeout 120 sbatch --wait --output=job.out "$@"; }
 
 @test "spank: srun runs every task in the image, and says nothing" {
@@ -211,7 +211,7 @@ submit() { timeout 120 sbatch --wait --output=job.out "$@"; }
 		assert_output --partial "does not begin with '-'"
 	done
 	run -1 step --container-image="$IMG" --container-name=a/b true
-	assert_output --partial "use up to 60 letters"
+	assert_output --partial "use up to 128 letters"
 	run -1 step --container-image="$IMG" --container-name=a --container-readonly true
 	assert_output --partial "exclude each other"
 	run -0 step --container-mounts=/etc:/x true
@@ -243,43 +243,132 @@ submit() { timeout 120 sbatch --wait --output=job.out "$@"; }
 	run -0 step --container-image="$IMG" --container-gpu=none --container-mpi=none true
 }
 
-@test "spank: the image's variables win, but for those that --container-env names" {
+# with_image CHANGE...: an image `with` of these changes, in a store of the test's own.
+with_image() {
+	local -a changes=()
+	local change
+
+	for change; do changes+=(--change "$change"); done
 	cp -a "$BATS_FILE_TMPDIR/store" store
 	MLRUN_STORE=$PWD/store
 	mlrun exec --write=c "$IMG" true 2>/dev/null
-	mlrun commit -q --change 'ENV A=image' --change 'ENTRYPOINT ["/bin/echo", "entrypoint"]' c with-env
-	A=job run -0 step --container-image=with-env sh -c 'echo $A'
+	mlrun commit -q "${changes[@]}" c with
+}
+
+@test "spank: as in Pyxis a step begins in the image's directory, if it has one" {
+	with_image 'WORKDIR /work'
+	printf '#!/bin/sh\npwd\n' >root-run
+	chmod 755 root-run
+	run -0 step --container-image=with --container-mounts="$PWD/root-run:/work/run_and_time.sh" ./run_and_time.sh
+	assert_output /work
+	run -0 step --container-image=with --container-workdir=/etc pwd
+	assert_output /etc
+	run -0 step --container-image="$IMG" pwd
+	assert_output "$PWD"
+}
+
+@test "spank: as in Pyxis every variable of the job arrives, unless the image sets it or it would lead nowhere" {
+	with_image 'ENV R_LIBS=/image'
+	export PYTHONPATH=/no/such:/libs CONDA_SHLVL=1 R_LIBS=/job LD_LIBRARY_PATH=/libs:/more BASH_ENV=/no/such JAVA_HOME=/etc LMOD_CMD=/no/such
+	export XDG_DATA_DIRS=/a:/b
+	run -0 step --container-image=with sh -c 'echo $PYTHONPATH $CONDA_SHLVL $R_LIBS $LD_LIBRARY_PATH $JAVA_HOME $XDG_DATA_DIRS
+		echo ${BASH_ENV-none} ${LMOD_CMD-none} ${PYTHONNOUSERSITE-none}'
+	assert_output $'/no/such:/libs 1 /image /libs:/more /etc /a:/b\nnone none none'
+	run -0 mlrun exec with sh -c 'echo ${PYTHONPATH-none} ${R_LIBS-none} $PYTHONNOUSERSITE'
+	assert_output 'none /image 1'
+}
+
+@test "spank: what Slurm does around a command is done inside: --task-prolog, --multi-prog, a name of the directory" {
+	printf '#!/bin/sh\ncat /etc/version >ran\necho "export FROM_PROLOG=a  b"\necho "unset GONE"\necho print said\necho and more\n' >prolog
+	printf '#!/bin/sh\nexit 3\n' >fails
+	printf '#!/bin/sh\necho here "$@"\n' >name
+	chmod 755 prolog fails name
+	GONE=1 run -0 step --task-prolog="$PWD/prolog" --container-image="$IMG" sh -c 'echo "$FROM_PROLOG" ${GONE-gone} "$@"' x 'c d'
+	assert_output $'said\na  b gone c d'
+	assert_equal "$(<ran)" one
+	SLURM_TASK_PROLOG=./prolog run -0 step --container-image="$IMG" sh -c 'echo "$FROM_PROLOG"'
+	assert_output $'said\na  b'
+	run -125 step --task-prolog=./fails --container-image="$IMG" echo ran
+	assert_output --partial "mlrun: --task-prolog $PWD/fails: exit status 3"
+	refute_line ran
+	printf '# comment\n0 echo zero %%t %%o\n\n1-2,4 echo some %%t %%o\n* name rest %%t\n' >programs
+	run -0 step -n5 -O -l --multi-prog --container-image="$IMG" programs
+	assert_equal "$(sort <<<"$output")" $'0: zero 0 0\n1: some 1 0\n2: some 2 1\n3: here rest 3\n4: some 4 2'
+	run -0 step --container-image="$IMG" name a
+	assert_output 'here a'
+	run -1 step --container-image="$IMG" --container-mpi=some true
+	assert_output --partial "--container-mpi takes auto, none"
+	run -127 step -w cpu2 --container-image="$IMG" nothing
+	assert_output --partial "mlrun: node 'cpu2': exec"
+}
+
+@test "spank: mounts take the flags of Enroot's fstab, and switches y and n" {
+	mkdir data
+	run -0 step --container-image="$IMG" --container-mounts="$PWD/data:/d:ro+noatime+shared+silent,/no/such:/e:nofail,$PWD/data:/f:" \
+		sh -c '! touch /d/x && touch /f/x && ! test -e /e/y'
+	run -0 step --container-image="$IMG" --container-mounts="tmpfs:/t:size=8m+mode=700+noexec" sh -c 'stat -c %a /t; grep " /t " /proc/mounts'
+	assert_line --index 0 700
+	assert_output --partial noexec
+	assert_output --partial size=8192k
+	run -1 step --container-image="$IMG" --container-mounts="$PWD/data:/d:size=8m" true
+	assert_output --partial "flags are ro, rw"
+	run -1 step --container-image="$IMG" --container-mounts="$PWD/data:/d:x-detach" true
+	assert_output --partial "cannot be taken away"
+	PYXIS_CONTAINER_WRITABLE=y run -0 step --container-image="$IMG" touch /x
+	PYXIS_CONTAINER_WRITABLE=n run -1 step --container-image="$IMG" touch /x
+	PYXIS_CONTAINER_WRITABLE=maybe run -1 step --container-image="$IMG" true
+	assert_output --partial "PYXIS_CONTAINER_WRITABLE takes y, n, 1 or 0, not 'maybe'"
+	run -0 step --nodelist=cpu2 --container-image="$IMG" --container-unshare=uts hostname
+	assert_output cpu2
+}
+
+@test "spank: the image's variables win, but for those that --container-env names" {
+	with_image 'ENV A=image' 'ENTRYPOINT ["/bin/echo", "entrypoint"]'
+	A=job run -0 step --container-image=with sh -c 'echo $A'
 	assert_output image
-	A=job run -0 step --container-image=with-env --container-env=A,B sh -c 'echo $A'
+	A=job run -0 step --container-image=with --container-env=A,B sh -c 'echo $A'
 	assert_output job
-	run -0 step --container-image=with-env --container-entrypoint sh -c 'echo $A'
+	run -0 step --container-image=with --container-entrypoint sh -c 'echo $A'
 	assert_output 'entrypoint sh -c echo $A'
-	run -0 step --container-image=with-env --container-entrypoint --no-container-entrypoint echo plain
+	run -0 step --container-image=with --container-entrypoint --no-container-entrypoint echo plain
 	assert_output plain
 }
 
 @test "spank: a named container keeps what is written, and ends with the job if the site says so" {
 	MLRUN_STORE=$PWD/store
 	mlrun import -q - "$IMG" < <(tar -C "$BATS_FILE_TMPDIR/root" -cf - .)
-	run -0 step --container-image="$IMG" --container-name=mine sh -c 'echo kept >/kept'
-	run -0 step --container-name=mine cat /kept
+	run -0 step -w cpu1 --container-image="$IMG" --container-name=mine sh -c 'echo kept >/kept'
+	run -0 step -w cpu1 --container-name=mine cat /kept
 	assert_output kept
-	run -0 step --container-image="$IMG" --container-name=mine:auto cat /kept
-	run -125 step --container-image="$IMG" --container-name=mine:create true
-	assert_output --partial "container 'mine' exists already"
-	run -125 step --container-name=mine:exec true
-	assert_output --partial "container 'mine' is not running on this node"
+	run -0 step -w cpu1 --container-image="$IMG" --container-name=mine:auto cat /kept
+	run -125 step -w cpu1 --container-image="$IMG" --container-name=mine:create true
+	assert_output --partial "container 'mine.cpu1' exists already"
+	run -125 step -w cpu1 --container-name=mine:exec true
+	assert_output --partial "container 'mine.cpu1' is not running on this node"
 	# All tasks of the step that makes it are in it, and later a task that joins.
-	run -0 step -n2 --container-image="$IMG" --container-name=made:create sh -c 'echo x >>/f'
-	run -0 step --container-name=made cat /f
+	run -0 step -w cpu1 -n2 --container-image="$IMG" --container-name=made:create sh -c 'echo x >>/f'
+	run -0 step -w cpu1 --container-name=made cat /f
 	assert_output $'x\nx'
-	step --container-name=made:no_exec sh -c 'until [ -e /go ]; do sleep 0.1; done' &
+	step -w cpu1 --container-name=made:no_exec sh -c 'until [ -e /go ]; do sleep 0.1; done' &
 	until_true step --overlap --nodelist=cpu1 --container-name=made:exec touch /go
 	wait $!
-	run -0 step --container-image="$IMG" --container-name=mine cat /kept
+	run -0 step -w cpu1 --container-image="$IMG" --container-name=mine cat /kept
 	assert_output kept
-	run -125 step --container-name=other true
+	run -125 step -w cpu1 --container-name=other true
 	assert_output --partial "other"
+	# Each node has its own, of jobs on one node, too; a step from outside joins, whatever mounts and directory it names.
+	run -125 step -w cpu2 --container-name=mine true
+	name=$(printf 'n%.0s' {1..128})
+	run -0 step -w cpu1 --container-image="$IMG" --container-name="$name" touch /there
+	run -0 step -w cpu1 --container-name="$name" test -e /there
+	mkdir elsewhere
+	step -w cpu1 --job-name=head --container-image="$IMG" --container-name=head sh -c 'touch /began; until [ -e /go ]; do sleep 0.1; done' &
+	until_true eval 'job=$(squeue -h --name=head -o %A -t R) && [ -n "$job" ]'
+	until_true step --overlap --jobid="$job" -w cpu1 --chdir=elsewhere --container-mounts="$PWD/elsewhere:/mnt" \
+		--container-name=head:exec sh -c 'test -e /began'
+	step --overlap --jobid="$job" -w cpu1 --container-name=head:exec touch /go
+	wait $!
+	run -0 mlrun containers rm head.cpu1
 	# Each node of a step has its own.
 	run -0 step -N2 -n2 --container-image="$IMG" --container-name=both sh -c 'hostname >/name'
 	run -0 mlrun containers

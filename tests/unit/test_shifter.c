@@ -190,6 +190,10 @@ static void modules_are_those_asked_for_else_the_standard_ones(void **state)
 	choose("nothing", &u, -ENOENT, NULL);
 	setenv("SHIFTER_MODULE", "gpu", 1);
 	choose(NULL, &u, 0, "gpu");
+	setenv("SLURM_SPANK_SHIFTER_MODULE", "mpich", 1); /* #SBATCH --module=mpich */
+	choose(NULL, &u, 0, "mpich");
+	choose("none", &u, 0, "");
+	unsetenv("SLURM_SPANK_SHIFTER_MODULE");
 	unsetenv("SHIFTER_MODULE");
 }
 

@@ -145,11 +145,25 @@ static int plan_and_exec(struct cli_exec *x, int (*become)(struct plan *p, struc
 	return enter_and_exec(&p, become);
 }
 
+/* Have messages name the node: a job's output is of many. */
+static void name_node(void)
+{
+	static char name[HOST_NAME_MAX + 32];
+	char host[HOST_NAME_MAX + 1] = "";
+
+	if (gethostname(host, sizeof(host) - 1) < 0)
+		return;
+	snprintf(name, sizeof(name), "mlrun: node '%s'", host);
+	mlr_log_init(name);
+}
+
 int cli_exec_run(struct cli_exec *x, int (*become)(struct plan *p, struct mlr_error *err))
 {
 	struct mlr_error err = MLR_ERROR_INIT;
 	int status;
 
+	if (x->exec.as_pyxis)
+		name_node();
 	if (x->save && !x->explain && cli_save_begin(x, &err) < 0)
 		return cli_fail(&err);
 	status = plan_and_exec(x, become);

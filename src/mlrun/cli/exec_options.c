@@ -39,6 +39,7 @@ static void parse_net(void *args, char *arg, struct argp_state *state)
 			arg);
 }
 
+static const char *const dialects[] = { "mlrun", "pyxis", NULL };
 static const char *const ipcs[] = { "host", "private", NULL };
 
 static void parse_pid(void *args, char *arg, struct argp_state *state)
@@ -292,6 +293,9 @@ static const struct option_row options[] = {
 	{ "explain", 0, "json", OPTION_ARG_OPTIONAL,
 		"print every mount and variable with its origin; run nothing", 4,
 		OPT_CALL(parse_explain) },
+	/* The plugin of Slurm gives it. */
+	{ "dialect", 0, "pyxis", OPTION_HIDDEN, NULL, 4,
+		OPT_WORD(struct cli_exec, exec.as_pyxis, dialects) },
 	{ "quiet", 'q', NULL, OPTION_HIDDEN, NULL, 4, OPT_CALL(cli_options_be_quiet) },
 	/* A service's supervisor gives it, for --join NAME. */
 	{ "env-out", 0, "FILE", OPTION_HIDDEN, NULL, 4, OPT(struct cli_exec, env_out) },

@@ -8,15 +8,17 @@
 
 #define ENV_FILE_MAX (1u << 20) /* bytes */
 
-/* Variables about the host's files: search paths, module systems, interpreters' environments, the
- * shell's own state. */
-static const char *const host_only[] = { "PATH", "LD_*", "PYTHON*", "CONDA*", "_CE_*", "MAMBA*",
+/* The shell's own state, and where its commands are. */
+static const char *const shell_state[] = { "PWD", "OLDPWD", "SHLVL", "_", "PATH" };
+
+/* Variables about the host's files: search paths, module systems, interpreters' environments. */
+static const char *const host_only[] = { "LD_*", "PYTHON*", "CONDA*", "_CE_*", "MAMBA*",
 	"VIRTUAL_ENV*", "MODULEPATH*", "MODULESHOME", "MODULES_*", "MODULERCFILE", "LOADEDMODULES*",
 	"_LMFILES_*", "LMOD*", "__LMOD*", "_ModuleTable*", "__MODULES*", "BASH_FUNC_*", "BASH_ENV",
 	"ENV", "MANPATH", "INFOPATH", "CPATH", "C_INCLUDE_PATH", "CPLUS_INCLUDE_PATH",
 	"LIBRARY_PATH", "PKG_CONFIG_*", "ACLOCAL_PATH", "CMAKE_PREFIX_PATH", "PERL5LIB", "PERL5OPT",
 	"R_LIBS*", "GEM_*", "JAVA_HOME", "GCONV_PATH", "LOCPATH", "NLSPATH", "XDG_DATA_DIRS",
-	"XDG_CONFIG_DIRS", "SHELL", "PWD", "OLDPWD", "SHLVL", "_" };
+	"XDG_CONFIG_DIRS", "SHELL" };
 
 /* Prefixes and search paths that break programs if they lead nowhere: of MPI and its parts, of
  * compilers and toolkits, of libraries' data. They stay where their directory is in the container.
@@ -61,7 +63,16 @@ static int matches(const char *key, const char *const *patterns, size_t n)
 	return 0;
 }
 
-static void add_callers(int clearenv, char *const *caller, struct plan *p)
+static int is_dropped(const struct exec_options *o, const char *key)
+{
+	if (matches(key, shell_state, ARRAY_LEN(shell_state)))
+		return 1;
+	if (o->clearenv && !job_sets(key) && !matches(key, job_gpus, ARRAY_LEN(job_gpus)))
+		return 1;
+	return !o->as_pyxis && matches(key, host_only, ARRAY_LEN(host_only));
+}
+
+static void add_callers(const struct exec_options *o, char *const *caller, struct plan *p)
 {
 	for (; *caller; caller++) {
 		const char *eq = strchr(*caller, '=');
@@ -70,9 +81,7 @@ static void add_callers(int clearenv, char *const *caller, struct plan *p)
 			continue;
 		auto_free char *key = xstrndup(*caller, (size_t)(eq - *caller));
 
-		if (matches(key, host_only, ARRAY_LEN(host_only)) ||
-			(clearenv && !job_sets(key) &&
-				!matches(key, job_gpus, ARRAY_LEN(job_gpus))))
+		if (is_dropped(o, key))
 			strv_take(&p->dropped, take_ptr(&key));
 		else
 			plan_env_set(p, key, eq + 1, PLAN_FROM_CALLER);
@@ -145,7 +154,7 @@ static void add_default(struct plan *p, const char *key, const char *value)
 static void add_defaults(const struct exec_options *o, struct plan *p)
 {
 	add_default(p, "PATH", OCI_DEFAULT_PATH);
-	if (!o->apart)
+	if (!o->apart && !o->as_pyxis)
 		add_default(p, "PYTHONNOUSERSITE", "1");
 }
 
@@ -191,7 +200,7 @@ int environment_plan(const struct exec_options *o, char *const *caller, const st
 	const char *home;
 
 	if (!o->apart)
-		add_callers(o->clearenv, caller, p);
+		add_callers(o, caller, p);
 	home = plan_env_get(p, "HOME");
 	if (!home || strcmp(home, p->id.home) != 0)
 		plan_env_set(p, "HOME", p->id.home, PLAN_FROM_DEFAULT);
@@ -276,7 +285,10 @@ void environment_drop_unmounted(struct plan *p)
 
 		if (e->origin != PLAN_FROM_CALLER || e->value[0] != '/')
 			continue;
-		is_path = matches(e->key, host_paths, ARRAY_LEN(host_paths));
+		/* Those about the host's files are there in Pyxis's dialect only. */
+		is_path = matches(e->key, host_paths, ARRAY_LEN(host_paths)) ||
+			(!strchr(e->value, ':') &&
+				matches(e->key, host_only, ARRAY_LEN(host_only)));
 		is_cache = !is_path && matches(e->key, caches, ARRAY_LEN(caches));
 		if (!is_path && !is_cache)
 			continue;

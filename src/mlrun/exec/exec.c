@@ -244,7 +244,13 @@ static char *image_workdir(const char *dir)
 	return path_clean(absolute);
 }
 
-/* The working directory: the first of -w, the caller's, the image's, "/". */
+static int has_workdir(const struct oci_config *c)
+{
+	return c->working_dir && *c->working_dir && strcmp(c->working_dir, "/") != 0;
+}
+
+/* The working directory: the first of -w, the caller's, the image's, "/"; in Pyxis's dialect an
+ * image's own before the caller's. */
 static int plan_workdir(const struct exec_options *o, const struct oci_config *c, const char *home,
 	const struct plan *users, struct plan *p, struct mlr_error *err)
 {
@@ -256,7 +262,7 @@ static int plan_workdir(const struct exec_options *o, const struct oci_config *c
 		p->workdir_origin = PLAN_FROM_USER;
 		return 0;
 	}
-	if (o->workdir) {
+	if (o->workdir || (o->as_pyxis && has_workdir(c))) {
 		free(cwd);
 		cwd = NULL;
 	}
@@ -333,6 +339,8 @@ static void plan_share(const struct exec_options *o, struct plan *p)
 		p->share = xasprintf("tag %s", o->join_tag);
 	else if (!p->share && o->mpi != EXEC_MPI_NONE && !(p->namespaces & PLAN_NS_PID))
 		p->share = job_step(environ);
+	p->enters_any = o->as_pyxis && p->kept;
+	p->looks_in_workdir = o->as_pyxis;
 	mpi_plan(environ, p);
 	if (o->mpi != EXEC_MPI_NONE)
 		mpi_world_plan(environ, p);

@@ -65,6 +65,9 @@ struct exec_options {
 	enum plan_origin home_origin; /* likewise */
 	const struct config *config;  /* with the [exec] section's volumes and variables; or NULL */
 	int clearenv, read_only, fakeroot;
+	/* --dialect=pyxis: begin in the image's directory if it has one, pass on all of the
+	 * caller's variables, and enter a container that runs, whatever mounts are asked for. */
+	int as_pyxis;
 	/* For a step of a build: nothing of the caller's and the machine's is there, neither
 	 * variables nor the working directory nor /tmp, but what options bring, the standard
 	 * devices, and how to reach the network. */

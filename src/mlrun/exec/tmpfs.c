@@ -41,6 +41,17 @@ static char *number_value(const char *s)
 	return digits > 0 && digits < 19 && !s[digits] ? xstrdup(s) : NULL;
 }
 
+/* tmpfs(5) */
+static char *huge_value(const char *s)
+{
+	static const char *const known[] = { "always", "within_size", "advise", "never" };
+
+	for (size_t i = 0; i < ARRAY_LEN(known); i++)
+		if (strcmp(s, known[i]) == 0)
+			return xstrdup(s);
+	return NULL;
+}
+
 int tmpfs_option(const char *word, struct strv *options, struct mlr_error *err)
 {
 	static const struct {
@@ -51,6 +62,7 @@ int tmpfs_option(const char *word, struct strv *options, struct mlr_error *err)
 		{ "size", size_value, "a size such as 512m, 2g or 50%" },
 		{ "mode", mode_value, "an octal mode such as 1777 or 700" },
 		{ "nr_inodes", number_value, "a number" },
+		{ "huge", huge_value, "always, within_size, advise or never" },
 	};
 
 	for (size_t i = 0; i < ARRAY_LEN(known); i++) {
@@ -97,7 +109,7 @@ static int parse_options(char *s, struct strv *options, unsigned *flags, struct 
 			r = volume_flag(word, strlen(word), flags, err);
 			if (r == -EINVAL)
 				mlr_fail(err, EINVAL,
-					"invalid tmpfs option '%s': use size=, mode=, nr_inodes=, ro, "
+					"invalid tmpfs option '%s': use size=, mode=, nr_inodes=, huge=, ro, "
 					"noexec, nosuid or nodev",
 					word);
 		}

@@ -16,14 +16,14 @@ int users_mounts_plan(const struct exec_options *o, struct plan *p, struct mlr_e
 /*
  * Add one -v to the plan. SRC may be relative and must exist. DST defaults to SRC's absolute name.
  * FLAGS are separated by commas: ro, rw, nosuid, nodev, noexec; O to write to memory over the
- * directory (podman's letter). These have no effect, because mlrun mounts so anyway or has no use
- * for them: z, Z, exec, suid, dev, rbind, bind, rprivate, private, rslave, slave, cached,
- * delegated, consistent. -ENOTSUP for shared, rshared and U.
+ * directory (podman's letter); optional to do without a source that is missing or unreachable.
+ * These have no effect, because mlrun mounts so anyway or has no use for them: z, Z, exec, suid,
+ * dev, rbind, bind, rprivate, private, rslave, slave, cached, delegated, consistent. -ENOTSUP for
+ * shared, rshared and U.
  */
 int volume_plan(const char *text, struct plan *p, struct mlr_error *err);
 
-/* The same for a configuration's volume, with another origin. The flag "optional" skips a source
- * that is missing or unreachable. */
+/* The same for a configuration's volume, with another origin. */
 int volume_configured(
 	const char *text, enum plan_origin origin, struct plan *p, struct mlr_error *err);
 

@@ -50,7 +50,6 @@ int volume_flag(const char *word, size_t len, unsigned *flags, struct mlr_error 
 		word);
 }
 
-/* optional: set for the flag "optional"; NULL: the flag is invalid. */
 static int parse_flags(
 	const char *s, enum plan_kind *kind, unsigned *flags, int *optional, struct mlr_error *err)
 {
@@ -62,7 +61,7 @@ static int parse_flags(
 
 		if (len == 1 && *s == 'O')
 			*kind = PLAN_OVERLAY;
-		else if (optional && len == strlen(word) && strncmp(s, word, len) == 0)
+		else if (len == strlen(word) && strncmp(s, word, len) == 0)
 			*optional = 1;
 		else
 			r = volume_flag(s, len, flags, err);
@@ -113,26 +112,31 @@ int volume_add(enum plan_kind kind, const char *source, const char *target, unsi
 	return plan_mount_add(p, kind, real, target ? target : same, flags, PLAN_FROM_USER, err);
 }
 
-static int add(const char *text, int *optional, struct plan *p, struct mlr_error *err)
+static int add(const char *text, struct plan *p, struct mlr_error *err)
 {
 	const char *c1 = strchr(text, ':'), *c2 = c1 ? strchr(c1 + 1, ':') : NULL;
 	auto_free char *source = c1 ? xstrndup(text, (size_t)(c1 - text)) : xstrdup(text);
 	auto_free char *target = NULL;
 	enum plan_kind kind = PLAN_BIND;
 	unsigned flags = 0;
+	int optional = 0, r;
 
 	if (c1)
 		target = c2 ? xstrndup(c1 + 1, (size_t)(c2 - c1 - 1)) : xstrdup(c1 + 1);
 	if (c2)
-		TRY(parse_flags(c2 + 1, &kind, &flags, optional, err));
+		TRY(parse_flags(c2 + 1, &kind, &flags, &optional, err));
 	if (!*source || (target && !*target))
 		return mlr_fail(err, EINVAL, "expected SRC[:DST[:FLAGS]], with neither empty");
-	return volume_add(kind, source, target, flags, p, err);
+	r = volume_add(kind, source, target, flags, p, err);
+	if (!optional || (r != -ENOENT && r != -ENOTDIR && r != -EACCES))
+		return r;
+	mlr_log_failure(MLR_DEBUG, err, ", left out");
+	return 0;
 }
 
 int volume_plan(const char *text, struct plan *p, struct mlr_error *err)
 {
-	int r = add(text, NULL, p, err);
+	int r = add(text, p, err);
 
 	return r < 0 ? mlr_wrap(err, "-v '%s'", text) : 0;
 }
@@ -140,19 +144,9 @@ int volume_plan(const char *text, struct plan *p, struct mlr_error *err)
 int volume_configured(
 	const char *text, enum plan_origin origin, struct plan *p, struct mlr_error *err)
 {
-	struct mlr_error why = MLR_ERROR_INIT;
 	size_t before = p->n_mounts;
-	int optional = 0, r = add(text, &optional, p, &why);
 
-	if (optional && (r == -ENOENT || r == -ENOTDIR || r == -EACCES)) {
-		mlr_wrap(&why, "volume '%s'", text);
-		mlr_log_failure(MLR_DEBUG, &why, ", left out");
-		return 0;
-	}
-	if (r < 0) {
-		*err = why;
-		return r;
-	}
+	TRY(add(text, p, err));
 	for (size_t i = before; i < p->n_mounts; i++)
 		p->mounts[i].origin = origin;
 	return 0;

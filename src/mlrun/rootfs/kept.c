@@ -123,10 +123,9 @@ static int open_stores(
 {
 	int r = stores_open(dir, c, &k->all, err);
 
-	if (r == -ENOENT) {
-		mlr_hint(err, "mlrun pull %s makes the store and fetches the image", k->text);
-		return -ENOENT;
-	}
+	if (r == -ENOENT && !rootfs_kept_of(k->text))
+		return mlr_hint(
+			err, "mlrun pull %s makes the store and fetches the image", k->text);
 	if (r < 0)
 		return r;
 	if (k->all.has_own) {

@@ -24,6 +24,22 @@ static int is_terminal(const struct plan_mount *m)
 	return m->origin == PLAN_FROM_DEFAULT && strcmp(m->target, "/dev/console") == 0;
 }
 
+#define PUT(s) fprintf(f, "%zu:%s ", (s) ? strlen(s) : 0, (s) ? (s) : "-")
+
+static void describe_mount(FILE *f, const struct plan_mount *m)
+{
+	if (is_terminal(m))
+		return;
+	fprintf(f, "\n%d %u ", (int)m->kind, m->flags);
+	PUT(m->source);
+	PUT(m->target);
+	PUT(m->options);
+	if (m->kind != PLAN_FILE)
+		return;
+	fprintf(f, "%zu:", m->text_size);
+	fwrite(m->text, 1, m->text_size, f);
+}
+
 /* Describe all that defines a container, one line a thing. Names may contain any byte, so each
  * string is preceded by its length. */
 static char *describe(const struct plan *p, size_t *size)
@@ -31,42 +47,29 @@ static char *describe(const struct plan *p, size_t *size)
 	char *text = NULL;
 	FILE *f = open_memstream(&text, size);
 
-	if (!f) {
+	if (!f)
 		mlr_oom();
-		abort();
-	}
-#define PUT(s) fprintf(f, "%zu:%s ", (s) ? strlen(s) : 0, (s) ? (s) : "-")
-	fprintf(f, "%s %d %u ", p->share, (int)p->root, p->namespaces);
-	PUT(p->squashfs);
+	fprintf(f, "%s ", p->share);
 	PUT(p->kept);
-	PUT(p->hostname);
-	PUT(p->id.name);
-	PUT(p->id.group);
-	PUT(p->id.home);
-	PUT(p->id.shell);
-	for (size_t i = 0; i < p->lowers.n; i++)
-		PUT(p->lowers.v[i]);
-	for (size_t i = 0; i < p->n_mounts; i++) {
-		const struct plan_mount *m = &p->mounts[i];
-
-		if (is_terminal(m))
-			continue;
-		fprintf(f, "\n%d %u ", (int)m->kind, m->flags);
-		PUT(m->source);
-		PUT(m->target);
-		PUT(m->options);
-		if (m->kind == PLAN_FILE) {
-			fprintf(f, "%zu:", m->text_size);
-			fwrite(m->text, 1, m->text_size, f);
-		}
+	if (!p->enters_any) {
+		fprintf(f, "%d %u ", (int)p->root, p->namespaces);
+		PUT(p->squashfs);
+		PUT(p->hostname);
+		PUT(p->id.name);
+		PUT(p->id.group);
+		PUT(p->id.home);
+		PUT(p->id.shell);
+		for (size_t i = 0; i < p->lowers.n; i++)
+			PUT(p->lowers.v[i]);
+		for (size_t i = 0; i < p->n_mounts; i++)
+			describe_mount(f, &p->mounts[i]);
 	}
-#undef PUT
-	if (fclose(f) != 0) {
+	if (fclose(f) != 0)
 		mlr_oom();
-		abort();
-	}
 	return text;
 }
+
+#undef PUT
 
 void container_keys(const struct plan *p, struct container_keys *ret)
 {

@@ -80,7 +80,8 @@ static int check(
 int shifter_modules_choose(
 	const struct strv *asked, const struct udiroot *u, struct strv *ret, struct mlr_error *err)
 {
-	const char *env = getenv("SHIFTER_MODULE");
+	const char *spanks = getenv("SLURM_SPANK_SHIFTER_MODULE");
+	const char *env = spanks && *spanks ? spanks : getenv("SHIFTER_MODULE");
 
 	for (size_t i = 0; i < asked->n; i++)
 		add_names(ret, asked->v[i]);

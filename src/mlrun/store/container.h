@@ -26,7 +26,7 @@
 #include <stdint.h>
 #include <time.h>
 
-#define STORE_CONTAINER_NAME_MAX 128
+#define STORE_CONTAINER_NAME_MAX 220
 
 struct store_container {
 	char *name, *image, *manifest;

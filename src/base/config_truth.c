@@ -1,0 +1,20 @@
+/* Separate from config_value.c because the plugin of Slurm needs nothing else of it. */
+#include "base/config_value.h"
+
+#include "base/cleanup.h"
+
+#include <strings.h>
+
+int config_truth(const char *word)
+{
+	static const char *const yes[] = { "true", "yes", "y", "on", "1" },
+				 *const no[] = { "false", "no", "n", "off", "0" };
+
+	for (size_t i = 0; i < ARRAY_LEN(yes); i++) {
+		if (strcasecmp(word, yes[i]) == 0)
+			return 1;
+		if (strcasecmp(word, no[i]) == 0)
+			return 0;
+	}
+	return -1;
+}
