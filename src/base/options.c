@@ -276,21 +276,17 @@ static int check_letters(const char *name, const char *arg, const struct argp_op
 	return 0;
 }
 
+/* argv[argc] need not be NULL: of `mlrun oci` the command follows. */
 static void check_spelling(
-	const char *name, char **argv, const struct argp_option *options, int in_order)
+	const char *name, int argc, char **argv, const struct argp_option *options, int in_order)
 {
-	for (char **s = argv + 1; *s && strcmp(*s, "--") != 0; s++) {
-		int takes_next = 0;
-
-		if (strncmp(*s, "--", 2) == 0)
-			takes_next = check_long(name, *s, options);
-		else if ((*s)[0] == '-' && (*s)[1])
-			takes_next = check_letters(name, *s, options);
+	for (int i = 1; i < argc && strcmp(argv[i], "--") != 0; i++)
+		if (strncmp(argv[i], "--", 2) == 0)
+			i += check_long(name, argv[i], options);
+		else if (argv[i][0] == '-' && argv[i][1])
+			i += check_letters(name, argv[i], options);
 		else if (in_order)
 			break;
-		if (takes_next && s[1])
-			s++;
-	}
 }
 
 /* --- parsing ---------------------------------------------------------------------------------- */
@@ -365,7 +361,7 @@ void options_parse(
 		syntax->look(&argc, argv, t.options);
 	if (argc == 2 && strcmp(argv[1], "-h") == 0)
 		argv[1] = help;
-	check_spelling(name, argv, t.options, syntax->in_order);
+	check_spelling(name, argc, argv, t.options, syntax->in_order);
 	argv[0] = (char *)name; /* for argp's messages */
 	argp_parse(&argp, argc, argv, syntax->in_order ? ARGP_IN_ORDER : 0, NULL, &p);
 	argv[0] = command;

@@ -74,7 +74,7 @@ is() { [ "$(status)" = "$1" ]; }
 	until_true is stopped
 	assert_equal "$(oci state one | jq .pid)" null
 	run -1 oci kill one
-	assert_output "mlrun: kill 'one': it is not running"
+	assert_output "mlrun: kill 'one': container not running"
 	run -0 oci delete one
 	assert_output ""
 	assert_equal "$(oci list)" "[]"
@@ -198,6 +198,61 @@ poststop stopped"
 	run -1 oci state one
 }
 
+@test "oci: a late hook that fails is a warning, and the next ones run" {
+	local stage
+
+	printf '#!/bin/sh\necho "$1" >>%s\n' "$BATS_TEST_TMPDIR/log" >"$BATS_TEST_TMPDIR/hook"
+	chmod +x "$BATS_TEST_TMPDIR/hook"
+	for stage in poststart poststop; do
+		config '.hooks[$s] = [{path: "/bin/false"}, {path: $h, args: ["hook", $s]}]' --arg s $stage --arg h "$BATS_TEST_TMPDIR/hook"
+	done
+	run -0 oci run one
+	assert_line --partial "poststart hook '/bin/false'"
+	assert_line --partial "poststop hook '/bin/false'"
+	assert_line hello
+	assert_equal "$(<"$BATS_TEST_TMPDIR/log")" $'poststart\npoststop'
+}
+
+@test "oci: a detached container has a session of its own" {
+	command_is sleep 300
+	for way in create "run --detach"; do
+		# shellcheck disable=SC2086
+		oci $way one >/dev/null 2>&1 3>&- </dev/null
+		assert_not_equal "$(ps -o sid= -p "$(oci state one | jq .pid)")" "$(ps -o sid= -p $$)"
+		oci delete --force one
+	done
+}
+
+@test "oci: sysctls of the container's namespaces are written" {
+	config '.linux.namespaces = [{type: "mount"}, {type: "network"}, {type: "ipc"}]
+		| .linux.sysctl = {"net.ipv4.ip_unprivileged_port_start": "81", "net.ipv4.ping_group_range": "0 0"}'
+	command_is cat /proc/sys/net/ipv4/ip_unprivileged_port_start
+	config '.process.user = {uid: 0, gid: 0}'
+	run -0 oci run one
+	assert_output 81
+	config '.linux.sysctl = {"net.ipv4.ip_unprivileged_port_start": "many"}'
+	run -1 oci run one
+	assert_output --partial "sysctl 'net.ipv4.ip_unprivileged_port_start' = 'many': Invalid argument"
+}
+
+@test "oci create: a command that is not there or cannot be executed is refused in words that clients look for" {
+	command_is nothing
+	run -127 oci create one
+	assert_output --partial "executable file not found in \$PATH"
+	run -1 oci state one
+	command_is /etc
+	run -126 oci create one
+	touch "$BUNDLE/rootfs/plain"
+	command_is /plain
+	run -126 oci create one
+	assert_output --partial "permission denied"
+	command_is sleep 300
+	oci create one
+	run -0 oci kill one 0
+	oci delete --force one
+	run -1 oci kill one 0
+}
+
 @test "oci: a seccomp profile is kept" {
 	grep -q +seccomp <<<"$(mlrun --version)" || skip "mlrun has no libseccomp"
 	config '.linux.seccomp = {defaultAction: "SCMP_ACT_ALLOW",
@@ -217,7 +272,8 @@ poststop stopped"
 	done <<'END'
 .mounts += [{destination: "/x", type: "ext4", source: "/dev/sda"}]@'mounts': '/x': an ordinary user may not mount the type 'ext4'
 .linux.namespaces += [{type: "network", path: "/proc/1/ns/net"}]@'namespaces': network: an existing one, '/proc/1/ns/net', cannot be joined
-.linux.sysctl = {"kernel.shmmax": "1"}@'sysctl' is not supported
+.linux.sysctl = {"kernel.shmmax": "1"} | .linux.namespaces = [{type: "mount"}]@'sysctl': 'kernel.shmmax' is not a setting of a namespace that the container has
+.linux.sysctl = {"kernel.core_pattern": "x"}@'sysctl': 'kernel.core_pattern' is not a setting of a namespace that the container has
 .process.selinuxLabel = "x"@'process': 'selinuxLabel' is not supported
 .process.terminal = true@'terminal' needs --console-socket
 .ociVersion = "2.0"@'ociVersion' is '2.0'; 1.x is supported

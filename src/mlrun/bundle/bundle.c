@@ -30,6 +30,7 @@ void bundle_done(struct bundle *b)
 	free(b->version);
 	free(b->seccomp);
 	strv_done(&b->annotations);
+	strv_done(&b->sysctls);
 	for (int i = 0; i < BUNDLE_STAGES; i++)
 		hooks_done(&b->hooks[i]);
 	*b = (struct bundle)BUNDLE_INIT;
@@ -166,6 +167,21 @@ static int parse_process(const json_t *o, struct bundle *b, struct mlr_error *er
 	return r;
 }
 
+static int parse_sysctls(const json_t *linux_, struct strv *ret, struct mlr_error *err)
+{
+	const json_t *all = NULL, *v;
+	const char *key;
+	int r = field_object(linux_, "sysctl", &all, err);
+
+	json_object_foreach((json_t *)all, key, v) {
+		if (!json_is_string(v))
+			return mlr_fail(err, EPROTO, "'sysctl': '%s' is not a string", key);
+		strv_add(ret, key);
+		strv_add(ret, json_string_value(v));
+	}
+	return r;
+}
+
 static int parse(const json_t *o, struct bundle *b, struct mlr_error *err)
 {
 	const json_t *linux_ = NULL, *seccomp = NULL;
@@ -179,6 +195,8 @@ static int parse(const json_t *o, struct bundle *b, struct mlr_error *err)
 		r = parse_process(o, b, err);
 	if (r == 0)
 		r = field_object(o, "linux", &linux_, err);
+	if (r == 0)
+		r = parse_sysctls(linux_, &b->sysctls, err);
 	if (r == 0)
 		r = field_object(linux_, "seccomp", &seccomp, err);
 	if (r == 0 && seccomp)
@@ -314,9 +332,45 @@ static int plan_resources(const json_t *linux_, struct plan *p, struct mlr_error
 	return 0;
 }
 
+/* Is it a setting of a namespace that the container has of its own? */
+static int has_sysctl(const struct plan *p, const char *key)
+{
+	static const struct {
+		const char *name; /* ends with '.': all that begin so */
+		unsigned namespace;
+	} known[] = { { "net.", PLAN_NS_NET }, { "fs.mqueue.", PLAN_NS_IPC },
+		{ "kernel.msgmax", PLAN_NS_IPC }, { "kernel.msgmnb", PLAN_NS_IPC },
+		{ "kernel.msgmni", PLAN_NS_IPC }, { "kernel.sem", PLAN_NS_IPC },
+		{ "kernel.shmall", PLAN_NS_IPC }, { "kernel.shmmax", PLAN_NS_IPC },
+		{ "kernel.shmmni", PLAN_NS_IPC }, { "kernel.shm_rmid_forced", PLAN_NS_IPC } };
+
+	for (size_t i = 0; i < ARRAY_LEN(known); i++) {
+		size_t n = strlen(known[i].name);
+
+		if (p->namespaces & known[i].namespace && strncmp(key, known[i].name, n) == 0 &&
+			(known[i].name[n - 1] == '.' || !key[n]))
+			return 1;
+	}
+	return 0;
+}
+
+static int check_sysctls(const json_t *linux_, const struct plan *p, struct mlr_error *err)
+{
+	const json_t *all = json_object_get(linux_, "sysctl"), *v;
+	const char *key;
+
+	json_object_foreach((json_t *)all, key, v)
+		if (!has_sysctl(p, key))
+			return mlr_fail(err, ENOTSUP,
+				"'sysctl': '%s' is not a setting of a namespace that the container has "
+				"of its own",
+				key);
+	return 0;
+}
+
 static int refuse_rest(const json_t *o, const json_t *linux_, struct mlr_error *err)
 {
-	static const char *const objects[] = { "sysctl", "personality", "intelRdt", "timeOffsets",
+	static const char *const objects[] = { "personality", "intelRdt", "timeOffsets",
 		"memoryPolicy", "netDevices" };
 	const char *domain = NULL;
 
@@ -377,6 +431,8 @@ int bundle_plan(
 		r = plan_namespaces(o, linux_, p, err);
 	if (r == 0)
 		r = plan_resources(linux_, p, err);
+	if (r == 0)
+		r = check_sysctls(linux_, p, err);
 	if (r == 0)
 		r = refuse_rest(o, linux_, err);
 	if (r == 0)

@@ -46,7 +46,8 @@ struct bundle {
 	char *version;           /* ociVersion */
 	struct strv annotations; /* keys and values alternate */
 	struct bundle_hooks hooks[BUNDLE_STAGES];
-	char *seccomp; /* linux.seccomp as JSON text, or NULL */
+	struct strv sysctls; /* keys and values alternate */
+	char *seccomp;       /* linux.seccomp as JSON text, or NULL */
 	int terminal, rows, columns;
 	int umask;                            /* or -1 */
 	int has_oom_score_adj, oom_score_adj; /* proc_pid_oom_score_adj(5) */

@@ -79,9 +79,15 @@ int hooks_run(
 {
 	const struct bundle_hooks *h = &b->hooks[stage];
 
-	for (size_t i = 0; i < h->n; i++)
-		if (run(&h->v[i], state, err) < 0)
-			return mlr_wrap(
-				err, "%s hook '%s'", bundle_stage_name(stage), h->v[i].path);
+	for (size_t i = 0; i < h->n; i++) {
+		struct mlr_error why = MLR_ERROR_INIT;
+
+		if (run(&h->v[i], state, &why) == 0)
+			continue;
+		mlr_wrap(&why, "%s hook '%s'", bundle_stage_name(stage), h->v[i].path);
+		if (stage != BUNDLE_POSTSTART && stage != BUNDLE_POSTSTOP)
+			return mlr_pass(err, why.code, why.text);
+		mlr_log_failure(MLR_WARNING, &why, ", ignoring");
+	}
 	return 0;
 }

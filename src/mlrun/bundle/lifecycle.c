@@ -27,6 +27,7 @@ struct making {
 	struct state state;
 	int talk[2]; /* the command's end and the container's */
 	int listener, console, call;
+	int status; /* 126 or 127: the command cannot be executed */
 };
 
 static void close_at(int *fd)
@@ -73,6 +74,23 @@ static int ask(struct making *m, const struct talk_message *what, struct mlr_err
 	return 0;
 }
 
+/* Those of the container's namespaces, which /proc/sys shows to this process. */
+static int write_sysctls(const struct bundle *b, struct mlr_error *err)
+{
+	for (size_t i = 0; i < b->sysctls.n; i += 2) {
+		auto_free char *path = xasprintf("/proc/sys/%s", b->sysctls.v[i]);
+		const char *value = b->sysctls.v[i + 1];
+		auto_close int fd = -1;
+
+		for (char *s = path; *s; s++)
+			*s = *s == '.' ? '/' : *s;
+		fd = open(path, O_WRONLY | O_CLOEXEC | O_NOFOLLOW);
+		if (fd < 0 || write(fd, value, strlen(value)) < 0)
+			return mlr_fail_errno(err, "sysctl '%s' = '%s'", b->sysctls.v[i], value);
+	}
+	return 0;
+}
+
 static int before_pivot(void *ctx, int root, struct mlr_error *err)
 {
 	struct talk_message made = { .what = TALK_MADE };
@@ -86,6 +104,8 @@ static int before_pivot(void *ctx, int root, struct mlr_error *err)
 		made.start = self.start;
 	made.root_mount = bundle_mount_of(root, "");
 	r = ask(ctx, &made, err);
+	if (r == 0)
+		r = write_sysctls(&((struct making *)ctx)->bundle, err);
 	return r < 0 ? r : run_hooks(ctx, BUNDLE_CREATE_CONTAINER, STATUS_CREATING, err);
 }
 
@@ -114,6 +134,10 @@ static int before_command(void *ctx, struct mlr_error *err)
 		prctl(PR_SET_PDEATHSIG, SIGKILL);
 	if (m->console >= 0)
 		r = terminal_enter(m->console, m->bundle.rows, m->bundle.columns, err);
+	if (r == 0) {
+		r = runtime_find_command(&m->plan, err);
+		m->status = r == 0 ? 0 : r == -ENOENT ? NOT_FOUND : NOT_EXECUTABLE;
+	}
 	if (r == 0)
 		r = wait_for_start(m, err);
 	if (r == 0)
@@ -142,6 +166,9 @@ __attribute__((noreturn)) static void become_container(struct making *m)
 	close_at(&m->talk[0]);
 	close_at(&m->state.making);
 	set_oom_score(&m->bundle);
+	/* Of the caller's terminal neither signals nor /dev/tty reach the container. */
+	if (m->plan.detached)
+		setsid();
 	r = bundle_state_wait_lock(&m->state, err);
 	if (r == 0)
 		r = runtime_enter_stopping(&m->plan, &stops, err);
@@ -149,6 +176,7 @@ __attribute__((noreturn)) static void become_container(struct making *m)
 		r = runtime_exec(&m->plan, err);
 		status = r == -ENOENT ? NOT_FOUND : NOT_EXECUTABLE;
 	}
+	failed.status = m->status;
 	talk_send(m->call >= 0 ? m->call : m->talk[1], &failed);
 	_exit(status);
 }
@@ -232,6 +260,8 @@ static int expect(struct making *m, enum talk_what what, struct talk_message *re
 
 	if (r < 0)
 		return mlr_fail(err, ECHILD, "the container's process has ended");
+	if (ret->what == TALK_FAILED)
+		m->status = ret->status;
 	if (ret->what == TALK_FAILED)
 		return mlr_pass(err, ret->error.code, ret->error.text);
 	return ret->what == what ? 0 : mlr_fail(err, EPROTO, "unexpected message");
@@ -339,15 +369,17 @@ static int create(
 		.console = -1, .call = -1                                                       \
 	}
 
-int lifecycle_create(const struct lifecycle_options *o, struct mlr_error *err)
+int lifecycle_create(const struct lifecycle_options *o, int *status, struct mlr_error *err)
 {
 	auto_call(making_done) struct making m = MAKING_INIT;
 	pid_t child = -1;
 
 	signal(SIGCHLD, SIG_DFL); /* if it is ignored, children end without a status */
 	m.plan.detached = 1;
-	if (create(o, &m, &child, err) < 0)
+	if (create(o, &m, &child, err) < 0) {
+		*status = m.status;
 		return mlr_wrap(err, "create '%s'", o->id);
+	}
 	return 0;
 }
 
@@ -369,18 +401,15 @@ static int call_start(const struct state *s, struct mlr_error *err)
 	return 0;
 }
 
-/* From poststart on, a hook's failure changes nothing. */
 static void run_late_hooks(
 	const struct state *s, const struct bundle *b, enum bundle_stage stage, enum status status)
 {
 	json_auto_t *o = bundle_state_json(s, b, status);
 	auto_free char *text = json_dumps(o, JSON_COMPACT);
-	struct mlr_error err = MLR_ERROR_INIT;
 
 	if (!text)
 		mlr_oom();
-	if (hooks_run(b, stage, text, &err) < 0)
-		mlr_log_failure(MLR_WARNING, &err, ", ignoring");
+	hooks_run(b, stage, text, NULL);
 }
 
 static int start(const struct state *s, const struct bundle *b, struct mlr_error *err)
@@ -422,7 +451,7 @@ int lifecycle_kill(const char *root, const char *id, int sig, int all, struct ml
 	if (n == 0)
 		r = bundle_signal(&s, sig);
 	if (r == -ESRCH)
-		return mlr_fail(err, EINVAL, "kill '%s': it is not running", id);
+		return mlr_fail(err, EINVAL, "kill '%s': container not running", id);
 	return r < 0 ? mlr_fail(err, -r, "kill '%s': %s", id, strerror(-r)) : 0;
 }
 
@@ -522,7 +551,9 @@ int lifecycle_run(const struct lifecycle_options *o, int detach, int *status, st
 	signal(SIGCHLD, SIG_DFL);
 	m.plan.detached = detach;
 	m.plan.dies_with_parent = !detach;
-	if (run(o, &m, detach, status, err) < 0)
+	if (run(o, &m, detach, status, err) < 0) {
+		*status = m.status ? m.status : *status;
 		return mlr_wrap(err, "run '%s'", o->id);
+	}
 	return 0;
 }

@@ -23,8 +23,9 @@ struct lifecycle_options {
 };
 
 /* Make a container that waits for lifecycle_start(). Returns 0; -EEXIST; or what bundle_plan(),
- * runtime_enter() and hooks return. After a failure there is no container. */
-int lifecycle_create(const struct lifecycle_options *o, struct mlr_error *err);
+ * runtime_enter() and hooks return. After a failure there is no container; status gets 127 or 126
+ * if it lacks the command or cannot execute it, else 0. */
+int lifecycle_create(const struct lifecycle_options *o, int *status, struct mlr_error *err);
 
 /* Execute the command. Returns 0; -ENOENT also if the container lacks the command; -EINVAL for a
  * container that does not wait. */

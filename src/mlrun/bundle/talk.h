@@ -22,6 +22,7 @@ struct talk_message {
 	unsigned long long start; /* proc_stat's, which /proc may hide from the command */
 	uint64_t mounts;          /* inode number of the mount namespace */
 	uint64_t root_mount;      /* of the root; 0: unknown (bundle/state.h) */
+	int status; /* TALK_FAILED: 126 or 127 if the command cannot be executed, or 0 */
 	struct mlr_error error;
 };
 

@@ -164,9 +164,13 @@ static int oci_create(int argc, char **argv)
 {
 	struct making m = { .o = { .root = globals.root, .bundle = "." } };
 	struct mlr_error err = MLR_ERROR_INIT;
+	int status = 0;
 
 	cli_options_parse(argc, argv, &create_syntax, &m);
-	return lifecycle_create(&m.o, &err) < 0 ? fail(&err) : 0;
+	if (lifecycle_create(&m.o, &status, &err) == 0)
+		return 0;
+	fail(&err);
+	return status ? status : OCI_FAILED;
 }
 
 static int oci_run(int argc, char **argv)
@@ -254,7 +258,7 @@ static int oci_kill(int argc, char **argv)
 	int sig;
 
 	cli_options_parse(argc, argv, &kill_syntax, &a);
-	sig = signal_number(a.word);
+	sig = strcmp(a.word, "0") == 0 ? 0 : signal_number(a.word); /* 0 only asks */
 	if (sig < 0) {
 		mlr_fail(&err, EINVAL, "kill '%s': unknown signal '%s'", a.id, a.word);
 		return fail(&err);

@@ -130,6 +130,7 @@ static int add(const char *text, struct plan *p, struct mlr_error *err)
 	r = volume_add(kind, source, target, flags, p, err);
 	if (!optional || (r != -ENOENT && r != -ENOTDIR && r != -EACCES))
 		return r;
+	mlr_wrap(err, "volume '%s'", text);
 	mlr_log_failure(MLR_DEBUG, err, ", left out");
 	return 0;
 }

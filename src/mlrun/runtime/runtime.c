@@ -250,6 +250,35 @@ static int not_found(const struct plan *p, const char *path, struct mlr_error *e
 		p->workdir);
 }
 
+int runtime_find_command(const struct plan *p, struct mlr_error *err)
+{
+	const char *name = p->argv.v[0], *path = plan_env_get(p, "PATH");
+	int code = ENOENT;
+
+	for (const char *s = strchr(name, '/') ? ""
+			: path                 ? path
+					       : "/usr/local/bin:/usr/bin:/bin";
+		s;) {
+		size_t len = strcspn(s, ":");
+		auto_free char *file =
+			len ? xasprintf("%.*s/%s", (int)len, s, name) : xstrdup(name);
+		struct stat st;
+
+		if (stat(file, &st) == 0 && S_ISREG(st.st_mode) &&
+			faccessat(AT_FDCWD, file, X_OK, AT_EACCESS) == 0)
+			return 0;
+		if (errno == EACCES ||
+			(stat(file, &st) == 0 && (strchr(name, '/') || !S_ISDIR(st.st_mode))))
+			code = EACCES;
+		s = s[len] ? s + len + 1 : NULL;
+	}
+	/* Podman and containerd look for these words. */
+	if (code == ENOENT)
+		return mlr_fail(err, ENOENT,
+			"command '%s' not found: executable file not found in $PATH", name);
+	return mlr_fail(err, EACCES, "command '%s': permission denied", name);
+}
+
 static int is_there(void *ctx, const char *path)
 {
 	(void)ctx;

@@ -44,6 +44,10 @@ struct runtime_stops {
 int runtime_enter_stopping(
 	const struct plan *p, const struct runtime_stops *stops, struct mlr_error *err);
 
+/* Look whether the plan's command is there and can be executed, inside and without executing it.
+ * Returns 0, -ENOENT or -EACCES. */
+int runtime_find_command(const struct plan *p, struct mlr_error *err);
+
 /*
  * Become the plan's command (after runtime_enter), searched in the inner PATH as execvp(3) does.
  *
