@@ -48,7 +48,8 @@ char *home_runtime_dir(void)
 	auto_free char *usual = xasprintf("/run/user/%ld", (long)geteuid());
 	const char *given = getenv("XDG_RUNTIME_DIR");
 
-	if (geteuid() == 0)
-		return access("/run", W_OK) == 0 ? xstrdup("/run") : NULL;
+	/* Root of a user namespace, as podman's and buildah's, may not write there. */
+	if (geteuid() == 0 && access("/run", W_OK) == 0)
+		return xstrdup("/run");
 	return is_private(given) ? xstrdup(given) : is_private(usual) ? take_ptr(&usual) : NULL;
 }

@@ -223,6 +223,31 @@ poststop stopped"
 	done
 }
 
+@test "oci: a namespace that is there already is joined, where the caller has the right to, with its sysctls" {
+	# As podman, whose process is root of a user namespace and has made a network in it.
+	config '.linux.namespaces = [{type: "network", path: $p}, {type: "user", path: "/proc/self/ns/user"}]
+		| .linux.sysctl = {"net.ipv4.ping_group_range": "0 0"}' --arg p "$BATS_TEST_TMPDIR/net"
+	command_is sh -c 'cat /proc/sys/net/ipv4/ping_group_range; readlink /proc/self/ns/net'
+	touch "$BATS_TEST_TMPDIR/net"
+	run -0 unshare -Urm sh -c 'unshare -n mount --bind /proc/self/ns/net "$1"
+		nsenter --net="$1" readlink /proc/self/ns/net; mlrun oci --root="$2" run one' sh "$BATS_TEST_TMPDIR/net" "$ROOT-inside"
+	assert_line --regexp '^0.0$'
+	assert_equal "$(grep -c '^net:' <<<"$output")" 2
+	assert_equal "$(grep '^net:' <<<"$output" | uniq | wc -l)" 1
+}
+
+@test "oci: a tmpfs with tmpcopyup shows what the root has there, and forgets what is written" {
+	mkdir -p rootfs/data
+	echo kept >rootfs/data/f
+	config '.mounts += [{destination: "/data", type: "tmpfs", source: "tmpfs", options: ["rw", "nosuid", "tmpcopyup"]},
+		{destination: "/none", type: "tmpfs", source: "tmpfs", options: ["size=1m", "tmpcopyup"]}]'
+	command_is sh -c 'cat /data/f; echo new >/data/f; echo new >/none/f; cat /data/f'
+	run -0 oci run one
+	assert_output $'kept\nnew'
+	assert_equal "$(<rootfs/data/f)" kept
+	rm -r rootfs/data rootfs/none
+}
+
 @test "oci: sysctls of the container's namespaces are written" {
 	config '.linux.namespaces = [{type: "mount"}, {type: "network"}, {type: "ipc"}]
 		| .linux.sysctl = {"net.ipv4.ip_unprivileged_port_start": "81", "net.ipv4.ping_group_range": "0 0"}'
@@ -271,7 +296,8 @@ poststop stopped"
 		cp "$BATS_TEST_TMPDIR/good" config.json
 	done <<'END'
 .mounts += [{destination: "/x", type: "ext4", source: "/dev/sda"}]@'mounts': '/x': an ordinary user may not mount the type 'ext4'
-.linux.namespaces += [{type: "network", path: "/proc/1/ns/net"}]@'namespaces': network: an existing one, '/proc/1/ns/net', cannot be joined
+.linux.namespaces += [{type: "mount", path: "/proc/1/ns/mnt"}]@'namespaces': mount: an existing one, '/proc/1/ns/mnt', cannot be joined
+.linux.namespaces += [{type: "network", path: "/proc/1/ns/net"}]@join the network namespace '/proc/1/ns/net': Permission denied
 .linux.sysctl = {"kernel.shmmax": "1"} | .linux.namespaces = [{type: "mount"}]@'sysctl': 'kernel.shmmax' is not a setting of a namespace that the container has
 .linux.sysctl = {"kernel.core_pattern": "x"}@'sysctl': 'kernel.core_pattern' is not a setting of a namespace that the container has
 .process.selinuxLabel = "x"@'process': 'selinuxLabel' is not supported
@@ -374,4 +400,32 @@ END
 	ulimit -Hc | grep -q unlimited || skip "this user's limit is lower"
 	run -0 oci run one
 	assert_output $'unlimited\n18446744073709551615'
+}
+
+@test "oci: podman runs containers by it" {
+	local args want
+
+	command -v podman >/dev/null || skip "podman is not installed"
+	export HOME=$BATS_TEST_TMPDIR/home XDG_RUNTIME_DIR=$BATS_TEST_TMPDIR/run
+	mkdir -p "$HOME/.config/containers"
+	mkdir -m 700 "$XDG_RUNTIME_DIR"
+	cd "$HOME" || return
+	printf '[storage]\ndriver = "vfs"\n' >.config/containers/storage.conf
+	printf '[engine]\ncgroup_manager = "cgroupfs"\nevents_logger = "file"\n[containers]\nlog_driver = "k8s-file"\n' >.config/containers/containers.conf
+	printf '{"default": [{"type": "insecureAcceptAnything"}]}' >.config/containers/policy.json
+	printf '#!/bin/sh\nexec %s oci "$@"\n' "$top_builddir/bin/mlrun" >runtime
+	chmod 755 runtime
+	tar --owner=0 --group=0 -C "$BUNDLE/rootfs" -cf - . | podman import -q - tiny >/dev/null 2>&1 || skip "podman makes no image here"
+	while IFS='|' read -r args want; do
+		eval "run -0 --separate-stderr timeout 60 podman --runtime=$PWD/runtime run --rm --net=none $args"
+		assert_output "$want"
+	done <<'END'
+tiny echo hello|hello
+-e A=b --user 5 tiny sh -c 'echo $A $(id -u)'|b 5
+--read-only tiny sh -c '! touch /f 2>/dev/null && echo refused'|refused
+--tmpfs /t --sysctl net.core.somaxconn=99 tiny sh -c 'touch /t/f; cat /proc/sys/net/core/somaxconn'|99
+--hostname h --init tiny sh -c 'cat /proc/sys/kernel/hostname'|h
+END
+	run -127 timeout 60 podman --runtime="$PWD/runtime" run --rm --net=none tiny nothing
+	podman unshare rm -rf "$HOME" "$XDG_RUNTIME_DIR" || true
 }

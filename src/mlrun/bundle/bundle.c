@@ -31,6 +31,7 @@ void bundle_done(struct bundle *b)
 	free(b->seccomp);
 	strv_done(&b->annotations);
 	strv_done(&b->sysctls);
+	strv_done(&b->joined);
 	for (int i = 0; i < BUNDLE_STAGES; i++)
 		hooks_done(&b->hooks[i]);
 	*b = (struct bundle)BUNDLE_INIT;
@@ -167,19 +168,104 @@ static int parse_process(const json_t *o, struct bundle *b, struct mlr_error *er
 	return r;
 }
 
-static int parse_sysctls(const json_t *linux_, struct strv *ret, struct mlr_error *err)
+/* Has the container a namespace of this type that is not the host's? */
+static int has_namespace(const json_t *linux_, const char *type)
+{
+	const json_t *ns;
+	size_t i;
+
+	json_array_foreach(json_object_get(linux_, "namespaces"), i, ns)
+		if (strcmp(json_string_value(json_object_get(ns, "type")) ?: "", type) == 0)
+			return 1;
+	return 0;
+}
+
+/* The namespace that a setting is of; NULL: it is the machine's. */
+static const char *namespace_of(const char *key)
+{
+	static const struct {
+		const char *name; /* ends with '.': all that begin so */
+		const char *type;
+	} known[] = { { "net.", "network" }, { "fs.mqueue.", "ipc" }, { "kernel.msgmax", "ipc" },
+		{ "kernel.msgmnb", "ipc" }, { "kernel.msgmni", "ipc" }, { "kernel.sem", "ipc" },
+		{ "kernel.shmall", "ipc" }, { "kernel.shmmax", "ipc" }, { "kernel.shmmni", "ipc" },
+		{ "kernel.shm_rmid_forced", "ipc" } };
+
+	for (size_t i = 0; i < ARRAY_LEN(known); i++) {
+		size_t n = strlen(known[i].name);
+
+		if (strncmp(key, known[i].name, n) == 0 && (known[i].name[n - 1] == '.' || !key[n]))
+			return known[i].type;
+	}
+	return NULL;
+}
+
+static int parse_sysctls(const json_t *linux_, struct bundle *b, struct mlr_error *err)
 {
 	const json_t *all = NULL, *v;
 	const char *key;
 	int r = field_object(linux_, "sysctl", &all, err);
 
 	json_object_foreach((json_t *)all, key, v) {
+		const char *type = namespace_of(key);
+
 		if (!json_is_string(v))
 			return mlr_fail(err, EPROTO, "'sysctl': '%s' is not a string", key);
-		strv_add(ret, key);
-		strv_add(ret, json_string_value(v));
+		if (!type || !has_namespace(linux_, type))
+			return mlr_fail(err, ENOTSUP,
+				"'sysctl': '%s' is not a setting of a namespace that the container has "
+				"of its own",
+				key);
+		strv_add(&b->sysctls, key);
+		strv_add(&b->sysctls, json_string_value(v));
+		strv_add(&b->sysctls, strv_has(&b->joined, type) ? "joined" : "");
 	}
 	return r;
+}
+
+/* One that the caller is in is there already. */
+static int is_callers(const char *file, const char *path)
+{
+	auto_free char *own = xasprintf("/proc/self/ns/%s", file);
+	struct stat a, b;
+
+	return stat(own, &a) == 0 && stat(path, &b) == 0 && a.st_dev == b.st_dev &&
+		a.st_ino == b.st_ino;
+}
+
+static int parse_namespace(const json_t *ns, struct bundle *b, struct mlr_error *err)
+{
+	static const struct {
+		const char *type, *file;
+		int can; /* be entered, where the kernel lets the caller */
+	} known[] = { { "network", "net", 1 }, { "ipc", "ipc", 1 }, { "uts", "uts", 1 },
+		{ "user", "user" }, { "pid", "pid" }, { "mount", "mnt" }, { "cgroup", "cgroup" } };
+	const char *type = "", *path = NULL;
+
+	TRY(field_text(ns, "type", &type, err));
+	TRY(field_text(ns, "path", &path, err));
+	for (size_t i = 0; path && *path && i < ARRAY_LEN(known); i++) {
+		if (strcmp(known[i].type, type) != 0 || is_callers(known[i].file, path))
+			continue;
+		if (!known[i].can)
+			return mlr_fail(err, ENOTSUP, "%s: an existing one, '%s', cannot be joined",
+				type, path);
+		strv_add(&b->joined, type);
+		strv_add(&b->joined, path);
+	}
+	return 0;
+}
+
+static int parse_namespaces(const json_t *linux_, struct bundle *b, struct mlr_error *err)
+{
+	const json_t *list = NULL, *ns;
+	size_t i;
+	int r = field_list(linux_, "namespaces", &list, err);
+
+	json_array_foreach(list, i, ns)
+		if (r == 0)
+			r = parse_namespace(ns, b, err);
+	return r < 0 ? mlr_wrap(err, "'namespaces'") : 0;
 }
 
 static int parse(const json_t *o, struct bundle *b, struct mlr_error *err)
@@ -196,7 +282,9 @@ static int parse(const json_t *o, struct bundle *b, struct mlr_error *err)
 	if (r == 0)
 		r = field_object(o, "linux", &linux_, err);
 	if (r == 0)
-		r = parse_sysctls(linux_, &b->sysctls, err);
+		r = parse_namespaces(linux_, b, err);
+	if (r == 0)
+		r = parse_sysctls(linux_, b, err);
 	if (r == 0)
 		r = field_object(linux_, "seccomp", &seccomp, err);
 	if (r == 0 && seccomp)
@@ -269,8 +357,7 @@ static int plan_namespace(const json_t *ns, struct plan *p, struct mlr_error *er
 	TRY(field_text(ns, "type", &type, err));
 	TRY(field_text(ns, "path", &path, err));
 	if (path && *path)
-		return mlr_fail(
-			err, ENOTSUP, "%s: an existing one, '%s', cannot be joined", type, path);
+		return 0; /* bundle.joined */
 	for (size_t i = 0; i < ARRAY_LEN(namespaces); i++)
 		if (strcmp(namespaces[i].type, type) == 0) {
 			p->namespaces |= namespaces[i].bits;
@@ -329,42 +416,6 @@ static int plan_resources(const json_t *linux_, struct plan *p, struct mlr_error
 
 		p->cpus = cpus < 1 ? 1 : cpus > UINT_MAX ? UINT_MAX : (unsigned)cpus;
 	}
-	return 0;
-}
-
-/* Is it a setting of a namespace that the container has of its own? */
-static int has_sysctl(const struct plan *p, const char *key)
-{
-	static const struct {
-		const char *name; /* ends with '.': all that begin so */
-		unsigned namespace;
-	} known[] = { { "net.", PLAN_NS_NET }, { "fs.mqueue.", PLAN_NS_IPC },
-		{ "kernel.msgmax", PLAN_NS_IPC }, { "kernel.msgmnb", PLAN_NS_IPC },
-		{ "kernel.msgmni", PLAN_NS_IPC }, { "kernel.sem", PLAN_NS_IPC },
-		{ "kernel.shmall", PLAN_NS_IPC }, { "kernel.shmmax", PLAN_NS_IPC },
-		{ "kernel.shmmni", PLAN_NS_IPC }, { "kernel.shm_rmid_forced", PLAN_NS_IPC } };
-
-	for (size_t i = 0; i < ARRAY_LEN(known); i++) {
-		size_t n = strlen(known[i].name);
-
-		if (p->namespaces & known[i].namespace && strncmp(key, known[i].name, n) == 0 &&
-			(known[i].name[n - 1] == '.' || !key[n]))
-			return 1;
-	}
-	return 0;
-}
-
-static int check_sysctls(const json_t *linux_, const struct plan *p, struct mlr_error *err)
-{
-	const json_t *all = json_object_get(linux_, "sysctl"), *v;
-	const char *key;
-
-	json_object_foreach((json_t *)all, key, v)
-		if (!has_sysctl(p, key))
-			return mlr_fail(err, ENOTSUP,
-				"'sysctl': '%s' is not a setting of a namespace that the container has "
-				"of its own",
-				key);
 	return 0;
 }
 
@@ -431,8 +482,6 @@ int bundle_plan(
 		r = plan_namespaces(o, linux_, p, err);
 	if (r == 0)
 		r = plan_resources(linux_, p, err);
-	if (r == 0)
-		r = check_sysctls(linux_, p, err);
 	if (r == 0)
 		r = refuse_rest(o, linux_, err);
 	if (r == 0)

@@ -46,7 +46,8 @@ struct bundle {
 	char *version;           /* ociVersion */
 	struct strv annotations; /* keys and values alternate */
 	struct bundle_hooks hooks[BUNDLE_STAGES];
-	struct strv sysctls; /* keys and values alternate */
+	struct strv joined;  /* types and paths of namespaces that are there already */
+	struct strv sysctls; /* key, value, and "joined" if it is of such a namespace */
 	char *seccomp;       /* linux.seccomp as JSON text, or NULL */
 	int terminal, rows, columns;
 	int umask;                            /* or -1 */

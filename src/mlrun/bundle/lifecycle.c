@@ -12,6 +12,7 @@
 #include "runtime/meeting.h"
 #include "runtime/runtime.h"
 
+#include <sched.h>
 #include <sys/prctl.h>
 #include <sys/socket.h>
 
@@ -74,14 +75,16 @@ static int ask(struct making *m, const struct talk_message *what, struct mlr_err
 	return 0;
 }
 
-/* Those of the container's namespaces, which /proc/sys shows to this process. */
-static int write_sysctls(const struct bundle *b, struct mlr_error *err)
+/* Those of namespaces that this process is in now, which /proc/sys shows to it. */
+static int write_sysctls(const struct bundle *b, const char *of, struct mlr_error *err)
 {
-	for (size_t i = 0; i < b->sysctls.n; i += 2) {
+	for (size_t i = 0; i < b->sysctls.n; i += 3) {
 		auto_free char *path = xasprintf("/proc/sys/%s", b->sysctls.v[i]);
 		const char *value = b->sysctls.v[i + 1];
 		auto_close int fd = -1;
 
+		if (strcmp(b->sysctls.v[i + 2], of) != 0)
+			continue;
 		for (char *s = path; *s; s++)
 			*s = *s == '.' ? '/' : *s;
 		fd = open(path, O_WRONLY | O_CLOEXEC | O_NOFOLLOW);
@@ -89,6 +92,19 @@ static int write_sysctls(const struct bundle *b, struct mlr_error *err)
 			return mlr_fail_errno(err, "sysctl '%s' = '%s'", b->sysctls.v[i], value);
 	}
 	return 0;
+}
+
+/* Enter namespaces that are there already, while this process has its caller's rights over them. */
+static int join(const struct bundle *b, struct mlr_error *err)
+{
+	for (size_t i = 0; i < b->joined.n; i += 2) {
+		auto_close int fd = open(b->joined.v[i + 1], O_RDONLY | O_CLOEXEC);
+
+		if (fd < 0 || setns(fd, 0) < 0)
+			return mlr_fail_errno(err, "join the %s namespace '%s'", b->joined.v[i],
+				b->joined.v[i + 1]);
+	}
+	return write_sysctls(b, "joined", err);
 }
 
 static int before_pivot(void *ctx, int root, struct mlr_error *err)
@@ -105,7 +121,7 @@ static int before_pivot(void *ctx, int root, struct mlr_error *err)
 	made.root_mount = bundle_mount_of(root, "");
 	r = ask(ctx, &made, err);
 	if (r == 0)
-		r = write_sysctls(&((struct making *)ctx)->bundle, err);
+		r = write_sysctls(&((struct making *)ctx)->bundle, "", err);
 	return r < 0 ? r : run_hooks(ctx, BUNDLE_CREATE_CONTAINER, STATUS_CREATING, err);
 }
 
@@ -170,6 +186,8 @@ __attribute__((noreturn)) static void become_container(struct making *m)
 	if (m->plan.detached)
 		setsid();
 	r = bundle_state_wait_lock(&m->state, err);
+	if (r == 0)
+		r = join(&m->bundle, err);
 	if (r == 0)
 		r = runtime_enter_stopping(&m->plan, &stops, err);
 	if (r == 0) {

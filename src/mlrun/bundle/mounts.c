@@ -31,7 +31,7 @@ static const char *const tmpfs_data[] = { "size=", "mode=", "nr_inodes=", "nr_bl
 
 struct wish {
 	unsigned flags;
-	int is_bind;
+	int is_bind, copies_up;
 	char *data;
 };
 
@@ -67,6 +67,10 @@ static int read_option(const char *type, const char *word, struct wish *w, struc
 		}
 	if (has(ignored, ARRAY_LEN(ignored), word))
 		return 0;
+	if (strcmp(type, "tmpfs") == 0 && strcmp(word, "tmpcopyup") == 0) {
+		w->copies_up = 1;
+		return 0;
+	}
 	if (strcmp(type, "tmpfs") == 0 && is_tmpfs_data(word)) {
 		char *both = w->data ? xasprintf("%s,%s", w->data, word) : xstrdup(word);
 
@@ -101,9 +105,29 @@ static int add_bind(const char *source, const char *target, const struct wish *w
 	return plan_mount_add(p, PLAN_BIND, path, target, w->flags, PLAN_FROM_CONFIG, err);
 }
 
+/* The root's directory at target, if anything is in it; to free(). */
+static char *directory_in_root(const struct plan *p, const char *target)
+{
+	auto_close int root = open(p->lowers.v[0], O_PATH | O_DIRECTORY | O_CLOEXEC);
+	auto_close int dir =
+		root < 0 ? -1 : file_open_in_root(root, target, O_PATH | O_DIRECTORY, 0);
+	auto_strv struct strv names = STRV_INIT;
+
+	if (dir < 0 || file_list(dir, ".", 0, &names) < 0 || names.n == 0)
+		return NULL;
+	return file_fd_path(dir);
+}
+
 static int add_tmpfs(const char *target, struct wish *w, struct plan *p, struct mlr_error *err)
 {
-	int r = plan_mount_add(p, PLAN_TMPFS, NULL, target, w->flags, PLAN_FROM_CONFIG, err);
+	auto_free char *below = w->copies_up ? directory_in_root(p, target) : NULL;
+	int r;
+
+	/* What would be copied is shown; what is written goes to memory all the same. */
+	if (below)
+		return plan_mount_add(
+			p, PLAN_OVERLAY, below, target, w->flags, PLAN_FROM_CONFIG, err);
+	r = plan_mount_add(p, PLAN_TMPFS, NULL, target, w->flags, PLAN_FROM_CONFIG, err);
 
 	if (r == 0)
 		p->mounts[p->n_mounts - 1].options =
