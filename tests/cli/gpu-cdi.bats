@@ -1,5 +1,5 @@
 #!/usr/bin/env bats
-# Devices of CDI files: mlrun exec --device VENDOR/CLASS=NAME, mlrun gpu cdi, mlrun gpu hook.
+# Devices of CDI files: mlrun exec --device VENDOR/CLASS=NAME, mlrun gpu cdi.
 # shellcheck disable=SC2154
 load common
 load gpu
@@ -38,7 +38,8 @@ setup() {
 	MLRUN_GPU_ROOT=$BATS_TEST_TMPDIR/machine
 	cdi=$MLRUN_GPU_ROOT/etc/cdi
 	image=rootfs:$BATS_FILE_TMPDIR/image
-	mkdir -p "$cdi"
+	mkdir -p "$cdi" "$MLRUN_GPU_ROOT/usr/bin"
+	install -m 755 /dev/null "$MLRUN_GPU_ROOT/usr/bin/nvidia-cdi-hook"
 }
 
 # What nvidia-ctk 1.19 writes of that machine, with a few of its libraries.
@@ -62,7 +63,8 @@ one_file() {
 	assert_equal "$(jq -c '[.devices[4].containerEdits.deviceNodes[].path] | map(select(contains("dri") | not))' <<<"$output")" \
 		'["/dev/nvidia0","/dev/nvidia1"]'
 	assert_equal "$(jq -c '.containerEdits.env' <<<"$output")" '["NVIDIA_VISIBLE_DEVICES=void"]'
-	assert_equal "$(jq -r '[.containerEdits.hooks[].path] | unique | .[]' <<<"$output")" "$(command -v mlrun)"
+	assert_equal "$(jq -c '[.containerEdits.hooks[] | .path, .args[1]]' <<<"$output" | tr -d '[]"' | tr , ' ')" \
+		"/usr/bin/nvidia-cdi-hook create-symlinks /usr/bin/nvidia-cdi-hook update-ldcache /usr/bin/nvidia-cdi-hook enable-cuda-compat /usr/bin/nvidia-cdi-hook disable-device-node-modification"
 	# Each library is where it is on the host, and not elsewhere.
 	assert_equal "$(jq -r '.containerEdits.mounts[] | select(.containerPath | endswith("libcuda.so.535.104.05")) |
 		[.hostPath, .containerPath] | join(" ")' <<<"$output" | head -n 1)" \
@@ -134,30 +136,11 @@ nvidia.com/gpu=all"
 	[[ $stderr == *"warning: 'nvidia.com/gpu=all': '/etc/cdi/nvidia.json' and '/etc/cdi/nvidia.yaml' both describe it: remove one of them"* ]]
 }
 
-# as_root MLRUN-ARGUMENT...: in a root that is this user's, who is root there, with mlrun in /opt/bin
-as_root() {
-	mkdir -p r/{proc,dev,usr,lib,lib64,machine,opt/bin}
-	cp "$(command -v mlrun)" r/opt/bin
-	# shellcheck disable=SC2016 # the inner shell's
-	unshare -Urm sh -c 'for d in proc dev usr lib lib64; do mount --rbind "/$d" "r/$d" || exit; done
-		mount --rbind "$MLRUN_GPU_ROOT" r/machine && MLRUN_GPU_ROOT=/machine exec chroot r /opt/bin/mlrun "$@"' sh "$@"
-}
-
-@test "gpu cdi: as root it names no program that another user may change, as runtimes run it as root" {
-	run -0 --separate-stderr as_root gpu cdi
-	assert_equal "$(jq -r '[.containerEdits.hooks[].path] | unique | .[]' <<<"$output")" /opt/bin/mlrun
-	chmod o+w r/opt
-	run -125 as_root gpu cdi
-	assert_line --index 0 "mlrun: gpu cdi: runtimes would run '/opt/bin/mlrun' as root: others than root may write to '/opt'"
-	assert_output --partial "hint: install mlrun where only root may write"
-	chmod o-w r/opt
-	chmod g+w r/opt/bin/mlrun
-	run -0 as_root gpu cdi # of root's own group
-	# Root of a user namespace stands for root: all above its own directories is another user's.
-	needs_ordinary_user
-	run -125 unshare -Ur mlrun gpu cdi -o "$cdi/nvidia.json"
-	assert_output --partial "is user 65534's"
-	[ ! -e "$cdi/nvidia.json" ]
+@test "gpu cdi: without NVIDIA's hook the file has none, and that is said" {
+	rm "$MLRUN_GPU_ROOT/usr/bin/nvidia-cdi-hook"
+	run -0 --separate-stderr mlrun gpu cdi
+	assert_equal "$(jq -c '[.. | .hooks? // empty | .[]]' <<<"$output")" '[]'
+	[[ $stderr == *"nvidia-cdi-hook' of NVIDIA's container toolkit is missing"* ]]
 }
 
 @test "gpu cdi: a hook has a time limit, as images may keep it busy" {
@@ -561,237 +544,4 @@ on_machine() {
 	[[ $stderr == *"pipe.json': not a regular file"* ]]
 	[[ $stderr == *"large.yaml': it is larger than 4 MiB"* ]]
 	[[ $stderr == *"laughs.yaml': line 6: too many values"* ]]
-}
-
-# The state and the bundle that a runtime gives its hooks; the container's root is $1.
-bundle() {
-	mkdir -p bundle
-	printf '{"root":{"path":"%s"}}' "$1" >bundle/config.json
-	printf '{"ociVersion":"1.0.2","id":"x","status":"creating","pid":1,"bundle":"%s"}' "$PWD/bundle"
-}
-
-# hook ARGUMENT...: `mlrun gpu hook` where a runtime has mounted two of the driver's libraries in root
-hook() {
-	mkdir -p "root$LIBS"
-	touch "root$LIBS"/lib{cuda,nvidia-ml}.so.535.104.05
-	# shellcheck disable=SC2016 # the inner shell's
-	unshare -Urm sh -c 'for l in cuda nvidia-ml; do
-			mount --bind "$0/lib$l.so.535.104.05" "root$LIBS/lib$l.so.535.104.05" || exit
-		done
-		exec mlrun gpu hook "$@" <state' "$MLRUN_GPU_ROOT$LIBS" "$@"
-}
-
-# in_podman DEVICE COMMAND
-in_podman() {
-	local status=0
-
-	mkdir -p podman/run
-	chmod 700 podman/run
-	[ -d podman/image ] || cp -a "$BATS_FILE_TMPDIR/image" podman/image
-	printf '[storage]\ndriver = "vfs"\ngraphroot = "%s"\nrunroot = "%s"\n' "$PWD/podman/g" "$PWD/podman/r" \
-		>podman/storage.conf
-	# Nodes keep their paths, as on a machine; files are where the made-up one has them.
-	mlrun gpu cdi | jq --arg dev "$MLRUN_GPU_ROOT/dev/" \
-		'del(.. | .hostPath? | select(. and startswith($dev)))' >podman/nvidia.json
-	cd podman
-	HOME=$PWD XDG_RUNTIME_DIR=$PWD/run CONTAINERS_STORAGE_CONF=$PWD/storage.conf \
-		"$top_srcdir/tests/cli/in-podman" "$PWD/nvidia.json" "$MLRUN_GPU_ROOT" "$PWD/image" "$@" || status=$?
-	cd ..
-	return "$status"
-}
-
-@test "gpu cdi: Podman takes the file, and its containers have nodes, libraries, links and the linker's cache" {
-	needs_ordinary_user
-	run --separate-stderr in_podman nvidia.com/gpu=all "echo /dev/nvidia*; echo \$NVIDIA_VISIBLE_DEVICES
-		readlink $LIBS/libcuda.so.1 /dev/dri/by-path/pci-0000:18:00.0-card; ldconfig -p | grep -c libnvidia-ml.so.1
-		LD_DEBUG=libs env LD_PRELOAD=libcuda.so.1 env true 2>&1 | grep -o 'calling init: .*libcuda.*'"
-	[ "$status" != 77 ] || skip "Podman does not work for this user: no package, or no ids in /etc/subuid"
-	[ "$status" = 0 ] || fail "exit status $status: $stderr"
-	assert_line "/dev/nvidia-modeset /dev/nvidia-uvm /dev/nvidia-uvm-tools /dev/nvidia0 /dev/nvidia1 /dev/nvidiactl"
-	assert_line void
-	assert_line libcuda.so.535.104.05
-	assert_line ../card1
-	assert_line 2
-	assert_line "calling init: $LIBS/libcuda.so.1"
-	run --separate-stderr in_podman nvidia.com/gpu=1 "ls /dev"
-	[ "$status" = 0 ] || fail "exit status $status: $stderr"
-	assert_line nvidia1
-	refute_line nvidia0
-}
-
-@test "gpu hook: links are made in the container's root, in the place of others, and not outside" {
-	cp -a "$BATS_FILE_TMPDIR/image" root
-	mkdir outside
-	ln -s "$PWD/outside" root/out
-	ln -s old "root$LIBS/libcuda.so.1"
-	bundle "$PWD/root" >state
-	run -0 mlrun gpu hook create-symlinks --link libcuda.so.9::"$LIBS/libcuda.so.1" \
-		--link=x::/new/dir/../link --link ../up::/../../../../top <state
-	assert_equal "$(readlink "root$LIBS/libcuda.so.1" root/new/link root/top | xargs)" "libcuda.so.9 x ../up"
-	# "/out" leads to a directory of that name inside the root.
-	run -0 mlrun gpu hook create-symlinks --link t::/out/x <state
-	[ -z "$(ls outside)" ]
-	assert_equal "$(readlink "root$PWD/outside/x")" t
-	[ -z "$(find root -name '*.mlrun*')" ]
-}
-
-@test "gpu hook: the linker's cache is merged, and ldconfig reads it" {
-	cp -a "$BATS_FILE_TMPDIR/image" root
-	bundle ../root >state
-	ln -s libcuda.so.535.104.05 "root$LIBS/libcuda.so.1"
-	ln -s libcuda.so.1 "root$LIBS/libcuda.so"
-	gpu_library "root$LIBS/libcuda-own.so.1" --soname=libcuda-own.so.1
-	run -0 ldconfig -p -C root/etc/ld.so.cache
-	refute_output --partial libcuda
-	run -0 hook update-ldcache --folder "$LIBS" --folder /no/such
-	run -0 ldconfig -p -C root/etc/ld.so.cache
-	assert_line --regexp "libcuda.so.1 .*=> $LIBS/libcuda.so.1\$"
-	assert_line --regexp "libcuda.so .*=> $LIBS/libcuda.so\$"
-	assert_line --regexp "libnvidia-ml.so.1 .*=> $LIBS/libnvidia-ml.so.535.104.05\$"
-	assert_line --partial "libc.so.6"
-	refute_output --partial libcuda-own # what the image's own cache lacks
-	before=$(md5sum root/etc/ld.so.cache)
-	run -0 hook update-ldcache --folder "$LIBS"
-	assert_equal "$(md5sum root/etc/ld.so.cache)" "$before"
-	cp "$MLRUN_GPU_ROOT$LIBS"/lib{cuda,nvidia-ml}.so.535.104.05 "root$LIBS"
-	run -0 mlrun exec -e LD_DEBUG=libs rootfs:root env LD_PRELOAD=libcuda.so.1:libnvidia-ml.so.1 true
-	assert_output --partial "calling init: $LIBS/libnvidia-ml.so.535.104.05"
-}
-
-# made_cache FILE ENTRIES: a linker's cache of entries with names of their own
-made_cache() {
-	python3 - "$@" <<'EOF'
-import struct, sys
-n = int(sys.argv[2])
-strings = b"".join(b"/x/l%06d.so\0" % i for i in range(n))
-start = 48 + 24 * n
-entries = b"".join(struct.pack("<iIIIQ", 0x303, start + 14 * i + 3, start + 14 * i, 0, 0) for i in range(n))
-with open(sys.argv[1], "wb") as f:
-    f.write(b"glibc-ld.so.cache1.1" + struct.pack("<IIB3xI12x", n, len(strings), 2, 0) + entries + strings)
-EOF
-}
-
-@test "gpu hook: a large cache is merged at once, and one that is too large is refused" {
-	cp -a "$BATS_FILE_TMPDIR/image" root
-	bundle ../root >state
-	made_cache root/etc/ld.so.cache 200000
-	run -0 hook update-ldcache --folder "$LIBS"
-	ldconfig -p -C root/etc/ld.so.cache >listed
-	grep -q "libcuda.so.1 .*=> $LIBS/libcuda.so.535.104.05\$" listed
-	assert_equal "$(grep -c '=> /x/' listed)" 200000
-	made_cache root/etc/ld.so.cache 300000
-	run -125 hook update-ldcache --folder "$LIBS"
-	assert_output --partial "linker cache: more than 200000 entries"
-}
-
-@test "gpu hook: the image's newer CUDA libraries come before the driver's, at each start" {
-	cp -a "$BATS_FILE_TMPDIR/image" root
-	bundle "$PWD/root" >state
-	gpu_library root/usr/local/cuda/compat/libcuda.so.580.1.2 --soname=libcuda.so.1 --returns=580
-	for turn in 1 2; do
-		run -0 hook update-ldcache --folder "$LIBS"
-		run -0 mlrun gpu hook enable-cuda-compat --host-driver-version 535.104.05 <state
-		run -0 ldconfig -p -C root/etc/ld.so.cache
-		assert_line --regexp 'libcuda.so.1 .*=> /usr/local/cuda/compat/libcuda.so.580.1.2$'
-		refute_line --regexp "libcuda.so.1 .*=> $LIBS"
-		assert_line --regexp "libnvidia-ml.so.1 .*=> $LIBS"
-	done
-	# The driver is newer now.
-	run -0 hook update-ldcache --folder "$LIBS"
-	run -0 mlrun gpu hook enable-cuda-compat --host-driver-version 590.1 <state
-	run -0 ldconfig -p -C root/etc/ld.so.cache
-	assert_line --regexp "libcuda.so.1 .*=> $LIBS/libcuda.so.535.104.05\$"
-	run -125 mlrun gpu hook enable-cuda-compat --host-driver-version new <state
-	assert_output --partial "invalid driver version 'new'"
-}
-
-@test "gpu hook: an image of musl gets its list of directories" {
-	mkdir -p root/lib root/etc "root$LIBS"
-	cp "$(type -P true)" "root/lib/ld-musl-$ARCH.so.1"
-	bundle "$PWD/root" >state
-	run -0 hook update-ldcache --folder "$LIBS"
-	run -0 hook update-ldcache --folder "$LIBS"
-	assert_equal "$(xargs <"root/etc/ld-musl-$ARCH.path")" "$LIBS /lib /usr/local/lib /usr/lib"
-	truncate -s 70K "root/etc/ld-musl-$ARCH.path"
-	run -125 hook update-ldcache --folder "$LIBS"
-	assert_output --partial "the image's '/etc/ld-musl-$ARCH.path' cannot be read: File too large"
-	assert_equal "$(stat -c %s "root/etc/ld-musl-$ARCH.path")" 71680
-}
-
-@test "gpu hook: a cache that is no cache, and links to the host's, change nothing outside" {
-	cp -a "$BATS_FILE_TMPDIR/image" root
-	bundle "$PWD/root" >state
-	echo rubbish >root/etc/ld.so.cache
-	run -125 hook update-ldcache --folder "$LIBS"
-	assert_output --partial "the image's '/etc/ld.so.cache' cannot be read"
-	echo precious >precious
-	rm root/etc/ld.so.cache
-	ln -s "$PWD/precious" root/etc/ld.so.cache
-	run -0 hook update-ldcache --folder "$LIBS"
-	assert_equal "$(cat precious)" precious
-	[ ! -L root/etc/ld.so.cache ]
-}
-
-@test "gpu hook: nothing is made in a volume, whatever link leads there" {
-	mkdir -p root/etc root/usr/lib volume root/vol
-	ln -s /vol root/usr/lib/there
-	ln -s /vol/new root/usr/lib/dangling
-	bundle "$PWD/root" >state
-	# The same file system, which its number alone does not tell from the root's.
-	for path in /vol/a /vol/sub/a /usr/lib/there/a /usr/lib/there/sub/a /usr/lib/dangling/a /usr/lib/dangling/sub/a; do
-		run -125 unshare -Urm sh -c "mount --bind volume root/vol &&
-			mlrun gpu hook create-symlinks --link x::$path <state"
-		assert_equal "$(ls volume)" ""
-	done
-	assert_output --partial "'/vol/new/sub/a' leads to another file system than the container's root, as a volume's"
-	run -0 mlrun gpu hook create-symlinks --link x::/usr/lib/there/a --link y::/usr/lib/more/than/one <state
-	assert_equal "$(readlink root/vol/a root/usr/lib/more/than/one | xargs)" "x y"
-}
-
-@test "gpu hook: what is no regular file is not opened" {
-	cp -a "$BATS_FILE_TMPDIR/image" root
-	mkfifo "root$LIBS/libpipe.so.1"
-	bundle "$PWD/root" >state
-	# Its writer waits for somebody to open it.
-	(: >"root$LIBS/libpipe.so.1" && touch opened) 3>&- &
-	sleep 0.3
-	run -0 timeout 300 mlrun gpu hook update-ldcache --folder "$LIBS" <state
-	sleep 0.3
-	[ ! -e opened ]
-	kill $!
-}
-
-@test "gpu hook: the driver's libraries are told to make no nodes, and see what else the driver says" {
-	mkdir -p root/proc/driver/nvidia
-	cp "$MLRUN_GPU_ROOT"/proc/driver/nvidia/{params,version} root/proc/driver/nvidia
-	bundle "$PWD/root" >state
-	run -0 unshare -Urm sh -c 'mlrun gpu hook disable-device-node-modification <state &&
-		mlrun gpu hook disable-device-node-modification <state && cat root/proc/driver/nvidia/*;
-		env true >root/proc/driver/nvidia/params; ls root/proc/driver/nvidia; grep -c driver/nvidia /proc/self/mounts'
-	assert_line "ModifyDeviceFiles: 0"
-	assert_line "DeviceFileMode: 438"
-	assert_line --partial "NVRM version"
-	assert_line --partial "Read-only file system"
-	assert_line 1
-	run -0 cat root/proc/driver/nvidia/params
-	assert_line "ModifyDeviceFiles: 1"
-}
-
-@test "gpu hook: what is no state of a container is refused" {
-	for state in "" "{}" '{"bundle":"/tmp"}' '{"ociVersion":"1","id":"x","bundle":"tmp"}' "rubbish"; do
-		run -125 mlrun gpu hook create-symlinks --link a::/b <<<"$state"
-		assert_output --partial "expected a container's state"
-	done
-	bundle / >state
-	run -125 mlrun gpu hook create-symlinks --link a::/b <state
-	assert_output --partial "'/' is this machine's own root"
-	printf '{}' >bundle/config.json
-	run -125 mlrun gpu hook create-symlinks --link a::/b <state
-	assert_output --partial "names no root"
-	bundle "$PWD" >state
-	run -125 mlrun gpu hook create-symlinks --link a:/b <state
-	assert_output --partial "TEXT::PATH"
-	run -125 mlrun gpu hook frobnicate <state
-	run -0 mlrun gpu --help
-	refute_output --partial hook
 }

@@ -49,12 +49,11 @@ void cdi_list(struct strv *ret, struct strv *problems);
 /*
  * Describe this machine as a CDI specification of kind "nvidia.com/gpu", with a device for each GPU
  * and MIG part, and "all"; under Windows (WSL), only "all". Its version is the lowest that has all
- * the fields used.
- *
- *   hook  path of mlrun: runtimes run `mlrun gpu hook` inside, for links and the linker's cache
+ * the fields used. Links and the linker's cache are made by NVIDIA's nvidia-cdi-hook, which other
+ * runtimes run; where this machine lacks it, the file has no hooks, and a warning says so.
  *
  * Returns -ENODEV without an NVIDIA GPU that can be opened; -ENOTSUP on an unsupported machine.
  */
-int cdi_spec(const struct gpu_machine *m, const char *hook, json_t **ret, struct mlr_error *err);
+int cdi_spec(const struct gpu_machine *m, json_t **ret, struct mlr_error *err);
 
 #endif

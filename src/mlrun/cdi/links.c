@@ -4,7 +4,7 @@
 #include "gpu/elf.h"
 
 /* internal/discover/ldconfig.go */
-int cdi_is_library(const char *name)
+static int is_library(const char *name)
 {
 	const char *so = strstr(name, ".so");
 
@@ -71,7 +71,7 @@ static int is_library_in(const struct plan_mount *m, const char *folder)
 	auto_free char *dir = dir_of(m->target);
 
 	return m->kind == PLAN_BIND && m->origin == PLAN_FROM_CDI && strcmp(dir, folder) == 0 &&
-		cdi_is_library(path_base(m->target));
+		is_library(path_base(m->target));
 }
 
 /* Add the link from a library's SONAME to its file, as ldconfig(8) would. */
@@ -124,7 +124,7 @@ static void add_libraries_below(struct cdi_job *job, const struct plan_mount *m,
 		auto_free char *source = xasprintf("%s/%s", host, names.v[i]);
 		auto_free char *path = xasprintf("%s/%s", folder, names.v[i]);
 
-		if (cdi_is_library(names.v[i]))
+		if (is_library(names.v[i]))
 			add_library(job, source, path);
 	}
 }

@@ -7,9 +7,6 @@
 
 #include "cdi/edits.h"
 
-/* Does name look like lib*.so or lib*.so.anything? */
-int cdi_is_library(const char *name);
-
 /*
  * Add a symbolic link to text at the container's path where.
  *

@@ -1,7 +1,7 @@
 /*
  * Writes a CDI file for other runtimes, as nvidia-ctk(1) does: the driver's files at their own
- * paths, and hooks that run `mlrun gpu hook`, which makes links and the linker's cache. Podman runs
- * hooks in the container's user namespace, Docker as root.
+ * paths, and hooks that run NVIDIA's nvidia-cdi-hook, which makes links and the linker's cache.
+ * mlrun itself never runs them (cdi/hook.h).
  */
 #include "cdi/cdi.h"
 
@@ -15,10 +15,12 @@
 /* The runtime then ends a hook that an image keeps busy, and the container does not start. */
 #define HOOK_SECONDS 60
 
+#define HOOK "/usr/bin/nvidia-cdi-hook" /* of nvidia-container-toolkit-base */
+
 struct writer {
 	const struct gpu_machine *m;
 	char *root; /* gpu_root(); "" for "/" */
-	const char *hook;
+	int has_hook;
 	struct strv gids; /* groups of the nodes that not everybody may open, as text */
 };
 
@@ -87,23 +89,22 @@ static void add_drm_links(json_t *args, const struct gpu *g)
 	}
 }
 
-/* Make an entry that runs `mlrun gpu hook`; takes args. It has an environment of its own: runc
- * would give it the image's, whose LD_PRELOAD would then run as root (CVE-2025-23266). */
-static json_t *hook(const struct writer *w, const char *name, json_t *args)
+/* Make an entry that runs it; takes args. It has an environment of its own: runc would give it the
+ * image's, whose LD_PRELOAD would then run as root (CVE-2025-23266). */
+static json_t *hook(const char *name, json_t *args)
 {
-	json_t *all = json_pack("[s, s, s, s]", "mlrun", "gpu", "hook", name);
+	json_t *all = json_pack("[s, s]", path_base(HOOK), name);
 	json_array_extend(all, args);
 	json_decref(args);
-	return json_pack("{s:s, s:o, s:o, s:[s], s:i}", "hookName", "createContainer", "path",
-		mlr_json_text(w->hook), "args", all, "env", "PATH=/usr/bin:/bin", "timeout",
-		HOOK_SECONDS);
+	return json_pack("{s:s, s:s, s:o, s:[s], s:i}", "hookName", "createContainer", "path", HOOK,
+		"args", all, "env", "PATH=/usr/bin:/bin", "timeout", HOOK_SECONDS);
 }
 
 /* Add such an entry, unless args is empty. */
 static void add_hook(const struct writer *w, json_t *hooks, const char *name, json_t *args)
 {
-	if (json_array_size(args) > 0)
-		json_array_append_new(hooks, hook(w, name, json_incref(args)));
+	if (w->has_hook && json_array_size(args) > 0)
+		json_array_append_new(hooks, hook(name, json_incref(args)));
 	json_decref(args);
 }
 
@@ -112,9 +113,9 @@ static void add_device(
 {
 	json_t *edits = json_pack("{s:O}", "deviceNodes", nodes);
 
-	if (json_array_size(links) > 0)
+	if (w->has_hook && json_array_size(links) > 0)
 		json_object_set_new(edits, "hooks",
-			json_pack("[o]", hook(w, "create-symlinks", json_incref(links))));
+			json_pack("[o]", hook("create-symlinks", json_incref(links))));
 	json_array_append_new(devices,
 		json_pack("{s:o, s:o}", "name", mlr_json_text(name), "containerEdits", edits));
 }
@@ -264,7 +265,9 @@ static json_t *common_edits(struct writer *w)
 		add_hook(w, hooks, "enable-cuda-compat",
 			json_pack("[s, o]", "--host-driver-version",
 				mlr_json_text(w->m->driver_text)));
-	json_array_append_new(hooks, hook(w, "disable-device-node-modification", json_array()));
+	if (w->has_hook)
+		json_array_append_new(
+			hooks, hook("disable-device-node-modification", json_array()));
 	/* "void", or a runtime with NVIDIA's hook would inject the GPUs a second time. */
 	return json_pack("{s:[s], s:o, s:o, s:o}", "env", "NVIDIA_VISIBLE_DEVICES=void",
 		"deviceNodes", nodes, "mounts", mounts, "hooks", hooks);
@@ -284,10 +287,11 @@ static json_t *spec(struct writer *w)
 		devices, "containerEdits", edits);
 }
 
-int cdi_spec(const struct gpu_machine *m, const char *hook, json_t **ret, struct mlr_error *err)
+int cdi_spec(const struct gpu_machine *m, json_t **ret, struct mlr_error *err)
 {
 	auto_free char *root = realpath(gpu_root(), NULL);
-	struct writer w = { .m = m, .hook = hook };
+	auto_free char *program = xasprintf("%s" HOOK, gpu_root());
+	struct writer w = { .m = m, .has_hook = access(program, X_OK) == 0 };
 	size_t n = 0;
 
 	if (m->driver == GPU_DRIVER_TEGRA)
@@ -301,6 +305,12 @@ int cdi_spec(const struct gpu_machine *m, const char *hook, json_t **ret, struct
 	if (!root)
 		return mlr_fail_errno(err, "'%s'", gpu_root());
 	w.root = strcmp(root, "/") == 0 ? (char *)"" : root;
+	if (!w.has_hook)
+		mlr_warning(
+			"'" HOOK
+			"' of NVIDIA's container toolkit is missing: other runtimes make no "
+			"links and no linker's cache, so that programs find the driver's libraries "
+			"by LD_LIBRARY_PATH only");
 	*ret = spec(&w);
 	strv_done(&w.gids);
 	return *ret ? 0 : mlr_fail(err, ENOMEM, "write a CDI file: %s", strerror(ENOMEM));

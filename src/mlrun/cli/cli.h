@@ -31,7 +31,6 @@ int cmd_gpu(int argc, char **argv);
 int cmd_gpu_check(int argc, char **argv);
 int cmd_validate(int argc, char **argv);
 int cmd_gpu_cdi(int argc, char **argv);
-int cmd_gpu_hook(int argc, char **argv);
 int cmd_gpu_list(int argc, char **argv);
 int cmd_gpu_top(int argc, char **argv);
 int cmd_images(int argc, char **argv);

@@ -6,7 +6,6 @@
 static const struct command rows[] = {
 	{ "cdi", cmd_gpu_cdi, NULL, "describe them for other container runtimes (CDI)" },
 	{ "check", cmd_gpu_check, NULL, "tell whether an image would work with the GPUs here" },
-	{ "hook", cmd_gpu_hook, NULL, NULL },
 	{ "list", cmd_gpu_list, NULL, "list this machine's GPUs, and who may use them" },
 	{ "top", cmd_gpu_top, NULL, "show what the GPUs and processors do, again and again" },
 };

@@ -62,49 +62,6 @@ static int list_devices(int as_json)
 	return 0;
 }
 
-/* The path of this program, which runtimes run as a hook. */
-static int own_path(char ret[PATH_MAX], struct mlr_error *err)
-{
-	ssize_t n = readlink("/proc/self/exe", ret, PATH_MAX - 1);
-
-	if (n < 0)
-		return mlr_fail_errno(err, "find mlrun itself by /proc/self/exe");
-	ret[n] = '\0';
-	return 0;
-}
-
-/* Does path belong to root, and may nobody else change it or its contents? */
-static int is_roots(const char *path, struct mlr_error *err)
-{
-	struct stat st;
-
-	if (lstat(path, &st) < 0)
-		return mlr_fail_errno(err, "'%s'", path);
-	if (st.st_uid != 0)
-		return mlr_fail(err, EPERM, "'%s' is user %u's", path, (unsigned)st.st_uid);
-	if ((st.st_mode & 02) || ((st.st_mode & 020) && st.st_gid != 0))
-		return mlr_fail(err, EPERM, "others than root may write to '%s'", path);
-	return 0;
-}
-
-/* A runtime started by root runs this program as root each time: nobody else may be able to replace
- * it. The kernel's path of it contains no links. */
-static int check_hook(const char *self, struct mlr_error *err)
-{
-	auto_free char *path = xstrdup(self);
-	int r = is_roots(path, err);
-
-	for (char *slash; r == 0 && (slash = strrchr(path, '/'));) {
-		*slash = '\0';
-		r = is_roots(*path ? path : "/", err);
-	}
-	if (r == 0)
-		return 0;
-	mlr_wrap(err, "runtimes would run '%s' as root", self);
-	return mlr_hint(err,
-		"install mlrun where only root may write, below /opt or /usr/local, and run that one");
-}
-
 static int write_file(const char *path, json_t *spec, struct mlr_error *err)
 {
 	if (cli_write_json(path, spec, JSON_INDENT(2), err) == 0)
@@ -131,15 +88,10 @@ static int make(const char *output, struct mlr_error *err)
 {
 	auto_call(gpu_machine_done) struct gpu_machine m = GPU_MACHINE_INIT;
 	json_auto_t *spec = NULL;
-	char self[PATH_MAX];
-	int r = own_path(self, err);
+	int r = gpu_machine_read(gpu_root(), &m, err);
 
-	if (r == 0 && geteuid() == 0)
-		r = check_hook(self, err);
 	if (r == 0)
-		r = gpu_machine_read(gpu_root(), &m, err);
-	if (r == 0)
-		r = cdi_spec(&m, self, &spec, err);
+		r = cdi_spec(&m, &spec, err);
 	if (r < 0)
 		return r;
 	for (size_t i = 0; i < m.warnings.n; i++)
