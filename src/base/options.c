@@ -40,7 +40,7 @@ uint64_t options_count(
 	v = strtoull(text, &end, 10);
 	if (*text >= '0' && *text <= '9' && !*end && !errno && v >= min && v <= max)
 		return v;
-	if (max >= INT_MAX)
+	if (max >= INT_MAX && v <= max && errno != ERANGE)
 		argp_error(state, "--%s takes a whole number from %" PRIu64 " on, not '%s'", option,
 			min, text);
 	else
@@ -68,6 +68,8 @@ double options_seconds(struct argp_state *state, const char *option, const char 
 {
 	double v = duration_seconds(text, strlen(text));
 
+	if (v > max)
+		argp_error(state, "--%s takes at most %g seconds, not '%s'", option, max, text);
 	if (!(v > 0 && v <= max))
 		argp_error(state,
 			"--%s takes a time above 0 such as 90, 90s, 1m30s, 8h or 2d, not '%s'",
@@ -244,17 +246,28 @@ static void refuse(const char *name, const char *option, size_t len, const char 
 	exit(argp_err_exit_status);
 }
 
+int options_has_word(const struct argp_option *o, const char *word)
+{
+	size_t len = word ? strlen(word) : 0;
+	const char *at = len && strchr(o->arg, '|') ? strstr(o->arg, word) : NULL;
+
+	return at && (at == o->arg || at[-1] == '|') && (at[len] == '|' || !at[len]);
+}
+
 /* Refuse an unknown option, with the name of the most similar spelling. Returns whether the next
  * argument is the value of this one. */
-static int check_long(const char *name, const char *arg, const struct argp_option *options)
+static int check_long(
+	const char *name, const char *arg, const char *next, const struct argp_option *options)
 {
 	size_t len = strcspn(arg + 2, "=");
 	struct spelling s = spelling_of(arg + 2, len);
 	int several;
 	const struct argp_option *o = options_find(options, arg + 2, len, &several);
 
+	if (o && o->arg && o->flags & OPTION_ARG_OPTIONAL && !arg[2 + len])
+		return options_has_word(o, next);
 	if (o)
-		return o->arg && !(o->flags & OPTION_ARG_OPTIONAL) && !arg[2 + len];
+		return o->arg && !arg[2 + len];
 	for (o = options; !is_end(o); o++)
 		if (o->name)
 			spelling_try(&s, o->name);
@@ -282,7 +295,7 @@ static void check_spelling(
 {
 	for (int i = 1; i < argc && strcmp(argv[i], "--") != 0; i++)
 		if (strncmp(argv[i], "--", 2) == 0)
-			i += check_long(name, argv[i], options);
+			i += check_long(name, argv[i], i + 1 < argc ? argv[i + 1] : NULL, options);
 		else if (argv[i][0] == '-' && argv[i][1])
 			i += check_letters(name, argv[i], options);
 		else if (in_order)

@@ -158,6 +158,10 @@ const struct argp_option *options_find(
 	const struct argp_option *options, const char *name, size_t len, int *several);
 const struct argp_option *options_find_letter(const struct argp_option *options, char letter);
 
+/* Is word one of those of an option whose value is optional, "private|host"? It may stand behind it
+ * then. word may be NULL. */
+int options_has_word(const struct argp_option *o, const char *word);
+
 /* A whole number from min to max, or -1. */
 long options_number(const char *text, long min, long max);
 

@@ -22,7 +22,8 @@ needs_browser() {
     local name
 
     for name in chromium chromium-browser google-chrome; do
-        BROWSER=$(command -v $name) && export BROWSER && return 0
+        # Ubuntu's package is a script that asks for a snap.
+        BROWSER=$(command -v $name) && "$BROWSER" --version >/dev/null 2>&1 && export BROWSER && return 0
     done
     skip "no Chromium (Debian: apt-get install chromium)"
 }

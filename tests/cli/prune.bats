@@ -161,7 +161,7 @@ stop_container() {
 
 @test "prune: nonsense is refused, by its name, and nothing is removed" {
 	mlrun pull -q "$REGISTRY/tiny"
-	for bad in '--older-than 3' '--older-than x' '--max-size -1' '--max-size 1X' '--keep-last x'; do
+	for bad in '--older-than 3' '--older-than x' '--older-than 500ms' '--older-than 0' '--max-size -1' '--max-size 1X' '--keep-last x'; do
 		# shellcheck disable=SC2086
 		run -125 mlrun prune $bad
 		assert_output --partial "'${bad##* }'"

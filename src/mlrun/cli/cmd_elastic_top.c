@@ -128,7 +128,8 @@ static void write_pool(FILE *out, const struct watch_pool *pool)
 		pool->n == 1 ? "" : "s");
 	for (size_t i = 0; i < pool->n; i++)
 		put(&l, pool, &pool->runs[i]);
-	listing_write(&l, out);
+	if (pool->n > 0)
+		listing_write(&l, out);
 }
 
 /* To free(). trouble: what Slurm said in place of an answer; NULL: it gave one. */

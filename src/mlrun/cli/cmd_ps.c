@@ -171,8 +171,8 @@ static void put(struct listing *l, const struct row *r)
 	listing_known(l, "PID", "pid", in->pid, r->running != NULL);
 	listing_number(l, "PROCESSES", "processes", (int64_t)in->processes);
 	listing_text(l, NULL, "user", user);
-	listing_cell(l, "USER", geteuid() == 0 ? xstrdup(user) : NULL);
-	listing_optional(l);
+	if (geteuid() == 0)
+		listing_cell(l, "USER", xstrdup(user));
 	listing_number(l, NULL, "uid", uid);
 	put_service(l, s);
 	listing_text(l, "IMAGE", "image", r->running || !s ? in->container.image : s->image);

@@ -157,7 +157,7 @@ static int print_hosts(const struct args *a, const struct worker_list *workers)
 		listing_text(&l, NULL, "node", w->node);
 		listing_text(&l, NULL, "ip_address", w->address);
 		listing_number(&l, NULL, "slots", slots);
-		if (a->hostfile)
+		if (a->hostfile && !a->json)
 			printf("%s slots=%ld\n", host, slots);
 		else if (!a->json)
 			printf("%s%s:%ld", i ? "," : "", host, slots);

@@ -13,9 +13,14 @@
 
 int64_t cli_parse_age(const char *s)
 {
-	int64_t ns = duration_ns(s);
+	auto_free char *lower = xstrdup(s);
+	int64_t ns;
 
-	return ns < 0 ? -1 : ns / 1000000000;
+	for (char *c = lower; *c; c++)
+		*c = (char)tolower((unsigned char)*c);
+	ns = duration_ns(lower);
+	/* A part of a second, "5ms" for five months, would mean all that there is, as "0s" does. */
+	return ns % 1000000000 != 0 || strcmp(s, "0") == 0 ? -1 : ns / 1000000000;
 }
 
 int64_t cli_parse_size(const char *s)

@@ -53,6 +53,16 @@ static void parse_pid(void *args, char *arg, struct argp_state *state)
 			arg);
 }
 
+static void parse_preserve(void *args, char *arg, struct argp_state *state)
+{
+	wishes(args)->preserve_fds = (int)options_number(arg, 0, 1 << 16);
+	if (wishes(args)->preserve_fds < 0)
+		argp_error(state,
+			"--preserve-fds takes how many descriptors from 3 on to hand on, not '%s'; "
+			"--preserve-fd takes their numbers",
+			arg);
+}
+
 static void parse_mpi(void *args, char *arg, struct argp_state *state)
 {
 	struct exec_options *o = wishes(args);
@@ -271,7 +281,7 @@ static const struct option_row options[] = {
 	{ "init", 0, NULL, 0, "--pid, and the first process is mlrun's, which reaps the others", 3,
 		WISH(init) },
 	{ "preserve-fds", 0, "N", 0, "pass on N descriptors from 3 on", 3,
-		OPT_COUNT(struct cli_exec, exec.preserve_fds, 0, 1 << 16) },
+		OPT_CALL(parse_preserve) },
 	{ "preserve-fd", 0, "FD[,FD]...", 0, "pass on these descriptors", 3, WISH(keep_fds) },
 
 	{ NULL, 0, NULL, 0, "Starting:", 4 },

@@ -51,15 +51,6 @@ static void check_switch(const char *command, const char *text, char *value)
 	refuse(command, &err);
 }
 
-/* Is word a valid value of an option whose value is optional: "private|host"? */
-static int is_its_word(const struct argp_option *o, const char *word)
-{
-	size_t len = word ? strlen(word) : 0;
-	const char *at = len && strchr(o->arg, '|') ? strstr(o->arg, word) : NULL;
-
-	return at && (at == o->arg || at[-1] == '|') && (at[len] == '|' || !at[len]);
-}
-
 /* An option, and the next argument if that is its value. */
 struct step {
 	int n;    /* number of arguments */
@@ -84,7 +75,7 @@ static struct step check_long(struct walk *w, char **at)
 			check_switch(w->command, text, name + len);
 		if (!o || !o->arg || name[len])
 			return (struct step){ 1, 1 };
-		next = o->flags & OPTION_ARG_OPTIONAL ? is_its_word(o, at[1]) : !!at[1];
+		next = o->flags & OPTION_ARG_OPTIONAL ? options_has_word(o, at[1]) : !!at[1];
 		return (struct step){ 1 + next, 1 + next };
 	}
 	if (d) {

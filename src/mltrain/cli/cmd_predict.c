@@ -279,5 +279,8 @@ int cmd_predict(int argc, char **argv)
 
 	options_parse("mltrain predict", argc, argv, &syntax, &a);
 	a.use.batch = a.files.n < BATCH_MAX ? (int)a.files.n : BATCH_MAX;
-	return run(&a, &left_out, &err) < 0 ? main_fail(&err) : left_out;
+	if (run(&a, &left_out, &err) < 0)
+		left_out = main_fail(&err);
+	strv_done(&a.files);
+	return left_out;
 }

@@ -134,7 +134,10 @@ int cmd_report(int argc, char **argv)
 {
 	struct args a = { .output = "report.html" };
 	struct mlr_error err = MLR_ERROR_INIT;
+	int status;
 
 	options_parse("mltrain report", argc, argv, &syntax, &a);
-	return run(&a, &err) < 0 ? main_fail(&err) : 0;
+	status = run(&a, &err) < 0 ? main_fail(&err) : 0;
+	strv_done(&a.logs);
+	return status;
 }

@@ -241,7 +241,7 @@ static int fetch_one(const struct args *a, const char *what, struct mlr_error *e
 
 int main(int argc, char **argv)
 {
-	struct args a = { 0 };
+	static struct args a; /* to the end of the program */
 	struct mlr_error err = MLR_ERROR_INIT;
 
 	mlr_log_init("mltrain");

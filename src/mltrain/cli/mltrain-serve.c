@@ -23,8 +23,7 @@ struct args {
 	size_t body, memory;
 };
 
-static const struct option_row options[] = { { "checkpoint", 0, "FILE", 0,
-						     "a checkpoint of mltrain train", 1,
+static const struct option_row options[] = { { "checkpoint", 0, "FILE", OPTION_HIDDEN, NULL, 1,
 						     OPT(struct args, checkpoints) },
 	{ "listen", 0, "HOST:PORT|unix:PATH", 0, "where (127.0.0.1:8000)", 3,
 		OPT(struct args, listen[0]) },

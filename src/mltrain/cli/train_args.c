@@ -34,10 +34,12 @@ static void parse_every(void *args, char *arg, struct argp_state *state)
 {
 	struct train_options *t = &((struct train_args *)args)->train;
 
-	if (*arg && !arg[strspn(arg, "0123456789")])
-		t->save_steps = options_count(state, "checkpoint-every", arg, 1, INT64_MAX);
-	else
+	size_t n = strlen(arg);
+
+	if (n && strchr("smhdw", arg[n - 1]))
 		t->save_seconds = options_seconds(state, "checkpoint-every", arg, 1e9);
+	else
+		t->save_steps = options_count(state, "checkpoint-every", arg, 1, INT64_MAX);
 }
 
 static void parse_accuracy(void *field, char *arg, struct argp_state *state)
@@ -397,7 +399,9 @@ int train_args_apply(const struct train_args *a, struct recipe *r, struct mlr_er
 		r->schedule = said->schedule;
 	r->schedule.warmup = warmup;
 	if (a->given & GIVEN_WARMUP && warmup > 0 && r->schedule.kind == SCHEDULE_ONE_CYCLE) {
-		mlr_fail(err, EINVAL, "--warmup cannot be combined with --schedule one-cycle");
+		mlr_fail(err, EINVAL,
+			"--warmup %g: the schedule is one-cycle, which has a warm-up of its own",
+			warmup);
 		return mlr_hint(
 			err, "--schedule one-cycle,rise=X says for what share of all steps");
 	}
