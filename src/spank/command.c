@@ -336,9 +336,10 @@ static int is_in(const char *ranks, unsigned rank, unsigned *offset)
 	const char *at = ranks;
 	char *end;
 
-	*offset = 0;
+	*offset = rank;
 	if (strcmp(ranks, "*") == 0)
 		return 1;
+	*offset = 0;
 	while (*at >= '0' && *at <= '9') {
 		unsigned long first = strtoul(at, &end, 10), last = first;
 
@@ -354,20 +355,24 @@ static int is_in(const char *ranks, unsigned rank, unsigned *offset)
 	return 0;
 }
 
-/* Take the next word of a line, with %t and %o as srun(1) has them; NULL: there is none. To free().
+/* Take the next word of a line, with '…', \, %t and %o as srun(1) has them; NULL: there is none. To
+ * free().
  */
 static char *next_word(const char **line, unsigned rank, unsigned offset)
 {
 	const char *s = *line + strspn(*line, " \t");
 	char *word = NULL;
+	int quoted = 0;
 	size_t n;
 	FILE *f = *s ? open_memstream(&word, &n) : NULL;
 
-	for (; f && *s && !strchr(" \t", *s); s++)
-		if (s[0] == '%' && (s[1] == 't' || s[1] == 'o'))
+	for (; f && *s && (quoted || !strchr(" \t", *s)); s++)
+		if (*s == '\'')
+			quoted = !quoted;
+		else if (s[0] == '%' && (s[1] == 't' || s[1] == 'o'))
 			fprintf(f, "%u", *++s == 't' ? rank : offset);
 		else
-			putc(*s, f);
+			putc(*s == '\\' && s[1] ? *++s : *s, f);
 	*line = s;
 	if (f && fclose(f) != 0)
 		mlr_oom();
@@ -396,14 +401,18 @@ int command_of_rank(const char *text, unsigned rank, struct strv *ret, struct ml
 }
 
 /* What Slurm does with a task prolog's output (srun(1), --task-prolog). */
-#define WITH_PROLOG                                                                               \
-	"said=$(\"$1\") || { echo \"mlrun: --task-prolog $1: exit status $?\" >&2; exit 125; }\n" \
-	"shift\n"                                                                                 \
-	"while IFS= read -r line; do case $line in\n"                                             \
-	"\"export \"*=*) export \"${line#export }\" ;;\n"                                         \
-	"\"unset \"*) unset \"${line#unset }\" ;;\n"                                              \
-	"\"print \"*) printf '%s\\n' \"${line#print }\" ;;\n"                                     \
-	"esac; done <<END\n$said\nEND\n"                                                          \
+#define WITH_PROLOG                                                                   \
+	"said=$(\"$1\" </dev/null) || {\n"                                            \
+	"echo \"mlrun: --task-prolog $1: exit status $?\" >&2; exit 125; }\n"         \
+	"shift\n"                                                                     \
+	"is_name() { case $1 in '' | [0-9]* | *[!A-Za-z0-9_]*) return 1 ;; esac; }\n" \
+	"while IFS= read -r line; do case $line in\n"                                 \
+	"\"export \"*=*) line=${line#export }\n"                                      \
+	"is_name \"${line%%=*}\" && export \"$line\" ;;\n"                            \
+	"\"unset \"*) is_name \"${line#unset }\" && unset \"${line#unset }\" ;;\n"    \
+	"\"print \"*) printf '%s\\n' \"${line#print }\" ;;\n"                         \
+	"esac; done <<END\n$said\nEND\n"                                              \
+	"unset -f is_name; unset said line\n"                                         \
 	"exec \"$@\""
 
 static void add_command(const struct command_task *task, struct strv *ret)

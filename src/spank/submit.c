@@ -104,22 +104,41 @@ static int check_components(const char *const *settings)
 	return 0;
 }
 
-/* The value of a long option of srun's that Slurm does not give to plugins, to free(), "" for one
- * without a value; NULL: it is not on the command line. */
+/* Does the word give this option, perhaps abbreviated as getopt_long(3) allows? */
+static int is_option(const char *word, const char *name)
+{
+	size_t n = strcspn(word, "=");
+
+	return n >= 6 && strncmp(word, name, n) == 0;
+}
+
+/*
+ * The value of a long option of srun's that Slurm does not give to plugins, to free(), "" for one
+ * without a value; NULL: it is not on the command line. The command begins with the first word that
+ * can be no option's value.
+ */
 static char *sruns_option(const char *name)
 {
 	FILE *f = fopen("/proc/self/cmdline", "re");
 	auto_free char *arg = NULL;
 	char *found = NULL;
-	size_t size = 0, n = strlen(name);
+	size_t size = 0;
+	int may_be_value = 0;
 
-	while (f && !found && getdelim(&arg, &size, '\0', f) > 0 && strcmp(arg, "--") != 0)
-		if (strncmp(arg, name, n) != 0)
-			continue;
-		else if (arg[n] == '=')
-			found = xstrdup(arg + n + 1);
-		else if (arg[n] == '\0')
+	if (f && getdelim(&arg, &size, '\0', f) < 0) /* srun */
+		size = 0;
+	while (f && !found && getdelim(&arg, &size, '\0', f) > 0 && strcmp(arg, "--") != 0) {
+		char *equals = strchr(arg, '=');
+
+		if (*arg != '-' && !may_be_value)
+			break;
+		if (is_option(arg, name) && equals)
+			found = xstrdup(equals + 1);
+		else if (is_option(arg, name))
 			found = xstrdup(getdelim(&arg, &size, '\0', f) > 0 ? arg : "");
+		/* "-n2" and "--ntasks=2" have theirs. */
+		may_be_value = *arg == '-' && !equals && (arg[1] == '-' || !arg[2]);
+	}
 	if (f)
 		fclose(f);
 	return found;

@@ -65,10 +65,14 @@ static void become(
 		/* Slurm puts the configuration into the place of an argument. */
 		if (variable(SPANK_MULTI_VARIABLE) && task.argc > 1 &&
 			spank_get_item(sp, S_TASK_GLOBAL_ID, &rank) == ESPANK_SUCCESS) {
-			if (command_of_rank(command[1], rank, &own, &err) < 0)
-				fail(err.text);
-			task.argv = own.v;
-			task.argc = (int)own.n;
+			/* Slurm has read it before: what is none is an argument of the command's.
+			 */
+			int is_one = command_of_rank(command[1], rank, &own, &err) == 0;
+
+			for (int i = 2; is_one && i < task.argc; i++)
+				strv_add(&own, command[i]);
+			task.argv = is_one ? own.v : command;
+			task.argc = is_one ? (int)own.n : task.argc;
 		}
 	}
 	if (!variable("MLRUN_STORE"))

@@ -248,6 +248,45 @@ poststop stopped"
 	rm -r rootfs/data rootfs/none
 }
 
+@test "oci: descriptors of mlrun's own are no inherited ones" {
+	command_is sh -c 'ls /proc/self/fd; cat /proc/self/fd/3/../../../../../../etc/hostname'
+	run -1 bash -c 'exec 3>&- 4>&- 5>&- 6>&-; exec mlrun oci --root="$1" run --preserve-fds=1 one' bash "$ROOT"
+	assert_output --partial "descriptor 3 is not open"
+	command_is cat
+	run -0 bash -c 'exec mlrun oci --root="$1" run --preserve-fds=1 one 3<<<given' bash "$ROOT" </dev/null
+}
+
+@test "oci: namespaces by path are judged at the making, and by their type" {
+	config '.linux.namespaces += [{type: "cgroup", path: $p}] | .hooks.poststop = [{path: "/bin/false"}] | .annotations = {a: "b"}' \
+		--arg p "/proc/$$/ns/cgroup"
+	command_is sleep 300
+	unshare -Ur sh -c 'true' || skip "no user namespaces"
+	oci create one >/dev/null 3>&-
+	assert_equal "$(oci state one | jq -r .annotations.a)" b
+	oci delete --force one
+	config 'del(.hooks) | .linux.namespaces = [{type: "mount"}, {type: "time", path: "/proc/self/ns/time"}]'
+	run -1 oci create one
+	assert_output --partial "'time' is not supported"
+	mkfifo "$BATS_TEST_TMPDIR/fifo"
+	config '.linux.namespaces = [{type: "mount"}, {type: "network", path: $p}]' --arg p "$BATS_TEST_TMPDIR/fifo"
+	run -1 timeout 20 mlrun oci --root="$ROOT" create one
+	assert_output --partial "join the network namespace"
+	# The caller's own: its settings are the machine's, perhaps.
+	config '.linux.namespaces = [{type: "mount"}, {type: "network", path: "/proc/self/ns/net"}] | .linux.sysctl = {"net.core.somaxconn": "99"}'
+	run -1 oci create one
+	assert_output --partial "is not a setting of a namespace that the container has"
+}
+
+@test "oci: a root's passwd that is a fifo keeps nobody waiting" {
+	mkdir -p rootfs/etc
+	mv rootfs/etc/passwd "$BATS_TEST_TMPDIR/passwd" 2>/dev/null || true
+	mkfifo rootfs/etc/passwd
+	config '.process.env = ["PATH=/bin"]'
+	run -0 timeout 20 mlrun oci --root="$ROOT" run one
+	rm rootfs/etc/passwd
+	mv "$BATS_TEST_TMPDIR/passwd" rootfs/etc/passwd 2>/dev/null || true
+}
+
 @test "oci: sysctls of the container's namespaces are written" {
 	config '.linux.namespaces = [{type: "mount"}, {type: "network"}, {type: "ipc"}]
 		| .linux.sysctl = {"net.ipv4.ip_unprivileged_port_start": "81", "net.ipv4.ping_group_range": "0 0"}'
@@ -394,12 +433,12 @@ END
 }
 
 @test "oci: an unlimited limit as Go writes it, and the same digits in a string" {
-	command_is sh -c 'ulimit -Hc; echo "$1"' sh 18446744073709551615
+	command_is sh -c 'ulimit -Hc; echo "$1"' sh 'a" 18446744073709551615 b'
 	config '.process.rlimits = [{"type": "RLIMIT_CORE", "soft": 0, "hard": 7}]'
 	sed -i 's/"hard": 7/"hard": 18446744073709551615/' config.json
 	ulimit -Hc | grep -q unlimited || skip "this user's limit is lower"
 	run -0 oci run one
-	assert_output $'unlimited\n18446744073709551615'
+	assert_output $'unlimited\na" 18446744073709551615 b'
 }
 
 @test "oci: podman runs containers by it" {

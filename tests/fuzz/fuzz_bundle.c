@@ -44,7 +44,7 @@ int LLVMFuzzerTestOneInput(const uint8_t *data, size_t size)
 	else if (!*err.text)
 		abort();
 	err = (struct mlr_error)MLR_ERROR_INIT;
-	if (bundle_plan((const char *)data, size, "/usr", &p, &err) == 0)
+	if (bundle_plan((const char *)data, size, "/usr", &b, &p, &err) == 0)
 		check_plan(&p);
 	else if (!*err.text)
 		abort();

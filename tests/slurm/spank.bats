@@ -279,10 +279,12 @@ with_image() {
 }
 
 @test "spank: what Slurm does around a command is done inside: --task-prolog, --multi-prog, a name of the directory" {
-	printf '#!/bin/sh\ncat /etc/version >ran\necho "export FROM_PROLOG=a  b"\necho "unset GONE"\necho print said\necho and more\n' >prolog
+	printf '#!/bin/sh\ncat /etc/version >ran\ncat\necho "export FROM_PROLOG=a  b"\necho "export 1A=x"\necho "unset GONE"\necho print said\necho and more\n' >prolog
 	printf '#!/bin/sh\nexit 3\n' >fails
 	printf '#!/bin/sh\necho here "$@"\n' >name
 	chmod 755 prolog fails name
+	run -0 step --task-prolog="$PWD/prolog" --container-image="$IMG" cat <<<data
+	assert_output $'said\ndata'
 	GONE=1 run -0 step --task-prolog="$PWD/prolog" --container-image="$IMG" sh -c 'echo "$FROM_PROLOG" ${GONE-gone} "$@"' x 'c d'
 	assert_output $'said\na  b gone c d'
 	assert_equal "$(<ran)" one
@@ -291,11 +293,13 @@ with_image() {
 	run -125 step --task-prolog=./fails --container-image="$IMG" echo ran
 	assert_output --partial "mlrun: --task-prolog $PWD/fails: exit status 3"
 	refute_line ran
-	printf '# comment\n0 echo zero %%t %%o\n\n1-2,4 echo some %%t %%o\n* name rest %%t\n' >programs
+	printf '%s\n' '# comment' "0 sh -c 'echo "'"$0 $1 $2"'"' zero %t %o" '' '1-2,4 echo some %t %o' '* name rest %t %o' >programs
 	run -0 step -n5 -O -l --multi-prog --container-image="$IMG" programs
-	assert_equal "$(sort <<<"$output")" $'0: zero 0 0\n1: some 1 0\n2: some 2 1\n3: here rest 3\n4: some 4 2'
+	assert_equal "$(sort <<<"$output")" $'0: zero 0 0\n1: some 1 0\n2: some 2 1\n3: here rest 3 3\n4: some 4 2'
 	run -0 step --container-image="$IMG" name a
 	assert_output 'here a'
+	run -0 step -n1 --container-image="$IMG" echo --multi-prog programs --task-prolog=fails
+	assert_output '--multi-prog programs --task-prolog=fails'
 	run -1 step --container-image="$IMG" --container-mpi=some true
 	assert_output --partial "--container-mpi takes auto, none"
 	run -127 step -w cpu2 --container-image="$IMG" nothing
@@ -366,6 +370,8 @@ with_image() {
 	until_true eval 'job=$(squeue -h --name=head -o %A -t R) && [ -n "$job" ]'
 	until_true step --overlap --jobid="$job" -w cpu1 --chdir=elsewhere --container-mounts="$PWD/elsewhere:/mnt" \
 		--container-name=head:exec sh -c 'test -e /began'
+	# What has other namespaces is entered as it is.
+	run -0 step --overlap --jobid="$job" -w cpu1 --container-name=head:exec --container-unshare=ipc,net test -e /began
 	step --overlap --jobid="$job" -w cpu1 --container-name=head:exec touch /go
 	wait $!
 	run -0 mlrun containers rm head.cpu1

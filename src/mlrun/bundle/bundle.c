@@ -37,17 +37,20 @@ void bundle_done(struct bundle *b)
 	*b = (struct bundle)BUNDLE_INIT;
 }
 
-/*
- * Go writes an unlimited RLIM_INFINITY as 2^64 - 1, which is too large for a json_int_t: it becomes
- * a real number of the same length. The bytes before and after it are not a string's or a number's.
- */
+/* Go writes an unlimited RLIM_INFINITY as 2^64 - 1, which is too large for a json_int_t: outside of
+ * strings it becomes a real number of the same length. */
 static void soften_numbers(char *text, size_t len)
 {
 	static const char all[] = "18446744073709551615", real[] = "1.844674407370955e19";
 	const size_t n = sizeof(all) - 1;
+	int quoted = 0;
 
-	for (size_t i = 1; i + n < len; i++)
-		if (text[i] == '1' && memcmp(text + i, all, n) == 0 &&
+	for (size_t i = 0; i + n < len; i++)
+		if (text[i] == '"')
+			quoted = !quoted;
+		else if (quoted && text[i] == '\\')
+			i++;
+		else if (!quoted && i > 0 && text[i] == '1' && memcmp(text + i, all, n) == 0 &&
 			strchr(" \t\n\r:[,", text[i - 1]) && strchr(" \t\n\r]},", text[i + n]))
 			memcpy(text + i, real, n);
 }
@@ -168,106 +171,6 @@ static int parse_process(const json_t *o, struct bundle *b, struct mlr_error *er
 	return r;
 }
 
-/* Has the container a namespace of this type that is not the host's? */
-static int has_namespace(const json_t *linux_, const char *type)
-{
-	const json_t *ns;
-	size_t i;
-
-	json_array_foreach(json_object_get(linux_, "namespaces"), i, ns)
-		if (strcmp(json_string_value(json_object_get(ns, "type")) ?: "", type) == 0)
-			return 1;
-	return 0;
-}
-
-/* The namespace that a setting is of; NULL: it is the machine's. */
-static const char *namespace_of(const char *key)
-{
-	static const struct {
-		const char *name; /* ends with '.': all that begin so */
-		const char *type;
-	} known[] = { { "net.", "network" }, { "fs.mqueue.", "ipc" }, { "kernel.msgmax", "ipc" },
-		{ "kernel.msgmnb", "ipc" }, { "kernel.msgmni", "ipc" }, { "kernel.sem", "ipc" },
-		{ "kernel.shmall", "ipc" }, { "kernel.shmmax", "ipc" }, { "kernel.shmmni", "ipc" },
-		{ "kernel.shm_rmid_forced", "ipc" } };
-
-	for (size_t i = 0; i < ARRAY_LEN(known); i++) {
-		size_t n = strlen(known[i].name);
-
-		if (strncmp(key, known[i].name, n) == 0 && (known[i].name[n - 1] == '.' || !key[n]))
-			return known[i].type;
-	}
-	return NULL;
-}
-
-static int parse_sysctls(const json_t *linux_, struct bundle *b, struct mlr_error *err)
-{
-	const json_t *all = NULL, *v;
-	const char *key;
-	int r = field_object(linux_, "sysctl", &all, err);
-
-	json_object_foreach((json_t *)all, key, v) {
-		const char *type = namespace_of(key);
-
-		if (!json_is_string(v))
-			return mlr_fail(err, EPROTO, "'sysctl': '%s' is not a string", key);
-		if (!type || !has_namespace(linux_, type))
-			return mlr_fail(err, ENOTSUP,
-				"'sysctl': '%s' is not a setting of a namespace that the container has "
-				"of its own",
-				key);
-		strv_add(&b->sysctls, key);
-		strv_add(&b->sysctls, json_string_value(v));
-		strv_add(&b->sysctls, strv_has(&b->joined, type) ? "joined" : "");
-	}
-	return r;
-}
-
-/* One that the caller is in is there already. */
-static int is_callers(const char *file, const char *path)
-{
-	auto_free char *own = xasprintf("/proc/self/ns/%s", file);
-	struct stat a, b;
-
-	return stat(own, &a) == 0 && stat(path, &b) == 0 && a.st_dev == b.st_dev &&
-		a.st_ino == b.st_ino;
-}
-
-static int parse_namespace(const json_t *ns, struct bundle *b, struct mlr_error *err)
-{
-	static const struct {
-		const char *type, *file;
-		int can; /* be entered, where the kernel lets the caller */
-	} known[] = { { "network", "net", 1 }, { "ipc", "ipc", 1 }, { "uts", "uts", 1 },
-		{ "user", "user" }, { "pid", "pid" }, { "mount", "mnt" }, { "cgroup", "cgroup" } };
-	const char *type = "", *path = NULL;
-
-	TRY(field_text(ns, "type", &type, err));
-	TRY(field_text(ns, "path", &path, err));
-	for (size_t i = 0; path && *path && i < ARRAY_LEN(known); i++) {
-		if (strcmp(known[i].type, type) != 0 || is_callers(known[i].file, path))
-			continue;
-		if (!known[i].can)
-			return mlr_fail(err, ENOTSUP, "%s: an existing one, '%s', cannot be joined",
-				type, path);
-		strv_add(&b->joined, type);
-		strv_add(&b->joined, path);
-	}
-	return 0;
-}
-
-static int parse_namespaces(const json_t *linux_, struct bundle *b, struct mlr_error *err)
-{
-	const json_t *list = NULL, *ns;
-	size_t i;
-	int r = field_list(linux_, "namespaces", &list, err);
-
-	json_array_foreach(list, i, ns)
-		if (r == 0)
-			r = parse_namespace(ns, b, err);
-	return r < 0 ? mlr_wrap(err, "'namespaces'") : 0;
-}
-
 static int parse(const json_t *o, struct bundle *b, struct mlr_error *err)
 {
 	const json_t *linux_ = NULL, *seccomp = NULL;
@@ -281,10 +184,6 @@ static int parse(const json_t *o, struct bundle *b, struct mlr_error *err)
 		r = parse_process(o, b, err);
 	if (r == 0)
 		r = field_object(o, "linux", &linux_, err);
-	if (r == 0)
-		r = parse_namespaces(linux_, b, err);
-	if (r == 0)
-		r = parse_sysctls(linux_, b, err);
 	if (r == 0)
 		r = field_object(linux_, "seccomp", &seccomp, err);
 	if (r == 0 && seccomp)
@@ -336,6 +235,77 @@ static int plan_root(const json_t *o, const char *dir, struct plan *p, struct ml
 	return 0;
 }
 
+/* One that the caller is in is there already. */
+static int is_callers(const char *type, const char *path)
+{
+	const char *file = strcmp(type, "network") == 0 ? "net"
+		: strcmp(type, "mount") == 0            ? "mnt"
+							: type;
+	auto_free char *own = xasprintf("/proc/self/ns/%s", file);
+	struct stat a, b;
+
+	return stat(own, &a) == 0 && stat(path, &b) == 0 && a.st_dev == b.st_dev &&
+		a.st_ino == b.st_ino;
+}
+
+/* Has the container a namespace of this type that is not the caller's? */
+static int has_namespace(const json_t *linux_, const char *type)
+{
+	const json_t *ns;
+	size_t i;
+
+	json_array_foreach(json_object_get(linux_, "namespaces"), i, ns) {
+		const char *path = json_string_value(json_object_get(ns, "path"));
+
+		if (strcmp(json_string_value(json_object_get(ns, "type")) ?: "", type) == 0)
+			return !path || !*path || !is_callers(type, path);
+	}
+	return 0;
+}
+
+/* The namespace that a setting is of; NULL: it is the machine's. */
+static const char *namespace_of(const char *key)
+{
+	static const struct {
+		const char *name; /* ends with '.': all that begin so */
+		const char *type;
+	} known[] = { { "net.", "network" }, { "fs.mqueue.", "ipc" }, { "kernel.msgmax", "ipc" },
+		{ "kernel.msgmnb", "ipc" }, { "kernel.msgmni", "ipc" }, { "kernel.sem", "ipc" },
+		{ "kernel.shmall", "ipc" }, { "kernel.shmmax", "ipc" }, { "kernel.shmmni", "ipc" },
+		{ "kernel.shm_rmid_forced", "ipc" } };
+
+	for (size_t i = 0; i < ARRAY_LEN(known); i++) {
+		size_t n = strlen(known[i].name);
+
+		if (strncmp(key, known[i].name, n) == 0 && (known[i].name[n - 1] == '.' || !key[n]))
+			return known[i].type;
+	}
+	return NULL;
+}
+
+static int parse_sysctls(const json_t *linux_, struct bundle *b, struct mlr_error *err)
+{
+	const json_t *all = NULL, *v;
+	const char *key;
+	int r = field_object(linux_, "sysctl", &all, err);
+
+	json_object_foreach((json_t *)all, key, v) {
+		const char *type = namespace_of(key);
+
+		if (!json_is_string(v))
+			return mlr_fail(err, EPROTO, "'sysctl': '%s' is not a string", key);
+		if (!type || !has_namespace(linux_, type))
+			return mlr_fail(err, ENOTSUP,
+				"'sysctl': '%s' is not a setting of a namespace that the container has "
+				"of its own",
+				key);
+		strv_add(&b->sysctls, key);
+		strv_add(&b->sysctls, json_string_value(v));
+		strv_add(&b->sysctls, strv_has(&b->joined, type) ? "joined" : "");
+	}
+	return r;
+}
+
 /* bits 0: every container has it, or the host's is used */
 static const struct {
 	const char *type;
@@ -350,24 +320,39 @@ static const struct {
 	{ "uts", PLAN_NS_UTS },
 };
 
-static int plan_namespace(const json_t *ns, struct plan *p, struct mlr_error *err)
+/* One with a path is entered, where the kernel lets the caller, unless he is in it. */
+static int join_namespace(
+	const char *type, const char *path, unsigned bits, struct bundle *b, struct mlr_error *err)
+{
+	if (is_callers(type, path))
+		return 0;
+	if (!(bits & (PLAN_NS_NET | PLAN_NS_IPC | PLAN_NS_UTS)))
+		return mlr_fail(
+			err, ENOTSUP, "%s: an existing one, '%s', cannot be joined", type, path);
+	strv_add(&b->joined, type);
+	strv_add(&b->joined, path);
+	return 0;
+}
+
+static int plan_namespace(const json_t *ns, struct bundle *b, struct plan *p, struct mlr_error *err)
 {
 	const char *type = "", *path = NULL;
 
 	TRY(field_text(ns, "type", &type, err));
 	TRY(field_text(ns, "path", &path, err));
-	if (path && *path)
-		return 0; /* bundle.joined */
-	for (size_t i = 0; i < ARRAY_LEN(namespaces); i++)
-		if (strcmp(namespaces[i].type, type) == 0) {
-			p->namespaces |= namespaces[i].bits;
-			return 0;
-		}
+	for (size_t i = 0; i < ARRAY_LEN(namespaces); i++) {
+		if (strcmp(namespaces[i].type, type) != 0)
+			continue;
+		if (path && *path)
+			return join_namespace(type, path, namespaces[i].bits, b, err);
+		p->namespaces |= namespaces[i].bits;
+		return 0;
+	}
 	return mlr_fail(err, ENOTSUP, "'%s' is not supported", type);
 }
 
-static int plan_namespaces(
-	const json_t *o, const json_t *linux_, struct plan *p, struct mlr_error *err)
+static int plan_namespaces(const json_t *o, const json_t *linux_, struct bundle *b, struct plan *p,
+	struct mlr_error *err)
 {
 	const json_t *list = NULL, *ns;
 	const char *hostname = NULL;
@@ -376,13 +361,15 @@ static int plan_namespaces(
 
 	json_array_foreach(list, i, ns) {
 		if (r == 0)
-			r = plan_namespace(ns, p, err);
+			r = plan_namespace(ns, b, p, err);
 	}
 	if (r < 0)
 		return mlr_wrap(err, "'namespaces'");
 	r = field_text(o, "hostname", &hostname, err);
 	if (r < 0 || !hostname || !*hostname)
 		return r;
+	if (strv_has(&b->joined, "uts"))
+		return 0; /* which has a name */
 	if (!(p->namespaces & PLAN_NS_UTS))
 		return mlr_fail(err, EINVAL, "'hostname' needs a namespace of the type 'uts'");
 	if (strlen(hostname) > 64)
@@ -459,8 +446,8 @@ static int has_proc(const struct plan *p)
 	return 0;
 }
 
-int bundle_plan(
-	const char *text, size_t len, const char *dir, struct plan *p, struct mlr_error *err)
+int bundle_plan(const char *text, size_t len, const char *dir, struct bundle *b, struct plan *p,
+	struct mlr_error *err)
 {
 	json_auto_t *o = NULL;
 	const json_t *process = NULL, *linux_ = NULL, *mounts = NULL;
@@ -479,7 +466,9 @@ int bundle_plan(
 	if (r == 0)
 		process_home(p->lowers.v[0], p);
 	if (r == 0)
-		r = plan_namespaces(o, linux_, p, err);
+		r = plan_namespaces(o, linux_, b, p, err);
+	if (r == 0)
+		r = parse_sysctls(linux_, b, err);
 	if (r == 0)
 		r = plan_resources(linux_, p, err);
 	if (r == 0)

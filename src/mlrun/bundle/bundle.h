@@ -67,11 +67,12 @@ int bundle_parse(const char *text, size_t len, struct bundle *ret, struct mlr_er
  * Turn the rest into a plan. Looks at files of the host, and changes nothing.
  *
  *   dir  the bundle's directory, absolute
+ *   b    gets joined and sysctls: they depend on the caller, and are not looked at again
  *
  * Returns 0; -EPROTO for a malformed document; -ENOTSUP for what a container without root cannot
  * have; -ENOENT for a missing root or device.
  */
-int bundle_plan(
-	const char *text, size_t len, const char *dir, struct plan *p, struct mlr_error *err);
+int bundle_plan(const char *text, size_t len, const char *dir, struct bundle *b, struct plan *p,
+	struct mlr_error *err);
 
 #endif

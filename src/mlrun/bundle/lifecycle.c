@@ -98,9 +98,13 @@ static int write_sysctls(const struct bundle *b, const char *of, struct mlr_erro
 static int join(const struct bundle *b, struct mlr_error *err)
 {
 	for (size_t i = 0; i < b->joined.n; i += 2) {
-		auto_close int fd = open(b->joined.v[i + 1], O_RDONLY | O_CLOEXEC);
+		const char *type = b->joined.v[i];
+		int flag = strcmp(type, "network") == 0 ? CLONE_NEWNET
+			: strcmp(type, "ipc") == 0      ? CLONE_NEWIPC
+							: CLONE_NEWUTS;
+		auto_close int fd = open(b->joined.v[i + 1], O_RDONLY | O_CLOEXEC | O_NONBLOCK);
 
-		if (fd < 0 || setns(fd, 0) < 0)
+		if (fd < 0 || setns(fd, flag) < 0)
 			return mlr_fail_errno(err, "join the %s namespace '%s'", b->joined.v[i],
 				b->joined.v[i + 1]);
 	}
@@ -148,6 +152,9 @@ static int before_command(void *ctx, struct mlr_error *err)
 
 	if (m->plan.dies_with_parent)
 		prctl(PR_SET_PDEATHSIG, SIGKILL);
+	if (m->plan.detached)
+		setsid(); /* the first process of a PID namespace is another than the one that
+			     forked */
 	if (m->console >= 0)
 		r = terminal_enter(m->console, m->bundle.rows, m->bundle.columns, err);
 	if (r == 0) {
@@ -236,7 +243,7 @@ static int read_bundle(
 	TRY(file_read(AT_FDCWD, path, BUNDLE_CONFIG_MAX, &text, &len, err));
 	r = bundle_parse(text, len, &m->bundle, err);
 	if (r == 0)
-		r = bundle_plan(text, len, dir, &m->plan, err);
+		r = bundle_plan(text, len, dir, &m->bundle, &m->plan, err);
 	if (r < 0)
 		return mlr_wrap(err, "'%s'", path);
 	r = bundle_state_make(o->root, o->id, &m->state, err);
@@ -248,7 +255,10 @@ static int read_bundle(
 static int keep_fds(int n, struct plan *p, struct mlr_error *err)
 {
 	for (int fd = 3; fd < 3 + n; fd++) {
-		if (fcntl(fd, F_GETFD) < 0)
+		int flags = fcntl(fd, F_GETFD);
+
+		/* One with close-on-exec is mlrun's own, not inherited. */
+		if (flags < 0 || flags & FD_CLOEXEC)
 			return mlr_fail(
 				err, EBADF, "--preserve-fds %d: descriptor %d is not open", n, fd);
 		plan_keep_fd(p, fd);
@@ -362,14 +372,15 @@ static int create(
 	const struct lifecycle_options *o, struct making *m, pid_t *child, struct mlr_error *err)
 {
 	auto_free char *dir = realpath(o->bundle, NULL);
-	int r = dir ? read_bundle(o, dir, m, err)
-		    : mlr_fail_errno(err, "the bundle '%s'", o->bundle);
+	int r = keep_fds(o->preserve_fds, &m->plan, err);
+
+	if (r == 0)
+		r = dir ? read_bundle(o, dir, m, err)
+			: mlr_fail_errno(err, "the bundle '%s'", o->bundle);
 
 	/* `run` leaves the caller's terminal to the command. */
 	if (r == 0 && m->bundle.terminal && m->plan.detached && !o->console_socket)
 		r = mlr_fail(err, EINVAL, "'terminal' needs --console-socket");
-	if (r == 0)
-		r = keep_fds(o->preserve_fds, &m->plan, err);
 	if (r == 0) {
 		m->state.bundle = xstrdup(dir);
 		r = fork_container(o, m, child, err);

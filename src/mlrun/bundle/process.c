@@ -151,7 +151,7 @@ void process_home(const char *rootfs, struct plan *p)
 		return;
 	fd = file_open_in_root(root, "etc/passwd", O_RDONLY | O_NONBLOCK, 0);
 	snprintf(name, sizeof(name), "/proc/self/fd/%d", fd);
-	if (fd >= 0 && file_read(AT_FDCWD, name, PASSWD_MAX, &text, NULL, NULL) == 0)
+	if (fd >= 0 && file_read_regular(AT_FDCWD, name, PASSWD_MAX, &text, NULL, NULL) == 0)
 		home = home_in(text, p->id.uid);
 	plan_env_set(p, "HOME", home ? home : "/", PLAN_FROM_IMAGE);
 }

@@ -340,7 +340,7 @@ static void plan_share(const struct exec_options *o, struct plan *p)
 	else if (!p->share && o->mpi != EXEC_MPI_NONE && !(p->namespaces & PLAN_NS_PID))
 		p->share = job_step(environ);
 	p->enters_any = o->as_pyxis && p->kept;
-	p->looks_in_workdir = o->as_pyxis;
+	p->commands = o->as_pyxis ? getcwd(NULL, 0) : NULL;
 	mpi_plan(environ, p);
 	if (o->mpi != EXEC_MPI_NONE)
 		mpi_world_plan(environ, p);

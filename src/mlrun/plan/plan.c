@@ -38,6 +38,7 @@ void plan_done(struct plan *p)
 	free(p->caps);
 	free(p->kept);
 	free(p->hostname);
+	free(p->commands);
 	free(p->seccomp);
 	free(p->share);
 	strv_done(&p->lowers);

@@ -232,8 +232,12 @@ static int exec_in_path(
 		}
 		s = s[len] ? s + len + 1 : NULL;
 	}
-	if (p->looks_in_workdir && access(argv[0], X_OK) == 0)
-		return exec_failed(p, argv[0], -execute(p, argv[0], argv, envp), err);
+	if (p->commands) {
+		auto_free char *file = xasprintf("%s/%s", p->commands, argv[0]);
+
+		if (access(file, X_OK) == 0 && stat(file, &st) == 0 && S_ISREG(st.st_mode))
+			return exec_failed(p, file, -execute(p, file, argv, envp), err);
+	}
 	if (denied)
 		return exec_failed(p, denied_path, EACCES, err);
 	return mlr_fail(err, ENOENT, "command '%s' not found in the image (PATH is %s)", argv[0],

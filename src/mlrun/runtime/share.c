@@ -22,20 +22,20 @@ static int check(const struct share *s, const struct meeting_entry *e, int insid
 }
 
 struct entry {
-	const struct share *share;
+	struct share *share;
 	int inside; /* enter the container; else only the user namespace, whatever container it is
 		       in */
-	int namespaces;
+	int namespaces; /* 0: all that the container has */
 };
 
 /* A meeting_use: enter through this process. */
 static int try_door(void *ctx, const struct meeting_entry *e)
 {
 	const struct entry *how = ctx;
-	const struct share *s = how->share;
+	struct share *s = how->share;
 	auto_call(door_close) struct door d = DOOR_INIT;
 	struct mlr_error err;
-	int r;
+	int namespaces = how->namespaces, r;
 
 	if (how->inside && strcmp(e->inside, s->keys.inside) != 0)
 		return -ENOENT;
@@ -43,8 +43,12 @@ static int try_door(void *ctx, const struct meeting_entry *e)
 	if (r < 0 || d.start != e->start)
 		return -ESRCH;
 	r = check(s, e, how->inside);
+	if (r == 0 && !namespaces)
+		r = namespaces = door_differs(&d);
+	if (r >= 0)
+		r = door_enter(&d, namespaces, &err);
 	if (r == 0)
-		r = door_enter(&d, how->namespaces, &err);
+		s->entered = namespaces;
 	if (r == -EACCES || r == -EPERM)
 		return -EPERM;
 	if (r < 0)
@@ -55,8 +59,8 @@ static int try_door(void *ctx, const struct meeting_entry *e)
 
 /* Enter through the first process that allows it. Returns 1 if entered, 0 if no process is
  * there. */
-static int enter_list(const struct share *s, const struct meeting_list *l, int inside,
-	int namespaces, struct mlr_error *err)
+static int enter_list(struct share *s, const struct meeting_list *l, int inside, int namespaces,
+	struct mlr_error *err)
 {
 	struct entry how = { s, inside, namespaces };
 	long pid;
@@ -88,8 +92,9 @@ static int try_enter(const struct plan *p, struct share *s, int exclusive, struc
 	}
 	if (!exclusive && l.n > MEETING_LIST_LONG)
 		return 0;
-	r = enter_list(
-		s, &l, 1, CLONE_NEWUSER | CLONE_NEWNS | userns_clone_flags(p->namespaces), err);
+	r = enter_list(s, &l, 1,
+		p->enters_any ? 0 : CLONE_NEWUSER | CLONE_NEWNS | userns_clone_flags(p->namespaces),
+		err);
 	if (r != 0 || !exclusive)
 		return r;
 	r = enter_list(s, &l, 0, CLONE_NEWUSER, err);
@@ -142,7 +147,7 @@ int share_enter(const struct plan *p, struct share *ret, struct mlr_error *err)
 	s = (struct share)SHARE_INIT;
 	if (r == 0)
 		return SHARE_NOBODY;
-	return p->namespaces & PLAN_NS_PID ? SHARE_ENTERED_PID : SHARE_ENTERED;
+	return ret->entered & CLONE_NEWPID ? SHARE_ENTERED_PID : SHARE_ENTERED;
 }
 
 int share_open(struct share *s, struct mlr_error *err)

@@ -29,6 +29,7 @@
 struct share {
 	struct meeting meeting; /* locked */
 	int made;               /* this process makes the container */
+	int entered;            /* CLONE_NEW... of the namespaces entered */
 	int in_user_namespace;  /* in the others' user namespace, which it has entered */
 	struct container_keys keys;
 };
