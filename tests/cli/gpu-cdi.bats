@@ -14,7 +14,8 @@ image_glibc() {
 	mkdir -p "$1"/{bin,sbin,etc,tmp,proc,dev,sys,run,usr/bin,"$LIBS"}
 	for program in sh ls cat readlink true env grep stat ldconfig; do
 		program=$(type -P "$program")
-		cp -L "$program" "$1/bin/"
+		if [ -e "$program.real" ]; then program=$program.real; fi # Ubuntu's ldconfig is a script
+		cp -L "$program" "$1/bin/$(basename "$program" .real)"
 		for library in $(ldd "$program" | grep -o '/[^ ]*'); do
 			[ -e "$1/$library" ] || cp -L --parents "$library" "$1"
 		done

@@ -47,7 +47,7 @@ counts() { [ "$(of "$1" processes)" = "$2" ]; }
 	local first=$HELD
 
 	hold --join-tag "$TAG"
-	mlrun exec --join "$first" sh -c 'sleep 1000 & sleep 1000; :' 3>&- &
+	mlrun exec --join "$first" sh -c 'sleep 1000 & sleep 1000 & wait' 3>&- &
 	PIDS+=("$!")
 	until_true counts "$first" 5
 	mapfile -t -O "${#PIDS[@]}" PIDS < <(pgrep -P "$!")

@@ -54,7 +54,7 @@ only() {
 }
 
 @test "rooms: one mechanism reads options, one spans of time, and one prints listings" {
-	only src/base/options.c '\b(argp_parse|getopt|getopt_long)\('
+	only src/base/options.c '\b(argp_parse|getopt|getopt_long)\([^0-9)]'
 	run -1 grep -rnE '%-?\*s +%-?[0-9*]*s' "$top_srcdir"/src/mlrun/cli --include=*.c --exclude=top_view.c
 	only src/base/duration.c '"ms", 1e-3|86400 \}'
 }

@@ -226,7 +226,8 @@ blob_path() { echo "$1/blobs/sha256/${2#sha256:}"; }
 	here plain.tar plain.tar.gz docker.tar
 	head -c 20000 plain.tar >cut.tar
 	run -125 mlrun pull oci-archive:cut.tar
-	assert_output --regexp "Truncated|ends before it does"
+	# Where skopeo writes that file last, it is missing.
+	assert_output --regexp "Truncated|ends before it does|there is no file 'oci-layout'"
 	head -c 20000 plain.tar.gz >cut.tar.gz
 	run -125 mlrun pull oci-archive:cut.tar.gz
 	assert_output --partial "decompress: truncated gzip input"

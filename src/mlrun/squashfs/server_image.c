@@ -40,7 +40,8 @@ static const char *compression_name(const sqfs *fs)
 {
 	static const char *const names[] = { "none", "gzip", "lzma", "lzo", "xz", "lz4", "zstd" };
 
-	return fs->sb.compression < ARRAY_LEN(names) ? names[fs->sb.compression] : "unknown";
+	return fs->sb.compression < ARRAY_LEN(names) ? names[fs->sb.compression]
+						     : "an unknown method";
 }
 
 int image_open(int fd, uid_t uid, gid_t gid, struct image **ret, const char **why,
