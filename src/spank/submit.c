@@ -125,8 +125,8 @@ static char *sruns_option(const char *name)
 	size_t size = 0;
 	int may_be_value = 0;
 
-	if (f && getdelim(&arg, &size, '\0', f) < 0) /* srun */
-		size = 0;
+	if (f) /* srun itself */
+		(void)!getdelim(&arg, &size, '\0', f);
 	while (f && !found && getdelim(&arg, &size, '\0', f) > 0 && strcmp(arg, "--") != 0) {
 		char *equals = strchr(arg, '=');
 
