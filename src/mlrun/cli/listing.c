@@ -25,7 +25,6 @@ void listing_heads(struct listing *l)
 void listing_cell(struct listing *l, const char *title, char *text)
 {
 	size_t at = l->column++;
-	auto_free char *old = NULL;
 
 	if (at == l->heads.n) /* of the first row */
 		strv_add(&l->heads, title);
