@@ -466,5 +466,6 @@ tiny echo hello|hello
 --hostname h --init tiny sh -c 'cat /proc/sys/kernel/hostname'|h
 END
 	run -127 timeout 60 podman --runtime="$PWD/runtime" run --rm --net=none tiny nothing
-	podman unshare rm -rf "$HOME" "$XDG_RUNTIME_DIR" || true
+	podman unshare rm -rf "$HOME/.local" || true
+	kill "$(find "$XDG_RUNTIME_DIR" -name pause.pid -exec cat {} +)" || true
 }
