@@ -288,10 +288,10 @@ static int expect(struct making *m, enum talk_what what, struct talk_message *re
 
 	if (r < 0)
 		return mlr_fail(err, ECHILD, "the container's process has ended");
-	if (ret->what == TALK_FAILED)
+	if (ret->what == TALK_FAILED) {
 		m->status = ret->status;
-	if (ret->what == TALK_FAILED)
 		return mlr_pass(err, ret->error.code, ret->error.text);
+	}
 	return ret->what == what ? 0 : mlr_fail(err, EPROTO, "unexpected message");
 }
 

@@ -176,9 +176,8 @@ struct plan {
 	uint64_t memory; /* a cgroup's limit of memory, bytes; 0: no cgroup */
 	char *share;     /* this user's processes on this node with the same word share a container,
 			  * the first one's; NULL: a container of its own */
-	char *commands; /* a directory for commands that PATH does not have, as Slurm looks; or NULL
-			 */
-	int enters_any; /* with kept and share: also one with other mounts and namespaces */
+	char *commands;  /* a directory for commands that PATH lacks, as Slurm looks; or NULL */
+	int enters_any;  /* with kept and share: also one with other mounts and namespaces */
 	pid_t join; /* enter this process's container as it is, ignoring root and mounts; or 0 */
 	char *platform;   /* the image's "linux/amd64", for messages; may be NULL */
 	char *image;      /* its name, for messages */

@@ -14,6 +14,7 @@
 #include "runtime/supervise.h"
 #include "runtime/userns.h"
 
+#include <stdbool.h>
 #include <sys/utsname.h>
 
 /* Make the container: its namespaces, then its root, in the process that will run there. */
@@ -267,13 +268,13 @@ int runtime_find_command(const struct plan *p, struct mlr_error *err)
 		auto_free char *file =
 			len ? xasprintf("%.*s/%s", (int)len, s, name) : xstrdup(name);
 		struct stat st;
+		bool there = stat(file, &st) == 0;
 
-		if (stat(file, &st) == 0 && S_ISREG(st.st_mode) &&
+		if (there ? strchr(name, '/') || !S_ISDIR(st.st_mode) : errno == EACCES)
+			code = EACCES;
+		if (there && S_ISREG(st.st_mode) &&
 			faccessat(AT_FDCWD, file, X_OK, AT_EACCESS) == 0)
 			return 0;
-		if (errno == EACCES ||
-			(stat(file, &st) == 0 && (strchr(name, '/') || !S_ISDIR(st.st_mode))))
-			code = EACCES;
 		s = s[len] ? s + len + 1 : NULL;
 	}
 	/* Podman and containerd look for these words. */
