@@ -306,6 +306,9 @@ poststop stopped"
 	run -1 oci state one
 	command_is /etc
 	run -126 oci create one
+	config '.process.env = ["PATH=/:/bin"]' # where /etc is a directory, not the command
+	command_is etc
+	run -127 oci create one
 	touch "$BUNDLE/rootfs/plain"
 	command_is /plain
 	run -126 oci create one

@@ -48,12 +48,12 @@ void listing_json(struct listing *l, const char *key, json_t *value)
 static void put(
 	struct listing *l, const char *title, const char *key, char *text, json_t *value, int right)
 {
-	if (title)
+	if (title) {
 		l->to_right[l->column] = right;
-	if (title)
 		listing_cell(l, title, text);
-	else
+	} else {
 		free(text);
+	}
 	if (key)
 		listing_json(l, key, value);
 	else

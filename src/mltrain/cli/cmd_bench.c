@@ -61,7 +61,7 @@ static void parse_batches(void *args, char *arg, struct argp_state *state)
 static const struct option_row options[] = { { "net", 0, "NAME|FILE", 0,
 						     "the network's description (reference)", 1,
 						     OPT(struct args, net) },
-	{ "backend", 0, "NAME", 0, "one that mltrain --version tells, or auto (auto)", 1,
+	{ "backend", 0, "NAME", 0, "one that mltrain --version lists, or auto (auto)", 1,
 		OPT_PARSE(struct args, backend, arg_backend) },
 	{ "dtype", 0, "TYPE[,TYPE...]", 0, "f32, bf16 or tf32 (f32,bf16)", 1,
 		OPT_CALL(parse_dtypes) },
