@@ -137,9 +137,9 @@ isas() {
 	run -2 mltrain bench --dtype f32,f32
 	assert_line --partial '--dtype names f32 twice'
 	run -2 mltrain bench --batch 1,,2
-	assert_line --partial "--batch takes a whole number"
+	assert_line --partial "--batch takes a whole number from 1 to 16777216, not ''"
 	run -2 mltrain bench --batch 0
-	assert_line --partial "--batch takes a whole number"
+	assert_line --partial "--batch takes a whole number from 1 to 16777216, not '0'"
 	run -2 mltrain bench --secnds 1
 	assert_line --partial 'is --seconds meant?'
 	run -1 mltrain bench --net no-such-net

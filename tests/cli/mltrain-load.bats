@@ -372,7 +372,7 @@ two_runs() {
 	run -2 $load http://x/ --body @none
 	assert_output --partial "open 'none': No such file or directory"
 	run -2 $load http://x/ --timeout 0s
-	assert_output --partial "--timeout takes a time above 0 such as"
+	assert_output --partial "--timeout takes a time above 0 such as 90, 90s, 1m30s, 8h or 2d, not '0s'"
 	run -1 $load localhost:8000
 	assert_output --partial "hint: is http://localhost:8000 meant?"
 	run -1 $load http://127.0.0.1:1/ --body '{}' --cache-rate 0.5

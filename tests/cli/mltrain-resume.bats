@@ -401,7 +401,7 @@ small_net() {
     run -2 "$mltrain" train --data x --target-acuracy 3
     [[ "$output" == *"unknown option '--target-acuracy'"*"is --target-accuracy meant?"* ]]
     run -2 "$mltrain" train --data x --max-time soon
-    [[ "$output" == *"--max-time takes a time above 0"* ]]
+    [[ "$output" == *"--max-time takes a time above 0"*"not 'soon'"* ]]
     run -2 "$mltrain" train --data x --resume
     [[ "$output" == *"from which file? give --checkpoint FILE or --resume=FILE"* ]]
 }

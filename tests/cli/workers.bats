@@ -182,7 +182,7 @@ field() {
 		start --memory 1 $IMG|--memory takes an amount
 		start --memory 99999999999g $IMG|more than machines have
 		start --cpus 0 $IMG|--cpus takes a number of processors
-		start --gpus x $IMG|--gpus takes a whole number from 0 to 1024
+		start --gpus x $IMG|--gpus takes a whole number from 0 to 1024, not 'x'
 		start --deadline soon $IMG|--deadline takes a time such as
 		start --partition p $IMG|a worker on this machine is in no partition
 		start --join 1 true|a worker is a new container
