@@ -349,6 +349,14 @@ first_layer() {
 	assert_output ''
 }
 
+@test "push: a registry that another push disturbs, and finds a digest wrong, is asked again" {
+	bring
+	proxy --doubt 2
+	run -0 mlrun push app "$to"
+	assert_arrived
+	assert_equal "$(grep -c '^registry PUT .*/manifests/' "$log")" 3
+}
+
 @test "push: two at once to one name both succeed" {
 	bring
 	mlrun push -q app "$to" & pid=$!

@@ -33,6 +33,7 @@ def arguments():
     p.add_argument("--limit", type=int, default=0, help="a body of more bytes is answered with 413")
     p.add_argument("--refuse", type=int, default=0, help="so many uploads are answered with --status")
     p.add_argument("--status", type=int, default=503)
+    p.add_argument("--doubt", type=int, default=0, help="so many manifests are answered with 400, DIGEST_INVALID")
     p.add_argument("--stall", type=int, default=0, help="so many uploads are not read on")
     p.add_argument("--slow", type=float, default=0, help="seconds between an upload's pieces")
     p.add_argument("--bearer", action="store_true", help="demand tokens, whose scopes are checked")
@@ -44,7 +45,7 @@ def arguments():
 
 class State:
     lock = threading.Lock()
-    cuts = refused = forgotten = stalls = 0
+    cuts = refused = forgotten = doubts = stalls = 0
     kept = {}  # by upload: what arrived before the connection broke
 
 
@@ -145,6 +146,9 @@ class Proxy(BaseHTTPRequestHandler):
         if "/blobs/uploads/" in self.path and self.command != "GET" and count("refused", args.refuse):
             self.note(0)
             return self.fail(args.status, "UNAVAILABLE")
+        if "/manifests/" in self.path and self.command == "PUT" and count("doubts", args.doubt):
+            self.note(0)
+            return self.fail(400, "DIGEST_INVALID")
         if "/blobs/uploads/" in self.path and self.command == "GET" and count("forgotten", args.forget):
             self.note(0)
             return self.fail(404, "BLOB_UPLOAD_UNKNOWN")

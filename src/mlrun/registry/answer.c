@@ -192,7 +192,10 @@ int answer_fail(struct http_exchange *x, const struct answer_to *to, struct mlr_
 	case 429:
 		return fail_busy(x, to, message, err);
 	default:
-		x->transient |= x->status == 400 && x->redirected; /* an expired signature, too */
+		/* An expired signature; and a registry that reads a file which another push of the
+		 * same image is writing (docker-registry's links) finds another digest in it. */
+		x->transient |= x->status == 400 &&
+			(x->redirected || (to->is_upload && strcmp(code, "DIGEST_INVALID") == 0));
 		return mlr_fail(err, x->status >= 500 ? EIO : EPROTO,
 			"'%s' answers HTTP status %d for %s%s%s", to->registry, x->status, to->what,
 			*message ? ": " : "", message);
