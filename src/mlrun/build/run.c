@@ -15,6 +15,17 @@
 #define POLL_MS       500 /* a signal may come just before poll(2) */
 #define POLL_SHORT_MS 20  /* nothing but poll's time limit tells of an end */
 
+/* Take what it prints; after its end, all of it: the pipe's end is that of all its processes. */
+static void take_output(struct running *r, int is_over)
+{
+	int more = r->output.fd >= 0;
+
+	while (more && (more = run_output_take(&r->output)) && is_over)
+		;
+	if (!more)
+		run_output_close(&r->output);
+}
+
 void run_free(struct running *r)
 {
 	if (!r)
@@ -23,6 +34,7 @@ void run_free(struct running *r)
 		kill(r->pid, SIGKILL);
 		while (waitpid(r->pid, NULL, 0) < 0 && errno == EINTR)
 			;
+		take_output(r, 1); /* the container's processes end after their supervisor */
 		store_container_leave(r->b->containers, r->container);
 		store_container_remove(r->b->containers, r->container, 1, NULL);
 	}
@@ -189,17 +201,6 @@ static int has_ended(struct running *r, int *ret, struct mlr_error *err)
 	r->pid = 0;
 	*ret = WIFEXITED(status) ? WEXITSTATUS(status) : 128 + WTERMSIG(status);
 	return 1;
-}
-
-/* Take what it prints; after its end, all of it. */
-static void take_output(struct running *r, int is_over)
-{
-	int more = r->output.fd >= 0;
-
-	while (more && (more = run_output_take(&r->output)) && is_over)
-		;
-	if (!more)
-		run_output_close(&r->output);
 }
 
 int run_wait(struct running *const *v, size_t n, size_t *ret, int *status, struct mlr_error *err)
