@@ -220,6 +220,7 @@ alone() { mltrain "${COMMON[@]}" -q --log alone.jsonl "$@" >alone.out; }
 	rank c --epochs 100000
 	c=$pid
 	until_true has_ranks 3
+	goes_on # the third is a member, too: it has taken part in a sum
 	kill -STOP "$b"
 	kill -KILL "$a"
 	until_true grep -q "rank 1 on '.*' (process $b) does not answer yet" c.err
