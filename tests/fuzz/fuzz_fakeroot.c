@@ -12,8 +12,8 @@
  */
 #include "base/cleanup.h"
 #include "base/memory.h"
-#include "runtime/fakeroot_asked.h"
-#include "runtime/fakeroot_records.h"
+#include "fakeroot/asked.h"
+#include "fakeroot/records.h"
 
 #include <dirent.h>
 #include <errno.h>

@@ -2,7 +2,7 @@
 
 #include "base/base.h"
 #include "base/machine.h"
-#include "runtime/fakeroot.h"
+#include "fakeroot/fakeroot.h"
 #include "runtime/itself.h"
 #include "runtime/limits.h"
 #include "runtime/mounts.h"

@@ -1,9 +1,9 @@
 /* The fake root's answers on files: owners, modes, attributes, devices. */
-#include "runtime/fakeroot_asked.h"
+#include "fakeroot/asked.h"
 
 #include "base/base.h"
-#include "runtime/fakeroot_ids.h"
-#include "runtime/fakeroot_records.h"
+#include "fakeroot/ids.h"
+#include "fakeroot/records.h"
 
 #include <sys/xattr.h>
 

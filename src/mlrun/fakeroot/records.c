@@ -1,4 +1,4 @@
-#include "runtime/fakeroot_records.h"
+#include "fakeroot/records.h"
 
 #include "base/base.h"
 #include "base/owners_file.h"

@@ -1,4 +1,4 @@
-#include "runtime/fakeroot_asked.h"
+#include "fakeroot/asked.h"
 
 #include "base/base.h"
 

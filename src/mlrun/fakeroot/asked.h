@@ -3,10 +3,10 @@
  * untrusted: each argument is read once, and a file is looked up beneath the process's own root
  * directory. For runtime/fakeroot*.c.
  */
-#ifndef MLR_RUNTIME_FAKEROOT_ASKED_H
-#define MLR_RUNTIME_FAKEROOT_ASKED_H
+#ifndef MLR_FAKEROOT_ASKED_H
+#define MLR_FAKEROOT_ASKED_H
 
-#include "runtime/fakeroot_calls.h"
+#include "fakeroot/calls.h"
 
 #include <stddef.h>
 #include <stdint.h>

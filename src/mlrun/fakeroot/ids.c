@@ -1,4 +1,4 @@
-#include "runtime/fakeroot_ids.h"
+#include "fakeroot/ids.h"
 
 #include "base/base.h"
 

@@ -1,4 +1,4 @@
-#include "runtime/fakeroot_calls.h"
+#include "fakeroot/calls.h"
 
 #include "base/cleanup.h"
 

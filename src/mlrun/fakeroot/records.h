@@ -2,8 +2,8 @@
  * What a fake root knows of files: with the file itself where that has extended attributes
  * (base/file_owner.h), else by inode (base/owners_file.h). For runtime/fakeroot*.c.
  */
-#ifndef MLR_RUNTIME_FAKEROOT_RECORDS_H
-#define MLR_RUNTIME_FAKEROOT_RECORDS_H
+#ifndef MLR_FAKEROOT_RECORDS_H
+#define MLR_FAKEROOT_RECORDS_H
 
 #include "base/file_owner.h"
 

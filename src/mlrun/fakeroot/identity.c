@@ -1,8 +1,8 @@
 /* The fake root's answers on ids: what a process believes to be (setresuid(2), getgroups(2)). */
-#include "runtime/fakeroot_asked.h"
+#include "fakeroot/asked.h"
 
 #include "base/base.h"
-#include "runtime/fakeroot_ids.h"
+#include "fakeroot/ids.h"
 
 #define GROUPS_MAX 65536 /* the kernel's NGROUPS_MAX */
 #define SAME       ((uint32_t)-1)

@@ -1,6 +1,6 @@
 /* The ids that processes of a fake root believe to have. For runtime/fakeroot*.c. */
-#ifndef MLR_RUNTIME_FAKEROOT_IDS_H
-#define MLR_RUNTIME_FAKEROOT_IDS_H
+#ifndef MLR_FAKEROOT_IDS_H
+#define MLR_FAKEROOT_IDS_H
 
 #include <stddef.h>
 #include <stdint.h>

@@ -1,8 +1,8 @@
 /* The fake root's supervisor: receives system calls and answers them. */
-#include "runtime/fakeroot_asked.h"
+#include "fakeroot/asked.h"
 
 #include "base/base.h"
-#include "runtime/fakeroot_records.h"
+#include "fakeroot/records.h"
 
 #include <linux/seccomp.h>
 #include <poll.h>

@@ -1,8 +1,8 @@
-#include "runtime/fakeroot.h"
+#include "fakeroot/fakeroot.h"
 
 #include "base/base.h"
 #include "base/owners_file.h"
-#include "runtime/fakeroot_calls.h"
+#include "fakeroot/calls.h"
 
 #include <linux/filter.h>
 #include <linux/seccomp.h>

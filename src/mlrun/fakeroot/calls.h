@@ -1,6 +1,6 @@
 /* The system calls of a fake root, by ABI. For runtime/fakeroot*.c. */
-#ifndef MLR_RUNTIME_FAKEROOT_CALLS_H
-#define MLR_RUNTIME_FAKEROOT_CALLS_H
+#ifndef MLR_FAKEROOT_CALLS_H
+#define MLR_FAKEROOT_CALLS_H
 
 #include <stddef.h>
 #include <stdint.h>
@@ -79,7 +79,7 @@ enum fakeroot_call fakeroot_call_of(uint32_t arch, int nr);
  * Answer the calls of a listener, seccomp_unotify(2), until its last process ends; then this
  * process ends, too. Returns only if that cannot be done.
  *
- *   owners  as in runtime/fakeroot_records.h
+ *   owners  as in fakeroot/records.h
  */
 void fakeroot_answer(int listener, int owners);
 

@@ -2,7 +2,7 @@
  * A fake root that remembers: gives processes with a single mapped id the results that root would
  * get. A supervisor answers their system calls (seccomp_unotify(2)):
  *
- *   chown and its kin           recorded (runtime/fakeroot_records.h); commit writes that to the
+ *   chown and its kin           recorded (fakeroot/records.h); commit writes that to the
  *                               layer
  *   stat and its kin            what is recorded; without a record the kernel answers
  *   set*id, setgroups           kept for each process, inherited by its children
@@ -25,10 +25,10 @@
  * The supervisor is no child of the command. It has the container's namespaces and the caller's
  * rights, gives none of them away, and ends with the last process that it answers. The processes
  * are untrusted: what they pass is read once, and looked up beneath their own root directory
- * (runtime/fakeroot_asked.h).
+ * (fakeroot/asked.h).
  */
-#ifndef MLR_RUNTIME_FAKEROOT_H
-#define MLR_RUNTIME_FAKEROOT_H
+#ifndef MLR_FAKEROOT_FAKEROOT_H
+#define MLR_FAKEROOT_FAKEROOT_H
 
 #include "base/error.h"
 

@@ -1,11 +1,11 @@
 /* The fake root's answers to processes that have become another user and make files: those are
  * theirs. */
-#include "runtime/fakeroot_asked.h"
+#include "fakeroot/asked.h"
 
 #include "base/base.h"
 #include "base/file_owner.h"
-#include "runtime/fakeroot_ids.h"
-#include "runtime/fakeroot_records.h"
+#include "fakeroot/ids.h"
+#include "fakeroot/records.h"
 
 /* Where a file is to be made. */
 struct making {
