@@ -450,6 +450,29 @@ static void add_file(const char *path, struct strv *argv)
 	strv_addf(argv, "%s:%s:ro", path, path);
 }
 
+/* Does the name mean the container of a running step, which has no name: JOB.STEP? */
+static int is_step(const char *const *s)
+{
+	static const char digits[] = "0123456789";
+	const char *name = s[SPANK_NAME] && !s[SPANK_IMAGE] ? s[SPANK_NAME] : "";
+	size_t job = strspn(name, digits);
+	size_t end = name[job] == '.' ? job + 1 + strspn(name + job + 1, digits) : 0;
+
+	return job > 0 && end > job + 1 && (!name[end] || strcmp(name + end, ":exec") == 0);
+}
+
+/* The container is as it is: only variables and a working directory can be given. */
+static void join_step(const char *const *s, const struct command_task *task, struct strv *ret)
+{
+	strv_addf(ret, "--join=%.*s", (int)strcspn(s[SPANK_NAME], ":"), s[SPANK_NAME]);
+	if (s[SPANK_WORKDIR])
+		strv_addf(ret, "--workdir=%s", s[SPANK_WORKDIR]);
+	if (s[SPANK_ENV])
+		add_words(s[SPANK_ENV], "-e", ret);
+	strv_add(ret, "--");
+	add_command(task, ret);
+}
+
 int command_make(const char *const *settings, const struct spank_site *site,
 	const struct command_task *task, struct strv *ret, struct mlr_error *err)
 {
@@ -463,6 +486,10 @@ int command_make(const char *const *settings, const struct spank_site *site,
 	strv_add(ret, "--dialect=pyxis");
 	if (task->store)
 		strv_addf(ret, "--store=%s", task->store);
+	if (is_step(settings)) {
+		join_step(settings, task, ret);
+		return 0;
+	}
 	add_switches(settings, site, ret);
 	add_file(task->script, ret);
 	add_file(task->prolog, ret);

@@ -375,6 +375,14 @@ with_image() {
 	step --overlap --jobid="$job" -w cpu1 --container-name=head:exec touch /go
 	wait $!
 	run -0 mlrun containers rm head.cpu1
+	# A container without a name is its step's.
+	step -w cpu1 --job-name=nameless --container-image="$IMG" sh -c 'touch /began; until [ -e /go ]; do sleep 0.1; done' &
+	until_true eval 'job=$(squeue -h --name=nameless -o %A -t R) && [ -n "$job" ]'
+	until_true step --overlap --jobid="$job" -w cpu1 --container-name="$job.0" --container-mounts="$PWD/elsewhere:/mnt" test -e /began
+	step --overlap --jobid="$job" -w cpu1 --container-name="$job.0:exec" touch /go
+	wait $!
+	run -125 step -w cpu1 --container-name="$job.0" true
+	assert_output --partial "no container of step $job.0 runs on this node"
 	# Each node of a step has its own.
 	run -0 step -N2 -n2 --container-image="$IMG" --container-name=both sh -c 'hostname >/name'
 	run -0 mlrun containers

@@ -105,13 +105,22 @@ static void parse_join(void *args, char *arg, struct argp_state *state)
 	x->join_name = x->exec.join < 0 ? arg : NULL;
 	if (x->join_name && service_name_check(arg, NULL) < 0)
 		argp_error(state,
-			"--join takes a process id or a service's name, not '%s'; mlrun ps lists "
-			"containers",
+			"--join takes a process id, a service's name or a step of Slurm's, not '%s'; "
+			"mlrun ps lists containers",
 			arg);
 }
 
-/* The process in the container of a service. */
-static void find_service(struct cli_exec *x, struct argp_state *state)
+/* Is it JOB.STEP? */
+static int is_step(const char *s)
+{
+	static const char digits[] = "0123456789";
+	size_t job = strspn(s, digits);
+
+	return job > 0 && s[job] == '.' && s[job + 1] && !s[job + 1 + strspn(s + job + 1, digits)];
+}
+
+/* The process in the container of a service, or of a job step. */
+static void find_joined(struct cli_exec *x, struct argp_state *state)
 {
 	auto_store struct store *st = NULL;
 	auto_call(service_done) struct service s = SERVICE_INIT;
@@ -120,6 +129,12 @@ static void find_service(struct cli_exec *x, struct argp_state *state)
 
 	if (r == 0)
 		r = service_get(st, x->join_name, &s, &err);
+	if (r == -ENOENT && is_step(x->join_name)) {
+		err = (struct mlr_error)MLR_ERROR_INIT;
+		r = exec_find_step(x->join_name, &x->exec.join, &err);
+		if (r == 0)
+			return;
+	}
 	if (r == 0 && s.status != SERVICE_RUNNING) {
 		r = mlr_fail(&err, ESRCH, "service '%s' does not run: it is %s", s.name,
 			service_status_names[s.status]);
@@ -201,7 +216,7 @@ static void check(void *args, struct argp_state *state)
 		argp_error(state, "a command is missing");
 	x->exec.store = x->common.store;
 	if (x->join_name)
-		find_service(x, state);
+		find_joined(x, state);
 	take_container(&x->exec, state);
 }
 
@@ -297,9 +312,9 @@ static const struct option_row options[] = {
 	{ "join-tag", 0, "WORD", 0,
 		"share one container with all on this node that give the same WORD", 4,
 		WISH(join_tag) },
-	{ "join", 0, "PID|NAME", 0,
-		"run a command in the container of that process or service, without IMAGE", 4,
-		OPT_CALL(parse_join) },
+	{ "join", 0, "PID|NAME|STEP", 0,
+		"run a command in the container of that process, service or step of Slurm's (JOB.STEP), without IMAGE",
+		4, OPT_CALL(parse_join) },
 	{ "explain", 0, "json", OPTION_ARG_OPTIONAL,
 		"print every mount and variable with its origin; run nothing", 4,
 		OPT_CALL(parse_explain) },

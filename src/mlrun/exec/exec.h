@@ -102,4 +102,8 @@ int exec_plan(const struct exec_options *o, int lease, struct plan *p, struct ml
  * and FUSE cannot. Tried once for a store; 1 if it cannot be tried. */
 int exec_store_keeps(struct store *st);
 
+/* Find the caller's container of a job step of Slurm's on this node, "JOB.STEP". Returns 0 with a
+ * process in it, or -ESRCH. */
+int exec_find_step(const char *step, pid_t *ret, struct mlr_error *err);
+
 #endif

@@ -2,6 +2,7 @@
 
 #include "base/base.h"
 #include "runtime/container.h"
+#include "runtime/running.h"
 
 #define ENVIRON_MAX (8u << 20) /* bytes; the kernel's own limit is a quarter of the stack's */
 
@@ -109,6 +110,36 @@ static int read_environment(int dir, const char *file, struct strv *ret, struct 
 	for (size_t at = 0; r == 0 && at < len; at += strlen(text + at) + 1)
 		strv_add(ret, text + at);
 	return r;
+}
+
+/* Do Slurm's variables of the process name this step, "7.0"? */
+static int is_of_step(pid_t pid, const char *step)
+{
+	auto_free char *path = xasprintf("/proc/%ld", (long)pid), *its = NULL;
+	auto_close int dir = open(path, O_PATH | O_DIRECTORY | O_CLOEXEC);
+	auto_strv struct strv env = STRV_INIT;
+	const char *job, *number;
+
+	if (dir < 0 || read_environment(dir, NULL, &env, NULL) < 0)
+		return 0;
+	job = strv_env_get(strv_argv(&env), "SLURM_JOB_ID");
+	number = strv_env_get(strv_argv(&env), "SLURM_STEP_ID");
+	its = job && number ? xasprintf("%s.%s", job, number) : NULL;
+	return its && strcmp(its, step) == 0;
+}
+
+int exec_find_step(const char *step, pid_t *ret, struct mlr_error *err)
+{
+	auto_call(running_list_done) struct running_list l = RUNNING_LIST_INIT;
+
+	TRY(running_find(&l, err));
+	for (size_t i = 0; i < l.n; i++)
+		if (is_of_step(l.v[i].pid, step)) {
+			*ret = l.v[i].pid;
+			return 0;
+		}
+	mlr_fail(err, ESRCH, "no container of step %s runs on this node", step);
+	return mlr_hint(err, "mlrun ps lists this node's containers, squeue --steps the steps");
 }
 
 static int read_process(
