@@ -77,7 +77,7 @@ is() { [ "$(status)" = "$1" ]; }
 	assert_output "mlrun: kill 'one': container not running"
 	run -0 oci delete one
 	assert_output ""
-	assert_equal "$(oci list)" "[]"
+	assert_equal "$(oci list -f json)" "[]"
 }
 
 @test "oci create: of several at once with one name, one makes the container" {
@@ -389,6 +389,85 @@ END
 	[ $n -gt 0 ] || skip "no runc or crun that works here"
 }
 
+@test "oci exec: a command in a container that runs, with its variables, directory, status and descriptors" {
+	command_is sleep 300
+	config '.process.env += ["A=b"] | .process.cwd = "/usr" | .linux.namespaces = [{"type": "user"}, {"type": "mount"}, {"type": "pid"}]
+		| .mounts |= map(if .destination == "/proc" then {destination: "/proc", type: "proc", source: "proc"} else . end)'
+	run -1 oci exec one true
+	assert_output --partial "container 'one' does not exist"
+	oci create one 3>&- 4>&-
+	run -1 oci exec one true
+	assert_output "mlrun: exec 'one': container not running"
+	oci start one
+	run -0 oci exec -e C=d one sh -c 'echo "$A $C $HOME $(pwd) $(cat /proc/1/comm)"'
+	assert_output "b d / /usr sleep"
+	run -0 oci exec --cwd /bin one pwd
+	assert_output /bin
+	run -7 oci exec one sh -c 'exit 7'
+	run -127 oci exec one /no/such
+	assert_output --partial "command '/no/such' not found"
+	run -126 oci exec one /usr
+	run -3 --separate-stderr oci exec --preserve-fds 1 one sh -c 'cat <&3; exit 3' 3<<<given
+	assert_output given
+	# As podman, conmon and containerd call it.
+	jq '.process | .args = ["sh", "-c", "echo $B >/dev/shm/made; exec sleep 299"] | .env += ["B=c"]' config.json >"$BATS_TEST_TMPDIR/process"
+	oci exec --detach --pid-file "$BATS_TEST_TMPDIR/pid" --process "$BATS_TEST_TMPDIR/process" one >out 2>&1 3>&- 4>&-
+	assert_equal "$(cat out)" ""
+	until_true runs "$(cat "$BATS_TEST_TMPDIR/pid")" sleep 299
+	run -0 oci exec one cat /dev/shm/made
+	assert_output c
+	run -125 oci exec --detach --process "$BATS_TEST_TMPDIR/process" --tty one true
+	assert_output --partial "either --process or a command"
+	jq '.user.uid = 7' "$BATS_TEST_TMPDIR/process" >"$BATS_TEST_TMPDIR/other"
+	run -1 oci exec --process "$BATS_TEST_TMPDIR/other" one
+	assert_output --partial "'user': the container has only the ids $(id -u):$(id -g)"
+	echo '{' >"$BATS_TEST_TMPDIR/other"
+	run -1 oci exec --process "$BATS_TEST_TMPDIR/other" one
+	assert_output --partial "exec 'one': '$BATS_TEST_TMPDIR/other': "
+	# What was started so belongs to the container.
+	run -0 oci ps -f json one
+	assert_equal "$(jq -c 'sort' <<<"$output")" "$(jq -nc --argjson a "$(oci state one | jq .pid)" --argjson b "$(cat "$BATS_TEST_TMPDIR/pid")" '[$a, $b] | sort')"
+	run -0 oci ps one -o args=
+	assert_output $'sleep 300\nsleep 299'
+	run -0 oci list
+	assert_line --regexp "^one +$(oci state one | jq .pid) +running +$BUNDLE "
+	run -0 oci list -q
+	assert_output one
+	oci delete --force one
+	is_gone "$(cat "$BATS_TEST_TMPDIR/pid")"
+}
+
+@test "oci exec: a terminal is the command's own, and the seccomp profile holds" {
+	command_is sleep 300
+	config '.linux.seccomp = {"defaultAction": "SCMP_ACT_ALLOW", "syscalls": [{"names": ["mkdir", "mkdirat"], "action": "SCMP_ACT_ERRNO"}]}'
+	oci run -d one
+	run -1 oci exec one mkdir /tmp/x
+	assert_output --partial "not permitted"
+	run -1 oci exec -d -t one true
+	assert_output --partial "'terminal' needs --console-socket"
+	python3 - "$BATS_TEST_TMPDIR/socket" >"$BATS_TEST_TMPDIR/said" <<-'END' &
+		import array, os, socket, sys
+		s = socket.socket(socket.AF_UNIX)
+		s.bind(sys.argv[1])
+		s.listen()
+		c, _ = s.accept()
+		_, control, _, _ = c.recvmsg(100, socket.CMSG_SPACE(4))
+		fd = array.array("i", control[0][2])[0]
+		while True:
+		    try:
+		        data = os.read(fd, 1000)
+		    except OSError:
+		        break
+		    if not data:
+		        break
+		    os.write(1, data)
+	END
+	PIDS+=($!)
+	until_true test -S "$BATS_TEST_TMPDIR/socket"
+	oci exec -d -t --console-socket "$BATS_TEST_TMPDIR/socket" one sh -c 'test -t 0 && tty >/dev/null && echo terminal'
+	until_true grep -q terminal "$BATS_TEST_TMPDIR/said"
+}
+
 @test "oci: features lists namespaces, and --version is told" {
 	run -0 mlrun oci features
 	assert_equal "$(jq -r '.linux.namespaces | contains(["pid", "user"])' <<<"$output")" true
@@ -469,6 +548,13 @@ tiny echo hello|hello
 --hostname h --init tiny sh -c 'cat /proc/sys/kernel/hostname'|h
 END
 	run -127 timeout 60 podman --runtime="$PWD/runtime" run --rm --net=none tiny nothing
+	timeout 60 podman --runtime="$PWD/runtime" run -d --name stays --net=none tiny sleep 300 >/dev/null 2>&1 3>&- 4>&-
+	run -0 --separate-stderr timeout 60 podman --runtime="$PWD/runtime" exec -e C=d -w /usr stays sh -c 'echo $C; pwd; pidof sleep'
+	assert_output $'d\n/usr\n1'
+	run -7 timeout 60 podman --runtime="$PWD/runtime" exec stays sh -c 'exit 7'
+	run -0 --separate-stderr timeout 60 podman --runtime="$PWD/runtime" exec -i stays cat <<<given
+	assert_output given
+	timeout 60 podman --runtime="$PWD/runtime" rm -f -t 0 stays >/dev/null
 	podman unshare rm -rf "$HOME/.local" || true
 	kill "$(find "$XDG_RUNTIME_DIR" -name pause.pid -exec cat {} +)" || true
 }

@@ -9,6 +9,7 @@
 #define MLR_BUNDLE_LIFECYCLE_H
 
 #include "base/error.h"
+#include "base/strv.h"
 
 struct lifecycle_options {
 	const char *root; /* of all containers; NULL: the default, bundle/state.h */
@@ -37,6 +38,20 @@ int lifecycle_start(const char *root, const char *id, struct mlr_error *err);
  */
 int lifecycle_run(
 	const struct lifecycle_options *o, int detach, int *status, struct mlr_error *err);
+
+/* Another command in a container that runs. */
+struct lifecycle_exec {
+	struct lifecycle_options o; /* bundle, config and keep have no meaning */
+	const char *process;        /* a file with its "process" (config.md); or NULL: that of the
+				     * container with the members below */
+	struct strv argv, env;      /* env: further NAME=VALUE */
+	const char *cwd;            /* or NULL */
+	int terminal, detach;
+};
+
+/* Run it. status gets its exit status unless detached; after a failure 127 or 126 if the command
+ * cannot be executed, else 0. Returns 0; -EINVAL for a container that does not run. */
+int lifecycle_exec(const struct lifecycle_exec *x, int *status, struct mlr_error *err);
 
 /* Signal the container's process, or with all every process in it. Returns 0, or -EINVAL if it has
  * ended. */

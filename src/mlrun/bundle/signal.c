@@ -56,7 +56,7 @@ static int is_inside(const struct state *s, int proc, const char *pid)
 		bundle_state_status(s) != STATUS_STOPPED;
 }
 
-int bundle_signal_all(const struct state *s, int sig)
+int bundle_signal_all(const struct state *s, int sig, struct strv *pids)
 {
 	auto_dir DIR *proc = opendir("/proc");
 	struct dirent *e;
@@ -66,8 +66,15 @@ int bundle_signal_all(const struct state *s, int sig)
 		pid_t pid = (pid_t)atol(e->d_name);
 		auto_close int fd = pid == s->pid ? -1 : hold(pid);
 
-		if (fd >= 0 && is_inside(s, dirfd(proc), e->d_name))
-			n += send_signal(fd, sig) == 0;
+		if (fd >= 0 && is_inside(s, dirfd(proc), e->d_name) && send_signal(fd, sig) == 0) {
+			n++;
+			if (pids)
+				strv_add(pids, e->d_name);
+		}
 	}
-	return n + (bundle_signal(s, sig) == 0);
+	if (bundle_signal(s, sig) < 0)
+		return n;
+	if (pids)
+		strv_addf(pids, "%ld", (long)s->pid);
+	return n + 1;
 }

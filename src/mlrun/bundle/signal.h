@@ -14,7 +14,8 @@ uint64_t bundle_mount_of(int dir, const char *path);
  * no other gets the signal. Returns 0; -ESRCH if it has ended; or a negative errno. */
 int bundle_signal(const struct state *s, int sig);
 
-/* Signal every other process of the container, then its own. Returns how many got it. */
-int bundle_signal_all(const struct state *s, int sig);
+/* Signal every other process of the container, then its own; 0 only finds them. pids gets their
+ * numbers, or is NULL. Returns how many got it. */
+int bundle_signal_all(const struct state *s, int sig, struct strv *pids);
 
 #endif

@@ -4,6 +4,7 @@
 #include "cli/cli.h"
 #include "cli/commands.h"
 #include "cli/common.h"
+#include "cli/listing.h"
 #include "cli/options.h"
 
 #include "base/signal_name.h"
@@ -12,6 +13,7 @@
 #include "base/json.h"
 #include "bundle/bundle.h"
 #include "bundle/lifecycle.h"
+#include "bundle/signal.h"
 #include "bundle/state.h"
 #include "bundle/write.h"
 #include "plan/capability.h"
@@ -128,14 +130,20 @@ static const struct option_row run_options[] = { OPTIONS_OF_CREATE,
 	{ "keep", 0, 0, 0, "do not delete it at the end", 0, OPT(struct making, o.keep) },
 	{ "detach", 'd', 0, 0, "do not wait for its end", 0, OPT(struct making, detach) }, { 0 } };
 
+static int fds_number(const char *text, struct argp_state *state)
+{
+	long n = text ? options_number(text, 0, 1 << 20) : 0;
+
+	if (n < 0)
+		argp_error(state, "--preserve-fds takes a number, not '%s'", text);
+	return (int)n;
+}
+
 static void check_fds(void *args, struct argp_state *state)
 {
 	struct making *m = args;
-	long n = m->fds ? options_number(m->fds, 0, 1 << 20) : 0;
 
-	if (n < 0)
-		argp_error(state, "--preserve-fds takes a number, not '%s'", m->fds);
-	m->o.preserve_fds = (int)n;
+	m->o.preserve_fds = fds_number(m->fds, state);
 }
 
 static const struct cli_syntax create_syntax = {
@@ -290,29 +298,194 @@ static int oci_delete(int argc, char **argv)
 	return lifecycle_delete(globals.root, a.id, a.force, &err) < 0 ? fail(&err) : 0;
 }
 
+static const char *const formats[] = { "table", "json", NULL };
+
+struct list {
+	int format, only_ids;
+};
+
+static const struct option_row list_options[] = {
+	{ "quiet", 'q', 0, 0, "print only names", 0, OPT(struct list, only_ids) },
+	{ "format", 'f', "table|json", 0, "table is the default", 0,
+		OPT_WORD(struct list, format, formats) },
+	{ 0 },
+};
 static const struct cli_syntax list_syntax = {
-	.s.doc = "Print the states of all containers as a JSON list.",
+	.s.options = list_options,
+	.s.doc = "List all containers.",
 	.no_store = 1,
 };
+
+static void list_row(struct listing *l, const struct state *s)
+{
+	json_auto_t *o = look(s);
+	static const char *const columns[][2] = { { "ID", "id" }, { "PID", "pid" },
+		{ "STATUS", "status" }, { "BUNDLE", "bundle" }, { "CREATED", "created" } };
+
+	listing_row(l);
+	for (size_t i = 0; i < ARRAY_LEN(columns); i++) {
+		const json_t *v = o ? json_object_get(o, columns[i][1]) : NULL;
+
+		if (json_is_integer(v))
+			listing_number(l, columns[i][0], NULL, json_integer_value(v));
+		else
+			listing_text(l, columns[i][0], NULL, v ? json_string_value(v) : "");
+	}
+}
 
 static int oci_list(int argc, char **argv)
 {
 	auto_strv struct strv names = STRV_INIT;
 	struct mlr_error err = MLR_ERROR_INIT;
-	json_t *all = json_array();
-	int nothing = 0;
+	struct list a = { 0 };
+	struct listing l = { 0 };
+	json_auto_t *all = json_array();
 
-	cli_options_parse(argc, argv, &list_syntax, &nothing);
+	cli_options_parse(argc, argv, &list_syntax, &a);
 	if (bundle_state_list(globals.root, &names, &err) < 0)
 		return fail(&err);
 	for (size_t i = 0; i < names.n; i++) {
 		auto_call(bundle_state_done) struct state s = STATE_INIT;
 
 		/* It may have been deleted meanwhile. */
-		if (bundle_state_open(globals.root, names.v[i], &s, &err) == 0)
+		if (bundle_state_open(globals.root, names.v[i], &s, &err) < 0)
+			continue;
+		if (a.only_ids)
+			puts(names.v[i]);
+		else if (a.format == 1)
 			json_array_append_new(all, look(&s));
+		else
+			list_row(&l, &s);
 	}
-	return cli_print_json(all);
+	if (a.only_ids)
+		return 0;
+	return a.format == 1 ? cli_print_json(json_incref(all)) : listing_end(&l);
+}
+
+/* --- exec, ps ------------------------------------------------------------------------- */
+
+struct exec {
+	struct lifecycle_exec x;
+	struct strv words; /* the container's name and the command */
+	const char *fds, *no_word;
+	int nothing;
+};
+
+static const struct option_row exec_options[] = {
+	{ "process", 'p', "FILE", 0, "its \"process\", as config.json has it", 0,
+		OPT_FILE(struct exec, x.process) },
+	{ "detach", 'd', 0, 0, "do not wait for its end", 0, OPT(struct exec, x.detach) },
+	{ "tty", 't', 0, 0, "with a terminal", 0, OPT(struct exec, x.terminal) },
+	{ "cwd", 0, "DIR", 0, "its working directory", 0, OPT(struct exec, x.cwd) },
+	{ "env", 'e', "NAME=VALUE", 0, "a further variable", 0, OPT(struct exec, x.env) },
+	{ "pid-file", 0, "FILE", 0, "write its pid to FILE", 0, OPT(struct exec, x.o.pid_file) },
+	{ "console-socket", 0, "SOCKET", 0, "send its terminal there", 0,
+		OPT(struct exec, x.o.console_socket) },
+	{ "preserve-fds", 0, "N", 0, "the command inherits N descriptors from 3 on", 0,
+		OPT(struct exec, fds) },
+	{ "no-new-privs", 0, 0, 0, "changes nothing, as it is always so", 0,
+		OPT(struct exec, nothing) },
+	{ 0 },
+};
+
+/* The container's name and all that follows, options included. */
+static void take_words(void *field, char *id, struct argp_state *state)
+{
+	strv_add(field, id);
+	for (; state->next < state->argc; state->next++)
+		strv_add(field, state->argv[state->next]);
+}
+
+static void check_exec(void *args, struct argp_state *state)
+{
+	struct exec *e = args;
+
+	e->x.o.preserve_fds = fds_number(e->fds, state);
+	if (e->words.n == 0)
+		argp_error(state, "a container's name is expected");
+	e->x.o.id = e->words.v[0];
+	e->x.argv = (struct strv){ e->words.v + 1, e->words.n - 1 };
+	if (!e->x.process == (e->x.argv.n == 0))
+		argp_error(state, "either --process or a command is expected");
+}
+
+static const struct cli_syntax exec_syntax = {
+	.s.options = exec_options,
+	.s.args_doc = "ID [COMMAND [ARG...]]",
+	.s.doc = "Run a command in a container that runs. The exit status is the command's.",
+	.no_store = 1,
+	.s.in_order = 1,
+	.s.operands = { OPT_PARSE(struct exec, words, take_words) },
+	.s.check = check_exec,
+};
+
+static int oci_exec(int argc, char **argv)
+{
+	struct exec e = { .x.o.root = globals.root };
+	struct mlr_error err = MLR_ERROR_INIT;
+	int status = 0;
+
+	cli_options_parse(argc, argv, &exec_syntax, &e);
+	if (lifecycle_exec(&e.x, &status, &err) < 0) {
+		fail(&err);
+		status = status ? status : OCI_FAILED;
+	}
+	strv_done(&e.words);
+	strv_done(&e.x.env);
+	return status;
+}
+
+struct ps {
+	struct strv words; /* the container's name, then options of ps(1) */
+	int format;
+};
+
+static const struct option_row ps_options[] = {
+	{ "format", 'f', "table|json", 0, "table is the default; json: a list of pids", 0,
+		OPT_WORD(struct ps, format, formats) },
+	{ 0 },
+};
+static const struct cli_syntax ps_syntax = {
+	.s.options = ps_options,
+	.s.args_doc = "ID [OPTION-OF-PS...]",
+	.s.doc = "List a container's processes by ps(1), -f if no option is given.",
+	.no_store = 1,
+	.s.in_order = 1,
+	.s.operands = { OPT_PARSE(struct ps, words, take_words) },
+	.s.needed = 1,
+	.s.missing = "a container's name is expected",
+};
+
+static int oci_ps(int argc, char **argv)
+{
+	auto_call(bundle_state_done) struct state s = STATE_INIT;
+	auto_strv struct strv pids = STRV_INIT, words = STRV_INIT;
+	struct mlr_error err = MLR_ERROR_INIT;
+	struct ps a = { 0 };
+
+	cli_options_parse(argc, argv, &ps_syntax, &a);
+	if (bundle_state_open(globals.root, a.words.v[0], &s, &err) < 0)
+		return fail(&err);
+	bundle_signal_all(&s, 0, &pids);
+	if (a.format == 1) {
+		json_t *list = json_array();
+
+		for (size_t i = 0; i < pids.n; i++)
+			json_array_append_new(list, json_integer(atol(pids.v[i])));
+		return cli_print_json(list);
+	}
+	strv_add(&words, "ps");
+	for (size_t i = 1; i < a.words.n; i++)
+		strv_add(&words, a.words.v[i]);
+	if (words.n == 1)
+		strv_add(&words, "-f");
+	strv_add(&words, "-p");
+	strv_take(&words, strv_join(&pids, pids.n, ","));
+	if (pids.n > 0)
+		execvp("ps", strv_argv(&words));
+	mlr_fail(&err, pids.n ? errno : EINVAL, "ps '%s': %s", a.words.v[0],
+		pids.n ? strerror(errno) : "container not running");
+	return fail(&err);
 }
 
 /* --- spec, features ------------------------------------------------------------------- */
@@ -388,7 +561,9 @@ static const struct command rows[] = {
 	{ "kill", oci_kill, NULL, "send it a signal" },
 	{ "delete", oci_delete, NULL, "delete it" },
 	{ "run", oci_run, NULL, "create, start and delete a container" },
-	{ "list", oci_list, NULL, "print the states of all containers" },
+	{ "exec", oci_exec, NULL, "run another command in it" },
+	{ "ps", oci_ps, NULL, "list its processes" },
+	{ "list", oci_list, NULL, "list all containers" },
 	{ "spec", oci_spec, NULL, "write a config.json" },
 	{ "features", oci_features, NULL, "print what is supported" },
 };

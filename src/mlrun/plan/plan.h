@@ -179,9 +179,11 @@ struct plan {
 	char *commands;  /* a directory for commands that PATH lacks, as Slurm looks; or NULL */
 	int enters_any;  /* with kept and share: also one with other mounts and namespaces */
 	pid_t join; /* enter this process's container as it is, ignoring root and mounts; or 0 */
-	char *platform;   /* the image's "linux/amd64", for messages; may be NULL */
-	char *image;      /* its name, for messages */
-	char *image_user; /* the image's User, which mlrun ignores; may be NULL */
+	unsigned long long join_start; /* when it started (proc_stat's), by which it is known; 0: it
+					* is known by the mark of its root */
+	char *platform;                /* the image's "linux/amd64", for messages; may be NULL */
+	char *image;                   /* its name, for messages */
+	char *image_user;              /* the image's User, which mlrun ignores; may be NULL */
 	struct plan_library *libraries;
 	size_t n_libraries;
 	struct plan_remark *remarks;

@@ -50,14 +50,15 @@ static int enter_or_make(const struct plan *p, const struct runtime_stops *stops
 		if (proc < 0)
 			return mlr_fail_errno(err, "open '/proc'");
 	}
-	r = p->join ? share_join(p->join, err) : share_enter(p, share, err);
+	r = p->join ? share_join(p, err) : share_enter(p, share, err);
 	if (r < 0)
 		return r;
 	*made = r == SHARE_NOBODY;
 	if (r == SHARE_NOBODY)
 		return make(p, share, squash, stops, proc, err);
 	if (r == SHARE_ENTERED_PID) {
-		r = supervise_fork(proc, p->dies_with_parent, NULL, err);
+		r = p->detached ? supervise_detach(err)
+				: supervise_fork(proc, p->dies_with_parent, NULL, err);
 		if (r < 0)
 			return r;
 	}

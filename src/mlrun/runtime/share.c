@@ -169,8 +169,9 @@ void share_done(struct share *s)
 	*s = (struct share)SHARE_INIT;
 }
 
-int share_join(pid_t pid, struct mlr_error *err)
+int share_join(const struct plan *p, struct mlr_error *err)
 {
+	pid_t pid = p->join;
 	auto_close int proc = open("/proc", O_PATH | O_DIRECTORY | O_CLOEXEC);
 	auto_call(container_done) struct container c = CONTAINER_INIT;
 	auto_call(door_close) struct door d = DOOR_INIT;
@@ -179,9 +180,11 @@ int share_join(pid_t pid, struct mlr_error *err)
 	if (proc < 0)
 		return mlr_fail_errno(err, "open '/proc'");
 	r = door_open(proc, pid, &d);
-	if (r == 0)
+	if (r == 0 && p->join_start)
+		r = d.start == p->join_start ? 0 : -ESRCH;
+	else if (r == 0)
 		r = container_look(proc, pid, &c);
-	if (r == 0 && container_is_foreign(&c))
+	if (r == 0 && !p->join_start && container_is_foreign(&c))
 		r = -EPERM;
 	if (r < 0)
 		return container_refuse(pid, r, err);

@@ -60,9 +60,9 @@ int share_open(struct share *s, struct mlr_error *err);
 
 void share_done(struct share *s);
 
-/* Enter the container of a process (--join): every namespace that differs from the caller's. The
- * process must belong to the same user and be in a container that mlrun made. Returns enum
- * share_entered, -ESRCH, -EPERM, -EINVAL. */
-int share_join(pid_t pid, struct mlr_error *err);
+/* Enter the container of the process plan->join (--join): every namespace that differs from the
+ * caller's. The process must belong to the same user and be in a container that mlrun made. Returns
+ * enum share_entered, -ESRCH, -EPERM, -EINVAL. */
+int share_join(const struct plan *p, struct mlr_error *err);
 
 #endif

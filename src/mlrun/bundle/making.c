@@ -1,0 +1,300 @@
+/* The process that a command of `mlrun oci` forks, and what the two say to each other. */
+#include "bundle/making.h"
+
+#include "base/base.h"
+#include "base/proc.h"
+#include "bundle/hook.h"
+#include "bundle/signal.h"
+#include "bundle/terminal.h"
+#include "runtime/runtime.h"
+
+#include <sched.h>
+#include <sys/prctl.h>
+#include <sys/socket.h>
+
+#define FAILED         125
+#define NOT_EXECUTABLE 126
+#define NOT_FOUND      127
+void making_close(int *fd)
+{
+	if (*fd >= 0)
+		close(take_fd(fd));
+}
+
+void making_done(struct making *m)
+{
+	making_close(&m->talk[0]);
+	making_close(&m->talk[1]);
+	making_close(&m->listener);
+	making_close(&m->console);
+	bundle_state_done(&m->state);
+	plan_done(&m->plan);
+	bundle_done(&m->bundle);
+}
+
+int making_hooks(
+	const struct making *m, enum bundle_stage stage, enum status status, struct mlr_error *err)
+{
+	json_auto_t *o = bundle_state_json(&m->state, &m->bundle, status);
+	auto_free char *text = json_dumps(o, JSON_COMPACT);
+
+	if (!text)
+		mlr_oom();
+	return hooks_run(&m->bundle, stage, text, err);
+}
+
+/* --- in the container's process --------------------------------------------------- */
+
+/* The command's end ends us, too. */
+static int ask(struct making *m, const struct talk_message *what, struct mlr_error *err)
+{
+	struct talk_message answer;
+	int r = talk_send(m->talk[1], what);
+
+	if (r == 0)
+		r = talk_receive(m->talk[1], &answer, NULL);
+	if (r < 0)
+		return mlr_fail(err, -r, "the command that makes the container has ended");
+	m->state.pid = answer.pid;
+	return 0;
+}
+
+/* Those of namespaces that this process is in now, which /proc/sys shows to it. */
+static int write_sysctls(const struct bundle *b, const char *of, struct mlr_error *err)
+{
+	for (size_t i = 0; i < b->sysctls.n; i += 3) {
+		auto_free char *path = xasprintf("/proc/sys/%s", b->sysctls.v[i]);
+		const char *value = b->sysctls.v[i + 1];
+		auto_close int fd = -1;
+
+		if (strcmp(b->sysctls.v[i + 2], of) != 0)
+			continue;
+		for (char *s = path; *s; s++)
+			*s = *s == '.' ? '/' : *s;
+		fd = open(path, O_WRONLY | O_CLOEXEC | O_NOFOLLOW);
+		if (fd < 0 || write(fd, value, strlen(value)) < 0)
+			return mlr_fail_errno(err, "sysctl '%s' = '%s'", b->sysctls.v[i], value);
+	}
+	return 0;
+}
+
+/* Enter namespaces that are there already, while this process has its caller's rights over them. */
+static int join(const struct bundle *b, struct mlr_error *err)
+{
+	for (size_t i = 0; i < b->joined.n; i += 2) {
+		const char *type = b->joined.v[i];
+		int flag = strcmp(type, "network") == 0 ? CLONE_NEWNET
+			: strcmp(type, "ipc") == 0      ? CLONE_NEWIPC
+							: CLONE_NEWUTS;
+		auto_close int fd = open(b->joined.v[i + 1], O_RDONLY | O_CLOEXEC | O_NONBLOCK);
+
+		if (fd < 0 || setns(fd, flag) < 0)
+			return mlr_fail_errno(err, "join the %s namespace '%s'", b->joined.v[i],
+				b->joined.v[i + 1]);
+	}
+	return write_sysctls(b, "joined", err);
+}
+
+static int before_pivot(void *ctx, int root, struct mlr_error *err)
+{
+	struct talk_message made = { .what = TALK_MADE };
+	struct proc_stat self;
+	struct stat st;
+	int r;
+
+	if (stat("/proc/self/ns/mnt", &st) == 0)
+		made.mounts = st.st_ino;
+	if (proc_stat_read(AT_FDCWD, "/proc/self/stat", &self) == 0)
+		made.start = self.start;
+	made.root_mount = bundle_mount_of(root, "");
+	r = ask(ctx, &made, err);
+	if (r == 0)
+		r = write_sysctls(&((struct making *)ctx)->bundle, "", err);
+	return r < 0 ? r : making_hooks(ctx, BUNDLE_CREATE_CONTAINER, STATUS_CREATING, err);
+}
+
+static int wait_for_start(struct making *m, struct mlr_error *err)
+{
+	struct talk_message ready = { .what = TALK_READY }, taken = { .what = TALK_TAKEN };
+	int r;
+
+	TRY(ask(m, &ready, err));
+	making_close(&m->talk[1]);
+	do
+		m->call = accept4(m->listener, NULL, NULL, SOCK_CLOEXEC);
+	while (m->call < 0 && errno == EINTR);
+	if (m->call < 0)
+		return mlr_fail_errno(err, "wait for the start");
+	r = talk_send(m->call, &taken);
+	return r < 0 ? mlr_fail(err, -r, "answer the start: %s", strerror(-r)) : 0;
+}
+
+/* The terminal, the session and the command's file. */
+static int settle(struct making *m, struct mlr_error *err)
+{
+	int r = 0;
+
+	if (m->plan.dies_with_parent)
+		prctl(PR_SET_PDEATHSIG, SIGKILL);
+	if (m->plan.detached)
+		setsid(); /* the first process of a PID namespace is another than the one that
+			     forked */
+	if (m->console >= 0)
+		r = terminal_enter(m->console, m->bundle.rows, m->bundle.columns, err);
+	if (r < 0)
+		return r;
+	r = runtime_find_command(&m->plan, err);
+	m->status = r == 0 ? 0 : r == -ENOENT ? NOT_FOUND : NOT_EXECUTABLE;
+	return r;
+}
+
+static int before_command(void *ctx, struct mlr_error *err)
+{
+	const struct talk_message ready = { .what = TALK_READY };
+	struct making *m = ctx;
+
+	TRY(settle(m, err));
+	/* One that enters a container needs no start. */
+	TRY(m->plan.join ? ask(m, &ready, err) : wait_for_start(m, err));
+	TRY(m->plan.join ? 0 : making_hooks(m, BUNDLE_START_CONTAINER, STATUS_CREATED, err));
+	if (m->bundle.umask >= 0)
+		umask((mode_t)m->bundle.umask);
+	return 0;
+}
+
+/* Lowering it needs privileges; crun and runc, too, then leave it to an ordinary user. */
+static void set_oom_score(const struct bundle *b)
+{
+	auto_close int fd = open("/proc/self/oom_score_adj", O_WRONLY | O_CLOEXEC);
+
+	if (b->has_oom_score_adj && (fd < 0 || dprintf(fd, "%d", b->oom_score_adj) < 0))
+		mlr_debug("oomScoreAdj %d: %s", b->oom_score_adj, strerror(errno));
+}
+
+__attribute__((noreturn)) static void become_container(struct making *m)
+{
+	const struct runtime_stops stops = { before_pivot, before_command, m };
+	struct talk_message failed = { .what = TALK_FAILED };
+	struct mlr_error *err = &failed.error;
+	int r, status = FAILED;
+
+	making_close(&m->talk[0]);
+	making_close(&m->state.making);
+	set_oom_score(&m->bundle);
+	/* Of the caller's terminal neither signals nor /dev/tty reach the container. */
+	if (m->plan.detached)
+		setsid();
+	r = m->plan.join ? 0 : bundle_state_wait_lock(&m->state, err);
+	if (r == 0 && !m->plan.join)
+		r = join(&m->bundle, err);
+	if (r == 0)
+		r = runtime_enter_stopping(&m->plan, &stops, err);
+	if (r == 0) {
+		r = runtime_exec(&m->plan, err);
+		status = r == -ENOENT ? NOT_FOUND : NOT_EXECUTABLE;
+	}
+	failed.status = m->status;
+	talk_send(m->call >= 0 ? m->call : m->talk[1], &failed);
+	_exit(status);
+}
+
+/* --- in the command that forks it ---------------------------------------------------- */
+
+int making_keep_text(const struct making *m, const char *name, const char *text, size_t len,
+	struct mlr_error *err)
+{
+	return file_replace(m->state.dir, name, text, len, 0600, err);
+}
+
+/* The profile is read as a file, runtime/seccomp.h. */
+int making_keep_seccomp(struct making *m, struct mlr_error *err)
+{
+	const char *text = m->bundle.seccomp;
+	auto_free char *dir = NULL;
+
+	if (!text)
+		return 0;
+	TRY(making_keep_text(m, "seccomp.json", text, strlen(text), err));
+	dir = file_fd_path(m->state.dir);
+	if (!dir)
+		return mlr_fail_errno(err, "find the container's state");
+	m->plan.seccomp = xasprintf("%s/seccomp.json", dir);
+	return 0;
+}
+
+int making_keep_fds(int n, struct plan *p, struct mlr_error *err)
+{
+	for (int fd = 3; fd < 3 + n; fd++) {
+		int flags = fcntl(fd, F_GETFD);
+
+		/* One with close-on-exec is mlrun's own, not inherited. */
+		if (flags < 0 || flags & FD_CLOEXEC)
+			return mlr_fail(
+				err, EBADF, "--preserve-fds %d: descriptor %d is not open", n, fd);
+		plan_keep_fd(p, fd);
+	}
+	return 0;
+}
+
+static int open_ends(const struct lifecycle_options *o, struct making *m, struct mlr_error *err)
+{
+	TRY(talk_pair(m->talk, err));
+	m->listener = m->plan.join ? -1 : talk_listen(m->state.dir);
+	if (m->listener < 0 && !m->plan.join)
+		return mlr_fail(
+			err, -m->listener, "listen for the start: %s", strerror(-m->listener));
+	if (m->bundle.terminal && o->console_socket) {
+		m->console = terminal_connect(o->console_socket, err);
+		return m->console < 0 ? m->console : 0;
+	}
+	return 0;
+}
+
+/* Receive what the container's process must say next. */
+int making_expect(struct making *m, enum talk_what what, struct talk_message *ret, pid_t *sender,
+	struct mlr_error *err)
+{
+	int r = talk_receive(m->talk[0], ret, sender);
+
+	if (r < 0)
+		return mlr_fail(err, ECHILD, "the container's process has ended");
+	if (ret->what == TALK_FAILED) {
+		m->status = ret->status;
+		return mlr_pass(err, ret->error.code, ret->error.text);
+	}
+	return ret->what == what ? 0 : mlr_fail(err, EPROTO, "unexpected message");
+}
+
+int making_go_on(struct making *m, struct mlr_error *err)
+{
+	struct talk_message go = { .what = TALK_GO, .pid = m->state.pid };
+	int r = talk_send(m->talk[0], &go);
+
+	return r < 0 ? mlr_fail(err, ECHILD, "the container's process has ended") : 0;
+}
+
+int making_put_pid(const char *path, pid_t pid, struct mlr_error *err)
+{
+	char text[16];
+	int n = snprintf(text, sizeof(text), "%ld", (long)pid);
+
+	return path ? file_put(path, text, (size_t)n, 0644, err) : 0;
+}
+
+int making_fork(
+	const struct lifecycle_options *o, struct making *m, pid_t *child, struct mlr_error *err)
+{
+	TRY(open_ends(o, m, err));
+	*child = fork();
+	if (*child == 0) {
+		if (!o->keep_keyring)
+			proc_leave_keyring();
+		become_container(m);
+	}
+	if (*child < 0)
+		return mlr_fail_errno(err, "fork");
+	making_close(&m->talk[1]);
+	making_close(&m->listener);
+	making_close(&m->console);
+	return 0;
+}
