@@ -1,7 +1,13 @@
 #include "base/record.h"
 
 #include "base/base.h"
+#include "base/escape.h"
 #include "base/json.h"
+#include "base/spelling.h"
+
+#include <math.h>
+
+#define SHOWN_MAX 40 /* bytes of a value in an error */
 
 int record_wrong(const struct record_reader *r, const char *fmt, ...)
 {
@@ -11,21 +17,29 @@ int record_wrong(const struct record_reader *r, const char *fmt, ...)
 	va_start(ap, fmt);
 	text = xvasprintf(fmt, ap);
 	va_end(ap);
-	return mlr_fail(r->err, EPROTO, "%s", text);
+	return mlr_fail(r->err, r->code ? r->code : EPROTO, "%s", text);
 }
 
 int record_expected(const struct record_reader *r, const char *wanted, const json_t *found)
 {
-	static const char *const names[] = { [JSON_OBJECT] = "an object",
-		[JSON_ARRAY] = "a list",
-		[JSON_STRING] = "a string",
-		[JSON_INTEGER] = "a number",
-		[JSON_REAL] = "a fractional number",
-		[JSON_TRUE] = "true",
-		[JSON_FALSE] = "false",
-		[JSON_NULL] = "null" };
+	auto_free char *text =
+		json_dumps(found, JSON_ENCODE_ANY | JSON_COMPACT | JSON_REAL_PRECISION(9));
+	const char *shown = text ? text : "what is there";
 
-	return record_wrong(r, "expected %s, found %s", wanted, names[json_typeof(found)]);
+	return record_wrong(r, "expected %s, found %.*s%s", wanted, SHOWN_MAX, shown,
+		strlen(shown) > SHOWN_MAX ? "..." : "");
+}
+
+/* Place an error. Returns e. */
+static int wrap(const struct record_reader *r, const json_t *in, const char *key, size_t at, int e)
+{
+	if (r->place)
+		r->place(r, in, key, at);
+	else if (key)
+		mlr_wrap(r->err, "%s", key);
+	else
+		mlr_wrap(r->err, "[%zu]", at);
+	return e;
 }
 
 /* --- numbers of any type --------------------------------------------------------------- */
@@ -37,6 +51,19 @@ static int64_t number_of(const struct record_row *row, const void *from)
 
 	memcpy(&v, from, row->size); /* little-endian, as all processors that mlrun knows */
 	return row->min < 0 || row->none < 0 ? (int64_t)((uint64_t)v << bits) >> bits : v;
+}
+
+static double real_of(const struct record_row *row, const void *from)
+{
+	return row->size == sizeof(float) ? (double)*(const float *)from : *(const double *)from;
+}
+
+static void set_real(const struct record_row *row, double v, void *to)
+{
+	if (row->size == sizeof(float))
+		*(float *)to = (float)v;
+	else
+		*(double *)to = v;
 }
 
 static int64_t limit(const struct record_row *row)
@@ -54,17 +81,34 @@ static int read_number(
 	int64_t n = json_is_integer(v)     ? json_integer_value(v)
 		: real >= 0 && real < 1e15 ? (int64_t)real
 					   : -1;
+	auto_free char *wanted = NULL;
 
-	if (!json_is_number(v) || (json_is_real(v) && (double)n != real))
-		return record_expected(r, "a whole number", v);
-	if (n < row->min || n > limit(row))
-		return record_wrong(r, "%" PRId64 " is not between %" PRId64 " and %" PRId64, n,
-			row->min, limit(row));
-	memcpy(to, &n, row->size);
-	return 0;
+	if (json_is_number(v) && (json_is_integer(v) || (double)n == real) && n >= row->min &&
+		n <= limit(row)) {
+		memcpy(to, &n, row->size);
+		return 0;
+	}
+	wanted = xasprintf("a whole number from %" PRId64 " to %" PRId64, row->min, limit(row));
+	return record_expected(r, wanted, v);
 }
 
-/* --- reading ----------------------------------------------------------------------------- */
+static int read_real(
+	const struct record_reader *r, const struct record_row *row, const json_t *v, void *to)
+{
+	int has_limits = row->least < 0 || row->most > 0;
+	double real = json_number_value(v);
+	auto_free char *wanted = NULL;
+
+	if (json_is_number(v) && (!has_limits || (real >= row->least && real <= row->most))) {
+		set_real(row, real, to);
+		return 0;
+	}
+	wanted = has_limits ? xasprintf("a number from %g to %g", row->least, row->most)
+			    : xstrdup("a number");
+	return record_expected(r, wanted, v);
+}
+
+/* --- texts ------------------------------------------------------------------------------- */
 
 /* Go's strconv.FormatFloat(v, 'g', -1, 64): the fewest digits that identify v. */
 static char *print_real(double v)
@@ -87,11 +131,22 @@ static const char *text_of(const json_t *v)
 	return s && strlen(s) == json_string_length(v) ? s : NULL;
 }
 
+static int is_printable(const char *s)
+{
+	char shown[ESCAPE_SIZE];
+
+	while (*s && escape_next(s, shown) == 1 && shown[0] == *s)
+		s++; /* a control character is shown as something else */
+	return !*s;
+}
+
 int record_text(const struct record_reader *r, const json_t *v, void *to)
 {
 	char *text = NULL, **ret = to;
 
-	if (text_of(v))
+	if (text_of(v) && r->expand)
+		TRY(r->expand(r, text_of(v), &text));
+	else if (text_of(v))
 		text = xstrdup(text_of(v));
 	else if (r->manner & RECORD_AS_YAML && json_is_integer(v))
 		text = xasprintf("%" JSON_INTEGER_FORMAT, json_integer_value(v));
@@ -102,42 +157,70 @@ int record_text(const struct record_reader *r, const json_t *v, void *to)
 	else
 		return json_is_string(v) ? record_wrong(r, "a string with a zero byte")
 					 : record_expected(r, "a string", v);
+	if (r->manner & RECORD_PRINTABLE && !is_printable(text)) {
+		free(text);
+		return record_wrong(r, "contains control characters");
+	}
 	free(*ret);
 	*ret = text;
 	return 0;
 }
 
-static int read_word(
-	const struct record_reader *r, const struct record_row *row, const json_t *v, void *to)
+static int read_chars(
+	const struct record_reader *r, const struct record_row *row, const json_t *v, char *to)
+{
+	const char *s = text_of(v);
+	auto_free char *wanted = NULL;
+
+	if (s && *s && strlen(s) < row->size && is_printable(s)) {
+		memcpy(to, s, strlen(s) + 1);
+		return 0;
+	}
+	wanted = xasprintf("a text of 1 to %d letters", row->size - 1);
+	return record_expected(r, wanted, v);
+}
+
+int record_word(
+	const struct record_reader *r, const char *const *words, unsigned n, const json_t *v)
 {
 	const char *word = text_of(v);
+	struct spelling near = spelling_of(word ? word : "", word ? strlen(word) : 0);
+	auto_strv struct strv all = STRV_INIT;
+	auto_free char *list = NULL, *wanted = NULL;
+	int e;
 
-	for (unsigned i = 0; i < row->n; i++)
-		if (row->words[i] ? word && strcmp(word, row->words[i]) == 0 : json_is_null(v)) {
-			memcpy(to, &i, row->size);
-			return 0;
-		}
-	return word ? record_wrong(r, "unknown word '%.100s'", word)
-		    : record_expected(r, "a word", v);
+	for (unsigned i = 0; i < n; i++) {
+		if (words[i] ? word && strcmp(word, words[i]) == 0 : json_is_null(v))
+			return (int)i;
+		strv_add(&all, words[i] ? words[i] : "null");
+		spelling_try(&near, words[i] ? words[i] : "null");
+	}
+	list = strv_join(&all, all.n, ", ");
+	wanted = xasprintf("%s%s", n > 1 ? "one of " : "", list);
+	e = record_expected(r, wanted, v);
+	return near.near ? mlr_hint(r->err, "is '%s' meant?", near.near) : e;
 }
 
-/* Add a struct to a list. */
-static int read_item(
-	const struct record_reader *r, const struct record_row *row, const json_t *v, void *owner)
+/* --- lists ------------------------------------------------------------------------------- */
+
+int record_each(const struct record_reader *r, const json_t *v,
+	int (*read)(const struct record_reader *r, const json_t *v, void *to), void *to)
 {
-	char **list = (char **)((char *)owner + row->at), *item;
-	size_t *count = (size_t *)((char *)owner + row->count);
+	const json_t *item;
+	size_t i;
 
-	*list = xgrow(*list, *count, row->item);
-	item = *list + (*count)++ * row->item;
-	memset(item, 0, row->item);
-	if (row->init)
-		memcpy(item, row->init, row->item);
-	TRY(record_read(r, row->rows, v, item));
-	return row->rule ? row->rule(r, item) : 0;
+	if (!json_is_array(v))
+		return record_expected(r, "a list", v);
+	json_array_foreach(v, i, item) {
+		int e = read(r, item, to);
+
+		if (e < 0)
+			return wrap(r, v, NULL, i, e);
+	}
+	return 0;
 }
 
-static int read_text_item(const struct record_reader *r, const json_t *v, struct strv *to)
+static int read_text_item(const struct record_reader *r, const json_t *v, void *to)
 {
 	char *text = NULL;
 
@@ -147,30 +230,41 @@ static int read_text_item(const struct record_reader *r, const json_t *v, struct
 	return 0;
 }
 
-static int read_items(
+/* Add structs to a list. */
+static int read_list(
 	const struct record_reader *r, const struct record_row *row, const json_t *v, void *owner)
 {
-	void *member = (char *)owner + row->at;
-	const json_t *item;
-	size_t i;
+	char **list = (char **)((char *)owner + row->at);
+	size_t *count = (size_t *)((char *)owner + row->count), i;
+	const json_t *one;
 
 	if (!json_is_array(v))
 		return record_expected(r, "a list", v);
-	json_array_foreach(v, i, item) {
-		int e = row->kind == RECORD_TEXTS ? read_text_item(r, item, member)
-			: row->kind == RECORD_OWN ? row->read(r, item, member)
-						  : read_item(r, row, item, owner);
+	json_array_foreach(v, i, one) {
+		char *item;
+		int e;
 
+		*list = xgrow(*list, *count, row->item);
+		item = *list + (*count)++ * row->item;
+		memset(item, 0, row->item);
+		if (row->init)
+			memcpy(item, row->init, row->item);
+		e = record_read(r, row->rows, one, item);
+		if (e == 0 && row->rule)
+			e = row->rule(r, item);
 		if (e < 0)
-			return mlr_wrap(r->err, "[%zu]", i), e;
+			return wrap(r, v, NULL, i, e);
 	}
 	return 0;
 }
+
+/* --- objects ----------------------------------------------------------------------------- */
 
 int record_value(
 	const struct record_reader *r, const struct record_row *row, const json_t *v, void *owner)
 {
 	void *to = (char *)owner + row->at;
+	int which;
 
 	switch (row->kind) {
 	case RECORD_TEXT:
@@ -178,24 +272,62 @@ int record_value(
 		return row->flags & RECORD_ABSOLUTE && **(char **)to != '/'
 			? record_wrong(r, "'%.100s' is no absolute path", *(char **)to)
 			: 0;
+	case RECORD_CHARS:
+		return read_chars(r, row, v, to);
+	case RECORD_TEXTS:
+		return row->flags & RECORD_OR_ONE && !json_is_array(v)
+			? read_text_item(r, v, to)
+			: record_each(r, v, read_text_item, to);
 	case RECORD_NUMBER:
 		return read_number(r, row, v, to);
+	case RECORD_REAL:
+		return read_real(r, row, v, to);
 	case RECORD_FLAG:
 		if (!json_is_boolean(v))
 			return record_expected(r, "true or false", v);
 		*(int *)to = json_is_true(v);
 		return 0;
 	case RECORD_WORD:
-		return read_word(r, row, v, to);
+		which = record_word(r, row->words, row->n, v);
+		if (which >= 0)
+			memcpy(to, &which, row->size);
+		return which < 0 ? which : 0;
 	case RECORD_STRUCT:
 		return record_read(r, row->rows, v, to);
-	case RECORD_OWN:
-		if (!(row->flags & RECORD_EACH))
-			return row->read(r, v, to);
-		/* fall through */
+	case RECORD_LIST:
+		return read_list(r, row, v, owner);
+	case RECORD_JSON:
+		*(const json_t **)to = v;
+		return 0;
 	default:
-		return read_items(r, row, v, owner);
+		if (row->read)
+			return row->flags & RECORD_EACH ? record_each(r, v, row->read, to)
+							: row->read(r, v, to);
+		if (!row->refusal)
+			return 0;
+		record_wrong(r, "this key is not supported");
+		return mlr_hint(r->err, "%s", row->refusal);
 	}
+}
+
+/* Read a text as the number, the boolean or the word that it is. */
+static int read_as(
+	const struct record_reader *r, const struct record_row *row, const json_t *v, void *owner)
+{
+	auto_free char *text = NULL;
+	json_auto_t *value = NULL;
+	char *end;
+	long long n;
+
+	TRY(record_text(r, v, &text));
+	errno = 0;
+	n = strtoll(text, &end, 10);
+	value = row->kind == RECORD_FLAG && strcmp(text, "true") == 0    ? json_true()
+		: row->kind == RECORD_FLAG && strcmp(text, "false") == 0 ? json_false()
+		: row->kind == RECORD_NUMBER && end != text && !*end && !errno
+		? json_integer(n)
+		: mlr_json_text(text);
+	return record_value(r, row, value, owner);
 }
 
 /* Does the row count this value as absent? */
@@ -204,39 +336,66 @@ static int is_nothing(const struct record_reader *r, const struct record_row *ro
 	if (json_is_string(v))
 		return json_string_length(v) == 0 &&
 			(row->flags & RECORD_MUST || r->manner & RECORD_AS_YAML);
-	return !v || (json_is_null(v) && row->kind != RECORD_WORD);
+	return !v || (json_is_null(v) && row->kind != RECORD_WORD && !(r->manner & RECORD_NO_NULL));
 }
 
-static int read_row(
-	const struct record_reader *r, const struct record_row *row, const json_t *v, void *owner)
+static void set_none(const struct record_row *row, void *member)
 {
+	if (row->kind == RECORD_NUMBER)
+		memcpy(member, &row->none, row->size);
+	else if (row->kind == RECORD_REAL)
+		set_real(row, (double)row->none, member);
+	else if (row->kind == RECORD_CHARS)
+		*(char *)member = '\0';
+}
+
+static int read_row(const struct record_reader *r, const struct record_row *row, const json_t *in,
+	const json_t *v, void *owner)
+{
+	void *member = (char *)owner + row->at;
+	int as_text = r->manner & RECORD_OF_TEXTS && json_is_string(v) &&
+		(row->kind == RECORD_NUMBER || row->kind == RECORD_FLAG ||
+			row->kind == RECORD_WORD);
 	int e = 0;
 
 	if (!is_nothing(r, row, v))
-		e = record_value(r, row, v, owner);
+		e = as_text ? read_as(r, row, v, owner) : record_value(r, row, v, owner);
 	else if (!v && (row->flags & RECORD_MUST || r->manner & RECORD_ALL))
 		e = record_wrong(r, "missing");
 	else if (v && row->flags & RECORD_MUST)
 		e = record_wrong(r, "empty");
 	else if (v && r->manner & RECORD_ALL && !(row->flags & RECORD_NULL))
 		e = record_expected(r, "a value", v);
-	else if (v && row->kind == RECORD_NUMBER && row->flags & RECORD_NULL)
-		memcpy((char *)owner + row->at, &row->none, row->size);
+	else if (v && row->flags & RECORD_NULL)
+		set_none(row, member);
 	if (e == 0 && v && row->rule && row->kind != RECORD_LIST)
-		e = row->rule(r, (char *)owner + row->at);
-	if (e < 0)
-		mlr_wrap(r->err, "%s", row->key);
-	return e;
+		e = row->rule(r, member);
+	return e < 0 ? wrap(r, in, row->key, 0, e) : 0;
 }
 
 static const struct record_row *find(
 	const struct record_reader *r, const struct record_row *rows, const char *key)
 {
-	int (*compare)(const char *, const char *) = r->manner & RECORD_ONLY ? strcasecmp : strcmp;
+	int (*compare)(const char *, const char *) =
+		r->manner & RECORD_ANY_CASE ? strcasecmp : strcmp;
 
 	while (rows->key && compare(rows->key, key) != 0)
 		rows++;
 	return rows->key ? rows : NULL;
+}
+
+static int refuse_key(const struct record_reader *r, const struct record_row *rows,
+	const json_t *in, const char *key)
+{
+	struct spelling s = spelling_of(key, strlen(key));
+	int e = r->place ? record_wrong(r, "this key is not supported")
+			 : record_wrong(r, "unknown key '%.100s'", key);
+
+	for (; rows->key; rows++)
+		spelling_try(&s, rows->key);
+	if (s.near)
+		mlr_hint(r->err, "is '%s' meant?", s.near);
+	return r->place ? wrap(r, in, key, 0, e) : e;
 }
 
 int record_read(
@@ -247,22 +406,26 @@ int record_read(
 	json_t *v;
 
 	if (!json_is_object(o))
-		return o ? record_expected(r, "an object", o) : record_wrong(r, "missing");
+		return !o ? record_wrong(r, "missing")
+			  : record_expected(
+				    r, r->manner & RECORD_OF_TEXTS ? "a mapping" : "an object", o);
 	json_object_foreach((json_t *)o, key, v) {
 		const struct record_row *row = find(r, rows, key);
 		uint64_t bit = row ? (uint64_t)1 << (row - rows) : 0;
 
+		if (!row && r->manner & RECORD_X_KEYS && strncmp(key, "x-", 2) == 0)
+			continue;
 		if (!row && r->manner & RECORD_ONLY)
-			return record_wrong(r, "unknown key '%.100s'", key);
+			return refuse_key(r, rows, o, key);
 		if (seen & bit)
 			return record_wrong(r, "the key '%s' appears twice", row->key);
 		seen |= bit;
 		if (row)
-			TRY(read_row(r, row, v, to));
+			TRY(read_row(r, row, o, v, to));
 	}
 	for (size_t i = 0; rows[i].key; i++)
 		if (!(seen & (uint64_t)1 << i))
-			TRY(read_row(r, &rows[i], NULL, to));
+			TRY(read_row(r, &rows[i], o, NULL, to));
 	return 0;
 }
 
@@ -279,14 +442,62 @@ static json_t *write_list(const struct record_row *row, const void *from)
 	return list;
 }
 
-static json_t *write_member(const struct record_row *row, const void *owner)
+/* The shortest decimal that reads as this float: files have 0.1, not 0.100000001. */
+static json_t *write_real(const struct record_row *row, const void *from)
+{
+	double v = real_of(row, from);
+	char text[32];
+
+	if (!isfinite(v) || (row->flags & RECORD_NULL && v == (double)row->none))
+		return json_null();
+	for (int digits = 1; row->size == sizeof(float) && digits <= 9; digits++) {
+		snprintf(text, sizeof(text), "%.*g", digits, v);
+		if (strtof(text, NULL) == (float)v)
+			return json_real(strtod(text, NULL));
+	}
+	return json_real(v);
+}
+
+/* Has a member of RECORD_SPARE no value? */
+static int is_spare(const struct record_row *row, const void *owner)
+{
+	const void *from = (const char *)owner + row->at;
+
+	switch (row->kind) {
+	case RECORD_TEXT:
+		return !*(char *const *)from;
+	case RECORD_CHARS:
+		return !*(const char *)from;
+	case RECORD_TEXTS:
+		return ((const struct strv *)from)->n == 0;
+	case RECORD_NUMBER:
+		return number_of(row, from) == row->none;
+	case RECORD_REAL:
+		return real_of(row, from) == (double)row->none;
+	case RECORD_FLAG:
+		return !*(const int *)from;
+	case RECORD_LIST:
+		return *(const size_t *)((const char *)owner + row->count) == 0;
+	default:
+		return 0;
+	}
+}
+
+json_t *record_write_value(const struct record_row *row, const void *owner)
 {
 	const void *from = (const char *)owner + row->at;
 	unsigned word = 0;
 
+	if (row->flags & RECORD_SPARE && is_spare(row, owner))
+		return NULL;
 	switch (row->kind) {
 	case RECORD_TEXT:
 		return mlr_json_text(*(char *const *)from);
+	case RECORD_CHARS:
+		return mlr_json_text(
+			row->flags & RECORD_NULL && !*(const char *)from ? NULL : from);
+	case RECORD_REAL:
+		return write_real(row, from);
 	case RECORD_TEXTS:
 		return mlr_json_texts(from);
 	case RECORD_NUMBER:
@@ -315,7 +526,7 @@ json_t *record_write(const struct record_row *rows, const void *from)
 	json_t *o = json_object();
 
 	for (; rows->key; rows++) {
-		json_t *v = write_member(rows, from);
+		json_t *v = record_write_value(rows, from);
 
 		if (v)
 			json_object_set_new(o, rows->key, v);

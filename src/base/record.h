@@ -22,32 +22,49 @@
 
 enum record_kind {
 	RECORD_TEXT,   /* char *, allocated */
+	RECORD_CHARS,  /* char [size]: a text that fits, is not empty and can be printed */
 	RECORD_TEXTS,  /* struct strv */
 	RECORD_NUMBER, /* any integer type, from min to max */
+	RECORD_REAL,   /* double or float, from least to most; what is not finite is written as null
+			*/
 	RECORD_FLAG,   /* int: true or false */
 	RECORD_WORD,   /* enum: an index of words, of which NULL stands for null */
 	RECORD_STRUCT, /* a struct in place, with rows of its own */
 	RECORD_LIST,   /* a pointer to structs with rows of their own; their number is at `count` */
+	RECORD_JSON,   /* const json_t *: the value itself, which stays the document's */
 	RECORD_OWN,    /* functions of the owner's */
 };
 
 enum {
 	RECORD_MUST = 1, /* a key that may not be missing, nor null, nor "" */
-	RECORD_NULL = 2, /* null is `none` (RECORD_NUMBER), no pointer (RECORD_TEXT), or a struct
-			    whose first row, a text, is none */
+	RECORD_NULL = 2, /* null is `none` (numbers), no pointer (RECORD_TEXT), or a struct whose
+			    first row, a text, is none */
 	RECORD_ABSOLUTE = 4, /* a text that begins with '/' */
 	RECORD_EACH = 8,     /* read() takes an item of the key's array */
+	RECORD_SPARE = 16,   /* without a value no key is written: 0, NULL, `none`, an empty list */
+	RECORD_OR_ONE = 32,  /* a text may stand for a list of one (RECORD_TEXTS) */
 };
 
 /* How an object is read. */
 struct record_reader {
 	enum {
-		RECORD_ALL = 1,     /* each key is there; null only where RECORD_NULL allows it */
-		RECORD_ONLY = 2,    /* no others are, and none twice; case does not matter */
-		RECORD_AS_YAML = 4, /* numbers and booleans serve as texts; "" is null */
+		RECORD_ALL = 1,       /* each key is there; null only where RECORD_NULL allows it */
+		RECORD_ONLY = 2,      /* no others are, and none twice */
+		RECORD_ANY_CASE = 4,  /* of keys */
+		RECORD_AS_YAML = 8,   /* numbers and booleans serve as texts; "" is null */
+		RECORD_OF_TEXTS = 16, /* texts serve as numbers and booleans (MLR_YAML_TEXTS) */
+		RECORD_PRINTABLE = 32, /* texts have no control characters */
+		RECORD_X_KEYS = 64,    /* keys that begin with "x-" are ignored */
+		RECORD_NO_NULL = 128,  /* null is an error, not an absent value */
 	} manner;
 	void *ctx; /* the owner's */
 	struct mlr_error *err;
+	int code; /* of errors; 0: EPROTO */
+	/* Changes each text; ret to free(). Without it they are copied. */
+	int (*expand)(const struct record_reader *r, const char *text, char **ret);
+	/* Puts the place of a value in an object, or with key NULL in a list, before the error.
+	 * Without it that is "key: " or "[1]: ". */
+	void (*place)(const struct record_reader *r, const json_t *in, const char *key, size_t at);
 };
 
 struct record_row {
@@ -56,6 +73,7 @@ struct record_row {
 	unsigned short at, size; /* of the member */
 	unsigned flags;
 	int64_t min, max, none;   /* max 0: what the member's type holds */
+	double least, most;       /* both 0: any */
 	const char *const *words; /* [n] */
 	const struct record_row *rows;
 	unsigned short n, count, item; /* item: bytes of a list's struct */
@@ -65,6 +83,10 @@ struct record_row {
 	json_t *(*write)(const void *from);
 	/* A rule of its own for what has been read: of a struct, once it is whole. */
 	int (*rule)(const struct record_reader *r, void *member);
+	/* For documents of strangers: why a key, of RECORD_OWN without read(), is refused; NULL:
+	 * it is ignored. And what it reaches (base/reach.h). */
+	const char *refusal;
+	unsigned reach;
 };
 
 #define RECORD_AT(type, member) .at = offsetof(type, member), .size = sizeof(((type *)NULL)->member)
@@ -85,13 +107,24 @@ int record_value(
 /* Make an object. */
 json_t *record_write(const struct record_row *rows, const void *from);
 
+/* Make one value of the struct that a row is of; NULL: no key. */
+json_t *record_write_value(const struct record_row *row, const void *owner);
+
 /* Free what the rows' members own. */
 void record_done(const struct record_row *rows, void *of);
 
 /* For the owner's functions, or as one: read a text into a char *, as RECORD_TEXT does. */
 int record_text(const struct record_reader *r, const json_t *v, void *to);
 
-/* Set the error. Return -EPROTO. */
+/* Find the word that v is. Returns its index, or an error that lists all n. */
+int record_word(
+	const struct record_reader *r, const char *const *words, unsigned n, const json_t *v);
+
+/* Read each item of a list; what fails is placed. */
+int record_each(const struct record_reader *r, const json_t *v,
+	int (*read)(const struct record_reader *r, const json_t *v, void *to), void *to);
+
+/* Set the error. Return it negative. */
 int record_wrong(const struct record_reader *r, const char *fmt, ...)
 	__attribute__((format(printf, 2, 3)));
 int record_expected(const struct record_reader *r, const char *wanted, const json_t *found);

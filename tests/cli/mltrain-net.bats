@@ -55,8 +55,8 @@ load common
 		]}
 	END
 	run -1 mltrain net own.json
-	assert_line "mltrain: net 'own.json': layer 1 'first': 'paad' is not a key of a conv layer"
-	assert_line "hint: is 'pad' meant? mltrain-net(5) tells all keys"
+	assert_line "mltrain: net 'own.json': layer 1 'first': unknown key 'paad'"
+	assert_line "hint: is 'pad' meant?"
 	sed -i 's/paad/pad/' own.json
 	run -0 mltrain net ./own.json
 	assert_line --partial 'own: a network of its own'

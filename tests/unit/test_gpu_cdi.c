@@ -154,7 +154,7 @@ static void what_is_wrong_in_a_file_is_named_by_its_key(void **state)
 		const char *text, *why;
 		int code;
 	} cases[] = {
-		{ "[]", "expected an object, found a list", EPROTO },
+		{ "[]", "expected an object, found []", EPROTO },
 		{ "{", "line 1", EPROTO },
 		{ " ", "it is empty", EPROTO },
 		{ "{\"kind\":\"v.com/c\",\"devices\":[" DEVICE(ENV) "]}", "cdiVersion: missing",
@@ -176,8 +176,8 @@ static void what_is_wrong_in_a_file_is_named_by_its_key(void **state)
 			"devices: [0]: 'a': containerEdits: unknown key 'evn'", EPROTO },
 		{ FILE_OF("0.5.0", DEVICE("\"env\":[\"A\"]")),
 			"env: [0]: 'A' is not of the form NAME=VALUE", EPROTO },
-		{ FILE_OF("0.5.0", DEVICE("\"env\":\"A=1\"")),
-			"env: expected a list, found a string", EPROTO },
+		{ FILE_OF("0.5.0", DEVICE("\"env\":\"A=1\"")), "env: expected a list, found ",
+			EPROTO },
 		{ FILE_OF("0.5.0", DEVICE("\"env\":[[1]]")), "env: [0]: expected a string",
 			EPROTO },
 		{ FILE_OF("0.5.0", DEVICE("\"deviceNodes\":[{}]")),
@@ -192,7 +192,7 @@ static void what_is_wrong_in_a_file_is_named_by_its_key(void **state)
 		{ FILE_OF("0.5.0", DEVICE("\"deviceNodes\":[{\"path\":\"/x\",\"major\":\"195\"}]")),
 			"major: expected a whole number", EPROTO },
 		{ FILE_OF("0.5.0", DEVICE("\"deviceNodes\":[{\"path\":\"/x\",\"major\":-1}]")),
-			"major: -1 is not between", EPROTO },
+			"major: expected a whole number from 0 to 2147483647, found -1", EPROTO },
 		{ FILE_OF("0.5.0", DEVICE("\"mounts\":[{\"hostPath\":\"/x\"}]")),
 			"containerPath: missing", EPROTO },
 		{ FILE_OF("0.5.0", DEVICE("\"hooks\":[{\"hookName\":\"x\",\"path\":\"/x\"}]")),

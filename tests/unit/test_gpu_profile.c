@@ -185,27 +185,27 @@ static void refused(const char *path, const char *key, json_t *value, const char
 static void values_out_of_range_are_refused_with_their_place(void **state)
 {
 	refused("gpus", "index", json_integer(-2),
-		"gpus: [0]: index: -2 is not between 0 and 2147483647");
+		"gpus: [0]: index: expected a whole number from 0 to 2147483647, found -2");
 	refused("gpus", "minor", json_integer(1ll << 40),
-		"gpus: [0]: minor: 1099511627776 is not between");
-	refused("gpus", "memory", json_integer(-1), "gpus: [0]: memory: -1 is not between");
-	refused("mig", "gi", json_integer(-1), "gpus: [0]: mig: [0]: gi: -1 is not between");
+		"gpus: [0]: minor: expected a whole number from 0 to");
+	refused("gpus", "memory", json_integer(-1),
+		"gpus: [0]: memory: expected a whole number from 0 to");
+	refused("mig", "gi", json_integer(-1),
+		"gpus: [0]: mig: [0]: gi: expected a whole number from 0 to");
 	refused("mig", "gi_access", json_string("proc"),
 		"gpus: [0]: mig: [0]: gi_access: 'proc' is no absolute path");
 	refused("nodes", "mode", json_integer(010000),
-		"nodes: [0]: mode: 4096 is not between 0 and 4095");
+		"nodes: [0]: mode: expected a whole number from 0 to 4095, found 4096");
 	refused("nodes", "error", json_string("EWHAT"), "nodes: [0]: error: unknown error");
 	refused("files", "path", json_null(), "files: [0]: path: empty");
 	refused("files", "target", json_null(), "files: [0]: target: missing");
 	refused("files", "glibc", json_string("2.x"), "files: [0]: glibc: '2.x' is no version");
 	refused("files", "capabilities", json_pack("[s]", "flying"),
 		"files: [0]: capabilities: [0]: unknown capability");
-	refused("", "missing", json_pack("[i]", 1),
-		"missing: [0]: expected a string, found a number");
-	refused("", "driver", json_stringn("nvidia\0x", 8),
-		"driver: expected a word, found a string");
+	refused("", "missing", json_pack("[i]", 1), "missing: [0]: expected a string, found 1");
+	refused("", "driver", json_stringn("nvidia\0x", 8), "driver: expected one of ");
 	refused("", "refused", json_stringn("a\0b", 3), "refused: a string with a zero byte");
-	refused("", "gpus", json_pack("[i]", 1), "gpus: [0]: expected an object, found a number");
+	refused("", "gpus", json_pack("[i]", 1), "gpus: [0]: expected an object, found 1");
 }
 
 static void what_is_no_object_is_refused(void **state)

@@ -22,6 +22,9 @@ struct thing {
 	struct part *parts;
 	size_t n_parts;
 	int odd; /* has a rule */
+	float share;
+	double loss;
+	char word[4];
 };
 
 static int check_odd(const struct record_reader *r, void *member)
@@ -51,19 +54,23 @@ static const struct record_row rows[] = {
 	{ "parts", RECORD_LIST, RECORD_ITEMS(struct thing, parts, n_parts, part_rows),
 		.init = &heavy },
 	{ "odd", RECORD_NUMBER, RECORD_AT(struct thing, odd), .rule = check_odd },
+	{ "share", RECORD_REAL, RECORD_AT(struct thing, share), .most = 1 },
+	{ "loss", RECORD_REAL, RECORD_AT(struct thing, loss), .flags = RECORD_NULL, .none = -1 },
+	{ "word", RECORD_CHARS, RECORD_AT(struct thing, word), .flags = RECORD_SPARE },
 	{ NULL },
 };
 
 static const char whole[] =
 	"{\"name\": \"a\", \"tags\": [\"x\", \"\"], \"small\": null, \"flag\": true, \"tiny\": 255,"
 	" \"large\": 9223372036854775807, \"colour\": \"green\", \"first\": null,"
-	" \"parts\": [{\"name\": \"p\", \"weight\": 0}, {\"name\": \"q\", \"weight\": 7}], \"odd\": 3}";
+	" \"parts\": [{\"name\": \"p\", \"weight\": 0}, {\"name\": \"q\", \"weight\": 7}], \"odd\": 3,"
+	" \"share\": 0.1, \"loss\": null, \"word\": \"abc\"}";
 
 /* Read it in this manner, and expect these words of an error, or none. */
 static void reads(const char *text, int manner, const char *words, struct thing *ret)
 {
 	struct mlr_error err = MLR_ERROR_INIT;
-	const struct record_reader r = { manner, NULL, &err };
+	const struct record_reader r = { .manner = manner, .err = &err };
 	json_t *o = json_loads(text, JSON_ALLOW_NUL, NULL);
 
 	assert_non_null(o);
@@ -87,6 +94,8 @@ static void what_is_written_is_what_was_read(void **state)
 	assert_null(t.first.name);
 	assert_int_equal(t.n_parts, 2);
 	assert_int_equal(t.parts[0].weight, 0);
+	assert_string_equal(t.word, "abc");
+	assert_true(t.loss < 0);
 	again = record_write(rows, &t);
 	assert_true(json_equal(o, again));
 	record_done(rows, &t);
@@ -115,31 +124,41 @@ static void what_is_wrong_is_named_with_its_place(void **state)
 		int manner;
 		const char *words;
 	} cases[] = {
-		{ "[]", 0, "expected an object, found a list" },
+		{ "[]", 0, "expected an object, found []" },
 		{ "{}", 0, "name: missing" },
 		{ "{\"name\": \"\"}", 0, "name: empty" },
 		{ "{\"name\": null}", 0, "name: empty" },
-		{ "{\"name\": 1}", 0, "name: expected a string, found a number" },
+		{ "{\"name\": 1}", 0, "name: expected a string, found 1" },
 		{ "{\"name\": \"a\\u0000b\"}", 0, "name: a string with a zero byte" },
-		{ "{\"name\": \"a\", \"tags\": \"x\"}", 0,
-			"tags: expected a list, found a string" },
+		{ "{\"name\": \"a\", \"tags\": \"x\"}", 0, "tags: expected a list, found \"x\"" },
 		{ "{\"name\": \"a\", \"tags\": [\"x\", []]}", 0,
-			"tags: [1]: expected a string, found a list" },
+			"tags: [1]: expected a string, found []" },
 		{ "{\"name\": \"a\", \"small\": -1}", 0,
-			"small: -1 is not between 0 and 2147483647" },
-		{ "{\"name\": \"a\", \"tiny\": 256}", 0, "tiny: 256 is not between 0 and 255" },
+			"small: expected a whole number from 0 to 2147483647, found -1" },
+		{ "{\"name\": \"a\", \"tiny\": 256}", 0,
+			"tiny: expected a whole number from 0 to 255, found 256" },
 		{ "{\"name\": \"a\", \"tiny\": 0.5}", 0,
-			"tiny: expected a whole number, found a fractional number" },
-		{ "{\"name\": \"a\", \"flag\": 1}", 0,
-			"flag: expected true or false, found a number" },
-		{ "{\"name\": \"a\", \"colour\": \"blue\"}", 0, "colour: unknown word 'blue'" },
+			"tiny: expected a whole number from 0 to 255, found 0.5" },
+		{ "{\"name\": \"a\", \"flag\": 1}", 0, "flag: expected true or false, found 1" },
+		{ "{\"name\": \"a\", \"colour\": \"blue\"}", 0,
+			"colour: expected one of null, red, green, found \"blue\"" },
 		{ "{\"name\": \"a\", \"first\": {}}", 0, "first: name: missing" },
 		{ "{\"name\": \"a\", \"parts\": [{\"name\": \"p\"}, {}]}", 0,
 			"parts: [1]: name: missing" },
 		{ "{\"name\": \"a\", \"odd\": 4}", 0, "odd: 4 is even" },
 		{ "{\"name\": \"a\", \"more\": 1}", RECORD_ONLY, "unknown key 'more'" },
-		{ "{\"name\": \"a\", \"Name\": \"b\"}", RECORD_ONLY,
+		{ "{\"name\": \"a\", \"Name\": \"b\"}", RECORD_ONLY | RECORD_ANY_CASE,
 			"the key 'name' appears twice" },
+		{ "{\"name\": \"a\", \"Name\": \"b\"}", RECORD_ONLY,
+			"unknown key 'Name'\nhint: is 'name' meant?" },
+		{ "{\"name\": \"a\", \"share\": 1.25}", 0,
+			"share: expected a number from 0 to 1, found 1.25" },
+		{ "{\"name\": \"a\", \"word\": \"long\"}", 0,
+			"word: expected a text of 1 to 3 letters, found \"long\"" },
+		{ "{\"name\": \"a\", \"word\": \"\\u009b\"}", 0,
+			"word: expected a text of 1 to 3 letters, found \"\302\233\"" },
+		{ "{\"name\": \"a\\u0007\"}", RECORD_PRINTABLE,
+			"name: contains control characters" },
 		{ "{\"name\": \"a\"}", RECORD_ALL, "tags: missing" },
 		{ "{\"name\": \"a\", \"tags\": null}", RECORD_ALL,
 			"tags: expected a value, found null" },
@@ -150,6 +169,70 @@ static void what_is_wrong_is_named_with_its_place(void **state)
 
 		reads(cases[i].text, cases[i].manner, cases[i].words, &t);
 		record_done(rows, &t);
+	}
+}
+
+/* A list of words, of which "-" is wrong. */
+static int expand(const struct record_reader *r, const char *text, char **ret)
+{
+	if (*text == '-')
+		return record_wrong(r, "wrong");
+	*ret = strcmp(text, "$N") == 0 ? xstrdup("7") : xstrdup(text);
+	return 0;
+}
+
+static void place(const struct record_reader *r, const json_t *in, const char *key, size_t at)
+{
+	mlr_wrap(r->err, "%s%zu", key ? key : "#", at);
+}
+
+static void texts_are_expanded_and_serve_as_numbers(void **state)
+{
+	static const struct record_row list_rows[] = {
+		{ "tags", RECORD_TEXTS, RECORD_AT(struct thing, tags), .flags = RECORD_OR_ONE },
+		{ "small", RECORD_NUMBER, RECORD_AT(struct thing, small), .max = 9 },
+		{ "flag", RECORD_FLAG, RECORD_AT(struct thing, flag) },
+		{ "colour", RECORD_WORD, RECORD_AT(struct thing, colour), RECORD_WORDS(colours) },
+		{ "old", RECORD_OWN, .refusal = "use new" },
+		{ "spare", RECORD_OWN },
+		{ NULL },
+	};
+	static const struct {
+		const char *text, *words;
+	} cases[] = {
+		{ "{'tags': 'one', 'small': '$N', 'flag': 'true', 'colour': 'red', 'spare': 1, 'x-a': 1}",
+			NULL },
+		{ "{'tags': ['a', '-']}", "tags0: #1: wrong" },
+		{ "{'small': '10'}", "small0: expected a whole number from 0 to 9, found 10" },
+		{ "{'flag': 'yes'}", "flag0: expected true or false, found \"yes\"" },
+		{ "{'small': null}", "small0: expected a whole number from 0 to 9, found null" },
+		{ "{'old': '1'}", "old0: this key is not supported\nhint: use new" },
+		{ "{'smal': '1'}", "smal0: this key is not supported\nhint: is 'small' meant?" },
+		{ "[]", "expected a mapping, found []" },
+	};
+
+	for (size_t i = 0; i < sizeof(cases) / sizeof(cases[0]); i++) {
+		struct mlr_error err = MLR_ERROR_INIT;
+		const struct record_reader r = { .manner = RECORD_ONLY | RECORD_OF_TEXTS |
+				RECORD_NO_NULL | RECORD_X_KEYS,
+			.err = &err,
+			.code = EINVAL,
+			.expand = expand,
+			.place = place };
+		struct thing t = { .small = 1 };
+		char *text = xstrdup(cases[i].text);
+		json_t *o;
+
+		for (char *s = text; *s; s++)
+			*s = *s == '\'' ? '"' : *s;
+		o = json_loads(text, 0, NULL);
+		assert_int_equal(record_read(&r, list_rows, o, &t), cases[i].words ? -EINVAL : 0);
+		assert_string_equal(err.text, cases[i].words ? cases[i].words : "");
+		if (!cases[i].words)
+			assert_true(t.small == 7 && t.flag && t.colour == RED && t.tags.n == 1);
+		record_done(list_rows, &t);
+		json_decref(o);
+		free(text);
 	}
 }
 
@@ -172,6 +255,7 @@ int main(void)
 		cmocka_unit_test(what_is_missing_stays_as_it_is),
 		cmocka_unit_test(what_is_wrong_is_named_with_its_place),
 		cmocka_unit_test(yaml_needs_no_quotes),
+		cmocka_unit_test(texts_are_expanded_and_serve_as_numbers),
 	};
 
 	return cmocka_run_group_tests(tests, NULL, NULL);

@@ -379,7 +379,9 @@ static int load(const char *text, size_t size, json_t **ret, struct mlr_error *e
 int cdi_spec_parse(const char *text, size_t size, struct cdi_spec *ret, struct mlr_error *err)
 {
 	auto_call(cdi_spec_done) struct cdi_spec s = GPU_CDI_SPEC_INIT;
-	struct record_reader r = { RECORD_ONLY | RECORD_AS_YAML, &s, err };
+	struct record_reader r = {
+		.manner = RECORD_ONLY | RECORD_ANY_CASE | RECORD_AS_YAML, .ctx = &s, .err = err
+	};
 	json_auto_t *j = NULL;
 	int e;
 

@@ -228,7 +228,7 @@ json_t *gpu_machine_to_json(const struct gpu_machine *m)
 int gpu_machine_from_json(const json_t *j, struct gpu_machine *ret, struct mlr_error *err)
 {
 	auto_call(gpu_machine_done) struct gpu_machine m = GPU_MACHINE_INIT;
-	const struct record_reader r = { RECORD_ALL, NULL, err };
+	const struct record_reader r = { .manner = RECORD_ALL, .err = err };
 
 	TRY(record_read(&r, machine_rows, j, &m));
 	*ret = m;

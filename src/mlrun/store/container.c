@@ -113,7 +113,7 @@ int store_container_get(
 {
 	auto_call(store_container_done) struct store_container c = STORE_CONTAINER_INIT;
 	struct mlr_error why = MLR_ERROR_INIT;
-	const struct record_reader r = { 0, NULL, &why };
+	const struct record_reader r = { .err = &why };
 	json_auto_t *o = NULL;
 	struct stat sb;
 

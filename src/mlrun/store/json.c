@@ -123,7 +123,7 @@ int store_json_take(struct store *st, const char *path, const struct record_row 
 	struct mlr_error *err)
 {
 	struct mlr_error why = MLR_ERROR_INIT;
-	const struct record_reader r = { 0, NULL, &why };
+	const struct record_reader r = { .err = &why };
 	json_auto_t *o = NULL;
 
 	TRY(store_json_read(st, path, &o, err));

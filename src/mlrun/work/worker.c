@@ -194,7 +194,7 @@ int worker_tell_end(struct store *st, struct worker *w, struct mlr_error *err)
 static void take_event(const json_t *o, struct worker *w)
 {
 	const char *event = json_string_value(json_object_get(o, "event"));
-	const struct record_reader r = { 0, NULL, NULL };
+	const struct record_reader r = { .err = NULL };
 
 	for (size_t i = 0; event && i < ARRAY_LEN(events); i++)
 		if (strcmp(event, events[i].name) == 0)

@@ -1,260 +1,208 @@
 #include "model/layer_file.h"
 
 #include "base/base.h"
+#include "base/record.h"
 #include "base/spelling.h"
-#include "model/fields.h"
 
 #include <math.h>
 
-#define KEYS_MAX 11
-#define COMMON   "kind", "name", "from"
-
-struct reader {
-	const json_t *object;
-	const struct layer_wish *wish;
-	const struct layer *layers; /* [i] */
-	size_t i;
+/* A layer as its description has it. */
+struct described {
+	struct layer l; /* outputs, size and pad: UNSAID or SAME until all keys are read */
 	enum layer_init init;
-	struct mlr_error *err;
+	char from[LAYER_NAME_MAX], with[LAYER_NAME_MAX];
 };
 
-static int count(const struct reader *r, const char *key, int *ret)
-{
-	long long v = *ret;
-	int failed = fields_count(r->object, key, 0, INT_MAX, &v, r->err);
+enum { UNSAID = -1, SAME = -2 };
 
-	*ret = (int)v;
-	return failed;
+#define AT(member) RECORD_AT(struct described, member)
+
+/* --- keys with rules of their own ------------------------------------------------- */
+
+static json_t *write_kind(const void *from)
+{
+	return json_string(layer_kind_name(((const struct described *)from)->l.kind));
 }
 
-static int number(const struct reader *r, const char *key, double min, double max, float *ret)
+static int read_outputs(const struct record_reader *r, const json_t *v, void *to)
 {
-	double v = (double)*ret;
-	int failed = fields_number(r->object, key, min, max, &v, r->err);
+	static const struct record_row row = { "outputs", RECORD_NUMBER, AT(l.outputs) };
+	const struct layer_wish *wish = r->ctx;
+	struct described *d = to;
 
-	*ret = (float)v;
-	return failed;
-}
-
-static int wrong(const struct reader *r, const char *key, const char *wanted)
-{
-	auto_free char *shown = fields_shown(json_object_get(r->object, key));
-
-	return mlr_fail(r->err, EINVAL, "'%s' must be %s, not %s", key, wanted, shown);
-}
-
-static int read_outputs(const struct reader *r, struct layer *l)
-{
-	const json_t *v = json_object_get(r->object, "outputs");
-
-	if (!v)
-		return mlr_fail(r->err, EINVAL, "'outputs' is missing: how many %s it has",
-			l->kind == LAYER_CONV ? "filters" : "units");
 	if (!json_is_string(v))
-		return count(r, "outputs", &l->outputs);
+		return record_value(r, &row, v, to);
 	if (strcmp(json_string_value(v), "classes") != 0)
-		return wrong(r, "outputs", "a whole number or \"classes\"");
-	if (r->wish->classes < 1) {
-		mlr_fail(r->err, EINVAL, "'outputs' is \"classes\", but how many is not known");
+		return record_expected(r, "a whole number or \"classes\"", v);
+	if (wish->classes < 1) {
+		record_wrong(r, "it is \"classes\", but how many is not known");
 		return mlr_hint(r->err, "give the data set, --classes, or a number in its place");
 	}
-	l->outputs = r->wish->classes;
+	d->l.outputs = wish->classes;
 	return 0;
 }
 
-/* Read "bias": the initial value, or false for no biases. */
-static int read_bias(const struct reader *r, struct layer *l)
+static json_t *write_outputs(const void *from)
 {
-	const json_t *v = json_object_get(r->object, "bias");
+	return json_integer(((const struct described *)from)->l.outputs);
+}
 
-	if (!v || json_is_number(v))
-		return number(r, "bias", -1e6, 1e6, &l->bias);
+static const struct record_row bias_row = { "bias", RECORD_REAL, AT(l.bias), .least = -1e6,
+	.most = 1e6 };
+
+/* The initial value, or false for no biases. */
+static int read_bias(const struct record_reader *r, const json_t *v, void *to)
+{
+	if (json_is_number(v))
+		return record_value(r, &bias_row, v, to);
 	if (!json_is_false(v))
-		return wrong(r, "bias", "a number, what biases begin as, or false for none");
-	l->no_bias = 1;
+		return record_expected(r, "a number, what biases begin as, or false for none", v);
+	((struct described *)to)->l.no_bias = 1;
 	return 0;
 }
 
-static int read_init(struct reader *r, struct layer *l)
+static json_t *write_bias(const void *from)
+{
+	return ((const struct described *)from)->l.no_bias ? json_false()
+							   : record_write_value(&bias_row, from);
+}
+
+static const struct record_row normal_rows[] = {
+	{ "normal", RECORD_REAL, AT(l.sigma), .most = 1e6, .flags = RECORD_MUST },
+	{ NULL },
+};
+
+static int read_init(const struct record_reader *r, const json_t *v, void *to)
 {
 	static const char *const words[] = { "he", "xavier", "zero" };
-	static const char *const keys[] = { "normal" };
-	const json_t *v = json_object_get(r->object, "init");
-	double sigma = -1;
-	size_t which = 0;
-	int failed;
+	struct described *d = to;
+	int which;
 
-	if (!json_is_object(v)) {
-		failed = fields_word(r->object, "init", words, ARRAY_LEN(words), &which, r->err);
-		r->init = which == 0 ? INIT_HE : which == 1 ? INIT_XAVIER : INIT_ZERO;
-		return failed;
+	if (json_is_object(v)) {
+		d->init = INIT_NORMAL;
+		return record_read(r, normal_rows, v, to);
 	}
-	if ((failed = fields_known(v, keys, ARRAY_LEN(keys), "'init'", r->err)) < 0 ||
-		(failed = fields_number(v, "normal", 0, 1e6, &sigma, r->err)) < 0)
-		return failed;
-	if (sigma < 0)
-		return wrong(r, "init", "{\"normal\": SIGMA}, \"he\", \"xavier\" or \"zero\"");
-	r->init = INIT_NORMAL;
-	l->sigma = (float)sigma;
-	return 0;
+	which = record_word(r, words, ARRAY_LEN(words), v);
+	d->init = which == 0 ? INIT_HE : which == 1 ? INIT_XAVIER : INIT_ZERO;
+	return which < 0 ? which : 0;
 }
 
-static int read_pad(const struct reader *r, struct layer *l)
+static json_t *write_init(const void *from)
 {
-	const json_t *v = json_object_get(r->object, "pad");
+	return record_write(normal_rows, from);
+}
+
+static int read_pad(const struct record_reader *r, const json_t *v, void *to)
+{
+	static const struct record_row row = { "pad", RECORD_NUMBER, AT(l.pad) };
 	const char *word = json_string_value(v);
+	struct described *d = to;
 
-	if (!json_is_string(v))
-		return count(r, "pad", &l->pad);
-	if (strcmp(word, "valid") == 0)
-		return 0;
-	if (strcmp(word, "same") != 0)
-		return wrong(r, "pad", "a whole number, \"same\" or \"valid\"");
-	if (l->size % 2 == 0)
-		return mlr_fail(r->err, EINVAL,
-			"'pad' is \"same\", which needs an odd 'size', not %d", l->size);
-	l->pad = (l->size - 1) / 2;
-	return 0;
+	if (!word)
+		return record_value(r, &row, v, to);
+	d->l.pad = strcmp(word, "same") == 0 ? SAME : 0;
+	return d->l.pad == SAME || strcmp(word, "valid") == 0
+		? 0
+		: record_expected(r, "a whole number, \"same\" or \"valid\"", v);
 }
 
-static int read_size(const struct reader *r, struct layer *l)
+static json_t *write_pad(const void *from)
 {
-	if (!json_object_get(r->object, "size"))
-		return mlr_fail(r->err, EINVAL, "'size' is missing: how many pixels wide and high");
-	return count(r, "size", &l->size);
-}
-
-static int read_conv(struct reader *r, struct layer *l)
-{
-	int failed;
-
-	l->stride = 1;
-	if ((failed = read_outputs(r, l)) < 0 || (failed = read_size(r, l)) < 0 ||
-		(failed = count(r, "stride", &l->stride)) < 0 || (failed = read_pad(r, l)) < 0 ||
-		(failed = read_init(r, l)) < 0 || (failed = read_bias(r, l)) < 0)
-		return failed;
-	return number(r, "decay", 0, 1e6, &l->decay);
-}
-
-static int read_dense(struct reader *r, struct layer *l)
-{
-	int failed;
-
-	if ((failed = read_outputs(r, l)) < 0 || (failed = read_init(r, l)) < 0 ||
-		(failed = read_bias(r, l)) < 0)
-		return failed;
-	return number(r, "decay", 0, 1e6, &l->decay);
-}
-
-static int read_pool(struct reader *r, struct layer *l)
-{
-	int failed = read_size(r, l);
-
-	if (failed < 0)
-		return failed;
-	l->stride = l->size;
-	return count(r, "stride", &l->stride);
-}
-
-static int read_dropout(struct reader *r, struct layer *l)
-{
-	int failed;
-
-	l->rate = 0.5f;
-	failed = number(r, "rate", 0, 1, &l->rate);
-	if (r->wish->dropout >= 0)
-		l->rate = (float)r->wish->dropout;
-	return failed;
+	return json_integer(((const struct described *)from)->l.pad);
 }
 
 /* Batch norm's statistics are those of all ranks, as PyTorch's SyncBatchNorm has them, or else of
  * each rank's rows, as its BatchNorm2d in DistributedDataParallel. */
-static int read_batchnorm(struct reader *r, struct layer *l)
+static int read_sync(const struct record_reader *r, const json_t *v, void *to)
 {
-	const json_t *sync = json_object_get(r->object, "sync");
-	int failed;
-
-	if (sync && !json_is_boolean(sync))
-		return wrong(r, "sync",
-			"true, to normalise over all ranks, or false, over each rank's rows");
-	l->own_rows = json_is_false(sync);
-
-	l->epsilon = 1e-5f;
-	l->momentum = 0.1f;
-	if ((failed = number(r, "epsilon", 0, 1, &l->epsilon)) < 0 ||
-		(failed = number(r, "momentum", 0, 1, &l->momentum)) < 0)
-		return failed;
-	return number(r, "decay", 0, 1e6, &l->decay);
+	((struct described *)to)->l.own_rows = json_is_false(v);
+	return json_is_boolean(v)
+		? 0
+		: record_expected(r,
+			  "true, to normalise over all ranks, or false, over each rank's rows", v);
 }
 
-/* Find the earlier layer of this name. */
-static int find_layer(const struct reader *r, const char *key, const char *name, int *ret)
+static json_t *write_sync(const void *from)
 {
-	struct spelling near = spelling_of(name, strlen(name));
+	return ((const struct described *)from)->l.own_rows ? json_false() : NULL;
+}
 
-	if (strcmp(name, "input") == 0) {
-		*ret = LAYER_INPUT;
-		return 0;
+/* --- kinds ------------------------------------------------------------------------ */
+
+#define COMMON                                                                             \
+	{ "kind", RECORD_OWN, .write = write_kind }, { "name", RECORD_CHARS, AT(l.name) }, \
+	{                                                                                  \
+		"from", RECORD_CHARS, AT(from)                                             \
 	}
-	for (size_t i = 0; i < r->i; i++) {
-		if (strcmp(r->layers[i].name, name) == 0) {
-			*ret = (int)i;
-			return 0;
-		}
-		spelling_try(&near, r->layers[i].name);
+#define OUTPUTS                                                                     \
+	{                                                                           \
+		"outputs", RECORD_OWN, .read = read_outputs, .write = write_outputs \
 	}
-	mlr_fail(
-		r->err, EINVAL, "'%s' is '%.40s', but no layer before it has that name", key, name);
-	return near.near ? mlr_hint(r->err, "is '%s' meant?", near.near) : -EINVAL;
-}
+#define SIZE                                          \
+	{ "size", RECORD_NUMBER, AT(l.size) },        \
+	{                                             \
+		"stride", RECORD_NUMBER, AT(l.stride) \
+	}
+#define WEIGHTS                                                            \
+	{ "init", RECORD_OWN, .read = read_init, .write = write_init },    \
+	{                                                                  \
+		"bias", RECORD_OWN, .read = read_bias, .write = write_bias \
+	}
+#define DECAY                                                  \
+	{                                                      \
+		"decay", RECORD_REAL, AT(l.decay), .most = 1e6 \
+	}
 
-static int read_add(struct reader *r, struct layer *l)
-{
-	const char *with = NULL;
-	int failed = fields_text(r->object, "with", LAYER_NAME_MAX - 1, &with, r->err);
-
-	if (failed < 0)
-		return failed;
-	if (!with)
-		return mlr_fail(
-			r->err, EINVAL, "'with' is missing: the layer whose output is added");
-	return find_layer(r, "with", with, &l->with);
-}
-
-static int read_nothing(struct reader *r, struct layer *l)
-{
-	(void)r;
-	(void)l;
-	return 0;
-}
+static const struct record_row head_rows[] = { { "name", RECORD_CHARS, AT(l.name) }, { NULL } };
+static const struct record_row plain_rows[] = { COMMON, { NULL } };
+static const struct record_row conv_rows[] = { COMMON, OUTPUTS, SIZE,
+	{ "pad", RECORD_OWN, .read = read_pad, .write = write_pad }, WEIGHTS, DECAY, { NULL } };
+static const struct record_row dense_rows[] = { COMMON, OUTPUTS, WEIGHTS, DECAY, { NULL } };
+static const struct record_row pool_rows[] = { COMMON, SIZE, { NULL } };
+static const struct record_row dropout_rows[] = { COMMON,
+	{ "rate", RECORD_REAL, AT(l.rate), .most = 1 }, { NULL } };
+static const struct record_row batchnorm_rows[] = { COMMON,
+	{ "epsilon", RECORD_REAL, AT(l.epsilon), .most = 1 },
+	{ "momentum", RECORD_REAL, AT(l.momentum), .most = 1 }, DECAY,
+	{ "sync", RECORD_OWN, .read = read_sync, .write = write_sync }, { NULL } };
+static const struct record_row add_rows[] = { COMMON, { "with", RECORD_CHARS, AT(with) },
+	{ NULL } };
 
 /* In the order of enum layer_kind. */
 static const struct kind {
-	const char *keys[KEYS_MAX];
-	int (*read)(struct reader *r, struct layer *l);
+	const struct record_row *rows;
+	struct described defaults;
 } kinds[LAYER_KINDS] = {
-	[LAYER_CONV] = { { COMMON, "outputs", "size", "stride", "pad", "init", "bias", "decay" },
-		read_conv },
-	[LAYER_RELU] = { { COMMON }, read_nothing },
-	[LAYER_MAXPOOL] = { { COMMON, "size", "stride" }, read_pool },
-	[LAYER_DENSE] = { { COMMON, "outputs", "init", "bias", "decay" }, read_dense },
-	[LAYER_DROPOUT] = { { COMMON, "rate" }, read_dropout },
-	[LAYER_AVGPOOL] = { { COMMON, "size", "stride" }, read_pool },
-	[LAYER_GLOBALPOOL] = { { COMMON }, read_nothing },
-	[LAYER_BATCHNORM] = { { COMMON, "epsilon", "momentum", "decay", "sync" }, read_batchnorm },
-	[LAYER_ADD] = { { COMMON, "with" }, read_add },
+	[LAYER_CONV] = { conv_rows,
+		{ { .outputs = UNSAID, .size = UNSAID, .stride = 1 }, .init = INIT_HE } },
+	[LAYER_RELU] = { plain_rows, { .init = INIT_ZERO } },
+	[LAYER_MAXPOOL] = { pool_rows,
+		{ { .size = UNSAID, .stride = UNSAID }, .init = INIT_ZERO } },
+	[LAYER_DENSE] = { dense_rows, { { .outputs = UNSAID }, .init = INIT_HE } },
+	[LAYER_DROPOUT] = { dropout_rows, { { .rate = 0.5f }, .init = INIT_ZERO } },
+	[LAYER_AVGPOOL] = { pool_rows,
+		{ { .size = UNSAID, .stride = UNSAID }, .init = INIT_ZERO } },
+	[LAYER_GLOBALPOOL] = { plain_rows, { .init = INIT_ZERO } },
+	[LAYER_BATCHNORM] = { batchnorm_rows,
+		{ { .epsilon = 1e-5f, .momentum = 0.1f }, .init = INIT_ZERO } },
+	[LAYER_ADD] = { add_rows, { .init = INIT_ZERO } },
 };
 
-static int read_kind(const json_t *object, enum layer_kind *ret, struct mlr_error *err)
+/* --- reading ---------------------------------------------------------------------- */
+
+static int read_kind(const struct record_reader *r, const json_t *object, enum layer_kind *ret)
 {
 	const char *words[LAYER_KINDS];
-	size_t which = LAYER_KINDS;
+	const json_t *v = json_object_get(object, "kind");
+	int which;
 
 	for (size_t i = 0; i < LAYER_KINDS; i++)
 		words[i] = layer_kind_name((enum layer_kind)i);
-	TRY(fields_word(object, "kind", words, LAYER_KINDS, &which, err));
-	if (which == LAYER_KINDS)
-		return mlr_fail(err, EINVAL, "'kind' is missing: conv, relu, maxpool, …");
+	if (!v)
+		return record_wrong(r, "kind: missing: conv, relu, maxpool, …");
+	which = record_word(r, words, LAYER_KINDS, v);
+	if (which < 0)
+		return mlr_wrap(r->err, "kind");
 	*ret = (enum layer_kind)which;
 	return 0;
 }
@@ -282,42 +230,54 @@ static void make_name(
 	while (is_given(array, name));
 }
 
-static int read_name(const json_t *array, const json_t *object, struct layer_names *names,
-	struct layer *l, struct mlr_error *err)
+/* Find the earlier layer of this name. */
+static int find_layer(const struct record_reader *r, const struct layer *layers, size_t n,
+	const char *key, const char *name, int *ret)
 {
-	const char *name = NULL;
+	struct spelling near = spelling_of(name, strlen(name));
 
-	TRY(fields_text(object, "name", LAYER_NAME_MAX - 1, &name, err));
-	if (name) {
-		names->used[l->kind]++;
-		snprintf(l->name, sizeof(l->name), "%s", name);
-	} else {
-		make_name(array, names, l->kind, l->name);
+	if (strcmp(name, "input") == 0) {
+		*ret = LAYER_INPUT;
+		return 0;
 	}
-	return 0;
+	for (size_t i = 0; i < n; i++) {
+		if (strcmp(layers[i].name, name) == 0) {
+			*ret = (int)i;
+			return 0;
+		}
+		spelling_try(&near, layers[i].name);
+	}
+	record_wrong(r, "'%s' is '%.40s', but no layer before it has that name", key, name);
+	return near.near ? mlr_hint(r->err, "is '%s' meant?", near.near) : -EINVAL;
 }
 
-static int read_from(const struct reader *r, struct layer *l)
+/* Settle what depends on several keys, or on earlier layers. */
+static int settle(
+	const struct record_reader *r, const struct layer *layers, size_t i, struct described *d)
 {
-	const char *from = NULL;
-	int failed = fields_text(r->object, "from", LAYER_NAME_MAX - 1, &from, r->err);
+	const struct layer_wish *wish = r->ctx;
+	struct layer *l = &d->l;
 
-	l->from = (int)r->i - 1; /* the one before it, or LAYER_INPUT */
-	if (failed < 0 || !from)
-		return failed;
-	return find_layer(r, "from", from, &l->from);
-}
-
-static int read_layer(struct reader *r, struct layer *l)
-{
-	char whose[64];
-	int failed;
-
-	snprintf(whose, sizeof(whose), "a %s layer", layer_kind_name(l->kind));
-	if ((failed = fields_known(r->object, kinds[l->kind].keys, KEYS_MAX, whose, r->err)) < 0 ||
-		(failed = read_from(r, l)) < 0)
-		return failed;
-	return kinds[l->kind].read(r, l);
+	if (l->outputs == UNSAID)
+		return record_wrong(r, "'outputs' is missing: how many %s it has",
+			l->kind == LAYER_CONV ? "filters" : "units");
+	if (l->size == UNSAID)
+		return record_wrong(r, "'size' is missing: how many pixels wide and high");
+	if (l->pad == SAME && l->size % 2 == 0)
+		return record_wrong(
+			r, "'pad' is \"same\", which needs an odd 'size', not %d", l->size);
+	if (l->pad == SAME)
+		l->pad = (l->size - 1) / 2;
+	if (l->stride == UNSAID)
+		l->stride = l->size;
+	if (l->kind == LAYER_DROPOUT && wish->dropout >= 0)
+		l->rate = (float)wish->dropout;
+	if (l->kind == LAYER_ADD && !*d->with)
+		return record_wrong(r, "'with' is missing: the layer whose output is added");
+	l->from = (int)i - 1; /* the one before it, or LAYER_INPUT */
+	if (*d->from)
+		TRY(find_layer(r, layers, i, "from", d->from, &l->from));
+	return *d->with ? find_layer(r, layers, i, "with", d->with, &l->with) : 0;
 }
 
 int layer_parse(const json_t *array, size_t i, const struct layer_wish *wish,
@@ -325,17 +285,29 @@ int layer_parse(const json_t *array, size_t i, const struct layer_wish *wish,
 	struct mlr_error *err)
 {
 	const json_t *object = json_array_get(array, i);
-	struct reader r = { object, wish, layers, i, INIT_ZERO, err };
-	struct layer l = { .from = LAYER_INPUT };
+	struct record_reader r = {
+		.manner = RECORD_NO_NULL, .ctx = (void *)wish, .err = err, .code = EINVAL
+	};
+	struct described head = { .l = { 0 } }, d;
 
 	if (!json_is_object(object))
 		return mlr_fail(err, EINVAL, "layer %zu must be an object, {...}", i + 1);
-	if (read_kind(object, &l.kind, err) < 0 || read_name(array, object, names, &l, err) < 0)
+	if (read_kind(&r, object, &head.l.kind) < 0 ||
+		record_read(&r, head_rows, object, &head) < 0)
 		return mlr_wrap(err, "layer %zu", i + 1);
-	if (read_layer(&r, &l) < 0)
-		return mlr_wrap(err, "layer %zu '%s'", i + 1, l.name);
-	layers[i] = l;
-	*init = r.init;
+	if (*head.l.name)
+		names->used[head.l.kind]++;
+	else
+		make_name(array, names, head.l.kind, head.l.name);
+
+	d = kinds[head.l.kind].defaults;
+	d.l.kind = head.l.kind;
+	strcpy(d.l.name, head.l.name);
+	r.manner |= RECORD_ONLY;
+	if (record_read(&r, kinds[d.l.kind].rows, object, &d) < 0 || settle(&r, layers, i, &d) < 0)
+		return mlr_wrap(err, "layer %zu '%s'", i + 1, d.l.name);
+	layers[i] = d.l;
+	*init = d.init;
 	return 0;
 }
 
@@ -351,64 +323,17 @@ float layer_init_sigma(const struct layer *l, enum layer_init init)
 	return init == INIT_NORMAL ? l->sigma : 0;
 }
 
-/* Find the shortest decimal that reads as this float: files have 0.1, not 0.100000001. */
-static json_t *real(float v)
-{
-	char text[32];
-
-	for (int digits = 1; digits <= 9; digits++) {
-		snprintf(text, sizeof(text), "%.*g", digits, (double)v);
-		if (strtof(text, NULL) == v)
-			break;
-	}
-	return json_real(strtod(text, NULL));
-}
-
 static const char *name_of(const struct layer *layers, int which)
 {
 	return which < 0 ? "input" : layers[which].name;
 }
 
-static void put_weights(json_t *o, const struct layer *l)
-{
-	json_object_set_new(o, "init", json_pack("{s:o}", "normal", real(l->sigma)));
-	json_object_set_new(o, "bias", l->no_bias ? json_false() : real(l->bias));
-}
-
 json_t *layer_json(const struct layer *layers, size_t i)
 {
 	const struct layer *l = &layers[i];
-	const char *const *keys = kinds[l->kind].keys;
-	json_t *o = json_object();
+	struct described d = { .l = *l };
 
-	json_object_set_new(o, "kind", json_string(layer_kind_name(l->kind)));
-	json_object_set_new(o, "name", json_string(l->name));
-	json_object_set_new(o, "from", json_string(name_of(layers, l->from)));
-	for (size_t k = 3; k < KEYS_MAX && keys[k]; k++) {
-		const char *key = keys[k];
-
-		if (strcmp(key, "with") == 0)
-			json_object_set_new(o, key, json_string(name_of(layers, l->with)));
-		if (strcmp(key, "outputs") == 0)
-			json_object_set_new(o, key, json_integer(l->outputs));
-		if (strcmp(key, "size") == 0)
-			json_object_set_new(o, key, json_integer(l->size));
-		if (strcmp(key, "stride") == 0)
-			json_object_set_new(o, key, json_integer(l->stride));
-		if (strcmp(key, "pad") == 0)
-			json_object_set_new(o, key, json_integer(l->pad));
-		if (strcmp(key, "init") == 0)
-			put_weights(o, l);
-		if (strcmp(key, "rate") == 0)
-			json_object_set_new(o, key, real(l->rate));
-		if (strcmp(key, "epsilon") == 0)
-			json_object_set_new(o, key, real(l->epsilon));
-		if (strcmp(key, "momentum") == 0)
-			json_object_set_new(o, key, real(l->momentum));
-		if (strcmp(key, "sync") == 0 && l->own_rows)
-			json_object_set_new(o, key, json_false());
-		if (strcmp(key, "decay") == 0)
-			json_object_set_new(o, key, real(l->decay));
-	}
-	return o;
+	strcpy(d.from, name_of(layers, l->from));
+	strcpy(d.with, name_of(layers, l->with));
+	return record_write(kinds[l->kind].rows, &d);
 }

@@ -2,7 +2,7 @@
 
 #include "base/base.h"
 #include "base/json.h"
-#include "model/fields.h"
+#include "base/record.h"
 #include "model/layer_file.h"
 #include "model/recipe_file.h"
 
@@ -113,11 +113,6 @@ int net_file_find(const char *name, char **ret, struct mlr_error *err)
 
 /* --- reading ---------------------------------------------------------------------- */
 
-static void free_json(json_t **j)
-{
-	json_decref(*j);
-}
-
 /* Name a description without a name after its file. */
 static void name_of_path(const char *path, char name[NET_NAME_MAX])
 {
@@ -135,38 +130,37 @@ static void name_of_path(const char *path, char name[NET_NAME_MAX])
 	json_decref(text);
 }
 
+static const char *const dims[] = { "channels", "height", "width" };
+
+#define DIM(i) RECORD_NUMBER, .at = (i) * sizeof(int), .size = sizeof(int), .min = 1, .max = 65536
+static const struct record_row input_rows[] = { { "channels", DIM(0) }, { "height", DIM(1) },
+	{ "width", DIM(2) }, { NULL } };
+
 /* Read "input": given values must match the images, others are taken from them. */
-static int parse_input(
-	const json_t *root, const struct net_wish *wish, struct shape *ret, struct mlr_error *err)
+static int parse_input(const struct record_reader *r, const json_t *object,
+	const struct net_wish *wish, struct shape *ret)
 {
-	static const char *const keys[] = { "channels", "height", "width" };
-	const json_t *object = NULL;
-	int r = fields_object(root, "input", &object, err);
+	int known[3] = { 0 };
 
-	*ret = shape3(0, 0, 0);
-	if (r < 0 ||
-		(object && (r = fields_known(object, keys, ARRAY_LEN(keys), "'input'", err)) < 0))
-		return r;
+	if (wish->input.rank == 3)
+		memcpy(known, wish->input.dim, sizeof(known));
+	*ret = shape3(known[0], known[1], known[2]);
+	if (object)
+		TRY(record_read(r, input_rows, object, ret->dim));
 	for (int i = 0; i < 3; i++) {
-		int known = wish->input.rank == 3 ? wish->input.dim[i] : 0;
-		long long v = known;
+		int v = ret->dim[i];
 
-		r = object ? fields_count(object, keys[i], 1, 65536, &v, err) : 0;
-		if (r < 0)
-			return mlr_wrap(err, "input");
-		if (known && v != known && !(wish->assumed & NET_ASSUMED_INPUT)) {
-			mlr_fail(err, EINVAL, "input: '%s' is %lld, but the images have %d",
-				keys[i], v, known);
-			return mlr_hint(err,
+		if (known[i] && v != known[i] && !(wish->assumed & NET_ASSUMED_INPUT)) {
+			record_wrong(r, "'%s' is %d, but the images have %d", dims[i], v, known[i]);
+			return mlr_hint(r->err,
 				"without '%s' the description takes what the data set has",
-				keys[i]);
+				dims[i]);
 		}
 		if (v == 0) {
-			mlr_fail(err, EINVAL, "input: '%s' is not said, and no images are known",
-				keys[i]);
-			return mlr_hint(err, "give the data set, or --input CHANNELSxHEIGHTxWIDTH");
+			record_wrong(r, "'%s' is not said, and no images are known", dims[i]);
+			return mlr_hint(
+				r->err, "give the data set, or --input CHANNELSxHEIGHTxWIDTH");
 		}
-		ret->dim[i] = (int)v;
 	}
 	return 0;
 }
@@ -209,38 +203,44 @@ static int make_net(const char *name, const struct shape *input, const json_t *a
 	return 0;
 }
 
+struct description {
+	char name[NET_NAME_MAX], about[NET_ABOUT_MAX];
+	const json_t *input, *layers, *train;
+};
+
+#define AT(member) RECORD_AT(struct description, member)
+
+static const struct record_row rows[] = {
+	{ "name", RECORD_CHARS, AT(name) },
+	{ "about", RECORD_CHARS, AT(about) },
+	{ "input", RECORD_JSON, AT(input) },
+	{ "layers", RECORD_JSON, AT(layers) },
+	{ "train", RECORD_JSON, AT(train) },
+	{ NULL },
+};
+
 static int parse_root(const json_t *root, const char *path, const struct net_wish *w,
 	struct net **ret, struct recipe *recipe, struct mlr_error *err)
 {
-	static const char *const keys[] = { "name", "about", "input", "layers", "train" };
 	const struct net_wish wish = w ? *w : (struct net_wish){ .dropout = -1 };
-	const json_t *layers = json_object_get(root, "layers"), *train = NULL;
-	const char *said = NULL, *about = NULL;
+	const struct record_reader r = {
+		.manner = RECORD_ONLY | RECORD_NO_NULL, .err = err, .code = EINVAL
+	};
+	struct description d = { "" };
 	struct recipe got = RECIPE_INIT;
-	char name[NET_NAME_MAX];
 	struct shape input;
-	int r;
 
-	if (!json_is_object(root))
-		return mlr_fail(err, EINVAL, "a description is an object, {...}");
-	name_of_path(path, name);
-	if ((r = fields_known(root, keys, ARRAY_LEN(keys), "a description", err)) < 0 ||
-		(r = fields_text(root, "name", sizeof(name) - 1, &said, err)) < 0 ||
-		(r = fields_text(root, "about", NET_ABOUT_MAX - 1, &about, err)) < 0 ||
-		(r = fields_object(root, "train", &train, err)) < 0 ||
-		(r = parse_input(root, &wish, &input, err)) < 0)
-		return r;
-	if (said)
-		snprintf(name, sizeof(name), "%s", said);
-	if (!json_array_size(layers) || json_array_size(layers) > NET_LAYERS_MAX)
+	name_of_path(path, d.name);
+	TRY(record_read(&r, rows, root, &d));
+	if (parse_input(&r, d.input, &wish, &input) < 0)
+		return mlr_wrap(err, "input");
+	if (!json_array_size(d.layers) || json_array_size(d.layers) > NET_LAYERS_MAX)
 		return mlr_fail(
 			err, EINVAL, "'layers' must be an array of 1 to %d layers", NET_LAYERS_MAX);
-	if (train && (r = recipe_parse(train, &got, err)) < 0)
-		return r;
-	r = make_net(name, &input, layers, &wish, ret, err);
-	if (r < 0)
-		return r;
-	snprintf((*ret)->about, sizeof((*ret)->about), "%s", about ? about : "");
+	if (d.train)
+		TRY(recipe_parse(d.train, &got, err));
+	TRY(make_net(d.name, &input, d.layers, &wish, ret, err));
+	strcpy((*ret)->about, d.about);
 	if (recipe)
 		*recipe = got;
 	return 0;
@@ -249,7 +249,7 @@ static int parse_root(const json_t *root, const char *path, const struct net_wis
 int net_parse(const char *text, size_t len, const char *path, const struct net_wish *wish,
 	struct net **ret, struct recipe *recipe, struct mlr_error *err)
 {
-	auto_call(free_json) json_t *root = NULL;
+	json_auto_t *root = NULL;
 	json_error_t why;
 
 	if (len > NET_FILE_MAX)
@@ -258,9 +258,12 @@ int net_parse(const char *text, size_t len, const char *path, const struct net_w
 	if (!root)
 		return mlr_fail(err, EPROTO, "net '%s': line %d, column %d: %s", path, why.line,
 			why.column, why.text);
-	if (parse_root(root, path, wish, ret, recipe, err) < 0)
-		return mlr_wrap(err, "net '%s'", path);
-	return 0;
+	if (parse_root(root, path, wish, ret, recipe, err) == 0)
+		return 0;
+	mlr_wrap(err, "net '%s'", path);
+	return err && strstr(err->text, "unknown key") && !mlr_hint_of(err)
+		? mlr_hint(err, "mltrain-net(5) describes all keys")
+		: -EINVAL;
 }
 
 int net_read(const char *name, const struct net_wish *wish, struct net **ret, struct recipe *recipe,
@@ -280,7 +283,7 @@ int net_read(const char *name, const struct net_wish *wish, struct net **ret, st
 char *net_text(const struct net *net)
 {
 	json_t *layers = json_array();
-	auto_call(free_json) json_t *root = NULL;
+	json_auto_t *root = NULL;
 	char *text;
 
 	for (size_t i = 0; i < net->n; i++)
