@@ -360,7 +360,9 @@ static int read_row(const struct record_reader *r, const struct record_row *row,
 
 	if (!is_nothing(r, row, v))
 		e = as_text ? read_as(r, row, v, owner) : record_value(r, row, v, owner);
-	else if (!v && (row->flags & RECORD_MUST || r->manner & RECORD_ALL))
+	else if (!v &&
+		(row->flags & RECORD_MUST ||
+			(r->manner & RECORD_ALL && !(row->flags & RECORD_SPARE))))
 		e = record_wrong(r, "missing");
 	else if (v && row->flags & RECORD_MUST)
 		e = record_wrong(r, "empty");

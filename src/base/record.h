@@ -48,11 +48,12 @@ enum {
 /* How an object is read. */
 struct record_reader {
 	enum {
-		RECORD_ALL = 1,       /* each key is there; null only where RECORD_NULL allows it */
-		RECORD_ONLY = 2,      /* no others are, and none twice */
-		RECORD_ANY_CASE = 4,  /* of keys */
-		RECORD_AS_YAML = 8,   /* numbers and booleans serve as texts; "" is null */
-		RECORD_OF_TEXTS = 16, /* texts serve as numbers and booleans (MLR_YAML_TEXTS) */
+		RECORD_ALL = 1,  /* each key but spare ones is there; null only where RECORD_NULL
+				     allows it */
+		RECORD_ONLY = 2, /* no others are, and none twice */
+		RECORD_ANY_CASE = 4,   /* of keys */
+		RECORD_AS_YAML = 8,    /* numbers and booleans serve as texts; "" is null */
+		RECORD_OF_TEXTS = 16,  /* texts serve as numbers and booleans (MLR_YAML_TEXTS) */
 		RECORD_PRINTABLE = 32, /* texts have no control characters */
 		RECORD_X_KEYS = 64,    /* keys that begin with "x-" are ignored */
 		RECORD_NO_NULL = 128,  /* null is an error, not an absent value */

@@ -249,17 +249,17 @@ static void metadata_that_cannot_be_are_refused_by_their_key(void **state)
 	assert_meta_refused("classes", "[1,2,3]", -EPROTO, "are not all strings");
 	assert_meta_refused("state", "{", -EPROTO, "'state' is not JSON");
 	assert_meta_refused("state", STATE("-1", "1", "1", "\"f32\"", "1", "null"), -EPROTO,
-		"for 'epochs_done'");
-	assert_meta_refused(
-		"state", STATE("0", "1.5", "1", "\"f32\"", "1", "null"), -EPROTO, "for 'step'");
-	assert_meta_refused(
-		"state", STATE("0", "1", "0", "\"f32\"", "1", "null"), -EPROTO, "for 'batch'");
-	assert_meta_refused(
-		"state", STATE("0", "1", "1", "\"f8\"", "1", "null"), -EPROTO, "no known 'dtype'");
-	assert_meta_refused(
-		"state", STATE("0", "1", "1", "\"f32\"", "-1", "null"), -EPROTO, "for 'seconds'");
-	assert_meta_refused(
-		"state", STATE("0", "1", "1", "\"f32\"", "1", "2"), -EPROTO, "for 'best_error'");
+		"'state': epochs_done: expected a whole number from");
+	assert_meta_refused("state", STATE("0", "1.5", "1", "\"f32\"", "1", "null"), -EPROTO,
+		"'state': step: expected a whole number from");
+	assert_meta_refused("state", STATE("0", "1", "0", "\"f32\"", "1", "null"), -EPROTO,
+		"'state': batch: expected a whole number from");
+	assert_meta_refused("state", STATE("0", "1", "1", "\"f8\"", "1", "null"), -EPROTO,
+		"dtype: expected a known type");
+	assert_meta_refused("state", STATE("0", "1", "1", "\"f32\"", "-1", "null"), -EPROTO,
+		"'state': seconds: expected a number from 0");
+	assert_meta_refused("state", STATE("0", "1", "1", "\"f32\"", "1", "2"), -EPROTO,
+		"'state': best_error: expected a number from 0");
 }
 
 static void tensors_that_are_no_numbers_are_refused(void **state)

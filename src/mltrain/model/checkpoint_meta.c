@@ -1,6 +1,7 @@
 #include "model/checkpoint_meta.h"
 
 #include "base/base.h"
+#include "base/record.h"
 #include "config.h"
 #include "model/net_file.h"
 
@@ -8,6 +9,37 @@
 #include <math.h>
 
 #define TEXT_OPTIONS (JSON_COMPACT | JSON_REAL_PRECISION(17))
+
+static int read_dtype(const struct record_reader *r, const json_t *v, void *to)
+{
+	int found = json_is_string(v) ? dtype_find(json_string_value(v)) : -1;
+
+	if (found < 0)
+		return record_expected(r, "a known type", v);
+	*(enum dtype *)to = (enum dtype)found;
+	return 0;
+}
+
+static json_t *write_dtype(const void *from)
+{
+	return json_string(dtype_name(*(const enum dtype *)from));
+}
+
+#define AT(member) RECORD_AT(struct checkpoint, member)
+
+static const struct record_row state_rows[] = {
+	{ "epochs_done", RECORD_NUMBER, AT(epochs_done), .max = 1000000000 },
+	{ "step", RECORD_NUMBER, AT(step) },
+	{ "seed", RECORD_NUMBER, AT(seed) },
+	{ "batch", RECORD_NUMBER, AT(batch), .min = 1 },
+	{ "ranks", RECORD_NUMBER, AT(ranks), .min = 1 },
+	{ "threads", RECORD_NUMBER, AT(threads) },
+	{ "dtype", RECORD_OWN, AT(dtype), .read = read_dtype, .write = write_dtype },
+	{ "seconds", RECORD_REAL, AT(seconds), .most = 1e18 },
+	{ "best_error", RECORD_REAL, AT(best_error), .most = 1, .flags = RECORD_NULL, .none = -1 },
+	{ "digest", RECORD_TEXT, AT(digest), .flags = RECORD_SPARE },
+	{ NULL },
+};
 
 /* --- making ------------------------------------------------------------------- */
 
@@ -54,20 +86,6 @@ static char *names_text(const struct checkpoint *c)
 	return text_of(a);
 }
 
-static char *state_text(const struct checkpoint *c)
-{
-	json_t *state = json_pack("{s:i, s:I, s:I, s:i, s:i, s:i, s:s, s:f}", "epochs_done",
-		c->epochs_done, "step", (json_int_t)c->step, "seed", (json_int_t)c->seed, "batch",
-		c->batch, "ranks", c->ranks, "threads", c->threads, "dtype", dtype_name(c->dtype),
-		"seconds", c->seconds);
-
-	json_object_set_new(
-		state, "best_error", c->best_error < 0 ? json_null() : json_real(c->best_error));
-	if (c->digest)
-		json_object_set_new(state, "digest", json_string(c->digest));
-	return text_of(state);
-}
-
 void checkpoint_meta_make(const struct checkpoint *c, struct checkpoint_meta *ret)
 {
 	int channels = c->net->input.dim[0];
@@ -81,7 +99,7 @@ void checkpoint_meta_make(const struct checkpoint *c, struct checkpoint_meta *re
 	add_take(&m, "classes", names_text(c));
 	parts_digest(c->net, (float *[BLOCKS]){ c->params, c->states }, digest);
 	add(&m, "weights", digest);
-	add_take(&m, "state", state_text(c));
+	add_take(&m, "state", text_of(record_write(state_rows, c)));
 	add(&m, "recipe", c->recipe);
 	add(&m, "backend", c->backend);
 	add(&m, "data", c->data);
@@ -123,54 +141,6 @@ static int parse(const struct safetensors *st, const char *key, json_type type, 
 static int bad_number(const char *key, struct mlr_error *err)
 {
 	return mlr_fail(err, EPROTO, "its metadata have no possible number for '%s'", key);
-}
-
-static int whole(const json_t *object, const char *key, json_int_t min, json_int_t max,
-	json_int_t *ret, struct mlr_error *err)
-{
-	json_t *v = json_object_get(object, key);
-
-	if (!json_is_integer(v) || json_integer_value(v) < min || json_integer_value(v) > max)
-		return bad_number(key, err);
-	*ret = json_integer_value(v);
-	return 0;
-}
-
-static int read_state(const json_t *state, struct checkpoint *c, struct mlr_error *err)
-{
-	const json_t *dtype = json_object_get(state, "dtype");
-	const json_t *best = json_object_get(state, "best_error");
-	const json_t *seconds = json_object_get(state, "seconds");
-	const json_t *digest = json_object_get(state, "digest");
-	json_int_t epochs, batch, ranks, threads, step, seed;
-	int found = json_is_string(dtype) ? dtype_find(json_string_value(dtype)) : -1, r;
-
-	if ((r = whole(state, "epochs_done", 0, 1000000000, &epochs, err)) < 0 ||
-		(r = whole(state, "step", 0, INT64_MAX, &step, err)) < 0 ||
-		(r = whole(state, "seed", 0, INT64_MAX, &seed, err)) < 0 ||
-		(r = whole(state, "batch", 1, INT_MAX, &batch, err)) < 0 ||
-		(r = whole(state, "ranks", 1, INT_MAX, &ranks, err)) < 0 ||
-		(r = whole(state, "threads", 0, INT_MAX, &threads, err)) < 0)
-		return r;
-	if (found < 0)
-		return mlr_fail(err, EPROTO, "its metadata have no known 'dtype'");
-	if (!json_is_number(seconds) || !(json_number_value(seconds) >= 0))
-		return bad_number("seconds", err);
-	if (!json_is_null(best) &&
-		!(json_is_number(best) && json_number_value(best) >= 0 &&
-			json_number_value(best) <= 1))
-		return bad_number("best_error", err);
-	c->epochs_done = (int)epochs;
-	c->batch = (int)batch;
-	c->ranks = (int)ranks;
-	c->threads = (int)threads;
-	c->step = (uint64_t)step;
-	c->seed = (uint64_t)seed;
-	c->dtype = (enum dtype)found;
-	c->seconds = json_number_value(seconds);
-	c->best_error = json_is_null(best) ? -1 : json_number_value(best);
-	c->digest = json_is_string(digest) ? xstrdup(json_string_value(digest)) : NULL;
-	return 0;
 }
 
 static int read_norm(const json_t *norm, struct checkpoint *c, struct mlr_error *err)
@@ -269,16 +239,16 @@ static int read_first_form(
 static int read_second_form(
 	const struct safetensors *st, struct checkpoint *c, struct mlr_error *err)
 {
+	const struct record_reader r = { .manner = RECORD_ALL, .err = err };
 	json_auto_t *norm = NULL, *names = NULL, *state = NULL;
-	int r;
 
-	if ((r = parse(st, "norm", JSON_OBJECT, &norm, err)) < 0 ||
-		(r = read_norm(norm, c, err)) < 0 ||
-		(r = parse(st, "classes", JSON_ARRAY, &names, err)) < 0 ||
-		(r = read_names(names, c, err)) < 0 ||
-		(r = parse(st, "state", JSON_OBJECT, &state, err)) < 0)
-		return r;
-	return read_state(state, c, err);
+	TRY(parse(st, "norm", JSON_OBJECT, &norm, err));
+	TRY(read_norm(norm, c, err));
+	TRY(parse(st, "classes", JSON_ARRAY, &names, err));
+	TRY(read_names(names, c, err));
+	TRY(parse(st, "state", JSON_OBJECT, &state, err));
+	return record_read(&r, state_rows, state, c) < 0 ? mlr_wrap(err, "its metadata's 'state'")
+							 : 0;
 }
 
 /* Make the only network of the first form, of which a file has just the name. */
