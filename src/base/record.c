@@ -230,6 +230,11 @@ static int read_text_item(const struct record_reader *r, const json_t *v, void *
 	return 0;
 }
 
+int record_texts(const struct record_reader *r, const json_t *v, struct strv *to)
+{
+	return record_each(r, v, read_text_item, to);
+}
+
 /* Add structs to a list. */
 static int read_list(
 	const struct record_reader *r, const struct record_row *row, const json_t *v, void *owner)
@@ -266,6 +271,9 @@ int record_value(
 	void *to = (char *)owner + row->at;
 	int which;
 
+	if (row->read)
+		return row->flags & RECORD_EACH ? record_each(r, v, row->read, to)
+						: row->read(r, v, to);
 	switch (row->kind) {
 	case RECORD_TEXT:
 		TRY(record_text(r, v, to));
@@ -275,9 +283,8 @@ int record_value(
 	case RECORD_CHARS:
 		return read_chars(r, row, v, to);
 	case RECORD_TEXTS:
-		return row->flags & RECORD_OR_ONE && !json_is_array(v)
-			? read_text_item(r, v, to)
-			: record_each(r, v, read_text_item, to);
+		return row->flags & RECORD_OR_ONE && !json_is_array(v) ? read_text_item(r, v, to)
+								       : record_texts(r, v, to);
 	case RECORD_NUMBER:
 		return read_number(r, row, v, to);
 	case RECORD_REAL:
@@ -300,9 +307,6 @@ int record_value(
 		*(const json_t **)to = v;
 		return 0;
 	default:
-		if (row->read)
-			return row->flags & RECORD_EACH ? record_each(r, v, row->read, to)
-							: row->read(r, v, to);
 		if (!row->refusal)
 			return 0;
 		record_wrong(r, "this key is not supported");
@@ -492,6 +496,8 @@ json_t *record_write_value(const struct record_row *row, const void *owner)
 
 	if (row->flags & RECORD_SPARE && is_spare(row, owner))
 		return NULL;
+	if (row->write)
+		return row->write(from);
 	switch (row->kind) {
 	case RECORD_TEXT:
 		return mlr_json_text(*(char *const *)from);
@@ -519,7 +525,7 @@ json_t *record_write_value(const struct record_row *row, const void *owner)
 	case RECORD_LIST:
 		return write_list(row, owner);
 	default:
-		return row->write ? row->write(from) : NULL;
+		return NULL;
 	}
 }
 

@@ -15,6 +15,7 @@
 #define MLR_BASE_RECORD_H
 
 #include "base/error.h"
+#include "base/strv.h"
 
 #include <jansson.h>
 #include <stddef.h>
@@ -32,7 +33,7 @@ enum record_kind {
 	RECORD_STRUCT, /* a struct in place, with rows of its own */
 	RECORD_LIST,   /* a pointer to structs with rows of their own; their number is at `count` */
 	RECORD_JSON,   /* const json_t *: the value itself, which stays the document's */
-	RECORD_OWN,    /* functions of the owner's */
+	RECORD_OWN,    /* none of these: what the row's own functions make of it */
 };
 
 enum {
@@ -79,7 +80,7 @@ struct record_row {
 	const struct record_row *rows;
 	unsigned short n, count, item; /* item: bytes of a list's struct */
 	const void *init;              /* a list's new struct; NULL: zeros */
-	/* RECORD_OWN's; to and from are the member. write() returns NULL for no key at all. */
+	/* In place of the kind's; to and from are the member. write() returns NULL for no key. */
 	int (*read)(const struct record_reader *r, const json_t *v, void *to);
 	json_t *(*write)(const void *from);
 	/* A rule of its own for what has been read: of a struct, once it is whole. */
@@ -116,6 +117,9 @@ void record_done(const struct record_row *rows, void *of);
 
 /* For the owner's functions, or as one: read a text into a char *, as RECORD_TEXT does. */
 int record_text(const struct record_reader *r, const json_t *v, void *to);
+
+/* Add a list of texts to a struct strv, as RECORD_TEXTS does. */
+int record_texts(const struct record_reader *r, const json_t *v, struct strv *to);
 
 /* Find the word that v is. Returns its index, or an error that lists all n. */
 int record_word(

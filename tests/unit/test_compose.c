@@ -147,7 +147,7 @@ static void what_is_not_supported_is_named_with_its_line(void **state)
 		{ "services: {a: {image: i, deploy: {resources: {}}}}",
 			"services.a.deploy.resources" },
 		{ "services: {a: {image: i, deploy: {replicas: 1e9}}}",
-			"expected a number from 0" },
+			"replicas: expected a whole number from 0 to 1000, found" },
 		{ "services: {a: {image: i, restart: often}}", "not 'often'" },
 		{ "services: {a: {image: i, environment: {K: \"a\\nb\"}}}", "more than one line" },
 		{ "services: {a: {image: i, environment: ['a b=c']}}", "invalid name 'a b'" },

@@ -9,15 +9,11 @@
 
 static void service_done(struct compose_service *s)
 {
-	char **const texts[] = { &s->name, &s->image, &s->container_name, &s->working_dir, &s->user,
-		&s->hostname, &s->context, &s->dockerfile, &s->target };
-	struct strv *const lists[] = { &s->build_args, &s->command, &s->entrypoint, &s->environment,
-		&s->volumes, &s->tmpfs, &s->test };
-
-	for (size_t i = 0; i < ARRAY_LEN(texts); i++)
-		free(*texts[i]);
-	for (size_t i = 0; i < ARRAY_LEN(lists); i++)
-		strv_done(lists[i]);
+	record_done(compose_service_rows, s);
+	free(s->name);
+	strv_done(&s->entrypoint);
+	strv_done(&s->volumes);
+	strv_done(&s->test);
 	for (size_t i = 0; i < s->n_needs; i++)
 		free(s->needs[i].service);
 	free(s->needs);
@@ -40,17 +36,16 @@ int compose_is_project(const char *name)
 
 /* --- the file -------------------------------------------------------------------------------- */
 
-static int read_name(
-	struct compose_reader *r, const struct compose_at *at, const json_t *v, void *to)
+static int check_name(const struct record_reader *r, void *member)
 {
-	struct compose_project *p = to;
-	int e = compose_read_text(r, at, v, &p->name);
+	const char *name = *(char **)member;
 
-	if (e < 0 || compose_is_project(p->name))
-		return e;
-	return compose_wrong(r, at,
-		"invalid name '%s': use small letters, digits, '_' and '-', first a letter or digit",
-		p->name);
+	return compose_is_project(name)
+		? 0
+		: record_wrong(r,
+			  "invalid name '%s': use small letters, digits, '_' and '-', first a letter or "
+			  "digit",
+			  name);
 }
 
 /* Replicas are named PROJECT-SERVICE-1. */
@@ -60,44 +55,45 @@ static int is_service_name(const char *name)
 		!name[strspn(name, LETTERS "ABCDEFGHIJKLMNOPQRSTUVWXYZ" DIGITS "._-")];
 }
 
-static int read_services(
-	struct compose_reader *r, const struct compose_at *at, const json_t *v, void *to)
+static int read_service(const struct record_reader *r, const char *name, const json_t *v, void *to)
 {
 	struct compose_project *p = to;
-	const char *name;
-	json_t *item;
+	struct compose_service *s;
 
-	if (!json_is_object(v))
-		return compose_wrong(r, at, "expected a mapping");
-	json_object_foreach((json_t *)v, name, item) {
-		struct compose_at here = { at, v, name, 0 };
-		struct compose_service *s;
-		int e;
+	if (!is_service_name(name))
+		return record_wrong(r, "invalid name of a service");
+	if (p->n == SERVICES_MAX)
+		return record_wrong(r, "more than %d services", SERVICES_MAX);
+	p->services = xgrow(p->services, p->n, sizeof(*p->services));
+	s = &p->services[p->n++];
+	*s = (struct compose_service){ .name = xstrdup(name) };
+	return compose_read_service(r, v, s);
+}
 
-		if (!is_service_name(name))
-			return compose_wrong(r, &here, "invalid name of a service");
-		if (p->n == SERVICES_MAX)
-			return compose_wrong(r, &here, "more than %d services", SERVICES_MAX);
-		p->services = xgrow(p->services, p->n, sizeof(*p->services));
-		s = &p->services[p->n++];
-		*s = (struct compose_service){ .name = xstrdup(name) };
-		e = compose_read_service(r, &here, item, s);
-		if (e < 0)
-			return e;
-	}
+static int read_services(const struct record_reader *r, const json_t *v, void *to)
+{
+	const struct compose_reader *c = r->ctx;
+	struct compose_project *p = to;
+
+	TRY(compose_read_keys(r, v, read_service, p));
+	for (size_t i = 0; i < p->n; i++)
+		p->services[i].line = mlr_yaml_line(&c->lines, v, p->services[i].name, 0);
 	return 0;
 }
 
-static const struct compose_key keys[] = {
-	{ "version", NULL, NULL }, /* informative, says the specification */
-	{ "name", read_name, NULL },
-	{ "services", read_services, NULL },
-	{ "networks", NULL,
-		"services use the host's network and meet at localhost, by their names, too" },
-	{ "volumes", NULL, "mlrun has no volumes but directories: ./DIR:/PATH in the service" },
-	{ "secrets", NULL, "volumes: [./FILE:/run/secrets/NAME:ro] in the service" },
-	{ "configs", NULL, "volumes: [./FILE:/PATH:ro] in the service" },
-	{ NULL, NULL, NULL },
+static const struct record_row rows[] = {
+	{ "version", RECORD_OWN }, /* informative, says the specification */
+	{ "name", RECORD_TEXT, RECORD_AT(struct compose_project, name), .rule = check_name },
+	{ "services", RECORD_OWN, .read = read_services },
+	{ "networks", RECORD_OWN,
+		.refusal = "services use the host's network and meet at localhost, by their names, "
+			   "too" },
+	{ "volumes", RECORD_OWN,
+		.refusal = "mlrun has no volumes but directories: ./DIR:/PATH in the service" },
+	{ "secrets", RECORD_OWN,
+		.refusal = "volumes: [./FILE:/run/secrets/NAME:ro] in the service" },
+	{ "configs", RECORD_OWN, .refusal = "volumes: [./FILE:/PATH:ro] in the service" },
+	{ NULL },
 };
 
 /* --- the order ------------------------------------------------------------------------------- */
@@ -110,7 +106,7 @@ static int index_of(const struct compose_project *p, const char *name)
 	return -1;
 }
 
-static int refuse_need(struct compose_reader *r, const struct compose_project *p,
+static int refuse_need(const struct record_reader *r, const struct compose_project *p,
 	const struct compose_service *s, const char *name)
 {
 	struct spelling near = spelling_of(name, strlen(name));
@@ -118,7 +114,7 @@ static int refuse_need(struct compose_reader *r, const struct compose_project *p
 	for (size_t i = 0; i < p->n; i++)
 		spelling_try(&near, p->services[i].name);
 	mlr_fail(r->err, EINVAL, "'%s' line %zu: services.%s.depends_on: there is no service '%s'",
-		r->file, s->line, s->name, name);
+		((const struct compose_reader *)r->ctx)->file, s->line, s->name, name);
 	return near.near ? mlr_hint(r->err, "is %s meant?", near.near) : -EINVAL;
 }
 
@@ -126,8 +122,8 @@ enum { UNSEEN, BEGUN, PLACED };
 
 /* Place a service behind all that it needs. The depth is that of the longest chain, at most
  * SERVICES_MAX. */
-static int visit(struct compose_reader *r, const struct compose_project *p, size_t at, int *seen,
-	size_t *order, size_t *n)
+static int visit(const struct record_reader *r, const struct compose_project *p, size_t at,
+	int *seen, size_t *order, size_t *n)
 {
 	const struct compose_service *s = &p->services[at];
 
@@ -136,7 +132,7 @@ static int visit(struct compose_reader *r, const struct compose_project *p, size
 	if (seen[at] == BEGUN)
 		return mlr_fail(r->err, EINVAL,
 			"'%s' line %zu: services.%s.depends_on: it needs itself, directly or by others",
-			r->file, s->line, s->name);
+			((const struct compose_reader *)r->ctx)->file, s->line, s->name);
 	seen[at] = BEGUN;
 	for (size_t i = 0; i < s->n_needs; i++) {
 		int need = index_of(p, s->needs[i].service),
@@ -151,7 +147,7 @@ static int visit(struct compose_reader *r, const struct compose_project *p, size
 	return 0;
 }
 
-static int sort(struct compose_reader *r, struct compose_project *p)
+static int sort(const struct record_reader *r, struct compose_project *p)
 {
 	auto_free int *seen = xcalloc(p->n + 1, sizeof(*seen));
 	auto_free size_t *order = xcalloc(p->n + 1, sizeof(*order));
@@ -172,28 +168,44 @@ static int sort(struct compose_reader *r, struct compose_project *p)
 	return 0;
 }
 
+static int parse(const struct record_reader *r, const json_t *v, struct compose_project *p)
+{
+	struct compose_reader *c = r->ctx;
+	int e = record_read(r, rows, v, p);
+
+	if (e == 0 && p->n == 0)
+		e = record_wrong(r, "it has no services");
+	if (e == 0)
+		return sort(r, p);
+	mlr_wrap(r->err, "'%s' line %zu%s%s", c->file, c->line ? c->line : 1, c->where ? ": " : "",
+		c->where ? c->where : "");
+	return e;
+}
+
 int compose_parse(const char *text, size_t size, const char *file, const char *directory,
 	compose_lookup look, void *ctx, struct compose_project *ret, struct mlr_error *err)
 {
 	auto_call(compose_project_done) struct compose_project p = COMPOSE_PROJECT_INIT;
-	struct compose_reader r = {
+	struct compose_reader c = {
 		.file = file, .directory = directory, .look = look, .ctx = ctx
 	};
-	const struct compose_at top = { NULL, NULL, NULL, 0 };
+	const struct record_reader r = {
+		.manner = RECORD_ONLY | RECORD_OF_TEXTS | RECORD_NO_NULL | RECORD_X_KEYS,
+		.ctx = &c,
+		.err = err,
+		.code = EINVAL,
+		.expand = compose_expand,
+		.place = compose_place,
+	};
 	json_auto_t *v = NULL;
-	int e;
+	int e = mlr_yaml_load(text, size, MLR_YAML_TEXTS, &c.lines, &v, err);
 
-	r.err = err;
-	e = mlr_yaml_load(text, size, MLR_YAML_TEXTS, &r.lines, &v, err);
 	if (e < 0)
 		mlr_wrap(err, "'%s'", file);
-	if (e == 0)
-		e = compose_read_map(&r, &top, v, keys, &p);
-	if (e == 0 && p.n == 0)
-		e = compose_wrong(&r, &top, "it has no services");
-	if (e == 0)
-		e = sort(&r, &p);
-	mlr_yaml_lines_done(&r.lines);
+	else
+		e = parse(&r, v, &p);
+	mlr_yaml_lines_done(&c.lines);
+	free(c.where);
 	if (e < 0)
 		return e;
 	*ret = p;
@@ -201,8 +213,20 @@ int compose_parse(const char *text, size_t size, const char *file, const char *d
 	return 0;
 }
 
+static void each_reach(const struct record_row *row, const char *above, reach_fn fn, void *ctx)
+{
+	for (; row->key; row++) {
+		auto_free char *name =
+			xasprintf("%s%s%s", above ? above : "", above ? "." : "", row->key);
+
+		fn(ctx, name, (enum reach)row->reach);
+		if (row->rows)
+			each_reach(row->rows, name, fn, ctx);
+	}
+}
+
 void compose_each_reach(reach_fn fn, void *ctx)
 {
-	compose_keys_each_reach(keys, NULL, fn, ctx);
-	compose_keys_each_reach(compose_service_keys, "services.NAME", fn, ctx);
+	each_reach(rows, NULL, fn, ctx);
+	each_reach(compose_service_rows, "services.NAME", fn, ctx);
 }

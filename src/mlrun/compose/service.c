@@ -8,136 +8,72 @@
 #define ENV_FILE_MAX (1u << 20) /* bytes */
 #define REPLICAS_MAX 1000
 
-#define READER(name)     \
-	static int name( \
-		struct compose_reader *r, const struct compose_at *at, const json_t *v, void *to)
+#define AT(member) RECORD_AT(struct compose_service, member)
 
-/* A reader that puts a value into one member. */
-#define READ_TEXT(name, member)                                                              \
-	READER(name)                                                                         \
-	{                                                                                    \
-		return compose_read_text(r, at, v, &((struct compose_service *)to)->member); \
-	}
-#define READ_BOOL(name, member)                                                              \
-	READER(name)                                                                         \
-	{                                                                                    \
-		return compose_read_bool(r, at, v, &((struct compose_service *)to)->member); \
-	}
-#define READ_SPAN(name, member)                                                              \
-	READER(name)                                                                         \
-	{                                                                                    \
-		return compose_read_span(r, at, v, &((struct compose_service *)to)->member); \
-	}
-
-READ_TEXT(read_image, image)
-READ_TEXT(read_container_name, container_name)
-READ_TEXT(read_working_dir, working_dir)
-READ_TEXT(read_user, user)
-READ_TEXT(read_hostname, hostname)
-READ_TEXT(read_context, context)
-READ_TEXT(read_dockerfile, dockerfile)
-READ_TEXT(read_target, target)
-READ_BOOL(read_read_only, read_only)
-READ_BOOL(read_init, init)
-READ_BOOL(read_no_check, no_check)
-READ_SPAN(read_interval, interval)
-READ_SPAN(read_timeout, timeout)
-READ_SPAN(read_start_period, start_period)
-READ_SPAN(read_start_interval, start_interval)
-READ_SPAN(read_stop_ms, stop_ms)
-
-READER(read_tmpfs)
+static int read_one(const struct record_reader *r, const struct record_row *rows, const json_t *v,
+	void *to, char **text)
 {
-	return compose_read_texts(r, at, v, &((struct compose_service *)to)->tmpfs);
-}
-
-READER(read_retries)
-{
-	return compose_read_number(r, at, v, 1, INT_MAX, &((struct compose_service *)to)->retries);
-}
-
-READER(read_replicas)
-{
-	return compose_read_number(
-		r, at, v, 0, REPLICAS_MAX, &((struct compose_service *)to)->replicas);
+	return json_is_object(v) ? record_read(r, rows, v, to) : record_text(r, v, text);
 }
 
 /* --- build ----------------------------------------------------------------------------------- */
 
-READER(read_args)
-{
-	return compose_read_pairs(r, at, v, &((struct compose_service *)to)->build_args);
-}
+static const struct record_row build_rows[] = {
+	{ "context", RECORD_TEXT, AT(context), .reach = REACH_FILES },
+	{ "dockerfile", RECORD_TEXT, AT(dockerfile), .reach = REACH_FILES },
+	{ "args", RECORD_TEXTS, AT(build_args), .read = compose_read_pairs },
+	{ "target", RECORD_TEXT, AT(target) },
+	{ NULL },
+};
 
-static const struct compose_key build_keys[] = { { "context", read_context, NULL, REACH_FILES },
-	{ "dockerfile", read_dockerfile, NULL, REACH_FILES }, { "args", read_args },
-	{ "target", read_target }, { 0 } };
-
-READER(read_build)
+static int read_build(const struct record_reader *r, const json_t *v, void *to)
 {
 	struct compose_service *s = to;
-	int e = json_is_object(v) ? compose_read_map(r, at, v, build_keys, s)
-				  : compose_read_text(r, at, v, &s->context);
 	char *whole;
 
-	if (e < 0)
-		return e;
+	TRY(read_one(r, build_rows, v, s, &s->context));
 	if (!s->context)
-		return compose_wrong(r, at, "the key 'context' is missing");
+		return record_wrong(r, "the key 'context' is missing");
 	if (strstr(s->context, "://"))
-		return compose_wrong(r, at, "'%s' is no directory of this machine", s->context);
+		return record_wrong(r, "'%s' is no directory of this machine", s->context);
 	whole = compose_absolute(r, s->context);
 	free(s->context);
 	s->context = whole;
 	return 0;
 }
 
-/* --- command --------------------------------------------------------------------------------- */
-
 /* null is the image's own. */
-READER(read_command)
-{
-	struct compose_service *s = to;
-
-	return json_is_null(v) ? 0 : compose_read_words(r, at, v, &s->command);
-}
-
-READER(read_entrypoint)
+static int read_entrypoint(const struct record_reader *r, const json_t *v, void *to)
 {
 	struct compose_service *s = to;
 
 	s->has_entrypoint = !json_is_null(v);
-	return s->has_entrypoint ? compose_read_words(r, at, v, &s->entrypoint) : 0;
+	return compose_read_words(r, v, &s->entrypoint);
 }
 
 /* --- environment ----------------------------------------------------------------------------- */
 
-READER(read_environment)
+static int read_env_text(const struct record_reader *r, const char *name, struct strv *ret)
 {
-	return compose_read_pairs(r, at, v, &((struct compose_service *)to)->environment);
-}
-
-static int read_env_text(
-	struct compose_reader *r, const struct compose_at *at, const char *name, struct strv *ret)
-{
+	const struct compose_reader *c = r->ctx;
 	auto_free char *path = compose_absolute(r, name), *text = NULL;
 	auto_strv struct strv pairs = STRV_INIT;
 	struct mlr_error why = MLR_ERROR_INIT;
 	size_t len = 0;
 
 	if (file_read_regular(AT_FDCWD, path, ENV_FILE_MAX, &text, &len, &why) < 0)
-		return compose_wrong(r, at, "%s", why.text);
+		return record_wrong(r, "%s", why.text);
 	if (strlen(text) != len)
-		return compose_wrong(r, at, "'%s' has a NUL byte", path);
-	if (compose_env_parse(text, path, r->look, r->ctx, &pairs, &why) < 0)
-		return compose_wrong(r, at, "%s", why.text);
+		return record_wrong(r, "'%s' has a NUL byte", path);
+	if (compose_env_parse(text, path, c->look, c->ctx, &pairs, &why) < 0)
+		return record_wrong(r, "%s", why.text);
 	for (size_t i = 0; i < pairs.n; i++) {
 		char *eq = strchr(pairs.v[i], '=');
 
 		*eq = '\0';
 		if (strpbrk(eq + 1, "\r\n"))
-			return compose_wrong(
-				r, at, "the value of %s has more than one line", pairs.v[i]);
+			return record_wrong(
+				r, "the value of %s has more than one line", pairs.v[i]);
 		strv_env_set(ret, pairs.v[i], eq + 1);
 	}
 	return 0;
@@ -148,46 +84,38 @@ struct env_file {
 	int required;
 };
 
-READER(read_path)
-{
-	return compose_read_text(r, at, v, &((struct env_file *)to)->path);
-}
+static const struct record_row env_file_rows[] = {
+	{ "path", RECORD_TEXT, RECORD_AT(struct env_file, path), .reach = REACH_FILES },
+	{ "required", RECORD_FLAG, RECORD_AT(struct env_file, required) },
+	{ NULL },
+};
 
-READER(read_required)
-{
-	return compose_read_bool(r, at, v, &((struct env_file *)to)->required);
-}
-
-static const struct compose_key env_file_keys[] = { { "path", read_path, NULL, REACH_FILES },
-	{ "required", read_required }, { 0 } };
-
-READER(read_one_env_file)
+static int read_one_env_file(const struct record_reader *r, const json_t *v, void *to)
 {
 	struct env_file f = { NULL, 1 };
-	int e = json_is_object(v) ? compose_read_map(r, at, v, env_file_keys, &f)
-				  : compose_read_text(r, at, v, &f.path);
+	int e = read_one(r, env_file_rows, v, &f, &f.path);
 
 	if (e == 0 && !f.path)
-		e = compose_wrong(r, at, "the key 'path' is missing");
+		e = record_wrong(r, "the key 'path' is missing");
 	if (e == 0) {
 		auto_free char *path = compose_absolute(r, f.path);
 
 		if (f.required || access(path, F_OK) == 0)
-			e = read_env_text(r, at, f.path, to);
+			e = read_env_text(r, f.path, to);
 	}
 	free(f.path);
 	return e;
 }
 
-READER(read_env_file)
+static int read_env_file(const struct record_reader *r, const json_t *v, void *to)
 {
 	auto_strv struct strv pairs = STRV_INIT;
 	struct compose_service *s = to;
-	int e = json_is_array(v) ? compose_read_list(r, at, v, read_one_env_file, &pairs)
-				 : read_one_env_file(r, at, v, &pairs);
 
+	TRY(json_is_array(v) ? record_each(r, v, read_one_env_file, &pairs)
+			     : read_one_env_file(r, v, &pairs));
 	/* environment wins, wherever it stands. */
-	for (size_t i = 0; e == 0 && i < s->environment.n; i++) {
+	for (size_t i = 0; i < s->environment.n; i++) {
 		const char *eq = strchr(s->environment.v[i], '=');
 		auto_free char *key =
 			xstrndup(s->environment.v[i], (size_t)(eq - s->environment.v[i]));
@@ -197,7 +125,7 @@ READER(read_env_file)
 	strv_done(&s->environment);
 	s->environment = pairs;
 	pairs = (struct strv)STRV_INIT;
-	return e;
+	return 0;
 }
 
 /* --- volumes --------------------------------------------------------------------------------- */
@@ -207,97 +135,73 @@ struct volume {
 	int read_only;
 };
 
-READER(read_type)
-{
-	return compose_read_text(r, at, v, &((struct volume *)to)->type);
-}
-
-READER(read_source)
-{
-	return compose_read_text(r, at, v, &((struct volume *)to)->source);
-}
-
-READER(read_volume_target)
-{
-	return compose_read_text(r, at, v, &((struct volume *)to)->target);
-}
-
-READER(read_volume_mode)
-{
-	return compose_read_bool(r, at, v, &((struct volume *)to)->read_only);
-}
+static const struct record_row volume_rows[] = {
+	{ "type", RECORD_TEXT, RECORD_AT(struct volume, type) },
+	{ "source", RECORD_TEXT, RECORD_AT(struct volume, source), .reach = REACH_FILES },
+	{ "target", RECORD_TEXT, RECORD_AT(struct volume, target) },
+	{ "read_only", RECORD_FLAG, RECORD_AT(struct volume, read_only) },
+	{ NULL },
+};
 
 /* "SRC:DST[:MODE]"; SRC begins with "/", "./", "../" or "~". */
-static int split_volume(
-	struct compose_reader *r, const struct compose_at *at, const char *text, struct volume *v)
+static int split_volume(const struct record_reader *r, const char *text, struct volume *v)
 {
 	const char *colon = strchr(text, ':'), *mode = colon ? strchr(colon + 1, ':') : NULL;
 
 	if (!colon) {
-		compose_wrong(r, at, "'%s' has no source", text);
+		record_wrong(r, "'%s' has no source", text);
 		return mlr_hint(r->err, "tmpfs: [%s] is a directory that is forgotten", text);
 	}
 	v->source = xstrndup(text, (size_t)(colon - text));
 	v->target = mode ? xstrndup(colon + 1, (size_t)(mode - colon - 1)) : xstrdup(colon + 1);
 	v->read_only = mode && strcmp(mode, ":ro") == 0;
 	if (mode && !v->read_only && strcmp(mode, ":rw") != 0)
-		return compose_wrong(r, at, "unknown mode '%s': use ro or rw", mode + 1);
+		return record_wrong(r, "unknown mode '%s': use ro or rw", mode + 1);
 	return 0;
 }
 
-static int add_volume(struct compose_reader *r, const struct compose_at *at, const struct volume *v,
-	struct compose_service *s)
+static int add_volume(
+	const struct record_reader *r, const struct volume *v, struct compose_service *s)
 {
-	const char *home = r->look(r->ctx, "HOME");
+	const struct compose_reader *c = r->ctx;
+	const char *home = c->look(c->ctx, "HOME");
 	auto_free char *expanded = NULL, *source = NULL;
 
 	if (!v->source || !v->target)
-		return compose_wrong(r, at, "source or target is missing");
+		return record_wrong(r, "source or target is missing");
 	if (strchr("./~", v->source[0]) == NULL || !v->source[0]) {
-		compose_wrong(r, at, "'%s' is a named volume", v->source);
+		record_wrong(r, "'%s' is a named volume", v->source);
 		return mlr_hint(r->err, "mlrun has no volumes but directories: ./%s", v->source);
 	}
 	if (v->source[0] == '~' && (!home || (v->source[1] && v->source[1] != '/')))
-		return compose_wrong(r, at, "'%s': whose home directory?", v->source);
+		return record_wrong(r, "'%s': whose home directory?", v->source);
 	expanded =
 		v->source[0] == '~' ? xasprintf("%s%s", home, v->source + 1) : xstrdup(v->source);
 	if (v->target[0] != '/' || strchr(v->target, ':'))
-		return compose_wrong(r, at, "'%s' is no absolute path in the container", v->target);
+		return record_wrong(r, "'%s' is no absolute path in the container", v->target);
 	source = compose_absolute(r, expanded);
 	if (strchr(source, ':'))
-		return compose_wrong(r, at, "'%s': the path has a colon", source);
+		return record_wrong(r, "'%s': the path has a colon", source);
 	strv_addf(&s->volumes, "%s:%s%s", source, v->target, v->read_only ? ":ro" : "");
 	return 0;
 }
 
-static const struct compose_key volume_keys[] = { { "type", read_type },
-	{ "source", read_source, NULL, REACH_FILES }, { "target", read_volume_target },
-	{ "read_only", read_volume_mode }, { 0 } };
-
-READER(read_one_volume)
+static int read_one_volume(const struct record_reader *r, const json_t *v, void *to)
 {
 	struct volume volume = { NULL, NULL, NULL, 0 };
 	auto_free char *text = NULL;
-	int e = json_is_object(v) ? compose_read_map(r, at, v, volume_keys, &volume)
-				  : compose_read_text(r, at, v, &text);
+	int e = read_one(r, volume_rows, v, &volume, &text);
 
 	if (e == 0 && text)
-		e = split_volume(r, at, text, &volume);
+		e = split_volume(r, text, &volume);
 	if (e == 0 && volume.type && strcmp(volume.type, "tmpfs") == 0 && volume.target)
 		strv_add(&((struct compose_service *)to)->tmpfs, volume.target);
 	else if (e == 0 && volume.type && strcmp(volume.type, "bind") != 0)
-		e = compose_wrong(r, at, "unsupported type '%s': use bind or tmpfs", volume.type);
+		e = record_wrong(r, "unsupported type '%s': use bind or tmpfs", volume.type);
 	else if (e == 0)
-		e = add_volume(r, at, &volume, to);
-	free(volume.type);
-	free(volume.source);
-	free(volume.target);
+		e = add_volume(r, &volume, to);
+	record_done(volume_rows, &volume);
 	return e;
-}
-
-READER(read_volumes)
-{
-	return compose_read_list(r, at, v, read_one_volume, to);
 }
 
 /* --- ports ----------------------------------------------------------------------------------- */
@@ -306,31 +210,22 @@ struct port {
 	char *target, *published, *address;
 };
 
-READER(read_port_target)
-{
-	return compose_read_text(r, at, v, &((struct port *)to)->target);
-}
+static const struct record_row port_rows[] = {
+	{ "target", RECORD_TEXT, RECORD_AT(struct port, target) },
+	{ "published", RECORD_TEXT, RECORD_AT(struct port, published) },
+	{ "host_ip", RECORD_TEXT, RECORD_AT(struct port, address) },
+	{ "protocol", RECORD_OWN },
+	{ "app_protocol", RECORD_OWN },
+	{ "mode", RECORD_OWN },
+	{ "name", RECORD_OWN },
+	{ NULL },
+};
 
-READER(read_published)
-{
-	return compose_read_text(r, at, v, &((struct port *)to)->published);
-}
-
-READER(read_address)
-{
-	return compose_read_text(r, at, v, &((struct port *)to)->address);
-}
-
-static const struct compose_key port_keys[] = { { "target", read_port_target },
-	{ "published", read_published }, { "host_ip", read_address }, { "protocol", NULL },
-	{ "app_protocol", NULL }, { "mode", NULL }, { "name", NULL }, { 0 } };
-
-READER(read_one_port)
+static int read_one_port(const struct record_reader *r, const json_t *v, void *to)
 {
 	struct port port = { NULL, NULL, NULL };
 	auto_free char *text = NULL;
-	int e = json_is_object(v) ? compose_read_map(r, at, v, port_keys, &port)
-				  : compose_read_text(r, at, v, &text);
+	int e = read_one(r, port_rows, v, &port, &text);
 
 	(void)to;
 	if (e == 0 && !text)
@@ -338,32 +233,30 @@ READER(read_one_port)
 			port.address ? ":" : "", port.published ? port.published : "",
 			port.published ? ":" : "", port.target ? port.target : "");
 	if (e == 0 && !compose_port_is_so(text)) {
-		compose_wrong(r, at, "port '%s' cannot be had", text);
+		record_wrong(r, "port '%s' cannot be had", text);
 		e = mlr_hint(r->err,
 			"services use the host's network: a port is open under the number and on the addresses "
 			"that the command opens, so both numbers must be equal");
 	}
-	free(port.target);
-	free(port.published);
-	free(port.address);
+	record_done(port_rows, &port);
 	return e;
 }
 
-READER(read_ports)
+static int read_ports(const struct record_reader *r, const json_t *v, void *to)
 {
 	((struct compose_service *)to)->has_ports = 1;
-	return compose_read_list(r, at, v, read_one_port, to);
+	return record_each(r, v, read_one_port, to);
 }
 
-READER(read_network_mode)
+static int read_network_mode(const struct record_reader *r, const json_t *v, void *to)
 {
 	auto_free char *text = NULL;
-	int e = compose_read_text(r, at, v, &text);
 
 	(void)to;
-	if (e < 0 || strcmp(text, "host") == 0)
-		return e;
-	return compose_wrong(r, at, "'%s' is not supported: services use the host's network", text);
+	TRY(record_text(r, v, &text));
+	return strcmp(text, "host") == 0
+		? 0
+		: record_wrong(r, "'%s' is not supported: services use the host's network", text);
 }
 
 /* --- depends_on ------------------------------------------------------------------------------ */
@@ -374,68 +267,50 @@ static void add_need(struct compose_service *s, const char *name, enum compose_c
 	s->needs[s->n_needs++] = (struct compose_need){ xstrdup(name), condition };
 }
 
-READER(read_condition)
-{
-	static const char *const words[] = { [COMPOSE_STARTED] = "service_started",
-		[COMPOSE_HEALTHY] = "service_healthy",
-		[COMPOSE_COMPLETED] = "service_completed_successfully" };
-	auto_free char *text = NULL;
-	int e = compose_read_text(r, at, v, &text);
-
-	for (int i = 0; e == 0 && i < (int)ARRAY_LEN(words); i++)
-		if (strcmp(text, words[i]) == 0) {
-			*(enum compose_condition *)to = (enum compose_condition)i;
-			return 0;
-		}
-	return e < 0 ? e
-		     : compose_wrong(r, at,
-			       "unknown condition '%s': use service_started, service_healthy or "
-			       "service_completed_successfully",
-			       text);
-}
-
-READER(read_need)
+static int read_need(const struct record_reader *r, const json_t *v, void *to)
 {
 	auto_free char *name = NULL;
-	int e = compose_read_text(r, at, v, &name);
 
-	if (e == 0)
-		add_need(to, name, COMPOSE_STARTED);
-	return e;
+	TRY(record_text(r, v, &name));
+	add_need(to, name, COMPOSE_STARTED);
+	return 0;
 }
 
-static const struct compose_key need_keys[] = { { "condition", read_condition }, { 0 } };
+static const char *const conditions[] = { [COMPOSE_STARTED] = "service_started",
+	[COMPOSE_HEALTHY] = "service_healthy",
+	[COMPOSE_COMPLETED] = "service_completed_successfully" };
+static const struct record_row need_rows[] = {
+	{ "condition", RECORD_WORD, RECORD_AT(struct compose_need, condition),
+		RECORD_WORDS(conditions) },
+	{ NULL },
+};
 
-READER(read_depends_on)
+static int read_named_need(
+	const struct record_reader *r, const char *name, const json_t *v, void *to)
 {
-	const char *name;
-	json_t *item;
+	struct compose_need need = { .condition = COMPOSE_STARTED };
 
-	if (!json_is_object(v))
-		return compose_read_list(r, at, v, read_need, to);
-	json_object_foreach((json_t *)v, name, item) {
-		struct compose_at here = { at, v, name, 0 };
-		enum compose_condition condition = COMPOSE_STARTED;
-		int e = compose_read_map(r, &here, item, need_keys, &condition);
-
-		if (e < 0)
-			return e;
-		add_need(to, name, condition);
-	}
+	TRY(record_read(r, need_rows, v, &need));
+	add_need(to, name, need.condition);
 	return 0;
+}
+
+static int read_depends_on(const struct record_reader *r, const json_t *v, void *to)
+{
+	return json_is_object(v) ? compose_read_keys(r, v, read_named_need, to)
+				 : record_each(r, v, read_need, to);
 }
 
 /* --- healthcheck ----------------------------------------------------------------------------- */
 
 /* A text is a line for a shell; the kinds of lists are HEALTHCHECK's. */
-READER(read_test)
+static int read_test(const struct record_reader *r, const json_t *v, void *to)
 {
+	static const struct record_row row = { .kind = RECORD_TEXTS, .flags = RECORD_OR_ONE };
 	struct compose_service *s = to;
 	auto_strv struct strv words = STRV_INIT;
-	int e = compose_read_texts(r, at, v, &words);
 
-	if (e < 0)
-		return e;
+	TRY(record_value(r, &row, v, &words));
 	if (json_is_array(v) && words.n == 1 && strcmp(words.v[0], "NONE") == 0) {
 		s->no_check = 1;
 		return 0;
@@ -446,27 +321,33 @@ READER(read_test)
 		return 0;
 	}
 	if (json_is_array(v) && (words.n != 2 || strcmp(words.v[0], "CMD-SHELL") != 0))
-		return compose_wrong(r, at, "expected [CMD, WORD...], [CMD-SHELL, LINE] or [NONE]");
+		return record_wrong(r, "expected [CMD, WORD...], [CMD-SHELL, LINE] or [NONE]");
 	strv_add(&s->test, "/bin/sh");
 	strv_add(&s->test, "-c");
 	strv_add(&s->test, words.v[words.n - 1]);
 	return 0;
 }
 
-static const struct compose_key check_keys[] = { { "test", read_test },
-	{ "interval", read_interval }, { "timeout", read_timeout }, { "retries", read_retries },
-	{ "start_period", read_start_period }, { "start_interval", read_start_interval },
-	{ "disable", read_no_check }, { 0 } };
+static const struct record_row check_rows[] = {
+	{ "test", RECORD_OWN, .read = read_test },
+	{ "interval", RECORD_OWN, AT(interval), .read = compose_read_span },
+	{ "timeout", RECORD_OWN, AT(timeout), .read = compose_read_span },
+	{ "retries", RECORD_NUMBER, AT(retries), .min = 1, .max = INT_MAX },
+	{ "start_period", RECORD_OWN, AT(start_period), .read = compose_read_span },
+	{ "start_interval", RECORD_OWN, AT(start_interval), .read = compose_read_span },
+	{ "disable", RECORD_FLAG, AT(no_check) },
+	{ NULL },
+};
 
-READER(read_healthcheck)
+static int read_healthcheck(const struct record_reader *r, const json_t *v, void *to)
 {
 	((struct compose_service *)to)->has_check = 1;
-	return compose_read_map(r, at, v, check_keys, to);
+	return record_read(r, check_rows, v, to);
 }
 
 /* --- the rest -------------------------------------------------------------------------------- */
 
-READER(read_restart)
+static int read_restart(const struct record_reader *r, const json_t *v, void *to)
 {
 	static const char *const words[] = { [COMPOSE_NO_RESTART] = "no",
 		[COMPOSE_ON_FAILURE] = "on-failure",
@@ -474,10 +355,8 @@ READER(read_restart)
 	struct compose_service *s = to;
 	auto_free char *text = NULL;
 	char *colon, *end = NULL;
-	int e = compose_read_text(r, at, v, &text);
 
-	if (e < 0)
-		return e;
+	TRY(record_text(r, v, &text));
 	colon = strchr(text, ':');
 	if (colon) {
 		*colon = '\0';
@@ -496,80 +375,73 @@ READER(read_restart)
 			s->restart = (enum compose_restart)i;
 			return 0;
 		}
-	return compose_wrong(r, at,
+	return record_wrong(r,
 		"expected no, on-failure, on-failure:TIMES, always or unless-stopped, not '%s%s%s'",
 		text, colon ? ":" : "", colon ? colon + 1 : "");
 }
 
-READER(read_stop_signal)
+static int read_stop_signal(const struct record_reader *r, const json_t *v, void *to)
 {
-	struct compose_service *s = to;
 	auto_free char *text = NULL;
-	int e = compose_read_text(r, at, v, &text);
 
-	if (e < 0)
-		return e;
-	s->stop_signal = signal_number(text);
-	return s->stop_signal > 0 ? 0 : compose_wrong(r, at, "unknown signal '%s'", text);
+	TRY(record_text(r, v, &text));
+	*(int *)to = signal_number(text);
+	return *(int *)to > 0 ? 0 : record_wrong(r, "unknown signal '%s'", text);
 }
 
-static const struct compose_key deploy_keys[] = { { "replicas", read_replicas }, { 0 } };
+#define REPLICAS RECORD_NUMBER, AT(replicas), .max = REPLICAS_MAX
 
-READER(read_deploy)
-{
-
-	return compose_read_map(r, at, v, deploy_keys, to);
-}
+static const struct record_row deploy_rows[] = { { "replicas", REPLICAS }, { NULL } };
 
 #define NETWORKS "services use the host's network and meet at localhost, by their names, too"
 
-const struct compose_key compose_service_keys[] = {
-	{ "image", read_image, NULL, REACH_FILES },
-	{ "build", read_build, NULL, REACH_FILES, build_keys },
-	{ "command", read_command, NULL, REACH_SERVERS },
-	{ "entrypoint", read_entrypoint, NULL, REACH_SERVERS },
-	{ "environment", read_environment, NULL, REACH_VARIABLES },
-	{ "env_file", read_env_file, NULL, REACH_FILES, env_file_keys },
-	{ "volumes", read_volumes, NULL, REACH_FILES, volume_keys },
-	{ "tmpfs", read_tmpfs },
-	{ "working_dir", read_working_dir },
-	{ "user", read_user },
-	{ "hostname", read_hostname },
-	{ "read_only", read_read_only },
-	{ "init", read_init },
-	{ "ports", read_ports, NULL, REACH_SERVERS, port_keys },
-	{ "expose", NULL },
-	{ "network_mode", read_network_mode, NULL, REACH_SERVERS },
-	{ "networks", NULL, NETWORKS },
-	{ "links", NULL, NETWORKS },
-	{ "depends_on", read_depends_on, NULL, REACH_NOTHING, need_keys },
-	{ "healthcheck", read_healthcheck, NULL, REACH_SERVERS, check_keys },
-	{ "restart", read_restart },
-	{ "deploy", read_deploy, NULL, REACH_NOTHING, deploy_keys },
-	{ "scale", read_replicas },
-	{ "stop_grace_period", read_stop_ms },
-	{ "stop_signal", read_stop_signal },
-	{ "container_name", read_container_name },
-	{ "secrets", NULL, "volumes: [./FILE:/run/secrets/NAME:ro]" },
-	{ "configs", NULL, "volumes: [./FILE:/PATH:ro]" },
-	{ "privileged", NULL, "mlrun has the caller's rights and no others" },
-	{ 0 },
+const struct record_row compose_service_rows[] = {
+	{ "image", RECORD_TEXT, AT(image), .reach = REACH_FILES },
+	{ "build", RECORD_STRUCT, .rows = build_rows, .read = read_build, .reach = REACH_FILES },
+	{ "command", RECORD_TEXTS, AT(command), .read = compose_read_words,
+		.reach = REACH_SERVERS },
+	{ "entrypoint", RECORD_OWN, .read = read_entrypoint, .reach = REACH_SERVERS },
+	{ "environment", RECORD_TEXTS, AT(environment), .read = compose_read_pairs,
+		.reach = REACH_VARIABLES },
+	{ "env_file", RECORD_OWN, .rows = env_file_rows, .read = read_env_file,
+		.reach = REACH_FILES },
+	{ "volumes", RECORD_OWN, .rows = volume_rows, .flags = RECORD_EACH, .read = read_one_volume,
+		.reach = REACH_FILES },
+	{ "tmpfs", RECORD_TEXTS, AT(tmpfs), .flags = RECORD_OR_ONE },
+	{ "working_dir", RECORD_TEXT, AT(working_dir) },
+	{ "user", RECORD_TEXT, AT(user) },
+	{ "hostname", RECORD_TEXT, AT(hostname) },
+	{ "read_only", RECORD_FLAG, AT(read_only) },
+	{ "init", RECORD_FLAG, AT(init) },
+	{ "ports", RECORD_OWN, .rows = port_rows, .read = read_ports, .reach = REACH_SERVERS },
+	{ "expose", RECORD_OWN },
+	{ "network_mode", RECORD_OWN, .read = read_network_mode, .reach = REACH_SERVERS },
+	{ "networks", RECORD_OWN, .refusal = NETWORKS },
+	{ "links", RECORD_OWN, .refusal = NETWORKS },
+	{ "depends_on", RECORD_OWN, .rows = need_rows, .read = read_depends_on },
+	{ "healthcheck", RECORD_STRUCT, .rows = check_rows, .read = read_healthcheck,
+		.reach = REACH_SERVERS },
+	{ "restart", RECORD_OWN, .read = read_restart },
+	{ "deploy", RECORD_STRUCT, .rows = deploy_rows },
+	{ "scale", REPLICAS },
+	{ "stop_grace_period", RECORD_OWN, AT(stop_ms), .read = compose_read_span },
+	{ "stop_signal", RECORD_OWN, AT(stop_signal), .read = read_stop_signal },
+	{ "container_name", RECORD_TEXT, AT(container_name) },
+	{ "secrets", RECORD_OWN, .refusal = "volumes: [./FILE:/run/secrets/NAME:ro]" },
+	{ "configs", RECORD_OWN, .refusal = "volumes: [./FILE:/PATH:ro]" },
+	{ "privileged", RECORD_OWN, .refusal = "mlrun has the caller's rights and no others" },
+	{ NULL },
 };
 
-int compose_read_service(struct compose_reader *r, const struct compose_at *at, const json_t *v,
-	struct compose_service *ret)
+int compose_read_service(
+	const struct record_reader *r, const json_t *v, struct compose_service *ret)
 {
-	int e;
-
 	ret->replicas = 1;
 	ret->stop_ms = -1;
-	ret->line = compose_line(r, at);
-	e = compose_read_map(r, at, v, compose_service_keys, ret);
-	if (e < 0)
-		return e;
+	TRY(record_read(r, compose_service_rows, v, ret));
 	if (!ret->image && !ret->context)
-		return compose_wrong(r, at, "neither image nor build says what it is");
+		return record_wrong(r, "neither image nor build says what it is");
 	if (ret->container_name && ret->replicas > 1)
-		return compose_wrong(r, at, "several replicas cannot have one container_name");
+		return record_wrong(r, "several replicas cannot have one container_name");
 	return 0;
 }
