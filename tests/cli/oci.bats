@@ -342,12 +342,12 @@ poststop stopped"
 .linux.namespaces += [{type: "network", path: "/proc/1/ns/net"}]@join the network namespace '/proc/1/ns/net': Permission denied
 .linux.sysctl = {"kernel.shmmax": "1"} | .linux.namespaces = [{type: "mount"}]@'sysctl': 'kernel.shmmax' is not a setting of a namespace that the container has
 .linux.sysctl = {"kernel.core_pattern": "x"}@'sysctl': 'kernel.core_pattern' is not a setting of a namespace that the container has
-.process.selinuxLabel = "x"@'process': 'selinuxLabel' is not supported
+.process.selinuxLabel = "x"@process: selinuxLabel: not supported
 .process.terminal = true@'terminal' needs --console-socket
-.ociVersion = "2.0"@'ociVersion' is '2.0'; 1.x is supported
+.ociVersion = "2.0"@ociVersion: '2.0'; 1.x is supported
 .root.path = "/no/such"@the root '/no/such'
 .process.args = []@'process': 'args': a command is missing
-.process.cwd = "tmp"@'process': 'cwd': expected an absolute path
+.process.cwd = "tmp"@process: cwd: 'tmp' is no absolute path
 .linux.devices = [{path: "/dev/null", type: "c", major: 9, minor: 9}]@'/dev/null' is another device on the host
 END
 	run -1 oci create ../x

@@ -1,7 +1,6 @@
 #include "bundle/parts.h"
 
 #include "base/base.h"
-#include "bundle/field.h"
 
 #include <sys/sysmacros.h>
 
@@ -170,35 +169,20 @@ static int add_type(
 	return mlr_fail(err, ENOTSUP, "an ordinary user may not mount the type '%s'", type);
 }
 
-static int add_mount(const json_t *m, const char *dir, struct plan *p, struct mlr_error *err)
+static int add_mount(const struct bundle_mount *m, const char *target, const char *dir,
+	struct plan *p, struct mlr_error *err)
 {
 	auto_call(wish_done) struct wish w = { 0 };
-	auto_strv struct strv options = STRV_INIT;
-	const char *target = NULL, *type = "", *source = NULL;
-	int r;
+	const char *type = m->type ? m->type : "";
 
-	TRY(field_text(m, "destination", &target, err));
-	TRY(field_text(m, "type", &type, err));
-	TRY(field_text(m, "source", &source, err));
-	TRY(field_texts(m, "options", &options, err));
-	if (!target || !*target)
-		return mlr_fail(err, EPROTO, "'destination' is missing");
-	if (json_array_size(json_object_get(m, "uidMappings")) > 0 ||
-		json_array_size(json_object_get(m, "gidMappings")) > 0)
-		return mlr_fail(err, ENOTSUP, "'%s': an ordinary user may not map ids", target);
-
-	auto_free char *absolute = *target == '/' ? xstrdup(target) : xasprintf("/%s", target);
-
-	r = read_options(type, &options, &w, err);
-	if (r < 0)
-		return mlr_wrap(err, "'%s'", target);
+	if (json_array_size(m->uids) > 0 || json_array_size(m->gids) > 0)
+		return mlr_fail(err, ENOTSUP, "an ordinary user may not map ids");
+	TRY(read_options(type, &m->options, &w, err));
 	if (!w.is_bind && strcmp(type, "bind") != 0)
-		r = add_type(type, absolute, &w, p, err);
-	else if (!source || !*source)
-		r = mlr_fail(err, EPROTO, "'source' is missing");
-	else
-		r = add_bind(source, absolute, &w, dir, p, err);
-	return r < 0 ? mlr_wrap(err, "'%s'", target) : 0;
+		return add_type(type, target, &w, p, err);
+	if (!m->source || !*m->source)
+		return mlr_fail(err, EPROTO, "'source' is missing");
+	return add_bind(m->source, target, &w, dir, p, err);
 }
 
 /* --- /dev ------------------------------------------------------------------- */
@@ -252,57 +236,40 @@ static int add_defaults(struct plan *p, struct mlr_error *err)
 	return r;
 }
 
-int mounts_plan(const json_t *mounts, const char *dir, struct plan *p, struct mlr_error *err)
+int mounts_plan(
+	const struct bundle_config *c, const char *dir, struct plan *p, struct mlr_error *err)
 {
-	const json_t *m;
-	size_t i;
-	int r = 0;
+	for (size_t i = 0; i < c->n_mounts; i++) {
+		const char *target = c->mounts[i].target;
+		auto_free char *absolute = xasprintf("%s%s", *target == '/' ? "" : "/", target);
 
-	json_array_foreach(mounts, i, m) {
-		if (r == 0)
-			r = add_mount(m, dir, p, err);
+		if (add_mount(&c->mounts[i], absolute, dir, p, err) < 0)
+			return mlr_wrap(err, "'mounts': '%s'", target);
 	}
-	if (r == 0)
-		r = add_defaults(p, err);
-	return r < 0 ? mlr_wrap(err, "'mounts'") : 0;
+	return add_defaults(p, err) < 0 ? mlr_wrap(err, "'mounts'") : 0;
 }
 
 /* A user may not make nodes: the host's node must be the same device. */
-static int add_device(const json_t *device, struct plan *p, struct mlr_error *err)
+static int add_device(const struct bundle_device *d, struct plan *p, struct mlr_error *err)
 {
-	const char *path = NULL, *type = "";
-	json_int_t major = 0, minor = 0;
 	struct stat st;
 
-	TRY(field_text(device, "path", &path, err));
-	TRY(field_text(device, "type", &type, err));
-	TRY(field_number(device, "major", -1, 0xfff, &major, err));
-	TRY(field_number(device, "minor", -1, 0xfffff, &minor, err));
-	if (!path || *path != '/')
-		return mlr_fail(err, EPROTO, "'path': expected an absolute path");
-	if (stat(path, &st) < 0)
-		return mlr_fail_errno(err, "'%s'", path);
-	if (S_ISFIFO(st.st_mode) ? strcmp(type, "p") != 0
-				 : st.st_rdev != makedev((unsigned)major, (unsigned)minor))
+	if (stat(d->path, &st) < 0)
+		return mlr_fail_errno(err, "'%s'", d->path);
+	if (S_ISFIFO(st.st_mode) ? !d->type || strcmp(d->type, "p") != 0
+				 : st.st_rdev != makedev((unsigned)d->major, (unsigned)d->minor))
 		return mlr_fail(err, ENOTSUP,
 			"'%s' is another device on the host, and an ordinary user may not make one",
-			path);
-	if (is_mounted(p, path))
+			d->path);
+	if (is_mounted(p, d->path))
 		return 0;
-	return plan_mount_add(p, PLAN_BIND, path, path, 0, PLAN_FROM_CONFIG, err);
+	return plan_mount_add(p, PLAN_BIND, d->path, d->path, 0, PLAN_FROM_CONFIG, err);
 }
 
-int mounts_devices(const json_t *devices, struct plan *p, struct mlr_error *err)
+int mounts_devices(const struct bundle_config *c, struct plan *p, struct mlr_error *err)
 {
-	const json_t *device;
-	size_t i;
-	int r = 0;
-
-	if (has_whole_dev(p))
-		return 0;
-	json_array_foreach(devices, i, device) {
-		if (r == 0)
-			r = add_device(device, p, err);
-	}
-	return r < 0 ? mlr_wrap(err, "'devices'") : 0;
+	for (size_t i = 0; i < c->n_devices && !has_whole_dev(p); i++)
+		if (add_device(&c->devices[i], p, err) < 0)
+			return mlr_wrap(err, "'devices'");
+	return 0;
 }

@@ -7,19 +7,70 @@
 
 #include <jansson.h>
 
-/* process.c: "process", with the ids that "linux" maps: command, ids, limits, capabilities. */
-int process_plan(
-	const json_t *process, const json_t *linux_, struct plan *p, struct mlr_error *err);
+struct bundle_limit {
+	char *type;
+	rlim_t soft, hard;
+};
+
+struct bundle_map {
+	int64_t inside, outside; /* negative: not given */
+};
+
+struct bundle_mount {
+	char *target, *type, *source; /* target never NULL */
+	struct strv options;
+	const json_t *uids, *gids;
+};
+
+struct bundle_namespace {
+	char *type, *path; /* type never NULL */
+};
+
+struct bundle_device {
+	char *path, *type; /* path never NULL */
+	int major, minor;
+};
+
+/* config.json for the plan, as it stands there. */
+struct bundle_config {
+	json_t *document;
+	struct strv args, env;
+	char *cwd; /* NULL: there is no "process" */
+	unsigned uid, gid;
+	struct bundle_limit *limits;
+	struct plan_capabilities caps;
+	char *root;
+	int is_readonly;
+	char *hostname;
+	struct bundle_mount *mounts;
+	struct bundle_map *uids, *gids;
+	struct bundle_namespace *namespaces;
+	struct bundle_device *devices;
+	size_t n_limits, n_mounts, n_uids, n_gids, n_namespaces, n_devices;
+	struct strv sysctls; /* keys and values alternate */
+	struct strv masked, sealed;
+	int64_t memory, quota, period; /* quota and period in µs; 0: not limited */
+};
+
+/* config.c: read it. To bundle_config_done(), after a failure, too. Returns 0, -EPROTO, -ENOTSUP.
+ */
+int bundle_config_read(
+	const char *text, size_t len, struct bundle_config *ret, struct mlr_error *err);
+void bundle_config_done(struct bundle_config *c);
+
+/* process.c: command, which is taken from c, ids, limits, capabilities. */
+int process_plan(struct bundle_config *c, struct plan *p, struct mlr_error *err);
 
 /* process.c: set HOME from the root's /etc/passwd if "env" does not, as runc does. */
 void process_home(const char *rootfs, struct plan *p);
 
-/* mounts.c: "mounts" in their order, then /dev's nodes and links, unless /dev is a bind mount.
+/* mounts.c: the mounts in their order, then /dev's nodes and links, unless /dev is a bind mount.
  * dir: relative sources start there. The namespaces are in the plan already. */
-int mounts_plan(const json_t *mounts, const char *dir, struct plan *p, struct mlr_error *err);
+int mounts_plan(
+	const struct bundle_config *c, const char *dir, struct plan *p, struct mlr_error *err);
 
 /* mounts.c: "linux.devices", by the host's nodes. */
-int mounts_devices(const json_t *devices, struct plan *p, struct mlr_error *err);
+int mounts_devices(const struct bundle_config *c, struct plan *p, struct mlr_error *err);
 
 /* paths.c: "linux.maskedPaths" and "linux.readonlyPaths"; what does not exist is left out. Call
  * them when the mounts are in the plan. */

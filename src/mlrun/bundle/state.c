@@ -5,14 +5,13 @@
 #include "base/home.h"
 #include "base/json.h"
 #include "base/proc.h"
-#include "bundle/field.h"
+#include "base/record.h"
 
 #include <sys/file.h>
 #include <sys/utsname.h>
 
 #define ID_MAX    200
 #define STATE_MAX (1u << 20)
-#define BOOT_SIZE 64
 
 void bundle_state_done(struct state *s)
 {
@@ -158,11 +157,24 @@ int bundle_state_make(const char *root, const char *id, struct state *ret, struc
 
 /* --- state.json ------------------------------------------------------------------- */
 
+#define AT(member) RECORD_AT(struct state, member)
+
+static const struct record_row rows[] = {
+	{ "bundle", RECORD_TEXT, AT(bundle), .flags = RECORD_MUST },
+	{ "created", RECORD_TEXT, AT(created) },
+	{ "pid", RECORD_NUMBER, AT(pid), .min = 1 },
+	{ "start", RECORD_NUMBER, AT(start) },
+	{ "mounts", RECORD_NUMBER, AT(mounts) },
+	{ "root_mount", RECORD_NUMBER, AT(root_mount) },
+	{ "boot", RECORD_CHARS, AT(boot), .flags = RECORD_NULL },
+	{ NULL },
+};
+
 /* Pids and start times begin anew with each boot. */
-static void read_boot(char boot[BOOT_SIZE])
+static void read_boot(char *boot, size_t size)
 {
 	*boot = '\0';
-	proc_read(AT_FDCWD, "/proc/sys/kernel/random/boot_id", boot, BOOT_SIZE);
+	proc_read(AT_FDCWD, "/proc/sys/kernel/random/boot_id", boot, size);
 	boot[strcspn(boot, "\n")] = '\0';
 }
 
@@ -179,7 +191,7 @@ int bundle_state_write(struct state *s, pid_t pid, const struct talk_message *ma
 	const char *bundle, struct mlr_error *err)
 {
 	auto_free char *name = xasprintf("/proc/%ld/stat", (long)pid), *text = NULL;
-	char boot[BOOT_SIZE], created[32];
+	char created[32];
 	struct proc_stat st;
 	json_auto_t *o = NULL;
 	int r = proc_stat_read(AT_FDCWD, name, &st);
@@ -191,49 +203,38 @@ int bundle_state_write(struct state *s, pid_t pid, const struct talk_message *ma
 	}
 	if (r < 0)
 		return mlr_fail(err, -r, "the container's process %ld has ended", (long)pid);
-	read_boot(boot);
 	now(created);
-	o = json_pack("{s:o, s:s, s:I, s:I, s:I, s:I, s:s}", "bundle", mlr_json_text(bundle),
-		"created", created, "pid", (json_int_t)pid, "start", (json_int_t)st.start, "mounts",
-		(json_int_t)made->mounts, "root_mount", (json_int_t)made->root_mount, "boot", boot);
-	text = json_dumps(o, JSON_INDENT(2));
-	if (!text)
-		mlr_oom();
-	TRY(file_replace(s->dir, "state.json", text, strlen(text), 0600, err));
 	free(s->bundle);
+	free(s->created);
 	s->bundle = xstrdup(bundle);
 	s->created = xstrdup(created);
 	s->pid = pid;
 	s->start = st.start;
 	s->mounts = made->mounts;
 	s->root_mount = made->root_mount;
-	return 0;
+	read_boot(s->boot, sizeof(s->boot));
+	o = record_write(rows, s);
+	text = json_dumps(o, JSON_INDENT(2));
+	if (!text)
+		mlr_oom();
+	return file_replace(s->dir, "state.json", text, strlen(text), 0600, err);
 }
 
 static int parse(const char *text, size_t len, struct state *s, struct mlr_error *err)
 {
+	const struct record_reader r = { .err = err };
 	json_error_t e;
 	json_auto_t *o = json_loadb(text, len, 0, &e);
-	const char *bundle = "", *created = "", *was = "";
-	json_int_t pid = 0, start = 0, mounts = 0, root_mount = 0;
-	char boot[BOOT_SIZE];
+	char boot[sizeof(s->boot)];
 
 	if (!o)
 		return mlr_fail(err, EPROTO, "line %d: %s", e.line, e.text);
-	TRY(field_text(o, "bundle", &bundle, err));
-	TRY(field_text(o, "created", &created, err));
-	TRY(field_text(o, "boot", &was, err));
-	TRY(field_number(o, "pid", 1, INT_MAX, &pid, err));
-	TRY(field_number(o, "start", 0, INT64_MAX, &start, err));
-	TRY(field_number(o, "mounts", 0, INT64_MAX, &mounts, err));
-	TRY(field_number(o, "root_mount", 0, INT64_MAX, &root_mount, err));
-	read_boot(boot);
-	s->bundle = xstrdup(bundle);
-	s->created = xstrdup(created);
-	s->pid = strcmp(boot, was) == 0 ? (pid_t)pid : 0;
-	s->start = (unsigned long long)start;
-	s->mounts = s->pid ? (uint64_t)mounts : 0;
-	s->root_mount = s->pid ? (uint64_t)root_mount : 0;
+	TRY(record_read(&r, rows, o, s));
+	read_boot(boot, sizeof(boot));
+	if (strcmp(boot, s->boot) != 0) {
+		s->pid = 0;
+		s->mounts = s->root_mount = 0;
+	}
 	return 0;
 }
 

@@ -34,6 +34,7 @@ struct state {
 	unsigned long long start; /* proc_stat's */
 	uint64_t mounts;          /* inode number of its mount namespace */
 	uint64_t root_mount;      /* its root's, STATX_MNT_ID_UNIQUE of statx(2); 0: unknown */
+	char boot[64];            /* of the machine, when it was made */
 };
 
 #define STATE_INIT                                  \
