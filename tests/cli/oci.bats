@@ -389,6 +389,22 @@ END
 	[ $n -gt 0 ] || skip "no runc or crun that works here"
 }
 
+@test "oci: the personality and the domain are the bundle's" {
+	config '.linux.personality = {"domain": "LINUX32"} | .domainname = "example.org" | .linux.namespaces += [{"type": "uts"}]'
+	command_is sh -c 'uname -m; cat /proc/sys/kernel/domainname'
+	run -0 oci run one
+	assert_output --regexp $'^(i686|armv).*\nexample.org$'
+	config '.linux.namespaces |= map(select(.type != "uts"))'
+	run -1 oci run one
+	assert_output --partial "'domainname' needs a namespace of its own"
+	config 'del(.domainname) | .linux.personality.domain = "SOLARIS"'
+	run -1 oci run one
+	assert_output --partial "linux: personality: domain"
+	config '.linux.personality = {"domain": "LINUX", "flags": ["ADDR_NO_RANDOMIZE"]}'
+	run -1 oci run one
+	assert_output --partial "not supported"
+}
+
 @test "oci exec: a command in a container that runs, with its variables, directory, status and descriptors" {
 	command_is sleep 300
 	config '.process.env += ["A=b"] | .process.cwd = "/usr" | .linux.namespaces = [{"type": "user"}, {"type": "mount"}, {"type": "pid"}]

@@ -137,6 +137,9 @@ static int plan_namespaces(
 		if (plan_namespace(&c->namespaces[i], b, p, err) < 0)
 			return mlr_wrap(err, "'namespaces'");
 	/* A namespace that is joined has a name. */
+	if (b->domainname && *b->domainname && !(p->namespaces & PLAN_NS_UTS))
+		return mlr_fail(err, EINVAL,
+			"'domainname' needs a namespace of its own, of the type 'uts'");
 	if (!c->hostname || !*c->hostname || strv_has(&b->joined, "uts"))
 		return 0;
 	if (!(p->namespaces & PLAN_NS_UTS))

@@ -46,10 +46,12 @@ struct bundle {
 	char *version;           /* ociVersion */
 	struct strv annotations; /* keys and values alternate */
 	struct bundle_hooks hooks[BUNDLE_STAGES];
+	char *domainname;    /* or NULL */
 	struct strv joined;  /* types and paths of namespaces that are there already */
 	struct strv sysctls; /* key, value, and "joined" if it is of such a namespace */
 	char *seccomp;       /* linux.seccomp as JSON text, or NULL */
 	int terminal, rows, columns;
+	int is_32_bit;                        /* linux.personality is LINUX32 */
 	int umask;                            /* or -1 */
 	int has_oom_score_adj, oom_score_adj; /* proc_pid_oom_score_adj(5) */
 };

@@ -131,7 +131,21 @@ static const struct record_row terminal_rows[] = {
 	{ NULL },
 };
 
-static const struct record_row seccomp_rows[] = {
+static int refuse_list(const struct record_reader *r, const json_t *v, void *to)
+{
+	(void)to;
+	return json_array_size(v) ? mlr_fail(r->err, ENOTSUP, "not supported") : 0;
+}
+
+static const char *const domains[] = { "LINUX", "LINUX32" };
+static const struct record_row personality_rows[] = {
+	{ "domain", RECORD_WORD, AT(is_32_bit), RECORD_WORDS(domains), .flags = RECORD_MUST },
+	{ "flags", RECORD_OWN, .read = refuse_list },
+	{ NULL },
+};
+
+static const struct record_row linux_part_rows[] = {
+	{ "personality", PART(personality_rows) },
 	{ "seccomp", RECORD_TEXT, AT(seccomp), .read = read_seccomp },
 	{ NULL },
 };
@@ -139,9 +153,10 @@ static const struct record_row seccomp_rows[] = {
 static const struct record_row bundle_rows[] = {
 	{ "ociVersion", RECORD_TEXT, AT(version), .flags = RECORD_MUST, .rule = check_version },
 	{ "annotations", RECORD_TEXTS, AT(annotations), .read = read_pairs },
+	{ "domainname", RECORD_TEXT, AT(domainname) },
 	{ "hooks", PART(stage_rows) },
 	{ "process", PART(terminal_rows) },
-	{ "linux", PART(seccomp_rows) },
+	{ "linux", PART(linux_part_rows) },
 	{ NULL },
 };
 
@@ -314,7 +329,6 @@ static const struct record_row linux_rows[] = {
 	{ "devices", LIST(devices, device_rows) },
 	{ "maskedPaths", RECORD_TEXTS, AT(masked) },
 	{ "readonlyPaths", RECORD_TEXTS, AT(sealed) },
-	{ "personality", RECORD_OWN, .read = refuse_object },
 	{ "intelRdt", RECORD_OWN, .read = refuse_object },
 	{ "timeOffsets", RECORD_OWN, .read = refuse_object },
 	{ "memoryPolicy", RECORD_OWN, .read = refuse_object },
@@ -326,7 +340,6 @@ static const struct record_row config_rows[] = {
 	{ "process", PART(process_rows) },
 	{ "root", PART(root_rows), .flags = RECORD_MUST },
 	{ "hostname", RECORD_TEXT, AT(hostname) },
-	{ "domainname", RECORD_OWN, .read = refuse_text },
 	{ "mounts", LIST(mounts, mount_rows) },
 	{ "linux", PART(linux_rows) },
 	{ NULL },

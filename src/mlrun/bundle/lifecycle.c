@@ -316,21 +316,20 @@ static int plan_exec(const struct lifecycle_exec *x, struct making *m, struct ml
 {
 	auto_free char *text = NULL, *made = NULL;
 	auto_free char *root = xasprintf("/proc/%ld/root", (long)m->state.pid);
+	auto_call(bundle_config_done) struct bundle_config c = { 0 }, new = { 0 };
 	auto_call(plan_done) struct plan own = { 0 };
-	json_auto_t *config = NULL;
 	size_t len;
 
 	TRY(file_read(m->state.dir, "config.json", BUNDLE_CONFIG_MAX, &text, &len, err));
-	config = json_loadb(text, len, 0, NULL);
-	TRY(process_plan(
-		json_object_get(config, "process"), json_object_get(config, "linux"), &own, err));
-	TRY(make_process(x, config, err));
-	made = json_dumps(config, JSON_COMPACT);
+	TRY(bundle_config_read(text, len, &c, err));
+	TRY(process_plan(&c, &own, err));
+	TRY(make_process(x, c.document, err));
+	made = json_dumps(c.document, JSON_COMPACT);
 	if (!made)
 		return mlr_fail(err, EPROTO, "'process' is not JSON in UTF-8");
 	TRY(bundle_parse(made, strlen(made), &m->bundle, err));
-	TRY(process_plan(json_object_get(config, "process"), json_object_get(config, "linux"),
-		&m->plan, err));
+	TRY(bundle_config_read(made, strlen(made), &new, err));
+	TRY(process_plan(&new, &m->plan, err));
 	if (m->plan.id.uid != own.id.uid || m->plan.id.gid != own.id.gid)
 		return mlr_fail(err, ENOTSUP, "'user': the container has only the ids %u:%u",
 			own.id.uid, own.id.gid);

@@ -9,6 +9,7 @@
 #include "runtime/runtime.h"
 
 #include <sched.h>
+#include <sys/personality.h>
 #include <sys/prctl.h>
 #include <sys/socket.h>
 
@@ -97,6 +98,7 @@ static int join(const struct bundle *b, struct mlr_error *err)
 
 static int before_pivot(void *ctx, int root, struct mlr_error *err)
 {
+	const struct bundle *b = &((struct making *)ctx)->bundle;
 	struct talk_message made = { .what = TALK_MADE };
 	struct proc_stat self;
 	struct stat st;
@@ -108,8 +110,10 @@ static int before_pivot(void *ctx, int root, struct mlr_error *err)
 		made.start = self.start;
 	made.root_mount = bundle_mount_of(root, "");
 	r = ask(ctx, &made, err);
+	if (r == 0 && b->domainname && setdomainname(b->domainname, strlen(b->domainname)) < 0)
+		r = mlr_fail_errno(err, "'domainname'");
 	if (r == 0)
-		r = write_sysctls(&((struct making *)ctx)->bundle, "", err);
+		r = write_sysctls(b, "", err);
 	return r < 0 ? r : making_hooks(ctx, BUNDLE_CREATE_CONTAINER, STATUS_CREATING, err);
 }
 
@@ -139,6 +143,8 @@ static int settle(struct making *m, struct mlr_error *err)
 	if (m->plan.detached)
 		setsid(); /* the first process of a PID namespace is another than the one that
 			     forked */
+	if (m->bundle.is_32_bit && personality(PER_LINUX32) < 0)
+		return mlr_fail_errno(err, "'personality'");
 	if (m->console >= 0)
 		r = terminal_enter(m->console, m->bundle.rows, m->bundle.columns, err);
 	if (r < 0)
