@@ -155,16 +155,18 @@ static int add_mounts(const char *list, struct strv *argv, struct mlr_error *err
 
 /* --- the rest -------------------------------------------------------------------------------- */
 
-static void add_words(const char *list, const char *option, struct strv *argv)
+static int add_env(const char *list, struct strv *argv, struct mlr_error *err)
 {
 	auto_free char *copy = xstrdup(list);
-	char *rest = copy, *word;
+	char *rest = copy, *name;
 
-	while ((word = strsep(&rest, ",")))
-		if (*word) {
-			strv_add(argv, option);
-			strv_add(argv, word);
-		}
+	while ((name = strsep(&rest, ","))) {
+		if (!*name)
+			return mlr_fail(err, EINVAL, "--container-env '%s': a name is empty", list);
+		strv_add(argv, "-e");
+		strv_add(argv, name);
+	}
+	return 0;
 }
 
 static int add_unshare(const char *list, struct strv *argv, struct mlr_error *err)
@@ -324,8 +326,10 @@ static void add_switches(const char *const *s, const struct spank_site *site, st
 		strv_addf(argv, "--gpu=%s", s[SPANK_GPU]);
 	if (s[SPANK_MPI])
 		strv_addf(argv, "--mpi=%s", s[SPANK_MPI]);
+	/* A relative one starts at the root. */
 	if (s[SPANK_WORKDIR])
-		strv_addf(argv, "--workdir=%s", s[SPANK_WORKDIR]);
+		strv_addf(argv, "--workdir=%s%s", *s[SPANK_WORKDIR] == '/' ? "" : "/",
+			s[SPANK_WORKDIR]);
 }
 
 /* --- the command ------------------------------------------------------------------------------ */
@@ -462,15 +466,16 @@ static int is_step(const char *const *s)
 }
 
 /* The container is as it is: only variables and a working directory can be given. */
-static void join_step(const char *const *s, const struct command_task *task, struct strv *ret)
+static int join_step(const char *const *s, const struct command_task *task, struct strv *ret,
+	struct mlr_error *err)
 {
 	strv_addf(ret, "--join=%.*s", (int)strcspn(s[SPANK_NAME], ":"), s[SPANK_NAME]);
 	if (s[SPANK_WORKDIR])
 		strv_addf(ret, "--workdir=%s", s[SPANK_WORKDIR]);
-	if (s[SPANK_ENV])
-		add_words(s[SPANK_ENV], "-e", ret);
+	TRY(s[SPANK_ENV] ? add_env(s[SPANK_ENV], ret, err) : 0);
 	strv_add(ret, "--");
 	add_command(task, ret);
+	return 0;
 }
 
 int command_make(const char *const *settings, const struct spank_site *site,
@@ -486,10 +491,8 @@ int command_make(const char *const *settings, const struct spank_site *site,
 	strv_add(ret, "--dialect=pyxis");
 	if (task->store)
 		strv_addf(ret, "--store=%s", task->store);
-	if (is_step(settings)) {
-		join_step(settings, task, ret);
-		return 0;
-	}
+	if (is_step(settings))
+		return join_step(settings, task, ret, err);
 	add_switches(settings, site, ret);
 	add_file(task->script, ret);
 	add_file(task->prolog, ret);
@@ -497,7 +500,7 @@ int command_make(const char *const *settings, const struct spank_site *site,
 	if (r == 0 && settings[SPANK_UNSHARE])
 		r = add_unshare(settings[SPANK_UNSHARE], ret, err);
 	if (r == 0 && settings[SPANK_ENV])
-		add_words(settings[SPANK_ENV], "-e", ret);
+		r = add_env(settings[SPANK_ENV], ret, err);
 	if (r == 0)
 		r = add_root(settings, site, task, &image, ret, err);
 	if (r < 0)

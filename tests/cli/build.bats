@@ -570,7 +570,7 @@ runs_somewhere() { pgrep -f "^sleep $1" >/dev/null; }
 	recipe <<-'X'
 		FROM BASE
 		RUN touch /one
-		RUN --mount=type=secret,id=s sleep 300
+		RUN --mount=type=secret,id=s exec sleep 300
 	X
 	echo word >secret
 	mlrun build -q --secret id=s,src=secret . 2>/dev/null &
@@ -579,7 +579,7 @@ runs_somewhere() { pgrep -f "^sleep $1" >/dev/null; }
 	until_true pgrep -f '^sleep 300'
 	pkill -9 -f 'build -q --secret id=s' || true
 	wait_while pgrep -f '^sleep 300'
-	sed -i 's/sleep 300/true/' Dockerfile
+	sed -i 's/exec sleep 300/true/' Dockerfile
 	run -0 mlrun build -t mine .
 	assert_output --partial "1 of 2 steps from the cache"
 	assert_equal "$(mlrun containers --json | jq length)" 0
@@ -856,7 +856,7 @@ on_fuse() {
 	assert_output --partial "2 of 2 steps from the cache"
 	assert_equal "$(ls scratch real/tmp)" $'real/tmp:\n\nscratch:'
 	# What a build that is killed leaves, the next one removes.
-	printf 'FROM %s\nRUN echo x >/x; sleep %s\n' "$BASE" "$NAP" >slow
+	printf 'FROM %s\nRUN echo x >/x; exec sleep %s\n' "$BASE" "$NAP" >slow
 	on_fuse mlrun build -q -f slow . 3>&- &
 	until_true pgrep -x -f "sleep $NAP"
 	pkill -KILL -x -f "mlrun build -q -f slow ."

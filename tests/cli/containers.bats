@@ -751,4 +751,8 @@ good_store() {
 	run -125 mlrun exec container:c4 true
 	run -125 mlrun exec container:c2 cat /kept
 	run -0 mlrun exec container:c3 true
+	# Slurm 23.11 gives its steps no cluster's name.
+	SLURM_CLUSTER_NAME='(null)' SLURM_JOB_ID=8 run -0 mlrun exec --until-job-ends --write=c5 "$IMG" true
+	run -0 mlrun prune
+	run -125 mlrun exec container:c5 true
 }

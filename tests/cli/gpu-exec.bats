@@ -20,7 +20,7 @@ glibc_root() {
 	mkdir -p "$1"/{sbin,etc/ld.so.conf.d}
 	cp "$top_builddir/tests/inside/load" "$1/bin/load"
 	# Ubuntu's is a script beside the program.
-	cp -L "$(ls /sbin/ldconfig.real /sbin/ldconfig 2>/dev/null | head -n 1)" "$1/sbin/ldconfig"
+	cp -L "$([ -e /sbin/ldconfig.real ] && echo /sbin/ldconfig.real || echo /sbin/ldconfig)" "$1/sbin/ldconfig" # a script in Ubuntu
 	LIBC_DIR=$(ldd "$top_builddir/tests/inside/load" | sed -n 's|.*=> \(/.*\)/libc.so.6 .*|\1|p')
 	for file in $(ldd "$top_builddir/tests/inside/load" | grep -o '/[^ ]*') "$LIBC_DIR"/lib{m.so.6,dl.so.2,rt.so.1,pthread.so.0}; do
 		mkdir -p "$1${file%/*}"

@@ -41,13 +41,14 @@ IN_ROOT="mlrun exec -w / rootfs:root"
 @test "terminal: ^C ends the foreground command of an inner shell, and the shell lives on" {
 	open_terminal "$IN_ROOT env PS1='inner> ' sh -i"
 	until_shown '^inner>'
-	type_line "sleep $NAP"
-	until_true pgrep -u "$(id -u)" -x -f "sleep $NAP"
+	# By its path: some shells of busybox run their own programs without execve(2).
+	type_line "/bin/sleep $NAP"
+	until_true pgrep -u "$(id -u)" -x -f "/bin/sleep $NAP"
 	press C-c
 	type_line 'echo status $?'
 	until_shown '^status 130'
-	type_line "sh -c 'trap \"echo got int\" INT; sleep ${NAP}1; echo ended'"
-	until_true pgrep -u "$(id -u)" -x -f "sleep ${NAP}1"
+	type_line "sh -c 'trap \"echo got int\" INT; /bin/sleep ${NAP}1; echo ended'"
+	until_true pgrep -u "$(id -u)" -x -f "/bin/sleep ${NAP}1"
 	press C-c
 	until_shown 'got int$'
 }
@@ -58,9 +59,9 @@ IN_ROOT="mlrun exec -w / rootfs:root"
 	run -0 screen
 	refute_output --partial "job control"
 	refute_output --partial "can't access tty"
-	type_line "sleep $NAP"
-	until_true pgrep -u "$(id -u)" -x -f "sleep $NAP"
-	pid=$(pgrep -u "$(id -u)" -x -f "sleep $NAP")
+	type_line "/bin/sleep $NAP"
+	until_true pgrep -u "$(id -u)" -x -f "/bin/sleep $NAP"
+	pid=$(pgrep -u "$(id -u)" -x -f "/bin/sleep $NAP")
 	press C-z
 	until_shown 'Stopped'
 	type_line 'jobs; fg'

@@ -118,6 +118,8 @@ submit() { timeout 120 sbatch --wait --output=job.out "$@"; }
 	run -1 step --container-image="$IMG" --container-writable --container-readonly touch /x
 	run -0 step --container-image="$IMG" --container-remap-root --no-container-remap-root id -u
 	assert_output "$(id -u)"
+	run ! step --container-image="$IMG" --container-env=FOO, true
+	assert_output --partial "--container-env 'FOO,': a name is empty"
 	plug required sbatch_support=0
 	printf '#!/bin/sh\n#SBATCH --container-image=%s --container-readonly\nsrun --container-writable sh -c "touch /x && echo written"\n' "$IMG" >job
 	run -0 submit job
@@ -240,6 +242,14 @@ submit() { timeout 120 sbatch --wait --output=job.out "$@"; }
 		sh -c 'readlink /proc/self/ns/net; readlink /proc/self/ns/ipc; readlink /proc/self/ns/uts'
 	assert_equal "$(sort <<<"$output"$'\n'"$outside" | uniq -u | wc -l)" 6
 	run -0 step --container-image="$IMG" --container-mount-home sh -c 'test -d "$HOME"'
+	run -0 step --container-image="$IMG" --container-workdir=../etc pwd
+	assert_output /etc
+	# Root's home is at /root, and at its own path.
+	mkdir home
+	touch home/mine
+	HOME=$PWD/home run -0 step --container-image="$IMG" --container-mount-home --container-remap-root \
+		sh -c 'echo "$HOME"; ls /root "$1"' sh "$PWD/home"
+	assert_output $'/root\n/root:\nmine\n\n'"$PWD/home:"$'\nmine'
 	run -0 step --container-image="$IMG" --container-gpu=none --container-mpi=none true
 }
 
@@ -370,8 +380,9 @@ with_image() {
 	until_true eval 'job=$(squeue -h --name=head -o %A -t R) && [ -n "$job" ]'
 	until_true step --overlap --jobid="$job" -w cpu1 --chdir=elsewhere --container-mounts="$PWD/elsewhere:/mnt" \
 		--container-name=head:exec sh -c 'test -e /began'
-	# What has other namespaces is entered as it is.
-	run -0 step --overlap --jobid="$job" -w cpu1 --container-name=head:exec --container-unshare=ipc,net test -e /began
+	# It is not entered by who asks for more of its own than it has.
+	run -125 step --overlap --jobid="$job" -w cpu1 --container-name=head:exec --container-unshare=ipc,net test -e /began
+	assert_output --partial "the container runs already, and has the node's network"
 	step --overlap --jobid="$job" -w cpu1 --container-name=head:exec touch /go
 	wait $!
 	run -0 mlrun containers rm head.cpu1

@@ -174,8 +174,13 @@ static int plan_home(const struct exec_options *o, const char *home, int image_h
 		if (!home)
 			return mlr_fail(err, ENOENT,
 				"--home: neither HOME nor the user database names a home directory");
-		free(p->id.home);
-		p->id.home = xstrdup(home);
+		/* Pyxis's root has it at /root. Its own path stays: scripts name it. */
+		if (o->as_pyxis && p->id.uid == 0) {
+			TRY(plan_mount_add(p, PLAN_BIND, home, p->id.home, 0, PLAN_FROM_USER, err));
+		} else {
+			free(p->id.home);
+			p->id.home = xstrdup(home);
+		}
 		return plan_mount_add(p, PLAN_BIND, home, home, 0,
 			o->home_origin ? o->home_origin : PLAN_FROM_USER, err);
 	}

@@ -23,10 +23,18 @@ static const char *word(const char *key, int digits)
 	return s;
 }
 
+/* The cluster's name; NULL if it is not known: Slurm 23.11 calls it "(null)" in steps. */
+static const char *cluster_name(void)
+{
+	const char *name = word("SLURM_CLUSTER_NAME", 0);
+
+	return name && strcmp(name, "(null)") != 0 ? name : NULL;
+}
+
 void job_name(char name[JOB_NAME_SIZE])
 {
 	const char *id = word("SLURM_JOB_ID", 1), *step = word("SLURM_STEP_ID", 1),
-		   *cluster = word("SLURM_CLUSTER_NAME", 0);
+		   *cluster = cluster_name();
 
 	name[0] = '\0';
 	if (id && strlen(id) <= ID_MAX)
@@ -151,9 +159,9 @@ static int is_this_cluster(const char *name)
 {
 	static char here[128];
 	char *const argv[] = { (char *)"scontrol", (char *)"show", (char *)"config", NULL };
-	const char *env = getenv("SLURM_CLUSTER_NAME");
+	const char *env = cluster_name();
 
-	if (env && *env)
+	if (env)
 		return strcmp(name, env) == 0;
 	if (!here[0]) {
 		auto_free char *said = xmalloc(1u << 16);

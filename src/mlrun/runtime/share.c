@@ -126,6 +126,19 @@ static int enter(const struct plan *p, struct share *s, struct mlr_error *err)
 	return r;
 }
 
+/* One that is entered as it is must not have less of its own than is asked for. */
+static int check_namespaces(const struct plan *p, const struct share *s, struct mlr_error *err)
+{
+	int missing = userns_clone_flags(p->namespaces) & ~s->entered;
+
+	return !missing ? 0
+			: mlr_fail(err, EBUSY, "the container runs already, and has the node's %s",
+				  missing & CLONE_NEWNET           ? "network"
+					  : missing & CLONE_NEWIPC ? "IPC"
+					  : missing & CLONE_NEWPID ? "processes"
+								   : "host name");
+}
+
 int share_enter(const struct plan *p, struct share *ret, struct mlr_error *err)
 {
 	auto_call(share_done) struct share s = SHARE_INIT;
@@ -134,6 +147,8 @@ int share_enter(const struct plan *p, struct share *ret, struct mlr_error *err)
 	if (!p->share)
 		return SHARE_NOBODY;
 	r = enter(p, &s, err);
+	if (r > 0 && p->enters_any && check_namespaces(p, &s, err) < 0)
+		return -EBUSY;
 	if (r < 0) {
 		mlr_wrap(err, "share a container ('%s')", p->share);
 		if (!err || !strstr(err->text, "\nhint: "))
