@@ -22,9 +22,10 @@ int record_wrong(const struct record_reader *r, const char *fmt, ...)
 
 int record_expected(const struct record_reader *r, const char *wanted, const json_t *found)
 {
-	auto_free char *text =
-		json_dumps(found, JSON_ENCODE_ANY | JSON_COMPACT | JSON_REAL_PRECISION(9));
-	const char *shown = text ? text : "what is there";
+	auto_free char *text = r->manner & RECORD_SECRET
+		? NULL
+		: json_dumps(found, JSON_ENCODE_ANY | JSON_COMPACT | JSON_REAL_PRECISION(9));
+	const char *shown = text ? text : "something else";
 
 	return record_wrong(r, "expected %s, found %.*s%s", wanted, SHOWN_MAX, shown,
 		strlen(shown) > SHOWN_MAX ? "..." : "");
@@ -157,10 +158,6 @@ int record_text(const struct record_reader *r, const json_t *v, void *to)
 	else
 		return json_is_string(v) ? record_wrong(r, "a string with a zero byte")
 					 : record_expected(r, "a string", v);
-	if (r->manner & RECORD_PRINTABLE && !is_printable(text)) {
-		free(text);
-		return record_wrong(r, "contains control characters");
-	}
 	free(*ret);
 	*ret = text;
 	return 0;
@@ -277,6 +274,8 @@ int record_value(
 	switch (row->kind) {
 	case RECORD_TEXT:
 		TRY(record_text(r, v, to));
+		if (r->manner & RECORD_PRINTABLE && !is_printable(*(char **)to))
+			return record_wrong(r, "contains control characters");
 		return row->flags & RECORD_ABSOLUTE && **(char **)to != '/'
 			? record_wrong(r, "'%.100s' is no absolute path", *(char **)to)
 			: 0;

@@ -55,9 +55,10 @@ struct record_reader {
 		RECORD_ANY_CASE = 4,   /* of keys */
 		RECORD_AS_YAML = 8,    /* numbers and booleans serve as texts; "" is null */
 		RECORD_OF_TEXTS = 16,  /* texts serve as numbers and booleans (MLR_YAML_TEXTS) */
-		RECORD_PRINTABLE = 32, /* texts have no control characters */
+		RECORD_PRINTABLE = 32, /* texts, but those of lists, have no control characters */
 		RECORD_X_KEYS = 64,    /* keys that begin with "x-" are ignored */
 		RECORD_NO_NULL = 128,  /* null is an error, not an absent value */
+		RECORD_SECRET = 256,   /* errors do not show values */
 	} manner;
 	void *ctx; /* the owner's */
 	struct mlr_error *err;

@@ -174,10 +174,10 @@ blob_path() { echo "$1/blobs/sha256/${2#sha256:}"; }
 	assert_output --partial "that index.json says"
 	edit_index lay '.manifests[0].size = -1'
 	run -125 mlrun pull oci:lay
-	assert_output --partial '"size" is -1, which no size is'
+	assert_output --partial 'size: expected a whole number from 0 to 4398046511104, found -1'
 	sed -i 's/"size":-1/"size":9000000000000000000/' lay/index.json
 	run -125 mlrun pull oci:lay
-	assert_output --partial 'which no size is'
+	assert_output --partial 'from 0 to 4398046511104, found 9000000000000000000'
 	truncate -s 5000000 lay/index.json
 	run -125 mlrun pull oci:lay
 	assert_output --partial "'index.json': 5000000 bytes, the limit is 4194304"

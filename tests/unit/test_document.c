@@ -168,8 +168,8 @@ static void artifacts_that_are_no_images_are_called_by_their_names(void **state)
 	unsupported(ARTIFACT("application/vnd.unknown.config.v1+json", ""), "pushed by ORAS");
 	unsupported(ARTIFACT("text/x-odd", ""),
 		"this is something else, not a container image (its configuration is 'text/x-odd')");
-	malformed(
-		ARTIFACT("text/x-odd", "\"artifactType\":7,"), "\"artifactType\" is not a string");
+	malformed(ARTIFACT("text/x-odd", "\"artifactType\":7,"),
+		"artifactType: expected a string, found 7");
 	refused("{\"schemaVersion\":2,\"blobs\":[]}",
 		"application/vnd.oci.artifact.manifest.v1+json", NULL, ENOTSUP,
 		"this is an artifact, not a container image");
@@ -215,7 +215,7 @@ static void numbers_beyond_64_bits_are_nobodys_concern_where_nobody_reads_them(v
 	assert_int_equal(d.layers[0].blob.size, 4398046511104);
 	malformed(MANIFEST("{\"mediaType\":\"x\",\"digest\":\"" D1
 			   "\",\"size\":18446744073709551716}"),
-		"\"size\" is not a whole number");
+		"size: expected a whole number");
 	malformed("{\"schemaVersion\":2,\"x\":18446744073709551616,,}", "not JSON: line 1");
 	malformed("{\"schemaVersion\":2,\"x\":018446744073709551616}", "not JSON: line 1");
 }
@@ -226,26 +226,27 @@ static void malformed_documents_are_told_where(void **state)
 	malformed("[]", "not an object");
 	malformed("{}", "\"schemaVersion\" is not 2");
 	malformed("{\"schemaVersion\":\"2\"}", "\"schemaVersion\" is not 2");
-	malformed("{\"schemaVersion\":2}", "a manifest without \"config\"");
-	malformed("{\"schemaVersion\":2,\"config\":" OCI_CONFIG "}", "without \"layers\"");
-	refused("{\"schemaVersion\":2}", OCI_I, NULL, EPROTO, "an index without \"manifests\"");
-	malformed(MANIFEST("7"), "layer 1 is not an object");
-	malformed(MANIFEST("{\"digest\":\"" D1 "\",\"size\":1}"), "without \"mediaType\"");
+	malformed("{\"schemaVersion\":2}", "config: missing");
+	malformed("{\"schemaVersion\":2,\"config\":" OCI_CONFIG "}", "layers: missing");
+	refused("{\"schemaVersion\":2}", OCI_I, NULL, EPROTO, "manifests: missing");
+	malformed(MANIFEST("7"), "layers: [0]: expected an object, found 7");
+	malformed(
+		MANIFEST("{\"digest\":\"" D1 "\",\"size\":1}"), "layers: [0]: mediaType: missing");
 	malformed(MANIFEST("{\"mediaType\":\"x\",\"digest\":\"sha256:../../x\",\"size\":1}"),
 		"'sha256:../../x' is not a digest");
 	unsupported(MANIFEST("{\"mediaType\":\"x\",\"digest\":\"sha512:00\",\"size\":1}"),
 		"only sha256");
 	malformed(MANIFEST("{\"mediaType\":\"x\",\"digest\":\"" D1 "\",\"size\":-1}"),
-		"\"size\" is -1");
+		"size: expected a whole number from 0 to 4398046511104, found -1");
 	malformed(MANIFEST("{\"mediaType\":\"x\",\"digest\":\"" D1
 			   "\",\"size\":9223372036854775807}"),
-		"which no size is");
+		"found 9223372036854775807");
 	malformed(MANIFEST("{\"mediaType\":\"x\",\"digest\":\"" D1 "\",\"size\":1.5}"),
-		"\"size\" is not a whole number");
-	malformed(MANIFEST("{\"mediaType\":\"x\",\"digest\":\"" D1 "\"}"), "\"size\" is missing");
+		"size: expected a whole number");
+	malformed(MANIFEST("{\"mediaType\":\"x\",\"digest\":\"" D1 "\"}"), "size: missing");
 	malformed(MANIFEST("{\"mediaType\":\"a\\nb\",\"digest\":\"" D1 "\",\"size\":1}"),
 		"contains control characters");
-	refused(INDEX("{}"), OCI_I, NULL, EPROTO, "index entry 1");
+	refused(INDEX("{}"), OCI_I, NULL, EPROTO, "manifests: [0]: mediaType: missing");
 }
 
 static void a_document_beyond_4_mib_is_not_looked_at(void **state)
@@ -471,25 +472,23 @@ static void hostile_configurations_are_refused(void **state)
 		int code;
 		const char *why;
 	} cases[] = {
-		{ "{}", EPROTO, "\"os\" is missing" },
-		{ "{\"os\":\"linux\",\"architecture\":\"\"}", EPROTO,
-			"\"architecture\" is missing" },
-		{ "{\"os\":7}", EPROTO, "\"os\" is not a string" },
-		{ "{\"os\":\"linux\",\"architecture\":\"amd64\"}", EPROTO,
-			"\"rootfs\" is missing" },
+		{ "{}", EPROTO, "os: missing" },
+		{ "{\"os\":\"linux\",\"architecture\":\"\"}", EPROTO, "architecture: empty" },
+		{ "{\"os\":7}", EPROTO, "os: expected a string, found 7" },
+		{ "{\"os\":\"linux\",\"architecture\":\"amd64\"}", EPROTO, "rootfs: missing" },
 		{ "{\"os\":\"linux\",\"architecture\":\"amd64\",\"rootfs\":{\"type\":\"squash\"}}",
 			ENOTSUP, "of type 'squash'" },
 		{ "{\"os\":\"linux\",\"architecture\":\"amd64\",\"rootfs\":{\"type\":\"layers\",\"diff_ids\":[\"../"
 		  "../x\"]}}",
-			EPROTO, "diff_ids, entry 1: '../../x' is not a digest" },
+			EPROTO, "diff_ids: entry 1: '../../x' is not a digest" },
 		{ "{\"os\":\"linux\",\"architecture\":\"amd64\",\"rootfs\":{\"type\":\"layers\",\"diff_ids\":[1]}}",
-			EPROTO, "\"diff_ids\": entry 0 is not a string" },
+			EPROTO, "diff_ids: [0]: expected a string, found 1" },
 		{ "{\"os\":\"linux\",\"architecture\":\"amd64\",\"rootfs\":{\"type\":\"layers\"},\"config\":{"
 		  "\"Cmd\":\"sh\"}}",
-			EPROTO, "\"Cmd\" is not an array" },
+			EPROTO, "Cmd: expected a list, found \"sh\"" },
 		{ "{\"os\":\"linux\",\"architecture\":\"amd64\",\"rootfs\":{\"type\":\"layers\"},\"config\":{"
 		  "\"User\":\"a\\u001b[31m\"}}",
-			EPROTO, "\"User\" contains control characters" },
+			EPROTO, "User: contains control characters" },
 	};
 
 	for (size_t i = 0; i < ARRAY_LEN(cases); i++) {

@@ -7,12 +7,12 @@
 
 #include "base/config.h"
 #include "base/json.h"
+#include "base/record.h"
 #include "base/signal_name.h"
 #include "oci/name.h"
 #include "plan/plan.h"
 #include "rootfs/lookup.h"
 #include "store/image.h"
-#include "store/json.h"
 #include "store/stores.h"
 #include "work/service_log.h"
 
@@ -84,12 +84,13 @@ static int64_t ms_of(const json_t *check, const char *key, int64_t usual)
 /* ["CMD", "a", "b"], ["CMD-SHELL", "a b"], ["NONE"] */
 static void take_test(const json_t *run, const json_t *check, struct strv *ret)
 {
+	const struct record_reader r = { .err = NULL };
 	auto_strv struct strv test = STRV_INIT;
 
-	if (store_json_strv(check, "Test", &test) < 0 || test.n < 2)
+	if (record_texts(&r, json_object_get(check, "Test"), &test) < 0 || test.n < 2)
 		return;
 	if (strcmp(test.v[0], "CMD-SHELL") == 0 &&
-		(store_json_strv(run, "Shell", ret) < 0 || ret->n == 0)) {
+		(record_texts(&r, json_object_get(run, "Shell"), ret) < 0 || ret->n == 0)) {
 		strv_add(ret, "/bin/sh");
 		strv_add(ret, "-c");
 	} else if (strcmp(test.v[0], "CMD-SHELL") != 0 && strcmp(test.v[0], "CMD") != 0) {

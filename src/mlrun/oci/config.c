@@ -5,146 +5,118 @@
 #include "oci/json.h"
 #include "oci/manifest.h"
 
-/* Copy a string; an empty one counts as absent. */
-static int copy_text(json_t *obj, const char *key, char **ret, struct mlr_error *err)
-{
-	const char *s;
-	int r = oci_json_text(obj, key, &s, err);
-
-	if (r == 0 && s && *s)
-		*ret = xstrdup(s);
-	return r;
-}
-
-static int parse_platform(json_t *root, struct oci_config *c, struct mlr_error *err)
-{
-	TRY(copy_text(root, "os", &c->os, err));
-	TRY(copy_text(root, "architecture", &c->architecture, err));
-	TRY(copy_text(root, "variant", &c->variant, err));
-	if (!c->os || !c->architecture)
-		return mlr_fail(err, EPROTO, "\"%s\" is missing", c->os ? "architecture" : "os");
-	return 0;
-}
-
-static int parse_rootfs(json_t *root, struct oci_config *c, struct mlr_error *err)
-{
-	const char *type;
-	json_t *fs;
-	int r;
-
-	TRY(oci_json_object(root, "rootfs", &fs, err));
-	if (!fs)
-		return mlr_fail(err, EPROTO, "\"rootfs\" is missing");
-	TRY(oci_json_text(fs, "type", &type, err));
-	if (!type || strcmp(type, "layers") != 0)
-		return mlr_fail(err, ENOTSUP, "the rootfs is of type '%.40s', not of layers",
-			type ? type : "");
-
-	r = oci_json_texts(fs, "diff_ids", &c->diff_ids, err);
-	if (r < 0)
-		return r;
-	if (c->diff_ids.n > OCI_LAYERS_MAX)
-		return mlr_fail(
-			err, ENOTSUP, "%zu layers, the limit is %d", c->diff_ids.n, OCI_LAYERS_MAX);
-	for (size_t i = 0; i < c->diff_ids.n; i++) {
-		r = oci_digest_check(c->diff_ids.v[i], err);
-		if (r < 0) {
-			if (err && r == -EINVAL)
-				err->code = EPROTO;
-			mlr_wrap(err, "diff_ids, entry %zu", i + 1);
-			return r == -EINVAL ? -EPROTO : r;
-		}
-	}
-	return 0;
-}
-
 #define ENV_MAX 8192 /* entries; images have dozens */
 
-/* Entries without a key have no meaning in an environment; some old images have them. */
-static int parse_env(json_t *run, struct oci_config *c, struct mlr_error *err)
+/* An empty text counts as absent. */
+static int drop_empty(const struct record_reader *r, void *member)
 {
-	auto_strv struct strv all = STRV_INIT;
+	char **text = member;
 
-	TRY(oci_json_texts(run, "Env", &all, err));
-	if (all.n > ENV_MAX)
-		return mlr_fail(
-			err, EPROTO, "\"Env\" has %zu entries, the limit is %d", all.n, ENV_MAX);
-	for (size_t i = 0; i < all.n; i++) {
-		char *eq = strchr(all.v[i], '=');
-
-		if (!eq || eq == all.v[i])
-			continue;
-		*eq = '\0';
-		strv_env_set(&c->env, all.v[i], eq + 1);
-	}
+	(void)r;
+	if (*text && !**text)
+		free(take_ptr(text));
 	return 0;
+}
+
+static int check_type(const struct record_reader *r, const json_t *v, void *to)
+{
+	const char *type = json_string_value(v);
+
+	(void)to;
+	return type && strcmp(type, "layers") == 0
+		? 0
+		: mlr_fail(r->err, ENOTSUP, "the rootfs is of type '%.40s', not of layers",
+			  type ? type : "");
+}
+
+static int check_diff_ids(const struct record_reader *r, void *member)
+{
+	const struct strv *ids = member;
+
+	if (ids->n > OCI_LAYERS_MAX)
+		return mlr_fail(
+			r->err, ENOTSUP, "%zu layers, the limit is %d", ids->n, OCI_LAYERS_MAX);
+	for (size_t i = 0; i < ids->n; i++)
+		if (oci_digest_check(ids->v[i], r->err) < 0) {
+			if (r->err && r->err->code == EINVAL)
+				r->err->code = EPROTO;
+			return mlr_wrap(r->err, "entry %zu", i + 1);
+		}
+	return 0;
+}
+
+/* Entries without a key have no meaning in an environment; some old images have them. */
+static int read_env(const struct record_reader *r, const json_t *v, void *to)
+{
+	auto_free char *text = NULL;
+	char *eq;
+
+	TRY(record_text(r, v, &text));
+	eq = strchr(text, '=');
+	if (!eq || eq == text)
+		return 0;
+	*eq = '\0';
+	strv_env_set(to, text, eq + 1);
+	return ((struct strv *)to)->n <= ENV_MAX
+		? 0
+		: record_wrong(r, "the limit is %d entries", ENV_MAX);
 }
 
 /* Labels whose value is not a string are ignored. */
-static int parse_labels(json_t *run, struct oci_config *c, struct mlr_error *err)
+static int read_labels(const struct record_reader *r, const json_t *v, void *to)
 {
 	const char *key;
-	json_t *labels, *v;
+	json_t *item;
 
-	TRY(oci_json_object(run, "Labels", &labels, err));
-	json_object_foreach(labels, key, v) {
-		if (!json_is_string(v))
+	if (!json_is_object(v))
+		return record_expected(r, "an object", v);
+	json_object_foreach((json_t *)v, key, item) {
+		if (!json_is_string(item))
 			continue;
-		strv_add(&c->labels, key);
-		strv_add(&c->labels, json_string_value(v));
+		strv_add(to, key);
+		strv_add(to, json_string_value(item));
 	}
 	return 0;
 }
 
-static int parse_run(json_t *root, struct oci_config *c, struct mlr_error *err)
-{
-	json_t *run;
-	int r = oci_json_object(root, "config", &run, err);
+#define AT(member) RECORD_AT(struct oci_config, member)
 
-	if (r < 0 || !run)
-		return r;
-	TRY(parse_env(run, c, err));
-	TRY(oci_json_texts(run, "Entrypoint", &c->entrypoint, err));
-	TRY(oci_json_texts(run, "Cmd", &c->cmd, err));
-	TRY(copy_text(run, "User", &c->user, err));
-	TRY(copy_text(run, "WorkingDir", &c->working_dir, err));
-	return parse_labels(run, c, err);
-}
+static const struct record_row rootfs_rows[] = {
+	{ "type", RECORD_OWN, .flags = RECORD_MUST, .read = check_type },
+	{ "diff_ids", RECORD_TEXTS, AT(diff_ids), .rule = check_diff_ids },
+	{ NULL },
+};
+
+static const struct record_row run_rows[] = {
+	{ "Env", RECORD_TEXTS, AT(env), .flags = RECORD_EACH, .read = read_env },
+	{ "Entrypoint", RECORD_TEXTS, AT(entrypoint) },
+	{ "Cmd", RECORD_TEXTS, AT(cmd) },
+	{ "User", RECORD_TEXT, AT(user), .rule = drop_empty },
+	{ "WorkingDir", RECORD_TEXT, AT(working_dir), .rule = drop_empty },
+	{ "Labels", RECORD_TEXTS, AT(labels), .read = read_labels },
+	{ NULL },
+};
+
+static const struct record_row rows[] = {
+	{ "os", RECORD_TEXT, AT(os), .flags = RECORD_MUST },
+	{ "architecture", RECORD_TEXT, AT(architecture), .flags = RECORD_MUST },
+	{ "variant", RECORD_TEXT, AT(variant), .rule = drop_empty },
+	{ "created", RECORD_TEXT, AT(created), .rule = drop_empty },
+	{ "rootfs", RECORD_STRUCT, .rows = rootfs_rows, .flags = RECORD_MUST },
+	{ "config", RECORD_STRUCT, .rows = run_rows },
+	{ NULL },
+};
 
 void oci_config_done(struct oci_config *c)
 {
-	free(c->os);
-	free(c->architecture);
-	free(c->variant);
-	free(c->created);
-	free(c->user);
-	free(c->working_dir);
-	strv_done(&c->env);
-	strv_done(&c->entrypoint);
-	strv_done(&c->cmd);
-	strv_done(&c->labels);
-	strv_done(&c->diff_ids);
-	*c = (struct oci_config)OCI_CONFIG_INIT;
+	record_done(rows, c);
 }
 
 int oci_config_parse(const char *json, size_t len, struct oci_config *ret, struct mlr_error *err)
 {
 	auto_call(oci_config_done) struct oci_config c = OCI_CONFIG_INIT;
-	json_auto_t *root = NULL;
-	int r;
 
-	r = oci_json_load(json, len, OCI_DOCUMENT_MAX, &root, err);
-	if (r == 0)
-		r = parse_platform(root, &c, err);
-	if (r == 0)
-		r = copy_text(root, "created", &c.created, err);
-	if (r == 0)
-		r = parse_rootfs(root, &c, err);
-	if (r == 0)
-		r = parse_run(root, &c, err);
-	if (r < 0)
-		return r;
-
+	TRY(oci_json_read(json, len, OCI_DOCUMENT_MAX, rows, &c, err));
 	*ret = c;
 	c = (struct oci_config)OCI_CONFIG_INIT;
 	return 0;

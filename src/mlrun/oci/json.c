@@ -131,63 +131,12 @@ int oci_json_load_array(
 	return load(text, len, max, JSON_ARRAY, ret, err);
 }
 
-static int get(json_t *obj, const char *key, json_type type, const char *want, json_t **ret,
+int oci_json_read(const char *text, size_t len, size_t max, const struct record_row *rows, void *to,
 	struct mlr_error *err)
 {
-	json_t *v = json_object_get(obj, key);
+	const struct record_reader r = { .manner = RECORD_PRINTABLE, .err = err };
+	json_auto_t *root = NULL;
 
-	if (v && !json_is_null(v) && json_typeof(v) != type)
-		return mlr_fail(err, EPROTO, "\"%s\" is not %s", key, want);
-	*ret = json_is_null(v) ? NULL : v;
-	return 0;
-}
-
-int oci_json_text(json_t *obj, const char *key, const char **ret, struct mlr_error *err)
-{
-	json_t *v = NULL;
-
-	TRY(get(obj, key, JSON_STRING, "a string", &v, err));
-	for (const char *s = v ? json_string_value(v) : ""; *s; s++)
-		if ((unsigned char)*s < 0x20 || *s == 0x7f)
-			return mlr_fail(err, EPROTO, "\"%s\" contains control characters", key);
-	*ret = json_string_value(v);
-	return 0;
-}
-
-int oci_json_object(json_t *obj, const char *key, json_t **ret, struct mlr_error *err)
-{
-	return get(obj, key, JSON_OBJECT, "an object", ret, err);
-}
-
-int oci_json_array(json_t *obj, const char *key, json_t **ret, struct mlr_error *err)
-{
-	return get(obj, key, JSON_ARRAY, "an array", ret, err);
-}
-
-int oci_json_size(json_t *obj, const char *key, uint64_t *ret, struct mlr_error *err)
-{
-	json_t *v = NULL;
-
-	TRY(get(obj, key, JSON_INTEGER, "a whole number", &v, err));
-	if (!v)
-		return mlr_fail(err, EPROTO, "\"%s\" is missing", key);
-	if (json_integer_value(v) < 0 || (uint64_t)json_integer_value(v) > OCI_SIZE_MAX)
-		return mlr_fail(err, EPROTO, "\"%s\" is %lld, which no size is", key,
-			(long long)json_integer_value(v));
-	*ret = (uint64_t)json_integer_value(v);
-	return 0;
-}
-
-int oci_json_texts(json_t *obj, const char *key, struct strv *ret, struct mlr_error *err)
-{
-	json_t *list, *v;
-	size_t i;
-
-	TRY(oci_json_array(obj, key, &list, err));
-	json_array_foreach(list, i, v) {
-		if (!json_is_string(v))
-			return mlr_fail(err, EPROTO, "\"%s\": entry %zu is not a string", key, i);
-		strv_add(ret, json_string_value(v));
-	}
-	return 0;
+	TRY(oci_json_load(text, len, max, &root, err));
+	return record_read(&r, rows, root, to);
 }

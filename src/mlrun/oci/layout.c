@@ -6,21 +6,25 @@
 
 #define LAYOUT_FILE_MAX 4096
 
+static int check_version(const struct record_reader *r, const json_t *v, void *to)
+{
+	const char *version = json_string_value(v);
+
+	(void)to;
+	return version && strncmp(version, "1.", 2) == 0
+		? 0
+		: mlr_fail(r->err, ENOTSUP, "a layout of version '%.40s', not 1.0.0",
+			  version ? version : "");
+}
+
 int oci_layout_check(const char *json, size_t len, struct mlr_error *err)
 {
-	json_auto_t *root = NULL;
-	const char *version;
-	int r = oci_json_load(json, len, LAYOUT_FILE_MAX, &root, err);
+	static const struct record_row rows[] = {
+		{ "imageLayoutVersion", RECORD_OWN, .flags = RECORD_MUST, .read = check_version },
+		{ NULL },
+	};
 
-	if (r == 0)
-		r = oci_json_text(root, "imageLayoutVersion", &version, err);
-	if (r < 0)
-		return r;
-	if (!version)
-		return mlr_fail(err, EPROTO, "\"imageLayoutVersion\" is missing");
-	if (strncmp(version, "1.", 2) != 0)
-		return mlr_fail(err, ENOTSUP, "a layout of version '%.40s', not 1.0.0", version);
-	return 0;
+	return oci_json_read(json, len, LAYOUT_FILE_MAX, rows, NULL, err);
 }
 
 static int is_called(const char *name, const char *which)

@@ -8,106 +8,85 @@
 /* More entries than any index has; the size of the document limits them, too. */
 #define ENTRIES_MAX 4096
 
-static int parse_descriptor(json_t *obj, struct oci_descriptor *ret, struct mlr_error *err)
+static int check_digest(const struct record_reader *r, void *member)
 {
-	const char *type, *digest;
-	int r;
+	const char *digest = *(char **)member;
+	int e = oci_digest_check(digest, r->err);
 
-	TRY(oci_json_text(obj, "mediaType", &type, err));
-	TRY(oci_json_text(obj, "digest", &digest, err));
-	if (!type || !digest)
-		return mlr_fail(
-			err, EPROTO, "a descriptor without \"%s\"", type ? "digest" : "mediaType");
-
-	r = oci_digest_check(digest, err);
-	if (r < 0)
-		return r == -ENOTSUP ? r
-				     : mlr_fail(err, EPROTO, "'%.100s' is not a digest", digest);
-	TRY(oci_json_size(obj, "size", &ret->size, err));
-	ret->media_type = xstrdup(type);
-	ret->digest = xstrdup(digest);
-	return 0;
+	return e == 0 || e == -ENOTSUP ? e : record_wrong(r, "'%.100s' is not a digest", digest);
 }
 
-static void descriptor_done(struct oci_descriptor *d)
+static const struct record_row descriptor_rows[] = {
+	{ "mediaType", RECORD_TEXT, RECORD_AT(struct oci_descriptor, media_type),
+		.flags = RECORD_MUST },
+	{ "digest", RECORD_TEXT, RECORD_AT(struct oci_descriptor, digest), .flags = RECORD_MUST,
+		.rule = check_digest },
+	{ "size", RECORD_NUMBER, RECORD_AT(struct oci_descriptor, size), .flags = RECORD_MUST,
+		.max = OCI_SIZE_MAX },
+	{ NULL },
+};
+
+/* --- manifests ----------------------------------------------------------------- */
+
+#define AT(member) RECORD_AT(struct oci_document, member)
+
+/* A layer begins with its descriptor. */
+static const struct record_row manifest_rows[] = {
+	{ "config", RECORD_STRUCT, AT(config), .flags = RECORD_MUST, .rows = descriptor_rows },
+	{ "layers", RECORD_LIST, AT(layers), .flags = RECORD_MUST, .rows = descriptor_rows,
+		.item = sizeof(struct oci_layer),
+		.count = offsetof(struct oci_document, n_layers) },
+	{ NULL },
+};
+
+/* Refuse an artifact, with the best name for it: artifactType is more specific than an empty
+ * configuration (image-spec, manifest.md, "Guidelines for Artifact Usage"). */
+static int refuse_artifact(const struct record_reader *r, const json_t *root, const char *config)
 {
-	free(d->digest);
-	free(d->media_type);
+	static const struct record_row rows[] = {
+		{ "artifactType", RECORD_TEXT, .size = sizeof(char *) },
+		{ NULL },
+	};
+	auto_free char *type = NULL;
+	const char *words;
+
+	TRY(record_read(r, rows, root, &type));
+	words = type ? oci_media_artifact(type) : NULL;
+	if (!words)
+		words = oci_media_artifact(config);
+	return mlr_fail(r->err, ENOTSUP, "this is %s, not a container image (%s '%.100s')",
+		words ? words : "something else", type ? "it is of type" : "its configuration is",
+		type ? type : config);
 }
 
-static void entry_done(struct oci_index_entry *e)
+static int read_manifest(const struct record_reader *r, const json_t *root, struct oci_document *d)
 {
-	descriptor_done(&e->blob);
-	free(e->name);
-	free(e->tag);
-}
+	size_t n = json_array_size(json_object_get(root, "layers"));
 
-static int parse_layers(json_t *list, struct oci_document *d, struct mlr_error *err)
-{
-	json_t *v;
-	size_t i;
+	if (n > OCI_LAYERS_MAX)
+		return mlr_fail(r->err, ENOTSUP, "%zu layers, the limit is %d", n, OCI_LAYERS_MAX);
+	TRY(record_read(r, manifest_rows, root, d));
+	if (!oci_media_is_config(d->config.media_type))
+		return refuse_artifact(r, root, d->config.media_type);
+	if (d->config.size > OCI_DOCUMENT_MAX)
+		return mlr_fail(r->err, EFBIG, "config: %llu bytes, the limit is %u",
+			(unsigned long long)d->config.size, OCI_DOCUMENT_MAX);
+	for (size_t i = 0; i < d->n_layers; i++) {
+		struct oci_layer *l = &d->layers[i];
 
-	if (json_array_size(list) > OCI_LAYERS_MAX)
-		return mlr_fail(err, ENOTSUP, "%zu layers, the limit is %d", json_array_size(list),
-			OCI_LAYERS_MAX);
-	d->layers = xcalloc(json_array_size(list), sizeof(*d->layers));
-	json_array_foreach(list, i, v) {
-		struct oci_layer *l = &d->layers[d->n_layers++];
-		int r;
-
-		if (!json_is_object(v))
-			return mlr_fail(err, EPROTO, "layer %zu is not an object", i + 1);
-		r = parse_descriptor(v, &l->blob, err);
-		if (r == 0)
-			r = oci_media_layer(l->blob.media_type, &l->compression, err);
-		if (r < 0)
-			return mlr_wrap(err, "layer %zu", i + 1);
+		if (oci_media_layer(l->blob.media_type, &l->compression, r->err) < 0)
+			return mlr_wrap(r->err, "layer %zu", i + 1);
 		d->size += l->blob.size; /* 500 times 4 TiB fit in 64 bits */
 	}
 	return 0;
 }
 
-/* Refuse an artifact, with the best name for it: artifactType is more specific than an empty
- * configuration (image-spec, manifest.md, "Guidelines for Artifact Usage"). */
-static int refuse_artifact(json_t *root, const char *config, struct mlr_error *err)
-{
-	const char *type = NULL, *words;
-
-	TRY(oci_json_text(root, "artifactType", &type, err));
-	words = type ? oci_media_artifact(type) : NULL;
-	if (!words)
-		words = oci_media_artifact(config);
-	return mlr_fail(err, ENOTSUP, "this is %s, not a container image (%s '%.100s')",
-		words ? words : "something else", type ? "it is of type" : "its configuration is",
-		type ? type : config);
-}
-
-static int parse_manifest(json_t *root, struct oci_document *d, struct mlr_error *err)
-{
-	json_t *config, *layers;
-	int r;
-
-	TRY(oci_json_object(root, "config", &config, err));
-	TRY(oci_json_array(root, "layers", &layers, err));
-	if (!config || !layers)
-		return mlr_fail(
-			err, EPROTO, "a manifest without \"%s\"", config ? "layers" : "config");
-
-	r = parse_descriptor(config, &d->config, err);
-	if (r < 0)
-		return mlr_wrap(err, "config");
-	if (!oci_media_is_config(d->config.media_type))
-		return refuse_artifact(root, d->config.media_type, err);
-	if (d->config.size > OCI_DOCUMENT_MAX)
-		return mlr_fail(err, EFBIG, "config: %llu bytes, the limit is %u",
-			(unsigned long long)d->config.size, OCI_DOCUMENT_MAX);
-	return parse_layers(layers, d, err);
-}
+/* --- indexes ------------------------------------------------------------------- */
 
 /* BuildKit stores provenance and SBOMs beside the images, with an unknown platform. */
-static int is_attestation(json_t *entry, const struct oci_index_entry *e)
+static int is_attestation(const json_t *entry, const struct oci_index_entry *e)
 {
-	json_t *type =
+	const json_t *type =
 		json_object_get(json_object_get(entry, "annotations"), "vnd.docker.reference.type");
 
 	if (json_is_string(type))
@@ -116,92 +95,89 @@ static int is_attestation(json_t *entry, const struct oci_index_entry *e)
 		strcmp(e->platform.arch, "unknown") == 0;
 }
 
-static int parse_platform(json_t *entry, struct oci_index_entry *e, struct mlr_error *err)
+static int read_platform(const struct record_reader *r, const json_t *v, void *to)
 {
-	const char *os, *arch, *variant;
-	json_t *p;
-	int r;
+	struct platform {
+		char *os, *arch, *variant;
+	} p = { NULL, NULL, NULL };
+	static const struct record_row rows[] = {
+		{ "os", RECORD_TEXT, RECORD_AT(struct platform, os) },
+		{ "architecture", RECORD_TEXT, RECORD_AT(struct platform, arch) },
+		{ "variant", RECORD_TEXT, RECORD_AT(struct platform, variant) },
+		{ NULL },
+	};
+	struct oci_index_entry *e = to;
+	int failed = record_read(r, rows, v, &p);
 
-	r = oci_json_object(entry, "platform", &p, err);
-	if (r < 0 || !p)
-		return r;
-	r = oci_json_text(p, "os", &os, err);
-	if (r == 0)
-		r = oci_json_text(p, "architecture", &arch, err);
-	if (r == 0)
-		r = oci_json_text(p, "variant", &variant, err);
-	if (r < 0)
-		return mlr_wrap(err, "platform");
-	oci_platform_set(&e->platform, os, arch, variant);
+	oci_platform_set(&e->platform, p.os, p.arch, p.variant);
 	e->has_platform = 1;
-	return 0;
+	record_done(rows, &p);
+	return failed;
 }
 
 /* In a layout an entry may have a name (image-layout.md, annotations.md). containerd and Docker put
  * the tag there, and the whole name in another annotation. */
-static int parse_name(json_t *entry, struct oci_index_entry *e, struct mlr_error *err)
-{
-	const char *name, *full;
-	json_t *notes;
-	int r = oci_json_object(entry, "annotations", &notes, err);
+static const struct record_row name_rows[] = {
+	{ "org.opencontainers.image.ref.name", RECORD_TEXT,
+		RECORD_AT(struct oci_index_entry, tag) },
+	{ "io.containerd.image.name", RECORD_TEXT, RECORD_AT(struct oci_index_entry, name) },
+	{ NULL },
+};
 
-	if (r == 0)
-		r = oci_json_text(notes, "org.opencontainers.image.ref.name", &name, err);
-	if (r == 0)
-		r = oci_json_text(notes, "io.containerd.image.name", &full, err);
-	if (r < 0)
-		return mlr_wrap(err, "annotations");
-	e->tag = name ? xstrdup(name) : NULL;
-	if (full || name)
-		e->name = xstrdup(full ? full : name);
-	return 0;
+static const struct record_row entry_rows[] = {
+	{ "platform", RECORD_OWN, .read = read_platform },
+	{ "annotations", RECORD_STRUCT, .rows = name_rows },
+	{ NULL },
+};
+
+static void entry_done(struct oci_index_entry *e)
+{
+	record_done(descriptor_rows, &e->blob);
+	record_done(name_rows, e);
 }
 
-static int parse_entry(json_t *v, struct oci_document *d, struct mlr_error *err)
+static int read_entry(const struct record_reader *r, const json_t *v, void *to)
 {
 	struct oci_index_entry e = { 0 };
-	int r;
+	struct oci_document *d = to;
+	int failed = record_read(r, descriptor_rows, v, &e.blob);
 
-	if (!json_is_object(v))
-		return mlr_fail(err, EPROTO, "not an object");
-	r = parse_descriptor(v, &e.blob, err);
-	if (r == 0)
-		r = parse_platform(v, &e, err);
-	if (r == 0)
-		r = parse_name(v, &e, err);
+	if (failed == 0)
+		failed = record_read(r, entry_rows, v, &e);
 	/* An entry of another kind, e.g. a signature, is skipped: the images beside it can be used.
 	 */
-	if (r == 0 && oci_media_kind(e.blob.media_type, &e.kind, NULL) == 0 &&
-		!is_attestation(v, &e)) {
-		d->entries[d->n_entries++] = e;
-		return 0;
+	if (failed < 0 || oci_media_kind(e.blob.media_type, &e.kind, NULL) < 0 ||
+		is_attestation(v, &e)) {
+		entry_done(&e);
+		return failed;
 	}
-	entry_done(&e);
-	return r;
-}
-
-static int parse_index(json_t *root, struct oci_document *d, struct mlr_error *err)
-{
-	json_t *list, *v;
-	size_t i;
-	int r;
-
-	r = oci_json_array(root, "manifests", &list, err);
-	if (r < 0)
-		return r;
-	if (!list)
-		return mlr_fail(err, EPROTO, "an index without \"manifests\"");
-	if (json_array_size(list) > ENTRIES_MAX)
-		return mlr_fail(err, EPROTO, "an index of %zu entries", json_array_size(list));
-
-	d->entries = xcalloc(json_array_size(list), sizeof(*d->entries));
-	json_array_foreach(list, i, v) {
-		r = parse_entry(v, d, err);
-		if (r < 0)
-			return mlr_wrap(err, "index entry %zu", i + 1);
-	}
+	if (!e.name && e.tag)
+		e.name = xstrdup(e.tag);
+	d->entries = xgrow(d->entries, d->n_entries, sizeof(*d->entries));
+	d->entries[d->n_entries++] = e;
 	return 0;
 }
+
+static const struct record_row index_rows[] = {
+	{ "manifests", RECORD_OWN, .flags = RECORD_MUST | RECORD_EACH, .read = read_entry },
+	{ NULL },
+};
+
+static int read_index(const struct record_reader *r, const json_t *root, struct oci_document *d)
+{
+	size_t n = json_array_size(json_object_get(root, "manifests"));
+
+	if (n > ENTRIES_MAX)
+		return record_wrong(r, "an index of %zu entries", n);
+	return record_read(r, index_rows, root, d);
+}
+
+static const struct record_row type_rows[] = {
+	{ "mediaType", RECORD_TEXT, AT(media_type) },
+	{ NULL },
+};
+
+/* --- documents ----------------------------------------------------------------- */
 
 static int check_version(json_t *root, struct mlr_error *err)
 {
@@ -224,9 +200,8 @@ static int settle_type(json_t *root, const char *header, const char *descriptor,
 	int has_layers = json_object_get(root, "layers") || json_object_get(root, "config") ||
 		json_object_get(root, "fsLayers");
 	int has_entries = json_object_get(root, "manifests") != NULL;
-	const char *own, *type;
+	const char *own = d->media_type, *type;
 
-	TRY(oci_json_text(root, "mediaType", &own, err));
 	if (has_layers && has_entries)
 		return mlr_fail(err, EPROTO, "the document is a manifest and an index at once");
 	if (own && served && strcmp(own, served) != 0)
@@ -245,17 +220,17 @@ static int settle_type(json_t *root, const char *header, const char *descriptor,
 	TRY(oci_media_kind(type, &d->kind, err));
 	if (d->kind == OCI_MANIFEST ? has_entries : has_layers)
 		return mlr_fail(err, EPROTO, "the contents are not those of '%s'", type);
-	d->media_type = xstrdup(type);
+	if (type != own) {
+		free(d->media_type);
+		d->media_type = xstrdup(type);
+	}
 	return 0;
 }
 
 void oci_document_done(struct oci_document *d)
 {
-	free(d->media_type);
-	descriptor_done(&d->config);
-	for (size_t i = 0; i < d->n_layers; i++)
-		descriptor_done(&d->layers[i].blob);
-	free(d->layers);
+	record_done(type_rows, d);
+	record_done(manifest_rows, d);
 	for (size_t i = 0; i < d->n_entries; i++)
 		entry_done(&d->entries[i]);
 	free(d->entries);
@@ -266,20 +241,14 @@ int oci_document_parse(const char *json, size_t len, const char *content_type,
 	const char *descriptor_type, struct oci_document *ret, struct mlr_error *err)
 {
 	auto_call(oci_document_done) struct oci_document d = OCI_DOCUMENT_INIT;
+	const struct record_reader r = { .manner = RECORD_PRINTABLE, .err = err };
 	json_auto_t *root = NULL;
-	int r;
 
-	r = oci_json_load(json, len, OCI_DOCUMENT_MAX, &root, err);
-	if (r == 0)
-		r = check_version(root, err);
-	if (r == 0)
-		r = settle_type(root, content_type, descriptor_type, &d, err);
-	if (r == 0)
-		r = d.kind == OCI_MANIFEST ? parse_manifest(root, &d, err)
-					   : parse_index(root, &d, err);
-	if (r < 0)
-		return r;
-
+	TRY(oci_json_load(json, len, OCI_DOCUMENT_MAX, &root, err));
+	TRY(check_version(root, err));
+	TRY(record_read(&r, type_rows, root, &d));
+	TRY(settle_type(root, content_type, descriptor_type, &d, err));
+	TRY(d.kind == OCI_MANIFEST ? read_manifest(&r, root, &d) : read_index(&r, root, &d));
 	*ret = d;
 	d = (struct oci_document)OCI_DOCUMENT_INIT;
 	return 0;

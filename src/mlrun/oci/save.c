@@ -8,58 +8,47 @@
 #define IMAGES_MAX 1024
 #define TAGS_MAX   1024
 
-static void image_done(struct oci_save_image *im)
+static int check_image(const struct record_reader *r, void *member)
 {
-	free(im->config);
-	strv_done(&im->tags);
-	strv_done(&im->layers);
+	const struct oci_save_image *im = member;
+
+	return im->layers.n <= OCI_LAYERS_MAX && im->tags.n <= TAGS_MAX
+		? 0
+		: mlr_fail(r->err, ENOTSUP, "%zu layers and %zu tags, the limits are %d and %d",
+			  im->layers.n, im->tags.n, OCI_LAYERS_MAX, TAGS_MAX);
 }
+
+#define AT(member) RECORD_AT(struct oci_save_image, member)
+
+static const struct record_row image_rows[] = {
+	{ "Config", RECORD_TEXT, AT(config), .flags = RECORD_MUST },
+	{ "RepoTags", RECORD_TEXTS, AT(tags) },
+	{ "Layers", RECORD_TEXTS, AT(layers) },
+	{ NULL },
+};
+
+static const struct record_row rows[] = {
+	{ "images", RECORD_LIST, RECORD_ITEMS(struct oci_save, images, n, image_rows),
+		.rule = check_image },
+	{ NULL },
+};
 
 void oci_save_done(struct oci_save *s)
 {
-	for (size_t i = 0; i < s->n; i++)
-		image_done(&s->images[i]);
-	free(s->images);
-	*s = (struct oci_save)OCI_SAVE_INIT;
-}
-
-static int parse_image(json_t *v, struct oci_save_image *im, struct mlr_error *err)
-{
-	const char *config;
-
-	if (!json_is_object(v))
-		return mlr_fail(err, EPROTO, "not an object");
-	TRY(oci_json_text(v, "Config", &config, err));
-	if (!config || !*config)
-		return mlr_fail(err, EPROTO, "\"Config\" is missing");
-	im->config = xstrdup(config);
-	TRY(oci_json_texts(v, "RepoTags", &im->tags, err));
-	TRY(oci_json_texts(v, "Layers", &im->layers, err));
-	if (im->layers.n > OCI_LAYERS_MAX || im->tags.n > TAGS_MAX)
-		return mlr_fail(err, ENOTSUP, "%zu layers and %zu tags, the limits are %d and %d",
-			im->layers.n, im->tags.n, OCI_LAYERS_MAX, TAGS_MAX);
-	return 0;
+	record_done(rows, s);
 }
 
 int oci_save_parse(const char *json, size_t len, struct oci_save *ret, struct mlr_error *err)
 {
 	auto_call(oci_save_done) struct oci_save s = OCI_SAVE_INIT;
+	const struct record_reader r = { .manner = RECORD_PRINTABLE, .err = err };
 	json_auto_t *root = NULL;
-	json_t *v;
-	size_t i;
-	int r = oci_json_load_array(json, len, OCI_DOCUMENT_MAX, &root, err);
 
-	if (r < 0)
-		return r;
+	TRY(oci_json_load_array(json, len, OCI_DOCUMENT_MAX, &root, err));
 	if (json_array_size(root) == 0 || json_array_size(root) > IMAGES_MAX)
 		return mlr_fail(err, EPROTO, "%zu images; 1 to %d are expected",
 			json_array_size(root), IMAGES_MAX);
-	s.images = xcalloc(json_array_size(root), sizeof(*s.images));
-	json_array_foreach(root, i, v) {
-		r = parse_image(v, &s.images[s.n++], err);
-		if (r < 0)
-			return mlr_wrap(err, "image %zu", i + 1);
-	}
+	TRY(record_value(&r, rows, root, &s));
 	*ret = s;
 	s = (struct oci_save)OCI_SAVE_INIT;
 	return 0;

@@ -14,14 +14,41 @@ static void element(const char *xml, const char *name, char *ret, size_t size)
 			at + strlen(begin));
 }
 
+struct problem {
+	char *code, *message, *details, *description;
+	int n; /* errors */
+};
+
+#define AT(member) RECORD_AT(struct problem, member)
+
+static const struct record_row error_rows[] = {
+	{ "code", RECORD_TEXT, AT(code) },
+	{ "message", RECORD_TEXT, AT(message) },
+	{ NULL },
+};
+
+/* The first error counts. */
+static int read_error(const struct record_reader *r, const json_t *v, void *to)
+{
+	struct problem *p = to;
+
+	return p->n++ == 0 ? record_read(r, error_rows, v, p) : 0;
+}
+
 /* Registries use "errors"; token servers use "details" (Docker Hub) or "error_description"
  * (OAuth2). */
+static const struct record_row problem_rows[] = {
+	{ "errors", RECORD_STRUCT, .rows = error_rows, .flags = RECORD_EACH, .read = read_error },
+	{ "details", RECORD_TEXT, AT(details) },
+	{ "error_description", RECORD_TEXT, AT(description) },
+	{ NULL },
+};
+
 void answer_problem(const struct http_exchange *x, char code[ANSWER_CODE_SIZE],
 	char message[ANSWER_MESSAGE_SIZE])
 {
-	const char *c = NULL, *m = NULL;
-	json_auto_t *root = NULL;
-	json_t *list = NULL, *first;
+	struct problem p = { NULL };
+	const char *m;
 
 	code[0] = message[0] = '\0';
 	if (x->problem && *x->problem == '<') {
@@ -29,21 +56,14 @@ void answer_problem(const struct http_exchange *x, char code[ANSWER_CODE_SIZE],
 		element(x->problem, "Message", message, ANSWER_MESSAGE_SIZE);
 		return;
 	}
-	if (!x->problem || oci_json_load(x->problem, strlen(x->problem), 1 << 20, &root, NULL) < 0)
-		return;
-	if (oci_json_array(root, "errors", &list, NULL) < 0)
-		return;
-	first = json_array_get(list, 0);
-	if (json_is_object(first)) {
-		if (oci_json_text(first, "code", &c, NULL) < 0 ||
-			oci_json_text(first, "message", &m, NULL) < 0)
-			return;
-	} else if ((oci_json_text(root, "details", &m, NULL) < 0 || !m) &&
-		oci_json_text(root, "error_description", &m, NULL) < 0) {
-		return;
+	if (x->problem &&
+		oci_json_read(x->problem, strlen(x->problem), 1 << 20, problem_rows, &p, NULL) ==
+			0) {
+		m = p.n ? p.message : p.details ? p.details : p.description;
+		snprintf(code, ANSWER_CODE_SIZE, "%s", p.code ? p.code : "");
+		snprintf(message, ANSWER_MESSAGE_SIZE, "%s", m ? m : "");
 	}
-	snprintf(code, ANSWER_CODE_SIZE, "%s", c ? c : "");
-	snprintf(message, ANSWER_MESSAGE_SIZE, "%s", m ? m : "");
+	record_done(problem_rows, &p);
 }
 
 static int hint_refused(const struct answer_to *to, struct mlr_error *err)

@@ -93,34 +93,52 @@ char *authfile_encode(const char *user, const char *password)
 	return (char *)out;
 }
 
-static int read_entry(json_t *entry, struct credential *ret, struct mlr_error *err)
+struct entry {
+	char *auth, *token, *user, *password;
+};
+
+#define AT(member) RECORD_AT(struct entry, member)
+
+static const struct record_row entry_rows[] = {
+	{ "auth", RECORD_TEXT, AT(auth) },
+	{ "identitytoken", RECORD_TEXT, AT(token) },
+	{ "username", RECORD_TEXT, AT(user) },
+	{ "password", RECORD_TEXT, AT(password) },
+	{ NULL },
+};
+
+static void entry_done(struct entry *e)
 {
-	const char *auth = NULL, *token = NULL, *user = NULL, *password = NULL;
+	credential_free_secret(e->auth);
+	credential_free_secret(e->token);
+	credential_free_secret(e->password);
+	free(e->user);
+}
+
+static int read_entry(const json_t *v, struct credential *ret, struct mlr_error *err)
+{
+	const struct record_reader r = { .manner = RECORD_PRINTABLE | RECORD_SECRET, .err = err };
+	auto_call(entry_done) struct entry e = { NULL };
 	char *plain, *colon;
 
-	if (!json_is_object(entry))
-		return mlr_fail(err, EPROTO, "an entry of \"auths\" is not an object");
-	TRY(oci_json_text(entry, "auth", &auth, err));
-	TRY(oci_json_text(entry, "identitytoken", &token, err));
-	TRY(oci_json_text(entry, "username", &user, err));
-	TRY(oci_json_text(entry, "password", &password, err));
-	if (auth && *auth)
-		plain = decode(auth);
-	else if (user && *user && password)
-		plain = xasprintf("%s:%s", user, password);
-	else if (token && *token)
+	TRY(record_read(&r, entry_rows, v, &e));
+	if (e.auth && *e.auth)
+		plain = decode(e.auth);
+	else if (e.user && *e.user && e.password)
+		plain = xasprintf("%s:%s", e.user, e.password);
+	else if (e.token && *e.token)
 		plain = xstrdup(":");
 	else
 		return 0;
 	colon = plain ? strchr(plain, ':') : NULL;
-	if (!colon || (colon == plain && !token)) {
+	if (!colon || (colon == plain && !e.token)) {
 		credential_free_secret(plain);
 		return mlr_fail(err, EPROTO, "an \"auth\" is not base64 of user:password");
 	}
 	*colon = '\0';
 	ret->user = xstrdup(plain);
 	ret->password = xstrdup(colon + 1);
-	ret->identity_token = token && *token ? xstrdup(token) : NULL;
+	ret->identity_token = e.token && *e.token ? take_ptr(&e.token) : NULL;
 	*colon = ':';
 	credential_free_secret(plain);
 	return 1;
@@ -157,12 +175,14 @@ int authfile_find(const struct authfile *f, const char *registry, const char *re
 	struct credential *ret, struct mlr_error *err)
 {
 	auto_free char *key = xasprintf("%s/%s", registry, repository);
-	json_t *auths = NULL;
+	json_t *auths = json_object_get(f->root, "auths");
 	char *slash;
-	int r = oci_json_object(f->root, "auths", &auths, err);
+	int r;
 
-	if (r < 0 || !auths)
-		return r;
+	if (!auths || json_is_null(auths))
+		return 0;
+	if (!json_is_object(auths))
+		return mlr_fail(err, EPROTO, "auths: expected an object");
 	do {
 		r = find_key(auths, key, ret, err);
 		slash = strrchr(key, '/');

@@ -195,30 +195,34 @@ static void drop_answer(struct buffer *b)
 	buffer_done(b);
 }
 
+#define AT(member) RECORD_AT(struct credential, member)
+
+static const struct record_row rows[] = {
+	{ "Username", RECORD_TEXT, AT(user) },
+	{ "Secret", RECORD_TEXT, AT(password) },
+	{ NULL },
+};
+
 static int read_credential(
 	const char *name, const struct buffer *b, struct credential *ret, struct mlr_error *err)
 {
-	const char *user = NULL, *secret = NULL;
+	const struct record_reader r = { .manner = RECORD_PRINTABLE | RECORD_SECRET, .err = err };
+	auto_call(credential_done) struct credential c = CREDENTIAL_INIT;
 	json_auto_t *root = NULL;
-	int r = oci_json_load(b->data ? b->data : "", b->len, ANSWER_MAX, &root, err);
 
-	if (r == 0)
-		r = oci_json_text(root, "Username", &user, err);
-	if (r == 0)
-		r = oci_json_text(root, "Secret", &secret, err);
-	if (r == 0 && (!user || !secret))
-		r = mlr_fail(err, EPROTO, "no \"Username\" and \"Secret\"");
-	if (r < 0) {
-		mlr_wrap(err, "credential helper 'docker-credential-%s get': its answer", name);
-		return r;
-	}
-	if (!*user && !*secret)
+	if (oci_json_load(b->data ? b->data : "", b->len, ANSWER_MAX, &root, err) < 0 ||
+		record_read(&r, rows, root, &c) < 0 ||
+		((!c.user || !c.password) &&
+			mlr_fail(err, EPROTO, "no \"Username\" and \"Secret\"") < 0))
+		return mlr_wrap(
+			err, "credential helper 'docker-credential-%s get': its answer", name);
+	if (!*c.user && !*c.password)
 		return 0;
-	if (strcmp(user, TOKEN_USER) == 0)
-		ret->identity_token = xstrdup(secret);
+	if (strcmp(c.user, TOKEN_USER) == 0)
+		ret->identity_token = take_ptr(&c.password);
 	else
-		ret->password = xstrdup(secret);
-	ret->user = xstrdup(user);
+		ret->password = take_ptr(&c.password);
+	ret->user = take_ptr(&c.user);
 	return 1;
 }
 

@@ -61,18 +61,16 @@ static int read_page(struct registry *r, const char *query, char **next, size_t 
 		.end = end_page,
 		.sink = put_page,
 		.ctx = &p };
-	json_auto_t *root = NULL;
+	static const struct record_row rows[] = {
+		{ "tags", RECORD_TEXTS, .size = sizeof(*ret) },
+		{ NULL },
+	};
 	int res = request_run(r, &q, &x, err);
 
 	if (res < 0)
 		return res;
-	res = oci_json_load(p.b.data ? p.b.data : "", p.b.len, PAGE_MAX, &root, err);
-	if (res == 0)
-		res = oci_json_texts(root, "tags", ret, err);
-	if (res < 0) {
-		mlr_wrap(err, "'%s': the list of tags", r->name);
-		return res;
-	}
+	if (oci_json_read(p.b.data ? p.b.data : "", p.b.len, PAGE_MAX, rows, ret, err) < 0)
+		return mlr_wrap(err, "'%s': the list of tags", r->name);
 	*next = take_ptr(&p.next);
 	*bytes += p.b.len;
 	return 0;

@@ -54,31 +54,44 @@ static int64_t life_left(int64_t life, const char *issued_at)
 	return life - age;
 }
 
+struct answer {
+	char *token, *access_token, *issued_at;
+};
+
+#define AT(member) RECORD_AT(struct answer, member)
+
+static const struct record_row answer_rows[] = {
+	{ "token", RECORD_TEXT, AT(token) },
+	{ "access_token", RECORD_TEXT, AT(access_token) },
+	{ "issued_at", RECORD_TEXT, AT(issued_at) },
+	{ NULL },
+};
+
+static void answer_done(struct answer *a)
+{
+	credential_free_secret(a->token);
+	credential_free_secret(a->access_token);
+	free(a->issued_at);
+}
+
 int token_parse(const char *text, size_t len, struct token *ret, struct mlr_error *err)
 {
-	const char *token, *access_token, *issued_at = NULL;
+	const struct record_reader r = { .manner = RECORD_PRINTABLE | RECORD_SECRET, .err = err };
+	auto_call(answer_done) struct answer a = { NULL };
 	json_auto_t *root = NULL;
+	char **token;
 	double seconds;
 	int64_t life;
-	int r;
 
-	r = oci_json_load(text, len, ANSWER_MAX, &root, err);
-	if (r == 0)
-		r = oci_json_text(root, "token", &token, err);
-	if (r == 0)
-		r = oci_json_text(root, "access_token", &access_token, err);
-	if (r == 0)
-		r = oci_json_text(root, "issued_at", &issued_at, err);
-	if (r < 0)
-		return r;
-	if (!token || !*token)
-		token = access_token;
-	if (!token || !check_token(token))
+	TRY(oci_json_load(text, len, ANSWER_MAX, &root, err));
+	TRY(record_read(&r, answer_rows, root, &a));
+	token = a.token && *a.token ? &a.token : &a.access_token;
+	if (!*token || !check_token(*token))
 		return mlr_fail(err, EPROTO, "the answer holds no token");
 	seconds = json_number_value(json_object_get(root, "expires_in")); /* or 0 */
 	life = seconds < 1 ? TOKEN_LIFE_S : seconds > LIFE_MAX_S ? LIFE_MAX_S : (int64_t)seconds;
-	ret->life_s = life_left(life, issued_at);
-	ret->text = xstrdup(token);
+	ret->life_s = life_left(life, a.issued_at);
+	ret->text = take_ptr(token);
 	return 0;
 }
 

@@ -1,8 +1,6 @@
 #include "store/cache.h"
 
 #include "base/base.h"
-#include "base/json.h"
-#include "oci/json.h"
 #include "oci/steps.h"
 #include "store/json.h"
 #include "store/tree.h"
@@ -14,25 +12,23 @@ static void path_of(const char *key, char path[CACHE_PATH])
 	snprintf(path, CACHE_PATH, "cache/%.64s.json", oci_digest_hex(key));
 }
 
+/* --- steps ------------------------------------------------------------------------ */
+
+static const struct record_row step_rows[] = {
+	{ "layer", RECORD_CHARS, RECORD_AT(struct store_cached, diff_id), .flags = RECORD_NULL },
+	{ "size", RECORD_NUMBER, RECORD_AT(struct store_cached, size), .flags = RECORD_MUST },
+	{ "created", RECORD_NUMBER, RECORD_AT(struct store_cached, created), .flags = RECORD_MUST,
+		.max = OCI_STEP_TIME_MAX },
+	{ NULL },
+};
+
 static int load(struct store *st, const char *path, struct store_cached *ret)
 {
-	json_auto_t *o = NULL;
-	const json_t *size, *created;
-	auto_free char *layer = NULL;
-
-	if (store_json_read(st, path, &o, NULL) < 0)
-		return -ENOENT;
-	size = json_object_get(o, "size");
-	created = json_object_get(o, "created");
-	if (store_json_string(o, "layer", &layer) < 0 || !json_is_integer(size) ||
-		!json_is_integer(created) || (layer && oci_digest_check(layer, NULL) < 0))
-		return -ENOENT;
-	snprintf(ret->diff_id, sizeof(ret->diff_id), "%s", layer ? layer : "");
-	if (json_integer_value(created) < 0 || json_integer_value(created) > OCI_STEP_TIME_MAX)
-		return -ENOENT;
-	ret->size = (uint64_t)json_integer_value(size);
-	ret->created = json_integer_value(created);
-	return 0;
+	*ret = (struct store_cached){ "" };
+	return store_json_take(st, path, step_rows, ret, NULL) < 0 ||
+			(*ret->diff_id && oci_digest_check(ret->diff_id, NULL) < 0)
+		? -ENOENT
+		: 0;
 }
 
 int store_cache_get(struct store *st, const char *key, struct store_cached *ret)
@@ -48,36 +44,36 @@ int store_cache_get(struct store *st, const char *key, struct store_cached *ret)
 	return 0;
 }
 
-/* Steals the object. */
-static int put(struct store *st, const char *key, json_t *stolen, struct mlr_error *err)
+static int put(struct store *st, const char *key, const struct record_row *rows, const void *from,
+	struct mlr_error *err)
 {
-	json_auto_t *o = stolen;
 	char path[CACHE_PATH];
 
 	path_of(key, path);
 	if (mkdirat(store_fd(st), "cache", 0755) < 0 && errno != EEXIST)
 		return mlr_fail_errno(err, "create directory '%s/cache'", store_path(st));
-	return store_json_write(st, path, o, err);
+	return store_json_put(st, path, rows, from, err);
 }
 
 int store_cache_put(
 	struct store *st, const char *key, const struct store_cached *step, struct mlr_error *err)
 {
-	return put(st, key,
-		json_pack("{s:s?, s:I, s:I}", "layer", *step->diff_id ? step->diff_id : NULL,
-			"size", (json_int_t)step->size, "created", (json_int_t)step->created),
-		err);
+	return put(st, key, step_rows, step, err);
 }
+
+/* --- contents and blobs ------------------------------------------------------------ */
+
+static const struct record_row content_rows[] = {
+	{ "content", RECORD_CHARS, .size = HASH_HEX_SIZE, .flags = RECORD_MUST },
+	{ NULL },
+};
 
 int store_cache_content_get(struct store *st, const char *key, char hex[HASH_HEX_SIZE])
 {
-	char path[CACHE_PATH];
-	json_auto_t *o = NULL;
-	auto_free char *content = NULL;
+	char path[CACHE_PATH], content[HASH_HEX_SIZE] = "";
 
 	path_of(key, path);
-	if (store_json_read(st, path, &o, NULL) < 0 ||
-		store_json_string(o, "content", &content) < 0 || !content ||
+	if (store_json_take(st, path, content_rows, content, NULL) < 0 ||
 		strlen(content) != HASH_HEX_SIZE - 1)
 		return -ENOENT;
 	memcpy(hex, content, HASH_HEX_SIZE);
@@ -88,32 +84,29 @@ int store_cache_content_get(struct store *st, const char *key, char hex[HASH_HEX
 int store_cache_content_put(
 	struct store *st, const char *key, const char *hex, struct mlr_error *err)
 {
-	return put(st, key, json_pack("{s:s}", "content", hex), err);
+	return put(st, key, content_rows, hex, err);
 }
+
+static const struct record_row blob_rows[] = {
+	{ "blob", RECORD_CHARS, RECORD_AT(struct store_cache_blob, digest), .flags = RECORD_MUST },
+	{ "bytes", RECORD_NUMBER, RECORD_AT(struct store_cache_blob, size), .flags = RECORD_MUST },
+	{ "places", RECORD_TEXTS, RECORD_AT(struct store_cache_blob, places) },
+	{ NULL },
+};
 
 void store_cache_blob_done(struct store_cache_blob *b)
 {
-	strv_done(&b->places);
-	*b = (struct store_cache_blob)STORE_CACHE_BLOB_INIT;
+	record_done(blob_rows, b);
 }
 
 int store_cache_blob_get(struct store *st, const char *key, struct store_cache_blob *ret)
 {
 	char path[CACHE_PATH];
-	json_auto_t *o = NULL;
-	const json_t *bytes;
-	auto_free char *digest = NULL;
 
 	path_of(key, path);
-	if (store_json_read(st, path, &o, NULL) < 0 || store_json_string(o, "blob", &digest) < 0 ||
-		!digest || oci_digest_check(digest, NULL) < 0 ||
-		oci_json_texts(o, "places", &ret->places, NULL) < 0)
+	if (store_json_take(st, path, blob_rows, ret, NULL) < 0 ||
+		oci_digest_check(ret->digest, NULL) < 0)
 		return -ENOENT;
-	bytes = json_object_get(o, "bytes");
-	if (!json_is_integer(bytes))
-		return -ENOENT;
-	memcpy(ret->digest, digest, OCI_DIGEST_SIZE);
-	ret->size = (uint64_t)json_integer_value(bytes);
 	utimensat(store_fd(st), path, NULL, 0);
 	return 0;
 }
@@ -121,11 +114,10 @@ int store_cache_blob_get(struct store *st, const char *key, struct store_cache_b
 int store_cache_blob_put(
 	struct store *st, const char *key, const struct store_cache_blob *b, struct mlr_error *err)
 {
-	return put(st, key,
-		json_pack("{s:s, s:I, s:o}", "blob", b->digest, "bytes", (json_int_t)b->size,
-			"places", mlr_json_texts(&b->places)),
-		err);
+	return put(st, key, blob_rows, b, err);
 }
+
+/* --- directories --------------------------------------------------------------------- */
 
 int store_cache_mount(struct store *st, const char *id, char **ret, struct mlr_error *err)
 {

@@ -173,15 +173,13 @@ static int make_work(struct store *st, const struct store_container *new,
 {
 	struct store_container made = *new;
 	auto_free char *path = NULL;
-	json_auto_t *o = NULL;
 
 	TRY(store_work_path("container", work, err));
 	if (mkdirat(store_fd(st), work, 0755) < 0)
 		return mlr_fail_errno(err, "create directory '%s/%s'", store_path(st), work);
 	path = xasprintf("%s/" RECORD, work);
 	made.created = time(NULL);
-	o = record_write(rows, &made);
-	return store_json_write(st, path, o, err);
+	return store_json_put(st, path, rows, &made, err);
 }
 
 /* Returns 1 if this process made it, 0 if another was first, or -errno. */

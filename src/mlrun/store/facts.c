@@ -149,9 +149,7 @@ int store_facts_get(
 static int write_facts(
 	struct store *st, const char *path, const struct store_facts *f, struct mlr_error *err)
 {
-	json_auto_t *o = record_write(rows, f);
-
-	return store_json_write(st, path, o, err);
+	return store_json_put(st, path, rows, f, err);
 }
 
 int store_facts_put(

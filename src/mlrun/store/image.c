@@ -347,7 +347,6 @@ char *store_image_other(struct store *st, const struct store_image *im)
 
 int store_image_put(struct store *st, const struct store_image *im, struct mlr_error *err)
 {
-	json_auto_t *o = NULL;
 	char path[STORE_IMAGE_PATH];
 	int r;
 
@@ -357,9 +356,8 @@ int store_image_put(struct store *st, const struct store_image *im, struct mlr_e
 		mlr_wrap(err, "name image '%s'", im->name);
 		return r;
 	}
-	o = record_write(rows, im);
 	store_image_path(im->name, path);
-	r = store_json_write(st, path, o, err);
+	r = store_json_put(st, path, rows, im, err);
 	if (r == 0 && store_hold_is_lost(st) && store_image_check(st, im, NULL) < 0) {
 		/* a remover that ran meanwhile did not spare its parts */
 		unlinkat(store_fd(st), path, 0);

@@ -13,16 +13,6 @@
 #define WAIT_MS 10000
 #define NAP_MS  1
 
-/* jansson returns NULL only without memory or for text that is not UTF-8. */
-static json_t *need(json_t *j)
-{
-	if (!j) {
-		mlr_oom();
-		abort();
-	}
-	return j;
-}
-
 int store_json_bad(struct store *st, const char *path, const char *why, struct mlr_error *err)
 {
 	mlr_fail(err, EPROTO, "'%s/%s' is damaged: %s", store_path(st), path, why);
@@ -130,49 +120,10 @@ int store_json_take(struct store *st, const char *path, const struct record_row 
 	return record_read(&r, rows, o, to) < 0 ? store_json_bad(st, path, why.text, err) : 0;
 }
 
-int store_json_string(const json_t *o, const char *key, char **ret)
+int store_json_put(struct store *st, const char *path, const struct record_row *rows,
+	const void *from, struct mlr_error *err)
 {
-	const json_t *v = json_object_get(o, key);
+	json_auto_t *o = record_write(rows, from);
 
-	if (!v || json_is_null(v))
-		return 0;
-	if (!json_is_string(v))
-		return -EPROTO;
-	*ret = xstrdup(json_string_value(v));
-	return 0;
-}
-
-int store_json_strv(const json_t *o, const char *key, struct strv *ret)
-{
-	json_t *a = json_object_get(o, key), *v;
-	size_t i;
-
-	if (!a || json_is_null(a))
-		return 0;
-	if (!json_is_array(a))
-		return -EPROTO;
-	json_array_foreach(a, i, v) {
-		if (!json_is_string(v))
-			return -EPROTO;
-		strv_add(ret, json_string_value(v));
-	}
-	return 0;
-}
-
-json_t *store_json_from_string(const char *s)
-{
-	json_t *j = s ? json_string(s) : json_null();
-
-	/* Strings come from JSON or checked references, so only memory can lack. */
-	return need(j);
-}
-
-json_t *store_json_from_strv(const struct strv *l)
-{
-	json_t *a = need(json_array());
-
-	for (size_t i = 0; i < l->n; i++)
-		if (json_array_append_new(a, store_json_from_string(l->v[i])) < 0)
-			need(NULL);
-	return a;
+	return store_json_write(st, path, o, err);
 }

@@ -16,10 +16,9 @@ static void add_blob(struct strv *paths, const char *digest)
 
 static void add_descriptor(struct strv *paths, const json_t *descriptor)
 {
-	auto_free char *digest = NULL;
+	const char *digest = json_string_value(json_object_get(descriptor, "digest"));
 
-	if (store_json_string(descriptor, "digest", &digest) == 0 && digest &&
-		oci_digest_check(digest, NULL) == 0)
+	if (digest && oci_digest_check(digest, NULL) == 0)
 		add_blob(paths, digest);
 }
 

@@ -6,21 +6,33 @@
 
 #define FILE_NAME "probe.json"
 
+struct kept {
+	uint64_t type; /* the file system's */
+	struct filesystem_probe p;
+};
+
+#define AT(member) RECORD_AT(struct kept, member)
+
+static const struct record_row rows[] = {
+	{ "fs_type", RECORD_NUMBER, AT(type), .flags = RECORD_MUST },
+	{ "whiteouts", RECORD_FLAG, AT(p.whiteouts), .flags = RECORD_MUST },
+	{ "xattrs", RECORD_FLAG, AT(p.xattrs), .flags = RECORD_MUST },
+	{ "hard_links", RECORD_FLAG, AT(p.hard_links), .flags = RECORD_MUST },
+	{ "overlay", RECORD_NUMBER, AT(p.overlay), .flags = RECORD_MUST, .min = -1 },
+	{ "upper", RECORD_NUMBER, AT(p.upper), .min = -1 },
+	{ NULL },
+};
+
 int store_probe_get(struct store *st, struct filesystem_probe *ret)
 {
-	struct filesystem_probe p = { .upper = -1 }; /* which older mlruns did not record */
+	struct kept k = { .p = { .upper = -1 } }; /* which older mlruns did not record */
 	struct filesystem fs;
-	json_auto_t *o = NULL;
-	json_int_t type;
 
 	/* A damaged file, or another version's, is replaced. */
-	if (store_json_read(st, FILE_NAME, &o, NULL) < 0 ||
-		json_unpack(o, "{s:I, s:b, s:b, s:b, s:i, s?i}", "fs_type", &type, "whiteouts",
-			&p.whiteouts, "xattrs", &p.xattrs, "hard_links", &p.hard_links, "overlay",
-			&p.overlay, "upper", &p.upper) < 0 ||
-		filesystem_read(store_fd(st), &fs) < 0 || type != (json_int_t)fs.type)
+	if (store_json_take(st, FILE_NAME, rows, &k, NULL) < 0 ||
+		filesystem_read(store_fd(st), &fs) < 0 || k.type != fs.type)
 		return -ENOENT;
-	*ret = p;
+	*ret = k.p;
 	return 0;
 }
 
@@ -28,13 +40,11 @@ static void put(struct store *st, const struct filesystem_probe *p)
 {
 	struct mlr_error err = MLR_ERROR_INIT;
 	struct filesystem fs;
-	json_auto_t *o = NULL;
+	struct kept k = { .p = *p };
 
 	filesystem_read(store_fd(st), &fs);
-	o = json_pack("{s:I, s:b, s:b, s:b, s:i, s:i}", "fs_type", (json_int_t)fs.type, "whiteouts",
-		p->whiteouts, "xattrs", p->xattrs, "hard_links", p->hard_links, "overlay",
-		p->overlay, "upper", p->upper);
-	if (!o || store_json_write(st, FILE_NAME, o, &err) < 0)
+	k.type = fs.type;
+	if (store_json_put(st, FILE_NAME, rows, &k, &err) < 0)
 		mlr_debug("probe: not recorded: %s", err.text);
 }
 
