@@ -201,7 +201,7 @@ static void values_out_of_range_are_refused_with_their_place(void **state)
 	refused("files", "target", json_null(), "files: [0]: target: missing");
 	refused("files", "glibc", json_string("2.x"), "files: [0]: glibc: '2.x' is no version");
 	refused("files", "capabilities", json_pack("[s]", "flying"),
-		"files: [0]: capabilities: [0]: unknown capability");
+		"files: [0]: capabilities: [0]: expected one of compute");
 	refused("", "missing", json_pack("[i]", 1), "missing: [0]: expected a string, found 1");
 	refused("", "driver", json_stringn("nvidia\0x", 8), "driver: expected one of ");
 	refused("", "refused", json_stringn("a\0b", 3), "refused: a string with a zero byte");

@@ -8,67 +8,6 @@ const char *const gpu_driver_names[] = { [GPU_DRIVER_NONE] = NULL,
 	[GPU_DRIVER_WSL] = "wsl",
 	[GPU_DRIVER_TEGRA] = "tegra" };
 
-static void node_done(struct gpu_node *n)
-{
-	free(n->path);
-}
-
-static void mig_done(struct gpu_mig *g)
-{
-	free(g->uuid);
-	free(g->gi_access);
-	free(g->ci_access);
-	node_done(&g->gi_node);
-	node_done(&g->ci_node);
-}
-
-static void gpu_done(struct gpu *g)
-{
-	free(g->bus_id);
-	free(g->proc_dir);
-	free(g->uuid);
-	free(g->model);
-	free(g->brand);
-	node_done(&g->node);
-	for (size_t i = 0; i < g->n_drm; i++)
-		node_done(&g->drm[i]);
-	for (size_t i = 0; i < g->n_mig; i++)
-		mig_done(&g->mig[i]);
-	free(g->drm);
-	free(g->mig);
-}
-
-static void file_done(struct gpu_file *f)
-{
-	free(f->path);
-	free(f->target);
-	free(f->soname);
-	free(f->dev_link);
-}
-
-void gpu_machine_done(struct gpu_machine *m)
-{
-	for (size_t i = 0; i < m->n_files; i++)
-		file_done(&m->files[i]);
-	for (size_t i = 0; i < m->n_gpus; i++)
-		gpu_done(&m->gpus[i]);
-	for (size_t i = 0; i < m->n_nodes; i++)
-		node_done(&m->nodes[i]);
-	for (size_t i = 0; i < m->n_fabric; i++)
-		node_done(&m->fabric[i]);
-	free(m->files);
-	free(m->gpus);
-	free(m->nodes);
-	free(m->fabric);
-	free(m->processors);
-	free(m->refused);
-	free(m->driver_root);
-	free(m->driver_text);
-	strv_done(&m->missing);
-	strv_done(&m->warnings);
-	*m = (struct gpu_machine)GPU_MACHINE_INIT;
-}
-
 struct gpu_file *gpu_machine_add_file(struct gpu_machine *m)
 {
 	m->files = xgrow(m->files, m->n_files, sizeof(*m->files));

@@ -83,15 +83,11 @@ static json_t *write_version(const void *from)
 
 static int read_capability(const struct record_reader *r, const json_t *v, void *to)
 {
-	auto_free char *name = NULL;
+	int which = record_word(r, capabilities, ARRAY_LEN(capabilities), v);
 
-	TRY(record_text(r, v, &name));
-	for (size_t i = 0; i < ARRAY_LEN(capabilities); i++)
-		if (strcmp(capabilities[i], name) == 0) {
-			*(unsigned *)to |= 1u << i;
-			return 0;
-		}
-	return record_wrong(r, "unknown capability '%.40s'", name);
+	if (which >= 0)
+		*(unsigned *)to |= 1u << which;
+	return which < 0 ? which : 0;
 }
 
 static json_t *write_capabilities(const void *from)
@@ -169,8 +165,8 @@ static const struct record_row gpu_rows[] = {
 	{ "vendor", RECORD_OWN, RECORD_AT(struct gpu, vendor), .read = read_vendor,
 		.write = write_vendor },
 	{ "index", RECORD_NUMBER, RECORD_AT(struct gpu, index), .flags = RECORD_NULL, .none = -1 },
-	{ "bus_id", RECORD_OWN, RECORD_AT(struct gpu, bus_id), .flags = RECORD_NULL,
-		.read = record_text, .write = write_bus_id },
+	{ "bus_id", RECORD_TEXT, RECORD_AT(struct gpu, bus_id), .flags = RECORD_NULL,
+		.write = write_bus_id },
 	{ "proc_dir", PATH_OR_NULL(struct gpu, proc_dir) },
 	{ "uuid", TEXT_OR_NULL(struct gpu, uuid) },
 	{ "model", TEXT_OR_NULL(struct gpu, model) },
@@ -219,6 +215,13 @@ static const struct record_row machine_rows[] = {
 	{ "warnings", RECORD_TEXTS, RECORD_AT(struct gpu_machine, warnings) },
 	{ NULL },
 };
+
+void gpu_machine_done(struct gpu_machine *m)
+{
+	record_done(machine_rows, m);
+	free(m->processors);
+	*m = (struct gpu_machine)GPU_MACHINE_INIT;
+}
 
 json_t *gpu_machine_to_json(const struct gpu_machine *m)
 {

@@ -13,13 +13,21 @@
 /* "containers/<name>/container.json" */
 #define CONTAINER_PATH (STORE_CONTAINER_NAME_MAX + 32)
 
+static const struct record_row rows[] = {
+	{ "image", RECORD_TEXT, RECORD_AT(struct store_container, image), .flags = RECORD_MUST },
+	{ "manifest", RECORD_TEXT, RECORD_AT(struct store_container, manifest),
+		.flags = RECORD_MUST },
+	{ "created", RECORD_NUMBER, RECORD_AT(struct store_container, created),
+		.flags = RECORD_MUST },
+	{ "job", RECORD_TEXT, RECORD_AT(struct store_container, job) },
+	{ "step", RECORD_TEXT, RECORD_AT(struct store_container, step) },
+	{ NULL },
+};
+
 void store_container_done(struct store_container *c)
 {
+	record_done(rows, c);
 	free(c->name);
-	free(c->image);
-	free(c->manifest);
-	free(c->job);
-	free(c->step);
 	*c = (struct store_container)STORE_CONTAINER_INIT;
 }
 
@@ -96,17 +104,6 @@ static int read_record(
 		*err = why;
 	return r;
 }
-
-static const struct record_row rows[] = {
-	{ "image", RECORD_TEXT, RECORD_AT(struct store_container, image), .flags = RECORD_MUST },
-	{ "manifest", RECORD_TEXT, RECORD_AT(struct store_container, manifest),
-		.flags = RECORD_MUST },
-	{ "created", RECORD_NUMBER, RECORD_AT(struct store_container, created),
-		.flags = RECORD_MUST },
-	{ "job", RECORD_TEXT, RECORD_AT(struct store_container, job) },
-	{ "step", RECORD_TEXT, RECORD_AT(struct store_container, step) },
-	{ NULL },
-};
 
 int store_container_get(
 	struct store *st, const char *name, struct store_container *ret, struct mlr_error *err)

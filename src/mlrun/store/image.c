@@ -9,13 +9,20 @@
 #include "store/json.h"
 #include "store/tree.h"
 
+static const struct record_row rows[] = {
+	{ "name", RECORD_TEXT, RECORD_AT(struct store_image, name), .flags = RECORD_MUST },
+	{ "manifest", RECORD_TEXT, RECORD_AT(struct store_image, manifest), .flags = RECORD_MUST },
+	{ "index", RECORD_TEXT, RECORD_AT(struct store_image, index) },
+	{ "platform", RECORD_TEXT, RECORD_AT(struct store_image, platform), .flags = RECORD_MUST },
+	{ "size", RECORD_NUMBER, RECORD_AT(struct store_image, size), .flags = RECORD_MUST },
+	{ "pulled", RECORD_NUMBER, RECORD_AT(struct store_image, pulled), .flags = RECORD_MUST },
+	{ "source", RECORD_TEXT, RECORD_AT(struct store_image, source) },
+	{ NULL },
+};
+
 void store_image_done(struct store_image *im)
 {
-	free(im->name);
-	free(im->manifest);
-	free(im->index);
-	free(im->platform);
-	free(im->source);
+	record_done(rows, im);
 	memset(im, 0, sizeof(*im));
 }
 
@@ -33,17 +40,6 @@ void store_image_path(const char *name, char path[STORE_IMAGE_PATH])
 	hash_name(name, hex);
 	snprintf(path, STORE_IMAGE_PATH, "images/%s.json", hex);
 }
-
-static const struct record_row rows[] = {
-	{ "name", RECORD_TEXT, RECORD_AT(struct store_image, name), .flags = RECORD_MUST },
-	{ "manifest", RECORD_TEXT, RECORD_AT(struct store_image, manifest), .flags = RECORD_MUST },
-	{ "index", RECORD_TEXT, RECORD_AT(struct store_image, index) },
-	{ "platform", RECORD_TEXT, RECORD_AT(struct store_image, platform), .flags = RECORD_MUST },
-	{ "size", RECORD_NUMBER, RECORD_AT(struct store_image, size), .flags = RECORD_MUST },
-	{ "pulled", RECORD_NUMBER, RECORD_AT(struct store_image, pulled), .flags = RECORD_MUST },
-	{ "source", RECORD_TEXT, RECORD_AT(struct store_image, source) },
-	{ NULL },
-};
 
 int store_image_load(
 	struct store *st, const char *path, struct store_image *ret, struct mlr_error *err)
