@@ -129,15 +129,15 @@ os.execvp("mlrun", ["mlrun"] + sys.argv[1:])' exec --seccomp profile.json rootfs
 
 	with_profile "$(rule '{"names": ["mkdir"], "action": "SCMP_ACT_FORBID"}')" true
 	assert_failure 125
-	assert_output --partial "--seccomp: 'profile.json': syscalls[0]: unknown action 'SCMP_ACT_FORBID'"
+	assert_output --partial "--seccomp: 'profile.json': syscalls: [0]: action: unknown action 'SCMP_ACT_FORBID'"
 	with_profile '{"defaultAction": "no"}' true
 	assert_output --partial "defaultAction: unknown action 'no'"
 	with_profile '{"syscalls": []}' true
-	assert_output --partial "defaultAction: an action is missing"
+	assert_output --partial "defaultAction: missing"
 	with_profile '{' true
 	assert_output --partial "'profile.json': line 2: "
 	with_profile "$(rule "{$kept}, {$kept, \"args\": [{\"index\": 9, \"op\": \"SCMP_CMP_EQ\"}]}")" true
-	assert_output --partial "syscalls[1]: an argument's index is not a number from 0 to 5"
+	assert_output --partial "syscalls: [1]: args: [0]: index: expected a whole number from 0 to 5, found 9"
 	with_profile "$(rule "{$kept, \"args\": [{\"index\": 1, \"op\": \"=\"}]}")" true
 	assert_output --partial "unknown operator '='"
 	with_profile "$(rule "{$kept, \"errno\": \"ENOTHING\"}")" true
@@ -149,7 +149,7 @@ os.execvp("mlrun", ["mlrun"] + sys.argv[1:])' exec --seccomp profile.json rootfs
 	local one='"args": [{"index": 0, "value": 1, "op": "SCMP_CMP_EQ"}]'
 	with_profile "$(rule "{\"names\": [\"mkdir\"], \"action\": \"SCMP_ACT_LOG\", $one}, {$kept, $one}")" true
 	assert_failure 125
-	assert_output --partial "syscalls[1]: an earlier rule has another action for the same arguments"
+	assert_output --partial "syscalls: [1]: an earlier rule has another action for the same arguments"
 	with_profile '{"defaultAction": "SCMP_ACT_ALLOW", "architectures": ["VAX"]}' true
 	assert_output --partial "unknown architecture 'VAX'"
 	run -125 mlrun exec --seccomp no/such rootfs:root true
