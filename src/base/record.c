@@ -5,8 +5,6 @@
 #include "base/json.h"
 #include "base/spelling.h"
 
-#include <math.h>
-
 #define SHOWN_MAX 40 /* bytes of a value in an error */
 
 int record_wrong(const struct record_reader *r, const char *fmt, ...)
@@ -44,20 +42,6 @@ static int wrap(const struct record_reader *r, const json_t *in, const char *key
 }
 
 /* --- numbers of any type --------------------------------------------------------------- */
-
-static int64_t number_of(const struct record_row *row, const void *from)
-{
-	int64_t v = 0;
-	int bits = 64 - 8 * row->size;
-
-	memcpy(&v, from, row->size); /* little-endian, as all processors that mlrun knows */
-	return row->min < 0 || row->none < 0 ? (int64_t)((uint64_t)v << bits) >> bits : v;
-}
-
-static double real_of(const struct record_row *row, const void *from)
-{
-	return row->size == sizeof(float) ? (double)*(const float *)from : *(const double *)from;
-}
 
 static void set_real(const struct record_row *row, double v, void *to)
 {
@@ -111,17 +95,13 @@ static int read_real(
 
 /* --- texts ------------------------------------------------------------------------------- */
 
-/* Go's strconv.FormatFloat(v, 'g', -1, 64): the fewest digits that identify v. */
-static char *print_real(double v)
+void record_print_real(double v, int is_float, char text[RECORD_REAL_SIZE])
 {
-	char text[40];
-
 	for (int digits = 1; digits <= 17; digits++) {
-		snprintf(text, sizeof(text), "%.*g", digits, v);
-		if (strtod(text, NULL) == v)
-			break;
+		snprintf(text, RECORD_REAL_SIZE, "%.*g", digits, v);
+		if (is_float ? strtof(text, NULL) == (float)v : strtod(text, NULL) == v)
+			return;
 	}
-	return xstrdup(text);
 }
 
 /* A string without zeros in it; NULL. */
@@ -143,7 +123,7 @@ static int is_printable(const char *s)
 
 int record_text(const struct record_reader *r, const json_t *v, void *to)
 {
-	char *text = NULL, **ret = to;
+	char *text = NULL, **ret = to, real[RECORD_REAL_SIZE];
 
 	if (text_of(v) && r->expand)
 		TRY(r->expand(r, text_of(v), &text));
@@ -151,9 +131,10 @@ int record_text(const struct record_reader *r, const json_t *v, void *to)
 		text = xstrdup(text_of(v));
 	else if (r->manner & RECORD_AS_YAML && json_is_integer(v))
 		text = xasprintf("%" JSON_INTEGER_FORMAT, json_integer_value(v));
-	else if (r->manner & RECORD_AS_YAML && json_is_real(v))
-		text = print_real(json_real_value(v));
-	else if (r->manner & RECORD_AS_YAML && json_is_boolean(v))
+	else if (r->manner & RECORD_AS_YAML && json_is_real(v)) {
+		record_print_real(json_real_value(v), 0, real);
+		text = xstrdup(real);
+	} else if (r->manner & RECORD_AS_YAML && json_is_boolean(v))
 		text = xstrdup(json_is_true(v) ? "true" : "false");
 	else
 		return json_is_string(v) ? record_wrong(r, "a string with a zero byte")
@@ -177,25 +158,33 @@ static int read_chars(
 	return record_expected(r, wanted, v);
 }
 
-int record_word(
+static int refuse_word(
 	const struct record_reader *r, const char *const *words, unsigned n, const json_t *v)
 {
 	const char *word = text_of(v);
 	struct spelling near = spelling_of(word ? word : "", word ? strlen(word) : 0);
-	auto_strv struct strv all = STRV_INIT;
-	auto_free char *list = NULL, *wanted = NULL;
+	auto_free char *wanted = xstrdup(n > 1 ? "one of" : "");
 	int e;
 
 	for (unsigned i = 0; i < n; i++) {
-		if (words[i] ? word && strcmp(word, words[i]) == 0 : json_is_null(v))
-			return (int)i;
-		strv_add(&all, words[i] ? words[i] : "null");
+		auto_free char *before = take_ptr(&wanted);
+
+		wanted = xasprintf("%s%s %s", before, i ? "," : "", words[i] ? words[i] : "null");
 		spelling_try(&near, words[i] ? words[i] : "null");
 	}
-	list = strv_join(&all, all.n, ", ");
-	wanted = xasprintf("%s%s", n > 1 ? "one of " : "", list);
 	e = record_expected(r, wanted, v);
 	return near.near ? mlr_hint(r->err, "is '%s' meant?", near.near) : e;
+}
+
+int record_word(
+	const struct record_reader *r, const char *const *words, unsigned n, const json_t *v)
+{
+	const char *word = text_of(v);
+
+	for (unsigned i = 0; i < n; i++)
+		if (words[i] ? word && strcmp(word, words[i]) == 0 : json_is_null(v))
+			return (int)i;
+	return refuse_word(r, words, n, v);
 }
 
 /* --- lists ------------------------------------------------------------------------------- */
@@ -232,32 +221,25 @@ int record_texts(const struct record_reader *r, const json_t *v, struct strv *to
 	return record_each(r, v, read_text_item, to);
 }
 
-/* Add structs to a list. */
-static int read_list(
-	const struct record_reader *r, const struct record_row *row, const json_t *v, void *owner)
+struct list {
+	const struct record_row *row;
+	char **items;
+	size_t *n;
+};
+
+static int read_struct_item(const struct record_reader *r, const json_t *v, void *to)
 {
-	char **list = (char **)((char *)owner + row->at);
-	size_t *count = (size_t *)((char *)owner + row->count), i;
-	const json_t *one;
+	const struct list *l = to;
+	const struct record_row *row = l->row;
+	char *item;
 
-	if (!json_is_array(v))
-		return record_expected(r, "a list", v);
-	json_array_foreach(v, i, one) {
-		char *item;
-		int e;
-
-		*list = xgrow(*list, *count, row->item);
-		item = *list + (*count)++ * row->item;
-		memset(item, 0, row->item);
-		if (row->init)
-			memcpy(item, row->init, row->item);
-		e = record_read(r, row->rows, one, item);
-		if (e == 0 && row->rule)
-			e = row->rule(r, item);
-		if (e < 0)
-			return wrap(r, v, NULL, i, e);
-	}
-	return 0;
+	*l->items = xgrow(*l->items, *l->n, row->item);
+	item = *l->items + (*l->n)++ * row->item;
+	memset(item, 0, row->item);
+	if (row->init)
+		memcpy(item, row->init, row->item);
+	TRY(record_read(r, row->rows, v, item));
+	return row->rule ? row->rule(r, item) : 0;
 }
 
 /* --- objects ----------------------------------------------------------------------------- */
@@ -266,6 +248,7 @@ int record_value(
 	const struct record_reader *r, const struct record_row *row, const json_t *v, void *owner)
 {
 	void *to = (char *)owner + row->at;
+	struct list list = { row, to, (size_t *)((char *)owner + row->count) };
 	int which;
 
 	if (row->read)
@@ -301,7 +284,7 @@ int record_value(
 	case RECORD_STRUCT:
 		return record_read(r, row->rows, v, to);
 	case RECORD_LIST:
-		return read_list(r, row, v, owner);
+		return record_each(r, v, read_struct_item, &list);
 	case RECORD_JSON:
 		*(const json_t **)to = v;
 		return 0;
@@ -432,141 +415,4 @@ int record_read(
 		if (!(seen & (uint64_t)1 << i))
 			TRY(read_row(r, &rows[i], o, NULL, to));
 	return 0;
-}
-
-/* --- writing, freeing -------------------------------------------------------------------- */
-
-static json_t *write_list(const struct record_row *row, const void *from)
-{
-	const char *items = *(char *const *)((const char *)from + row->at);
-	size_t n = *(const size_t *)((const char *)from + row->count);
-	json_t *list = json_array();
-
-	for (size_t i = 0; i < n; i++)
-		json_array_append_new(list, record_write(row->rows, items + i * row->item));
-	return list;
-}
-
-/* The shortest decimal that reads as this float: files have 0.1, not 0.100000001. */
-static json_t *write_real(const struct record_row *row, const void *from)
-{
-	double v = real_of(row, from);
-	char text[32];
-
-	if (!isfinite(v) || (row->flags & RECORD_NULL && v == (double)row->none))
-		return json_null();
-	for (int digits = 1; row->size == sizeof(float) && digits <= 9; digits++) {
-		snprintf(text, sizeof(text), "%.*g", digits, v);
-		if (strtof(text, NULL) == (float)v)
-			return json_real(strtod(text, NULL));
-	}
-	return json_real(v);
-}
-
-/* Has a member of RECORD_SPARE no value? */
-static int is_spare(const struct record_row *row, const void *owner)
-{
-	const void *from = (const char *)owner + row->at;
-
-	switch (row->kind) {
-	case RECORD_TEXT:
-		return !*(char *const *)from;
-	case RECORD_CHARS:
-		return !*(const char *)from;
-	case RECORD_TEXTS:
-		return ((const struct strv *)from)->n == 0;
-	case RECORD_NUMBER:
-		return number_of(row, from) == row->none;
-	case RECORD_REAL:
-		return real_of(row, from) == (double)row->none;
-	case RECORD_FLAG:
-		return !*(const int *)from;
-	case RECORD_LIST:
-		return *(const size_t *)((const char *)owner + row->count) == 0;
-	default:
-		return 0;
-	}
-}
-
-json_t *record_write_value(const struct record_row *row, const void *owner)
-{
-	const void *from = (const char *)owner + row->at;
-	unsigned word = 0;
-
-	if (row->flags & RECORD_SPARE && is_spare(row, owner))
-		return NULL;
-	if (row->write)
-		return row->write(from);
-	switch (row->kind) {
-	case RECORD_TEXT:
-		return mlr_json_text(*(char *const *)from);
-	case RECORD_CHARS:
-		return mlr_json_text(
-			row->flags & RECORD_NULL && !*(const char *)from ? NULL : from);
-	case RECORD_REAL:
-		return write_real(row, from);
-	case RECORD_TEXTS:
-		return mlr_json_texts(from);
-	case RECORD_NUMBER:
-		return row->flags & RECORD_NULL && number_of(row, from) == row->none
-			? json_null()
-			: json_integer(number_of(row, from));
-	case RECORD_FLAG:
-		return json_boolean(*(const int *)from);
-	case RECORD_WORD:
-		memcpy(&word, from, row->size);
-		return mlr_json_text(row->words[word]);
-	case RECORD_STRUCT:
-		return row->flags & RECORD_NULL &&
-				!*(char *const *)((const char *)from + row->rows->at)
-			? json_null()
-			: record_write(row->rows, from);
-	case RECORD_LIST:
-		return write_list(row, owner);
-	default:
-		return NULL;
-	}
-}
-
-json_t *record_write(const struct record_row *rows, const void *from)
-{
-	json_t *o = json_object();
-
-	for (; rows->key; rows++) {
-		json_t *v = record_write_value(rows, from);
-
-		if (v)
-			json_object_set_new(o, rows->key, v);
-	}
-	return o;
-}
-
-static void free_list(const struct record_row *row, void *of)
-{
-	char **items = (char **)((char *)of + row->at);
-	size_t *n = (size_t *)((char *)of + row->count);
-
-	for (size_t i = 0; i < *n; i++)
-		record_done(row->rows, *items + i * row->item);
-	free(*items);
-	*items = NULL;
-	*n = 0;
-}
-
-void record_done(const struct record_row *rows, void *of)
-{
-	for (; rows->key; rows++) {
-		void *member = (char *)of + rows->at;
-
-		if (rows->kind == RECORD_TEXT) {
-			free(*(char **)member);
-			*(char **)member = NULL;
-		} else if (rows->kind == RECORD_TEXTS) {
-			strv_done(member);
-		} else if (rows->kind == RECORD_STRUCT) {
-			record_done(rows->rows, member);
-		} else if (rows->kind == RECORD_LIST) {
-			free_list(rows, of);
-		}
-	}
 }

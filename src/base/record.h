@@ -42,7 +42,7 @@ enum {
 			    first row, a text, is none */
 	RECORD_ABSOLUTE = 4, /* a text that begins with '/' */
 	RECORD_EACH = 8,     /* read() takes an item of the key's array */
-	RECORD_SPARE = 16,   /* without a value no key is written: 0, NULL, `none`, an empty list */
+	RECORD_SPARE = 16,   /* without a value no key is written: `none` of numbers, no text */
 	RECORD_OR_ONE = 32,  /* a text may stand for a list of one (RECORD_TEXTS) */
 };
 
@@ -115,6 +115,11 @@ json_t *record_write_value(const struct record_row *row, const void *owner);
 
 /* Free what the rows' members own. */
 void record_done(const struct record_row *rows, void *of);
+
+#define RECORD_REAL_SIZE 40
+/* Print the fewest digits that identify v, as Go's strconv.FormatFloat(v, 'g', -1, 64): files have
+ * 0.1, not 0.100000001. */
+void record_print_real(double v, int is_float, char text[RECORD_REAL_SIZE]);
 
 /* For the owner's functions, or as one: read a text into a char *, as RECORD_TEXT does. */
 int record_text(const struct record_reader *r, const json_t *v, void *to);
