@@ -58,3 +58,7 @@ only() {
 	run -1 grep -rnE '%-?\*s +%-?[0-9*]*s' "$top_srcdir"/src/mlrun/cli --include=*.c --exclude=top_view.c
 	only src/base/duration.c '"ms", 1e-3|86400 \}'
 }
+
+@test "rooms: one mechanism finds which layers of a network a node takes in" {
+	only src/mltrain/backend/graph.c 'use\[.*\]\.reader\b'
+}

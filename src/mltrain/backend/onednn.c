@@ -10,7 +10,7 @@
 #include "base/base.h"
 #include "backend/kernels.h"
 #include "backend/onednn_ceiling.h"
-#include "backend/onednn_graph.h"
+#include "backend/onednn_node.h"
 #include "backend/ops.h"
 #include "backend/parallel.h"
 #include "optimiser/optimiser.h"
@@ -24,7 +24,8 @@
 struct onednn {
 	struct engine engine; /* first, so that one pointer serves both */
 	struct node_world world;
-	struct graph graph;
+	struct node *nodes; /* [n_nodes], owned */
+	size_t n_nodes;
 	size_t n_params, n_states;
 	size_t shared;             /* bytes that nodes use one after the other */
 	float *canonical, *folded; /* of an engine that only predicts */
@@ -50,7 +51,9 @@ static void close_engine(struct engine *e)
 {
 	struct onednn *o = own(e);
 
-	graph_done(&o->graph);
+	for (size_t i = 0; i < o->n_nodes; i++)
+		node_done(&o->nodes[i]);
+	free(o->nodes);
 	dnn_done(&o->world.dnn);
 	free(o->block);
 	free(o->parts);
@@ -64,8 +67,8 @@ static size_t largest_fold(const struct onednn *o)
 {
 	size_t most = 0;
 
-	for (size_t i = 0; i < o->graph.n; i++) {
-		const struct node *d = &o->graph.nodes[i];
+	for (size_t i = 0; i < o->n_nodes; i++) {
+		const struct node *d = &o->nodes[i];
 
 		if (d->norm_behind && d->layer->weights + d->biases > most)
 			most = d->layer->weights + d->biases;
@@ -79,7 +82,7 @@ static size_t plan(struct onednn *o, void *block)
 	struct node_world *w = &o->world;
 	struct plan p = { block, 0 };
 	size_t scratch = 0, spare = 0;
-	size_t image = (size_t)w->batch * shape_count(&o->graph.nodes[0].layer->in);
+	size_t image = (size_t)w->batch * shape_count(&o->nodes[0].layer->in);
 
 	w->param = node_plan_take(&p, w->params * sizeof(float));
 	w->master = w->param;
@@ -98,15 +101,15 @@ static size_t plan(struct onednn *o, void *block)
 	w->input = w->pixels;
 	if (w->bf16 && w->input_is_read)
 		w->input = node_plan_take(&p, image * sizeof(uint16_t));
-	for (size_t i = 0; i < o->graph.n; i++) {
+	for (size_t i = 0; i < o->n_nodes; i++) {
 		size_t before = p.used;
 
-		node_plan(&o->graph.nodes[i], w, &p);
-		o->graph.nodes[i].bytes = p.used - before;
-		if (node_scratch(&o->graph.nodes[i], &o->world) > scratch)
-			scratch = node_scratch(&o->graph.nodes[i], &o->world);
-		if (node_spare(&o->graph.nodes[i]) > spare)
-			spare = node_spare(&o->graph.nodes[i]);
+		node_plan(&o->nodes[i], w, &p);
+		o->nodes[i].bytes = p.used - before;
+		if (node_scratch(&o->nodes[i], &o->world) > scratch)
+			scratch = node_scratch(&o->nodes[i], &o->world);
+		if (node_spare(&o->nodes[i]) > spare)
+			spare = node_spare(&o->nodes[i]);
 	}
 	w->scratch = node_plan_take(&p, scratch);
 	w->spare = node_plan_take(&p, spare);
@@ -128,8 +131,8 @@ static char *plan_text(const struct engine *e)
 	fprintf(f, "%10zu KiB  parameters%s%s\n", each * (w->trains ? w->rounds ? 4 : 3 : 1) / 1024,
 		w->trains ? ", their velocities and gradients" : "",
 		w->trains && w->rounds ? ", and the rounded ones" : "");
-	for (size_t i = 0; i < o->graph.n; i++) {
-		const struct node *d = &o->graph.nodes[i];
+	for (size_t i = 0; i < o->n_nodes; i++) {
+		const struct node *d = &o->nodes[i];
 
 		fprintf(f, "%10zu KiB  %s (%s%s%s%s)\n", d->bytes / 1024, d->layer->name,
 			d->kind->name, d->norm_behind ? ", batch norm" : "",
@@ -154,8 +157,8 @@ static int allocate(struct onednn *o, struct mlr_error *err)
 	madvise(o->block, bytes, MADV_HUGEPAGE); /* fewer TLB misses where it works */
 	memset(o->block, 0, bytes);
 	o->engine.memory = plan(o, o->block);
-	for (size_t i = 0; i < o->graph.n; i++) {
-		int r = node_bind(&o->graph.nodes[i], &o->world, err);
+	for (size_t i = 0; i < o->n_nodes; i++) {
+		int r = node_bind(&o->nodes[i], &o->world, err);
 
 		if (r < 0)
 			return r;
@@ -167,11 +170,11 @@ static int allocate(struct onednn *o, struct mlr_error *err)
 
 static void make_parts(struct onednn *o)
 {
-	o->parts = xcalloc(o->graph.n, sizeof(*o->parts));
-	for (size_t i = 0; i < o->graph.n; i++)
-		if (o->graph.nodes[i].count)
-			o->parts[o->n_parts++] = (struct optimiser_part){ o->graph.nodes[i].at,
-				o->graph.nodes[i].count };
+	o->parts = xcalloc(o->n_nodes, sizeof(*o->parts));
+	for (size_t i = 0; i < o->n_nodes; i++)
+		if (o->nodes[i].count)
+			o->parts[o->n_parts++] =
+				(struct optimiser_part){ o->nodes[i].at, o->nodes[i].count };
 }
 
 static void init_states(struct onednn *o, const struct layer *layers, size_t n)
@@ -211,8 +214,8 @@ static int get(struct engine *e, enum engine_block which, float *to, struct mlr_
 		memcpy(to, o->canonical, o->n_params * sizeof(float));
 		return 0;
 	}
-	for (size_t i = 0; i < o->graph.n; i++)
-		node_get(&o->graph.nodes[i], &o->world, block_of(o, which), to);
+	for (size_t i = 0; i < o->n_nodes; i++)
+		node_get(&o->nodes[i], &o->world, block_of(o, which), to);
 	return 0;
 }
 
@@ -221,8 +224,8 @@ static void round_weights(struct onednn *o)
 {
 	const struct node_world *w = &o->world;
 
-	for (size_t i = 0; i < o->graph.n; i++) {
-		const struct node *d = &o->graph.nodes[i];
+	for (size_t i = 0; i < o->n_nodes; i++) {
+		const struct node *d = &o->nodes[i];
 		size_t weights = d->layer->kind == LAYER_BATCHNORM ? 0 : d->bias_at - d->at;
 
 		if (!d->count)
@@ -237,15 +240,15 @@ static void renew(struct onednn *o)
 {
 	if (o->world.rounds)
 		round_weights(o);
-	for (size_t i = 0; i < o->graph.n; i++)
-		node_renew(&o->graph.nodes[i], &o->world);
+	for (size_t i = 0; i < o->n_nodes; i++)
+		node_renew(&o->nodes[i], &o->world);
 }
 
 /* Fill a block from a canonical one, whose batch norms may be parts of other nodes. */
 static void fill_block(struct onednn *o, float *block, const float *from)
 {
-	for (size_t i = 0; i < o->graph.n; i++) {
-		struct node *d = &o->graph.nodes[i];
+	for (size_t i = 0; i < o->n_nodes; i++) {
+		struct node *d = &o->nodes[i];
 		const float *weights = from + d->layer->weight_at, *bias = from + d->layer->bias_at;
 
 		if (d->norm_behind) {
@@ -320,22 +323,29 @@ static void choose_bf16(struct node_world *w)
 		 "as fast as f32");
 }
 
+static int make_nodes(struct onednn *o, const struct layer *layers, size_t n, struct mlr_error *err)
+{
+	auto_call(graph_close) struct graph graph;
+	struct graph_node plan;
+
+	graph_open(&graph, layers, n);
+	o->world.nodes = o->nodes = xcalloc(n, sizeof(*o->nodes));
+	while (graph_next(&graph, node_takes, &o->world, &plan))
+		TRY(node_make(&o->nodes[o->n_nodes++], &plan, &o->world, err));
+	return 0;
+}
+
 static int make_engine(struct onednn *o, const struct layer *layers, size_t n,
 	const struct engine_config *config, struct mlr_error *err)
 {
-	int r;
-
-	if ((r = check_dtype(config->dtype, err)) < 0 ||
-		(r = dnn_init(&o->world.dnn, o->engine.threads, err)) < 0 ||
-		(r = graph_make(&o->graph, &o->world, layers, n, err)) < 0)
-		return r;
+	TRY(check_dtype(config->dtype, err));
+	TRY(dnn_init(&o->world.dnn, o->engine.threads, err));
+	TRY(make_nodes(o, layers, n, err));
 	for (size_t i = 0; i < n; i++) {
 		o->n_params += layers[i].weights + layers[i].biases;
 		o->n_states += layers[i].states;
 	}
-	r = allocate(o, err);
-	if (r < 0)
-		return r;
+	TRY(allocate(o, err));
 	make_parts(o);
 	init_states(o, layers, n);
 	return o->world.trains ? hash_layout(o, &o->engine.layout, err) : 0;
@@ -387,7 +397,7 @@ static void gather_in_thread(void *ctx, int me, int of)
 {
 	struct gather *g = ctx;
 	struct onednn *o = g->o;
-	const struct shape *in = &o->graph.nodes[0].layer->in;
+	const struct shape *in = &o->nodes[0].layer->in;
 	size_t rows = (size_t)g->batch->rows, n = shape_count(in);
 	int to = (int)parallel_from(rows, 1, me + 1, of);
 
@@ -412,8 +422,8 @@ static void fill(struct onednn *o, const struct batch *b)
 
 static int forward(struct onednn *o, const struct step *s, struct mlr_error *err)
 {
-	for (size_t i = 0; i < o->graph.n; i++) {
-		int r = node_forward(&o->graph.nodes[i], &o->world, s, err);
+	for (size_t i = 0; i < o->n_nodes; i++) {
+		int r = node_forward(&o->nodes[i], &o->world, s, err);
 
 		if (r < 0)
 			return r;
@@ -425,7 +435,7 @@ static int forward(struct onednn *o, const struct step *s, struct mlr_error *err
 static int predict(struct engine *e, const struct batch *b, float *logits, struct mlr_error *err)
 {
 	struct onednn *o = enter(e);
-	const struct node *last = &o->graph.nodes[o->graph.n - 1];
+	const struct node *last = &o->nodes[o->n_nodes - 1];
 
 	o->world.rows = b->rows;
 	fill(o, b);
@@ -459,8 +469,8 @@ static int sum_plain(struct onednn *o, struct mlr_error *err)
 	if (!plain)
 		return mlr_fail(err, ENOMEM, "%zu bytes of memory for gradients",
 			o->n_params * sizeof(*plain));
-	for (size_t i = 0; i < o->graph.n; i++)
-		node_get(&o->graph.nodes[i], &o->world, o->world.grad, plain);
+	for (size_t i = 0; i < o->n_nodes; i++)
+		node_get(&o->nodes[i], &o->world, o->world.grad, plain);
 	x->ready(x->ctx, plain, o->n_params);
 	r = x->wait(x->ctx, err);
 	if (r == 0)
@@ -473,12 +483,12 @@ static int backward(struct onednn *o, struct mlr_error *err)
 	const struct exchange *x = o->world.exchange;
 	size_t end = o->world.params;
 
-	for (size_t i = o->graph.n; i-- > 0;) {
-		int r = node_backward(&o->graph.nodes[i], &o->world, err);
+	for (size_t i = o->n_nodes; i-- > 0;) {
+		int r = node_backward(&o->nodes[i], &o->world, err);
 
 		if (r < 0)
 			return r;
-		tell_ready(o, &o->graph.nodes[i], &end);
+		tell_ready(o, &o->nodes[i], &end);
 	}
 	if (x && x->plain)
 		return sum_plain(o, err);
@@ -516,9 +526,9 @@ static void update(struct onednn *o, const struct step *s, struct step_result *r
 	size_t k = 0;
 
 	memcpy(c.step.state, w->kept, sizeof(c.step.state));
-	for (size_t i = 0; i < o->graph.n; i++)
-		if (o->graph.nodes[i].count)
-			o->parts[k++].l2 = o->graph.nodes[i].layer->decay * s->l2;
+	for (size_t i = 0; i < o->n_nodes; i++)
+		if (o->nodes[i].count)
+			o->parts[k++].l2 = o->nodes[i].layer->decay * s->l2;
 	for (k = 0; k < o->n_parts; k++)
 		c.total = o->parts[k].at + o->parts[k].count;
 	parallel_run(update_in_thread, &c);
@@ -533,7 +543,7 @@ static void update(struct onednn *o, const struct step *s, struct step_result *r
 /* The loss is the mean over all ranks' rows. */
 static void loss(struct onednn *o, const struct batch *b, struct step_result *ret)
 {
-	struct node *last = &o->graph.nodes[o->graph.n - 1];
+	struct node *last = &o->nodes[o->n_nodes - 1];
 	float *dy = last->dy;
 	int classes = last->layer->out.dim[0];
 

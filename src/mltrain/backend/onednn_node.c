@@ -111,18 +111,19 @@ static int winograd_pays(const struct winograd *g, const struct node_world *w)
 }
 
 /* The way by winograd.h needs its input in blocks of 16 channels. */
-static const struct node_kind *conv_kind(const struct node *d, const struct node_world *w)
+static const struct node_kind *conv_kind(
+	const struct graph_node *d, const struct node_world *w, int is_pooled)
 {
 	const struct layer *l = d->layer;
-	struct dnn_format in = node_in(d, w, 0);
+	const struct node *from = d->from[0] == GRAPH_IMAGES ? NULL : &w->nodes[d->from[0]];
 	struct winograd g;
 	struct imageconv m;
 
-	if (!d->from[0] && d->pool && w->lanes &&
+	if (!from && is_pooled && w->lanes &&
 		imageconv_fits(&m, w->batch, l->in.dim[0], l->outputs, l->in.dim[1], l->in.dim[2],
 			l->size, l->stride, l->pad, w->threads))
 		return &node_kind_image;
-	if (d->from[0] && dnn_format_block(&in) == 16 && w->lanes &&
+	if (from && dnn_format_block(&from->format) == 16 && w->lanes &&
 		winograd_fits(&g, w->batch, l->in.dim[0], l->outputs, l->in.dim[1], l->in.dim[2],
 			l->size, l->stride, l->pad, w->threads) &&
 		winograd_pays(&g, w))
@@ -130,11 +131,11 @@ static const struct node_kind *conv_kind(const struct node *d, const struct node
 	return &node_kind_layer;
 }
 
-static const struct node_kind *kind_of(const struct node *d, const struct node_world *w)
+static const struct node_kind *kind_of(const struct graph_node *d, const struct node_world *w)
 {
 	switch (d->layer->kind) {
 	case LAYER_CONV:
-		return conv_kind(d, w);
+		return conv_kind(d, w, d->pool != NULL);
 	case LAYER_DENSE:
 		return !w->trains && !w->bf16 && w->lanes ? &node_kind_dense : &node_kind_layer;
 	case LAYER_RELU:
@@ -152,6 +153,26 @@ static const struct node_kind *kind_of(const struct node *d, const struct node_w
 		return &node_kind_sum;
 	}
 	return NULL;
+}
+
+int node_takes(void *ctx, const struct graph_node *d, const struct layer *next)
+{
+	const struct node_world *w = ctx;
+	enum layer_kind kind = d->layer->kind;
+	int multiplies = kind == LAYER_CONV || kind == LAYER_DENSE;
+
+	switch (next->kind) {
+	case LAYER_BATCHNORM:
+		return !w->trains && multiplies && d->last == d->layer;
+	case LAYER_RELU:
+		return (multiplies || kind == LAYER_BATCHNORM || kind == LAYER_ADD) && !d->relu &&
+			!d->pool;
+	case LAYER_MAXPOOL:
+		return kind == LAYER_CONV && !d->pool && next->size == 2 && next->stride == 2 &&
+			conv_kind(d, w, 1)->pools;
+	default:
+		return 0;
+	}
 }
 
 static void describe_image(struct node *d, const struct node_world *w)
@@ -178,17 +199,29 @@ static int place_params(struct node_world *w, struct node *d, struct mlr_error *
 	return r < 0 ? r : dnn_reorder(&w->dnn, &d->weights, &plain, &d->weights_to_plain, err);
 }
 
-int node_make(struct node *d, struct node_world *w, struct mlr_error *err)
+int node_make(
+	struct node *d, const struct graph_node *plan, struct node_world *w, struct mlr_error *err)
 {
 	int r;
 
-	d->kind = kind_of(d, w);
-	d->biases = d->norm_behind ? (size_t)d->layer->outputs : d->layer->biases;
-	if (!d->kind->pools)
-		d->pool = NULL;
-	for (int i = 0; i < d->inputs && d->kind != &node_kind_image; i++)
-		w->input_is_read |= !d->from[i];
-	d->out = d->pool ? &d->pool->out : &d->layer->out;
+	*d = (struct node){ .layer = plan->layer,
+		.norm_behind = plan->norm,
+		.pool = plan->pool,
+		.out = &plan->last->out,
+		.kind = kind_of(plan, w),
+		.index = (size_t)plan->index,
+		.inputs = plan->inputs,
+		.adds = { plan->adds[0], plan->adds[1] },
+		.readers = plan->readers,
+		.relu = plan->relu || plan->layer->kind == LAYER_RELU,
+		.learns = w->trains && plan->learns,
+		.last = plan->readers == 0,
+		.biases = plan->norm ? (size_t)plan->layer->outputs : plan->layer->biases };
+	for (int i = 0; i < d->inputs; i++) {
+		if (plan->from[i] != GRAPH_IMAGES)
+			d->from[i] = &w->nodes[plan->from[i]];
+		w->input_is_read |= !d->from[i] && d->kind != &node_kind_image;
+	}
 	r = d->kind->make(d, w, err);
 	if (r == 0 && layer_has_params(d->layer))
 		r = place_params(w, d, err);

@@ -1,13 +1,11 @@
 /*
- * One node of the backend `onednn`: a layer with what behind it is part of it (onednn_graph.h).
- * What computes it is a kind of node: oneDNN's primitives, or loops of ours.
+ * One node of the backend `onednn` (graph.h). What computes it is a kind of node: oneDNN's
+ * primitives, or loops of ours.
  *
  * It is made in three acts: node_make() settles operations and formats, node_plan() its memory,
  * node_bind() joins the two. oneDNN chooses the formats; an activation keeps its format from node
- * to node, and a reorder is made only where two disagree.
- *
- * Several nodes may read one. Their gradients add up: the last of them, first on the way back,
- * writes; the others compute theirs aside and add it.
+ * to node, and a reorder is made only where two disagree. A gradient that is added to another's is
+ * computed aside first.
  */
 #ifndef MLT_BACKEND_ONEDNN_NODE_H
 #define MLT_BACKEND_ONEDNN_NODE_H
@@ -15,6 +13,7 @@
 #include "backend/backend.h"
 #include "backend/dense.h"
 #include "backend/dnn.h"
+#include "backend/graph.h"
 #include "backend/imageconv.h"
 #include "backend/kernels.h"
 #include "backend/norm.h"
@@ -24,6 +23,7 @@
 
 /* What all nodes of an engine share. */
 struct node_world {
+	struct node *nodes; /* those made so far */
 	struct dnn dnn;
 	const struct lanes *lanes; /* our own kernels for this CPU; NULL: there are none */
 	int batch, threads;
@@ -49,6 +49,9 @@ struct node_world {
 
 struct node;
 struct plan;
+
+/* What a node does itself of what follows: graph_takes(). ctx is a struct node_world. */
+int node_takes(void *ctx, const struct graph_node *d, const struct layer *next);
 
 /* What a kind of node does. Only what is needed is there. */
 struct node_kind {
@@ -88,10 +91,8 @@ struct node_wino {
 
 struct node {
 	const struct layer *layer;
-	const struct layer
-		*norm_behind;     /* batch norm that is part of it when predicting, or NULL */
-	const struct layer *pool; /* the max-pooling behind that is part of it, or NULL */
-	const struct shape *out;  /* of y */
+	const struct layer *norm_behind, *pool; /* taken in, or NULL */
+	const struct shape *out;                /* of y */
 	const struct node_kind *kind;
 	size_t index;         /* the layer's place in the network: names its dropout stream */
 	struct node *from[2]; /* whose output it reads; NULL: the images */
@@ -128,11 +129,11 @@ struct node {
 };
 
 /*
- * Make a node's operations and take its place in the parameter blocks. The caller has set layer,
- * norm_behind, pool (which node_make() clears where the node can't do it), index, from, inputs,
- * readers, relu, learns and last. Returns 0, -ENOTSUP, -ENOMEM, naming the layer.
+ * Make the next of w->nodes: its operations, and its place in the parameter blocks. Returns 0,
+ * -ENOTSUP, -ENOMEM, naming the layer.
  */
-int node_make(struct node *d, struct node_world *w, struct mlr_error *err);
+int node_make(
+	struct node *d, const struct graph_node *plan, struct node_world *w, struct mlr_error *err);
 void node_done(struct node *d);
 
 /* Bytes of scratch memory that its operations need, and of a gradient that it computes aside. */

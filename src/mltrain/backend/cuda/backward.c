@@ -19,15 +19,6 @@ struct back {
 	int add;  /* dx holds others' gradients: add to them */
 };
 
-/* A tensor's gradient is written by its last reader and added to by those before. */
-static int begin_gradient(struct cuda *c, int tensor)
-{
-	int begun = c->written[tensor];
-
-	c->written[tensor] = 1;
-	return begun;
-}
-
 /* Where a kernel that can't add writes, and then the sum. */
 static void *place_of(const struct back *b)
 {
@@ -214,7 +205,7 @@ static int norm_backward(struct back *b, struct mlr_error *err)
 }
 
 /* Each of the two that were added gets the sum's gradient. */
-static int give(struct back *b, int tensor, struct mlr_error *err)
+static int give(struct back *b, int tensor, int adds, struct mlr_error *err)
 {
 	struct cuda *c = b->c;
 	size_t count = cuda_count(c, tensor);
@@ -222,7 +213,7 @@ static int give(struct back *b, int tensor, struct mlr_error *err)
 
 	if (!c->nodes.tensor[tensor].needs)
 		return 0;
-	if (begin_gradient(c, tensor))
+	if (adds)
 		CU_TRY(kernel_add(count, c->dtype, dx, b->dy, 0, dx, c->stream));
 	else
 		CU_TRY(cudaMemcpyAsync(dx, b->dy, count * kernel_size(c->dtype),
@@ -283,12 +274,12 @@ static int node_backward(
 		return 0;
 	TRY(undo_after(&b, err));
 	if (n->kind == LAYER_ADD) {
-		TRY(give(&b, n->x, err));
-		return give(&b, n->with, err);
+		TRY(give(&b, n->x, n->adds, err));
+		return give(&b, n->with, n->with_adds, err);
 	}
 	if (c->nodes.tensor[n->x].needs) {
 		b.dx = c->tensor[n->x].dy;
-		b.add = begin_gradient(c, n->x);
+		b.add = n->adds;
 	}
 	if (n->kind == LAYER_CONV || n->kind == LAYER_DENSE)
 		return product_backward(&b, err);
@@ -320,7 +311,6 @@ static int head(struct cuda *c, struct mlr_error *err)
 	struct kernel_loss d = loss_of(c);
 	struct kernel_before before = before_of(c, n->x);
 
-	begin_gradient(c, n->x);
 	CU_TRY(kernel_head(&d, c->dtype, n->conv.c, c->tensor[n->x].y, c->param + n->at,
 		cuda_biases(c, n), &before, c->tensor[n->x].dy, m->splits, m->stride, m->partial,
 		NULL, c->stream));
@@ -349,7 +339,6 @@ int cuda_backward(struct cuda *c, const struct kernel_source *from, struct mlr_e
 {
 	int last = c->nodes.n - 1;
 
-	memset(c->written, 0, (size_t)c->nodes.tensors);
 	if (c->head) {
 		TRY(head(c, err));
 		last--;

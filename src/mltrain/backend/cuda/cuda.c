@@ -33,7 +33,6 @@ static void close_engine(struct engine *e)
 		product_done(&c->product[i]);
 	free(c->product);
 	cuda_memory_give(c);
-	free(c->written);
 	nodes_done(&c->nodes);
 	if (c->fork)
 		cudaEventDestroy(c->fork);
@@ -134,8 +133,10 @@ static int choose_products(struct cuda *c, struct mlr_error *err)
 		note_missing(c,
 			product_choose(n, &mine, c->nodes.tensor[n->y].is_float, &c->product[i]));
 	}
-	if (uses_libraries(c))
+	if (uses_libraries(c)) {
 		c->forks = 0;
+		c->workspace_bytes = WORKSPACE_MAX;
+	}
 	return 0;
 }
 
@@ -157,7 +158,6 @@ static int start(struct cuda *c, struct mlr_error *err)
 	c->head = has_head(c);
 	TRY(choose_products(c, err));
 	TRY(cuda_memory_take(c, err));
-	c->written = xcalloc((size_t)c->nodes.tensors, 1);
 	c->engine.steps_at_once = c->slots;
 	TRY(reduce_open(c, err));
 	return c->trains ? cuda_parts_set(c, err) : 0;

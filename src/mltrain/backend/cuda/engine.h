@@ -44,7 +44,7 @@ enum { TICKET_LOSS = KERNEL_TICKETS, TICKET_SGD, TICKET_NORM, TICKETS };
 #define HELD_MAX   8
 
 /* A captured call, and what it was captured for. */
-struct graph {
+struct captured {
 	cudaGraphExec_t exec;
 	const uint8_t *images;
 	int augment, steps; /* steps: 0 predicts */
@@ -93,7 +93,6 @@ struct cuda {
 	void *block;
 	struct tensor_memory *tensor; /* [nodes.tensors] */
 	struct node_memory *node;     /* [nodes.n] */
-	char *written;                /* [nodes.tensors] has this step begun its gradient? */
 	float *param, *velocity, *grad, *state;
 	void *copy;                /* the parameters as bf16 */
 	struct kernel_part *parts; /* what kernel_sgd() reads */
@@ -116,7 +115,7 @@ struct cuda {
 	uint8_t *staged_host, *staged; /* batches from elsewhere; NULL until there is one */
 	int staged_slots;
 
-	struct graph graph[GRAPHS_MAX];
+	struct captured graph[GRAPHS_MAX];
 	int graphs, graphs_off; /* graphs_off: calls of this engine can not be captured */
 	int warm[2];            /* has it predicted, has it trained? */
 	struct reduce *reduce;

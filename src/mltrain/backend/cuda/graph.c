@@ -31,10 +31,10 @@ static int put(struct cuda *c, const uint8_t *images, int altered, int steps, st
 	return 0;
 }
 
-static struct graph *find(struct cuda *c, const uint8_t *images, int altered, int steps)
+static struct captured *find(struct cuda *c, const uint8_t *images, int altered, int steps)
 {
 	for (int i = 0; i < c->graphs; i++) {
-		struct graph *g = &c->graph[i];
+		struct captured *g = &c->graph[i];
 
 		if (g->images == images && g->augment == altered && g->steps == steps)
 			return g;
@@ -46,7 +46,7 @@ static struct graph *find(struct cuda *c, const uint8_t *images, int altered, in
 static int capture(
 	struct cuda *c, const uint8_t *images, int altered, int steps, struct mlr_error *err)
 {
-	struct graph g = { NULL, images, altered, steps };
+	struct captured g = { NULL, images, altered, steps };
 	cudaGraph_t graph = NULL;
 	int r, end;
 
@@ -101,7 +101,7 @@ static int capture_somehow(
 static int launch(
 	struct cuda *c, const uint8_t *images, int altered, int steps, struct mlr_error *err)
 {
-	struct graph *g = find(c, images, altered, steps);
+	struct captured *g = find(c, images, altered, steps);
 	struct mlr_error why = MLR_ERROR_INIT;
 
 	if (!g && !c->graphs_off && reduce_is_on_streams(c) && c->graphs < GRAPHS_MAX &&

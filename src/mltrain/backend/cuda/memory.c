@@ -223,16 +223,6 @@ static void want_parameters(struct arranging *a)
 	want_always(a, &c->sgd_partial, "scratch", 2 * KERNEL_SGD_BLOCKS * sizeof(double));
 }
 
-/* Only a product that a library computes needs a workspace. */
-static size_t workspace_of(const struct cuda *c)
-{
-	for (int i = 0; i < c->nodes.n; i++)
-		for (int k = 0; k < PRODUCTS; k++)
-			if (!product_is_own(&c->product[i], (enum product_what)k))
-				return WORKSPACE_MAX;
-	return 0;
-}
-
 static int take_block(struct cuda *c, struct mlr_error *err)
 {
 	cudaError_t got = cudaMalloc(&c->block, c->plan.bytes);
@@ -258,7 +248,6 @@ int cuda_memory_take(struct cuda *c, struct mlr_error *err)
 	c->slots = c->slots < 1 ? 1 : c->slots > SLOTS_MAX ? SLOTS_MAX : c->slots;
 	if (!c->trains)
 		c->slots = 1;
-	c->workspace_bytes = workspace_of(c);
 	c->tensor = xcalloc((size_t)c->nodes.tensors, sizeof(*c->tensor));
 	c->node = xcalloc((size_t)c->nodes.n, sizeof(*c->node));
 	want_parameters(&a);

@@ -1,23 +1,21 @@
 /*
- * What a GPU runs of a network: nodes, each a layer together with those behind it that its kernel
- * does on the way (ReLU, dropout, 2x2 maxima), and the tensors between them.
- *
- * A layer is taken into the node before it when nothing else reads what lies between.
+ * What a GPU runs of a network: nodes (backend/graph.h), whose kernels do ReLU, dropout and 2x2
+ * maxima on the way, and the tensors between them.
  */
 #ifndef MLT_BACKEND_CUDA_NODE_H
 #define MLT_BACKEND_CUDA_NODE_H
 
 #include "base/error.h"
 #include "backend/cuda/kernels/kernels.h"
-#include "backend/layer.h"
+#include "backend/graph.h"
 
 #define NODE_INPUT 0 /* the tensor of the network's images */
 
 struct tensor_use {
 	int h, w, c;
-	size_t count;    /* elements an image */
-	int producer;    /* node; -1: the images */
-	int first, last; /* nodes that read it; -1: none */
+	size_t count; /* elements an image */
+	int producer; /* node; -1: the images */
+	int last;     /* the last node that reads it; -1: none */
 	int readers;
 	int is_float; /* logits are f32 whatever the dtype */
 	int needs;    /* its gradient is wanted: something before it has parameters */
@@ -33,6 +31,7 @@ struct node {
 	int dropout;               /* the layer's index that was taken in; -1: none */
 	float rate;                /* of that, or of a dropout layer itself */
 	int x, with, y;            /* tensors; with: LAYER_ADD's, else -1 */
+	int adds, with_adds;       /* the gradient of x, of with is added to another's */
 	struct kernel_conv conv;   /* convolutions and dense layers, n images */
 	struct kernel_pool window; /* pooling, taken in or not */
 	int pixels;                /* of x: h * w */
