@@ -303,7 +303,6 @@ int dnn_reorder(struct dnn *d, const struct dnn_format *from, const struct dnn_f
 {
 	auto_call(attr_cleanup) dnnl_primitive_attr_t attr = NULL;
 	dnnl_status_t s;
-	int r;
 
 	if ((s = dnnl_primitive_attr_create(&attr)) != dnnl_success ||
 		(s = dnnl_primitive_attr_set_scratchpad_mode(attr, dnnl_scratchpad_mode_user)) !=
@@ -314,8 +313,8 @@ int dnn_reorder(struct dnn *d, const struct dnn_format *from, const struct dnn_f
 		dnn_op_done(op);
 		return failed(s, "reorder", err);
 	}
-	r = dnn_op_bind(d, op, DNNL_ARG_FROM, NULL, err);
-	return r < 0 ? r : dnn_op_bind(d, op, DNNL_ARG_TO, NULL, err);
+	TRY(dnn_op_bind(d, op, DNNL_ARG_FROM, NULL, err));
+	return dnn_op_bind(d, op, DNNL_ARG_TO, NULL, err);
 }
 
 struct dnn_format dnn_op_format(const struct dnn_op *op, int arg)

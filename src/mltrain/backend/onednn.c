@@ -157,12 +157,8 @@ static int allocate(struct onednn *o, struct mlr_error *err)
 	madvise(o->block, bytes, MADV_HUGEPAGE); /* fewer TLB misses where it works */
 	memset(o->block, 0, bytes);
 	o->engine.memory = plan(o, o->block);
-	for (size_t i = 0; i < o->n_nodes; i++) {
-		int r = node_bind(&o->nodes[i], &o->world, err);
-
-		if (r < 0)
-			return r;
-	}
+	for (size_t i = 0; i < o->n_nodes; i++)
+		TRY(node_bind(&o->nodes[i], &o->world, err));
 	return 0;
 }
 
@@ -422,12 +418,8 @@ static void fill(struct onednn *o, const struct batch *b)
 
 static int forward(struct onednn *o, const struct step *s, struct mlr_error *err)
 {
-	for (size_t i = 0; i < o->n_nodes; i++) {
-		int r = node_forward(&o->nodes[i], &o->world, s, err);
-
-		if (r < 0)
-			return r;
-	}
+	for (size_t i = 0; i < o->n_nodes; i++)
+		TRY(node_forward(&o->nodes[i], &o->world, s, err));
 	return 0;
 }
 
@@ -484,10 +476,7 @@ static int backward(struct onednn *o, struct mlr_error *err)
 	size_t end = o->world.params;
 
 	for (size_t i = o->n_nodes; i-- > 0;) {
-		int r = node_backward(&o->nodes[i], &o->world, err);
-
-		if (r < 0)
-			return r;
+		TRY(node_backward(&o->nodes[i], &o->world, err));
 		tell_ready(o, &o->nodes[i], &end);
 	}
 	if (x && x->plain)
@@ -575,12 +564,8 @@ static int step(struct engine *e, const struct batch *batches, const struct step
 
 	if (!o->world.trains)
 		return mlr_fail(err, EINVAL, "backend onednn: this engine only predicts");
-	for (int i = 0; i < n; i++) {
-		int r = one_step(o, &batches[i], &steps[i], &ret[i], err);
-
-		if (r < 0)
-			return r;
-	}
+	for (int i = 0; i < n; i++)
+		TRY(one_step(o, &batches[i], &steps[i], &ret[i], err));
 	return 0;
 }
 

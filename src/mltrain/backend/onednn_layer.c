@@ -77,15 +77,15 @@ static int make_to_data(
 {
 	struct dnn_format f, weights = dnn_op_format(&d->ops.forward, DNNL_ARG_WEIGHTS);
 	struct dnn_format in = node_in(d, w, 0);
-	int dims[4] = { 0 }, rank = node_weight_dims(d->layer, dims), r;
+	int dims[4] = { 0 }, rank = node_weight_dims(d->layer, dims);
 
 	/* A dense layer's weights are large: reading them as they lie beats a faster format of
 	 * their own. */
 	l->weights = l->is_conv ? dnn_format_typed(dnn_format_any(rank, dims), w->bf16) : weights;
 	TRY(dnn_backward_data(&w->dnn, l, &d->ops.forward, &d->ops.to_data, err));
 	f = dnn_op_format(&d->ops.to_data, DNNL_ARG_WEIGHTS);
-	r = node_reorder(w, &weights, &f, &d->ops.weights_to_data, err);
-	return r < 0 ? r : node_reorder(w, &d->ops.src, &in, &d->ops.dsrc_to_din, err);
+	TRY(node_reorder(w, &weights, &f, &d->ops.weights_to_data, err));
+	return node_reorder(w, &d->ops.src, &in, &d->ops.dsrc_to_din, err);
 }
 
 /* Make the three directions of a layer and the reorders between formats that differ. */
@@ -93,10 +93,9 @@ static int make_directions(struct node *d, struct node_world *w, int plain, stru
 {
 	struct dnn_layer l = open_layer(d, w, plain);
 	struct dnn_format in = node_in(d, w, 0), f, dst;
-	int r = make_forward(w, d, &l, err);
+	int r;
 
-	if (r < 0)
-		return r;
+	TRY(make_forward(w, d, &l, err));
 	d->ops.src = l.src = dnn_op_format(&d->ops.forward, DNNL_ARG_SRC);
 	d->format = dnn_op_format(&d->ops.forward, DNNL_ARG_DST);
 	f = dnn_op_format(&d->ops.forward, DNNL_ARG_WEIGHTS);

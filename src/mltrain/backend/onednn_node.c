@@ -93,12 +93,8 @@ void *node_plan_take_if(struct plan *p, const struct dnn_op *op, const struct dn
 int node_bind_op(struct node_world *w, struct dnn_op *op, const int *args, void *const *data, int n,
 	struct mlr_error *err)
 {
-	for (int i = 0; i < n; i++) {
-		int r = data[i] ? dnn_op_bind(&w->dnn, op, args[i], data[i], err) : 0;
-
-		if (r < 0)
-			return r;
-	}
+	for (int i = 0; i < n; i++)
+		TRY(data[i] ? dnn_op_bind(&w->dnn, op, args[i], data[i], err) : 0);
 	return dnn_op_scratch(op) ? dnn_op_bind(&w->dnn, op, DNNL_ARG_SCRATCHPAD, w->scratch, err)
 				  : 0;
 }
@@ -188,15 +184,15 @@ static void describe_image(struct node *d, const struct node_world *w)
 static int place_params(struct node_world *w, struct node *d, struct mlr_error *err)
 {
 	size_t weights = dnn_format_size(&d->weights) / sizeof(float);
-	int dims[4] = { 0 }, rank = node_weight_dims(d->layer, dims), r;
+	int dims[4] = { 0 }, rank = node_weight_dims(d->layer, dims);
 	struct dnn_format plain = dnn_format_plain(rank, dims);
 
 	d->at = w->params;
 	d->bias_at = d->at + weights;
 	d->count = (weights + d->biases + PARAM_ALIGN - 1) / PARAM_ALIGN * PARAM_ALIGN;
 	w->params += d->count;
-	r = dnn_reorder(&w->dnn, &plain, &d->weights, &d->plain_to_weights, err);
-	return r < 0 ? r : dnn_reorder(&w->dnn, &d->weights, &plain, &d->weights_to_plain, err);
+	TRY(dnn_reorder(&w->dnn, &plain, &d->weights, &d->plain_to_weights, err));
+	return dnn_reorder(&w->dnn, &d->weights, &plain, &d->weights_to_plain, err);
 }
 
 int node_make(

@@ -271,11 +271,10 @@ const struct node_kind node_kind_norm = { .name = "batch norm",
 static int sum_make(struct node *d, struct node_world *w, struct mlr_error *err)
 {
 	struct dnn_format a = node_in(d, w, 0), b = node_in(d, w, 1);
-	int r;
 
 	d->format = a;
-	r = node_reorder(w, &b, &a, &d->with_to_from, err);
-	return r < 0 ? r : node_reorder(w, &a, &b, &d->from_to_with, err);
+	TRY(node_reorder(w, &b, &a, &d->with_to_from, err));
+	return node_reorder(w, &a, &b, &d->from_to_with, err);
 }
 
 static void sum_plan(struct node *d, const struct node_world *w, struct plan *p)

@@ -139,12 +139,8 @@ static int calls(struct bench *b, uint64_t n, double *seconds, struct mlr_error 
 {
 	double start = mlr_now();
 
-	for (uint64_t i = 0; i < n; i++) {
-		int r = call(b, err);
-
-		if (r < 0)
-			return r;
-	}
+	for (uint64_t i = 0; i < n; i++)
+		TRY(call(b, err));
 	*seconds = mlr_now() - start;
 	return 0;
 }

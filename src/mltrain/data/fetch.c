@@ -193,12 +193,8 @@ int fetch_file(const struct fetch_options *o, const char *const *urls, const cha
 	char hex[HASH_HEX_SIZE];
 	int r;
 
-	r = open_dir(&f, err);
-	if (r < 0)
-		return r;
-	r = expect(&f, sha256, err);
-	if (r < 0)
-		return r;
+	TRY(open_dir(&f, err));
+	TRY(expect(&f, sha256, err));
 	r = archive ? is_unpacked(&f, archive, err) : 0;
 	if (r != 0)
 		return r < 0 ? r : 0;
@@ -206,13 +202,9 @@ int fetch_file(const struct fetch_options *o, const char *const *urls, const cha
 	if (r < 0)
 		return r;
 	if (r == 0) {
-		r = try_urls(&f, urls, hex, err);
-		if (r < 0)
-			return r;
+		TRY(try_urls(&f, urls, hex, err));
 		tell(&f, f.known ? FETCH_DONE : FETCH_RECORDED, hex);
-		r = sums_put(f.dirfd, name, hex, err);
-		if (r < 0)
-			return r;
+		TRY(sums_put(f.dirfd, name, hex, err));
 	}
 	return archive ? unpack(&f, archive, err) : 0;
 }

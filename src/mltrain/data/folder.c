@@ -215,9 +215,7 @@ int folder_class(const char *dir, const char *part, const char *name, int label,
 	r = list(dir, part, name, IMAGES, &l, skipped, err);
 	if (r < 0 || !l.n)
 		return r;
-	r = make_room(set, l.n, err);
-	if (r < 0)
-		return r;
+	TRY(make_room(set, l.n, err));
 	for (size_t i = 0; i < l.n; i++) {
 		set->files[set->count].path = xasprintf("%s/%s", within, l.names[i]);
 		set->labels[set->count++] = (uint16_t)label;

@@ -145,10 +145,8 @@ static int walk(struct dataset *d, const char *part, struct image_set *set,
 {
 	for (int c = 0; c < d->classes; c++) {
 		uint32_t was = set->count;
-		int r = folder_class(d->dir, part, d->names[c], c, set, skipped, err);
 
-		if (r < 0)
-			return r;
+		TRY(folder_class(d->dir, part, d->names[c], c, set, skipped, err));
 		if (set->count == was && set == &d->train)
 			return mlr_fail(err, EPROTO,
 				"'%s%s%s/%s' has no images (.png, .jpg, .jpeg)", d->dir,

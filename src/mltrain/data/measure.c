@@ -53,9 +53,7 @@ int dataset_measure(const struct dataset *d, uint32_t first, int threads, struct
 
 	if (first >= d->train.count)
 		return mlr_fail(err, EINVAL, "'%s' has no training images to measure", d->dir);
-	r = loader_open(&d->train, d, &o, &l, err);
-	if (r < 0)
-		return r;
+	TRY(loader_open(&d->train, d, &o, &l, err));
 	loader_start_range(l, first, d->train.count - first);
 	while ((r = loader_take(l, AHEAD, b, err)) > 0)
 		for (int i = 0; i < r; i++)

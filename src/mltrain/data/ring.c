@@ -115,7 +115,6 @@ int ring_open(const struct ring_options *o, struct ring **ret, struct mlr_error 
 {
 	auto_call(ring_close) struct ring *r = calloc(1, sizeof(*r));
 	size_t bytes = image_size_bytes(&o->size);
-	int e;
 
 	assert(o->rows > 0 && o->ahead > 0 && o->threads > 0);
 	if (!r)
@@ -132,9 +131,7 @@ int ring_open(const struct ring_options *o, struct ring **ret, struct mlr_error 
 	if (!r->done || !r->pixels)
 		return mlr_fail(err, ENOMEM, "%zu bytes of memory for %d batches of images",
 			(size_t)r->slots * (size_t)o->rows * bytes, r->slots);
-	e = start_threads(r, err);
-	if (e < 0)
-		return e;
+	TRY(start_threads(r, err));
 	*ret = take_ptr(&r);
 	return 0;
 }

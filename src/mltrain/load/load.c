@@ -582,16 +582,13 @@ int load_run(const struct load_options *o, struct results *ret, struct mlr_error
 {
 	auto_call(load_done) struct load l = { .o = o, .r = ret, .poll = -1 };
 	double cpu = cpu_seconds();
-	int r = load_init(&l, o, err);
+	int r;
 
-	if (r < 0)
-		return r;
+	TRY(load_init(&l, o, err));
 	/* Else the kernel wakes this thread up to 50 µs late. */
 	prctl(PR_SET_TIMERSLACK, 1ul, 0ul, 0ul, 0ul);
 	l.now = clock_ns();
-	r = connect_first(&l, err);
-	if (r < 0)
-		return r;
+	TRY(connect_first(&l, err));
 	l.start = l.now = clock_ns();
 	l.end = l.start + ns_of(load_seconds(o));
 	l.row_end = l.start + NS;

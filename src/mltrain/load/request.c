@@ -321,7 +321,6 @@ int requests_new(const struct request_options *o, struct requests **ret, struct 
 {
 	auto_call(requests_free) struct requests *q = xcalloc(1, sizeof(*q));
 	uint32_t start = 0;
-	int r;
 
 	q->o = o;
 	q->method = o->method ? o->method : o->n_bodies || o->pictures ? "POST" : "GET";
@@ -339,9 +338,7 @@ int requests_new(const struct request_options *o, struct requests **ret, struct 
 	q->number = ((uint64_t)start << 20) + 1;
 	if (o->pictures)
 		q->number = start;
-	r = make_known(q, err);
-	if (r < 0)
-		return r;
+	TRY(make_known(q, err));
 	*ret = take_ptr(&q);
 	return 0;
 }

@@ -70,14 +70,12 @@ static int predict_range(const struct evaluation_of *what, uint32_t first, uint3
 	auto_free float *logits = calloc(count, sizeof(*logits));
 	auto_call(loader_close) struct loader *loader = NULL;
 	struct batch batch;
-	int r;
+	int r = 0;
 
 	if (!logits)
 		return mlr_fail(
 			err, ENOMEM, "%zu bytes of memory for logits", count * sizeof(*logits));
-	r = loader_open(what->set, what->data, &options, &loader, err);
-	if (r < 0)
-		return r;
+	TRY(loader_open(what->set, what->data, &options, &loader, err));
 	loader_start_range(loader, first, end - first);
 	while (!is_stopped(what) && (r = loader_take(loader, 1, &batch, err)) > 0) {
 		r = engine_predict(what->engine, &batch, logits, err);
@@ -145,10 +143,8 @@ int evaluate(const struct evaluation_of *what, struct evaluation *ret, struct ml
 
 	if (what->details && e.classes <= EVALUATION_CLASSES)
 		e.confusion = xcalloc((size_t)e.classes * (size_t)e.classes, sizeof(*e.confusion));
-	r = predict_range(what, (uint32_t)(what->count * rank / ranks),
-		(uint32_t)(what->count * (rank + 1) / ranks), &e, err);
-	if (r < 0)
-		return r;
+	TRY(predict_range(what, (uint32_t)(what->count * rank / ranks),
+		(uint32_t)(what->count * (rank + 1) / ranks), &e, err));
 	if (ranks == 1)
 		r = is_stopped(what) ? -EINTR : 0;
 	else

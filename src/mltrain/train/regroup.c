@@ -142,9 +142,7 @@ int run_regroup(struct run *r, struct mlr_error *err)
 	do {
 		struct group_progress at = { has, r->state.epochs_done, r->state.step };
 
-		e = elastic_regroup(d, &at, r->leaves, &outcome, err);
-		if (e < 0)
-			return e;
+		TRY(elastic_regroup(d, &at, r->leaves, &outcome, err));
 		if (outcome != ELASTIC_MEMBER) {
 			part(r, outcome);
 			return 0;

@@ -190,9 +190,7 @@ static int check_checkpoint(const struct run *r, const struct checkpoint *c, str
 			"the checkpoint to go on from has no momentum: it is of mltrain's first form");
 		return mlr_hint(err, "start anew with another --checkpoint");
 	}
-	e = check_net(r->net, c->net, err);
-	if (e < 0)
-		return e;
+	TRY(check_net(r->net, c->net, err));
 	if (c->optimiser != r->o->recipe.optimiser) {
 		mlr_fail(err, EINVAL, "--optimiser is %s, the checkpoint to go on from has %s",
 			optimisers[r->o->recipe.optimiser].name, optimisers[c->optimiser].name);

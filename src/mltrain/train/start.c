@@ -197,7 +197,6 @@ static int agree(struct run *r, struct mlr_error *err)
 	json_auto_t *json = recipe_json(&o->recipe);
 	auto_free char *recipe = json_dumps(json, JSON_COMPACT | JSON_REAL_PRECISION(17));
 	auto_free char *net = net_text(r->net), *text = NULL;
-	int e;
 
 	if (!r->exchange)
 		return 0;
@@ -213,8 +212,8 @@ static int agree(struct run *r, struct mlr_error *err)
 		elastic_say_options(o->dist, digest, r->digest);
 		return 0;
 	}
-	e = dist_agree(o->dist, "options", text, strlen(text), err);
-	return e < 0 ? e : dist_agree(o->dist, "the data set", r->digest, strlen(r->digest), err);
+	TRY(dist_agree(o->dist, "options", text, strlen(text), err));
+	return dist_agree(o->dist, "the data set", r->digest, strlen(r->digest), err);
 }
 
 /* Keep what a file holds as FILE~ (file_keep()). Sets *ret if there was something to keep. */

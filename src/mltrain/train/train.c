@@ -305,9 +305,7 @@ static int some_steps(struct run *r, uint64_t end, struct mlr_error *err)
 						     r->schedule_steps),
 			(float)recipe->momentum, (float)recipe->l2, r->o->seed, number };
 	}
-	e = step_engine(r, n, err);
-	if (e < 0)
-		return e;
+	TRY(step_engine(r, n, err));
 	t = mlr_now() - t;
 	s->step_seconds += t;
 	r->slowest_call = fmax(r->slowest_call, t);
@@ -446,13 +444,10 @@ static int between_steps(struct run *r, struct mlr_error *err)
 {
 	const struct train_options *o = r->o;
 	struct train_state *s = &r->state;
-	int e;
 
 	if (!r->halted && o->validate_every &&
 		s->step % o->validate_every == 1 % o->validate_every) {
-		e = validate(r, err);
-		if (e < 0)
-			return e;
+		TRY(validate(r, err));
 		if (!r->halted)
 			run_tell(r, TRAIN_VALIDATED);
 	}
@@ -482,9 +477,7 @@ static int end_epoch(struct run *r, int whole, struct mlr_error *err)
 	better = error >= 0 && (s->best_error < 0 || error < s->best_error);
 	if (better)
 		s->best_error = error;
-	e = show_weights(r, err);
-	if (e < 0)
-		return e;
+	TRY(show_weights(r, err));
 	run_tell(r, TRAIN_EPOCH_ENDED);
 	try_save(r);
 	if (better)
@@ -576,9 +569,7 @@ static int loop(struct run *r, struct mlr_error *err)
 
 	s->reached = s->best_error >= 0 && r->o->target_accuracy > 0 &&
 		1 - s->best_error >= r->o->target_accuracy;
-	e = show_weights(r, err);
-	if (e < 0)
-		return e;
+	TRY(show_weights(r, err));
 	r->runs = 1;
 	run_tell_start(r);
 	e = run_is_elastic(r) ? 0 : ask(r, 0, err); /* a newcomer would ask alone */
