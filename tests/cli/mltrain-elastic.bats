@@ -320,8 +320,8 @@ alone() { mltrain "${COMMON[@]}" -q --log alone.jsonl "$@" >alone.out; }
 	until_true has_ranks 2
 	goes_on
 	cat a.err
-	assert_equal "$(grep -c stranger a.err)" 1
-	grep -q "turned away a stranger from ::ffff:127.0.0.1, who .*; more of them will not be told" a.err
+	assert_equal "$(grep -c rejected a.err)" 1
+	grep -q "rejected a connection from ::ffff:127.0.0.1: .* (further ones are not reported)" a.err
 	kill -TERM "${PIDS[@]}"
 	assert_ends "$pid"
 }

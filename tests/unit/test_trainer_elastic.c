@@ -4,7 +4,7 @@
 #include "base/clock.h"
 #include "base/file.h"
 #include "base/memory.h"
-#include "dist/door.h"
+#include "dist/listener.h"
 #include "dist/elastic.h"
 #include "dist/group.h"
 #include "dist/node_sums.h"
@@ -67,20 +67,20 @@ static void a_secret_is_read_back_and_a_damaged_or_short_one_refused(void **stat
 	assert_int_equal(secret_of_text("long enough for me", &b, &err), 0);
 }
 
-/* --- the door ------------------------------------------------------------------------------ */
+/* --- the listener --------------------------------------------------------------------------  */
 
-static struct door *door;
+static struct listener *listener;
 static struct lifeline_offer offer;
 static const struct secret right = { "the right secret of this run..." };
 
-static int open_door(void **state)
+static int open_listener(void **state)
 {
-	return door_open(0, &right, &door, &offer, NULL);
+	return listener_open(0, &right, &listener, &offer, NULL);
 }
 
-static int close_door(void **state)
+static int close_listener(void **state)
 {
-	door_close(&door);
+	listener_close(&listener);
 	return 0;
 }
 
@@ -96,14 +96,14 @@ static int call(void)
 static int comes_in(struct guest *g)
 {
 	for (int i = 0; i < 200; i++) {
-		if (door_take(door, FRAME_JOIN, g))
+		if (listener_take(listener, FRAME_JOIN, g))
 			return 1;
 		poll(NULL, 0, 10);
 	}
 	return 0;
 }
 
-/* Does the door hang up, within this time? */
+/* Does the listener hang up, within this time? */
 static int is_closed(int fd, int ms)
 {
 	struct pollfd p = { .fd = fd, .events = POLLIN };
@@ -143,7 +143,7 @@ static void who_has_another_secret_stays_out(void **state)
 }
 
 /* A listener without the secret. It has a challenge of its own, or passes on that of the run's
- * door, and gives the caller's own proof back. */
+ * listener, and gives the caller's own proof back. */
 struct mirror {
 	int fd;
 	uint8_t challenge[SECRET_CHALLENGE], answer[SECRET_ANSWER];
@@ -159,7 +159,7 @@ static void *reflect(void *ctx)
 	return NULL;
 }
 
-static void who_does_not_have_it_cannot_play_the_door(void **state)
+static void who_does_not_have_it_cannot_play_the_listener(void **state)
 {
 	const struct secret wrong = { "another secret, of another run." };
 	uint8_t proof[SECRET_SIZE];
@@ -224,7 +224,7 @@ static void a_recorded_conversation_is_worth_nothing(void **state)
 static void silence_garbage_and_half_a_frame_end_within_seconds(void **state)
 {
 	uint8_t challenge[SECRET_CHALLENGE], garbage[4096], head[FRAME_HEAD];
-	const struct frame too_large = { FRAME_JOIN, DOOR_BODY_MAX + 1, 0 };
+	const struct frame too_large = { FRAME_JOIN, LISTENER_BODY_MAX + 1, 0 };
 	const struct frame half = { FRAME_JOIN, 100, 0 };
 	int silent = call(), noisy = call(), large = call(), cut = call();
 	int64_t t = mlr_now_ms();
@@ -648,17 +648,18 @@ int main(void)
 	const struct CMUnitTest tests[] = {
 		cmocka_unit_test(hmac_is_that_of_rfc_4231),
 		cmocka_unit_test(a_secret_is_read_back_and_a_damaged_or_short_one_refused),
-		cmocka_unit_test_setup_teardown(who_has_the_secret_comes_in, open_door, close_door),
 		cmocka_unit_test_setup_teardown(
-			who_has_another_secret_stays_out, open_door, close_door),
-		cmocka_unit_test(who_does_not_have_it_cannot_play_the_door),
+			who_has_the_secret_comes_in, open_listener, close_listener),
+		cmocka_unit_test_setup_teardown(
+			who_has_another_secret_stays_out, open_listener, close_listener),
+		cmocka_unit_test(who_does_not_have_it_cannot_play_the_listener),
 		cmocka_unit_test(who_has_another_byte_order_is_told_so),
 		cmocka_unit_test_setup_teardown(
-			a_recorded_conversation_is_worth_nothing, open_door, close_door),
-		cmocka_unit_test_setup_teardown(
-			silence_garbage_and_half_a_frame_end_within_seconds, open_door, close_door),
-		cmocka_unit_test_setup_teardown(
-			a_crowd_of_strangers_does_not_lock_ranks_out, open_door, close_door),
+			a_recorded_conversation_is_worth_nothing, open_listener, close_listener),
+		cmocka_unit_test_setup_teardown(silence_garbage_and_half_a_frame_end_within_seconds,
+			open_listener, close_listener),
+		cmocka_unit_test_setup_teardown(a_crowd_of_strangers_does_not_lock_ranks_out,
+			open_listener, close_listener),
 		cmocka_unit_test(the_next_group_has_who_stays_and_who_finds_a_place),
 		cmocka_unit_test(the_weights_are_those_of_the_rank_that_has_come_farthest),
 		cmocka_unit_test(shares_of_a_batch_are_whole_and_differ_by_one_row),

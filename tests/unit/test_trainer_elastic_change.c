@@ -19,8 +19,8 @@ static const struct secret right = { "the right secret of this run..." };
 
 /* What the rank under test meets, and what it has said. */
 struct stage {
-	char dir[32], *meet; /* the rendezvous file */
-	struct door *door;   /* of the coordinator, which has id 1 */
+	char dir[32], *meet;       /* the rendezvous file */
+	struct listener *listener; /* of the coordinator, which has id 1 */
 	struct member coordinator, second;
 	int listening; /* of the second member, a socket; -1: there is none */
 	pthread_t thread;
@@ -52,7 +52,7 @@ static int set_up(void **state)
 	s->coordinator.id = 1;
 	s->second.id = 2;
 	s->second.offer.port = 1;
-	assert_int_equal(door_open(0, &right, &s->door, &s->coordinator.offer, NULL), 0);
+	assert_int_equal(listener_open(0, &right, &s->listener, &s->coordinator.offer, NULL), 0);
 	write_meet(s, &s->coordinator, 0, &right);
 	*state = s;
 	return 0;
@@ -63,7 +63,7 @@ static int tear_down(void **state)
 	struct stage *s = *state;
 
 	dist_close(&s->d);
-	door_close(&s->door);
+	listener_close(&s->listener);
 	if (s->listening >= 0)
 		close(s->listening);
 	unlink(s->meet);
@@ -87,7 +87,7 @@ static void open_rank(struct stage *s)
 static void answer_late(struct stage *s)
 {
 	uint8_t challenge[SECRET_CHALLENGE], answer[SECRET_ANSWER], proof[SECRET_SIZE];
-	char body[DOOR_BODY_MAX];
+	char body[LISTENER_BODY_MAX];
 	struct frame f = { 0 };
 	int fd = -1;
 
@@ -120,7 +120,7 @@ static void *lead_and_die(void *ctx)
 	struct group_join j;
 	struct guest guest;
 
-	while (!door_take(s->door, FRAME_JOIN, &guest))
+	while (!listener_take(s->listener, FRAME_JOIN, &guest))
 		poll(NULL, 0, 5);
 	assert_int_equal(group_parse_join(guest.body, guest.first.size, &j, NULL), 0);
 	g.member[0] = s->coordinator;
@@ -131,7 +131,7 @@ static void *lead_and_die(void *ctx)
 	if (s->listening >= 0 && s->second.id > j.self.id)
 		g.member[g.n++] = s->second;
 	frame_send(guest.fd, FRAME_GROUP, 1, &g, group_size(&g), 1000, NULL);
-	door_close(&s->door);
+	listener_close(&s->listener);
 	if (s->meanwhile)
 		s->meanwhile(s);
 	close(guest.fd);
@@ -343,7 +343,7 @@ static void a_member_that_was_left_out_is_told_of_the_end(void **state)
 	e = (struct elastic *)s->d;
 	rejoins = call_as(s, FRAME_REJOIN, 77);
 	watches = call_as(s, FRAME_WATCH, 78);
-	while (!door_has(e->door, FRAME_REJOIN) || !door_has(e->door, FRAME_WATCH))
+	while (!listener_has(e->listener, FRAME_REJOIN) || !listener_has(e->listener, FRAME_WATCH))
 		poll(NULL, 0, 5);
 	assert_int_equal(elastic_finish(s->d, NULL), 0);
 	assert_int_equal(hears(s, rejoins, NULL), FRAME_END);

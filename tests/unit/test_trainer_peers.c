@@ -216,7 +216,7 @@ static void ranks_that_know_no_pid_namespace_are_seen_too(void **state)
 static void a_stranger_who_connects_is_not_taken_for_a_rank(void **state)
 {
 	struct lifeline_offer offer, wrong;
-	int offered = lifeline_offer(&offer), stranger, friend, got;
+	int offered = lifeline_listen(0, &offer), stranger, friend, got;
 
 	assert_true(offered >= 0 && offer.port > 0);
 	if (!offer.addresses) {
@@ -224,7 +224,7 @@ static void a_stranger_who_connects_is_not_taken_for_a_rank(void **state)
 		return;
 	}
 	wrong = offer;
-	wrong.word++;
+	wrong.token++;
 	stranger = lifeline_take(&wrong, NULL);
 	assert_true(stranger >= 0);
 	friend = lifeline_take(&offer, NULL);
@@ -245,7 +245,7 @@ static void a_stranger_who_connects_is_not_taken_for_a_rank(void **state)
 static void an_address_of_ones_own_is_not_another_nodes(void **state)
 {
 	struct lifeline_offer offer;
-	int offered = lifeline_offer(&offer);
+	int offered = lifeline_listen(0, &offer);
 
 	assert_true(offered >= 0);
 	assert_int_equal(lifeline_take(&offer, &offer), -1);

@@ -163,9 +163,7 @@ int dist_open(struct dist **ret, struct mlr_error *err)
 	r = plugin_open("mpi", &p, err);
 	if (r < 0)
 		return mlr_wrap(err, "one of several ranks, but no MPI");
-	r = ((const struct dist_plugin *)p)->open(&d, err);
-	if (r < 0)
-		return r;
+	TRY(((const struct dist_plugin *)p)->open(&d, err));
 	r = check(d, expected, err);
 	if (r < 0) {
 		d->ops->close(d);

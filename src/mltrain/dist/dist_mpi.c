@@ -1,20 +1,13 @@
 /* The plugin mltrain-mpi.so: ranks of an MPI program (MPI 3.1; made with Open MPI 4.1). */
-#include "dist/mpi_ranks.h"
-
-#include "base/cleanup.h"
-#include "base/clock.h"
-#include "base/memory.h"
+#include "base/base.h"
 #include "config.h"
-#include "dist/mpi_node.h"
+#include "dist/dist.h"
+#include "dist/node_sums.h"
+#include "dist/peers.h"
 #include "dist/sums.h"
 
-#include <errno.h>
-#include <limits.h>
-#include <mpi-ext.h>
+#include <mpi.h>
 #include <sched.h>
-#include <stdlib.h>
-#include <string.h>
-#include <unistd.h>
 
 #define SPINS         1000   /* about 0.1 ms; longer waits yield the CPU */
 #define LOOK_MASK     0xfffu /* turns of waiting between looks at the clock */
@@ -24,7 +17,25 @@
 #define BYTES_MAX     INT_MAX           /* MPI counts in int */
 #define MESSAGE_MAX   ((size_t)1 << 24) /* floats */
 
-int mpi_check(int code, const char *what, struct mlr_error *err)
+struct mpi_node {
+	MPI_Comm across;                  /* the ranks with this one's number on every node */
+	MPI_Request requests[NODE_SLOTS]; /* of pieces being summed across nodes */
+	struct node_sums *sums;
+};
+
+struct mpi_ranks {
+	struct dist dist; /* first, so that both have the same address */
+	MPI_Comm all;     /* a duplicate of MPI_COMM_WORLD */
+	struct peers *peers;
+	struct mpi_node *node; /* NULL if the ranks of a node share no memory */
+	struct sums *sums;
+	MPI_Request *requests; /* of sums of gradients under way */
+	int n_requests;
+	int64_t late_at_ms; /* when to look next for the rank that is late */
+};
+
+/* Returns -EIO with MPI's words, unless code is MPI_SUCCESS. */
+static int check(int code, const char *what, struct mlr_error *err)
 {
 	char words[MPI_MAX_ERROR_STRING] = "unknown error";
 	int n;
@@ -49,8 +60,12 @@ static void tell_late(struct mpi_ranks *m, int first)
 		m->dist.warn(words);
 }
 
-int mpi_idle(struct mpi_ranks *m, unsigned *turns, struct mlr_error *err)
+/* struct exchange's idle. It yields the CPU, now and then checks the other ranks, and names a rank
+ * that is ten seconds late. */
+static int idle(void *ctx, unsigned *turns, struct mlr_error *err)
 {
+	struct mpi_ranks *m = ctx;
+
 	if (++*turns < SPINS)
 		return 0;
 	sched_yield();
@@ -63,28 +78,22 @@ int mpi_idle(struct mpi_ranks *m, unsigned *turns, struct mlr_error *err)
 	return peers_look(m->peers, err);
 }
 
-int mpi_complete(
-	struct mpi_ranks *m, int n, MPI_Request *requests, const char *what, struct mlr_error *err)
+/* Wait until a request, which a call began with this result, is complete. */
+static int complete(struct mpi_ranks *m, int code, MPI_Request *request, const char *what,
+	struct mlr_error *err)
 {
 	unsigned turns = 0;
 	int done = 0, r;
 
+	TRY(check(code, what, err));
 	for (;;) {
-		r = mpi_check(MPI_Testall(n, requests, &done, MPI_STATUSES_IGNORE), what, err);
-		if (r < 0 || done)
-			return r;
-		r = mpi_idle(m, &turns, err);
+		TRY(check(MPI_Test(request, &done, MPI_STATUS_IGNORE), what, err));
+		if (done)
+			return 0;
+		r = idle(m, &turns, err);
 		if (r < 0)
 			return mlr_wrap(err, "%s", what);
 	}
-}
-
-static int complete_one(struct mpi_ranks *m, int code, MPI_Request *request, const char *what,
-	struct mlr_error *err)
-{
-	int r = mpi_check(code, what, err);
-
-	return r < 0 ? r : mpi_complete(m, 1, request, what, err);
 }
 
 static int too_many(const char *what, size_t n, struct mlr_error *err)
@@ -94,23 +103,17 @@ static int too_many(const char *what, size_t n, struct mlr_error *err)
 
 static void ready(void *ctx, float *part, size_t count)
 {
-	struct mpi_ranks *m = ctx;
-
-	sums_ready(m->sums, part, count);
+	sums_ready(((struct mpi_ranks *)ctx)->sums, part, count);
 }
 
 static void poll(void *ctx)
 {
-	struct mpi_ranks *m = ctx;
-
-	sums_poll(m->sums);
+	sums_poll(((struct mpi_ranks *)ctx)->sums);
 }
 
-static int wait(void *ctx, struct mlr_error *err)
+static int wait_sums(void *ctx, struct mlr_error *err)
 {
-	struct mpi_ranks *m = ctx;
-
-	return sums_wait(m->sums, err);
+	return sums_wait(((struct mpi_ranks *)ctx)->sums, err);
 }
 
 static int sum(void *ctx, double *x, size_t n, struct mlr_error *err)
@@ -120,7 +123,7 @@ static int sum(void *ctx, double *x, size_t n, struct mlr_error *err)
 
 	if (n > BYTES_MAX)
 		return too_many("sum", n, err);
-	return complete_one(m,
+	return complete(m,
 		MPI_Iallreduce(MPI_IN_PLACE, x, (int)n, MPI_DOUBLE, MPI_SUM, m->all, &request),
 		&request, "sum", err);
 }
@@ -132,13 +135,8 @@ static int broadcast(void *ctx, void *x, size_t bytes, struct mlr_error *err)
 
 	if (bytes > BYTES_MAX)
 		return too_many("broadcast bytes", bytes, err);
-	return complete_one(m, MPI_Ibcast(x, (int)bytes, MPI_BYTE, 0, m->all, &request), &request,
+	return complete(m, MPI_Ibcast(x, (int)bytes, MPI_BYTE, 0, m->all, &request), &request,
 		"broadcast", err);
-}
-
-static int idle(void *ctx, unsigned *turns, struct mlr_error *err)
-{
-	return mpi_idle(ctx, turns, err);
 }
 
 static int gather(struct dist *d, const void *from, size_t bytes, void *to, struct mlr_error *err)
@@ -148,7 +146,7 @@ static int gather(struct dist *d, const void *from, size_t bytes, void *to, stru
 
 	if (bytes > BYTES_MAX)
 		return too_many("gather bytes", bytes, err);
-	return complete_one(m,
+	return complete(m,
 		MPI_Igather(
 			from, (int)bytes, MPI_BYTE, to, (int)bytes, MPI_BYTE, 0, m->all, &request),
 		&request, "gather", err);
@@ -159,26 +157,123 @@ static int barrier(struct dist *d, struct mlr_error *err)
 	struct mpi_ranks *m = (struct mpi_ranks *)d;
 	MPI_Request request;
 
-	return complete_one(
-		m, MPI_Ibarrier(m->all, &request), &request, "wait for the others", err);
+	return complete(m, MPI_Ibarrier(m->all, &request), &request, "wait for the others", err);
 }
 
 /* --- sums of gradients --- */
 
+static int across_start(void *ctx, uint64_t k, float *x, size_t n, struct mlr_error *err)
+{
+	struct mpi_node *m = ctx;
+
+	return check(MPI_Iallreduce(MPI_IN_PLACE, x, (int)n, MPI_FLOAT, MPI_SUM, m->across,
+			     &m->requests[k % NODE_SLOTS]),
+		"sum gradients", err);
+}
+
+static int across_test(void *ctx, uint64_t k, struct mlr_error *err)
+{
+	struct mpi_node *m = ctx;
+	int done = 0;
+	int r = check(MPI_Test(&m->requests[k % NODE_SLOTS], &done, MPI_STATUS_IGNORE),
+		"sum gradients", err);
+
+	return r < 0 ? r : done;
+}
+
+/* Only this node's ranks know the file's name, which is removed once they all have it open. */
+static int open_segment(int rank, MPI_Comm node, size_t size, int *fd, struct mlr_error *err)
+{
+	char path[NODE_SUMS_PATH_MAX] = "";
+	int r;
+
+	*fd = -1;
+	if (rank == 0) {
+		*fd = node_sums_segment(path, size);
+		if (*fd < 0)
+			path[0] = '\0';
+	}
+	r = check(MPI_Bcast(path, sizeof(path), MPI_CHAR, 0, node), "share memory", err);
+	if (r == 0 && rank && *path)
+		*fd = node_sums_segment_of(path, size);
+	MPI_Barrier(node);
+	if (rank == 0 && *path)
+		unlink(path);
+	return r;
+}
+
+/* n->sums stays NULL without memory. */
+static int share(
+	struct mpi_node *n, int nodes, int rank, int ranks, MPI_Comm node, struct mlr_error *err)
+{
+	const struct node_across across = { n, across_start, across_test };
+	auto_close int fd = -1;
+	int r;
+
+	if (getenv("MLTRAIN_NO_SHARED_MEMORY"))
+		return 0;
+	r = open_segment(rank, node, node_sums_size(ranks), &fd, err);
+	if (r == 0 && fd >= 0)
+		n->sums = node_sums_new(fd, rank, ranks, nodes > 1 ? &across : NULL);
+	return r;
+}
+
+static void node_free(struct mpi_node **n)
+{
+	if (!*n)
+		return;
+	if ((*n)->across != MPI_COMM_NULL)
+		MPI_Comm_free(&(*n)->across);
+	node_sums_free(&(*n)->sums);
+	free(*n);
+	*n = NULL;
+}
+
+/*
+ * Share memory with the ranks of this node. Called by all ranks of all nodes.
+ *
+ * Returns 0, with *ret NULL if sharing is useless or impossible: one rank per node, nodes with
+ * different numbers of ranks, no room in /dev/shm, containers that do not share it. -EIO if MPI
+ * fails.
+ */
+static int node_new(
+	struct mpi_ranks *m, MPI_Comm node, struct mpi_node **ret, struct mlr_error *err)
+{
+	struct mpi_node *n = xcalloc(1, sizeof(*n));
+	int r, rank, ranks, all[2], mine[2];
+
+	n->across = MPI_COMM_NULL;
+	MPI_Comm_rank(node, &rank);
+	MPI_Comm_size(node, &ranks);
+	r = share(n, m->dist.ranks / ranks, rank, ranks, node, err);
+	/* The fewest and, negated, the most ranks of a node; 0 without a segment. */
+	mine[0] = n->sums ? ranks : 0;
+	mine[1] = -ranks;
+	if (r == 0)
+		r = check(
+			MPI_Allreduce(mine, all, 2, MPI_INT, MPI_MIN, m->all), "share memory", err);
+	if (r == 0 && all[0] > 1 && all[0] == -all[1])
+		r = check(MPI_Comm_split(m->all, rank, m->dist.rank, &n->across),
+			"find the ranks of other nodes", err);
+	if (r < 0 || n->across == MPI_COMM_NULL) {
+		node_free(&n);
+		*ret = NULL;
+		return r;
+	}
+	*ret = n;
+	return 0;
+}
+
 static int node_add(void *ctx, float *x, size_t n, struct mlr_error *err)
 {
-	struct mpi_ranks *m = ctx;
-
 	(void)err;
-	node_sums_add(mpi_node_sums(m->node), x, n);
+	node_sums_add(((struct mpi_ranks *)ctx)->node->sums, x, n);
 	return 0;
 }
 
 static int node_advance(void *ctx, struct mlr_error *err)
 {
-	struct mpi_ranks *m = ctx;
-
-	return node_sums_advance(mpi_node_sums(m->node), err);
+	return node_sums_advance(((struct mpi_ranks *)ctx)->node->sums, err);
 }
 
 /* Where the ranks of a node share no memory. */
@@ -191,8 +286,8 @@ static int message_add(void *ctx, float *x, size_t count, struct mlr_error *err)
 		size_t n = count - at < MESSAGE_MAX ? count - at : MESSAGE_MAX;
 
 		m->requests = xgrow(m->requests, (size_t)m->n_requests, sizeof(*m->requests));
-		r = mpi_check(MPI_Iallreduce(MPI_IN_PLACE, x + at, (int)n, MPI_FLOAT, MPI_SUM,
-				      m->all, &m->requests[m->n_requests]),
+		r = check(MPI_Iallreduce(MPI_IN_PLACE, x + at, (int)n, MPI_FLOAT, MPI_SUM, m->all,
+				  &m->requests[m->n_requests]),
 			"sum gradients", err);
 		m->n_requests += r == 0;
 	}
@@ -203,7 +298,7 @@ static int message_advance(void *ctx, struct mlr_error *err)
 {
 	struct mpi_ranks *m = ctx;
 	int done = 0;
-	int r = mpi_check(MPI_Testall(m->n_requests, m->requests, &done, MPI_STATUSES_IGNORE),
+	int r = check(MPI_Testall(m->n_requests, m->requests, &done, MPI_STATUSES_IGNORE),
 		"sum gradients", err);
 
 	if (r == 0 && done)
@@ -222,7 +317,7 @@ static struct sums *make_sums(struct mpi_ranks *m)
 static void free_ranks(struct mpi_ranks *m)
 {
 	sums_free(&m->sums);
-	mpi_node_free(&m->node);
+	node_free(&m->node);
 	peers_free(&m->peers);
 	free(m->requests);
 	free(m);
@@ -232,7 +327,7 @@ static void close_ranks(struct dist *d)
 {
 	struct mpi_ranks *m = (struct mpi_ranks *)d;
 
-	mpi_node_free(&m->node);
+	node_free(&m->node);
 	MPI_Comm_free(&m->all);
 	MPI_Finalize();
 	free_ranks(m);
@@ -266,7 +361,7 @@ static int start_mpi(struct mlr_error *err)
 	int level, r;
 
 	be_quiet();
-	r = mpi_check(MPI_Init_thread(NULL, NULL, MPI_THREAD_FUNNELED, &level), "start", err);
+	r = check(MPI_Init_thread(NULL, NULL, MPI_THREAD_FUNNELED, &level), "start", err);
 	if (r == 0 && level < MPI_THREAD_FUNNELED)
 		r = mlr_fail(err, EIO, "MPI was built without support for threads");
 	if (r < 0)
@@ -283,15 +378,14 @@ static int meet(struct mpi_ranks *m, struct mlr_error *err)
 	auto_free struct peer *all = xcalloc((size_t)m->dist.ranks, sizeof(*all));
 	MPI_Comm node;
 
-	TRY(mpi_check(
-		MPI_Allgather(&self, sizeof(self), MPI_BYTE, all, sizeof(self), MPI_BYTE, m->all),
+	TRY(check(MPI_Allgather(&self, sizeof(self), MPI_BYTE, all, sizeof(self), MPI_BYTE, m->all),
 		"meet the other ranks", err));
 	m->peers = peers_new(all, m->dist.ranks, &self, offered);
-	TRY(mpi_check(MPI_Comm_split_type(m->all, MPI_COMM_TYPE_SHARED, 0, MPI_INFO_NULL, &node),
+	TRY(check(MPI_Comm_split_type(m->all, MPI_COMM_TYPE_SHARED, 0, MPI_INFO_NULL, &node),
 		"find the ranks of this node", err));
 	MPI_Comm_rank(node, &m->dist.local_rank);
 	MPI_Comm_size(node, &m->dist.local_ranks);
-	r = mpi_node_new(m, node, &m->node, err);
+	r = node_new(m, node, &m->node, err);
 	MPI_Comm_free(&node);
 	return r;
 }
@@ -300,7 +394,7 @@ static int join(struct mpi_ranks *m, struct mlr_error *err)
 {
 	struct dist *d = &m->dist;
 
-	TRY(mpi_check(MPI_Comm_dup(MPI_COMM_WORLD, &m->all), "copy the communicator", err));
+	TRY(check(MPI_Comm_dup(MPI_COMM_WORLD, &m->all), "copy the communicator", err));
 	MPI_Comm_rank(m->all, &d->rank);
 	MPI_Comm_size(m->all, &d->ranks);
 	TRY(meet(m, err));
@@ -312,7 +406,7 @@ static int join(struct mpi_ranks *m, struct mlr_error *err)
 		.ctx = m,
 		.ready = ready,
 		.poll = poll,
-		.wait = wait,
+		.wait = wait_sums,
 		.sum = sum,
 		.broadcast = broadcast,
 		.idle = idle,

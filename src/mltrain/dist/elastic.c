@@ -78,6 +78,20 @@ void elastic_hang_up(int *fd)
 	*fd = -1;
 }
 
+void elastic_hang_up_all(struct elastic *e)
+{
+	listener_close(&e->listener);
+	for (int i = 0; i < GROUP_MAX; i++)
+		elastic_hang_up(&e->fd[i]);
+	while (e->n_waiting > 0)
+		close(e->waiting[--e->n_waiting].fd);
+}
+
+int elastic_tell(const struct elastic *e, int fd, enum frame_kind kind, int timeout_ms)
+{
+	return frame_send(fd, kind, e->group.generation, NULL, 0, timeout_ms, NULL);
+}
+
 void elastic_drop_sums(struct elastic *e)
 {
 	sums_free(&e->sums);
@@ -92,12 +106,7 @@ static void close_elastic(struct dist *d)
 	struct elastic *e = own(d);
 
 	elastic_drop_sums(e);
-	for (int i = 0; i < GROUP_MAX; i++)
-		if (e->fd[i] >= 0)
-			close(e->fd[i]);
-	for (int i = 0; i < e->n_waiting; i++)
-		close(e->waiting[i].fd);
-	door_close(&e->door);
+	elastic_hang_up_all(e);
 	if (e->has_file && d->ranks == 1)
 		rendezvous_remove(e->o.where, &e->file);
 	free(e);
@@ -201,7 +210,7 @@ int elastic_finish(struct dist *d, struct mlr_error *err)
 		return elastic_break(e, 0, err);
 	}
 	for (int i = 1; i < d->ranks; i++)
-		frame_send(e->fd[i], FRAME_END, e->group.generation, NULL, 0, 1000, NULL);
+		elastic_tell(e, e->fd[i], FRAME_END, 1000);
 	elastic_tell_end(e);
 	if (e->has_file)
 		rendezvous_remove(e->o.where, &e->file);

@@ -1,11 +1,61 @@
-/* The connections of a new generation: what sums its gradients. */
-#include "dist/elastic_change.h"
+/* Calls from one rank to another, and the connections of a new generation. */
+#include "dist/elastic_run.h"
 
 #include "base/base.h"
 
 #include <poll.h>
 
 #define CONNECT_MS 20000 /* for the ring */
+#define CALL_MS    5000
+
+/* Did socket(2) or connect(2) fail because of this machine, whatever is at the other end? */
+static int is_local_failure(int code)
+{
+	return code == EMFILE || code == ENFILE || code == ENOBUFS || code == ENOMEM ||
+		code == EAGAIN;
+}
+
+static int call_at(
+	struct elastic *e, const struct in6_addr *at, uint32_t port, struct mlr_error *err)
+{
+	auto_close int fd = lifeline_connect(at, port);
+
+	if (fd < 0)
+		return mlr_fail(err, is_local_failure(errno) ? errno : EHOSTUNREACH, "connect: %s",
+			strerror(errno));
+	lifeline_keep(fd);
+	TRY(secret_call(fd, &e->secret, CALL_MS, err));
+	return take_fd(&fd);
+}
+
+/* Try the loopback first on this machine: it needs no network. Skip addresses that both machines
+ * have, such as a bridge's: they lead back here. */
+int elastic_call(struct elastic *e, const struct member *to, struct mlr_error *err)
+{
+	static const struct in6_addr loopback = { .s6_addr = { [10] = 0xff, 0xff, 127, 0, 0, 1 } };
+	int is_here = to->boot[0] && strcmp(to->boot, e->self.boot) == 0;
+	int r = mlr_fail(err, EHOSTUNREACH, "'%s' has no address", to->host), at;
+
+	if (is_here) {
+		r = call_at(e, &loopback, to->offer.port, err);
+		if (r >= 0 || r == -EACCES)
+			return r;
+	}
+	for (uint32_t i = 0; i < to->offer.addresses; i++) {
+		if (!is_here && to->boot[0] &&
+			lifeline_is_own(&to->offer.address[i], &e->self.offer))
+			continue;
+		at = call_at(
+			e, &to->offer.address[i], to->offer.port, r == -EHOSTUNREACH ? err : NULL);
+		if (at >= 0)
+			return at;
+		if (r == -EHOSTUNREACH) /* the failure of an address that answered counts more */
+			r = at;
+	}
+	return r;
+}
+
+/* --- a new generation --- */
 
 static int add_to_node(void *ctx, float *x, size_t n, struct mlr_error *err)
 {
@@ -31,7 +81,7 @@ static int advance_ring(void *ctx, struct mlr_error *err)
 	return ring_sums_advance(((struct elastic *)ctx)->ring, err);
 }
 
-/* Share memory, if all ranks can. The sum is also where all wait for one another. */
+/* Share memory, if all ranks can. The sum also makes all wait for one another. */
 static int connect_node(struct elastic *e, int segment, struct mlr_error *err)
 {
 	int ranks = e->dist.ranks, r;
@@ -44,35 +94,32 @@ static int connect_node(struct elastic *e, int segment, struct mlr_error *err)
 		e->node = node_sums_new(fd, e->dist.rank, ranks, NULL);
 	have = e->node != NULL;
 	r = elastic_sum(e, &have, 1, err);
-	if (e->group.segment[0]) /* whoever is left removes the name */
+	if (e->group.segment[0]) /* every rank that is left tries to remove the name */
 		unlink(e->group.segment);
 	if (r == 0 && have < ranks)
 		node_sums_free(&e->node);
 	return r;
 }
 
-/* Wait for the predecessor at the door. Guests of older generations have given up. */
+/* Wait for the predecessor's call. Guests of older generations have given up. */
 static int await_predecessor(struct elastic *e, int *ret, struct mlr_error *err)
 {
 	int64_t end = mlr_now_ms() + CONNECT_MS;
 	struct guest g;
 
 	while (mlr_now_ms() < end) {
-		struct pollfd p = { .fd = door_fd(e->door), .events = POLLIN };
-		int r;
+		struct pollfd p = { .fd = listener_fd(e->listener), .events = POLLIN };
 
-		while (door_take(e->door, FRAME_RING, &g)) {
+		while (listener_take(e->listener, FRAME_RING, &g)) {
 			if (g.first.generation == e->group.generation) {
 				*ret = g.fd;
 				return 0;
 			}
 			close(g.fd);
 		}
-		r = elastic_look(e, err);
-		if (r < 0)
-			return r;
+		TRY(elastic_look(e, err));
 		if (poll(&p, 1, CHANGE_TURN_MS / 2) > 0)
-			door_seen(e->door);
+			listener_seen(e->listener);
 	}
 	return elastic_break(e, (e->dist.rank + e->dist.ranks - 1) % e->dist.ranks, err);
 }
@@ -83,8 +130,7 @@ static int connect_ring(struct elastic *e, struct mlr_error *err)
 	int next = (e->dist.rank + 1) % e->dist.ranks, from = -1, r;
 	int to = elastic_call(e, &g->member[next], err);
 
-	if (to < 0 ||
-		frame_send(to, FRAME_RING, g->generation, NULL, 0, CHANGE_SEND_MS, NULL) < 0) {
+	if (to < 0 || elastic_tell(e, to, FRAME_RING, CHANGE_SEND_MS) < 0) {
 		mlr_warning(
 			"--elastic: rank %d on '%s' can't be reached", next, g->member[next].host);
 		elastic_hang_up(&to);
@@ -100,16 +146,16 @@ static int connect_ring(struct elastic *e, struct mlr_error *err)
 }
 
 /* Connections from watchers of an older generation are closed. */
-static void clear_door(struct elastic *e)
+static void close_old_watchers(struct elastic *e)
 {
 	struct guest g;
 
 	elastic_answer_left_out(e);
-	while (door_take(e->door, FRAME_WATCH, &g))
+	while (listener_take(e->listener, FRAME_WATCH, &g))
 		close(g.fd);
 }
 
-int change_connect(struct elastic *e, int segment, struct mlr_error *err)
+int elastic_connect(struct elastic *e, int segment, struct mlr_error *err)
 {
 	const struct sums_by node = { e, add_to_node, advance_node, elastic_idle };
 	const struct sums_by ring = { e, add_to_ring, advance_ring, elastic_idle };
@@ -119,7 +165,7 @@ int change_connect(struct elastic *e, int segment, struct mlr_error *err)
 	d->rank = d->exchange.rank = group_find(&e->group, e->self.id);
 	d->ranks = d->exchange.ranks = (int)e->group.n;
 	e->broken = 0;
-	clear_door(e);
+	close_old_watchers(e);
 	if (d->ranks == 1) {
 		memset(e->heard_ms, 0, sizeof(e->heard_ms));
 		return 0;

@@ -10,7 +10,7 @@ void elastic_refuse(int fd, const char *why)
 	close(fd);
 }
 
-/* Why a newcomer can't be a rank; NULL if it can. */
+/* Find why a newcomer can't be a rank; NULL if it can. */
 static const char *flaw_of(const struct elastic *e, const struct guest *g)
 {
 	struct group_join j;
@@ -33,11 +33,11 @@ void elastic_receive_newcomers(struct elastic *e)
 	for (int i = e->n_waiting; i-- > 0;) {
 		if (frame_peek(e->waiting[i].fd, &f) == 0)
 			continue;
-		close(e->waiting[i].fd); /* gone, or it says what nobody asked for */
+		close(e->waiting[i].fd); /* it hung up, or sent an unexpected frame */
 		e->n_waiting--;
 		memmove(&e->waiting[i], &e->waiting[i + 1], (size_t)(e->n_waiting - i) * sizeof(g));
 	}
-	while (e->n_waiting < ELASTIC_WAITING && door_take(e->door, FRAME_JOIN, &g)) {
+	while (e->n_waiting < ELASTIC_WAITING && listener_take(e->listener, FRAME_JOIN, &g)) {
 		const char *flaw = flaw_of(e, &g);
 
 		if (flaw) {
@@ -49,66 +49,62 @@ void elastic_receive_newcomers(struct elastic *e)
 	}
 }
 
-/* The place of the rank that a guest is in this rank's group; -1: none. */
-static int place_of(const struct elastic *e, const struct guest *g)
+int elastic_place_of(const struct elastic *e, const struct guest *g, struct group_report *ret)
 {
-	struct group_report r;
-
-	return group_parse_report(g->body, g->first.size, &r, NULL) < 0
+	return group_parse_report(g->body, g->first.size, ret, NULL) < 0
 		? -1
-		: group_find(&e->group, r.id);
+		: group_find(&e->group, ret->id);
 }
 
-/* A guest who has gone is forgotten. */
+/* Take a rank that considers this run's coordinator lost. */
+static int take_left_out(struct elastic *e, struct guest *ret)
+{
+	return listener_take(e->listener, FRAME_REJOIN, ret) ||
+		listener_take(e->listener, FRAME_WATCH, ret);
+}
+
+/* Guests that have hung up are dropped. */
 void elastic_answer_left_out(struct elastic *e)
 {
-	static const enum frame_kind kinds[] = { FRAME_REJOIN, FRAME_WATCH };
 	struct guest g, keep[GROUP_MAX];
+	struct group_report r;
 	struct frame f;
 	int n = 0;
 
-	for (size_t k = 0; k < ARRAY_LEN(kinds); k++)
-		while (n < GROUP_MAX && door_take(e->door, kinds[k], &g)) {
-			if (place_of(e, &g) < 0)
-				elastic_refuse(g.fd, ELASTIC_WITHOUT);
-			else if (frame_peek(g.fd, &f) < 0)
-				close(g.fd);
-			else
-				keep[n++] = g;
-		}
+	while (n < GROUP_MAX && take_left_out(e, &g)) {
+		if (elastic_place_of(e, &g, &r) < 0)
+			elastic_refuse(g.fd, ELASTIC_WITHOUT);
+		else if (frame_peek(g.fd, &f) < 0)
+			close(g.fd);
+		else
+			keep[n++] = g;
+	}
 	while (n > 0)
-		door_give(e->door, &keep[--n]);
-}
-
-static void tell_end(const struct elastic *e, int fd)
-{
-	frame_send(fd, FRAME_END, e->group.generation, NULL, 0, 1000, NULL);
+		listener_give(e->listener, &keep[--n]);
 }
 
 void elastic_tell_end(struct elastic *e)
 {
-	static const enum frame_kind kinds[] = { FRAME_REJOIN, FRAME_WATCH };
 	struct guest g;
 
 	elastic_receive_newcomers(e);
 	for (int i = 0; i < e->n_waiting; i++)
-		tell_end(e, e->waiting[i].fd);
-	for (size_t k = 0; k < ARRAY_LEN(kinds); k++)
-		while (door_take(e->door, kinds[k], &g)) {
-			tell_end(e, g.fd);
-			close(g.fd);
-		}
+		elastic_tell(e, e->waiting[i].fd, FRAME_END, 1000);
+	while (take_left_out(e, &g)) {
+		elastic_tell(e, g.fd, FRAME_END, 1000);
+		close(g.fd);
+	}
 }
 
 int elastic_wants_change(struct dist *d)
 {
 	struct elastic *e = (struct elastic *)d;
 
-	if (door_has(e->door, FRAME_REJOIN) || door_has(e->door, FRAME_WATCH))
+	if (listener_has(e->listener, FRAME_REJOIN) || listener_has(e->listener, FRAME_WATCH))
 		elastic_answer_left_out(e);
 	if (d->rank != 0)
 		return 0;
-	if (door_has(e->door, FRAME_JOIN) || e->n_waiting)
+	if (listener_has(e->listener, FRAME_JOIN) || e->n_waiting)
 		elastic_receive_newcomers(e);
 	return e->n_waiting > 0 && d->ranks < e->o.max;
 }

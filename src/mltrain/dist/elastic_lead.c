@@ -1,5 +1,5 @@
 /* The coordinator's part in a change of the group. */
-#include "dist/elastic_change.h"
+#include "dist/elastic_run.h"
 
 #include "base/base.h"
 
@@ -14,7 +14,7 @@ static int count(const int *flags)
 	return n;
 }
 
-void change_lose(struct change *c, int i)
+void elastic_lose(struct change *c, int i)
 {
 	elastic_hang_up(&c->e->fd[i]);
 	elastic_hang_up(&c->watch[i]);
@@ -33,39 +33,37 @@ static void hear_member(struct change *c, int i)
 	if (n == 0)
 		return;
 	if (n < 0 || frame_recv_head(e->fd[i], UINT32_MAX, &f, CHANGE_SEND_MS, NULL) < 0) {
-		change_lose(c, i);
+		elastic_lose(c, i);
 		return;
 	}
 	if (f.kind != FRAME_REPORT || f.size != sizeof(r)) {
 		if (frame_skip(e->fd[i], f.size, NULL) < 0)
-			change_lose(c, i);
+			elastic_lose(c, i);
 		return;
 	}
 	if (frame_recv_bytes(e->fd[i], &r, sizeof(r), CHANGE_SEND_MS, NULL) < 0 ||
 		r.id != e->group.member[i].id)
-		change_lose(c, i);
+		elastic_lose(c, i);
 	else
 		c->reports[i] = r;
 }
 
-/* Members that have lost their coordinator call this one. */
+/* Accept members that have lost their coordinator and call this one. */
 static void take_callers(struct change *c)
 {
 	struct elastic *e = c->e;
 	struct guest g;
 
-	while (door_take(e->door, FRAME_REJOIN, &g)) {
+	while (listener_take(e->listener, FRAME_REJOIN, &g)) {
 		struct group_report r;
 		struct frame f;
-		int i = group_parse_report(g.body, g.first.size, &r, NULL) < 0
-			? -1
-			: group_find(&e->group, r.id);
+		int i = elastic_place_of(e, &g, &r);
 
 		if (i >= 0 && frame_peek(g.fd, &f) < 0) { /* it has called another one since */
 			close(g.fd);
 			continue;
 		}
-		if (i < 0 || c->dead[i] || i == change_place(c)) {
+		if (i < 0 || c->dead[i] || i == elastic_own_place(c)) {
 			elastic_refuse(g.fd, ELASTIC_WITHOUT);
 			continue;
 		}
@@ -76,7 +74,7 @@ static void take_callers(struct change *c)
 	}
 }
 
-/* A member that comes as a newcomer has not heard that it is a member. */
+/* Drop members that call as newcomers: they never heard that they are members. */
 static void forget_returned(struct change *c)
 {
 	struct elastic *e = c->e;
@@ -85,29 +83,25 @@ static void forget_returned(struct change *c)
 		struct group_join j;
 
 		memcpy(&j, e->waiting[k].body, sizeof(j));
-		for (uint32_t i = 0; i < e->group.n; i++) {
-			const struct member *m = &e->group.member[i];
-
-			if (m->pid == j.self.pid && m->offer.port == j.self.offer.port &&
-				strcmp(m->host, j.self.host) == 0 && !c->dead[i])
-				change_lose(c, (int)i);
-		}
+		for (uint32_t i = 0; i < e->group.n; i++)
+			if (group_is_same(&e->group.member[i], &j.self) && !c->dead[i])
+				elastic_lose(c, (int)i);
 	}
 }
 
-/* A member that this rank watches ends, or says that its group has left this rank out. Returns 0 or
- * -ESTALE. */
+/* Handle the end of a watched member, or its message that its group has left this rank out. Returns
+ * 0 or -ESTALE. */
 static int hear_watched(struct change *c, int i, struct mlr_error *err)
 {
 	struct frame f;
 	int n = frame_peek(c->watch[i], &f);
 
 	if (n > 0 && f.kind == FRAME_REFUSED)
-		return change_hear_refusal(c, c->watch[i], err);
+		return elastic_hear_refusal(c, c->watch[i], err);
 	if (n > 0 && f.kind == FRAME_END)
-		return change_end(c, err);
+		return elastic_fail_ended(c, err);
 	if (n != 0)
-		change_lose(c, i);
+		elastic_lose(c, i);
 	return 0;
 }
 
@@ -116,17 +110,17 @@ static int listen_once(struct change *c, struct mlr_error *err)
 {
 	struct elastic *e = c->e;
 	struct pollfd p[2 * GROUP_MAX + 1];
-	int n = (int)e->group.n, me = change_place(c), r = 0;
+	int n = (int)e->group.n, me = elastic_own_place(c), r = 0;
 
 	for (int i = 0; i < n; i++) {
 		p[2 * i] = (struct pollfd){ .fd = i == me ? -1 : e->fd[i], .events = POLLIN };
 		p[2 * i + 1] = (struct pollfd){ .fd = c->watch[i], .events = POLLIN };
 	}
-	p[2 * n] = (struct pollfd){ .fd = door_fd(e->door), .events = POLLIN };
+	p[2 * n] = (struct pollfd){ .fd = listener_fd(e->listener), .events = POLLIN };
 	if (poll(p, 2 * (nfds_t)n + 1, CHANGE_TURN_MS) < 0)
 		return 0;
 	if (p[2 * n].revents)
-		door_seen(e->door);
+		listener_seen(e->listener);
 	for (int i = 0; i < n; i++) {
 		if (p[2 * i].revents)
 			hear_member(c, i);
@@ -156,7 +150,7 @@ static int all_reported(const struct change *c)
 	return 1;
 }
 
-/* Newcomers that there is a place for. */
+/* Count the newcomers for which there are places. */
 static int admissible(const struct change *c)
 {
 	int places = c->e->o.max - staying(c);
@@ -164,13 +158,13 @@ static int admissible(const struct change *c)
 	return c->e->n_waiting < places ? c->e->n_waiting : places < 0 ? 0 : places;
 }
 
-/* How many members left on purpose: in an orderly change, all that precede this rank. */
+/* Count the members that left on purpose: in an orderly change, all that precede this rank. */
 static int have_left(const struct change *c)
 {
-	return c->is_orderly ? change_place(c) : 0;
+	return c->is_orderly ? elastic_own_place(c) : 0;
 }
 
-/* Name the lost ranks, unless the others have gone on without this one. Returns 0 or -ESTALE. */
+/* Report the lost ranks, unless the others have gone on without this one. Returns 0 or -ESTALE. */
 static int count_losses(struct change *c, struct mlr_error *err)
 {
 	const struct group *g = &c->e->group;
@@ -195,8 +189,8 @@ static int count_losses(struct change *c, struct mlr_error *err)
 	return 0;
 }
 
-/* Wait for all members, and for enough ranks. Returns 0, -EINTR if told to stop meanwhile, or
- * -ESTALE. */
+/* Wait for all members, and for enough ranks. Returns 0, -EINTR after a signal to stop, or -ESTALE.
+ */
 static int collect(struct change *c, struct mlr_error *err)
 {
 	int told = 0, r = 0;
@@ -208,7 +202,7 @@ static int collect(struct change *c, struct mlr_error *err)
 		r = count_losses(c, err);
 		if (r < 0 || staying(c) + admissible(c) >= c->e->o.min)
 			return r;
-		if (change_is_told_to_stop(c))
+		if (elastic_is_stopping(c))
 			return -EINTR;
 		if (!told++)
 			mlr_info("--elastic: waiting for %d of at least %d ranks",
@@ -217,7 +211,7 @@ static int collect(struct change *c, struct mlr_error *err)
 	return r;
 }
 
-/* Make the memory that the ranks of one machine share. Returns its descriptor or -1. */
+/* Create the shared memory of ranks on one machine. Returns its descriptor or -1. */
 static int make_segment(struct group *g)
 {
 	char path[NODE_SUMS_PATH_MAX];
@@ -231,7 +225,7 @@ static int make_segment(struct group *g)
 	return fd;
 }
 
-/* The connections of the next group, by its ranks; others are told that they may leave. */
+/* Order the connections by the next group's ranks, and let the other members go. */
 static void seat(struct change *c, const struct group *next, int taken)
 {
 	struct elastic *e = c->e;
@@ -258,19 +252,17 @@ static void seat(struct change *c, const struct group *next, int taken)
 	memcpy(e->fd, fd, sizeof(fd));
 }
 
-/* Decide the next group and tell it. *segment gets a descriptor or -1. */
-int change_lead(struct change *c, int *segment, struct mlr_error *err)
+int elastic_lead(struct change *c, int *segment, struct mlr_error *err)
 {
 	struct elastic *e = c->e;
 	struct member joiners[ELASTIC_WAITING];
 	struct group next;
 	int lost, taken;
 
-	c->reports[change_place(c)] = c->mine;
+	c->reports[elastic_own_place(c)] = c->mine;
 	for (int i = 0; e->broken && i < (int)e->group.n; i++)
 		if (e->fd[i] >= 0)
-			frame_send(
-				e->fd[i], FRAME_BROKEN, e->group.generation, NULL, 0, 1000, NULL);
+			elastic_tell(e, e->fd[i], FRAME_BROKEN, 1000);
 	TRY(collect(c, err));
 	for (int i = 0; i < e->n_waiting; i++) {
 		struct group_join j;
@@ -286,7 +278,7 @@ int change_lead(struct change *c, int *segment, struct mlr_error *err)
 	*segment = make_segment(&next);
 	seat(c, &next, taken);
 	e->group = next;
-	for (int i = 1; i < (int)next.n; i++) /* who can't be told is found lost soon */
+	for (int i = 1; i < (int)next.n; i++) /* a failure shows soon, as a lost rank */
 		frame_send(e->fd[i], FRAME_GROUP, next.generation, &next, group_size(&next),
 			CHANGE_SEND_MS, NULL);
 	return 0;

@@ -71,7 +71,7 @@ int elastic_is_address(const char *where)
 
 static int begin(struct elastic *e, int port, struct mlr_error *err)
 {
-	TRY(door_open(port, &e->secret, &e->door, &e->self.offer, err));
+	TRY(listener_open(port, &e->secret, &e->listener, &e->self.offer, err));
 	e->self.id = 1;
 	e->group = (struct group){ .n = 1, .next_id = 2, .source = 1 };
 	e->group.member[0] = e->self;
@@ -82,7 +82,7 @@ static int begin(struct elastic *e, int port, struct mlr_error *err)
 static int come(struct elastic *e, struct mlr_error *err)
 {
 	e->dist.rank = 1;
-	return door_open(0, &e->secret, &e->door, &e->self.offer, err);
+	return listener_open(0, &e->secret, &e->listener, &e->self.offer, err);
 }
 
 /* Does the coordinator that the file names answer? Returns 1, 0 if it is dead, or -errno. */
@@ -126,14 +126,14 @@ static int open_file(struct elastic *e, struct mlr_error *err)
 			}
 			rendezvous_remove(e->o.where, &e->file);
 		}
-		if ((r = secret_make(&e->secret, err)) < 0 || (r = begin(e, 0, err)) < 0)
-			return r;
+		TRY(secret_make(&e->secret, err));
+		TRY(begin(e, 0, err));
 		e->file = (struct rendezvous){ .coordinator = e->self, .secret = e->secret };
 		r = rendezvous_create(e->o.where, &e->file, err);
 		e->has_file = r == 0;
 		if (r != -EEXIST)
 			return r;
-		door_close(&e->door);
+		listener_close(&e->listener);
 		e->self.id = 0;
 		e->group = (struct group){ .n = 0 };
 	}
@@ -189,36 +189,22 @@ static int resolve(struct elastic *e, int *port, struct mlr_error *err)
 	snprintf(m->host, sizeof(m->host), "%s", host);
 	m->offer.port = (uint32_t)*port;
 	for (struct addrinfo *i = list; i && m->offer.addresses < LIFELINE_ADDRESSES;
-		i = i->ai_next) {
-		struct in6_addr *to = &m->offer.address[m->offer.addresses];
-
-		*to = (struct in6_addr){ .s6_addr = { [10] = 0xff, [11] = 0xff } };
-		if (i->ai_family == AF_INET)
-			memcpy(to->s6_addr + 12, &((struct sockaddr_in *)i->ai_addr)->sin_addr, 4);
-		else if (i->ai_family == AF_INET6)
-			*to = ((struct sockaddr_in6 *)i->ai_addr)->sin6_addr;
-		else
-			continue;
-		m->offer.addresses++;
-	}
+		i = i->ai_next)
+		m->offer.addresses += (uint32_t)lifeline_address(
+			i->ai_addr, &m->offer.address[m->offer.addresses]);
 	freeaddrinfo(list);
 	return 0;
 }
 
-/* bind(2) takes this machine's addresses alone. */
+/* bind(2) takes only this machine's addresses. */
 static int is_here(const struct lifeline_offer *o)
 {
 	for (uint32_t i = 0; i < o->addresses; i++) {
-		int is_four = IN6_IS_ADDR_V4MAPPED(&o->address[i]);
-		struct sockaddr_in6 six = { .sin6_family = AF_INET6, .sin6_addr = o->address[i] };
-		struct sockaddr_in four = { .sin_family = AF_INET };
-		auto_close int fd =
-			socket(is_four ? AF_INET : AF_INET6, SOCK_STREAM | SOCK_CLOEXEC, 0);
+		struct sockaddr_storage at;
+		socklen_t len = lifeline_sockaddr(&o->address[i], 0, &at);
+		auto_close int fd = socket(at.ss_family, SOCK_STREAM | SOCK_CLOEXEC, 0);
 
-		memcpy(&four.sin_addr, o->address[i].s6_addr + 12, 4);
-		if (fd >= 0 &&
-			bind(fd, is_four ? (void *)&four : (void *)&six,
-				is_four ? sizeof(four) : sizeof(six)) == 0)
+		if (fd >= 0 && bind(fd, (struct sockaddr *)&at, len) == 0)
 			return 1;
 	}
 	return 0;

@@ -1,32 +1,20 @@
-#include "dist/elastic_change.h"
+#include "dist/elastic_run.h"
 
 #include "base/base.h"
 
 #define TRIES 6 /* of connecting one group */
 
-int change_is_told_to_stop(const struct change *c)
+int elastic_is_stopping(const struct change *c)
 {
 	return c->e->o.stop && *c->e->o.stop;
 }
 
-int change_place(const struct change *c)
+int elastic_own_place(const struct change *c)
 {
 	return group_find(&c->e->group, c->e->self.id);
 }
 
-/* Forget the group's other ranks, so that they go on without this one at once. */
-static void leave(struct elastic *e)
-{
-	door_close(&e->door);
-	for (int i = 0; i < GROUP_MAX; i++)
-		elastic_hang_up(&e->fd[i]);
-	for (int i = 0; i < e->n_waiting; i++)
-		close(e->waiting[i].fd);
-	e->n_waiting = 0;
-	e->has_file = 0;
-}
-
-/* The run is this process alone. */
+/* Make this process the run's only rank. */
 static void be_alone(struct elastic *e)
 {
 	for (int i = 0; i < GROUP_MAX; i++)
@@ -42,37 +30,36 @@ static void be_alone(struct elastic *e)
 static int has_others(const struct change *c)
 {
 	for (int i = 0; i < (int)c->e->group.n; i++)
-		if (i != change_place(c) && c->reports[i].id)
+		if (i != elastic_own_place(c) && c->reports[i].id)
 			return 1;
 	return 0;
 }
 
-/* Returns 0 with an outcome. */
+/* Agree on the next group. Returns 0 with an outcome. */
 static int agree(struct change *c, int *segment, enum elastic_outcome *ret, struct mlr_error *err)
 {
 	struct elastic *e = c->e;
-	int is_first = e->group.n && change_place(c) == 0, r;
+	int is_first = e->group.n && elastic_own_place(c) == 0, r;
 
 	if (is_first && c->mine.leaves && e->group.n > 1) { /* the next oldest leads */
 		*ret = ELASTIC_LEFT;
 		return 0;
 	}
 	if (!is_first) {
-		r = change_follow(c, ret, err);
+		r = elastic_follow(c, ret, err);
 		if (r <= 0)
 			return r;
-		if (c->mine.leaves) { /* with the others, so nobody is left to go on */
+		if (c->mine.leaves) { /* the others leave too: nobody goes on */
 			*ret = ELASTIC_STOPPED;
 			return 0;
 		}
 	}
 	*ret = ELASTIC_MEMBER;
-	r = change_lead(c, segment, err);
-	if (r == -EINTR) {
-		*ret = has_others(c) ? ELASTIC_LEFT : ELASTIC_STOPPED;
-		r = 0;
-	}
-	return r;
+	r = elastic_lead(c, segment, err);
+	if (r != -EINTR)
+		return r;
+	*ret = has_others(c) ? ELASTIC_LEFT : ELASTIC_STOPPED;
+	return 0;
 }
 
 /* Forget what was known of the members of the former group. */
@@ -102,7 +89,7 @@ int elastic_regroup(struct dist *d, const struct group_progress *at, int leaves,
 		begin(&c);
 		r = agree(&c, &segment, ret, err);
 		if (r == 0 && *ret == ELASTIC_MEMBER)
-			r = change_connect(e, segment, err);
+			r = elastic_connect(e, segment, err);
 		else if (segment >= 0)
 			close(segment);
 		if (r == -EIO && e->broken)
@@ -111,16 +98,18 @@ int elastic_regroup(struct dist *d, const struct group_progress *at, int leaves,
 			elastic_hang_up(&c.watch[i]);
 		if (r == 0 && *ret == ELASTIC_STOPPED)
 			be_alone(e);
-		else if (r < 0 || *ret != ELASTIC_MEMBER)
-			leave(e);
+		else if (r < 0 || *ret != ELASTIC_MEMBER) {
+			elastic_hang_up_all(e); /* the others go on at once */
+			e->has_file = 0;
+		}
 		if (r == 0 && *ret == ELASTIC_MEMBER && d->rank == 0 && c.lost)
-			elastic_publish(e); /* who was taken for lost sees the generation */
+			elastic_publish(e); /* a rank taken for lost sees the generation */
 		e->change =
 			(struct elastic_change){ e->group.generation, c.joined, c.left, c.lost };
 		return r;
 	}
 	mlr_fail(err, EIO, "--elastic: the ranks can't connect to one another");
 	return mlr_hint(err,
-		"each rank must reach each other one on any port: look at firewalls between the "
-		"nodes");
+		"every rank must reach every other one on any port: check the firewalls between "
+		"the nodes");
 }

@@ -2,7 +2,7 @@
 #ifndef MLT_DIST_ELASTIC_RUN_H
 #define MLT_DIST_ELASTIC_RUN_H
 
-#include "dist/door.h"
+#include "dist/listener.h"
 #include "dist/elastic.h"
 #include "dist/node_sums.h"
 #include "dist/rendezvous.h"
@@ -18,7 +18,7 @@ struct elastic {
 	struct dist dist; /* first, so that both have the same address */
 	struct elastic_options o;
 	struct secret secret;
-	struct door *door;
+	struct listener *listener;
 	struct member self;
 	char options[72], data[72]; /* digests that a newcomer must have too */
 
@@ -44,8 +44,14 @@ struct elastic {
 /* Close a descriptor, if it is one, and set it to -1. */
 void elastic_hang_up(int *fd);
 
-/* Close what belongs to the present generation alone. */
+/* Close the listener and all connections to other processes. */
+void elastic_hang_up_all(struct elastic *e);
+
+/* Close what belongs only to the present generation. */
 void elastic_drop_sums(struct elastic *e);
+
+/* Send a frame without a body. Returns 0 or a negative errno. */
+int elastic_tell(const struct elastic *e, int fd, enum frame_kind kind, int timeout_ms);
 
 /* Waiting in sums. */
 int elastic_idle(void *ctx, unsigned *turns, struct mlr_error *err);
@@ -68,7 +74,7 @@ int64_t elastic_silence_ms(const struct elastic *e);
 /* Look, without waiting, whether a connection of the star shows a loss. Returns 0 or -EIO. */
 int elastic_look(struct elastic *e, struct mlr_error *err);
 
-/* --- elastic_call.c ------------------------------------------------------------------------- */
+/* --- elastic_connect.c ---------------------------------------------------------------------- */
 
 /*
  * Connect to a rank and prove the secret.
@@ -92,8 +98,11 @@ void elastic_answer_left_out(struct elastic *e);
 /* Rank 0: whoever still is at the door learns that the run is over. */
 void elastic_tell_end(struct elastic *e);
 
-/* Say why a caller is not taken in, and hang up. */
+/* Tell a caller why it is refused, and hang up. */
 void elastic_refuse(int fd, const char *why);
+
+/* Read a guest's report. Returns its place in this rank's group, or -1. */
+int elastic_place_of(const struct elastic *e, const struct guest *g, struct group_report *ret);
 
 /* --- elastic_meet.c ------------------------------------------------------------------------- */
 
@@ -115,5 +124,48 @@ void elastic_publish(struct elastic *e);
  * Returns 0, -ESTALE if this rank was left out, or what failed when reading the file.
  */
 int elastic_check_run(struct elastic *e, int is_alone, struct mlr_error *err);
+
+/* --- one call of elastic_regroup(), whose parts stand in elastic_{lead,follow,connect}.c ------ */
+
+#define CHANGE_TURN_MS 100 /* between looks at signals */
+#define CHANGE_SEND_MS 30000
+
+struct change {
+	struct elastic *e;
+	struct group_report mine;
+	struct group_report reports[GROUP_MAX]; /* of the present group's members; id 0: none yet */
+	int dead[GROUP_MAX], told[GROUP_MAX];   /* told: its loss was reported */
+	int watch[GROUP_MAX]; /* a connection that shows the end of a member that is to call; -1 */
+	int is_orderly;       /* no rank was lost before: a coordinator that is gone has left */
+	int joined, left, lost;
+};
+
+/* Has a signal told this process to leave? */
+int elastic_is_stopping(const struct change *c);
+
+/* This rank's place in the present group; -1: it is a newcomer. */
+int elastic_own_place(const struct change *c);
+
+/* Member i is lost. */
+void elastic_lose(struct change *c, int i);
+
+/* The coordinator: hear all, decide the next group and tell it. *segment gets a descriptor or -1.
+ * Returns 0; -EINTR if told to stop while there were too few ranks; -ESTALE if this rank was left
+ * out. */
+int elastic_lead(struct change *c, int *segment, struct mlr_error *err);
+
+/* The others: report, and wait for the coordinator's word. Returns 0 with an outcome; 1: this rank
+ * is the coordinator now; -ESTALE if it was left out; -EPROTO if it was refused. */
+int elastic_follow(struct change *c, enum elastic_outcome *ret, struct mlr_error *err);
+
+/* Read why the other end refuses this rank. Returns -ESTALE for a member, -EPROTO for a newcomer.
+ */
+int elastic_hear_refusal(struct change *c, int fd, struct mlr_error *err);
+
+/* The run has ended without this member. Returns -ESTALE. */
+int elastic_fail_ended(const struct change *c, struct mlr_error *err);
+
+/* Connect the ranks of the new group. segment is taken. Returns 0, or -EIO if one was lost. */
+int elastic_connect(struct elastic *e, int segment, struct mlr_error *err);
 
 #endif

@@ -6,22 +6,16 @@
 
 #include <poll.h>
 
-#define PIECE    ((size_t)4 << 20) /* bytes of one frame of weights */
-#define BODY_MAX ((size_t)64 << 20)
-#define LATE_MS  10000
+#define PIECE   ((size_t)4 << 20) /* bytes of one frame of weights */
+#define LATE_MS 10000
 
-/* A machine that sleeps does not stop this clock. */
+/* This clock runs on while the machine sleeps. */
 static int64_t now_ms(void)
 {
 	struct timespec t;
 
 	clock_gettime(CLOCK_BOOTTIME, &t);
 	return (int64_t)t.tv_sec * 1000 + t.tv_nsec / 1000000;
-}
-
-static int ranks_of(const struct elastic *e)
-{
-	return e->dist.ranks;
 }
 
 int elastic_break(struct elastic *e, int rank, struct mlr_error *err)
@@ -35,7 +29,7 @@ int elastic_break(struct elastic *e, int rank, struct mlr_error *err)
 		err, EIO, "rank %d on '%s' (process %d) was lost", rank, m->host, (int)m->pid);
 }
 
-/* A rank that was suspended may find one old frame in its socket. */
+/* Three times are kept: a rank that was suspended may find one old frame in its socket. */
 static void heard(struct elastic *e)
 {
 	memmove(e->heard_ms + 1, e->heard_ms, sizeof(e->heard_ms) - sizeof(e->heard_ms[0]));
@@ -54,7 +48,7 @@ int64_t elastic_silence_ms(const struct elastic *e)
 	return longest;
 }
 
-/* A faster rank may have sent what this one will ask for. All else tells of a loss. */
+/* A faster rank may have sent what this one will ask for. Any other frame shows a loss. */
 static int is_expected(const struct elastic *e, const struct frame *f)
 {
 	return f->generation == e->group.generation &&
@@ -71,7 +65,7 @@ static int is_lost(const struct elastic *e, int rank)
 
 int elastic_look(struct elastic *e, struct mlr_error *err)
 {
-	int n = e->dist.rank == 0 ? ranks_of(e) : 1;
+	int n = e->dist.rank == 0 ? e->dist.ranks : 1;
 
 	for (int i = e->dist.rank == 0; i < n; i++)
 		if (is_lost(e, i))
@@ -79,12 +73,19 @@ int elastic_look(struct elastic *e, struct mlr_error *err)
 	return 0;
 }
 
-/* Name the rank that is waited for, once. */
-static void tell_late(const struct elastic *e, int rank)
+/* Receive one frame of a generation's sum. Returns 0 or -EIO; *got gets the kind that came. */
+static int receive(struct elastic *e, int fd, enum frame_kind kind, void *to, size_t size,
+	enum frame_kind *got)
 {
-	const struct member *m = &e->group.member[rank];
+	struct frame f = { 0 };
+	int r = frame_recv_head(fd, UINT32_MAX, &f, -1, NULL);
 
-	mlr_warning("waiting for rank %d on '%s' (process %d)", rank, m->host, (int)m->pid);
+	*got = f.kind;
+	if (r < 0 || f.kind != kind || f.size != size || f.generation != e->group.generation ||
+		frame_recv_bytes(fd, to, size, -1, NULL) < 0)
+		return -EIO;
+	heard(e);
+	return 0;
 }
 
 /*
@@ -95,7 +96,7 @@ static void tell_late(const struct elastic *e, int rank)
 static int receive_all(
 	struct elastic *e, enum frame_kind kind, void *to, size_t size, struct mlr_error *err)
 {
-	int n = ranks_of(e), left = n - 1, told = 0;
+	int n = e->dist.ranks, left = n - 1, told = 0;
 	char has[GROUP_MAX] = { 1 };
 	int64_t late = mlr_now_ms() + LATE_MS;
 
@@ -107,7 +108,8 @@ static int receive_all(
 		if (poll(p, (nfds_t)n, 1000) < 0 && errno != EINTR)
 			return mlr_fail_errno(err, "wait for the other ranks");
 		for (int i = 1; i < n; i++) {
-			struct frame f = { 0 };
+			enum frame_kind got;
+			struct frame f;
 			int r;
 
 			if (!p[i].revents)
@@ -115,19 +117,19 @@ static int receive_all(
 			r = has[i] ? -EPROTO : frame_peek(e->fd[i], &f);
 			if (r == 0)
 				continue;
-			if (r < 0 || f.kind != kind || f.size != size ||
-				f.generation != e->group.generation ||
-				frame_recv_head(e->fd[i], size, &f, -1, NULL) < 0 ||
-				frame_recv_bytes(e->fd[i], (char *)to + (size_t)i * size, size, -1,
-					NULL) < 0)
+			if (r < 0 ||
+				receive(e, e->fd[i], kind, (char *)to + (size_t)i * size, size,
+					&got) < 0)
 				return elastic_break(e, i, err);
-			heard(e);
 			has[i] = 1;
 			left--;
 		}
 		for (int i = 1; i < n && !told && mlr_now_ms() > late; i++)
 			if (!has[i]) {
-				tell_late(e, i);
+				const struct member *m = &e->group.member[i];
+
+				mlr_warning("waiting for rank %d on '%s' (process %d)", i, m->host,
+					(int)m->pid);
 				told = 1;
 			}
 	}
@@ -137,7 +139,7 @@ static int receive_all(
 static int send_all(struct elastic *e, enum frame_kind kind, const void *from, size_t size,
 	struct mlr_error *err)
 {
-	for (int i = 1; i < ranks_of(e); i++)
+	for (int i = 1; i < e->dist.ranks; i++)
 		if (frame_send(e->fd[i], kind, e->group.generation, from, size, -1, NULL) < 0)
 			return elastic_break(e, i, err);
 	return 0;
@@ -151,21 +153,15 @@ static int send_up(struct elastic *e, enum frame_kind kind, const void *from, si
 	return 0;
 }
 
-/* Receive one frame of rank 0's. */
+/* Receive one frame from rank 0. */
 static int receive_down(
 	struct elastic *e, enum frame_kind kind, void *to, size_t size, struct mlr_error *err)
 {
-	struct frame f;
-	int is_broken;
+	enum frame_kind got;
 
-	if (frame_recv_head(e->fd[0], BODY_MAX, &f, -1, NULL) < 0)
-		return elastic_break(e, 0, err);
-	is_broken = f.kind == FRAME_BROKEN; /* it tells of another's end */
-	if (f.kind != kind || f.size != size || f.generation != e->group.generation ||
-		frame_recv_bytes(e->fd[0], to, size, -1, NULL) < 0)
-		return elastic_break(e, is_broken ? -1 : 0, err);
-	heard(e);
-	return 0;
+	if (receive(e, e->fd[0], kind, to, size, &got) == 0)
+		return 0;
+	return elastic_break(e, got == FRAME_BROKEN ? -1 : 0, err); /* another rank has ended */
 }
 
 int elastic_sum(void *ctx, double *x, size_t n, struct mlr_error *err)
@@ -173,21 +169,18 @@ int elastic_sum(void *ctx, double *x, size_t n, struct mlr_error *err)
 	struct elastic *e = ctx;
 	size_t size = n * sizeof(*x);
 	auto_free double *all = NULL;
-	int r;
 
-	if (ranks_of(e) == 1)
+	if (e->dist.ranks == 1)
 		return 0;
 	if (e->broken)
 		return elastic_break(e, -1, err);
 	if (e->dist.rank != 0) {
-		r = send_up(e, FRAME_SUM, x, size, err);
-		return r < 0 ? r : receive_down(e, FRAME_SUM, x, size, err);
+		TRY(send_up(e, FRAME_SUM, x, size, err));
+		return receive_down(e, FRAME_SUM, x, size, err);
 	}
-	all = xcalloc((size_t)ranks_of(e), size);
-	r = receive_all(e, FRAME_SUM, all, size, err);
-	if (r < 0)
-		return r;
-	for (int k = 1; k < ranks_of(e); k++)
+	all = xcalloc((size_t)e->dist.ranks, size);
+	TRY(receive_all(e, FRAME_SUM, all, size, err));
+	for (int k = 1; k < e->dist.ranks; k++)
 		for (size_t i = 0; i < n; i++)
 			x[i] += all[(size_t)k * n + i];
 	return send_all(e, FRAME_SUM, x, size, err);
@@ -197,7 +190,7 @@ int elastic_broadcast(void *ctx, void *x, size_t bytes, struct mlr_error *err)
 {
 	struct elastic *e = ctx;
 
-	if (ranks_of(e) == 1)
+	if (e->dist.ranks == 1)
 		return 0;
 	if (e->broken)
 		return elastic_break(e, -1, err);
@@ -216,22 +209,21 @@ int elastic_gather(
 	return receive_all(e, FRAME_BYTES, to, bytes, err);
 }
 
-/* From the source to rank 0, if that is another, then to whoever needs it. */
+/* Copy from the source to rank 0, unless they are the same, and from there to those that need it.
+ */
 static int share_piece(struct elastic *e, void *at, size_t n, struct mlr_error *err)
 {
 	const struct group *g = &e->group;
 	int source = group_find(g, g->source), rank = e->dist.rank;
-	struct frame f;
+	enum frame_kind got;
 
 	if (rank == source && rank != 0)
 		return send_up(e, FRAME_BYTES, at, n, err);
 	if (rank != 0)
 		return g->member[rank].needs ? receive_down(e, FRAME_BYTES, at, n, err) : 0;
-	if (source != 0 &&
-		(frame_recv_head(e->fd[source], n, &f, -1, NULL) < 0 || f.kind != FRAME_BYTES ||
-			f.size != n || frame_recv_bytes(e->fd[source], at, n, -1, NULL) < 0))
+	if (source != 0 && receive(e, e->fd[source], FRAME_BYTES, at, n, &got) < 0)
 		return elastic_break(e, source, err);
-	for (int i = 1; i < ranks_of(e); i++)
+	for (int i = 1; i < e->dist.ranks; i++)
 		if (g->member[i].needs &&
 			frame_send(e->fd[i], FRAME_BYTES, g->generation, at, n, -1, NULL) < 0)
 			return elastic_break(e, i, err);

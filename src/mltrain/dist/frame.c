@@ -74,7 +74,6 @@ int frame_send_bytes(int fd, const void *bytes, size_t n, int timeout_ms, struct
 
 	while (n > 0) {
 		ssize_t sent = send(fd, at, n, MSG_NOSIGNAL);
-		int r;
 
 		if (sent < 0 && !is_later(errno))
 			return mlr_fail_errno(err, "send");
@@ -83,9 +82,7 @@ int frame_send_bytes(int fd, const void *bytes, size_t n, int timeout_ms, struct
 			n -= (size_t)sent;
 			continue;
 		}
-		r = wait_for(fd, POLLOUT, end, err);
-		if (r < 0)
-			return r;
+		TRY(wait_for(fd, POLLOUT, end, err));
 	}
 	return 0;
 }
@@ -97,7 +94,6 @@ int frame_recv_bytes(int fd, void *bytes, size_t n, int timeout_ms, struct mlr_e
 
 	while (n > 0) {
 		ssize_t got = recv(fd, at, n, 0);
-		int r;
 
 		if (got == 0)
 			return mlr_fail(err, ECONNRESET, "the other end has closed the connection");
@@ -108,9 +104,7 @@ int frame_recv_bytes(int fd, void *bytes, size_t n, int timeout_ms, struct mlr_e
 			n -= (size_t)got;
 			continue;
 		}
-		r = wait_for(fd, POLLIN, end, err);
-		if (r < 0)
-			return r;
+		TRY(wait_for(fd, POLLIN, end, err));
 	}
 	return 0;
 }
@@ -120,21 +114,20 @@ int frame_send(int fd, enum frame_kind kind, uint32_t generation, const void *bo
 {
 	const struct frame f = { kind, (uint32_t)size, generation };
 	uint8_t head[FRAME_HEAD];
-	int r;
 
 	if (size > BODY_MAX)
 		return mlr_fail(err, EMSGSIZE, "%zu bytes are too many for a frame", size);
 	frame_write_head(&f, head);
-	r = frame_send_bytes(fd, head, sizeof(head), timeout_ms, err);
-	return r < 0 ? r : frame_send_bytes(fd, body, size, timeout_ms, err);
+	TRY(frame_send_bytes(fd, head, sizeof(head), timeout_ms, err));
+	return frame_send_bytes(fd, body, size, timeout_ms, err);
 }
 
 int frame_recv_head(int fd, size_t limit, struct frame *ret, int timeout_ms, struct mlr_error *err)
 {
 	uint8_t head[FRAME_HEAD];
-	int r = frame_recv_bytes(fd, head, sizeof(head), timeout_ms, err);
 
-	return r < 0 ? r : frame_parse_head(head, limit, ret, err);
+	TRY(frame_recv_bytes(fd, head, sizeof(head), timeout_ms, err));
+	return frame_parse_head(head, limit, ret, err);
 }
 
 int frame_skip(int fd, size_t size, struct mlr_error *err)
@@ -143,10 +136,8 @@ int frame_skip(int fd, size_t size, struct mlr_error *err)
 
 	while (size > 0) {
 		size_t n = size < sizeof(some) ? size : sizeof(some);
-		int r = frame_recv_bytes(fd, some, n, -1, err);
 
-		if (r < 0)
-			return r;
+		TRY(frame_recv_bytes(fd, some, n, -1, err));
 		size -= n;
 	}
 	return 0;

@@ -96,13 +96,17 @@ int group_find(const struct group *g, uint64_t id)
 	return -1;
 }
 
-int group_is_ahead(const struct group_progress *a, const struct group_progress *b)
+int group_is_same(const struct member *a, const struct member *b)
+{
+	return a->pid == b->pid && a->offer.port == b->offer.port && strcmp(a->host, b->host) == 0;
+}
+
+/* Has a come farther than b? */
+static int is_ahead(const struct group_progress *a, const struct group_progress *b)
 {
 	if (!a->has || !b->has)
 		return a->has && !b->has;
-	if (a->step != b->step)
-		return a->step > b->step;
-	return a->epochs_done > b->epochs_done;
+	return a->step != b->step ? a->step > b->step : a->epochs_done > b->epochs_done;
 }
 
 int group_next(const struct group *old, const struct group_report *reports,
@@ -117,7 +121,7 @@ int group_next(const struct group *old, const struct group_report *reports,
 			continue;
 		if (reports[i].generation >= g.generation)
 			g.generation = reports[i].generation + 1;
-		if (g.n == 0 || group_is_ahead(&reports[i].at, &far)) {
+		if (g.n == 0 || is_ahead(&reports[i].at, &far)) {
 			far = reports[i].at;
 			g.source = reports[i].id;
 		}
@@ -129,7 +133,7 @@ int group_next(const struct group *old, const struct group_report *reports,
 		g.member[g.n++].id = g.next_id++;
 	}
 	for (uint32_t i = 0; i < g.n; i++)
-		g.member[i].needs = group_is_ahead(&far, &at[i]);
+		g.member[i].needs = is_ahead(&far, &at[i]);
 	*ret = g;
 	return taken;
 }

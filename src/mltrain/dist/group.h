@@ -1,6 +1,6 @@
 /*
- * The group of an elastic run: its ranks in one generation, and what the next one is. Data only;
- * every rank gets the next group from the coordinator, which alone decides it.
+ * The group of an elastic run: its ranks in one generation, and the choice of the next one. Data
+ * only; the coordinator decides the next group and sends it to every rank.
  *
  * Members are in the order in which they joined, and a member's place is its rank. The first, the
  * oldest, is the coordinator. When it leaves or dies, the next one is.
@@ -86,8 +86,8 @@ int group_find(const struct group *g, uint64_t id);
 int group_next(const struct group *old, const struct group_report *reports,
 	const struct member *joiners, int n, int max, struct group *ret);
 
-/* Has a come farther than b? */
-int group_is_ahead(const struct group_progress *a, const struct group_progress *b);
+/* Are they the same process? */
+int group_is_same(const struct member *a, const struct member *b);
 
 /* Are all members on one machine? */
 int group_is_local(const struct group *g);

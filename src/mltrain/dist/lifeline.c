@@ -13,88 +13,83 @@
 #define CONNECT_MS 1500 /* an unreachable address may not answer at all */
 #define MEET_MS    6000
 
-static void add_address(struct lifeline_offer *o, const struct ifaddrs *i)
+int lifeline_address(const struct sockaddr *from, struct in6_addr *ret)
 {
-	struct in6_addr *to = &o->address[o->addresses];
-
-	if (!i->ifa_addr || !(i->ifa_flags & IFF_UP) || (i->ifa_flags & IFF_LOOPBACK) ||
-		o->addresses == LIFELINE_ADDRESSES)
-		return;
-	if (i->ifa_addr->sa_family == AF_INET) {
-		const struct sockaddr_in *a = (const void *)i->ifa_addr;
-
-		*to = (struct in6_addr){ .s6_addr = { [10] = 0xff, [11] = 0xff } };
-		memcpy(to->s6_addr + 12, &a->sin_addr, 4);
-		o->addresses++;
-	} else if (i->ifa_addr->sa_family == AF_INET6) {
-		const struct sockaddr_in6 *a = (const void *)i->ifa_addr;
-
-		if (IN6_IS_ADDR_LINKLOCAL(&a->sin6_addr))
-			return;
-		*to = a->sin6_addr;
-		o->addresses++;
+	if (from->sa_family == AF_INET) {
+		*ret = (struct in6_addr){ .s6_addr = { [10] = 0xff, [11] = 0xff } };
+		memcpy(ret->s6_addr + 12, &((const struct sockaddr_in *)from)->sin_addr, 4);
+	} else if (from->sa_family == AF_INET6) {
+		*ret = ((const struct sockaddr_in6 *)from)->sin6_addr;
 	}
+	return from->sa_family == AF_INET || from->sa_family == AF_INET6;
 }
 
-/* A socket for IPv6 and IPv4, or for IPv4 alone if the kernel has no IPv6. */
-static int any_socket(struct sockaddr_storage *any, socklen_t *len)
+socklen_t lifeline_sockaddr(
+	const struct in6_addr *from, uint32_t port, struct sockaddr_storage *ret)
 {
-	struct sockaddr_in6 six = { .sin6_family = AF_INET6, .sin6_addr = IN6ADDR_ANY_INIT };
-	struct sockaddr_in four = { .sin_family = AF_INET };
+	struct sockaddr_in6 *six = (struct sockaddr_in6 *)ret;
+	struct sockaddr_in *four = (struct sockaddr_in *)ret;
+
+	memset(ret, 0, sizeof(*ret));
+	if (IN6_IS_ADDR_V4MAPPED(from)) {
+		four->sin_family = AF_INET;
+		four->sin_port = htons((uint16_t)port);
+		memcpy(&four->sin_addr, from->s6_addr + 12, 4);
+		return sizeof(*four);
+	}
+	six->sin6_family = AF_INET6;
+	six->sin6_port = htons((uint16_t)port);
+	six->sin6_addr = *from;
+	return sizeof(*six);
+}
+
+static void add_address(struct lifeline_offer *o, const struct ifaddrs *i)
+{
+	struct in6_addr a;
+
+	if (i->ifa_addr && (i->ifa_flags & IFF_UP) && !(i->ifa_flags & IFF_LOOPBACK) &&
+		o->addresses < LIFELINE_ADDRESSES && lifeline_address(i->ifa_addr, &a) &&
+		!IN6_IS_ADDR_LINKLOCAL(&a))
+		o->address[o->addresses++] = a;
+}
+
+/* A socket for IPv6 and IPv4, or for IPv4 only if the kernel has no IPv6. */
+static int any_socket(struct in6_addr *any)
+{
 	int zero = 0, fd = socket(AF_INET6, SOCK_STREAM | SOCK_CLOEXEC | SOCK_NONBLOCK, 0);
 
+	*any = in6addr_any;
 	if (fd >= 0) {
 		setsockopt(fd, IPPROTO_IPV6, IPV6_V6ONLY, &zero, sizeof(zero));
-		memcpy(any, &six, sizeof(six));
-		*len = sizeof(six);
 		return fd;
 	}
-	memcpy(any, &four, sizeof(four));
-	*len = sizeof(four);
+	any->s6_addr[10] = any->s6_addr[11] = 0xff;
 	return socket(AF_INET, SOCK_STREAM | SOCK_CLOEXEC | SOCK_NONBLOCK, 0);
 }
 
-static uint32_t port_of(const struct sockaddr_storage *a)
+int lifeline_listen(uint32_t port, struct lifeline_offer *offer)
 {
-	return ntohs(a->ss_family == AF_INET6 ? ((const struct sockaddr_in6 *)a)->sin6_port
-					      : ((const struct sockaddr_in *)a)->sin_port);
-}
-
-static void set_port(struct sockaddr_storage *a, int port)
-{
-	if (a->ss_family == AF_INET6)
-		((struct sockaddr_in6 *)a)->sin6_port = htons((uint16_t)port);
-	else
-		((struct sockaddr_in *)a)->sin_port = htons((uint16_t)port);
-}
-
-int lifeline_listen(int port, struct lifeline_offer *offer)
-{
-	struct sockaddr_storage any = { 0 };
+	struct sockaddr_storage at;
 	struct ifaddrs *list = NULL;
-	socklen_t len;
+	struct in6_addr any;
 	int on = 1;
-	auto_close int fd = any_socket(&any, &len);
+	auto_close int fd = any_socket(&any);
+	socklen_t len = lifeline_sockaddr(&any, port, &at);
 
 	memset(offer, 0, sizeof(*offer));
-	set_port(&any, port);
 	if (port && fd >= 0)
 		setsockopt(fd, SOL_SOCKET, SO_REUSEADDR, &on, sizeof(on));
-	if (fd < 0 || bind(fd, (struct sockaddr *)&any, len) < 0 || listen(fd, 64) < 0 ||
-		getsockname(fd, (struct sockaddr *)&any, &len) < 0 ||
-		getrandom(&offer->word, sizeof(offer->word), 0) != sizeof(offer->word) ||
+	if (fd < 0 || bind(fd, (struct sockaddr *)&at, len) < 0 || listen(fd, 64) < 0 ||
+		getsockname(fd, (struct sockaddr *)&at, &len) < 0 ||
+		getrandom(&offer->token, sizeof(offer->token), 0) != sizeof(offer->token) ||
 		getifaddrs(&list) < 0)
 		return -1;
 	for (struct ifaddrs *i = list; i; i = i->ifa_next)
 		add_address(offer, i);
 	freeifaddrs(list);
-	offer->port = port_of(&any);
+	/* IPv4's port lies in the same place. */
+	offer->port = ntohs(((const struct sockaddr_in6 *)&at)->sin6_port);
 	return take_fd(&fd);
-}
-
-int lifeline_offer(struct lifeline_offer *offer)
-{
-	return lifeline_listen(0, offer);
 }
 
 /* Notice a silent node after 10 + 3 * 5 seconds, LIFELINE_SILENCE_MS, and send at once what is
@@ -121,21 +116,14 @@ static int ready_within(int fd, short events, int timeout_ms)
 
 int lifeline_connect(const struct in6_addr *to, uint32_t port)
 {
-	struct sockaddr_in6 six = {
-		.sin6_family = AF_INET6, .sin6_addr = *to, .sin6_port = htons((uint16_t)port)
-	};
-	struct sockaddr_in four = { .sin_family = AF_INET, .sin_port = htons((uint16_t)port) };
-	int is_four = IN6_IS_ADDR_V4MAPPED(to), error = 0;
-	socklen_t len = sizeof(error);
-	auto_close int fd =
-		socket(is_four ? AF_INET : AF_INET6, SOCK_STREAM | SOCK_CLOEXEC | SOCK_NONBLOCK, 0);
+	struct sockaddr_storage at;
+	int error = 0;
+	socklen_t at_len = lifeline_sockaddr(to, port, &at), len = sizeof(error);
+	auto_close int fd = socket(at.ss_family, SOCK_STREAM | SOCK_CLOEXEC | SOCK_NONBLOCK, 0);
 
-	memcpy(&four.sin_addr, to->s6_addr + 12, 4);
 	if (fd < 0)
 		return -1;
-	if (connect(fd, is_four ? (void *)&four : (void *)&six,
-		    is_four ? sizeof(four) : sizeof(six)) < 0 &&
-		errno != EINPROGRESS)
+	if (connect(fd, (struct sockaddr *)&at, at_len) < 0 && errno != EINPROGRESS)
 		return -1;
 	if (poll(&(struct pollfd){ .fd = fd, .events = POLLOUT }, 1, CONNECT_MS) != 1)
 		error = ETIMEDOUT;
@@ -165,8 +153,8 @@ int lifeline_take(const struct lifeline_offer *successor, const struct lifeline_
 			continue;
 		fd = lifeline_connect(&successor->address[i], successor->port);
 		if (fd < 0 ||
-			send(fd, &successor->word, sizeof(successor->word), MSG_NOSIGNAL) !=
-				sizeof(successor->word))
+			send(fd, &successor->token, sizeof(successor->token), MSG_NOSIGNAL) !=
+				sizeof(successor->token))
 			continue;
 		lifeline_keep(fd);
 		return take_fd(&fd);
@@ -180,14 +168,14 @@ int lifeline_give(int offered, const struct lifeline_offer *own)
 
 	for (long long left = MEET_MS; left > 0; left = end - mlr_now_ms()) {
 		auto_close int fd = -1;
-		uint64_t word = 0;
+		uint64_t token = 0;
 
 		if (!ready_within(offered, POLLIN, (int)left))
 			return -1;
 		fd = accept4(offered, NULL, NULL, SOCK_CLOEXEC | SOCK_NONBLOCK);
 		if (fd < 0 || !ready_within(fd, POLLIN, CONNECT_MS))
 			continue;
-		if (recv(fd, &word, sizeof(word), 0) != sizeof(word) || word != own->word)
+		if (recv(fd, &token, sizeof(token), 0) != sizeof(token) || token != own->token)
 			continue; /* a stranger, such as a port scan */
 		lifeline_keep(fd);
 		return take_fd(&fd);

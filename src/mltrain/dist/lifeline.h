@@ -19,14 +19,19 @@ struct lifeline_offer {
 	struct in6_addr address[LIFELINE_ADDRESSES]; /* IPv4 as ::ffff:a.b.c.d */
 	uint32_t addresses;
 	uint32_t port;
-	uint64_t word; /* the predecessor proves itself with it */
+	uint64_t token; /* the predecessor proves itself with it */
 };
 
-/* Listen on all of this machine's addresses. Returns a descriptor and fills offer, or -1. */
-int lifeline_offer(struct lifeline_offer *offer);
+/* Convert an address of IPv4 or IPv6; returns whether it is one. */
+int lifeline_address(const struct sockaddr *from, struct in6_addr *ret);
 
-/* The same on a port of the caller's choice; 0: any. */
-int lifeline_listen(int port, struct lifeline_offer *offer);
+/* Convert it back, for bind(2) and connect(2). Returns the length. */
+socklen_t lifeline_sockaddr(
+	const struct in6_addr *from, uint32_t port, struct sockaddr_storage *ret);
+
+/* Listen on all of this machine's addresses; port 0: any. Returns a descriptor and fills offer, or
+ * -1. */
+int lifeline_listen(uint32_t port, struct lifeline_offer *offer);
 
 /* Connect to one address. Returns a connected, non-blocking descriptor, or -1 with errno if it does
  * not answer within seconds. */

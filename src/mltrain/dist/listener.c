@@ -1,4 +1,4 @@
-#include "dist/door.h"
+#include "dist/listener.h"
 
 #include "base/base.h"
 
@@ -9,11 +9,11 @@
 #include <sys/eventfd.h>
 #include <sys/socket.h>
 
-#define CALLERS    32 /* who is not known yet, at once; of more the oldest is turned away */
+#define CALLERS    32 /* not yet accepted, at once; of more the oldest is rejected */
 #define GUESTS     64
 #define TIMEOUT_MS 2000
 
-/* How far a caller has come: each stage ends when so many bytes have been read. */
+/* The progress of a caller: each stage ends when `want` bytes have been read. */
 enum stage { STAGE_ANSWER, STAGE_HEAD, STAGE_BODY };
 
 struct caller {
@@ -21,24 +21,24 @@ struct caller {
 	enum stage stage;
 	int64_t end_ms;
 	uint8_t challenge[SECRET_CHALLENGE];
-	uint8_t buf[DOOR_BODY_MAX];
+	uint8_t buf[LISTENER_BODY_MAX];
 	size_t have, want;
 	struct frame first;
 	char from[INET6_ADDRSTRLEN];
 };
 
-struct door {
+struct listener {
 	int listening, wake, came; /* eventfds: wake ends the thread, came is for the owner */
 	struct secret secret;
 	pthread_t thread;
 	struct caller callers[CALLERS]; /* the thread's */
-	int n_callers, told;
+	int n_callers, reported;
 	pthread_mutex_t lock; /* protects what follows */
 	struct guest guests[GUESTS];
 	int n_guests;
 };
 
-static void drop(struct door *d, int i)
+static void drop(struct listener *d, int i)
 {
 	close(d->callers[i].fd);
 	d->n_callers--;
@@ -46,43 +46,36 @@ static void drop(struct door *d, int i)
 		(size_t)(d->n_callers - i) * sizeof(d->callers[0]));
 }
 
-static void turn_away(struct door *d, int i, const char *why)
+static void reject(struct listener *d, int i, const char *why)
 {
-	if (!d->told++)
-		mlr_warning("--elastic: turned away a stranger from %s, who %s; more of them will "
-			    "not be told",
+	if (!d->reported++)
+		mlr_warning("--elastic: rejected a connection from %s: %s (further ones are not "
+			    "reported)",
 			d->callers[i].from, why);
 	drop(d, i);
 }
 
-static void name_caller(struct caller *c, const struct sockaddr_storage *a)
-{
-	const void *at = a->ss_family == AF_INET6
-		? (const void *)&((const struct sockaddr_in6 *)a)->sin6_addr
-		: (const void *)&((const struct sockaddr_in *)a)->sin_addr;
-
-	if (!inet_ntop(a->ss_family, at, c->from, sizeof(c->from)))
-		strcpy(c->from, "?");
-}
-
-static void admit(struct door *d)
+static void admit(struct listener *d)
 {
 	struct sockaddr_storage from = { 0 };
 	socklen_t len = sizeof(from);
 	int fd =
 		accept4(d->listening, (struct sockaddr *)&from, &len, SOCK_CLOEXEC | SOCK_NONBLOCK);
+	struct in6_addr at;
 	struct caller *c;
 	int on = 1;
 
 	if (fd < 0)
 		return;
 	if (d->n_callers == CALLERS)
-		turn_away(d, 0, "was one of too many at once");
+		reject(d, 0, "too many connections at once");
 	c = &d->callers[d->n_callers++];
 	*c = (struct caller){
 		.fd = fd, .want = SECRET_ANSWER, .end_ms = mlr_now_ms() + TIMEOUT_MS
 	};
-	name_caller(c, &from);
+	if (!lifeline_address((struct sockaddr *)&from, &at) ||
+		!inet_ntop(AF_INET6, &at, c->from, sizeof(c->from)))
+		strcpy(c->from, "?");
 	setsockopt(fd, IPPROTO_TCP, TCP_NODELAY, &on, sizeof(on));
 	/* The buffer of a new socket holds it. */
 	if (secret_challenge(c->challenge) < 0 ||
@@ -90,7 +83,7 @@ static void admit(struct door *d)
 		drop(d, d->n_callers - 1);
 }
 
-static void let_in(struct door *d, int i)
+static void accept_caller(struct listener *d, int i)
 {
 	struct caller *c = &d->callers[i];
 	uint64_t one = 1;
@@ -110,7 +103,7 @@ static void let_in(struct door *d, int i)
 }
 
 /* A stage's bytes are complete. */
-static void step(struct door *d, int i)
+static void step(struct listener *d, int i)
 {
 	struct caller *c = &d->callers[i];
 	uint8_t proof[SECRET_SIZE];
@@ -120,7 +113,7 @@ static void step(struct door *d, int i)
 	switch (c->stage) {
 	case STAGE_ANSWER:
 		if (!secret_check(&d->secret, c->challenge, c->buf, proof)) {
-			turn_away(d, i, "does not know this run's secret");
+			reject(d, i, "it does not know this run's secret");
 		} else if (send(c->fd, proof, sizeof(proof), MSG_NOSIGNAL) != sizeof(proof)) {
 			drop(d, i);
 		} else {
@@ -129,8 +122,8 @@ static void step(struct door *d, int i)
 		}
 		return;
 	case STAGE_HEAD:
-		if (frame_parse_head(c->buf, DOOR_BODY_MAX, &c->first, &err) < 0) {
-			turn_away(d, i, "knows the secret and then sends no frame");
+		if (frame_parse_head(c->buf, LISTENER_BODY_MAX, &c->first, &err) < 0) {
+			reject(d, i, "it proved the secret and then sent no valid frame");
 			return;
 		}
 		c->stage = STAGE_BODY;
@@ -141,10 +134,10 @@ static void step(struct door *d, int i)
 	case STAGE_BODY:
 		break;
 	}
-	let_in(d, i);
+	accept_caller(d, i);
 }
 
-static void hear(struct door *d, int i)
+static void hear(struct listener *d, int i)
 {
 	struct caller *c = &d->callers[i];
 	ssize_t got = recv(c->fd, c->buf + c->have, c->want - c->have, 0);
@@ -152,7 +145,7 @@ static void hear(struct door *d, int i)
 	if (got < 0 && (errno == EAGAIN || errno == EINTR))
 		return;
 	if (got <= 0 && c->stage == STAGE_ANSWER) {
-		turn_away(d, i, "hung up before it was known");
+		reject(d, i, "it hung up before it proved to know the secret");
 		return;
 	}
 	if (got <= 0) { /* a rank that only wanted to know whether someone is there */
@@ -164,16 +157,16 @@ static void hear(struct door *d, int i)
 		step(d, i);
 }
 
-static void forget_silent(struct door *d, int64_t now)
+static void reject_silent(struct listener *d, int64_t now)
 {
 	for (int i = d->n_callers; i-- > 0;)
 		if (now >= d->callers[i].end_ms)
-			turn_away(d, i, "said nothing, or not enough, for two seconds");
+			reject(d, i, "it sent nothing, or not enough, for two seconds");
 }
 
-static void *keep_door(void *ctx)
+static void *serve(void *ctx)
 {
-	struct door *d = ctx;
+	struct listener *d = ctx;
 
 	for (;;) {
 		struct pollfd p[CALLERS + 2] = { { .fd = d->wake, .events = POLLIN },
@@ -191,24 +184,24 @@ static void *keep_door(void *ctx)
 				hear(d, i);
 		if (p[1].revents)
 			admit(d);
-		forget_silent(d, mlr_now_ms());
+		reject_silent(d, mlr_now_ms());
 	}
 }
 
 /* Signals are for the training thread. */
-static int start_thread(struct door *d)
+static int start_thread(struct listener *d)
 {
 	sigset_t all, before;
 	int r;
 
 	sigfillset(&all);
 	pthread_sigmask(SIG_SETMASK, &all, &before);
-	r = pthread_create(&d->thread, NULL, keep_door, d);
+	r = pthread_create(&d->thread, NULL, serve, d);
 	pthread_sigmask(SIG_SETMASK, &before, NULL);
 	return r;
 }
 
-static void free_door(struct door *d)
+static void free_listener(struct listener *d)
 {
 	for (int i = 0; i < d->n_callers; i++)
 		close(d->callers[i].fd);
@@ -224,17 +217,17 @@ static void free_door(struct door *d)
 	free(d);
 }
 
-int door_open(int port, const struct secret *secret, struct door **ret,
+int listener_open(uint32_t port, const struct secret *secret, struct listener **ret,
 	struct lifeline_offer *offer, struct mlr_error *err)
 {
-	struct door *d = xcalloc(1, sizeof(*d));
+	struct listener *d = xcalloc(1, sizeof(*d));
 	int r = 0;
 
 	pthread_mutex_init(&d->lock, NULL);
 	d->secret = *secret;
 	d->listening = lifeline_listen(port, offer);
 	if (d->listening < 0)
-		r = mlr_fail_errno(err, "listen on port %d", port);
+		r = mlr_fail_errno(err, "listen on port %u", port);
 	d->wake = eventfd(0, EFD_CLOEXEC | EFD_NONBLOCK);
 	d->came = eventfd(0, EFD_CLOEXEC | EFD_NONBLOCK);
 	if (r == 0 && (d->wake < 0 || d->came < 0))
@@ -242,14 +235,14 @@ int door_open(int port, const struct secret *secret, struct door **ret,
 	if (r == 0 && start_thread(d) != 0)
 		r = mlr_fail(err, EAGAIN, "start a thread that listens");
 	if (r < 0) {
-		free_door(d);
+		free_listener(d);
 		return r;
 	}
 	*ret = d;
 	return 0;
 }
 
-void door_close(struct door **d)
+void listener_close(struct listener **d)
 {
 	uint64_t one = 1;
 
@@ -258,11 +251,11 @@ void door_close(struct door **d)
 	while (write((*d)->wake, &one, sizeof(one)) < 0 && errno == EINTR)
 		;
 	pthread_join((*d)->thread, NULL);
-	free_door(*d);
+	free_listener(*d);
 	*d = NULL;
 }
 
-int door_take(struct door *d, enum frame_kind kind, struct guest *ret)
+int listener_take(struct listener *d, enum frame_kind kind, struct guest *ret)
 {
 	int i;
 
@@ -280,7 +273,7 @@ int door_take(struct door *d, enum frame_kind kind, struct guest *ret)
 	return i < 0;
 }
 
-void door_give(struct door *d, const struct guest *g)
+void listener_give(struct listener *d, const struct guest *g)
 {
 	pthread_mutex_lock(&d->lock);
 	if (d->n_guests < GUESTS)
@@ -290,7 +283,7 @@ void door_give(struct door *d, const struct guest *g)
 	pthread_mutex_unlock(&d->lock);
 }
 
-int door_has(struct door *d, enum frame_kind kind)
+int listener_has(struct listener *d, enum frame_kind kind)
 {
 	int has = 0;
 
@@ -301,12 +294,12 @@ int door_has(struct door *d, enum frame_kind kind)
 	return has;
 }
 
-int door_fd(const struct door *d)
+int listener_fd(const struct listener *d)
 {
 	return d->came;
 }
 
-void door_seen(struct door *d)
+void listener_seen(struct listener *d)
 {
 	uint64_t n;
 

@@ -201,8 +201,8 @@ static int act(struct node_sums *n, struct mlr_error *err)
 			return r;
 	}
 	if (n->started < n->given && all_gave(n, n->started)) {
-		r = start_sum(n, err);
-		return r < 0 ? r : 1;
+		TRY(start_sum(n, err));
+		return 1;
 	}
 	if (n->given < n->added && can_give(n)) {
 		give(n);

@@ -36,7 +36,7 @@ struct peer peer_self(int rank, int *offered)
 
 	p.pid_namespace[n > 0 ? n : 0] = '\0';
 	gethostname(p.host, sizeof(p.host) - 1);
-	*offered = lifeline_offer(&p.offer);
+	*offered = lifeline_listen(0, &p.offer);
 	return p;
 }
 
