@@ -1,7 +1,7 @@
 #include "trainer_test.h"
 
 #include "config.h"
-#include "data/exif.h"
+#include "data/pixels.h"
 #include "data/image.h"
 
 #include <sys/resource.h>
@@ -244,23 +244,23 @@ static void exif_that_makes_no_sense_turns_nothing(void **state)
 {
 	struct bytes b = make_exif(1, 6);
 
-	assert_int_equal(exif_orientation(b.data, b.len), 6);
+	assert_int_equal(pixels_orientation(b.data, b.len), 6);
 	for (size_t n = 0; n < 26; n++) {
 		auto_free uint8_t *cut = malloc(n + 1);
 
 		memcpy(cut, b.data, n);
-		assert_int_equal(exif_orientation(cut, n), 1);
+		assert_int_equal(pixels_orientation(cut, n), 1);
 	}
 	b.data[10] = 0xff; /* the directory lies far outside */
-	assert_int_equal(exif_orientation(b.data, b.len), 1);
+	assert_int_equal(pixels_orientation(b.data, b.len), 1);
 	b.data[10] = 0;
 	b.data[25] = 9;
-	assert_int_equal(exif_orientation(b.data, b.len), 1);
+	assert_int_equal(pixels_orientation(b.data, b.len), 1);
 	b.data[25] = 6;
 	b.data[14] = b.data[15] = 0xff; /* more entries than there are bytes */
-	assert_int_equal(exif_orientation(b.data, b.len), 6);
+	assert_int_equal(pixels_orientation(b.data, b.len), 6);
 	b.data[17] = 0x13; /* none of which is the one */
-	assert_int_equal(exif_orientation(b.data, b.len), 1);
+	assert_int_equal(pixels_orientation(b.data, b.len), 1);
 	free(b.data);
 }
 

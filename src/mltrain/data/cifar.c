@@ -150,52 +150,32 @@ static int read_names(struct dataset *d, const struct shape_of *k, struct mlr_er
 	return 0;
 }
 
-static int read_dir(
-	struct dataset *d, enum dataset_part part, enum cifar_kind kind, struct mlr_error *err)
+static int is_there(const char *dir)
 {
-	const struct shape_of *k = &kinds[kind];
-	int r;
+	for (size_t i = 0; i < ARRAY_LEN(kinds); i++)
+		if (format_has_file(dir, kinds[i].first) || format_has_file(dir, kinds[i].test))
+			return (int)i + 1;
+	return 0;
+}
 
+static int read_dir(struct dataset *d, enum dataset_part part, const struct dataset_wish *wish,
+	struct mlr_error *err)
+{
+	enum cifar_kind kind = (enum cifar_kind)(is_there(d->dir) - 1);
+	const struct shape_of *k = &kinds[kind];
+
+	(void)wish;
 	d->format = k->format;
 	d->channels = 3;
 	d->height = d->width = CIFAR_SIDE;
 	d->classes = k->classes;
-	r = read_names(d, k, err);
-	for (size_t i = 0; r == 0 && part == DATASET_ALL && i < ARRAY_LEN(k->train); i++)
+	TRY(read_names(d, k, err));
+	for (size_t i = 0; part == DATASET_ALL && i < ARRAY_LEN(k->train); i++)
 		if (k->train[i])
-			r = read_file(d->dir, k->train[i], kind, &d->train, err);
-	if (r < 0)
-		return r;
+			TRY(read_file(d->dir, k->train[i], kind, &d->train, err));
 	return read_file(d->dir, k->test, kind, &d->test, err);
 }
 
-static int is_10(const char *dir)
-{
-	return format_has_file(dir, kinds[CIFAR_10].first) ||
-		format_has_file(dir, kinds[CIFAR_10].test);
-}
-
-static int is_100(const char *dir)
-{
-	return format_has_file(dir, kinds[CIFAR_100].first) ||
-		format_has_file(dir, kinds[CIFAR_100].test);
-}
-
-static int read_10(struct dataset *d, enum dataset_part part, const struct dataset_wish *wish,
-	struct mlr_error *err)
-{
-	(void)wish;
-	return read_dir(d, part, CIFAR_10, err);
-}
-
-static int read_100(struct dataset *d, enum dataset_part part, const struct dataset_wish *wish,
-	struct mlr_error *err)
-{
-	(void)wish;
-	return read_dir(d, part, CIFAR_100, err);
-}
-
-const struct format format_cifar_10 = { "CIFAR-10's binary files (data_batch_1.bin and so on)",
-	is_10, read_10 };
-const struct format format_cifar_100 = { "CIFAR-100's binary files (train.bin, test.bin)", is_100,
-	read_100 };
+const struct format format_cifar = { "CIFAR-10's binary files (data_batch_1.bin and so on); "
+				     "CIFAR-100's binary files (train.bin, test.bin)",
+	is_there, read_dir };

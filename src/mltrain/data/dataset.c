@@ -4,6 +4,9 @@
 #include "base/home.h"
 #include "data/folder.h"
 #include "data/format.h"
+#include "data/loader.h"
+
+#include <math.h>
 
 static int is_dir(const char *path)
 {
@@ -123,8 +126,7 @@ int format_has_file(const char *dir, const char *name)
 }
 
 /* Folders come last: any file named like a picture identifies them. */
-static const struct format *const formats[] = { &format_idx, &format_cifar_10, &format_cifar_100,
-	&format_folders };
+static const struct format *const formats[] = { &format_idx, &format_cifar, &format_folders };
 
 /* The directories in the archives of CIFAR. */
 static const char *const below[] = { "cifar-10-batches-bin", "cifar-100-binary" };
@@ -158,10 +160,8 @@ static const struct format *detect(struct dataset *d)
 
 static int not_detected(const char *dir, struct mlr_error *err)
 {
-	mlr_fail(err, ENOENT,
-		"'%s' holds no data set that is known; looked for were: %s; %s; %s; %s", dir,
-		formats[0]->looks_for, formats[1]->looks_for, formats[2]->looks_for,
-		formats[3]->looks_for);
+	mlr_fail(err, ENOENT, "'%s' holds no data set that is known; looked for were: %s; %s; %s",
+		dir, formats[0]->looks_for, formats[1]->looks_for, formats[2]->looks_for);
 	return mlr_hint(err,
 		"`mltrain fetch mnist` brings one where there is the internet, Debian's package "
 		"dataset-fashion-mnist brings --data fashion-mnist");
@@ -199,11 +199,12 @@ const char *dataset_class(const struct dataset *d, int label, char buf[12])
 	return buf;
 }
 
-static void set_done(struct image_set *set)
+void dataset_set_done(struct image_set *set)
 {
 	free(set->images);
 	free(set->labels);
 	folder_files_free(set->files, set->count);
+	*set = (struct image_set){ 0 };
 }
 
 void dataset_done(struct dataset *d)
@@ -212,8 +213,8 @@ void dataset_done(struct dataset *d)
 	for (int i = 0; d->names && i < d->classes; i++)
 		free(d->names[i]);
 	free(d->names);
-	set_done(&d->train);
-	set_done(&d->test);
+	dataset_set_done(&d->train);
+	dataset_set_done(&d->test);
 	*d = (struct dataset)DATASET_INIT;
 }
 
@@ -266,5 +267,67 @@ int dataset_check_classes(const struct dataset *d, char **notice, struct mlr_err
 	list = list_empty(d, count, d->classes - used);
 	*notice = xasprintf("%d of %d classes %s no training image: %s", d->classes - used,
 		d->classes, d->classes - used == 1 ? "has" : "have", list);
+	return 0;
+}
+
+/* --- the distribution of its bytes ------------------------------------------- */
+
+#define ROWS  64
+#define AHEAD 4
+
+/* Counts of each byte value in each channel, which give exact sums. */
+typedef uint64_t histogram[IMAGE_CHANNELS_MAX][256];
+
+static void count_batch(const struct batch *b, uint32_t channels, size_t plane, histogram seen)
+{
+	for (int i = 0; i < b->rows; i++) {
+		size_t which = b->index ? b->index[i] : (size_t)i;
+
+		for (uint32_t c = 0; c < channels; c++) {
+			const uint8_t *p = b->images + (which * channels + c) * plane;
+
+			for (size_t k = 0; k < plane; k++)
+				seen[c][p[k]]++;
+		}
+	}
+}
+
+static void moments(const uint64_t seen[256], float *mean, float *deviation)
+{
+	double n = 0, sum = 0, squares = 0, m;
+
+	for (int v = 0; v < 256; v++) {
+		n += (double)seen[v];
+		sum += (double)seen[v] * v;
+	}
+	m = sum / n;
+	for (int v = 0; v < 256; v++)
+		squares += (double)seen[v] * (v - m) * (v - m);
+	*mean = (float)m;
+	*deviation = squares > 0 ? (float)sqrt(squares / n) : 1;
+}
+
+int dataset_measure(const struct dataset *d, uint32_t first, int threads, struct image_norm *ret,
+	struct mlr_error *err)
+{
+	const struct loader_options o = { ROWS, AHEAD, threads > 0 ? threads : 1 };
+	auto_call(loader_close) struct loader *l = NULL;
+	struct image_norm norm = d->norm;
+	histogram seen = { { 0 } };
+	struct batch b[AHEAD];
+	int r;
+
+	if (first >= d->train.count)
+		return mlr_fail(err, EINVAL, "'%s' has no training images to measure", d->dir);
+	TRY(loader_open(&d->train, d, &o, &l, err));
+	loader_start_range(l, first, d->train.count - first);
+	while ((r = loader_take(l, AHEAD, b, err)) > 0)
+		for (int i = 0; i < r; i++)
+			count_batch(&b[i], d->channels, (size_t)d->height * d->width, seen);
+	if (r < 0)
+		return r;
+	for (uint32_t c = 0; c < d->channels; c++)
+		moments(seen[c], &norm.mean[c], &norm.scale[c]);
+	*ret = norm;
 	return 0;
 }

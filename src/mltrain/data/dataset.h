@@ -70,6 +70,7 @@ int dataset_load(const char *name, enum dataset_part part, const struct dataset_
 	struct dataset *ret, struct mlr_error *err);
 
 void dataset_done(struct dataset *d);
+void dataset_set_done(struct image_set *set);
 
 /*
  * Are there training images of every class?

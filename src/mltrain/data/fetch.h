@@ -5,7 +5,26 @@
 #include "base/error.h"
 #include "base/hash.h"
 #include "data/download.h"
-#include "data/known_sets.h"
+
+#define KNOWN_FILES_MAX   4
+#define KNOWN_MIRRORS_MAX 3
+
+/* A data set that `mltrain fetch` knows by name: the places and digests of its files. */
+struct known_set {
+	const char *name;
+	const char
+		*mirrors[KNOWN_MIRRORS_MAX]; /* directories, tried in order; NULL after the last */
+	struct known_file {
+		const char *name, *sha256;
+	} files[KNOWN_FILES_MAX];            /* a NULL name after the last */
+	const struct archive_files *archive; /* the contents of its one file (unpack.h), or NULL */
+};
+
+/* Find a set by name, or NULL. */
+const struct known_set *known_set_find(const char *name);
+
+/* Return "mnist, fashion-mnist, …". */
+const char *known_set_names(void);
 
 enum fetch_moment {
 	FETCH_WAITS,    /* for another process in the directory */

@@ -3,14 +3,17 @@
 #include "data/format.h"
 
 #include "base/base.h"
-#include "data/decode.h"
 #include "data/folder.h"
+#include "data/image.h"
+#include "data/loader.h"
 #include "tensor/rng.h"
 
 #include <math.h>
 
 #define MEMORY_MAX ((size_t)2 << 30)
 #define TEST_SHARE 0.2
+#define ROWS       64 /* of a batch that is decoded */
+#define AHEAD      4
 
 /* The directories of the two parts; test NULL: a share of train. */
 struct layout {
@@ -66,12 +69,6 @@ static int compare(const void *a, const void *b)
 	return strcmp(((const struct drawn *)a)->hash, ((const struct drawn *)b)->hash);
 }
 
-/* Return a file name with its class, without the directories above. */
-static const char *below_part(const char *path, const char *part)
-{
-	return *part ? path + strlen(part) + 1 : path;
-}
-
 /* Mark the test share of the files from..to-1, which are one class. */
 static void mark_share(const struct image_set *all, const char *part, uint32_t from, uint32_t to,
 	double share, uint8_t *for_test)
@@ -82,7 +79,8 @@ static void mark_share(const struct image_set *all, const char *part, uint32_t f
 	if (take == n && take)
 		take--;
 	for (uint32_t i = 0; i < n; i++) {
-		hash_name(below_part(all->files[from + i].path, part), draw[i].hash);
+		/* its name with its class, without the directories above */
+		hash_name(all->files[from + i].path + (*part ? strlen(part) + 1 : 0), draw[i].hash);
 		draw[i].file = from + i;
 	}
 	qsort(draw, n, sizeof(*draw), compare);
@@ -181,17 +179,28 @@ static int choose_size(struct dataset *d, const struct dataset_wish *wish,
 static int decode_set(
 	struct dataset *d, struct image_set *set, int threads, size_t *left, struct mlr_error *err)
 {
-	struct image_size size = { d->channels, d->height, d->width };
-	size_t one = image_size_bytes(&size), bytes = one * set->count;
+	const struct loader_options o = { ROWS, AHEAD, threads > 0 ? threads : 1 };
+	size_t one = (size_t)d->channels * d->height * d->width, bytes = one * set->count, at = 0;
+	auto_call(loader_close) struct loader *l = NULL;
+	auto_free uint8_t *images = NULL;
+	struct batch b[AHEAD];
+	int n;
 
 	if (set->count > *left / one || !set->count)
 		return 0;
-	set->images = malloc(bytes);
-	if (!set->images)
+	images = malloc(bytes);
+	if (!images)
 		return mlr_fail(
 			err, ENOMEM, "%zu bytes of memory for the images of '%s'", bytes, d->dir);
 	*left -= bytes;
-	TRY(decode_files(d->dir, set->files, set->count, &size, threads, set->images, err));
+	TRY(loader_open(set, d, &o, &l, err));
+	loader_start_range(l, 0, set->count);
+	while ((n = loader_take(l, AHEAD, b, err)) > 0)
+		for (int i = 0; i < n; at += one * (size_t)b[i++].rows)
+			memcpy(images + at, b[i].images, one * (size_t)b[i].rows);
+	if (n < 0)
+		return n;
+	set->images = take_ptr(&images);
 	folder_files_free(set->files, set->count);
 	set->files = NULL;
 	return 0;
@@ -200,29 +209,19 @@ static int decode_set(
 static int walk_parts(struct dataset *d, enum dataset_part part, const struct layout *at,
 	double share, struct folder_skipped *skipped, struct mlr_error *err)
 {
-	int r = folder_classes(d->dir, at->train, &d->names, &d->classes, skipped, err);
-
-	if (r == 0 && at->test)
-		r = check_test_classes(d, at, skipped, err);
-	if (r == 0 && (part == DATASET_ALL || !at->test))
-		r = walk(d, at->train, &d->train, skipped, err);
-	if (r == 0 && at->test)
-		r = walk(d, at->test, &d->test, skipped, err);
-	if (r < 0)
-		return r;
-	if (!at->test)
+	TRY(folder_classes(d->dir, at->train, &d->names, &d->classes, skipped, err));
+	if (at->test)
+		TRY(check_test_classes(d, at, skipped, err));
+	if (part == DATASET_ALL || !at->test)
+		TRY(walk(d, at->train, &d->train, skipped, err));
+	if (at->test)
+		TRY(walk(d, at->test, &d->test, skipped, err));
+	else
 		split(d, at->train, share);
 	if (!d->test.count)
 		return mlr_fail(
 			err, EPROTO, "'%s' has too few images to keep some for testing", d->dir);
 	return 0;
-}
-
-static void drop(struct image_set *set)
-{
-	folder_files_free(set->files, set->count);
-	free(set->labels);
-	*set = (struct image_set){ 0 };
 }
 
 static int read_dir(struct dataset *d, enum dataset_part part, const struct dataset_wish *wish,
@@ -241,7 +240,7 @@ static int read_dir(struct dataset *d, enum dataset_part part, const struct data
 			d->dir, (unsigned long long)skipped.count, skipped.first);
 	TRY(choose_size(d, wish, d->train.count ? &d->train : &d->test, err));
 	if (part == DATASET_TEST)
-		drop(&d->train);
+		dataset_set_done(&d->train);
 	mix(&d->train, wish->seed);
 	TRY(decode_set(d, &d->train, wish->threads, &left, err));
 	return decode_set(d, &d->test, wish->threads, &left, err);

@@ -20,7 +20,7 @@ struct format {
 		struct mlr_error *err);
 };
 
-extern const struct format format_idx, format_cifar_10, format_cifar_100, format_folders;
+extern const struct format format_idx, format_cifar, format_folders;
 
 /* Is dir/name a regular file or a link to one? */
 int format_has_file(const char *dir, const char *name);

@@ -2,7 +2,6 @@
 #include "data/pixels.h"
 
 #include "base/base.h"
-#include "data/exif.h"
 
 #include <setjmp.h>
 
@@ -66,7 +65,8 @@ static void on_progress(j_common_ptr j)
 static int orientation(const struct decoder *d)
 {
 	for (jpeg_saved_marker_ptr m = d->j.marker_list; m; m = m->next) {
-		int o = m->marker == JPEG_APP0 + 1 ? exif_orientation(m->data, m->data_length) : 1;
+		int o = m->marker == JPEG_APP0 + 1 ? pixels_orientation(m->data, m->data_length)
+						   : 1;
 
 		if (o != 1)
 			return o;

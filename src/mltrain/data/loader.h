@@ -2,7 +2,7 @@
  * Prepares the batches of a data set while the engine computes earlier ones.
  *
  * If the images are in memory, a batch refers to them by index, and only labels are copied. If they
- * are files (dataset.h), threads of the loader decode them ahead into a ring of batches (ring.h).
+ * are files (dataset.h), threads of the loader decode them ahead into a ring of batches.
  */
 #ifndef MLT_DATA_LOADER_H
 #define MLT_DATA_LOADER_H

@@ -1,15 +1,12 @@
 #include "data/picture.h"
 
+#include "base/base.h"
 #include "config.h"
+#include "data/loader.h"
 
 #if HAVE_PNG
 
-#include "base/cleanup.h"
-#include "data/loader.h"
-
 #include <png.h>
-#include <stdlib.h>
-#include <string.h>
 
 /* Convert planes to pixels. */
 static uint8_t *interleave(const uint8_t *image, uint32_t channels, size_t plane)
@@ -40,6 +37,19 @@ int picture_encode(const struct image_size *size, const uint8_t *planes, uint8_t
 	return 0;
 }
 
+#else
+
+int picture_encode(const struct image_size *size, const uint8_t *planes, uint8_t **ret, size_t *len)
+{
+	(void)size;
+	(void)planes;
+	(void)ret;
+	(void)len;
+	return -1;
+}
+
+#endif
+
 int picture_png(const struct dataset *d, const struct image_set *set, uint32_t index, uint8_t **ret,
 	size_t *len)
 {
@@ -58,27 +68,3 @@ int picture_png(const struct dataset *d, const struct image_set *set, uint32_t i
 	return picture_encode(
 		&size, batch.images + (batch.index ? batch.index[0] * bytes : 0), ret, len);
 }
-
-#else
-
-int picture_encode(const struct image_size *size, const uint8_t *planes, uint8_t **ret, size_t *len)
-{
-	(void)size;
-	(void)planes;
-	(void)ret;
-	(void)len;
-	return -1;
-}
-
-int picture_png(const struct dataset *d, const struct image_set *set, uint32_t index, uint8_t **ret,
-	size_t *len)
-{
-	(void)d;
-	(void)set;
-	(void)index;
-	(void)ret;
-	(void)len;
-	return -1;
-}
-
-#endif

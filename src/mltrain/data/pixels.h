@@ -18,6 +18,9 @@ struct pixels {
 
 void pixels_done(struct pixels *p);
 
+/* Return the orientation, 1..8, in the bytes of an APP1 segment of EXIF; 1 if it has none. */
+int pixels_orientation(const uint8_t *segment, size_t len);
+
 /* Does an orientation exchange height and width? */
 static inline int pixels_lie_across(int orientation)
 {
