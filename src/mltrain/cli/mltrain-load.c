@@ -2,8 +2,8 @@
 #include "base/base.h"
 #include "cli/load_args.h"
 #include "cli/mltrain.h"
-#include "load/record.h"
 #include "load/stream.h"
+#include "load/summary.h"
 #include "report/traffic_page.h"
 
 #include <openssl/ssl.h>
@@ -126,7 +126,7 @@ static int tell(const struct load_args *a, const struct summary *s, struct mlr_e
 	if (fflush(stdout) != 0)
 		return mlr_fail_errno(err, "write to stdout");
 	if (a->json || a->output)
-		record = record_make(s, &len);
+		record = summary_json(s, &len);
 	if (a->json)
 		r = put_file(a->json, record, len, err);
 	if (r == 0 && a->output)

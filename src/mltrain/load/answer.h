@@ -1,7 +1,7 @@
 /*
  * Reads answers of HTTP/1.0 and HTTP/1.1 (RFC 9112), piece by piece, in constant memory. A body is
- * counted, and its beginning kept on request. What is not HTTP is refused, and what could be read
- * in two ways: two lengths, a length in a chunked answer, a folded header.
+ * counted, and its beginning kept on request. Bytes that are not HTTP are refused, and ambiguous
+ * ones: two lengths, a length in a chunked answer, a folded header.
  *
  *   struct answer a = { .keep_max = 100 };
  *   answer_begin(&a, 0);

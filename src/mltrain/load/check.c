@@ -66,7 +66,7 @@ static int subject_read(const char **p, enum check_subject *ret)
 	return -1;
 }
 
-/* A value, without quotes around it. */
+/* Copy a value without quotes around it. */
 static char *value_copy(const char *p)
 {
 	size_t n = strlen(p);
@@ -123,14 +123,12 @@ static int parse(const char *text, struct check *c, struct mlr_error *err)
 
 int check_parse(const char *text, struct check *ret, struct mlr_error *err)
 {
-	struct check c = { .text = xstrdup(text) };
-	int r = parse(text, &c, err);
+	auto_call(check_done) struct check c = { .text = xstrdup(text) };
 
-	if (r < 0)
-		check_done(&c);
-	else
-		*ret = c;
-	return r;
+	TRY(parse(text, &c, err));
+	*ret = c;
+	c = (struct check){ 0 };
+	return 0;
 }
 
 int check_status(const struct check *c, int status)

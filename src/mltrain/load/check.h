@@ -1,5 +1,5 @@
 /*
- * What must be true of an answer, told as a share of all answers, as k6's check():
+ * Conditions on answers, as k6's check(); the results have the share of answers that meet them:
  *
  *   status==200                        also != < <= > >=
  *   body contains "prediction"         also == and !=
@@ -45,15 +45,15 @@ void check_done(struct check *c);
 /* Returns 0, or -EINVAL with a text that names what is wrong. */
 int check_parse(const char *text, struct check *ret, struct mlr_error *err);
 
-/* Is it true of a status, of a body, of a header's value (which need not end with a NUL)? */
+/* Is it met by a status, a body, a header's value (which need not end with a NUL)? */
 int check_status(const struct check *c, int status);
 int check_bytes(const struct check *c, const char *bytes, size_t len);
 
-/* The operator at the start of text, longest first; its length is added to *len. Returns -1 for
- * none. For thresholds, too. */
+/* Read the operator at the start of text, longest first; add its length to *len. Returns -1 without
+ * one. For thresholds, too. */
 int check_op_read(const char *text, size_t *len);
 
-/* a OP b; CHECK_CONTAINS is never true. */
+/* Compute a OP b; CHECK_CONTAINS is never true. */
 int check_numbers(enum check_op op, double a, double b);
 
 #endif

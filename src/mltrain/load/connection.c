@@ -108,8 +108,8 @@ static enum connection_event watch(
 	return CONNECTION_WAITS;
 }
 
-/* Send what is left. A server that answers before it has all, and closes, may have said why: so
- * what can't be sent is no failure, its answer is read. */
+/* Send the rest. A server that closes before it has everything may have answered why: so a failure
+ * to send is not reported, and the answer is read. */
 static void send_some(struct connection *c, struct results *r)
 {
 	while (c->left) {
@@ -183,20 +183,6 @@ enum connection_event connection_begin(struct connection *c, int poll, uint64_t 
 	return watch(c, poll, EPOLLOUT, f);
 }
 
-static enum connection_event answer_failure(int code, struct connection_failure *f)
-{
-	if (code == -EFBIG)
-		return fail(f, RESULTS_SIZE,
-			"the answer has no end, or none that this program waits for");
-	return fail(f, RESULTS_GARBAGE, "the answer is not HTTP/1");
-}
-
-/* Does a read bring more than was in the kernel at once? TLS keeps the rest of a record. */
-static int may_have_more(const struct connection *c, size_t got, size_t room)
-{
-	return c->stream.ssl || got == room;
-}
-
 static enum connection_event read_answer(
 	struct connection *c, struct results *r, struct connection_failure *f)
 {
@@ -218,8 +204,11 @@ static enum connection_event read_answer(
 		r->received += (uint64_t)n;
 		r->row.received += (uint64_t)n;
 		done = answer_read(&c->answer, bytes, (size_t)n, &used);
+		if (done == -EFBIG)
+			return fail(f, RESULTS_SIZE,
+				"the answer has no end, or none that this program waits for");
 		if (done < 0)
-			return answer_failure(done, f);
+			return fail(f, RESULTS_GARBAGE, "the answer is not HTTP/1");
 		if (done) {
 			/* More than the answer, or an answer to half a request: nothing can follow.
 			 */
@@ -227,7 +216,8 @@ static enum connection_event read_answer(
 				c->answer.keeps_alive = 0;
 			return CONNECTION_ANSWERED;
 		}
-	} while (may_have_more(c, (size_t)n, sizeof(bytes)));
+		/* TLS keeps the rest of a record. */
+	} while (c->stream.ssl || (size_t)n == sizeof(bytes));
 	return CONNECTION_WAITS;
 }
 
@@ -235,36 +225,28 @@ static enum connection_event go_on_asking(
 	struct connection *c, int poll, struct results *r, struct connection_failure *f)
 {
 	enum connection_event e;
-	uint32_t events;
 
 	if (c->left)
 		send_some(c, r);
 	e = read_answer(c, r, f);
 	if (e != CONNECTION_WAITS)
 		return e;
-	events = c->left ? EPOLLIN | EPOLLOUT : c->stream.wants | EPOLLIN;
-	return watch(c, poll, events, f);
-}
-
-/* Nothing was asked, so what an idle connection has to say is its end, and at most a session's
- * ticket of TLS. */
-static enum connection_event look_at_idle(struct connection *c)
-{
-	char byte;
-
-	return stream_read(&c->stream, &byte, 1) == -EAGAIN ? CONNECTION_WAITS : CONNECTION_LOST;
+	return watch(c, poll, c->left ? EPOLLIN | EPOLLOUT : c->stream.wants | EPOLLIN, f);
 }
 
 enum connection_event connection_go(struct connection *c, int poll, uint64_t now, struct results *r,
 	struct connection_failure *f)
 {
+	char byte;
+
 	switch (c->state) {
 	case CONNECTION_MAKING:
 		return go_on_connecting(c, poll, now, r, f);
 	case CONNECTION_ASKING:
 		return go_on_asking(c, poll, r, f);
-	case CONNECTION_IDLE:
-		return look_at_idle(c);
+	case CONNECTION_IDLE: /* it can bring only its end, and at most a session's ticket of TLS */
+		return stream_read(&c->stream, &byte, 1) == -EAGAIN ? CONNECTION_WAITS
+								    : CONNECTION_LOST;
 	default:
 		return CONNECTION_WAITS;
 	}

@@ -15,7 +15,7 @@ enum connection_state {
 	CONNECTION_ASKING, /* a request is being sent or its answer read */
 };
 
-/* Connections in the order in which something is due for them. */
+/* Connections in the order of their due times. */
 struct connection_queue {
 	struct connection *first, *last;
 };
@@ -45,7 +45,7 @@ enum connection_event {
 	CONNECTION_READY,    /* connected, with nothing to send */
 	CONNECTION_ANSWERED, /* answer is complete */
 	CONNECTION_LOST,     /* an idle one was closed by the server */
-	CONNECTION_FAILED,   /* as connection_failure tells */
+	CONNECTION_FAILED,   /* connection_failure says why */
 };
 
 struct connection_failure {
@@ -67,14 +67,14 @@ void connection_close(struct connection *c);
 enum connection_event connection_begin(struct connection *c, int poll, uint64_t now,
 	struct results *r, struct connection_failure *f);
 
-/* Do what can be done now. */
+/* Continue as far as possible without waiting. */
 enum connection_event connection_go(struct connection *c, int poll, uint64_t now, struct results *r,
 	struct connection_failure *f);
 
 /* Count an answer's checks. */
 void connection_check(const struct connection *c, struct results *r);
 
-/* Stand at the end of a queue, in place of another. */
+/* Move it to the end of a queue. */
 void connection_enqueue(struct connection_queue *q, struct connection *c, uint64_t at);
 void connection_dequeue(struct connection *c);
 

@@ -4,10 +4,10 @@
 
 #include <math.h>
 
-#define LINEAR 2048 /* values with slots of their own */
+#define LINEAR 2048 /* values with their own slots */
 #define HALF   1024 /* slots of a power of two */
 
-/* How many low bits of a value its slot leaves out. */
+/* Count the low bits of a value that its slot leaves out. */
 static unsigned bits_dropped(uint64_t us)
 {
 	return us < LINEAR ? 0 : 63 - (unsigned)__builtin_clzll(us) - 10;

@@ -1,8 +1,8 @@
 /*
- * Counts durations so that any percentile can be told later, in constant memory: Gil Tene's
+ * Counts durations so that any percentile can be computed later, in constant memory: Gil Tene's
  * HdrHistogram (hdrhistogram.org), log-linear with three significant digits. Up to 2047 µs each
- * value has a slot of its own; above, each power of two has 1024 slots, so that a value is told
- * with an error below 1/1024.
+ * value has its own slot; above, each power of two has 1024 slots, so that the error of a value is
+ * below 1/1024.
  */
 #ifndef MLT_LOAD_HISTOGRAM_H
 #define MLT_LOAD_HISTOGRAM_H
@@ -18,7 +18,7 @@ struct histogram {
 	uint64_t slots[HISTOGRAM_SLOTS];
 };
 
-/* Empty; to free(). */
+/* Make an empty one, to free(). */
 struct histogram *histogram_new(void);
 
 void histogram_clear(struct histogram *h);

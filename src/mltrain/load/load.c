@@ -12,11 +12,11 @@
 #define NS               1000000000ull
 #define EVENTS           256       /* taken at once */
 #define PAUSE_REFUSED_NS (NS / 10) /* a user's, after a connection that failed */
-#define NOBODY_NS        (2 * NS)  /* when a server that never answered is given up */
+#define NOBODY_NS        (2 * NS)  /* to wait for a server that never answered */
 #define CONNECT_NS       (5 * NS)  /* an open loop's first connections may take */
 #define SPINS            20        /* looks for events before a sleep, half a microsecond each */
 #define SPIN_AGAIN       64        /* sleeps */
-#define FILES_OTHER      32        /* descriptors that are no connections */
+#define FILES_OTHER      32        /* descriptors other than connections */
 
 struct stack {
 	struct connection **v; /* [n], room for all connections; owned */
@@ -30,12 +30,11 @@ struct load {
 	struct connection *all; /* [n] */
 	unsigned n;
 	uint64_t start, end, row_end, now;
-	uint64_t last; /* when a request ended otherwise than by a timeout */
-	int ended;     /* no request begins any more */
+	uint64_t last; /* when a request ended, but for timeouts */
+	int ended;     /* no more requests begin */
 	unsigned on_way, users;
-	/* Of the closed loop: how many users there shall be. Of the open one: requests begun. */
-	unsigned wanted;
-	uint64_t begun;
+	unsigned wanted; /* users of a closed loop */
+	uint64_t begun;  /* requests of an open loop */
 	unsigned spins, sleeps;
 	struct connection_queue requests; /* on their way, the oldest first */
 	struct connection_queue thinking, refused;
@@ -73,13 +72,13 @@ static void push(struct stack *s, struct connection *c)
 	s->v[s->n++] = c;
 }
 
-/* The connection waits for its turn: an open loop's next request, a user that may come back. */
+/* Let a connection wait for an open loop's next request, or for a user that may come back. */
 static void put_free(struct load *l, struct connection *c)
 {
 	push(c->state == CONNECTION_IDLE && is_open_loop(l) ? &l->ready : &l->rest, c);
 }
 
-/* An idle connection, an open one if possible; NULL if all are busy. */
+/* Take an idle connection, an open one if possible; NULL if all are busy. */
 static struct connection *take_free(struct load *l)
 {
 	struct stack *s = l->ready.n ? &l->ready : &l->rest;
@@ -87,7 +86,7 @@ static struct connection *take_free(struct load *l)
 	return s->n ? s->v[--s->n] : NULL;
 }
 
-/* A free connection of an open loop was lost. */
+/* Remove a free connection of an open loop that was lost. */
 static void lose_ready(struct load *l, const struct connection *c)
 {
 	unsigned i = 0;
@@ -97,7 +96,7 @@ static void lose_ready(struct load *l, const struct connection *c)
 	l->ready.v[i] = l->ready.v[--l->ready.n];
 }
 
-/* How many requests of an open loop should have begun. */
+/* Count the requests of an open loop that should have begun. */
 static uint64_t requests_due(const struct load *l)
 {
 	uint64_t until = l->now < l->end ? l->now : l->end - 1;
@@ -105,16 +104,16 @@ static uint64_t requests_due(const struct load *l)
 	return (uint64_t)((double)(until - l->start) * 1e-9 * l->o->rate) + 1;
 }
 
-/* When an open loop's request is due. */
+/* Compute when an open loop's request is due. */
 static uint64_t due_of(const struct load *l, uint64_t i)
 {
 	return l->start + (uint64_t)ceil((double)i / l->o->rate * 1e9);
 }
 
 /*
- * After a request: a user thinks, or leaves. Who does not think waits for its turn until all
- * answers that are there have been read: then the next requests go out one after the other, and a
- * server that is busy finds them together.
+ * Decide what follows a request: the user thinks, or leaves. A user that does not think waits until
+ * all answers that have come are read: then the next requests go out one after the other, and a
+ * busy server finds them together.
  */
 static void next(struct load *l, struct connection *c, int refused)
 {
@@ -203,10 +202,8 @@ static int begin(struct load *l, struct connection *c, struct mlr_error *err)
 {
 	struct connection_failure f;
 	enum connection_event e;
-	int r = requests_next(l->o->requests, &c->buffer, &c->request, err);
 
-	if (r < 0)
-		return r;
+	TRY(requests_next(l->o->requests, &c->buffer, &c->request, err));
 	*(c->request.is_unique ? &l->r->unique : &l->r->repeated) += 1;
 	c->due = is_open_loop(l) ? due_of(l, l->begun) : l->now;
 	l->begun++;
@@ -227,13 +224,12 @@ static int add_users(struct load *l, struct mlr_error *err)
 	l->wanted = stages_users(&l->o->stages, (double)(l->now - l->start) * 1e-9);
 	while (l->users < l->wanted) {
 		l->users++;
-		if (begin(l, take_free(l), err) < 0)
-			return -err->code;
+		TRY(begin(l, take_free(l), err));
 	}
 	return 0;
 }
 
-/* Wake whoever is at its time in a queue. A user too many leaves instead. */
+/* Wake the users in a queue whose time has come. Surplus users leave instead. */
 static int wake(struct load *l, struct connection_queue *q, struct mlr_error *err)
 {
 	while (q->first && q->first->at <= l->now) {
@@ -246,8 +242,7 @@ static int wake(struct load *l, struct connection_queue *q, struct mlr_error *er
 			continue;
 		}
 		l->now = clock_ns();
-		if (begin(l, c, err) < 0)
-			return -err->code;
+		TRY(begin(l, c, err));
 	}
 	return 0;
 }
@@ -259,8 +254,7 @@ static int begin_due(struct load *l, struct mlr_error *err)
 	struct connection *c;
 
 	while (l->begun < due && (c = take_free(l)))
-		if (begin(l, c, err) < 0)
-			return -err->code;
+		TRY(begin(l, c, err));
 	return 0;
 }
 
@@ -291,8 +285,6 @@ static void end_row(struct load *l)
 
 static int do_due(struct load *l, struct mlr_error *err)
 {
-	int r;
-
 	expire(l);
 	if (l->now >= l->row_end) {
 		end_row(l);
@@ -302,10 +294,9 @@ static int do_due(struct load *l, struct mlr_error *err)
 		return 0;
 	if (is_open_loop(l))
 		return begin_due(l, err);
-	r = add_users(l, err);
-	if (r == 0)
-		r = wake(l, &l->thinking, err);
-	return r < 0 ? r : wake(l, &l->refused, err);
+	TRY(add_users(l, err));
+	TRY(wake(l, &l->thinking, err));
+	return wake(l, &l->refused, err);
 }
 
 static uint64_t earlier(uint64_t a, const struct connection_queue *q)
@@ -313,7 +304,7 @@ static uint64_t earlier(uint64_t a, const struct connection_queue *q)
 	return q->first && q->first->at < a ? q->first->at : a;
 }
 
-/* When something is due next. */
+/* Compute when something is due next. */
 static uint64_t next_due(const struct load *l)
 {
 	uint64_t at = earlier(l->row_end, &l->requests);
@@ -335,9 +326,9 @@ static uint64_t next_due(const struct load *l)
 /* --- events ----------------------------------------------------------------------------- */
 
 /*
- * Look for answers for some 10 µs before this process sleeps: a quick server has them by then, and
- * need not wake it, which costs the server as much as a small file. Where that found nothing
- * lately, as with a server that takes longer, it is tried only now and then.
+ * Look for answers for some 10 µs before sleeping: a quick server has them by then and need not
+ * wake this process, which costs the server as much as a small file. With slower servers, where
+ * that found nothing lately, try it only now and then.
  */
 static int spin(struct load *l, struct epoll_event *events)
 {
@@ -420,8 +411,8 @@ static int nobody(const struct load *l, struct mlr_error *err)
 }
 
 /*
- * Of an open loop, what was due until then and had no connection has waited in vain: it has failed,
- * after the time that it waited. Else a server that takes nothing would look quick.
+ * In the open loop a request that never got a connection counts as failed, with its waiting time.
+ * Otherwise a server that accepts nothing would look quick.
  */
 static void count_not_sent(struct load *l)
 {
@@ -433,7 +424,7 @@ static void count_not_sent(struct load *l)
 		results_not_sent(l->r, us_since(l, due_of(l, l->begun)));
 }
 
-/* Nothing begins after the end, but for what was due before it. */
+/* Begin what was due before the end, and nothing after it. */
 static int end_sending(struct load *l, struct mlr_error *err)
 {
 	int r = is_open_loop(l) ? begin_due(l, err) : 0;
@@ -443,7 +434,7 @@ static int end_sending(struct load *l, struct mlr_error *err)
 	return r;
 }
 
-/* The run is over: unanswered requests are recorded with the time waited so far. */
+/* End the run: record unanswered requests with the time waited so far. */
 static void give_up(struct load *l)
 {
 	const struct connection_failure f = { .kind = RESULTS_TIMEOUT,
@@ -457,28 +448,23 @@ static void give_up(struct load *l)
 static int loop(struct load *l, struct mlr_error *err)
 {
 	uint64_t grace = l->end + ns_of(fmin(l->o->timeout_s, l->o->grace_s));
-	int r = 0;
 
-	while (r == 0) {
+	for (;;) {
 		if (*l->o->stop) {
 			count_not_sent(l);
 			l->r->unfinished = l->on_way;
 			return mlr_fail(err, EINTR, "stopped by a signal");
 		}
 		if (!l->ended && l->now >= l->end)
-			r = end_sending(l, err);
-		if (r == 0)
-			r = do_due(l, err);
-		if (r == 0)
-			r = nobody(l, err);
-		if (r == 0 && l->ended && (!l->on_way || l->now >= grace)) {
+			TRY(end_sending(l, err));
+		TRY(do_due(l, err));
+		TRY(nobody(l, err));
+		if (l->ended && (!l->on_way || l->now >= grace)) {
 			give_up(l);
 			return 0;
 		}
-		if (r == 0)
-			r = take_events(l, next_due(l), err);
+		TRY(take_events(l, next_due(l), err));
 	}
-	return r;
 }
 
 /* --- a run ------------------------------------------------------------------------------ */
@@ -528,8 +514,7 @@ static int load_init(struct load *l, const struct load_options *o, struct mlr_er
 {
 	unsigned n = o->stages.n ? stages_most(&o->stages) : o->connections_max;
 
-	if (allow_files(n, err) < 0)
-		return -err->code;
+	TRY(allow_files(n, err));
 	l->poll = epoll_create1(EPOLL_CLOEXEC);
 	if (l->poll < 0)
 		return mlr_fail_errno(err, "make an epoll descriptor");
@@ -544,8 +529,8 @@ static int load_init(struct load *l, const struct load_options *o, struct mlr_er
 	return 0;
 }
 
-/* Connect those of an open loop that it begins with, before the clock starts. Those that fail are
- * made when they are needed. */
+/* Make an open loop's first connections before the clock starts. Those that fail are made when they
+ * are needed. */
 static int connect_first(struct load *l, struct mlr_error *err)
 {
 	uint64_t until = l->now + CONNECT_NS;
@@ -562,14 +547,13 @@ static int connect_first(struct load *l, struct mlr_error *err)
 		}
 	}
 	while (l->ready.n + l->rest.n < l->n && l->now < until && !*l->o->stop)
-		if (take_events(l, until, err) < 0)
-			return -err->code;
+		TRY(take_events(l, until, err));
 	return 0;
 }
 
 /*
- * To the end as it was planned, or of the last request if that is later. Timeouts do not count:
- * one request that hangs would divide the rate of all others.
+ * Measure until the planned end or the last request, whichever is later. Timeouts do not count: one
+ * request that hangs would lower the rate of all others.
  */
 static double seconds_of(const struct load *l)
 {
@@ -585,7 +569,7 @@ int load_run(const struct load_options *o, struct results *ret, struct mlr_error
 	int r;
 
 	TRY(load_init(&l, o, err));
-	/* Else the kernel wakes this thread up to 50 µs late. */
+	/* Otherwise the kernel wakes this thread up to 50 µs late. */
 	prctl(PR_SET_TIMERSLACK, 1ul, 0ul, 0ul, 0ul);
 	l.now = clock_ns();
 	TRY(connect_first(&l, err));

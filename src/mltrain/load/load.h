@@ -1,7 +1,7 @@
 /*
  * load: a load generator for HTTP servers. Sends requests over many connections, in a closed loop
  * of virtual users (each waits for its answer before it asks again) or in an open loop at a
- * constant rate, and measures how long the answers take. Reads nothing of a server but HTTP/1.
+ * constant rate, and measures how long the answers take. Reads only HTTP/1 from a server.
  *
  * One thread does it all, with sockets that never block.
  */
@@ -49,17 +49,17 @@ struct load_options {
  * stalls is charged for all requests that it kept from being sent (wrk2's correction of
  * "coordinated omission").
  *
- *   ret   initialised; also after a failure what was counted until then
+ *   ret   initialised; has the counts so far also after a failure
  *
  * A request that has no answer at the end, or was due and not sent, counts as a timeout after the
- * time since it was due. Where the run was stopped, those on their way count as nothing.
+ * time since it was due. If the run was stopped, requests on their way are not counted.
  *
  * Returns 0 at the end, -EINTR if it was stopped, -ECONNREFUSED and kin if nothing ever answered
  * within its first seconds, -EMFILE if this process may not have as many connections.
  */
 int load_run(const struct load_options *o, struct results *ret, struct mlr_error *err);
 
-/* How long the run is to be, without the time for the last answers. */
+/* Return the planned length of the run, without the time for the last answers. */
 double load_seconds(const struct load_options *o);
 
 #endif

@@ -41,12 +41,12 @@ static int add_file(
 {
 	char *file;
 	size_t len;
-	int r = file_read(dir, name, IMAGE_FILE_MAX, &file, &len, err);
 
-	return r < 0 ? r : add(p, (uint8_t *)file, len, type);
+	TRY(file_read(dir, name, IMAGE_FILE_MAX, &file, &len, err));
+	return add(p, (uint8_t *)file, len, type);
 }
 
-/* The pictures that lie in the directory itself. */
+/* Read the pictures in the directory itself. */
 static int read_folder(const char *where, struct pictures *p, struct mlr_error *err)
 {
 	auto_close int dir = open(where, O_RDONLY | O_DIRECTORY | O_CLOEXEC);
@@ -104,14 +104,12 @@ static int read_dataset(const char *where, struct pictures *p, struct mlr_error 
 int pictures_read(const char *where, size_t max, struct pictures *ret, struct mlr_error *err)
 {
 	auto_call(pictures_done) struct pictures p = { .max = max };
-	int r = read_folder(where, &p, err);
 
-	if (r == 0 && !p.n)
-		r = read_dataset(where, &p, err);
-	if (r == 0 && !p.n)
-		r = mlr_fail(err, ENOENT, "no pictures in '%s'", where);
-	if (r < 0)
-		return r;
+	TRY(read_folder(where, &p, err));
+	if (!p.n)
+		TRY(read_dataset(where, &p, err));
+	if (!p.n)
+		return mlr_fail(err, ENOENT, "no pictures in '%s'", where);
 	*ret = p;
 	p = (struct pictures)PICTURES_INIT;
 	return 0;

@@ -72,45 +72,46 @@ static int put_pixels(const struct making *m)
 {
 	auto_free uint8_t *bytes = NULL;
 	struct image_size size;
-	int r = picture_decode(m->picture, &size, &bytes, m->err);
 
-	for (size_t i = 0; r == 0 && i < (size_t)size.channels * size.height * size.width; i++) {
+	TRY(picture_decode(m->picture, &size, &bytes, m->err));
+	for (size_t i = 0; i < (size_t)size.channels * size.height * size.width; i++) {
 		put(m->to, i ? "," : "[", 1);
 		put_number(m->to, bytes[i]);
 	}
-	if (r == 0)
-		put(m->to, "]", 1);
-	return r;
+	put(m->to, "]", 1);
+	return 0;
 }
 
-static const struct place {
+static const struct placeholder {
 	const char *text;
 	int (*put)(const struct making *m);
 	int of_picture;
-} places[] = { { "{unique}", put_unique, 0 }, { "{base64}", put_base64, 1 },
+} placeholders[] = { { "{unique}", put_unique, 0 }, { "{base64}", put_base64, 1 },
 	{ "{pixels}", put_pixels, 1 } };
 
-/* The first place in bytes, or NULL. */
-static const struct place *place_find(const char *bytes, size_t len, const char **at)
+/* Find the first placeholder in bytes, or NULL. */
+static const struct placeholder *placeholder_find(const char *bytes, size_t len, const char **at)
 {
-	const struct place *found = NULL;
+	const struct placeholder *found = NULL;
 
-	for (size_t i = 0; i < ARRAY_LEN(places); i++) {
-		const char *p = memmem(bytes, len, places[i].text, strlen(places[i].text));
+	for (size_t i = 0; i < ARRAY_LEN(placeholders); i++) {
+		const char *p =
+			memmem(bytes, len, placeholders[i].text, strlen(placeholders[i].text));
 
 		if (p && (!found || p < *at)) {
-			found = &places[i];
+			found = &placeholders[i];
 			*at = p;
 		}
 	}
 	return found;
 }
 
-static int has_place(const struct request_body *b, int of_picture)
+static int has_placeholder(const struct request_body *b, int of_picture)
 {
-	for (size_t i = 0; i < ARRAY_LEN(places); i++)
-		if (places[i].of_picture == of_picture &&
-			memmem(b->bytes, b->len, places[i].text, strlen(places[i].text)))
+	for (size_t i = 0; i < ARRAY_LEN(placeholders); i++)
+		if (placeholders[i].of_picture == of_picture &&
+			memmem(b->bytes, b->len, placeholders[i].text,
+				strlen(placeholders[i].text)))
 			return 1;
 	return 0;
 }
@@ -118,13 +119,12 @@ static int has_place(const struct request_body *b, int of_picture)
 static int body_put(const struct request_body *b, const struct making *m)
 {
 	const char *p = b->bytes, *end = b->bytes + b->len, *at = p;
-	const struct place *place;
+	const struct placeholder *placeholder;
 
-	while ((place = place_find(p, (size_t)(end - p), &at))) {
+	while ((placeholder = placeholder_find(p, (size_t)(end - p), &at))) {
 		put(m->to, p, (size_t)(at - p));
-		if (place->put(m) < 0)
-			return -m->err->code;
-		p = at + strlen(place->text);
+		TRY(placeholder->put(m));
+		p = at + strlen(placeholder->text);
 	}
 	put(m->to, p, (size_t)(end - p));
 	return 0;
@@ -140,30 +140,19 @@ static const char *body_type(const struct request_body *b)
 
 /* --- requests --------------------------------------------------------------------------- */
 
-/* Which body and picture the request of this place in the turn has. Bodies with the place for a
- * picture, and no body at all, go through all pictures. */
-static void choose(const struct requests *q, size_t turn, const struct request_body **body,
-	const struct picture **picture)
-{
-	const struct request_options *o = q->o;
-
-	*body = o->n_bodies ? &o->bodies[turn % o->n_bodies] : NULL;
-	*picture = o->pictures ? &o->pictures->v[turn % o->pictures->n] : NULL;
-}
-
-/* Make the whole request: the body first, as the headers tell its length. */
+/* Make the whole request: the body first, as the headers have its length. */
 static int request_make(const struct requests *q, size_t turn, uint64_t number,
 	struct request_buffer *to, struct mlr_error *err)
 {
 	auto_call(buffer_done) struct request_buffer content = { 0 };
 	struct picture varied = { 0 };
-	const struct request_body *body;
-	const struct picture *picture;
+	const struct request_options *o = q->o;
+	const struct request_body *body = o->n_bodies ? &o->bodies[turn % o->n_bodies] : NULL;
+	const struct picture *picture = o->pictures ? &o->pictures->v[turn % o->pictures->n] : NULL;
 	const char *type;
 	char lines[160];
 	int r = 0, n = 0;
 
-	choose(q, turn, &body, &picture);
 	if (number && picture) {
 		r = picture_vary(picture, (uint32_t)number, &varied, err);
 		picture = &varied;
@@ -188,7 +177,7 @@ static int request_make(const struct requests *q, size_t turn, uint64_t number,
 	return 0;
 }
 
-/* As many as it takes until bodies and pictures come together as in the beginning. */
+/* Count the turns until bodies and pictures come together as in the beginning. */
 static size_t turns(const struct request_options *o)
 {
 	size_t bodies = o->n_bodies ? o->n_bodies : 1, pictures = o->pictures ? o->pictures->n : 1;
@@ -269,7 +258,7 @@ static void put_line(struct request_buffer *b, const char *a, const char *c, con
 	put(b, d, strlen(d));
 }
 
-/* The request's first line and headers, as a string. */
+/* Make the request's first line and headers, as a string. */
 static char *make_head(const struct requests *q)
 {
 	const struct request_options *o = q->o;
@@ -298,14 +287,14 @@ static int check_bodies(const struct request_options *o, struct mlr_error *err)
 	for (size_t i = 0; i < o->n_bodies; i++) {
 		const struct request_body *b = &o->bodies[i];
 
-		if (has_place(b, 1) && !o->pictures)
+		if (has_placeholder(b, 1) && !o->pictures)
 			return mlr_fail(err, EINVAL,
 				"body %zu has a place for a picture, but --images names none",
 				i + 1);
-		if (o->pictures && !has_place(b, 1))
+		if (o->pictures && !has_placeholder(b, 1))
 			return mlr_fail(err, EINVAL,
 				"body %zu has no place for a picture: {base64} or {pixels}", i + 1);
-		if (o->cache_rate < 1 && !o->pictures && !has_place(b, 0)) {
+		if (o->cache_rate < 1 && !o->pictures && !has_placeholder(b, 0)) {
 			mlr_fail(err, EINVAL,
 				"a cache rate wants bodies that can differ, but body %zu is always the same",
 				i + 1);
@@ -331,8 +320,8 @@ int requests_new(const struct request_options *o, struct requests **ret, struct 
 	q->has_type = is_given(o, "Content-Type");
 	q->head = make_head(q);
 	q->random = o->seed;
-	/* Another run's numbers are other ones: its answers may still be in a cache. With the
-	 * counter on top they stay below 2^53, which JSON's readers take. */
+	/* Runs have different numbers: an earlier run's answers may still be in a cache. With the
+	 * counter on top they stay below 2^53, which JSON's readers accept. */
 	if (o->cache_rate < 1 && getrandom(&start, sizeof(start), 0) != sizeof(start))
 		return mlr_fail_errno(err, "read random bytes");
 	q->number = ((uint64_t)start << 20) + 1;

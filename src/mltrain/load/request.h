@@ -41,7 +41,7 @@ struct request_options {
 
 struct requests;
 
-/* A request that is to be sent. */
+/* A request to send. */
 struct request {
 	const char *bytes; /* [len], valid until the next one for the same buffer */
 	size_t len;
@@ -55,13 +55,13 @@ struct request_buffer {
 };
 
 /*
- * Returns 0, -EINVAL for a header or method that is none, for a cache rate without a place for
- * {unique} and for {base64} without pictures, or -EFBIG above REQUEST_BYTES_MAX.
+ * Returns 0, -EINVAL for an invalid header or method, a cache rate without {unique} in a body, or
+ * {base64} without pictures, or -EFBIG above REQUEST_BYTES_MAX.
  */
 int requests_new(const struct request_options *o, struct requests **ret, struct mlr_error *err);
 void requests_free(struct requests **q);
 
-/* The next request. Fails only if a picture can't be varied. */
+/* Take the next request. Fails only if a picture can't be varied. */
 int requests_next(struct requests *q, struct request_buffer *buffer, struct request *ret,
 	struct mlr_error *err);
 

@@ -35,8 +35,7 @@ struct results {
 	struct histogram *second; /* of the current second, owned */
 	uint64_t requests;        /* that ended: answers and failures */
 	uint64_t failed, kinds[RESULTS_KINDS], statuses[RESULTS_STATUS_MAX];
-	char *examples[RESULTS_KINDS]; /* what the first of a kind was, owned; NULL: nothing to say
-					*/
+	char *examples[RESULTS_KINDS]; /* the first one of a kind in words, owned; or NULL */
 	uint64_t checks_passed, checks_failed;
 	uint64_t sent, received;   /* bytes, with TLS those inside it */
 	uint64_t repeated, unique; /* requests by their bodies */
@@ -59,27 +58,28 @@ void results_done(struct results *r);
 /* "connection", "timeout", as in JSON. */
 const char *results_kind_name(enum results_kind k);
 
-/* An answer, whatever its status. Durations in µs; also below. */
+/* Count an answer of any status. Durations are in µs, here and below. */
 void results_answer(struct results *r, int status, uint64_t us);
 
 /*
- * A request without an answer.
+ * Count a request without an answer.
  *
- *   us      counted for a timeout only: others end so soon that they would flatter
+ *   us      counted only for a timeout: others end so soon that they would flatter
  *   detail  for people; may be NULL
  */
 void results_failure(struct results *r, enum results_kind k, uint64_t us, const char *detail);
 
-/* A request of an open loop that was never sent: a timeout, of no row as it ran in no second. */
+/* Count a request of an open loop that was never sent, as a timeout. It ran in no second, so it has
+ * no row. */
 void results_not_sent(struct results *r, uint64_t us);
 
 /* End the current row at a time since the start. */
 void results_row_end(struct results *r, double time);
 
-/* Requests a second that were sent. */
+/* Return the requests sent per second. */
 double results_rate(const struct results *r);
 
-/* The share of one processor that this process took. */
+/* Return the share of one processor that this process took. */
 double results_busy(const struct results *r);
 
 #endif

@@ -1,4 +1,4 @@
-/* How many virtual users there are at which time, as k6's option "stages" says it. */
+/* The number of virtual users over time, in the grammar of k6's option "stages". */
 #ifndef MLT_LOAD_STAGES_H
 #define MLT_LOAD_STAGES_H
 
@@ -10,7 +10,7 @@
 #define STAGES_USERS_MAX 100000
 #define STAGES_S_MAX     604800.0 /* a week */
 
-/* Within a stage the number goes in a straight line from what it was to this. */
+/* Within a stage the number changes linearly from the one before to this. */
 struct stage {
 	double seconds;
 	unsigned users;
@@ -22,9 +22,7 @@ struct stages {
 	size_t n;
 };
 
-/*
- * Parse a duration (base/duration.h) of at most STAGES_S_MAX seconds. Returns 0 or -1.
- */
+/* Parse a duration (base/duration.h) of at most STAGES_S_MAX seconds. Returns 0 or -1. */
 int stages_duration(const char *text, size_t len, double *ret);
 
 /*
@@ -34,17 +32,17 @@ int stages_duration(const char *text, size_t len, double *ret);
  */
 int stages_parse(const char *text, struct stages *ret, struct mlr_error *err);
 
-/* How long all stages take. */
+/* Return the length of all stages. */
 double stages_seconds(const struct stages *s);
 
-/* The users at a time since the start; after the end as at the end. */
+/* Return the users at a time since the start; after the end as at the end. */
 unsigned stages_users(const struct stages *s, double t);
 
-/* When their number changes next, at or after t; never later than the end of a stage. Infinite
- * after the end. */
+/* Return when their number changes next, at or after t; never later than the end of a stage, and
+ * infinite after the end. */
 double stages_change(const struct stages *s, double t);
 
-/* The most users of all times. */
+/* Return the most users at any time. */
 unsigned stages_most(const struct stages *s);
 
 #endif

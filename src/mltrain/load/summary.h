@@ -1,4 +1,4 @@
-/* The results of a run, for people. */
+/* The results of a run, for people and as JSON. */
 #ifndef MLT_LOAD_SUMMARY_H
 #define MLT_LOAD_SUMMARY_H
 
@@ -7,7 +7,6 @@
 
 #include <stdio.h>
 
-/* A run, for summary and record. */
 struct summary {
 	const struct load_options *o;
 	const struct results *results;
@@ -19,11 +18,17 @@ struct summary {
 	int interrupted;
 };
 
-/* A table of some lines. Text of the server is escaped. */
+/* Write a table of some lines. Text of the server is escaped. */
 void summary_write(FILE *f, const struct summary *s);
 
 /* "20 virtual users", "stages 30s:20,30s:0", "2000 requests a second"; to free(). */
 char *summary_loop(const struct load_options *o);
+
+/*
+ * Make a line of JSON, with a newline at its end, to free(). `mltrain report` reads it, and
+ * mltrain-load(1) lists its keys, which are always there, null if unknown.
+ */
+char *summary_json(const struct summary *s, size_t *len);
 
 /* Print a line about the latest second, at most so many columns, for a terminal. */
 void summary_line(

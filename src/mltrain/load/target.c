@@ -18,7 +18,7 @@ void target_done(struct target *t)
 	*t = (struct target)TARGET_INIT;
 }
 
-/* A request's first line can hold neither blanks nor control characters. */
+/* Would it break a request's first line? */
 static int has_odd_bytes(const char *s)
 {
 	for (; *s; s++)
@@ -71,9 +71,9 @@ static int parse_authority(const char *s, size_t n, struct target *t, struct mlr
 	if (host + (bracket ? 0 : 1) <= (bracket ? 2 : 1) ||
 		(bracket && host < n && s[host] != ':'))
 		return mlr_fail(err, EINVAL, "it names no host");
-	if (colon && parse_port(colon + 1, n - (size_t)(colon + 1 - s), &t->port, err) < 0)
-		return -err->code;
-	if (!colon)
+	if (colon)
+		TRY(parse_port(colon + 1, n - (size_t)(colon + 1 - s), &t->port, err));
+	else
 		t->port = xstrdup(t->tls ? "443" : "80");
 	t->host = bracket ? xstrndup(s + 1, host - 2) : xstrndup(s, host);
 	t->authority = xstrndup(s, n);
@@ -97,8 +97,7 @@ static int parse(const char *url, struct target *t, struct mlr_error *err)
 	rest = url + (t->tls ? 8 : 7);
 	n = strcspn(rest, "/?#");
 	query = rest + n;
-	if (parse_authority(rest, n, t, err) < 0)
-		return -err->code;
+	TRY(parse_authority(rest, n, t, err));
 	/* A fragment is the reader's own (RFC 3986, 3.5). */
 	t->path = xasprintf("%s%.*s", *query == '/' ? "" : "/", (int)strcspn(query, "#"), query);
 	return 0;

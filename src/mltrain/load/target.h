@@ -1,5 +1,6 @@
 /*
- * Where requests go: http://HOST[:PORT]/PATH, https://…, or unix:SOCKET[:/PATH] as nginx writes it.
+ * The destination of requests: http://HOST[:PORT]/PATH, https://…, or unix:SOCKET[:/PATH] as nginx
+ * writes it.
  */
 #ifndef MLT_LOAD_TARGET_H
 #define MLT_LOAD_TARGET_H
@@ -35,7 +36,7 @@ int target_parse(const char *url, struct target *ret, struct mlr_error *err);
  */
 int target_find(struct target *t, struct mlr_error *err);
 
-/* "127.0.0.1:8000" or "unix:/run/s", for messages; to free(). */
+/* Make "127.0.0.1:8000" or "unix:/run/s" for messages, to free(). */
 char *target_shown(const struct target *t);
 
 #endif

@@ -32,7 +32,7 @@ static const char *skip_blanks(const char *p)
 	return p + strspn(p, " \t");
 }
 
-/* A metric with what parts it from the aggregate. Without one it is the duration. */
+/* Read a metric and what separates it from the aggregate. The default is the duration. */
 static int metric_read(const char **p, struct threshold *t, struct mlr_error *err)
 {
 	size_t len = strcspn(*p, ": \t<>=!");
@@ -85,7 +85,7 @@ static int aggregate_read(const char **p, struct threshold *t, struct mlr_error 
 		(int)len, *p);
 }
 
-/* A bound in the metric's unit. */
+/* Read a bound in the metric's unit. */
 static int value_read(const char *text, struct threshold *t, struct mlr_error *err)
 {
 	size_t len = strcspn(text, " \t"), letter = strcspn(text, "abcdefghijklmnopqrstuvwxyz%");
@@ -121,8 +121,8 @@ static int parse(const char *text, struct threshold *t, struct mlr_error *err)
 	size_t len = 0;
 	int op;
 
-	if (metric_read(&p, t, err) < 0 || aggregate_read(&p, t, err) < 0)
-		return -err->code;
+	TRY(metric_read(&p, t, err));
+	TRY(aggregate_read(&p, t, err));
 	p = skip_blanks(p);
 	op = check_op_read(p, &len);
 	if (op < 0 || op == CHECK_CONTAINS)
@@ -133,14 +133,12 @@ static int parse(const char *text, struct threshold *t, struct mlr_error *err)
 
 int threshold_parse(const char *text, struct threshold *ret, struct mlr_error *err)
 {
-	struct threshold t = { .text = xstrdup(text) };
-	int r = parse(text, &t, err);
+	auto_call(threshold_done) struct threshold t = { .text = xstrdup(text) };
 
-	if (r < 0)
-		threshold_done(&t);
-	else
-		*ret = t;
-	return r;
+	TRY(parse(text, &t, err));
+	*ret = t;
+	t = (struct threshold){ 0 };
+	return 0;
 }
 
 static double share(uint64_t part, uint64_t of)
