@@ -201,11 +201,11 @@ static int read_file(
 	return s < 0 ? s : r->sink->file_end(r->ctx, m, err);
 }
 
-static int read_dir(
-	struct reading *r, struct layer_member *m, struct archive_entry *e, struct mlr_error *err)
+static int tell(
+	struct reading *r, struct layer_member *m, enum layer_kind kind, struct mlr_error *err)
 {
-	collect_xattrs(r, m, e);
-	return r->sink->dir(r->ctx, m, err);
+	m->kind = kind;
+	return r->sink->name(r->ctx, m, err);
 }
 
 static int read_link(
@@ -217,49 +217,52 @@ static int read_link(
 	if (s < 0)
 		return mlr_wrap(err, "hard link to '%.200s'", to);
 	m->target = target;
-	return r->sink->link(r->ctx, m, err);
+	return tell(r, m, LAYER_LINK, err);
 }
 
 static int read_whiteout(
-	struct reading *r, const char *path, const char *name, struct mlr_error *err)
+	struct reading *r, struct layer_member *m, const char *name, struct mlr_error *err)
 {
 	char hidden[PATH_MAX];
-	size_t dir = (size_t)(name - path);
+	size_t dir = (size_t)(name - m->path);
 
 	name += strlen(".wh.");
 	if (!*name || strcmp(name, ".") == 0 || strcmp(name, "..") == 0)
 		return mlr_fail(err, EPROTO, "a whiteout of no name");
-	memcpy(hidden, path, dir);
+	memcpy(hidden, m->path, dir);
 	strcpy(hidden + dir, name);
-	return r->sink->whiteout(r->ctx, hidden, err);
+	m->path = hidden;
+	return tell(r, m, LAYER_WHITEOUT, err);
 }
 
-static int read_opaque(struct reading *r, const char *path, const char *name, struct mlr_error *err)
+static int read_opaque(
+	struct reading *r, struct layer_member *m, const char *name, struct mlr_error *err)
 {
 	char dir[PATH_MAX];
-	size_t len = name > path ? (size_t)(name - path) - 1 : 0;
+	size_t len = name > m->path ? (size_t)(name - m->path) - 1 : 0;
 
-	memcpy(dir, path, len);
+	memcpy(dir, m->path, len);
 	dir[len] = '\0';
-	return r->sink->opaque(r->ctx, dir, err);
+	m->path = dir;
+	return tell(r, m, LAYER_OPAQUE, err);
 }
 
 /*
  * Handle whiteouts (image-spec, layer.md, "Whiteouts"); returns 1 if it was one. AUFS's own
  * ".wh..wh.plnk" and ".wh..wh.aufs", and names below them, are ignored.
  */
-static int read_mark(struct reading *r, const char *path, struct mlr_error *err)
+static int read_mark(struct reading *r, struct layer_member *m, struct mlr_error *err)
 {
-	const char *slash = strrchr(path, '/');
+	const char *path = m->path, *slash = strrchr(path, '/');
 	const char *name = slash ? slash + 1 : path;
 	int s;
 
 	if (strcmp(name, ".wh..wh..opq") == 0)
-		s = read_opaque(r, path, name, err);
+		s = read_opaque(r, m, name, err);
 	else if (strncmp(path, ".wh..wh.", 8) == 0 || strstr(path, "/.wh..wh."))
 		s = 0;
 	else if (strncmp(name, ".wh.", 4) == 0)
-		s = read_whiteout(r, path, name, err);
+		s = read_whiteout(r, m, name, err);
 	else
 		return 0;
 	return s < 0 ? s : 1;
@@ -269,7 +272,7 @@ static int read_member(
 	struct reading *r, struct layer_member *m, struct archive_entry *e, struct mlr_error *err)
 {
 	const char *hard = archive_entry_hardlink(e);
-	int s = read_mark(r, m->path, err);
+	int s = read_mark(r, m, err);
 
 	if (s != 0)
 		return s < 0 ? s : 0;
@@ -279,16 +282,17 @@ static int read_member(
 	case AE_IFREG:
 		return read_file(r, m, e, err);
 	case AE_IFDIR:
-		return read_dir(r, m, e, err);
+		collect_xattrs(r, m, e);
+		return tell(r, m, LAYER_DIR, err);
 	case AE_IFLNK:
 		m->target = archive_entry_symlink(e);
 		if (m->target && strlen(m->target) >= PATH_MAX)
 			return mlr_fail(err, EPROTO,
 				"a symlink to a name of %zu bytes, where %d are the most",
 				strlen(m->target), PATH_MAX - 1);
-		return r->sink->symlink(r->ctx, m, err);
+		return tell(r, m, LAYER_SYMLINK, err);
 	case AE_IFIFO:
-		return r->sink->fifo(r->ctx, m, err);
+		return tell(r, m, LAYER_FIFO, err);
 	case AE_IFCHR:
 	case AE_IFBLK:
 		r->result->devices_skipped++;

@@ -20,8 +20,20 @@ struct layer_xattr {
 	size_t size;
 };
 
+/* Kinds of members, and of names in trees. */
+enum layer_kind {
+	LAYER_FILE,
+	LAYER_DIR,
+	LAYER_SYMLINK,
+	LAYER_FIFO,
+	LAYER_LINK,     /* another name of a file of this layer */
+	LAYER_WHITEOUT, /* hides the path; "a/b" for a member "a/.wh.b" */
+	LAYER_OPAQUE,   /* hides what the layers below have in the directory */
+};
+
 /* One member; valid during the call. */
 struct layer_member {
+	enum layer_kind kind;
 	const char *path;   /* without "." and ".." and a leading '/', "" is the top */
 	const char *target; /* a symlink's, unchanged; a hard link's, cleaned like path */
 	mode_t mode;        /* permission bits and the sticky bit */
@@ -38,8 +50,7 @@ struct layer_member {
  * Receives the members. Every function returns 0, or -errno with err set to stop.
  *
  * A file is file(), then data() for each part that is not a hole, in rising order of offset, then
- * file_end(). whiteout()'s path is the hidden name ("a/b" for a member "a/.wh.b"); opaque()'s is
- * the directory. Devices and AUFS's own marks are skipped.
+ * file_end(). All other kinds are name(). Devices and AUFS's own marks are skipped.
  *
  * raw may be NULL. Otherwise it gets every byte of the tar that is not data of a verbatim file: the
  * tar is the bytes of raw() and of the verbatim files' data(), in order of raw() and file(). It may
@@ -49,12 +60,7 @@ struct layer_sink {
 	int (*file)(void *ctx, const struct layer_member *m, struct mlr_error *err);
 	int (*data)(void *ctx, const void *buf, size_t len, uint64_t offset, struct mlr_error *err);
 	int (*file_end)(void *ctx, const struct layer_member *m, struct mlr_error *err);
-	int (*dir)(void *ctx, const struct layer_member *m, struct mlr_error *err);
-	int (*symlink)(void *ctx, const struct layer_member *m, struct mlr_error *err);
-	int (*link)(void *ctx, const struct layer_member *m, struct mlr_error *err);
-	int (*fifo)(void *ctx, const struct layer_member *m, struct mlr_error *err);
-	int (*whiteout)(void *ctx, const char *path, struct mlr_error *err);
-	int (*opaque)(void *ctx, const char *path, struct mlr_error *err);
+	int (*name)(void *ctx, const struct layer_member *m, struct mlr_error *err);
 	int (*raw)(void *ctx, const void *buf, size_t len, struct mlr_error *err);
 };
 

@@ -104,46 +104,11 @@ static int on_file_end(void *ctx, const struct layer_member *m, struct mlr_error
 	return layer_writer_file_end(&u->writer, fd, m, err);
 }
 
-static int on_dir(void *ctx, const struct layer_member *m, struct mlr_error *err)
+static int on_name(void *ctx, const struct layer_member *m, struct mlr_error *err)
 {
 	struct unpacking *u = ctx;
 
-	return layer_writer_dir(&u->writer, m, err);
-}
-
-static int on_symlink(void *ctx, const struct layer_member *m, struct mlr_error *err)
-{
-	struct unpacking *u = ctx;
-
-	return layer_writer_symlink(&u->writer, m, err);
-}
-
-static int on_link(void *ctx, const struct layer_member *m, struct mlr_error *err)
-{
-	struct unpacking *u = ctx;
-
-	return layer_writer_link(&u->writer, m, err);
-}
-
-static int on_fifo(void *ctx, const struct layer_member *m, struct mlr_error *err)
-{
-	struct unpacking *u = ctx;
-
-	return layer_writer_fifo(&u->writer, m, err);
-}
-
-static int on_whiteout(void *ctx, const char *path, struct mlr_error *err)
-{
-	struct unpacking *u = ctx;
-
-	return layer_writer_whiteout(&u->writer, path, err);
-}
-
-static int on_opaque(void *ctx, const char *path, struct mlr_error *err)
-{
-	struct unpacking *u = ctx;
-
-	return layer_writer_opaque(&u->writer, path, err);
+	return layer_writer_name(&u->writer, m, err);
 }
 
 static int on_raw(void *ctx, const void *buf, size_t len, struct mlr_error *err)
@@ -157,12 +122,7 @@ static const struct layer_sink sink = {
 	.file = on_file,
 	.data = on_data,
 	.file_end = on_file_end,
-	.dir = on_dir,
-	.symlink = on_symlink,
-	.link = on_link,
-	.fifo = on_fifo,
-	.whiteout = on_whiteout,
-	.opaque = on_opaque,
+	.name = on_name,
 };
 
 /* Unpack the members, then finish what depends on all of them. */

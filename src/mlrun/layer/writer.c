@@ -277,7 +277,7 @@ static int make_dir(struct layer_writer *w, const struct layer_member *m, const 
 	return r < 0 ? r : unimply(w, m, 1, err);
 }
 
-int layer_writer_dir(struct layer_writer *w, const struct layer_member *m, struct mlr_error *err)
+static int put_dir(struct layer_writer *w, const struct layer_member *m, struct mlr_error *err)
 {
 	const char *name = ".";
 	auto_close int fd = -1;
@@ -304,8 +304,7 @@ int layer_writer_dir(struct layer_writer *w, const struct layer_member *m, struc
 	return 0;
 }
 
-int layer_writer_symlink(
-	struct layer_writer *w, const struct layer_member *m, struct mlr_error *err)
+static int put_symlink(struct layer_writer *w, const struct layer_member *m, struct mlr_error *err)
 {
 	const char *target = m->target;
 	const char *name;
@@ -323,7 +322,7 @@ int layer_writer_symlink(
 	return r < 0 ? r : set_time(w, name, &m->mtime, err);
 }
 
-int layer_writer_fifo(struct layer_writer *w, const struct layer_member *m, struct mlr_error *err)
+static int put_fifo(struct layer_writer *w, const struct layer_member *m, struct mlr_error *err)
 {
 	const char *name;
 	int r = check_not_top(m->path, "a fifo", err);
@@ -365,7 +364,7 @@ static int find_target(struct layer_writer *w, const char *target, const char **
 	return take_fd(&fd);
 }
 
-int layer_writer_link(struct layer_writer *w, const struct layer_member *m, struct mlr_error *err)
+static int put_link(struct layer_writer *w, const struct layer_member *m, struct mlr_error *err)
 {
 	const char *target = m->target;
 	auto_close int dir = -1;
@@ -411,13 +410,14 @@ static int note_hiding(struct layer_writer *w, struct mlr_error *err)
 	return layer_dirs_hide(&w->dirs, real, err);
 }
 
-int layer_writer_whiteout(struct layer_writer *w, const char *path, struct mlr_error *err)
+/* Hide what the layers below have at a path. */
+static int put_whiteout(struct layer_writer *w, const struct layer_member *m, struct mlr_error *err)
 {
 	const char *name;
 	struct stat sb;
 	int r;
 
-	TRY(enter(w, path, &name, err));
+	TRY(enter(w, m->path, &name, err));
 	r = layer_whiteout_make(w->parent_fd, name, err);
 	if (r != -EEXIST)
 		return r < 0 ? r : note_hiding(w, err);
@@ -428,14 +428,29 @@ int layer_writer_whiteout(struct layer_writer *w, const char *path, struct mlr_e
 
 	/* The directory stays, since this layer adds it, but hides the one below. */
 	TRY(layer_opaque_set(w->parent_fd, name, err));
-	return unimply(w, &(struct layer_member){ .path = path }, 0, err);
+	return unimply(w, m, 0, err);
 }
 
-int layer_writer_opaque(struct layer_writer *w, const char *path, struct mlr_error *err)
+/* Hide everything that the layers below have in a directory. */
+static int put_opaque(struct layer_writer *w, const struct layer_member *m, struct mlr_error *err)
 {
-	int r = enter_dir(w, path, strlen(path), err);
+	TRY(enter_dir(w, m->path, strlen(m->path), err));
+	return layer_opaque_set(w->parent_fd, ".", err);
+}
 
-	return r < 0 ? r : layer_opaque_set(w->parent_fd, ".", err);
+int layer_writer_name(struct layer_writer *w, const struct layer_member *m, struct mlr_error *err)
+{
+	static int (*const put[])(
+		struct layer_writer *, const struct layer_member *, struct mlr_error *) = {
+		[LAYER_DIR] = put_dir,
+		[LAYER_SYMLINK] = put_symlink,
+		[LAYER_FIFO] = put_fifo,
+		[LAYER_LINK] = put_link,
+		[LAYER_WHITEOUT] = put_whiteout,
+		[LAYER_OPAQUE] = put_opaque,
+	};
+
+	return put[m->kind](w, m, err);
 }
 
 /* Remove whiteouts from an opaque directory: they hide nothing, but overlayfs would list them. */

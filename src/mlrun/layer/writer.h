@@ -1,5 +1,5 @@
 /*
- * Writes tar members beneath a tree's descriptor, one function for each kind. The parent may be
+ * Writes tar members beneath a tree's descriptor. The parent may be
  * reached through the tree's own symlinks. The last name is never followed; what exists there is
  * removed, except that a directory stays if the member is a directory.
  */
@@ -44,21 +44,9 @@ int layer_writer_file_end(
 int layer_writer_real_path(
 	const struct layer_writer *w, const struct layer_member *m, char real[PATH_MAX]);
 
-/* Make a directory with its xattrs; layer_writer_finish() sets its mode and time. */
-int layer_writer_dir(struct layer_writer *w, const struct layer_member *m, struct mlr_error *err);
-
-int layer_writer_symlink(
-	struct layer_writer *w, const struct layer_member *m, struct mlr_error *err);
-int layer_writer_fifo(struct layer_writer *w, const struct layer_member *m, struct mlr_error *err);
-
-/* Make a hard link to a file of this layer. */
-int layer_writer_link(struct layer_writer *w, const struct layer_member *m, struct mlr_error *err);
-
-/* Hide what the layers below have at path. */
-int layer_writer_whiteout(struct layer_writer *w, const char *path, struct mlr_error *err);
-
-/* Hide everything that the layers below have in the directory at path. */
-int layer_writer_opaque(struct layer_writer *w, const char *path, struct mlr_error *err);
+/* Make a name of another kind, or hide one. layer_writer_finish() sets modes and times of
+ * directories. A hard link's target is a file of this layer. */
+int layer_writer_name(struct layer_writer *w, const struct layer_member *m, struct mlr_error *err);
 
 /* Set modes and times of directories, after the last member. */
 int layer_writer_finish(struct layer_writer *w, struct mlr_error *err);

@@ -167,30 +167,6 @@ static int say_file(void *ctx, const struct layer_member *m, struct mlr_error *e
 	return add(ctx, m, S_IFREG);
 }
 
-static int say_dir(void *ctx, const struct layer_member *m, struct mlr_error *err)
-{
-	(void)err;
-	return *m->path ? add(ctx, m, S_IFDIR) : 0;
-}
-
-static int say_symlink(void *ctx, const struct layer_member *m, struct mlr_error *err)
-{
-	(void)err;
-	return add(ctx, m, S_IFLNK);
-}
-
-static int say_link(void *ctx, const struct layer_member *m, struct mlr_error *err)
-{
-	(void)err;
-	return add(ctx, m, 0);
-}
-
-static int say_fifo(void *ctx, const struct layer_member *m, struct mlr_error *err)
-{
-	(void)err;
-	return add(ctx, m, S_IFIFO);
-}
-
 static int pass_data(void *ctx, const void *buf, size_t len, uint64_t at, struct mlr_error *err)
 {
 	(void)ctx, (void)buf, (void)len, (void)at, (void)err;
@@ -203,29 +179,24 @@ static int pass_member(void *ctx, const struct layer_member *m, struct mlr_error
 	return 0;
 }
 
-static int say_whiteout(void *ctx, const char *path, struct mlr_error *err)
+static int say_name(void *ctx, const struct layer_member *m, struct mlr_error *err)
 {
+	static const mode_t types[] = { [LAYER_DIR] = S_IFDIR,
+		[LAYER_SYMLINK] = S_IFLNK,
+		[LAYER_FIFO] = S_IFIFO,
+		[LAYER_LINK] = 0 };
+
 	(void)err;
-	add_way(ctx, path, WHITEOUT);
+	if (m->kind == LAYER_WHITEOUT || m->kind == LAYER_OPAQUE)
+		add_way(ctx, m->path, m->kind == LAYER_WHITEOUT ? WHITEOUT : OPAQUE);
+	else if (m->kind != LAYER_DIR || *m->path)
+		return add(ctx, m, types[m->kind]);
 	return 0;
 }
 
-static int say_opaque(void *ctx, const char *path, struct mlr_error *err)
-{
-	(void)err;
-	add_way(ctx, path, OPAQUE);
-	return 0;
-}
-
-static const struct layer_sink listener = { .file = say_file,
-	.data = pass_data,
-	.file_end = pass_member,
-	.dir = say_dir,
-	.symlink = say_symlink,
-	.link = say_link,
-	.fifo = say_fifo,
-	.whiteout = say_whiteout,
-	.opaque = say_opaque };
+static const struct layer_sink listener = {
+	.file = say_file, .data = pass_data, .file_end = pass_member, .name = say_name
+};
 
 /* --- what the tree says --------------------------------------------------- */
 

@@ -18,13 +18,13 @@ struct squashfs_blocks {
 	struct squashfs_file *file;
 	sqfs_frag_table_t *fragments;
 	sqfs_block_processor_t *processor;
-	struct squashfs_names *names;
+	struct layer_names *names;
 	size_t size; /* a block's */
 
-	struct squashfs_names_data *data; /* the file being written, */
-	uint64_t at;                      /* written up to this byte, */
-	char *block;                      /* and its bytes since the last whole block */
-	char *packed;                     /* small files, one after another */
+	struct squashfs_data *data; /* the file being written, */
+	uint64_t at;                /* written up to this byte, */
+	char *block;                /* and its bytes since the last whole block */
+	char *packed;               /* small files, one after another */
 	size_t n_packed;
 	uint32_t packed_index, packed_done; /* fragments: the current one, and the written ones */
 	int has_packed;
@@ -46,7 +46,7 @@ static int write_block(sqfs_block_writer_t *w, void *user, sqfs_u32 size, sqfs_u
 {
 	struct squashfs_blocks *b = (struct squashfs_blocks *)w;
 	sqfs_u32 stored = size | (flags & SQFS_BLK_IS_COMPRESSED ? 0 : STORED_RAW);
-	struct squashfs_names_data *data = user;
+	struct squashfs_data *data = user;
 	int r;
 
 	(void)checksum;
@@ -100,7 +100,7 @@ static int start_processor(
 }
 
 int squashfs_blocks_new(struct squashfs_file *file, sqfs_compressor_t *compressor,
-	sqfs_frag_table_t *fragments, size_t block_size, struct squashfs_names *names,
+	sqfs_frag_table_t *fragments, size_t block_size, struct layer_names *names,
 	struct squashfs_blocks **ret, struct mlr_error *err)
 {
 	struct squashfs_blocks *b = xcalloc(1, sizeof(*b));
@@ -163,7 +163,7 @@ static int flush_packed(struct squashfs_blocks *b, struct mlr_error *err)
 
 /* Reserve a small file's place in the packed block. Its bytes follow. */
 static int begin_packed(
-	struct squashfs_blocks *b, struct squashfs_names_data *data, struct mlr_error *err)
+	struct squashfs_blocks *b, struct squashfs_data *data, struct mlr_error *err)
 {
 	int r;
 
@@ -185,8 +185,8 @@ static int begin_packed(
 	return 0;
 }
 
-int squashfs_blocks_begin(struct squashfs_blocks *b, struct squashfs_names_data *data,
-	uint64_t size, struct mlr_error *err)
+int squashfs_blocks_begin(
+	struct squashfs_blocks *b, struct squashfs_data *data, uint64_t size, struct mlr_error *err)
 {
 	uint64_t n = (size + b->size - 1) / b->size;
 	int raw = data->raw;
@@ -204,7 +204,7 @@ int squashfs_blocks_begin(struct squashfs_blocks *b, struct squashfs_names_data 
 		return begin_packed(b, data, err);
 	if (n > UINT32_MAX / sizeof(uint32_t))
 		return mlr_fail(err, EFBIG, "a file of %llu bytes", (unsigned long long)size);
-	data->blocks = squashfs_names_alloc(b->names, n * sizeof(uint32_t), err);
+	data->blocks = layer_names_alloc(b->names, n * sizeof(uint32_t), err);
 	if (!data->blocks)
 		return err ? -err->code : -ENOMEM;
 	data->n_blocks = (uint32_t)n;
@@ -283,7 +283,7 @@ static int append(struct squashfs_blocks *b, const char *buf, size_t len, struct
 int squashfs_blocks_data(struct squashfs_blocks *b, const void *buf, size_t len, uint64_t offset,
 	struct mlr_error *err)
 {
-	struct squashfs_names_data *data = b->data;
+	struct squashfs_data *data = b->data;
 	int r;
 
 	if (offset < b->at || len > data->size || offset > data->size - len)

@@ -1,9 +1,8 @@
 #include "squashfs/writer.h"
 
 #include "base/base.h"
+#include "layer/changes.h"
 #include "squashfs/blocks.h"
-#include "squashfs/changes.h"
-#include "squashfs/names.h"
 #include "squashfs/writer_file.h"
 #include "squashfs/writer_table.h"
 
@@ -31,27 +30,27 @@ struct squashfs_writer {
 	sqfs_frag_table_t *fragments;
 	sqfs_xattr_writer_t *xattrs;
 	struct squashfs_blocks *blocks;
-	struct squashfs_names *names;
+	struct layer_names *names;
 	int64_t mtime;
 
-	struct squashfs_changes *layers; /* the topmost first */
+	struct layer_changes *layers; /* the topmost first */
 	size_t n_layers, max_layers;
-	struct squashfs_names_node *top; /* of the whole image, once applied */
+	struct layer_name *top; /* of the whole image, once applied */
 
 	/* The layer being read. */
 	size_t current;
-	uint32_t ordinal;                   /* regular files read so far */
-	struct squashfs_names_data *taking; /* data() writes here; NULL: data is skipped */
+	uint32_t ordinal;             /* regular files read so far */
+	struct squashfs_data *taking; /* data() writes here; NULL: data is skipped */
 	uint64_t passed_over, taken;
 
 	/* The upper layers' directories that lie over a directory of this layer. */
-	const struct squashfs_names_node *over;
-	const struct squashfs_names_node **above;
+	const struct layer_name *over;
+	const struct layer_name **above;
 	size_t n_above;
 	enum { CLEAR, COVERED, UNSURE } over_is;
 
 	/* Files whose data was skipped but is needed, in order of layer and ordinal. */
-	struct squashfs_names_inode **lacking;
+	struct layer_inode **lacking;
 	size_t n_lacking, room_lacking;
 	int again; /* the layer is read again for them */
 };
@@ -104,7 +103,7 @@ int squashfs_writer_new(
 
 	squashfs_file_init(&s->file, fd);
 	s->mtime = mtime;
-	s->names = squashfs_names_new(NAMES_MEMORY);
+	s->names = layer_names_new(NAMES_MEMORY);
 	s->layers = xcalloc(layers, sizeof(*s->layers));
 	s->max_layers = layers;
 	s->above = xcalloc(layers, sizeof(*s->above));
@@ -128,15 +127,15 @@ void squashfs_writer_free(struct squashfs_writer *s)
 	sqfs_destroy(s->fragments);
 	sqfs_destroy(s->compressor);
 	for (size_t i = 0; i < s->n_layers; i++)
-		squashfs_changes_done(&s->layers[i]);
+		layer_changes_done(&s->layers[i]);
 	free(s->layers);
 	free(s->above);
 	free(s->lacking);
-	squashfs_names_free(s->names);
+	layer_names_free(s->names);
 	free(s);
 }
 
-static struct squashfs_changes *current(struct squashfs_writer *s)
+static struct layer_changes *current(struct squashfs_writer *s)
 {
 	return &s->layers[s->current];
 }
@@ -148,23 +147,22 @@ int squashfs_writer_layer(struct squashfs_writer *s, struct mlr_error *err)
 	s->current = s->n_layers++;
 	s->ordinal = 0;
 	s->over = NULL;
-	return squashfs_changes_init(current(s), s->names, 0, err);
+	return layer_changes_init(current(s), s->names, s->current, err);
 }
 
 /* --- which data are hidden ---------------------------------------------------- */
 
 /* Go down one directory: keep the upper layers that have it, too. */
-static void narrow(struct squashfs_writer *s, const struct squashfs_names_node *dir)
+static void narrow(struct squashfs_writer *s, const struct layer_name *dir)
 {
 	size_t kept = 0;
 
 	for (size_t i = 0; i < s->n_above; i++) {
-		struct squashfs_names_node *n =
-			squashfs_names_find(s->names, s->above[i], dir->name, dir->len);
+		struct layer_name *n = layer_names_find(s->names, s->above[i], dir->name, dir->len);
 
 		if (!n)
 			continue;
-		if (squashfs_names_kind(n) != NAMES_DIR || n->opaque)
+		if (layer_names_kind(n) != LAYER_DIR || n->opaque)
 			s->over_is = COVERED;
 		s->above[kept++] = n;
 	}
@@ -176,7 +174,7 @@ static void narrow(struct squashfs_writer *s, const struct squashfs_names_node *
  * has not named (so far) nothing is certain: a lower layer's symlink may lead it elsewhere. All
  * others are where their paths say, and so is what an upper layer has at such a path, named or not.
  */
-static void look_above(struct squashfs_writer *s, const struct squashfs_names_node *dir)
+static void look_above(struct squashfs_writer *s, const struct layer_name *dir)
 {
 	if (!dir->parent) {
 		s->over_is = CLEAR;
@@ -196,7 +194,7 @@ static void look_above(struct squashfs_writer *s, const struct squashfs_names_no
 }
 
 /* Is this entry certainly hidden, whatever names the upper layers leave visible? */
-static int is_hidden(struct squashfs_writer *s, const struct squashfs_names_node *n)
+static int is_hidden(struct squashfs_writer *s, const struct layer_name *n)
 {
 	if (s->over != n->parent) {
 		look_above(s, n->parent);
@@ -205,7 +203,7 @@ static int is_hidden(struct squashfs_writer *s, const struct squashfs_names_node
 	if (s->over_is != CLEAR)
 		return s->over_is == COVERED;
 	for (size_t i = 0; i < s->n_above; i++)
-		if (squashfs_names_find(s->names, s->above[i], n->name, n->len))
+		if (layer_names_find(s->names, s->above[i], n->name, n->len))
 			return 1;
 	return 0;
 }
@@ -217,7 +215,7 @@ static int put_xattrs(struct squashfs_writer *s, const struct layer_member *m, u
 {
 	int r = 0;
 
-	*ret = NAMES_NO_XATTR;
+	*ret = LAYER_NO_XATTR;
 	if (m->n_xattrs == 0)
 		return 0;
 	r = sqfs_xattr_writer_begin(s->xattrs, 0);
@@ -229,26 +227,10 @@ static int put_xattrs(struct squashfs_writer *s, const struct layer_member *m, u
 	return r == 0 ? 0 : squashfs_file_fail(&s->file, r, "keep its xattrs", err);
 }
 
-static int failed(const struct mlr_error *err)
-{
-	return err && err->code ? -err->code : -ENOMEM;
-}
-
-static struct squashfs_names_inode *new_inode(struct squashfs_writer *s,
-	const struct layer_member *m, enum squashfs_names_kind kind, struct mlr_error *err)
-{
-	struct squashfs_names_inode *inode =
-		squashfs_names_inode(s->names, kind, m->mode, m->mtime.tv_sec, err);
-
-	if (inode && put_xattrs(s, m, &inode->xattr, err) < 0)
-		return NULL;
-	return inode;
-}
-
 static int by_place(const void *a, const void *b)
 {
-	const struct squashfs_names_inode *x = *(struct squashfs_names_inode *const *)a,
-					  *y = *(struct squashfs_names_inode *const *)b;
+	const struct layer_inode *x = *(struct layer_inode *const *)a,
+				 *y = *(struct layer_inode *const *)b;
 
 	if (x->layer != y->layer)
 		return x->layer < y->layer ? -1 : 1;
@@ -278,8 +260,8 @@ static int on_file_again(struct squashfs_writer *s, struct mlr_error *err)
 {
 	uint32_t ordinal = s->ordinal++;
 
-	struct squashfs_names_inode key = { .layer = (uint32_t)s->current, .ordinal = ordinal },
-				    *want = &key, **found;
+	struct layer_inode key = { .layer = (uint32_t)s->current, .ordinal = ordinal },
+			   *want = &key, **found;
 
 	if (s->n_lacking == 0)
 		return 0;
@@ -294,30 +276,30 @@ static int on_file_again(struct squashfs_writer *s, struct mlr_error *err)
 static int on_file(void *ctx, const struct layer_member *m, struct mlr_error *err)
 {
 	struct squashfs_writer *s = ctx;
-	struct squashfs_names_inode *inode;
-	struct squashfs_names_node *n;
+	struct squashfs_data *data;
+	struct layer_name *n;
+	uint32_t xattr;
 
 	s->taking = NULL;
 	if (s->again)
 		return on_file_again(s, err);
-	inode = new_inode(s, m, NAMES_FILE, err);
-	if (inode)
-		inode->data = squashfs_names_alloc(s->names, sizeof(*inode->data), err);
-	if (!inode || !inode->data)
-		return failed(err);
-	inode->layer = (uint32_t)s->current;
-	inode->ordinal = s->ordinal++;
-	inode->data->size = m->size;
-	inode->data->raw = is_for_every_start(m);
-	TRY(squashfs_changes_put(current(s), m->path, inode, &n, err));
+	TRY(put_xattrs(s, m, &xattr, err));
+	data = layer_names_alloc(s->names, sizeof(*data), err);
+	if (!data)
+		return layer_names_failed(err);
+	data->size = m->size;
+	data->raw = is_for_every_start(m);
+	TRY(layer_changes_add(current(s), m, xattr, &n, err));
+	n->inode->data = data;
+	n->inode->ordinal = s->ordinal++;
 	if (m->size > 0 && is_hidden(s, n)) {
-		inode->skipped = 1;
+		n->inode->skipped = 1;
 		s->passed_over += m->size;
 		return 0;
 	}
 	s->taken += m->size;
-	s->taking = inode->data;
-	return squashfs_blocks_begin(s->blocks, inode->data, m->size, err);
+	s->taking = data;
+	return squashfs_blocks_begin(s->blocks, data, m->size, err);
 }
 
 static int on_data(void *ctx, const void *buf, size_t len, uint64_t offset, struct mlr_error *err)
@@ -337,7 +319,7 @@ static int on_file_end(void *ctx, const struct layer_member *m, struct mlr_error
 	return taking ? squashfs_blocks_end(s->blocks, err) : 0;
 }
 
-static int on_dir(void *ctx, const struct layer_member *m, struct mlr_error *err)
+static int on_name(void *ctx, const struct layer_member *m, struct mlr_error *err)
 {
 	struct squashfs_writer *s = ctx;
 	uint32_t xattr;
@@ -345,82 +327,26 @@ static int on_dir(void *ctx, const struct layer_member *m, struct mlr_error *err
 	if (s->again)
 		return 0;
 	TRY(put_xattrs(s, m, &xattr, err));
-	s->over = NULL; /* this may be its first mention */
-	return squashfs_changes_dir(current(s), m->path, m->mode, m->mtime.tv_sec, xattr, err);
-}
-
-static int on_symlink(void *ctx, const struct layer_member *m, struct mlr_error *err)
-{
-	struct squashfs_writer *s = ctx;
-	struct squashfs_names_inode *inode;
-	size_t len;
-
-	if (s->again)
-		return 0;
-	if (!m->target || !*m->target)
-		return mlr_fail(err, EPROTO, "a symlink to nothing");
-	len = strlen(m->target);
-	inode = new_inode(s, m, NAMES_SYMLINK, err);
-	if (inode)
-		inode->target = squashfs_names_alloc(s->names, len + 1, err);
-	if (!inode || !inode->target)
-		return failed(err);
-	memcpy(inode->target, m->target, len);
-	return squashfs_changes_put(current(s), m->path, inode, NULL, err);
-}
-
-static int on_fifo(void *ctx, const struct layer_member *m, struct mlr_error *err)
-{
-	struct squashfs_writer *s = ctx;
-	struct squashfs_names_inode *inode;
-
-	if (s->again)
-		return 0;
-	inode = new_inode(s, m, NAMES_FIFO, err);
-	return inode ? squashfs_changes_put(current(s), m->path, inode, NULL, err) : failed(err);
-}
-
-static int on_link(void *ctx, const struct layer_member *m, struct mlr_error *err)
-{
-	struct squashfs_writer *s = ctx;
-
-	return s->again ? 0 : squashfs_changes_link(current(s), m->path, m->target, err);
-}
-
-static int on_whiteout(void *ctx, const char *path, struct mlr_error *err)
-{
-	struct squashfs_writer *s = ctx;
-
-	return s->again ? 0 : squashfs_changes_whiteout(current(s), path, err);
-}
-
-static int on_opaque(void *ctx, const char *path, struct mlr_error *err)
-{
-	struct squashfs_writer *s = ctx;
-
-	return s->again ? 0 : squashfs_changes_opaque(current(s), path, err);
+	if (m->kind == LAYER_DIR)
+		s->over = NULL; /* this may be its first mention */
+	return layer_changes_add(current(s), m, xattr, NULL, err);
 }
 
 const struct layer_sink squashfs_writer_sink = {
 	.file = on_file,
 	.data = on_data,
 	.file_end = on_file_end,
-	.dir = on_dir,
-	.symlink = on_symlink,
-	.link = on_link,
-	.fifo = on_fifo,
-	.whiteout = on_whiteout,
-	.opaque = on_opaque,
+	.name = on_name,
 };
 
 /* --- the whole ---------------------------------------------------------------- */
 
-static void collect_lacking(struct squashfs_writer *s, const struct squashfs_names_node *dir)
+static void collect_lacking(struct squashfs_writer *s, const struct layer_name *dir)
 {
-	for (const struct squashfs_names_node *n = dir->child; n; n = n->next) {
-		if (squashfs_names_kind(n) == NAMES_DIR)
+	for (const struct layer_name *n = dir->child; n; n = n->next) {
+		if (layer_names_kind(n) == LAYER_DIR)
 			collect_lacking(s, n);
-		if (squashfs_names_kind(n) != NAMES_FILE || !n->inode->skipped)
+		if (layer_names_kind(n) != LAYER_FILE || !n->inode->skipped)
 			continue; /* hard links may appear twice, which is harmless */
 		if (s->n_lacking == s->room_lacking) {
 			s->room_lacking = s->room_lacking ? 2 * s->room_lacking : 64;
@@ -433,11 +359,11 @@ static void collect_lacking(struct squashfs_writer *s, const struct squashfs_nam
 
 int squashfs_writer_apply(struct squashfs_writer *s, struct mlr_error *err)
 {
-	s->top = squashfs_names_top(s->names, 0, err);
+	s->top = layer_names_top(s->names, err);
 	if (!s->top)
-		return failed(err);
+		return layer_names_failed(err);
 	for (size_t i = s->n_layers; i-- > 0;) {
-		int r = squashfs_changes_apply(&s->layers[i], s->top, err);
+		int r = layer_changes_apply(&s->layers[i], s->top, err);
 
 		if (r < 0)
 			return r;

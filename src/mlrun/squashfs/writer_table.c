@@ -1,6 +1,7 @@
 #include "squashfs/writer_table.h"
 
 #include "base/base.h"
+#include "squashfs/blocks.h"
 
 #include <sqfs/block.h>
 #include <sqfs/dir_writer.h>
@@ -35,27 +36,27 @@ static void table_done(struct table *t)
 
 static int by_name(const void *a, const void *b)
 {
-	const struct squashfs_names_node *x = *(struct squashfs_names_node *const *)a,
-					 *y = *(struct squashfs_names_node *const *)b;
+	const struct layer_name *x = *(struct layer_name *const *)a,
+				*y = *(struct layer_name *const *)b;
 
 	return strcmp(x->name, y->name);
 }
 
 /* Directories list their names in byte order. */
-static void sort_children(struct squashfs_names_node *dir)
+static void sort_children(struct layer_name *dir)
 {
-	auto_free struct squashfs_names_node **v = NULL;
+	auto_free struct layer_name **v = NULL;
 	size_t n = 0;
 
-	for (const struct squashfs_names_node *c = dir->child; c; c = c->next)
+	for (const struct layer_name *c = dir->child; c; c = c->next)
 		n++;
 	if (n < 2)
 		return;
-	v = xreallocarray(NULL, n, sizeof(struct squashfs_names_node *));
+	v = xreallocarray(NULL, n, sizeof(struct layer_name *));
 	n = 0;
-	for (struct squashfs_names_node *c = dir->child; c; c = c->next)
+	for (struct layer_name *c = dir->child; c; c = c->next)
 		v[n++] = c;
-	qsort(v, n, sizeof(struct squashfs_names_node *), by_name);
+	qsort(v, n, sizeof(struct layer_name *), by_name);
 	for (size_t i = 0; i < n; i++) {
 		v[i]->prev = i > 0 ? v[i - 1] : NULL;
 		v[i]->next = i + 1 < n ? v[i + 1] : NULL;
@@ -66,47 +67,47 @@ static void sort_children(struct squashfs_names_node *dir)
 
 /* Count names and number inodes, consecutively within a directory. A directory's links are its
  * name, its "." and every ".." below it. */
-static void number(struct table *t, struct squashfs_names_node *dir)
+static void number(struct table *t, struct layer_name *dir)
 {
 	sort_children(dir);
 	dir->inode->nlink = 2;
-	for (struct squashfs_names_node *c = dir->child; c; c = c->next) {
+	for (struct layer_name *c = dir->child; c; c = c->next) {
 		if (!c->inode->number)
 			c->inode->number = ++t->n_inodes;
-		if (squashfs_names_kind(c) == NAMES_DIR)
+		if (layer_names_kind(c) == LAYER_DIR)
 			dir->inode->nlink++;
 		else
 			c->inode->nlink++;
 	}
-	for (struct squashfs_names_node *c = dir->child; c; c = c->next)
-		if (squashfs_names_kind(c) == NAMES_DIR)
+	for (struct layer_name *c = dir->child; c; c = c->next)
+		if (layer_names_kind(c) == LAYER_DIR)
 			number(t, c);
 }
 
-static mode_t mode_of(const struct squashfs_names_inode *i)
+static mode_t mode_of(const struct layer_inode *i)
 {
-	static const mode_t types[] = { [NAMES_DIR] = S_IFDIR,
-		[NAMES_FILE] = S_IFREG,
-		[NAMES_SYMLINK] = S_IFLNK,
-		[NAMES_FIFO] = S_IFIFO };
+	static const mode_t types[] = { [LAYER_DIR] = S_IFDIR,
+		[LAYER_FILE] = S_IFREG,
+		[LAYER_SYMLINK] = S_IFLNK,
+		[LAYER_FIFO] = S_IFIFO };
 
-	return types[i->kind] | i->mode;
+	return types[i->kind] | (i->mode & 01777);
 }
 
 static void fill_base(
-	const struct table *t, const struct squashfs_names_inode *from, sqfs_inode_generic_t *to)
+	const struct table *t, const struct layer_inode *from, sqfs_inode_generic_t *to)
 {
 	to->base.mode = (sqfs_u16)mode_of(from);
-	if (from->kind == NAMES_SYMLINK)
+	if (from->kind == LAYER_SYMLINK)
 		to->base.mode = S_IFLNK | 0777;
 	to->base.uid_idx = to->base.gid_idx = t->root_id;
 	to->base.mod_time = squashfs_table_time(from->mtime);
 	to->base.inode_number = from->number;
 }
 
-static void fill_file(const struct squashfs_names_inode *from, sqfs_inode_generic_t *to)
+static void fill_file(const struct layer_inode *from, sqfs_inode_generic_t *to)
 {
-	const struct squashfs_names_data *d = from->data;
+	const struct squashfs_data *d = from->data;
 
 	to->base.type = SQFS_INODE_EXT_FILE;
 	to->data.file_ext.blocks_start = d->start;
@@ -119,9 +120,9 @@ static void fill_file(const struct squashfs_names_inode *from, sqfs_inode_generi
 	sqfs_inode_make_basic(to); /* if that can hold it */
 }
 
-static int fill_other(const struct squashfs_names_inode *from, sqfs_inode_generic_t *to)
+static int fill_other(const struct layer_inode *from, sqfs_inode_generic_t *to)
 {
-	if (from->kind == NAMES_FIFO) {
+	if (from->kind == LAYER_FIFO) {
 		to->base.type = SQFS_INODE_FIFO;
 		to->data.ipc.nlink = from->nlink;
 	} else {
@@ -134,7 +135,7 @@ static int fill_other(const struct squashfs_names_inode *from, sqfs_inode_generi
 }
 
 static int write_inode(
-	const struct table *t, struct squashfs_names_inode *from, const sqfs_inode_generic_t *inode)
+	const struct table *t, struct layer_inode *from, const sqfs_inode_generic_t *inode)
 {
 	sqfs_u32 offset;
 	sqfs_u64 block;
@@ -146,7 +147,7 @@ static int write_inode(
 
 /* Write the list of a file's blocks, which follows its inode. libsquashfs would take as much stack
  * as the list is long. */
-static int write_blocks(const struct table *t, const struct squashfs_names_data *d)
+static int write_blocks(const struct table *t, const struct squashfs_data *d)
 {
 	sqfs_u32 le[256];
 	int r = 0;
@@ -161,25 +162,25 @@ static int write_blocks(const struct table *t, const struct squashfs_names_data 
 	return r;
 }
 
-static int write_leaf(const struct table *t, struct squashfs_names_inode *from)
+static int write_leaf(const struct table *t, struct layer_inode *from)
 {
-	size_t extra = from->kind == NAMES_SYMLINK ? strlen(from->target) : 0;
+	size_t extra = from->kind == LAYER_SYMLINK ? strlen(from->target) : 0;
 	auto_free sqfs_inode_generic_t *inode = xcalloc(1, sizeof(*inode) + extra);
 	int r = 0;
 
 	fill_base(t, from, inode);
-	if (from->kind == NAMES_FILE)
+	if (from->kind == LAYER_FILE)
 		fill_file(from, inode);
 	else
 		r = fill_other(from, inode);
 	if (r == 0)
 		r = write_inode(t, from, inode);
-	if (r == 0 && from->kind == NAMES_FILE)
+	if (r == 0 && from->kind == LAYER_FILE)
 		r = write_blocks(t, from->data);
 	return r;
 }
 
-static int write_dir_inode(const struct table *t, struct squashfs_names_node *dir, uint32_t parent)
+static int write_dir_inode(const struct table *t, struct layer_name *dir, uint32_t parent)
 {
 	sqfs_inode_generic_t *inode =
 		sqfs_dir_writer_create_inode(t->dirs, 0, dir->inode->xattr, parent);
@@ -199,21 +200,21 @@ static int write_dir_inode(const struct table *t, struct squashfs_names_node *di
 
 /* Write the directories below, then this one's other inodes in a row, its list of names, its
  * inode. */
-static int write_dir(const struct table *t, struct squashfs_names_node *dir, uint32_t parent)
+static int write_dir(const struct table *t, struct layer_name *dir, uint32_t parent)
 {
 	int r = 0;
 
-	for (struct squashfs_names_node *c = dir->child; c && r == 0; c = c->next)
-		if (squashfs_names_kind(c) == NAMES_DIR)
+	for (struct layer_name *c = dir->child; c && r == 0; c = c->next)
+		if (layer_names_kind(c) == LAYER_DIR)
 			r = write_dir(t, c, dir->inode->number);
-	for (struct squashfs_names_node *c = dir->child; c && r == 0; c = c->next)
-		if (squashfs_names_kind(c) != NAMES_DIR && c->inode->nlink) {
+	for (struct layer_name *c = dir->child; c && r == 0; c = c->next)
+		if (layer_names_kind(c) != LAYER_DIR && c->inode->nlink) {
 			r = write_leaf(t, c->inode);
 			c->inode->nlink = 0; /* written, however many names it has */
 		}
 	if (r == 0)
 		r = sqfs_dir_writer_begin(t->dirs, 0);
-	for (struct squashfs_names_node *c = dir->child; c && r == 0; c = c->next)
+	for (struct layer_name *c = dir->child; c && r == 0; c = c->next)
 		r = sqfs_dir_writer_add_entry(t->dirs, c->name, c->inode->number, c->inode->ref,
 			(sqfs_u16)mode_of(c->inode));
 	if (r == 0)
@@ -233,7 +234,7 @@ static int start(struct table *t, sqfs_compressor_t *compressor)
 	return sqfs_id_table_id_to_index(t->ids, 0, &t->root_id);
 }
 
-static int write_tree(struct table *t, struct squashfs_names_node *top, sqfs_super_t *super)
+static int write_tree(struct table *t, struct layer_name *top, sqfs_super_t *super)
 {
 	int r;
 
@@ -263,7 +264,7 @@ static int pad(struct squashfs_file *file)
 
 int squashfs_table_write(struct squashfs_file *file, sqfs_compressor_t *compressor,
 	sqfs_super_t *super, sqfs_frag_table_t *fragments, sqfs_xattr_writer_t *xattrs,
-	struct squashfs_names_node *top, struct mlr_error *err)
+	struct layer_name *top, struct mlr_error *err)
 {
 	auto_call(table_done) struct table t = { .file = file };
 	int r = start(&t, compressor);

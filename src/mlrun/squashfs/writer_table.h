@@ -6,7 +6,7 @@
 #define MLR_SQUASHFS_WRITER_TABLE_H
 
 #include "base/error.h"
-#include "squashfs/names.h"
+#include "layer/names.h"
 #include "squashfs/writer_file.h"
 
 #include <sqfs/frag_table.h>
@@ -19,6 +19,6 @@ uint32_t squashfs_table_time(int64_t seconds);
 /* Write all but the data, and the super block again. Changes the nodes' order and inodes. */
 int squashfs_table_write(struct squashfs_file *file, sqfs_compressor_t *compressor,
 	sqfs_super_t *super, sqfs_frag_table_t *fragments, sqfs_xattr_writer_t *xattrs,
-	struct squashfs_names_node *top, struct mlr_error *err);
+	struct layer_name *top, struct mlr_error *err);
 
 #endif

@@ -1,4 +1,4 @@
-#include "squashfs/names.h"
+#include "layer/names.h"
 
 #include "base/base.h"
 
@@ -15,17 +15,17 @@ struct chunk {
 };
 
 /* Names are in one hash table for all directories, keyed by directory and name. */
-struct squashfs_names {
+struct layer_names {
 	struct chunk *chunks;
 	size_t memory, memory_max;
-	struct squashfs_names_node **buckets;
+	struct layer_name **buckets;
 	size_t n_buckets, n_nodes; /* a power of two */
 	uint64_t seed;             /* random, since strangers choose the names */
 };
 
-struct squashfs_names *squashfs_names_new(size_t memory)
+struct layer_names *layer_names_new(size_t memory)
 {
-	struct squashfs_names *t = xcalloc(1, sizeof(*t));
+	struct layer_names *t = xcalloc(1, sizeof(*t));
 
 	t->memory_max = memory;
 	t->n_buckets = 1024;
@@ -35,7 +35,7 @@ struct squashfs_names *squashfs_names_new(size_t memory)
 	return t;
 }
 
-void squashfs_names_free(struct squashfs_names *t)
+void layer_names_free(struct layer_names *t)
 {
 	if (!t)
 		return;
@@ -49,7 +49,7 @@ void squashfs_names_free(struct squashfs_names *t)
 	free(t);
 }
 
-void *squashfs_names_alloc(struct squashfs_names *t, size_t size, struct mlr_error *err)
+void *layer_names_alloc(struct layer_names *t, size_t size, struct mlr_error *err)
 {
 	struct chunk *c = t->chunks;
 	void *p;
@@ -78,8 +78,8 @@ void *squashfs_names_alloc(struct squashfs_names *t, size_t size, struct mlr_err
 	return p;
 }
 
-static size_t bucket_of(const struct squashfs_names *t, const struct squashfs_names_node *dir,
-	const char *name, size_t len)
+static size_t bucket_of(
+	const struct layer_names *t, const struct layer_name *dir, const char *name, size_t len)
 {
 	uint64_t h = t->seed ^ (uint64_t)(uintptr_t)dir;
 
@@ -89,7 +89,7 @@ static size_t bucket_of(const struct squashfs_names *t, const struct squashfs_na
 	return (size_t)((h * 0x9e3779b97f4a7c15u) >> 20) & (t->n_buckets - 1);
 }
 
-static void link_hash(struct squashfs_names *t, struct squashfs_names_node *n)
+static void link_hash(struct layer_names *t, struct layer_name *n)
 {
 	size_t i = bucket_of(t, n->parent, n->name, n->len);
 
@@ -97,9 +97,9 @@ static void link_hash(struct squashfs_names *t, struct squashfs_names_node *n)
 	t->buckets[i] = n;
 }
 
-static void unlink_hash(struct squashfs_names *t, struct squashfs_names_node *n)
+static void unlink_hash(struct layer_names *t, struct layer_name *n)
 {
-	struct squashfs_names_node **p = &t->buckets[bucket_of(t, n->parent, n->name, n->len)];
+	struct layer_name **p = &t->buckets[bucket_of(t, n->parent, n->name, n->len)];
 
 	while (*p != n)
 		p = &(*p)->chain;
@@ -107,9 +107,9 @@ static void unlink_hash(struct squashfs_names *t, struct squashfs_names_node *n)
 }
 
 /* Double the buckets. Without memory for that, the chains grow longer. */
-static void grow(struct squashfs_names *t)
+static void grow(struct layer_names *t)
 {
-	struct squashfs_names_node **old = t->buckets, **v = calloc(2 * t->n_buckets, sizeof(*v));
+	struct layer_name **old = t->buckets, **v = calloc(2 * t->n_buckets, sizeof(*v));
 	size_t n = t->n_buckets;
 
 	if (!v)
@@ -118,7 +118,7 @@ static void grow(struct squashfs_names *t)
 	t->n_buckets = 2 * n;
 	for (size_t i = 0; i < n; i++)
 		while (old[i]) {
-			struct squashfs_names_node *node = old[i];
+			struct layer_name *node = old[i];
 
 			old[i] = node->chain;
 			link_hash(t, node);
@@ -126,7 +126,7 @@ static void grow(struct squashfs_names *t)
 	free(old);
 }
 
-static void link_child(struct squashfs_names_node *dir, struct squashfs_names_node *n)
+static void link_child(struct layer_name *dir, struct layer_name *n)
 {
 	n->parent = dir;
 	n->next = NULL;
@@ -138,66 +138,81 @@ static void link_child(struct squashfs_names_node *dir, struct squashfs_names_no
 	dir->last = n;
 }
 
-static void unlink_child(struct squashfs_names_node *n)
+static void unlink_child(struct layer_name *n)
 {
-	struct squashfs_names_node *dir = n->parent;
+	struct layer_name *dir = n->parent;
 
 	*(n->prev ? &n->prev->next : &dir->child) = n->next;
 	*(n->next ? &n->next->prev : &dir->last) = n->prev;
 }
 
-struct squashfs_names_inode *squashfs_names_inode(struct squashfs_names *t,
-	enum squashfs_names_kind kind, unsigned mode, int64_t mtime, struct mlr_error *err)
+int layer_names_failed(const struct mlr_error *err)
 {
-	struct squashfs_names_inode *i = squashfs_names_alloc(t, sizeof(*i), err);
+	return err && err->code ? -err->code : -ENOMEM;
+}
+
+struct layer_inode *layer_names_inode(
+	struct layer_names *t, enum layer_kind kind, unsigned mode, struct mlr_error *err)
+{
+	struct layer_inode *i = layer_names_alloc(t, sizeof(*i), err);
 
 	if (!i)
 		return NULL;
 	i->kind = kind;
 	i->mode = mode & 07777;
-	i->mtime = mtime;
-	i->xattr = NAMES_NO_XATTR;
+	i->xattr = LAYER_NO_XATTR;
 	return i;
 }
 
-struct squashfs_names_node *squashfs_names_top(
-	struct squashfs_names *t, int64_t mtime, struct mlr_error *err)
+struct layer_name *layer_names_top(struct layer_names *t, struct mlr_error *err)
 {
-	struct squashfs_names_node *n = squashfs_names_alloc(t, sizeof(*n) + 1, err);
+	struct layer_name *n = layer_names_alloc(t, sizeof(*n) + 1, err);
 
 	if (!n)
 		return NULL;
 	n->implied = 1;
-	n->inode = squashfs_names_inode(t, NAMES_DIR, 0755, mtime, err);
+	n->inode = layer_names_inode(t, LAYER_DIR, 0755, err);
 	return n->inode ? n : NULL;
 }
 
-enum squashfs_names_kind squashfs_names_kind(const struct squashfs_names_node *n)
+enum layer_kind layer_names_kind(const struct layer_name *n)
 {
-	return n->inode ? n->inode->kind : NAMES_WHITEOUT;
+	return n->inode ? n->inode->kind : LAYER_WHITEOUT;
 }
 
-struct squashfs_names_node *squashfs_names_find(const struct squashfs_names *t,
-	const struct squashfs_names_node *dir, const char *name, size_t len)
+struct layer_name *layer_names_find(
+	const struct layer_names *t, const struct layer_name *dir, const char *name, size_t len)
 {
-	struct squashfs_names_node *n = t->buckets[bucket_of(t, dir, name, len)];
+	struct layer_name *n = t->buckets[bucket_of(t, dir, name, len)];
 
 	while (n && !(n->parent == dir && n->len == len && memcmp(n->name, name, len) == 0))
 		n = n->chain;
 	return n;
 }
 
-struct squashfs_names_node *squashfs_names_add(struct squashfs_names *t,
-	struct squashfs_names_node *dir, const char *name, size_t len,
-	struct squashfs_names_inode *inode, struct mlr_error *err)
+struct layer_name *layer_names_at(
+	const struct layer_names *t, struct layer_name *top, const char *path)
 {
-	struct squashfs_names_node *n;
+	struct layer_name *n = strcmp(path, ".") == 0 ? NULL : top;
+	size_t len;
+
+	for (; n && *path; path += len, path += *path == '/') {
+		len = strcspn(path, "/");
+		n = layer_names_find(t, n, path, len);
+	}
+	return n ? n : strcmp(path, ".") == 0 ? top : NULL;
+}
+
+struct layer_name *layer_names_add(struct layer_names *t, struct layer_name *dir, const char *name,
+	size_t len, struct layer_inode *inode, struct mlr_error *err)
+{
+	struct layer_name *n;
 
 	if (len > NAME_MAX) {
 		mlr_fail(err, ENAMETOOLONG, "a name longer than %d bytes", NAME_MAX);
 		return NULL;
 	}
-	n = squashfs_names_alloc(t, sizeof(*n) + len + 1, err);
+	n = layer_names_alloc(t, sizeof(*n) + len + 1, err);
 	if (!n)
 		return NULL;
 	n->inode = inode;
@@ -211,27 +226,25 @@ struct squashfs_names_node *squashfs_names_add(struct squashfs_names *t,
 }
 
 /* The nodes below stay in the hash table, but unreachable: nothing looks up their parent again. */
-void squashfs_names_remove(struct squashfs_names *t, struct squashfs_names_node *n)
+void layer_names_remove(struct layer_names *t, struct layer_name *n)
 {
 	unlink_hash(t, n);
 	unlink_child(n);
 }
 
-void squashfs_names_move(
-	struct squashfs_names *t, struct squashfs_names_node *n, struct squashfs_names_node *to)
+void layer_names_move(struct layer_names *t, struct layer_name *n, struct layer_name *to)
 {
-	squashfs_names_remove(t, n);
+	layer_names_remove(t, n);
 	link_child(to, n);
 	link_hash(t, n);
 }
 
 /* The state of a walk: at cur, with rest to go. */
 struct walk {
-	struct squashfs_names *t;
-	struct squashfs_names_node *top, *cur;
+	struct layer_names *t;
+	struct layer_name *top, *cur;
 	char rest[PATH_MAX];
 	int links, depth, make;
-	int64_t mtime;
 };
 
 /* Cut the first name off rest, into name. Returns its length, or 0 if there is none. */
@@ -265,18 +278,17 @@ static int follow(struct walk *w, const char *target)
 	return 0;
 }
 
-static int make_dir(struct walk *w, const char *name, size_t len,
-	struct squashfs_names_node *whiteout, struct mlr_error *err)
+static int make_dir(struct walk *w, const char *name, size_t len, struct layer_name *whiteout,
+	struct mlr_error *err)
 {
-	struct squashfs_names_inode *inode =
-		squashfs_names_inode(w->t, NAMES_DIR, 0755, w->mtime, err);
-	struct squashfs_names_node *n;
+	struct layer_inode *inode = layer_names_inode(w->t, LAYER_DIR, 0755, err);
+	struct layer_name *n;
 
 	if (!inode)
 		return -ENOMEM;
 	if (whiteout)
-		squashfs_names_remove(w->t, whiteout);
-	n = squashfs_names_add(w->t, w->cur, name, len, inode, err);
+		layer_names_remove(w->t, whiteout);
+	n = layer_names_add(w->t, w->cur, name, len, inode, err);
 	if (!n)
 		return -ENOMEM;
 	n->implied = !whiteout;
@@ -297,7 +309,7 @@ static int go_up(struct walk *w)
 
 static int step(struct walk *w, const char *name, size_t len, struct mlr_error *err)
 {
-	struct squashfs_names_node *n;
+	struct layer_name *n;
 
 	if (strcmp(name, ".") == 0)
 		return 0;
@@ -305,22 +317,22 @@ static int step(struct walk *w, const char *name, size_t len, struct mlr_error *
 		return go_up(w);
 	if (len > NAME_MAX || w->depth >= DEPTH_MAX)
 		return -ENAMETOOLONG;
-	n = squashfs_names_find(w->t, w->cur, name, len);
-	if (!n || squashfs_names_kind(n) == NAMES_WHITEOUT)
+	n = layer_names_find(w->t, w->cur, name, len);
+	if (!n || layer_names_kind(n) == LAYER_WHITEOUT)
 		return w->make ? make_dir(w, name, len, n, err) : -ENOENT;
-	if (squashfs_names_kind(n) == NAMES_SYMLINK)
+	if (layer_names_kind(n) == LAYER_SYMLINK)
 		return follow(w, n->inode->target);
-	if (squashfs_names_kind(n) != NAMES_DIR)
+	if (layer_names_kind(n) != LAYER_DIR)
 		return -ENOTDIR;
 	w->cur = n;
 	w->depth++;
 	return 0;
 }
 
-int squashfs_names_walk(struct squashfs_names *t, struct squashfs_names_node *top, const char *path,
-	int make, int64_t mtime, struct squashfs_names_node **ret, struct mlr_error *err)
+int layer_names_walk(struct layer_names *t, struct layer_name *top, const char *path, int make,
+	struct layer_name **ret, struct mlr_error *err)
 {
-	struct walk w = { .t = t, .top = top, .cur = top, .make = make, .mtime = mtime };
+	struct walk w = { .t = t, .top = top, .cur = top, .make = make };
 	struct mlr_error why = MLR_ERROR_INIT;
 	char name[PATH_MAX];
 	size_t len;
