@@ -13,7 +13,7 @@ struct layer_archive {
 	struct mlr_error why; /* the error of a failed write */
 	int failed;           /* its -errno */
 	int ended;            /* ignore further output: it is no part of the tar */
-	struct layer_utf8 utf8;
+	struct layer_locale utf8;
 };
 
 /* Always report success to libarchive: it leaks an archive's memory if writing fails. */
@@ -40,20 +40,20 @@ static int check(void *ctx, int r, struct mlr_error *err)
 	return r < ARCHIVE_WARN ? mlr_fail(err, EIO, "%s", why ? why : "write an archive") : 0;
 }
 
-void layer_utf8_begin(struct layer_utf8 *u)
+void layer_locale_begin(struct layer_locale *l, const char *name)
 {
-	u->own = newlocale(LC_CTYPE_MASK, "C.UTF-8", (locale_t)0);
-	if (u->own)
-		u->was = uselocale(u->own);
+	l->own = newlocale(LC_CTYPE_MASK, name, (locale_t)0);
+	if (l->own)
+		l->was = uselocale(l->own);
 }
 
-void layer_utf8_end(struct layer_utf8 *u)
+void layer_locale_end(struct layer_locale *l)
 {
-	if (!u->own)
+	if (!l->own)
 		return;
-	uselocale(u->was);
-	freelocale(u->own);
-	u->own = (locale_t)0;
+	uselocale(l->was);
+	freelocale(l->own);
+	l->own = (locale_t)0;
 }
 
 static int start(struct layer_archive *a, struct mlr_error *err)
@@ -82,7 +82,7 @@ int layer_archive_open(
 		.ctx = a };
 	if (!a->tar.archive || !a->tar.links)
 		mlr_oom();
-	layer_utf8_begin(&a->utf8);
+	layer_locale_begin(&a->utf8, "C.UTF-8");
 	r = start(a, err);
 	if (r < 0)
 		return layer_archive_close(a, r, err);
@@ -286,7 +286,7 @@ int layer_archive_close(struct layer_archive *a, int failed, struct mlr_error *e
 		r = check(a, archive_write_close(a->tar.archive), err);
 	archive_write_free(a->tar.archive);
 	archive_entry_linkresolver_free(a->tar.links);
-	layer_utf8_end(&a->utf8);
+	layer_locale_end(&a->utf8);
 	free(a->tar.buf);
 	free(a);
 	return r;

@@ -11,14 +11,14 @@
 #include <locale.h>
 #include <stdint.h>
 
-/* A UTF-8 locale for the calling thread: in others libarchive writes names beyond ASCII as binary
- * ones, of which other programs warn, and cannot read them. */
-struct layer_utf8 {
+/* Give the calling thread another locale: in one without UTF-8 libarchive writes names beyond ASCII
+ * as binary ones, of which other programs warn, and cannot read them; in "C" it changes no name. */
+struct layer_locale {
 	locale_t own, was;
 };
 
-void layer_utf8_begin(struct layer_utf8 *u);
-void layer_utf8_end(struct layer_utf8 *u);
+void layer_locale_begin(struct layer_locale *l, const char *name);
+void layer_locale_end(struct layer_locale *l);
 
 struct layer_archive;
 

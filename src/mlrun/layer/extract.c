@@ -129,11 +129,11 @@ static int extract(int fd, const char *dir, const int *cancel, struct mlr_error 
 
 int layer_extract(int fd, const char *dir, const int *cancel, struct mlr_error *err)
 {
-	struct layer_utf8 utf8 = { 0 };
+	struct layer_locale utf8 = { 0 };
 	int r;
 
-	layer_utf8_begin(&utf8);
+	layer_locale_begin(&utf8, "C.UTF-8");
 	r = extract(fd, dir, cancel, err);
-	layer_utf8_end(&utf8);
+	layer_locale_end(&utf8);
 	return r;
 }

@@ -2,12 +2,13 @@
 
 #include "base/base.h"
 #include "base/file_owner.h"
+#include "layer/archive.h"
 #include "layer/path.h"
+#include "layer/record.h"
 #include "layer/stream.h"
 
 #include <archive.h>
 #include <archive_entry.h>
-#include <locale.h>
 
 /* The state of reading one layer. */
 struct reading {
@@ -196,8 +197,9 @@ static int read_file(
 	collect_xattrs(r, m, e);
 
 	s = r->sink->file(r->ctx, m, err);
-	if (s == 0)
-		s = read_data(r, m, err);
+	if (s < 0 || !r->sink->data)
+		return s;
+	s = read_data(r, m, err);
 	return s < 0 ? s : r->sink->file_end(r->ctx, m, err);
 }
 
@@ -410,21 +412,39 @@ int layer_tar_read(layer_read_fn read, void *read_ctx, enum oci_compression comp
 	auto_call(reading_done) struct reading r = {
 		.limits = limits, .sink = sink, .ctx = sink_ctx, .result = &res
 	};
-	locale_t plain, old;
+	struct layer_locale plain = { 0 };
 	int s = layer_stream_open(read, read_ctx, comp, limits, &r.stream, err);
 
 	if (s < 0)
 		return s;
 
-	/* In the C locale libarchive does not convert names. */
-	plain = newlocale(LC_CTYPE_MASK, "C", (locale_t)0);
-	old = uselocale(plain);
+	layer_locale_begin(&plain, "C");
 	s = read_all(&r, err);
-	uselocale(old);
-	if (plain)
-		freelocale(plain);
+	layer_locale_end(&plain);
 	if (s < 0)
 		return s;
 	*ret = res;
 	return 0;
+}
+
+static int on_header(void *ctx, struct archive_entry *e, struct mlr_error *err)
+{
+	return read_entry(ctx, e, err);
+}
+
+int layer_tar_headers(
+	int record_fd, const struct layer_sink *sink, void *sink_ctx, struct mlr_error *err)
+{
+	static const struct layer_limits limits = LAYER_LIMITS_DEFAULT;
+	struct layer_result res = LAYER_RESULT_INIT;
+	auto_call(reading_done) struct reading r = {
+		.limits = &limits, .sink = sink, .ctx = sink_ctx, .result = &res
+	};
+	struct layer_locale plain = { 0 };
+	int s;
+
+	layer_locale_begin(&plain, "C");
+	s = layer_headers(record_fd, on_header, &r, err);
+	layer_locale_end(&plain);
+	return s;
 }

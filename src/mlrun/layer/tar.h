@@ -75,4 +75,13 @@ int layer_tar_read(layer_read_fn read, void *read_ctx, enum oci_compression comp
 	const struct layer_limits *limits, const struct layer_sink *sink, void *sink_ctx,
 	struct layer_result *ret, struct mlr_error *err);
 
+/*
+ * Read a stored layer's members from its record alone (layer/record.h): no file has data(), and
+ * file_end() is not called.
+ *
+ * Returns 0; -EPROTO for an invalid record; the sink's error.
+ */
+int layer_tar_headers(
+	int record_fd, const struct layer_sink *sink, void *sink_ctx, struct mlr_error *err);
+
 #endif

@@ -351,12 +351,12 @@ int rootfs_merge(struct store *st, char *const *diff_ids, size_t n, const int *c
 	char ret[OCI_DIGEST_SIZE], uint64_t *bytes, struct mlr_error *err)
 {
 	struct merge m = { .st = st, .diff_ids = diff_ids, .n = n, .cancel = cancel };
-	struct layer_utf8 utf8 = { 0 };
+	struct layer_locale utf8 = { 0 };
 	int r;
 
-	layer_utf8_begin(&utf8);
+	layer_locale_begin(&utf8, "C.UTF-8");
 	r = choose(&m, err);
-	layer_utf8_end(&utf8);
+	layer_locale_end(&utf8);
 	if (r == 0)
 		r = rootfs_fill_digest(write_tar, &m, ret, bytes, err);
 	if (r == 0)

@@ -1,204 +1,82 @@
 #include "rootfs/verify_tree.h"
 
 #include "base/base.h"
+#include "base/file_owner.h"
 #include "base/tighten.h"
+#include "layer/changes.h"
 #include "layer/record.h"
-#include "layer/tar.h"
-#include "layer/unpack.h"
 #include "layer/whiteout.h"
-#include "rootfs/verify_xattrs.h"
 
-#include <pthread.h>
-#include <search.h>
+#include <sys/uio.h>
+#include <sys/xattr.h>
 
-#define PIPE_BYTES (1 << 20)
-#define FILES_MAX  20 /* wrong names that are reported */
+#define NAMES_MEMORY ((size_t)4 << 30)
+#define FILES_MAX    20          /* wrong names that are reported */
+#define VALUE_MAX    (64u << 10) /* the kernel's limit, xattr(7) */
 
-/* What the tar says of one name; the last member of a name made the tree's entry. */
-struct said {
-	char *path;    /* in the tree */
-	char *spelled; /* in the tar; may lead through links */
-	size_t at;     /* the member's index */
-	mode_t type;   /* S_IFREG, …; 0 for a hard link, whose type is its target's */
-	mode_t mode;
-	struct timespec mtime;
-	char *target; /* a symlink's */
-	struct said *earlier;
-	struct xattr_sums xattrs;
-};
-
-/* Members that are not names of the tree. */
-struct way {
-	char *path;
-	size_t at;
-	enum {
-		LOST, /* its path leads nowhere now */
-		WHITEOUT,
-		OPAQUE
-	} what;
-};
-
+/* A layer's names, as its record says. */
 struct comparison {
-	int record_fd, tree_fd;
+	struct layer_names *names;
+	struct layer_changes changes;
+	uint64_t *sums; /* of xattrs; an inode's are their number and then each one's */
+	size_t n_sums, room;
 	struct strv *files;
-	void *names;      /* tsearch(3) tree of struct said */
-	size_t n;         /* members so far */
-	struct way *ways; /* n_ways of them */
-	size_t n_ways, room_ways;
-	int rerouted; /* a link on a member's path was made or replaced after that member */
-	int to_reader, from_writer; /* pipes for the tar, between two threads */
-	struct mlr_error rebuild_err;
-	int rebuild;
 };
 
-/* --- the tar again -------------------------------------------------------- */
-
-static int put(void *ctx, const void *buf, size_t len, struct mlr_error *err)
+static void comparison_done(struct comparison *c)
 {
-	const struct comparison *c = ctx;
-	int r = file_write_all(c->to_reader, buf, len);
-
-	return r < 0 ? mlr_fail(err, -r, "the reader of the tar has left") : 0;
+	layer_changes_done(&c->changes);
+	layer_names_free(c->names);
+	free(c->sums);
 }
 
-static void *rebuild_main(void *ctx)
+/* --- what the record says ------------------------------------------------------- */
+
+/* A digest in place of a name and a value, since these may be long. */
+static uint64_t sum_of(const char *name, const void *value, size_t len)
+{
+	const struct iovec parts[] = { { (char *)name, strlen(name) + 1 }, { (void *)value, len } };
+	char hex[HASH_HEX_SIZE];
+
+	hash_parts(parts, ARRAY_LEN(parts), hex);
+	hex[16] = '\0';
+	return strtoull(hex, NULL, 16);
+}
+
+static uint32_t take_xattrs(struct comparison *c, const struct layer_member *m)
+{
+	size_t at = c->n_sums;
+
+	if (m->n_xattrs == 0)
+		return LAYER_NO_XATTR;
+	if (c->n_sums + m->n_xattrs + 1 > c->room) {
+		c->room = 2 * c->room + m->n_xattrs + 64;
+		c->sums = xreallocarray(c->sums, c->room, sizeof(*c->sums));
+	}
+	c->sums[c->n_sums++] = m->n_xattrs;
+	for (size_t i = 0; i < m->n_xattrs; i++)
+		c->sums[c->n_sums++] =
+			sum_of(m->xattrs[i].name, m->xattrs[i].value, m->xattrs[i].size);
+	return (uint32_t)at;
+}
+
+static int take(void *ctx, const struct layer_member *m, struct mlr_error *err)
 {
 	struct comparison *c = ctx;
-	char diff_id[8 + HASH_HEX_SIZE];
-	uint64_t bytes;
 
-	c->rebuild =
-		layer_rebuild(c->record_fd, c->tree_fd, put, c, diff_id, &bytes, &c->rebuild_err);
-	close(take_fd(&c->to_reader));
-	return NULL;
+	return layer_changes_add(&c->changes, m, take_xattrs(c, m), NULL, err);
 }
 
-static ssize_t get(void *ctx, void *buf, size_t len, struct mlr_error *err)
+static int read_names(struct comparison *c, int record_fd, struct mlr_error *err)
 {
-	const struct comparison *c = ctx;
-	ssize_t n;
+	static const struct layer_sink sink = { .file = take, .name = take };
 
-	do
-		n = read(c->from_writer, buf, len);
-	while (n < 0 && errno == EINTR);
-	return n < 0 ? mlr_fail_errno(err, "read the tar") : n;
+	c->names = layer_names_new(NAMES_MEMORY);
+	TRY(layer_changes_init(&c->changes, c->names, 0, err));
+	return layer_tar_headers(record_fd, &sink, c, err);
 }
 
-/* --- what it says --------------------------------------------------------- */
-
-static int by_path(const void *a, const void *b)
-{
-	return strcmp(((const struct said *)a)->path, ((const struct said *)b)->path);
-}
-
-static void said_free(void *p)
-{
-	struct said *s = p, *earlier;
-
-	for (; s; s = earlier) {
-		earlier = s->earlier;
-		free(s->path);
-		free(s->spelled);
-		free(s->target);
-		xattr_sums_done(&s->xattrs);
-		free(s);
-	}
-}
-
-/* The name in the tree that a member's path leads to, following the layer's links. NULL if it leads
- * nowhere. */
-static char *real_path(int tree_fd, const char *path)
-{
-	const char *slash = strrchr(path, '/');
-	auto_free char *parent = slash ? xstrndup(path, (size_t)(slash - path)) : NULL, *dir = NULL;
-	auto_close int fd = -1;
-
-	if (!slash)
-		return xstrdup(path);
-	fd = file_open_in_root(tree_fd, parent, O_PATH | O_DIRECTORY, 0);
-	dir = fd < 0 ? NULL : file_fd_below(tree_fd, fd);
-	return dir ? xasprintf("%s%s%s", dir, *dir ? "/" : "", slash + 1) : NULL;
-}
-
-static void add_way(struct comparison *c, const char *path, int what)
-{
-	if (c->n_ways == c->room_ways) {
-		c->room_ways = c->room_ways ? 2 * c->room_ways : 64;
-		c->ways = xreallocarray(c->ways, c->room_ways, sizeof(*c->ways));
-	}
-	c->ways[c->n_ways++] = (struct way){ xstrdup(path), c->n++, what };
-}
-
-static void ways_free(struct comparison *c)
-{
-	for (size_t i = 0; i < c->n_ways; i++)
-		free(c->ways[i].path);
-	free(c->ways);
-}
-
-static int add(struct comparison *c, const struct layer_member *m, mode_t type)
-{
-	char *real = real_path(c->tree_fd, m->path);
-	struct said *s, **found;
-
-	if (!real) {
-		add_way(c, m->path, LOST);
-		return 0;
-	}
-	s = xcalloc(1, sizeof(*s));
-	*s = (struct said){ real, xstrdup(m->path), c->n++, type, m->mode & ~TIGHTEN_BITS, m->mtime,
-		type == S_IFLNK ? xstrdup(m->target) : NULL, NULL, { NULL, 0 } };
-	xattr_sums_take(&s->xattrs, m);
-	found = tsearch(s, &c->names, by_path);
-	if (!found) {
-		mlr_oom();
-		abort();
-	}
-	if (*found != s) {
-		s->earlier = *found;
-		*found = s; /* same key, so the search tree stays sorted */
-	}
-	return 0;
-}
-
-static int say_file(void *ctx, const struct layer_member *m, struct mlr_error *err)
-{
-	(void)err;
-	return add(ctx, m, S_IFREG);
-}
-
-static int pass_data(void *ctx, const void *buf, size_t len, uint64_t at, struct mlr_error *err)
-{
-	(void)ctx, (void)buf, (void)len, (void)at, (void)err;
-	return 0;
-}
-
-static int pass_member(void *ctx, const struct layer_member *m, struct mlr_error *err)
-{
-	(void)ctx, (void)m, (void)err;
-	return 0;
-}
-
-static int say_name(void *ctx, const struct layer_member *m, struct mlr_error *err)
-{
-	static const mode_t types[] = { [LAYER_DIR] = S_IFDIR,
-		[LAYER_SYMLINK] = S_IFLNK,
-		[LAYER_FIFO] = S_IFIFO,
-		[LAYER_LINK] = 0 };
-
-	(void)err;
-	if (m->kind == LAYER_WHITEOUT || m->kind == LAYER_OPAQUE)
-		add_way(ctx, m->path, m->kind == LAYER_WHITEOUT ? WHITEOUT : OPAQUE);
-	else if (m->kind != LAYER_DIR || *m->path)
-		return add(ctx, m, types[m->kind]);
-	return 0;
-}
-
-static const struct layer_sink listener = {
-	.file = say_file, .data = pass_data, .file_end = pass_member, .name = say_name
-};
-
-/* --- what the tree says --------------------------------------------------- */
+/* --- what the tree says --------------------------------------------------------- */
 
 static void wrong(struct comparison *c, const char *path, const char *why)
 {
@@ -224,281 +102,156 @@ static int is_end_of_time(time_t t, int last)
 	return 0;
 }
 
-/* Compare times; some file systems store less than nanoseconds. */
-static int same_time(const struct timespec *is, const struct timespec *said)
+/* Compare times by the second: some file systems store no more. */
+static int same_time(time_t is, time_t said)
 {
-	return is->tv_sec == said->tv_sec || is_end_of_time(is->tv_sec, is->tv_sec < said->tv_sec);
+	return is == said || is_end_of_time(is, is < said);
 }
 
-static int xattrs_differ(int dir, const char *name, const struct said *s)
+static int is_said(const struct comparison *c, uint32_t xattr, uint64_t sum)
+{
+	const uint64_t *sums = xattr == LAYER_NO_XATTR ? NULL : c->sums + xattr;
+
+	for (uint64_t i = 1; sums && i <= sums[0]; i++)
+		if (sums[i] == sum)
+			return 1;
+	return 0;
+}
+
+/* A missing one does not count, as the file system may have refused it; a different value or an
+ * extra name does. Ignores overlayfs's own. */
+static int xattrs_differ(const struct comparison *c, int dir, const struct layer_name *n)
 {
 	auto_close int fd =
-		openat(dir, name, O_RDONLY | O_NONBLOCK | O_NOFOLLOW | O_NOCTTY | O_CLOEXEC);
+		openat(dir, n->name, O_RDONLY | O_NONBLOCK | O_NOFOLLOW | O_NOCTTY | O_CLOEXEC);
+	ssize_t len = fd < 0 ? 0 : flistxattr(fd, NULL, 0);
+	auto_free char *names = NULL, *value = NULL;
 
-	return fd >= 0 && xattr_sums_differ(&s->xattrs, fd);
+	if (len <= 0)
+		return 0;
+	names = xmalloc((size_t)len);
+	value = xmalloc(VALUE_MAX);
+	len = flistxattr(fd, names, (size_t)len);
+	for (const char *s = names; s < names + len; s += strlen(s) + 1) {
+		ssize_t size = -1;
+
+		if (strncmp(s, "user.", 5) == 0 && strncmp(s, "user.overlay.", 13) != 0 &&
+			!file_owner_is_xattr(s))
+			size = fgetxattr(fd, s, value, VALUE_MAX);
+		if (size >= 0 && !is_said(c, n->inode->xattr, sum_of(s, value, (size_t)size)))
+			return 1;
+	}
+	return 0;
 }
 
-/* How the entry differs from this member; NULL if it does not. */
-static const char *differs(int dir, const char *name, const struct stat *sb, const struct said *s)
+static int same_target(int dir, const struct layer_name *n)
 {
 	char target[PATH_MAX];
-	ssize_t n;
+	ssize_t len = readlinkat(dir, n->name, target, sizeof(target) - 1);
 
-	if (s->type == 0)
-		return S_ISDIR(sb->st_mode) ? "is a directory, was a hard link" : NULL;
-	if ((sb->st_mode & S_IFMT) != s->type)
+	return len >= 0 && (size_t)len == strlen(n->inode->target) &&
+		memcmp(target, n->inode->target, (size_t)len) == 0;
+}
+
+/* How the entry differs from the layer's name; NULL if it does not. */
+static const char *differs(
+	const struct comparison *c, int dir, const struct layer_name *n, const struct stat *sb)
+{
+	static const mode_t types[] = { [LAYER_FILE] = S_IFREG,
+		[LAYER_DIR] = S_IFDIR,
+		[LAYER_SYMLINK] = S_IFLNK,
+		[LAYER_FIFO] = S_IFIFO };
+	enum layer_kind kind = layer_names_kind(n);
+
+	if ((sb->st_mode & S_IFMT) != types[kind])
 		return "is of another type";
-	if (s->type == S_IFLNK) {
-		n = readlinkat(dir, name, target, sizeof(target) - 1);
-		if (n < 0 || (size_t)n != strlen(s->target) ||
-			memcmp(target, s->target, (size_t)n) != 0)
-			return "links to something else";
-		return NULL;
-	}
-	if ((sb->st_mode & 07777 & ~TIGHTEN_BITS) != s->mode)
+	if (kind == LAYER_SYMLINK)
+		return same_target(dir, n) ? NULL : "links to something else";
+	if (!n->named)
+		return NULL; /* a directory that the tar only uses */
+	if ((sb->st_mode & 07777 & ~TIGHTEN_BITS) != (n->inode->mode & ~TIGHTEN_BITS))
 		return "has another mode";
-	if (s->type == S_IFREG && !same_time(&sb->st_mtim, &s->mtime))
+	if (kind == LAYER_FILE && !same_time(sb->st_mtim.tv_sec, n->inode->mtime))
 		return "was changed (its time differs)";
-	if (s->type != S_IFIFO && xattrs_differ(dir, name, s))
-		return "has other extended attributes";
-	return NULL;
+	return kind != LAYER_FIFO && xattrs_differ(c, dir, n) ? "has other extended attributes"
+							      : NULL;
 }
 
-/* Check one name of the tree. It is right if it matches any member of that name, since hard links
- * and replaced members leave attributes of others. */
-static void check_name(
-	struct comparison *c, int dir, const char *name, const char *path, const struct stat *sb)
+static void check_dir(
+	struct comparison *c, int parent, const struct layer_name *dir, const char *path);
+
+/* Check one name of the layer. */
+static void check_name(struct comparison *c, int dir, const struct layer_name *n, const char *path)
 {
-	struct said key = { .path = (char *)path }, **found = tfind(&key, &c->names, by_path);
-	const char *why = NULL;
-
-	if (!found) {
-		/* Directories that the tar only uses have no member. */
-		if (!S_ISDIR(sb->st_mode) && !layer_whiteout_is(sb))
-			wrong(c, path, "is not in the layer");
-		return;
-	}
-	if (layer_whiteout_is(sb))
-		return;
-	for (const struct said *s = *found; s; s = s->earlier) {
-		const char *w = differs(dir, name, sb, s);
-
-		if (!w)
-			return;
-		if (!why)
-			why = w;
-	}
-	/* With hard links, the last member of any name of the file sets mode and time. */
-	if (sb->st_nlink == 1 || S_ISDIR(sb->st_mode) || S_ISLNK(sb->st_mode))
-		wrong(c, path, why);
-}
-
-static void check_dir(struct comparison *c, int fd, const char *path);
-
-static void check_entry(struct comparison *c, int dir, const char *name, const char *path)
-{
+	enum layer_kind kind = layer_names_kind(n);
 	struct stat sb;
-	auto_close int fd = -1;
+	int is_missing = fstatat(dir, n->name, &sb, AT_SYMLINK_NOFOLLOW) < 0;
+	const char *why;
 
-	if (fstatat(dir, name, &sb, AT_SYMLINK_NOFOLLOW) < 0)
+	if (is_missing && errno != ENOENT)
 		return;
-	check_name(c, dir, name, path, &sb);
-	if (!S_ISDIR(sb.st_mode))
-		return;
-	fd = openat(dir, name, O_RDONLY | O_DIRECTORY | O_NOFOLLOW | O_CLOEXEC);
-	if (fd >= 0) /* fails if the image's author made it unreadable */
-		check_dir(c, fd, path);
+	if (is_missing)
+		why = kind == LAYER_WHITEOUT ? "shows what the layers below have there"
+					     : "is missing";
+	else if (kind == LAYER_WHITEOUT)
+		why = layer_whiteout_is(&sb) ? NULL : "is not in the layer";
+	else
+		why = differs(c, dir, n, &sb);
+	if (why)
+		wrong(c, path, why);
+	else if (kind == LAYER_DIR)
+		check_dir(c, dir, n, path);
 }
 
-/* The recursion is at most LAYER_DEPTH_MAX deep, as layers are. */
-static void check_dir(struct comparison *c, int fd, const char *path)
+/* Check a name of the tree that is not in the layer. Directories and whiteouts do no harm. */
+static void check_extra(struct comparison *c, int dir, const char *name, const char *path)
 {
-	DIR *d = file_open_dir(fd, ".", 0);
+	auto_free char *sub = xasprintf("%s%s%s", path, *path ? "/" : "", name);
+	struct stat sb;
+
+	if (fstatat(dir, name, &sb, AT_SYMLINK_NOFOLLOW) == 0 && !S_ISDIR(sb.st_mode) &&
+		!layer_whiteout_is(&sb))
+		wrong(c, sub, "is not in the layer");
+}
+
+/* Compare a directory's names. Skips one that the image's author made unreadable. The recursion is
+ * as deep as the layer's paths. */
+static void check_dir(
+	struct comparison *c, int parent, const struct layer_name *dir, const char *path)
+{
+	auto_dir DIR *d = file_open_dir(parent, *path ? dir->name : ".", O_NOFOLLOW);
+	int is_opaque = d && layer_opaque_is(dirfd(d));
 	struct dirent *e;
 
-	while (d && (e = readdir(d))) {
-		auto_free char *sub = NULL;
-
-		if (strcmp(e->d_name, ".") == 0 || strcmp(e->d_name, "..") == 0)
-			continue;
-		sub = xasprintf("%s%s%s", path, *path ? "/" : "", e->d_name);
-		check_entry(c, fd, e->d_name, sub);
-	}
-	if (d)
-		closedir(d);
-}
-
-/* Did the layer replace a directory above it? Then it may have been removed with that directory. */
-static int parent_changed(struct comparison *c, const char *path)
-{
-	for (const char *slash = strchr(path, '/'); slash; slash = strchr(slash + 1, '/')) {
-		auto_free char *above = xstrndup(path, (size_t)(slash - path));
-		struct said key = { .path = above }, **found = tfind(&key, &c->names, by_path);
-
-		if (found && (*found)->earlier)
-			return 1;
-	}
-	return 0;
-}
-
-/* Check that each member is in the tree. Writing the tar again does not notice a missing symlink or
- * fifo, as these have no data. */
-static struct comparison *walking; /* twalk(3) has no context; guarded by walk_lock */
-static pthread_mutex_t walk_lock = PTHREAD_MUTEX_INITIALIZER;
-
-static void check_there(const void *node, VISIT visit, int depth)
-{
-	const struct said *s = *(const struct said *const *)node;
-	struct stat sb;
-
-	(void)depth;
-	if ((visit != postorder && visit != leaf) || s->earlier)
+	if (!d)
 		return;
-	if (fstatat(walking->tree_fd, s->path, &sb, AT_SYMLINK_NOFOLLOW) < 0 && errno == ENOENT &&
-		!parent_changed(walking, s->path))
-		wrong(walking, s->path, "is missing");
-}
+	if (dir->opaque && !is_opaque)
+		wrong(c, path, "shows what the layers below have in it");
+	for (const struct layer_name *n = dir->child; n; n = n->next) {
+		auto_free char *sub = xasprintf("%s%s%s", path, *path ? "/" : "", n->name);
 
-/* 1, also if it cannot be read; else 0. */
-static int is_opaque(const struct comparison *c, const char *dir)
-{
-	auto_close int fd =
-		file_open_in_root(c->tree_fd, *dir ? dir : ".", O_RDONLY | O_DIRECTORY, 0);
-
-	return fd < 0 || layer_opaque_is(fd);
-}
-
-/* Check that a mark of the layer still hides what the layers below have: there must be a whiteout
- * or something else of that name, and a directory there must be opaque. An opaque parent needs no
- * whiteouts. */
-static void check_hiding(struct comparison *c, const struct way *w)
-{
-	auto_free char *real = w->what == WHITEOUT ? real_path(c->tree_fd, w->path) : NULL;
-	struct stat sb;
-	char *slash;
-
-	if (w->what == OPAQUE && !is_opaque(c, w->path))
-		wrong(c, w->path, "shows what the layers below have in it");
-	if (!real)
-		return;
-	if (fstatat(c->tree_fd, real, &sb, AT_SYMLINK_NOFOLLOW) == 0) {
-		if (S_ISDIR(sb.st_mode) && !is_opaque(c, real))
-			wrong(c, real, "shows what the layers below have in it");
-		return;
+		if (!is_opaque || layer_names_kind(n) != LAYER_WHITEOUT)
+			check_name(c, dirfd(d), n, sub);
 	}
-	slash = strrchr(real, '/');
-	if (slash)
-		*slash = '\0';
-	if (errno == ENOENT && !is_opaque(c, slash ? real : ""))
-		wrong(c, w->path, "shows what the layers below have there");
+	while ((e = readdir(d)))
+		if (!layer_names_find(c->names, dir, e->d_name, strlen(e->d_name)))
+			check_extra(c, dirfd(d), e->d_name, path);
 }
 
-/* Does the path of the at-th member lead through a link that was missing or different at that
- * point? */
-static int is_rerouted(struct comparison *c, const char *path, size_t at)
-{
-	for (const char *slash = strchr(path, '/'); slash; slash = strchr(slash + 1, '/')) {
-		auto_free char *above = xstrndup(path, (size_t)(slash - path));
-		struct said key = { .path = above }, **found = tfind(&key, &c->names, by_path);
-
-		if (found && (*found)->type == S_IFLNK && ((*found)->earlier || (*found)->at > at))
-			return 1;
-	}
-	return 0;
-}
-
-static void check_way(const void *node, VISIT visit, int depth)
-{
-	const struct said *s = *(const struct said *const *)node;
-
-	(void)depth;
-	if (visit != postorder && visit != leaf)
-		return;
-	for (; s && !walking->rerouted; s = s->earlier)
-		walking->rerouted = is_rerouted(walking, s->spelled, s->at);
-}
-
-static void walk(struct comparison *c, void (*fn)(const void *node, VISIT visit, int depth))
-{
-	pthread_mutex_lock(&walk_lock);
-	walking = c;
-	twalk(c->names, fn);
-	walking = NULL;
-	pthread_mutex_unlock(&walk_lock);
-}
-
-/* Check the names, unless a member's former path is unknown: then names prove nothing. The digest
- * covers the files' bytes in any case. */
-static void check_names(struct comparison *c)
-{
-	check_dir(c, c->tree_fd, "");
-	walk(c, check_there);
-	for (size_t i = 0; i < c->n_ways; i++)
-		check_hiding(c, &c->ways[i]);
-	if (c->files->n == 0)
-		return;
-	walk(c, check_way);
-	for (size_t i = 0; i < c->n_ways && !c->rerouted; i++) {
-		auto_free char *way = xasprintf("%s/", c->ways[i].path);
-
-		c->rerouted = is_rerouted(c, way, c->ways[i].at);
-	}
-	if (c->rerouted)
-		strv_done(c->files);
-}
-
-/* --- both ----------------------------------------------------------------- */
-
-/* If both ends fail, report the writer's failure. */
-static int read_tar(struct comparison *c, struct layer_result *result, struct mlr_error *err)
-{
-	const struct layer_limits limits = LAYER_LIMITS_DEFAULT;
-	auto_close int in = -1;
-	pthread_t thread;
-	int ends[2], r;
-
-	if (pipe2(ends, O_CLOEXEC) < 0)
-		return mlr_fail_errno(err, "make a pipe");
-	in = ends[0];
-	c->from_writer = ends[0];
-	c->to_reader = ends[1];
-	fcntl(ends[1], F_SETPIPE_SZ, PIPE_BYTES);
-	r = pthread_create(&thread, NULL, rebuild_main, c);
-	if (r != 0) {
-		close(ends[1]);
-		return mlr_fail(err, r, "start a thread: %s", strerror(r));
-	}
-	r = layer_tar_read(get, c, OCI_PLAIN, &limits, &listener, c, result, err);
-	close(take_fd(&in)); /* the writer gets EPIPE if it still writes */
-	pthread_join(thread, NULL);
-	if (c->rebuild < 0 && c->rebuild != -EPIPE) {
-		if (err)
-			*err = c->rebuild_err;
-		return c->rebuild;
-	}
-	return r;
-}
+/* --- both ----------------------------------------------------------------------- */
 
 int rootfs_verify_layer(
 	const char *diff_id, int record_fd, int tree_fd, struct strv *files, struct mlr_error *err)
 {
-	auto_call(layer_result_done) struct layer_result result = LAYER_RESULT_INIT;
-	struct comparison c = { .record_fd = record_fd,
-		.tree_fd = tree_fd,
-		.files = files,
-		.to_reader = -1,
-		.from_writer = -1 };
-	int r = read_tar(&c, &result, err);
+	auto_call(comparison_done) struct comparison c = { .files = files };
+	char is[8 + HASH_HEX_SIZE];
+	uint64_t bytes;
 
-	if (r == 0)
-		check_names(&c);
-	tdestroy(c.names, said_free);
-	ways_free(&c);
-	if (r < 0)
-		return r;
-	if (strcmp(result.diff_id, diff_id) != 0)
-		return mlr_fail(
-			err, EBADMSG, "its files give a layer of digest %s", result.diff_id);
+	TRY(layer_rebuild(record_fd, tree_fd, NULL, NULL, is, &bytes, err));
+	TRY(read_names(&c, record_fd, err));
+	check_dir(&c, tree_fd, c.changes.top, "");
+	if (strcmp(is, diff_id) != 0)
+		return mlr_fail(err, EBADMSG, "its files give a layer of digest %s", is);
 	if (files->n > 0)
 		return mlr_fail(err, EBADMSG, "names of its tree are not as in the layer");
 	return 0;
