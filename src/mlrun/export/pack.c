@@ -156,18 +156,6 @@ int pack_rebuild(struct store *st, const char *diff_id, layer_write_fn write, vo
 	return r < 0 ? fail_layer(st, r, diff_id, err) : 0;
 }
 
-int pack_headers(
-	struct store *st, const char *diff_id, layer_header_fn fn, void *ctx, struct mlr_error *err)
-{
-	auto_close int record = open_record(st, diff_id, err);
-	int r;
-
-	if (record < 0)
-		return record;
-	r = layer_headers(record, fn, ctx, err);
-	return r < 0 ? fail_layer(st, r, diff_id, err) : 0;
-}
-
 static int store_temp(struct store *st, struct mlr_error *err)
 {
 	auto_close int dir = openat(store_fd(st), "tmp", O_RDONLY | O_DIRECTORY | O_CLOEXEC);

@@ -40,10 +40,6 @@ int pack_check(struct store *st, const struct strv *diff_ids, struct mlr_error *
 int pack_rebuild(struct store *st, const char *diff_id, layer_write_fn write, void *ctx,
 	struct mlr_error *err);
 
-/* Give fn the headers of a layer's tar, from its record alone. Returns 0; -ENOENT; fn's error. */
-int pack_headers(struct store *st, const char *diff_id, layer_header_fn fn, void *ctx,
-	struct mlr_error *err);
-
 /* Sees a blob being made. */
 struct pack_watch {
 	/* Its first `size` bytes can be read from fd, which stays open until pack_layer() returns.

@@ -1,15 +1,16 @@
 #include "export/layers.h"
 
 #include "base/base.h"
-#include "export/owners.h"
+#include "export/pack.h"
 #include "layer/entry.h"
 #include "layer/whiteout.h"
+#include "rootfs/layers.h"
 #include "rootfs/rootfs.h"
 
 /* A walk of the image's trees as overlayfs would show them. */
 struct walk {
 	struct work *w;
-	struct owners *owners;
+	struct rootfs_names names; /* their owners and full modes, which trees cannot hold */
 	struct layer_entry_target to;
 	int is_rehearsal; /* find what cannot be read, and write nothing */
 };
@@ -69,14 +70,14 @@ static int list_names(const struct place *p, struct strv *ret, struct mlr_error 
 /* Files belong to root unless a layer says otherwise: in the trees all belong to the caller. */
 static void set_owner(const struct walk *k, struct archive_entry *e, const char *path)
 {
-	const struct owner *o = owners_find(k->owners, path);
+	const struct layer_name *n = layer_names_at(k->names.t, k->names.top, path);
 
-	archive_entry_set_uid(e, o ? o->uid : 0);
-	archive_entry_set_gid(e, o ? o->gid : 0);
+	archive_entry_set_uid(e, n ? n->inode->uid : 0);
+	archive_entry_set_gid(e, n ? n->inode->gid : 0);
 	archive_entry_set_uname(e, NULL);
 	archive_entry_set_gname(e, NULL);
-	if (o && archive_entry_filetype(e) != AE_IFLNK)
-		archive_entry_set_perm(e, o->mode);
+	if (n && archive_entry_filetype(e) != AE_IFLNK)
+		archive_entry_set_perm(e, n->inode->mode);
 }
 
 /* Open an entry even if the image's author made it unreadable. Trees do not change, so first try
@@ -239,6 +240,27 @@ static int open_top(struct work *w, struct place *ret, struct mlr_error *err)
 	return 0;
 }
 
+/* The tar's bytes count only for its digest. */
+static int discard(void *ctx, const void *buf, size_t len, struct mlr_error *err)
+{
+	const int *cancel = ctx;
+
+	(void)buf, (void)len;
+	return cancel && __atomic_load_n(cancel, __ATOMIC_RELAXED)
+		? mlr_fail(err, ECANCELED, "interrupted")
+		: 0;
+}
+
+/* Read the layers' names, and check their files. */
+static int read_layers(struct walk *k, struct mlr_error *err)
+{
+	const struct strv *ids = &k->w->doc.config.diff_ids;
+
+	for (size_t i = 0; i < ids->n; i++)
+		TRY(pack_rebuild(k->w->st, ids->v[i], discard, (void *)k->w->opt->cancel, err));
+	return rootfs_names_read(k->w->st, ids, &k->names, err);
+}
+
 static int check(void *out, int result, struct mlr_error *err)
 {
 	return outlet_check(out, result, err);
@@ -259,8 +281,7 @@ int export_rootfs_write(struct work *w, struct export_result *ret, struct mlr_er
 	if (!buf)
 		return mlr_fail(err, ENOMEM, "out of memory");
 	TRY(open_top(w, &top, err));
-	TRY(owners_read(w->st, &w->doc.config.diff_ids, top.n == 1 ? top.v[0].fd : -1,
-		w->opt->cancel, &k.owners, err));
+	TRY(read_layers(&k, err));
 	k.to.links = archive_entry_linkresolver_new();
 	if (!k.to.links)
 		mlr_oom();
@@ -275,7 +296,7 @@ int export_rootfs_write(struct work *w, struct export_result *ret, struct mlr_er
 	if (r == 0)
 		r = walk(&k, &top, err);
 	archive_entry_linkresolver_free(k.to.links);
-	owners_free(k.owners);
+	layer_names_free(k.names.t);
 	ret->layers = w->doc.config.diff_ids.n;
 	return r;
 }

@@ -14,7 +14,8 @@
 #include <stddef.h>
 #include <stdint.h>
 
-#define LAYER_NO_XATTR 0xffffffffu
+#define LAYER_NO_XATTR     0xffffffffu
+#define LAYER_NAMES_MEMORY ((size_t)4 << 30) /* a limit for the names of stored layers */
 
 /* What hard links have in common. */
 struct layer_inode {

@@ -1,6 +1,7 @@
 #include "rootfs/layers.h"
 
 #include "base/base.h"
+#include "layer/changes.h"
 #include "oci/digest.h"
 #include "rootfs/flatten.h"
 #include "store/open_dirs.h"
@@ -182,5 +183,45 @@ int rootfs_layer_rebuild(const char *diff_id, int record_fd, int tree_fd, layer_
 	if (r == 0 && strcmp(is, diff_id) != 0)
 		r = mlr_fail(
 			err, EBADMSG, "its files give a layer of digest %s: one was changed", is);
+	return r;
+}
+
+static int take(void *changes, const struct layer_member *m, struct mlr_error *err)
+{
+	return layer_changes_add(changes, m, LAYER_NO_XATTR, NULL, err);
+}
+
+static int add_layer(struct store *st, const char *diff_id, size_t i, const struct rootfs_names *to,
+	struct mlr_error *err)
+{
+	static const struct layer_sink sink = { .file = take, .name = take };
+	auto_close int record = rootfs_layer_record(st, diff_id, err);
+	auto_call(layer_changes_done) struct layer_changes c = { NULL };
+
+	if (record < 0)
+		return record == -ENOENT ? 0 : record;
+	TRY(layer_changes_init(&c, to->t, i, err));
+	TRY(layer_tar_headers(record, &sink, &c, err));
+	return layer_changes_apply(&c, to->top, err);
+}
+
+int rootfs_names_read(struct store *st, const struct strv *diff_ids, struct rootfs_names *ret,
+	struct mlr_error *err)
+{
+	struct rootfs_names names = { layer_names_new(LAYER_NAMES_MEMORY), NULL };
+	int r = 0;
+
+	names.top = layer_names_top(names.t, err);
+	if (!names.top)
+		r = layer_names_failed(err);
+	for (size_t i = 0; r == 0 && i < diff_ids->n; i++) {
+		r = add_layer(st, diff_ids->v[i], i, &names, err);
+		if (r < 0)
+			mlr_wrap(err, "layer %s", diff_ids->v[i]);
+	}
+	if (r < 0)
+		layer_names_free(names.t);
+	else
+		*ret = names;
 	return r;
 }

@@ -4,6 +4,7 @@
 
 #include "base/error.h"
 #include "base/strv.h"
+#include "layer/names.h"
 #include "layer/record.h"
 #include "store/store.h"
 
@@ -41,6 +42,17 @@ int rootfs_layer_record(struct store *st, const char *diff_id, struct mlr_error 
 /* layer_rebuild() of a stored layer, and -EBADMSG unless the digest is diff_id. */
 int rootfs_layer_rebuild(const char *diff_id, int record_fd, int tree_fd, layer_write_fn write,
 	void *ctx, struct mlr_error *err);
+
+/* An image's names, with the owners and modes of its tars. */
+struct rootfs_names {
+	struct layer_names *t;
+	struct layer_name *top;
+};
+
+/* Read the names from the layers' records, lowest first; layer i of a name is diff_ids' i-th. Skips
+ * layers of an older mlrun, which have no record. */
+int rootfs_names_read(struct store *st, const struct strv *diff_ids, struct rootfs_names *ret,
+	struct mlr_error *err);
 
 /* Did the layer use this directory without naming it? path is as in its tree, "." for the top. */
 int rootfs_layer_implies(const struct rootfs_layer *l, const char *path);

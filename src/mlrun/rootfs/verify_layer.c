@@ -10,9 +10,8 @@
 #include <sys/uio.h>
 #include <sys/xattr.h>
 
-#define NAMES_MEMORY ((size_t)4 << 30)
-#define FILES_MAX    20          /* wrong names that are reported */
-#define VALUE_MAX    (64u << 10) /* the kernel's limit, xattr(7) */
+#define FILES_MAX 20          /* wrong names that are reported */
+#define VALUE_MAX (64u << 10) /* the kernel's limit, xattr(7) */
 
 /* A layer's names, as its record says. */
 struct comparison {
@@ -71,7 +70,7 @@ static int read_names(struct comparison *c, int record_fd, struct mlr_error *err
 {
 	static const struct layer_sink sink = { .file = take, .name = take };
 
-	c->names = layer_names_new(NAMES_MEMORY);
+	c->names = layer_names_new(LAYER_NAMES_MEMORY);
 	TRY(layer_changes_init(&c->changes, c->names, 0, err));
 	return layer_tar_headers(record_fd, &sink, c, err);
 }
