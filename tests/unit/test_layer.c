@@ -394,6 +394,25 @@ static void an_unreadable_directory_gets_its_files_and_can_be_removed(void **sta
 	assert_int_equal(look("d").st_mtime, 10);
 }
 
+static void a_directory_keeps_what_was_said_of_it_when_the_way_to_it_changes(void **state)
+{
+	auto_tar struct tar t = { 0 };
+
+	tar_dir(&t, "real", 0755, 1);
+	tar_link(&t, '2', "way", "real");
+	tar_dir(&t, "way/d", 0700, 9);
+	tar_dir(&t, "gone/d", 0700, 8);
+	tar_file(&t, "gone", "x");
+	tar_link(&t, '2', "way", "other");
+	tar_link(&t, '2', "gone", "other");
+	tar_file(&t, "other/d/f", "x");
+	accepted(&t);
+	assert_int_equal(look("real/d").st_mode & 07777, 0700);
+	assert_int_equal(look("real/d").st_mtime, 9);
+	assert_int_equal(look("other/d").st_mode & 07777, 0755);
+	assert_int_equal(look("other/d").st_mtime, 0);
+}
+
 static void names_are_bytes(void **state)
 {
 	static const char latin1[] = "caf\xe9", utf8[] = "\xe6\x97\xa5\xe6\x9c\xac",
@@ -876,6 +895,7 @@ int main(void)
 		TEST(bits_that_serve_others_are_dropped_and_the_sticky_bit_stays),
 		TEST(modes_do_not_depend_on_the_umask),
 		TEST(an_unreadable_directory_gets_its_files_and_can_be_removed),
+		TEST(a_directory_keeps_what_was_said_of_it_when_the_way_to_it_changes),
 		TEST(names_are_bytes),
 		TEST(long_names_are_kept_and_too_long_ones_refused),
 		TEST(a_sparse_file_keeps_its_holes),

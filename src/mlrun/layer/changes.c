@@ -223,25 +223,6 @@ int layer_changes_add(struct layer_changes *c, const struct layer_member *m, uin
 	return add_inode(c, m, xattr, ret, err);
 }
 
-/* The path of one of the layer's directories. */
-static char *path_of(const struct layer_name *n)
-{
-	size_t len = 0;
-	char *s, *p;
-
-	for (const struct layer_name *d = n; d->parent; d = d->parent)
-		len += (size_t)d->len + 1;
-	s = xmalloc(len + 1);
-	p = s + len;
-	*p = '\0';
-	for (const struct layer_name *d = n; d->parent; d = d->parent) {
-		p -= d->len;
-		memcpy(p, d->name, d->len);
-		*--p = '/';
-	}
-	return s;
-}
-
 /* Clear the marks of a subtree that moved into the result as a whole. The recursion is as deep as
  * the layer's paths at most. */
 static void settle(struct layer_names *t, struct layer_name *dir)
@@ -285,7 +266,7 @@ static int apply_subdir(struct layer_changes *c, struct layer_name *n, struct la
 	if (there && layer_names_kind(there) == LAYER_SYMLINK && n->implied) {
 		/* The layer uses a directory, without naming it, where the result has a symlink:
 		 * its files go to the link's target. */
-		auto_free char *path = path_of(n);
+		auto_free char *path = layer_names_path(n);
 		struct layer_name *at;
 
 		r = layer_names_walk(c->t, result, path, 1, &at, err);

@@ -56,9 +56,11 @@ void *layer_names_alloc(struct layer_names *t, size_t size, struct mlr_error *er
 
 	size = (size + 7) & ~(size_t)7;
 	if (!c || c->size - c->used < size) {
-		size_t room = size > CHUNK_SIZE ? size : CHUNK_SIZE;
+		size_t left = t->memory_max - t->memory,
+		       least = CHUNK_SIZE < left ? CHUNK_SIZE : left,
+		       room = size > least ? size : least;
 
-		if (room > t->memory_max - t->memory) {
+		if (room > left) {
 			mlr_fail(err, EFBIG, "more files than %zu MiB of memory can describe",
 				t->memory_max >> 20);
 			return NULL;
@@ -201,6 +203,25 @@ struct layer_name *layer_names_at(
 		n = layer_names_find(t, n, path, len);
 	}
 	return n ? n : strcmp(path, ".") == 0 ? top : NULL;
+}
+
+char *layer_names_path(const struct layer_name *n)
+{
+	size_t len = 0;
+	char *s, *p;
+
+	if (!n->parent)
+		return xstrdup(".");
+	for (const struct layer_name *d = n; d->parent; d = d->parent)
+		len += (size_t)d->len + 1;
+	p = s = xmalloc(len);
+	for (p += len - 1, *p = '\0'; n->parent; n = n->parent) {
+		p -= n->len;
+		memcpy(p, n->name, n->len);
+		if (p > s)
+			*--p = '/';
+	}
+	return s;
 }
 
 struct layer_name *layer_names_add(struct layer_names *t, struct layer_name *dir, const char *name,

@@ -26,6 +26,7 @@ struct layer_inode {
 	uint32_t uid, gid;
 	uint32_t xattr; /* an index of the user's, or LAYER_NO_XATTR */
 	uint32_t ordinal, number, nlink;
+	uint32_t mtime_nsec;
 	int64_t mtime;
 	uint64_t ref;
 	union {
@@ -41,6 +42,7 @@ struct layer_name {
 	unsigned named : 1;        /* a layer says mode, time and owner */
 	unsigned implied : 1;      /* a directory that the layer used without naming it */
 	unsigned opaque : 1;       /* a directory that hides the lower layers' contents */
+	unsigned hides : 1;        /* a directory with whiteouts, as layer/dirs.h finds */
 	uint8_t len;
 	char name[];
 };
@@ -74,6 +76,9 @@ struct layer_name *layer_names_find(
 /* The node at a path below top, or NULL. Follows no symlinks; "" and "." are the top. */
 struct layer_name *layer_names_at(
 	const struct layer_names *t, struct layer_name *top, const char *path);
+
+/* The path of a node without a leading '/', "." for a top; to free(). */
+char *layer_names_path(const struct layer_name *n);
 
 /* Add a name, which must be new, with inode (NULL: a whiteout). */
 struct layer_name *layer_names_add(struct layer_names *t, struct layer_name *dir, const char *name,

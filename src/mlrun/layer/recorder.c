@@ -3,7 +3,6 @@
 #include "base/base.h"
 #include "layer/record.h"
 
-#include <search.h>
 #include <zstd.h>
 
 /* The fastest level that compresses headers well: they are mostly zeros, and similar to each other.
@@ -19,10 +18,8 @@ struct layer_recorder {
 	uint64_t bytes; /* of the tar so far */
 	uint64_t filed; /* of these, in files */
 	uint64_t kept;
-	int closing; /* keeping what becomes unreachable */
-	void *seen;  /* while closing: a tsearch(3) tree of inodes of directories already kept */
-	char *out;   /* BUFFER_SIZE */
-	char *in;    /* the same; libzstd prefers large pieces to the small ones that are put */
+	char *out; /* BUFFER_SIZE */
+	char *in;  /* the same; libzstd prefers large pieces to the small ones that are put */
 	size_t in_len;
 };
 
@@ -95,7 +92,6 @@ void layer_recorder_free(struct layer_recorder *r)
 	ZSTD_freeCCtx(r->ctx);
 	free(r->out);
 	free(r->in);
-	tdestroy(r->seen, free);
 	free(r);
 }
 
@@ -167,27 +163,6 @@ static int keep_file(struct layer_recorder *r, int dir, const char *name, const 
 	return e;
 }
 
-static int by_inode(const void *a, const void *b)
-{
-	const ino_t *x = a, *y = b;
-
-	return *x < *y ? -1 : *x > *y;
-}
-
-/* Is this directory new? A tree is on one file system, so the inode suffices. */
-static int is_new(struct layer_recorder *r, ino_t inode)
-{
-	ino_t *copy;
-
-	if (tfind(&inode, &r->seen, by_inode))
-		return 0;
-	copy = xmalloc(sizeof(*copy));
-	*copy = inode;
-	if (!tsearch(copy, &r->seen, by_inode))
-		mlr_oom();
-	return 1;
-}
-
 static int keep_dir(struct layer_recorder *r, int dir, const char *name, const char *real,
 	struct mlr_error *err)
 {
@@ -216,21 +191,12 @@ int layer_recorder_keep(struct layer_recorder *r, int dir, const char *name, con
 
 	if (fstatat(dir, name, &sb, AT_SYMLINK_NOFOLLOW) < 0)
 		return mlr_fail_errno(err, "look at '%s' for the layer's record", real);
-	if (S_ISDIR(sb.st_mode) && r->closing && !is_new(r, sb.st_ino))
-		return 0;
 	if (S_ISDIR(sb.st_mode))
 		return keep_dir(r, dir, name, real, err);
 	/* Data that the owner may not read were recorded as bytes. */
 	if (S_ISREG(sb.st_mode) && sb.st_size > 0 && (sb.st_mode & S_IRUSR))
 		return keep_file(r, dir, name, real, &sb, err);
 	return 0;
-}
-
-int layer_recorder_keep_closed(
-	struct layer_recorder *r, int dir, const char *real, struct mlr_error *err)
-{
-	r->closing = 1;
-	return layer_recorder_keep(r, dir, ".", real, err);
 }
 
 int layer_recorder_end(struct layer_recorder *r, struct mlr_error *err)

@@ -25,7 +25,8 @@ int layer_recorder_file(
 	struct layer_recorder *r, const char *real, uint64_t size, struct mlr_error *err);
 
 /*
- * Keep the data of the files that are about to be removed at name in dir.
+ * Keep the data of the files that are about to be removed, or to become unreachable, at name in
+ * dir.
  *
  *   name  a file, a directory with all below it, or anything else, which is skipped
  *   real  its path without symlinks
@@ -36,13 +37,6 @@ int layer_recorder_file(
  */
 int layer_recorder_keep(struct layer_recorder *r, int dir, const char *name, const char *real,
 	struct mlr_error *err);
-
-/*
- * The same for all in a directory that is about to become unreachable, "" for the top. Call it
- * after the last removal: it skips what an earlier such call kept.
- */
-int layer_recorder_keep_closed(
-	struct layer_recorder *r, int dir, const char *real, struct mlr_error *err);
 
 /* Finish the record. */
 int layer_recorder_end(struct layer_recorder *r, struct mlr_error *err);

@@ -130,14 +130,13 @@ static int unpack(struct unpacking *u, layer_read_fn read, void *ctx, enum oci_c
 	const struct layer_limits *limits, struct layer_result *res, struct mlr_error *err)
 {
 	struct layer_sink told = sink;
+	struct layer_name *top;
 	int r;
 
 	if (u->recorder)
 		told.raw = on_raw;
 	/* The top counts as used implicitly until a member names it. */
-	r = layer_dirs_imply(&u->writer.dirs, "", err);
-	if (r == 0)
-		r = layer_dirs_make(&u->writer.dirs, "", err);
+	r = layer_dirs_get(&u->writer.dirs, "", &top, err);
 	if (r == 0)
 		r = layer_tar_read(read, ctx, comp, limits, &told, u, res, err);
 	if (r == 0)

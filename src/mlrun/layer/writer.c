@@ -13,7 +13,7 @@ void layer_writer_init(struct layer_writer *w, int root, size_t dir_memory)
 	memset(w, 0, sizeof(*w));
 	w->root = root;
 	w->parent_fd = -1;
-	w->dirs.bytes_max = dir_memory;
+	layer_dirs_init(&w->dirs, dir_memory);
 }
 
 void layer_writer_done(struct layer_writer *w)
@@ -24,12 +24,15 @@ void layer_writer_done(struct layer_writer *w)
 	layer_dirs_done(&w->dirs);
 }
 
-static int imply(void *ctx, const char *real, int opaque, struct mlr_error *err)
+/* An opaque directory is not used implicitly. */
+static int note_made(void *ctx, const char *real, int opaque, struct mlr_error *err)
 {
 	struct layer_writer *w = ctx;
-	int r = layer_dirs_make(&w->dirs, real, err);
+	struct layer_name *n;
 
-	return r < 0 || opaque ? r : layer_dirs_imply(&w->dirs, real, err);
+	TRY(layer_dirs_get(&w->dirs, real, &n, err));
+	n->implied = !opaque;
+	return 0;
 }
 
 /* Open a directory, usually by one system call. A walk makes missing ones, and finds the real path
@@ -41,7 +44,7 @@ static int open_parent(struct layer_writer *w, const char *dir, struct mlr_error
 	if (fd >= 0)
 		strcpy(w->parent_real, dir);
 	else if (fd == -ENOENT || fd == -ENOTDIR || fd == -ELOOP || fd == -ENOSYS)
-		return layer_path_walk(w->root, dir, imply, w, w->parent_real, err);
+		return layer_path_walk(w->root, dir, note_made, w, w->parent_real, err);
 	else
 		return mlr_fail(err, -fd, "directory '%s': %s", dir, strerror(-fd));
 	return fd;
@@ -55,7 +58,7 @@ static int enter_dir(struct layer_writer *w, const char *path, size_t len, struc
 	if (w->parent_known && strncmp(w->parent, path, len) == 0 && w->parent[len] == '\0')
 		return 0;
 
-	w->parent_known = w->parent_hides = 0;
+	w->parent_known = 0;
 	if (w->parent_fd >= 0)
 		close(take_fd(&w->parent_fd));
 	memcpy(w->parent, path, len);
@@ -79,20 +82,21 @@ static int enter(struct layer_writer *w, const char *path, const char **name, st
 	return enter_dir(w, path, slash ? (size_t)(slash - path) : 0, err);
 }
 
+/* The path, without symlinks, of a name in the parent, to free(). */
+static char *real_path(const struct layer_writer *w, const char *name)
+{
+	return xasprintf("%s%s%s", w->parent_real, *w->parent_real ? "/" : "", name);
+}
+
 /* Remove what exists at name. The parent's path may have led through it, so it is not kept. */
 static int make_way(struct layer_writer *w, const char *name, struct mlr_error *err)
 {
-	auto_free char *real = NULL;
-	int r = 0;
+	auto_free char *real = real_path(w, name);
 
 	w->parent_known = 0;
-	w->made_way = 1;
-	if (w->recorder) {
-		real = xasprintf("%s%s%s", w->parent_real, *w->parent_real ? "/" : "", name);
-		r = layer_recorder_keep(w->recorder, w->parent_fd, name, real, err);
-	}
-	if (r < 0)
-		return r;
+	if (w->recorder)
+		TRY(layer_recorder_keep(w->recorder, w->parent_fd, name, real, err));
+	layer_dirs_drop(&w->dirs, real);
 	return file_remove_tree(w->parent_fd, name, err);
 }
 
@@ -234,22 +238,6 @@ int layer_writer_real_path(
 	return n < PATH_MAX ? 0 : -ENAMETOOLONG;
 }
 
-/* A directory that is now named or opaque may have been used implicitly, by any path: forget that.
- */
-static int unimply(
-	struct layer_writer *w, const struct layer_member *m, int is_named, struct mlr_error *err)
-{
-	char real[PATH_MAX];
-
-	/* The real path again: making way may have removed a symlink on the member's own path. */
-	if (layer_writer_real_path(w, m, real) < 0)
-		return mlr_fail(err, ENAMETOOLONG, "a path longer than %d bytes", PATH_MAX - 1);
-	layer_dirs_unimply(&w->dirs, real);
-	if (is_named)
-		layer_dirs_unmake(&w->dirs, real);
-	return 0;
-}
-
 /*
  * Make a directory at name. An existing directory stays. Anything else, whiteouts included, meant
  * the removal of a directory that the layers below may have, so the new one is opaque.
@@ -259,45 +247,52 @@ static int make_dir(struct layer_writer *w, const struct layer_member *m, const 
 {
 	mode_t mode = (tree_mode(m) & 0777) | S_IRWXU;
 	struct stat sb;
-	int r;
 
 	if (mkdirat(w->parent_fd, name, mode) == 0)
-		return w->made_way ? unimply(w, m, 1, err) : 0;
+		return 0;
 	if (errno != EEXIST)
 		return mlr_fail_errno(err, "create directory");
 	if (fstatat(w->parent_fd, name, &sb, AT_SYMLINK_NOFOLLOW) < 0)
 		return mlr_fail_errno(err, "look at what is there");
 	if (S_ISDIR(sb.st_mode))
-		return unimply(w, m, 1, err);
-
+		return 0;
 	TRY(make_way(w, name, err));
 	if (mkdirat(w->parent_fd, name, mode) < 0)
 		return mlr_fail_errno(err, "create directory");
-	r = layer_opaque_set(w->parent_fd, name, err);
-	return r < 0 ? r : unimply(w, m, 1, err);
+	return layer_opaque_set(w->parent_fd, name, err);
+}
+
+/* Remember a directory that a member names. */
+static int name_dir(struct layer_writer *w, const struct layer_member *m, const char *real,
+	struct mlr_error *err)
+{
+	struct layer_name *n;
+
+	TRY(layer_dirs_get(&w->dirs, real, &n, err));
+	n->named = 1;
+	n->implied = 0;
+	n->inode->mode = m->mode & 07777;
+	n->inode->mtime = m->mtime.tv_sec;
+	n->inode->mtime_nsec = (uint32_t)m->mtime.tv_nsec;
+	return 0;
 }
 
 static int put_dir(struct layer_writer *w, const struct layer_member *m, struct mlr_error *err)
 {
 	const char *name = ".";
+	auto_free char *real = NULL;
 	auto_close int fd = -1;
-	int dir = w->root, r;
 
 	if (*m->path) {
-		r = enter(w, m->path, &name, err);
-		if (r == 0)
-			r = make_dir(w, m, name, err);
-		if (r < 0)
-			return r;
-		dir = w->parent_fd;
-	} else {
-		layer_dirs_unimply(&w->dirs, "");
-		layer_dirs_unmake(&w->dirs, "");
+		TRY(enter(w, m->path, &name, err));
+		TRY(make_dir(w, m, name, err));
+		real = real_path(w, name);
 	}
-	TRY(layer_dirs_name(&w->dirs, m->path, m->mode, &m->mtime, err));
+	TRY(name_dir(w, m, real ? real : "", err));
 	if (m->n_xattrs == 0 && !has_owner(m))
 		return 0;
-	fd = openat(dir, name, O_RDONLY | O_DIRECTORY | O_NOFOLLOW | O_CLOEXEC);
+	fd = openat(real ? w->parent_fd : w->root, name,
+		O_RDONLY | O_DIRECTORY | O_NOFOLLOW | O_CLOEXEC);
 	if (fd < 0)
 		return mlr_fail_errno(err, "open directory");
 	set_xattrs(fd, m);
@@ -394,33 +389,23 @@ static int put_link(struct layer_writer *w, const struct layer_member *m, struct
 	return 0;
 }
 
-/* Remember that the parent directory hides something. */
-static int note_hiding(struct layer_writer *w, struct mlr_error *err)
-{
-	char real[PATH_MAX];
-	int fd;
-
-	if (w->parent_known && w->parent_hides)
-		return 0;
-	fd = layer_path_walk(w->root, w->parent, NULL, NULL, real, err);
-	if (fd < 0)
-		return fd;
-	close(fd);
-	w->parent_hides = 1;
-	return layer_dirs_hide(&w->dirs, real, err);
-}
-
 /* Hide what the layers below have at a path. */
 static int put_whiteout(struct layer_writer *w, const struct layer_member *m, struct mlr_error *err)
 {
+	auto_free char *real = NULL;
+	struct layer_name *dir;
 	const char *name;
 	struct stat sb;
 	int r;
 
 	TRY(enter(w, m->path, &name, err));
 	r = layer_whiteout_make(w->parent_fd, name, err);
+	if (r == 0) {
+		TRY(layer_dirs_get(&w->dirs, w->parent_real, &dir, err));
+		dir->hides = 1;
+	}
 	if (r != -EEXIST)
-		return r < 0 ? r : note_hiding(w, err);
+		return r;
 	if (fstatat(w->parent_fd, name, &sb, AT_SYMLINK_NOFOLLOW) < 0)
 		return mlr_fail_errno(err, "look at '%s'", name);
 	if (!S_ISDIR(sb.st_mode))
@@ -428,7 +413,10 @@ static int put_whiteout(struct layer_writer *w, const struct layer_member *m, st
 
 	/* The directory stays, since this layer adds it, but hides the one below. */
 	TRY(layer_opaque_set(w->parent_fd, name, err));
-	return unimply(w, m, 0, err);
+	real = real_path(w, name);
+	TRY(layer_dirs_get(&w->dirs, real, &dir, err));
+	dir->implied = 0;
+	return 0;
 }
 
 /* Hide everything that the layers below have in a directory. */
@@ -453,71 +441,17 @@ int layer_writer_name(struct layer_writer *w, const struct layer_member *m, stru
 	return put[m->kind](w, m, err);
 }
 
-/* Remove whiteouts from an opaque directory: they hide nothing, but overlayfs would list them. */
-static int drop_idle_whiteouts(int root, const char *dir, struct mlr_error *err)
-{
-	int fd = file_open_in_root(root, dir, O_RDONLY | O_DIRECTORY | O_NOFOLLOW, 0);
-	DIR *d = fd < 0 || !layer_opaque_is(fd) ? NULL : fdopendir(fd);
-	struct dirent *e;
-	struct stat sb;
-	int r = 0;
-
-	if (!d) {
-		if (fd >= 0)
-			close(fd);
-		return 0;
-	}
-	while (r == 0 && (e = readdir(d))) {
-		if (fstatat(dirfd(d), e->d_name, &sb, AT_SYMLINK_NOFOLLOW) < 0 ||
-			!layer_whiteout_is(&sb))
-			continue;
-		if (unlinkat(dirfd(d), e->d_name, 0) < 0)
-			r = mlr_fail_errno(err, "remove the whiteout '%s/%s'", dir, e->d_name);
-	}
-	closedir(d);
-	return r;
-}
-
 /* Record what lies below a directory that its owner may not search: it cannot be read later. */
-static int keep_unreachable(void *ctx, const char *path, struct mlr_error *err)
+static int keep_unreachable(void *ctx, const char *real, struct mlr_error *err)
 {
 	struct layer_writer *w = ctx;
-	char real[PATH_MAX];
-	auto_close int fd = layer_path_walk(w->root, path, NULL, NULL, real, err);
 
-	if (fd == -ENOENT || fd == -ENOTDIR || fd == -ELOOP)
-		return 0; /* something else replaced it */
-	return fd < 0 ? fd : layer_recorder_keep_closed(w->recorder, fd, real, err);
-}
-
-/* Is this directory gone, by itself or with one above it? */
-static int is_gone(void *ctx, const char *real)
-{
-	struct layer_writer *w = ctx;
-	auto_close int fd = file_open_beneath(w->root, real, O_PATH | O_DIRECTORY | O_NOFOLLOW);
-
-	return fd == -ENOENT || fd == -ENOTDIR || fd == -ELOOP;
+	return layer_recorder_keep(w->recorder, w->root, real, real, err);
 }
 
 int layer_writer_finish(struct layer_writer *w, struct mlr_error *err)
 {
-	auto_strv struct strv implicit = STRV_INIT, hiding = STRV_INIT;
-
-	if (w->made_way)
-		layer_dirs_forget(&w->dirs, is_gone, w);
-	layer_dirs_list(&w->dirs, &implicit, &hiding);
-	for (size_t i = 0; i < hiding.n; i++) {
-		int r = drop_idle_whiteouts(w->root, hiding.v[i], err);
-
-		if (r < 0)
-			return r;
-	}
-	layer_dirs_age_made(&w->dirs, w->root);
-	if (w->recorder) {
-		int r = layer_dirs_each_closed(&w->dirs, keep_unreachable, w, err);
-
-		if (r < 0)
-			return r;
-	}
+	if (w->recorder)
+		TRY(layer_dirs_each_closed(&w->dirs, keep_unreachable, w, err));
 	return layer_dirs_apply(&w->dirs, w->root, err);
 }

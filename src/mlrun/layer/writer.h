@@ -26,9 +26,7 @@ struct layer_writer {
 	char parent_real[PATH_MAX]; /* likewise, without symlinks */
 	int parent_fd;
 	int parent_known;    /* 0: none is kept, or a component of its path has changed */
-	int parent_hides;    /* it is in dirs.hiding */
 	mode_t parent_gives; /* bits that new files there get if requested */
-	int made_way;        /* something was removed, so dirs.implicit may be outdated */
 };
 
 void layer_writer_init(struct layer_writer *w, int root, size_t dir_memory);
