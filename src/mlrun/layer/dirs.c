@@ -25,7 +25,7 @@ int layer_dirs_get(
 
 	if (!d->top)
 		d->top = layer_names_top(d->t, &why);
-	r = d->top ? layer_names_walk(d->t, d->top, real, 1, ret, &why) : -why.code;
+	r = d->top ? layer_names_get(d->t, d->top, real, ret, &why) : -why.code;
 	if (r == -EFBIG)
 		return mlr_fail(err, EFBIG, "more directories than %zu bytes of memory can hold",
 			d->memory);
@@ -74,7 +74,7 @@ static int finish(struct layer_dirs *d, int root, const struct layer_name *n, st
 
 	if (fd < 0)
 		return mlr_fail(err, -fd, "open directory '%s': %s", path, strerror(-fd));
-	if (n->hides)
+	if (n->marks & LAYER_DIRS_HIDES)
 		TRY(drop_idle_whiteouts(fd, path, err));
 	if (futimens(fd, ts) < 0)
 		return mlr_fail_errno(err, "set the time of directory '%s'", path);
@@ -122,11 +122,11 @@ int layer_dirs_each_closed(const struct layer_dirs *d,
 
 static void collect(const struct layer_name *dir, struct strv *implicit, struct strv *hiding)
 {
-	auto_free char *path = dir->implied || dir->hides ? layer_names_path(dir) : NULL;
+	auto_free char *path = dir->implied || dir->marks ? layer_names_path(dir) : NULL;
 
 	if (dir->implied)
 		strv_add(implicit, path);
-	if (dir->hides)
+	if (dir->marks & LAYER_DIRS_HIDES)
 		strv_add(hiding, path);
 	for (const struct layer_name *n = dir->child; n; n = n->next)
 		collect(n, implicit, hiding);

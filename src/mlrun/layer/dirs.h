@@ -11,6 +11,8 @@
 
 #include <stddef.h>
 
+#define LAYER_DIRS_HIDES 1 /* a mark of a name: the directory has whiteouts */
+
 struct layer_dirs {
 	struct layer_names *t; /* of directories only */
 	struct layer_name *top;
@@ -22,8 +24,8 @@ struct layer_dirs {
 void layer_dirs_init(struct layer_dirs *d, size_t memory);
 void layer_dirs_done(struct layer_dirs *d);
 
-/* Find a directory by its path without symlinks ("" is the top). A new one is implied: used by the
- * layer, and made, without being named. Returns 0, -EFBIG, -ENOMEM. */
+/* Find a directory by its path without symlinks ("" is the top), or remember a new one. An implied
+ * one is used by the layer without being named. Returns 0, -EFBIG, -ENOMEM. */
 int layer_dirs_get(
 	struct layer_dirs *d, const char *real, struct layer_name **ret, struct mlr_error *err);
 

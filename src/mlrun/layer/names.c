@@ -260,6 +260,27 @@ void layer_names_move(struct layer_names *t, struct layer_name *n, struct layer_
 	link_hash(t, n);
 }
 
+int layer_names_get(struct layer_names *t, struct layer_name *top, const char *path,
+	struct layer_name **ret, struct mlr_error *err)
+{
+	struct layer_name *dir = top, *n;
+
+	for (size_t len; *path; path += len, path += *path == '/', dir = n) {
+		struct layer_inode *inode = NULL;
+
+		len = strcspn(path, "/");
+		n = layer_names_find(t, dir, path, len);
+		if (!n)
+			inode = layer_names_inode(t, LAYER_DIR, 0755, err);
+		if (inode)
+			n = layer_names_add(t, dir, path, len, inode, err);
+		if (!n)
+			return layer_names_failed(err);
+	}
+	*ret = dir;
+	return 0;
+}
+
 /* The state of a walk: at cur, with rest to go. */
 struct walk {
 	struct layer_names *t;

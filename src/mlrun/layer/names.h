@@ -42,7 +42,7 @@ struct layer_name {
 	unsigned named : 1;        /* a layer says mode, time and owner */
 	unsigned implied : 1;      /* a directory that the layer used without naming it */
 	unsigned opaque : 1;       /* a directory that hides the lower layers' contents */
-	unsigned hides : 1;        /* a directory with whiteouts, as layer/dirs.h finds */
+	unsigned marks : 3;        /* the user's own */
 	uint8_t len;
 	char name[];
 };
@@ -76,6 +76,11 @@ struct layer_name *layer_names_find(
 /* The node at a path below top, or NULL. Follows no symlinks; "" and "." are the top. */
 struct layer_name *layer_names_at(
 	const struct layer_names *t, struct layer_name *top, const char *path);
+
+/* The same, and make the directories that are missing. Returns 0, -EFBIG, -ENOMEM, -ENAMETOOLONG.
+ */
+int layer_names_get(struct layer_names *t, struct layer_name *top, const char *path,
+	struct layer_name **ret, struct mlr_error *err);
 
 /* The path of a node without a leading '/', "." for a top; to free(). */
 char *layer_names_path(const struct layer_name *n);

@@ -402,7 +402,7 @@ static int put_whiteout(struct layer_writer *w, const struct layer_member *m, st
 	r = layer_whiteout_make(w->parent_fd, name, err);
 	if (r == 0) {
 		TRY(layer_dirs_get(&w->dirs, w->parent_real, &dir, err));
-		dir->hides = 1;
+		dir->marks |= LAYER_DIRS_HIDES;
 	}
 	if (r != -EEXIST)
 		return r;

@@ -2,172 +2,131 @@
 
 #include "base/base.h"
 #include "layer/archive.h"
+#include "layer/names.h"
 #include "layer/path.h"
 #include "layer/record.h"
 #include "rootfs/fill.h"
 #include "rootfs/layers.h"
 #include "store/tree.h"
 
-#include <search.h>
-
-/* What the layers say of one path. */
-struct node {
-	char *path;
-	size_t layer, member; /* whose member stays; members are counted from 0 */
-	int has_member;
-	mode_t type;    /* the member's AE_IF… */
-	int is_implied; /* a directory in which a layer has members */
-	/* A layer hides what lower ones have in it; by a whiteout, the path as well. */
-	int is_cut, is_gone;
-	int was_cut, was_gone; /* so says a layer above the one being read */
-	/* The member is a hard link to a member that does not stay: it has the file's data, and
-	 * other such links are links to it. */
-	char *stands_for;
-};
+/* Marks of a path; WAS: so says a layer above the one being read. */
+enum { GONE = 1, WAS_OPAQUE = 2, WAS_GONE = 4 };
 
 struct merge {
 	struct store *st;
 	char *const *diff_ids;
 	size_t n;
 	const int *cancel;
-	void *nodes; /* a tree, tsearch(3), by path */
+	/*
+	 * Each path as the members spell it. A named one has a member that stays: its layer, its
+	 * ordinal in the layer, its kind. An implied one is a directory in which a layer has
+	 * members. A layer hides what lower ones have in an opaque one, and in one that is gone the
+	 * path as well.
+	 */
+	struct layer_names *names;
+	struct layer_name *top;
 	/* While a layer is read: */
 	size_t layer, member;
 	struct layer_archive *tar;
 	int tree;
+	/* Targets of hard links to members that do not stay. The first such link has the file's
+	 * data, and is its inode's target; others are links to it. */
+	struct layer_name *links;
 };
 
-static int by_path(const void *a, const void *b)
+static struct layer_name *find(const struct merge *m, const char *path)
 {
-	return strcmp(((const struct node *)a)->path, ((const struct node *)b)->path);
-}
-
-static void free_node(void *p)
-{
-	struct node *n = p;
-
-	free(n->path);
-	free(n->stands_for);
-	free(n);
-}
-
-static struct node *find(const struct merge *m, const char *path)
-{
-	const struct node key = { .path = (char *)path };
-	struct node **found = tfind(&key, &m->nodes, by_path);
-
-	return found ? *found : NULL;
-}
-
-static struct node *get(struct merge *m, const char *path)
-{
-	struct node *n = find(m, path);
-
-	if (n)
-		return n;
-	n = xcalloc(1, sizeof(*n));
-	n->path = xstrdup(path);
-	if (!tsearch(n, &m->nodes, by_path))
-		mlr_oom();
-	return n;
+	return layer_names_at(m->names, m->top, path);
 }
 
 /* --- which members stay ------------------------------------------------------- */
 
-static int is_cut_above(const struct merge *m, const char *dir)
-{
-	const struct node *n = find(m, dir);
-
-	return n && n->was_cut;
-}
-
 /* Does a layer above this one hide what a directory of the path has? */
-static int is_hidden(const struct merge *m, const char *path)
+static int is_hidden(const struct layer_name *n)
 {
-	auto_free char *up = xstrdup(path);
-
-	for (char *slash; (slash = strrchr(up, '/'));) {
-		*slash = '\0';
-		if (is_cut_above(m, up))
+	while ((n = n->parent))
+		if (n->marks & WAS_OPAQUE)
 			return 1;
-	}
-	return *path && is_cut_above(m, "");
+	return 0;
 }
 
-static void imply_parents(struct merge *m, const char *path)
+static void imply_parents(struct layer_name *n)
 {
-	auto_free char *up = xstrdup(path);
-
-	for (char *slash; (slash = strrchr(up, '/'));) {
-		*slash = '\0';
-		get(m, up)->is_implied = 1;
-	}
+	while ((n = n->parent))
+		n->implied = 1;
 }
 
-/* "a/.wh.b" hides "a/b"; "a/.wh..wh..opq" what "a" had before. Returns 1 if it is one. */
-static int note_mark(struct merge *m, const char *path)
+/* "a/.wh.b" hides "a/b"; "a/.wh..wh..opq" what "a" had before. */
+static int note_mark(struct merge *m, const char *path, const char *name, struct mlr_error *err)
 {
-	const char *slash = strrchr(path, '/'), *name = slash ? slash + 1 : path;
-	auto_free char *dir = xstrndup(path, slash ? (size_t)(slash - path) : 0);
 	int is_opaque = strcmp(name, ".wh..wh..opq") == 0;
-	auto_free char *hidden = NULL;
-	struct node *n;
+	int dir = (int)(name - path);
+	auto_free char *hidden = is_opaque ? xstrndup(path, dir > 0 ? (size_t)dir - 1 : 0)
+					   : xasprintf("%.*s%s", dir, path, name + 4);
+	struct layer_name *n;
 
-	if (strncmp(name, ".wh.", 4) != 0)
+	TRY(layer_names_get(m->names, m->top, hidden, &n, err));
+	if (is_hidden(n))
 		return 0;
-	hidden = is_opaque ? xstrdup(dir) : xasprintf("%s%s%s", dir, *dir ? "/" : "", name + 4);
-	if (is_hidden(m, hidden))
-		return 1;
-	imply_parents(m, path);
-	n = get(m, hidden);
-	n->is_cut = 1;
-	n->is_gone |= !is_opaque;
-	return 1;
+	imply_parents(n);
+	n->implied |= is_opaque; /* it has the mark itself */
+	n->opaque = 1;
+	n->marks |= is_opaque ? 0 : GONE;
+	return 0;
 }
 
 /* A member stays unless a layer above has the path, or hides it. What is no directory hides what
  * the path was before, even if it does not stay itself. */
-static void note_member(struct merge *m, const char *path, mode_t type)
+static int note_member(
+	struct merge *m, const char *path, enum layer_kind kind, struct mlr_error *err)
 {
-	struct node *n;
+	struct layer_name *n;
 	int is_above;
 
-	if (is_hidden(m, path))
-		return;
-	n = get(m, path);
-	is_above = n->was_gone || (n->has_member && n->layer != m->layer);
-	if (!is_above && !(n->is_implied && type != AE_IFDIR && type != AE_IFLNK)) {
-		n->layer = m->layer;
-		n->member = m->member;
-		n->has_member = 1;
-		n->type = type;
-		imply_parents(m, path);
+	TRY(layer_names_get(m->names, m->top, path, &n, err));
+	if (is_hidden(n))
+		return 0;
+	is_above = (n->marks & WAS_GONE) || (n->named && n->inode->layer != m->layer);
+	if (!is_above && !(n->implied && kind != LAYER_DIR && kind != LAYER_SYMLINK)) {
+		n->named = 1;
+		n->inode->layer = m->layer & 0x7fff;
+		n->inode->ordinal = (uint32_t)m->member;
+		n->inode->kind = kind;
+		imply_parents(n);
 	}
-	if (type != AE_IFDIR)
-		n->is_cut = 1;
+	if (kind != LAYER_DIR)
+		n->opaque = 1;
+	return 0;
+}
+
+static enum layer_kind kind_of(struct archive_entry *e)
+{
+	mode_t type = archive_entry_hardlink(e) ? AE_IFREG : archive_entry_filetype(e);
+
+	return type == AE_IFDIR ? LAYER_DIR : type == AE_IFLNK ? LAYER_SYMLINK : LAYER_FILE;
 }
 
 static int note(void *ctx, struct archive_entry *e, struct mlr_error *err)
 {
 	struct merge *m = ctx;
 	char path[PATH_MAX];
-	int r = layer_path_clean(archive_entry_pathname(e), path, err);
+	const char *slash, *name;
 
-	if (r == 0 && !note_mark(m, path))
-		note_member(
-			m, path, archive_entry_hardlink(e) ? AE_IFREG : archive_entry_filetype(e));
+	TRY(layer_path_clean(archive_entry_pathname(e), path, err));
+	slash = strrchr(path, '/');
+	name = slash ? slash + 1 : path;
+	TRY(strncmp(name, ".wh.", 4) == 0 ? note_mark(m, path, name, err)
+					  : note_member(m, path, kind_of(e), err));
 	m->member++;
-	return r;
+	return 0;
 }
 
 /* What this layer hides, it hides from the layers below it. */
-static void lower(const void *node, VISIT which, void *ctx)
+static void lower(struct layer_name *dir)
 {
-	struct node *n = *(struct node *const *)node;
-
-	(void)ctx;
-	if (which == postorder || which == leaf)
-		n->was_cut = n->is_cut, n->was_gone = n->is_gone;
+	dir->marks |= (dir->opaque ? WAS_OPAQUE : 0) | (dir->marks & GONE ? WAS_GONE : 0);
+	for (struct layer_name *n = dir->child; n; n = n->next)
+		lower(n);
 }
 
 static int read_headers(struct merge *m, size_t layer, layer_header_fn fn, struct mlr_error *err)
@@ -187,62 +146,62 @@ static int choose(struct merge *m, struct mlr_error *err)
 
 		if (r < 0)
 			return mlr_wrap(err, "layer %s", m->diff_ids[i]);
-		twalk_r(m->nodes, lower, NULL);
+		lower(m->top);
 	}
 	return 0;
 }
 
 /* --- the tar ------------------------------------------------------------------- */
 
-/* Does a member of this layer stay? */
-static int stays(const struct merge *m, const char *path, size_t layer)
+/* Find the paths that need a mark: hidden ones, unless a file is there now. */
+static void list_marks(const struct layer_name *dir, struct strv *ret)
 {
-	const struct node *n = find(m, path);
-
-	return n && n->has_member && n->layer == layer;
+	if (dir->opaque && !(dir->named && dir->inode->kind != LAYER_DIR))
+		strv_take(ret, dir->parent ? layer_names_path(dir) : xstrdup(""));
+	for (const struct layer_name *n = dir->child; n; n = n->next)
+		list_marks(n, ret);
 }
 
-struct marking {
-	struct merge *m;
-	int result;
-	struct mlr_error *err;
-};
-
-/* A path that is cut needs a mark, unless a file is there now. */
-static void mark_one(const void *node, VISIT which, void *ctx)
+static int put_marks(struct merge *m, struct mlr_error *err)
 {
-	const struct node *n = *(struct node *const *)node;
-	struct marking *k = ctx;
-	const char *slash = strrchr(n->path, '/'), *name = slash ? slash + 1 : n->path;
-	auto_free char *path = NULL;
+	auto_strv struct strv paths = STRV_INIT;
 
-	if ((which != postorder && which != leaf) || k->result < 0 || !n->is_cut ||
-		(n->has_member && n->type != AE_IFDIR))
-		return;
-	if (n->has_member || n->is_implied || !*n->path)
-		path = xasprintf("%s%s.wh..wh..opq", n->path, *n->path ? "/" : "");
-	else
-		path = xasprintf("%.*s.wh.%s", (int)(name - n->path), n->path, name);
-	k->result = layer_archive_put_mark(k->m->tar, path, k->err);
+	list_marks(m->top, &paths);
+	strv_sort(&paths);
+	for (size_t i = 0; i < paths.n; i++) {
+		const struct layer_name *n = find(m, paths.v[i]);
+		int before = (int)(strlen(paths.v[i]) - n->len);
+		auto_free char *mark = n->named || n->implied || !n->parent
+			? xasprintf("%s%s.wh..wh..opq", paths.v[i], n->parent ? "/" : "")
+			: xasprintf("%.*s.wh.%s", before, paths.v[i], n->name);
+
+		TRY(layer_archive_put_mark(m->tar, mark, err));
+	}
+	return 0;
 }
 
-/* A hard link whose target does not stay becomes the file; returns the path to link to, or NULL. */
-static const char *settle_link(struct merge *m, const char *path, const char *target)
+/* A hard link whose target does not stay becomes the file; ret gets the path to link to, or NULL.
+ */
+static int settle_link(struct merge *m, const char *path, const char *target, const char **ret,
+	struct mlr_error *err)
 {
-	struct node *n, *first;
-	auto_free char *key = NULL;
+	const struct layer_name *n = find(m, target);
+	struct layer_name *first;
 
-	if (stays(m, target, m->layer))
-		return target;
-	/* No path contains "//", so that this is nobody's. */
-	key = xasprintf("%zu//%s", m->layer, target);
-	first = find(m, key);
-	if (first && strcmp(first->stands_for, path) != 0)
-		return first->stands_for;
-	n = get(m, key);
-	if (!n->stands_for)
-		n->stands_for = xstrdup(path);
-	return NULL;
+	*ret = target;
+	if (n && n->named && n->inode->layer == m->layer)
+		return 0;
+	TRY(layer_names_get(m->names, m->links, target, &first, err));
+	*ret = first->inode->target;
+	if (*ret && strcmp(*ret, path) == 0)
+		*ret = NULL;
+	if (first->inode->target)
+		return 0;
+	first->inode->target = layer_names_alloc(m->names, strlen(path) + 1, err);
+	if (!first->inode->target)
+		return layer_names_failed(err);
+	strcpy(first->inode->target, path);
+	return 0;
 }
 
 /* A hard link to a symlink that does not stay. */
@@ -282,11 +241,13 @@ static int open_data(struct merge *m, const char *path, struct archive_entry *e,
 static int put_member(struct merge *m, const char *path, struct archive_entry *e,
 	const char *target, struct mlr_error *err)
 {
-	const char *link = target ? settle_link(m, path, target) : NULL;
+	const char *link = NULL;
 	auto_close int fd = -1;
 	struct stat st;
 	int lent = 0, r = 0;
 
+	if (target)
+		TRY(settle_link(m, path, target, &link, err));
 	if (link) {
 		archive_entry_set_hardlink(e, link);
 		archive_entry_set_size(e, 0);
@@ -309,14 +270,14 @@ static int put(void *ctx, struct archive_entry *e, struct mlr_error *err)
 	struct merge *m = ctx;
 	size_t member = m->member++;
 	char path[PATH_MAX], target[PATH_MAX];
-	const struct node *n;
+	const struct layer_name *n;
 	int r;
 
 	if (m->cancel && __atomic_load_n(m->cancel, __ATOMIC_RELAXED))
 		return mlr_fail(err, ECANCELED, "interrupted");
 	r = layer_path_clean(archive_entry_pathname(e), path, err);
 	n = r == 0 ? find(m, path) : NULL;
-	if (!n || !n->has_member || n->layer != m->layer || n->member != member)
+	if (!n || !n->named || n->inode->layer != m->layer || n->inode->ordinal != member)
 		return r;
 	if (archive_entry_hardlink(e))
 		r = layer_path_clean(archive_entry_hardlink(e), target, err);
@@ -328,20 +289,19 @@ static int put_layer(struct merge *m, size_t i, struct mlr_error *err)
 	auto_close int tree = store_tree_open(m->st, STORE_LAYER, m->diff_ids[i], err);
 	int r = m->tree = tree;
 
+	m->links = layer_names_top(m->names, err);
 	if (r >= 0)
-		r = read_headers(m, i, put, err);
+		r = m->links ? read_headers(m, i, put, err) : layer_names_failed(err);
 	return r < 0 ? mlr_wrap(err, "layer %s", m->diff_ids[i]) : 0;
 }
 
 static int write_tar(void *ctx, layer_write_fn write, void *to, struct mlr_error *err)
 {
 	struct merge *m = ctx;
-	struct marking k = { m, 0, err };
 	int r;
 
 	TRY(layer_archive_open(write, to, &m->tar, err));
-	twalk_r(m->nodes, mark_one, &k);
-	r = k.result;
+	r = put_marks(m, err);
 	for (size_t i = 0; i < m->n && r == 0; i++)
 		r = put_layer(m, i, err);
 	return layer_archive_close(m->tar, r, err);
@@ -354,13 +314,15 @@ int rootfs_merge(struct store *st, char *const *diff_ids, size_t n, const int *c
 	struct layer_locale utf8 = { 0 };
 	int r;
 
+	m.names = layer_names_new(LAYER_NAMES_MEMORY);
+	m.top = layer_names_top(m.names, err);
 	layer_locale_begin(&utf8, "C.UTF-8");
-	r = choose(&m, err);
+	r = m.top ? choose(&m, err) : layer_names_failed(err);
 	layer_locale_end(&utf8);
 	if (r == 0)
 		r = rootfs_fill_digest(write_tar, &m, ret, bytes, err);
 	if (r == 0)
 		r = rootfs_fill(st, ret, write_tar, &m, err);
-	tdestroy(m.nodes, free_node);
+	layer_names_free(m.names);
 	return r < 0 ? mlr_wrap(err, "merge the layers") : 0;
 }
