@@ -62,3 +62,8 @@ only() {
 @test "rooms: one mechanism finds which layers of a network a node takes in" {
 	only src/mltrain/backend/graph.c 'use\[.*\]\.reader\b'
 }
+
+@test "rooms: one supervisor starts and reaps what services and workers run" {
+	run -1 grep -rnE '\b(signalfd|vfork|posix_spawnp?|exec[vl]p?e?|waitid)\(' "$top_srcdir"/src/mlrun/work \
+		--include=*.c --exclude=supervisor.c
+}

@@ -365,6 +365,94 @@ sys.exit(not all(x >= y for x, y in zip(d, (0.1, 0.2, 0.4))))' < <(mlrun logs -t
 	refute_line 999
 }
 
+@test "services: the exit status of one that ends on a full disk is kept" {
+	mkdir small
+	export IMG
+	run -0 unshare -rm sh -ec '
+		mount -t tmpfs -o size=1m t small
+		export MLRUN_STORE=$PWD/small/store
+		mlrun run -d --name web -v "$PWD:/here" "$IMG" sh -c "
+			while [ ! -e /here/full ]; do sleep 0.05; done; exit 7"
+		dd if=/dev/zero of=small/filler bs=4k 2>/dev/null || true
+		touch full
+		mlrun wait web
+		mlrun ps --all | grep -o "web *exited (7)"'
+	assert_output --partial "$(printf '\n7\nweb')"
+}
+
+@test "services: a start that fails early says why, and leaves nothing" {
+	local n
+
+	mlrun run -d --name first "$IMG" sleep "$NAP"
+	# Files that may not grow at all, or enough only for the record of what is wanted.
+	for n in 0 2; do
+		run -125 timeout -k 1 20 bash -c "ulimit -f $n; exec mlrun run -d --name web $IMG sleep $NAP"
+		assert_line --regexp '^mlrun: run .web.: .*File too large'
+		assert_equal "$(ls "$(dir .)")" first
+	done
+	for n in 4 10 40 87 88; do
+		run timeout -k 1 20 bash -c "ulimit -n $n; exec mlrun run -d --name web $IMG sleep $NAP"
+		[ "$status" = 0 ] || [ "$status" = 125 ]
+		[ "$status" = 125 ] || mlrun stop -t 0 web
+	done
+	mlrun run -d --name web "$IMG" sleep "$NAP" >/dev/null || true
+	mlrun stop -t 0 --rm web
+	if [ "$(id -u)" != 0 ]; then
+		mkdir -p closed/here
+		cd closed/here
+		chmod 0 ..
+		run timeout -k 1 20 mlrun run -d --name web "$IMG" sleep "$NAP"
+		chmod 700 ..
+		assert_equal "$status" 125
+		assert_output "mlrun: run 'web': enter '$PWD': Permission denied"
+		assert_equal "$(ls "$(dir .)")" first
+	fi
+	pgrep -u "$(id -u)" -f "service-hold --store=$MLRUN_STORE web\$" && false
+	mkdir "$BATS_TEST_TMPDIR/small"
+	cd "$BATS_TEST_TMPDIR"
+	export IMG
+	run -125 unshare -rm sh -ec '
+		mount -t tmpfs -o size=1m t small
+		export MLRUN_STORE=$PWD/small/store
+		mlrun run -d --name first "$IMG" sleep 1000 >/dev/null
+		dd if=/dev/zero of=small/filler bs=4k 2>/dev/null || true
+		status=0
+		timeout -k 1 20 mlrun run -d --name web "$IMG" sleep 1000 || status=$?
+		ls small/store/services/*
+		mlrun stop -t 0 first >/dev/null
+		exit $status'
+	assert_line --regexp "^mlrun: run 'web': .*No space left on device"
+	refute_line web
+}
+
+@test "services: a starter that is killed while its supervisor begins leaves one service, which is listed" {
+	local caught=0 i starter second holder words
+
+	for i in {1..20}; do
+		mlrun run -d --name web "$IMG" sleep "$NAP" &
+		starter=$!
+		holder= words=()
+		while [ -e "/proc/$starter/task" ] && [ "${words[1]:-}" != service-hold ]; do
+			read -r holder <"/proc/$starter/task/$starter/children" || true # a line without an end
+			[ -z "$holder" ] || mapfile -d '' -t words <"/proc/$holder/cmdline"
+		done 2>/dev/null
+		[ -n "$holder" ] || continue
+		kill -STOP "$holder"
+		kill -KILL "$starter"
+		mlrun run -d --name web "$IMG" sleep "$NAP" &
+		second=$!
+		[ -e "$(dir web)/state.json" ] || caught=$((caught + 1))
+		sleep 0.2
+		kill -CONT "$holder"
+		wait "$second" || [ "$?" = 125 ]
+		until_true is web status running
+		[ "$(supervisor web | wc -l)" = 1 ]
+		mlrun stop -t 0 --rm web
+		[ "$caught" -lt 3 ] || break
+	done
+	[ "$caught" -gt 0 ]
+}
+
 @test "services: no other user sees or ends one" {
 	mlrun run -d --name web "$IMG" sleep "$NAP"
 	if [ "$(id -u)" = 0 ]; then

@@ -108,8 +108,7 @@ int cmd_stop(int argc, char **argv)
 
 static int restart(const struct args *a, struct store *st, struct service *s, struct mlr_error *err)
 {
-	auto_free char *program = services_program();
-	int r = service_restart(st, program, s, a->timeout_ms, err);
+	int r = service_restart(st, s, a->timeout_ms, err);
 
 	if (r == -ECHILD)
 		mlr_hint(err, "mlrun logs --tail 10 %s shows why", s->name);
@@ -205,15 +204,12 @@ int cmd_logs(int argc, char **argv)
 
 /* --- the supervisor -------------------------------------------------------------------------- */
 
-#define TO_STARTER 3 /* service_act.c */
-
 int cmd_service_hold(int argc, char **argv)
 {
 	static const struct cli_syntax syntax = { .s.args_doc = "NAME",
 		.s.doc = "Supervise a service; mlrun run -d calls this.",
 		.s.operands = { OPT(struct args, c.names) },
 		.s.check = check };
-	auto_free char *program = services_program();
 	auto_store struct store *st = NULL;
 	struct mlr_error err = MLR_ERROR_INIT;
 	struct args a = ARGS_INIT;
@@ -222,7 +218,7 @@ int cmd_service_hold(int argc, char **argv)
 	cli_options_parse(argc, argv, &syntax, &a);
 	r = cli_open_store(a.c.common.store, &st, &err);
 	if (r == 0 && (r = service_name_check(a.c.names.v[0], &err)) == 0)
-		r = service_hold(st, program, a.c.names.v[0], TO_STARTER, &err);
+		r = service_hold(st, a.c.names.v[0], &err);
 	services_choice_done(&a.c);
 	return r < 0 ? cli_fail_at(&err, "service") : 0;
 }

@@ -163,7 +163,6 @@ static int cmd_hold(int argc, char **argv)
 		.s.needed = 1,
 		.s.missing = "expected a worker's key" };
 	auto_store struct store *st = NULL;
-	auto_free char *program = realpath("/proc/self/exe", NULL);
 	struct mlr_error err = MLR_ERROR_INIT;
 	struct args a = { 0 };
 	int r, status = CLI_FAILED;
@@ -171,7 +170,7 @@ static int cmd_hold(int argc, char **argv)
 	cli_options_parse(argc, argv, &syntax, &a);
 	r = cli_open_store(a.common.store, &st, &err);
 	if (r == 0)
-		r = work_hold(st, program ? program : "mlrun", a.names.v[0], &status, &err);
+		r = work_hold(st, a.names.v[0], &status, &err);
 	strv_done(&a.names);
 	return r < 0 ? cli_fail_at(&err, "worker") : status;
 }

@@ -5,6 +5,7 @@
 #include "cli/common.h"
 #include "cli/fetch.h"
 #include "cli/services.h"
+#include "work/work.h"
 
 #include <spawn.h>
 
@@ -142,7 +143,7 @@ static char *image_of(const struct project *p, const struct compose_service *c)
 
 static int build(const struct compose_service *c, const char *image, const char *store)
 {
-	auto_free char *program = services_program();
+	auto_free char *program = work_program();
 	auto_strv struct strv argv = STRV_INIT;
 	struct mlr_error err = MLR_ERROR_INIT;
 	int r, status = 0;

@@ -18,13 +18,6 @@
 
 #define FOLLOW_MS 100
 
-char *services_program(void)
-{
-	char *path = realpath("/proc/self/exe", NULL);
-
-	return path ? path : xstrdup("mlrun");
-}
-
 int services_open(const char *dir, struct store **ret, struct mlr_error *err)
 {
 	int r = cli_open_store(dir, ret, err);
@@ -191,9 +184,8 @@ static void print_last_words(struct store *st, const char *name)
 
 int services_launch(struct store *st, struct service *s, const char *command)
 {
-	auto_free char *program = services_program();
 	struct mlr_error err = MLR_ERROR_INIT;
-	int r = service_start(st, program, s, &err);
+	int r = service_start(st, s, &err);
 
 	if (r == -ECHILD && s->exit_status > 0) {
 		print_last_words(st, s->name);

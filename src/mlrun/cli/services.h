@@ -9,9 +9,6 @@
 
 #include <argp.h>
 
-/* mlrun's own path, to free(). */
-char *services_program(void);
-
 /* Open the store; without one there are no services. Returns as cli_open_store(). */
 int services_open(const char *dir, struct store **ret, struct mlr_error *err);
 

@@ -1,8 +1,8 @@
 /*
  * elastic: runs whose number of workers changes. A run is a set of workers (worker.h), each a
  * one-node job that runs the same command; Slurm's jobs keep their size. Nobody but the runs
- * themselves decides: in the run's oldest job a process, the coordinator (hold.c starts one in
- * each job), asks Slurm every two seconds who wants what, ends workers that others are due, and
+ * themselves decides: in the run's oldest job a process, the coordinator (worker_hold.c starts one
+ * in each job), asks Slurm every two seconds who wants what, ends workers that others are due, and
  * submits more where there is room (share.h).
  *
  * A run as its files in the store show it:

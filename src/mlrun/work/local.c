@@ -1,5 +1,6 @@
 /* Workers on this machine, without Slurm: a supervisor each, in a session of its own. */
 #include "work/parts.h"
+#include "work/supervisor.h"
 
 #include "base/base.h"
 #include "gpu/gpu.h"
@@ -8,11 +9,8 @@
 #include "store/process.h"
 
 #include <sched.h>
-#include <spawn.h>
 #include <sys/file.h>
 #include <sys/sysinfo.h>
-
-#define START_MS 10000 /* for the supervisor to say that it is there */
 
 enum { PROCESSORS, GPUS }; /* in worker.lists */
 
@@ -180,100 +178,52 @@ static char *local_id(const char *key)
 	return xasprintf("local-%s", letters);
 }
 
-static int spawn(struct store *st, const char *program, const struct worker *w, pid_t *pid)
-{
-	auto_free char *log = worker_path(st, w, "log");
-	auto_free char *store = xasprintf("--store=%s", store_path(st));
-	char *const argv[] = { (char *)"mlrun", (char *)"workers", (char *)"hold", store, w->key,
-		NULL };
-	posix_spawn_file_actions_t files;
-	posix_spawnattr_t attr;
-	sigset_t none;
-	int r;
-
-	sigemptyset(&none);
-	posix_spawnattr_init(&attr);
-	posix_spawnattr_setsigmask(&attr, &none);
-	posix_spawnattr_setflags(&attr, POSIX_SPAWN_SETSID | POSIX_SPAWN_SETSIGMASK);
-	posix_spawn_file_actions_init(&files);
-	posix_spawn_file_actions_addopen(&files, 0, "/dev/null", O_RDONLY, 0);
-	posix_spawn_file_actions_addopen(&files, 1, log, O_WRONLY | O_CREAT | O_APPEND, 0600);
-	posix_spawn_file_actions_adddup2(&files, 1, 2);
-	posix_spawn_file_actions_addclosefrom_np(&files, 3);
-	r = posix_spawn(pid, program, &files, &attr, argv, environ);
-	posix_spawn_file_actions_destroy(&files);
-	posix_spawnattr_destroy(&attr);
-	return -r;
-}
-
 /* It is seen by others from here on. */
-static int wait_for_hold(struct store *st, pid_t pid, struct worker *w, struct mlr_error *err)
+static int launch(struct store *st, const struct worker *w, int *locked, struct mlr_error *err)
 {
-	struct timespec nap = { 0, 2 * 1000000 };
+	auto_strv struct strv argv = STRV_INIT;
+	auto_free char *path = worker_path(st, w, "log");
+	auto_close int log = open(path, O_WRONLY | O_CREAT | O_APPEND | O_CLOEXEC, 0600);
 
-	for (int ms = 0; ms < START_MS; ms += 2) {
-		auto_call(worker_done) struct worker now = WORKER_INIT;
-		int r = worker_read(st, w->key, &now, err);
-
-		if (r < 0)
-			return r;
-		if (now.process)
-			return 0;
-		if (waitpid(pid, NULL, WNOHANG) == pid)
-			return mlr_fail(err, ECHILD, "the worker's supervisor ended at once");
-		nanosleep(&nap, NULL);
-	}
-	kill(pid, SIGKILL);
-	waitpid(pid, NULL, 0);
-	return mlr_fail(err, ETIMEDOUT, "the worker's supervisor does not start");
+	if (log < 0)
+		return mlr_fail_errno(err, "open '%s'", path);
+	strv_take(&argv, work_program());
+	strv_add(&argv, "workers");
+	strv_add(&argv, "hold");
+	strv_addf(&argv, "--store=%s", store_path(st));
+	strv_add(&argv, w->key);
+	return supervisor_launch(&argv, log, locked, SUPERVISOR_HOLDS, NULL, err);
 }
 
-int local_start(struct store *st, const char *program, struct worker *w, struct mlr_error *err)
+int local_start(struct store *st, struct worker *w, struct mlr_error *err)
 {
 	/* Another start sees what this one took. */
-	auto_close int lock = openat(
+	auto_close int locked = openat(
 		store_fd(st), "workers/lock", O_RDWR | O_CREAT | O_CLOEXEC | O_NOFOLLOW, 0600);
-	pid_t pid;
 	int r;
 
 	if (w->partition)
 		return mlr_fail(err, EINVAL,
 			"--partition=%s: a worker on this machine is in no partition",
 			w->partition);
-	while ((r = lock < 0 ? -1 : flock(lock, LOCK_EX)) < 0 && errno == EINTR)
+	while ((r = locked < 0 ? -1 : flock(locked, LOCK_EX)) < 0 && errno == EINTR)
 		;
 	if (r < 0)
 		return mlr_fail_errno(err, "lock '%s/workers/lock'", store_path(st));
 	w->id = local_id(w->key);
-	r = check_memory(w, err);
-	if (r == 0)
-		r = choose_processors(st, w, err);
-	if (r == 0)
-		r = choose_gpus(st, w, err);
-	if (r == 0)
-		r = worker_write(st, w, err);
-	if (r == 0 && (r = spawn(st, program, w, &pid)) < 0)
-		mlr_fail(err, -r, "start '%s': %s", program, strerror(-r));
-	return r < 0 ? r : wait_for_hold(st, pid, w, err);
+	TRY(check_memory(w, err));
+	TRY(choose_processors(st, w, err));
+	TRY(choose_gpus(st, w, err));
+	TRY(worker_write(st, w, err));
+	return launch(st, w, &locked, err);
 }
 
 /* --- look, end ---------------------------------------------------------------------------- */
 
-/* 1: the supervisor runs here; 0: it has ended; -1: on another machine. */
-static int judge(struct store *st, const struct worker *w, struct store_process *ret)
-{
-	struct store_process self;
-
-	if (!w->process || store_process_parse(w->process, ret) < 0 ||
-		store_process_self(&self) < 0)
-		return 0;
-	return store_process_judge(st, ret, &self);
-}
-
 void local_look(struct store *st, struct worker *w)
 {
 	struct store_process p;
-	int alive = judge(st, w, &p);
+	int alive = supervisor_judge(st, w->process, &p);
 
 	free(w->reason);
 	w->reason = NULL;
@@ -281,7 +231,7 @@ void local_look(struct store *st, struct worker *w)
 		w->reason = xasprintf("it is on %s", w->node);
 	if (alive != 0)
 		w->status = w->pid > 0 ? WORKER_RUNNING : WORKER_STARTING;
-	else if (!w->process && time(NULL) - w->created < START_MS / 1000)
+	else if (!w->process && time(NULL) - w->created < WORK_NEW_S)
 		w->status = WORKER_STARTING;
 	else
 		w->status = WORKER_LOST;
@@ -290,7 +240,7 @@ void local_look(struct store *st, struct worker *w)
 int local_cancel(struct store *st, const struct worker *w, struct mlr_error *err)
 {
 	struct store_process p;
-	int alive = judge(st, w, &p);
+	int alive = supervisor_judge(st, w->process, &p);
 
 	if (alive < 0) {
 		mlr_fail(err, EPERM, "worker %s is on %s", w->id, w->node);

@@ -7,12 +7,9 @@
 
 /*
  * Choose processors and GPUs that the machine's other workers leave, and start the supervisor.
- *
- *   program  mlrun's path
- *
  * Returns as work_start().
  */
-int local_start(struct store *st, const char *program, struct worker *w, struct mlr_error *err);
+int local_start(struct store *st, struct worker *w, struct mlr_error *err);
 
 /* In the supervisor: keep to the processors chosen, and add options for what exec limits. */
 void local_limit(const struct worker *w, struct strv *options);

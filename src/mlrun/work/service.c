@@ -1,4 +1,5 @@
-#include "work/service_parts.h"
+#include "work/service.h"
+#include "work/supervisor.h"
 
 #include "base/base.h"
 #include "base/json.h"
@@ -10,6 +11,7 @@
 #define TOP        "services"
 #define NAME_BYTES 128
 #define HOSTS_MAX  (1u << 20)
+#define SPARE      8192 /* bytes; a state with what a failed check printed has less */
 
 const char *const service_status_names[] = {
 	[SERVICE_STARTING] = "starting",
@@ -229,9 +231,36 @@ int service_write_wish(struct store *st, const struct service *s, struct mlr_err
 	return r < 0 ? r : write_json(st, s, "service.json", wish_rows, err);
 }
 
+int service_reserve(struct store *st, const struct service *s, struct mlr_error *err)
+{
+	auto_free char *path = below(s->name, "spare", err);
+	char spaces[SPARE];
+
+	memset(spaces, ' ', sizeof(spaces)); /* JSON may end with them */
+	return path ? file_replace(store_fd(st), path, spaces, sizeof(spaces), 0600, err)
+		    : -err->code;
+}
+
+/* Write the state into the file that has its room already. */
+static int use_spare(struct store *st, const struct service *s)
+{
+	json_auto_t *o = record_write(state_rows, s);
+	auto_free char *text = json_dumps(o, JSON_COMPACT), *from = below(s->name, "spare", NULL),
+		       *to = below(s->name, "state.json", NULL);
+	auto_close int fd =
+		from ? openat(store_fd(st), from, O_WRONLY | O_CLOEXEC | O_NOFOLLOW) : -1;
+
+	if (!text || !to || strlen(text) > SPARE || fd < 0)
+		return -ENOSPC;
+	TRY(file_write_all(fd, text, strlen(text)));
+	return fsync(fd) < 0 || renameat(store_fd(st), from, store_fd(st), to) < 0 ? -errno : 0;
+}
+
 int service_write_state(struct store *st, const struct service *s, struct mlr_error *err)
 {
-	return write_json(st, s, "state.json", state_rows, err);
+	int r = write_json(st, s, "state.json", state_rows, err);
+
+	return r < 0 && s->status == SERVICE_EXITED && use_spare(st, s) == 0 ? 0 : r;
 }
 
 int service_read(struct store *st, const char *name, struct service *ret, struct mlr_error *err)
@@ -258,16 +287,6 @@ int service_read(struct store *st, const char *name, struct service *ret, struct
 
 /* --- look -------------------------------------------------------------------------------- */
 
-int service_judge(struct store *st, const struct service *s, struct store_process *ret)
-{
-	struct store_process self;
-
-	if (!s->process || store_process_parse(s->process, ret) < 0 ||
-		store_process_self(&self) < 0)
-		return 0;
-	return store_process_judge(st, ret, &self);
-}
-
 int service_is_inside(const struct service *s)
 {
 	return s->pid > 0 && proc_is_running(s->pid, s->start) > 0;
@@ -277,7 +296,7 @@ static void look(struct store *st, struct service *s)
 {
 	struct store_process p;
 
-	if (s->status < SERVICE_EXITED && service_judge(st, s, &p) == 0)
+	if (s->status < SERVICE_EXITED && supervisor_judge(st, s->process, &p) == 0)
 		s->status = SERVICE_LOST;
 	if (service_has_ended(s))
 		s->health = SERVICE_UNCHECKED;

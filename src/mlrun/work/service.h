@@ -5,6 +5,7 @@
  *
  *   service.json  what was asked for; the starter's
  *   state.json    what happened; the supervisor's, replaced atomically
+ *   spare         room for the last state; the supervisor's
  *   env           variables whose values no command line shall show, "K=V" a line
  *   environ       all variables of the command, for who joins it; mlrun exec's
  *   hosts         the machine's /etc/hosts, and the names of a project's services
@@ -141,13 +142,12 @@ char *service_path(const struct store *st, const char *name, const char *file);
 /*
  * Start a service, in place of one of that name that has ended, and return when its command runs.
  *
- *   program  mlrun's path
- *   s        what is wanted; gets the rest
+ *   s  what is wanted; gets the rest
  *
  * Returns 0; -EEXIST with a hint for a name in use; -ECHILD if the command did not start: its
  * exit_status, 125 to 127, and its log have the rest. The files are there then: service_forget().
  */
-int service_start(struct store *st, const char *program, struct service *s, struct mlr_error *err);
+int service_start(struct store *st, struct service *s, struct mlr_error *err);
 
 /*
  * Stop it, and wait until all of its container has ended. What a killed supervisor left is ended,
@@ -161,8 +161,7 @@ int service_stop(struct store *st, struct service *s, int64_t timeout_ms, struct
 
 /* Stop it if it runs, and start it again: by its own supervisor, or a new one that has the
  * caller's variables. Returns as service_stop() and service_start(). */
-int service_restart(struct store *st, const char *program, struct service *s, int64_t timeout_ms,
-	struct mlr_error *err);
+int service_restart(struct store *st, struct service *s, int64_t timeout_ms, struct mlr_error *err);
 
 /* Wait until it has ended, and read it again. ms -1: no limit. Returns 0, -ETIMEDOUT, -EPERM. */
 int service_await(struct store *st, struct service *s, int64_t ms, struct mlr_error *err);
@@ -171,8 +170,28 @@ int service_await(struct store *st, struct service *s, int64_t ms, struct mlr_er
  * then stays. */
 int service_forget(struct store *st, const struct service *s, struct mlr_error *err);
 
-/* Be its supervisor. fd: where its starter reads (service_parts.h). (service_hold.c) */
-int service_hold(
-	struct store *st, const char *program, const char *name, int fd, struct mlr_error *err);
+/* --- for this room --------------------------------------------------------------------------- */
+
+/* The value of SIGRTMIN, which asks the supervisor to stop its command. */
+#define SERVICE_ORDER_AGAIN   1 /* and to start it again */
+#define SERVICE_ORDER_TIMEOUT 2 /* times seconds, and this much for the service's own */
+#define SERVICE_ORDER_OWN     0x1fffffff
+
+/* The directory of this node's services, below the store; to free(). */
+char *service_top(struct mlr_error *err);
+
+/* Reserve room for the state of its end: a full disk shall not lose the exit status. */
+int service_reserve(struct store *st, const struct service *s, struct mlr_error *err);
+
+int service_write_state(struct store *st, const struct service *s, struct mlr_error *err);
+
+/* Read the files alone: the status is the last that was written. Returns 0, -ENOENT, -EPROTO. */
+int service_read(struct store *st, const char *name, struct service *ret, struct mlr_error *err);
+
+/* Does the process that was recorded in the container still run? */
+int service_is_inside(const struct service *s);
+
+/* Be its supervisor. (service_hold.c) */
+int service_hold(struct store *st, const char *name, struct mlr_error *err);
 
 #endif

@@ -1,11 +1,11 @@
 /* Starts, stops, awaits and forgets services, for commands. */
-#include "work/inside.h"
-#include "work/service_parts.h"
+#include "work/service.h"
+#include "work/supervisor.h"
+#include "work/work.h"
 
 #include "base/base.h"
 
 #include <poll.h>
-#include <spawn.h>
 #include <sys/file.h>
 #include <sys/syscall.h>
 
@@ -47,7 +47,7 @@ static int await_process(
 	int64_t end = ms < 0 ? INT64_MAX : mlr_now_ms() + ms, left;
 	struct store_process now;
 
-	while (service_judge(st, s, &now) > 0) {
+	while (supervisor_judge(st, s->process, &now) > 0) {
 		struct pollfd f = { fd, POLLIN, 0 };
 
 		left = end - mlr_now_ms();
@@ -81,8 +81,8 @@ static void clear_rest(const struct service *s)
 		return;
 	if (!s->inside)
 		kill(-s->pid, SIGKILL);
-	else if (inside_find(proc, s->pid, &in) > 0)
-		inside_kill(proc, &in);
+	else if (work_inside_find(proc, s->pid, &in) > 0)
+		work_inside_kill(proc, &in);
 }
 
 /* Read a service again, with its present state. */
@@ -114,14 +114,14 @@ static int order(const struct store_process *p, int64_t timeout_ms, int again)
 int service_stop(struct store *st, struct service *s, int64_t timeout_ms, struct mlr_error *err)
 {
 	struct store_process p;
-	int alive = service_judge(st, s, &p);
+	int alive = supervisor_judge(st, s->process, &p);
 	int64_t limit = (timeout_ms < 0 ? s->stop_ms : timeout_ms) + MARGIN_MS;
 
 	if (alive < 0 && !service_has_ended(s))
 		return refuse_elsewhere(st, s, err);
 	if (alive > 0) {
 		order(&p, timeout_ms, 0);
-		if (await_process(st, s, &p, limit) < 0 && service_judge(st, s, &p) > 0)
+		if (await_process(st, s, &p, limit) < 0 && supervisor_judge(st, s->process, &p) > 0)
 			kill(p.pid, SIGKILL);
 	}
 	if (read_again(st, s, err) < 0)
@@ -133,7 +133,7 @@ int service_stop(struct store *st, struct service *s, int64_t timeout_ms, struct
 int service_await(struct store *st, struct service *s, int64_t ms, struct mlr_error *err)
 {
 	struct store_process p;
-	int alive = service_judge(st, s, &p);
+	int alive = supervisor_judge(st, s->process, &p);
 
 	if (alive < 0 && !service_has_ended(s))
 		return refuse_elsewhere(st, s, err);
@@ -142,7 +142,7 @@ int service_await(struct store *st, struct service *s, int64_t ms, struct mlr_er
 	return read_again(st, s, err);
 }
 
-/* The caller has the lock. */
+/* The caller of this and of those below has the lock. */
 static int remove_files(struct store *st, const char *name, struct mlr_error *err)
 {
 	auto_free char *top = service_top(err), *path = top ? xasprintf("%s/%s", top, name) : NULL;
@@ -150,90 +150,35 @@ static int remove_files(struct store *st, const char *name, struct mlr_error *er
 	return path ? file_remove_tree(store_fd(st), path, err) : -err->code;
 }
 
-int service_forget(struct store *st, const struct service *s, struct mlr_error *err)
+static int forget(struct store *st, const struct service *s, struct mlr_error *err)
 {
 	auto_call(service_done) struct service now = SERVICE_INIT;
 	struct mlr_error why = MLR_ERROR_INIT;
-	auto_close int locked = lock(st, err);
-	int r = locked < 0 ? locked : service_get(st, s->name, &now, &why);
+	int r = service_get(st, s->name, &now, &why);
 
-	if (locked < 0)
-		return r;
 	if (r == 0 && (now.created != s->created || !service_has_ended(&now)))
 		return 0;
 	return remove_files(st, s->name, err);
 }
 
+int service_forget(struct store *st, const struct service *s, struct mlr_error *err)
+{
+	auto_close int locked = lock(st, err);
+
+	return locked < 0 ? locked : forget(st, s, err);
+}
+
 /* --- the start ----------------------------------------------------------------------------- */
 
-static int spawn(struct store *st, const char *program, const char *name, int to, pid_t *pid)
+static int launch(struct store *st, int *locked, struct service *s, struct mlr_error *err)
 {
-	auto_free char *store = xasprintf("--store=%s", store_path(st));
-	char *const argv[] = { (char *)"mlrun", (char *)"service-hold", store, (char *)name, NULL };
-	posix_spawn_file_actions_t files;
-	posix_spawnattr_t attr;
-	sigset_t none;
-	int r;
+	auto_strv struct strv argv = STRV_INIT;
 
-	sigemptyset(&none);
-	posix_spawnattr_init(&attr);
-	posix_spawnattr_setsigmask(&attr, &none);
-	posix_spawnattr_setflags(&attr, POSIX_SPAWN_SETSID | POSIX_SPAWN_SETSIGMASK);
-	posix_spawn_file_actions_init(&files);
-	posix_spawn_file_actions_addopen(&files, 0, "/dev/null", O_RDWR, 0);
-	posix_spawn_file_actions_adddup2(&files, 0, 1);
-	posix_spawn_file_actions_adddup2(&files, 0, 2);
-	posix_spawn_file_actions_adddup2(&files, to, 3);
-	posix_spawn_file_actions_addclosefrom_np(&files, 4);
-	r = posix_spawn(pid, program, &files, &attr, argv, environ);
-	posix_spawn_file_actions_destroy(&files);
-	posix_spawnattr_destroy(&attr);
-	return -r;
-}
-
-/* Wait for the supervisor's word. *locked is closed when others see it. */
-static int hear(int from, pid_t pid, int *locked, struct service *s, struct mlr_error *err)
-{
-	struct service_message m;
-
-	for (;;) {
-		ssize_t n = file_read_full(from, &m, sizeof(m));
-
-		if (n != sizeof(m)) {
-			waitpid(pid, NULL, 0);
-			return mlr_fail(err, EIO, "its supervisor was killed");
-		}
-		m.text[sizeof(m.text) - 1] = '\0';
-		if (m.word == SERVICE_SAYS_UP)
-			return 0;
-		if (m.word == SERVICE_SAYS_HELD) {
-			close(take_fd(locked));
-			continue;
-		}
-		waitpid(pid, NULL, 0);
-		if (m.word == SERVICE_SAYS_ERROR)
-			return mlr_pass(err, m.code, m.text);
-		s->exit_status = m.code;
-		return mlr_fail(err, ECHILD, "its command did not start");
-	}
-}
-
-static int launch(struct store *st, const char *program, int *locked, struct service *s,
-	struct mlr_error *err)
-{
-	auto_close int from = -1, to = -1;
-	int pair[2], r;
-	pid_t pid;
-
-	if (pipe2(pair, O_CLOEXEC) < 0)
-		return mlr_fail_errno(err, "make a pipe");
-	from = pair[0];
-	to = pair[1];
-	r = spawn(st, program, s->name, to, &pid);
-	close(take_fd(&to));
-	if (r < 0)
-		return mlr_fail(err, -r, "start '%s': %s", program, strerror(-r));
-	return hear(from, pid, locked, s, err);
+	strv_take(&argv, work_program());
+	strv_add(&argv, "service-hold");
+	strv_addf(&argv, "--store=%s", store_path(st));
+	strv_add(&argv, s->name);
+	return supervisor_launch(&argv, -1, locked, SUPERVISOR_UP, &s->exit_status, err);
 }
 
 static int refuse_second(const struct service *s, struct mlr_error *err)
@@ -270,22 +215,25 @@ static int make_dir(struct store *st, const char *name, struct mlr_error *err)
 		: 0;
 }
 
-/* Clean up after a failed start or a killed supervisor. */
-static void abandon(struct store *st, const struct service *s)
+/* Clean up after a failed start or a killed supervisor. locked: -1 if a supervisor held it. */
+static void abandon(struct store *st, const struct service *s, int locked)
 {
 	auto_call(service_done) struct service now = SERVICE_INIT;
+	auto_close int again = locked < 0 ? lock(st, NULL) : -1;
 
 	if (service_read(st, s->name, &now, NULL) == 0 && now.created == s->created)
 		clear_rest(&now);
-	service_forget(st, s, NULL);
+	if (locked >= 0 || again >= 0)
+		forget(st, s, NULL);
 }
 
-int service_start(struct store *st, const char *program, struct service *s, struct mlr_error *err)
+int service_start(struct store *st, struct service *s, struct mlr_error *err)
 {
 	auto_close int locked = -1;
 	int r;
 
 	TRY(service_name_check(s->name, err));
+	signal(SIGXFSZ, SIG_IGN); /* a file that may not grow is an error like others */
 	locked = lock(st, err);
 	if (locked < 0)
 		return locked;
@@ -294,9 +242,9 @@ int service_start(struct store *st, const char *program, struct service *s, stru
 	s->created = mlr_epoch_ms();
 	r = service_write_wish(st, s, err);
 	if (r == 0)
-		r = launch(st, program, &locked, s, err);
+		r = launch(st, &locked, s, err);
 	if (r < 0 && r != -ECHILD)
-		abandon(st, s);
+		abandon(st, s, locked);
 	return r;
 }
 
@@ -321,8 +269,7 @@ static int await_run(struct store *st, struct service *s, int64_t timeout_ms, st
 	return mlr_fail(err, ETIMEDOUT, "it does not start again");
 }
 
-int service_restart(struct store *st, const char *program, struct service *s, int64_t timeout_ms,
-	struct mlr_error *err)
+int service_restart(struct store *st, struct service *s, int64_t timeout_ms, struct mlr_error *err)
 {
 	auto_close int locked = lock(st, err);
 	struct store_process p;
@@ -330,7 +277,7 @@ int service_restart(struct store *st, const char *program, struct service *s, in
 
 	if (r < 0 || (r = read_again(st, s, err)) < 0)
 		return r;
-	alive = service_judge(st, s, &p);
+	alive = supervisor_judge(st, s->process, &p);
 	if (alive < 0 && !service_has_ended(s))
 		return refuse_elsewhere(st, s, err);
 	if (alive > 0 && order(&p, timeout_ms, 1) == 0) {
@@ -338,5 +285,5 @@ int service_restart(struct store *st, const char *program, struct service *s, in
 		return await_run(st, s, timeout_ms, err);
 	}
 	clear_rest(s);
-	return launch(st, program, &locked, s, err);
+	return launch(st, &locked, s, err);
 }

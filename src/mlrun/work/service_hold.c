@@ -1,19 +1,14 @@
 /* A service's supervisor: writes its command's output to the log, starts it again, checks it. */
-#include "work/child.h"
-#include "work/inside.h"
 #include "work/service_log.h"
-#include "work/service_parts.h"
-#include "work/step.h"
+#include "work/service.h"
+#include "work/supervisor.h"
+#include "work/work.h"
 
 #include "base/base.h"
 #include "base/proc.h"
 
-#include <poll.h>
-#include <sys/prctl.h>
-#include <sys/signalfd.h>
+#include <sys/syscall.h>
 
-#define LOOK_MS      5    /* how often to look whether the container is there */
-#define LOOK_LATE_MS 50   /* the same a second after its start */
 #define STEP_LOOK_MS 1000 /* how often to look whether the job goes on, without a pidfd */
 #define DELAY_MS     100
 #define DELAY_MAX_MS 60000
@@ -22,41 +17,45 @@
 
 static const char *const stream_names[STREAMS] = { "stdout", "stderr" };
 
-struct hold {
-	struct store *st;
-	const char *program;
-	struct service s;
-	struct service_log log;
-	struct service_probe probe;
-	pid_t child;       /* mlrun exec, which becomes the command; 0: none runs */
-	int out[STREAMS];  /* what it prints */
-	int signals, proc; /* /proc */
-	struct step step;
-	struct inside inside; /* the child's container; s.inside is its id */
-	int starter;          /* who waits for the first start; -1 */
-	int64_t begun, up; /* when the child was started, and seen in the container; mlr_now_ms() */
-	int64_t again_at;  /* when to start it again; 0: not */
-	int64_t delay;
-	int64_t kill_at;  /* when to send SIGKILL; 0: nobody asked it to end */
-	int stop, again;  /* it is not to be started again; it is, by an order */
-	int over, failed; /* failed: the first start */
+/* A check that runs, or is to be run. */
+struct probe {
+	pid_t pid;        /* 0: none runs */
+	int out;          /* what it prints, or -1 */
+	int killed;       /* its time was up */
+	int64_t due, end; /* when to start the next, and to kill this; mlr_now_ms() */
+	char said[1024];
+	size_t n;
 };
 
-#define HOLD_INIT                                                                               \
-	{                                                                                       \
-		.s = SERVICE_INIT, .log = SERVICE_LOG_INIT, .probe = { .out = -1 },             \
-		.out = { -1, -1 }, .signals = -1, .proc = -1, .step = STEP_INIT, .starter = -1, \
-		.inside = INSIDE_INIT, .delay = DELAY_MS,                                       \
+struct hold {
+	struct supervisor sup;
+	struct store *st;
+	struct service s;
+	struct service_log log;
+	struct probe probe;
+	int out[STREAMS]; /* what the command prints */
+	struct proc_stat
+		step;     /* Slurm's process for the step that this was started in; pid 0: none */
+	int step_fd;      /* a pidfd of it; -1: none, as before Linux 5.3 */
+	int64_t again_at; /* when to start it again; 0: not */
+	int64_t delay;
+	int stop, again; /* it is not to be started again; it is, by an order */
+	int failed;      /* the first start */
+};
+
+#define HOLD_INIT                                                                            \
+	{                                                                                    \
+		.sup = SUPERVISOR_INIT, .s = SERVICE_INIT, .log = SERVICE_LOG_INIT,          \
+		.probe = { .out = -1 }, .out = { -1, -1 }, .step_fd = -1, .delay = DELAY_MS, \
 	}
 
 static void hold_done(struct hold *h)
 {
-	int *const all[] = { &h->out[0], &h->out[1], &h->probe.out, &h->signals, &h->proc,
-		&h->starter };
+	int *const all[] = { &h->out[0], &h->out[1], &h->probe.out, &h->step_fd };
 
 	for (size_t i = 0; i < ARRAY_LEN(all); i++)
 		mlr_cleanup_close(all[i]);
-	step_done(&h->step);
+	supervisor_done(&h->sup);
 	service_done(&h->s);
 	service_log_done(&h->log);
 }
@@ -70,17 +69,183 @@ static void write_state(struct hold *h)
 		mlr_debug("%s", err.text);
 }
 
-static void tell(struct hold *h, enum service_word word, int code, const char *text)
-{
-	struct service_message m = { .word = word, .code = code };
+/* --- the step that it was started in ---------------------------------------------------------- */
 
-	snprintf(m.text, sizeof(m.text), "%s", text ? text : "");
-	if (h->starter >= 0 && file_write_all(h->starter, &m, sizeof(m)) < 0)
-		mlr_debug("nobody waits for the service");
-	if (word != SERVICE_SAYS_HELD) {
-		mlr_cleanup_close(&h->starter);
-		h->starter = -1;
+static int read_stat(int proc, pid_t pid, struct proc_stat *ret)
+{
+	char name[32];
+
+	snprintf(name, sizeof(name), "%ld/stat", (long)pid);
+	return proc_stat_read(proc, name, ret);
+}
+
+/* The parent of a process, and whether it is Slurm's for a step. "pid (name) state ppid ..." */
+static pid_t parent_of(int proc, pid_t pid, int *is_step)
+{
+	char name[32], text[512], *end;
+	pid_t parent = 0;
+	char state;
+
+	snprintf(name, sizeof(name), "%ld/stat", (long)pid);
+	if (proc_read(proc, name, text, sizeof(text)) < 0 || !(end = strrchr(text, ')')) ||
+		sscanf(end + 1, " %c %d", &state, &parent) != 2)
+		return 0;
+	*end = '\0';
+	*is_step = strstr(text, " (slurmstepd") != NULL;
+	return parent;
+}
+
+/* Find the step's slurmstepd among the ancestors. Where Slurm finds a job's processes by their
+ * parents (proctrack/linuxproc) it would leave this one behind. The starter waits, so that it is
+ * among them still. */
+static void find_step(struct hold *h)
+{
+	int is_step = 0;
+
+	for (pid_t pid = getppid(), next; pid > 1; pid = next) {
+		next = parent_of(h->sup.proc, pid, &is_step);
+		if (!is_step)
+			continue;
+		if (read_stat(h->sup.proc, pid, &h->step) == 0)
+			h->step_fd = (int)syscall(SYS_pidfd_open, pid, 0);
+		return;
 	}
+}
+
+static int step_has_ended(const struct hold *h)
+{
+	struct proc_stat now;
+
+	return h->step.pid > 0 &&
+		(read_stat(h->sup.proc, h->step.pid, &now) < 0 || now.start != h->step.start);
+}
+
+/* --- checks, as Docker's HEALTHCHECK --------------------------------------------------------- */
+
+static void kill_probe(struct hold *h)
+{
+	if (h->probe.pid > 0)
+		kill(-h->probe.pid, SIGKILL);
+}
+
+static void reset_probe(struct hold *h)
+{
+	kill_probe(h);
+	h->s.health = h->s.check.test.n > 0 ? SERVICE_NOT_YET : SERVICE_UNCHECKED;
+	h->s.failures = 0;
+	h->probe.due = 0;
+}
+
+static int is_early(const struct hold *h)
+{
+	return h->s.health == SERVICE_NOT_YET && mlr_now_ms() - h->sup.up < h->s.check.start_period;
+}
+
+static int64_t interval(const struct hold *h)
+{
+	const struct service_check *c = &h->s.check;
+
+	return is_early(h) && c->start_interval < c->interval ? c->start_interval : c->interval;
+}
+
+static int start_probe(struct hold *h)
+{
+	auto_strv struct strv argv = STRV_INIT;
+	auto_free char *program = work_program();
+	int pair[2], r;
+
+	if (pipe2(pair, O_CLOEXEC | O_NONBLOCK) < 0)
+		return -errno;
+	struct child c = { program, &argv, { -1, pair[1], pair[1] }, 3 };
+
+	strv_add(&argv, "mlrun");
+	strv_add(&argv, "exec");
+	strv_addf(&argv, "--store=%s", store_path(h->st));
+	strv_addf(&argv, "--join=%s", h->s.name);
+	strv_add(&argv, "--"); /* the words are the image's: none is an option of mlrun's */
+	for (size_t i = 0; i < h->s.check.test.n; i++)
+		strv_add(&argv, h->s.check.test.v[i]);
+	r = work_child_start(&c, &h->probe.pid);
+	close(pair[1]);
+	h->probe.out = pair[0];
+	if (r < 0)
+		close(take_fd(&h->probe.out));
+	return r;
+}
+
+/* Start or end a check if it is time. Returns milliseconds until something is to be done; -1: an
+ * event tells. */
+static int64_t run_probe(struct hold *h)
+{
+	struct probe *p = &h->probe;
+	int64_t now = mlr_now_ms();
+
+	if (h->s.check.test.n == 0 || h->s.status != SERVICE_RUNNING)
+		return -1;
+	if (p->pid > 0 && now >= p->end && !p->killed) {
+		kill_probe(h);
+		p->killed = 1;
+	}
+	if (p->pid > 0)
+		return p->killed ? -1 : p->end - now;
+	if (p->due == 0) /* Docker waits before the first, too */
+		p->due = now + interval(h);
+	if (now < p->due)
+		return p->due - now;
+	p->n = 0;
+	p->killed = 0;
+	p->end = now + h->s.check.timeout;
+	if (start_probe(h) == 0)
+		return h->s.check.timeout;
+	p->due = now + interval(h);
+	return interval(h);
+}
+
+static void read_probe(struct hold *h)
+{
+	struct probe *p = &h->probe;
+	char rest[4096];
+	ssize_t n = 1;
+
+	while (p->out >= 0 && n > 0) {
+		size_t room = sizeof(p->said) - 1 - p->n;
+
+		n = room > 0 ? read(p->out, p->said + p->n, room)
+			     : read(p->out, rest, sizeof(rest));
+		if (n > 0 && room > 0)
+			p->n += (size_t)n;
+	}
+	if (p->out >= 0 && n == 0)
+		close(take_fd(&p->out));
+}
+
+static void probe_ended(struct hold *h, int status)
+{
+	struct probe *p = &h->probe;
+	struct service *s = &h->s;
+	int is_news = status != 0 || s->failures > 0 || s->health != SERVICE_HEALTHY;
+
+	read_probe(h);
+	mlr_cleanup_close(&p->out);
+	p->out = -1;
+	p->pid = 0;
+	if (s->status != SERVICE_RUNNING)
+		return;
+	if (status == 0) {
+		s->health = SERVICE_HEALTHY;
+		s->failures = 0;
+	} else {
+		p->said[p->n] = '\0';
+		free(s->said);
+		s->said = p->killed
+			? xasprintf("it took longer than %lld ms", (long long)s->check.timeout)
+			: xstrdup(p->said);
+		if (!is_early(h) && ++s->failures >= s->check.retries)
+			s->health = SERVICE_UNHEALTHY;
+	}
+	p->due = mlr_now_ms() + interval(h);
+	if (is_news)
+		write_state(h);
 }
 
 /* --- the command --------------------------------------------------------------------------- */
@@ -112,18 +277,16 @@ static void add_words(const struct hold *h, struct strv *argv)
 static void remember(struct hold *h, pid_t pid)
 {
 	struct proc_stat shown;
-	char name[40];
 
-	snprintf(name, sizeof(name), "%ld/stat", (long)pid);
 	h->s.pid = pid;
-	h->s.start = proc_stat_read(h->proc, name, &shown) == 0 ? shown.start : 0;
+	h->s.start = read_stat(h->sup.proc, pid, &shown) == 0 ? shown.start : 0;
 }
 
 static int start(struct hold *h, struct mlr_error *err)
 {
 	auto_strv struct strv argv = STRV_INIT;
+	auto_free char *program = work_program();
 	auto_close int out = -1, errs = -1;
-	int r;
 
 	for (int i = 0; i < STREAMS; i++) {
 		int pair[2];
@@ -135,6 +298,8 @@ static int start(struct hold *h, struct mlr_error *err)
 		fcntl(pair[0], F_SETFL, O_NONBLOCK);
 		*(i == 0 ? &out : &errs) = pair[1];
 	}
+	struct child c = { program, &argv, { -1, out, errs }, 3 };
+
 	add_words(h, &argv);
 	h->s.status = SERVICE_STARTING;
 	h->s.runs++;
@@ -143,32 +308,25 @@ static int start(struct hold *h, struct mlr_error *err)
 	h->s.ended = 0;
 	h->s.exit_status = -1;
 	h->s.started = mlr_epoch_ms();
-	h->begun = mlr_now_ms();
-	h->again_at = h->kill_at = 0;
-	service_probe_reset(&h->probe, &h->s);
-	r = child_start(h->program, &argv, -1, out, errs, &h->child);
-	h->child = r < 0 ? 0 : h->child;
-	if (r < 0)
-		return mlr_fail(err, -r, "start '%s': %s", h->program, strerror(-r));
+	h->again_at = 0;
+	reset_probe(h);
+	TRY(supervisor_start(&h->sup, &c, err));
 	/* If this process is killed before it sees the command in its container, its starter and
 	 * stop know by this what to end. */
-	remember(h, h->child);
+	remember(h, h->sup.child);
 	write_state(h);
 	return 0;
 }
 
-static void look_inside(struct hold *h)
+static void up(void *of, pid_t pid)
 {
-	pid_t pid = h->child > 0 ? inside_find(h->proc, h->child, &h->inside) : 0;
+	struct hold *h = of;
 
-	if (pid <= 0)
-		return;
 	remember(h, pid);
-	h->s.inside = h->inside.id;
+	h->s.inside = h->sup.inside.id;
 	h->s.status = SERVICE_RUNNING;
-	h->up = mlr_now_ms();
 	write_state(h);
-	tell(h, SERVICE_SAYS_UP, 0, NULL);
+	supervisor_tell(&h->sup, SUPERVISOR_UP, 0, NULL);
 }
 
 /* Read at least a full pipe, but not for ever: a command that never stops printing must not starve
@@ -183,10 +341,8 @@ static void read_stream(struct hold *h, int i)
 		if (n > 0)
 			service_log_put(&h->log, stream_names[i], buf, (size_t)n);
 	}
-	if (h->out[i] >= 0 && n == 0) {
-		close(h->out[i]);
-		h->out[i] = -1;
-	}
+	if (h->out[i] >= 0 && n == 0)
+		close(take_fd(&h->out[i]));
 }
 
 /* --- its end ------------------------------------------------------------------------------- */
@@ -205,7 +361,7 @@ static int is_due_again(const struct hold *h, int status)
 /* Twice as long as before, as Docker does. */
 static void plan_restart(struct hold *h)
 {
-	if (mlr_now_ms() - h->begun >= STEADY_MS)
+	if (mlr_now_ms() - h->sup.begun >= STEADY_MS)
 		h->delay = DELAY_MS;
 	h->again_at = mlr_now_ms() + h->delay;
 	h->delay = h->delay * 2 < DELAY_MAX_MS ? h->delay * 2 : DELAY_MAX_MS;
@@ -216,29 +372,22 @@ static void plan_restart(struct hold *h)
 static void finish(struct hold *h)
 {
 	h->s.status = SERVICE_EXITED;
-	h->over = 1;
-	write_state(h);
+	h->sup.over = 1;
 }
 
-/* The command did not begin if mlrun says so and nobody has seen it in the container. */
-static int is_failed_start(const struct hold *h, int status)
+static void ended(void *of, int status)
 {
-	return h->starter >= 0 && h->s.inside == 0 && status >= 125 && status <= 127;
-}
+	struct hold *h = of;
 
-static void ended(struct hold *h, int status)
-{
-	h->failed = is_failed_start(h, status);
-	service_probe_kill(&h->probe);
-	inside_kill(h->proc, &h->inside);
+	/* The command did not begin if mlrun says so and nobody has seen it in the container. */
+	h->failed = h->sup.starter >= 0 && h->s.inside == 0 && status >= 125 && status <= 127;
+	kill_probe(h);
 	for (int i = 0; i < STREAMS; i++)
 		read_stream(h, i);
-	h->child = 0;
 	h->s.pid = 0;
 	h->s.inside = 0;
 	h->s.exit_status = status;
 	h->s.ended = mlr_epoch_ms();
-	h->kill_at = 0;
 	h->s.health = SERVICE_UNCHECKED;
 	if (h->again) {
 		h->again_at = mlr_now_ms();
@@ -250,56 +399,34 @@ static void ended(struct hold *h, int status)
 		finish(h);
 	}
 	h->again = 0;
-	if (!h->over)
-		write_state(h);
-	tell(h, h->failed ? SERVICE_SAYS_FAILED : SERVICE_SAYS_UP, status, NULL);
+	write_state(h);
+	supervisor_tell(&h->sup, h->failed ? SUPERVISOR_FAILED : SUPERVISOR_UP, status, NULL);
 }
 
-static int exit_status(int status)
+static void reaped(void *of, pid_t pid, int status)
 {
-	return WIFSIGNALED(status) ? 128 + WTERMSIG(status) : WEXITSTATUS(status);
+	struct hold *h = of;
+
+	if (pid == h->probe.pid)
+		probe_ended(h, status);
 }
 
-/* Also reap orphans of the container: this process is their subreaper. */
-static void reap(struct hold *h)
-{
-	siginfo_t info = { 0 };
-
-	while (waitid(P_ALL, 0, &info, WEXITED | WNOHANG | WNOWAIT) == 0 && info.si_pid > 0) {
-		pid_t pid = info.si_pid;
-		int status;
-
-		/* Those of its process group that nobody has seen in a container. The number is the
-		 * group's until it is waited for. */
-		if (pid == h->child)
-			kill(-pid, SIGKILL);
-		if (waitpid(pid, &status, 0) != pid)
-			break;
-		info.si_pid = 0;
-		if (pid == h->child)
-			ended(h, exit_status(status));
-		else if (pid == h->probe.pid &&
-			service_probe_ended(&h->probe, &h->s, exit_status(status), h->up))
-			write_state(h);
-	}
-}
-
-/* --- signals ------------------------------------------------------------------------------- */
+/* --- orders -------------------------------------------------------------------------------- */
 
 static void stop(struct hold *h, int64_t timeout_ms)
 {
 	h->again_at = 0;
-	if (h->child == 0) {
-		if (h->again)
-			h->again_at = mlr_now_ms();
-		else
-			finish(h);
-		h->again = 0;
+	if (h->sup.child > 0) {
+		supervisor_end(&h->sup, h->sup.child, h->s.stop_signal, timeout_ms);
 		return;
 	}
-	if (h->kill_at == 0)
-		kill(h->child, h->s.stop_signal);
-	h->kill_at = mlr_now_ms() + timeout_ms;
+	if (h->again) {
+		h->again_at = mlr_now_ms();
+	} else {
+		finish(h);
+		write_state(h);
+	}
+	h->again = 0;
 }
 
 static void take_order(struct hold *h, int value)
@@ -316,54 +443,20 @@ static void take_order(struct hold *h, int value)
 	stop(h, seconds == SERVICE_ORDER_OWN ? h->s.stop_ms : seconds * 1000);
 }
 
-static void read_signals(struct hold *h)
+static void order(void *of, const struct signalfd_siginfo *info)
 {
-	struct signalfd_siginfo s;
+	struct hold *h = of;
 
-	while (!h->over && read(h->signals, &s, sizeof(s)) == sizeof(s)) {
-		if (s.ssi_signo == SIGCHLD) {
-			reap(h);
-		} else if ((int)s.ssi_signo == SIGRTMIN) {
-			if (s.ssi_code == SI_QUEUE && s.ssi_uid == geteuid())
-				take_order(h, s.ssi_int);
-		} else {
-			h->stop = 1;
-			stop(h, h->s.stop_ms);
-		}
+	if ((int)info->ssi_signo == SIGRTMIN) {
+		if (info->ssi_code == SI_QUEUE && info->ssi_uid == geteuid())
+			take_order(h, info->ssi_int);
+	} else if (info->ssi_signo != SIGHUP) {
+		h->stop = 1;
+		stop(h, h->s.stop_ms);
 	}
 }
 
-static int open_signals(struct hold *h, struct mlr_error *err)
-{
-	sigset_t all;
-
-	signal(SIGHUP, SIG_IGN);
-	signal(SIGPIPE, SIG_IGN);
-	signal(SIGXFSZ, SIG_IGN); /* a log that may not grow is one that cannot be written */
-	sigemptyset(&all);
-	sigaddset(&all, SIGTERM);
-	sigaddset(&all, SIGINT);
-	sigaddset(&all, SIGRTMIN);
-	sigaddset(&all, SIGCHLD);
-	sigprocmask(SIG_BLOCK, &all, NULL);
-	h->signals = signalfd(-1, &all, SFD_CLOEXEC | SFD_NONBLOCK);
-	return h->signals < 0 ? mlr_fail_errno(err, "signalfd") : 0;
-}
-
 /* --- the supervisor ------------------------------------------------------------------------ */
-
-static void sooner(int64_t *ms, int64_t other)
-{
-	if (other >= 0 && (*ms < 0 || other < *ms))
-		*ms = other;
-}
-
-static int64_t until(int64_t moment)
-{
-	int64_t left = moment - mlr_now_ms();
-
-	return moment == 0 ? -1 : left > 0 ? left : 0;
-}
 
 static void start_again(struct hold *h)
 {
@@ -376,112 +469,68 @@ static void start_again(struct hold *h)
 	ended(h, 125);
 }
 
-/* Do what is due. Returns milliseconds until there is more, -1: only an event tells. */
-static int64_t do_due(struct hold *h)
+static int64_t due(void *of)
 {
-	int64_t ms = -1;
+	struct hold *h = of;
+	int64_t ms = -1, left;
 
-	if (step_has_ended(h->proc, &h->step)) {
-		step_done(&h->step);
+	for (int i = 0; i < STREAMS; i++)
+		read_stream(h, i);
+	read_probe(h);
+	if (step_has_ended(h)) {
+		h->step.pid = 0;
+		mlr_cleanup_close(&h->step_fd);
+		h->step_fd = -1;
 		h->stop = 1;
 		stop(h, h->s.stop_ms);
 	}
-	if (h->step.keeper.pid > 0 && h->step.fd < 0)
+	if (h->step.pid > 0 && h->step_fd < 0)
 		ms = STEP_LOOK_MS;
-	if (h->again_at && until(h->again_at) == 0)
+	if (h->again_at && h->again_at <= mlr_now_ms())
 		start_again(h);
-	if (h->child > 0 && h->kill_at && until(h->kill_at) == 0) {
-		kill(-h->child, SIGKILL);
-		inside_kill(h->proc, &h->inside);
-		h->kill_at = 0;
-	}
-	if (h->child > 0 && h->s.inside == 0)
-		look_inside(h);
-	if (h->child > 0 && h->s.inside == 0)
-		sooner(&ms, mlr_now_ms() - h->begun < 1000 ? LOOK_MS : LOOK_LATE_MS);
-	sooner(&ms, until(h->again_at));
-	sooner(&ms, until(h->kill_at));
-	if (h->kill_at == 0)
-		sooner(&ms,
-			service_probe_run(&h->probe, &h->s, h->program, store_path(h->st), h->up));
+	left = h->again_at - mlr_now_ms();
+	if (h->again_at)
+		supervisor_sooner(&ms, left > 0 ? left : 0);
+	if (h->sup.kill_at == 0)
+		supervisor_sooner(&ms, run_probe(h));
 	return ms;
-}
-
-static void supervise(struct hold *h)
-{
-	while (!h->over) {
-		int64_t ms = do_due(h);
-		struct pollfd p[] = { { h->signals, POLLIN, 0 }, { h->out[0], POLLIN, 0 },
-			{ h->out[1], POLLIN, 0 }, { h->probe.out, POLLIN, 0 },
-			{ h->step.fd, POLLIN, 0 } };
-
-		if (h->over)
-			break;
-		if (poll(p, ARRAY_LEN(p), ms > INT32_MAX ? INT32_MAX : (int)ms) < 0 &&
-			errno != EINTR)
-			return;
-		for (int i = 0; i < STREAMS; i++)
-			if (p[1 + i].revents)
-				read_stream(h, i);
-		if (p[3].revents)
-			service_probe_read(&h->probe);
-		if (p[0].revents)
-			read_signals(h);
-	}
 }
 
 static int begin(struct hold *h, const char *name, struct mlr_error *err)
 {
-	struct store_process self;
-	char process[STORE_PROCESS_NAME];
-	int r;
-
+	TRY(supervisor_begin(&h->sup, 1, err));
 	TRY(service_read(h->st, name, &h->s, err));
-	r = store_process_self(&self);
-	if (r < 0)
-		return mlr_fail(err, -r, "read '/proc/self': %s", strerror(-r));
-	h->proc = open("/proc", O_PATH | O_DIRECTORY | O_CLOEXEC);
-	if (h->proc < 0)
-		return mlr_fail_errno(err, "open '/proc'");
 	if (chdir(h->s.directory) < 0)
 		return mlr_fail_errno(err, "enter '%s'", h->s.directory);
-	store_process_name(&self, process);
 	free(h->s.process);
-	h->s.process = xstrdup(process);
+	h->s.process = xstrdup(h->sup.process);
 	h->s.runs = h->s.restarts = 0;
 	h->s.status = SERVICE_STARTING;
-	r = service_log_open(h->st, name, h->s.log_size, &h->log, err);
-	if (r == 0)
-		r = open_signals(h, err);
-	if (r == 0)
-		r = service_write_state(h->st, &h->s, err);
-	prctl(PR_SET_CHILD_SUBREAPER, 1);
+	TRY(service_log_open(h->st, name, h->s.log_size, &h->log, err));
+	TRY(service_reserve(h->st, &h->s, err));
+	TRY(service_write_state(h->st, &h->s, err));
+	supervisor_tell(&h->sup, SUPERVISOR_HOLDS, 0, NULL);
 	proc_leave_keyring();
-	/* Where Slurm finds a job's processes by their parents (proctrack/linuxproc) it would leave
-	 * this one behind. The starter waits, so that it is among them still. */
-	step_find(h->proc, &h->step);
-	return r;
+	find_step(h);
+	return start(h, err);
 }
 
-int service_hold(
-	struct store *st, const char *program, const char *name, int fd, struct mlr_error *err)
+int service_hold(struct store *st, const char *name, struct mlr_error *err)
 {
+	static const struct supervisor_kind kind = { up, ended, due, order, reaped };
 	auto_call(hold_done) struct hold h = HOLD_INIT;
 	int r;
 
 	h.st = st;
-	h.program = program;
-	h.starter = fcntl(fd, F_DUPFD_CLOEXEC, 3);
+	h.sup.kind = &kind;
+	h.sup.of = &h;
+	memcpy(h.sup.fds, (const int *[]){ &h.out[0], &h.out[1], &h.probe.out, &h.step_fd },
+		sizeof(h.sup.fds));
 	r = begin(&h, name, err);
-	if (r == 0) {
-		tell(&h, SERVICE_SAYS_HELD, 0, NULL);
-		r = start(&h, err);
-	}
 	if (r < 0) {
-		tell(&h, SERVICE_SAYS_ERROR, err->code, err->text);
+		supervisor_tell(&h.sup, SUPERVISOR_ERROR, err->code, err->text);
 		return r;
 	}
-	close(fd);
-	supervise(&h);
+	supervisor_run(&h.sup);
 	return h.s.remove && !h.failed ? service_forget(st, &h.s, err) : 0;
 }

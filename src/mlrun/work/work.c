@@ -13,6 +13,13 @@ int64_t work_later(int64_t last, int64_t first, int64_t most)
 	return last <= 0 ? first : last > most / 2 ? most : 2 * last;
 }
 
+char *work_program(void)
+{
+	char *path = realpath("/proc/self/exe", NULL);
+
+	return path ? path : xstrdup("mlrun");
+}
+
 /* --- the systems -------------------------------------------------------------------------- */
 
 /* The state of all workers of a system at one moment. */
@@ -23,8 +30,8 @@ struct view {
 struct system {
 	const char *name;
 	/* Start one whose files are there. */
-	int (*start)(struct store *st, const char *program, struct worker *w,
-		const struct strv *further, struct mlr_error *err);
+	int (*start)(struct store *st, struct worker *w, const struct strv *further,
+		struct mlr_error *err);
 	/* Ask about all. NULL: there is nobody to ask. */
 	int (*ask)(struct view *v, struct mlr_error *err);
 	/* Set the status of one that has not ended by its files. */
@@ -36,9 +43,10 @@ struct system {
 };
 
 /* The line for sh that runs a worker's supervisor, to free(). */
-static char *hold_line(const struct store *st, const char *program, const struct worker *w)
+static char *hold_line(const struct store *st, const struct worker *w)
 {
-	auto_free char *quoted = escape_for_sh(program), *store = escape_for_sh(store_path(st));
+	auto_free char *program = work_program(), *quoted = escape_for_sh(program),
+		       *store = escape_for_sh(store_path(st));
 
 	return xasprintf("exec %s workers hold --store=%s %s", quoted, store, w->key);
 }
@@ -51,10 +59,10 @@ static void cancel_one(const char *id)
 	slurm_cancel(&ids, NULL);
 }
 
-static int start_job(struct store *st, const char *program, struct worker *w,
-	const struct strv *further, struct mlr_error *err)
+static int start_job(
+	struct store *st, struct worker *w, const struct strv *further, struct mlr_error *err)
 {
-	auto_free char *log = worker_path(st, w, "log"), *line = hold_line(st, program, w);
+	auto_free char *log = worker_path(st, w, "log"), *line = hold_line(st, w);
 	int r;
 
 	TRY(worker_write(st, w, err));
@@ -109,11 +117,11 @@ static int cancel_jobs(struct store *st, const struct worker_list *l, struct mlr
 	return ids.n > 0 ? slurm_cancel(&ids, err) : 0;
 }
 
-static int start_here(struct store *st, const char *program, struct worker *w,
-	const struct strv *further, struct mlr_error *err)
+static int start_here(
+	struct store *st, struct worker *w, const struct strv *further, struct mlr_error *err)
 {
 	(void)further;
-	return local_start(st, program, w, err);
+	return local_start(st, w, err);
 }
 
 static void look_here(struct store *st, const struct view *v, struct worker *w)
@@ -157,12 +165,9 @@ static const struct system *system_of(const struct worker *w)
 int work_start(struct store *st, int local, struct worker *w, const struct strv *further,
 	struct mlr_error *err)
 {
-	auto_free char *program = realpath("/proc/self/exe", NULL);
 	const char *name = local || !slurm_is_here() ? "local" : "slurm";
 	int r;
 
-	if (!program)
-		return mlr_fail_errno(err, "find this program");
 	set(&w->system, name);
 	if (!w->directory)
 		w->directory = getcwd(NULL, 0);
@@ -170,7 +175,7 @@ int work_start(struct store *st, int local, struct worker *w, const struct strv 
 		return mlr_fail_errno(err, "the working directory");
 	w->created = time(NULL);
 	TRY(worker_make(st, w, err));
-	r = system_of(w)->start(st, program, w, further, err);
+	r = system_of(w)->start(st, w, further, err);
 	if (r < 0)
 		worker_remove(st, w, NULL);
 	else
@@ -392,10 +397,8 @@ int work_stop(struct store *st, struct worker_list *l, struct mlr_error *err)
 
 void work_enter(const struct worker *w, int tty, struct strv *ret)
 {
-	auto_free char *program = realpath("/proc/self/exe", NULL);
-
 	system_of(w)->step(w, tty, ret);
-	strv_add(ret, program ? program : "mlrun");
+	strv_take(ret, work_program());
 	strv_add(ret, "exec");
 	strv_addf(ret, "--join=%ld", (long)w->pid);
 	strv_add(ret, "--");

@@ -80,12 +80,13 @@ int64_t work_later(int64_t last, int64_t first, int64_t most);
 
 /*
  * Supervise a worker, in its job or in a process of its own: start its container, end it at its
- * deadline and with the job, and write what happens into its files. (hold.c)
+ * deadline and with the job, and write what happens into its files. (worker_hold.c)
  *
- *   program  mlrun's path
- *   status   gets the exit status to end with
+ *   status  gets the exit status to end with
  */
-int work_hold(
-	struct store *st, const char *program, const char *key, int *status, struct mlr_error *err);
+int work_hold(struct store *st, const char *key, int *status, struct mlr_error *err);
+
+/* mlrun's own path, to free(). */
+char *work_program(void);
 
 #endif
