@@ -201,6 +201,32 @@ load build
 	mlrun build -q -t mine .
 	run -0 inside ls /x
 	assert_output one.txt
+	# What the image has stays what it is.
+	mkdir -p tree/kept tree/made/below
+	touch tree/kept/f tree/made/below/f
+	while IFS='|' read -r instruction want; do
+		recipe <<<$'FROM BASE\nRUN mkdir -p /a/kept /a/d; echo x >/a/file; ln -s kept /a/made; touch /plain\n'"$instruction"
+		run -125 mlrun build -q .
+		assert_output --partial "Dockerfile:3: $want"
+	done <<-'X'
+		COPY tree/kept /a/file|'/a/file' is a directory, and in the image a file
+		COPY tree/kept /a/file/|the destination '/a/file/' is a file of the image
+		COPY one.txt /plain/b|the destination '/plain/b' is below a file of the image
+		COPY tree /a|'/a/made' is a directory, and in the image a link
+		COPY --parents one.txt /plain|the destination '/plain' is a file of the image
+		COPY one.txt tree/kept /a/file/|the destination '/a/file/' is a file of the image
+		WORKDIR /plain/w|'/plain/w' is below a file of the image
+		ADD --checksum=sha256:0000000000000000000000000000000000000000000000000000000000000000 one.txt /x|--checksum=sha256:0000000000000000000000000000000000000000000000000000000000000000: 'one.txt' is sha256:
+		ADD --checksum=md5:1 one.txt /x|--checksum: 
+		ADD --checksum=sha256:4355a46b19d348dc2f57c046f8ef63d4538ebb936000f3c9ee954a27460dd865 tree /x|--checksum is for one file
+	X
+	mv one.txt d
+	recipe <<<$'FROM BASE\nRUN mkdir /a /a/d\nCOPY d tree/kept/ /a/'
+	run -125 mlrun build -q .
+	assert_output --partial "'/a/d' is a file, and in the image a directory"
+	mv d one.txt
+	recipe <<<$'FROM BASE\nADD --checksum=sha256:4355a46b19d348dc2f57c046f8ef63d4538ebb936000f3c9ee954a27460dd865 one.txt /x'
+	mlrun build -q .
 	recipe <<<$'FROM BASE\nCOPY two.txt /x'
 	run -125 mlrun build -q .
 	assert_line "hint: the ignore file leaves it out"
@@ -298,6 +324,35 @@ runs_somewhere() { pgrep -f "^sleep $1" >/dev/null; }
 	mlrun build -q -f other -t mine .
 	run -0 inside sh -c 'ls /all'
 	assert_output "$(printf '%s\n' Dockerfile a.o b.c drop other other.dockerignore)"
+}
+
+@test "build: COPY into a directory of the image leaves its mode and owner" {
+	mkdir d
+	touch d/f
+	recipe <<<$'FROM BASE\nRUN mkdir -p /o /q && chown 7:8 /o && chmod 2770 /o && chmod 1777 /q\nCOPY d /o/\nADD --chown=5:6 --chmod=604 d /q\nCOPY d /new/'
+	chmod 711 d
+	mlrun build -q -t mine .
+	run -0 mlrun exec --fakeroot --entrypoint= mine stat -c '%a %u %g %n' /o /o/f /q /q/f /new
+	assert_output $'2770 7 8 /o\n644 0 0 /o/f\n1777 0 0 /q\n604 5 6 /q/f\n711 0 0 /new'
+}
+
+@test "build: a cache begins with what from= and source= name, and has the mode that is asked for" {
+	recipe <<-'X'
+		FROM BASE AS one
+		RUN mkdir -p /seed/sub && echo first >/seed/f && ln -s f /seed/l
+		FROM BASE
+		RUN --mount=type=cache,id=seeded,target=/c,from=one,source=/seed,mode=1777 stat -c %a /c; ls /c; cat /c/l; echo second >/c/f
+	X
+	run -0 mlrun build --no-cache .
+	assert_line 'stage 1 | 1777'
+	assert_line 'stage 1 | sub'
+	assert_line 'stage 1 | first'
+	run -0 mlrun build --no-cache .
+	assert_line 'stage 1 | second'
+	refute_line 'stage 1 | first'
+	sed -i 's/source=.seed/source=\/none/; s/id=seeded/id=other/' Dockerfile
+	run -125 mlrun build --no-cache .
+	assert_output --partial "'/none' in"
 }
 
 @test "build: RUN's mounts come and go" {

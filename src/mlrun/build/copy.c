@@ -2,6 +2,7 @@
 
 #include "base/base.h"
 #include "layer/archive.h"
+#include "oci/digest.h"
 
 #include <fnmatch.h>
 
@@ -324,7 +325,7 @@ static int add_source(
 	}
 	to = target_of(w, path, is_directory);
 	clean = path_clean(to);
-	if (is_directory && strcmp(clean, "/") != 0)
+	if (is_directory && strcmp(clean, "/") != 0 && !(w->to_exists && strcmp(clean, w->to) == 0))
 		add_found(c, real, clean, fd, &st);
 	r = add_place(
 		c, w, &(struct place){ real, clean, is_directory ? "" : path_base(path), 1 }, err);
@@ -441,6 +442,21 @@ static int hash_content(struct copy *c, const struct copy_item *item, char hex[H
 	fd = open_item(c, item, err);
 	r = fd < 0 ? fd : hash_fd(fd, NULL, NULL, hex, NULL);
 	return r < 0 && fd >= 0 ? fail(c, item->from, -r, err) : r;
+}
+
+int copy_check(struct copy *c, size_t at, const char *want, struct mlr_error *err)
+{
+	const struct copy_item *last = c->n == at + 1 ? &c->v[at] : NULL;
+	char hex[HASH_HEX_SIZE];
+
+	if (oci_digest_check(want, err) < 0)
+		return mlr_wrap(err, "--checksum");
+	if (!last || !S_ISREG(last->st.st_mode))
+		return mlr_fail(err, EINVAL, "--checksum is for one file");
+	TRY(hash_content(c, last, hex, err));
+	return strcmp(oci_digest_hex(want), hex) == 0
+		? 0
+		: mlr_fail(err, EBADMSG, "--checksum=%s: '%s' is sha256:%s", want, last->from, hex);
 }
 
 #define SETTLED_S 2 /* a file system's clock may be so coarse */

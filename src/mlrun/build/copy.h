@@ -54,6 +54,7 @@ struct copy_wish {
 	const char *pattern; /* relative to the source, with wildcards in its names */
 	const char *to;      /* absolute, in the image; a '/' at its end makes it a directory */
 	int to_is_directory; /* it ends with '/', exists as one, or there are several sources */
+	int to_exists;       /* `to` is a directory of the image, which keeps its mode and owner */
 	int unpack;          /* ADD: the members of a tar file are put instead of it */
 	int parents;         /* --parents: keep the directories of the source's path */
 	const struct ignore *exclude; /* or NULL */
@@ -72,6 +73,10 @@ void copy_add_bytes(struct copy *c, const char *to, const char *bytes);
 
 /* Add a regular file that is open; takes the descriptor. */
 void copy_take_file(struct copy *c, const char *to, int fd, mode_t mode, int is_archive);
+
+/* Compare the file that is the last item, at `at`, with a digest. Returns 0, -EBADMSG, or -EINVAL:
+ * it is no file, or several. */
+int copy_check(struct copy *c, size_t at, const char *want, struct mlr_error *err);
 
 /* Add an empty directory. */
 void copy_add_directory(struct copy *c, const char *to, const struct stat *st);

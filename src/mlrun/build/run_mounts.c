@@ -3,6 +3,7 @@
 
 #include "base/authorities.h"
 #include "base/base.h"
+#include "base/program.h"
 #include "build/secret.h"
 #include "exec/users_mounts.h"
 #include "recipe/run_mount.h"
@@ -194,13 +195,43 @@ static int mount_bind(struct running *r, const struct run_mount *m, struct mlr_e
 	return 0;
 }
 
+/* What is in a new cache first: a directory of a stage, an image or a context. */
+static int fill_cache(
+	struct running *r, const struct run_mount *m, const char *path, struct mlr_error *err)
+{
+	auto_strv struct strv names = STRV_INIT;
+	struct copy_source src = { .fd = -1 };
+	auto_call(found_done) struct found found = { 0 };
+	auto_free char *key = NULL, *from = NULL;
+	char said[1];
+	int status = 0, e = file_list(AT_FDCWD, path, 0, &names);
+
+	if (e < 0 || names.n > 0)
+		return 0;
+	TRY(build_source(r->b, m->from, &src, &key, err));
+	e = find_source(&src, m, &found, err);
+	close(src.fd);
+	if (e < 0)
+		return e;
+	from = xasprintf("%s/.", found.path);
+	char *const argv[] = { (char *)"cp", (char *)"-R", (char *)"-P",
+		(char *)"--preserve=mode,timestamps", (char *)"--", from, (char *)path, NULL };
+	auto_free char *cp = program_find("cp");
+
+	return cp && program_ask(cp, argv, said, sizeof(said), &status) >= 0 && status == 0
+		? 0
+		: mlr_fail(err, EIO, "copy '%s' into the new cache", source_of(m));
+}
+
 /* A cache is a directory of the store that outlives builds. It changes no key. */
 static int mount_cache(struct running *r, const struct run_mount *m, struct mlr_error *err)
 {
 	auto_free char *path = NULL;
 	int e = store_cache_mount(r->b->o->st, m->id ? m->id : m->target, &path, err);
 
-	if (e == 0 && m->mode >= 0 && chmod(path, (mode_t)m->mode & 0777) < 0)
+	if (e == 0 && (m->from || m->source))
+		e = fill_cache(r, m, path, err);
+	if (e == 0 && m->mode >= 0 && chmod(path, (mode_t)m->mode & 01777) < 0)
 		e = mlr_fail_errno(err, "set the mode of '%s'", path);
 	if (e < 0)
 		return e;

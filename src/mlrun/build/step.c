@@ -126,9 +126,56 @@ void build_forget_key(struct state *s)
 	state_mix(s, "changed", random, NULL);
 }
 
+struct copying {
+	struct build *b;
+	struct state *s;
+	const struct instruction *in;
+	struct plan plan;
+	struct copy copy;
+	struct ignore exclude;
+	struct strv args;
+	char *to, *key;
+	char *scratch; /* where a repository is, or NULL */
+	int to_is_directory, to_exists;
+};
+
+/* What the image has must not change from a file to a directory, or back. */
+static int check_item(const struct copying *c, const struct copy_item *item, char **missing,
+	struct mlr_error *err)
+{
+	auto_free char *path = xasprintf("/%s", item->to);
+	auto_call(plan_seen_done) struct plan_seen seen = { 0 };
+	int is_directory = S_ISDIR(item->st.st_mode);
+
+	if (item->is_archive || (*missing && path_below(path, *missing)))
+		return 0;
+	rootfs_look(&c->plan, path, 0, &seen);
+	if (seen.there == PLAN_THERE_NOTHING && is_directory) {
+		free(*missing);
+		*missing = take_ptr(&path);
+	}
+	if (seen.there == PLAN_THERE_NOTHING || seen.there == PLAN_THERE_UNKNOWN ||
+		is_directory == (seen.there == PLAN_THERE_DIRECTORY))
+		return 0;
+	return mlr_fail(err, is_directory ? ENOTDIR : EISDIR,
+		"'%s' is %s, and in the image %s: RUN rm removes that", path,
+		is_directory ? "a directory" : "a file",
+		is_directory ? seen.there == PLAN_THERE_LINK ? "a link" : "a file" : "a directory");
+}
+
+static int check_below(const struct copying *c, struct mlr_error *err)
+{
+	auto_free char *missing = NULL; /* a directory that the image lacks */
+	int r = 0;
+
+	for (size_t i = 0; i < c->copy.n && r == 0 && c->plan.lowers.n > 0; i++)
+		r = check_item(c, &c->copy.v[i], &missing, err);
+	return r;
+}
+
 /* Write a list of files as a layer, or find it. */
 static int finish(struct build *b, struct state *s, const struct instruction *in, struct copy *c,
-	struct mlr_error *err)
+	const struct copying *check, struct mlr_error *err)
 {
 	char hex[HASH_HEX_SIZE], diff_id[OCI_DIGEST_SIZE];
 	auto_free char *owner = xasprintf(
@@ -141,7 +188,9 @@ static int finish(struct build *b, struct state *s, const struct instruction *in
 	r = build_cached(b, s, in, err);
 	if (r != 0)
 		return r < 0 ? r : 0;
-	r = rootfs_fill_digest(copy_tar, c, diff_id, &bytes, err);
+	r = check ? check_below(check, err) : 0;
+	if (r == 0)
+		r = rootfs_fill_digest(copy_tar, c, diff_id, &bytes, err);
 	if (r == 0)
 		r = rootfs_fill(b->o->st, diff_id, copy_tar, c, err);
 	if (r == 0 && copy_has_changed(c))
@@ -231,27 +280,36 @@ static int read_flags(struct build *b, struct state *s, const struct instruction
 
 /* --- the destination ---------------------------------------------------------- */
 
+/* What the image has at a path. */
+enum found {
+	FOUND_NOTHING,
+	FOUND_FILE,
+	FOUND_DIRECTORY,
+	FOUND_ABOVE /* a file at its beginning */
+};
+
 /* A path with the links of the image followed, as far as it exists there; to free(). */
-static char *resolve(const struct plan *p, const char *path, int *is_directory)
+static char *resolve(const struct plan *p, const char *path, enum found *ret)
 {
 	auto_free char *clean = path_clean(path);
 	char *done = xstrdup("");
 
-	*is_directory = strcmp(clean, "/") == 0;
+	*ret = strcmp(clean, "/") == 0 ? FOUND_DIRECTORY : FOUND_NOTHING;
 	for (const char *s = clean + 1; p->lowers.n > 0 && *s;) {
 		size_t len = strcspn(s, "/");
 		auto_free char *next = xasprintf("%s/%.*s", done, (int)len, s);
 		struct plan_seen seen = { 0 };
 
 		rootfs_look(p, next, 1, &seen);
-		*is_directory = seen.there == PLAN_THERE_DIRECTORY;
 		if (seen.there == PLAN_THERE_NOTHING || seen.there == PLAN_THERE_UNKNOWN) {
 			char *rest = xasprintf("%s/%s", done, s);
 
+			*ret = *ret == FOUND_FILE ? FOUND_ABOVE : FOUND_NOTHING;
 			plan_seen_done(&seen);
 			free(done);
 			return rest;
 		}
+		*ret = seen.there == PLAN_THERE_DIRECTORY ? FOUND_DIRECTORY : FOUND_FILE;
 		free(done);
 		done = xstrdup(seen.path ? seen.path : next);
 		if (strcmp(done, "/") == 0)
@@ -277,19 +335,6 @@ static char *absolute(const struct state *s, const char *path)
 }
 
 /* --- COPY -------------------------------------------------------------------- */
-
-struct copying {
-	struct build *b;
-	struct state *s;
-	const struct instruction *in;
-	struct plan plan;
-	struct copy copy;
-	struct ignore exclude;
-	struct strv args;
-	char *to, *key;
-	char *scratch; /* where a repository is, or NULL */
-	int to_is_directory;
-};
 
 static void copying_done(struct copying *c)
 {
@@ -356,9 +401,11 @@ static int add_url(struct copying *c, const char *url, struct mlr_error *err)
 /* Take the files of a repository instead of the context's. */
 static int add_repository(struct copying *c, const char *what, struct mlr_error *err)
 {
-	const struct copy_wish w = {
-		.pattern = ".", .to = c->to, .to_is_directory = 1, .exclude = &c->exclude
-	};
+	const struct copy_wish w = { .pattern = ".",
+		.to = c->to,
+		.to_is_directory = 1,
+		.to_exists = c->to_exists,
+		.exclude = &c->exclude };
 	const struct git_access how = {
 		.secrets = c->b->o->secrets, .ssh = c->b->o->ssh, .cancel = c->b->o->cancel
 	};
@@ -386,6 +433,17 @@ static int add_repository(struct copying *c, const char *what, struct mlr_error 
 	return r < 0 ? r : 0;
 }
 
+/* ADD --checksum of the file that was added as the item at. */
+static int check_sum(struct copying *c, size_t at, struct mlr_error *err)
+{
+	const struct expand e = scope_expand(&c->s->scope, c->b->o->recipe->escape);
+	const char *flag = instruction_flag(c->in, "--checksum");
+	auto_free char *want = NULL;
+
+	TRY(flag ? expand_word(&e, flag, &want, err) : 0);
+	return want ? copy_check(&c->copy, at, want, err) : 0;
+}
+
 /* ADD unpacks the context's archives, unless --unpack=false. */
 static int unpacks(const struct instruction *in)
 {
@@ -398,9 +456,11 @@ static int add_one(struct copying *c, size_t i, struct mlr_error *err)
 	const struct copy_wish w = { .pattern = c->args.v[i],
 		.to = c->to,
 		.to_is_directory = c->to_is_directory,
+		.to_exists = c->to_exists,
 		.unpack = c->in->word == INSTRUCTION_ADD && unpacks(c->in),
 		.parents = instruction_has(c->in, "--parents"),
 		.exclude = c->exclude.n > 0 ? &c->exclude : NULL };
+	size_t at = c->copy.n;
 	int r;
 
 	if (h)
@@ -410,7 +470,7 @@ static int add_one(struct copying *c, size_t i, struct mlr_error *err)
 	if (c->in->word == INSTRUCTION_ADD && build_is_url(w.pattern))
 		return add_url(c, w.pattern, err);
 	r = copy_add(&c->copy, &w, err);
-	return r < 0 ? r : 0;
+	return r < 0 ? r : check_sum(c, at, err);
 }
 
 /* The destination: absolute, and with the image's links followed. */
@@ -419,17 +479,22 @@ static int find_destination(struct copying *c, struct mlr_error *err)
 	const char *last = c->args.v[c->args.n - 1];
 	size_t len = strlen(last);
 	auto_free char *path = absolute(c->s, last);
-	int is_directory, several = c->args.n > 2;
+	int several = c->args.n > 2;
+	enum found found;
 
 	if (len == 0)
 		return mlr_fail(err, EINVAL, "the destination is empty");
-	c->to = resolve(&c->plan, path, &is_directory);
-	c->to_is_directory = is_directory || last[len - 1] == '/' || strcmp(last, ".") == 0 ||
+	c->to = resolve(&c->plan, path, &found);
+	c->to_exists = found == FOUND_DIRECTORY;
+	c->to_is_directory = c->to_exists || last[len - 1] == '/' || strcmp(last, ".") == 0 ||
 		strcmp(last, "..") == 0 || instruction_has(c->in, "--parents");
 	if (several && !c->to_is_directory)
 		return mlr_fail(err, EINVAL,
 			"with several sources the destination '%s' must be a directory: end it with /",
 			last);
+	if (found == FOUND_ABOVE || (found == FOUND_FILE && c->to_is_directory))
+		return mlr_fail(err, ENOTDIR, "the destination '%s' %s a file of the image", last,
+			found == FOUND_ABOVE ? "is below" : "is");
 	return 0;
 }
 
@@ -457,7 +522,7 @@ static int copy_files(struct copying *c, struct mlr_error *err)
 	read_excludes(c);
 	for (size_t i = 0; r == 0 && i + 1 < c->args.n; i++)
 		r = add_one(c, i, err);
-	return r < 0 ? r : finish(c->b, c->s, c->in, &c->copy, err);
+	return r < 0 ? r : finish(c->b, c->s, c->in, &c->copy, c, err);
 }
 
 int build_copy_step(
@@ -484,12 +549,12 @@ static void add_directories(
 
 	for (size_t n = 1; n <= len; n++) {
 		auto_free char *above = xstrndup(path, n), *real = NULL;
-		int is_directory;
+		enum found found;
 
 		if (path[n] && path[n] != '/')
 			continue;
-		real = resolve(p, above, &is_directory);
-		if (!is_directory)
+		real = resolve(p, above, &found);
+		if (found != FOUND_DIRECTORY)
 			copy_add_directory(c, above, st);
 	}
 }
@@ -500,20 +565,24 @@ int build_workdir_step(
 	struct copy c = { .source = { .fd = -1 }, .mode = -1, .newest = b->o->epoch };
 	auto_call(plan_done) struct plan p = { 0 };
 	auto_free char *path = NULL;
-	int is_directory, r = state_plan(s, b->o->st, &p, err);
+	int r = state_plan(s, b->o->st, &p, err);
 	struct stat st = { .st_mode = S_IFDIR | 0755 };
+	enum found found;
 
 	if (r < 0)
 		return r;
-	path = resolve(&p, s->parsed.working_dir, &is_directory);
-	if (is_directory)
+	path = resolve(&p, s->parsed.working_dir, &found);
+	if (found == FOUND_DIRECTORY)
 		return 0;
+	if (found != FOUND_NOTHING)
+		return mlr_fail(err, ENOTDIR, "'%s' %s a file of the image", s->parsed.working_dir,
+			found == FOUND_ABOVE ? "is below" : "is");
 	/* A USER whom the image does not know is RUN's to refuse. */
 	if (s->parsed.user && build_ids(&p, s->parsed.user, &c.uid, &c.gid, NULL) < 0)
 		c.uid = c.gid = 0;
 	st.st_mtime = b->now;
 	add_directories(&c, &p, path, &st);
-	r = finish(b, s, in, &c, err);
+	r = finish(b, s, in, &c, NULL, err);
 	copy_done(&c);
 	return r;
 }

@@ -80,14 +80,17 @@ int build_fetch(const char *url, const char *checksum, const int *cancel, int *f
 		.tls_verify = 1, .cancelled = is_cancelled, .cancelled_ctx = (void *)cancel
 	};
 	auto_call(download_done) struct download d = { -1, NULL };
+	struct timespec times[2] = { { .tv_nsec = UTIME_NOW } };
 	int r;
 
 	d.fd = temp_open(-1, err);
-	r = d.fd < 0 ? d.fd : registry_download(url, &opt, begin, take, &d, err);
+	r = d.fd < 0 ? d.fd : registry_download(url, &opt, begin, take, &d, &times[1].tv_sec, err);
 	if (r == 0)
 		r = check(&d, checksum, err);
 	if (r < 0)
 		return r;
+	if (times[1].tv_sec >= 0)
+		(void)futimens(d.fd, times);
 	*name = name_of(url);
 	*fd = take_fd(&d.fd);
 	return 0;

@@ -3,6 +3,8 @@
 #include "base/base.h"
 #include "registry/http.h"
 
+#include <curl/curl.h>
+
 #define TRIES      4
 #define CONNECT_MS 20000
 #define STALL_MS   30000
@@ -25,7 +27,7 @@ static int is_passing(const struct http_exchange *x, int r)
 
 int registry_download(const char *url, const struct registry_options *opt,
 	int (*begin)(void *ctx, struct mlr_error *err), registry_sink_fn sink, void *ctx,
-	struct mlr_error *err)
+	time_t *modified, struct mlr_error *err)
 {
 	const struct http_options ho = { .tls_verify = opt->tls_verify,
 		.connect_ms = CONNECT_MS,
@@ -46,6 +48,7 @@ int registry_download(const char *url, const struct registry_options *opt,
 		again = is_passing(&x, r);
 		if (r == 0)
 			r = judge(&x, err);
+		*modified = x.modified ? curl_getdate(x.modified, NULL) : -1;
 		http_exchange_done(&x);
 	}
 	http_free(h);

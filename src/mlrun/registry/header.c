@@ -47,12 +47,13 @@ void header_forget(struct http_exchange *x)
 	free(x->digest);
 	free(x->link);
 	free(x->location);
+	free(x->modified);
 	free(x->range);
 	free(x->quota);
 	free(x->quota_left);
 	free(x->problem);
 	x->content_type = x->authenticate = x->digest = x->link = x->problem = NULL;
-	x->location = x->range = NULL;
+	x->location = x->range = x->modified = NULL;
 	x->quota = x->quota_left = NULL;
 	x->status = 0;
 	x->length = x->retry_after = -1;
@@ -71,6 +72,7 @@ int header_take(struct http_exchange *x, const char *line, size_t len)
 		{ "Docker-Content-Digest", &x->digest, keep },
 		{ "Link", &x->link, append },
 		{ "Location", &x->location, keep },
+		{ "Last-Modified", &x->modified, keep },
 		{ "Range", &x->range, keep },
 		{ "RateLimit-Limit", &x->quota, keep },
 		{ "RateLimit-Remaining", &x->quota_left, keep },

@@ -62,6 +62,7 @@ struct http_exchange {
 	char *digest;                      /* the header Docker-Content-Digest, or NULL */
 	char *link;                        /* the header Link, or NULL */
 	char *location;                    /* the header Location, or NULL */
+	char *modified;                    /* the header Last-Modified, or NULL */
 	char *range;                       /* the header Range of an upload, or NULL */
 	char *quota, *quota_left;          /* the headers RateLimit-Limit and -Remaining, or NULL */
 	char *problem; /* up to 16 KiB of the body with other statuses than 200, 206; or NULL */
