@@ -67,3 +67,8 @@ only() {
 	run -1 grep -rnE '\b(signalfd|vfork|posix_spawnp?|exec[vl]p?e?|waitid)\(' "$top_srcdir"/src/mlrun/work \
 		--include=*.c --exclude=supervisor.c
 }
+
+@test "rooms: Slurm is behind the table of batch systems" {
+	run -1 grep -rnE ', "(sbatch|squeue|sinfo|scancel|srun)"\)|"SLURM|slurm_[a-z_]+\(' "$top_srcdir"/src/mlrun/work \
+		--include=*.c --exclude=slurm.c
+}

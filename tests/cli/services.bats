@@ -431,7 +431,7 @@ sys.exit(not all(x >= y for x, y in zip(d, (0.1, 0.2, 0.4))))' < <(mlrun logs -t
 	for i in {1..20}; do
 		mlrun run -d --name web "$IMG" sleep "$NAP" &
 		starter=$!
-		holder= words=()
+		holder="" words=()
 		while [ -e "/proc/$starter/task" ] && [ "${words[1]:-}" != service-hold ]; do
 			read -r holder <"/proc/$starter/task/$starter/children" || true # a line without an end
 			[ -z "$holder" ] || mapfile -d '' -t words <"/proc/$holder/cmdline"

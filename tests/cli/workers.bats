@@ -184,14 +184,14 @@ field() {
 		start --cpus 0 $IMG|--cpus takes a number of processors
 		start --gpus x $IMG|--gpus takes a whole number from 0 to 1024, not 'x'
 		start --deadline soon $IMG|--deadline takes a time such as
-		start --partition p $IMG|a worker on this machine is in no partition
+		start --partition p $IMG|workers on this machine have no partition
 		start --join 1 true|a worker is a new container
 		start --explain $IMG|--explain runs nothing
 		start --preserve-fds 1 $IMG|a worker inherits no descriptors
 		start|an image is missing
 		stop|which? Give ids, or --all
 		stop --all x|no id is expected
-		stop nobody|no worker of yours is 'nobody'
+		stop nobody|you have no worker 'nobody'
 		logs|expected a worker's id
 		hosts|no worker runs
 		await|no worker waits or runs

@@ -1,7 +1,7 @@
 #include "unit.h"
-#include "work/parts.h"
+#include "work/batch.h"
+#include "work/elastic.h"
 #include "work/share.h"
-#include "work/slurm.h"
 #include "work/watch.h"
 #include "work/work.h"
 
@@ -16,15 +16,15 @@ static void squeues_lines_are_jobs_and_its_warnings_are_none(void **state)
 		"m1|9|FAILED|ann|cpu2|NonZeroExitCode|workq|1|1|N/A|N/A|N/A|a|b\n"
 		"m1|10|RUNNING|ann|cpu3\n"
 		"\n";
-	auto_call(slurm_jobs_done) struct slurm_jobs l = SLURM_JOBS_INIT;
+	auto_call(work_jobs_done) struct batch_jobs l = BATCH_JOBS_INIT;
 
 	slurm_jobs_parse(text, "m1", &l);
 	assert_int_equal(l.n, 3);
 	assert_string_equal(l.v[0].id, "7");
-	assert_string_equal(l.v[0].comment, "mlrun-worker:00112233445566aa");
+	assert_string_equal(l.v[0].key, "00112233445566aa");
 	assert_string_equal(l.v[1].node, "");
 	assert_string_equal(l.v[1].user, "bob");
-	assert_string_equal(l.v[2].comment, "a|b");
+	assert_null(l.v[2].key);
 }
 
 static void a_line_in_another_users_comment_is_no_job(void **state)
@@ -33,7 +33,7 @@ static void a_line_in_another_users_comment_is_no_job(void **state)
 		"m1|7|RUNNING|bob|cpu1|None|workq|1|1|N/A|N/A|N/A|hello\n"
 		"8|RUNNING|ann|cpu1|None|workq|1|1|N/A|N/A|N/A|mlrun-worker:00112233445566aa 00:1:4:1:c1\n"
 		"m0|9|RUNNING|ann|cpu1|None|workq|1|1|N/A|N/A|N/A|mlrun-worker:00112233445566aa 00:1:4:1:c1\n";
-	auto_call(slurm_jobs_done) struct slurm_jobs l = SLURM_JOBS_INIT;
+	auto_call(work_jobs_done) struct batch_jobs l = BATCH_JOBS_INIT;
 
 	slurm_jobs_parse(text, "m1", &l);
 	assert_int_equal(l.n, 1);
@@ -45,27 +45,27 @@ static void a_job_is_a_workers_by_its_comment_and_not_by_its_number(void **state
 	char text[] =
 		"m|7|RUNNING|ann|cpu1|None|workq|1|1|N/A|N/A|N/A|(null)\n"
 		"m|8|RUNNING|ann|cpu1|None|workq|1|1|N/A|N/A|N/A|mlrun-worker:00112233445566aa\n";
-	auto_call(slurm_jobs_done) struct slurm_jobs l = SLURM_JOBS_INIT;
+	auto_call(work_jobs_done) struct batch_jobs l = BATCH_JOBS_INIT;
 	struct worker w = { .id = (char *)"7", .key = (char *)"00112233445566aa" };
 
 	slurm_jobs_parse(text, "m", &l);
-	assert_string_equal(slurm_job_of(&l, &w)->id, "8");
+	assert_string_equal(work_job_of(&l, &w)->id, "8");
 	w.key = (char *)"00112233445566a";
-	assert_null(slurm_job_of(&l, &w));
+	assert_null(work_job_of(&l, &w));
 	w.key = (char *)"00112233445566ab";
-	assert_null(slurm_job_of(&l, &w));
+	assert_null(work_job_of(&l, &w));
 }
 
 static void slurms_words_for_an_end_are_four_kinds(void **state)
 {
-	assert_int_equal(slurm_status("PENDING"), WORKER_PENDING);
-	assert_int_equal(slurm_status("RUNNING"), WORKER_STARTING);
-	assert_int_equal(slurm_status("COMPLETING"), WORKER_STARTING);
-	assert_int_equal(slurm_status("COMPLETED"), WORKER_SUCCEEDED);
-	assert_int_equal(slurm_status("NODE_FAIL"), WORKER_FAILED);
-	assert_int_equal(slurm_status("CANCELLED"), WORKER_STOPPED);
-	assert_int_equal(slurm_status("DEADLINE"), WORKER_TIMEDOUT);
-	assert_int_equal(slurm_status("A_NEW_STATE"), WORKER_STARTING);
+	assert_int_equal(batch_slurm.status("PENDING"), WORKER_PENDING);
+	assert_int_equal(batch_slurm.status("RUNNING"), WORKER_STARTING);
+	assert_int_equal(batch_slurm.status("COMPLETING"), WORKER_STARTING);
+	assert_int_equal(batch_slurm.status("COMPLETED"), WORKER_SUCCEEDED);
+	assert_int_equal(batch_slurm.status("NODE_FAIL"), WORKER_FAILED);
+	assert_int_equal(batch_slurm.status("CANCELLED"), WORKER_STOPPED);
+	assert_int_equal(batch_slurm.status("DEADLINE"), WORKER_TIMEDOUT);
+	assert_int_equal(batch_slurm.status("A_NEW_STATE"), WORKER_STARTING);
 }
 
 static void a_step_has_all_of_its_job(void **state)
@@ -73,7 +73,7 @@ static void a_step_has_all_of_its_job(void **state)
 	auto_strv struct strv argv = STRV_INIT;
 	struct worker w = { .id = (char *)"7", .cpus = 4 };
 
-	slurm_step(&w, 0, &argv);
+	batch_slurm.step(&w, 0, &argv);
 	assert_string_equal(argv.v[0], "srun");
 	assert_true(strv_has(&argv, "--jobid=7"));
 	assert_true(strv_has(&argv, "--overlap"));
@@ -89,7 +89,7 @@ static void an_outer_jobs_variables_are_kept_from_slurms_programs(void **state)
 	setenv("SLURM_CONF", "/x/slurm.conf", 1);
 	setenv("SBATCH_ACCOUNT", "lab", 1);
 	setenv("SQUEUE_STATES", "PD", 1);
-	slurm_environment(&env);
+	batch_slurm.environment(&env);
 	assert_null(strv_env_get(env.v, "SLURM_JOB_ID"));
 	assert_null(strv_env_get(env.v, "SQUEUE_STATES"));
 	assert_string_equal(strv_env_get(env.v, "SLURM_CONF"), "/x/slurm.conf");
@@ -153,7 +153,7 @@ static void sinfos_lines_are_the_nodes_in_service(void **state)
 		"down*  0/0/4/4  UNLIMITED  gpu:4                    gpu:0\n"
 		"idle*  0/4/0/4  UNLIMITED  (null)                   gpu:0\n"
 		"allocated 4/0/0/4 2        (null)                   gpu:0\n";
-	auto_free struct slurm_node *nodes = NULL;
+	auto_free struct batch_node *nodes = NULL;
 	struct share_wish two = { .kind = 'g', .units = 2 }, cpus = { .kind = 'c', .units = 2 };
 	size_t n = 0;
 
@@ -199,7 +199,7 @@ static void runs_of_a_partition_are_collected_from_their_jobs(void **state)
 		"m|12|RUNNING|2|d|None|q|1|1|N/A|N/A|N/A|mlrun-worker:07 dd:1:4:1:c1\n"
 		"m|13|FAILED|2|d|None|q|1|1|gpu:1|N/A|N/A|mlrun-worker:08 ee:1:4:1:g1\n"
 		"m|14|RUNNING|2|d|None|q|1|1|gpu:1|N/A|N/A|mlrun-worker:09\n";
-	auto_call(slurm_jobs_done) struct slurm_jobs jobs = SLURM_JOBS_INIT;
+	auto_call(work_jobs_done) struct batch_jobs jobs = BATCH_JOBS_INIT;
 	auto_call(share_table_done) struct share_table t = SHARE_TABLE_INIT;
 
 	slurm_jobs_parse(text, "m", &jobs);
@@ -222,7 +222,7 @@ static void a_comment_gives_its_run_neither_slots_nor_needs_beyond_its_jobs(void
 		"m|7|RUNNING|2|a|None|q|1|4|gpu:1|N/A|N/A|mlrun-worker:01 aa:900:1000:1:g1000\n"
 		"m|8|PENDING|2||Priority|q|1|4|gpu:1|N/A|N/A|mlrun-worker:02 aa:900:1000:1:g1000\n"
 		"m|9|RUNNING|3|b|None|q|1|4|N/A|N/A|N/A|mlrun-worker:03 bb:900:1000:1:g1000\n";
-	auto_call(slurm_jobs_done) struct slurm_jobs jobs = SLURM_JOBS_INIT;
+	auto_call(work_jobs_done) struct batch_jobs jobs = BATCH_JOBS_INIT;
 	auto_call(share_table_done) struct share_table t = SHARE_TABLE_INIT;
 	struct share_wish own = { "cc", 1, 4, 1, 1, 'g' };
 
@@ -239,7 +239,7 @@ static void a_comment_gives_its_run_neither_slots_nor_needs_beyond_its_jobs(void
 static void a_jobs_time_is_that_of_this_machine(void **state)
 {
 	char text[] = "m|7|COMPLETED|1|a|None|q|1|1|N/A|2026-11-26T17:04:00|2026-11-26T18:04:30|\n";
-	auto_call(slurm_jobs_done) struct slurm_jobs jobs = SLURM_JOBS_INIT;
+	auto_call(work_jobs_done) struct batch_jobs jobs = BATCH_JOBS_INIT;
 
 	setenv("TZ", "UTC", 1);
 	slurm_jobs_parse(text, "m", &jobs);
@@ -304,9 +304,12 @@ static void slots_are_divided_by_weight_between_min_and_max(void **state)
 
 static void what_a_job_had_is_in_the_cells_of_its_time(void **state)
 {
-	struct slurm_job j = {
-		.state = (char *)"RUNNING", .nodes = 1, .cpus = 1, .gpus = 2, .start = 10000
-	};
+	struct batch_job j = { .status = WORKER_STARTING,
+		.runs = 1,
+		.nodes = 1,
+		.cpus = 1,
+		.gpus = 2,
+		.start = 10000 };
 	double past[WATCH_CELLS] = { 0 };
 
 	/* It ends by its limit later than now. */
@@ -316,7 +319,7 @@ static void what_a_job_had_is_in_the_cells_of_its_time(void **state)
 	assert_float_equal(past[WATCH_CELLS - 2], 2 * 5.0 / WATCH_CELL_S, 1e-9);
 	assert_float_equal(past[WATCH_CELLS - 3], 0, 1e-9);
 	/* Slurm has a time for a start to come, too. */
-	j.state = (char *)"PENDING";
+	j.status = WORKER_PENDING;
 	watch_add_past(&j, 'g', 10020, past);
 	assert_float_equal(past[WATCH_CELLS - 1], 2, 1e-9);
 }

@@ -5,7 +5,6 @@
 
 #include "base/account.h"
 #include "base/base.h"
-#include "work/slurm.h"
 
 /* ssh(1), SYNOPSIS: the letters of options without and with a value. All that they say is about a
  * connection that there is not, but for -l, -t, -T and -n. */
@@ -144,11 +143,10 @@ static int become(const struct call *c, const struct worker *w, struct mlr_error
 	auto_strv struct strv argv = STRV_INIT, env = STRV_INIT;
 	int on_terminal = isatty(STDIN_FILENO) && isatty(STDOUT_FILENO);
 
-	work_enter(w, !c->no_tty && on_terminal && (c->tty || !*c->command), &argv);
+	work_enter(w, !c->no_tty && on_terminal && (c->tty || !*c->command), &argv, &env);
 	add_command(c, &argv);
 	if (c->no_input && !freopen("/dev/null", "r", stdin))
 		return mlr_fail_errno(err, "open '/dev/null'");
-	slurm_environment(&env);
 	execvpe(argv.v[0], strv_argv(&argv), strv_argv(&env));
 	return mlr_fail_errno(err, "run '%s'", argv.v[0]);
 }

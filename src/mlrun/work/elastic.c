@@ -1,11 +1,11 @@
 /* An elastic run: its files, its start, its end. round.c is its coordinator. */
 #include "work/elastic.h"
+#include "work/batch.h"
+#include "work/work.h"
 
 #include "base/base.h"
 #include "base/json.h"
 #include "store/json.h"
-#include "work/parts.h"
-#include "work/slurm.h"
 
 #define TOP       "elastic"
 #define KEY_SIZE  8     /* digits: people type them */
@@ -118,7 +118,7 @@ int elastic_read(struct store *st, const char *key, struct elastic_run *ret, str
 	TRY(store_json_take(st, path, run_rows, ret, err));
 	return ret->wish.run && share_read(ret->wish.run, &ret->share) == 0
 		? 0
-		: store_json_bad(st, path, "it is no run's", err);
+		: store_json_bad(st, path, "it is not the record of a run", err);
 }
 
 static int remove_run(struct store *st, const char *key, struct mlr_error *err)
@@ -130,21 +130,10 @@ static int remove_run(struct store *st, const char *key, struct mlr_error *err)
 
 /* --- its workers -------------------------------------------------------------------------- */
 
-static void copy_list(const struct strv *from, struct strv *to)
-{
-	for (size_t i = 0; i < from->n; i++)
-		strv_add(to, from->v[i]);
-}
-
-static char *copy(const char *text)
-{
-	return text ? xstrdup(text) : NULL;
-}
-
 /* Without sbatch work_start() would start a process here. */
 static int check_slurm(struct mlr_error *err)
 {
-	if (slurm_is_here())
+	if (work_batch()->is_here())
 		return 0;
 	mlr_fail(err, ENOSYS, "elastic runs are jobs of Slurm's, and sbatch is not on PATH");
 	return mlr_hint(err, "mlrun workers start works without Slurm");
@@ -154,25 +143,16 @@ int elastic_grow(struct store *st, const struct elastic_run *run, long nodes, st
 {
 	auto_call(worker_done) struct worker w = WORKER_INIT;
 	auto_strv struct strv further = STRV_INIT;
+	json_auto_t *wish = record_write(worker_rows, &run->wish);
+	struct record_reader r = { .err = err };
 
 	TRY(check_slurm(err));
-	w.name = copy(run->wish.name);
-	w.image = copy(run->wish.image);
-	w.partition = copy(run->wish.partition);
-	w.directory = copy(run->wish.directory);
-	w.run = copy(run->wish.run);
-	copy_list(&run->wish.options, &w.options);
-	copy_list(&run->wish.command, &w.command);
-	w.cpus = run->wish.cpus;
-	w.gpus = run->wish.gpus;
-	w.memory = run->wish.memory;
-	w.deadline = run->wish.deadline;
-	w.warning = run->wish.warning;
-	w.grace = run->wish.grace;
+	TRY(record_read(&r, worker_rows, wish, &w));
 	w.nodes = nodes;
 	/* Others' jobs go first. */
 	strv_add(&further, "--nice=100");
-	copy_list(&run->sbatch, &further);
+	for (size_t i = 0; i < run->sbatch.n; i++)
+		strv_add(&further, run->sbatch.v[i]);
 	return work_start(st, 0, &w, &further, err);
 }
 
@@ -192,25 +172,26 @@ static void sort(struct strv *ids)
 		qsort(ids->v, ids->n, sizeof(*ids->v), by_number);
 }
 
-void elastic_jobs(const struct slurm_jobs *jobs, const char *user, struct elastic_run *run)
+void elastic_jobs(const struct batch_jobs *jobs, const char *user, struct elastic_run *run)
 {
 	strv_done(&run->running);
 	strv_done(&run->waiting);
-	run->workers = 0;
+	run->workers = run->ending = 0;
 	for (size_t i = 0; i < jobs->n; i++) {
-		const struct slurm_job *j = &jobs->v[i];
-		const char *word = slurm_job_run(j);
+		const struct batch_job *j = &jobs->v[i];
+		const char *word = j->run;
 
 		if (!word || strcmp(word, run->wish.run) != 0 ||
 			(user && strcmp(user, j->user) != 0))
 			continue;
-		if (strcmp(j->state, "RUNNING") == 0) {
+		if (j->runs) {
 			strv_add(&run->running, j->id);
 			run->workers += j->nodes;
-		} else if (slurm_status(j->state) == WORKER_PENDING) {
+		} else if (j->status == WORKER_PENDING) {
 			strv_add(&run->waiting, j->id);
 			run->workers += j->nodes;
 		}
+		run->ending += j->ends;
 	}
 	sort(&run->running);
 	sort(&run->waiting);
@@ -221,14 +202,14 @@ void elastic_jobs(const struct slurm_jobs *jobs, const char *user, struct elasti
 /* How many to begin with: what it is due beside those that are there. */
 static long first_share(const struct elastic_run *run)
 {
-	auto_call(slurm_jobs_done) struct slurm_jobs jobs = SLURM_JOBS_INIT;
+	auto_call(work_jobs_done) struct batch_jobs jobs = BATCH_JOBS_INIT;
 	struct mlr_error err = MLR_ERROR_INIT;
 	long share = 0;
 
 	/* Without a partition's name the first worker will know. */
 	if (!run->wish.partition)
 		return run->share.min;
-	if (slurm_jobs_read(SLURM_EVERYBODYS, &jobs, &err) < 0 ||
+	if (work_batch()->jobs(BATCH_EVERYBODYS, &jobs, &err) < 0 ||
 		round_share(&jobs, run, run->wish.partition, NULL, NULL, &share, &err) < 0)
 		mlr_log_failure(MLR_DEBUG, &err, ", so the run begins with its least workers");
 	return share > run->share.min ? share : run->share.min;
@@ -307,7 +288,7 @@ static int64_t last_change(struct store *st, const char *key)
 
 int elastic_list(struct store *st, struct elastic_list *ret, struct mlr_error *err)
 {
-	auto_call(slurm_jobs_done) struct slurm_jobs jobs = SLURM_JOBS_INIT;
+	auto_call(work_jobs_done) struct batch_jobs jobs = BATCH_JOBS_INIT;
 	auto_strv struct strv keys = STRV_INIT;
 	int r = file_list(store_fd(st), TOP, O_NOFOLLOW, &keys);
 
@@ -315,7 +296,7 @@ int elastic_list(struct store *st, struct elastic_list *ret, struct mlr_error *e
 		return 0;
 	if (r < 0)
 		return mlr_fail(err, -r, "list '%s/" TOP "': %s", store_path(st), strerror(-r));
-	r = keys.n > 0 ? slurm_jobs_read(SLURM_OWN, &jobs, err) : 0;
+	r = keys.n > 0 ? work_batch()->jobs(BATCH_OWN, &jobs, err) : 0;
 	for (size_t i = 0; r == 0 && i < keys.n; i++) {
 		struct elastic_run run = ELASTIC_RUN_INIT;
 		struct mlr_error why = MLR_ERROR_INIT;
@@ -342,31 +323,18 @@ int elastic_list(struct store *st, struct elastic_list *ret, struct mlr_error *e
 	return r;
 }
 
-/* A job of it is about to end until Slurm has freed its node. */
-static int is_ending(const struct slurm_jobs *jobs, const struct elastic_run *run)
-{
-	for (size_t i = 0; i < jobs->n; i++) {
-		const char *word = slurm_job_run(&jobs->v[i]);
-
-		if (word && strcmp(word, run->wish.run) == 0 &&
-			strcmp(jobs->v[i].state, "COMPLETING") == 0)
-			return 1;
-	}
-	return 0;
-}
-
 /* End what waits, and tell what runs; again, but seldom: a job's script that is not there yet does
  * not get a signal. */
 static int tell_to_end(const struct elastic_run *now, int64_t grace, int64_t waited, int64_t *told,
 	struct mlr_error *err)
 {
-	TRY(slurm_cancel(&now->waiting, err));
+	TRY(work_batch()->cancel(&now->waiting, err));
 	if (waited > STOP_MS + grace)
-		return slurm_cancel(&now->running, err);
+		return work_batch()->cancel(&now->running, err);
 	if (*told >= 0 && waited - *told < AGAIN_MS)
 		return 0;
 	*told = waited;
-	return slurm_terminate(&now->running, err);
+	return work_batch()->terminate(&now->running, err);
 }
 
 int elastic_stop(struct store *st, const struct elastic_run *run, struct mlr_error *err)
@@ -375,17 +343,17 @@ int elastic_stop(struct store *st, const struct elastic_run *run, struct mlr_err
 	int r = elastic_flag(st, run->share.key, "stop", err);
 
 	while (r == 0) {
-		auto_call(slurm_jobs_done) struct slurm_jobs jobs = SLURM_JOBS_INIT;
+		auto_call(work_jobs_done) struct batch_jobs jobs = BATCH_JOBS_INIT;
 		auto_call(elastic_run_done) struct elastic_run now = ELASTIC_RUN_INIT;
 		int64_t waited = mlr_now_ms() - begin;
 		struct timespec nap;
 
 		now.wish.run = xstrdup(run->wish.run);
-		r = slurm_jobs_read(SLURM_OWN, &jobs, err);
+		r = work_batch()->jobs(BATCH_OWN, &jobs, err);
 		if (r < 0)
 			break;
 		elastic_jobs(&jobs, NULL, &now);
-		if (now.running.n + now.waiting.n == 0 && !is_ending(&jobs, run))
+		if (now.running.n + now.waiting.n == 0 && !now.ending)
 			return 0;
 		if (waited > KILLED_MS + grace)
 			return mlr_fail(err, ETIMEDOUT, "after %lld seconds run %s has not ended",

@@ -33,7 +33,7 @@ enum elastic_status {
 	ELASTIC_SUCCEEDED, /* a worker's command ended with 0 */
 	ELASTIC_FAILED,    /* workers failed as soon as they had begun */
 	ELASTIC_STOPPED,
-	ELASTIC_LOST, /* no worker is left, and nobody said why */
+	ELASTIC_LOST, /* no worker is left, for an unknown reason */
 };
 
 /* "waiting" and so on, indexed by enum elastic_status. */
@@ -45,9 +45,10 @@ struct elastic_run {
 	struct strv sbatch; /* sbatch's options */
 	long hold;          /* seconds between growing and shrinking, and the other way round */
 
-	/* What elastic_list() sees. */
+	/* Set by elastic_list(): */
 	struct strv running, waiting; /* jobs; the first that runs is the coordinator's */
 	long workers;                 /* of those jobs */
+	long ending;                  /* jobs until Slurm has freed their nodes */
 	enum elastic_status status;
 };
 
@@ -97,6 +98,48 @@ int elastic_stop(struct store *st, const struct elastic_run *run, struct mlr_err
 /* The absolute path of the rendezvous file that the command gets as $MLRUN_ELASTIC; to free(). */
 char *elastic_meet(const struct store *st, const char *key);
 
+/* --- for this room: files and jobs ------------------------------------------------------------ */
+
+struct elastic_flags {
+	int done, stop, failures;
+	int over; /* no worker is to be added */
+};
+
+/* A path of the run's below the store, to free(). */
+char *elastic_path(const char *key, const char *file);
+
+/* Make an empty file. */
+int elastic_flag(struct store *st, const char *key, const char *file, struct mlr_error *err);
+
+void elastic_flags_read(struct store *st, const char *key, struct elastic_flags *ret);
+
+/* Read run.json. Returns 0, -ENOENT, -EPROTO. */
+int elastic_read(struct store *st, const char *key, struct elastic_run *ret, struct mlr_error *err);
+
+/* Submit one more worker, of one node, or the one job of several. */
+int elastic_grow(
+	struct store *st, const struct elastic_run *run, long nodes, struct mlr_error *err);
+
+/* Set running and waiting, oldest first; of a user's jobs, or of all that were read. */
+void elastic_jobs(const struct batch_jobs *jobs, const char *user, struct elastic_run *run);
+
+/* Tell the run's workers that somebody, a job, sees to it now, so that they do not. Returns 0 or
+ * -errno. */
+int round_say(struct store *st, const char *key, const char *job, int64_t grew, int64_t shrank,
+	struct mlr_error *err);
+
+/*
+ * How many workers a run is due.
+ *
+ *   slots  in: the units of the last look, 0: none; out: those of this one. What is less than last
+ *          time counts only the second time, as squeue and sinfo tell of two moments. NULL: none
+ *   runs   gets how many runs share; may be NULL
+ *
+ * Returns 0 or -EIO.
+ */
+int round_share(const struct batch_jobs *jobs, const struct elastic_run *run, const char *partition,
+	long *slots, size_t *runs, long *ret, struct mlr_error *err);
+
 /* --- for this room: what a worker's supervisor does for its run ------------------------------ */
 
 /* Add the options of exec that the command needs for its run. */
@@ -115,8 +158,7 @@ int elastic_is_over(struct store *st, const struct worker *w);
  * parent. Returns its pid or -errno. */
 pid_t elastic_keep(struct store *st, const struct worker *w);
 
-/* The job was told to end, and its command has ended: submit the next one, if there is to be one.
- */
+/* After a signal to end: submit the run's next job, if its coordinator has asked for one. */
 void elastic_follow(struct store *st, const struct worker *w);
 
 /* The command has ended by itself. If it failed, sees to a successor where no other worker can. */

@@ -1,6 +1,6 @@
 /* Workers on this machine, without Slurm: a supervisor each, in a session of its own. */
-#include "work/parts.h"
 #include "work/supervisor.h"
+#include "work/work.h"
 
 #include "base/base.h"
 #include "gpu/gpu.h"
@@ -9,7 +9,6 @@
 #include "store/process.h"
 
 #include <sched.h>
-#include <sys/file.h>
 #include <sys/sysinfo.h>
 
 enum { PROCESSORS, GPUS }; /* in worker.lists */
@@ -120,7 +119,7 @@ static int choose_gpus(struct store *st, struct worker *w, struct mlr_error *err
 	if (!list && w->gpus > n) {
 		mlr_fail(err, ENODEV, "--gpus=%ld: this machine has %d that you may use", w->gpus,
 			n);
-		return mlr_hint(err, "mlrun gpu list tells what there is");
+		return mlr_hint(err, "mlrun gpu list shows them");
 	}
 	if (!list) {
 		mlr_fail(err, EBUSY, "--gpus=%ld: other workers use this machine's %d GPUs",
@@ -197,19 +196,15 @@ static int launch(struct store *st, const struct worker *w, int *locked, struct 
 
 int local_start(struct store *st, struct worker *w, struct mlr_error *err)
 {
-	/* Another start sees what this one took. */
-	auto_close int locked = openat(
-		store_fd(st), "workers/lock", O_RDWR | O_CREAT | O_CLOEXEC | O_NOFOLLOW, 0600);
-	int r;
+	auto_close int locked = -1;
 
 	if (w->partition)
 		return mlr_fail(err, EINVAL,
-			"--partition=%s: a worker on this machine is in no partition",
-			w->partition);
-	while ((r = locked < 0 ? -1 : flock(locked, LOCK_EX)) < 0 && errno == EINTR)
-		;
-	if (r < 0)
-		return mlr_fail_errno(err, "lock '%s/workers/lock'", store_path(st));
+			"--partition=%s: workers on this machine have no partition", w->partition);
+	/* Another start sees what this one took. */
+	locked = supervisor_lock(st, "workers/lock", O_RDWR | O_CREAT, err);
+	if (locked < 0)
+		return locked;
 	w->id = local_id(w->key);
 	TRY(check_memory(w, err));
 	TRY(choose_processors(st, w, err));

@@ -1,11 +1,12 @@
 /* An elastic run's coordinator: every two seconds it computes the run's share and starts or stops
  * workers. */
+#include "work/batch.h"
 #include "work/elastic.h"
+#include "work/work.h"
 
 #include "base/base.h"
+#include "job/job.h"
 #include "store/json.h"
-#include "work/parts.h"
-#include "work/slurm.h"
 
 #include <jansson.h>
 #include <sys/prctl.h>
@@ -31,7 +32,7 @@ struct keeper {
 	int quiet;       /* rounds since then */
 	long slots;
 	int64_t over_since; /* 0: it is not over */
-	int coordinates;    /* as far as Slurm's last answer told */
+	int coordinates;    /* by Slurm's last answer */
 	int64_t pause, ask; /* back-off while Slurm does not answer: its length and its end */
 	struct word last;   /* what it said then */
 };
@@ -44,17 +45,17 @@ static void keeper_done(struct keeper *k)
 
 /* --- shares ------------------------------------------------------------------------------- */
 
-int round_share(const struct slurm_jobs *jobs, const struct elastic_run *run, const char *partition,
+int round_share(const struct batch_jobs *jobs, const struct elastic_run *run, const char *partition,
 	long *slots, size_t *runs, long *ret, struct mlr_error *err)
 {
 	auto_call(share_table_done) struct share_table t = SHARE_TABLE_INIT;
-	auto_free struct slurm_node *nodes = NULL;
+	auto_free struct batch_node *nodes = NULL;
 	auto_free char *user = xasprintf("%u", (unsigned)geteuid());
 	struct share_run *own;
 	size_t n = 0;
 	long units;
 
-	TRY(slurm_nodes_read(partition, &nodes, &n, err));
+	TRY(work_batch()->nodes(partition, &nodes, &n, err));
 	share_collect(jobs, partition, run->share.kind, &t);
 	own = share_add(&t, user, &run->share);
 	own->wish.min = run->share.min;
@@ -141,8 +142,8 @@ static int shrink(struct keeper *k, long n, struct mlr_error *err)
 
 	take_youngest(&k->run.waiting, n, &waiting);
 	take_youngest(&k->run.running, n - (long)waiting.n, &running);
-	r = slurm_cancel(&waiting, err);
-	return r < 0 ? r : slurm_terminate(&running, err);
+	r = work_batch()->cancel(&waiting, err);
+	return r < 0 ? r : work_batch()->terminate(&running, err);
 }
 
 static int grow(struct keeper *k, long n, struct mlr_error *err)
@@ -164,23 +165,23 @@ static int replace(struct keeper *k, long nodes, struct mlr_error *err)
 	if (k->run.running.n == 0)
 		return elastic_grow(k->st, &k->run, nodes, err);
 	r = o ? store_json_write(k->st, path, o, err) : mlr_fail(err, ENOMEM, "a job's size");
-	return r < 0 ? r : slurm_terminate(&k->run.running, err);
+	return r < 0 ? r : work_batch()->terminate(&k->run.running, err);
 }
 
-/* The run is over: nobody shall begin it again. */
+/* End a run that is over: first the jobs that wait, or they would begin it again. */
 static int wind_up(struct keeper *k, struct mlr_error *err)
 {
 	int64_t now = mlr_now_ms();
-	int r = slurm_cancel(&k->run.waiting, err);
+	int r = work_batch()->cancel(&k->run.waiting, err);
 
 	if (k->over_since == 0)
 		k->over_since = now;
 	if (r == 0 && now - k->over_since > FINISH_MS)
-		r = slurm_terminate(&k->run.running, err);
+		r = work_batch()->terminate(&k->run.running, err);
 	return r;
 }
 
-static int approach(struct keeper *k, const struct slurm_jobs *jobs, const char *partition,
+static int approach(struct keeper *k, const struct batch_jobs *jobs, const char *partition,
 	struct word *w, struct mlr_error *err)
 {
 	long has = k->run.workers, share = 0;
@@ -206,7 +207,7 @@ static int approach(struct keeper *k, const struct slurm_jobs *jobs, const char 
 	return 0;
 }
 
-static const struct slurm_job *find_job(const struct slurm_jobs *jobs, const char *id)
+static struct batch_job *find_job(const struct batch_jobs *jobs, const char *id)
 {
 	for (size_t i = 0; i < jobs->n; i++)
 		if (strcmp(jobs->v[i].id, id) == 0)
@@ -214,26 +215,14 @@ static const struct slurm_job *find_job(const struct slurm_jobs *jobs, const cha
 	return NULL;
 }
 
-static void without(struct strv *ids, const char *id)
-{
-	size_t n = 0;
-
-	for (size_t i = 0; i < ids->n; i++)
-		if (strcmp(ids->v[i], id) == 0)
-			free(ids->v[i]);
-		else
-			ids->v[n++] = ids->v[i];
-	ids->n = n;
-}
-
 /* leaving: the job is about to end, and does not count. */
 static int look(struct keeper *k, struct word *w, int leaving, struct mlr_error *err)
 {
-	auto_call(slurm_jobs_done) struct slurm_jobs jobs = SLURM_JOBS_INIT;
+	auto_call(work_jobs_done) struct batch_jobs jobs = BATCH_JOBS_INIT;
 	auto_free char *user = xasprintf("%u", (unsigned)geteuid());
-	const struct slurm_job *own;
+	struct batch_job *own;
 	struct elastic_flags flags;
-	int r = slurm_jobs_read(SLURM_EVERYBODYS, &jobs, err);
+	int r = work_batch()->jobs(BATCH_EVERYBODYS, &jobs, err);
 
 	if (r < 0)
 		return r;
@@ -242,10 +231,9 @@ static int look(struct keeper *k, struct word *w, int leaving, struct mlr_error 
 	k->coordinates = own && k->run.running.n > 0 && strcmp(k->run.running.v[0], k->job) == 0;
 	if (!k->coordinates)
 		return 0;
-	if (leaving) {
-		without(&k->run.running, k->job);
-		k->run.workers -= own->nodes;
-	}
+	own->runs = !leaving;
+	elastic_jobs(&jobs, user, &k->run);
+	own->runs = 1; /* it has its slots until it has ended */
 	elastic_flags_read(k->st, k->run.share.key, &flags);
 	if (flags.over || (k->run.wish.deadline && k->run.wish.deadline <= time(NULL)))
 		r = wind_up(k, err);
@@ -291,9 +279,9 @@ static int keeper_open(
 	struct share_wish share;
 	int r = share_read(w->run, &share);
 
-	*ret = (struct keeper){ .st = st, .run = ELASTIC_RUN_INIT, .job = getenv("SLURM_JOB_ID") };
+	*ret = (struct keeper){ .st = st, .run = ELASTIC_RUN_INIT, .job = job_id(environ) };
 	if (r < 0 || !ret->job)
-		return mlr_fail(err, EPROTO, "worker '%s' is of no run", w->key);
+		return mlr_fail(err, EPROTO, "worker '%s' does not belong to a run", w->key);
 	return elastic_read(st, share.key, &ret->run, err);
 }
 
@@ -304,7 +292,7 @@ static void keep(struct store *st, const struct worker *w)
 	struct timespec nap = { ROUND_MS / 1000, ROUND_MS % 1000 * 1000000 };
 
 	if (keeper_open(st, w, &k, &err) < 0) {
-		mlr_log_failure(MLR_WARNING, &err, ", so nobody adds or ends workers");
+		mlr_log_failure(MLR_WARNING, &err, ", so no workers are added or ended");
 		return;
 	}
 	for (;;) {
@@ -349,11 +337,11 @@ void elastic_add_options(const struct store *st, const struct worker *w, struct 
 
 char *elastic_host(const struct worker *w)
 {
-	auto_call(slurm_jobs_done) struct slurm_jobs jobs = SLURM_JOBS_INIT;
+	auto_call(work_jobs_done) struct batch_jobs jobs = BATCH_JOBS_INIT;
 	auto_call(elastic_run_done) struct elastic_run run = ELASTIC_RUN_INIT;
 	struct mlr_error err = MLR_ERROR_INIT;
 
-	if (slurm_jobs_read(SLURM_OWN, &jobs, &err) < 0) {
+	if (work_batch()->jobs(BATCH_OWN, &jobs, &err) < 0) {
 		mlr_log_failure(MLR_WARNING, &err, ", so MLRUN_ELASTIC_HOST is not set");
 		return NULL;
 	}

@@ -145,16 +145,16 @@ char *service_top(struct mlr_error *err)
 	return xasprintf(TOP "/%s", self.host);
 }
 
-static char *below(const char *name, const char *file, struct mlr_error *err)
+char *service_below(const char *name, const char *file, struct mlr_error *err)
 {
 	auto_free char *top = service_top(err);
 
-	return top ? xasprintf("%s/%s/%s", top, name, file) : NULL;
+	return top ? xasprintf("%s/%s%s%s", top, name, *file ? "/" : "", file) : NULL;
 }
 
 char *service_path(const struct store *st, const char *name, const char *file)
 {
-	auto_free char *path = below(name, file, NULL);
+	auto_free char *path = service_below(name, file, NULL);
 
 	return xasprintf("%s/%s", store_path(st), path ? path : "");
 }
@@ -165,7 +165,8 @@ static int write_json(struct store *st, const struct service *s, const char *fil
 	const struct record_row *rows, struct mlr_error *err)
 {
 	json_auto_t *o = record_write(rows, s);
-	auto_free char *path = below(s->name, file, err), *text = json_dumps(o, JSON_INDENT(2));
+	auto_free char *path = service_below(s->name, file, err),
+		       *text = json_dumps(o, JSON_INDENT(2));
 
 	if (!path)
 		return -err->code;
@@ -176,7 +177,7 @@ static int write_json(struct store *st, const struct service *s, const char *fil
 
 static int write_env(struct store *st, const struct service *s, struct mlr_error *err)
 {
-	auto_free char *path = below(s->name, "env", err),
+	auto_free char *path = service_below(s->name, "env", err),
 		       *text = strv_join(&s->env, s->env.n, "\n");
 
 	if (!path)
@@ -187,7 +188,7 @@ static int write_env(struct store *st, const struct service *s, struct mlr_error
 /* Rewrite the file in place: running containers have it mounted. /etc/hosts is not touched. */
 int service_write_hosts(struct store *st, const struct service *s, struct mlr_error *err)
 {
-	auto_free char *path = below(s->name, "hosts", err), *old = NULL, *text = NULL,
+	auto_free char *path = service_below(s->name, "hosts", err), *old = NULL, *text = NULL,
 		       *names = strv_join(&s->hosts, s->hosts.n, " ");
 	auto_close int fd = -1;
 	int r;
@@ -233,7 +234,7 @@ int service_write_wish(struct store *st, const struct service *s, struct mlr_err
 
 int service_reserve(struct store *st, const struct service *s, struct mlr_error *err)
 {
-	auto_free char *path = below(s->name, "spare", err);
+	auto_free char *path = service_below(s->name, "spare", err);
 	char spaces[SPARE];
 
 	memset(spaces, ' ', sizeof(spaces)); /* JSON may end with them */
@@ -245,8 +246,9 @@ int service_reserve(struct store *st, const struct service *s, struct mlr_error 
 static int use_spare(struct store *st, const struct service *s)
 {
 	json_auto_t *o = record_write(state_rows, s);
-	auto_free char *text = json_dumps(o, JSON_COMPACT), *from = below(s->name, "spare", NULL),
-		       *to = below(s->name, "state.json", NULL);
+	auto_free char *text = json_dumps(o, JSON_COMPACT),
+		       *from = service_below(s->name, "spare", NULL),
+		       *to = service_below(s->name, "state.json", NULL);
 	auto_close int fd =
 		from ? openat(store_fd(st), from, O_WRONLY | O_CLOEXEC | O_NOFOLLOW) : -1;
 
@@ -266,8 +268,8 @@ int service_write_state(struct store *st, const struct service *s, struct mlr_er
 int service_read(struct store *st, const char *name, struct service *ret, struct mlr_error *err)
 {
 	auto_call(service_done) struct service s = SERVICE_INIT;
-	auto_free char *wish = below(name, "service.json", err),
-		       *state = below(name, "state.json", err);
+	auto_free char *wish = service_below(name, "service.json", err),
+		       *state = service_below(name, "state.json", err);
 	int r;
 
 	if (!wish || !state)

@@ -11,8 +11,8 @@
  *   hosts         the machine's /etc/hosts, and the names of a project's services
  *   log, log.1    what the command printed (service_log.h)
  *
- * Who starts one has a lock on services/<node>. A supervisor that was killed, or did not survive a
- * restart of the machine, is known by its name in state.json (store/process.h).
+ * The starter of one has a lock on services/<node>. A supervisor that was killed, or did not
+ * survive a restart of the machine, is known by its name in state.json (store/process.h).
  */
 #ifndef MLR_WORK_SERVICE_H
 #define MLR_WORK_SERVICE_H
@@ -177,15 +177,18 @@ int service_forget(struct store *st, const struct service *s, struct mlr_error *
 #define SERVICE_ORDER_TIMEOUT 2 /* times seconds, and this much for the service's own */
 #define SERVICE_ORDER_OWN     0x1fffffff
 
-/* The directory of this node's services, below the store; to free(). */
+/* Paths below the store, to free(): the directory of this node's services; a service's file, or
+ * its directory (""). */
 char *service_top(struct mlr_error *err);
+char *service_below(const char *name, const char *file, struct mlr_error *err);
 
 /* Reserve room for the state of its end: a full disk shall not lose the exit status. */
 int service_reserve(struct store *st, const struct service *s, struct mlr_error *err);
 
 int service_write_state(struct store *st, const struct service *s, struct mlr_error *err);
 
-/* Read the files alone: the status is the last that was written. Returns 0, -ENOENT, -EPROTO. */
+/* Read the files, without a look at processes: the status is the last that was written. Returns 0,
+ * -ENOENT, -EPROTO. */
 int service_read(struct store *st, const char *name, struct service *ret, struct mlr_error *err);
 
 /* Does the process that was recorded in the container still run? */

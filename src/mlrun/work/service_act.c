@@ -6,7 +6,6 @@
 #include "base/base.h"
 
 #include <poll.h>
-#include <sys/file.h>
 #include <sys/syscall.h>
 
 #define LOOK_MS   5
@@ -23,18 +22,11 @@ static void nap(void)
 static int lock(struct store *st, struct mlr_error *err)
 {
 	auto_free char *top = service_top(err);
-	auto_close int fd = -1;
-	int r;
+	int r = top ? file_mkdir_p(store_fd(st), top, 0700, err) : -err->code;
 
-	if (!top)
-		return -err->code;
-	r = file_mkdir_p(store_fd(st), top, 0700, err);
 	if (r < 0)
 		return mlr_wrap(err, "store '%s'", store_path(st));
-	fd = openat(store_fd(st), top, O_RDONLY | O_DIRECTORY | O_CLOEXEC | O_NOFOLLOW);
-	while ((r = fd < 0 ? -1 : flock(fd, LOCK_EX)) < 0 && errno == EINTR)
-		;
-	return r < 0 ? mlr_fail_errno(err, "lock '%s/%s'", store_path(st), top) : take_fd(&fd);
+	return supervisor_lock(st, top, O_RDONLY | O_DIRECTORY, err);
 }
 
 /* --- the end ------------------------------------------------------------------------------- */
@@ -145,7 +137,7 @@ int service_await(struct store *st, struct service *s, int64_t ms, struct mlr_er
 /* The caller of this and of those below has the lock. */
 static int remove_files(struct store *st, const char *name, struct mlr_error *err)
 {
-	auto_free char *top = service_top(err), *path = top ? xasprintf("%s/%s", top, name) : NULL;
+	auto_free char *path = service_below(name, "", err);
 
 	return path ? file_remove_tree(store_fd(st), path, err) : -err->code;
 }
@@ -206,7 +198,7 @@ static int replace(struct store *st, const char *name, struct mlr_error *err)
 
 static int make_dir(struct store *st, const char *name, struct mlr_error *err)
 {
-	auto_free char *top = service_top(err), *path = top ? xasprintf("%s/%s", top, name) : NULL;
+	auto_free char *path = service_below(name, "", err);
 
 	if (!path)
 		return -err->code;
@@ -219,12 +211,13 @@ static int make_dir(struct store *st, const char *name, struct mlr_error *err)
 static void abandon(struct store *st, const struct service *s, int locked)
 {
 	auto_call(service_done) struct service now = SERVICE_INIT;
-	auto_close int again = locked < 0 ? lock(st, NULL) : -1;
+	struct mlr_error why = MLR_ERROR_INIT;
+	auto_close int again = locked < 0 ? lock(st, &why) : -1;
 
-	if (service_read(st, s->name, &now, NULL) == 0 && now.created == s->created)
+	if (service_read(st, s->name, &now, &why) == 0 && now.created == s->created)
 		clear_rest(&now);
 	if (locked >= 0 || again >= 0)
-		forget(st, s, NULL);
+		forget(st, s, &why);
 }
 
 int service_start(struct store *st, struct service *s, struct mlr_error *err)

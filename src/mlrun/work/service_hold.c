@@ -1,6 +1,6 @@
 /* A service's supervisor: writes its command's output to the log, starts it again, checks it. */
-#include "work/service_log.h"
 #include "work/service.h"
+#include "work/service_log.h"
 #include "work/supervisor.h"
 #include "work/work.h"
 
@@ -174,7 +174,7 @@ static int start_probe(struct hold *h)
 }
 
 /* Start or end a check if it is time. Returns milliseconds until something is to be done; -1: an
- * event tells. */
+ * event. */
 static int64_t run_probe(struct hold *h)
 {
 	struct probe *p = &h->probe;
@@ -226,8 +226,7 @@ static void probe_ended(struct hold *h, int status)
 	int is_news = status != 0 || s->failures > 0 || s->health != SERVICE_HEALTHY;
 
 	read_probe(h);
-	mlr_cleanup_close(&p->out);
-	p->out = -1;
+	close(take_fd(&p->out));
 	p->pid = 0;
 	if (s->status != SERVICE_RUNNING)
 		return;
@@ -293,7 +292,7 @@ static int start(struct hold *h, struct mlr_error *err)
 
 		if (pipe2(pair, O_CLOEXEC) < 0)
 			return mlr_fail_errno(err, "make a pipe");
-		mlr_cleanup_close(&h->out[i]);
+		close(take_fd(&h->out[i]));
 		h->out[i] = pair[0];
 		fcntl(pair[0], F_SETFL, O_NONBLOCK);
 		*(i == 0 ? &out : &errs) = pair[1];
@@ -379,7 +378,7 @@ static void ended(void *of, int status)
 {
 	struct hold *h = of;
 
-	/* The command did not begin if mlrun says so and nobody has seen it in the container. */
+	/* The command did not begin if mlrun exits so, and it was never seen in the container. */
 	h->failed = h->sup.starter >= 0 && h->s.inside == 0 && status >= 125 && status <= 127;
 	kill_probe(h);
 	for (int i = 0; i < STREAMS; i++)
@@ -479,8 +478,7 @@ static int64_t due(void *of)
 	read_probe(h);
 	if (step_has_ended(h)) {
 		h->step.pid = 0;
-		mlr_cleanup_close(&h->step_fd);
-		h->step_fd = -1;
+		close(take_fd(&h->step_fd));
 		h->stop = 1;
 		stop(h, h->s.stop_ms);
 	}

@@ -1,7 +1,7 @@
 #include "work/service_log.h"
+#include "work/service.h"
 
 #include "base/base.h"
-#include "work/service.h"
 
 #include <sys/uio.h>
 

@@ -1,5 +1,5 @@
 /*
- * What a service has printed, in the format of Kubernetes' container runtimes (CRI), which
+ * The output of a service, in the format of Kubernetes' container runtimes (CRI), which
  * collectors of logs read: "TIME stdout F text", with P in place of F if the line goes on.
  *
  *   log    the newest

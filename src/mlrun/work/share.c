@@ -50,22 +50,9 @@ struct share_run *share_add(struct share_table *t, const char *user, const struc
 	return &t->v[t->n++];
 }
 
-/* Is a pending job waiting for resources (not for a hold or a dependency)? */
-static int wants_place(const struct slurm_job *j)
+static void count_job(struct share_table *t, const struct batch_job *j, struct share_wish w)
 {
-	static const char *const others[] = { "JobHeldUser", "JobHeldAdmin", "Dependency",
-		"BeginTime" };
-
-	for (size_t i = 0; i < ARRAY_LEN(others); i++)
-		if (strcmp(j->reason, others[i]) == 0)
-			return 0;
-	return 1;
-}
-
-static void count_job(struct share_table *t, const struct slurm_job *j, struct share_wish w)
-{
-	int runs = strcmp(j->state, "RUNNING") == 0, ends = strcmp(j->state, "COMPLETING") == 0,
-	    waits = slurm_status(j->state) == WORKER_PENDING && wants_place(j);
+	int runs = j->runs, ends = j->ends, waits = j->status == WORKER_PENDING && !j->is_held;
 	struct share_run *run;
 
 	w.units = w.kind == 'g' ? j->gpus : j->cpus;
@@ -81,10 +68,10 @@ static void count_job(struct share_table *t, const struct slurm_job *j, struct s
 }
 
 void share_collect(
-	const struct slurm_jobs *jobs, const char *partition, char kind, struct share_table *t)
+	const struct batch_jobs *jobs, const char *partition, char kind, struct share_table *t)
 {
 	for (size_t i = 0; i < jobs->n; i++) {
-		const char *word = slurm_job_run(&jobs->v[i]);
+		const char *word = jobs->v[i].run;
 		struct share_wish w;
 
 		if (word && strcmp(jobs->v[i].partition, partition) == 0 &&
@@ -102,7 +89,7 @@ void share_collect(
 /* --- what there is ------------------------------------------------------------------------ */
 
 long share_free(
-	const struct slurm_node *nodes, size_t n, const struct share_wish *w, long cpus, long most)
+	const struct batch_node *nodes, size_t n, const struct share_wish *w, long cpus, long most)
 {
 	long sum = 0;
 

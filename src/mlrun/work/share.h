@@ -6,7 +6,7 @@
 #ifndef MLR_WORK_SHARE_H
 #define MLR_WORK_SHARE_H
 
-#include "work/slurm.h"
+#include "work/batch.h"
 
 #define SHARE_MAX        1024 /* the largest number of workers, and of GPUs or processors for each */
 #define SHARE_WEIGHT_MAX 100
@@ -55,12 +55,12 @@ struct share_run *share_add(struct share_table *t, const char *user, const struc
 /* Add the elastic runs of a kind that have jobs in a partition. Comments are any user's: a run has
  * what Slurm gave its jobs, and needs no more workers than it has jobs. */
 void share_collect(
-	const struct slurm_jobs *jobs, const char *partition, char kind, struct share_table *t);
+	const struct batch_jobs *jobs, const char *partition, char kind, struct share_table *t);
 
 /* How many units nodes have free, in multiples of a worker's, and for no more than so many workers
  * each. */
 long share_free(
-	const struct slurm_node *nodes, size_t n, const struct share_wish *w, long cpus, long most);
+	const struct batch_node *nodes, size_t n, const struct share_wish *w, long cpus, long most);
 
 /*
  * Divide units: each run gets its min in the order of age, and then worker after worker goes to the

@@ -1,4 +1,11 @@
-#include "work/slurm.h"
+/*
+ * Slurm: its own programs are run as the user, and their words passed on.
+ *
+ * squeue(1) is asked for fields (--format), not for --json: the layout of its JSON changes with
+ * Slurm's versions (data_parser), and 22.05 puts all users' jobs into it whatever is asked for,
+ * with 3.6 kB a job in place of 54 bytes.
+ */
+#include "work/batch.h"
 
 #include "base/base.h"
 #include "base/program.h"
@@ -12,7 +19,7 @@
 
 /* --- running its programs ------------------------------------------------------------------- */
 
-int slurm_is_here(void)
+static int is_here(void)
 {
 	auto_free char *program = program_find("sbatch");
 
@@ -27,7 +34,7 @@ static int begins(const char *text, const char *const *prefixes, size_t n)
 	return 0;
 }
 
-void slurm_environment(struct strv *ret)
+static void environment(struct strv *ret)
 {
 	static const char *const dropped[] = { "SLURM", "SRUN_", "SQUEUE_", "SCANCEL_", "SINFO_",
 		"PMI", "OMPI_COMM_" },
@@ -66,7 +73,7 @@ static int refuse(const char *program, int r, int ms, char *said, struct mlr_err
 	else {
 		one_line(said, program);
 		if (!*said)
-			return mlr_fail(err, ENODATA, "%s: failed without a word", program);
+			return mlr_fail(err, ENODATA, "%s: failed without a message", program);
 		mlr_fail(err, EIO, "%s: %s", program, said);
 	}
 	if (strstr(said, "onfiguration source"))
@@ -94,7 +101,7 @@ static int ask(
 	auto_free char *said = xmalloc(ANSWER_MAX);
 	int r;
 
-	slurm_environment(&env);
+	environment(&env);
 	if (variable)
 		strv_add(&env, variable);
 	r = job_ask(strv_argv(argv), strv_argv(&env), ms, said, ANSWER_MAX);
@@ -108,23 +115,6 @@ static int ask(
 }
 
 /* --- squeue ------------------------------------------------------------------------------ */
-
-void slurm_jobs_done(struct slurm_jobs *l)
-{
-	for (size_t i = 0; i < l->n; i++) {
-		struct slurm_job *j = &l->v[i];
-
-		free(j->id);
-		free(j->state);
-		free(j->user);
-		free(j->node);
-		free(j->reason);
-		free(j->partition);
-		free(j->comment);
-	}
-	free(l->v);
-	*l = (struct slurm_jobs)SLURM_JOBS_INIT;
-}
 
 /* The GPUs in "gpu:a100:4(S:0-1),gpu:2,craynetwork:1" of sinfo's, "gres:gpu:1" or "gres/gpu:1" of
  * squeue's. */
@@ -157,92 +147,8 @@ static int64_t time_in(const char *text)
 	return strptime(text, "%Y-%m-%dT%H:%M:%S", &tm) ? (int64_t)mktime(&tm) : 0;
 }
 
-/* Take the fields of a line. Returns whether it is a job's. */
-static int take_fields(char *line, struct slurm_job *ret)
-{
-	char *field[11];
-	size_t n = 0;
-	long nodes;
-
-	/* The comment is last: a user's may contain anything. */
-	while (n < ARRAY_LEN(field) && (field[n] = strsep(&line, "|")))
-		n++;
-	if (!line || !*field[0] || strspn(field[0], "0123456789") != strlen(field[0]))
-		return 0;
-	nodes = atol(field[6]) > 0 ? atol(field[6]) : 1;
-	*ret = (struct slurm_job){ xstrdup(field[0]), xstrdup(field[1]), xstrdup(field[2]),
-		xstrdup(field[3]), xstrdup(field[4]), xstrdup(field[5]), xstrdup(line),
-		.nodes = nodes, .cpus = atol(field[7]) / nodes, .gpus = gpus_in(field[8]),
-		.start = time_in(field[9]), .end = time_in(field[10]) };
-	return 1;
-}
-
-void slurm_jobs_parse(char *text, const char *mark, struct slurm_jobs *ret)
-{
-	size_t marked = strlen(mark);
-	char *line;
-
-	while ((line = strsep(&text, "\n"))) {
-		struct slurm_job job;
-
-		/* Warnings of squeue's, and what follows a newline in a comment. */
-		if (strncmp(line, mark, marked) != 0 || line[marked] != '|' ||
-			!take_fields(line + marked + 1, &job))
-			continue;
-		ret->v = xgrow(ret->v, ret->n, sizeof(*ret->v));
-		ret->v[ret->n++] = job;
-	}
-}
-
-int slurm_jobs_read(enum slurm_whose whose, struct slurm_jobs *ret, struct mlr_error *err)
-{
-	auto_strv struct strv argv = STRV_INIT;
-	auto_free char *said = NULL, *format = NULL;
-	char mark[RANDOM_HEX_SIZE];
-	int r;
-
-	random_hex(mark);
-	format = xasprintf("SQUEUE_FORMAT=%s%s", mark, FIELDS);
-	strv_add(&argv, "squeue");
-	strv_add(&argv, "--noheader");
-	strv_add(&argv, "--all");
-	strv_add(&argv, "--states=all");
-	if (whose == SLURM_OWN)
-		strv_addf(&argv, "--user=%u", (unsigned)geteuid());
-	r = ask(&argv, format, ASK_MS, &said, err);
-	if (r == 0)
-		slurm_jobs_parse(said, mark, ret);
-	return r;
-}
-
-/* The key in a worker's comment, or NULL. */
-static const char *key_of(const struct slurm_job *j)
-{
-	return strncmp(j->comment, COMMENT, strlen(COMMENT)) == 0 ? j->comment + strlen(COMMENT)
-								  : NULL;
-}
-
-const char *slurm_job_run(const struct slurm_job *j)
-{
-	const char *key = key_of(j), *space = key ? strchr(key, ' ') : NULL;
-
-	return space ? space + 1 : NULL;
-}
-
-const struct slurm_job *slurm_job_of(const struct slurm_jobs *l, const struct worker *w)
-{
-	for (size_t i = 0; i < l->n; i++) {
-		const char *key = key_of(&l->v[i]);
-		size_t n = strlen(w->key);
-
-		if (key && strncmp(key, w->key, n) == 0 && (key[n] == '\0' || key[n] == ' '))
-			return &l->v[i];
-	}
-	return NULL;
-}
-
 /* squeue(1), JOB STATE CODES */
-enum worker_status slurm_status(const char *state)
+static enum worker_status status_of(const char *state)
 {
 	static const struct {
 		const char *state;
@@ -273,6 +179,100 @@ enum worker_status slurm_status(const char *state)
 	return WORKER_STARTING;
 }
 
+/* Does a pending job wait for a hold or a dependency? */
+static int is_held(const char *reason)
+{
+	static const char *const words[] = { "JobHeldUser", "JobHeldAdmin", "Dependency",
+		"BeginTime" };
+
+	for (size_t i = 0; i < ARRAY_LEN(words); i++)
+		if (strcmp(reason, words[i]) == 0)
+			return 1;
+	return 0;
+}
+
+/* A worker's comment: its key, and its run's word. */
+static void take_comment(const char *comment, struct batch_job *j)
+{
+	const char *key = comment + strlen(COMMENT), *space;
+
+	if (strncmp(comment, COMMENT, strlen(COMMENT)) != 0)
+		return;
+	space = strchrnul(key, ' ');
+	j->key = xstrndup(key, (size_t)(space - key));
+	j->run = *space ? xstrdup(space + 1) : NULL;
+}
+
+/* Take the fields of a line. Returns whether it is a job's. */
+static int take_fields(char *line, struct batch_job *ret)
+{
+	char *field[11];
+	size_t n = 0;
+	long nodes;
+
+	/* The comment is last: a user's may contain anything. */
+	while (n < ARRAY_LEN(field) && (field[n] = strsep(&line, "|")))
+		n++;
+	if (!line || !*field[0] || strspn(field[0], "0123456789") != strlen(field[0]))
+		return 0;
+	nodes = atol(field[6]) > 0 ? atol(field[6]) : 1;
+	*ret = (struct batch_job){ .id = xstrdup(field[0]),
+		.state = xstrdup(field[1]),
+		.user = xstrdup(field[2]),
+		.node = xstrdup(field[3]),
+		.reason = strcmp(field[4], "None") == 0 ? NULL : xstrdup(field[4]),
+		.partition = xstrdup(field[5]),
+		.nodes = nodes,
+		.cpus = atol(field[7]) / nodes,
+		.gpus = gpus_in(field[8]),
+		.start = time_in(field[9]),
+		.end = time_in(field[10]),
+		.status = status_of(field[1]),
+		.runs = strcmp(field[1], "RUNNING") == 0,
+		.ends = strcmp(field[1], "COMPLETING") == 0,
+		.is_held = is_held(field[4]) };
+	take_comment(line, ret);
+	return 1;
+}
+
+void slurm_jobs_parse(char *text, const char *mark, struct batch_jobs *ret)
+{
+	size_t marked = strlen(mark);
+	char *line;
+
+	while ((line = strsep(&text, "\n"))) {
+		struct batch_job job;
+
+		/* Warnings of squeue's, and what follows a newline in a comment. */
+		if (strncmp(line, mark, marked) != 0 || line[marked] != '|' ||
+			!take_fields(line + marked + 1, &job))
+			continue;
+		ret->v = xgrow(ret->v, ret->n, sizeof(*ret->v));
+		ret->v[ret->n++] = job;
+	}
+}
+
+static int read_jobs(enum batch_whose whose, struct batch_jobs *ret, struct mlr_error *err)
+{
+	auto_strv struct strv argv = STRV_INIT;
+	auto_free char *said = NULL, *format = NULL;
+	char mark[RANDOM_HEX_SIZE];
+	int r;
+
+	random_hex(mark);
+	format = xasprintf("SQUEUE_FORMAT=%s%s", mark, FIELDS);
+	strv_add(&argv, "squeue");
+	strv_add(&argv, "--noheader");
+	strv_add(&argv, "--all");
+	strv_add(&argv, "--states=all");
+	if (whose == BATCH_OWN)
+		strv_addf(&argv, "--user=%u", (unsigned)geteuid());
+	r = ask(&argv, format, ASK_MS, &said, err);
+	if (r == 0)
+		slurm_jobs_parse(said, mark, ret);
+	return r;
+}
+
 /* --- sinfo -------------------------------------------------------------------------------- */
 
 /* sinfo(1), NODE STATE CODES. A node with '*' does not answer; those that save power can. */
@@ -285,7 +285,7 @@ static int is_in_service(const char *state)
 
 /* Fields without blanks: the state, allocated/idle/other/all processors, how many of them jobs of
  * the partition may use ("UNLIMITED"), GPUs, those in use. */
-void slurm_nodes_parse(char *text, struct slurm_node **ret, size_t *n)
+void slurm_nodes_parse(char *text, struct batch_node **ret, size_t *n)
 {
 	char *line;
 
@@ -300,13 +300,13 @@ void slurm_nodes_parse(char *text, struct slurm_node **ret, size_t *n)
 		*ret = xgrow(*ret, *n, sizeof(**ret));
 		limit = atol(most);
 		free = (limit > 0 && limit < all ? limit : all) - in_use;
-		(*ret)[(*n)++] = (struct slurm_node){ free < idle ? free : idle,
+		(*ret)[(*n)++] = (struct batch_node){ free < idle ? free : idle,
 			gpus_in(gres) - gpus_in(used) };
 	}
 }
 
-int slurm_nodes_read(
-	const char *partition, struct slurm_node **ret, size_t *n, struct mlr_error *err)
+static int read_nodes(
+	const char *partition, struct batch_node **ret, size_t *n, struct mlr_error *err)
 {
 	auto_strv struct strv argv = STRV_INIT;
 	auto_free char *said = NULL;
@@ -389,7 +389,7 @@ static char *id_in(char *said)
 	return NULL;
 }
 
-int slurm_submit(const struct worker *w, const char *log, const char *command,
+static int submit(const struct worker *w, const char *log, const char *command,
 	const struct strv *further, char **id, struct mlr_error *err)
 {
 	auto_strv struct strv argv = STRV_INIT;
@@ -410,11 +410,11 @@ int slurm_submit(const struct worker *w, const char *log, const char *command,
 	if (*id)
 		return 0;
 	one_line(words, "sbatch");
-	return mlr_fail(err, EIO, "sbatch: no job's id in its answer: %s", words);
+	return mlr_fail(err, EIO, "sbatch: its answer has no job id: %s", words);
 }
 
 /* --quiet: no word of jobs that have ended or are about to. They make it fail all the same. */
-static int cancel(const struct strv *options, const struct strv *ids, struct mlr_error *err)
+static int run_scancel(int is_signal, const struct strv *ids, struct mlr_error *err)
 {
 	struct mlr_error why = MLR_ERROR_INIT;
 	auto_strv struct strv argv = STRV_INIT;
@@ -425,32 +425,28 @@ static int cancel(const struct strv *options, const struct strv *ids, struct mlr
 		return 0;
 	strv_add(&argv, "scancel");
 	strv_add(&argv, "--quiet");
-	for (size_t i = 0; i < options->n; i++)
-		strv_add(&argv, options->v[i]);
+	if (is_signal) {
+		strv_add(&argv, "--batch");
+		strv_add(&argv, "--signal=TERM");
+	}
 	for (size_t i = 0; i < ids->n; i++)
 		strv_add(&argv, ids->v[i]);
 	r = ask(&argv, NULL, ASK_MS, &said, &why);
 	return r == -ENODATA ? 0 : r < 0 ? mlr_pass(err, why.code, why.text) : 0;
 }
 
-int slurm_cancel(const struct strv *ids, struct mlr_error *err)
+static int cancel(const struct strv *ids, struct mlr_error *err)
 {
-	auto_strv struct strv options = STRV_INIT;
-
-	return cancel(&options, ids, err);
+	return run_scancel(0, ids, err);
 }
 
-int slurm_terminate(const struct strv *ids, struct mlr_error *err)
+static int terminate(const struct strv *ids, struct mlr_error *err)
 {
-	auto_strv struct strv options = STRV_INIT;
-
-	strv_add(&options, "--batch");
-	strv_add(&options, "--signal=TERM");
-	return cancel(&options, ids, err);
+	return run_scancel(1, ids, err);
 }
 
 /* All processors, so that a cluster that binds tasks binds it to no fewer. */
-void slurm_step(const struct worker *w, int tty, struct strv *ret)
+static void add_step(const struct worker *w, int tty, struct strv *ret)
 {
 	strv_add(ret, "srun");
 	strv_addf(ret, "--jobid=%s", w->id);
@@ -464,7 +460,7 @@ void slurm_step(const struct worker *w, int tty, struct strv *ret)
 }
 
 /* Signals that srun(1) gets it passes on. */
-void slurm_on_all_nodes(const struct worker *w, struct strv *ret)
+static void add_on_all_nodes(const struct worker *w, struct strv *ret)
 {
 	strv_add(ret, "srun");
 	strv_addf(ret, "--nodes=%ld", w->nodes);
@@ -473,3 +469,18 @@ void slurm_on_all_nodes(const struct worker *w, struct strv *ret)
 	strv_add(ret, "--kill-on-bad-exit");
 	strv_add(ret, "--unbuffered");
 }
+
+const struct batch batch_slurm = {
+	.name = "slurm",
+	.node_variable = "SLURMD_NODENAME",
+	.is_here = is_here,
+	.status = status_of,
+	.jobs = read_jobs,
+	.nodes = read_nodes,
+	.submit = submit,
+	.cancel = cancel,
+	.terminate = terminate,
+	.step = add_step,
+	.on_all_nodes = add_on_all_nodes,
+	.environment = environment,
+};

@@ -5,6 +5,7 @@
 #include "runtime/container.h"
 
 #include <poll.h>
+#include <sys/file.h>
 #include <sys/prctl.h>
 #include <sys/sysmacros.h>
 
@@ -173,7 +174,7 @@ static void insist(struct supervisor *s)
 		return;
 	}
 	kill(-s->child, SIGKILL);
-	/* What came in by exec --join or mlrun-rsh is no child of this process. */
+	/* Processes that came in by exec --join or mlrun-rsh are not below the child. */
 	work_inside_kill(s->proc, &s->inside);
 }
 
@@ -211,8 +212,8 @@ static void reap(struct supervisor *s)
 		pid_t pid = info.si_pid;
 		int status;
 
-		/* Those of its process group that nobody has seen in a container. The number is the
-		 * group's until it is waited for. */
+		/* Kill also its process group, which may be outside the container. The number is
+		 * the group's until it is waited for. */
 		if (pid == s->child)
 			kill(-pid, SIGKILL);
 		if (waitpid(pid, &status, 0) != pid)
@@ -242,12 +243,13 @@ int supervisor_begin(struct supervisor *s, int launched, struct mlr_error *err)
 	struct store_process self;
 	char name[STORE_PROCESS_NAME];
 	sigset_t all;
-	int r = store_process_self(&self);
+	int r;
 
 	if (launched && fcntl(TO_STARTER, F_SETFD, FD_CLOEXEC) == 0)
 		s->starter = TO_STARTER;
 	if (launched && fcntl(LOCK, F_SETFD, FD_CLOEXEC) == 0)
 		s->lock = LOCK;
+	r = store_process_self(&self);
 	if (r < 0)
 		return mlr_fail(err, -r, "read '/proc/self': %s", strerror(-r));
 	store_process_name(&self, name);
@@ -275,7 +277,7 @@ void supervisor_sooner(int64_t *ms, int64_t other)
 		*ms = other;
 }
 
-/* Do what is due. Returns milliseconds until there is more, -1: an event tells. */
+/* Do what is due. Returns milliseconds until there is more, -1: an event. */
 static int64_t do_due(struct supervisor *s)
 {
 	int64_t ms, now;
@@ -315,10 +317,8 @@ void supervisor_run(struct supervisor *s)
 			return;
 		for (; n < ARRAY_LEN(p) && s->fds[n - 1]; n++)
 			p[n] = (struct pollfd){ *s->fds[n - 1], POLLIN, 0 };
-		if (poll(p, n, ms > INT32_MAX ? INT32_MAX : (int)ms) < 0 && errno != EINTR)
-			return;
-		if (p[0].revents)
-			read_signals(s);
+		poll(p, n, ms > INT32_MAX ? INT32_MAX : (int)ms);
+		read_signals(s);
 	}
 }
 
@@ -333,7 +333,7 @@ int supervisor_judge(struct store *st, const char *process, struct store_process
 		: 0;
 }
 
-/* One write(2) of the supervisor's. */
+/* A message, written by one write(2). */
 struct message {
 	enum supervisor_word word;
 	int code;
@@ -345,14 +345,22 @@ void supervisor_tell(struct supervisor *s, enum supervisor_word word, int code, 
 	struct message m = { .word = word, .code = code };
 
 	snprintf(m.text, sizeof(m.text), "%s", text ? text : "");
-	mlr_cleanup_close(&s->lock);
-	s->lock = -1;
+	close(take_fd(&s->lock));
 	if (s->starter >= 0 && file_write_all(s->starter, &m, sizeof(m)) < 0)
 		mlr_debug("nobody waits for the supervisor");
 	if (word == SUPERVISOR_HOLDS)
 		return;
-	mlr_cleanup_close(&s->starter);
-	s->starter = -1;
+	close(take_fd(&s->starter));
+}
+
+int supervisor_lock(struct store *st, const char *path, int flags, struct mlr_error *err)
+{
+	auto_close int fd = openat(store_fd(st), path, flags | O_CLOEXEC | O_NOFOLLOW, 0600);
+	int r;
+
+	while ((r = fd < 0 ? -1 : flock(fd, LOCK_EX)) < 0 && errno == EINTR)
+		;
+	return r < 0 ? mlr_fail_errno(err, "lock '%s/%s'", store_path(st), path) : take_fd(&fd);
 }
 
 static int hear(int from, pid_t pid, int *locked, enum supervisor_word until, int *exit_status,

@@ -68,7 +68,7 @@ struct supervisor_kind {
 	void (*up)(void *of, pid_t pid);
 	/* It has ended, and all of its container with it: begins the next, or sets `over`. */
 	void (*ended)(void *of, int exit_status);
-	/* Do what is due. Returns the milliseconds until there is more; -1: an event tells. */
+	/* Do what is due. Returns the milliseconds until there is more; -1: an event. */
 	int64_t (*due)(void *of);
 	/* A signal has come: SIGTERM, SIGINT, SIGHUP or SIGRTMIN. */
 	void (*order)(void *of, const struct signalfd_siginfo *info);
@@ -119,11 +119,11 @@ void supervisor_run(struct supervisor *s);
 /* Make *ms the smaller; -1: never. */
 void supervisor_sooner(int64_t *ms, int64_t other);
 
-/* Does the supervisor of that name run (store_process_name(); NULL: nobody's)? Returns 1, 0, or -1
+/* Does the supervisor of that name run (store_process_name(), or NULL)? Returns 1, 0, or -1
  * if it cannot be judged from here. */
 int supervisor_judge(struct store *st, const char *process, struct store_process *ret);
 
-/* What a supervisor says to its starter. */
+/* Messages of a supervisor to its starter. */
 enum supervisor_word {
 	SUPERVISOR_HOLDS,  /* its name is written: others see it */
 	SUPERVISOR_UP,     /* its command runs, or has ended already */
@@ -131,6 +131,10 @@ enum supervisor_word {
 	SUPERVISOR_ERROR,  /* code and text: struct mlr_error's */
 };
 void supervisor_tell(struct supervisor *s, enum supervisor_word word, int code, const char *text);
+
+/* Lock a file of the store's, or wait: nobody else starts such a supervisor until it is closed.
+ * Returns it, or -errno. */
+int supervisor_lock(struct store *st, const char *path, int flags, struct mlr_error *err);
 
 /*
  * Start mlrun as a supervisor, and wait for its word.

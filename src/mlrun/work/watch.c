@@ -1,9 +1,8 @@
 #include "work/watch.h"
+#include "work/batch.h"
+#include "work/elastic.h"
 
 #include "base/base.h"
-#include "work/elastic.h"
-#include "work/parts.h"
-#include "work/slurm.h"
 
 #include <jansson.h>
 #include <math.h>
@@ -33,14 +32,14 @@ void watch_done(struct watch *w)
 
 /* --- the past --------------------------------------------------------------------------------- */
 
-void watch_add_past(const struct slurm_job *j, char kind, int64_t now, double past[WATCH_CELLS])
+void watch_add_past(const struct batch_job *j, char kind, int64_t now, double past[WATCH_CELLS])
 {
 	long units = j->nodes * (kind == 'g' ? j->gpus : j->cpus);
-	int runs = strcmp(j->state, "RUNNING") == 0;
+	int runs = j->runs;
 	/* For a running job, squeue(1) shows the end set by its time limit. */
 	int64_t end = runs || j->end == 0 || j->end > now ? now : j->end;
 
-	if (j->start == 0 || slurm_status(j->state) == WORKER_PENDING)
+	if (j->start == 0 || j->status == WORKER_PENDING)
 		return;
 	for (int c = 0; c < WATCH_CELLS; c++) {
 		int64_t from = now - (WATCH_CELLS - c) * WATCH_CELL_S, to = from + WATCH_CELL_S;
@@ -51,7 +50,7 @@ void watch_add_past(const struct slurm_job *j, char kind, int64_t now, double pa
 	}
 }
 
-/* --- what a program tells -----------------------------------------------------------------------
+/* --- what a program tells ----------------------------------------------------------------------
  */
 
 /* A number of a line, or NAN. */
@@ -115,7 +114,7 @@ static void read_own(struct store *st, struct watch_run *run)
 	read_log(st, run);
 }
 
-/* --- now ----------------------------------------------------------------------------------------
+/* --- now ---------------------------------------------------------------------------------------
  */
 
 static enum watch_state state_of(const struct share_run *r)
@@ -127,7 +126,7 @@ static enum watch_state state_of(const struct share_run *r)
 	return r->waiting > 0 || r->running < r->share ? WATCH_GROWS : WATCH_RUNS;
 }
 
-static void take_run(const struct slurm_jobs *jobs, const struct watch_pool *pool, int64_t now,
+static void take_run(const struct batch_jobs *jobs, const struct watch_pool *pool, int64_t now,
 	const struct share_run *from, struct watch_run *ret)
 {
 	*ret = (struct watch_run){ .user = xstrdup(from->user),
@@ -144,8 +143,8 @@ static void take_run(const struct slurm_jobs *jobs, const struct watch_pool *poo
 		.images_per_second = NAN };
 	memcpy(ret->key, from->wish.key, sizeof(ret->key));
 	for (size_t i = 0; i < jobs->n; i++) {
-		const struct slurm_job *j = &jobs->v[i];
-		const char *word = slurm_job_run(j);
+		const struct batch_job *j = &jobs->v[i];
+		const char *word = j->run;
 		struct share_wish w;
 
 		if (word && share_read(word, &w) == 0 && strcmp(w.key, ret->key) == 0 &&
@@ -154,16 +153,16 @@ static void take_run(const struct slurm_jobs *jobs, const struct watch_pool *poo
 	}
 }
 
-static int fill(struct store *st, const struct slurm_jobs *jobs, int64_t now,
+static int fill(struct store *st, const struct batch_jobs *jobs, int64_t now,
 	struct watch_pool *pool, struct mlr_error *err)
 {
 	auto_call(share_table_done) struct share_table t = SHARE_TABLE_INIT;
-	auto_free struct slurm_node *nodes = NULL;
+	auto_free struct batch_node *nodes = NULL;
 	auto_free char *self = xasprintf("%u", (unsigned)geteuid());
 	struct share_wish one = { .units = 1, .kind = pool->kind };
 	size_t n = 0;
 
-	TRY(slurm_nodes_read(pool->partition, &nodes, &n, err));
+	TRY(work_batch()->nodes(pool->partition, &nodes, &n, err));
 	share_collect(jobs, pool->partition, pool->kind, &t);
 	pool->slots = pool->free = share_free(nodes, n, &one, 1, LONG_MAX);
 	for (size_t i = 0; i < t.n; i++)
@@ -181,10 +180,10 @@ static int fill(struct store *st, const struct slurm_jobs *jobs, int64_t now,
 }
 
 /* Make a pool for a job's run unless there is one. */
-static void add_pool(struct watch *w, const struct slurm_job *j)
+static void add_pool(struct watch *w, const struct batch_job *j)
 {
-	const char *word = slurm_job_run(j);
-	enum worker_status status = slurm_status(j->state);
+	const char *word = j->run;
+	enum worker_status status = j->status;
 	struct share_wish wish;
 
 	if (!word || status >= WORKER_SUCCEEDED || share_read(word, &wish) < 0)
@@ -198,8 +197,8 @@ static void add_pool(struct watch *w, const struct slurm_job *j)
 
 int watch_read(struct store *st, struct watch *ret, struct mlr_error *err)
 {
-	auto_call(slurm_jobs_done) struct slurm_jobs jobs = SLURM_JOBS_INIT;
-	int r = slurm_jobs_read(SLURM_EVERYBODYS, &jobs, err);
+	auto_call(work_jobs_done) struct batch_jobs jobs = BATCH_JOBS_INIT;
+	int r = work_batch()->jobs(BATCH_EVERYBODYS, &jobs, err);
 
 	ret->time = time(NULL);
 	for (size_t i = 0; r == 0 && i < jobs.n; i++)

@@ -1,6 +1,6 @@
 /*
- * What the elastic runs of all users do now, and what they had in the last minutes: for people.
- * Slurm tells it all but what a program says of itself. It knows of jobs that ended within its
+ * Reports, for people, what the elastic runs of all users do now and had in the last minutes.
+ * Slurm knows it all but a program's own figures. It knows of jobs that ended within its
  * MinJobAge (slurm.conf(5); 300 s by default), so nothing has to remember them.
  */
 #ifndef MLR_WORK_WATCH_H
@@ -31,9 +31,9 @@ struct watch_run {
 	long held;                                            /* slots */
 	enum watch_state state;
 	double past[WATCH_CELLS]; /* slots, the mean of each cell, oldest first */
-	/* Of the caller's own runs. */
+	/* For the caller's own runs: */
 	char *name;               /* NULL: another user's, or of another store */
-	int64_t generation;       /* -1: its program does not tell */
+	int64_t generation;       /* -1: unknown */
 	double images_per_second; /* NAN: likewise */
 };
 
@@ -60,7 +60,7 @@ void watch_done(struct watch *w);
 /*
  * Look once: one squeue(1), and one sinfo(1) for each partition that has runs.
  *
- *   st  for the names of the caller's runs and what their programs tell; NULL: there is none
+ *   st  for the names of the caller's runs and their programs' figures; NULL: no store
  *
  * Returns 0, or -EIO with Slurm's words.
  */
@@ -69,10 +69,10 @@ int watch_read(struct store *st, struct watch *ret, struct mlr_error *err);
 /* --- for tests -------------------------------------------------------------------------------- */
 
 /* Add what a job had, up to now, to the cells of its run. */
-void watch_add_past(const struct slurm_job *j, char kind, int64_t now, double past[WATCH_CELLS]);
+void watch_add_past(const struct batch_job *j, char kind, int64_t now, double past[WATCH_CELLS]);
 
 /*
- * What the end of a log says, of the JSON lines that mltrain(1) writes: "generation", and between
+ * Read the end of a log, JSON lines that mltrain(1) writes: "generation", and between
  * the last two lines with the same one, "samples" and "train_seconds". Other lines are skipped.
  */
 void watch_read_log(char *text, struct watch_run *ret);

@@ -1,9 +1,8 @@
 #include "work/work.h"
+#include "work/batch.h"
 
 #include "base/base.h"
 #include "base/escape.h"
-#include "work/parts.h"
-#include "work/slurm.h"
 
 #define SLURM_MS 2000 /* between two questions to Slurm */
 #define STOP_S   40   /* longer than a supervisor lets an elastic run's command end */
@@ -20,27 +19,54 @@ char *work_program(void)
 	return path ? path : xstrdup("mlrun");
 }
 
-/* --- the systems -------------------------------------------------------------------------- */
+/* --- batch systems --------------------------------------------------------------------------- */
 
-/* The state of all workers of a system at one moment. */
-struct view {
-	struct slurm_jobs jobs;
-};
+static const struct batch *const batches[] = { &batch_slurm };
 
-struct system {
-	const char *name;
-	/* Start one whose files are there. */
-	int (*start)(struct store *st, struct worker *w, const struct strv *further,
-		struct mlr_error *err);
-	/* Ask about all. NULL: there is nobody to ask. */
-	int (*ask)(struct view *v, struct mlr_error *err);
-	/* Set the status of one that has not ended by its files. */
-	void (*look)(struct store *st, const struct view *v, struct worker *w);
-	/* Begin to end those. */
-	int (*cancel)(struct store *st, const struct worker_list *l, struct mlr_error *err);
-	/* The words before a command on its node; or get there. */
-	void (*step)(const struct worker *w, int tty, struct strv *ret);
-};
+static const struct batch *batch_of(const struct worker *w)
+{
+	for (size_t i = 0; i < ARRAY_LEN(batches); i++)
+		if (strcmp(batches[i]->name, w->system) == 0)
+			return batches[i];
+	return NULL;
+}
+
+const struct batch *work_batch(void)
+{
+	for (size_t i = 0; i < ARRAY_LEN(batches); i++)
+		if (batches[i]->is_here())
+			return batches[i];
+	return batches[0];
+}
+
+void work_jobs_done(struct batch_jobs *l)
+{
+	for (size_t i = 0; i < l->n; i++) {
+		struct batch_job *j = &l->v[i];
+
+		free(j->id);
+		free(j->state);
+		free(j->user);
+		free(j->node);
+		free(j->reason);
+		free(j->partition);
+		free(j->key);
+		free(j->run);
+	}
+	free(l->v);
+	*l = (struct batch_jobs)BATCH_JOBS_INIT;
+}
+
+const struct batch_job *work_job_of(const struct batch_jobs *l, const struct worker *w)
+{
+	for (size_t i = 0; i < l->n; i++)
+		if (l->v[i].key && strcmp(l->v[i].key, w->key) == 0)
+			return &l->v[i];
+	return NULL;
+}
+
+/* --- workers that are jobs
+ * --------------------------------------------------------------------------------- */
 
 /* The line for sh that runs a worker's supervisor, to free(). */
 static char *hold_line(const struct store *st, const struct worker *w)
@@ -51,51 +77,54 @@ static char *hold_line(const struct store *st, const struct worker *w)
 	return xasprintf("exec %s workers hold --store=%s %s", quoted, store, w->key);
 }
 
-static void cancel_one(const char *id)
-{
-	auto_strv struct strv ids = STRV_INIT;
-
-	strv_add(&ids, id);
-	slurm_cancel(&ids, NULL);
-}
-
-static int start_job(
-	struct store *st, struct worker *w, const struct strv *further, struct mlr_error *err)
+static int start_job(const struct batch *b, struct store *st, struct worker *w,
+	const struct strv *further, struct mlr_error *err)
 {
 	auto_free char *log = worker_path(st, w, "log"), *line = hold_line(st, w);
+	auto_strv struct strv ids = STRV_INIT;
 	int r;
 
 	TRY(worker_write(st, w, err));
-	TRY(slurm_submit(w, log, line, further, &w->id, err));
-	/* Until this is written the job's comment names the worker. */
+	TRY(b->submit(w, log, line, further, &w->id, err));
+	/* Until this is written the job names the worker. */
 	r = worker_write(st, w, err);
-	if (r < 0)
-		cancel_one(w->id);
+	if (r < 0) {
+		strv_add(&ids, w->id);
+		b->cancel(&ids, NULL);
+	}
 	return r;
 }
 
-static int ask_slurm(struct view *v, struct mlr_error *err)
+/* Ask the systems of all workers of a list. Without an answer what files say of those that ended is
+ * enough. */
+static int ask_all(const struct worker_list *l, struct batch_jobs *ret, struct mlr_error *err)
 {
-	slurm_jobs_done(&v->jobs);
-	return slurm_jobs_read(SLURM_OWN, &v->jobs, err);
+	work_jobs_done(ret);
+	for (size_t s = 0; s < ARRAY_LEN(batches); s++) {
+		struct mlr_error why = MLR_ERROR_INIT;
+		int some = 0, needed = 0, r;
+
+		for (size_t i = 0; i < l->n; i++)
+			if (batch_of(&l->v[i]) == batches[s]) {
+				some = 1;
+				needed = needed || !l->v[i].ended;
+			}
+		r = some ? batches[s]->jobs(BATCH_OWN, ret, &why) : 0;
+		if (r < 0 && needed)
+			return mlr_pass(err, why.code, why.text);
+	}
+	return 0;
 }
 
-static void set(char **text, const char *to)
+/* The files are newer than the system's answer: what began after it is no job yet. */
+static void look_at_job(const struct batch_jobs *jobs, struct worker *w)
 {
-	free(*text);
-	*text = to ? xstrdup(to) : NULL;
-}
+	const struct batch_job *j = work_job_of(jobs, w);
 
-/* The files are newer than Slurm's answer: what began after it is no job yet. */
-static void look_at_job(struct store *st, const struct view *v, struct worker *w)
-{
-	const struct slurm_job *j = slurm_job_of(&v->jobs, w);
-
-	(void)st;
-	set(&w->state, j ? j->state : w->last);
-	set(&w->reason, j && strcmp(j->reason, "None") != 0 ? j->reason : NULL);
+	worker_set(&w->state, j ? j->state : w->last);
+	worker_set(&w->reason, j ? j->reason : NULL);
 	if (w->state)
-		w->status = slurm_status(w->state);
+		w->status = batch_of(w)->status(w->state);
 	else
 		w->status = time(NULL) - w->created < WORK_NEW_S ? WORKER_PENDING : WORKER_LOST;
 	if (j && !w->id)
@@ -106,58 +135,19 @@ static void look_at_job(struct store *st, const struct view *v, struct worker *w
 		w->status = w->pid > 0 ? WORKER_RUNNING : WORKER_STARTING;
 }
 
-static int cancel_jobs(struct store *st, const struct worker_list *l, struct mlr_error *err)
-{
-	auto_strv struct strv ids = STRV_INIT;
-
-	(void)st;
-	for (size_t i = 0; i < l->n; i++)
-		if (strcmp(l->v[i].system, "slurm") == 0)
-			strv_add(&ids, l->v[i].id);
-	return ids.n > 0 ? slurm_cancel(&ids, err) : 0;
-}
-
-static int start_here(
-	struct store *st, struct worker *w, const struct strv *further, struct mlr_error *err)
-{
-	(void)further;
-	return local_start(st, w, err);
-}
-
-static void look_here(struct store *st, const struct view *v, struct worker *w)
-{
-	(void)v;
-	local_look(st, w);
-}
-
-static int cancel_here(struct store *st, const struct worker_list *l, struct mlr_error *err)
+static int cancel_jobs(const struct worker_list *l, struct mlr_error *err)
 {
 	int r = 0;
 
-	for (size_t i = 0; r == 0 && i < l->n; i++)
-		if (strcmp(l->v[i].system, "local") == 0)
-			r = local_cancel(st, &l->v[i], err);
+	for (size_t s = 0; r == 0 && s < ARRAY_LEN(batches); s++) {
+		auto_strv struct strv ids = STRV_INIT;
+
+		for (size_t i = 0; i < l->n; i++)
+			if (batch_of(&l->v[i]) == batches[s])
+				strv_add(&ids, l->v[i].id);
+		r = ids.n > 0 ? batches[s]->cancel(&ids, err) : 0;
+	}
 	return r;
-}
-
-static void step_here(const struct worker *w, int tty, struct strv *ret)
-{
-	(void)tty;
-	(void)ret;
-	local_enter(w);
-}
-
-static const struct system systems[] = {
-	{ "slurm", start_job, ask_slurm, look_at_job, cancel_jobs, slurm_step },
-	{ "local", start_here, NULL, look_here, cancel_here, step_here },
-};
-
-static const struct system *system_of(const struct worker *w)
-{
-	for (size_t i = 0; i < ARRAY_LEN(systems); i++)
-		if (strcmp(systems[i].name, w->system) == 0)
-			return &systems[i];
-	return NULL;
 }
 
 /* --- start -------------------------------------------------------------------------------- */
@@ -165,17 +155,19 @@ static const struct system *system_of(const struct worker *w)
 int work_start(struct store *st, int local, struct worker *w, const struct strv *further,
 	struct mlr_error *err)
 {
-	const char *name = local || !slurm_is_here() ? "local" : "slurm";
+	const struct batch *b = work_batch();
 	int r;
 
-	set(&w->system, name);
+	if (local || !b->is_here())
+		b = NULL;
+	worker_set(&w->system, b ? b->name : "local");
 	if (!w->directory)
 		w->directory = getcwd(NULL, 0);
 	if (!w->directory)
 		return mlr_fail_errno(err, "the working directory");
 	w->created = time(NULL);
 	TRY(worker_make(st, w, err));
-	r = system_of(w)->start(st, w, further, err);
+	r = b ? start_job(b, st, w, further, err) : local_start(st, w, err);
 	if (r < 0)
 		worker_remove(st, w, NULL);
 	else
@@ -184,11 +176,6 @@ int work_start(struct store *st, int local, struct worker *w, const struct strv 
 }
 
 /* --- look --------------------------------------------------------------------------------- */
-
-static void view_done(struct view *v)
-{
-	slurm_jobs_done(&v->jobs);
-}
 
 /* Take the exit status from the worker's files. If Slurm's limit ended it, the command may have
  * exited on the signal before the supervisor got it. */
@@ -204,15 +191,18 @@ static void judge_end(struct worker *w)
 		w->status = WORKER_STOPPED;
 }
 
-static void judge(struct store *st, const struct view *v, struct worker *w)
+static void judge(struct store *st, const struct batch_jobs *jobs, struct worker *w)
 {
-	system_of(w)->look(st, v, w);
+	if (batch_of(w))
+		look_at_job(jobs, w);
+	else
+		local_look(st, w);
 	if (!w->ended)
 		return;
 	/* The system's words are of an earlier moment, and why it waited no longer counts. */
 	if (!worker_has_ended(w))
-		set(&w->state, NULL);
-	set(&w->reason, NULL);
+		worker_set(&w->state, NULL);
+	worker_set(&w->reason, NULL);
 	judge_end(w);
 }
 
@@ -228,51 +218,28 @@ static void keep_last(struct store *st, struct worker *w)
 		mlr_log_failure(MLR_DEBUG, &err, ", so how the worker ended will be forgotten");
 }
 
-/* Ask each system that one of them is of. Without an answer what files say of those that ended is
- * enough. */
-static int ask_all(const struct worker_list *l, struct view *v, struct mlr_error *err)
-{
-	for (size_t s = 0; s < ARRAY_LEN(systems); s++) {
-		struct mlr_error why = MLR_ERROR_INIT;
-		int some = 0, needed = 0, r;
-
-		for (size_t i = 0; i < l->n; i++)
-			if (system_of(&l->v[i]) == &systems[s]) {
-				some = 1;
-				needed = needed || !l->v[i].ended;
-			}
-		r = some && systems[s].ask ? systems[s].ask(v, &why) : 0;
-		if (r < 0 && needed) {
-			*err = why;
-			return r;
-		}
-	}
-	return 0;
-}
-
-/* Read its files again; they may have been removed meanwhile. */
-static void read_again(struct store *st, struct worker *w)
+/* Read its files again, unless they have been removed meanwhile. */
+static void look_again(struct store *st, const struct batch_jobs *jobs, struct worker *w)
 {
 	struct worker now = WORKER_INIT;
 	enum worker_status status = w->status;
 
-	if (worker_read(st, w->key, &now, NULL) < 0)
-		return;
-	worker_done(w);
-	*w = now;
-	w->status = status;
+	if (worker_read(st, w->key, &now, NULL) == 0) {
+		worker_done(w);
+		*w = now;
+		w->status = status;
+	}
+	judge(st, jobs, w);
+	keep_last(st, w);
 }
 
 int work_look(struct store *st, struct worker_list *l, struct mlr_error *err)
 {
-	auto_call(view_done) struct view v = { SLURM_JOBS_INIT };
-	int r = ask_all(l, &v, err);
+	auto_call(work_jobs_done) struct batch_jobs jobs = BATCH_JOBS_INIT;
+	int r = ask_all(l, &jobs, err);
 
-	for (size_t i = 0; r == 0 && i < l->n; i++) {
-		read_again(st, &l->v[i]);
-		judge(st, &v, &l->v[i]);
-		keep_last(st, &l->v[i]);
-	}
+	for (size_t i = 0; r == 0 && i < l->n; i++)
+		look_again(st, &jobs, &l->v[i]);
 	return r;
 }
 
@@ -306,7 +273,7 @@ int work_list(struct store *st, struct worker_list *ret, struct mlr_error *err)
 	int r = worker_read_all(st, ret, err);
 
 	for (size_t i = 0; r == 0 && i < ret->n;)
-		if (system_of(&ret->v[i]))
+		if (batch_of(&ret->v[i]) || strcmp(ret->v[i].system, "local") == 0)
 			i++;
 		else /* a newer mlrun's */
 			drop(ret, i);
@@ -347,7 +314,7 @@ static void pause_for(size_t workers, int64_t waited_ms)
 int work_await(struct store *st, struct worker_list *l, enum work_until until, double seconds,
 	struct mlr_error *err)
 {
-	auto_call(view_done) struct view v = { SLURM_JOBS_INIT };
+	auto_call(work_jobs_done) struct batch_jobs jobs = BATCH_JOBS_INIT;
 	int64_t begin = mlr_now_ms(), asked = INT64_MIN / 2;
 
 	for (;;) {
@@ -355,7 +322,7 @@ int work_await(struct store *st, struct worker_list *l, enum work_until until, d
 		size_t left = 0;
 
 		if (now - asked >= SLURM_MS) {
-			int r = ask_all(l, &v, err);
+			int r = ask_all(l, &jobs, err);
 
 			if (r < 0)
 				return r;
@@ -364,9 +331,7 @@ int work_await(struct store *st, struct worker_list *l, enum work_until until, d
 		for (size_t i = 0; i < l->n; i++) {
 			if (is_reached(&l->v[i], until) && asked != now)
 				continue;
-			read_again(st, &l->v[i]);
-			judge(st, &v, &l->v[i]);
-			keep_last(st, &l->v[i]);
+			look_again(st, &jobs, &l->v[i]);
 			left += !is_reached(&l->v[i], until);
 		}
 		if (left == 0)
@@ -387,17 +352,25 @@ int work_stop(struct store *st, struct worker_list *l, struct mlr_error *err)
 	for (size_t i = 0; i < l->n; i++) /* borrowed */
 		if (!worker_has_ended(&l->v[i]))
 			alive.v[alive.n++] = l->v[i];
-	for (size_t s = 0; r == 0 && s < ARRAY_LEN(systems); s++)
-		r = systems[s].cancel(st, &alive, err);
+	r = cancel_jobs(&alive, err);
+	for (size_t i = 0; r == 0 && i < alive.n; i++)
+		if (!batch_of(&alive.v[i]))
+			r = local_cancel(st, &alive.v[i], err);
 	free(alive.v);
 	return r < 0 ? r : work_await(st, l, WORK_DONE, STOP_S, err);
 }
 
 /* --- use ---------------------------------------------------------------------------------- */
 
-void work_enter(const struct worker *w, int tty, struct strv *ret)
+void work_enter(const struct worker *w, int tty, struct strv *ret, struct strv *env)
 {
-	system_of(w)->step(w, tty, ret);
+	const struct batch *b = batch_of(w);
+
+	if (b)
+		b->step(w, tty, ret);
+	else
+		local_enter(w);
+	work_batch()->environment(env);
 	strv_take(ret, work_program());
 	strv_add(ret, "exec");
 	strv_addf(ret, "--join=%ld", (long)w->pid);
@@ -434,7 +407,7 @@ int work_find(const struct worker_list *l, const char *text, struct mlr_error *e
 	if (there.n == 1)
 		return found;
 	if (there.n == 0) {
-		mlr_fail(err, ENOENT, "no worker of yours is '%s'", text);
+		mlr_fail(err, ENOENT, "you have no worker '%s'", text);
 		return mlr_hint(err, "mlrun workers list shows them");
 	}
 	all = strv_join_within(&there, 400, ", ");

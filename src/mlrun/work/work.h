@@ -3,8 +3,8 @@
  * (mlrun-rsh, mpirun) or to run a command of its own: a one-node job of Slurm's, or a process here.
  *
  * Nothing of mlrun's runs between a start and the next command: the state lies in files in the
- * store (worker.h) and in Slurm. A system that runs workers is a row in work.c, with a file:
- * slurm.c, local.c.
+ * store (worker.h) and in Slurm. A batch system that runs workers is a table with a file
+ * (batch.h): slurm.c; workers on this machine are local.c's.
  */
 #ifndef MLR_WORK_WORK_H
 #define MLR_WORK_WORK_H
@@ -61,8 +61,9 @@ int work_stop(struct store *st, struct worker_list *l, struct mlr_error *err);
  * become it, as it moves to the limits of a worker on this machine. It must be WORKER_RUNNING.
  *
  *   tty  with a terminal
+ *   env  gets the command's environment
  */
-void work_enter(const struct worker *w, int tty, struct strv *ret);
+void work_enter(const struct worker *w, int tty, struct strv *ret, struct strv *env);
 
 /* Find a worker by id, host name, or by its node's name or address if it is the only one there that
  * runs. Returns its index; -ENOENT, -EEXIST for several. */
@@ -88,5 +89,30 @@ int work_hold(struct store *st, const char *key, int *status, struct mlr_error *
 
 /* mlrun's own path, to free(). */
 char *work_program(void);
+
+/* --- for this room: workers on this machine (local.c) --------------------------------------------
+ */
+
+/*
+ * Choose processors and GPUs that the machine's other workers leave, and start the supervisor.
+ * Returns as work_start().
+ */
+int local_start(struct store *st, struct worker *w, struct mlr_error *err);
+
+/* In the supervisor: keep to the processors chosen, and add options for what exec limits. */
+void local_limit(const struct worker *w, struct strv *options);
+
+/* Set its status. */
+void local_look(struct store *st, struct worker *w);
+
+/* Tell the supervisor to end. Returns 0; -EPERM for one on another machine. */
+int local_cancel(struct store *st, const struct worker *w, struct mlr_error *err);
+
+/* Keep the calling process, and what it becomes, to the worker's processors and in its control
+ * group. */
+void local_enter(const struct worker *w);
+
+#define WORK_KEEP_S (7 * 24 * 3600) /* files of what has ended stay so long */
+#define WORK_NEW_S  10              /* for what is so young, Slurm may not have been asked yet */
 
 #endif

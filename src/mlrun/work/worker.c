@@ -60,13 +60,12 @@ static const struct record_row end_rows[] = {
 	{ "time", RECORD_NUMBER, RECORD_AT(struct worker, ended) },
 	{ NULL },
 };
-enum event { HOLD, UP, END };
 static const struct {
 	const char *name;
 	const struct record_row *rows;
-} events[] = {
-	[HOLD] = { "hold", hold_rows }, [UP] = { "up", up_rows }, [END] = { "end", end_rows }
-};
+} events[] = { [WORKER_HOLD] = { "hold", hold_rows },
+	[WORKER_UP] = { "up", up_rows },
+	[WORKER_END] = { "end", end_rows } };
 
 void worker_done(struct worker *w)
 {
@@ -77,6 +76,12 @@ void worker_done(struct worker *w)
 	free(w->state);
 	free(w->reason);
 	*w = (struct worker)WORKER_INIT;
+}
+
+void worker_set(char **text, const char *to)
+{
+	free(*text);
+	*text = to ? xstrdup(to) : NULL;
 }
 
 void worker_list_done(struct worker_list *l)
@@ -150,14 +155,17 @@ static int read_wish(struct store *st, struct worker *w, struct mlr_error *err)
 	auto_free char *path = below(w, "worker.json");
 
 	TRY(store_json_take(st, path, worker_rows, w, err));
-	return w->name && w->system ? 0 : store_json_bad(st, path, "it is no worker's", err);
+	return w->name && w->system
+		? 0
+		: store_json_bad(st, path, "it is not the record of a worker", err);
 }
 
 /* --- run ---------------------------------------------------------------------------------- */
 
 /* Add an event by one write(2): a reader sees a whole line or none. The newline before it ends a
  * line that a full disk has cut; readers skip what is no object. */
-static int tell(struct store *st, const struct worker *w, enum event event, struct mlr_error *err)
+int worker_tell(
+	struct store *st, const struct worker *w, enum worker_event event, struct mlr_error *err)
 {
 	json_auto_t *o = record_write(events[event].rows, w);
 	int named = json_object_set_new(o, "event", json_string(events[event].name));
@@ -172,23 +180,6 @@ static int tell(struct store *st, const struct worker *w, enum event event, stru
 		return mlr_fail(err, ENOMEM, "a line of '%s/%s'", store_path(st), path);
 	return r < 0 ? mlr_fail(err, -r, "write '%s/%s': %s", store_path(st), path, strerror(-r))
 		     : 0;
-}
-
-int worker_tell_hold(struct store *st, const struct worker *w, struct mlr_error *err)
-{
-	return tell(st, w, HOLD, err);
-}
-
-int worker_tell_up(struct store *st, struct worker *w, struct mlr_error *err)
-{
-	w->ready = time(NULL);
-	return tell(st, w, UP, err);
-}
-
-int worker_tell_end(struct store *st, struct worker *w, struct mlr_error *err)
-{
-	w->ended = time(NULL);
-	return tell(st, w, END, err);
 }
 
 static void take_event(const json_t *o, struct worker *w)

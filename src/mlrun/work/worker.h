@@ -49,10 +49,10 @@ struct worker {
 	struct strv options, command; /* of mlrun exec; command empty: it waits to be used */
 	char *run; /* the elastic run that it is of, as elastic_word() has it; NULL: none */
 	long cpus, gpus;
-	/* Of a run whose command cannot change: */
-	long warning;      /* the signal that asks it to save its state; 0: none */
+	/* For a run whose command cannot change: */
+	long warning;      /* signal before the end, to save its state; 0: none */
 	long grace;        /* seconds from then to SIGKILL */
-	long nodes;        /* of its job, each with the command once */
+	long nodes;        /* nodes of its job, each with the command once */
 	uint64_t memory;   /* bytes; 0: not said */
 	int64_t created;   /* seconds since the epoch, as all times */
 	int64_t deadline;  /* 0: none */
@@ -66,7 +66,7 @@ struct worker {
 	int exit_status;      /* -1: unknown */
 	char *why;            /* of the end: "exit", "signal", "deadline"; NULL */
 	char *state, *reason; /* the batch system's words; NULL: it has none */
-	char *last; /* its state when the worker had ended without a word of its own; NULL */
+	char *last;           /* final state of a worker that did not write its end; NULL */
 	enum worker_status status;
 };
 
@@ -100,6 +100,9 @@ long worker_slots(const struct worker *w);
 /* The absolute path of one of its files, to free(): "log". */
 char *worker_path(const struct store *st, const struct worker *w, const char *file);
 
+/* Replace a text by a copy of another one, or by NULL. */
+void worker_set(char **text, const char *to);
+
 /* --- for this room ------------------------------------------------------------------------ */
 
 /* Give it a key and its directory with an empty `run`. Returns 0, -EROFS and the like. */
@@ -117,10 +120,10 @@ int worker_read(struct store *st, const char *key, struct worker *ret, struct ml
 /* Read all workers. A damaged one is left out with a warning. */
 int worker_read_all(struct store *st, struct worker_list *ret, struct mlr_error *err);
 
-/* Add to `run`. */
-int worker_tell_hold(struct store *st, const struct worker *w, struct mlr_error *err);
-int worker_tell_up(struct store *st, struct worker *w, struct mlr_error *err);
-int worker_tell_end(struct store *st, struct worker *w, struct mlr_error *err);
+/* Add an event to `run`. */
+enum worker_event { WORKER_HOLD, WORKER_UP, WORKER_END };
+int worker_tell(
+	struct store *st, const struct worker *w, enum worker_event event, struct mlr_error *err);
 
 /* Remove its files. */
 int worker_remove(struct store *st, const struct worker *w, struct mlr_error *err);

@@ -1,10 +1,11 @@
 /* A worker's supervisor: sleeps until its command ends, a signal comes or the deadline. */
-#include "work/parts.h"
+#include "work/batch.h"
+#include "work/elastic.h"
 #include "work/supervisor.h"
+#include "work/work.h"
 
 #include "base/base.h"
 #include "job/job.h"
-#include "work/slurm.h"
 
 #include <arpa/inet.h>
 #include <ifaddrs.h>
@@ -100,7 +101,7 @@ static void add_command(const struct worker *w, struct strv *argv)
 static void add_host(const struct hold *h, struct strv *argv)
 {
 	auto_free char *node = elastic_host(&h->w), *address = NULL;
-	const char *own = getenv("SLURMD_NODENAME");
+	const char *own = getenv(work_batch()->node_variable);
 
 	if (node)
 		address = own && strcmp(node, own) == 0 ? address_of(&h->w) : address_by_name(node);
@@ -137,8 +138,9 @@ static void tell_up(void *of, pid_t pid)
 
 	h->w.pid = pid;
 	h->w.address = address_of(&h->w);
-	if (worker_tell_up(h->st, &h->w, &err) < 0)
-		mlr_log_failure(MLR_WARNING, &err, ", so nobody sees that the worker is ready");
+	h->w.ready = time(NULL);
+	if (worker_tell(h->st, &h->w, WORKER_UP, &err) < 0)
+		mlr_log_failure(MLR_WARNING, &err, ", so the worker is not shown as ready");
 }
 
 /* Without a command the input is a pipe that this process holds open. */
@@ -159,7 +161,7 @@ static int start(struct hold *h, struct mlr_error *err)
 	if (chdir(h->w.directory) < 0)
 		return mlr_fail_errno(err, "enter '%s'", h->w.directory);
 	if (h->w.warning)
-		slurm_on_all_nodes(&h->w, &argv);
+		work_batch()->on_all_nodes(&h->w, &argv);
 	strv_add(&argv, program);
 	strv_add(&argv, "exec");
 	add_options(h, program, &argv);
@@ -209,8 +211,7 @@ static void begin_end(struct hold *h, const char *why)
 	while (h->keeper > 0 && waitpid(h->keeper, NULL, 0) < 0 && errno == EINTR)
 		;
 	h->keeper = 0;
-	mlr_cleanup_close(&h->input);
-	h->input = -1;
+	close(take_fd(&h->input));
 }
 
 /* End the command; further signals change nothing. */
@@ -295,7 +296,7 @@ static int begin(struct hold *h, struct mlr_error *err)
 	uname(&host);
 	h->w.process = xstrdup(h->sup.process);
 	h->w.node = xstrdup(host.nodename);
-	TRY(worker_tell_hold(h->st, &h->w, err));
+	TRY(worker_tell(h->st, &h->w, WORKER_HOLD, err));
 	supervisor_tell(&h->sup, SUPERVISOR_HOLDS, 0, NULL);
 	if (h->w.run && elastic_is_over(h->st, &h->w)) {
 		h->w.why = xstrdup("signal");
@@ -330,5 +331,6 @@ int work_hold(struct store *st, const char *key, int *status, struct mlr_error *
 		elastic_ended(st, &h.w, *status, (mlr_now_ms() - h.sup.begun) / 1000);
 	else if (h.w.run && h.sup.begun && strcmp(h.w.why, "signal") == 0)
 		elastic_follow(st, &h.w);
-	return worker_tell_end(st, &h.w, err);
+	h.w.ended = time(NULL);
+	return worker_tell(st, &h.w, WORKER_END, err);
 }
