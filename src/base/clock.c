@@ -10,6 +10,13 @@ int64_t mlr_now_ms(void)
 	return (int64_t)t.tv_sec * 1000 + t.tv_nsec / 1000000;
 }
 
+void mlr_sleep_ms(int64_t ms)
+{
+	struct timespec t = { ms / 1000, ms % 1000 * 1000000 };
+
+	nanosleep(&t, NULL);
+}
+
 double mlr_now(void)
 {
 	struct timespec t;

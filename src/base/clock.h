@@ -10,6 +10,9 @@ int64_t mlr_now_ms(void);
 /* The same in seconds, at the clock's full resolution. */
 double mlr_now(void);
 
+/* Sleep, or less if a signal comes. */
+void mlr_sleep_ms(int64_t ms);
+
 /* Milliseconds since the epoch (CLOCK_REALTIME). */
 int64_t mlr_epoch_ms(void);
 

@@ -98,7 +98,6 @@ static int is_cancelled(const int *cancel)
 /* Wait for git, or end it. */
 static int wait_for(pid_t pid, const int *cancel)
 {
-	const struct timespec nap = { 0, WAIT_MS * 1000000 };
 	int status, was_told = 0;
 	pid_t got;
 
@@ -107,7 +106,7 @@ static int wait_for(pid_t pid, const int *cancel)
 			return -errno;
 		if (is_cancelled(cancel) && !was_told++)
 			kill(pid, SIGTERM);
-		nanosleep(&nap, NULL);
+		mlr_sleep_ms(WAIT_MS);
 	}
 	if (is_cancelled(cancel))
 		return -ECANCELED;

@@ -360,15 +360,13 @@ int run_add_flags(struct running *r, struct mlr_error *err)
 /* Wait for another build, which may take long. flock(2) itself would not notice a signal. */
 static int wait_for_lock(struct running *r, int fd, const char *path, struct mlr_error *err)
 {
-	const struct timespec nap = { 0, LOCK_MS * 1000000 };
-
 	mlr_info("line %u: waiting for a cache that another build uses", r->in->line);
 	while (flock(fd, LOCK_EX | LOCK_NB) < 0) {
 		if (errno != EWOULDBLOCK && errno != EINTR)
 			return mlr_fail_errno(err, "lock '%s'", path);
 		if (build_is_cancelled(r->b))
 			return mlr_fail(err, ECANCELED, "interrupted");
-		nanosleep(&nap, NULL);
+		mlr_sleep_ms(LOCK_MS);
 	}
 	return 0;
 }

@@ -50,13 +50,6 @@ struct up {
 	struct strv open;         /* services that listen, though the file publishes no port */
 };
 
-static void nap(void)
-{
-	struct timespec t = { 0, LOOK_MS * 1000000 };
-
-	nanosleep(&t, NULL);
-}
-
 /* Is the condition met? Returns 1; 0: not yet; -errno: it never will be. */
 static int is_met(const struct service *s, enum compose_condition condition, struct mlr_error *err)
 {
@@ -90,7 +83,7 @@ static int await_one(
 		if (r == 0)
 			r = is_met(&now, condition, err);
 		if (r == 0)
-			nap();
+			mlr_sleep_ms(LOOK_MS);
 	}
 	return r < 0 ? r : interrupted ? mlr_fail(err, EINTR, "interrupted") : 0;
 }

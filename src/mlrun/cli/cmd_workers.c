@@ -79,7 +79,6 @@ static int pass_on(int log)
  * question to Slurm. */
 static int follow(struct store *st, struct worker_list *l, const char *path, struct mlr_error *err)
 {
-	struct timespec nap = { 0, 200 * 1000000 };
 	auto_close int log = -1;
 
 	for (int i = 0;; i++) {
@@ -95,7 +94,7 @@ static int follow(struct store *st, struct worker_list *l, const char *path, str
 			return mlr_fail(err, -r, "write: %s", strerror(-r));
 		if (over)
 			return 0;
-		nanosleep(&nap, NULL);
+		mlr_sleep_ms(200);
 	}
 }
 

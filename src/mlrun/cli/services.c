@@ -328,7 +328,6 @@ int services_print(struct store *st, const struct service_list *l, const struct 
 	struct mlr_error *err)
 {
 	auto_free struct source *sources = xcalloc(l->n + 1, sizeof(*sources));
-	struct timespec nap = { 0, FOLLOW_MS * 1000000 };
 	const struct source *open = NULL;
 	int r = 0, over = 0, width;
 
@@ -343,7 +342,7 @@ int services_print(struct store *st, const struct service_list *l, const struct 
 			break;
 		over = (o->over && o->over(o->ctx)) || have_all_ended(st, l);
 		if (!over)
-			nanosleep(&nap, NULL);
+			mlr_sleep_ms(FOLLOW_MS);
 	}
 	for (size_t i = 0; i < l->n; i++) {
 		service_reader_done(&sources[i].reader);

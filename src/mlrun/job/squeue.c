@@ -94,7 +94,6 @@ static int spawn(char *const *argv, char *const *env, int fd, pid_t *pid)
 /* Wait for a process; kill it if time runs out. Returns 0 and its status, or -ETIMEDOUT. */
 static int reap(pid_t pid, int64_t until, int *status)
 {
-	struct timespec nap = { 0, 10 * 1000000 };
 	pid_t r;
 
 	while ((r = waitpid(pid, status, WNOHANG)) == 0 || (r < 0 && errno == EINTR)) {
@@ -104,7 +103,7 @@ static int reap(pid_t pid, int64_t until, int *status)
 				;
 			return -ETIMEDOUT;
 		}
-		nanosleep(&nap, NULL);
+		mlr_sleep_ms(10);
 	}
 	return 0;
 }

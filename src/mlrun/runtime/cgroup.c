@@ -53,10 +53,10 @@ static int refuse(int code, const char *why, struct mlr_error *err)
 		"process: --ulimit as=BYTES, taskset(1)");
 }
 
-/* The process's own group in the unified hierarchy: the line "0::/path", cgroups(7). */
-static char *own_group(const char *root)
+/* A process's group in the unified hierarchy: the line "0::/path", cgroups(7). */
+static char *group_of(const char *root, const char *pid)
 {
-	auto_free char *path = below(root, "/proc/self/cgroup");
+	auto_free char *file = xasprintf("/proc/%s/cgroup", pid), *path = below(root, file);
 	auto_free char *text = read_text(path);
 
 	for (char *s = text; s && *s; s += strcspn(s, "\n"), s += *s == '\n')
@@ -85,7 +85,7 @@ static char *find_top(const char *root, char **known)
 int cgroup_find(const char *root, const struct plan *p, char **ret, struct mlr_error *err)
 {
 	auto_free char *known = NULL, *top = find_top(root, &known);
-	auto_free char *group = own_group(root);
+	auto_free char *group = group_of(root, "self");
 	const char *missing = lacks(known, p);
 	int handed = 0;
 
@@ -181,4 +181,18 @@ int cgroup_enter(const char *root, const struct plan *p, struct mlr_error *err)
 		return mlr_wrap(err, "control group '%s'", path);
 	}
 	return 0;
+}
+
+int cgroup_join(pid_t pid)
+{
+	auto_free char *known = NULL, *top = find_top("/", &known),
+		       *word = xasprintf("%d", (int)pid);
+	auto_free char *group = group_of("/", word), *procs = NULL;
+	auto_close int fd = -1;
+
+	if (!group || strncmp(strrchr(group, '/') + 1, NAME, strlen(NAME)) != 0)
+		return 0;
+	procs = xasprintf("%s%s/cgroup.procs", top ? top : "", group);
+	fd = open(procs, O_WRONLY | O_CLOEXEC);
+	return fd < 0 ? -errno : file_write_all(fd, "0", 1);
 }

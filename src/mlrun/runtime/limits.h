@@ -37,6 +37,10 @@ int limits_set(const struct plan *p, const struct rlimit *old, struct mlr_error 
  */
 int cgroup_enter(const char *root, const struct plan *p, struct mlr_error *err);
 
+/* Move the calling process to the group that cgroup_enter() made for another one. Returns 0, also
+ * if there is none, or -errno. */
+int cgroup_join(pid_t pid);
+
 /* The absolute path below root, to free(), of the group in which cgroup_enter() would make a child.
  * For tests. */
 int cgroup_find(const char *root, const struct plan *p, char **ret, struct mlr_error *err);

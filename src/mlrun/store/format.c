@@ -142,12 +142,10 @@ int store_format_make(const struct store *st, struct mlr_error *err)
 /* Is another process making a store of this directory? */
 static int is_being_made(const struct store *st, int64_t since)
 {
-	const struct timespec nap = { 0, 20 * 1000000 };
-
 	if (faccessat(st->fd, parts[0], F_OK, AT_SYMLINK_NOFOLLOW) < 0 ||
 		mlr_now_ms() - since > MAKING_MS)
 		return 0;
-	nanosleep(&nap, NULL);
+	mlr_sleep_ms(20);
 	return 1;
 }
 

@@ -37,7 +37,6 @@ static int is_listed(struct store *st, const char *path)
 static int read_text(
 	struct store *st, const char *path, char **text, size_t *len, struct mlr_error *err)
 {
-	const struct timespec nap = { 0, NAP_MS * 1000000L };
 	int64_t until = 0;
 	int r;
 
@@ -47,7 +46,7 @@ static int read_text(
 			until = mlr_now_ms() + WAIT_MS;
 		else if (mlr_now_ms() > until)
 			break;
-		nanosleep(&nap, NULL);
+		mlr_sleep_ms(NAP_MS);
 	}
 	return r;
 }

@@ -160,7 +160,6 @@ static void tell(const struct store_wait *w, const char *hold)
 int store_wait_nap(struct store_wait *w, const char *hold, struct mlr_error *err)
 {
 	struct store *st = w->st;
-	struct timespec ts;
 
 	if (st->cancelled && st->cancelled(st->cancelled_ctx))
 		return mlr_fail(err, ECANCELED, "interrupted");
@@ -170,8 +169,7 @@ int store_wait_nap(struct store_wait *w, const char *hold, struct mlr_error *err
 	}
 	w->nap_ms = w->nap_ms ? w->nap_ms * 2 : NAP_MIN_MS;
 	w->nap_ms = w->nap_ms < NAP_MAX_MS ? w->nap_ms : NAP_MAX_MS;
-	ts = (struct timespec){ 0, w->nap_ms * 1000000L };
-	nanosleep(&ts, NULL);
+	mlr_sleep_ms(w->nap_ms);
 	w->waited_ms += w->nap_ms;
 	return 0;
 }

@@ -346,7 +346,6 @@ int elastic_stop(struct store *st, const struct elastic_run *run, struct mlr_err
 		auto_call(work_jobs_done) struct batch_jobs jobs = BATCH_JOBS_INIT;
 		auto_call(elastic_run_done) struct elastic_run now = ELASTIC_RUN_INIT;
 		int64_t waited = mlr_now_ms() - begin;
-		struct timespec nap;
 
 		now.wish.run = xstrdup(run->wish.run);
 		r = work_batch()->jobs(BATCH_OWN, &jobs, err);
@@ -360,8 +359,7 @@ int elastic_stop(struct store *st, const struct elastic_run *run, struct mlr_err
 				(long long)(KILLED_MS + grace) / 1000, run->share.key);
 		r = tell_to_end(&now, grace, waited, &told, err);
 		pause = work_later(pause, ASK_MS, SELDOM_MS);
-		nap = (struct timespec){ pause / 1000, pause % 1000 * 1000000 };
-		nanosleep(&nap, NULL);
+		mlr_sleep_ms(pause);
 	}
 	return r;
 }

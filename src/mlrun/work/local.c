@@ -248,40 +248,13 @@ int local_cancel(struct store *st, const struct worker *w, struct mlr_error *err
 
 /* --- use ---------------------------------------------------------------------------------- */
 
-/* Find the control group that cgroup_enter() made for a process, "/user.slice/…/mlrun-4711"; to
- * free(), or NULL. */
-static char *own_group(pid_t pid)
-{
-	auto_free char *file = xasprintf("/proc/%ld/cgroup", (long)pid), *text = NULL;
-	char *line, *name;
-
-	if (file_read(AT_FDCWD, file, 1 << 16, &text, NULL, NULL) < 0)
-		return NULL;
-	line = strncmp(text, "0::/", 4) == 0 ? text : strstr(text, "\n0::/");
-	if (!line)
-		return NULL;
-	line = strchr(line, '/');
-	line[strcspn(line, "\n")] = '\0';
-	name = strrchr(line, '/') + 1;
-	return strncmp(name, "mlrun-", 6) == 0 ? xstrdup(line) : NULL;
-}
-
 void local_enter(const struct worker *w)
 {
-	static const char *const tops[] = { "/sys/fs/cgroup", "/sys/fs/cgroup/unified" };
-	auto_free char *group = own_group(w->pid);
 	cpu_set_t set;
 
 	if (sched_getaffinity(w->pid, sizeof(set), &set) == 0)
 		sched_setaffinity(0, sizeof(set), &set);
-	for (size_t i = 0; group && i < ARRAY_LEN(tops); i++) {
-		auto_free char *procs = xasprintf("%s%s/cgroup.procs", tops[i], group);
-		auto_close int fd = open(procs, O_WRONLY | O_CLOEXEC);
-
-		if (fd >= 0 && file_write_all(fd, "0", 1) == 0)
-			return;
-	}
-	if (group)
+	if (cgroup_join(w->pid) < 0)
 		mlr_warning(
 			"the worker's control group cannot be entered: its limits of memory and "
 			"processors do not hold for this command");

@@ -289,7 +289,6 @@ static void keep(struct store *st, const struct worker *w)
 {
 	auto_call(keeper_done) struct keeper k = { 0 };
 	struct mlr_error err = MLR_ERROR_INIT;
-	struct timespec nap = { ROUND_MS / 1000, ROUND_MS % 1000 * 1000000 };
 
 	if (keeper_open(st, w, &k, &err) < 0) {
 		mlr_log_failure(MLR_WARNING, &err, ", so no workers are added or ended");
@@ -300,7 +299,7 @@ static void keep(struct store *st, const struct worker *w)
 			stand_by(&k);
 		else
 			look_once(&k, 0);
-		nanosleep(&nap, NULL);
+		mlr_sleep_ms(ROUND_MS);
 	}
 }
 

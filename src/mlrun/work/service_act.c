@@ -11,13 +11,6 @@
 #define LOOK_MS   5
 #define MARGIN_MS 20000 /* for a supervisor to end its container, beyond the time to stop */
 
-static void nap(void)
-{
-	struct timespec t = { 0, LOOK_MS * 1000000 };
-
-	nanosleep(&t, NULL);
-}
-
 /* Nobody else starts a service of this node until it is closed. Returns it or -errno. */
 static int lock(struct store *st, struct mlr_error *err)
 {
@@ -46,7 +39,7 @@ static int await_process(
 		if (left <= 0)
 			return -ETIMEDOUT;
 		if (fd < 0) /* before Linux 5.3 */
-			nap();
+			mlr_sleep_ms(LOOK_MS);
 		else
 			poll(&f, 1, left < 60000 ? (int)left : 60000);
 		/* It is a zombie until its parent, if that is this process, has waited. */
@@ -257,7 +250,7 @@ static int await_run(struct store *st, struct service *s, int64_t timeout_ms, st
 			return mlr_fail(err, ECHILD, "it has ended");
 		if (s->status >= SERVICE_RUNNING && (s->runs != runs || s->started != was))
 			return 0;
-		nap();
+		mlr_sleep_ms(LOOK_MS);
 	} while (mlr_now_ms() < end);
 	return mlr_fail(err, ETIMEDOUT, "it does not start again");
 }

@@ -119,7 +119,6 @@ pid_t work_inside_find(int proc, pid_t pid, struct inside *ret)
 
 void work_inside_kill(int proc, struct inside *in)
 {
-	struct timespec nap = { 0, 5 * 1000000 };
 	int found = in->id != 0;
 
 	for (int i = 0; found && i < 200; i++) {
@@ -137,7 +136,7 @@ void work_inside_kill(int proc, struct inside *in)
 			found = 1;
 		}
 		if (found)
-			nanosleep(&nap, NULL);
+			mlr_sleep_ms(LOOK_MS);
 	}
 	if (in->root >= 0)
 		close(in->root);

@@ -306,9 +306,8 @@ static int is_reached(const struct worker *w, enum work_until until)
 static void pause_for(size_t workers, int64_t waited_ms)
 {
 	long ms = (waited_ms < 10000 ? 20 : 200) + 2 * (long)(workers < 100 ? workers : 100);
-	struct timespec nap = { 0, ms * 1000000 };
 
-	nanosleep(&nap, NULL);
+	mlr_sleep_ms(ms);
 }
 
 int work_await(struct store *st, struct worker_list *l, enum work_until until, double seconds,
