@@ -20,7 +20,7 @@ static const char *const stream_names[STREAMS] = { "stdout", "stderr" };
 /* A check that runs, or is to be run. */
 struct probe {
 	pid_t pid;        /* 0: none runs */
-	int out;          /* what it prints, or -1 */
+	int out;          /* its output, or -1 */
 	int killed;       /* its time was up */
 	int64_t due, end; /* when to start the next, and to kill this; mlr_now_ms() */
 	char said[1024];
@@ -33,11 +33,10 @@ struct hold {
 	struct service s;
 	struct service_log log;
 	struct probe probe;
-	int out[STREAMS]; /* what the command prints */
-	struct proc_stat
-		step;     /* Slurm's process for the step that this was started in; pid 0: none */
-	int step_fd;      /* a pidfd of it; -1: none, as before Linux 5.3 */
-	int64_t again_at; /* when to start it again; 0: not */
+	int out[STREAMS];      /* the command's output */
+	struct proc_stat step; /* slurmstepd of the step that this was started in; pid 0: none */
+	int step_fd;           /* a pidfd of it; -1: none, as before Linux 5.3 */
+	int64_t again_at;      /* when to start it again; 0: not */
 	int64_t delay;
 	int stop, again; /* it is not to be started again; it is, by an order */
 	int failed;      /* the first start */
