@@ -24,11 +24,8 @@ static json_t *write_list(const struct record_row *row, const void *from)
 {
 	const char *items = *(char *const *)((const char *)from + row->at);
 	size_t n = *(const size_t *)((const char *)from + row->count);
-	json_t *list = json_array();
 
-	for (size_t i = 0; i < n; i++)
-		json_array_append_new(list, record_write(row->rows, items + i * row->item));
-	return list;
+	return MLR_JSON_LIST(i, n, record_write(row->rows, items + i * row->item));
 }
 
 static json_t *write_real(const struct record_row *row, const void *from)

@@ -3,6 +3,7 @@
 #include "bundle/parts.h"
 
 #include "base/base.h"
+#include "base/json.h"
 #include "base/record.h"
 #include "plan/capability.h"
 
@@ -85,7 +86,7 @@ static int read_seccomp(const struct record_reader *r, const json_t *v, void *to
 {
 	if (!json_is_object(v))
 		return record_expected(r, "an object", v);
-	*(char **)to = json_dumps(v, JSON_COMPACT);
+	*(char **)to = mlr_json_print(json_incref((json_t *)v), JSON_COMPACT);
 	return 0;
 }
 
@@ -244,14 +245,16 @@ static const struct record_row limit_rows[] = {
 	{ NULL },
 };
 
-#define CAPABILITIES(set)                                                                     \
-	{                                                                                     \
-#set, RECORD_OWN, AT(caps.set), .flags = RECORD_EACH, .read = read_capability \
-	}
+#define SET(member) RECORD_OWN, AT(caps.member), .flags = RECORD_EACH, .read = read_capability
 
-static const struct record_row capability_rows[] = { CAPABILITIES(bounding),
-	CAPABILITIES(effective), CAPABILITIES(permitted), CAPABILITIES(inheritable),
-	CAPABILITIES(ambient), { NULL } };
+static const struct record_row capability_rows[] = {
+	{ "bounding", SET(bounding) },
+	{ "effective", SET(effective) },
+	{ "permitted", SET(permitted) },
+	{ "inheritable", SET(inheritable) },
+	{ "ambient", SET(ambient) },
+	{ NULL },
+};
 
 static const struct record_row process_rows[] = {
 	{ "args", RECORD_TEXTS, AT(args) },
@@ -317,8 +320,11 @@ static const struct record_row cpu_rows[] = {
 };
 
 /* The rest of "resources" is the batch system's. */
-static const struct record_row resource_rows[] = { { "memory", PART(memory_rows) },
-	{ "cpu", PART(cpu_rows) }, { NULL } };
+static const struct record_row resource_rows[] = {
+	{ "memory", PART(memory_rows) },
+	{ "cpu", PART(cpu_rows) },
+	{ NULL },
+};
 
 static const struct record_row linux_rows[] = {
 	{ "uidMappings", LIST(uids, map_rows), .init = &no_map },

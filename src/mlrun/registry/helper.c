@@ -209,11 +209,13 @@ static int read_credential(
 	const struct record_reader r = { .manner = RECORD_PRINTABLE | RECORD_SECRET, .err = err };
 	auto_call(credential_done) struct credential c = CREDENTIAL_INIT;
 	json_auto_t *root = NULL;
+	int e = oci_json_load(b->data ? b->data : "", b->len, ANSWER_MAX, &root, err);
 
-	if (oci_json_load(b->data ? b->data : "", b->len, ANSWER_MAX, &root, err) < 0 ||
-		record_read(&r, rows, root, &c) < 0 ||
-		((!c.user || !c.password) &&
-			mlr_fail(err, EPROTO, "no \"Username\" and \"Secret\"") < 0))
+	if (e == 0)
+		e = record_read(&r, rows, root, &c);
+	if (e == 0 && (!c.user || !c.password))
+		e = mlr_fail(err, EPROTO, "no \"Username\" and \"Secret\"");
+	if (e < 0)
 		return mlr_wrap(
 			err, "credential helper 'docker-credential-%s get': its answer", name);
 	if (!*c.user && !*c.password)

@@ -154,16 +154,15 @@ static const struct record_row arg_rows[] = {
 	{ NULL },
 };
 
-#define HOW(type, action_key, number_key, name_key)                                     \
-	{ action_key, RECORD_OWN, RECORD_AT(type, how.action), .flags = RECORD_MUST,    \
-		.read = read_action },                                                  \
-		{ number_key, RECORD_NUMBER, RECORD_AT(type, how.error), .max = 4095 }, \
-	{                                                                               \
-		name_key, RECORD_OWN, RECORD_AT(type, how.named), .read = read_errno    \
-	}
+#define ACTION(type) \
+	RECORD_OWN, RECORD_AT(type, how.action), .flags = RECORD_MUST, .read = read_action
+#define NUMBER(type) RECORD_NUMBER, RECORD_AT(type, how.error), .max = 4095
+#define NAMED(type)  RECORD_OWN, RECORD_AT(type, how.named), .read = read_errno
 
 static const struct record_row rule_rows[] = {
-	HOW(struct rule, "action", "errnoRet", "errno"),
+	{ "action", ACTION(struct rule) },
+	{ "errnoRet", NUMBER(struct rule) },
+	{ "errno", NAMED(struct rule) },
 	{ "names", RECORD_TEXTS, RECORD_AT(struct rule, names) },
 	{ "name", RECORD_TEXT, RECORD_AT(struct rule, name) },
 	{ "args", RECORD_LIST, RECORD_ITEMS(struct rule, args, n_args, arg_rows) },
@@ -180,7 +179,9 @@ static const struct record_row sub_rows[] = {
 };
 
 static const struct record_row rows[] = {
-	HOW(struct profile, "defaultAction", "defaultErrnoRet", "defaultErrno"),
+	{ "defaultAction", ACTION(struct profile) },
+	{ "defaultErrnoRet", NUMBER(struct profile) },
+	{ "defaultErrno", NAMED(struct profile) },
 	{ "listenerPath", RECORD_TEXT, RECORD_AT(struct profile, listener) },
 	{ "flags", RECORD_TEXTS, RECORD_AT(struct profile, flags) },
 	{ "architectures", RECORD_TEXTS, RECORD_AT(struct profile, archs) },

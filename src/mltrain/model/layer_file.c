@@ -129,44 +129,35 @@ static json_t *write_sync(const void *from)
 
 /* --- kinds ------------------------------------------------------------------------ */
 
-#define COMMON                                                                             \
-	{ "kind", RECORD_OWN, .write = write_kind }, { "name", RECORD_CHARS, AT(l.name) }, \
-	{                                                                                  \
-		"from", RECORD_CHARS, AT(from)                                             \
-	}
-#define OUTPUTS                                                                     \
-	{                                                                           \
-		"outputs", RECORD_OWN, .read = read_outputs, .write = write_outputs \
-	}
-#define SIZE                                          \
-	{ "size", RECORD_NUMBER, AT(l.size) },        \
-	{                                             \
-		"stride", RECORD_NUMBER, AT(l.stride) \
-	}
-#define WEIGHTS                                                            \
-	{ "init", RECORD_OWN, .read = read_init, .write = write_init },    \
-	{                                                                  \
-		"bias", RECORD_OWN, .read = read_bias, .write = write_bias \
-	}
-#define DECAY                                                  \
-	{                                                      \
-		"decay", RECORD_REAL, AT(l.decay), .most = 1e6 \
-	}
+#define KIND                RECORD_OWN, .write = write_kind
+#define NAME                RECORD_CHARS, AT(l.name)
+#define FROM                RECORD_CHARS, AT(from)
+#define OUTPUTS             RECORD_OWN, .read = read_outputs, .write = write_outputs
+#define WHOLE(member)       RECORD_NUMBER, AT(l.member)
+#define REAL(member, limit) RECORD_REAL, AT(l.member), .most = (limit)
+#define INIT                RECORD_OWN, .read = read_init, .write = write_init
+#define BIAS                RECORD_OWN, .read = read_bias, .write = write_bias
 
-static const struct record_row head_rows[] = { { "name", RECORD_CHARS, AT(l.name) }, { NULL } };
-static const struct record_row plain_rows[] = { COMMON, { NULL } };
-static const struct record_row conv_rows[] = { COMMON, OUTPUTS, SIZE,
-	{ "pad", RECORD_OWN, .read = read_pad, .write = write_pad }, WEIGHTS, DECAY, { NULL } };
-static const struct record_row dense_rows[] = { COMMON, OUTPUTS, WEIGHTS, DECAY, { NULL } };
-static const struct record_row pool_rows[] = { COMMON, SIZE, { NULL } };
-static const struct record_row dropout_rows[] = { COMMON,
-	{ "rate", RECORD_REAL, AT(l.rate), .most = 1 }, { NULL } };
-static const struct record_row batchnorm_rows[] = { COMMON,
-	{ "epsilon", RECORD_REAL, AT(l.epsilon), .most = 1 },
-	{ "momentum", RECORD_REAL, AT(l.momentum), .most = 1 }, DECAY,
+static const struct record_row head_rows[] = { { "name", NAME }, { NULL } };
+static const struct record_row plain_rows[] = { { "kind", KIND }, { "name", NAME },
+	{ "from", FROM }, { NULL } };
+static const struct record_row conv_rows[] = { { "kind", KIND }, { "name", NAME }, { "from", FROM },
+	{ "outputs", OUTPUTS }, { "size", WHOLE(size) }, { "stride", WHOLE(stride) },
+	{ "pad", RECORD_OWN, .read = read_pad, .write = write_pad }, { "init", INIT },
+	{ "bias", BIAS }, { "decay", REAL(decay, 1e6) }, { NULL } };
+static const struct record_row dense_rows[] = { { "kind", KIND }, { "name", NAME },
+	{ "from", FROM }, { "outputs", OUTPUTS }, { "init", INIT }, { "bias", BIAS },
+	{ "decay", REAL(decay, 1e6) }, { NULL } };
+static const struct record_row pool_rows[] = { { "kind", KIND }, { "name", NAME }, { "from", FROM },
+	{ "size", WHOLE(size) }, { "stride", WHOLE(stride) }, { NULL } };
+static const struct record_row dropout_rows[] = { { "kind", KIND }, { "name", NAME },
+	{ "from", FROM }, { "rate", REAL(rate, 1) }, { NULL } };
+static const struct record_row batchnorm_rows[] = { { "kind", KIND }, { "name", NAME },
+	{ "from", FROM }, { "epsilon", REAL(epsilon, 1) }, { "momentum", REAL(momentum, 1) },
+	{ "decay", REAL(decay, 1e6) },
 	{ "sync", RECORD_OWN, .read = read_sync, .write = write_sync }, { NULL } };
-static const struct record_row add_rows[] = { COMMON, { "with", RECORD_CHARS, AT(with) },
-	{ NULL } };
+static const struct record_row add_rows[] = { { "kind", KIND }, { "name", NAME }, { "from", FROM },
+	{ "with", RECORD_CHARS, AT(with) }, { NULL } };
 
 /* In the order of enum layer_kind. */
 static const struct kind {

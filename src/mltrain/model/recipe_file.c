@@ -43,25 +43,22 @@ static json_t *write_at(const void *from)
 	return at;
 }
 
-#define KIND                                                                                \
-	{                                                                                   \
-		"kind", RECORD_WORD, RECORD_AT(struct schedule, kind), RECORD_WORDS(names), \
-			.flags = RECORD_MUST                                                \
-	}
-#define REAL(name, limit)                                                             \
-	{                                                                             \
-#name, RECORD_REAL, RECORD_AT(struct schedule, name), .most = (limit) \
-	}
-#define WARMUP REAL(warmup, 1e6)
+#define KIND \
+	RECORD_WORD, RECORD_AT(struct schedule, kind), RECORD_WORDS(names), .flags = RECORD_MUST
+#define REAL(member, limit) RECORD_REAL, RECORD_AT(struct schedule, member), .most = (limit)
 
-static const struct record_row kind_rows[] = { KIND, { NULL } };
-static const struct record_row constant_rows[] = { KIND, WARMUP, { NULL } };
-static const struct record_row exponential_rows[] = { KIND, REAL(decay, 1), WARMUP, { NULL } };
-static const struct record_row steps_rows[] = { KIND, REAL(decay, 1), WARMUP,
+static const struct record_row kind_rows[] = { { "kind", KIND }, { NULL } };
+static const struct record_row constant_rows[] = { { "kind", KIND },
+	{ "warmup", REAL(warmup, 1e6) }, { NULL } };
+static const struct record_row exponential_rows[] = { { "kind", KIND }, { "decay", REAL(decay, 1) },
+	{ "warmup", REAL(warmup, 1e6) }, { NULL } };
+static const struct record_row steps_rows[] = { { "kind", KIND }, { "decay", REAL(decay, 1) },
+	{ "warmup", REAL(warmup, 1e6) },
 	{ "at", RECORD_OWN, .flags = RECORD_MUST, .read = read_at, .write = write_at }, { NULL } };
-static const struct record_row cosine_rows[] = { KIND, REAL(final, 1), WARMUP, { NULL } };
-static const struct record_row one_cycle_rows[] = { KIND, REAL(start, 1), REAL(final, 1),
-	REAL(rise, 1), { NULL } };
+static const struct record_row cosine_rows[] = { { "kind", KIND }, { "final", REAL(final, 1) },
+	{ "warmup", REAL(warmup, 1e6) }, { NULL } };
+static const struct record_row one_cycle_rows[] = { { "kind", KIND }, { "start", REAL(start, 1) },
+	{ "final", REAL(final, 1) }, { "rise", REAL(rise, 1) }, { NULL } };
 
 /* In the same order: each kind's keys and their defaults. */
 static const struct kind {
