@@ -3,10 +3,9 @@
 #include "base/base.h"
 #include "oci/json.h"
 #include "registry/answer.h"
+#include "registry/authfile.h"
 #include "registry/buffer.h"
 #include "registry/url.h"
-
-#include <openssl/evp.h>
 
 #define ANSWER_MAX (256u << 10) /* bytes; large sites have tokens of some 10 KiB */
 #define LIFE_MAX_S (24 * 3600)
@@ -20,14 +19,9 @@ void token_done(struct token *t)
 
 char *token_basic(const struct credential *c)
 {
-	char *both = xasprintf("%s:%s", c->user, c->password), *ret;
-	size_t n = strlen(both);
-	unsigned char *out = xcalloc(1, n / 3 * 4 + 5);
+	char *text = authfile_encode(c->user, c->password), *ret = xasprintf("Basic %s", text);
 
-	EVP_EncodeBlock(out, (const unsigned char *)both, (int)n);
-	ret = xasprintf("Basic %s", (char *)out);
-	credential_free_secret(both);
-	credential_free_secret((char *)out);
+	credential_free_secret(text);
 	return ret;
 }
 
