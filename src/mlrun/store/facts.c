@@ -39,23 +39,15 @@ unsigned store_format_parse(const char *name)
 	return 0;
 }
 
-void store_facts_done(struct store_facts *f)
-{
-	oci_config_done(&f->config);
-	free(f->squash_digest);
-	strv_done(&f->open);
-}
-
 #define NO_FORMATS (~0u) /* nothing said which */
 
 /* A name that is unknown is a newer version's. */
 static int read_formats(const struct record_reader *r, const json_t *v, void *to)
 {
-	static const struct record_row row = { .kind = RECORD_TEXTS };
 	auto_strv struct strv names = STRV_INIT;
 	unsigned formats = 0;
 
-	TRY(record_value(r, &row, v, &names));
+	TRY(record_texts(r, v, &names));
 	for (size_t i = 0; i < names.n; i++)
 		formats |= store_format_parse(names.v[i]);
 	*(unsigned *)to = formats;
@@ -81,13 +73,6 @@ static int read_one_tree(const struct record_reader *r, const json_t *v, void *t
 	return 0;
 }
 
-static int read_labels(const struct record_reader *r, const json_t *v, void *to)
-{
-	static const struct record_row row = { .kind = RECORD_TEXTS };
-
-	return record_value(r, &row, v, to);
-}
-
 /* Only labels that mlrun reads: some images have many. */
 static json_t *write_labels(const void *from)
 {
@@ -103,28 +88,32 @@ static json_t *write_labels(const void *from)
 	return list;
 }
 
+#define AT(member) RECORD_AT(struct store_facts, member)
+
 static const struct record_row rows[] = {
-	{ "os", RECORD_TEXT, RECORD_AT(struct store_facts, config.os), .flags = RECORD_MUST },
-	{ "architecture", RECORD_TEXT, RECORD_AT(struct store_facts, config.architecture),
-		.flags = RECORD_MUST },
-	{ "variant", RECORD_TEXT, RECORD_AT(struct store_facts, config.variant) },
-	{ "created", RECORD_TEXT, RECORD_AT(struct store_facts, config.created) },
-	{ "user", RECORD_TEXT, RECORD_AT(struct store_facts, config.user) },
-	{ "working_dir", RECORD_TEXT, RECORD_AT(struct store_facts, config.working_dir) },
-	{ "env", RECORD_TEXTS, RECORD_AT(struct store_facts, config.env) },
-	{ "entrypoint", RECORD_TEXTS, RECORD_AT(struct store_facts, config.entrypoint) },
-	{ "cmd", RECORD_TEXTS, RECORD_AT(struct store_facts, config.cmd) },
-	{ "labels", RECORD_OWN, RECORD_AT(struct store_facts, config.labels), .read = read_labels,
-		.write = write_labels },
-	{ "diff_ids", RECORD_TEXTS, RECORD_AT(struct store_facts, config.diff_ids) },
-	{ "formats", RECORD_OWN, RECORD_AT(struct store_facts, formats), .read = read_formats,
-		.write = write_formats },
-	{ "one_tree", RECORD_OWN, RECORD_AT(struct store_facts, formats), .read = read_one_tree },
-	{ "covered", RECORD_FLAG, RECORD_AT(struct store_facts, covered) },
-	{ "squashfs", RECORD_TEXT, RECORD_AT(struct store_facts, squash_digest) },
-	{ "open", RECORD_TEXTS, RECORD_AT(struct store_facts, open) },
+	{ "os", RECORD_TEXT, AT(config.os), .flags = RECORD_MUST },
+	{ "architecture", RECORD_TEXT, AT(config.architecture), .flags = RECORD_MUST },
+	{ "variant", RECORD_TEXT, AT(config.variant) },
+	{ "created", RECORD_TEXT, AT(config.created) },
+	{ "user", RECORD_TEXT, AT(config.user) },
+	{ "working_dir", RECORD_TEXT, AT(config.working_dir) },
+	{ "env", RECORD_TEXTS, AT(config.env) },
+	{ "entrypoint", RECORD_TEXTS, AT(config.entrypoint) },
+	{ "cmd", RECORD_TEXTS, AT(config.cmd) },
+	{ "labels", RECORD_TEXTS, AT(config.labels), .write = write_labels },
+	{ "diff_ids", RECORD_TEXTS, AT(config.diff_ids) },
+	{ "formats", RECORD_OWN, AT(formats), .read = read_formats, .write = write_formats },
+	{ "one_tree", RECORD_OWN, AT(formats), .read = read_one_tree },
+	{ "covered", RECORD_FLAG, AT(covered) },
+	{ "squashfs", RECORD_TEXT, AT(squash_digest) },
+	{ "open", RECORD_TEXTS, AT(open) },
 	{ NULL },
 };
+
+void store_facts_done(struct store_facts *f)
+{
+	record_done(rows, f);
+}
 
 int store_facts_get(
 	struct store *st, const char *manifest, struct store_facts *ret, struct mlr_error *err)
@@ -146,12 +135,6 @@ int store_facts_get(
 	return 0;
 }
 
-static int write_facts(
-	struct store *st, const char *path, const struct store_facts *f, struct mlr_error *err)
-{
-	return store_json_put(st, path, rows, f, err);
-}
-
 int store_facts_put(
 	struct store *st, const char *manifest, const struct store_facts *f, struct mlr_error *err)
 {
@@ -159,7 +142,7 @@ int store_facts_put(
 
 	TRY(store_hold(st, err));
 	facts_path(manifest, path);
-	return write_facts(st, path, f, err);
+	return store_json_put(st, path, rows, f, err);
 }
 
 int store_facts_renew(struct store *st, const char *manifest, struct mlr_error *err)
@@ -180,7 +163,7 @@ int store_facts_renew(struct store *st, const char *manifest, struct mlr_error *
 	open = (struct strv)STRV_INIT;
 	if (fstatat(store_fd(st), path, &sb, AT_SYMLINK_NOFOLLOW) < 0)
 		return mlr_fail_errno(err, "look at '%s/%s'", store_path(st), path);
-	r = write_facts(st, path, &f, err);
+	r = store_json_put(st, path, rows, &f, err);
 	if (r == 0 &&
 		utimensat(store_fd(st), path, (struct timespec[2]){ sb.st_atim, sb.st_mtim }, 0) <
 			0)
