@@ -23,8 +23,9 @@ int oci_layout_check(const char *json, size_t len, struct mlr_error *err)
 		{ "imageLayoutVersion", RECORD_OWN, .flags = RECORD_MUST, .read = check_version },
 		{ NULL },
 	};
+	int nothing = 0; /* is kept of it */
 
-	return oci_json_read(json, len, LAYOUT_FILE_MAX, rows, NULL, err);
+	return oci_json_read(json, len, LAYOUT_FILE_MAX, rows, &nothing, err);
 }
 
 static int is_called(const char *name, const char *which)
