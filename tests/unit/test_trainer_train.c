@@ -3,7 +3,6 @@
 #include "config.h"
 #include "model/checkpoint.h"
 #include "train/cpus.h"
-#include "train/digest.h"
 #include "train/evaluate.h"
 #include "train/train.h"
 
@@ -300,12 +299,12 @@ static void an_evaluation_that_memory_does_not_hold_is_refused(void **state)
 static void a_data_set_has_the_same_digest_always(void **state)
 {
 	auto_call(dataset_done) struct dataset data = make_dataset(20, 10, 8, 4);
-	auto_free char *all = digest_dataset(&data), *none = NULL;
+	auto_free char *all = train_digest(&data), *none = NULL;
 
 	assert_string_equal(all, "77e53326c5c895b8");
 	free(data.train.images);
 	data.train.images = NULL;
-	none = digest_dataset(&data);
+	none = train_digest(&data);
 	assert_string_equal(none, "ea487a6283ef3447");
 }
 

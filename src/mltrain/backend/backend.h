@@ -15,6 +15,7 @@
 #include "backend/exchange.h"
 #include "backend/layer.h"
 #include "tensor/dtype.h"
+#include "tensor/plugin.h"
 
 #include <stddef.h>
 #include <stdint.h>
@@ -151,6 +152,12 @@ struct backend {
  * does not have them, or without oneDNN. */
 int backend_limit_isa(const char *name, struct mlr_error *err);
 
+/* The plugin mltrain-cuda.so: its symbol mltrain_cuda (tensor/plugin.h). */
+struct cuda_plugin {
+	struct plugin plugin;
+	const struct backend *backend;
+};
+
 /*
  * Find a backend by name; "auto" is the fastest that works here. Returns NULL if there is none.
  * backend_names() lists them: "onednn, reference".
@@ -158,8 +165,15 @@ int backend_limit_isa(const char *name, struct mlr_error *err);
 const struct backend *backend_find(const char *name);
 const char *backend_names(void);
 
+/* Return the fastest backend for this machine's CPU. */
+const struct backend *backend_of_cpu(void);
+
 extern const struct backend backend_reference;
 extern const struct backend backend_onednn; /* only if configure found oneDNN */
+/* They load the plugin mltrain-cuda.so when an engine is opened, whose table names the backend that
+ * computes. */
+extern const struct backend backend_cuda;
+extern const struct backend backend_auto; /* the CPU's if the GPU does not work; says why */
 
 static inline void engine_close(struct engine **e)
 {
@@ -179,6 +193,10 @@ static inline int engine_set(
 {
 	return e->backend->set(e, which, from, err);
 }
+
+/* Set parameters, the optimiser's n blocks, and states unless they are NULL. */
+int backend_set_all(struct engine *e, const float *params, float *const kept[], int n,
+	const float *states, struct mlr_error *err);
 
 static inline int engine_hold(
 	struct engine *e, const uint8_t *images, size_t count, struct mlr_error *err)

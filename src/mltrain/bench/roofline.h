@@ -1,12 +1,25 @@
 /*
- * The machine's ceilings (Williams, Waterman and Patterson, "Roofline: An Insightful Visual
- * Performance Model", 2009), measured, not looked up.
+ * bench: the speed of engines on this machine, and the machine's ceilings. Measures; prints
+ * nothing.
+ *
+ * This header: the machine's ceilings (Williams, Waterman and Patterson, "Roofline: An Insightful
+ * Visual Performance Model", 2009), measured, not looked up.
  */
 #ifndef MLT_BENCH_ROOFLINE_H
 #define MLT_BENCH_ROOFLINE_H
 
 #include "backend/backend.h"
-#include "bench/rounds.h"
+
+/* Rounds of a measurement, since other work disturbs single ones; odd, so that the median is a
+ * measured value. */
+#define ROUNDS 7
+
+struct spread {
+	double median, min, max;
+};
+
+/* Sort v [n], n > 0, and return its spread. */
+struct spread roofline_spread(double *v, int n);
 
 struct roofline {
 	int has_product;       /* 0: the backend has no library to measure */

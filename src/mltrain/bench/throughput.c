@@ -45,18 +45,14 @@ int throughput_open(const struct throughput_wish *w, struct engine **ret, struct
 		.batch = w->batch, .threads = w->threads, .dtype = w->dtype, .use = w->use
 	};
 	auto_call(engine_close) struct engine *e = NULL;
-	int r;
 
 	TRY(net_check_batch(w->net, w->batch, err));
 	for (int c = 0; c < IMAGE_CHANNELS_MAX; c++) {
 		config.norm.mean[c] = 127.5f;
 		config.norm.scale[c] = 255;
 	}
-	r = w->backend->open(w->net->layers, w->net->n, &config, &e, err);
-	if (r == 0)
-		r = load_params(e, w, err);
-	if (r < 0)
-		return r;
+	TRY(w->backend->open(w->net->layers, w->net->n, &config, &e, err));
+	TRY(load_params(e, w, err));
 	*ret = take_ptr(&e);
 	return 0;
 }
@@ -96,8 +92,6 @@ static void make_index(struct bench *b)
 
 static int bench_open(struct bench *b, const struct throughput_wish *w, struct mlr_error *err)
 {
-	int r;
-
 	b->wish = w;
 	b->count = w->batch > IMAGES ? (uint32_t)w->batch : IMAGES;
 	TRY(throughput_open(w, &b->engine, err));
@@ -107,10 +101,9 @@ static int bench_open(struct bench *b, const struct throughput_wish *w, struct m
 	if (b->steps > STEPS_MAX)
 		b->steps = STEPS_MAX;
 	b->logits = xcalloc((size_t)w->batch * (size_t)w->net->classes, sizeof(*b->logits));
-	r = make_images(b, err);
-	if (r == 0)
-		make_index(b);
-	return r;
+	TRY(make_images(b, err));
+	make_index(b);
+	return 0;
 }
 
 /* Run one call of the engine. */
@@ -149,18 +142,16 @@ static int calls(struct bench *b, uint64_t n, double *seconds, struct mlr_error 
 static int calibrate(struct bench *b, uint64_t *ret, struct mlr_error *err)
 {
 	double round = b->wish->seconds / ROUNDS, seconds = 0;
-	int r = calls(b, 1, &seconds, err);
 
-	*ret = 1;
-	while (r == 0) {
-		r = calls(b, *ret, &seconds, err);
-		if (r < 0 || seconds >= round / 4)
+	TRY(calls(b, 1, &seconds, err));
+	for (*ret = 1;; *ret *= 2) {
+		TRY(calls(b, *ret, &seconds, err));
+		if (seconds >= round / 4)
 			break;
-		*ret *= 2;
 	}
-	if (r == 0 && seconds < round)
+	if (seconds < round)
 		*ret = (uint64_t)((double)*ret * round / seconds) + 1;
-	return r;
+	return 0;
 }
 
 int throughput_measure(
@@ -169,17 +160,14 @@ int throughput_measure(
 	auto_call(bench_done) struct bench b = { NULL };
 	double step[ROUNDS], seconds = 0;
 	uint64_t n = 1;
-	int r = bench_open(&b, w, err);
 
-	if (r == 0)
-		r = calibrate(&b, &n, err);
-	for (int i = 0; r == 0 && i < ROUNDS; i++) {
-		r = calls(&b, n, &seconds, err);
+	TRY(bench_open(&b, w, err));
+	TRY(calibrate(&b, &n, err));
+	for (int i = 0; i < ROUNDS; i++) {
+		TRY(calls(&b, n, &seconds, err));
 		step[i] = seconds / (double)n / b.steps;
 	}
-	if (r < 0)
-		return r;
-	*ret = (struct throughput){ .step = rounds_spread(step, ROUNDS),
+	*ret = (struct throughput){ .step = roofline_spread(step, ROUNDS),
 		.steps = n * (uint64_t)b.steps,
 		.memory = b.engine->memory };
 	if (b.engine->backend->plan)

@@ -5,7 +5,7 @@
 #define MLT_BENCH_THROUGHPUT_H
 
 #include "backend/backend.h"
-#include "bench/rounds.h"
+#include "bench/roofline.h"
 #include "model/net.h"
 
 struct throughput_wish {

@@ -9,7 +9,6 @@
 #include "cli/signals.h"
 #include "cli/test_record.h"
 #include "train/cpus.h"
-#include "train/resume.h"
 #include "train/train.h"
 #include "cli/train_args.h"
 
@@ -139,7 +138,7 @@ static int open_resume(struct session *s, struct mlr_error *err)
 
 	if (!s->args.wants_resume)
 		return 0;
-	r = resume_read(path, s->dist, &s->from, err);
+	r = train_read_checkpoint(path, s->dist, &s->from, err);
 	if (r < 0)
 		return mlr_wrap(err, "--resume");
 	if (s->dist->rank != 0)

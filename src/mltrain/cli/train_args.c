@@ -2,7 +2,6 @@
 
 #include "base/base.h"
 #include "cli/arg.h"
-#include "backend/cuda_load.h"
 #include "cli/mltrain.h"
 #include "cli/recipe_arg.h"
 #include "optimiser/optimiser.h"

@@ -2,6 +2,7 @@
 
 #include "base/base.h"
 #include "config.h"
+#include "tensor/rng.h"
 
 #include <openssl/evp.h>
 #include <sys/random.h>
@@ -345,14 +346,10 @@ void requests_free(struct requests **p)
 	free(q);
 }
 
-/* Uniform in [0, 1): SplitMix64 (Steele, Lea and Flood, 2014). */
+/* Draw a number in [0, 1) by SplitMix64. */
 static double next_random(struct requests *q)
 {
-	uint64_t z = q->random += 0x9e3779b97f4a7c15;
-
-	z = (z ^ z >> 30) * 0xbf58476d1ce4e5b9;
-	z = (z ^ z >> 27) * 0x94d049bb133111eb;
-	return (double)((z ^ z >> 31) >> 11) * 0x1p-53;
+	return (double)(rng_mix(q->random += 0x9e3779b97f4a7c15) >> 11) * 0x1p-53;
 }
 
 int requests_next(struct requests *q, struct request_buffer *buffer, struct request *ret,

@@ -11,11 +11,7 @@ static uint64_t rotl(uint64_t x, int k)
 
 static uint64_t splitmix64(uint64_t *x)
 {
-	uint64_t z = *x += 0x9e3779b97f4a7c15;
-
-	z = (z ^ z >> 30) * 0xbf58476d1ce4e5b9;
-	z = (z ^ z >> 27) * 0x94d049bb133111eb;
-	return z ^ z >> 31;
+	return rng_mix(*x += 0x9e3779b97f4a7c15);
 }
 
 void rng_init(struct rng *r, uint64_t seed, enum rng_purpose purpose, uint64_t index)

@@ -25,6 +25,14 @@ enum rng_purpose {
 	RNG_TEST = 99
 };
 
+/* Mix the bits of a number: SplitMix64's last lines (Steele, Lea and Flood, 2014). */
+static inline uint64_t rng_mix(uint64_t z)
+{
+	z = (z ^ z >> 30) * 0xbf58476d1ce4e5b9;
+	z = (z ^ z >> 27) * 0x94d049bb133111eb;
+	return z ^ z >> 31;
+}
+
 /* Start the stream (seed, purpose, index). */
 void rng_init(struct rng *r, uint64_t seed, enum rng_purpose purpose, uint64_t index);
 

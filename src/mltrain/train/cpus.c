@@ -154,7 +154,7 @@ int cpus_share(struct dist *d, const char *root, int *ret, struct mlr_error *err
 {
 	auto_free struct seat *seats = xcalloc((size_t)d->ranks, sizeof(*seats));
 	auto_free double *shares = xcalloc((size_t)d->ranks, sizeof(*shares));
-	int n = cpus_available(root), share, r;
+	int n = cpus_available(root), share;
 	struct seat own;
 
 	if (d->ranks == 1) {
@@ -162,14 +162,11 @@ int cpus_share(struct dist *d, const char *root, int *ret, struct mlr_error *err
 		return 0;
 	}
 	take_seat(&own);
-	r = d->ops->gather(d, &own, sizeof(own), seats, err);
-	for (int k = 0; r == 0 && d->rank == 0 && k < d->ranks; k++)
+	TRY(d->ops->gather(d, &own, sizeof(own), seats, err));
+	for (int k = 0; d->rank == 0 && k < d->ranks; k++)
 		shares[k] = share_of(seats, d->ranks, k);
-	if (r == 0)
-		r = d->exchange.broadcast(
-			d->exchange.ctx, shares, (size_t)d->ranks * sizeof(*shares), err);
-	if (r < 0)
-		return r;
+	TRY(d->exchange.broadcast(
+		d->exchange.ctx, shares, (size_t)d->ranks * sizeof(*shares), err));
 	share = (int)(shares[d->rank] + 1e-6);
 	share = share < 1 ? 1 : share;
 	*ret = share < n ? share : n;

@@ -78,9 +78,7 @@ static int predict_range(const struct evaluation_of *what, uint32_t first, uint3
 	TRY(loader_open(what->set, what->data, &options, &loader, err));
 	loader_start_range(loader, first, end - first);
 	while (!is_stopped(what) && (r = loader_take(loader, 1, &batch, err)) > 0) {
-		r = engine_predict(what->engine, &batch, logits, err);
-		if (r < 0)
-			return r;
+		TRY(engine_predict(what->engine, &batch, logits, err));
 		for (int i = 0; i < batch.rows; i++)
 			count_one(e, what->details, logits + (size_t)i * (size_t)e->classes,
 				first++, batch.labels[i]);
@@ -122,12 +120,11 @@ static int gather_mistakes(
 	struct dist *d = what->dist;
 	struct mistakes own = { .n = e->mistaken };
 	auto_free struct mistakes *all = xcalloc((size_t)d->ranks, sizeof(*all));
-	int r;
 
 	memcpy(own.list, e->mistakes, sizeof(own.list));
-	r = d->ops->gather(d, &own, sizeof(own), all, err);
-	if (r < 0 || d->rank != 0)
-		return r;
+	TRY(d->ops->gather(d, &own, sizeof(own), all, err));
+	if (d->rank != 0)
+		return 0;
 	for (int k = 1; k < d->ranks; k++)
 		for (int i = 0; i < all[k].n && i < EVALUATION_MISTAKES; i++)
 			keep(e, &all[k].list[i]);
@@ -139,20 +136,14 @@ int evaluate(const struct evaluation_of *what, struct evaluation *ret, struct ml
 	auto_call(evaluate_done) struct evaluation e = { .classes = what->classes };
 	uint64_t rank = what->dist ? (uint64_t)what->dist->rank : 0;
 	uint64_t ranks = what->dist ? (uint64_t)what->dist->ranks : 1;
-	int r;
 
 	if (what->details && e.classes <= EVALUATION_CLASSES)
 		e.confusion = xcalloc((size_t)e.classes * (size_t)e.classes, sizeof(*e.confusion));
 	TRY(predict_range(what, (uint32_t)(what->count * rank / ranks),
 		(uint32_t)(what->count * (rank + 1) / ranks), &e, err));
-	if (ranks == 1)
-		r = is_stopped(what) ? -EINTR : 0;
-	else
-		r = sum_counts(what, &e, err);
-	if (r == 0 && ranks > 1 && what->details)
-		r = gather_mistakes(what, &e, err);
-	if (r < 0)
-		return r;
+	TRY(ranks > 1 ? sum_counts(what, &e, err) : is_stopped(what) ? -EINTR : 0);
+	if (ranks > 1 && what->details)
+		TRY(gather_mistakes(what, &e, err));
 	if (e.count)
 		e.cross_entropy /= e.count;
 	*ret = e;

@@ -17,9 +17,9 @@ static int open_engine(const struct predictor_options *o, const struct predictor
 		.dtype = dtype,
 		.use = ENGINE_PREDICTS,
 		.norm = p->from.norm };
-	int r = net_check_batch(net, config.batch, err);
 
-	return r < 0 ? r : o->backend->open(net->layers, net->n, &config, ret, err);
+	TRY(net_check_batch(net, config.batch, err));
+	return o->backend->open(net->layers, net->n, &config, ret, err);
 }
 
 /* Open an engine in the dtype wished for or trained in, or in f32 where the backend has not that.
@@ -41,11 +41,8 @@ int predictor_engine(const struct predictor_options *o, const struct predictor *
 			*err = why;
 		return r;
 	}
-	r = engine_set(e, ENGINE_PARAMS, p->from.params, err);
-	if (r == 0 && p->from.net->states)
-		r = engine_set(e, ENGINE_STATES, p->from.states, err);
-	if (r < 0)
-		return r;
+	TRY(backend_set_all(
+		e, p->from.params, NULL, 0, p->from.net->states ? p->from.states : NULL, err));
 	*ret = take_ptr(&e);
 	return 0;
 }
@@ -53,12 +50,9 @@ int predictor_engine(const struct predictor_options *o, const struct predictor *
 int predictor_open(const struct predictor_options *o, struct predictor *ret, struct mlr_error *err)
 {
 	auto_call(predictor_done) struct predictor p = PREDICTOR_INIT;
-	int r = checkpoint_read(o->checkpoint, &p.from, err);
 
-	if (r == 0)
-		r = predictor_engine(o, &p, &p.engine, err);
-	if (r < 0)
-		return r;
+	TRY(checkpoint_read(o->checkpoint, &p.from, err));
+	TRY(predictor_engine(o, &p, &p.engine, err));
 	*ret = p;
 	p = (struct predictor)PREDICTOR_INIT;
 	return 0;

@@ -4,22 +4,8 @@
 #include "dist/elastic.h"
 #include "optimiser/optimiser.h"
 
-/* What a rank takes over with the weights. */
-struct progress {
-	uint64_t step, epoch_samples, epoch_indices;
-	int32_t epochs_done, reached;
-	double best_error, validation_error, test_error, batch_error;
-	double cross_entropy, loss, lr, step_seconds, validation_cross_entropy;
-};
-
-static struct progress progress_of(const struct train_state *s)
-{
-	return (struct progress){ s->step, s->epoch_samples, s->epoch_indices, s->epochs_done,
-		s->reached, s->best_error, s->validation_error, s->test_error, s->batch_error,
-		s->cross_entropy, s->loss, s->lr, s->step_seconds, s->validation_cross_entropy };
-}
-
-static void take_progress(struct train_state *s, const struct progress *p, int is_newcomer)
+/* Take over another rank's progress with its weights. */
+static void take_progress(struct train_state *s, const struct train_state *p, int is_newcomer)
 {
 	s->step = p->step;
 	s->epoch_samples = p->epoch_samples;
@@ -43,21 +29,19 @@ static void take_progress(struct train_state *s, const struct progress *p, int i
 static int share(struct run *r, int is_newcomer, struct mlr_error *err)
 {
 	struct dist *d = r->o->dist;
-	struct progress p = progress_of(&r->state);
-	int e;
+	struct train_state p = r->state; /* its pointers are not taken over */
+	size_t params = r->net->params * sizeof(float);
 
 	if (!elastic_must_share(d))
 		return 0;
-	e = elastic_share(d, r->params, r->net->params * sizeof(float), err);
-	for (int i = 0; e == 0 && i < optimiser_states(r->o->recipe.optimiser); i++)
-		e = elastic_share(d, r->kept[i], r->net->params * sizeof(float), err);
-	if (e == 0 && r->net->states)
-		e = elastic_share(d, r->states, r->net->states * sizeof(float), err);
-	if (e == 0)
-		e = elastic_share(d, &p, sizeof(p), err);
-	if (e == 0 && elastic_needs(d))
+	TRY(elastic_share(d, r->params, params, err));
+	for (int i = 0; i < optimiser_states(r->o->recipe.optimiser); i++)
+		TRY(elastic_share(d, r->kept[i], params, err));
+	TRY(elastic_share(d, r->states, r->net->states * sizeof(float), err));
+	TRY(elastic_share(d, &p, sizeof(p), err));
+	if (elastic_needs(d))
 		take_progress(&r->state, &p, is_newcomer);
-	return e;
+	return 0;
 }
 
 /* Do all ranks lay their gradients out alike? Machines with other CPUs may not. */
@@ -66,21 +50,19 @@ static int compare_layouts(struct run *r, struct mlr_error *err)
 	struct exchange *x = &r->o->dist->exchange;
 	uint64_t layout = r->engine->layout;
 	double differs;
-	int e = x->broadcast(x->ctx, &layout, sizeof(layout), err);
 
+	TRY(x->broadcast(x->ctx, &layout, sizeof(layout), err));
 	differs = layout != r->engine->layout;
-	if (e == 0)
-		e = x->sum(x->ctx, &differs, 1, err);
-	if (e == 0)
-		x->plain = differs > 0;
-	return e;
+	TRY(x->sum(x->ctx, &differs, 1, err));
+	x->plain = differs > 0;
+	return 0;
 }
 
 /* Open engine and loader for the share of the new generation. */
 static int take_place(struct run *r, struct mlr_error *err)
 {
 	struct dist *d = r->o->dist;
-	int rows = r->rows, ranks = r->ranks, e;
+	int rows = r->rows, ranks = r->ranks;
 
 	r->rank = d->rank;
 	r->ranks = r->state.ranks = d->ranks;
@@ -89,9 +71,9 @@ static int take_place(struct run *r, struct mlr_error *err)
 		return 0;
 	engine_close(&r->engine);
 	loader_close(&r->loader);
-	if ((e = run_open_engine(r, err)) < 0 || (e = run_write_engine(r, err)) < 0 ||
-		(e = run_open_loader(r, err)) < 0)
-		return e;
+	TRY(run_open_engine(r, err));
+	TRY(run_write_engine(r, err));
+	TRY(run_open_loader(r, err));
 	return compare_layouts(r, err);
 }
 
@@ -119,7 +101,7 @@ void run_tell_start(struct run *r)
 		run_tell(r, TRAIN_REGROUPED);
 }
 
-/* This rank is not in the group. */
+/* End this rank's part: it is not in the group. */
 static void part(struct run *r, enum elastic_outcome outcome)
 {
 	r->state.signal = r->o->stop ? *r->o->stop : 0;
@@ -157,8 +139,7 @@ int run_regroup(struct run *r, struct mlr_error *err)
 	} while (e < 0 && elastic_is_broken(d));
 	if (e < 0)
 		return e;
-	/* Whoever was lost may have been so while some had already agreed to end: all wish again.
-	 */
+	/* A rank may have been lost while some had already agreed to end: all wish again. */
 	r->halted = r->change = 0;
 	r->state.signal = 0;
 	tell_change(r, since);

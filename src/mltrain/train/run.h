@@ -23,7 +23,7 @@ struct run {
 	const struct exchange *exchange; /* NULL: one process */
 	int rank, ranks, rows;           /* rows: images of a batch on this rank */
 	int first_row;                   /* of the batch of all ranks */
-	char *digest;                    /* digest_dataset(), owned */
+	char *digest;                    /* train_digest(), owned */
 
 	float *params, *states, *kept[OPTIMISER_STATES_MAX]; /* for checkpoints, owned */
 	float *states_before; /* the step, for elastic ranks; owned */

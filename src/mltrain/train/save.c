@@ -31,26 +31,17 @@ static void free_names(char **names, int n)
 
 int run_read_engine(struct run *r, struct mlr_error *err)
 {
-	int e = engine_get(r->engine, ENGINE_PARAMS, r->params, err);
-
-	for (int i = 0; e == 0 && i < optimiser_states(r->o->recipe.optimiser); i++)
-		e = engine_get(
-			r->engine, (enum engine_block)(ENGINE_OPTIMISER + i), r->kept[i], err);
-	if (e == 0 && r->net->states)
-		e = engine_get(r->engine, ENGINE_STATES, r->states, err);
-	return e;
+	TRY(engine_get(r->engine, ENGINE_PARAMS, r->params, err));
+	for (int i = 0; i < optimiser_states(r->o->recipe.optimiser); i++)
+		TRY(engine_get(
+			r->engine, (enum engine_block)(ENGINE_OPTIMISER + i), r->kept[i], err));
+	return r->net->states ? engine_get(r->engine, ENGINE_STATES, r->states, err) : 0;
 }
 
 int run_write_engine(struct run *r, struct mlr_error *err)
 {
-	int e = engine_set(r->engine, ENGINE_PARAMS, r->params, err);
-
-	for (int i = 0; e == 0 && i < optimiser_states(r->o->recipe.optimiser); i++)
-		e = engine_set(
-			r->engine, (enum engine_block)(ENGINE_OPTIMISER + i), r->kept[i], err);
-	if (e == 0 && r->net->states)
-		e = engine_set(r->engine, ENGINE_STATES, r->states, err);
-	return e;
+	return backend_set_all(r->engine, r->params, r->kept,
+		optimiser_states(r->o->recipe.optimiser), r->net->states ? r->states : NULL, err);
 }
 
 int run_save(struct run *r, const char *path, struct mlr_error *err)
@@ -97,19 +88,13 @@ int run_save(struct run *r, const char *path, struct mlr_error *err)
 
 /* --- going on ------------------------------------------------------------------------------ */
 
-static int contradicts(struct mlr_error *err, const char *what, const char *now, const char *then)
+static int contradicts(struct mlr_error *err, const char *what, uint64_t now, uint64_t then)
 {
-	mlr_fail(err, EINVAL, "the checkpoint to go on from has %s %s, but this run has %s", what,
+	mlr_fail(err, EINVAL,
+		"the checkpoint to go on from has %s %" PRIu64 ", but this run has %" PRIu64, what,
 		then, now);
 	return mlr_hint(err,
 		"leave the option out, or start anew: without --resume and with another --checkpoint");
-}
-
-static int contradicts_number(struct mlr_error *err, const char *what, uint64_t now, uint64_t then)
-{
-	auto_free char *a = xasprintf("%" PRIu64, now), *b = xasprintf("%" PRIu64, then);
-
-	return contradicts(err, what, a, b);
 }
 
 /* Are two layers the same? The rate of dropout may change between two runs. */
@@ -173,36 +158,33 @@ static int check_validation(const struct run *r, const struct checkpoint *c, str
 		return mlr_wrap(err, "the checkpoint's recipe");
 	if (then.validation == r->o->recipe.validation)
 		return 0;
-	return contradicts_number(
-		err, "validation images", r->o->recipe.validation, then.validation);
+	return contradicts(err, "validation images", r->o->recipe.validation, then.validation);
 }
 
 static int check_checkpoint(const struct run *r, const struct checkpoint *c, struct mlr_error *err)
 {
 	uint64_t epoch_steps = r->state.epoch_steps, done = (uint64_t)c->epochs_done;
-	int e;
 
-	/* Nothing was trained yet: the weights are all that there is to begin with. */
-	if (!c->kept[0] && c->step == 0)
-		return (e = check_net(r->net, c->net, err)) < 0 ? e : check_data(r, c, err);
-	if (!c->kept[0]) {
+	if (!c->kept[0] && c->step > 0) {
 		mlr_fail(err, EINVAL,
 			"the checkpoint to go on from has no momentum: it is of mltrain's first form");
 		return mlr_hint(err, "start anew with another --checkpoint");
 	}
 	TRY(check_net(r->net, c->net, err));
+	/* Nothing was trained yet: the weights are all that there is to begin with. */
+	if (!c->kept[0])
+		return check_data(r, c, err);
 	if (c->optimiser != r->o->recipe.optimiser) {
 		mlr_fail(err, EINVAL, "--optimiser is %s, the checkpoint to go on from has %s",
 			optimisers[r->o->recipe.optimiser].name, optimisers[c->optimiser].name);
 		return mlr_hint(err, "start anew with another --checkpoint");
 	}
 	if (c->seed != r->o->seed)
-		return contradicts_number(err, "seed", r->o->seed, c->seed);
+		return contradicts(err, "seed", r->o->seed, c->seed);
 	if (c->batch != r->o->recipe.batch)
-		return contradicts_number(
-			err, "batch", (uint64_t)r->o->recipe.batch, (uint64_t)c->batch);
-	if ((e = check_validation(r, c, err)) < 0 || (e = check_data(r, c, err)) < 0)
-		return e;
+		return contradicts(err, "batch", (uint64_t)r->o->recipe.batch, (uint64_t)c->batch);
+	TRY(check_validation(r, c, err));
+	TRY(check_data(r, c, err));
 	if (c->step < done * epoch_steps || c->step > (done + 1) * epoch_steps)
 		return mlr_fail(err, EINVAL,
 			"the checkpoint to go on from stands at step %" PRIu64
@@ -215,17 +197,11 @@ int run_restore(struct run *r, struct mlr_error *err)
 {
 	const struct checkpoint *c = r->o->resume;
 	struct train_state *s = &r->state;
-	int e = check_checkpoint(r, c, err);
 
-	if (e == 0)
-		e = engine_set(r->engine, ENGINE_PARAMS, c->params, err);
-	for (int i = 0; e == 0 && c->kept[0] && i < optimiser_states(c->optimiser); i++)
-		e = engine_set(
-			r->engine, (enum engine_block)(ENGINE_OPTIMISER + i), c->kept[i], err);
-	if (e == 0 && r->net->states)
-		e = engine_set(r->engine, ENGINE_STATES, c->states, err);
-	if (e < 0)
-		return e;
+	TRY(check_checkpoint(r, c, err));
+	TRY(backend_set_all(r->engine, c->params, c->kept,
+		c->kept[0] ? optimiser_states(c->optimiser) : 0, r->net->states ? c->states : NULL,
+		err));
 	s->step = s->first_step = c->step;
 	s->epochs_done = s->epoch = c->epochs_done;
 	s->best_error = c->best_error;
@@ -233,4 +209,62 @@ int run_restore(struct run *r, struct mlr_error *err)
 	if (!r->o->resume_elsewhere)
 		r->saved_step = c->step;
 	return 0;
+}
+
+/* --- reading ------------------------------------------------------------------------------- */
+
+#define PIECE ((size_t)64 << 20) /* bytes of one broadcast */
+
+/* The result of rank 0's reading, for the others. */
+struct found {
+	int64_t size; /* or a negative errno */
+	struct mlr_error err;
+};
+
+static int share_file(struct dist *d, struct found *found, char **buf, struct mlr_error *err)
+{
+	const struct exchange *x = &d->exchange;
+	size_t size, piece;
+
+	TRY(x->broadcast(x->ctx, found, sizeof(*found), err));
+	if (found->size < 0)
+		return 0;
+	size = (size_t)found->size;
+	if (d->rank != 0) {
+		*buf = malloc(size ? size : 1);
+		if (!*buf)
+			return mlr_fail(err, ENOMEM, "%zu bytes of memory", size);
+	}
+	for (size_t at = 0; at < size; at += piece) {
+		piece = size - at < PIECE ? size - at : PIECE;
+		TRY(x->broadcast(x->ctx, *buf + at, piece, err));
+	}
+	return 0;
+}
+
+int train_read_checkpoint(
+	const char *path, struct dist *d, struct checkpoint *ret, struct mlr_error *err)
+{
+	struct found found = { 0, MLR_ERROR_INIT };
+	auto_free char *buf = NULL;
+	size_t len = 0;
+	int r = 0;
+
+	if (d->rank == 0 || d->ranks == 1) {
+		r = file_read(AT_FDCWD, path, CHECKPOINT_MAX, &buf, &len, &found.err);
+		found.size = r < 0 ? r : (int64_t)len;
+	}
+	if (d->ranks > 1)
+		r = share_file(d, &found, &buf, err);
+	if (found.size == -ENOENT)
+		return 0;
+	if (found.size < 0) {
+		if (err)
+			*err = found.err;
+		return mlr_wrap(err, "checkpoint");
+	}
+	if (r < 0)
+		return r;
+	r = checkpoint_parse(buf, (size_t)found.size, ret, err);
+	return r < 0 ? mlr_wrap(err, "checkpoint '%s'", path) : 1;
 }

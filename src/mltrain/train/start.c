@@ -5,9 +5,25 @@
 #include "model/net_file.h"
 #include "model/recipe_file.h"
 #include "optimiser/optimiser.h"
-#include "train/digest.h"
 
 #include <math.h>
+
+#define DIGEST_DIGITS 16
+
+char *train_digest(const struct dataset *d)
+{
+	uint32_t sizes[] = { d->channels, d->height, d->width, (uint32_t)d->classes, d->train.count,
+		d->test.count };
+	size_t image =
+		d->train.images && d->train.count ? (size_t)d->channels * d->height * d->width : 0;
+	const struct iovec parts[] = { { sizes, sizeof(sizes) }, { d->train.images, image },
+		{ d->train.labels, d->train.count * sizeof(*d->train.labels) },
+		{ d->test.labels, d->test.count * sizeof(*d->test.labels) } };
+	char hex[HASH_HEX_SIZE];
+
+	hash_parts(parts, ARRAY_LEN(parts), hex);
+	return xasprintf("%.*s", DIGEST_DIGITS, hex);
+}
 
 static int check_ranks(const struct run *r, struct mlr_error *err)
 {
@@ -66,15 +82,13 @@ static int check(const struct run *r, struct mlr_error *err)
 
 static int probe(const struct run *r, struct mlr_error *err)
 {
-	int e = r->o->checkpoint || r->o->best
-		? checkpoint_check_size(r->net, r->o->recipe.optimiser, err)
-		: 0;
+	const struct train_options *o = r->o;
 
-	if (e == 0 && r->rank == 0 && r->o->checkpoint)
-		e = checkpoint_probe(r->o->checkpoint, err);
-	if (e == 0 && r->rank == 0 && r->o->best)
-		e = checkpoint_probe(r->o->best, err);
-	return e;
+	if (o->checkpoint || o->best)
+		TRY(checkpoint_check_size(r->net, o->recipe.optimiser, err));
+	if (r->rank == 0 && o->checkpoint)
+		TRY(checkpoint_probe(o->checkpoint, err));
+	return r->rank == 0 && o->best ? checkpoint_probe(o->best, err) : 0;
 }
 
 void run_take_share(struct run *r)
@@ -99,17 +113,18 @@ int run_open_engine(struct run *r, struct mlr_error *err)
 		.first_row = r->first_row,
 		.all_rows = r->o->recipe.batch };
 	const struct backend *b = r->o->backend;
-	int e = b->open(r->net->layers, r->net->n, &config, &r->engine, err);
 
-	if (e == 0 && r->data->train.images)
-		e = engine_hold(r->engine, r->data->train.images, r->data->train.count, err);
-	if (e == 0 && r->data->test.images)
-		e = engine_hold(r->engine, r->data->test.images, r->data->test.count, err);
-	if (e == 0 && r->exchange && !run_is_elastic(r))
-		e = dist_agree(r->o->dist, "the layout of gradients", &r->engine->layout,
-			sizeof(r->engine->layout), err);
+	r->state.engine = NULL;
+	TRY(b->open(r->net->layers, r->net->n, &config, &r->engine, err));
 	r->state.engine = r->engine;
-	return e;
+	if (r->data->train.images)
+		TRY(engine_hold(r->engine, r->data->train.images, r->data->train.count, err));
+	if (r->data->test.images)
+		TRY(engine_hold(r->engine, r->data->test.images, r->data->test.count, err));
+	if (!r->exchange || run_is_elastic(r))
+		return 0;
+	return dist_agree(r->o->dist, "the layout of gradients", &r->engine->layout,
+		sizeof(r->engine->layout), err);
 }
 
 int run_open_loader(struct run *r, struct mlr_error *err)
@@ -177,16 +192,12 @@ static int allocate(struct run *r, struct mlr_error *err)
 
 static int fill_engine(struct run *r, struct mlr_error *err)
 {
-	int e;
-
 	if (r->o->resume && !elastic_is_newcomer(r->o->dist))
 		return run_restore(r, err);
 	net_init_params(r->net, r->o->seed, r->params);
 	net_init_states(r->net, r->states);
-	e = engine_set(r->engine, ENGINE_PARAMS, r->params, err);
-	if (e == 0 && r->net->states)
-		e = engine_set(r->engine, ENGINE_STATES, r->states, err);
-	return e;
+	return backend_set_all(
+		r->engine, r->params, NULL, 0, r->net->states ? r->states : NULL, err);
 }
 
 /* Everything that must be equal on all ranks: it decides what they compute and when they wait for
@@ -234,21 +245,17 @@ static int keep(const char *path, const char **ret, struct mlr_error *err)
 static int keep_others(struct run *r, struct mlr_error *err)
 {
 	const struct train_options *o = r->o;
-	int e = 0;
 
 	if (r->rank != 0)
 		return 0;
 	if (o->checkpoint && (!o->resume || o->resume_elsewhere))
-		e = keep(o->checkpoint, &r->state.kept_checkpoint, err);
-	if (e == 0 && o->best && !o->resume)
-		e = keep(o->best, &r->state.kept_best, err);
-	return e;
+		TRY(keep(o->checkpoint, &r->state.kept_checkpoint, err));
+	return o->best && !o->resume ? keep(o->best, &r->state.kept_best, err) : 0;
 }
 
 int run_start(struct run *r, struct mlr_error *err)
 {
 	struct dist *d = r->o->dist;
-	int e;
 
 	r->rank = d && d->ranks > 1 ? d->rank : 0;
 	r->ranks = d ? d->ranks : 1;
@@ -256,18 +263,19 @@ int run_start(struct run *r, struct mlr_error *err)
 	run_take_share(r);
 	if (elastic_is_newcomer(d))
 		r->rank = d->rank; /* it writes and tells nothing */
-	r->digest = digest_dataset(r->data);
-	if ((e = agree(r, err)) < 0 || (e = check_ranks(r, err)) < 0 || (e = check(r, err)) < 0 ||
-		(e = probe(r, err)) < 0 || (e = run_open_engine(r, err)) < 0)
-		return e;
+	r->digest = train_digest(r->data);
+	TRY(agree(r, err));
+	TRY(check_ranks(r, err));
+	TRY(check(r, err));
+	TRY(probe(r, err));
+	TRY(run_open_engine(r, err));
 	init_state(r);
-	if ((e = allocate(r, err)) < 0 || (e = fill_engine(r, err)) < 0)
-		return e;
-	e = run_open_loader(r, err);
+	TRY(allocate(r, err));
+	TRY(fill_engine(r, err));
+	TRY(run_open_loader(r, err));
 	r->saved_at = mlr_now();
-	if (e == 0)
-		e = keep_others(r, err);
-	return e == 0 && run_is_elastic(r) ? run_regroup(r, err) : e;
+	TRY(keep_others(r, err));
+	return run_is_elastic(r) ? run_regroup(r, err) : 0;
 }
 
 void run_done(struct run *r)

@@ -9,7 +9,7 @@
 
 /* --- what the ranks agree on --------------------------------------------------------------- */
 
-/* What may end or interrupt training: what one rank sees, or the sum over all. */
+/* Reasons to end or interrupt training, as one rank sees them, or their sum over all. */
 enum wish {
 	WISH_TERM,
 	WISH_HUP,
@@ -86,24 +86,18 @@ static void obey(struct run *r, const double wishes[WISHES])
 static int ask(struct run *r, double next, struct mlr_error *err)
 {
 	double wishes[WISHES];
-	int e = 0;
 
 	wish(r, next, wishes);
 	if (r->exchange)
-		e = r->exchange->sum(r->exchange->ctx, wishes, WISHES, err);
-	if (e == 0)
-		obey(r, wishes);
-	return e;
+		TRY(r->exchange->sum(r->exchange->ctx, wishes, WISHES, err));
+	obey(r, wishes);
+	return 0;
 }
 
-/* A number of 64 bits for an image at a place of the epoch's order; splitmix64's last lines. */
+/* Make a number of an image and its place in the epoch's order. */
 static uint64_t mix(uint64_t place, uint32_t index)
 {
-	uint64_t z = place * 0x9e3779b97f4a7c15 + index + 1;
-
-	z = (z ^ (z >> 30)) * 0xbf58476d1ce4e5b9;
-	z = (z ^ (z >> 27)) * 0x94d049bb133111eb;
-	return z ^ (z >> 31);
+	return rng_mix(place * 0x9e3779b97f4a7c15 + index + 1);
 }
 
 /* Sum mix() over rows of the next n steps' batches: this rank's, as the loader gave them. */
@@ -123,7 +117,7 @@ static uint64_t digest_own(const struct run *r, int n)
 	return sum;
 }
 
-/* The same of all ranks' rows. */
+/* Sum it over the rows of all ranks. */
 static uint64_t digest_all(const struct run *r)
 {
 	const struct train_state *s = &r->state;
@@ -201,14 +195,10 @@ static void try_save(struct run *r)
 /* The last checkpoint must be written. */
 static int save_last(struct run *r, struct mlr_error *err)
 {
-	int e;
-
-	if (!r->o->checkpoint || r->rank != 0 || r->saved_step == r->state.step)
+	if (!r->o->checkpoint || r->rank != 0 || r->saved_step == r->state.step ||
+		run_save(r, r->o->checkpoint, err) == 0)
 		return 0;
-	e = run_save(r, r->o->checkpoint, err);
-	if (e < 0)
-		mlr_wrap(err, "at the end, step %" PRIu64, r->state.step);
-	return e;
+	return mlr_wrap(err, "at the end, step %" PRIu64, r->state.step);
 }
 
 static void save_best(struct run *r)
@@ -240,17 +230,15 @@ static int tell_step(struct run *r, int i, struct mlr_error *err)
 {
 	const struct step_result *got = &r->results[i];
 	struct train_state *s = &r->state;
-	int e;
 
 	s->lr = recipe_lr(&r->o->recipe, s->step, s->epoch_steps, r->schedule_steps);
 	s->step++;
 	s->cross_entropy = got->cross_entropy;
 	s->loss = got->cross_entropy + got->penalty;
 	s->batch_error = (double)got->wrong / r->o->recipe.batch;
-	e = check_result(r, got, err);
-	if (e == 0)
-		run_tell(r, TRAIN_STEPPED);
-	return e;
+	TRY(check_result(r, got, err));
+	run_tell(r, TRAIN_STEPPED);
+	return 0;
 }
 
 /* Count the steps up to one that something else follows, at most `most`. */
@@ -290,7 +278,7 @@ static int some_steps(struct run *r, uint64_t end, struct mlr_error *err)
 {
 	const struct recipe *recipe = &r->o->recipe;
 	struct train_state *s = &r->state;
-	int n = steps_until(r, end, (uint64_t)r->at_once), e;
+	int n = steps_until(r, end, (uint64_t)r->at_once);
 	double t = mlr_now();
 
 	n = loader_take(r->loader, n, r->batches, err);
@@ -309,12 +297,10 @@ static int some_steps(struct run *r, uint64_t end, struct mlr_error *err)
 	t = mlr_now() - t;
 	s->step_seconds += t;
 	r->slowest_call = fmax(r->slowest_call, t);
-	e = reduce(r, n, err);
-	for (int i = 0; i < n && e == 0; i++)
-		e = tell_step(r, i, err);
-	if (e == 0 && !r->exchange) /* alone: no agreement is needed */
-		e = ask(r, r->slowest_call, err);
-	return e;
+	TRY(reduce(r, n, err));
+	for (int i = 0; i < n; i++)
+		TRY(tell_step(r, i, err));
+	return r->exchange ? 0 : ask(r, r->slowest_call, err); /* alone: no agreement is needed */
 }
 
 /* Shuffle, draw the augmentation, and start the loader where training stands. */
@@ -345,20 +331,19 @@ static void begin_epoch(struct run *r)
 
 /* --- evaluation ---------------------------------------------------------------------------- */
 
-/* Ranks that normalise their own rows have running statistics of their own. All test with those of
+/* Ranks that normalise their own rows have different running statistics. All test with those of
  * rank 0, which the checkpoint has. */
 static int take_states(struct run *r, struct mlr_error *err)
 {
 	size_t size = r->net->states * sizeof(float);
-	int differ = 0, e;
+	int differ = 0;
 
 	for (size_t i = 0; i < r->net->n; i++)
 		differ |= r->net->layers[i].own_rows;
 	if (!differ || r->ranks == 1)
 		return 0;
-	if ((e = engine_get(r->engine, ENGINE_STATES, r->states, err)) < 0 ||
-		(e = r->exchange->broadcast(r->exchange->ctx, r->states, size, err)) < 0)
-		return e;
+	TRY(engine_get(r->engine, ENGINE_STATES, r->states, err));
+	TRY(r->exchange->broadcast(r->exchange->ctx, r->states, size, err));
 	return engine_set(r->engine, ENGINE_STATES, r->states, err);
 }
 
@@ -401,16 +386,15 @@ static int error_of(struct run *r, const struct image_set *set, uint32_t count, 
 	double *cross_entropy, struct mlr_error *err)
 {
 	auto_call(evaluate_done) struct evaluation got = EVALUATION_INIT;
-	int e;
 
 	if (!count)
 		return 0;
-	e = test(r, set, count, 0, &got, err);
-	if (e == 0 && !r->halted) {
-		*error = (double)got.wrong / count;
-		*cross_entropy = got.cross_entropy;
-	}
-	return e;
+	TRY(test(r, set, count, 0, &got, err));
+	if (r->halted)
+		return 0;
+	*error = (double)got.wrong / count;
+	*cross_entropy = got.cross_entropy;
+	return 0;
 }
 
 static int validate(struct run *r, struct mlr_error *err)
@@ -490,17 +474,13 @@ static int one_epoch(struct run *r, struct mlr_error *err)
 {
 	struct train_state *s = &r->state;
 	uint64_t whole, end;
-	int e;
 
 	begin_epoch(r);
 	whole = (uint64_t)s->epoch * s->epoch_steps;
 	end = whole < s->steps ? whole : s->steps;
 	while (s->step < end && !r->halted && !r->change) {
-		e = some_steps(r, end, err);
-		if (e == 0)
-			e = between_steps(r, err);
-		if (e < 0)
-			return e;
+		TRY(some_steps(r, end, err));
+		TRY(between_steps(r, err));
 	}
 	return r->halted || s->step < end ? 0 : end_epoch(r, s->step == whole, err);
 }
@@ -518,16 +498,12 @@ static int finish(struct run *r, struct mlr_error *err)
 {
 	auto_call(evaluate_done) struct evaluation got = EVALUATION_INIT;
 	struct train_state *s = &r->state;
-	int e = 0;
 
 	if (!r->halted)
-		e = test(r, &r->data->test, s->test_images, 1, &got, err);
-	if (e == 0)
-		e = save_last(r, err);
-	if (e == 0 && run_is_elastic(r))
-		e = elastic_finish(r->o->dist, err);
-	if (e < 0)
-		return e;
+		TRY(test(r, &r->data->test, s->test_images, 1, &got, err));
+	TRY(save_last(r, err));
+	if (run_is_elastic(r))
+		TRY(elastic_finish(r->o->dist, err));
 	if (r->halted) {
 		run_tell(r, TRAIN_INTERRUPTED);
 		return 0;
@@ -553,15 +529,6 @@ static int mend(struct run *r, int e, struct mlr_error *err)
 	return r->halted && !is_broken ? 0 : run_regroup(r, err);
 }
 
-static int epochs(struct run *r, struct mlr_error *err)
-{
-	int e = 0;
-
-	while (e == 0 && !is_over(r))
-		e = mend(r, one_epoch(r, err), err);
-	return e;
-}
-
 static int loop(struct run *r, struct mlr_error *err)
 {
 	struct train_state *s = &r->state;
@@ -574,7 +541,8 @@ static int loop(struct run *r, struct mlr_error *err)
 	run_tell_start(r);
 	e = run_is_elastic(r) ? 0 : ask(r, 0, err); /* a newcomer would ask alone */
 	while (e == 0) {
-		e = epochs(r, err);
+		while (e == 0 && !is_over(r))
+			e = mend(r, one_epoch(r, err), err);
 		if (e == 0 && r->gone) {
 			s->moment = TRAIN_LEFT;
 			return 0;
@@ -592,13 +560,9 @@ int train_run(const struct train_options *o, const struct net *net, const struct
 	train_tell callback, void *ctx, struct train_state *ret, struct mlr_error *err)
 {
 	auto_call(run_done) struct run r = { o, net, data, callback, ctx };
-	int e;
 
-	e = run_start(&r, err);
-	if (e == 0)
-		e = loop(&r, err);
-	if (e < 0)
-		return e;
+	TRY(run_start(&r, err));
+	TRY(loop(&r, err));
 	*ret = r.state;
 	ret->engine = NULL; /* run_done() frees them */
 	ret->params = NULL;

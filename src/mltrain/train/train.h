@@ -128,4 +128,20 @@ typedef void (*train_tell)(void *ctx, const struct train_state *state);
 int train_run(const struct train_options *o, const struct net *net, const struct dataset *data,
 	train_tell tell, void *ctx, struct train_state *ret, struct mlr_error *err);
 
+/*
+ * Read a checkpoint on every rank. Rank 0 reads the file and broadcasts it, because the file may be
+ * on a disk of its node.
+ *
+ *   ret   after success, release it with checkpoint_done()
+ *
+ * Returns 1, 0 if the file does not exist, or an error of checkpoint_read(), the same on all ranks;
+ * -EIO if another rank failed.
+ */
+int train_read_checkpoint(
+	const char *path, struct dist *d, struct checkpoint *ret, struct mlr_error *err);
+
+/* Hash a data set's counts, sizes, labels and first image, which tells it from others without
+ * reading all its bytes. Returns hexadecimal text to free(). */
+char *train_digest(const struct dataset *d);
+
 #endif

@@ -1,7 +1,6 @@
 /* The plugin mltrain-cuda.so: the backend's table, and engines from their opening to their end. */
 #include "backend/cuda/product/choice.h"
 #include "backend/cuda/engine.h"
-#include "backend/cuda/plugin_cuda.h"
 #include "backend/cuda/reduce.h"
 #include "backend/cuda/product/tune.h"
 
