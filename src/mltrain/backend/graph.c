@@ -1,9 +1,6 @@
 #include "backend/graph.h"
 
-#include "base/cleanup.h"
-#include "base/memory.h"
-
-#include <stdlib.h>
+#include "base/base.h"
 
 struct graph_use {
 	int readers, reader; /* layers that read it, and the last of them */

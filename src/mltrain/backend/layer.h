@@ -11,7 +11,7 @@
  *
  * A new kind is a row of enum layer_kind and its name below; its keys in model/layer_file.c, its
  * shapes and parameters in model/net.c, its ONNX operator in model/onnx.c; and its arithmetic in
- * reference_layer.c, onednn_node.c (or onednn_plain.c, plain loops) and cuda's forward.c and
+ * reference.c, onednn_node.c (or onednn_plain.c, plain loops) and cuda's forward.c and
  * backward.c.
  */
 #ifndef MLT_BACKEND_LAYER_H

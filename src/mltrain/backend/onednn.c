@@ -9,7 +9,6 @@
 
 #include "base/base.h"
 #include "backend/kernels.h"
-#include "backend/onednn_ceiling.h"
 #include "backend/onednn_node.h"
 #include "backend/ops.h"
 #include "backend/parallel.h"

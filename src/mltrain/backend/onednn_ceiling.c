@@ -1,7 +1,6 @@
-#include "backend/onednn_ceiling.h"
+#include "backend/onednn_node.h"
 
 #include "base/base.h"
-#include "backend/dnn.h"
 
 #define SIDE  2048 /* of the matrices: beyond caches, some 0.1 s of a core with AVX-512 */
 #define ALIGN 64
@@ -50,19 +49,15 @@ static int give(struct product *p, int part, int arg, size_t size, struct mlr_er
 static int prepare(struct product *p, const struct engine *e, struct mlr_error *err)
 {
 	static const int args[] = { DNNL_ARG_SRC, DNNL_ARG_WEIGHTS, DNNL_ARG_DST };
-	int r = dnn_init(&p->dnn, e->threads, err);
 
-	if (r == 0)
-		r = dnn_square(
-			&p->dnn, SIDE, e->dtype == DTYPE_BF16 && dnn_has_bf16(), &p->op, err);
-	for (int i = 0; r == 0 && i < (int)ARRAY_LEN(args); i++) {
+	TRY(dnn_init(&p->dnn, e->threads, err));
+	TRY(dnn_square(&p->dnn, SIDE, e->dtype == DTYPE_BF16 && dnn_has_bf16(), &p->op, err));
+	for (int i = 0; i < (int)ARRAY_LEN(args); i++) {
 		struct dnn_format f = dnn_op_format(&p->op, args[i]);
 
-		r = give(p, i, args[i], dnn_format_size(&f), err);
+		TRY(give(p, i, args[i], dnn_format_size(&f), err));
 	}
-	if (r == 0)
-		r = give(p, PARTS - 1, DNNL_ARG_SCRATCHPAD, dnn_op_scratch(&p->op), err);
-	return r;
+	return give(p, PARTS - 1, DNNL_ARG_SCRATCHPAD, dnn_op_scratch(&p->op), err);
 }
 
 int onednn_ceiling(struct engine *e, int n, struct engine_ceiling *ret, struct mlr_error *err)

@@ -93,7 +93,6 @@ static int make_directions(struct node *d, struct node_world *w, int plain, stru
 {
 	struct dnn_layer l = open_layer(d, w, plain);
 	struct dnn_format in = node_in(d, w, 0), f, dst;
-	int r;
 
 	TRY(make_forward(w, d, &l, err));
 	d->ops.src = l.src = dnn_op_format(&d->ops.forward, DNNL_ARG_SRC);
@@ -101,11 +100,11 @@ static int make_directions(struct node *d, struct node_world *w, int plain, stru
 	f = dnn_op_format(&d->ops.forward, DNNL_ARG_WEIGHTS);
 	d->weights = dnn_format_typed(f, 0);
 	dst = l.dst = dnn_format_typed(d->format, w->bf16);
-	if ((r = node_reorder(w, &in, &d->ops.src, &d->ops.in_to_src, err)) < 0 ||
-		(r = node_reorder(w, &d->format, &dst, &d->ops.dy_to_dst, err)) < 0 ||
-		(d->learns && (r = make_to_weights(w, d, &l, err)) < 0) ||
-		(r = node_reorder(w, &d->weights, &f, &d->ops.param_to_weights, err)) < 0)
-		return r;
+	TRY(node_reorder(w, &in, &d->ops.src, &d->ops.in_to_src, err));
+	TRY(node_reorder(w, &d->format, &dst, &d->ops.dy_to_dst, err));
+	if (d->learns)
+		TRY(make_to_weights(w, d, &l, err));
+	TRY(node_reorder(w, &d->weights, &f, &d->ops.param_to_weights, err));
 	return d->from[0] && d->from[0]->learns ? make_to_data(w, d, &l, err) : 0;
 }
 
@@ -169,7 +168,6 @@ static int bind(struct node *d, struct node_world *w, struct mlr_error *err)
 	void *weights = o->weights ? o->weights : param, *dy = o->dst ? o->dst : d->dy;
 	void *bias = !d->biases ? NULL : w->param + d->bias_at;
 	void *db = !d->biases || !d->learns ? NULL : w->grad + d->bias_at;
-	int r;
 
 	node_point(&o->in_to_src, x, o->src_copy);
 	node_point(&o->dsrc_to_din, o->dsrc, dx);
@@ -177,13 +175,13 @@ static int bind(struct node *d, struct node_world *w, struct mlr_error *err)
 	node_point(&o->weights_to_data, weights, o->data_weights);
 	node_point(&o->dw_to_grad, o->dw, grad);
 	node_point(&o->dy_to_dst, d->dy, o->dst);
-	r = node_bind_op(w, &o->forward, forward, (void *[]){ src, weights, bias, d->y }, 4, err);
-	if (r < 0 || !d->learns)
-		return r;
-	if ((r = node_bind_op(w, &o->to_weights, to_weights,
-		     (void *[]){ src, dy, o->dw ? o->dw : grad, db }, 4, err)) < 0 ||
-		!dx)
-		return r;
+	TRY(node_bind_op(w, &o->forward, forward, (void *[]){ src, weights, bias, d->y }, 4, err));
+	if (!d->learns)
+		return 0;
+	TRY(node_bind_op(w, &o->to_weights, to_weights,
+		(void *[]){ src, dy, o->dw ? o->dw : grad, db }, 4, err));
+	if (!dx)
+		return 0;
 	return node_bind_op(w, &o->to_data, to_data,
 		(void *[]){ dy, o->data_weights ? o->data_weights : weights, dsrc }, 3, err);
 }

@@ -213,4 +213,9 @@ void *node_plan_take_if(struct plan *p, const struct dnn_op *op, const struct dn
 int node_bind_op(struct node_world *w, struct dnn_op *op, const int *args, void *const *data, int n,
 	struct mlr_error *err);
 
+/* --- onednn_ceiling.c ------------------------------------------------------------------------ */
+
+/* struct backend's ceiling(): time a matrix product by the engine's threads, in its dtype. */
+int onednn_ceiling(struct engine *e, int n, struct engine_ceiling *ret, struct mlr_error *err);
+
 #endif

@@ -2,11 +2,42 @@
  * The backend `reference`: the plain loops of ops.h on one thread, for readers and for comparison.
  * Training with it takes about a hundred times as long.
  */
-#include "backend/reference.h"
+#include "backend/backend.h"
 
 #include "base/base.h"
 #include "backend/ops.h"
 #include "optimiser/optimiser.h"
+#include "tensor/rng.h"
+
+/* One layer's arrays in the engine's block of memory. */
+struct layer_memory {
+	float *y;          /* its output */
+	float *dy;         /* gradient of the loss with respect to y: the sum over y's readers */
+	float *mask;       /* dropout */
+	float *mean, *var; /* batch norm: of the latest forward pass [channels] */
+	uint8_t *winner;   /* max-pooling */
+};
+
+struct reference {
+	struct engine engine; /* first, so that a pointer to one is a pointer to both */
+	const struct layer *layers;
+	size_t n;
+	enum engine_use use;
+	int optimiser;
+	float smoothing;
+	size_t params; /* floats in each of the next blocks */
+	float *param, *grad, *kept[OPTIMISER_STATES_MAX];
+	size_t states;
+	float *state;
+	struct image_norm norm;
+	const struct exchange *exchange; /* NULL: alone */
+	int first_row, all_rows;         /* of the batch of all ranks */
+	float *input;                    /* [batch][c][h][w] */
+	float *dx;                       /* gradient from one reader */
+	double *sums;                    /* batch norm's, of the current layer, owned */
+	struct layer_memory *place;      /* [n], owned */
+	float *block;                    /* everything else, owned */
+};
 
 static struct reference *own(struct engine *e)
 {
@@ -33,7 +64,7 @@ static float *take(float *block, size_t *used, size_t count)
 static void plan_layer(struct reference *r, size_t i, float *block, size_t *used)
 {
 	const struct layer *l = &r->layers[i];
-	struct place *at = &r->place[i];
+	struct layer_memory *at = &r->place[i];
 	size_t count = (size_t)r->engine.batch * shape_count(&l->out);
 
 	at->y = take(block, used, count);
@@ -177,24 +208,233 @@ static int set(struct engine *e, enum engine_block which, const float *from, str
 	return 0;
 }
 
+/* --- layers ---------------------------------------------------------------------- */
+
+static struct op_conv conv_of(const struct layer *l, int n)
+{
+	return (struct op_conv){ n, l->in.dim[0], l->in.dim[1], l->in.dim[2], l->outputs, l->size,
+		l->stride, l->pad, l->out.dim[1], l->out.dim[2] };
+}
+
+static struct op_pool pool_of(const struct layer *l, int n)
+{
+	return (struct op_pool){ n, l->in.dim[0], l->in.dim[1], l->in.dim[2], l->size, l->stride,
+		l->out.dim[1], l->out.dim[2] };
+}
+
+static struct op_dense dense_of(const struct layer *l, int n)
+{
+	return (struct op_dense){ n, (int)shape_count(&l->in), l->outputs };
+}
+
+static struct op_norm norm_of(const struct layer *l, int n)
+{
+	return (struct op_norm){ n, l->in.dim[0], l->in.dim[1] * l->in.dim[2], l->epsilon };
+}
+
+static int ranks_of(const struct reference *r)
+{
+	return r->exchange ? r->exchange->ranks : 1;
+}
+
+/* A batch norm's sums, over the ranks unless it is of each one's rows. */
+static int sum_over_ranks(struct reference *r, const struct layer *l, struct mlr_error *err)
+{
+	return ranks_of(r) > 1 && !l->own_rows
+		? r->exchange->sum(r->exchange->ctx, r->sums, l->states, err)
+		: 0;
+}
+
+/* Return the output of a layer, or the images. */
+static const float *output_of(const struct reference *r, int which)
+{
+	return which < 0 ? r->input : r->place[which].y;
+}
+
+/* Count the values of a channel in the batch, of all ranks or this one. */
+static double norm_count(const struct reference *r, const struct layer *l, const struct op_norm *d)
+{
+	return (double)(l->own_rows ? d->n : r->all_rows) * d->pixels;
+}
+
+static int norm_forward(struct reference *r, size_t i, const float *x, int n,
+	const struct step *step, struct mlr_error *err)
+{
+	const struct layer *l = &r->layers[i];
+	struct layer_memory *at = &r->place[i];
+	struct op_norm d = norm_of(l, n);
+	float *running_mean = r->state + l->state_at, *running_var = running_mean + d.c;
+	const float *gamma = r->param + l->weight_at, *beta = r->param + l->bias_at;
+
+	if (!step) {
+		op_norm_forward(&d, x, running_mean, running_var, gamma, beta, at->y);
+		return 0;
+	}
+	op_norm_sums(&d, x, r->sums);
+	TRY(sum_over_ranks(r, l, err));
+	op_norm_statistics(d.c, norm_count(r, l, &d), r->sums, at->mean, at->var);
+	op_norm_track(d.c, norm_count(r, l, &d), l->momentum, at->mean, at->var, running_mean,
+		running_var);
+	op_norm_forward(&d, x, at->mean, at->var, gamma, beta, at->y);
+	return 0;
+}
+
+static int norm_backward(
+	struct reference *r, size_t i, const float *x, float *dx, struct mlr_error *err)
+{
+	const struct layer *l = &r->layers[i];
+	struct layer_memory *at = &r->place[i];
+	struct op_norm d = norm_of(l, r->engine.batch);
+
+	op_norm_grads(&d, x, at->mean, at->var, at->dy, r->sums);
+	for (int c = 0; c < d.c; c++) {
+		r->grad[l->bias_at + (size_t)c] = (float)r->sums[c];
+		r->grad[l->weight_at + (size_t)c] = (float)r->sums[d.c + c];
+	}
+	if (!dx)
+		return 0;
+	TRY(sum_over_ranks(r, l, err));
+	op_norm_backward(&d, norm_count(r, l, &d), x, at->mean, at->var, r->param + l->weight_at,
+		r->sums, at->dy, dx);
+	return 0;
+}
+
+/* Random numbers come in fours, but the mask of this rank's rows may begin within one: make the
+ * mask from that four on, then move it. */
+static void dropout_forward(
+	struct reference *r, size_t i, const float *x, int n, const struct step *step)
+{
+	const struct layer *l = &r->layers[i];
+	struct layer_memory *at = &r->place[i];
+	size_t count = (size_t)n * shape_count(&l->out);
+	uint64_t first = (uint64_t)r->first_row * shape_count(&l->out);
+	size_t skew = first % 4;
+
+	if (!step) {
+		memcpy(at->y, x, count * sizeof(float));
+		return;
+	}
+	rng_dropout(step->seed, step->number, (uint32_t)i, l->rate, first - skew, at->mask,
+		count + skew);
+	memmove(at->mask, at->mask + skew, count * sizeof(float));
+	op_dropout(count, x, at->mask, at->y);
+}
+
+/* Compute the output of layer i for the first n rows; step is NULL in prediction. */
+static int layer_forward(
+	struct reference *r, size_t i, int n, const struct step *step, struct mlr_error *err)
+{
+	const struct layer *l = &r->layers[i];
+	struct layer_memory *at = &r->place[i];
+	const float *x = output_of(r, l->from), *w = r->param + l->weight_at;
+	const float *b = l->biases ? r->param + l->bias_at : NULL;
+	size_t count = (size_t)n * shape_count(&l->out);
+	struct op_conv conv = conv_of(l, n);
+	struct op_dense dense = dense_of(l, n);
+	struct op_pool pool = pool_of(l, n);
+
+	switch (l->kind) {
+	case LAYER_CONV:
+		op_conv_forward(&conv, x, w, b, at->y);
+		break;
+	case LAYER_RELU:
+		op_relu_forward(count, x, at->y);
+		break;
+	case LAYER_MAXPOOL:
+		op_pool_forward(&pool, x, at->y, at->winner);
+		break;
+	case LAYER_DENSE:
+		op_dense_forward(&dense, x, w, b, at->y);
+		break;
+	case LAYER_DROPOUT:
+		dropout_forward(r, i, x, n, step);
+		break;
+	case LAYER_AVGPOOL:
+		op_avgpool_forward(&pool, x, at->y);
+		break;
+	case LAYER_GLOBALPOOL:
+		op_globalpool_forward(count, shape_count(&l->in) / (size_t)l->in.dim[0], x, at->y);
+		break;
+	case LAYER_BATCHNORM:
+		return norm_forward(r, i, x, n, step, err);
+	case LAYER_ADD:
+		op_add(count, x, output_of(r, l->with), at->y);
+		break;
+	}
+	return 0;
+}
+
+/* Write the gradient of layer i's input to dx (NULL: not needed), and those of its parameters to
+ * their places. LAYER_ADD's is dy itself. */
+static int layer_backward(struct reference *r, size_t i, float *dx, struct mlr_error *err)
+{
+	const struct layer *l = &r->layers[i];
+	struct layer_memory *at = &r->place[i];
+	int n = r->engine.batch;
+	const float *x = output_of(r, l->from), *w = r->param + l->weight_at;
+	float *dw = r->grad + l->weight_at, *db = l->biases ? r->grad + l->bias_at : NULL;
+	size_t count = (size_t)n * shape_count(&l->out);
+	struct op_conv conv = conv_of(l, n);
+	struct op_dense dense = dense_of(l, n);
+	struct op_pool pool = pool_of(l, n);
+
+	if (l->kind == LAYER_CONV)
+		op_conv_backward_weights(&conv, x, at->dy, dw, db);
+	if (l->kind == LAYER_DENSE)
+		op_dense_backward_weights(&dense, x, at->dy, dw, db);
+	if (l->kind == LAYER_BATCHNORM)
+		return norm_backward(r, i, x, dx, err);
+	if (!dx)
+		return 0;
+	switch (l->kind) {
+	case LAYER_CONV:
+		op_conv_backward_data(&conv, at->dy, w, dx);
+		break;
+	case LAYER_DENSE:
+		op_dense_backward_data(&dense, at->dy, w, dx);
+		break;
+	case LAYER_RELU:
+		op_relu_backward(count, at->y, at->dy, dx);
+		break;
+	case LAYER_MAXPOOL:
+		op_pool_backward(&pool, at->dy, at->winner, dx);
+		break;
+	case LAYER_DROPOUT:
+		op_dropout(count, at->dy, at->mask, dx);
+		break;
+	case LAYER_AVGPOOL:
+		op_avgpool_backward(&pool, at->dy, dx);
+		break;
+	case LAYER_GLOBALPOOL:
+		op_globalpool_backward(
+			count, shape_count(&l->in) / (size_t)l->in.dim[0], at->dy, dx);
+		break;
+	case LAYER_ADD:
+		memcpy(dx, at->dy, count * sizeof(float));
+		break;
+	case LAYER_BATCHNORM:
+		break;
+	}
+	return 0;
+}
+
 /* --- passes ---------------------------------------------------------------------- */
 
 static int forward(
 	struct reference *r, const struct batch *b, const struct step *s, struct mlr_error *err)
 {
 	const struct shape *in = &r->layers[0].in; /* the first layer reads the images */
-	int failed = 0;
 
 	batch_gather(b, in->dim[0], in->dim[1], in->dim[2], &r->norm, 0, b->rows, r->input);
-	for (size_t i = 0; i < r->n && failed == 0; i++)
-		failed = reference_layer_forward(r, i, b->rows, s, err);
-	return failed;
+	for (size_t i = 0; i < r->n; i++)
+		TRY(layer_forward(r, i, b->rows, s, err));
+	return 0;
 }
 
 /* A layer's gradients are final after its backward function: nothing reads them before wait(). */
 static void hand_over(struct reference *r, const struct layer *l)
 {
-	if (reference_ranks(r) == 1)
+	if (ranks_of(r) == 1)
 		return;
 	if (l->weights)
 		r->exchange->ready(
@@ -212,17 +452,15 @@ static int backward(struct reference *r, struct mlr_error *err)
 		const struct layer *l = &r->layers[i];
 		size_t count = (size_t)r->engine.batch * shape_count(&l->in);
 		float *from = l->from < 0 ? NULL : r->place[l->from].dy;
-		int failed = reference_layer_backward(r, i, from ? r->dx : NULL, err);
 
-		if (failed < 0)
-			return failed;
+		TRY(layer_backward(r, i, from ? r->dx : NULL, err));
 		if (from)
 			op_add(count, from, r->dx, from);
 		if (l->kind == LAYER_ADD && l->with >= 0)
 			op_add(count, r->place[l->with].dy, r->place[i].dy, r->place[l->with].dy);
 		hand_over(r, l);
 	}
-	return reference_ranks(r) > 1 ? r->exchange->wait(r->exchange->ctx, err) : 0;
+	return ranks_of(r) > 1 ? r->exchange->wait(r->exchange->ctx, err) : 0;
 }
 
 static void update(struct reference *r, const struct step *s, struct step_result *ret)
@@ -251,23 +489,19 @@ static void update(struct reference *r, const struct step *s, struct step_result
 static int one_step(struct reference *r, const struct batch *b, const struct step *s,
 	struct step_result *ret, struct mlr_error *err)
 {
-	struct place *last = &r->place[r->n - 1];
-	int classes = r->layers[r->n - 1].out.dim[0], failed;
+	struct layer_memory *last = &r->place[r->n - 1];
+	int classes = r->layers[r->n - 1].out.dim[0];
 
-	failed = forward(r, b, s, err);
-	if (failed < 0)
-		return failed;
+	TRY(forward(r, b, s, err));
 	ret->cross_entropy =
 		op_softmax_loss(b->rows, classes, last->y, b->labels, last->dy, &ret->wrong);
 	if (r->smoothing > 0)
 		ret->cross_entropy += op_smooth_loss(
 			b->rows, classes, r->smoothing, last->y, b->labels, last->dy);
 	/* The mean is over the rows of all ranks. */
-	for (size_t i = 0; reference_ranks(r) > 1 && i < (size_t)b->rows * (size_t)classes; i++)
+	for (size_t i = 0; ranks_of(r) > 1 && i < (size_t)b->rows * (size_t)classes; i++)
 		last->dy[i] /= (float)r->all_rows / (float)b->rows;
-	failed = backward(r, err);
-	if (failed < 0)
-		return failed;
+	TRY(backward(r, err));
 	update(r, s, ret);
 	return 0;
 }
@@ -275,10 +509,8 @@ static int one_step(struct reference *r, const struct batch *b, const struct ste
 static int predict(struct engine *e, const struct batch *b, float *logits, struct mlr_error *err)
 {
 	struct reference *r = own(e);
-	int failed = forward(r, b, NULL, err);
 
-	if (failed < 0)
-		return failed;
+	TRY(forward(r, b, NULL, err));
 	memcpy(logits, r->place[r->n - 1].y,
 		(size_t)b->rows * shape_count(&r->layers[r->n - 1].out) * sizeof(float));
 	return 0;
@@ -289,12 +521,9 @@ static int step(struct engine *e, const struct batch *batches, const struct step
 {
 	if (own(e)->use == ENGINE_PREDICTS)
 		return no_block(err);
-	for (int i = 0; i < n; i++) {
-		int failed = one_step(own(e), &batches[i], &steps[i], &ret[i], err);
-
-		if (failed < 0)
+	for (int i = 0; i < n; i++)
+		if (one_step(own(e), &batches[i], &steps[i], &ret[i], err) < 0)
 			return mlr_wrap(err, "backend reference: step");
-	}
 	return 0;
 }
 

@@ -7,14 +7,6 @@
 
 #define PURPOSE 0xa0000000u
 
-static struct philox draw(uint64_t seed, uint64_t epoch, uint64_t place)
-{
-	struct philox c = { { (uint32_t)place, PURPOSE + (uint32_t)(place >> 32), (uint32_t)epoch,
-		(uint32_t)(epoch >> 32) } };
-
-	return philox(c, (uint32_t)seed, (uint32_t)(seed >> 32));
-}
-
 static int below(uint32_t word, int n)
 {
 	return (int)((uint64_t)word * (uint64_t)n >> 32);
@@ -29,7 +21,10 @@ void augment_draw(const struct augment_policy *p, uint64_t seed, uint64_t epoch,
 
 	memset(ret, 0, (size_t)n * sizeof(*ret)); /* the padding too: batch_gather() compares it */
 	for (int i = 0; i < n; i++) {
-		struct philox r = draw(seed, epoch, first + (uint64_t)i);
+		uint64_t place = first + (uint64_t)i;
+		const struct philox at = { { (uint32_t)place, PURPOSE + (uint32_t)(place >> 32),
+			(uint32_t)epoch, (uint32_t)(epoch >> 32) } };
+		struct philox r = philox(at, (uint32_t)seed, (uint32_t)(seed >> 32));
 		struct augment *a = &ret[i];
 
 		if (p->shift) {

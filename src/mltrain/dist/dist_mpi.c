@@ -306,14 +306,6 @@ static int message_advance(void *ctx, struct mlr_error *err)
 	return r < 0 ? r : done;
 }
 
-static struct sums *make_sums(struct mpi_ranks *m)
-{
-	const struct sums_by node = { m, node_add, node_advance, idle };
-	const struct sums_by messages = { m, message_add, message_advance, idle };
-
-	return sums_new(m->node ? &node : &messages);
-}
-
 static void free_ranks(struct mpi_ranks *m)
 {
 	sums_free(&m->sums);
@@ -392,13 +384,15 @@ static int meet(struct mpi_ranks *m, struct mlr_error *err)
 
 static int join(struct mpi_ranks *m, struct mlr_error *err)
 {
+	const struct sums_by node = { m, node_add, node_advance, idle };
+	const struct sums_by messages = { m, message_add, message_advance, idle };
 	struct dist *d = &m->dist;
 
 	TRY(check(MPI_Comm_dup(MPI_COMM_WORLD, &m->all), "copy the communicator", err));
 	MPI_Comm_rank(m->all, &d->rank);
 	MPI_Comm_size(m->all, &d->ranks);
 	TRY(meet(m, err));
-	m->sums = make_sums(m);
+	m->sums = sums_new(m->node ? &node : &messages);
 	d->name = "mpi";
 	d->ops = &ops;
 	d->exchange = (struct exchange){ .rank = d->rank,

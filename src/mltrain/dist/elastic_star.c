@@ -48,28 +48,22 @@ int64_t elastic_silence_ms(const struct elastic *e)
 	return longest;
 }
 
-/* A faster rank may have sent what this one will ask for. Any other frame shows a loss. */
-static int is_expected(const struct elastic *e, const struct frame *f)
-{
-	return f->generation == e->group.generation &&
-		(f->kind == FRAME_SUM || f->kind == FRAME_BYTES);
-}
-
-static int is_lost(const struct elastic *e, int rank)
-{
-	struct frame f;
-	int r = frame_peek(e->fd[rank], &f);
-
-	return r < 0 || (r > 0 && !is_expected(e, &f));
-}
-
 int elastic_look(struct elastic *e, struct mlr_error *err)
 {
 	int n = e->dist.rank == 0 ? e->dist.ranks : 1;
 
-	for (int i = e->dist.rank == 0; i < n; i++)
-		if (is_lost(e, i))
+	for (int i = e->dist.rank == 0; i < n; i++) {
+		struct frame f;
+		int r = frame_peek(e->fd[i], &f);
+
+		/* A faster rank may have sent what this one will ask for. Any other frame shows a
+		 * loss. */
+		if (r < 0 ||
+			(r > 0 &&
+				(f.generation != e->group.generation ||
+					(f.kind != FRAME_SUM && f.kind != FRAME_BYTES))))
 			return elastic_break(e, i, err);
+	}
 	return 0;
 }
 

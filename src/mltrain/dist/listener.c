@@ -157,13 +157,6 @@ static void hear(struct listener *d, int i)
 		step(d, i);
 }
 
-static void reject_silent(struct listener *d, int64_t now)
-{
-	for (int i = d->n_callers; i-- > 0;)
-		if (now >= d->callers[i].end_ms)
-			reject(d, i, "it sent nothing, or not enough, for two seconds");
-}
-
 static void *serve(void *ctx)
 {
 	struct listener *d = ctx;
@@ -184,7 +177,9 @@ static void *serve(void *ctx)
 				hear(d, i);
 		if (p[1].revents)
 			admit(d);
-		reject_silent(d, mlr_now_ms());
+		for (int i = d->n_callers; i-- > 0;)
+			if (mlr_now_ms() >= d->callers[i].end_ms)
+				reject(d, i, "it sent nothing, or not enough, for two seconds");
 	}
 }
 

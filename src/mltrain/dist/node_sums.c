@@ -11,13 +11,20 @@
 #define CHUNK      1024              /* floats summed at a time */
 #define CACHE_LINE 64
 
-/* A rank's progress, in pieces since the program's start. Each field has its own cache line, since
+/* What a rank has done with a piece. */
+enum stage {
+	GIVEN,  /* copied to its slots, for the others to sum */
+	SUMMED, /* the sum of its slice is in its slot */
+	TAKEN,  /* it needs no slots of others any more */
+	STAGES
+};
+
+/* A rank's progress, in pieces since the program's start. Each count has its own cache line, since
  * other ranks poll it. */
 struct progress {
-	_Alignas(
-		CACHE_LINE) _Atomic uint64_t given; /* copied to its slots, for the others to sum */
-	_Alignas(CACHE_LINE) _Atomic uint64_t summed; /* the sum of its slice is in its slot */
-	_Alignas(CACHE_LINE) _Atomic uint64_t taken;  /* needs no slots of others any more */
+	struct {
+		_Alignas(CACHE_LINE) _Atomic uint64_t pieces;
+	} of[STAGES];
 };
 
 struct piece {
@@ -64,14 +71,20 @@ static float *slot(const struct node_sums *n, int rank, uint64_t k)
 	return n->slots + ((size_t)rank * SLOTS + k % SLOTS) * n->piece_max;
 }
 
-/* Piece k - SLOTS must have left its slots before piece k is written there. */
-static int can_give(const struct node_sums *n)
+/* Have all ranks come past piece k in a stage, or `ahead` pieces less far? */
+static int all_past(const struct node_sums *n, enum stage stage, uint64_t k, uint64_t ahead)
 {
 	for (int r = 0; r < n->ranks; r++)
-		if (atomic_load_explicit(&n->progress[r].taken, memory_order_acquire) + SLOTS <=
-			n->given)
+		if (atomic_load_explicit(&n->progress[r].of[stage].pieces, memory_order_acquire) +
+				ahead <=
+			k)
 			return 0;
 	return 1;
+}
+
+static void publish(const struct node_sums *n, enum stage stage, uint64_t pieces)
+{
+	atomic_store_explicit(&n->progress[n->rank].of[stage].pieces, pieces, memory_order_release);
 }
 
 static void give(struct node_sums *n)
@@ -82,16 +95,7 @@ static void give(struct node_sums *n)
 
 	memcpy(to, p->x, at * sizeof(*to));
 	memcpy(to + end, p->x + end, (p->n - end) * sizeof(*to));
-	n->given++;
-	atomic_store_explicit(&n->progress[n->rank].given, n->given, memory_order_release);
-}
-
-static int all_gave(const struct node_sums *n, uint64_t k)
-{
-	for (int r = 0; r < n->ranks; r++)
-		if (atomic_load_explicit(&n->progress[r].given, memory_order_acquire) <= k)
-			return 0;
-	return 1;
+	publish(n, GIVEN, ++n->given);
 }
 
 /* Whole chunks have a constant number of floats, so that the compiler can vectorise. */
@@ -157,16 +161,7 @@ static int end_sum(struct node_sums *n, struct mlr_error *err)
 		memcpy(slot(n, n->rank, n->summed) + at, p->x + at,
 			slice_size(n, p->n, n->rank) * sizeof(float));
 	}
-	n->summed++;
-	atomic_store_explicit(&n->progress[n->rank].summed, n->summed, memory_order_release);
-	return 1;
-}
-
-static int can_take(const struct node_sums *n)
-{
-	for (int r = 0; r < n->ranks; r++)
-		if (atomic_load_explicit(&n->progress[r].summed, memory_order_acquire) <= n->taken)
-			return 0;
+	publish(n, SUMMED, ++n->summed);
 	return 1;
 }
 
@@ -181,8 +176,7 @@ static void take(struct node_sums *n)
 			memcpy(p->x + at, slot(n, r, n->taken) + at,
 				slice_size(n, p->n, r) * sizeof(float));
 	}
-	n->taken++;
-	atomic_store_explicit(&n->progress[n->rank].taken, n->taken, memory_order_release);
+	publish(n, TAKEN, ++n->taken);
 }
 
 /* Do one stage of a piece, the latest stage first, since it frees slots. Returns 1 if one was due,
@@ -191,7 +185,7 @@ static int act(struct node_sums *n, struct mlr_error *err)
 {
 	int r;
 
-	if (n->taken < n->summed && can_take(n)) {
+	if (n->taken < n->summed && all_past(n, SUMMED, n->taken, 0)) {
 		take(n);
 		return 1;
 	}
@@ -200,11 +194,12 @@ static int act(struct node_sums *n, struct mlr_error *err)
 		if (r)
 			return r;
 	}
-	if (n->started < n->given && all_gave(n, n->started)) {
+	if (n->started < n->given && all_past(n, GIVEN, n->started, 0)) {
 		TRY(start_sum(n, err));
 		return 1;
 	}
-	if (n->given < n->added && can_give(n)) {
+	/* Piece k - SLOTS must have left its slots before piece k is written there. */
+	if (n->given < n->added && all_past(n, TAKEN, n->given, SLOTS)) {
 		give(n);
 		return 1;
 	}

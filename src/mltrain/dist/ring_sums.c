@@ -38,25 +38,16 @@ static struct job *job(const struct ring_sums *r, uint64_t k)
 	return &r->jobs[k % r->room];
 }
 
-/* The chunk that is sent in a phase; the one received then is the one sent in the next. */
-static int chunk_of(const struct ring_sums *r, int phase)
-{
-	return ((r->rank - phase) % r->ranks + r->ranks) % r->ranks;
-}
-
+/* Find the chunk that is sent in a phase; the one received then is the one sent in the next. */
 static char *chunk(const struct ring_sums *r, uint64_t k, int phase, size_t *bytes)
 {
 	const struct job *j = job(r, k);
-	size_t c = (size_t)chunk_of(r, phase), of = (size_t)r->ranks;
+	size_t c = (size_t)(((r->rank - phase) % r->ranks + r->ranks) % r->ranks);
+	size_t of = (size_t)r->ranks;
 	size_t from = j->n * c / of, end = j->n * (c + 1) / of;
 
 	*bytes = (end - from) * sizeof(float);
 	return (char *)(j->x + from);
-}
-
-static int phases(const struct ring_sums *r)
-{
-	return 2 * (r->ranks - 1);
 }
 
 /* Step over chunks that are complete, those without floats included. */
@@ -69,7 +60,7 @@ static void settle(const struct ring_sums *r, struct cursor *c, int ahead)
 		if (c->at < bytes)
 			return;
 		c->at = 0;
-		if (++c->phase == phases(r)) {
+		if (++c->phase == 2 * (r->ranks - 1)) {
 			c->phase = 0;
 			c->job++;
 		}

@@ -164,12 +164,6 @@ static int finish(struct sums *s, struct mlr_error *err)
 	}
 }
 
-static void sums_drop(struct sums *s)
-{
-	s->n_buckets = s->n_parts = 0;
-	s->open = s->failed = 0;
-}
-
 int sums_wait(struct sums *s, struct mlr_error *err)
 {
 	struct mlr_error unused = MLR_ERROR_INIT;
@@ -181,6 +175,7 @@ int sums_wait(struct sums *s, struct mlr_error *err)
 	for (size_t i = 0; r == 0 && i < s->n_buckets; i++)
 		if (s->buckets[i].copied)
 			scatter(s, &s->buckets[i]);
-	sums_drop(s);
+	s->n_buckets = s->n_parts = 0;
+	s->open = s->failed = 0;
 	return r;
 }

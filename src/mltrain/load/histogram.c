@@ -7,15 +7,10 @@
 #define LINEAR 2048 /* values with their own slots */
 #define HALF   1024 /* slots of a power of two */
 
-/* Count the low bits of a value that its slot leaves out. */
-static unsigned bits_dropped(uint64_t us)
-{
-	return us < LINEAR ? 0 : 63 - (unsigned)__builtin_clzll(us) - 10;
-}
-
+/* A slot leaves out the low bits of its values. */
 static unsigned slot_of(uint64_t us)
 {
-	unsigned shift = bits_dropped(us);
+	unsigned shift = us < LINEAR ? 0 : 63 - (unsigned)__builtin_clzll(us) - 10;
 
 	return shift * HALF + (unsigned)(us >> shift);
 }

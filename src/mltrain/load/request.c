@@ -346,20 +346,16 @@ void requests_free(struct requests **p)
 	free(q);
 }
 
-/* Draw a number in [0, 1) by SplitMix64. */
-static double next_random(struct requests *q)
-{
-	return (double)(rng_mix(q->random += 0x9e3779b97f4a7c15) >> 11) * 0x1p-53;
-}
-
 int requests_next(struct requests *q, struct request_buffer *buffer, struct request *ret,
 	struct mlr_error *err)
 {
 	size_t turn = q->next;
+	double drawn;
 	int r;
 
 	q->next = turn + 1 == q->n ? 0 : turn + 1;
-	if (q->o->cache_rate >= 1 || next_random(q) < q->o->cache_rate) {
+	drawn = (double)(rng_mix(q->random += 0x9e3779b97f4a7c15) >> 11) * 0x1p-53;
+	if (drawn < q->o->cache_rate) {
 		*ret = (struct request){ q->known[turn].bytes, q->known[turn].len, 0 };
 		return 0;
 	}

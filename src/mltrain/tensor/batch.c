@@ -2,19 +2,6 @@
 
 #include <string.h>
 
-/* The normalised value of every byte of one channel. */
-static void make_table(const struct image_norm *norm, int c, float table[256])
-{
-	for (int v = 0; v < 256; v++)
-		table[v] = ((float)v - norm->mean[c]) / norm->scale[c];
-}
-
-static void gather_plain(const uint8_t *from, size_t n, const float table[256], float *to)
-{
-	for (size_t i = 0; i < n; i++)
-		to[i] = table[from[i]];
-}
-
 static void gather_altered(const uint8_t *from, int h, int w, const struct augment *a,
 	const float table[256], float *to)
 {
@@ -40,17 +27,19 @@ void batch_gather(const struct batch *b, int c, int h, int w, const struct image
 	float table[256];
 
 	for (int k = 0; k < c; k++) {
-		make_table(norm, k, table);
+		for (int v = 0; v < 256; v++)
+			table[v] = ((float)v - norm->mean[k]) / norm->scale[k];
 		for (int i = from; i < to; i++) {
 			size_t which = b->index ? b->index[i] : (size_t)i;
 			const uint8_t *image = b->images + (which * (size_t)c + (size_t)k) * plane;
 			const struct augment *a = b->augment ? &b->augment[i] : &none;
 			float *y = x + ((size_t)i * (size_t)c + (size_t)k) * plane;
 
-			if (memcmp(a, &none, sizeof(none)) == 0)
-				gather_plain(image, plane, table, y);
-			else
+			if (memcmp(a, &none, sizeof(none)) != 0)
 				gather_altered(image, h, w, a, table, y);
+			else
+				for (size_t p = 0; p < plane; p++)
+					y[p] = table[image[p]];
 		}
 	}
 }

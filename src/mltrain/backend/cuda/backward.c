@@ -1,10 +1,9 @@
 #include "backend/cuda/libraries/conv_dnn.h"
+
+#include "base/base.h"
 #include "backend/cuda/engine.h"
 #include "backend/cuda/libraries/gemm_lt.h"
 #include "backend/cuda/reduce.h"
-
-#include <errno.h>
-#include <string.h>
 
 /* A node's backward pass, for the functions below. */
 struct back {

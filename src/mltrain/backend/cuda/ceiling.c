@@ -1,12 +1,8 @@
 /* What cuBLASLt's matrix product and a copy make of the device in the best of cases. */
 #include "backend/cuda/engine.h"
+
+#include "base/base.h"
 #include "backend/cuda/libraries/gemm_lt.h"
-
-#include "base/cleanup.h"
-#include "base/clock.h"
-
-#include <errno.h>
-#include <stdlib.h>
 
 #define SIDE       8192 /* of the matrices */
 #define TIMES      8

@@ -1,19 +1,13 @@
 /* The plugin mltrain-cuda.so: the backend's table, and engines from their opening to their end. */
 #include "backend/cuda/product/choice.h"
+
+#include "base/base.h"
 #include "backend/cuda/engine.h"
 #include "backend/cuda/reduce.h"
 #include "backend/cuda/product/tune.h"
 
-#include "base/cleanup.h"
-#include "base/log.h"
-#include "base/memory.h"
 #include "config.h"
 #include "optimiser/optimiser.h"
-
-#include <errno.h>
-#include <stdio.h>
-#include <stdlib.h>
-#include <string.h>
 
 #define LAYOUT     0x63756461 /* of gradients: no CPU's */
 #define FORK_BATCH 1024       /* up to which a step's kernels leave much of a GPU idle */

@@ -1,10 +1,7 @@
 #include "backend/cuda/device.h"
 
+#include "base/base.h"
 #include "tensor/driver.h"
-
-#include <errno.h>
-#include <stdio.h>
-#include <string.h>
 
 #define SM_MIN 80 /* what the Makefile compiles kernels for at least */
 

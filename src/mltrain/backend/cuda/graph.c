@@ -4,11 +4,9 @@
  * what loads modules or allocates does so before a capture, which may forbid it.
  */
 #include "backend/cuda/engine.h"
+
+#include "base/base.h"
 #include "backend/cuda/reduce.h"
-
-#include "base/log.h"
-
-#include <errno.h>
 
 #define UNROLL 8 /* steps that are one graph */
 

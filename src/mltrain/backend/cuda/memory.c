@@ -1,10 +1,6 @@
 #include "backend/cuda/engine.h"
 
-#include "base/cleanup.h"
-#include "base/memory.h"
-
-#include <errno.h>
-#include <string.h>
+#include "base/base.h"
 
 #define SLOTS_MAX   64
 #define SLOTS_BATCH 16384 /* images that a call brings at most, but for one batch */

@@ -1,11 +1,7 @@
 #include "backend/cuda/node.h"
 
-#include "base/cleanup.h"
-#include "base/memory.h"
+#include "base/base.h"
 #include "tensor/batch.h"
-
-#include <errno.h>
-#include <string.h>
 
 #define PARAMS_ALIGN 128 /* elements: 256 bytes as bf16, which cuBLASLt takes matrices to have */
 #define WINDOW_MAX   15  /* kernel_maxpool_forward()'s */

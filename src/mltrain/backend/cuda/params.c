@@ -1,10 +1,6 @@
 #include "backend/cuda/engine.h"
 
-#include "base/cleanup.h"
-
-#include <errno.h>
-#include <stdlib.h>
-#include <string.h>
+#include "base/base.h"
 
 /* How a node's weights are turned: [k][c][s] is [k][s][c] on the device. */
 struct turn {

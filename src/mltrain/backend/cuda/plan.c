@@ -1,11 +1,6 @@
 #include "backend/cuda/plan.h"
 
-#include "base/cleanup.h"
-#include "base/memory.h"
-
-#include <stdio.h>
-#include <stdlib.h>
-#include <string.h>
+#include "base/base.h"
 
 size_t plan_take(struct plan *p, const char *what, size_t bytes, int from, int to)
 {

@@ -1,12 +1,7 @@
 #include "backend/cuda/reduce.h"
 
-#include "base/log.h"
-#include "base/memory.h"
+#include "base/base.h"
 #include "backend/cuda/libraries/nccl.h"
-
-#include <errno.h>
-#include <stdlib.h>
-#include <string.h>
 
 #define BUCKET_MIN  ((size_t)1 << 18) /* floats: 1 MiB, from which on NCCL uses a link well */
 #define BUCKETS_MAX 64
@@ -114,20 +109,14 @@ int reduce_wait(struct cuda *c, struct mlr_error *err)
 static int statistics_by_host(
 	struct cuda *c, const struct node_memory *m, size_t n, struct mlr_error *err)
 {
-	double *x = xcalloc(n, sizeof(*x));
-	int r = CU(cudaMemcpyAsync(x, m->local, n * sizeof(*x), cudaMemcpyDeviceToHost, c->stream));
+	auto_free double *x = xcalloc(n, sizeof(*x));
 
-	if (r == 0)
-		r = CU(cudaStreamSynchronize(c->stream));
-	if (r == 0)
-		r = c->exchange->sum(c->exchange->ctx, x, n, err);
-	if (r == 0)
-		r = CU(cudaMemcpyAsync(
-			m->sums, x, n * sizeof(*x), cudaMemcpyHostToDevice, c->stream));
-	if (r == 0)
-		r = CU(cudaStreamSynchronize(c->stream)); /* x ends here */
-	free(x);
-	return r;
+	CU_TRY(cudaMemcpyAsync(x, m->local, n * sizeof(*x), cudaMemcpyDeviceToHost, c->stream));
+	CU_TRY(cudaStreamSynchronize(c->stream));
+	TRY(c->exchange->sum(c->exchange->ctx, x, n, err));
+	CU_TRY(cudaMemcpyAsync(m->sums, x, n * sizeof(*x), cudaMemcpyHostToDevice, c->stream));
+	CU_TRY(cudaStreamSynchronize(c->stream)); /* x ends here */
+	return 0;
 }
 
 int reduce_statistics(struct cuda *c, const struct node_memory *m, size_t n, const double **sums,

@@ -1,10 +1,6 @@
 #include "backend/cuda/engine.h"
 
-#include "base/log.h"
-
-#include <errno.h>
-#include <stdint.h>
-#include <string.h>
+#include "base/base.h"
 
 #define STAGED_MAX ((size_t)256 << 20) /* bytes of batches that are staged at once, but for one */
 

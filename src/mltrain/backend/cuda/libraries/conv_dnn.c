@@ -1,16 +1,11 @@
 #include "backend/cuda/libraries/conv_dnn.h"
 
-#include "base/cleanup.h"
-#include "base/memory.h"
+#include "base/base.h"
 #include "backend/cuda/device.h"
 #include "backend/cuda/libraries/library.h"
 
 #include <cudnn.h>
-#include <errno.h>
 #include <stdbool.h>
-#include <stdint.h>
-#include <stdio.h>
-#include <string.h>
 
 static struct {
 	__typeof__(cudnnCreate) *create;

@@ -1,14 +1,10 @@
 #include "backend/cuda/libraries/gemm_lt.h"
 
-#include "base/cleanup.h"
-#include "base/memory.h"
+#include "base/base.h"
 #include "backend/cuda/device.h"
 #include "backend/cuda/libraries/library.h"
 
 #include <cublasLt.h>
-#include <errno.h>
-#include <stdint.h>
-#include <stdio.h>
 
 #define ALIGNMENT ((uintptr_t)256) /* of matrices, which is what heuristics take them to have */
 

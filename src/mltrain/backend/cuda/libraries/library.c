@@ -1,16 +1,9 @@
 #include "backend/cuda/libraries/library.h"
 
-#include "base/cleanup.h"
-#include "base/log.h"
-#include "base/memory.h"
+#include "base/base.h"
 
 #include <dlfcn.h>
-#include <errno.h>
 #include <glob.h>
-#include <stdio.h>
-#include <stdlib.h>
-#include <string.h>
-#include <unistd.h>
 
 #ifndef CUDA_LIBDIR
 #define CUDA_LIBDIR "/usr/local/cuda/lib64"

@@ -1,14 +1,11 @@
 #include "backend/cuda/libraries/nccl.h"
 
-#include "base/cleanup.h"
-#include "base/memory.h"
+#include "base/base.h"
 #include "backend/cuda/device.h"
 #include "backend/cuda/libraries/library.h"
 #include "tensor/driver.h"
 
-#include <errno.h>
 #include <nccl.h>
-#include <string.h>
 
 static struct {
 	__typeof__(ncclGetUniqueId) *unique_id;

@@ -1,17 +1,8 @@
 #include "backend/cuda/product/choice.h"
 
-#include "base/cleanup.h"
-#include "base/file.h"
+#include "base/base.h"
 #include "base/home.h"
-#include "base/log.h"
-#include "base/memory.h"
 #include "config.h"
-
-#include <errno.h>
-#include <fcntl.h>
-#include <stdio.h>
-#include <stdlib.h>
-#include <string.h>
 
 #define CHOICES_MAX 4096
 

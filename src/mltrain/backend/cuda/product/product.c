@@ -1,14 +1,9 @@
 #include "backend/cuda/product/product.h"
 
-#include "base/log.h"
+#include "base/base.h"
 #include "backend/cuda/product/choice.h"
 #include "backend/cuda/libraries/conv_dnn.h"
 #include "backend/cuda/libraries/gemm_lt.h"
-
-#include <errno.h>
-#include <stdio.h>
-#include <stdlib.h>
-#include <string.h>
 
 _Static_assert(CHOICE_ENGINES <= GEMM_LT_ALGORITHMS, "the search asks cublasLt for this many");
 

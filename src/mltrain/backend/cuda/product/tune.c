@@ -1,15 +1,10 @@
 #include "backend/cuda/product/tune.h"
 
-#include "base/log.h"
-#include "base/memory.h"
+#include "base/base.h"
 #include "backend/cuda/product/choice.h"
 #include "backend/cuda/libraries/conv_dnn.h"
 #include "backend/cuda/device.h"
 #include "backend/cuda/libraries/gemm_lt.h"
-
-#include <errno.h>
-#include <stdlib.h>
-#include <string.h>
 
 #define ROUNDS 20 /* runs that are timed together, after as many that are not */
 
