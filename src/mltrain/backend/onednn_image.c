@@ -10,7 +10,6 @@ static int make(struct node *d, struct node_world *w, struct mlr_error *err)
 	const struct layer *l = d->layer;
 	int dims[4] = { 0 };
 
-	(void)err;
 	imageconv_fits(&d->images, w->batch, l->in.dim[0], l->outputs, l->in.dim[1], l->in.dim[2],
 		l->size, l->stride, l->pad, w->threads);
 	d->images.bf16 = w->bf16;
@@ -24,7 +23,6 @@ static int make(struct node *d, struct node_world *w, struct mlr_error *err)
 
 static void plan(struct node *d, const struct node_world *w, struct plan *p)
 {
-	(void)w;
 	if (d->learns)
 		d->winner = node_plan_take(p, kernel_image_count(&d->image));
 }
@@ -39,7 +37,6 @@ static int forward(
 {
 	const float *bias = !d->biases ? NULL : w->param + d->bias_at;
 
-	(void)err;
 	w->lanes->imageconv_forward(&d->images, w->rows, w->pixels, w->param + d->at, bias, d->relu,
 		d->y, step ? d->winner : NULL, w->scratch);
 	return 0;
@@ -49,7 +46,6 @@ static int backward(struct node *d, struct node_world *w, struct mlr_error *err)
 {
 	float *db = !d->biases ? NULL : w->grad + d->bias_at;
 
-	(void)err;
 	w->lanes->imageconv_backward(
 		&d->images, w->pixels, d->dy, d->winner, w->grad + d->at, db, w->scratch);
 	return 0;

@@ -189,8 +189,6 @@ static int bind(struct node *d, struct node_world *w, struct mlr_error *err)
 static int forward(
 	struct node *d, struct node_world *w, const struct step *step, struct mlr_error *err)
 {
-	(void)step;
-	(void)err;
 	dnn_op_run(&w->dnn, &d->ops.in_to_src);
 	dnn_op_run(&w->dnn, &d->ops.forward);
 	return 0;
@@ -198,7 +196,6 @@ static int forward(
 
 static int backward(struct node *d, struct node_world *w, struct mlr_error *err)
 {
-	(void)err;
 	dnn_op_run(&w->dnn, &d->ops.dy_to_dst);
 	dnn_op_run(&w->dnn, &d->ops.to_weights);
 	dnn_op_run(&w->dnn, &d->ops.dw_to_grad);

@@ -17,7 +17,6 @@ static struct kernel_image image_in(const struct node *d, const struct node_worl
 
 static int make_alike(struct node *d, struct node_world *w, struct mlr_error *err)
 {
-	(void)err;
 	d->format = node_in(d, w, 0);
 	return 0;
 }
@@ -27,8 +26,6 @@ static int make_alike(struct node *d, struct node_world *w, struct mlr_error *er
 static int relu_forward(
 	struct node *d, struct node_world *w, const struct step *step, struct mlr_error *err)
 {
-	(void)step;
-	(void)err;
 	kernel_relu_forward(node_rows(d, w), node_x(d, w, 0), d->y, w->bf16);
 	return 0;
 }
@@ -38,7 +35,6 @@ static int relu_backward(struct node *d, struct node_world *w, struct mlr_error 
 {
 	void *dx = node_dx(d, w, 0);
 
-	(void)err;
 	if (dx)
 		kernel_convert(node_count(d), d->dy, w->bf16, dx, w->bf16);
 	return 0;
@@ -56,7 +52,6 @@ static int pool_make(struct node *d, struct node_world *w, struct mlr_error *err
 	struct dnn_format in = node_in(d, w, 0);
 	int dims[4] = { 0 };
 
-	(void)err;
 	d->pooling = (struct pooling){ image_in(d, w), l->size, l->stride, l->out.dim[1],
 		l->out.dim[2], l->kind == LAYER_AVGPOOL };
 	node_batch_dims(w->batch, &l->out, dims);
@@ -71,8 +66,6 @@ static int pool_forward(
 {
 	struct pooling l = d->pooling;
 
-	(void)step;
-	(void)err;
 	l.x.n = w->rows;
 	pooling_forward(&l, node_x(d, w, 0), d->y);
 	return 0;
@@ -82,7 +75,6 @@ static int pool_backward(struct node *d, struct node_world *w, struct mlr_error 
 {
 	void *x = node_x(d, w, 0), *dx = node_dx(d, w, 0);
 
-	(void)err;
 	if (dx == x)
 		pooling_backward_in_place(&d->pooling, d->from[0]->relu, d->dy, x);
 	else if (dx)
@@ -96,7 +88,6 @@ const struct node_kind node_kind_pool = {
 
 static int global_make(struct node *d, struct node_world *w, struct mlr_error *err)
 {
-	(void)err;
 	d->pooling.x = image_in(d, w);
 	d->format = node_plain_format(w, &d->layer->out);
 	return 0;
@@ -107,8 +98,6 @@ static int global_forward(
 {
 	struct kernel_image x = d->pooling.x;
 
-	(void)step;
-	(void)err;
 	x.n = w->rows;
 	pooling_global_forward(&x, node_x(d, w, 0), d->y);
 	return 0;
@@ -118,7 +107,6 @@ static int global_backward(struct node *d, struct node_world *w, struct mlr_erro
 {
 	void *dx = node_dx(d, w, 0);
 
-	(void)err;
 	if (dx)
 		pooling_global_backward(&d->pooling.x, d->dy, dx);
 	return 0;
@@ -149,7 +137,6 @@ static int dropout_forward(
 {
 	uint64_t first = (uint64_t)w->first_row * shape_count(&d->layer->out);
 
-	(void)err;
 	if (!step) {
 		if (w->trains)
 			kernel_convert(node_rows(d, w), node_x(d, w, 0), w->bf16, d->y, w->bf16);
@@ -164,7 +151,6 @@ static int dropout_backward(struct node *d, struct node_world *w, struct mlr_err
 {
 	void *dx = node_dx(d, w, 0);
 
-	(void)err;
 	if (dx)
 		kernel_dropout_apply(&d->dropout, d->dy, dx);
 	return 0;
@@ -279,13 +265,11 @@ static int sum_make(struct node *d, struct node_world *w, struct mlr_error *err)
 
 static void sum_plan(struct node *d, const struct node_world *w, struct plan *p)
 {
-	(void)w;
 	d->with_copy = node_plan_take_if(p, &d->with_to_from, &d->format);
 }
 
 static int sum_bind(struct node *d, struct node_world *w, struct mlr_error *err)
 {
-	(void)err;
 	node_point(&d->with_to_from, node_x(d, w, 1), d->with_copy);
 	node_point(&d->from_to_with, d->dy, node_dx(d, w, 1));
 	return 0;
@@ -294,8 +278,6 @@ static int sum_bind(struct node *d, struct node_world *w, struct mlr_error *err)
 static int sum_forward(
 	struct node *d, struct node_world *w, const struct step *step, struct mlr_error *err)
 {
-	(void)step;
-	(void)err;
 	dnn_op_run(&w->dnn, &d->with_to_from);
 	kernel_add(node_rows(d, w), node_x(d, w, 0), d->with_copy ? d->with_copy : node_x(d, w, 1),
 		d->y, d->relu, w->bf16);
@@ -304,7 +286,6 @@ static int sum_forward(
 
 static int sum_backward(struct node *d, struct node_world *w, struct mlr_error *err)
 {
-	(void)err;
 	for (int i = 0; i < 2; i++) {
 		const struct node *from = d->from[i];
 		const void *share = d->dy;

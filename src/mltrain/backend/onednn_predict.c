@@ -16,7 +16,6 @@ static int make(struct node *d, struct node_world *w, struct mlr_error *err)
 	struct dnn_format in = node_in(d, w, 0);
 	int dims[4] = { 0 }, rank = node_weight_dims(l, dims);
 
-	(void)err;
 	d->weights = dnn_format_plain(rank, dims);
 	d->format = node_plain_format(w, &l->out);
 	d->dense.x = (struct kernel_image){ w->batch, l->in.dim[0], l->in.dim[1], l->in.dim[2],
@@ -36,8 +35,6 @@ static void plan(struct node *d, const struct node_world *w, struct plan *p)
 static int forward(
 	struct node *d, struct node_world *w, const struct step *step, struct mlr_error *err)
 {
-	(void)step;
-	(void)err;
 	w->lanes->dense_forward(&d->dense, w->rows, node_x(d, w, 0), d->packed,
 		d->biases ? w->param + d->bias_at : NULL, d->relu, d->y);
 	return 0;

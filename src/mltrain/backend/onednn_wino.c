@@ -16,7 +16,6 @@ static int make(struct node *d, struct node_world *w, struct mlr_error *err)
 	struct winograd *g = &d->wino.sizes;
 	int dims[4] = { 0 };
 
-	(void)err;
 	winograd_fits(g, w->batch, l->in.dim[0], l->outputs, l->in.dim[1], l->in.dim[2], l->size,
 		l->stride, l->pad, w->threads);
 	g->pool = d->pool != NULL;
@@ -58,7 +57,6 @@ static int forward(
 	struct node_wino *n = &d->wino;
 	const float *bias = !d->biases ? NULL : w->param + d->bias_at;
 
-	(void)err;
 	code(d, w)->forward(&n->sizes, w->rows, node_x(d, w, 0), n->u, step ? n->pairs : NULL, bias,
 		d->relu, d->y, step ? d->winner : NULL, w->scratch);
 	return 0;
@@ -70,7 +68,6 @@ static int backward(struct node *d, struct node_world *w, struct mlr_error *err)
 	float *db = !d->biases ? NULL : w->grad + d->bias_at;
 	const void *y = d->relu && !d->pooled ? d->y : NULL;
 
-	(void)err;
 	code(d, w)->backward(&n->sizes, node_x(d, w, 0), y, d->dy, d->winner, n->ut, n->pairs_t,
 		w->grad + d->at, db, node_dx(d, w, 0), w->scratch);
 	return 0;

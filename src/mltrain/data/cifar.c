@@ -164,7 +164,6 @@ static int read_dir(struct dataset *d, enum dataset_part part, const struct data
 	enum cifar_kind kind = (enum cifar_kind)(is_there(d->dir) - 1);
 	const struct shape_of *k = &kinds[kind];
 
-	(void)wish;
 	d->format = k->format;
 	d->channels = 3;
 	d->height = d->width = CIFAR_SIDE;

@@ -189,9 +189,6 @@ static int on_progress(
 {
 	struct transfer *t = ctx;
 
-	(void)up_total;
-	(void)up;
-	(void)now;
 	if (t->d->tell && t->begun)
 		t->d->tell(
 			t->d->ctx, t->d->name, t->have, total > 0 ? t->from + (uint64_t)total : 0);

@@ -229,7 +229,6 @@ static int read_set(struct dataset *d, const char *image_name, const char *label
 static int read_dir(struct dataset *d, enum dataset_part part, const struct dataset_wish *wish,
 	struct mlr_error *err)
 {
-	(void)wish;
 	d->format = "idx";
 	if (part == DATASET_ALL)
 		TRY(read_set(d, names[0], names[1], &d->train, err));

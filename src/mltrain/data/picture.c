@@ -41,10 +41,6 @@ int picture_encode(const struct image_size *size, const uint8_t *planes, uint8_t
 
 int picture_encode(const struct image_size *size, const uint8_t *planes, uint8_t **ret, size_t *len)
 {
-	(void)size;
-	(void)planes;
-	(void)ret;
-	(void)len;
 	return -1;
 }
 

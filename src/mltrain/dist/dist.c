@@ -6,61 +6,40 @@
 
 static void ready(void *ctx, float *part, size_t count)
 {
-	(void)ctx;
-	(void)part;
-	(void)count;
 }
 
 static void poll(void *ctx)
 {
-	(void)ctx;
 }
 
 static int wait_for_nobody(void *ctx, struct mlr_error *err)
 {
-	(void)ctx;
-	(void)err;
 	return 0;
 }
 
 static int sum(void *ctx, double *x, size_t n, struct mlr_error *err)
 {
-	(void)ctx;
-	(void)x;
-	(void)n;
-	(void)err;
 	return 0;
 }
 
 static int broadcast(void *ctx, void *x, size_t bytes, struct mlr_error *err)
 {
-	(void)ctx;
-	(void)x;
-	(void)bytes;
-	(void)err;
 	return 0;
 }
 
 static int idle(void *ctx, unsigned *turns, struct mlr_error *err)
 {
-	(void)ctx;
-	(void)turns;
-	(void)err;
 	return 0;
 }
 
 static int gather(struct dist *d, const void *from, size_t bytes, void *to, struct mlr_error *err)
 {
-	(void)d;
-	(void)err;
 	memcpy(to, from, bytes);
 	return 0;
 }
 
 static int barrier(struct dist *d, struct mlr_error *err)
 {
-	(void)d;
-	(void)err;
 	return 0;
 }
 
@@ -71,8 +50,6 @@ static void close_alone(struct dist *d)
 
 static void abort_alone(struct dist *d, int status)
 {
-	(void)d;
-	(void)status;
 }
 
 static const struct dist_ops alone = { gather, barrier, close_alone, abort_alone };

@@ -266,7 +266,6 @@ static int node_new(
 
 static int node_add(void *ctx, float *x, size_t n, struct mlr_error *err)
 {
-	(void)err;
 	node_sums_add(((struct mpi_ranks *)ctx)->node->sums, x, n);
 	return 0;
 }
@@ -327,7 +326,6 @@ static void close_ranks(struct dist *d)
 
 static void abort_ranks(struct dist *d, int status)
 {
-	(void)d;
 	MPI_Abort(MPI_COMM_WORLD, status);
 	_exit(status); /* in case the launcher did not end this process */
 }

@@ -115,8 +115,6 @@ static void close_elastic(struct dist *d)
 /* The other ranks go on. */
 static void abort_elastic(struct dist *d, int status)
 {
-	(void)d;
-	(void)status;
 }
 
 static const struct dist_ops ops = { gather, barrier, close_elastic, abort_elastic };

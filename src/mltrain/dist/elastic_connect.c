@@ -59,7 +59,6 @@ int elastic_call(struct elastic *e, const struct member *to, struct mlr_error *e
 
 static int add_to_node(void *ctx, float *x, size_t n, struct mlr_error *err)
 {
-	(void)err;
 	node_sums_add(((struct elastic *)ctx)->node, x, n);
 	return 0;
 }
@@ -71,7 +70,6 @@ static int advance_node(void *ctx, struct mlr_error *err)
 
 static int add_to_ring(void *ctx, float *x, size_t n, struct mlr_error *err)
 {
-	(void)err;
 	ring_sums_add(((struct elastic *)ctx)->ring, x, n);
 	return 0;
 }

@@ -33,7 +33,6 @@ static int takes(void *ctx, const struct graph_node *d, const struct layer *next
 {
 	enum layer_kind kind = d->layer->kind;
 
-	(void)ctx;
 	switch (next->kind) {
 	case LAYER_RELU:
 		return d->last == d->layer &&
