@@ -2,7 +2,6 @@
 
 #include "base/strv.h"
 #include "data/fetch.h"
-#include "data/sums.h"
 #include "data/unpack.h"
 
 #include <archive.h>
@@ -52,7 +51,7 @@ static void every_known_set_has_its_places_and_digests(void **state)
 		assert_true(s->mirrors[0] && s->mirrors[1]);
 		assert_non_null(s->files[0].name);
 		for (int k = 0; k < KNOWN_FILES_MAX && s->files[k].name; k++) {
-			assert_true(sums_is_digest(s->files[k].sha256));
+			assert_true(fetch_sum_is_digest(s->files[k].sha256));
 			for (int j = 0; j < k; j++)
 				assert_string_not_equal(s->files[j].sha256, s->files[k].sha256);
 		}
@@ -164,13 +163,13 @@ static void sums_keep_the_lines_of_other_files(void **state)
 	ones[64] = twos[64] = '\0';
 	wrote = xasprintf("# by hand\n%s *a\nshort  a b\n%s  ab", ones, ones);
 	write_file("sums/SHA256SUMS", wrote, strlen(wrote));
-	assert_int_equal(sums_find(dirfd, "a", got, NULL), 1);
+	assert_int_equal(fetch_sum_find(dirfd, "a", got, NULL), 1);
 	assert_string_equal(got, ones);
-	assert_int_equal(sums_find(dirfd, "b", got, NULL), 0);
-	assert_int_equal(sums_put(dirfd, "a", twos, NULL), 0);
-	assert_int_equal(sums_find(dirfd, "a", got, NULL), 1);
+	assert_int_equal(fetch_sum_find(dirfd, "b", got, NULL), 0);
+	assert_int_equal(fetch_sum_put(dirfd, "a", twos, NULL), 0);
+	assert_int_equal(fetch_sum_find(dirfd, "a", got, NULL), 1);
 	assert_string_equal(got, twos);
-	assert_int_equal(sums_find(dirfd, "ab", got, NULL), 1);
+	assert_int_equal(fetch_sum_find(dirfd, "ab", got, NULL), 1);
 	assert_int_equal(
 		file_read(AT_FDCWD, in_test_dir("sums/SHA256SUMS"), 1000, &text, NULL, NULL), 0);
 	free(wrote);

@@ -1,4 +1,4 @@
-#include "backend/dense.h"
+#include "backend/lanes.h"
 
 #include "backend/parallel.h"
 #include "tensor/wide.h"

@@ -1,4 +1,4 @@
-#include "backend/imageconv.h"
+#include "backend/lanes.h"
 
 #include "backend/parallel.h"
 #include "backend/window.h"

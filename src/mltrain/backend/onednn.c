@@ -417,8 +417,9 @@ static void fill(struct onednn *o, const struct batch *b)
 
 static int forward(struct onednn *o, const struct step *s, struct mlr_error *err)
 {
+	o->world.step = s;
 	for (size_t i = 0; i < o->n_nodes; i++)
-		TRY(node_forward(&o->nodes[i], &o->world, s, err));
+		TRY(node_forward(&o->nodes[i], &o->world, err));
 	return 0;
 }
 

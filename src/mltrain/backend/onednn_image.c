@@ -32,13 +32,12 @@ static size_t scratch(const struct node *d, const struct node_world *w)
 	return w->lanes->imageconv_work(&d->images) * sizeof(float);
 }
 
-static int forward(
-	struct node *d, struct node_world *w, const struct step *step, struct mlr_error *err)
+static int forward(struct node *d, struct node_world *w, struct mlr_error *err)
 {
 	const float *bias = !d->biases ? NULL : w->param + d->bias_at;
 
 	w->lanes->imageconv_forward(&d->images, w->rows, w->pixels, w->param + d->at, bias, d->relu,
-		d->y, step ? d->winner : NULL, w->scratch);
+		d->y, w->step ? d->winner : NULL, w->scratch);
 	return 0;
 }
 

@@ -186,8 +186,7 @@ static int bind(struct node *d, struct node_world *w, struct mlr_error *err)
 		(void *[]){ dy, o->data_weights ? o->data_weights : weights, dsrc }, 3, err);
 }
 
-static int forward(
-	struct node *d, struct node_world *w, const struct step *step, struct mlr_error *err)
+static int forward(struct node *d, struct node_world *w, struct mlr_error *err)
 {
 	dnn_op_run(&w->dnn, &d->ops.in_to_src);
 	dnn_op_run(&w->dnn, &d->ops.forward);

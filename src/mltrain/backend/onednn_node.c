@@ -280,10 +280,9 @@ int node_bind(struct node *d, struct node_world *w, struct mlr_error *err)
 	return r < 0 ? mlr_wrap(err, "layer '%s'", d->layer->name) : 0;
 }
 
-int node_forward(
-	struct node *d, struct node_world *w, const struct step *step, struct mlr_error *err)
+int node_forward(struct node *d, struct node_world *w, struct mlr_error *err)
 {
-	return d->kind->forward(d, w, step, err);
+	return d->kind->forward(d, w, err);
 }
 
 int node_backward(struct node *d, struct node_world *w, struct mlr_error *err)

@@ -11,10 +11,8 @@
 #define MLT_BACKEND_ONEDNN_NODE_H
 
 #include "backend/backend.h"
-#include "backend/dense.h"
 #include "backend/dnn.h"
 #include "backend/graph.h"
-#include "backend/imageconv.h"
 #include "backend/kernels.h"
 #include "backend/norm.h"
 #include "backend/pooling.h"
@@ -27,7 +25,8 @@ struct node_world {
 	struct dnn dnn;
 	const struct lanes *lanes; /* our own kernels for this CPU; NULL: there are none */
 	int batch, threads;
-	int rows; /* of the batch at hand: what is beyond is nobody's */
+	int rows;                /* of the batch at hand: what is beyond is nobody's */
+	const struct step *step; /* at hand; NULL: predicting */
 	int trains;
 	int bf16;   /* activations, and weights where oneDNN reads them */
 	int rounds; /* bf16 without instructions for it: floats, from weights with bf16's bits */
@@ -60,8 +59,7 @@ struct node_kind {
 	void (*plan)(struct node *d, const struct node_world *w, struct plan *p);
 	size_t (*scratch)(const struct node *d, const struct node_world *w); /* bytes */
 	int (*bind)(struct node *d, struct node_world *w, struct mlr_error *err);
-	int (*forward)(struct node *d, struct node_world *w, const struct step *step,
-		struct mlr_error *err);
+	int (*forward)(struct node *d, struct node_world *w, struct mlr_error *err);
 	int (*backward)(struct node *d, struct node_world *w, struct mlr_error *err);
 	/* Parameters have changed: renew copies of them. */
 	void (*renew)(struct node *d, struct node_world *w);
@@ -155,11 +153,10 @@ void node_plan(struct node *d, const struct node_world *w, struct plan *p);
 int node_bind(struct node *d, struct node_world *w, struct mlr_error *err);
 
 /*
- * y of what it reads; step is NULL when predicting. And what dy makes of the parameters' gradients
+ * y of what it reads; and what dy makes of the parameters' gradients
  * and those of what it reads. Return 0, or -EIO when another rank failed.
  */
-int node_forward(
-	struct node *d, struct node_world *w, const struct step *step, struct mlr_error *err);
+int node_forward(struct node *d, struct node_world *w, struct mlr_error *err);
 int node_backward(struct node *d, struct node_world *w, struct mlr_error *err);
 
 /* Copy one of the blocks' part out to a canonical parameter block, or in from canonical weights and

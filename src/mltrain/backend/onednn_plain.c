@@ -23,8 +23,7 @@ static int make_alike(struct node *d, struct node_world *w, struct mlr_error *er
 
 /* --- ReLU ------------------------------------------------------------------------------------ */
 
-static int relu_forward(
-	struct node *d, struct node_world *w, const struct step *step, struct mlr_error *err)
+static int relu_forward(struct node *d, struct node_world *w, struct mlr_error *err)
 {
 	kernel_relu_forward(node_rows(d, w), node_x(d, w, 0), d->y, w->bf16);
 	return 0;
@@ -61,8 +60,7 @@ static int pool_make(struct node *d, struct node_world *w, struct mlr_error *err
 	return 0;
 }
 
-static int pool_forward(
-	struct node *d, struct node_world *w, const struct step *step, struct mlr_error *err)
+static int pool_forward(struct node *d, struct node_world *w, struct mlr_error *err)
 {
 	struct pooling l = d->pooling;
 
@@ -93,8 +91,7 @@ static int global_make(struct node *d, struct node_world *w, struct mlr_error *e
 	return 0;
 }
 
-static int global_forward(
-	struct node *d, struct node_world *w, const struct step *step, struct mlr_error *err)
+static int global_forward(struct node *d, struct node_world *w, struct mlr_error *err)
 {
 	struct kernel_image x = d->pooling.x;
 
@@ -132,17 +129,16 @@ static void dropout_plan(struct node *d, const struct node_world *w, struct plan
 	d->dropout.bits = node_plan_take(p, (count + 15) / 16 * sizeof(*d->dropout.bits));
 }
 
-static int dropout_forward(
-	struct node *d, struct node_world *w, const struct step *step, struct mlr_error *err)
+static int dropout_forward(struct node *d, struct node_world *w, struct mlr_error *err)
 {
 	uint64_t first = (uint64_t)w->first_row * shape_count(&d->layer->out);
 
-	if (!step) {
+	if (!w->step) {
 		if (w->trains)
 			kernel_convert(node_rows(d, w), node_x(d, w, 0), w->bf16, d->y, w->bf16);
 		return 0;
 	}
-	kernel_dropout_draw(&d->dropout, step->seed, step->number, (uint32_t)d->index, first);
+	kernel_dropout_draw(&d->dropout, w->step->seed, w->step->number, (uint32_t)d->index, first);
 	kernel_dropout_apply(&d->dropout, node_x(d, w, 0), d->y);
 	return 0;
 }
@@ -203,14 +199,13 @@ static int sum_over_ranks(
 	return e ? e->sum(e->ctx, l->sums, 2 * norm_channels(l), err) : 0;
 }
 
-static int norm_forward(
-	struct node *d, struct node_world *w, const struct step *step, struct mlr_error *err)
+static int norm_forward(struct node *d, struct node_world *w, struct mlr_error *err)
 {
 	struct norm rows = d->norm, *l = &rows;
 	const float *gamma = w->param + d->at, *beta = w->param + d->bias_at;
 	float *running = w->states + d->layer->state_at;
 
-	if (step) {
+	if (w->step) {
 		norm_sum(l, node_x(d, w, 0), w->threads);
 		for (size_t k = 0; w->ranks > 1 && k < 2 * norm_channels(l); k++)
 			l->sums[k] /= shares(d, w);
@@ -275,8 +270,7 @@ static int sum_bind(struct node *d, struct node_world *w, struct mlr_error *err)
 	return 0;
 }
 
-static int sum_forward(
-	struct node *d, struct node_world *w, const struct step *step, struct mlr_error *err)
+static int sum_forward(struct node *d, struct node_world *w, struct mlr_error *err)
 {
 	dnn_op_run(&w->dnn, &d->with_to_from);
 	kernel_add(node_rows(d, w), node_x(d, w, 0), d->with_copy ? d->with_copy : node_x(d, w, 1),

@@ -32,8 +32,7 @@ static void plan(struct node *d, const struct node_world *w, struct plan *p)
 	d->packed = node_plan_take(p, w->lanes->dense_packed(&d->dense) * sizeof(float));
 }
 
-static int forward(
-	struct node *d, struct node_world *w, const struct step *step, struct mlr_error *err)
+static int forward(struct node *d, struct node_world *w, struct mlr_error *err)
 {
 	w->lanes->dense_forward(&d->dense, w->rows, node_x(d, w, 0), d->packed,
 		d->biases ? w->param + d->bias_at : NULL, d->relu, d->y);

@@ -51,14 +51,13 @@ static size_t scratch(const struct node *d, const struct node_world *w)
 	return code(d, w)->work(&d->wino.sizes, d->learns) * sizeof(float);
 }
 
-static int forward(
-	struct node *d, struct node_world *w, const struct step *step, struct mlr_error *err)
+static int forward(struct node *d, struct node_world *w, struct mlr_error *err)
 {
 	struct node_wino *n = &d->wino;
 	const float *bias = !d->biases ? NULL : w->param + d->bias_at;
 
-	code(d, w)->forward(&n->sizes, w->rows, node_x(d, w, 0), n->u, step ? n->pairs : NULL, bias,
-		d->relu, d->y, step ? d->winner : NULL, w->scratch);
+	code(d, w)->forward(&n->sizes, w->rows, node_x(d, w, 0), n->u, w->step ? n->pairs : NULL,
+		bias, d->relu, d->y, w->step ? d->winner : NULL, w->scratch);
 	return 0;
 }
 

@@ -5,7 +5,6 @@
 #include "backend/product.h"
 #include "backend/window.h"
 #include "backend/winograd_line.h"
-#include "backend/winograd_weights.h"
 
 #if defined(__GNUC__) && !defined(__clang__)
 #pragma GCC optimize("O3")

@@ -1,8 +1,7 @@
-#include "backend/winograd_weights.h"
+#include "backend/winograd_line.h"
 
 #include "backend/pairs.h"
 #include "backend/parallel.h"
-#include "backend/winograd_line.h"
 
 #if defined(__GNUC__) && !defined(__clang__)
 #pragma GCC optimize("O3")

@@ -4,7 +4,6 @@
 #include "base/home.h"
 #include "config.h"
 #include "data/fetch.h"
-#include "data/sums.h"
 #include "cli/mltrain.h"
 
 #include <argp.h>
@@ -32,7 +31,7 @@ static void parse_digest(void *args, char *arg, struct argp_state *state)
 
 	for (size_t i = 0; i < n && i < sizeof(a->digest) - 1; i++)
 		a->digest[i] = (char)tolower((unsigned char)arg[i]);
-	if (n != sizeof(a->digest) - 1 || !sums_is_digest(a->digest))
+	if (n != sizeof(a->digest) - 1 || !fetch_sum_is_digest(a->digest))
 		argp_error(state, "--sha256 '%s' is not 64 hexadecimal digits", arg);
 	a->sha256 = a->digest;
 }

@@ -90,7 +90,7 @@ static void be_tuned(void *args, char *arg, struct argp_state *state)
 	(void)args;
 	(void)arg;
 	(void)state;
-	setenv("MLTRAIN_TUNE", "1", 1); /* the plugin's (backend/cuda/product/tune.h) */
+	setenv("MLTRAIN_TUNE", "1", 1); /* the plugin's (backend/cuda/product/tune.c) */
 }
 
 /* A number of the recipe's, from 0 on. */

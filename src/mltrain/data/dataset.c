@@ -2,7 +2,6 @@
 
 #include "base/base.h"
 #include "base/home.h"
-#include "data/folder.h"
 #include "data/format.h"
 #include "data/loader.h"
 
@@ -199,11 +198,18 @@ const char *dataset_class(const struct dataset *d, int label, char buf[12])
 	return buf;
 }
 
+void dataset_files_free(struct image_file *files, uint32_t count)
+{
+	for (uint32_t i = 0; files && i < count; i++)
+		free(files[i].path);
+	free(files);
+}
+
 void dataset_set_done(struct image_set *set)
 {
 	free(set->images);
 	free(set->labels);
-	folder_files_free(set->files, set->count);
+	dataset_files_free(set->files, set->count);
 	*set = (struct image_set){ 0 };
 }
 

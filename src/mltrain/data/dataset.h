@@ -8,7 +8,7 @@
  * - CIFAR: the binary version of CIFAR-10 (data_batch_1.bin, test_batch.bin, batches.meta.txt) or
  *   of CIFAR-100 (train.bin, test.bin, fine_label_names.txt) (cifar.h)
  * - folders: train/CLASS/IMAGE and test/CLASS/IMAGE (or val/ in place of test/), PNG or JPEG; or
- *   CLASS/IMAGE alone, a share of which is for testing (folder.h)
+ *   CLASS/IMAGE alone, a share of which is for testing (folder.c)
  */
 #ifndef MLT_DATA_DATASET_H
 #define MLT_DATA_DATASET_H
@@ -19,7 +19,9 @@
 #include <stddef.h>
 #include <stdint.h>
 
-struct image_file;
+struct image_file {
+	char *path; /* below the data set's directory, owned */
+};
 
 struct image_set {
 	uint32_t count;
@@ -71,6 +73,9 @@ int dataset_load(const char *name, enum dataset_part part, const struct dataset_
 
 void dataset_done(struct dataset *d);
 void dataset_set_done(struct image_set *set);
+
+/* files may be NULL. */
+void dataset_files_free(struct image_file *files, uint32_t count);
 
 /*
  * Are there training images of every class?

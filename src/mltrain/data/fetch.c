@@ -1,12 +1,81 @@
 #include "data/fetch.h"
 
 #include "base/base.h"
-#include "data/sums.h"
 #include "data/unpack.h"
 
 #include <sys/file.h>
 
 #define LOCK_FILE ".fetch.lock"
+
+/* --- SHA256SUMS --- */
+
+int fetch_sum_is_digest(const char *hex)
+{
+	return strlen(hex) == HASH_HEX_SIZE - 1 &&
+		strspn(hex, "0123456789abcdef") == HASH_HEX_SIZE - 1;
+}
+
+static int read_all(int dirfd, char **ret, struct mlr_error *err)
+{
+	int r = file_read(dirfd, SUMS_FILE, SUMS_BYTES_MAX, ret, NULL, err);
+
+	if (r == -ENOENT) {
+		*ret = xstrdup("");
+		return 0;
+	}
+	return r;
+}
+
+/* Does a line belong to this file? Two blanks, or a blank and '*', precede the name. */
+static int is_of(const char *line, size_t len, const char *name)
+{
+	size_t n = strlen(name), digits = HASH_HEX_SIZE - 1;
+
+	return len == digits + 2 + n && line[digits] == ' ' &&
+		(line[digits + 1] == ' ' || line[digits + 1] == '*') &&
+		memcmp(line + digits + 2, name, n) == 0;
+}
+
+int fetch_sum_find(int dirfd, const char *name, char hex[HASH_HEX_SIZE], struct mlr_error *err)
+{
+	auto_free char *text = NULL;
+
+	TRY(read_all(dirfd, &text, err));
+	for (const char *line = text; *line;) {
+		size_t len = strcspn(line, "\n");
+
+		if (is_of(line, len, name)) {
+			memcpy(hex, line, HASH_HEX_SIZE - 1);
+			hex[HASH_HEX_SIZE - 1] = '\0';
+			return fetch_sum_is_digest(hex);
+		}
+		line += len + (line[len] == '\n');
+	}
+	return 0;
+}
+
+int fetch_sum_put(int dirfd, const char *name, const char *hex, struct mlr_error *err)
+{
+	auto_free char *text = NULL, *kept = NULL, *all = NULL;
+	size_t n = 0;
+
+	TRY(read_all(dirfd, &text, err));
+	kept = xcalloc(strlen(text) + 2, 1);
+	for (const char *line = text; *line;) {
+		size_t len = strcspn(line, "\n");
+
+		if (!is_of(line, len, name)) {
+			memcpy(kept + n, line, len);
+			n += len;
+			kept[n++] = '\n';
+		}
+		line += len + (line[len] == '\n');
+	}
+	all = xasprintf("%s%s  %s\n", kept, hex, name);
+	return file_replace(dirfd, SUMS_FILE, all, strlen(all), 0644, err);
+}
+
+/* --- data sets that are known by name --- */
 
 /* The digests are those that TensorFlow Datasets, torchvision's prototypes and torchvision-ruby
  * publish. */
@@ -58,6 +127,8 @@ const char *known_set_names(void)
 {
 	return "mnist, fashion-mnist, cifar-10, cifar-100";
 }
+
+/* --- fetching --- */
 
 struct fetching {
 	const struct fetch_options *o;
@@ -145,12 +216,12 @@ static int is_unpacked(
 	const struct fetching *f, const struct archive_files *archive, struct mlr_error *err)
 {
 	char want[HASH_HEX_SIZE], hex[HASH_HEX_SIZE];
-	int r = sums_find(f->dirfd, archive->archive, want, err);
+	int r = fetch_sum_find(f->dirfd, archive->archive, want, err);
 
 	if (r <= 0 || (f->known && strcmp(want, f->want) != 0))
 		return r < 0 ? r : 0;
 	for (int i = 0; i < ARCHIVE_FILES_MAX && archive->files[i]; i++) {
-		r = sums_find(f->dirfd, archive->files[i], want, err);
+		r = fetch_sum_find(f->dirfd, archive->files[i], want, err);
 		if (r > 0)
 			r = hash_file(f, archive->files[i], hex, err);
 		if (r <= 0)
@@ -215,7 +286,7 @@ static int unpack(
 	for (int i = 0; r == 0 && i < ARCHIVE_FILES_MAX && archive->files[i]; i++) {
 		r = hash_file(f, archive->files[i], hex, err);
 		if (r > 0)
-			r = sums_put(f->dirfd, archive->files[i], hex, err);
+			r = fetch_sum_put(f->dirfd, archive->files[i], hex, err);
 	}
 	if (r < 0)
 		return r;
@@ -228,7 +299,7 @@ static int unpack(
 static int expect(struct fetching *f, const char *sha256, struct mlr_error *err)
 {
 	if (!sha256) {
-		f->known = sums_find(f->dirfd, f->name, f->want, err);
+		f->known = fetch_sum_find(f->dirfd, f->name, f->want, err);
 		return f->known < 0 ? f->known : 0;
 	}
 	f->known = 1;
@@ -255,7 +326,7 @@ int fetch_file(const struct fetch_options *o, const char *const *urls, const cha
 	if (r == 0) {
 		TRY(try_urls(&f, urls, hex, err));
 		tell(&f, f.known ? FETCH_DONE : FETCH_RECORDED, hex);
-		TRY(sums_put(f.dirfd, name, hex, err));
+		TRY(fetch_sum_put(f.dirfd, name, hex, err));
 	}
 	return archive ? unpack(&f, archive, err) : 0;
 }

@@ -75,4 +75,18 @@ int fetch_set(const struct fetch_options *o, const struct known_set *set, const 
  * file name. */
 char *fetch_name(const char *url);
 
+/* --- SHA256SUMS of a directory: a line "HEX  NAME" a file, as sha256sum(1) has it --- */
+
+#define SUMS_FILE      "SHA256SUMS"
+#define SUMS_BYTES_MAX ((size_t)1 << 20)
+
+/* Does text consist of 64 hexadecimal digits in lower case? */
+int fetch_sum_is_digest(const char *hex);
+
+/* Find the digest of a file. Returns 1, 0 if it is not listed, or -errno. */
+int fetch_sum_find(int dirfd, const char *name, char hex[HASH_HEX_SIZE], struct mlr_error *err);
+
+/* Set the digest of a file. Returns 0 or -errno. */
+int fetch_sum_put(int dirfd, const char *name, const char *hex, struct mlr_error *err);
+
 #endif

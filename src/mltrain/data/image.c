@@ -106,28 +106,20 @@ int image_probe(const char *path, struct image_size *ret, struct mlr_error *err)
 {
 	auto_free uint8_t *bytes = NULL;
 	size_t len = 0;
-	int r;
 
-	r = slurp(path, &bytes, &len, err);
-	if (r == 0)
-		r = image_probe_bytes(bytes, len, ret, err);
-	if (r < 0)
-		mlr_wrap(err, "image '%s'", path);
-	return r;
+	if (slurp(path, &bytes, &len, err) < 0 || image_probe_bytes(bytes, len, ret, err) < 0)
+		return mlr_wrap(err, "image '%s'", path);
+	return 0;
 }
 
 int image_read(const char *path, const struct image_size *want, uint8_t *ret, struct mlr_error *err)
 {
 	auto_free uint8_t *bytes = NULL;
 	size_t len = 0;
-	int r;
 
-	r = slurp(path, &bytes, &len, err);
-	if (r == 0)
-		r = image_read_bytes(bytes, len, want, ret, err);
-	if (r < 0)
-		mlr_wrap(err, "image '%s'", path);
-	return r;
+	if (slurp(path, &bytes, &len, err) < 0 || image_read_bytes(bytes, len, want, ret, err) < 0)
+		return mlr_wrap(err, "image '%s'", path);
+	return 0;
 }
 
 const char *image_formats(void)

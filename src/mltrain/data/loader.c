@@ -1,7 +1,6 @@
 #include "data/loader.h"
 
 #include "base/base.h"
-#include "data/folder.h"
 #include "data/image.h"
 
 #include <assert.h>

@@ -348,14 +348,12 @@ static void be_quiet(void)
 /* Only the training thread calls MPI; others compute (MPI 3.1, 12.4.3). */
 static int start_mpi(struct mlr_error *err)
 {
-	int level, r;
+	int level;
 
 	be_quiet();
-	r = check(MPI_Init_thread(NULL, NULL, MPI_THREAD_FUNNELED, &level), "start", err);
-	if (r == 0 && level < MPI_THREAD_FUNNELED)
-		r = mlr_fail(err, EIO, "MPI was built without support for threads");
-	if (r < 0)
-		return r;
+	TRY(check(MPI_Init_thread(NULL, NULL, MPI_THREAD_FUNNELED, &level), "start", err));
+	if (level < MPI_THREAD_FUNNELED)
+		return mlr_fail(err, EIO, "MPI was built without support for threads");
 	MPI_Comm_set_errhandler(MPI_COMM_WORLD, MPI_ERRORS_RETURN);
 	return 0;
 }

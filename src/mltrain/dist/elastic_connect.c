@@ -158,7 +158,6 @@ int elastic_connect(struct elastic *e, int segment, struct mlr_error *err)
 	const struct sums_by node = { e, add_to_node, advance_node, elastic_idle };
 	const struct sums_by ring = { e, add_to_ring, advance_ring, elastic_idle };
 	struct dist *d = &e->dist;
-	int r = 0;
 
 	d->rank = d->exchange.rank = group_find(&e->group, e->self.id);
 	d->ranks = d->exchange.ranks = (int)e->group.n;
@@ -168,10 +167,9 @@ int elastic_connect(struct elastic *e, int segment, struct mlr_error *err)
 		memset(e->heard_ms, 0, sizeof(e->heard_ms));
 		return 0;
 	}
-	r = connect_node(e, segment, err);
-	if (r == 0 && !e->node)
-		r = connect_ring(e, err);
-	if (r == 0)
-		e->sums = sums_new(e->node ? &node : &ring);
-	return r;
+	TRY(connect_node(e, segment, err));
+	if (!e->node)
+		TRY(connect_ring(e, err));
+	e->sums = sums_new(e->node ? &node : &ring);
+	return 0;
 }

@@ -19,18 +19,16 @@ static int hear_group(struct change *c, size_t size, struct mlr_error *err)
 	struct elastic *e = c->e;
 	struct group g;
 	char body[sizeof(g)];
-	int r = frame_recv_bytes(e->fd[0], body, size, CHANGE_SEND_MS, err);
 
-	if (r == 0)
-		r = group_parse(body, size, &g, err);
-	for (uint32_t i = 0; r == 0 && e->self.id == 0 && i < g.n; i++)
+	TRY(frame_recv_bytes(e->fd[0], body, size, CHANGE_SEND_MS, err));
+	TRY(group_parse(body, size, &g, err));
+	for (uint32_t i = 0; e->self.id == 0 && i < g.n; i++)
 		if (group_is_same(&g.member[i], &e->self))
 			e->self.id = g.member[i].id;
-	if (r == 0 && group_find(&g, e->self.id) < 0)
+	if (group_find(&g, e->self.id) < 0)
 		return mlr_fail(err, EPROTO, "the list of ranks lacks this one");
-	if (r == 0)
-		e->group = g;
-	return r;
+	e->group = g;
+	return 0;
 }
 
 int elastic_hear_refusal(struct change *c, int fd, struct mlr_error *err)

@@ -41,7 +41,7 @@ static int parse(const char *text, struct rendezvous *ret, struct mlr_error *err
 	const char *form, *host, *boot, *secret;
 	json_t *addresses, *a;
 	json_int_t id, generation;
-	int pid, port, e;
+	int pid, port;
 	size_t i;
 
 	if (!o ||
@@ -65,10 +65,9 @@ static int parse(const char *text, struct rendezvous *ret, struct mlr_error *err
 	m->id = (uint64_t)id;
 	m->offer.port = (uint32_t)port;
 	r.generation = (uint32_t)generation;
-	e = secret_parse(secret, &r.secret, err);
-	if (e == 0)
-		*ret = r;
-	return e;
+	TRY(secret_parse(secret, &r.secret, err));
+	*ret = r;
+	return 0;
 }
 
 /* A file of another user's would bring this process into that user's run. */

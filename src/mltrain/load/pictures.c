@@ -2,7 +2,6 @@
 
 #include "base/base.h"
 #include "data/dataset.h"
-#include "data/folder.h"
 #include "data/picture.h"
 
 void pictures_done(struct pictures *p)

@@ -338,70 +338,56 @@ static json_t *thresholds(const struct summary *s)
 	return all;
 }
 
-static void set_run(json_t *o, const struct summary *s)
+static json_t *run(const struct summary *s)
 {
 	auto_free char *loop = summary_loop(s->o);
 	char host[256] = "";
+	int is_closed = s->o->stages.n > 0;
 
 	gethostname(host, sizeof(host) - 1);
-	json_object_set_new(o, "version", json_string(PACKAGE_VERSION));
-	json_object_set_new(o, "name", mlr_json_text(s->name));
-	json_object_set_new(o, "url", mlr_json_text(s->url));
-	json_object_set_new(o, "method", json_string(requests_method(s->o->requests)));
-	json_object_set_new(o, "loop", json_string(s->o->stages.n ? "closed" : "open"));
-	json_object_set_new(o, "load", mlr_json_text(loop));
-	json_object_set_new(o, "rate", s->o->stages.n ? json_null() : real(s->o->rate));
-	json_object_set_new(o, "think", real(s->o->think_s));
-	json_object_set_new(o, "timeout", real(s->o->timeout_s));
-	json_object_set_new(o, "keep_alive", json_boolean(!s->o->close));
-	json_object_set_new(o, "cache_rate", real(s->cache_rate));
-	json_object_set_new(o, "images", mlr_json_text(s->images));
-	json_object_set_new(o, "host", mlr_json_text(host));
-	json_object_set_new(o, "began", real(s->began));
-	json_object_set_new(o, "interrupted", json_boolean(s->interrupted));
+	return json_pack("{s:s, s:s, s:o, s:o, s:s, s:s, s:o, s:o, s:o, s:o, s:b, s:o, s:o, s:o, "
+			 "s:o, s:b}",
+		"event", "load_test", "version", PACKAGE_VERSION, "name", mlr_json_text(s->name),
+		"url", mlr_json_text(s->url), "method", requests_method(s->o->requests), "loop",
+		is_closed ? "closed" : "open", "load", mlr_json_text(loop), "rate",
+		is_closed ? json_null() : real(s->o->rate), "think", real(s->o->think_s), "timeout",
+		real(s->o->timeout_s), "keep_alive", !s->o->close, "cache_rate",
+		real(s->cache_rate), "images", mlr_json_text(s->images), "host",
+		mlr_json_text(host), "began", real(s->began), "interrupted", s->interrupted);
 }
 
-static void set_results(json_t *o, const struct summary *s)
+/* Compute v for each of n; null without any. */
+static json_t *each(double v, uint64_t n)
+{
+	return n ? real(v / (double)n) : json_null();
+}
+
+static json_t *measured(const struct summary *s)
 {
 	const struct results *r = s->results;
 
-	json_object_set_new(o, "seconds", real(r->seconds));
-	json_object_set_new(o, "users_max", json_integer(r->users_most));
-	json_object_set_new(o, "requests", whole(r->requests));
-	json_object_set_new(o, "requests_per_second", real(results_rate(r)));
-	json_object_set_new(o, "failed", whole(r->failed));
-	json_object_set_new(o, "failures", failures(r));
-	json_object_set_new(o, "statuses", statuses(r));
-	json_object_set_new(o, "not_sent", whole(r->not_sent));
-	json_object_set_new(o, "unfinished", whole(r->unfinished));
-	json_object_set_new(o, "sent", whole(r->sent));
-	json_object_set_new(o, "received", whole(r->received));
-	json_object_set_new(o, "known", whole(r->repeated));
-	json_object_set_new(o, "unique", whole(r->unique));
-	json_object_set_new(o, "connections", whole(r->connections));
-	json_object_set_new(o, "connect_ms",
-		r->connections ? real(1e3 * r->connect_seconds / (double)r->connections)
-			       : json_null());
-	json_object_set_new(o, "cpu_us_per_request",
-		r->requests ? real(1e6 * r->cpu_seconds / (double)r->requests) : json_null());
-	json_object_set_new(o, "cpu_share", real(results_busy(r)));
-	json_object_set_new(o, "latency_ms", latency(r->all));
-	json_object_set_new(o, "percentiles_ms", percentiles(r->all));
-	json_object_set_new(o, "checks", checks(s));
-	json_object_set_new(o, "thresholds", thresholds(s));
-	json_object_set_new(o, "rows", rows(r));
+	return json_pack("{s:o, s:i, s:o, s:o, s:o, s:o, s:o, s:o, s:o, s:o, s:o, s:o, s:o, s:o, "
+			 "s:o, s:o, s:o, s:o, s:o, s:o, s:o, s:o}",
+		"seconds", real(r->seconds), "users_max", (int)r->users_most, "requests",
+		whole(r->requests), "requests_per_second", real(results_rate(r)), "failed",
+		whole(r->failed), "failures", failures(r), "statuses", statuses(r), "not_sent",
+		whole(r->not_sent), "unfinished", whole(r->unfinished), "sent", whole(r->sent),
+		"received", whole(r->received), "known", whole(r->repeated), "unique",
+		whole(r->unique), "connections", whole(r->connections), "connect_ms",
+		each(1e3 * r->connect_seconds, r->connections), "cpu_us_per_request",
+		each(1e6 * r->cpu_seconds, r->requests), "cpu_share", real(results_busy(r)),
+		"latency_ms", latency(r->all), "percentiles_ms", percentiles(r->all), "checks",
+		checks(s), "thresholds", thresholds(s), "rows", rows(r));
 }
 
 char *summary_json(const struct summary *s, size_t *len)
 {
-	json_auto_t *o = json_pack("{s:s}", "event", "load_test");
+	json_auto_t *o = run(s), *results = measured(s);
 	auto_free char *text = NULL;
 	char *line;
 
-	if (!o)
+	if (!o || !results || json_object_update(o, results) < 0)
 		mlr_oom();
-	set_run(o, s);
-	set_results(o, s);
 	text = json_dumps(o, JSON_COMPACT | JSON_REAL_PRECISION(9));
 	if (!text)
 		mlr_oom();

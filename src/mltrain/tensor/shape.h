@@ -9,6 +9,7 @@
 
 #include <stddef.h>
 #include <stdint.h>
+#include <stdio.h>
 
 #define SHAPE_RANK_MAX 4
 #define SHAPE_TEXT_MAX 64
@@ -39,9 +40,25 @@ static inline struct shape shape4(int a, int b, int c, int d)
 }
 
 /* The number of elements; the shapes of a checked network cannot overflow it. */
-size_t shape_count(const struct shape *s);
+static inline size_t shape_count(const struct shape *s)
+{
+	size_t n = 1;
+
+	for (int i = 0; i < s->rank; i++)
+		n *= (size_t)s->dim[i];
+	return n;
+}
 
 /* "32x28x28" (a scalar: "1") into buf; returns buf. */
-char *shape_text(const struct shape *s, char buf[SHAPE_TEXT_MAX]);
+static inline char *shape_text(const struct shape *s, char buf[SHAPE_TEXT_MAX])
+{
+	size_t used = 0;
+
+	snprintf(buf, SHAPE_TEXT_MAX, "1");
+	for (int i = 0; i < s->rank; i++)
+		used += (size_t)snprintf(
+			buf + used, SHAPE_TEXT_MAX - used, "%s%d", i ? "x" : "", s->dim[i]);
+	return buf;
+}
 
 #endif

@@ -3,7 +3,6 @@
 #include "base/base.h"
 #include "backend/cuda/engine.h"
 #include "backend/cuda/libraries/gemm_lt.h"
-#include "backend/cuda/reduce.h"
 
 /* A node's backward pass, for the functions below. */
 struct back {

@@ -3,8 +3,6 @@
 
 #include "base/base.h"
 #include "backend/cuda/engine.h"
-#include "backend/cuda/reduce.h"
-#include "backend/cuda/product/tune.h"
 
 #include "config.h"
 #include "optimiser/optimiser.h"

@@ -1,7 +1,6 @@
 #include "backend/cuda/libraries/conv_dnn.h"
 #include "backend/cuda/engine.h"
 #include "backend/cuda/libraries/gemm_lt.h"
-#include "backend/cuda/reduce.h"
 
 #include <errno.h>
 

@@ -6,7 +6,6 @@
 #include "backend/cuda/engine.h"
 
 #include "base/base.h"
-#include "backend/cuda/reduce.h"
 
 #define UNROLL 8 /* steps that are one graph */
 

@@ -19,48 +19,28 @@ static struct turn turn_of(const struct node *n)
 	return (struct turn){ (size_t)l->outputs, c, shape_count(&l->in) / c };
 }
 
-static void to_device_order(const struct turn *t, const float *from, float *to)
-{
-	for (size_t k = 0; k < t->k; k++)
-		for (size_t c = 0; c < t->c; c++)
-			for (size_t s = 0; s < t->s; s++)
-				to[(k * t->s + s) * t->c + c] = from[(k * t->c + c) * t->s + s];
-}
-
-static void from_device_order(const struct turn *t, const float *from, float *to)
-{
-	for (size_t k = 0; k < t->k; k++)
-		for (size_t c = 0; c < t->c; c++)
-			for (size_t s = 0; s < t->s; s++)
-				to[(k * t->c + c) * t->s + s] = from[(k * t->s + s) * t->c + c];
-}
-
-static void each_to_device_order(const struct cuda *c, const float *from, float *to)
+/* Copy a block between the canonical order and the device's. */
+static void turn_all(const struct cuda *c, const float *from, float *to, int to_device)
 {
 	for (int i = 0; i < c->nodes.n; i++) {
 		const struct node *n = &c->nodes.node[i];
+		size_t bias = n->at + n->weights, bias_at = n->layer->bias_at;
 		struct turn t;
 
 		if (!n->weights)
 			continue;
 		t = turn_of(n);
-		to_device_order(&t, from + n->layer->weight_at, to + n->at);
-		memcpy(to + n->at + n->weights, from + n->layer->bias_at,
-			n->biases * sizeof(float));
-	}
-}
+		for (size_t k = 0; k < t.k; k++)
+			for (size_t ch = 0; ch < t.c; ch++)
+				for (size_t s = 0; s < t.s; s++) {
+					size_t here =
+						n->layer->weight_at + (k * t.c + ch) * t.s + s;
+					size_t there = n->at + (k * t.s + s) * t.c + ch;
 
-static void each_from_device_order(const struct cuda *c, const float *from, float *to)
-{
-	for (int i = 0; i < c->nodes.n; i++) {
-		const struct node *n = &c->nodes.node[i];
-		struct turn t;
-
-		if (!n->weights)
-			continue;
-		t = turn_of(n);
-		from_device_order(&t, from + n->at, to + n->layer->weight_at);
-		memcpy(to + n->layer->bias_at, from + n->at + n->weights,
+					to[to_device ? there : here] =
+						from[to_device ? here : there];
+				}
+		memcpy(to + (to_device ? bias : bias_at), from + (to_device ? bias_at : bias),
 			n->biases * sizeof(float));
 	}
 }
@@ -123,7 +103,7 @@ int cuda_params_get(struct cuda *c, enum engine_block which, float *to, struct m
 		TRY(sum_gradients(c, err));
 	CU_TRY(cudaMemcpyAsync(turned, block, bytes, cudaMemcpyDeviceToHost, c->stream));
 	CU_TRY(cudaStreamSynchronize(c->stream));
-	each_from_device_order(c, turned, to);
+	turn_all(c, turned, to, 0);
 	return 0;
 }
 
@@ -145,7 +125,7 @@ int cuda_params_set(
 	turned = calloc(c->nodes.elements + 1, sizeof(float));
 	if (!turned)
 		return mlr_fail(err, ENOMEM, "%zu bytes of memory for parameters", bytes);
-	each_to_device_order(c, from, turned);
+	turn_all(c, from, turned, 1);
 	CU_TRY(cudaMemcpyAsync(block, turned, bytes, cudaMemcpyHostToDevice, c->stream));
 	if (which == ENGINE_PARAMS && c->copy)
 		CU_TRY(kernel_from_float(

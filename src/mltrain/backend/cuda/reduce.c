@@ -1,4 +1,4 @@
-#include "backend/cuda/reduce.h"
+#include "backend/cuda/engine.h"
 
 #include "base/base.h"
 #include "backend/cuda/libraries/nccl.h"

@@ -66,4 +66,16 @@ static inline int product_is_own(const struct product *p, enum product_what what
 	return !p->dnn[what] && !p->lt[what];
 }
 
+/* --- tune.c: measures which is faster, only on request: $MLTRAIN_TUNE, which --tune sets --- */
+
+int tune_is_asked(void);
+
+/*
+ * Measure every convolution and dense layer of a network that libraries could compute, with as many
+ * of their engines as CHOICE_ENGINES, and save the choices. An engine that fails loses. Returns 0,
+ * or -ENOMEM, -EIO when the device itself fails.
+ */
+int tune_nodes(const struct nodes *nodes, const struct product_limits *limits, cudaStream_t stream,
+	struct mlr_error *err);
+
 #endif

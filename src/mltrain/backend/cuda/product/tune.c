@@ -1,4 +1,4 @@
-#include "backend/cuda/product/tune.h"
+#include "backend/cuda/product/product.h"
 
 #include "base/base.h"
 #include "backend/cuda/product/choice.h"
