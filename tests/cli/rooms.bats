@@ -72,3 +72,8 @@ only() {
 	run -1 grep -rnE ', "(sbatch|squeue|sinfo|scancel|srun)"\)|"SLURM|slurm_[a-z_]+\(' "$top_srcdir"/src/mlrun/work \
 		--include=*.c --exclude=slurm.c
 }
+
+# A fake root's records are not names of an image.
+@test "rooms: one tree holds an image's names" {
+	only src/base/owners_file.c '\btsearch\('
+}

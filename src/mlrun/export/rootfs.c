@@ -54,7 +54,7 @@ static int fail(
 static int list_names(const struct place *p, struct strv *ret, struct mlr_error *err)
 {
 	for (size_t i = 0; i < p->n; i++) {
-		DIR *d = file_open_dir(p->v[i].fd, ".", 0);
+		auto_dir DIR *d = file_open_dir(p->v[i].fd, ".", 0);
 		struct dirent *e;
 
 		if (!d)
@@ -62,7 +62,6 @@ static int list_names(const struct place *p, struct strv *ret, struct mlr_error 
 		while ((e = readdir(d)))
 			if (strcmp(e->d_name, ".") != 0 && strcmp(e->d_name, "..") != 0)
 				strv_add(ret, e->d_name);
-		closedir(d);
 	}
 	return 0;
 }
@@ -296,7 +295,7 @@ int export_rootfs_write(struct work *w, struct export_result *ret, struct mlr_er
 	if (r == 0)
 		r = walk(&k, &top, err);
 	archive_entry_linkresolver_free(k.to.links);
-	layer_names_free(k.names.t);
+	rootfs_names_done(&k.names);
 	ret->layers = w->doc.config.diff_ids.n;
 	return r;
 }

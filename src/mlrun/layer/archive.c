@@ -114,17 +114,14 @@ int layer_archive_put_plain(struct layer_archive *a, struct archive_entry *e, co
 int layer_archive_put_bytes(struct layer_archive *a, struct archive_entry *e, const void *buf,
 	size_t len, struct mlr_error *err)
 {
-	int r;
-
 	archive_entry_set_size(e, (la_int64_t)len);
-	r = check(a, archive_write_header(a->tar.archive, e), err);
-	if (r == 0 && len > 0)
-		r = check(a,
-			archive_write_data(a->tar.archive, buf, len) == (la_ssize_t)len
-				? ARCHIVE_OK
-				: ARCHIVE_FATAL,
-			err);
-	return r;
+	TRY(check(a, archive_write_header(a->tar.archive, e), err));
+	if (len == 0)
+		return 0;
+	return check(a,
+		archive_write_data(a->tar.archive, buf, len) == (la_ssize_t)len ? ARCHIVE_OK
+										: ARCHIVE_FATAL,
+		err);
 }
 
 int layer_archive_put_mark(struct layer_archive *a, const char *path, struct mlr_error *err)
@@ -176,7 +173,6 @@ static int copy_data(
 {
 	for (;;) {
 		la_ssize_t n = archive_read_data(in, a->tar.buf, LAYER_ENTRY_BUFFER);
-		int r;
 
 		if (cancel && __atomic_load_n(cancel, __ATOMIC_RELAXED))
 			return mlr_fail(err, ECANCELED, "interrupted");
@@ -184,13 +180,11 @@ static int copy_data(
 			return mlr_fail(err, EPROTO, "%s", archive_error_string(in));
 		if (n == 0)
 			return 0;
-		r = check(a,
+		TRY(check(a,
 			archive_write_data(a->tar.archive, a->tar.buf, (size_t)n) == n
 				? ARCHIVE_OK
 				: ARCHIVE_FATAL,
-			err);
-		if (r < 0)
-			return r;
+			err));
 	}
 }
 
@@ -268,12 +262,8 @@ int layer_archive_merge(struct layer_archive *a, int fd, const struct layer_arch
 
 	if (!in)
 		return mlr_fail(err, EPROTO, "this is not a tar");
-	while ((s = archive_read_next_header(in, &e)) == ARCHIVE_OK) {
-		int r = merge_member(a, in, e, how, err);
-
-		if (r < 0)
-			return r;
-	}
+	while ((s = archive_read_next_header(in, &e)) == ARCHIVE_OK)
+		TRY(merge_member(a, in, e, how, err));
 	return s == ARCHIVE_EOF ? 0 : mlr_fail(err, EPROTO, "%s", archive_error_string(in));
 }
 

@@ -258,10 +258,10 @@ static int apply_subdir(struct layer_changes *c, struct layer_name *n, struct la
 	int r;
 
 	if (there && layer_names_kind(there) == LAYER_DIR) {
-		r = apply_dir(c, n, there, result, err);
-		if (r == 0 && !n->implied)
+		TRY(apply_dir(c, n, there, result, err));
+		if (!n->implied)
 			*there->inode = *n->inode;
-		return r;
+		return 0;
 	}
 	if (there && layer_names_kind(there) == LAYER_SYMLINK && n->implied) {
 		/* The layer uses a directory, without naming it, where the result has a symlink:
@@ -283,30 +283,28 @@ static int apply_dir(struct layer_changes *c, struct layer_name *from, struct la
 	struct layer_name *result, struct mlr_error *err)
 {
 	struct layer_name *next;
-	int r = 0;
 
 	if (from->opaque)
 		while (to->child)
 			layer_names_remove(c->t, to->child);
-	for (struct layer_name *n = from->child; n && r == 0; n = next) {
+	for (struct layer_name *n = from->child; n; n = next) {
 		struct layer_name *there = layer_names_find(c->t, to, n->name, n->len);
 
 		next = n->next;
 		if (layer_names_kind(n) == LAYER_DIR)
-			r = apply_subdir(c, n, there, to, result, err);
+			TRY(apply_subdir(c, n, there, to, result, err));
 		else if (layer_names_kind(n) != LAYER_WHITEOUT)
 			take(c, n, there, to);
 		else if (there)
 			layer_names_remove(c->t, there);
 	}
-	return r;
+	return 0;
 }
 
 int layer_changes_apply(struct layer_changes *c, struct layer_name *result, struct mlr_error *err)
 {
-	int r = apply_dir(c, c->top, result, result, err);
-
-	if (r == 0 && !c->top->implied)
+	TRY(apply_dir(c, c->top, result, result, err));
+	if (!c->top->implied)
 		*result->inode = *c->top->inode;
-	return r;
+	return 0;
 }

@@ -42,7 +42,6 @@ static int put_data(const struct layer_entry_target *to, const char *path, int f
 		size_t want =
 			size - at < LAYER_ENTRY_BUFFER ? (size_t)(size - at) : LAYER_ENTRY_BUFFER;
 		ssize_t n = pread(fd, to->buf, want, (off_t)at);
-		int r;
 
 		if (n < 0 && errno == EINTR)
 			continue;
@@ -50,11 +49,10 @@ static int put_data(const struct layer_entry_target *to, const char *path, int f
 			return mlr_fail(err, EBUSY, "'/%s' changed while it was read", path);
 		if (n < 0)
 			return mlr_fail_errno(err, "read '/%s'", path);
-		r = archive_write_data(to->archive, to->buf, (size_t)n) == n ? ARCHIVE_OK
-									     : ARCHIVE_FATAL;
-		r = to->check(to->ctx, r, err);
-		if (r < 0)
-			return r;
+		TRY(to->check(to->ctx,
+			archive_write_data(to->archive, to->buf, (size_t)n) == n ? ARCHIVE_OK
+										 : ARCHIVE_FATAL,
+			err));
 		at += (uint64_t)n;
 	}
 	return 0;
@@ -64,14 +62,13 @@ int layer_entry_put_plain(const struct layer_entry_target *to, struct archive_en
 	const char *path, int fd, struct mlr_error *err)
 {
 	uint64_t size;
-	int r;
 
 	settle(e);
 	size = archive_entry_filetype(e) == AE_IFREG && !archive_entry_hardlink(e)
 		? (uint64_t)archive_entry_size(e)
 		: 0;
-	r = to->check(to->ctx, archive_write_header(to->archive, e), err);
-	return r == 0 && size ? put_data(to, path, fd, size, err) : r;
+	TRY(to->check(to->ctx, archive_write_header(to->archive, e), err));
+	return size ? put_data(to, path, fd, size, err) : 0;
 }
 
 int layer_entry_put(const struct layer_entry_target *to, struct archive_entry *e, const char *path,

@@ -97,13 +97,12 @@ int layer_headers(int record_fd, layer_header_fn fn, void *ctx, struct mlr_error
 {
 	auto_call(headers_done) struct headers h = { .tar = NULL };
 	struct archive_entry *e;
-	int r = record_reader_init(&h.record, record_fd, err), s = ARCHIVE_OK;
+	int s;
 
-	if (r == 0)
-		r = record_take_magic(&h.record, err);
-	if (r == 0)
-		r = open_tar(&h, err);
-	while (r == 0 && (s = archive_read_next_header(h.tar, &e)) != ARCHIVE_EOF)
-		r = s == ARCHIVE_OK || s == ARCHIVE_WARN ? fn(ctx, e, err) : failed(&h, err);
-	return r;
+	TRY(record_reader_init(&h.record, record_fd, err));
+	TRY(record_take_magic(&h.record, err));
+	TRY(open_tar(&h, err));
+	while ((s = archive_read_next_header(h.tar, &e)) != ARCHIVE_EOF)
+		TRY(s == ARCHIVE_OK || s == ARCHIVE_WARN ? fn(ctx, e, err) : failed(&h, err));
+	return 0;
 }

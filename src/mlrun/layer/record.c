@@ -161,10 +161,8 @@ static int give_from(
 
 	while (len > 0) {
 		ssize_t n = record_take_some(r, len, &some, err);
-		int e = n < 0 ? (int)n : give(b, some, (size_t)n, err);
 
-		if (e < 0)
-			return e;
+		TRY(n < 0 ? (int)n : give(b, some, (size_t)n, err));
 		len -= (uint64_t)n;
 	}
 	return 0;
@@ -173,22 +171,18 @@ static int give_from(
 static int give_kept(struct rebuilding *b, const struct kept *k, const struct record_stretch *s,
 	struct mlr_error *err)
 {
-	int e = 0;
-
 	if (k->size != s->size)
 		return mlr_fail(err, EPROTO, "the layer's record gives '%s' two sizes", s->path);
 	if (k->bytes)
 		return give(b, k->bytes, (size_t)k->size, err);
 	if (!b->aside.ctx)
-		e = record_reader_init(&b->aside, b->main.fd, err);
-	if (e == 0 && k->position < b->aside.position)
+		TRY(record_reader_init(&b->aside, b->main.fd, err));
+	if (k->position < b->aside.position)
 		record_reader_rewind(&b->aside);
 	/* Reading back too often could take for ever. */
-	if (e == 0)
-		e = check_size(&b->passed, k->position - b->aside.position, err);
-	if (e == 0)
-		e = record_pass_over(&b->aside, k->position - b->aside.position, err);
-	return e < 0 ? e : give_from(b, &b->aside, k->size, err);
+	TRY(check_size(&b->passed, k->position - b->aside.position, err));
+	TRY(record_pass_over(&b->aside, k->position - b->aside.position, err));
+	return give_from(b, &b->aside, k->size, err);
 }
 
 static int open_file(
@@ -225,20 +219,15 @@ static int give_file(struct rebuilding *b, const struct record_stretch *s, struc
 	b->files++;
 	if (k)
 		return give_kept(b, k, s, err);
-	fd = open_file(b, s, err);
-	if (fd < 0)
-		return fd;
+	TRY(fd = open_file(b, s, err));
 	while (left > 0) {
 		ssize_t n = file_read_full(fd, b->buf, left < BUFFER_SIZE ? left : BUFFER_SIZE);
-		int e;
 
 		if (n <= 0)
 			return mlr_fail(err, n < 0 ? (int)-n : EBADMSG,
 				"read '%s' of the layer's tree: %s", s->path,
 				n < 0 ? strerror((int)-n) : "it has become shorter");
-		e = give(b, b->buf, (size_t)n, err);
-		if (e < 0)
-			return e;
+		TRY(give(b, b->buf, (size_t)n, err));
 		left -= (uint64_t)n;
 	}
 	return 0;
@@ -248,24 +237,21 @@ static int give_file(struct rebuilding *b, const struct record_stretch *s, struc
 static int rebuild(struct rebuilding *b, struct mlr_error *err)
 {
 	struct record_reader *r = &b->main;
-	int e = record_take_magic(r, err);
 	struct record_stretch s = { .kind = 0 };
 
-	while (e == 0) {
-		e = record_next(r, &s, err);
-		if (e < 0 || s.kind == 'E')
+	TRY(record_take_magic(r, err));
+	for (;;) {
+		TRY(record_next(r, &s, err));
+		if (s.kind == 'E')
 			break;
-		if (s.kind == 'R')
-			e = give_from(b, r, s.size, err);
-		else if (s.kind == 'F')
-			e = give_file(b, &s, err);
-		else
-			e = record_pass_over(r, s.size, err);
+		TRY(s.kind == 'R'               ? give_from(b, r, s.size, err)
+				: s.kind == 'F' ? give_file(b, &s, err)
+						: record_pass_over(r, s.size, err));
 	}
-	if (e == 0 && s.size != b->bytes)
-		e = mlr_fail(err, EPROTO, "the layer's record makes %llu bytes, and says %llu",
+	if (s.size != b->bytes)
+		return mlr_fail(err, EPROTO, "the layer's record makes %llu bytes, and says %llu",
 			(unsigned long long)b->bytes, (unsigned long long)s.size);
-	return e;
+	return 0;
 }
 
 int layer_rebuild(int record_fd, int tree_fd, layer_write_fn write, void *ctx,
@@ -274,16 +260,12 @@ int layer_rebuild(int record_fd, int tree_fd, layer_write_fn write, void *ctx,
 	auto_call(rebuilding_done) struct rebuilding b = {
 		.tree = tree_fd, .write = write, .ctx = ctx
 	};
-	int e = record_reader_init(&b.main, record_fd, err);
 
 	b.hash = hash_new();
 	b.buf = xmalloc(BUFFER_SIZE);
-	if (e == 0)
-		e = survey(&b, err);
-	if (e == 0)
-		e = rebuild(&b, err);
-	if (e < 0)
-		return e;
+	TRY(record_reader_init(&b.main, record_fd, err));
+	TRY(survey(&b, err));
+	TRY(rebuild(&b, err));
 	strcpy(diff_id, "sha256:");
 	hash_final(b.hash, diff_id + strlen("sha256:"));
 	*bytes = b.bytes;
@@ -294,18 +276,16 @@ int layer_rebuild_check(int record_fd, int tree_fd, struct mlr_error *err)
 {
 	auto_call(rebuilding_done) struct rebuilding b = { .tree = tree_fd };
 	struct record_stretch s = { .kind = 0 };
-	int e = record_reader_init(&b.main, record_fd, err);
 
-	if (e == 0)
-		e = survey(&b, err);
-	if (e == 0)
-		e = record_take_magic(&b.main, err);
-	while (e == 0) {
-		e = record_next(&b.main, &s, err);
-		if (e < 0 || s.kind == 'E')
-			break;
+	TRY(record_reader_init(&b.main, record_fd, err));
+	TRY(survey(&b, err));
+	TRY(record_take_magic(&b.main, err));
+	for (;;) {
+		TRY(record_next(&b.main, &s, err));
+		if (s.kind == 'E')
+			return 0;
 		if (s.kind != 'F') {
-			e = record_pass_over(&b.main, s.size, err);
+			TRY(record_pass_over(&b.main, s.size, err));
 			continue;
 		}
 		if (!find_kept(&b, s.path)) {
@@ -316,5 +296,4 @@ int layer_rebuild_check(int record_fd, int tree_fd, struct mlr_error *err)
 		}
 		b.files++;
 	}
-	return e;
 }

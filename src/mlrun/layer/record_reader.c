@@ -67,12 +67,8 @@ static int refill(struct record_reader *r, struct mlr_error *err)
 			return mlr_fail(err, EPROTO, "the layer's record is damaged: %s",
 				ZSTD_getErrorName(left));
 		r->frame_ended = left == 0;
-		if (to.pos == 0 && !r->frame_ended) {
-			int e = read_more(r, err);
-
-			if (e < 0)
-				return e;
-		}
+		if (to.pos == 0 && !r->frame_ended)
+			TRY(read_more(r, err));
 	}
 	r->taken = 0;
 	r->filled = to.pos;
@@ -85,10 +81,9 @@ ssize_t record_take_some(
 	int e = r->taken < r->filled ? 1 : refill(r, err);
 	size_t n;
 
+	TRY(e);
 	if (e == 0)
 		return mlr_fail(err, EPROTO, "the layer's record ends too early");
-	if (e < 0)
-		return e;
 	n = r->filled - r->taken < max ? r->filled - r->taken : (size_t)max;
 	*ret = r->out + r->taken;
 	r->taken += n;
@@ -133,10 +128,7 @@ static int take_varint(struct record_reader *r, uint64_t *ret, struct mlr_error 
 	uint8_t b = 0;
 
 	for (int shift = 0; shift < 63; shift += 7) {
-		int e = record_take(r, &b, 1, err);
-
-		if (e < 0)
-			return e;
+		TRY(record_take(r, &b, 1, err));
 		v |= (uint64_t)(b & 0x7f) << shift;
 		if (!(b & 0x80)) {
 			*ret = v;
@@ -149,15 +141,12 @@ static int take_varint(struct record_reader *r, uint64_t *ret, struct mlr_error 
 static int take_path(struct record_reader *r, char path[PATH_MAX], struct mlr_error *err)
 {
 	uint64_t len;
-	int e = take_varint(r, &len, err);
 
-	if (e == 0 && (len == 0 || len >= PATH_MAX))
-		e = mlr_fail(err, EPROTO, "the layer's record has a path of %llu bytes",
+	TRY(take_varint(r, &len, err));
+	if (len == 0 || len >= PATH_MAX)
+		return mlr_fail(err, EPROTO, "the layer's record has a path of %llu bytes",
 			(unsigned long long)len);
-	if (e == 0)
-		e = record_take(r, path, (size_t)len, err);
-	if (e < 0)
-		return e;
+	TRY(record_take(r, path, (size_t)len, err));
 	path[len] = '\0';
 	if (strlen(path) != len)
 		return mlr_fail(err, EPROTO, "the layer's record has a path with a NUL in it");
@@ -166,26 +155,23 @@ static int take_path(struct record_reader *r, char path[PATH_MAX], struct mlr_er
 
 int record_next(struct record_reader *r, struct record_stretch *s, struct mlr_error *err)
 {
-	int e = record_take(r, &s->kind, 1, err);
-
-	if (e == 0 && !strchr("RFDE", s->kind ? s->kind : '?'))
-		e = mlr_fail(err, EPROTO, "the layer's record has a stretch of unknown kind 0x%02x",
+	TRY(record_take(r, &s->kind, 1, err));
+	if (!strchr("RFDE", s->kind ? s->kind : '?'))
+		return mlr_fail(err, EPROTO,
+			"the layer's record has a stretch of unknown kind 0x%02x",
 			(unsigned char)s->kind);
-	if (e == 0)
-		e = take_varint(r, &s->size, err);
-	if (e == 0 && (s->kind == 'F' || s->kind == 'D'))
-		e = take_path(r, s->path, err);
-	return e;
+	TRY(take_varint(r, &s->size, err));
+	return s->kind == 'F' || s->kind == 'D' ? take_path(r, s->path, err) : 0;
 }
 
 int record_take_magic(struct record_reader *r, struct mlr_error *err)
 {
 	char magic[sizeof(LAYER_RECORD_MAGIC) - 1];
-	int e = record_take(r, magic, sizeof(magic), err);
 
-	if (e == 0 && memcmp(magic, LAYER_RECORD_MAGIC, sizeof(magic)) != 0)
-		e = mlr_fail(err, EPROTO, "not a layer's record");
-	return e;
+	TRY(record_take(r, magic, sizeof(magic), err));
+	return memcmp(magic, LAYER_RECORD_MAGIC, sizeof(magic)) == 0
+		? 0
+		: mlr_fail(err, EPROTO, "not a layer's record");
 }
 
 int record_take_end(struct record_reader *r, struct mlr_error *err)
@@ -193,8 +179,7 @@ int record_take_end(struct record_reader *r, struct mlr_error *err)
 	int e = r->taken < r->filled ? 1 : refill(r, err);
 	char byte;
 
-	if (e < 0)
-		return e;
+	TRY(e);
 	if (e > 0 || r->input.pos < r->input.size || pread(r->fd, &byte, 1, r->at) > 0)
 		return mlr_fail(err, EPROTO, "the layer's record goes on after its end");
 	return 0;

@@ -76,13 +76,12 @@ static int put_head(
 {
 	unsigned char head[1 + 2 * VARINT_MAX];
 	size_t len = 1 + varint(head + 1, size);
-	int e;
 
 	head[0] = (unsigned char)kind;
 	if (path)
 		len += varint(head + len, strlen(path));
-	e = put(r, head, len, err);
-	return e == 0 && path ? put(r, path, strlen(path), err) : e;
+	TRY(put(r, head, len, err));
+	return path ? put(r, path, strlen(path), err) : 0;
 }
 
 void layer_recorder_free(struct layer_recorder *r)
@@ -121,10 +120,9 @@ int layer_recorder_new(int fd, struct layer_recorder **ret, struct mlr_error *er
 
 int layer_recorder_raw(struct layer_recorder *r, const void *buf, size_t len, struct mlr_error *err)
 {
-	int e = put_head(r, 'R', len, NULL, err);
-
 	r->bytes += len;
-	return e < 0 ? e : put(r, buf, len, err);
+	TRY(put_head(r, 'R', len, NULL, err));
+	return put(r, buf, len, err);
 }
 
 int layer_recorder_file(
@@ -141,7 +139,6 @@ static int keep_file(struct layer_recorder *r, int dir, const char *name, const 
 	auto_close int fd = openat(dir, name, O_RDONLY | O_NOFOLLOW | O_CLOEXEC);
 	auto_free char *buf = xmalloc(BUFFER_SIZE);
 	uint64_t left = (uint64_t)sb->st_size;
-	int e;
 
 	if (fd < 0)
 		return mlr_fail_errno(err, "read '%s' for the layer's record", real);
@@ -149,39 +146,37 @@ static int keep_file(struct layer_recorder *r, int dir, const char *name, const 
 	if (r->kept > r->filed + KEEP_MORE)
 		return mlr_fail(err, EFBIG,
 			"its record would keep more bytes of replaced files than the layer has");
-	e = put_head(r, 'D', left, real, err);
-	while (e == 0 && left > 0) {
+	TRY(put_head(r, 'D', left, real, err));
+	while (left > 0) {
 		ssize_t n = file_read_full(fd, buf, left < BUFFER_SIZE ? left : BUFFER_SIZE);
 
 		if (n <= 0)
 			return mlr_fail(err, n < 0 ? (int)-n : EIO,
 				"read '%s' for the layer's record: %s", real,
 				n < 0 ? strerror((int)-n) : "it has become shorter");
-		e = put(r, buf, (size_t)n, err);
+		TRY(put(r, buf, (size_t)n, err));
 		left -= (uint64_t)n;
 	}
-	return e;
+	return 0;
 }
 
 static int keep_dir(struct layer_recorder *r, int dir, const char *name, const char *real,
 	struct mlr_error *err)
 {
-	DIR *d = file_open_dir(dir, name, O_NOFOLLOW);
+	auto_dir DIR *d = file_open_dir(dir, name, O_NOFOLLOW);
 	struct dirent *entry;
-	int e = 0;
 
 	if (!d)
 		return mlr_fail_errno(err, "read directory '%s' for the layer's record", real);
-	while (e == 0 && (entry = readdir(d))) {
+	while ((entry = readdir(d))) {
 		auto_free char *path = NULL;
 
 		if (strcmp(entry->d_name, ".") == 0 || strcmp(entry->d_name, "..") == 0)
 			continue;
 		path = xasprintf("%s%s%s", real, *real ? "/" : "", entry->d_name);
-		e = layer_recorder_keep(r, dirfd(d), entry->d_name, path, err);
+		TRY(layer_recorder_keep(r, dirfd(d), entry->d_name, path, err));
 	}
-	closedir(d);
-	return e;
+	return 0;
 }
 
 int layer_recorder_keep(struct layer_recorder *r, int dir, const char *name, const char *real,
@@ -201,7 +196,6 @@ int layer_recorder_keep(struct layer_recorder *r, int dir, const char *name, con
 
 int layer_recorder_end(struct layer_recorder *r, struct mlr_error *err)
 {
-	int e = put_head(r, 'E', r->bytes, NULL, err);
-
-	return e < 0 ? e : compress(r, r->in, r->in_len, ZSTD_e_end, err);
+	TRY(put_head(r, 'E', r->bytes, NULL, err));
+	return compress(r, r->in, r->in_len, ZSTD_e_end, err);
 }

@@ -61,11 +61,9 @@ static int tell_raw(struct reading *r, uint64_t to, struct mlr_error *err)
  */
 static ssize_t next_chunk(struct reading *r, const void **buf, struct mlr_error *err)
 {
-	int failed = tell_raw(r, r->chunk_end, err);
 	ssize_t n;
 
-	if (failed < 0)
-		return failed;
+	TRY(tell_raw(r, r->chunk_end, err));
 	n = layer_stream_next(r->stream, buf, err);
 	if (n > 0) {
 		r->chunk = *buf;
@@ -168,9 +166,7 @@ static int read_data(struct reading *r, const struct layer_member *m, struct mlr
 			return mlr_fail(err, EPROTO, "data beyond its size");
 		if (len == 0)
 			continue;
-		s = r->sink->data(r->ctx, buf, len, (uint64_t)offset, err);
-		if (s < 0)
-			return s;
+		TRY(r->sink->data(r->ctx, buf, len, (uint64_t)offset, err));
 		end = offset + (int64_t)len;
 	}
 	if (s != ARCHIVE_EOF)
@@ -359,11 +355,8 @@ static int read_entries(struct reading *r, struct mlr_error *err)
 		/* Mostly "can't be converted": then the name is unchanged, as it should be. */
 		if (s == ARCHIVE_WARN)
 			mlr_debug("layer: %s", archive_error_string(r->archive));
-		s = tell_raw(r, (uint64_t)archive_filter_bytes(r->archive, 0), err);
-		if (s == 0)
-			s = read_entry(r, e, err);
-		if (s < 0)
-			return s;
+		TRY(tell_raw(r, (uint64_t)archive_filter_bytes(r->archive, 0), err));
+		TRY(read_entry(r, e, err));
 		s = next_entry(r, &e);
 	}
 	return s == ARCHIVE_EOF ? 0 : archive_failed(r, err);
@@ -384,15 +377,10 @@ static int drain(struct reading *r, struct mlr_error *err)
 static int read_all(struct reading *r, struct mlr_error *err)
 {
 	struct layer_result *res = r->result;
-	int s = open_archive(r, err);
 
-	if (s == 0)
-		s = read_entries(r, err);
-	if (s == 0)
-		s = drain(r, err);
-	if (s < 0)
-		return s;
-
+	TRY(open_archive(r, err));
+	TRY(read_entries(r, err));
+	TRY(drain(r, err));
 	strcpy(res->diff_id, "sha256:");
 	layer_stream_digest(r->stream, res->diff_id + strlen("sha256:"));
 	res->bytes = layer_stream_bytes(r->stream);

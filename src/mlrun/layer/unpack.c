@@ -54,13 +54,9 @@ static int check_room(
 static int on_file(void *ctx, const struct layer_member *m, struct mlr_error *err)
 {
 	struct unpacking *u = ctx;
-	int fd = check_room(u, m, err);
 
-	if (fd == 0)
-		fd = layer_writer_file(&u->writer, m, err);
-	if (fd < 0)
-		return fd;
-	u->fd = fd;
+	TRY(check_room(u, m, err));
+	TRY(u->fd = layer_writer_file(&u->writer, m, err));
 	u->end = 0;
 	u->raw = 0;
 	return u->recorder ? record_file(u, m, err) : 0;
@@ -72,12 +68,8 @@ static int on_data(void *ctx, const void *data, size_t len, uint64_t offset, str
 	struct unpacking *u = ctx;
 	const char *buf = data;
 
-	if (u->raw) {
-		int r = layer_recorder_raw(u->recorder, data, len, err);
-
-		if (r < 0)
-			return r;
-	}
+	if (u->raw)
+		TRY(layer_recorder_raw(u->recorder, data, len, err));
 	u->end = offset + len;
 	while (len > 0) {
 		ssize_t n = pwrite(u->fd, buf, len, (off_t)offset);
@@ -131,19 +123,14 @@ static int unpack(struct unpacking *u, layer_read_fn read, void *ctx, enum oci_c
 {
 	struct layer_sink told = sink;
 	struct layer_name *top;
-	int r;
 
 	if (u->recorder)
 		told.raw = on_raw;
 	/* The top counts as used implicitly until a member names it. */
-	r = layer_dirs_get(&u->writer.dirs, "", &top, err);
-	if (r == 0)
-		r = layer_tar_read(read, ctx, comp, limits, &told, u, res, err);
-	if (r == 0)
-		r = layer_writer_finish(&u->writer, err);
-	if (r == 0 && u->recorder)
-		r = layer_recorder_end(u->recorder, err);
-	return r;
+	TRY(layer_dirs_get(&u->writer.dirs, "", &top, err));
+	TRY(layer_tar_read(read, ctx, comp, limits, &told, u, res, err));
+	TRY(layer_writer_finish(&u->writer, err));
+	return u->recorder ? layer_recorder_end(u->recorder, err) : 0;
 }
 
 void layer_result_done(struct layer_result *r)
@@ -160,16 +147,12 @@ int layer_unpack_limited(layer_read_fn read, void *ctx, enum oci_compression com
 {
 	struct layer_result res = LAYER_RESULT_INIT;
 	auto_call(unpacking_done) struct unpacking u = { .fd = -1 };
-	int r = 0;
 
 	layer_writer_init(&u.writer, tree_fd, limits->dir_memory);
 	if (record_fd >= 0)
-		r = layer_recorder_new(record_fd, &u.recorder, err);
+		TRY(layer_recorder_new(record_fd, &u.recorder, err));
 	u.writer.recorder = u.recorder;
-	if (r == 0)
-		r = unpack(&u, read, ctx, comp, limits, &res, err);
-	if (r < 0)
-		return r;
+	TRY(unpack(&u, read, ctx, comp, limits, &res, err));
 	layer_dirs_list(&u.writer.dirs, &res.implicit, &res.hiding);
 	res.open = u.writer.dirs.open;
 	u.writer.dirs.open = (struct strv)STRV_INIT;

@@ -53,8 +53,6 @@ static int open_parent(struct layer_writer *w, const char *dir, struct mlr_error
 /* Open the directory that the first len bytes of path name, as the parent. */
 static int enter_dir(struct layer_writer *w, const char *path, size_t len, struct mlr_error *err)
 {
-	int fd;
-
 	if (w->parent_known && strncmp(w->parent, path, len) == 0 && w->parent[len] == '\0')
 		return 0;
 
@@ -63,10 +61,7 @@ static int enter_dir(struct layer_writer *w, const char *path, size_t len, struc
 		close(take_fd(&w->parent_fd));
 	memcpy(w->parent, path, len);
 	w->parent[len] = '\0';
-	fd = open_parent(w, w->parent, err);
-	if (fd < 0)
-		return fd;
-	w->parent_fd = fd;
+	TRY(w->parent_fd = open_parent(w, w->parent, err));
 	w->parent_known = 1;
 	w->parent_gives = 0;
 	return 0;
@@ -146,12 +141,10 @@ int layer_writer_file(struct layer_writer *w, const struct layer_member *m, stru
 	const int flags = O_WRONLY | O_CREAT | O_EXCL | O_NOFOLLOW | O_CLOEXEC;
 	mode_t mode = file_mode(m);
 	const char *name;
-	int fd, r = check_not_top(m->path, "a file", err);
+	int fd, r;
 
-	if (r == 0)
-		r = enter(w, m->path, &name, err);
-	if (r != 0)
-		return r;
+	TRY(check_not_top(m->path, "a file", err));
+	TRY(enter(w, m->path, &name, err));
 	fd = openat(w->parent_fd, name, flags, mode);
 	r = retry(w, fd, name, "file", err);
 	if (r <= 0)
@@ -219,13 +212,10 @@ int layer_writer_file_end(
 	struct layer_writer *w, int fd, const struct layer_member *m, struct mlr_error *err)
 {
 	struct timespec ts[2] = { m->mtime, m->mtime };
-	int r;
 
 	set_xattrs(fd, m);
-	r = set_file_mode(w, fd, m, err);
-	if (r == 0 && futimens(fd, ts) < 0)
-		r = mlr_fail_errno(err, "set its time");
-	return r;
+	TRY(set_file_mode(w, fd, m, err));
+	return futimens(fd, ts) < 0 ? mlr_fail_errno(err, "set its time") : 0;
 }
 
 int layer_writer_real_path(
@@ -303,14 +293,12 @@ static int put_symlink(struct layer_writer *w, const struct layer_member *m, str
 {
 	const char *target = m->target;
 	const char *name;
-	int r = check_not_top(m->path, "a symlink", err);
+	int r;
 
-	if (r == 0 && (!target || !*target))
-		r = mlr_fail(err, EPROTO, "a symlink to nothing");
-	if (r == 0)
-		r = enter(w, m->path, &name, err);
-	if (r != 0)
-		return r;
+	TRY(check_not_top(m->path, "a symlink", err));
+	if (!target || !*target)
+		return mlr_fail(err, EPROTO, "a symlink to nothing");
+	TRY(enter(w, m->path, &name, err));
 	r = retry(w, symlinkat(target, w->parent_fd, name), name, "symlink", err);
 	if (r > 0 && symlinkat(target, w->parent_fd, name) < 0)
 		r = mlr_fail_errno(err, "create symlink");
@@ -320,12 +308,10 @@ static int put_symlink(struct layer_writer *w, const struct layer_member *m, str
 static int put_fifo(struct layer_writer *w, const struct layer_member *m, struct mlr_error *err)
 {
 	const char *name;
-	int r = check_not_top(m->path, "a fifo", err);
+	int r;
 
-	if (r == 0)
-		r = enter(w, m->path, &name, err);
-	if (r != 0)
-		return r;
+	TRY(check_not_top(m->path, "a fifo", err));
+	TRY(enter(w, m->path, &name, err));
 	r = retry(w, mkfifoat(w->parent_fd, name, 0600), name, "fifo", err);
 	if (r > 0 && mkfifoat(w->parent_fd, name, 0600) < 0)
 		r = mlr_fail_errno(err, "create fifo");
@@ -365,17 +351,11 @@ static int put_link(struct layer_writer *w, const struct layer_member *m, struct
 	auto_close int dir = -1;
 	const char *name, *to;
 	struct stat there, sb;
-	int r = check_not_top(m->path, "a hard link", err);
 
-	if (r == 0)
-		r = check_not_top(target, "a hard link to the top directory, or a link", err);
-	if (r == 0)
-		r = enter(w, m->path, &name, err);
-	if (r != 0)
-		return r;
-	dir = find_target(w, target, &to, &there, err);
-	if (dir < 0)
-		return dir;
+	TRY(check_not_top(m->path, "a hard link", err));
+	TRY(check_not_top(target, "a hard link to the top directory, or a link", err));
+	TRY(enter(w, m->path, &name, err));
+	TRY(dir = find_target(w, target, &to, &there, err));
 	if (linkat(dir, to, w->parent_fd, name, 0) == 0)
 		return 0;
 	if (errno != EEXIST)

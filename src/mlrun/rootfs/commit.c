@@ -59,13 +59,12 @@ static int is_cancelled(void *ctx)
 /* Protect the container and the store's contents from removal. */
 static int take_container(struct committing *m, struct mlr_error *err)
 {
-	int made, r = store_hold(m->st, err);
+	int made;
 
-	if (r == 0)
-		r = store_container_open(m->st, m->opt->container, NULL, &m->c, &made, err);
-	if (r == 0)
-		m->result.is_running = store_container_is_joined(m->st, m->c.name);
-	return r;
+	TRY(store_hold(m->st, err));
+	TRY(store_container_open(m->st, m->opt->container, NULL, &m->c, &made, err));
+	m->result.is_running = store_container_is_joined(m->st, m->c.name);
+	return 0;
 }
 
 /* Read the documents of the image below. */
@@ -80,15 +79,10 @@ static int load_base(struct committing *m, const struct stores *others, struct m
 	if (r == -ENXIO)
 		r = rootfs_kept_image(
 			others, c->name, c->image, c->manifest, &m->base_st, &m->base, err);
-	if (r == 0)
-		r = store_blob_get(m->base_st, m->c.manifest, &text, &len, err);
-	if (r == 0)
-		r = oci_document_parse(text, len, NULL, NULL, &m->manifest, err);
-	if (r == 0)
-		r = store_blob_get(
-			m->base_st, m->manifest.config.digest, &m->config, &m->config_len, err);
-	if (r < 0)
-		return r;
+	TRY(r);
+	TRY(store_blob_get(m->base_st, m->c.manifest, &text, &len, err));
+	TRY(oci_document_parse(text, len, NULL, NULL, &m->manifest, err));
+	TRY(store_blob_get(m->base_st, m->manifest.config.digest, &m->config, &m->config_len, err));
 	if (m->manifest.n_layers != m->base.config.diff_ids.n)
 		return mlr_fail(err, EPROTO, "the manifest has %zu layers, the configuration %zu",
 			m->manifest.n_layers, m->base.config.diff_ids.n);
@@ -104,17 +98,14 @@ static int bring_base(struct committing *m, struct mlr_error *err)
 	const struct strv *ids = &m->base.config.diff_ids;
 
 	for (size_t i = 0; i < ids->n; i++) {
-		int r;
-
 		if (!store_tree_exists(m->base_st, STORE_LAYER, ids->v[i])) {
 			mlr_fail(err, ENOENT, "store '%s' has image '%s' without its layers",
 				store_path(m->base_st), m->c.image);
 			rootfs_kept_hint(m->c.image, m->c.manifest, "--format=layers ", err);
 			return -ENOENT;
 		}
-		r = m->base_st == m->st ? 0 : rootfs_fill_from(m->st, m->base_st, ids->v[i], err);
-		if (r < 0)
-			return r;
+		if (m->base_st != m->st)
+			TRY(rootfs_fill_from(m->st, m->base_st, ids->v[i], err));
 	}
 	return 0;
 }
@@ -132,21 +123,23 @@ static int write_layer(struct store *st, int upper, struct owners_file *owners,
 	const struct strv *diff_ids, const struct rootfs_writing *how, struct rootfs_written *ret,
 	struct mlr_error *err)
 {
+	auto_call(rootfs_layers_done) struct rootfs_layers layers = ROOTFS_LAYERS_INIT;
+	auto_call(rootfs_names_done) struct rootfs_names names = { NULL, NULL };
 	struct rootfs_upper u = { .fd = upper,
 		.uid = how->uid,
 		.gid = how->gid,
+		.below = &layers,
+		.names = &names,
 		.newest = how->newest,
 		.owners = owners,
 		.cancel = how->cancel };
-	struct rootfs_modes *modes = NULL;
-	int r = rootfs_modes_read(st, diff_ids, &modes, err);
+	int r;
 
-	u.below = modes;
-	if (r == 0)
-		r = rootfs_fill_digest(rootfs_upper_tar, &u, ret->diff_id, &ret->bytes, err);
+	TRY(rootfs_layers_open(st, diff_ids, &layers, err));
+	TRY(rootfs_names_read(st, diff_ids, &names, err));
+	r = rootfs_fill_digest(rootfs_upper_tar, &u, ret->diff_id, &ret->bytes, err);
 	if (r == 0)
 		r = rootfs_fill(st, ret->diff_id, rootfs_upper_tar, &u, err);
-	rootfs_modes_free(modes);
 	ret->omitted = u.omitted;
 	return r;
 }
@@ -245,24 +238,19 @@ static int put_image(struct committing *m, struct mlr_error *err)
 static int try_changes(struct committing *m, struct mlr_error *err)
 {
 	auto_free char *config = NULL;
-	int r = derive_parse(m->opt->changes, &m->changes, &m->n_changes, err);
 
-	return r < 0 ? r : derive(m, &config, err);
+	TRY(derive_parse(m->opt->changes, &m->changes, &m->n_changes, err));
+	return derive(m, &config, err);
 }
 
 static int run(struct committing *m, const struct stores *others, struct mlr_error *err)
 {
-	int r = take_container(m, err);
-
-	if (r == 0)
-		r = load_base(m, others, err);
-	if (r == 0)
-		r = try_changes(m, err);
-	if (r == 0)
-		r = bring_base(m, err);
-	if (r == 0)
-		r = make_layer(m, err);
-	return r < 0 ? r : put_image(m, err);
+	TRY(take_container(m, err));
+	TRY(load_base(m, others, err));
+	TRY(try_changes(m, err));
+	TRY(bring_base(m, err));
+	TRY(make_layer(m, err));
+	return put_image(m, err);
 }
 
 int rootfs_commit(struct store *st, const struct stores *others, const struct rootfs_commit *opt,

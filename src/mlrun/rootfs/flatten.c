@@ -236,10 +236,8 @@ static int apply_all(
 	for (size_t i = 0; i < l->n; i++) {
 		int r = apply_layer(&l->v[i], root, i == 0, err);
 
-		if (r < 0) {
-			mlr_wrap(err, "apply layer %s", diff_ids->v[i]);
-			return r;
-		}
+		if (r < 0)
+			return mlr_wrap(err, "apply layer %s", diff_ids->v[i]);
 	}
 	return 0;
 }

@@ -32,9 +32,8 @@ static int stack(struct store *st, const char *manifest, int one_tree, struct st
 int rootfs_image_stack(struct store *st, const char *manifest, int one_tree, struct store_facts *f,
 	struct mlr_error *err)
 {
-	int r = stack(st, manifest, one_tree, f, err);
-
-	return r < 0 ? r : store_open_dirs(st, manifest, f, &f->open, err);
+	TRY(stack(st, manifest, one_tree, f, err));
+	return store_open_dirs(st, manifest, f, &f->open, err);
 }
 
 /* The OCI media type, even if the layers were named by other types. */
@@ -94,7 +93,6 @@ int rootfs_image_put(struct store *st, const char *name, const struct rootfs_ima
 	auto_call(store_facts_done) struct store_facts f = STORE_FACTS_INIT;
 	auto_free char *manifest = NULL;
 	char digest[OCI_DIGEST_SIZE];
-	int r;
 
 	TRY(oci_config_parse(im->config, strlen(im->config), &f.config, err));
 	if (f.config.diff_ids.n != im->n)
@@ -102,12 +100,9 @@ int rootfs_image_put(struct store *st, const char *name, const struct rootfs_ima
 			im->n, f.config.diff_ids.n);
 	manifest = make_manifest(im, &f.config);
 	hash_digest(manifest, strlen(manifest), digest);
-	r = put_blob(st, manifest, err);
-	if (r == 0)
-		r = put_blob(st, im->config, err);
-	if (r == 0)
-		r = rootfs_image_stack(st, digest, im->one_tree, &f, err);
-	if (r == 0)
-		r = store_facts_put(st, digest, &f, err);
-	return r < 0 ? r : put_name(st, name, digest, im, &f, ret, err);
+	TRY(put_blob(st, manifest, err));
+	TRY(put_blob(st, im->config, err));
+	TRY(rootfs_image_stack(st, digest, im->one_tree, &f, err));
+	TRY(store_facts_put(st, digest, &f, err));
+	return put_name(st, name, digest, im, &f, ret, err);
 }

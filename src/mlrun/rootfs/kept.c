@@ -63,8 +63,8 @@ static int refuse_directory(const char *path, struct mlr_error *err)
 	mlr_fail(err, ENOTSUP,
 		"--write keeps what is written on top of an image, which stays as it is, and this is "
 		"a plain directory");
-	mlr_hint(err, "tar -C '%s' -cf - . | mlrun import - NAME makes an image of it", path);
-	return -ENOTSUP;
+	return mlr_hint(
+		err, "tar -C '%s' -cf - . | mlrun import - NAME makes an image of it", path);
 }
 
 /* --- a squashfs file in place of an image of the store -------------------------------------- */
@@ -97,20 +97,16 @@ static int plan_file(const struct kept *k, const char *image, const char *manife
 	struct store_facts *ret, struct mlr_error *err)
 {
 	char digest[OCI_DIGEST_SIZE];
-	int r = identify(file_of(image), digest, err);
 
-	if (r < 0) {
-		mlr_wrap(err, "container '%s' is made of a file", k->name);
-		return r;
-	}
+	if (identify(file_of(image), digest, err) < 0)
+		return mlr_wrap(err, "container '%s' is made of a file", k->name);
 	if (strcmp(digest, manifest) != 0) {
 		mlr_fail(err, ENXIO, "container '%s' is made of '%s', which has changed since",
 			k->name, file_of(image));
-		mlr_hint(err,
+		return mlr_hint(err,
 			"bring the old file back, or give the new one another container; mlrun "
 			"containers rm %s removes this one",
 			k->name);
-		return -ENXIO;
 	}
 	free(p->image);
 	return rootfs_plan(NULL, NULL, image, 0, p, ret, err);
@@ -186,11 +182,10 @@ static int check_image(const struct kept *k, struct plan *p, struct mlr_error *e
 	if (!names_it(k)) {
 		mlr_fail(
 			err, EEXIST, "container '%s' is made of image '%s'", k->name, k->was.image);
-		mlr_hint(err,
+		return mlr_hint(err,
 			"mlrun exec --write=OTHER-NAME %s makes another; mlrun containers rm %s "
 			"removes this one",
 			k->text, k->name);
-		return -EEXIST;
 	}
 	if (k->found.name)
 		strv_addf(&p->notes,
@@ -275,8 +270,7 @@ static int is_gone(const char *name, const char *image, const char *manifest, st
 	mlr_fail(err, ENXIO,
 		"the image that container '%s' is made of, %s, is no longer in the store", name,
 		manifest);
-	rootfs_kept_hint(image, manifest, "", err);
-	return -ENXIO;
+	return rootfs_kept_hint(image, manifest, "", err);
 }
 
 int rootfs_kept_image(const struct stores *all, const char *name, const char *image,

@@ -110,13 +110,9 @@ static int get_note(struct store *st, const char *diff_id, const char *name, str
 static int open_layer(
 	struct store *st, const char *diff_id, struct rootfs_layer *l, struct mlr_error *err)
 {
-	int r = store_tree_open(st, STORE_LAYER, diff_id, err);
-
-	if (r < 0)
-		return r;
-	l->fd = r;
-	r = get_note(st, diff_id, "implicit", &l->implicit, err);
-	return r < 0 ? r : get_note(st, diff_id, "hiding", &l->hiding, err);
+	TRY(l->fd = store_tree_open(st, STORE_LAYER, diff_id, err));
+	TRY(get_note(st, diff_id, "implicit", &l->implicit, err));
+	return get_note(st, diff_id, "hiding", &l->hiding, err);
 }
 
 int rootfs_layers_open(struct store *st, const struct strv *diff_ids, struct rootfs_layers *ret,
@@ -126,14 +122,10 @@ int rootfs_layers_open(struct store *st, const struct strv *diff_ids, struct roo
 
 	l.v = xcalloc(diff_ids->n, sizeof(*l.v));
 	for (size_t i = 0; i < diff_ids->n; i++) {
-		int r;
+		int r = open_layer(st, diff_ids->v[i], &l.v[l.n++], err);
 
-		l.v[l.n++].fd = -1;
-		r = open_layer(st, diff_ids->v[i], &l.v[i], err);
-		if (r < 0) {
-			mlr_wrap(err, "layer %s", diff_ids->v[i]);
-			return r;
-		}
+		if (r < 0)
+			return mlr_wrap(err, "layer %s", diff_ids->v[i]);
 	}
 	*ret = l;
 	l = (struct rootfs_layers)ROOTFS_LAYERS_INIT;
@@ -205,23 +197,26 @@ static int add_layer(struct store *st, const char *diff_id, size_t i, const stru
 	return layer_changes_apply(&c, to->top, err);
 }
 
+void rootfs_names_done(struct rootfs_names *n)
+{
+	layer_names_free(n->t);
+	*n = (struct rootfs_names){ NULL, NULL };
+}
+
 int rootfs_names_read(struct store *st, const struct strv *diff_ids, struct rootfs_names *ret,
 	struct mlr_error *err)
 {
-	struct rootfs_names names = { layer_names_new(LAYER_NAMES_MEMORY), NULL };
-	int r = 0;
+	auto_call(rootfs_names_done) struct rootfs_names names = {
+		layer_names_new(LAYER_NAMES_MEMORY), NULL
+	};
 
 	names.top = layer_names_top(names.t, err);
 	if (!names.top)
-		r = layer_names_failed(err);
-	for (size_t i = 0; r == 0 && i < diff_ids->n; i++) {
-		r = add_layer(st, diff_ids->v[i], i, &names, err);
-		if (r < 0)
-			mlr_wrap(err, "layer %s", diff_ids->v[i]);
-	}
-	if (r < 0)
-		layer_names_free(names.t);
-	else
-		*ret = names;
-	return r;
+		return layer_names_failed(err);
+	for (size_t i = 0; i < diff_ids->n; i++)
+		if (add_layer(st, diff_ids->v[i], i, &names, err) < 0)
+			return mlr_wrap(err, "layer %s", diff_ids->v[i]);
+	*ret = names;
+	names.t = NULL;
+	return 0;
 }

@@ -53,6 +53,7 @@ struct rootfs_names {
  * layers of an older mlrun, which have no record. */
 int rootfs_names_read(struct store *st, const struct strv *diff_ids, struct rootfs_names *ret,
 	struct mlr_error *err);
+void rootfs_names_done(struct rootfs_names *n);
 
 /* Did the layer use this directory without naming it? path is as in its tree, "." for the top. */
 int rootfs_layer_implies(const struct rootfs_layer *l, const char *path);

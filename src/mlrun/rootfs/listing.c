@@ -42,14 +42,14 @@ static int list_name(int dir, const char *name, const char *path, mode_t bits, s
 static int list(int fd, const char *path, mode_t bits, struct hash *h)
 {
 	auto_strv struct strv names = STRV_INIT;
-	int r = file_list(fd, ".", 0, &names);
 
-	for (size_t i = 0; r == 0 && i < names.n; i++) {
+	TRY(file_list(fd, ".", 0, &names));
+	for (size_t i = 0; i < names.n; i++) {
 		auto_free char *sub = xasprintf("%s/%s", path, names.v[i]);
 
-		r = list_name(fd, names.v[i], sub, bits, h);
+		TRY(list_name(fd, names.v[i], sub, bits, h));
 	}
-	return r;
+	return 0;
 }
 
 /* In an older mlrun's store, trees and listings include write permission for others. */

@@ -110,9 +110,7 @@ int rootfs_place(int from_dir, int to_dir, const char *name, struct mlr_error *e
 	int r = linkat(from_dir, name, to_dir, name, 0) < 0 ? -errno : 0;
 
 	if (r == -EEXIST) {
-		r = file_remove_tree(to_dir, name, err);
-		if (r < 0)
-			return r;
+		TRY(file_remove_tree(to_dir, name, err));
 		r = linkat(from_dir, name, to_dir, name, 0) < 0 ? -errno : 0;
 	}
 	/* No links across directories (BeeGFS), too many links (ext4: 65000), or no links at

@@ -53,11 +53,9 @@ static void read_enroot(const struct plan *p, struct oci_config *ret)
 static int plan_path(enum oci_transport t, const char *path, struct plan *p, struct oci_config *ret,
 	struct mlr_error *err)
 {
-	int r = t == OCI_DIRECTORY ? plan_directory(path, p, err) : plan_file(path, p, err);
-
-	if (r == 0)
-		read_enroot(p, ret);
-	return r;
+	TRY(t == OCI_DIRECTORY ? plan_directory(path, p, err) : plan_file(path, p, err));
+	read_enroot(p, ret);
+	return 0;
 }
 
 static int add_lower(struct store *st, enum store_tree_kind kind, const char *key, struct plan *p,
@@ -153,7 +151,6 @@ static int add_lowers(struct store *st, const char *manifest, const struct store
 	struct plan *p, struct mlr_error *err)
 {
 	enum store_format format = choose(st, f->formats, &p->root_choice);
-	int r = 0;
 
 	if (format == STORE_FORMAT_SQUASHFS)
 		return add_squash(st, manifest, p, err);
@@ -161,10 +158,10 @@ static int add_lowers(struct store *st, const char *manifest, const struct store
 	if (format == STORE_FORMAT_DIR)
 		return add_lower(st, STORE_DIR, manifest, p, err);
 	if (f->covered)
-		r = add_lower(st, STORE_COVER, manifest, p, err);
-	for (size_t i = f->config.diff_ids.n; r == 0 && i-- > 0;)
-		r = add_lower(st, STORE_LAYER, f->config.diff_ids.v[i], p, err);
-	return r;
+		TRY(add_lower(st, STORE_COVER, manifest, p, err));
+	for (size_t i = f->config.diff_ids.n; i-- > 0;)
+		TRY(add_lower(st, STORE_LAYER, f->config.diff_ids.v[i], p, err));
+	return 0;
 }
 
 int rootfs_plan_stored(struct store *st, const char *manifest, int lease, struct plan *p,
@@ -173,17 +170,12 @@ int rootfs_plan_stored(struct store *st, const char *manifest, int lease, struct
 	const struct oci_config *c = &ret->config;
 	struct oci_platform platform;
 	char text[OCI_PLATFORM_SIZE];
-	int r = 0;
 
 	/* Take the lease first, so that nothing is removed while the facts are read. */
 	if (lease)
-		r = store_lease_take(st, manifest, err);
-	if (r == 0)
-		r = store_facts_get(st, manifest, ret, err);
-	if (r == 0)
-		r = add_lowers(st, manifest, ret, p, err);
-	if (r < 0)
-		return r;
+		TRY(store_lease_take(st, manifest, err));
+	TRY(store_facts_get(st, manifest, ret, err));
+	TRY(add_lowers(st, manifest, ret, p, err));
 	oci_platform_set(&platform, c->os, c->architecture, c->variant);
 	oci_platform_print(&platform, text);
 	p->platform = xstrdup(text);

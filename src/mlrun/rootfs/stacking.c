@@ -56,9 +56,7 @@ static int narrow(const struct rootfs_layers *l, const char *path, size_t *at, s
 			break;
 		}
 		at[kept++] = at[i];
-		r = is_opaque(layer, path);
-		if (r < 0)
-			return r;
+		TRY(r = is_opaque(layer, path));
 		if (r)
 			break;
 	}
@@ -125,8 +123,7 @@ static int judge_implicit(const struct rootfs_layers *l, size_t top, const char 
 	if (r != DIRECTORY || n == 0)
 		return r < 0 ? r : r == OTHER ? ROOTFS_FLAT : ROOTFS_AS_IS;
 	from = find_namer(l, path, at, n);
-	if (from < 0)
-		return (int)from;
+	TRY((int)from);
 	if (rootfs_layer_implies(&l->v[from], path))
 		return ROOTFS_AS_IS; /* no layer ever named it */
 	if (fstatat(l->v[top].fd, path, &mine, AT_SYMLINK_NOFOLLOW) < 0 ||
@@ -224,8 +221,7 @@ static int judge(const struct rootfs_layers *l, size_t *at, struct strv *cover)
 	for (size_t i = 0; all < ROOTFS_FLAT && i < l->n; i++) {
 		int r = judge_layer(l, i, at, &paths);
 
-		if (r < 0)
-			return r;
+		TRY(r);
 		all = r > all ? r : all;
 	}
 	return all == ROOTFS_COVERED ? choose_cover(l, &paths, at, cover) : all;

@@ -2,9 +2,72 @@
 
 #include "base/base.h"
 #include "base/file_owner.h"
+#include "base/tighten.h"
 #include "layer/archive.h"
 #include "layer/unpack.h"
 #include "layer/whiteout.h"
+
+/* --- the modes of the image below ------------------------------------------------- */
+
+#define OTHERS_WRITE (S_IWGRP | S_IWOTH)
+
+/* Does the image show that layer's entry? Layers above may use a directory. */
+static int is_shown(
+	const struct rootfs_layers *l, size_t layer, const char *path, const struct stat *st)
+{
+	struct stat sb;
+
+	for (size_t i = l->n; i-- > layer;)
+		if (fstatat(l->v[i].fd, path, &sb, AT_SYMLINK_NOFOLLOW) == 0 &&
+			!(i > layer && S_ISDIR(sb.st_mode) && rootfs_layer_implies(&l->v[i], path)))
+			return i == layer && (sb.st_mode & S_IFMT) == (st->st_mode & S_IFMT);
+	return 0;
+}
+
+/* Does the entry itself record its mode? Then a copy of it does so, too, and what does not is a new
+ * file of that name. */
+static int is_recorded(const struct rootfs_layers *l, size_t layer, const char *path)
+{
+	auto_free char *entry = xasprintf("/proc/self/fd/%d/%s", l->v[layer].fd, path);
+	struct file_owner o;
+
+	return file_owner_get(entry, &o) > 0 && o.mode;
+}
+
+/* Has one of the layers a file at this path, which has no symlinks? */
+static int has(const struct rootfs_layers *l, const char *path)
+{
+	struct stat sb;
+
+	for (size_t i = 0; i < l->n; i++)
+		if (fstatat(l->v[i].fd, path, &sb, AT_SYMLINK_NOFOLLOW) == 0 &&
+			!layer_whiteout_is(&sb))
+			return 1;
+	return 0;
+}
+
+/*
+ * The mode for an entry of the upper directory. If the image has an entry of the same type there,
+ * and its mode in the tree is unchanged, the image's specified mode; else the entry's own. Set-ID
+ * bits are always the entry's own. So is the mode where the image's entry records it itself
+ * (base/file_owner.h): a changed entry keeps that record, and one without it is new.
+ *
+ *   path  "var/tmp", without symlinks; "." for the top
+ */
+static mode_t meant_mode(const struct rootfs_upper *u, const char *path, const struct stat *st)
+{
+	const struct layer_name *n = layer_names_at(u->names->t, u->names->top, path);
+	mode_t mode = st->st_mode & 07777, meant = n && n->inode ? n->inode->mode & 01777 : 0;
+
+	if (!(meant & OTHERS_WRITE) || layer_names_kind(n) == LAYER_SYMLINK ||
+		(mode & ~(mode_t)(S_ISUID | S_ISGID)) != (meant & ~(mode_t)TIGHTEN_BITS) ||
+		!is_shown(u->below, n->inode->layer, path, st) ||
+		is_recorded(u->below, n->inode->layer, path))
+		return mode;
+	return mode | meant;
+}
+
+/* --- the tar ---------------------------------------------------------------------- */
 
 struct walk {
 	struct rootfs_upper *upper;
@@ -56,7 +119,7 @@ static void set_owner(const struct walk *w, struct archive_entry *e, int dir, co
 	int is_recorded = find_owner(u, dir, name, path, fd, &o);
 
 	if (!is_recorded && (u->uid || u->gid) && strcmp(path, "./") != 0 &&
-		!(u->below && rootfs_modes_has(u->below, path)))
+		!(u->below && has(u->below, path)))
 		o = (struct file_owner){ u->uid, u->gid, 0 };
 	archive_entry_set_uid(e, o.uid);
 	archive_entry_set_gid(e, o.gid);
@@ -74,9 +137,8 @@ static int put_thing(struct walk *w, int dir, const char *name, const char *path
 	if (w->upper->newest && st->st_mtime > w->upper->newest)
 		archive_entry_set_mtime(e, w->upper->newest, 0);
 	if (w->upper->below)
-		archive_entry_set_perm(e,
-			rootfs_modes_meant(
-				w->upper->below, strcmp(path, "./") == 0 ? "." : path, st));
+		archive_entry_set_perm(
+			e, meant_mode(w->upper, strcmp(path, "./") == 0 ? "." : path, st));
 	archive_entry_set_pathname(e, path);
 	set_owner(w, e, dir, name, path, fd, st);
 	if (S_ISLNK(st->st_mode))
@@ -151,12 +213,11 @@ static int walk(struct walk *w, int dir, const char *path, unsigned depth, struc
 static int put_all(struct walk *w, struct mlr_error *err)
 {
 	struct stat st;
-	int r;
 
 	if (fstat(w->upper->fd, &st) < 0)
 		return mlr_fail_errno(err, "look at '/'");
-	r = put_thing(w, -1, "", "./", w->upper->fd, &st, err);
-	return r < 0 ? r : walk(w, w->upper->fd, "", 0, err);
+	TRY(put_thing(w, -1, "", "./", w->upper->fd, &st, err));
+	return walk(w, w->upper->fd, "", 0, err);
 }
 
 int rootfs_upper_tar(void *upper, layer_write_fn write, void *to, struct mlr_error *err)
@@ -170,13 +231,12 @@ int rootfs_upper_tar(void *upper, layer_write_fn write, void *to, struct mlr_err
 
 int rootfs_upper_has_any(int fd)
 {
-	DIR *d = file_open_dir(fd, ".", 0);
+	auto_dir DIR *d = file_open_dir(fd, ".", 0);
 	int n = 0;
 
 	if (!d)
 		return -errno;
 	while (n < 3 && readdir(d))
 		n++;
-	closedir(d);
 	return n == 3;
 }

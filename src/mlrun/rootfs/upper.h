@@ -11,14 +11,17 @@
 #include "base/owners_file.h"
 #include "base/strv.h"
 #include "layer/record.h"
-#include "rootfs/modes.h"
+#include "rootfs/layers.h"
 
 #include <stdint.h>
 
 struct rootfs_upper {
-	int fd;                           /* the upper directory; the caller's */
-	uint32_t uid, gid;                /* of files that the image below does not have */
-	const struct rootfs_modes *below; /* modes of the image below; may be NULL */
+	int fd;            /* the upper directory; the caller's */
+	uint32_t uid, gid; /* of files that the image below does not have */
+	/* The image below, whose trees lack write permission for others (base/tighten.h), and its
+	 * names, which have the modes that it specifies. May be NULL, both. */
+	const struct rootfs_layers *below;
+	const struct rootfs_names *names;
 	int64_t newest; /* later times become this one, in seconds since 1970; 0: none do */
 	struct owners_file *owners; /* of links and fifos; may be NULL */
 	const int *cancel; /* read atomically; not 0 stops the work with -ECANCELED. May be NULL */

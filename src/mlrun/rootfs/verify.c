@@ -75,7 +75,7 @@ static void find_broken(
 static int list(struct verification *v, const char *dir, const char *end, struct strv *ret,
 	struct mlr_error *err)
 {
-	DIR *d = file_open_dir(store_fd(v->st), dir, 0);
+	auto_dir DIR *d = file_open_dir(store_fd(v->st), dir, 0);
 	struct dirent *e;
 
 	if (!d && errno == ENOENT) /* missing in a store of an older format */
@@ -85,7 +85,6 @@ static int list(struct verification *v, const char *dir, const char *end, struct
 	while ((e = readdir(d)))
 		if (strspn(e->d_name, "0123456789abcdef") == 64 && strcmp(e->d_name + 64, end) == 0)
 			strv_add(ret, e->d_name);
-	closedir(d);
 	return 0;
 }
 
@@ -133,17 +132,14 @@ static int compare_layer(
 	struct verification *v, const char *diff_id, struct strv *files, struct mlr_error *why)
 {
 	auto_close int tree = -1, fd = -1;
-	int r;
 
 	TRY(store_tree_check(v->st, STORE_LAYER, diff_id, why));
-	tree = store_tree_open(v->st, STORE_LAYER, diff_id, why);
-	if (tree < 0)
-		return tree;
+	TRY(tree = store_tree_open(v->st, STORE_LAYER, diff_id, why));
 	fd = rootfs_layer_record(v->st, diff_id, why);
 	if (fd < 0)
 		return fd == -ENOENT ? 1 : fd;
-	r = rootfs_verify_layer(diff_id, fd, tree, files, why);
-	return r == 0 ? rootfs_layer_notes_check(v->st, diff_id, why) : r;
+	TRY(rootfs_verify_layer(diff_id, fd, tree, files, why));
+	return rootfs_layer_notes_check(v->st, diff_id, why);
 }
 
 /* --- who may write -------------------------------------------------------- */
@@ -239,13 +235,11 @@ static int parse_config(
 	auto_call(oci_document_done) struct oci_document doc = OCI_DOCUMENT_INIT;
 	auto_free char *text = NULL, *config = NULL;
 	size_t len;
-	int r = store_blob_get(st, manifest, &text, &len, why);
 
-	if (r == 0)
-		r = oci_document_parse(text, len, NULL, NULL, &doc, why);
-	if (r == 0)
-		r = store_blob_get(st, doc.config.digest, &config, &len, why);
-	return r < 0 ? r : oci_config_parse(config, len, ret, why);
+	TRY(store_blob_get(st, manifest, &text, &len, why));
+	TRY(oci_document_parse(text, len, NULL, NULL, &doc, why));
+	TRY(store_blob_get(st, doc.config.digest, &config, &len, why));
+	return oci_config_parse(config, len, ret, why);
 }
 
 static int verify_facts(struct verification *v, const char *name, struct mlr_error *err)
@@ -272,13 +266,10 @@ static int whole_image(
 	struct verification *v, const char *path, struct store_image *im, struct mlr_error *why)
 {
 	auto_free char *index = NULL;
-	int r = store_image_load(v->st, path, im, why);
 
-	if (r == 0)
-		r = store_image_check(v->st, im, why);
-	if (r == 0 && im->index)
-		r = store_blob_get(v->st, im->index, &index, NULL, why);
-	return r;
+	TRY(store_image_load(v->st, path, im, why));
+	TRY(store_image_check(v->st, im, why));
+	return im->index ? store_blob_get(v->st, im->index, &index, NULL, why) : 0;
 }
 
 static int verify_image(struct verification *v, const char *name, struct mlr_error *err)
@@ -373,17 +364,17 @@ static const struct {
 static int verify_place(struct verification *v, size_t i, struct mlr_error *err)
 {
 	auto_strv struct strv names = STRV_INIT;
-	int r = list(v, places[i].dir, places[i].end, &names, err);
 
-	for (size_t j = 0; r == 0 && j < names.n; j++) {
+	TRY(list(v, places[i].dir, places[i].end, &names, err));
+	for (size_t j = 0; j < names.n; j++) {
 		auto_free char *path = xasprintf("%s/%s", places[i].dir, names.v[j]);
 
 		if (is_cancelled(v))
 			return mlr_fail(err, ECANCELED, "interrupted");
 		begin(v, path);
-		r = places[i].verify(v, names.v[j], err);
+		TRY(places[i].verify(v, names.v[j], err));
 	}
-	return r;
+	return 0;
 }
 
 int rootfs_verify(struct store *st, const struct rootfs_verify_options *opt,
@@ -392,12 +383,8 @@ int rootfs_verify(struct store *st, const struct rootfs_verify_options *opt,
 	auto_call(rootfs_report_done) struct rootfs_report report = ROOTFS_REPORT_INIT;
 	struct verification v = { st, opt, &report };
 
-	for (size_t i = 0; i < ARRAY_LEN(places); i++) {
-		int r = verify_place(&v, i, err);
-
-		if (r < 0)
-			return r;
-	}
+	for (size_t i = 0; i < ARRAY_LEN(places); i++)
+		TRY(verify_place(&v, i, err));
 	*ret = report;
 	report = (struct rootfs_report)ROOTFS_REPORT_INIT;
 	return 0;

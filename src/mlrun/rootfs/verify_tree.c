@@ -31,7 +31,7 @@ typedef void (*visit_fn)(
 /* The recursion is at most LAYER_DEPTH_MAX deep, as layers are. Skips unreadable directories. */
 static void walk(int fd, const char *path, visit_fn visit, void *ctx)
 {
-	DIR *d = file_open_dir(fd, ".", 0);
+	auto_dir DIR *d = file_open_dir(fd, ".", 0);
 	struct dirent *e;
 
 	while (d && (e = readdir(d))) {
@@ -50,8 +50,6 @@ static void walk(int fd, const char *path, visit_fn visit, void *ctx)
 			walk(below, sub, visit, ctx);
 		visit(ctx, fd, e->d_name, sub, &sb);
 	}
-	if (d)
-		closedir(d);
 }
 
 static void collect_inode(

@@ -198,9 +198,7 @@ int looker_ask(
 
 	TRY(start_for(file));
 	a = find_ahead(what, path);
-	r = hear_ahead(a ? (size_t)(a - looker.ahead) + 1 : looker.n_ahead);
-	if (r < 0)
-		return r;
+	TRY(hear_ahead(a ? (size_t)(a - looker.ahead) + 1 : looker.n_ahead));
 	if (a) {
 		*ret = *a->answer;
 		r = a->r;

@@ -67,14 +67,11 @@ static ssize_t copy_pieces(const struct copy *c, uint64_t at, uint64_t size)
 		int r = 0;
 
 		if (p[i].header != 0 || p[i].fragment) { /* otherwise a hole */
-			r = blocks_get(c->blocks, &p[i], &b);
-			if (r < 0)
-				return r;
+			TRY(blocks_get(c->blocks, &p[i], &b));
 			r = put(c->fd, b->data + p[i].from, p[i].len, (off_t)at + done);
 			blocks_put(c->blocks, b);
 		}
-		if (r < 0)
-			return r;
+		TRY(r);
 		done += p[i].len;
 	}
 	return done > 0 ? done : -EIO;
@@ -93,8 +90,7 @@ static int copy_range(struct copy *c, uint64_t at, uint64_t size)
 	while (size > 0) {
 		ssize_t n = copy_pieces(c, at, size);
 
-		if (n < 0)
-			return (int)n;
+		TRY((int)n);
 		at += (uint64_t)n;
 		size -= (uint64_t)n;
 	}
@@ -130,7 +126,6 @@ static int copy_elf(struct copy *c)
 	Elf64_Shdr *names;
 	Elf64_Ehdr head;
 	size_t len;
-	int r;
 
 	TRY(copy_range(c, 0, HEAD));
 	if (pread(c->fd, &head, sizeof(head), 0) != (ssize_t)sizeof(head) ||
@@ -142,18 +137,16 @@ static int copy_elf(struct copy *c)
 	sections = calloc(head.e_shnum, sizeof(*sections));
 	if (!sections)
 		return -ENOMEM;
-	r = copy_range(c, head.e_phoff, (uint64_t)head.e_phnum * sizeof(Elf64_Phdr));
-	if (r == 0)
-		r = copy_range(c, head.e_shoff, len);
-	if (r == 0 &&
-		(head.e_shoff > c->size || pread(c->fd, sections, len, (off_t)head.e_shoff) < 0))
+	TRY(copy_range(c, head.e_phoff, (uint64_t)head.e_phnum * sizeof(Elf64_Phdr)));
+	TRY(copy_range(c, head.e_shoff, len));
+	if (head.e_shoff > c->size || pread(c->fd, sections, len, (off_t)head.e_shoff) < 0)
 		return 0;
 	names = &sections[head.e_shstrndx];
-	if (r == 0 && names->sh_type == SHT_STRTAB)
-		r = copy_range(c, names->sh_offset, names->sh_size);
-	for (size_t i = 0; r == 0 && i < head.e_shnum; i++)
-		r = copy_section(c, &sections[i], names);
-	return r < 0 ? r : 1;
+	if (names->sh_type == SHT_STRTAB)
+		TRY(copy_range(c, names->sh_offset, names->sh_size));
+	for (size_t i = 0; i < head.e_shnum; i++)
+		TRY(copy_section(c, &sections[i], names));
+	return 1;
 }
 
 static int look_file(struct image *im, struct blocks *blocks, const struct stat *st, int about)
@@ -164,16 +157,13 @@ static int look_file(struct image *im, struct blocks *blocks, const struct stat 
 
 	if (!S_ISREG(st->st_mode))
 		return -ENOENT;
-	fd = c.fd = open_memory((size_t)c.size);
-	if (fd < 0)
-		return fd;
+	TRY(fd = c.fd = open_memory((size_t)c.size));
 	if (about && c.size > LOOK_WHOLE_MAX)
-		r = copy_elf(&c);
+		TRY(r = copy_elf(&c));
 	if (r == 0)
-		r = copy_range(&c, 0, c.size);
-	if (r >= 0)
-		r = seal(fd);
-	return r < 0 ? r : take_fd(&fd);
+		TRY(copy_range(&c, 0, c.size));
+	TRY(seal(fd));
+	return take_fd(&fd);
 }
 
 /* Names being written to a file; if fd is -1, they are only counted. */
@@ -206,13 +196,12 @@ static int look_names(struct image *im, const struct stat *st)
 {
 	auto_close int fd = open_memory(0);
 	struct names l = { .fd = fd };
-	int r = fd < 0 ? fd : image_list(im, st->st_ino, 0, 0, add_name, &l);
 
-	if (r == 0)
-		r = l.error;
-	if (r == 0)
-		r = seal(fd);
-	return r < 0 ? r : take_fd(&fd);
+	TRY(fd);
+	TRY(image_list(im, st->st_ino, 0, 0, add_name, &l));
+	TRY(l.error);
+	TRY(seal(fd));
+	return take_fd(&fd);
 }
 
 /* Add what is particular to links and directories. */
@@ -241,8 +230,7 @@ static int answer(struct image *im, struct blocks *blocks, const struct look_req
 	r = image_resolve(im, q->path, q->what == LOOK_ITSELF ? IMAGE_NOFOLLOW : IMAGE_FOLLOW, &at);
 	if (r == 0 || r == -ENOENT)
 		snprintf(ret->path, sizeof(ret->path), "%s", at.path);
-	if (r < 0)
-		return r;
+	TRY(r);
 	ret->mode = at.st.st_mode;
 	switch (q->what) {
 	case LOOK_FILE:

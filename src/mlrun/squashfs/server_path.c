@@ -89,16 +89,14 @@ int image_resolve(
 	while (*(s += strspn(s, "/"))) {
 		size_t len = strcspn(s, "/");
 		char name[NAME_MAX + 1];
-		int links = w.links, r;
+		int links = w.links;
 
 		if (len > NAME_MAX)
 			return -ENAMETOOLONG;
 		memcpy(name, s, len);
 		name[len] = '\0';
 		s += len;
-		r = step(&w, name, s + strspn(s, "/"), last);
-		if (r < 0)
-			return r;
+		TRY(step(&w, name, s + strspn(s, "/"), last));
 		if (w.links > links)
 			s = w.todo;
 	}

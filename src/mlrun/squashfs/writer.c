@@ -362,12 +362,8 @@ int squashfs_writer_apply(struct squashfs_writer *s, struct mlr_error *err)
 	s->top = layer_names_top(s->names, err);
 	if (!s->top)
 		return layer_names_failed(err);
-	for (size_t i = s->n_layers; i-- > 0;) {
-		int r = layer_changes_apply(&s->layers[i], s->top, err);
-
-		if (r < 0)
-			return r;
-	}
+	for (size_t i = s->n_layers; i-- > 0;)
+		TRY(layer_changes_apply(&s->layers[i], s->top, err));
 	collect_lacking(s, s->top);
 	if (s->n_lacking)
 		qsort(s->lacking, s->n_lacking, sizeof(*s->lacking), by_place);

@@ -173,11 +173,9 @@ static int write_leaf(const struct table *t, struct layer_inode *from)
 		fill_file(from, inode);
 	else
 		r = fill_other(from, inode);
-	if (r == 0)
-		r = write_inode(t, from, inode);
-	if (r == 0 && from->kind == LAYER_FILE)
-		r = write_blocks(t, from->data);
-	return r;
+	TRY(r);
+	TRY(write_inode(t, from, inode));
+	return from->kind == LAYER_FILE ? write_blocks(t, from->data) : 0;
 }
 
 static int write_dir_inode(const struct table *t, struct layer_name *dir, uint32_t parent)
@@ -202,24 +200,20 @@ static int write_dir_inode(const struct table *t, struct layer_name *dir, uint32
  * inode. */
 static int write_dir(const struct table *t, struct layer_name *dir, uint32_t parent)
 {
-	int r = 0;
-
-	for (struct layer_name *c = dir->child; c && r == 0; c = c->next)
+	for (struct layer_name *c = dir->child; c; c = c->next)
 		if (layer_names_kind(c) == LAYER_DIR)
-			r = write_dir(t, c, dir->inode->number);
-	for (struct layer_name *c = dir->child; c && r == 0; c = c->next)
+			TRY(write_dir(t, c, dir->inode->number));
+	for (struct layer_name *c = dir->child; c; c = c->next)
 		if (layer_names_kind(c) != LAYER_DIR && c->inode->nlink) {
-			r = write_leaf(t, c->inode);
+			TRY(write_leaf(t, c->inode));
 			c->inode->nlink = 0; /* written, however many names it has */
 		}
-	if (r == 0)
-		r = sqfs_dir_writer_begin(t->dirs, 0);
-	for (struct layer_name *c = dir->child; c && r == 0; c = c->next)
-		r = sqfs_dir_writer_add_entry(t->dirs, c->name, c->inode->number, c->inode->ref,
-			(sqfs_u16)mode_of(c->inode));
-	if (r == 0)
-		r = sqfs_dir_writer_end(t->dirs);
-	return r == 0 ? write_dir_inode(t, dir, parent) : r;
+	TRY(sqfs_dir_writer_begin(t->dirs, 0));
+	for (struct layer_name *c = dir->child; c; c = c->next)
+		TRY(sqfs_dir_writer_add_entry(t->dirs, c->name, c->inode->number, c->inode->ref,
+			(sqfs_u16)mode_of(c->inode)));
+	TRY(sqfs_dir_writer_end(t->dirs));
+	return write_dir_inode(t, dir, parent);
 }
 
 static int start(struct table *t, sqfs_compressor_t *compressor)
@@ -236,19 +230,13 @@ static int start(struct table *t, sqfs_compressor_t *compressor)
 
 static int write_tree(struct table *t, struct layer_name *top, sqfs_super_t *super)
 {
-	int r;
-
 	super->inode_table_start = t->file->size;
 	top->inode->number = ++t->n_inodes;
 	number(t, top);
 	super->inode_count = t->n_inodes;
-	r = write_dir(t, top, t->n_inodes + 1); /* the parent of "/" is no inode of the image */
-	if (r == 0)
-		r = sqfs_meta_writer_flush(t->inodes);
-	if (r == 0)
-		r = sqfs_meta_writer_flush(t->entries);
-	if (r != 0)
-		return r;
+	TRY(write_dir(t, top, t->n_inodes + 1)); /* the parent of "/" is no inode of the image */
+	TRY(sqfs_meta_writer_flush(t->inodes));
+	TRY(sqfs_meta_writer_flush(t->entries));
 	super->root_inode_ref = top->inode->ref;
 	super->directory_table_start = t->file->size;
 	return sqfs_meta_write_write_to_file(t->entries);
