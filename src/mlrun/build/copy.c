@@ -2,6 +2,7 @@
 
 #include "base/base.h"
 #include "layer/archive.h"
+#include "layer/entry.h"
 #include "oci/digest.h"
 
 #include <fnmatch.h>
@@ -554,17 +555,17 @@ static int is_whiteout(const char *to)
 static int put_item(struct copy *c, struct layer_archive *a, const struct copy_item *item,
 	struct mlr_error *err)
 {
-	struct archive_entry *e;
 	auto_close int fd = -1;
 	struct stat st = item->st;
-	int r = 0;
 
 	if (is_whiteout(item->to))
 		return mlr_fail(err, EINVAL,
 			"'/%s': no layer can hold a name that begins with '.wh.'", item->to);
 	if (item->is_archive)
 		return put_archive(c, a, item, err);
-	e = layer_archive_entry();
+
+	auto_call(layer_entry_free) struct archive_entry *e = layer_entry_new();
+
 	st.st_mode = mode_of(c, item);
 	if (item->fd >= 0)
 		st.st_nlink = 1;
@@ -578,18 +579,13 @@ static int put_item(struct copy *c, struct layer_archive *a, const struct copy_i
 	archive_entry_set_gid(e, gid_of(c, item));
 	if (item->link)
 		archive_entry_set_symlink(e, item->link);
-	if (item->bytes) {
-		r = layer_archive_put_bytes(a, e, item->bytes, strlen(item->bytes), err);
-	} else {
-		if (item->fd >= 0)
-			r = fd = fcntl(item->fd, F_DUPFD_CLOEXEC, 3);
-		else if (item->from && (S_ISREG(st.st_mode) || S_ISDIR(st.st_mode)))
-			r = fd = open_item(c, item, err);
-		if (r >= 0)
-			r = layer_archive_put(a, e, item->to, fd, err);
-	}
-	archive_entry_free(e);
-	return r;
+	if (item->bytes)
+		return layer_archive_put_bytes(a, e, item->bytes, strlen(item->bytes), err);
+	if (item->fd >= 0)
+		TRY(fd = fcntl(item->fd, F_DUPFD_CLOEXEC, 3));
+	else if (item->from && (S_ISREG(st.st_mode) || S_ISDIR(st.st_mode)))
+		TRY(fd = open_item(c, item, err));
+	return layer_archive_put(a, e, item->to, fd, err);
 }
 
 int copy_tar(void *copy, layer_write_fn write, void *to, struct mlr_error *err)

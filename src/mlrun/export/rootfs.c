@@ -108,10 +108,7 @@ static int put_thing(struct walk *k, const struct place *p, int dir_fd, const ch
 {
 	auto_free char *path = xasprintf("%s%s%s", p->path, *p->path ? "/" : "", name);
 	auto_close int fd = -1;
-	struct archive_entry *e;
-	char target[PATH_MAX];
-	ssize_t n;
-	int r = 0, lent = 0;
+	int r, lent = 0;
 
 	if (S_ISSOCK(st->st_mode) || S_ISCHR(st->st_mode) || S_ISBLK(st->st_mode))
 		return 0;
@@ -124,23 +121,14 @@ static int put_thing(struct walk *k, const struct place *p, int dir_fd, const ch
 		if (fd < 0)
 			return fail(p, name, "open", -fd, err);
 	}
-	e = archive_entry_new();
-	if (!e)
-		mlr_oom();
-	archive_entry_copy_stat(e, st);
-	archive_entry_set_pathname(e, path);
-	if (S_ISLNK(st->st_mode)) {
-		n = readlinkat(dir_fd, name, target, sizeof(target) - 1);
-		if (n < 0)
-			r = fail(p, name, "read link", errno, err);
-		else
-			target[n] = '\0';
-		archive_entry_set_symlink(e, n < 0 ? "" : target);
-	}
+
+	auto_call(layer_entry_free) struct archive_entry *e = layer_entry_new();
+
+	r = layer_entry_describe(e, dir_fd, name, path, st);
+	if (r < 0)
+		return fail(p, name, "read link", -r, err);
 	set_owner(k, e, path);
-	if (r == 0)
-		r = layer_entry_put(&k->to, e, path, fd, err);
-	archive_entry_free(e);
+	r = layer_entry_put(&k->to, e, path, fd, err);
 	if (lent)
 		file_take_back(fd, st);
 	return r;

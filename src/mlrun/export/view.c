@@ -61,26 +61,14 @@ static void start_tar(struct reading *k)
 static int put(struct reading *k, int dir, const char *name, const char *path,
 	const struct stat *st, int fd, struct mlr_error *err)
 {
-	struct archive_entry *e = archive_entry_new();
-	char target[PATH_MAX];
-	ssize_t n = 0;
-	int r;
+	auto_call(layer_entry_free) struct archive_entry *e = layer_entry_new();
+	int r = layer_entry_describe(e, dir, name, *path ? path : ".", st);
 
-	if (!e)
-		mlr_oom();
-	archive_entry_copy_stat(e, st);
-	archive_entry_set_pathname(e, *path ? path : ".");
+	if (r < 0)
+		return mlr_fail(err, -r, "read link '/%s': %s", path, strerror(-r));
 	archive_entry_set_uid(e, 0);
 	archive_entry_set_gid(e, 0);
-	if (S_ISLNK(st->st_mode)) {
-		n = readlinkat(dir, name, target, sizeof(target) - 1);
-		target[n < 0 ? 0 : n] = '\0';
-		archive_entry_set_symlink(e, target);
-	}
-	r = n < 0 ? mlr_fail_errno(err, "read link '/%s'", path)
-		  : layer_entry_put(&k->to, e, path, fd, err);
-	archive_entry_free(e);
-	return r;
+	return layer_entry_put(&k->to, e, path, fd, err);
 }
 
 /* Recursion is at most LAYER_DEPTH_MAX deep. */
@@ -121,26 +109,19 @@ static int put_tree(struct reading *k, int dir, const char *name, const char *pa
 /* Later members of a name win. */
 static int put_files(struct reading *k, struct mlr_error *err)
 {
-	int r = 0;
-
-	for (size_t i = 0; r == 0 && i < k->n; i++) {
-		struct archive_entry *e = archive_entry_new();
+	for (size_t i = 0; i < k->n; i++) {
+		auto_call(layer_entry_free) struct archive_entry *e = layer_entry_new();
 		size_t size = strlen(k->files[i].text);
 
-		if (!e)
-			mlr_oom();
 		archive_entry_set_pathname(e, k->files[i].path);
 		archive_entry_set_filetype(e, AE_IFREG);
 		archive_entry_set_perm(e, 0644);
 		archive_entry_set_mtime(e, 0, 0);
 		archive_entry_set_size(e, (la_int64_t)size);
-		r = check(k, archive_write_header(k->to.archive, e), err);
-		if (r == 0)
-			r = check(k, (int)archive_write_data(k->to.archive, k->files[i].text, size),
-				err);
-		archive_entry_free(e);
+		TRY(check(k, archive_write_header(k->to.archive, e), err));
+		TRY(check(k, (int)archive_write_data(k->to.archive, k->files[i].text, size), err));
 	}
-	return r;
+	return 0;
 }
 
 /* The root is mounted, and this process has all capabilities over the image's files. */

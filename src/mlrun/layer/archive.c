@@ -90,15 +90,6 @@ int layer_archive_open(
 	return 0;
 }
 
-struct archive_entry *layer_archive_entry(void)
-{
-	struct archive_entry *e = archive_entry_new();
-
-	if (!e)
-		mlr_oom();
-	return e;
-}
-
 int layer_archive_put(struct layer_archive *a, struct archive_entry *e, const char *path, int fd,
 	struct mlr_error *err)
 {
@@ -126,16 +117,13 @@ int layer_archive_put_bytes(struct layer_archive *a, struct archive_entry *e, co
 
 int layer_archive_put_mark(struct layer_archive *a, const char *path, struct mlr_error *err)
 {
-	struct archive_entry *e = layer_archive_entry();
-	int r;
+	auto_call(layer_entry_free) struct archive_entry *e = layer_entry_new();
 
 	archive_entry_set_pathname(e, path);
 	archive_entry_set_filetype(e, AE_IFREG);
 	archive_entry_set_perm(e, 0);
 	archive_entry_set_mtime(e, 0, 0);
-	r = layer_archive_put_bytes(a, e, NULL, 0, err);
-	archive_entry_free(e);
-	return r;
+	return layer_archive_put_bytes(a, e, NULL, 0, err);
 }
 
 /* --- another tar ------------------------------------------------------------- */

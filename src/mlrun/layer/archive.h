@@ -26,9 +26,6 @@ struct layer_archive;
 int layer_archive_open(
 	layer_write_fn write, void *to, struct layer_archive **ret, struct mlr_error *err);
 
-/* A member to fill in, to archive_entry_free(). */
-struct archive_entry *layer_archive_entry(void);
-
 /* Put a member; as layer_entry_put(). */
 int layer_archive_put(struct layer_archive *a, struct archive_entry *e, const char *path, int fd,
 	struct mlr_error *err);

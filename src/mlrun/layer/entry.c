@@ -6,6 +6,38 @@
 #include <archive.h>
 #include <sys/xattr.h>
 
+struct archive_entry *layer_entry_new(void)
+{
+	struct archive_entry *e = archive_entry_new();
+
+	if (!e)
+		mlr_oom();
+	return e;
+}
+
+void layer_entry_free(struct archive_entry **e)
+{
+	archive_entry_free(*e);
+}
+
+int layer_entry_describe(
+	struct archive_entry *e, int dir, const char *name, const char *path, const struct stat *st)
+{
+	char target[PATH_MAX];
+	ssize_t n;
+
+	archive_entry_copy_stat(e, st);
+	archive_entry_set_pathname(e, path);
+	if (!S_ISLNK(st->st_mode))
+		return 0;
+	n = readlinkat(dir, name, target, sizeof(target) - 1);
+	if (n < 0)
+		return -errno;
+	target[n] = '\0';
+	archive_entry_set_symlink(e, target);
+	return 0;
+}
+
 static void add_xattrs(struct archive_entry *e, int fd, char *buf)
 {
 	auto_free char *names = NULL;

@@ -20,6 +20,15 @@ struct layer_entry_target {
 	void *ctx;
 };
 
+/* A member to fill in, for auto_call(layer_entry_free). */
+struct archive_entry *layer_entry_new(void);
+void layer_entry_free(struct archive_entry **e);
+
+/* Fill in a file's name in the archive, all that archive_entry_copy_stat() sets, and a symlink's
+ * target. Returns 0, or -errno if it cannot be read. */
+int layer_entry_describe(struct archive_entry *e, int dir, const char *name, const char *path,
+	const struct stat *st);
+
 /*
  * Put a member and its data; a second name of a file becomes a hard link. The member gets the
  * file's user.* xattrs except overlayfs's own, its file capabilities (base/file_owner.h), and

@@ -4,6 +4,7 @@
 #include "base/file_owner.h"
 #include "base/tighten.h"
 #include "layer/archive.h"
+#include "layer/entry.h"
 #include "layer/unpack.h"
 #include "layer/whiteout.h"
 
@@ -86,18 +87,6 @@ static int put_mark(struct walk *w, const char *dir, const char *name, struct ml
 	return layer_archive_put_mark(w->tar, path, err);
 }
 
-static int set_target(struct archive_entry *e, int dir, const char *name)
-{
-	char target[PATH_MAX];
-	ssize_t n = readlinkat(dir, name, target, sizeof(target) - 1);
-
-	if (n < 0)
-		return -errno;
-	target[n] = '\0';
-	archive_entry_set_symlink(e, target);
-	return 0;
-}
-
 /* What a fake root recorded of a file; fd is -1 for links and fifos. */
 static int find_owner(const struct rootfs_upper *u, int dir, const char *name, const char *path,
 	int fd, struct file_owner *ret)
@@ -130,22 +119,17 @@ static void set_owner(const struct walk *w, struct archive_entry *e, int dir, co
 static int put_thing(struct walk *w, int dir, const char *name, const char *path, int fd,
 	const struct stat *st, struct mlr_error *err)
 {
-	struct archive_entry *e = layer_archive_entry();
-	int r = 0;
+	auto_call(layer_entry_free) struct archive_entry *e = layer_entry_new();
 
-	archive_entry_copy_stat(e, st);
+	if (layer_entry_describe(e, dir, name, path, st) < 0)
+		return has_changed(path, err);
 	if (w->upper->newest && st->st_mtime > w->upper->newest)
 		archive_entry_set_mtime(e, w->upper->newest, 0);
 	if (w->upper->below)
 		archive_entry_set_perm(
 			e, meant_mode(w->upper, strcmp(path, "./") == 0 ? "." : path, st));
-	archive_entry_set_pathname(e, path);
 	set_owner(w, e, dir, name, path, fd, st);
-	if (S_ISLNK(st->st_mode))
-		r = set_target(e, dir, name);
-	r = r < 0 ? has_changed(path, err) : layer_archive_put(w->tar, e, path, fd, err);
-	archive_entry_free(e);
-	return r;
+	return layer_archive_put(w->tar, e, path, fd, err);
 }
 
 static int walk(struct walk *w, int dir, const char *path, unsigned depth, struct mlr_error *err);
