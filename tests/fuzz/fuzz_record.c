@@ -1,11 +1,12 @@
 /*
  * Any bytes as a layer's record, as a stranger's store may hold: as they are, and as what a zstd
  * frame holds. Rebuilding must end, must read nothing outside the tree, and must write as many
- * bytes as it says.
+ * bytes as it says; its names must be a tree, whatever they do to each other.
  */
 #include "base/cleanup.h"
 #include "base/file.h"
 #include "base/memory.h"
+#include "layer/changes.h"
 #include "layer/record.h"
 
 #include <errno.h>
@@ -64,6 +65,33 @@ static int count(void *ctx, const void *buf, size_t len, struct mlr_error *err)
 	return *sum > 64 << 20 ? mlr_fail(err, EFBIG, "enough") : 0;
 }
 
+static int take(void *changes, const struct layer_member *m, struct mlr_error *err)
+{
+	return layer_changes_add(changes, m, LAYER_NO_XATTR, NULL, err);
+}
+
+/* The same layer twice, the second time over the first. */
+static void try_names(int fd)
+{
+	static const struct layer_sink sink = { .file = take, .name = take };
+	struct layer_names *t = layer_names_new(16 << 20);
+	struct mlr_error err = MLR_ERROR_INIT;
+	struct layer_name *top = layer_names_top(t, &err);
+	int r = 0;
+
+	for (size_t i = 0; i < 2 && r == 0; i++) {
+		auto_call(layer_changes_done) struct layer_changes c = { NULL };
+
+		r = layer_changes_init(&c, t, i, &err);
+		if (r == 0)
+			r = layer_tar_headers(fd, &sink, &c, &err);
+		if (r == 0)
+			r = layer_changes_apply(&c, top, &err);
+	}
+	must(r == 0 || err.text[0], "a failure without words");
+	layer_names_free(t);
+}
+
 static void try(const void *p, size_t n)
 {
 	auto_close int fd = memfd_create("record", MFD_CLOEXEC);
@@ -76,6 +104,7 @@ static void try(const void *p, size_t n)
 	r = layer_rebuild(fd, tree, count, &sum, diff_id, &bytes, &err);
 	must(r == 0 || err.text[0], "a failure without words");
 	must(r < 0 || bytes == sum, "another size than was written");
+	try_names(fd);
 }
 
 int LLVMFuzzerTestOneInput(const uint8_t *data, size_t size)

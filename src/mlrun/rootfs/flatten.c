@@ -27,28 +27,16 @@ static char *path_in(const struct pair *p, const char *name)
 	return xasprintf("%s%s%s", p->path, *p->path ? "/" : "", name);
 }
 
-/* The next name but "." and "..". */
-static const char *next(DIR *d)
-{
-	struct dirent *e;
-
-	while ((e = readdir(d)))
-		if (strcmp(e->d_name, ".") != 0 && strcmp(e->d_name, "..") != 0)
-			return e->d_name;
-	return NULL;
-}
-
 static int empty(int fd, struct mlr_error *err)
 {
-	auto_dir DIR *d = file_open_dir(fd, ".", 0);
-	const char *name;
-	int r = 0;
+	auto_strv struct strv names = STRV_INIT;
+	int r = file_list(fd, ".", 0, &names);
 
-	if (!d)
-		return mlr_fail_errno(err, "read the directory");
-	while (r == 0 && (name = next(d)))
-		r = file_remove_tree(fd, name, err);
-	return r;
+	if (r < 0)
+		return mlr_fail(err, -r, "read the directory: %s", strerror(-r));
+	for (size_t i = 0; i < names.n; i++)
+		TRY(file_remove_tree(fd, names.v[i], err));
+	return 0;
 }
 
 /* Open a directory with at least these rights, even if its owner has removed his own
@@ -193,25 +181,19 @@ static int apply_name(const struct applying *a, const struct pair *p, const char
  */
 static int apply_dir(const struct applying *a, const struct pair *p, struct mlr_error *err)
 {
-	auto_dir DIR *d = NULL;
 	auto_strv struct strv names = STRV_INIT, later = STRV_INIT;
-	const char *name;
-	int r = layer_opaque_is(p->from) ? empty(p->to, err) : 0;
+	int r;
 
+	if (layer_opaque_is(p->from))
+		TRY(empty(p->to, err));
+	r = file_list(p->from, ".", 0, &names);
 	if (r < 0)
-		return r;
-	d = file_open_dir(p->from, ".", 0);
-	if (!d)
-		return mlr_fail_errno(err, "read directory '%s'", p->path);
-	while ((name = next(d)))
-		strv_add(&names, name);
-	strv_sort(&names);
-
-	for (size_t i = 0; r == 0 && i < names.n; i++)
-		r = apply_name(a, p, names.v[i], &later, err);
-	for (size_t i = 0; r == 0 && i < later.n; i++)
-		r = apply_subdir(a, p, later.v[i], err);
-	return r;
+		return mlr_fail(err, -r, "read directory '%s': %s", p->path, strerror(-r));
+	for (size_t i = 0; i < names.n; i++)
+		TRY(apply_name(a, p, names.v[i], &later, err));
+	for (size_t i = 0; i < later.n; i++)
+		TRY(apply_subdir(a, p, later.v[i], err));
+	return 0;
 }
 
 static int apply_layer(

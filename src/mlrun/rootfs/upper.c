@@ -215,12 +215,8 @@ int rootfs_upper_tar(void *upper, layer_write_fn write, void *to, struct mlr_err
 
 int rootfs_upper_has_any(int fd)
 {
-	auto_dir DIR *d = file_open_dir(fd, ".", 0);
-	int n = 0;
+	auto_strv struct strv names = STRV_INIT;
 
-	if (!d)
-		return -errno;
-	while (n < 3 && readdir(d))
-		n++;
-	return n == 3;
+	TRY(file_list(fd, ".", 0, &names));
+	return names.n > 0;
 }

@@ -18,6 +18,7 @@ struct verification {
 	struct store *st;
 	const struct rootfs_verify_options *opt;
 	struct rootfs_report *report;
+	const char *path; /* of what is being verified, below the store's top */
 };
 
 void rootfs_report_done(struct rootfs_report *r)
@@ -38,21 +39,22 @@ static int is_cancelled(const struct verification *v)
 
 static void begin(struct verification *v, const char *path)
 {
+	v->path = path;
 	v->report->checked++;
 	if (v->opt->tick)
 		v->opt->tick(v->opt->ctx, path);
 }
 
 /* Add a finding, unless the path was removed meanwhile. Empties files. */
-static void find(struct verification *v, enum rootfs_verdict verdict, const char *path,
-	const char *why, struct strv *files)
+static void find(
+	struct verification *v, enum rootfs_verdict verdict, const char *why, struct strv *files)
 {
 	struct rootfs_report *r = v->report;
 
-	if (faccessat(store_fd(v->st), path, F_OK, AT_SYMLINK_NOFOLLOW) < 0 && errno == ENOENT)
+	if (faccessat(store_fd(v->st), v->path, F_OK, AT_SYMLINK_NOFOLLOW) < 0 && errno == ENOENT)
 		return;
 	r->v = xreallocarray(r->v, r->n + 1, sizeof(*r->v));
-	r->v[r->n] = (struct rootfs_finding){ verdict, xstrdup(path), xstrdup(why), STRV_INIT };
+	r->v[r->n] = (struct rootfs_finding){ verdict, xstrdup(v->path), xstrdup(why), STRV_INIT };
 	if (files) {
 		r->v[r->n].files = *files;
 		*files = (struct strv)STRV_INIT;
@@ -61,14 +63,13 @@ static void find(struct verification *v, enum rootfs_verdict verdict, const char
 }
 
 /* files: the names that differ, or NULL. */
-static void find_broken(
-	struct verification *v, const char *path, const struct mlr_error *why, struct strv *files)
+static void find_broken(struct verification *v, const struct mlr_error *why, struct strv *files)
 {
 	const char *hint = strstr(why->text, "\nhint: ");
 	auto_free char *text =
 		xstrndup(why->text, hint ? (size_t)(hint - why->text) : strlen(why->text));
 
-	find(v, ROOTFS_BROKEN, path, text, files);
+	find(v, ROOTFS_BROKEN, text, files);
 }
 
 /* List the names below a directory that consist of 64 hexadecimal digits and this ending. */
@@ -95,11 +96,10 @@ static int asks_cancelled(void *ctx)
 	return is_cancelled(ctx);
 }
 
-static int hash_file(
-	struct verification *v, const char *path, char hex[HASH_HEX_SIZE], struct mlr_error *err)
+static int hash_file(struct verification *v, char hex[HASH_HEX_SIZE], struct mlr_error *err)
 {
 	auto_close int fd =
-		openat(store_fd(v->st), path, O_RDONLY | O_NOFOLLOW | O_NONBLOCK | O_CLOEXEC);
+		openat(store_fd(v->st), v->path, O_RDONLY | O_NOFOLLOW | O_NONBLOCK | O_CLOEXEC);
 	int r;
 
 	if (fd < 0)
@@ -112,17 +112,16 @@ static int hash_file(
 
 static int verify_blob(struct verification *v, const char *name, struct mlr_error *err)
 {
-	auto_free char *path = xasprintf("blobs/sha256/%s", name);
 	struct mlr_error why = MLR_ERROR_INIT;
 	char hex[HASH_HEX_SIZE];
-	int r = hash_file(v, path, hex, &why);
+	int r = hash_file(v, hex, &why);
 
 	if (r == -ECANCELED)
 		return mlr_fail(err, ECANCELED, "interrupted");
 	if (r == 0 && strcmp(hex, name) != 0)
 		r = mlr_fail(&why, EBADMSG, "its bytes hash to sha256:%s", hex);
 	if (r < 0)
-		find_broken(v, path, &why, NULL);
+		find_broken(v, &why, NULL);
 	return 0;
 }
 
@@ -168,9 +167,9 @@ static void add_open(void *ctx, const char *path, const struct stat *st)
 
 /* Check the write permissions of an otherwise correct tree. If another user has put something
  * there, only pulling again repairs it. */
-static void verify_tight(struct verification *v, const char *path)
+static void verify_tight(struct verification *v)
 {
-	auto_free char *tree = xasprintf("%s/tree", path);
+	auto_free char *tree = xasprintf("%s/tree", v->path);
 	struct open_names o = { .owner = 0 };
 	struct stat sb;
 
@@ -178,7 +177,7 @@ static void verify_tight(struct verification *v, const char *path)
 		return;
 	o.owner = sb.st_uid;
 	if (tighten_find(store_fd(v->st), tree, add_open, &o, NULL) == 0 && o.files.n > 0)
-		find(v, o.foreign ? ROOTFS_BROKEN : ROOTFS_OPEN, path,
+		find(v, o.foreign ? ROOTFS_BROKEN : ROOTFS_OPEN,
 			"others than its owner may write there, or run programs with his rights",
 			&o.files);
 	strv_done(&o.files);
@@ -187,18 +186,17 @@ static void verify_tight(struct verification *v, const char *path)
 static int verify_layer(struct verification *v, const char *name, struct mlr_error *err)
 {
 	auto_strv struct strv files = STRV_INIT;
-	auto_free char *path = xasprintf("layers/%s", name),
-		       *diff_id = xasprintf("sha256:%s", name);
+	auto_free char *diff_id = xasprintf("sha256:%s", name);
 	struct mlr_error why = MLR_ERROR_INIT;
 	int r = compare_layer(v, diff_id, &files, &why);
 
 	(void)err;
 	if (r == 1) {
-		find(v, ROOTFS_UNKNOWN, path, "cannot be verified: made by an older mlrun", NULL);
+		find(v, ROOTFS_UNKNOWN, "cannot be verified: made by an older mlrun", NULL);
 	} else if (r < 0) {
-		find_broken(v, path, &why, &files);
+		find_broken(v, &why, &files);
 	} else {
-		verify_tight(v, path);
+		verify_tight(v);
 	}
 	return 0;
 }
@@ -246,7 +244,6 @@ static int verify_facts(struct verification *v, const char *name, struct mlr_err
 {
 	auto_call(store_facts_done) struct store_facts f = STORE_FACTS_INIT;
 	auto_call(oci_config_done) struct oci_config c = OCI_CONFIG_INIT;
-	auto_free char *path = xasprintf("facts/%s", name);
 	auto_free char *manifest = xasprintf("sha256:%.64s", name);
 	struct mlr_error why = MLR_ERROR_INIT;
 	int r = store_facts_get(v->st, manifest, &f, &why);
@@ -257,17 +254,16 @@ static int verify_facts(struct verification *v, const char *name, struct mlr_err
 	if (r == 0 && !same_config(&f.config, &c))
 		r = mlr_fail(&why, EBADMSG, "it differs from the image's configuration");
 	if (r < 0)
-		find_broken(v, path, &why, NULL);
+		find_broken(v, &why, NULL);
 	return 0;
 }
 
 /* A named index must exist; manifest and configuration are examined with the facts. */
-static int whole_image(
-	struct verification *v, const char *path, struct store_image *im, struct mlr_error *why)
+static int whole_image(struct verification *v, struct store_image *im, struct mlr_error *why)
 {
 	auto_free char *index = NULL;
 
-	TRY(store_image_load(v->st, path, im, why));
+	TRY(store_image_load(v->st, v->path, im, why));
 	TRY(store_image_check(v->st, im, why));
 	return im->index ? store_blob_get(v->st, im->index, &index, NULL, why) : 0;
 }
@@ -275,12 +271,11 @@ static int whole_image(
 static int verify_image(struct verification *v, const char *name, struct mlr_error *err)
 {
 	auto_call(store_image_done) struct store_image im = STORE_IMAGE_INIT;
-	auto_free char *path = xasprintf("images/%s", name);
 	struct mlr_error why = MLR_ERROR_INIT;
 
-	(void)err;
-	if (whole_image(v, path, &im, &why) < 0)
-		find_broken(v, path, &why, NULL);
+	(void)name, (void)err;
+	if (whole_image(v, &im, &why) < 0)
+		find_broken(v, &why, NULL);
 	return 0;
 }
 
@@ -290,7 +285,7 @@ static int verify_dir(struct verification *v, const char *name, struct mlr_error
 {
 	auto_call(store_facts_done) struct store_facts f = STORE_FACTS_INIT;
 	auto_strv struct strv files = STRV_INIT;
-	auto_free char *path = xasprintf("dir/%s", name), *manifest = xasprintf("sha256:%s", name);
+	auto_free char *manifest = xasprintf("sha256:%s", name);
 	struct mlr_error why = MLR_ERROR_INIT;
 	int r = store_tree_check(v->st, STORE_DIR, manifest, &why);
 
@@ -300,16 +295,15 @@ static int verify_dir(struct verification *v, const char *name, struct mlr_error
 	if (r == 0)
 		r = rootfs_verify_tree(v->st, manifest, &f.config.diff_ids, &files, &why);
 	if (r < 0)
-		find_broken(v, path, &why, &files);
+		find_broken(v, &why, &files);
 	else
-		verify_tight(v, path);
+		verify_tight(v);
 	return 0;
 }
 
 static int verify_cover(struct verification *v, const char *name, struct mlr_error *err)
 {
-	auto_free char *path = xasprintf("cover/%s", name),
-		       *manifest = xasprintf("sha256:%s", name);
+	auto_free char *manifest = xasprintf("sha256:%s", name);
 	struct mlr_error why = MLR_ERROR_INIT;
 	int r = store_tree_check(v->st, STORE_COVER, manifest, &why);
 
@@ -317,16 +311,15 @@ static int verify_cover(struct verification *v, const char *name, struct mlr_err
 	if (r == 0)
 		r = rootfs_verify_cover(v->st, manifest, &why);
 	if (r < 0)
-		find_broken(v, path, &why, NULL);
+		find_broken(v, &why, NULL);
 	else
-		verify_tight(v, path);
+		verify_tight(v);
 	return 0;
 }
 
 static int verify_squash(struct verification *v, const char *name, struct mlr_error *err)
 {
 	auto_call(store_facts_done) struct store_facts f = STORE_FACTS_INIT;
-	auto_free char *path = xasprintf("squash/%s", name);
 	auto_free char *manifest = xasprintf("sha256:%.64s", name);
 	struct mlr_error why = MLR_ERROR_INIT;
 	char hex[HASH_HEX_SIZE];
@@ -335,14 +328,14 @@ static int verify_squash(struct verification *v, const char *name, struct mlr_er
 	if (store_facts_get(v->st, manifest, &f, NULL) < 0 || !f.squash_digest)
 		return 0; /* belongs to no image; prune removes it */
 	if (r == 0)
-		r = hash_file(v, path, hex, &why);
+		r = hash_file(v, hex, &why);
 	if (r == -ECANCELED)
 		return mlr_fail(err, ECANCELED, "interrupted");
 	if (r == 0 && strcmp(hex, oci_digest_hex(f.squash_digest)) != 0)
 		r = mlr_fail(&why, EBADMSG, "its bytes hash to sha256:%s, not to %s", hex,
 			f.squash_digest);
 	if (r < 0)
-		find_broken(v, path, &why, NULL);
+		find_broken(v, &why, NULL);
 	return 0;
 }
 

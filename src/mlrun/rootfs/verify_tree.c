@@ -31,24 +31,22 @@ typedef void (*visit_fn)(
 /* The recursion is at most LAYER_DEPTH_MAX deep, as layers are. Skips unreadable directories. */
 static void walk(int fd, const char *path, visit_fn visit, void *ctx)
 {
-	auto_dir DIR *d = file_open_dir(fd, ".", 0);
-	struct dirent *e;
+	auto_strv struct strv names = STRV_INIT;
 
-	while (d && (e = readdir(d))) {
-		auto_free char *sub = NULL;
+	file_list(fd, ".", 0, &names);
+	for (size_t i = 0; i < names.n; i++) {
+		const char *name = names.v[i];
+		auto_free char *sub = xasprintf("%s%s%s", path, *path ? "/" : "", name);
 		auto_close int below = -1;
 		struct stat sb;
 
-		if (strcmp(e->d_name, ".") == 0 || strcmp(e->d_name, "..") == 0 ||
-			fstatat(fd, e->d_name, &sb, AT_SYMLINK_NOFOLLOW) < 0)
+		if (fstatat(fd, name, &sb, AT_SYMLINK_NOFOLLOW) < 0)
 			continue;
-		sub = xasprintf("%s%s%s", path, *path ? "/" : "", e->d_name);
 		if (S_ISDIR(sb.st_mode))
-			below = openat(
-				fd, e->d_name, O_RDONLY | O_DIRECTORY | O_NOFOLLOW | O_CLOEXEC);
+			below = openat(fd, name, O_RDONLY | O_DIRECTORY | O_NOFOLLOW | O_CLOEXEC);
 		if (below >= 0)
 			walk(below, sub, visit, ctx);
-		visit(ctx, fd, e->d_name, sub, &sb);
+		visit(ctx, fd, name, sub, &sb);
 	}
 }
 
