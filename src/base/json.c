@@ -1,5 +1,7 @@
 #include "base/json.h"
 
+#include "base/memory.h"
+
 #include <stdlib.h>
 #include <string.h>
 
@@ -39,4 +41,14 @@ json_t *mlr_json_texts(const struct strv *l)
 	for (size_t i = 0; i < l->n; i++)
 		json_array_append_new(list, mlr_json_text(l->v[i]));
 	return list;
+}
+
+char *mlr_json_print(json_t *take, size_t flags)
+{
+	char *text = take ? json_dumps(take, flags) : NULL;
+
+	json_decref(take);
+	if (!text)
+		mlr_oom();
+	return text;
 }

@@ -13,4 +13,16 @@ json_t *mlr_json_text(const char *s);
 /* An array of such strings. */
 json_t *mlr_json_texts(const struct strv *l);
 
+/* Print a value as json_dumps(3) does, and free it. Ends the program without memory. To free(). */
+char *mlr_json_print(json_t *take, size_t flags);
+
+/* The list of `value`, an expression with i, for each i below n. */
+#define MLR_JSON_LIST(i, n, value)                                 \
+	({                                                         \
+		json_t *i##_list_ = json_array();                  \
+		for (__typeof__((n) + 0) i = 0; i < (n); i++)      \
+			json_array_append_new(i##_list_, (value)); \
+		i##_list_;                                         \
+	})
+
 #endif

@@ -132,11 +132,8 @@ static int call_start(const struct state *s, struct mlr_error *err)
 static void run_late_hooks(
 	const struct state *s, const struct bundle *b, enum bundle_stage stage, enum status status)
 {
-	json_auto_t *o = bundle_state_json(s, b, status);
-	auto_free char *text = json_dumps(o, JSON_COMPACT);
+	auto_free char *text = mlr_json_print(bundle_state_json(s, b, status), JSON_COMPACT);
 
-	if (!text)
-		mlr_oom();
 	hooks_run(b, stage, text, NULL);
 }
 

@@ -2,6 +2,7 @@
 #include "bundle/making.h"
 
 #include "base/base.h"
+#include "base/json.h"
 #include "base/proc.h"
 #include "bundle/hook.h"
 #include "bundle/signal.h"
@@ -36,11 +37,9 @@ void making_done(struct making *m)
 int making_hooks(
 	const struct making *m, enum bundle_stage stage, enum status status, struct mlr_error *err)
 {
-	json_auto_t *o = bundle_state_json(&m->state, &m->bundle, status);
-	auto_free char *text = json_dumps(o, JSON_COMPACT);
+	auto_free char *text =
+		mlr_json_print(bundle_state_json(&m->state, &m->bundle, status), JSON_COMPACT);
 
-	if (!text)
-		mlr_oom();
 	return hooks_run(&m->bundle, stage, text, err);
 }
 

@@ -193,7 +193,6 @@ int bundle_state_write(struct state *s, pid_t pid, const struct talk_message *ma
 	auto_free char *name = xasprintf("/proc/%ld/stat", (long)pid), *text = NULL;
 	char created[32];
 	struct proc_stat st;
-	json_auto_t *o = NULL;
 	int r = proc_stat_read(AT_FDCWD, name, &st);
 
 	/* hidepid=2 hides it until it executes the command (runtime/userns.c) */
@@ -213,10 +212,7 @@ int bundle_state_write(struct state *s, pid_t pid, const struct talk_message *ma
 	s->mounts = made->mounts;
 	s->root_mount = made->root_mount;
 	read_boot(s->boot, sizeof(s->boot));
-	o = record_write(rows, s);
-	text = json_dumps(o, JSON_INDENT(2));
-	if (!text)
-		mlr_oom();
+	text = mlr_json_print(record_write(rows, s), JSON_INDENT(2));
 	return file_replace(s->dir, "state.json", text, strlen(text), 0600, err);
 }
 

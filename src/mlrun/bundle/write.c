@@ -30,15 +30,6 @@ static json_t *make_mount(const struct mount *m)
 		"source", m->source, "options", options);
 }
 
-static json_t *make_mounts(void)
-{
-	json_t *list = json_array();
-
-	for (size_t i = 0; i < ARRAY_LEN(mounts); i++)
-		json_array_append_new(list, make_mount(&mounts[i]));
-	return list;
-}
-
 /* The same id inside and outside, which means each caller's own. */
 static json_t *make_map(unsigned id)
 {
@@ -90,7 +81,8 @@ static json_t *make(const struct oci_config *image)
 		"ociVersion", "1.0.2", "process", "terminal", 0, "user", "uid",
 		(json_int_t)geteuid(), "gid", (json_int_t)getegid(), "args", make_command(image),
 		"env", make_env(image), "cwd", mlr_json_text(dir), "noNewPrivileges", 1, "root",
-		"path", "rootfs", "readonly", 0, "mounts", make_mounts(), "annotations",
+		"path", "rootfs", "readonly", 0, "mounts",
+		MLR_JSON_LIST(i, ARRAY_LEN(mounts), make_mount(&mounts[i])), "annotations",
 		make_annotations(image), "linux", "uidMappings", make_map(geteuid()), "gidMappings",
 		make_map(getegid()), "namespaces", "type", "user", "type", "mount");
 }
@@ -98,13 +90,10 @@ static json_t *make(const struct oci_config *image)
 int bundle_write(const char *dir, const struct oci_config *image, struct mlr_error *err)
 {
 	auto_free char *path = xasprintf("%s/config.json", dir), *text = NULL, *line = NULL;
-	json_auto_t *o = make(image);
 
 	if (faccessat(AT_FDCWD, path, F_OK, AT_SYMLINK_NOFOLLOW) == 0)
 		return mlr_fail(err, EEXIST, "'%s' exists already", path);
-	text = o ? json_dumps(o, JSON_INDENT(2)) : NULL;
-	if (!text)
-		mlr_oom();
+	text = mlr_json_print(make(image), JSON_INDENT(2));
 	line = xasprintf("%s\n", text);
 	return file_replace(AT_FDCWD, path, line, strlen(line), 0644, err);
 }

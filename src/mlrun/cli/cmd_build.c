@@ -270,18 +270,10 @@ static const struct cli_syntax syntax = {
 
 /* --- --check ---------------------------------------------------------------- */
 
-static json_t *heredocs_json(const struct instruction *in)
+static json_t *heredoc_json(const struct heredoc *h)
 {
-	json_t *list = json_array();
-
-	for (size_t i = 0; i < in->n_heredocs; i++) {
-		const struct heredoc *h = &in->heredocs[i];
-
-		json_array_append_new(list,
-			json_pack("{s:o, s:o, s:b}", "name", mlr_json_text(h->name), "content",
-				mlr_json_text(h->content), "expand", h->expand));
-	}
-	return list;
+	return json_pack("{s:o, s:o, s:b}", "name", mlr_json_text(h->name), "content",
+		mlr_json_text(h->content), "expand", h->expand);
 }
 
 /* Print an object for each instruction, on a line each. */
@@ -295,7 +287,8 @@ static int print_instructions(const struct recipe *r)
 		status = cli_print_json(json_pack("{s:s, s:i, s:o, s:o, s:b, s:o}", "instruction",
 			instruction_name(in->word), "line", (int)in->line, "flags",
 			mlr_json_texts(&in->flags), "args", mlr_json_texts(&in->args), "json",
-			in->is_json, "heredocs", heredocs_json(in)));
+			in->is_json, "heredocs",
+			MLR_JSON_LIST(k, in->n_heredocs, heredoc_json(&in->heredocs[k]))));
 	}
 	return status;
 }

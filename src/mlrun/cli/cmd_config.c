@@ -221,33 +221,29 @@ static void print_text(const struct settings *s)
 	}
 }
 
+static json_t *said_json(const struct said *v)
+{
+	return json_pack("{s:o, s:s, s:o}", "value", mlr_json_text(v->value), "origin", v->origin,
+		"where", mlr_json_text(v->where));
+}
+
+static json_t *setting_json(const struct setting *s)
+{
+	return json_pack("{s:o, s:s, s:b, s:s?, s:o}", "section", mlr_json_text(s->section), "key",
+		s->key->key, "list", s->key->is_list, "variable", s->key->variable, "values",
+		MLR_JSON_LIST(j, s->n, said_json(&s->v[j])));
+}
+
 static int print_json(const struct settings *s)
 {
 	auto_strv struct strv files = STRV_INIT;
-	json_t *settings = json_array(), *paths = json_array();
 
 	config_files(&files);
-	for (size_t i = 0; i < files.n; i++)
-		json_array_append_new(paths,
+	return cli_print_json(json_pack("{s:o, s:o}", "files",
+		MLR_JSON_LIST(i, files.n,
 			json_pack("{s:o, s:b}", "path", mlr_json_text(files.v[i]), "exists",
-				access(files.v[i], F_OK) == 0));
-	for (size_t i = 0; i < s->n; i++) {
-		json_t *values = json_array();
-
-		for (size_t j = 0; j < s->v[i].n; j++) {
-			const struct said *v = &s->v[i].v[j];
-
-			json_array_append_new(values,
-				json_pack("{s:o, s:s, s:o}", "value", mlr_json_text(v->value),
-					"origin", v->origin, "where", mlr_json_text(v->where)));
-		}
-		json_array_append_new(settings,
-			json_pack("{s:o, s:s, s:b, s:s?, s:o}", "section",
-				mlr_json_text(s->v[i].section), "key", s->v[i].key->key, "list",
-				s->v[i].key->is_list, "variable", s->v[i].key->variable, "values",
-				values));
-	}
-	return cli_print_json(json_pack("{s:o, s:o}", "files", paths, "settings", settings));
+				access(files.v[i], F_OK) == 0)),
+		"settings", MLR_JSON_LIST(i, s->n, setting_json(&s->v[i]))));
 }
 
 /* Is name "exec.pull", "registry.quay.io:443.mirror"? A key outside of registries is unique without

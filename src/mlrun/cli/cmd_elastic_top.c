@@ -73,10 +73,6 @@ static void put(struct listing *l, const struct watch_pool *pool, const struct w
 {
 	auto_free char *user = cli_user_name((uid_t)atol(r->user));
 	int knows_rate = !isnan(r->images_per_second);
-	json_t *past = json_array();
-
-	for (int i = 0; i < WATCH_CELLS; i++)
-		json_array_append_new(past, json_real(r->past[i]));
 	listing_row(l);
 	listing_text(l, "ID", "id", r->key);
 	listing_text(l, "USER", "user", user);
@@ -97,7 +93,7 @@ static void put(struct listing *l, const struct watch_pool *pool, const struct w
 	listing_json(
 		l, "images_per_second", knows_rate ? json_real(r->images_per_second) : json_null());
 	listing_cell(l, "LAST 5 MINUTES", picture(r, pool->slots));
-	listing_json(l, "past", past);
+	listing_json(l, "past", MLR_JSON_LIST(i, WATCH_CELLS, json_real(r->past[i])));
 }
 
 static json_t *to_json(const struct watch *w)

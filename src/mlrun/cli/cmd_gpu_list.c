@@ -38,34 +38,28 @@ static json_t *mig_json(const struct gpu_mig *g)
 static json_t *gpu_json(const struct gpu *g)
 {
 	auto_free char *users = gpu_node_users(&g->node);
-	json_t *mig = json_array(), *drm = json_array();
 
-	for (size_t i = 0; i < g->n_mig; i++)
-		json_array_append_new(mig, mig_json(&g->mig[i]));
-	for (size_t i = 0; i < g->n_drm; i++)
-		json_array_append_new(drm, mlr_json_text(g->drm[i].path));
 	return json_pack("{s:s, s:o, s:o, s:o, s:o, s:o, s:o, s:o, s:o, s:o, s:b, s:s, s:o}",
 		"vendor", gpu_vendors[g->vendor].name, "index",
 		g->index < 0 ? json_null() : json_integer(g->index), "model",
 		mlr_json_text(g->model), "brand", mlr_json_text(g->brand), "arch",
 		version_json(&g->arch), "memory", bytes_json(g->memory), "uuid",
 		mlr_json_text(g->uuid), "bus_id", mlr_json_text(g->bus_id), "node",
-		mlr_json_text(g->node.path), "drm", drm, "usable",
-		g->node.path && g->node.error == 0, "users", users, "mig", mig);
+		mlr_json_text(g->node.path), "drm",
+		MLR_JSON_LIST(i, g->n_drm, mlr_json_text(g->drm[i].path)), "usable",
+		g->node.path && g->node.error == 0, "users", users, "mig",
+		MLR_JSON_LIST(i, g->n_mig, mig_json(&g->mig[i])));
 }
 
 static int print_json(const struct gpu_machine *m)
 {
-	json_t *gpus = json_array(),
-	       *driver = json_pack("{s:s?, s:o, s:o, s:b, s:o}", "kind",
-		       gpu_driver_names[m->driver], "version", mlr_json_text(m->driver_text),
-		       "cuda", version_json(&m->cuda), "open", m->is_open, "refused",
-		       mlr_json_text(m->refused));
+	json_t *driver = json_pack("{s:s?, s:o, s:o, s:b, s:o}", "kind",
+		gpu_driver_names[m->driver], "version", mlr_json_text(m->driver_text), "cuda",
+		version_json(&m->cuda), "open", m->is_open, "refused", mlr_json_text(m->refused));
 
-	for (size_t i = 0; i < m->n_gpus; i++)
-		json_array_append_new(gpus, gpu_json(&m->gpus[i]));
-	return cli_print_json(json_pack("{s:o, s:o, s:o}", "driver", driver, "gpus", gpus,
-		"warnings", mlr_json_texts(&m->warnings)));
+	return cli_print_json(json_pack("{s:o, s:o, s:o}", "driver", driver, "gpus",
+		MLR_JSON_LIST(i, m->n_gpus, gpu_json(&m->gpus[i])), "warnings",
+		mlr_json_texts(&m->warnings)));
 }
 
 /* --- for people ----------------------------------------------------------- */

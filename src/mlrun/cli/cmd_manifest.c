@@ -4,6 +4,7 @@
 #include "cli/stop.h"
 
 #include "base/base.h"
+#include "base/json.h"
 #include "oci/name.h"
 #include "push/index.h"
 
@@ -75,14 +76,10 @@ static int push(struct args *a, const struct stores *all, struct oci_ref *to, ch
 
 static int print_json(const char *name, const char *digest, const struct index_items *items)
 {
-	json_t *list = json_array();
-
-	for (size_t i = 0; i < items->n; i++)
-		json_array_append_new(list,
+	return cli_print_json(json_pack("{s:s, s:s, s:o}", "name", name, "digest", digest, "images",
+		MLR_JSON_LIST(i, items->n,
 			json_pack("{s:s, s:s}", "digest", items->v[i].digest, "platform",
-				items->v[i].platform));
-	return cli_print_json(
-		json_pack("{s:s, s:s, s:o}", "name", name, "digest", digest, "images", list));
+				items->v[i].platform))));
 }
 
 static int run(struct args *a, const struct stores *all)

@@ -516,15 +516,6 @@ static int oci_spec(int argc, char **argv)
 	return bundle_write(a.bundle, NULL, &err) < 0 ? fail(&err) : 0;
 }
 
-static json_t *names_of_stages(void)
-{
-	json_t *list = json_array();
-
-	for (int i = 0; i < BUNDLE_STAGES; i++)
-		json_array_append_new(list, json_string(bundle_stage_name(i)));
-	return list;
-}
-
 static json_t *names_of_capabilities(void)
 {
 	json_t *list = json_array();
@@ -546,8 +537,9 @@ static int oci_features(int argc, char **argv)
 	cli_options_parse(argc, argv, &features_syntax, &nothing);
 	return cli_print_json(json_pack(
 		"{s:s, s:s, s:o, s:{s:[s,s,s,s,s,s,s], s:o, s:{s:b}, s:{s:b}, s:{s:b}, s:{s:b}}}",
-		"ociVersionMin", "1.0.0", "ociVersionMax", "1.1.0", "hooks", names_of_stages(),
-		"linux", "namespaces", "cgroup", "ipc", "mount", "network", "pid", "user", "uts",
+		"ociVersionMin", "1.0.0", "ociVersionMax", "1.1.0", "hooks",
+		MLR_JSON_LIST(i, BUNDLE_STAGES, json_string(bundle_stage_name(i))), "linux",
+		"namespaces", "cgroup", "ipc", "mount", "network", "pid", "user", "uts",
 		"capabilities", names_of_capabilities(), "seccomp", "enabled", HAS_SECCOMP,
 		"apparmor", "enabled", 0, "selinux", "enabled", 0, "intelRdt", "enabled", 0));
 }

@@ -57,7 +57,7 @@ static const struct cli_syntax syntax = {
 
 static int print_json(const struct store_prune_result *r, int dry_run)
 {
-	json_t *images = json_array(), *parts = json_array();
+	json_t *images = json_array();
 
 	for (size_t i = 0; i < r->n; i++) {
 		char used[CLI_TIME_SIZE];
@@ -68,11 +68,9 @@ static int print_json(const struct store_prune_result *r, int dry_run)
 				r->images[i].image.manifest, "last_use", used, "in_use",
 				r->images[i].in_use));
 	}
-	for (size_t i = 0; i < r->parts.n; i++)
-		json_array_append_new(parts, mlr_json_text(r->parts.v[i]));
 	return cli_print_json(json_pack("{s:b, s:o, s:o, s:I, s:o}", "dry_run", dry_run, "images",
-		images, "parts", parts, "bytes_freed", (json_int_t)r->freed, "bytes_left",
-		r->left < 0 ? json_null() : json_integer((json_int_t)r->left)));
+		images, "parts", mlr_json_texts(&r->parts), "bytes_freed", (json_int_t)r->freed,
+		"bytes_left", r->left < 0 ? json_null() : json_integer((json_int_t)r->left)));
 }
 
 static void print_text(const struct store_prune_result *r, const struct args *a)

@@ -116,16 +116,13 @@ static enum gpu_verdict verdict_of(const struct image_check *a, const struct gpu
 
 static int print_json(const struct image_check *a, const struct gpu_report *r)
 {
-	json_t *findings = json_array();
-
-	for (size_t i = 0; i < r->n; i++)
-		json_array_append_new(findings,
-			json_pack("{s:s, s:s, s:o, s:o}", "subject", r->v[i].subject, "verdict",
-				verdicts[r->v[i].verdict], "text", mlr_json_text(r->v[i].text),
-				"mend", mlr_json_text(r->v[i].mend)));
 	return cli_print_json(json_pack("{s:o, s:o, s:s, s:o}", "image", mlr_json_text(a->image),
 		"profile", mlr_json_text(a->profile), "verdict", verdicts[verdict_of(a, r)],
-		"findings", findings));
+		"findings",
+		MLR_JSON_LIST(i, r->n,
+			json_pack("{s:s, s:s, s:o, s:o}", "subject", r->v[i].subject, "verdict",
+				verdicts[r->v[i].verdict], "text", mlr_json_text(r->v[i].text),
+				"mend", mlr_json_text(r->v[i].mend)))));
 }
 
 static void print_findings(const struct gpu_report *r)

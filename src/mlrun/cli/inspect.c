@@ -66,20 +66,10 @@ void picture_done(struct picture *p)
 	oci_document_done(&p->manifest);
 }
 
-static json_t *layers_to_json(const struct picture *p)
+static json_t *layer_to_json(const struct oci_descriptor *d, const char *diff_id)
 {
-	json_t *list = json_array();
-
-	for (size_t i = 0; i < p->manifest.n_layers; i++) {
-		const struct oci_descriptor *d = &p->manifest.layers[i].blob;
-		const struct strv *ids = &p->config.diff_ids;
-
-		json_array_append_new(list,
-			json_pack("{s:s, s:I, s:s, s:s?}", "digest", d->digest, "size",
-				(json_int_t)d->size, "media_type", d->media_type, "diff_id",
-				i < ids->n ? ids->v[i] : NULL));
-	}
-	return list;
+	return json_pack("{s:s, s:I, s:s, s:s?}", "digest", d->digest, "size", (json_int_t)d->size,
+		"media_type", d->media_type, "diff_id", diff_id);
 }
 
 static json_t *labels_to_json(const struct strv *labels)
@@ -104,10 +94,12 @@ static int print_json(const struct picture *p)
 		p->manifest.config.digest, "platform", im->platform, "source",
 		mlr_json_text(im->source), "created", c->created, "pulled",
 		im->pulled ? pulled : NULL, "size", (json_int_t)im->size, "layers",
-		layers_to_json(p), "env", mlr_json_texts(&c->env), "entrypoint",
-		mlr_json_texts(&c->entrypoint), "cmd", mlr_json_texts(&c->cmd), "user", c->user,
-		"working_dir", c->working_dir, "labels", labels_to_json(&c->labels), "store",
-		mlr_json_text(p->store), "formats",
+		MLR_JSON_LIST(i, p->manifest.n_layers,
+			layer_to_json(&p->manifest.layers[i].blob,
+				i < c->diff_ids.n ? c->diff_ids.v[i] : NULL)),
+		"env", mlr_json_texts(&c->env), "entrypoint", mlr_json_texts(&c->entrypoint), "cmd",
+		mlr_json_texts(&c->cmd), "user", c->user, "working_dir", c->working_dir, "labels",
+		labels_to_json(&c->labels), "store", mlr_json_text(p->store), "formats",
 		p->store ? cli_formats(p->formats) : json_null()));
 }
 

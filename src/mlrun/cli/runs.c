@@ -67,15 +67,6 @@ static json_t *mounts_of(const struct plan *p)
 	return list;
 }
 
-static json_t *remarks_of(const struct plan *p)
-{
-	json_t *list = json_array();
-
-	for (size_t i = 0; i < p->n_remarks; i++)
-		json_array_append_new(list, mlr_json_text(p->remarks[i].text));
-	return list;
-}
-
 /* Where the image stands on the command line: the number of the word, as words_of() counts, and
  * what is before it in that word, "--image="; nulls if it came from elsewhere. */
 static void find_word(const struct cli_exec *x, json_t *image)
@@ -128,7 +119,8 @@ static json_t *start_of(const struct cli_exec *x, const struct plan *p)
 		host.release, "mlrun", PACKAGE_VERSION, "tasks",
 		mlr_json_text(getenv("SLURM_STEP_NUM_TASKS")), "directory", mlr_json_text(cwd),
 		"argv", words_of(x->argv), "image", image_of(x), "command",
-		mlr_json_texts(&p->argv), "mounts", mounts_of(p), "remarks", remarks_of(p));
+		mlr_json_texts(&p->argv), "mounts", mounts_of(p), "remarks",
+		MLR_JSON_LIST(i, p->n_remarks, mlr_json_text(p->remarks[i].text)));
 }
 
 /* Append by one write(2): several steps of the job may do so at once. */

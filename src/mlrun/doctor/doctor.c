@@ -235,24 +235,22 @@ const char *doctor_verdict_word(enum doctor_verdict v)
 	return words[v];
 }
 
-json_t *doctor_to_json(const struct doctor_report *r)
+static json_t *finding_json(const struct doctor_finding *f)
 {
 	static const char *const who_words[] = { [DOCTOR_NOBODY] = NULL,
 		[DOCTOR_YOU] = "you",
 		[DOCTOR_ADMINISTRATOR] = "administrator" };
-	json_t *findings = json_array();
 
-	for (size_t i = 0; i < r->n; i++) {
-		const struct doctor_finding *f = &r->v[i];
+	return json_pack("{s:s, s:s, s:o, s:o, s:s?, s:o}", "check", f->check, "verdict",
+		doctor_verdict_word(f->verdict), "what", mlr_json_text(f->what), "cause",
+		mlr_json_text(f->cause), "who", who_words[f->who], "fix", mlr_json_text(f->fix));
+}
 
-		json_array_append_new(findings,
-			json_pack("{s:s, s:s, s:o, s:o, s:s?, s:o}", "check", f->check, "verdict",
-				doctor_verdict_word(f->verdict), "what", mlr_json_text(f->what),
-				"cause", mlr_json_text(f->cause), "who", who_words[f->who], "fix",
-				mlr_json_text(f->fix)));
-	}
+json_t *doctor_to_json(const struct doctor_report *r)
+{
 	return json_pack("{s:b, s:I, s:I, s:I, s:o}", "ok", doctor_count(r, DOCTOR_FAILURE) == 0,
 		"passes", (json_int_t)doctor_count(r, DOCTOR_PASS), "warnings",
 		(json_int_t)doctor_count(r, DOCTOR_WARNING), "failures",
-		(json_int_t)doctor_count(r, DOCTOR_FAILURE), "findings", findings);
+		(json_int_t)doctor_count(r, DOCTOR_FAILURE), "findings",
+		MLR_JSON_LIST(i, r->n, finding_json(&r->v[i])));
 }

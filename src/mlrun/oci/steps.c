@@ -37,19 +37,17 @@ char *oci_steps_write(const struct oci_step *steps, size_t n)
 {
 	const struct steps all = { (struct oci_step *)steps, n };
 	auto_strv struct strv layers = STRV_INIT;
-	json_t *ids;
-	json_auto_t *o = NULL;
 	struct oci_platform host;
 
 	for (size_t i = 0; i < n; i++)
 		if (*steps[i].diff_id && !strv_has(&layers, steps[i].diff_id))
 			strv_add(&layers, steps[i].diff_id);
-	ids = mlr_json_texts(&layers);
 	oci_platform_host(&host);
-	o = json_pack("{s:s, s:s, s:{}, s:{s:s, s:o}, s:o}", "architecture", host.arch, "os",
-		host.os, "config", "rootfs", "type", "layers", "diff_ids", ids, KEY,
-		record_write_value(rows, &all));
-	return json_dumps(o, JSON_COMPACT);
+	return mlr_json_print(
+		json_pack("{s:s, s:s, s:{}, s:{s:s, s:o}, s:o}", "architecture", host.arch, "os",
+			host.os, "config", "rootfs", "type", "layers", "diff_ids",
+			mlr_json_texts(&layers), KEY, record_write_value(rows, &all)),
+		JSON_COMPACT);
 }
 
 int oci_steps_parse(

@@ -1,19 +1,9 @@
 #include "oci/write.h"
 
 #include "base/base.h"
+#include "base/json.h"
 #include "oci/json.h"
 #include "oci/platform.h"
-
-/* Print a value, and free it. Jansson keeps the order in which members were set. */
-static char *print(json_t *value)
-{
-	char *text = value ? json_dumps(value, JSON_COMPACT) : NULL;
-
-	json_decref(value);
-	if (!text)
-		mlr_oom();
-	return text;
-}
 
 static json_t *descriptor(const struct oci_descriptor *d)
 {
@@ -34,17 +24,15 @@ static json_t *annotations(const char *like, size_t len)
 char *oci_manifest_write(const struct oci_descriptor *config, const struct oci_descriptor *layers,
 	size_t n, const char *like, size_t len)
 {
-	json_t *list = json_array(), *notes = annotations(like, len), *root;
-
-	for (size_t i = 0; i < n; i++)
-		json_array_append_new(list, descriptor(&layers[i]));
-	root = json_pack("{s:i, s:s, s:o, s:o}", "schemaVersion", 2, "mediaType",
+	json_t *notes = annotations(like, len);
+	json_t *root = json_pack("{s:i, s:s, s:o, s:o}", "schemaVersion", 2, "mediaType",
 		"application/vnd.oci.image.manifest.v1+json", "config", descriptor(config),
-		"layers", list);
+		"layers", MLR_JSON_LIST(i, n, descriptor(&layers[i])));
+
 	if (json_is_object(notes))
 		json_object_set(root, "annotations", notes);
 	json_decref(notes);
-	return print(root);
+	return mlr_json_print(root, JSON_COMPACT);
 }
 
 static json_t *index_entry(const struct oci_index_item *i)
@@ -67,22 +55,16 @@ static json_t *index_entry(const struct oci_index_item *i)
 
 char *oci_index_write(const struct oci_index_item *items, size_t n)
 {
-	json_t *list = json_array();
-
-	for (size_t i = 0; i < n; i++)
-		json_array_append_new(list, index_entry(&items[i]));
-	return print(json_pack("{s:i, s:s, s:o}", "schemaVersion", 2, "mediaType",
-		"application/vnd.oci.image.index.v1+json", "manifests", list));
+	return mlr_json_print(json_pack("{s:i, s:s, s:o}", "schemaVersion", 2, "mediaType",
+				      "application/vnd.oci.image.index.v1+json", "manifests",
+				      MLR_JSON_LIST(i, n, index_entry(&items[i]))),
+		JSON_COMPACT);
 }
 
 char *oci_save_write(const char *config, const char *tag, const struct strv *layers)
 {
-	json_t *tags = json_array(), *list = json_array();
-
-	if (tag)
-		json_array_append_new(tags, json_string(tag));
-	for (size_t i = 0; i < layers->n; i++)
-		json_array_append_new(list, json_string(layers->v[i]));
-	return print(
-		json_pack("[{s:s, s:o, s:o}]", "Config", config, "RepoTags", tags, "Layers", list));
+	return mlr_json_print(json_pack("[{s:s, s:o, s:o}]", "Config", config, "RepoTags",
+				      tag ? json_pack("[s]", tag) : json_array(), "Layers",
+				      mlr_json_texts(layers)),
+		JSON_COMPACT);
 }

@@ -21,99 +21,60 @@ static void add_seen(json_t *o, const struct plan_seen *s)
 
 static json_t *mount_of(const struct plan_mount *m, const struct plan_place *v)
 {
-	json_t *hides = json_array(),
-	       *o = json_pack(
-		       "{s:s, s:s, s:o, s:o, s:o, s:o, s:o, s:o, s:o, s:o, s:o, s:o, s:b, s:o}",
-		       "origin", plan_origin_name(m->origin), "kind", plan_kind_name(m->kind),
-		       "source", mlr_json_text(m->source), "target", mlr_json_text(m->target),
-		       "path", mlr_json_text(v->seen.path ? v->seen.path : m->target), "options",
-		       mlr_json_text(m->options), "size",
-		       m->kind == PLAN_FILE ? json_integer((json_int_t)m->text_size) : json_null(),
-		       "readonly", flag(m, PLAN_READONLY), "nosuid", flag(m, PLAN_NOSUID), "nodev",
-		       flag(m, PLAN_NODEV), "noexec", flag(m, PLAN_NOEXEC), "optional",
-		       flag(m, PLAN_OPTIONAL), "left_out", v->left_out, "on",
-		       mlr_json_text(v->on ? v->on->target : NULL));
+	json_t *o =
+		json_pack("{s:s, s:s, s:o, s:o, s:o, s:o, s:o, s:o, s:o, s:o, s:o, s:o, s:b, s:o}",
+			"origin", plan_origin_name(m->origin), "kind", plan_kind_name(m->kind),
+			"source", mlr_json_text(m->source), "target", mlr_json_text(m->target),
+			"path", mlr_json_text(v->seen.path ? v->seen.path : m->target), "options",
+			mlr_json_text(m->options), "size",
+			m->kind == PLAN_FILE ? json_integer((json_int_t)m->text_size) : json_null(),
+			"readonly", flag(m, PLAN_READONLY), "nosuid", flag(m, PLAN_NOSUID), "nodev",
+			flag(m, PLAN_NODEV), "noexec", flag(m, PLAN_NOEXEC), "optional",
+			flag(m, PLAN_OPTIONAL), "left_out", v->left_out, "on",
+			mlr_json_text(v->on ? v->on->target : NULL));
 
-	for (size_t i = 0; i < v->n_hides; i++)
-		json_array_append_new(hides,
-			json_pack("{s:s, s:o}", "origin", plan_origin_name(v->hides[i]->origin),
-				"target", mlr_json_text(v->hides[i]->target)));
 	add_seen(o, &v->seen);
-	json_object_set_new(o, "hides", hides);
+	json_object_set_new(o, "hides",
+		MLR_JSON_LIST(i, v->n_hides,
+			json_pack("{s:s, s:o}", "origin", plan_origin_name(v->hides[i]->origin),
+				"target", mlr_json_text(v->hides[i]->target))));
 	return o;
 }
 
 static json_t *mounts_of(const struct plan *p, const struct plan_context *c)
 {
 	struct plan_place *v = plan_places(p, c);
-	json_t *list = json_array();
+	json_t *list = MLR_JSON_LIST(i, p->n_mounts, mount_of(&p->mounts[i], &v[i]));
 
-	for (size_t i = 0; i < p->n_mounts; i++)
-		json_array_append_new(list, mount_of(&p->mounts[i], &v[i]));
 	plan_places_free(v, p->n_mounts);
 	return list;
 }
 
-static json_t *files_of(const struct plan_context *c)
+static json_t *file_of(const char *path, const struct plan_context *c)
 {
-	json_t *list = json_array();
+	struct plan_seen s = { 0 };
+	json_t *o = json_pack("{s:s, s:o}", "origin", plan_origin_name(PLAN_FROM_DEFAULT), "path",
+		mlr_json_text(path));
 
-	for (size_t i = 0; i < c->files.n; i++) {
-		struct plan_seen s = { 0 };
-		json_t *o = json_pack("{s:s, s:o}", "origin", plan_origin_name(PLAN_FROM_DEFAULT),
-			"path", mlr_json_text(c->files.v[i]));
-
-		c->look(c->ctx, c->files.v[i], 0, &s);
-		add_seen(o, &s);
-		plan_seen_done(&s);
-		json_array_append_new(list, o);
-	}
-	return list;
+	c->look(c->ctx, path, 0, &s);
+	add_seen(o, &s);
+	plan_seen_done(&s);
+	return o;
 }
 
-static json_t *libraries_of(const struct plan *p)
+static json_t *library_of(const struct plan_library *l)
 {
-	json_t *list = json_array();
-
-	for (size_t i = 0; i < p->n_libraries; i++) {
-		const struct plan_library *l = &p->libraries[i];
-
-		json_array_append_new(list,
-			json_pack("{s:s, s:o, s:o, s:i}", "origin", plan_origin_name(l->origin),
-				"name", mlr_json_text(l->name), "path", mlr_json_text(l->path),
-				"bits", l->bits));
-	}
-	return list;
+	return json_pack("{s:s, s:o, s:o, s:i}", "origin", plan_origin_name(l->origin), "name",
+		mlr_json_text(l->name), "path", mlr_json_text(l->path), "bits", l->bits);
 }
 
-static json_t *remarks_of(const struct plan *p)
+static json_t *variable_of(const struct plan_env *e)
 {
-	json_t *list = json_array();
-
-	for (size_t i = 0; i < p->n_remarks; i++)
-		json_array_append_new(list,
-			json_pack("{s:s, s:o}", "origin", plan_origin_name(p->remarks[i].origin),
-				"text", mlr_json_text(p->remarks[i].text)));
-	return list;
-}
-
-static json_t *env_of(const struct plan *p)
-{
-	json_t *list = json_array();
-
-	for (size_t i = 0; i < p->n_env; i++) {
-		const struct plan_env *e = &p->env[i];
-		json_t *shadowed = e->shadowed
-			? json_pack("{s:s, s:o}", "origin", plan_origin_name(e->shadowed_by),
-				  "value", mlr_json_text(e->shadowed))
-			: json_null();
-
-		json_array_append_new(list,
-			json_pack("{s:s, s:o, s:o, s:o}", "origin", plan_origin_name(e->origin),
-				"key", mlr_json_text(e->key), "value", mlr_json_text(e->value),
-				"shadowed", shadowed));
-	}
-	return list;
+	return json_pack("{s:s, s:o, s:o, s:o}", "origin", plan_origin_name(e->origin), "key",
+		mlr_json_text(e->key), "value", mlr_json_text(e->value), "shadowed",
+		e->shadowed ? json_pack("{s:s, s:o}", "origin", plan_origin_name(e->shadowed_by),
+				      "value", mlr_json_text(e->shadowed))
+			    : json_null());
 }
 
 static json_t *root_of(const struct plan *p)
@@ -145,18 +106,11 @@ static json_t *limit_value(rlim_t v)
 	return v == RLIM_INFINITY ? json_null() : json_integer((json_int_t)v);
 }
 
-static json_t *limits_of(const struct plan *p)
+static json_t *limit_of(const struct plan_limit *l)
 {
-	json_t *list = json_array();
-
-	for (size_t i = 0; i < p->n_limits; i++)
-		json_array_append_new(list,
-			json_pack("{s:s, s:o, s:o, s:o}", "origin",
-				plan_origin_name(PLAN_FROM_USER), "resource",
-				mlr_json_text(plan_limit_name(p->limits[i].resource)), "soft",
-				limit_value(p->limits[i].soft), "hard",
-				limit_value(p->limits[i].hard)));
-	return list;
+	return json_pack("{s:s, s:o, s:o, s:o}", "origin", plan_origin_name(PLAN_FROM_USER),
+		"resource", mlr_json_text(plan_limit_name(l->resource)), "soft",
+		limit_value(l->soft), "hard", limit_value(l->hard));
 }
 
 static json_t *namespaces_of(const struct plan *p)
@@ -184,15 +138,6 @@ static json_t *capabilities_of(uint64_t caps)
 	return list;
 }
 
-static json_t *descriptors_of(const struct plan *p)
-{
-	json_t *list = json_array();
-
-	for (size_t i = 0; i < p->n_keep_fds; i++)
-		json_array_append_new(list, json_integer(p->keep_fds[i]));
-	return list;
-}
-
 static json_t *confinement_of(const struct plan *p, const struct plan_context *c)
 {
 	json_t *seccomp = json_pack("{s:[s, s], s:o}", "refused", "TIOCSTI", "TIOCLINUX", "profile",
@@ -202,10 +147,10 @@ static json_t *confinement_of(const struct plan *p, const struct plan_context *c
 		namespaces_of(p), "init", p->init, "share", mlr_json_text(p->share), "join",
 		p->join ? json_integer(p->join) : json_null(), "hostname",
 		mlr_json_text(p->hostname), "capabilities", capabilities_of(c->caps), "seccomp",
-		seccomp, "limits", limits_of(p), "cpus",
+		seccomp, "limits", MLR_JSON_LIST(i, p->n_limits, limit_of(&p->limits[i])), "cpus",
 		p->cpus ? json_real(p->cpus / 100.0) : json_null(), "memory",
 		p->memory ? json_integer((json_int_t)p->memory) : json_null(), "descriptors",
-		descriptors_of(p));
+		MLR_JSON_LIST(i, p->n_keep_fds, json_integer(p->keep_fds[i])));
 }
 
 json_t *plan_json(const struct plan *p, const struct plan_context *c)
@@ -218,7 +163,12 @@ json_t *plan_json(const struct plan *p, const struct plan_context *c)
 		mlr_json_text(p->workdir), "origin",
 		mlr_json_text(plan_origin_name(p->workdir_origin)), "command", "argv",
 		mlr_json_texts(&p->argv), "origin", mlr_json_text(plan_origin_name(p->argv_origin)),
-		"mounts", mounts_of(p, c), "files", files_of(c), "libraries", libraries_of(p),
-		"environment", env_of(p), "left_out", mlr_json_texts(&p->dropped), "notes",
-		mlr_json_texts(&p->notes), "remarks", remarks_of(p));
+		"mounts", mounts_of(p, c), "files",
+		MLR_JSON_LIST(i, c->files.n, file_of(c->files.v[i], c)), "libraries",
+		MLR_JSON_LIST(i, p->n_libraries, library_of(&p->libraries[i])), "environment",
+		MLR_JSON_LIST(i, p->n_env, variable_of(&p->env[i])), "left_out",
+		mlr_json_texts(&p->dropped), "notes", mlr_json_texts(&p->notes), "remarks",
+		MLR_JSON_LIST(i, p->n_remarks,
+			json_pack("{s:s, s:o}", "origin", plan_origin_name(p->remarks[i].origin),
+				"text", mlr_json_text(p->remarks[i].text))));
 }

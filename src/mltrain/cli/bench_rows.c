@@ -145,20 +145,16 @@ static json_t *row_json(const struct bench_row *row)
 
 void bench_print_json(const struct bench_result *r)
 {
-	json_t *ceilings = json_array(), *rows = json_array(), *o;
-	auto_free char *text = NULL;
+	auto_free char *text = mlr_json_print(
+		json_pack("{s:o, s:I, s:f, s:s, s:o, s:s?, s:o, s:i, s:f, s:I, s:o, s:o}", "net",
+			mlr_json_text(r->net->name), "parameters", (json_int_t)r->net->params,
+			"forward_flops", net_flops(r->net), "backend", r->backend, "device",
+			mlr_json_text(r->device[0] ? r->device : NULL), "isa", r->isa, "threads",
+			r->threads ? json_integer(r->threads) : json_null(), "rounds", ROUNDS,
+			"seconds", r->seconds, "seed", (json_int_t)r->seed, "rooflines",
+			MLR_JSON_LIST(i, r->n_ceilings, ceiling_json(&r->ceilings[i])), "rows",
+			MLR_JSON_LIST(i, r->n_rows, row_json(&r->rows[i]))),
+		JSON_INDENT(2) | JSON_REAL_PRECISION(9));
 
-	for (size_t i = 0; i < r->n_ceilings; i++)
-		json_array_append_new(ceilings, ceiling_json(&r->ceilings[i]));
-	for (size_t i = 0; i < r->n_rows; i++)
-		json_array_append_new(rows, row_json(&r->rows[i]));
-	o = json_pack("{s:o, s:I, s:f, s:s, s:o, s:s?, s:o, s:i, s:f, s:I, s:o, s:o}", "net",
-		mlr_json_text(r->net->name), "parameters", (json_int_t)r->net->params,
-		"forward_flops", net_flops(r->net), "backend", r->backend, "device",
-		mlr_json_text(r->device[0] ? r->device : NULL), "isa", r->isa, "threads",
-		r->threads ? json_integer(r->threads) : json_null(), "rounds", ROUNDS, "seconds",
-		r->seconds, "seed", (json_int_t)r->seed, "rooflines", ceilings, "rows", rows);
-	text = json_dumps(o, JSON_INDENT(2) | JSON_REAL_PRECISION(9));
 	puts(text);
-	json_decref(o);
 }

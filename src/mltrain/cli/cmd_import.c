@@ -2,6 +2,7 @@
 #include "cli/mltrain.h"
 
 #include "base/base.h"
+#include "base/json.h"
 #include "cli/arg.h"
 #include "model/checkpoint.h"
 #include "model/net_file.h"
@@ -146,9 +147,7 @@ static int take(const struct args *a, const struct safetensors *st, struct check
 static int write_checkpoint(const struct args *a, struct checkpoint *c, const struct recipe *recipe,
 	struct mlr_error *err)
 {
-	json_auto_t *json = recipe_json(recipe);
-
-	c->recipe = json_dumps(json, JSON_COMPACT | JSON_REAL_PRECISION(17));
+	c->recipe = mlr_json_print(recipe_json(recipe), JSON_COMPACT | JSON_REAL_PRECISION(17));
 	c->batch = recipe->batch;
 	c->ranks = c->threads = 1;
 	c->seed = 1;

@@ -171,33 +171,28 @@ static void print_table(const struct net *net, const struct recipe *recipe)
 
 static json_t *layer_object(const struct net *net, const struct layer *l)
 {
-	json_t *out = json_array();
-
-	for (int i = 0; i < l->out.rank; i++)
-		json_array_append_new(out, json_integer(l->out.dim[i]));
 	return json_pack("{s:s, s:s, s:s, s:s?, s:o, s:I, s:I, s:f}", "name", l->name, "kind",
 		layer_kind_name(l->kind), "from", net_layer_name(net, l->from), "with",
-		l->kind == LAYER_ADD ? net_layer_name(net, l->with) : NULL, "output", out,
-		"parameters", (json_int_t)(l->weights + l->biases), "states", (json_int_t)l->states,
-		"flops", net_layer_flops(l));
+		l->kind == LAYER_ADD ? net_layer_name(net, l->with) : NULL, "output",
+		MLR_JSON_LIST(i, l->out.rank, json_integer(l->out.dim[i])), "parameters",
+		(json_int_t)(l->weights + l->biases), "states", (json_int_t)l->states, "flops",
+		net_layer_flops(l));
 }
 
 static void print_json(const struct net *net, const struct recipe *recipe)
 {
-	json_t *layers = json_array(), *o;
-	auto_free char *text = NULL;
+	auto_free char *text = mlr_json_print(
+		json_pack("{s:o, s:o, s:[i,i,i], s:i, s:I, s:I, s:f, s:o, s:o}", "name",
+			mlr_json_text(net->name), "about",
+			mlr_json_text(net->about[0] ? net->about : NULL), "input",
+			net->input.dim[0], net->input.dim[1], net->input.dim[2], "classes",
+			net->classes, "parameters", (json_int_t)net->params, "states",
+			(json_int_t)net->states, "flops", net_flops(net), "layers",
+			MLR_JSON_LIST(i, net->n, layer_object(net, &net->layers[i])), "train",
+			recipe_json(recipe)),
+		JSON_INDENT(2) | JSON_REAL_PRECISION(15));
 
-	for (size_t i = 0; i < net->n; i++)
-		json_array_append_new(layers, layer_object(net, &net->layers[i]));
-	o = json_pack("{s:o, s:o, s:[i,i,i], s:i, s:I, s:I, s:f, s:o, s:o}", "name",
-		mlr_json_text(net->name), "about", mlr_json_text(net->about[0] ? net->about : NULL),
-		"input", net->input.dim[0], net->input.dim[1], net->input.dim[2], "classes",
-		net->classes, "parameters", (json_int_t)net->params, "states",
-		(json_int_t)net->states, "flops", net_flops(net), "layers", layers, "train",
-		recipe_json(recipe));
-	text = json_dumps(o, JSON_INDENT(2) | JSON_REAL_PRECISION(15));
 	puts(text);
-	json_decref(o);
 }
 
 static int list(struct mlr_error *err)

@@ -148,7 +148,7 @@ static void rank_classes(const double *p, int n, int top, int *order)
 static json_t *answer_json(const struct predictor *p, const char *file, const float *logits,
 	const double *share, const int *order, int top)
 {
-	json_t *classes = json_array(), *raw = json_array();
+	json_t *classes = json_array();
 
 	for (int i = 0; i < top; i++) {
 		char buf[12];
@@ -158,10 +158,9 @@ static json_t *answer_json(const struct predictor *p, const char *file, const fl
 				mlr_json_text(predictor_class(p, order[i], buf)), "probability",
 				share[order[i]]));
 	}
-	for (int i = 0; i < p->from.net->classes; i++)
-		json_array_append_new(raw, json_real((double)logits[i]));
 	return json_pack("{s:o, s:o, s:o, s:s}", "file", mlr_json_text(file), "classes", classes,
-		"logits", raw, "weights", p->from.weights);
+		"logits", MLR_JSON_LIST(i, p->from.net->classes, json_real((double)logits[i])),
+		"weights", p->from.weights);
 }
 
 static void answer_text(const struct args *a, const struct predictor *p, const char *file,

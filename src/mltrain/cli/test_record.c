@@ -6,34 +6,13 @@
 
 #include <math.h>
 
-static json_t *name_list(const struct evaluation *e, const struct dataset *data, char *const *names)
-{
-	json_t *list = json_array();
-	char buf[12];
-
-	for (int i = 0; i < e->classes; i++)
-		json_array_append_new(
-			list, mlr_json_text(names ? names[i] : dataset_class(data, i, buf)));
-	return list;
-}
-
 static json_t *confusion(const struct evaluation *e)
 {
-	json_t *rows;
+	size_t n = (size_t)e->classes;
 
-	if (!e->confusion)
-		return json_null();
-	rows = json_array();
-	for (int i = 0; i < e->classes; i++) {
-		json_t *row = json_array();
-
-		for (int k = 0; k < e->classes; k++)
-			json_array_append_new(row,
-				json_integer(
-					e->confusion[(size_t)i * (size_t)e->classes + (size_t)k]));
-		json_array_append_new(rows, row);
-	}
-	return rows;
+	return e->confusion
+		? MLR_JSON_LIST(i, n, MLR_JSON_LIST(k, n, json_integer(e->confusion[i * n + k])))
+		: json_null();
 }
 
 /* RFC 4648, section 4. */
@@ -71,24 +50,17 @@ static json_t *picture(const struct dataset *data, uint32_t index)
 	return text ? json_string(text) : json_null();
 }
 
-static json_t *mistakes(const struct evaluation *e, const struct dataset *data)
+static json_t *mistake(const struct mistake *m, const struct dataset *data)
 {
-	json_t *list = json_array();
-
-	for (int i = 0; i < e->mistaken; i++) {
-		const struct mistake *m = &e->mistakes[i];
-
-		json_array_append_new(list,
-			json_pack("{s:I, s:i, s:i, s:f, s:o}", "index", (json_int_t)m->index,
-				"label", m->label, "guess", m->guess, "probability",
-				(double)m->probability, "png", picture(data, m->index)));
-	}
-	return list;
+	return json_pack("{s:I, s:i, s:i, s:f, s:o}", "index", (json_int_t)m->index, "label",
+		m->label, "guess", m->guess, "probability", (double)m->probability, "png",
+		picture(data, m->index));
 }
 
 json_t *test_record(
 	const struct evaluation *e, const struct dataset *data, char *const *names, uint64_t step)
 {
+	char buf[12];
 	double error = e->count ? (double)e->wrong / e->count : 0;
 
 	return json_pack("{s:s, s:I, s:o, s:I, s:I, s:f, s:f, s:o, s:o, s:o, s:o}", "event", "test",
@@ -96,6 +68,8 @@ json_t *test_record(
 		(json_int_t)e->count, "wrong", (json_int_t)e->wrong, "error", error, "accuracy",
 		1 - error, "cross_entropy",
 		isfinite(e->cross_entropy) ? json_real(e->cross_entropy) : json_null(), "names",
-		name_list(e, data, names), "confusion", confusion(e), "mistakes",
-		mistakes(e, data));
+		MLR_JSON_LIST(i, e->classes,
+			mlr_json_text(names ? names[i] : dataset_class(data, i, buf))),
+		"confusion", confusion(e), "mistakes",
+		MLR_JSON_LIST(i, e->mistaken, mistake(&e->mistakes[i], data)));
 }

@@ -155,12 +155,8 @@ static json_t *gpu(const struct usage_gpu *g)
 
 json_t *record_load(const struct usage *l, uint64_t step)
 {
-	json_t *gpus = json_array();
-
-	for (int i = 0; i < l->gpus; i++)
-		json_array_append_new(gpus, gpu(&l->gpu[i]));
 	return json_pack("{s:s, s:o, s:o, s:o, s:o, s:o}", "event", "load", "step", integer(step),
 		"cpu_process_percent", share(l->cpu_process_percent), "cpu_node_percent",
 		share(l->cpu_node_percent), "rss_bytes", l->rss ? integer(l->rss) : json_null(),
-		"gpus", gpus);
+		"gpus", MLR_JSON_LIST(i, l->gpus, gpu(&l->gpu[i])));
 }

@@ -1,6 +1,7 @@
 #include "model/checkpoint_meta.h"
 
 #include "base/base.h"
+#include "base/json.h"
 #include "base/record.h"
 #include "config.h"
 #include "model/net_file.h"
@@ -8,7 +9,7 @@
 #include <jansson.h>
 #include <math.h>
 
-#define TEXT_OPTIONS (JSON_COMPACT | JSON_REAL_PRECISION(17))
+#define TEXT_OF(value) mlr_json_print(value, JSON_COMPACT | JSON_REAL_PRECISION(17))
 
 static int read_dtype(const struct record_reader *r, const json_t *v, void *to)
 {
@@ -55,22 +56,9 @@ static void add(struct checkpoint_meta *m, const char *key, const char *value)
 	add_take(m, key, value ? xstrdup(value) : NULL);
 }
 
-/* Add an entry with JSON, taking the value. */
-static char *text_of(json_t *value)
-{
-	char *text = json_dumps(value, TEXT_OPTIONS);
-
-	json_decref(value);
-	return text;
-}
-
 static json_t *floats(const float *v, int n)
 {
-	json_t *a = json_array();
-
-	for (int i = 0; i < n; i++)
-		json_array_append_new(a, json_real((double)v[i]));
-	return a;
+	return MLR_JSON_LIST(i, n, json_real((double)v[i]));
 }
 
 static char *names_text(const struct checkpoint *c)
@@ -83,7 +71,7 @@ static char *names_text(const struct checkpoint *c)
 		/* A directory's name may not be UTF-8; then at least its number is kept. */
 		json_array_append_new(a, name ? name : json_sprintf("%d", i));
 	}
-	return text_of(a);
+	return TEXT_OF(a);
 }
 
 void checkpoint_meta_make(const struct checkpoint *c, struct checkpoint_meta *ret)
@@ -94,12 +82,12 @@ void checkpoint_meta_make(const struct checkpoint *c, struct checkpoint_meta *re
 
 	add_take(&m, "net", net_text(c->net));
 	add_take(&m, "norm",
-		text_of(json_pack("{s:o, s:o}", "mean", floats(c->norm.mean, channels), "scale",
+		TEXT_OF(json_pack("{s:o, s:o}", "mean", floats(c->norm.mean, channels), "scale",
 			floats(c->norm.scale, channels))));
 	add_take(&m, "classes", names_text(c));
 	parts_digest(c->net, (float *[BLOCKS]){ c->params, c->states }, digest);
 	add(&m, "weights", digest);
-	add_take(&m, "state", text_of(record_write(state_rows, c)));
+	add_take(&m, "state", TEXT_OF(record_write(state_rows, c)));
 	add(&m, "recipe", c->recipe);
 	add(&m, "backend", c->backend);
 	add(&m, "data", c->data);

@@ -282,19 +282,11 @@ int net_read(const char *name, const struct net_wish *wish, struct net **ret, st
 
 char *net_text(const struct net *net)
 {
-	json_t *layers = json_array();
-	json_auto_t *root = NULL;
-	char *text;
+	json_t *root = json_pack("{s:o, s:{s:i, s:i, s:i}, s:o}", "name", mlr_json_text(net->name),
+		"input", "channels", net->input.dim[0], "height", net->input.dim[1], "width",
+		net->input.dim[2], "layers", MLR_JSON_LIST(i, net->n, layer_json(net->layers, i)));
 
-	for (size_t i = 0; i < net->n; i++)
-		json_array_append_new(layers, layer_json(net->layers, i));
-	root = json_pack("{s:o, s:{s:i, s:i, s:i}, s:o}", "name", mlr_json_text(net->name), "input",
-		"channels", net->input.dim[0], "height", net->input.dim[1], "width",
-		net->input.dim[2], "layers", layers);
 	if (root && net->about[0])
 		json_object_set_new(root, "about", mlr_json_text(net->about));
-	text = root ? json_dumps(root, JSON_COMPACT | JSON_REAL_PRECISION(15)) : NULL;
-	if (!text)
-		mlr_oom();
-	return text;
+	return mlr_json_print(root, JSON_COMPACT | JSON_REAL_PRECISION(15));
 }

@@ -365,14 +365,10 @@ static void put_metadata(struct writer *o, const char *key, const char *value)
 
 static void put_classes(struct writer *o, char *const *classes)
 {
-	json_t *list = json_array();
-	auto_free char *text = NULL;
+	auto_free char *text = mlr_json_print(
+		MLR_JSON_LIST(i, o->net->classes, mlr_json_text(classes[i])), JSON_COMPACT);
 
-	for (int i = 0; i < o->net->classes; i++)
-		json_array_append_new(list, mlr_json_text(classes[i]));
-	text = json_dumps(list, JSON_COMPACT);
-	json_decref(list);
-	put_metadata(o, "classes", text ? text : "[]");
+	put_metadata(o, "classes", text);
 }
 
 int onnx_build(const struct net *net, const float *params, const float *states,

@@ -1,6 +1,7 @@
 #include "model/recipe_file.h"
 
 #include "base/base.h"
+#include "base/json.h"
 #include "base/record.h"
 #include "optimiser/optimiser.h"
 
@@ -36,11 +37,7 @@ static int read_at(const struct record_reader *r, const json_t *v, void *to)
 static json_t *write_at(const void *from)
 {
 	const struct schedule *s = from;
-	json_t *at = json_array();
-
-	for (int i = 0; i < s->ats; i++)
-		json_array_append_new(at, json_real(s->at[i]));
-	return at;
+	return MLR_JSON_LIST(i, s->ats, json_real(s->at[i]));
 }
 
 #define KIND \

@@ -1,6 +1,7 @@
 #include "report/chart.h"
 
 #include "base/base.h"
+#include "base/json.h"
 #include "report/html.h"
 
 #include <jansson.h>
@@ -269,35 +270,30 @@ static void write_legend(FILE *f, const struct chart *c)
 
 static json_t *array(const double *v, size_t n, double scale)
 {
-	json_t *a = json_array();
+	return MLR_JSON_LIST(i, n, json_real(v[i] * scale));
+}
 
-	for (size_t i = 0; i < n; i++)
-		json_array_append_new(a, json_real(v[i] * scale));
-	return a;
+static json_t *line_json(const struct line *l, double scale)
+{
+	return json_pack("{s:s, s:s, s:i, s:o, s:o}", "name", l->name, "what",
+		l->what ? l->what : "", "color", l->color % COLORS, "x", array(l->x, l->n, 1), "y",
+		array(l->y, l->n, scale));
 }
 
 static void write_data(FILE *f, const struct chart *c, const struct axis *x, const struct axis *lin,
 	const struct axis *log)
 {
-	json_t *lines = json_array(), *all;
-	auto_free char *text = NULL;
+	auto_free char *text =
+		mlr_json_print(json_pack("{s:[iiii], s:[ff], s:b, s:[ff], s:o, s:s, s:s, s:o}",
+				       "box", LEFT, TOP, WIDTH - RIGHT, HEIGHT - BOTTOM, "x", x->lo,
+				       x->hi, "xlog", x->is_log, "lin", lin->lo, lin->hi, "log",
+				       log ? json_pack("[ff]", log->lo, log->hi) : json_null(),
+				       "xname", c->x_name, "unit", c->unit, "lines",
+				       MLR_JSON_LIST(i, c->n, line_json(&c->lines[i], c->scale))),
+			JSON_COMPACT | JSON_REAL_PRECISION(9));
 
-	for (size_t i = 0; i < c->n; i++) {
-		const struct line *l = &c->lines[i];
-		json_t *line = json_pack("{s:s, s:s, s:i, s:o, s:o}", "name", l->name, "what",
-			l->what ? l->what : "", "color", l->color % COLORS, "x",
-			array(l->x, l->n, 1), "y", array(l->y, l->n, c->scale));
-
-		json_array_append_new(lines, line);
-	}
-	all = json_pack("{s:[iiii], s:[ff], s:b, s:[ff], s:o, s:s, s:s, s:o}", "box", LEFT, TOP,
-		WIDTH - RIGHT, HEIGHT - BOTTOM, "x", x->lo, x->hi, "xlog", x->is_log, "lin",
-		lin->lo, lin->hi, "log", log ? json_pack("[ff]", log->lo, log->hi) : json_null(),
-		"xname", c->x_name, "unit", c->unit, "lines", lines);
-	text = json_dumps(all, JSON_COMPACT | JSON_REAL_PRECISION(9));
-	json_decref(all);
 	fprintf(f, "<script type=\"application/json\" id=\"data-%s\">", c->id);
-	for (const char *p = text; p && *p; p++) /* text must not end the element */
+	for (const char *p = text; *p; p++) /* text must not end the element */
 		if (*p == '<')
 			fputs("\\u003c", f);
 		else

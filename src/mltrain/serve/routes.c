@@ -75,30 +75,26 @@ static int get_server(struct serve_context *c, struct serve_model *model, struct
 		err);
 }
 
+static json_t *output_info(const struct serve_v2_output *o, const struct serve_model *model)
+{
+	return json_pack("{s:s, s:s, s:o}", "name", o->name, "datatype", o->datatype, "shape",
+		o->by_class ? json_pack("[i, i]", -1, model->classes) : json_pack("[i]", -1));
+}
+
 static int get_v2_model(struct serve_context *c, struct serve_model *model, struct serve_reply *ret,
 	struct mlr_error *err)
 {
 	const struct image_size *in = &model->input;
-	json_t *outputs = json_array();
 	char version[12];
 
 	(void)c;
 	snprintf(version, sizeof(version), "%d", model->version);
-	for (int i = 0; i < SERVE_OUTPUTS; i++) {
-		const struct serve_v2_output *o = &serve_v2_outputs[i];
-		json_t *one = json_pack(
-			"{s:s, s:s, s:[i]}", "name", o->name, "datatype", o->datatype, "shape", -1);
-
-		if (o->by_class)
-			json_array_append_new(
-				json_object_get(one, "shape"), json_integer(model->classes));
-		json_array_append_new(outputs, one);
-	}
 	return serve_reply_json(ret,
 		json_pack("{s:s, s:[s], s:s, s:[{s:s, s:s, s:[i, i, i, i]}], s:o}", "name",
 			model->name, "versions", version, "platform", "mltrain", "inputs", "name",
 			"images", "datatype", "UINT8", "shape", -1, (int)in->channels,
-			(int)in->height, (int)in->width, "outputs", outputs),
+			(int)in->height, (int)in->width, "outputs",
+			MLR_JSON_LIST(i, SERVE_OUTPUTS, output_info(&serve_v2_outputs[i], model))),
 		err);
 }
 
@@ -119,16 +115,11 @@ static int get_tfs_status(struct serve_context *c, struct serve_model *model,
 /* A tensor of a signature: TensorFlow's TensorInfo as JSON. */
 static json_t *tensor_info(const char *name, const char *dtype, const int *dim, int rank)
 {
-	json_t *dims = json_array();
-
-	for (int i = 0; i < rank; i++) {
-		char size[12];
-
-		snprintf(size, sizeof(size), "%d", dim[i]);
-		json_array_append_new(dims, json_pack("{s:s, s:s}", "size", size, "name", ""));
-	}
 	return json_pack("{s:s, s:s, s:{s:o, s:b}}", "name", name, "dtype", dtype, "tensor_shape",
-		"dim", dims, "unknown_rank", 0);
+		"dim",
+		MLR_JSON_LIST(i, rank,
+			json_pack("{s:o, s:s}", "size", json_sprintf("%d", dim[i]), "name", "")),
+		"unknown_rank", 0);
 }
 
 static int get_tfs_metadata(struct serve_context *c, struct serve_model *model,

@@ -53,18 +53,14 @@ static int write_answer(const struct serve_ask *ask, const float *logits, struct
 	json_t *all = json_array();
 
 	for (int i = 0; i < ask->rows; i++) {
-		json_t *one = json_array();
+		char buf[12];
 
 		predictor_probabilities(logits + (size_t)i * (size_t)m->classes, m->classes, p);
-		for (int k = 0; k < m->classes; k++) {
-			char buf[12];
-
-			json_array_append_new(one,
+		json_array_append_new(all,
+			MLR_JSON_LIST(k, m->classes,
 				json_pack("{s:o, s:f}", "label",
 					mlr_json_text(predictor_class(&m->predictor, k, buf)),
-					"score", p[k]));
-		}
-		json_array_append_new(all, one);
+					"score", p[k])));
 	}
 	return serve_reply_json(ret, json_pack("{s:o}", "predictions", all), err);
 }

@@ -5,6 +5,7 @@
 #include "serve/ask.h"
 
 #include "base/base.h"
+#include "base/json.h"
 #include "serve/values.h"
 
 #define INPUT "images" /* the only one's name, which may be left out */
@@ -67,12 +68,8 @@ static int write_answer(const struct serve_ask *ask, const float *logits, struct
 	json_t *all = json_array();
 
 	for (int i = 0; i < ask->rows; i++) {
-		json_t *one = json_array();
-
 		predictor_probabilities(logits + (size_t)i * (size_t)classes, classes, p);
-		for (int k = 0; k < classes; k++)
-			json_array_append_new(one, json_real(p[k]));
-		json_array_append_new(all, one);
+		json_array_append_new(all, MLR_JSON_LIST(k, classes, json_real(p[k])));
 	}
 	return serve_reply_json(
 		ret, json_pack("{s:o}", ask->by_columns ? "outputs" : "predictions", all), err);

@@ -274,13 +274,9 @@ static size_t count_of(const struct serve_ask *ask, enum serve_output which)
 
 static json_t *data_of(const struct serve_ask *ask, enum serve_output which, const void *numbers)
 {
-	json_t *data = json_array();
-
-	for (size_t i = 0; i < count_of(ask, which); i++)
-		json_array_append_new(data,
-			which == SERVE_CLASS ? json_integer(((const int64_t *)numbers)[i])
-					     : json_real((double)((const float *)numbers)[i]));
-	return data;
+	return MLR_JSON_LIST(i, count_of(ask, which),
+		which == SERVE_CLASS ? json_integer(((const int64_t *)numbers)[i])
+				     : json_real((double)((const float *)numbers)[i]));
 }
 
 static int write_answer(const struct serve_ask *ask, const float *logits, struct serve_reply *ret,

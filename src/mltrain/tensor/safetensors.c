@@ -1,6 +1,7 @@
 #include "tensor/safetensors.h"
 
 #include "base/base.h"
+#include "base/json.h"
 
 #include <jansson.h>
 #include <math.h>
@@ -109,13 +110,11 @@ static json_t *header_of(const struct safetensors *st)
 	for (size_t i = 0; i < st->n; i++) {
 		const struct tensor *t = &st->tensors[i];
 		size_t end = at + tensor_size(t);
-		json_t *dims = json_array();
 
-		for (int k = 0; k < t->shape.rank; k++)
-			json_array_append_new(dims, json_integer(t->shape.dim[k]));
 		json_object_set_new(root, t->name,
 			json_pack("{s:s, s:o, s:[I, I]}", "dtype", types[t->type].name, "shape",
-				dims, "data_offsets", (json_int_t)at, (json_int_t)end));
+				MLR_JSON_LIST(k, t->shape.rank, json_integer(t->shape.dim[k])),
+				"data_offsets", (json_int_t)at, (json_int_t)end));
 		at = end;
 	}
 	return root;

@@ -1,6 +1,7 @@
 #include "train/run.h"
 
 #include "base/base.h"
+#include "base/json.h"
 #include "model/recipe_file.h"
 #include "optimiser/optimiser.h"
 
@@ -48,8 +49,8 @@ int run_save(struct run *r, const char *path, struct mlr_error *err)
 {
 	const struct train_options *o = r->o;
 	struct train_state *s = &r->state;
-	json_auto_t *recipe = recipe_json(&o->recipe);
-	auto_free char *text = json_dumps(recipe, JSON_COMPACT | JSON_REAL_PRECISION(17));
+	auto_free char *text =
+		mlr_json_print(recipe_json(&o->recipe), JSON_COMPACT | JSON_REAL_PRECISION(17));
 	struct checkpoint c = { .net = (struct net *)r->net,
 		.params = r->params,
 		.optimiser = o->recipe.optimiser,

@@ -1,6 +1,7 @@
 #include "train/run.h"
 
 #include "base/base.h"
+#include "base/json.h"
 #include "dist/elastic.h"
 #include "model/net_file.h"
 #include "model/recipe_file.h"
@@ -205,8 +206,8 @@ static int fill_engine(struct run *r, struct mlr_error *err)
 static int agree(struct run *r, struct mlr_error *err)
 {
 	const struct train_options *o = r->o;
-	json_auto_t *json = recipe_json(&o->recipe);
-	auto_free char *recipe = json_dumps(json, JSON_COMPACT | JSON_REAL_PRECISION(17));
+	auto_free char *recipe =
+		mlr_json_print(recipe_json(&o->recipe), JSON_COMPACT | JSON_REAL_PRECISION(17));
 	auto_free char *net = net_text(r->net), *text = NULL;
 
 	if (!r->exchange)
