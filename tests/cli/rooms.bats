@@ -77,3 +77,12 @@ only() {
 @test "rooms: one tree holds an image's names" {
 	only src/base/owners_file.c '\btsearch\('
 }
+
+# What takes a value of an object by its key, but base/record: documents that are changed in place (add_text, find_env,
+# find_key, need, set), and lines of logs and helpers, in which what is wrong counts as unknown.
+@test "rooms: one mechanism reads JSON into structs" {
+	run -0 bash -c 'cd "$1" && grep -rhoE "[a-z_]+\((const )?json_t \*[a-z_]+, const char \*(key|name|member)" \
+		src --include="*.c" | cut -d"(" -f1 | sort -u | xargs' bash "$top_srcdir"
+	assert_output "add_text amount count_of find_env find_key get is_given is_left_out ms_of need number real_of set small_count_of text text_of"
+	only src/mltrain/dist/rendezvous.c 'json_unpack'
+}

@@ -1,6 +1,7 @@
 #include "recipe/derive.h"
 
 #include "base/base.h"
+#include "base/json.h"
 #include "oci/config.h"
 #include "oci/json.h"
 #include "oci/manifest.h"
@@ -86,23 +87,13 @@ static int do_label(struct derivation *d, const struct change *c, struct mlr_err
 	return 0;
 }
 
-static json_t *texts(const struct strv *l)
-{
-	json_t *list = json_array();
-
-	for (size_t i = 0; i < l->n; i++)
-		if (json_array_append_new(list, json_string(l->v[i])) < 0)
-			mlr_oom();
-	return list;
-}
-
 /* A command: the words of an array, or a line for the image's shell. */
 static json_t *command(const struct derivation *d, const struct change *c)
 {
 	json_t *list, *shell = json_object_get(d->run, "Shell");
 
 	if (c->in->is_json)
-		return texts(&c->args);
+		return mlr_json_texts(&c->args);
 	if (json_array_size(shell) == 0)
 		return json_pack("[s, s, s]", "/bin/sh", "-c", c->args.v[0]);
 	list = json_copy(shell);
@@ -228,7 +219,7 @@ static int do_stopsignal(struct derivation *d, const struct change *c, struct ml
 static int do_shell(struct derivation *d, const struct change *c, struct mlr_error *err)
 {
 	(void)err;
-	set(d->run, "Shell", texts(&c->args));
+	set(d->run, "Shell", mlr_json_texts(&c->args));
 	return 0;
 }
 
@@ -378,20 +369,16 @@ static int fill_history(json_t *history, size_t layers)
 static int add_history(json_t *root, size_t layers, const struct derive *d, struct mlr_error *err)
 {
 	json_t *history = need(root, "history", json_array), *o = json_object();
-	int r;
 
 	if (fill_history(history, layers) < 0 || json_array_append_new(history, o) < 0)
 		return mlr_fail(err, EPROTO, "\"history\" is not an array");
-	r = add_text(o, "created", d->created, err);
-	if (r == 0)
-		r = add_text(o, "created_by", d->created_by, err);
-	if (r == 0)
-		r = add_text(o, "author", d->author, err);
-	if (r == 0)
-		r = add_text(o, "comment", d->comment, err);
-	if (r == 0 && !d->diff_id)
+	TRY(add_text(o, "created", d->created, err));
+	TRY(add_text(o, "created_by", d->created_by, err));
+	TRY(add_text(o, "author", d->author, err));
+	TRY(add_text(o, "comment", d->comment, err));
+	if (!d->diff_id)
 		set(o, "empty_layer", json_true());
-	return r;
+	return 0;
 }
 
 int derive_config(
@@ -402,28 +389,19 @@ int derive_config(
 		"parent" };
 	auto_call(oci_config_done) struct oci_config c = OCI_CONFIG_INIT;
 	json_auto_t *root = NULL;
-	int r = oci_config_parse(json, len, &c, err);
 
-	if (r == 0)
-		r = oci_json_load(json, len, OCI_DOCUMENT_MAX, &root, err);
-	if (r == 0)
-		r = change_all(root, d, err);
-	if (r == 0)
-		r = add_text(root, "created", d->created, err);
-	if (r == 0)
-		r = add_text(root, "author", d->author, err);
-	if (r == 0)
-		r = add_history(root, c.diff_ids.n, d, err);
-	if (r < 0)
-		return r;
+	TRY(oci_config_parse(json, len, &c, err));
+	TRY(oci_json_load(json, len, OCI_DOCUMENT_MAX, &root, err));
+	TRY(change_all(root, d, err));
+	TRY(add_text(root, "created", d->created, err));
+	TRY(add_text(root, "author", d->author, err));
+	TRY(add_history(root, c.diff_ids.n, d, err));
 	for (size_t i = 0; i < ARRAY_LEN(gone); i++)
 		json_object_del(root, gone[i]);
 	if (d->diff_id)
 		json_array_append_new(
 			need(need(root, "rootfs", json_object), "diff_ids", json_array),
 			json_string(d->diff_id));
-	*ret = json_dumps(root, JSON_COMPACT);
-	if (!*ret)
-		mlr_oom();
+	*ret = mlr_json_print(take_ptr(&root), JSON_COMPACT);
 	return 0;
 }
