@@ -9,7 +9,7 @@
  *           { NULL },
  *   };
  *
- * An error names the place: "devices: [2]: hostPath: expected a string, found a list".
+ * An error names the place: "devices: [2]: hostPath: expected a string, found []".
  */
 #ifndef MLR_BASE_RECORD_H
 #define MLR_BASE_RECORD_H
