@@ -287,7 +287,7 @@ static void at_an_address_who_was_silent_for_long_does_not_go_on_alone(void **st
 	e.heard_ms[1] = now - 1000 - LIFELINE_SILENCE_MS - 5000;
 	assert_int_equal(elastic_check_run(&e, 0, &err), 0);
 	assert_int_equal(elastic_check_run(&e, 1, &err), -ESTALE);
-	assert_non_null(strstr(err.text, "nobody of the run is there any more"));
+	assert_non_null(strstr(err.text, "no other rank of the run is left"));
 }
 
 /* --- a run that goes on answers whom it has left out ---------------------------------------- */

@@ -74,7 +74,7 @@ static struct dist *open_alone(void)
 	return d;
 }
 
-/* A variable's number; absent if the variable is not set. */
+/* Return a variable's number, or `absent` if it is not set. */
 static int number(const char *variable, int absent)
 {
 	const char *text = getenv(variable);
@@ -82,7 +82,7 @@ static int number(const char *variable, int absent)
 	return text && *text ? atoi(text) : absent;
 }
 
-/* The number of ranks by the environment; 0: several, number unknown. */
+/* Return the number of ranks by the environment; 0: several, number unknown. */
 static int expected_ranks(struct mlr_error *err)
 {
 	int n = number("OMPI_COMM_WORLD_SIZE", 0), tasks = number("SLURM_STEP_NUM_TASKS", 1);
@@ -109,7 +109,8 @@ static int expected_ranks(struct mlr_error *err)
 	return 1;
 }
 
-/* An MPI built without this launcher's PMI takes every process for a single rank. */
+/* Compare the numbers: an MPI built without this launcher's PMI sees every process as a single
+ * rank. */
 static int check(struct dist *d, int expected, struct mlr_error *err)
 {
 	if (!expected || d->ranks == expected)

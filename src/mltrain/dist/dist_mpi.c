@@ -60,8 +60,8 @@ static void tell_late(struct mpi_ranks *m, int first)
 		m->dist.warn(words);
 }
 
-/* struct exchange's idle. It yields the CPU, now and then checks the other ranks, and names a rank
- * that is ten seconds late. */
+/* Yield the CPU, now and then check the other ranks, and name a rank that is ten seconds late
+ * (struct exchange's idle). */
 static int idle(void *ctx, unsigned *turns, struct mlr_error *err)
 {
 	struct mpi_ranks *m = ctx;
@@ -202,7 +202,7 @@ static int open_segment(int rank, MPI_Comm node, size_t size, int *fd, struct ml
 	return r;
 }
 
-/* n->sums stays NULL without memory. */
+/* Make the node's sums; they stay NULL without memory. */
 static int share(
 	struct mpi_node *n, int nodes, int rank, int ranks, MPI_Comm node, struct mlr_error *err)
 {
@@ -275,7 +275,7 @@ static int node_advance(void *ctx, struct mlr_error *err)
 	return node_sums_advance(((struct mpi_ranks *)ctx)->node->sums, err);
 }
 
-/* Where the ranks of a node share no memory. */
+/* Sum by messages, where the ranks of a node share no memory. */
 static int message_add(void *ctx, float *x, size_t count, struct mlr_error *err)
 {
 	struct mpi_ranks *m = ctx;

@@ -112,7 +112,7 @@ static void close_elastic(struct dist *d)
 	free(e);
 }
 
-/* The other ranks go on. */
+/* Do nothing: the other ranks go on. */
 static void abort_elastic(struct dist *d, int status)
 {
 }

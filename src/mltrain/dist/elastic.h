@@ -6,12 +6,12 @@
  * which small sums go (a star); gradients are summed through shared memory if all ranks are on one
  * machine (node_sums.h), else in a ring of TCP connections (ring_sums.h). A change of the group:
  *
- *   1. Every rank calls elastic_regroup() at the same step, because a sum over all ranks told it to
- *      (elastic_wants_change()), or when its own exchange has failed (elastic_is_broken()).
+ *   1. Every rank calls elastic_regroup() at the same step, because a sum over all ranks asked for
+ * it (elastic_wants_change()), or when its own exchange has failed (elastic_is_broken()).
  *   2. Every rank reports to the coordinator where it stands. A rank is lost if its connection is.
  *      A rank that has lost the coordinator reports to the next oldest that answers.
- *   3. The coordinator decides the next generation and tells all. What it says is what all do, so
- *      they agree; a rank that does not hear it has lost the coordinator, or was lost itself.
+ *   3. The coordinator decides the next generation and sends it to all, so they agree; a rank that
+ *      does not receive it has lost the coordinator, or was lost itself.
  *   4. Ranks connect. Those that are behind, newcomers among them, take the weights of one that is
  *      not (elastic_share()).
  *
@@ -63,7 +63,7 @@ int elastic_open(const struct elastic_options *o, struct dist **ret, struct mlr_
 /* Is this a newcomer, without weights? */
 int elastic_is_newcomer(const struct dist *d);
 
-/* The most ranks that the run may have. */
+/* Return the most ranks that the run may have. */
 int elastic_most(const struct dist *d);
 
 /* Set what must be equal on all ranks, two digests, before the first elastic_regroup(). */
@@ -98,8 +98,8 @@ int elastic_needs(const struct dist *d);
  * Returns 0 or -EIO. */
 int elastic_share(struct dist *d, void *bytes, size_t size, struct mlr_error *err);
 
-/* The end, after which nobody joins: rank 0 tells the others, which wait for it here. Returns 0, or
- * -EIO if rank 0 was lost before: the others repeat what was to be done. */
+/* End the run, so that nobody joins any more: rank 0 informs the others, which wait for it here.
+ * Returns 0, or -EIO if rank 0 was lost before: the others repeat what was to be done. */
 int elastic_finish(struct dist *d, struct mlr_error *err);
 
 #endif

@@ -33,8 +33,8 @@ int elastic_check_run(struct elastic *e, int is_alone, struct mlr_error *err)
 		if (!is_alone || elastic_silence_ms(e) < LIFELINE_SILENCE_MS)
 			return 0;
 		mlr_fail(err, ESTALE,
-			"--elastic %s: nobody of the run is there any more, and this rank has "
-			"heard nothing of it for %d seconds",
+			"--elastic %s: no other rank of the run is left, and this rank has heard "
+			"nothing of it for %d seconds",
 			where, LIFELINE_SILENCE_MS / 1000);
 		return mlr_hint(err, "if it has not ended, start again with --resume");
 	}
@@ -78,7 +78,7 @@ static int begin(struct elastic *e, int port, struct mlr_error *err)
 	return 0;
 }
 
-/* A newcomer has a door as well, for the ring, and because it may be the next coordinator. */
+/* Listen as a newcomer too: for the ring, and because it may be the next coordinator. */
 static int come(struct elastic *e, struct mlr_error *err)
 {
 	e->dist.rank = 1;
@@ -100,11 +100,11 @@ static int answers(struct elastic *e, struct mlr_error *err)
 	if (fd == -EACCES || fd == -EPROTO)
 		return fd;
 	return mlr_hint(err,
-		"a process answers there, but not as a run does: if that run is "
-		"over, remove the file");
+		"a process answers there, but not like a run: if that run is over, remove the "
+		"file");
 }
 
-/* The file of a run that is dead is removed, and this process begins anew. */
+/* Join the run of the file, or begin one. The file of a dead run is removed. */
 static int open_file(struct elastic *e, struct mlr_error *err)
 {
 	for (int tries = 0; tries < 20; tries++) {
@@ -137,7 +137,8 @@ static int open_file(struct elastic *e, struct mlr_error *err)
 		e->self.id = 0;
 		e->group = (struct group){ .n = 0 };
 	}
-	return mlr_fail(err, EAGAIN, "rendezvous file '%s' comes and goes", e->o.where);
+	return mlr_fail(
+		err, EAGAIN, "rendezvous file '%s' keeps appearing and disappearing", e->o.where);
 }
 
 static int read_secret(struct elastic *e, struct mlr_error *err)
@@ -210,7 +211,8 @@ static int is_here(const struct lifeline_offer *o)
 	return 0;
 }
 
-/* The process that can bind the address starts the run; the others connect to it. */
+/* Join or begin a run: the process that can bind the address starts it, the others connect to it.
+ */
 static int open_address(struct elastic *e, struct mlr_error *err)
 {
 	struct mlr_error ignored = MLR_ERROR_INIT;

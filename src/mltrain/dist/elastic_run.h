@@ -53,7 +53,7 @@ void elastic_drop_sums(struct elastic *e);
 /* Send a frame without a body. Returns 0 or a negative errno. */
 int elastic_tell(const struct elastic *e, int fd, enum frame_kind kind, int timeout_ms);
 
-/* Waiting in sums. */
+/* Wait in sums: struct exchange's idle. */
 int elastic_idle(void *ctx, unsigned *turns, struct mlr_error *err);
 
 /* --- elastic_star.c: sums, gathers and broadcasts over the star, as exchange.h and dist.h say ---
@@ -64,11 +64,11 @@ int elastic_broadcast(void *ctx, void *x, size_t bytes, struct mlr_error *err);
 int elastic_gather(
 	struct elastic *e, const void *from, size_t bytes, void *to, struct mlr_error *err);
 
-/* A rank was lost, -1: which is not known here. Note it and return -EIO with the error's words. */
+/* Note that a rank was lost (-1: it is not known which), and return -EIO with a message. */
 int elastic_break(struct elastic *e, int rank, struct mlr_error *err);
 
-/* The longest time for which this rank has heard nothing, of late. A rank that others take for lost
- * was silent for LIFELINE_SILENCE_MS at least. */
+/* Return the longest recent time in which this rank has heard nothing. A rank that others consider
+ * lost was silent for at least LIFELINE_SILENCE_MS. */
 int64_t elastic_silence_ms(const struct elastic *e);
 
 /* Look, without waiting, whether a connection of the star shows a loss. Returns 0 or -EIO. */
@@ -80,22 +80,22 @@ int elastic_look(struct elastic *e, struct mlr_error *err);
  * Connect to a rank and prove the secret.
  *
  * Returns a descriptor; -EHOSTUNREACH if nobody is there, so that it has ended; or another -errno,
- * which says nothing of that: a crowd at its door, a process that is stopped, too many open files.
+ * which does not show that: too many callers, a process that is stopped, too many open files.
  */
 int elastic_call(struct elastic *e, const struct member *to, struct mlr_error *err);
 
 /* --- elastic_guests.c ----------------------------------------------------------------------- */
 
-/* Rank 0: take in newcomers from the door, and forget those that have gone. */
+/* On rank 0 accept newcomers from the listener, and forget those that have gone. */
 void elastic_receive_newcomers(struct elastic *e);
 
 /*
  * Answer ranks that take this run's coordinator for lost (FRAME_REJOIN, FRAME_WATCH): those that
- * the group has left out are told so. A member of the group waits for the next change.
+ * the group has left out are refused. A member of the group waits for the next change.
  */
 void elastic_answer_left_out(struct elastic *e);
 
-/* Rank 0: whoever still is at the door learns that the run is over. */
+/* On rank 0 inform the callers that still wait that the run is over. */
 void elastic_tell_end(struct elastic *e);
 
 /* Tell a caller why it is refused, and hang up. */
@@ -116,8 +116,8 @@ void elastic_publish(struct elastic *e);
 /*
  * May this rank go on without those of its group that are lost, or was it left out itself? The
  * others may have gone on, or ended the run, while it was stopped or cut off: then it must not
- * write over their work. The rendezvous file tells. With HOST:PORT there is none; a rank that has
- * lost all others then goes on if it has heard of them lately.
+ * write over their work. The rendezvous file shows it. With HOST:PORT there is none; a rank that
+ * has lost all others then goes on if it has heard of them lately.
  *
  *   is_alone   all others are lost
  *
@@ -140,29 +140,29 @@ struct change {
 	int joined, left, lost;
 };
 
-/* Has a signal told this process to leave? */
+/* Did a signal ask this process to leave? */
 int elastic_is_stopping(const struct change *c);
 
-/* This rank's place in the present group; -1: it is a newcomer. */
+/* Return this rank's place in the present group; -1: it is a newcomer. */
 int elastic_own_place(const struct change *c);
 
-/* Member i is lost. */
+/* Note that member i is lost. */
 void elastic_lose(struct change *c, int i);
 
-/* The coordinator: hear all, decide the next group and tell it. *segment gets a descriptor or -1.
- * Returns 0; -EINTR if told to stop while there were too few ranks; -ESTALE if this rank was left
- * out. */
+/* As the coordinator hear all, decide the next group and send it. *segment gets a descriptor or -1.
+ * Returns 0; -EINTR after a signal to stop while there were too few ranks; -ESTALE if this rank was
+ * left out. */
 int elastic_lead(struct change *c, int *segment, struct mlr_error *err);
 
-/* The others: report, and wait for the coordinator's word. Returns 0 with an outcome; 1: this rank
- * is the coordinator now; -ESTALE if it was left out; -EPROTO if it was refused. */
+/* As another rank report, and wait for the coordinator's answer. Returns 0 with an outcome; 1: this
+ * rank is the coordinator now; -ESTALE if it was left out; -EPROTO if it was refused. */
 int elastic_follow(struct change *c, enum elastic_outcome *ret, struct mlr_error *err);
 
 /* Read why the other end refuses this rank. Returns -ESTALE for a member, -EPROTO for a newcomer.
  */
 int elastic_hear_refusal(struct change *c, int fd, struct mlr_error *err);
 
-/* The run has ended without this member. Returns -ESTALE. */
+/* Fail because the run has ended without this member. Returns -ESTALE. */
 int elastic_fail_ended(const struct change *c, struct mlr_error *err);
 
 /* Connect the ranks of the new group. segment is taken. Returns 0, or -EIO if one was lost. */

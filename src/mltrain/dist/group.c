@@ -76,14 +76,14 @@ int group_parse_join(const void *body, size_t size, struct group_join *ret, stru
 			return 0;
 		}
 	}
-	return mlr_fail(err, EPROTO, "a newcomer of another form");
+	return mlr_fail(err, EPROTO, "malformed request to join");
 }
 
 int group_parse_report(
 	const void *body, size_t size, struct group_report *ret, struct mlr_error *err)
 {
 	if (size != sizeof(*ret))
-		return mlr_fail(err, EPROTO, "a report of another form");
+		return mlr_fail(err, EPROTO, "malformed report");
 	memcpy(ret, body, size);
 	return 0;
 }

@@ -16,7 +16,7 @@
 
 #define GROUP_MAX 64 /* ranks */
 
-/* How far a rank's weights have come. */
+/* The progress of a rank's weights. */
 struct group_progress {
 	int32_t has; /* 0: a newcomer, without weights */
 	int32_t epochs_done;
@@ -69,7 +69,7 @@ int group_parse_join(const void *body, size_t size, struct group_join *ret, stru
 int group_parse_report(
 	const void *body, size_t size, struct group_report *ret, struct mlr_error *err);
 
-/* The place of a member; -1: none has this id. */
+/* Return the place of a member, or -1 for an unknown id. */
 int group_find(const struct group *g, uint64_t id);
 
 /*

@@ -53,7 +53,7 @@ static void add_address(struct lifeline_offer *o, const struct ifaddrs *i)
 		o->address[o->addresses++] = a;
 }
 
-/* A socket for IPv6 and IPv4, or for IPv4 only if the kernel has no IPv6. */
+/* Make a socket for IPv6 and IPv4, or for IPv4 only if the kernel has no IPv6. */
 static int any_socket(struct in6_addr *any)
 {
 	int zero = 0, fd = socket(AF_INET6, SOCK_STREAM | SOCK_CLOEXEC | SOCK_NONBLOCK, 0);

@@ -102,7 +102,7 @@ static void accept_caller(struct listener *d, int i)
 	drop(d, i);
 }
 
-/* A stage's bytes are complete. */
+/* Go on to the next stage: this one's bytes are complete. */
 static void step(struct listener *d, int i)
 {
 	struct caller *c = &d->callers[i];
@@ -148,7 +148,7 @@ static void hear(struct listener *d, int i)
 		reject(d, i, "it hung up before it proved to know the secret");
 		return;
 	}
-	if (got <= 0) { /* a rank that only wanted to know whether someone is there */
+	if (got <= 0) { /* a rank that only checked whether this one is there */
 		drop(d, i);
 		return;
 	}

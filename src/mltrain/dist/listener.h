@@ -44,7 +44,8 @@ void listener_give(struct listener *d, const struct guest *g);
 /* Is there such a guest? */
 int listener_has(struct listener *d, enum frame_kind kind);
 
-/* A descriptor for poll(2) that is readable after a guest has come in; listener_seen() empties it.
+/* Return a descriptor for poll(2) that is readable after a guest was accepted; listener_seen()
+ * empties it.
  */
 int listener_fd(const struct listener *d);
 void listener_seen(struct listener *d);

@@ -11,7 +11,7 @@
 #define CHUNK      1024              /* floats summed at a time */
 #define CACHE_LINE 64
 
-/* What a rank has done with a piece. */
+/* A stage that a piece has reached on a rank. */
 enum stage {
 	GIVEN,  /* copied to its slots, for the others to sum */
 	SUMMED, /* the sum of its slice is in its slot */

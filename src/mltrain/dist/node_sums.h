@@ -34,7 +34,7 @@ struct node_across {
 
 struct node_sums;
 
-/* The bytes that so many ranks of a node share. */
+/* Return the bytes that so many ranks of a node share. */
 size_t node_sums_size(int ranks);
 
 #define NODE_SUMS_PATH     "/dev/shm/mltrain" /* and what file_temp_name() puts behind it */
@@ -42,7 +42,7 @@ size_t node_sums_size(int ranks);
 
 /*
  * Make that memory: a file of zeroes, of mode 0600. The caller unlinks it when all have it open.
- * What processes that were killed before that left, any of this user's, is removed first.
+ * Files that this user's killed processes left are removed first.
  *
  * Returns a descriptor and its path, or -1 where there is no room.
  */

@@ -102,7 +102,7 @@ void peers_free(struct peers **p)
 	*p = NULL;
 }
 
-/* The state of a process by proc(5); 'R' if unknown. */
+/* Read the state of a process from proc(5); 'R' if unknown. */
 static char state_of(pid_t pid)
 {
 	auto_free char *path = xasprintf("/proc/%d/stat", (int)pid), *text = NULL;
@@ -114,7 +114,7 @@ static char state_of(pid_t pid)
 	return behind && behind[1] == ' ' && behind[2] ? behind[2] : 'R';
 }
 
-/* CPU time of all its threads; 0 if unknown. */
+/* Return the CPU time of all its threads; 0 if unknown. */
 static int64_t cpu_ms_of(pid_t pid)
 {
 	struct timespec t;
@@ -126,7 +126,7 @@ static int64_t cpu_ms_of(pid_t pid)
 }
 
 /*
- * Has a process stood still for long? proc(5) has the state of its first thread alone, which also
+ * Has a process stood still for long? proc(5) has the state of its first thread only, which also
  * sleeps while it waits for other threads that compute.
  */
 static int stands(struct stand *s, pid_t pid, char state, int64_t now_ms)
@@ -161,7 +161,7 @@ static void name(const struct peer *p, const char *why, char words[PEERS_WORDS])
 		p->host, (int)p->pid, why ? ", " : "", why ? why : "");
 }
 
-/* Nobody here is late, as nobody else is here. One or two of all ranks say so. */
+/* Report a late rank elsewhere, as this one is alone here. One or two of all ranks do so. */
 static int late_elsewhere(struct peers *p, char words[PEERS_WORDS])
 {
 	if (p->away_told || !p->away || p->rank > 1)
@@ -214,7 +214,7 @@ int peers_look(struct peers *p, struct mlr_error *err)
 			continue;
 		mlr_fail(err, EIO, "rank %d on '%s' (process %d) has ended", p->peer[i].rank,
 			p->peer[i].host, (int)p->peer[i].pid);
-		return mlr_hint(err, "its own last words, or the launcher's, tell why");
+		return mlr_hint(err, "its last messages, or the launcher's, say why");
 	}
 	return 0;
 }

@@ -14,7 +14,7 @@
 #include <stdint.h>
 #include <sys/types.h>
 
-/* Where a rank runs, as it tells the others. */
+/* The place of a rank, for the others. */
 struct peer {
 	int rank;
 	pid_t pid;

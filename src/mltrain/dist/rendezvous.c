@@ -48,7 +48,7 @@ static int parse(const char *text, struct rendezvous *ret, struct mlr_error *err
 		json_unpack(o, "{s:s, s:s, s:s, s:i, s:I, s:I, s:o, s:i, s:s}", "mltrain", &form,
 			"host", &host, "boot", &boot, "pid", &pid, "id", &id, "generation",
 			&generation, "addresses", &addresses, "port", &port, "secret", &secret) < 0)
-		return mlr_fail(err, EPROTO, "it is no rendezvous file of mltrain");
+		return mlr_fail(err, EPROTO, "not a rendezvous file of mltrain");
 	if (strcmp(form, "elastic 1") != 0 || port < 1 || port > 65535 || generation < 0 ||
 		generation > UINT32_MAX)
 		return mlr_fail(err, EPROTO, "it is of another version of mltrain, or damaged");
@@ -70,7 +70,7 @@ static int parse(const char *text, struct rendezvous *ret, struct mlr_error *err
 	return 0;
 }
 
-/* A file of another user's would bring this process into that user's run. */
+/* Refuse another user's file: it would bring this process into that user's run. */
 static int read_own(const char *path, char **ret, struct mlr_error *err)
 {
 	auto_close int fd = open(path, O_RDONLY | O_CLOEXEC | O_NOFOLLOW | O_NONBLOCK);
@@ -83,7 +83,7 @@ static int read_own(const char *path, char **ret, struct mlr_error *err)
 	if (fstat(fd, &st) < 0)
 		return mlr_fail_errno(err, "stat");
 	if (!S_ISREG(st.st_mode))
-		return mlr_fail(err, EINVAL, "it is no regular file");
+		return mlr_fail(err, EINVAL, "not a regular file");
 	if (st.st_uid != geteuid() || st.st_mode & (S_IRWXG | S_IRWXO)) {
 		mlr_fail(err, EACCES, "%s",
 			st.st_uid != geteuid() ? "it is another user's"

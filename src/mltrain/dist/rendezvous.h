@@ -15,10 +15,8 @@ struct rendezvous {
 	uint32_t generation;
 };
 
-/*
- * Returns 0, -ENOENT, -EACCES for a file that others own or may read, -EPROTO for one that is
- * something else.
- */
+/* Read the file. Returns 0, -ENOENT, -EACCES for one that others own or may read, -EPROTO for other
+ * content. */
 int rendezvous_read(const char *path, struct rendezvous *ret, struct mlr_error *err);
 
 /* Leftover temporary files contain the secret, so they are deleted whenever the file is created or

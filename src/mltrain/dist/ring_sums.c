@@ -15,7 +15,7 @@ struct job {
 	size_t n;
 };
 
-/* Where one direction stands: a job, a phase of it, and bytes of that phase's chunk. */
+/* The position of one direction: a job, a phase of it, and bytes of that phase's chunk. */
 struct cursor {
 	uint64_t job;
 	int phase;
@@ -67,7 +67,7 @@ static void settle(const struct ring_sums *r, struct cursor *c, int ahead)
 	}
 }
 
-/* How many bytes of the chunk being sent are final: a chunk is received a phase before. */
+/* Count the final bytes of the chunk being sent: a chunk is received a phase before. */
 static size_t sendable(const struct ring_sums *r, size_t bytes)
 {
 	const struct cursor *out = &r->out, *in = &r->in;
@@ -165,7 +165,7 @@ void ring_sums_free(struct ring_sums **r)
 	*r = NULL;
 }
 
-/* The jobs under way keep their places modulo room. */
+/* Make room for one more job; those under way keep their places modulo room. */
 static void make_room(struct ring_sums *r)
 {
 	uint64_t first = r->out.job < r->in.job ? r->out.job : r->in.job;

@@ -92,7 +92,7 @@ static void prove(const struct secret *s, const char *who, const uint8_t *challe
 	secret_hmac(s, parts, ARRAY_LEN(parts), mac);
 }
 
-/* In the same time wherever they differ. */
+/* Compare in the same time wherever they differ. */
 static int is_equal(const uint8_t *a, const uint8_t *b)
 {
 	uint8_t differs = 0;
@@ -133,7 +133,7 @@ int secret_call(int fd, const struct secret *s, int timeout_ms, struct mlr_error
 			"the same byte order",
 			is_big ? "little" : "big", is_big ? "big" : "little");
 	if (memcmp(challenge, greetings[is_big], GREETING) != 0)
-		return mlr_fail(err, EACCES, "what listens there is no elastic run of mltrain");
+		return mlr_fail(err, EACCES, "no elastic run of mltrain listens there");
 	if (getrandom(answer, SECRET_SIZE, 0) != SECRET_SIZE)
 		return mlr_fail_errno(err, "random bytes");
 	prove(s, "caller", challenge, answer, answer + SECRET_SIZE);
@@ -147,5 +147,5 @@ int secret_call(int fd, const struct secret *s, int timeout_ms, struct mlr_error
 	prove(s, "listener", challenge, answer, expected);
 	return is_equal(proof, expected)
 		? 0
-		: mlr_fail(err, EACCES, "what listens there does not know the secret");
+		: mlr_fail(err, EACCES, "the process that listens there does not know the secret");
 }

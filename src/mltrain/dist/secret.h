@@ -32,10 +32,10 @@ struct secret {
 	uint8_t bytes[SECRET_SIZE];
 };
 
-/* Random bytes. Returns 0 or an errno of getrandom(2). */
+/* Draw random bytes. Returns 0 or an errno of getrandom(2). */
 int secret_make(struct secret *ret, struct mlr_error *err);
 
-/* As hexadecimal digits, for the rendezvous file. secret_parse() returns 0 or -EPROTO. */
+/* Write it as hexadecimal digits, for the rendezvous file. secret_parse() returns 0 or -EPROTO. */
 void secret_hex(const struct secret *s, char hex[SECRET_HEX_SIZE]);
 int secret_parse(const char *hex, struct secret *ret, struct mlr_error *err);
 
@@ -45,8 +45,8 @@ int secret_of_text(const char *text, struct secret *ret, struct mlr_error *err);
 /* HMAC-SHA256 (RFC 2104) of parts, one after another; at most 8. */
 void secret_hmac(const struct secret *s, const struct iovec *parts, size_t n, uint8_t mac[32]);
 
-/* The listener's side, in pieces, since it must not wait for strangers. secret_check() returns
- * whether the caller's answer is right, and fills in the listener's. */
+/* The listener's side, in pieces, since it must not wait for unknown callers. secret_check()
+ * returns whether the caller's answer is right, and fills in the listener's. */
 int secret_challenge(uint8_t challenge[SECRET_CHALLENGE]);
 int secret_check(const struct secret *s, const uint8_t challenge[SECRET_CHALLENGE],
 	const uint8_t answer[SECRET_ANSWER], uint8_t proof[SECRET_SIZE]);

@@ -42,7 +42,7 @@ static int one_piece(const struct part *p, size_t n)
 	return up || down;
 }
 
-/* The floats to sum: those of the parts themselves, or copies of them. */
+/* Return the floats to sum: those of the parts themselves, or copies of them. */
 static float *gather(struct sums *s, struct bucket *b)
 {
 	const struct part *p = s->parts + b->first;

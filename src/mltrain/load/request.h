@@ -36,7 +36,7 @@ struct request_options {
 	const struct pictures *pictures; /* NULL: none */
 	double cache_rate;               /* the share of known bodies, 1: all */
 	uint64_t seed;                   /* chooses which requests are unique */
-	int close;                       /* each on a connection of its own */
+	int close;                       /* a connection for each */
 };
 
 struct requests;
