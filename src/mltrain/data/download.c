@@ -4,6 +4,7 @@
 #include "config.h"
 
 #include <curl/curl.h>
+#include <poll.h>
 
 #define STALL_S     60
 #define PAUSE_MS    1000
@@ -403,13 +404,6 @@ static int request(
 	return 0;
 }
 
-static void pause_ms(long ms)
-{
-	struct timespec t = { ms / 1000, ms % 1000 * 1000000 };
-
-	nanosleep(&t, NULL);
-}
-
 int download(const struct download *d, const char *url, struct mlr_error *err)
 {
 	long pause = d->pause_ms ? d->pause_ms : PAUSE_MS;
@@ -426,7 +420,7 @@ int download(const struct download *d, const char *url, struct mlr_error *err)
 		}
 		if (r == 0 || !o.again || tries >= DOWNLOAD_TRIES)
 			return r;
-		pause_ms(o.came ? QUICK_MS : pause);
+		poll(NULL, 0, o.came ? QUICK_MS : (int)pause);
 		if (!o.came)
 			pause *= 2;
 	}

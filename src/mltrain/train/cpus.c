@@ -1,23 +1,9 @@
 #include "train/cpus.h"
 
 #include "base/base.h"
+#include "base/processors.h"
 
 #include <sched.h>
-
-static int affinity(void)
-{
-	/* The call fails with EINVAL if the machine has more CPUs than cpu_set_t has bits. */
-	for (int bits = 1024; bits <= 1 << 20; bits *= 2) {
-		cpu_set_t *set = CPU_ALLOC(bits);
-		size_t size = CPU_ALLOC_SIZE(bits);
-		int n = set && sched_getaffinity(0, size, set) == 0 ? CPU_COUNT_S(size, set) : 0;
-
-		CPU_FREE(set);
-		if (n > 0)
-			return n;
-	}
-	return 1;
-}
 
 static int at_most(int n, long long quota_us, long long period_us)
 {
@@ -105,7 +91,7 @@ static int limit_by_cgroups(const char *root, int n)
 int cpus_available(const char *root)
 {
 	const char *slurm = getenv("SLURM_CPUS_PER_TASK");
-	int n = limit_by_cgroups(root, affinity());
+	int n = limit_by_cgroups(root, (int)processors_count());
 
 	if (slurm && atoi(slurm) > 0 && atoi(slurm) < n)
 		n = atoi(slurm);
