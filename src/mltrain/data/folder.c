@@ -21,11 +21,8 @@
 
 #include <math.h>
 
-#define MEMORY_MAX ((size_t)2 << 30)
-#define TEST_SHARE 0.2
-#define ROWS       64 /* of a batch that is decoded */
-#define AHEAD      4
-
+#define MEMORY_MAX  ((size_t)2 << 30)
+#define TEST_SHARE  0.2
 #define CLASSES_MAX 65535 /* a label is 16 bits */
 
 /* Counts ignored entries, for one message. */
@@ -415,15 +412,15 @@ static int choose_size(struct dataset *d, const struct dataset_wish *wish,
 	return 0;
 }
 
-/* Decode a set into memory if it fits into the rest of the limit. */
+/* Decode a set into memory if it fits into the rest of the limit. An image a thread is ahead. */
 static int decode_set(
 	struct dataset *d, struct image_set *set, int threads, size_t *left, struct mlr_error *err)
 {
-	const struct loader_options o = { ROWS, AHEAD, threads > 0 ? threads : 1 };
 	size_t one = (size_t)d->channels * d->height * d->width, bytes = one * set->count, at = 0;
+	struct loader_options o = { .rows = 1, .ahead = 1, .threads = threads > 0 ? threads : 1 };
 	auto_call(loader_close) struct loader *l = NULL;
 	auto_free uint8_t *images = NULL;
-	struct batch b[AHEAD];
+	struct batch b;
 	int n;
 
 	if (set->count > *left / one || !set->count)
@@ -433,11 +430,12 @@ static int decode_set(
 		return mlr_fail(
 			err, ENOMEM, "%zu bytes of memory for the images of '%s'", bytes, d->dir);
 	*left -= bytes;
+	if (set->count > 1)
+		o.ahead = (uint32_t)o.threads < set->count / 2 ? o.threads : (int)(set->count / 2);
 	TRY(loader_open(set, d, &o, &l, err));
 	loader_start_range(l, 0, set->count);
-	while ((n = loader_take(l, AHEAD, b, err)) > 0)
-		for (int i = 0; i < n; at += one * (size_t)b[i++].rows)
-			memcpy(images + at, b[i].images, one * (size_t)b[i].rows);
+	for (; (n = loader_take(l, 1, &b, err)) > 0; at += one)
+		memcpy(images + at, b.images, one);
 	if (n < 0)
 		return n;
 	set->images = take_ptr(&images);
