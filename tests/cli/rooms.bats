@@ -59,7 +59,9 @@ only() {
 	only src/base/duration.c '"ms", 1e-3|86400 \}'
 }
 
-@test "rooms: one mechanism finds which layers of a network a node takes in" {
+@test "rooms: one mechanism of mltrain plans nodes, one converts ranks' addresses, and one mixes bits" {
+	only src/mltrain/dist/lifeline.c 's6_addr \+ 12|V4MAPPED'
+	run -1 grep -rl 0xbf58476d1ce4e5b9 "$top_srcdir"/src --include=*.c # it is in tensor/rng.h
 	only src/mltrain/backend/graph.c 'use\[.*\]\.reader\b'
 }
 
