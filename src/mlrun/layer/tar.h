@@ -76,8 +76,9 @@ int layer_tar_read(layer_read_fn read, void *read_ctx, enum oci_compression comp
 	struct layer_result *ret, struct mlr_error *err);
 
 /*
- * Read a stored layer's members from its record alone (layer/record.h): no file has data(), and
- * file_end() is not called.
+ * Read a stored layer's members from its record alone (layer/record.h).
+ *
+ *   sink  has file() and name() only: the data are not in the record
  *
  * Returns 0; -EPROTO for an invalid record; the sink's error.
  */
