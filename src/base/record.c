@@ -121,6 +121,14 @@ static int is_printable(const char *s)
 	return !*s;
 }
 
+/* C1's control characters are letters of old code pages: passwords may have them. */
+static int has_controls(const char *s)
+{
+	while (*s && (unsigned char)*s >= 0x20 && *s != 0x7f)
+		s++;
+	return *s;
+}
+
 int record_text(const struct record_reader *r, const json_t *v, void *to)
 {
 	char *text = NULL, **ret = to, real[RECORD_REAL_SIZE];
@@ -257,7 +265,7 @@ int record_value(
 	switch (row->kind) {
 	case RECORD_TEXT:
 		TRY(record_text(r, v, to));
-		if (r->manner & RECORD_PRINTABLE && !is_printable(*(char **)to))
+		if (r->manner & RECORD_PRINTABLE && has_controls(*(char **)to))
 			return record_wrong(r, "contains control characters");
 		return row->flags & RECORD_ABSOLUTE && **(char **)to != '/'
 			? record_wrong(r, "'%.100s' is no absolute path", *(char **)to)

@@ -310,6 +310,14 @@ static int add_root(const char *const *s, const struct spank_site *site,
 	return 0;
 }
 
+/* A relative one starts at the root. */
+static void add_workdir(const char *const *s, struct strv *argv)
+{
+	if (s[SPANK_WORKDIR])
+		strv_addf(argv, "--workdir=%s%s", *s[SPANK_WORKDIR] == '/' ? "" : "/",
+			s[SPANK_WORKDIR]);
+}
+
 static void add_switches(const char *const *s, const struct spank_site *site, struct strv *argv)
 {
 	int entrypoint = s[SPANK_ENTRYPOINT] ? is_on(s[SPANK_ENTRYPOINT]) : site->runs_entrypoint;
@@ -326,10 +334,7 @@ static void add_switches(const char *const *s, const struct spank_site *site, st
 		strv_addf(argv, "--gpu=%s", s[SPANK_GPU]);
 	if (s[SPANK_MPI])
 		strv_addf(argv, "--mpi=%s", s[SPANK_MPI]);
-	/* A relative one starts at the root. */
-	if (s[SPANK_WORKDIR])
-		strv_addf(argv, "--workdir=%s%s", *s[SPANK_WORKDIR] == '/' ? "" : "/",
-			s[SPANK_WORKDIR]);
+	add_workdir(s, argv);
 }
 
 /* --- the command ------------------------------------------------------------------------------ */
@@ -454,15 +459,17 @@ static void add_file(const char *path, struct strv *argv)
 	strv_addf(argv, "%s:%s:ro", path, path);
 }
 
-/* Does the name mean the container of a running step, which has no name: JOB.STEP? */
-static int is_step(const char *const *s)
+/* Does the name mean the container of a running step of this job, which has no name: JOB.STEP?
+ * Others are names, as of versions. */
+static int is_step(const char *const *s, const struct command_task *task)
 {
 	static const char digits[] = "0123456789";
 	const char *name = s[SPANK_NAME] && !s[SPANK_IMAGE] ? s[SPANK_NAME] : "";
 	size_t job = strspn(name, digits);
 	size_t end = name[job] == '.' ? job + 1 + strspn(name + job + 1, digits) : 0;
 
-	return job > 0 && end > job + 1 && (!name[end] || strcmp(name + end, ":exec") == 0);
+	return job > 0 && strtoul(name, NULL, 10) == task->job && end > job + 1 &&
+		(!name[end] || strcmp(name + end, ":exec") == 0);
 }
 
 /* The container is as it is: only variables and a working directory can be given. */
@@ -470,8 +477,7 @@ static int join_step(const char *const *s, const struct command_task *task, stru
 	struct mlr_error *err)
 {
 	strv_addf(ret, "--join=%.*s", (int)strcspn(s[SPANK_NAME], ":"), s[SPANK_NAME]);
-	if (s[SPANK_WORKDIR])
-		strv_addf(ret, "--workdir=%s", s[SPANK_WORKDIR]);
+	add_workdir(s, ret);
 	TRY(s[SPANK_ENV] ? add_env(s[SPANK_ENV], ret, err) : 0);
 	strv_add(ret, "--");
 	add_command(task, ret);
@@ -491,7 +497,7 @@ int command_make(const char *const *settings, const struct spank_site *site,
 	strv_add(ret, "--dialect=pyxis");
 	if (task->store)
 		strv_addf(ret, "--store=%s", task->store);
-	if (is_step(settings))
+	if (is_step(settings, task))
 		return join_step(settings, task, ret, err);
 	add_switches(settings, site, ret);
 	add_file(task->script, ret);

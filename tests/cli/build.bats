@@ -353,6 +353,28 @@ runs_somewhere() { pgrep -f "^sleep $1" >/dev/null; }
 	sed -i 's/source=.seed/source=\/none/; s/id=seeded/id=other/' Dockerfile
 	run -125 mlrun build --no-cache .
 	assert_output --partial "'/none' in"
+	sed -i 's/source=.none/source=\/seed\/f/' Dockerfile
+	run -125 mlrun build --no-cache .
+	assert_output --partial "'/seed/f' in one is no directory"
+	# Of the context what the ignore file leaves out stays outside, and what cannot be read leaves no half of a cache.
+	mkdir own
+	touch own/seen own/hidden
+	echo own/hidden >.dockerignore
+	recipe <<<$'FROM BASE\nRUN --mount=type=cache,id=own,target=/c,source=own ls /c'
+	run -0 mlrun build --no-cache .
+	assert_line seen
+	refute_output --partial hidden
+	rm .dockerignore
+	chmod 0 own/hidden
+	sed -i 's/id=own/id=half/' Dockerfile
+	if [ "$(id -u)" != 0 ]; then
+		run -125 mlrun build --no-cache .
+		assert_output --partial "fill the new cache"
+		chmod 644 own/hidden
+		run -0 mlrun build --no-cache .
+		assert_line hidden
+	fi
+	assert_equal "$(find "$MLRUN_STORE/cache/mounts" -name '*.*' | wc -l)" 0
 }
 
 @test "build: RUN's mounts come and go" {

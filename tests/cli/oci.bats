@@ -397,6 +397,8 @@ END
 	config '.linux.namespaces |= map(select(.type != "uts"))'
 	run -1 oci run one
 	assert_output --partial "'domainname' needs a namespace of its own"
+	config '.domainname = "" | .linux.personality = {}'
+	run -0 oci run one
 	config 'del(.domainname) | .linux.personality.domain = "SOLARIS"'
 	run -1 oci run one
 	assert_output --partial "linux: personality: domain"
@@ -443,8 +445,15 @@ END
 	# What was started so belongs to the container.
 	run -0 oci ps -f json one
 	assert_equal "$(jq -c 'sort' <<<"$output")" "$(jq -nc --argjson a "$(oci state one | jq .pid)" --argjson b "$(cat "$BATS_TEST_TMPDIR/pid")" '[$a, $b] | sort')"
-	run -0 oci ps one -o args=
-	assert_output $'sleep 300\nsleep 299'
+	run -0 oci ps one -e -o pid,args
+	assert_output --regexp $'^ *PID COMMAND\n *[0-9]+ sleep 300\n *[0-9]+ sleep 299$'
+	run -0 oci ps one
+	assert_equal "${#lines[@]}" 3
+	# Bytes are passed on; without variables of its own one can be given.
+	run -0 oci exec --env A=$'\xff' one sh -c 'printf %s "$A$1" | od -An -tx1' sh $'b\xfe'
+	assert_output ' ff 62 fe'
+	run -1 oci exec --cwd etc one true
+	assert_output --partial "--cwd 'etc' is not absolute"
 	run -0 oci list
 	assert_line --regexp "^one +$(oci state one | jq .pid) +running +$BUNDLE "
 	run -0 oci list -q

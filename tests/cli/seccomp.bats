@@ -30,6 +30,9 @@ rule() { echo '{"defaultAction": "SCMP_ACT_ALLOW", "syscalls": ['"$1"']}'; }
 	assert_output --partial "Operation not permitted"
 	with_profile "$(rule '{"names": ["mkdir", "mkdirat"], "action": "SCMP_ACT_ERRNO", "errnoRet": 30}')" mkdir /d
 	assert_output --partial "Read-only file system"
+	# The number counts, whatever the name beside it.
+	with_profile "$(rule '{"names": ["mkdir", "mkdirat"], "action": "SCMP_ACT_ERRNO", "errno": "ENOPE", "errnoRet": 30}')" mkdir /d
+	assert_output --partial "Read-only file system"
 	with_profile "$(rule '{"name": "mkdir", "action": "SCMP_ACT_ERRNO", "errno": "ENOSYS"}')" mkdir /d
 	assert_output --partial "Function not implemented"
 	with_profile "$(rule '{"names": ["mkdir"], "action": "SCMP_ACT_ERRNO"}')" sh -c 'echo >/f && cat /f'

@@ -393,7 +393,9 @@ with_image() {
 	step --overlap --jobid="$job" -w cpu1 --container-name="$job.0:exec" touch /go
 	wait $!
 	run -125 step -w cpu1 --container-name="$job.0" true
-	assert_output --partial "no container of step $job.0 runs on this node"
+	assert_output --partial "there is no container '$job.0.cpu1'"
+	run -0 step -w cpu1 --container-image="$IMG" --container-name=23.10 touch /version
+	run -0 step -w cpu1 --container-name=23.10 test -e /version
 	# Each node of a step has its own.
 	run -0 step -N2 -n2 --container-image="$IMG" --container-name=both sh -c 'hostname >/name'
 	run -0 mlrun containers

@@ -195,32 +195,67 @@ static int mount_bind(struct running *r, const struct run_mount *m, struct mlr_e
 	return 0;
 }
 
-/* What is in a new cache first: a directory of a stage, an image or a context. */
+/* Copy a directory into another by cp(1). Returns 0 or -EIO. */
+static int copy_directory(const char *from, const char *to, struct mlr_error *err)
+{
+	auto_free char *source = xasprintf("%s/.", from), *cp = program_find("cp");
+	char *const argv[] = { (char *)"cp", (char *)"-R", (char *)"-P",
+		(char *)"--preserve=mode,timestamps", (char *)"--", source, (char *)to, NULL };
+	char said[1];
+	int status = 0;
+
+	return cp && program_ask(cp, argv, said, sizeof(said), &status) >= 0 && status == 0
+		? 0
+		: mlr_fail(err, EIO, "fill the new cache");
+}
+
+/* The directory that from= and source= name, without what the ignore file leaves out. */
+static int find_seed(
+	struct running *r, const struct run_mount *m, struct found *ret, struct mlr_error *err)
+{
+	struct copy_source src = { .fd = -1 };
+	auto_call(copy_done) struct copy listed = { 0 };
+	auto_free char *key = NULL;
+	struct stat st;
+	int e = build_source(r->b, m->from, &src, &key, err);
+
+	if (e < 0)
+		return e;
+	e = find_source(&src, m, ret, err);
+	if (e == 0 && (stat(ret->path, &st) < 0 || !S_ISDIR(st.st_mode)))
+		e = mlr_fail(err, ENOTDIR, "'%s' in %s is no directory", source_of(m), src.what);
+	if (e == 0 && src.ignore && src.ignore->n > 0) {
+		free(take_ptr(&ret->path));
+		e = list(r, &src, m, &listed, err);
+		if (e >= 0)
+			e = fill_layer(r, &listed, &ret->path, err);
+	}
+	close(src.fd);
+	return e;
+}
+
+/* Fill a new cache. It is whole when it appears; of two builds one fills it. */
 static int fill_cache(
 	struct running *r, const struct run_mount *m, const char *path, struct mlr_error *err)
 {
 	auto_strv struct strv names = STRV_INIT;
-	struct copy_source src = { .fd = -1 };
 	auto_call(found_done) struct found found = { 0 };
-	auto_free char *key = NULL, *from = NULL;
-	char said[1];
-	int status = 0, e = file_list(AT_FDCWD, path, 0, &names);
+	char random[RANDOM_HEX_SIZE];
+	auto_free char *new = NULL;
+	int e = file_list(AT_FDCWD, path, 0, &names);
 
 	if (e < 0 || names.n > 0)
 		return 0;
-	TRY(build_source(r->b, m->from, &src, &key, err));
-	e = find_source(&src, m, &found, err);
-	close(src.fd);
-	if (e < 0)
-		return e;
-	from = xasprintf("%s/.", found.path);
-	char *const argv[] = { (char *)"cp", (char *)"-R", (char *)"-P",
-		(char *)"--preserve=mode,timestamps", (char *)"--", from, (char *)path, NULL };
-	auto_free char *cp = program_find("cp");
-
-	return cp && program_ask(cp, argv, said, sizeof(said), &status) >= 0 && status == 0
-		? 0
-		: mlr_fail(err, EIO, "copy '%s' into the new cache", source_of(m));
+	random_hex(random);
+	new = xasprintf("%s.%s", path, random);
+	TRY(find_seed(r, m, &found, err));
+	e = mkdir(new, 0700) < 0 ? mlr_fail_errno(err, "make '%s'", new)
+				 : copy_directory(found.path, new, err);
+	if (e == 0 && rename(new, path) < 0 && errno != ENOTEMPTY && errno != EEXIST)
+		e = mlr_fail_errno(err, "put the filled cache in place");
+	if (e < 0 || access(new, F_OK) == 0)
+		file_remove_tree(AT_FDCWD, new, NULL);
+	return e;
 }
 
 /* A cache is a directory of the store that outlives builds. It changes no key. */

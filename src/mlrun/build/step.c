@@ -168,6 +168,9 @@ static int check_below(const struct copying *c, struct mlr_error *err)
 	auto_free char *missing = NULL; /* a directory that the image lacks */
 	int r = 0;
 
+	/* What --link copies is a layer of its own, whatever is below. */
+	if (instruction_has(c->in, "--link"))
+		return 0;
 	for (size_t i = 0; i < c->copy.n && r == 0 && c->plan.lowers.n > 0; i++)
 		r = check_item(c, &c->copy.v[i], &missing, err);
 	return r;

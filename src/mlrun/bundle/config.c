@@ -25,7 +25,7 @@ static void soften_numbers(char *text, size_t len)
 			memcpy(text + i, real, n);
 }
 
-static int parse_document(const char *text, size_t len, json_t **ret, struct mlr_error *err)
+int bundle_json(const char *text, size_t len, json_t **ret, struct mlr_error *err)
 {
 	auto_free char *copy = len ? malloc(len) : NULL;
 	json_error_t e = { .line = 1, .text = "no text" };
@@ -140,7 +140,7 @@ static int refuse_list(const struct record_reader *r, const json_t *v, void *to)
 
 static const char *const domains[] = { "LINUX", "LINUX32" };
 static const struct record_row personality_rows[] = {
-	{ "domain", RECORD_WORD, AT(is_32_bit), RECORD_WORDS(domains), .flags = RECORD_MUST },
+	{ "domain", RECORD_WORD, AT(is_32_bit), RECORD_WORDS(domains) },
 	{ "flags", RECORD_OWN, .read = refuse_list },
 	{ NULL },
 };
@@ -176,7 +176,7 @@ int bundle_parse(const char *text, size_t len, struct bundle *ret, struct mlr_er
 	json_auto_t *o = NULL;
 
 	b.oom_score_adj = -1001;
-	TRY(parse_document(text, len, &o, err));
+	TRY(bundle_json(text, len, &o, err));
 	TRY(record_read(&r, bundle_rows, o, &b));
 	b.has_oom_score_adj = b.oom_score_adj >= -1000;
 	*ret = b;
@@ -362,6 +362,6 @@ int bundle_config_read(
 {
 	const struct record_reader r = { .err = err };
 
-	TRY(parse_document(text, len, &ret->document, err));
+	TRY(bundle_json(text, len, &ret->document, err));
 	return record_read(&r, config_rows, ret->document, ret);
 }

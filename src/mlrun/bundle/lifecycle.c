@@ -286,25 +286,50 @@ int lifecycle_run(const struct lifecycle_options *o, int detach, int *status, st
 
 /* --- exec ---------------------------------------------------------------------------- */
 
-/* The member "process" of the new command: that of a file, or the container's own, changed. */
+/* The member "process" of the new command: that of a file, or the container's own. */
 static int make_process(const struct lifecycle_exec *x, json_t *config, struct mlr_error *err)
 {
-	json_t *process = json_object_get(config, "process"), *env;
-	json_error_t why;
+	auto_free char *text = NULL;
+	json_t *process = NULL;
+	size_t len;
+	int r;
 
-	if (x->process) {
-		process = json_load_file(x->process, JSON_REJECT_DUPLICATES, &why);
-		return json_object_set_new(config, "process", process) == 0
-			? 0
-			: mlr_fail(err, EPROTO, "'%s': %s", x->process, why.text);
+	if (!x->process) {
+		process = json_object_get(config, "process");
+		json_object_set_new(process, "terminal", json_boolean(x->terminal));
+		return 0;
 	}
-	env = json_object_get(process, "env");
-	for (size_t i = 0; i < x->env.n; i++)
-		json_array_append_new(env, json_string(x->env.v[i]));
-	json_object_set_new(process, "args", mlr_json_texts(&x->argv));
-	json_object_set_new(process, "terminal", json_boolean(x->terminal));
-	if (x->cwd)
-		json_object_set_new(process, "cwd", json_string(x->cwd));
+	TRY(file_read(AT_FDCWD, x->process, BUNDLE_CONFIG_MAX, &text, &len, err));
+	r = bundle_json(text, len, &process, err);
+	if (r < 0)
+		return mlr_wrap(err, "'%s'", x->process);
+	json_object_set_new(config, "process", process);
+	return 0;
+}
+
+/* What the command line gives, byte by byte. */
+static int set_command(const struct lifecycle_exec *x, struct plan *p, struct mlr_error *err)
+{
+	if (x->process)
+		return 0;
+	strv_done(&p->argv);
+	for (size_t i = 0; i < x->argv.n; i++)
+		strv_add(&p->argv, x->argv.v[i]);
+	for (size_t i = 0; i < x->env.n; i++) {
+		const char *equals = strchr(x->env.v[i], '=');
+		auto_free char *name =
+			xstrndup(x->env.v[i], equals ? (size_t)(equals - x->env.v[i]) : 0);
+
+		if (!*name)
+			return mlr_fail(err, EINVAL, "--env '%s' is not NAME=VALUE", x->env.v[i]);
+		plan_env_set(p, name, equals + 1, PLAN_FROM_USER);
+	}
+	if (x->cwd && *x->cwd != '/')
+		return mlr_fail(err, EINVAL, "--cwd '%s' is not absolute", x->cwd);
+	if (x->cwd) {
+		free(p->workdir);
+		p->workdir = xstrdup(x->cwd);
+	}
 	return 0;
 }
 
@@ -327,6 +352,7 @@ static int plan_exec(const struct lifecycle_exec *x, struct making *m, struct ml
 	TRY(bundle_parse(made, strlen(made), &m->bundle, err));
 	TRY(bundle_config_read(made, strlen(made), &new, err));
 	TRY(process_plan(&new, &m->plan, err));
+	TRY(set_command(x, &m->plan, err));
 	if (m->plan.id.uid != own.id.uid || m->plan.id.gid != own.id.gid)
 		return mlr_fail(err, ENOTSUP, "'user': the container has only the ids %u:%u",
 			own.id.uid, own.id.gid);

@@ -7,6 +7,7 @@
 #include "bundle/hook.h"
 #include "bundle/signal.h"
 #include "bundle/terminal.h"
+#include "runtime/limits.h"
 #include "runtime/runtime.h"
 
 #include <sched.h>
@@ -109,7 +110,8 @@ static int before_pivot(void *ctx, int root, struct mlr_error *err)
 		made.start = self.start;
 	made.root_mount = bundle_mount_of(root, "");
 	r = ask(ctx, &made, err);
-	if (r == 0 && b->domainname && setdomainname(b->domainname, strlen(b->domainname)) < 0)
+	if (r == 0 && b->domainname && *b->domainname &&
+		setdomainname(b->domainname, strlen(b->domainname)) < 0)
 		r = mlr_fail_errno(err, "'domainname'");
 	if (r == 0)
 		r = write_sysctls(b, "", err);
@@ -189,7 +191,9 @@ __attribute__((noreturn)) static void become_container(struct making *m)
 	/* Of the caller's terminal neither signals nor /dev/tty reach the container. */
 	if (m->plan.detached)
 		setsid();
-	r = m->plan.join ? 0 : bundle_state_wait_lock(&m->state, err);
+	r = m->plan.join ? cgroup_join(m->plan.join) : bundle_state_wait_lock(&m->state, err);
+	if (r < 0 && m->plan.join)
+		mlr_fail(err, -r, "join the container's control group: %s", strerror(-r));
 	if (r == 0 && !m->plan.join)
 		r = join(&m->bundle, err);
 	if (r == 0)

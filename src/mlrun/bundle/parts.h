@@ -52,6 +52,9 @@ struct bundle_config {
 	int64_t memory, quota, period; /* quota and period in µs; 0: not limited */
 };
 
+/* config.c: parse an object as Go's programs write it. */
+int bundle_json(const char *text, size_t len, json_t **ret, struct mlr_error *err);
+
 /* config.c: read it. To bundle_config_done(), after a failure, too. Returns 0, -EPROTO, -ENOTSUP.
  */
 int bundle_config_read(

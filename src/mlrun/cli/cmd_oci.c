@@ -11,6 +11,7 @@
 #include "base/base.h"
 #include "base/follow.h"
 #include "base/json.h"
+#include "base/program.h"
 #include "bundle/bundle.h"
 #include "bundle/lifecycle.h"
 #include "bundle/signal.h"
@@ -448,13 +449,63 @@ static const struct option_row ps_options[] = {
 static const struct cli_syntax ps_syntax = {
 	.s.options = ps_options,
 	.s.args_doc = "ID [OPTION-OF-PS...]",
-	.s.doc = "List a container's processes by ps(1), -f if no option is given.",
+	.s.doc = "List a container's processes by ps(1), -ef if no option is given.",
 	.no_store = 1,
 	.s.in_order = 1,
 	.s.operands = { OPT_PARSE(struct ps, words, take_words) },
 	.s.needed = 1,
 	.s.missing = "a container's name is expected",
 };
+
+/* The word in a line's column, to free(); NULL: there is none. */
+static char *column_of(const char *line, size_t column)
+{
+	line += strspn(line, " ");
+	for (; column > 0; column--) {
+		line += strcspn(line, " \n");
+		line += strspn(line, " ");
+	}
+	return xstrndup(line, strcspn(line, " \n"));
+}
+
+/* The number of the column "PID", or -1. */
+static int find_pid_column(const char *line)
+{
+	for (int i = 0;; i++) {
+		auto_free char *title = column_of(line, (size_t)i);
+
+		if (!*title || strcmp(title, "PID") == 0)
+			return *title ? i : -1;
+	}
+}
+
+/* Print the rows of ps(1) that are of these processes: its own options add to a list of pids. */
+static int print_processes(const struct strv *words, const struct strv *pids, struct mlr_error *err)
+{
+	auto_free char *path = program_find("ps"), *line = NULL;
+	size_t size = 0;
+	int out, column = -1, status;
+	pid_t pid;
+	FILE *f;
+	int r = path ? program_start(path, strv_argv(words), environ, &out, &pid) : -ENOENT;
+
+	if (r < 0)
+		return mlr_fail(err, -r, "start ps(1): %s", strerror(-r));
+	f = fdopen(out, "r");
+	for (int first = 1; f && getline(&line, &size, f) > 0; first = 0) {
+		auto_free char *its = NULL;
+
+		if (first)
+			column = find_pid_column(line);
+		its = column < 0 ? NULL : column_of(line, (size_t)column);
+		if (first || (its && strv_has(pids, its)))
+			fputs(line, stdout);
+	}
+	if (f)
+		fclose(f);
+	waitpid(pid, &status, 0);
+	return column < 0 ? mlr_fail(err, EINVAL, "ps: no column is called PID") : 0;
+}
 
 static int oci_ps(int argc, char **argv)
 {
@@ -474,18 +525,16 @@ static int oci_ps(int argc, char **argv)
 			json_array_append_new(list, json_integer(atol(pids.v[i])));
 		return cli_print_json(list);
 	}
+	if (pids.n == 0) {
+		mlr_fail(&err, EINVAL, "ps '%s': container not running", a.words.v[0]);
+		return fail(&err);
+	}
 	strv_add(&words, "ps");
 	for (size_t i = 1; i < a.words.n; i++)
 		strv_add(&words, a.words.v[i]);
 	if (words.n == 1)
-		strv_add(&words, "-f");
-	strv_add(&words, "-p");
-	strv_take(&words, strv_join(&pids, pids.n, ","));
-	if (pids.n > 0)
-		execvp("ps", strv_argv(&words));
-	mlr_fail(&err, pids.n ? errno : EINVAL, "ps '%s': %s", a.words.v[0],
-		pids.n ? strerror(errno) : "container not running");
-	return fail(&err);
+		strv_add(&words, "-ef");
+	return print_processes(&words, &pids, &err) < 0 ? fail(&err) : 0;
 }
 
 /* --- spec, features ------------------------------------------------------------------- */

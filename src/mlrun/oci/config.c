@@ -46,7 +46,7 @@ static int check_diff_ids(const struct record_reader *r, void *member)
 }
 
 /* Entries without a key have no meaning in an environment; some old images have them. */
-static int read_env(const struct record_reader *r, const json_t *v, void *to)
+static int read_variable(const struct record_reader *r, const json_t *v, void *to)
 {
 	auto_free char *text = NULL;
 	char *eq;
@@ -57,9 +57,16 @@ static int read_env(const struct record_reader *r, const json_t *v, void *to)
 		return 0;
 	*eq = '\0';
 	strv_env_set(to, text, eq + 1);
-	return ((struct strv *)to)->n <= ENV_MAX
-		? 0
-		: record_wrong(r, "the limit is %d entries", ENV_MAX);
+	return 0;
+}
+
+static int read_env(const struct record_reader *r, const json_t *v, void *to)
+{
+	if (!json_is_array(v))
+		return record_expected(r, "a list", v);
+	if (json_array_size(v) > ENV_MAX)
+		return record_wrong(r, "%zu entries, the limit is %d", json_array_size(v), ENV_MAX);
+	return record_each(r, v, read_variable, to);
 }
 
 /* Labels whose value is not a string are ignored. */
@@ -88,7 +95,7 @@ static const struct record_row rootfs_rows[] = {
 };
 
 static const struct record_row run_rows[] = {
-	{ "Env", RECORD_TEXTS, AT(env), .flags = RECORD_EACH, .read = read_env },
+	{ "Env", RECORD_TEXTS, AT(env), .read = read_env },
 	{ "Entrypoint", RECORD_TEXTS, AT(entrypoint) },
 	{ "Cmd", RECORD_TEXTS, AT(cmd) },
 	{ "User", RECORD_TEXT, AT(user), .rule = drop_empty },

@@ -21,9 +21,15 @@ struct problem {
 
 #define AT(member) RECORD_AT(struct problem, member)
 
+/* What is no text says nothing. */
+static int read_words(const struct record_reader *r, const json_t *v, void *to)
+{
+	return json_is_string(v) ? record_text(r, v, to) : 0;
+}
+
 static const struct record_row error_rows[] = {
-	{ "code", RECORD_TEXT, AT(code) },
-	{ "message", RECORD_TEXT, AT(message) },
+	{ "code", RECORD_TEXT, AT(code), .read = read_words },
+	{ "message", RECORD_TEXT, AT(message), .read = read_words },
 	{ NULL },
 };
 
@@ -39,8 +45,8 @@ static int read_error(const struct record_reader *r, const json_t *v, void *to)
  * (OAuth2). */
 static const struct record_row problem_rows[] = {
 	{ "errors", RECORD_STRUCT, .rows = error_rows, .flags = RECORD_EACH, .read = read_error },
-	{ "details", RECORD_TEXT, AT(details) },
-	{ "error_description", RECORD_TEXT, AT(description) },
+	{ "details", RECORD_TEXT, AT(details), .read = read_words },
+	{ "error_description", RECORD_TEXT, AT(description), .read = read_words },
 	{ NULL },
 };
 

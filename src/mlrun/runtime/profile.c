@@ -109,8 +109,12 @@ static int read_operator(const struct record_reader *r, const json_t *v, void *t
 /* "ENOSYS" */
 static int read_errno(const struct record_reader *r, const json_t *v, void *to)
 {
+	const struct refusal *how =
+		(const void *)((const char *)to - offsetof(struct refusal, named));
 	const char *name = json_string_value(v);
 
+	if (how->error >= 0) /* the number counts, which is read before */
+		return 0;
 	for (int code = 1; name && *name && code < 134; code++) {
 		const char *known = strerrorname_np(code);
 
