@@ -337,6 +337,44 @@ broken() {
 	assert_output --partial "'perhaps'"
 }
 
+@test "verify: what was put into the tree is found, wherever it lies" {
+	mkdir -p root/d root/w
+	echo kept >root/d/f
+	touch root/d/.wh..wh..opq root/d/.wh.q root/w/.wh.gone
+	tar --owner=0 --group=0 -C root -cf layer.tar d w
+	mlrun import -q layer.tar layered
+	tree=$MLRUN_STORE/layers/$(sha256sum <layer.tar | cut -d" " -f1)/tree
+	[ -d "$tree" ] || skip "the store keeps no trees here"
+	run -0 mlrun store verify
+	mkdir -p "$tree/extra/deep"
+	echo evil >"$tree/extra/deep/sh"
+	rm -f "$tree/d/q"
+	echo evil >"$tree/d/q"
+	run -125 mlrun store verify
+	assert_output --partial "extra/deep/sh: is not in the layer"
+	assert_output --partial "d/q: is not in the layer"
+	rm -r "$tree/extra" "$tree/d/q"
+	run -0 mlrun store verify
+	rm "$tree/w/gone"
+	mkdir "$tree/w/gone"
+	run -125 mlrun store verify
+	assert_output --partial "w/gone: shows what the layers below have in it"
+}
+
+@test "verify: a directory that a layer names twice keeps the attributes of both" {
+	python3 - <<-'END'
+	import tarfile
+	t = tarfile.open("twice.tar", "w", format=tarfile.PAX_FORMAT)
+	for attributes in {"SCHILY.xattr.user.a": "b"}, {}, {"SCHILY.xattr.user.c": "d"}:
+	    d = tarfile.TarInfo("xd")
+	    d.type, d.mode, d.pax_headers = tarfile.DIRTYPE, 0o755, attributes
+	    t.addfile(d)
+	t.close()
+	END
+	mlrun import -q twice.tar twice
+	run -0 mlrun store verify
+}
+
 @test "verify: a time that the file system cannot keep is no damage" {
 	mkdir root
 	echo old >root/old

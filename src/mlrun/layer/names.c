@@ -195,14 +195,16 @@ struct layer_name *layer_names_find(
 struct layer_name *layer_names_at(
 	const struct layer_names *t, struct layer_name *top, const char *path)
 {
-	struct layer_name *n = strcmp(path, ".") == 0 ? NULL : top;
+	struct layer_name *n = top;
 	size_t len;
 
+	if (strcmp(path, ".") == 0)
+		return top;
 	for (; n && *path; path += len, path += *path == '/') {
 		len = strcspn(path, "/");
 		n = layer_names_find(t, n, path, len);
 	}
-	return n ? n : strcmp(path, ".") == 0 ? top : NULL;
+	return n;
 }
 
 char *layer_names_path(const struct layer_name *n)

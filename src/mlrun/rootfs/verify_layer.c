@@ -42,17 +42,25 @@ static uint64_t sum_of(const char *name, const void *value, size_t len)
 	return strtoull(hex, NULL, 16);
 }
 
+/* The attributes of a member. A directory that is named twice keeps those of before on disk. */
 static uint32_t take_xattrs(struct comparison *c, const struct layer_member *m)
 {
+	const struct layer_name *before =
+		m->kind == LAYER_DIR ? layer_names_at(c->names, c->changes.top, m->path) : NULL;
+	uint32_t old = before && layer_names_kind(before) == LAYER_DIR ? before->inode->xattr
+								       : LAYER_NO_XATTR;
+	uint64_t n_old = old == LAYER_NO_XATTR ? 0 : c->sums[old];
 	size_t at = c->n_sums;
 
 	if (m->n_xattrs == 0)
-		return LAYER_NO_XATTR;
-	if (c->n_sums + m->n_xattrs + 1 > c->room) {
-		c->room = 2 * c->room + m->n_xattrs + 64;
+		return old;
+	if (c->n_sums + n_old + m->n_xattrs + 1 > c->room) {
+		c->room = 2 * c->room + n_old + m->n_xattrs + 64;
 		c->sums = xreallocarray(c->sums, c->room, sizeof(*c->sums));
 	}
-	c->sums[c->n_sums++] = m->n_xattrs;
+	c->sums[c->n_sums++] = n_old + m->n_xattrs;
+	for (uint64_t i = 1; i <= n_old; i++)
+		c->sums[c->n_sums++] = c->sums[old + i];
 	for (size_t i = 0; i < m->n_xattrs; i++)
 		c->sums[c->n_sums++] =
 			sum_of(m->xattrs[i].name, m->xattrs[i].value, m->xattrs[i].size);
@@ -179,38 +187,55 @@ static const char *differs(
 static void check_dir(
 	struct comparison *c, int parent, const struct layer_name *dir, const char *path);
 
-/* Check one name of the layer. */
-static void check_name(struct comparison *c, int dir, const struct layer_name *n, const char *path)
-{
-	enum layer_kind kind = layer_names_kind(n);
-	struct stat sb;
-	int is_missing = fstatat(dir, n->name, &sb, AT_SYMLINK_NOFOLLOW) < 0;
-	const char *why;
-
-	if (is_missing && errno != ENOENT)
-		return;
-	if (is_missing)
-		why = kind == LAYER_WHITEOUT ? "shows what the layers below have there"
-					     : "is missing";
-	else if (kind == LAYER_WHITEOUT)
-		why = layer_whiteout_is(&sb) ? NULL : "is not in the layer";
-	else
-		why = differs(c, dir, n, &sb);
-	if (why)
-		wrong(c, path, why);
-	else if (kind == LAYER_DIR)
-		check_dir(c, dir, n, path);
-}
-
-/* Check a name of the tree that is not in the layer. Directories and whiteouts do no harm. */
+/* Check a name of the tree that is not in the layer: whiteouts do no harm, nor do directories, but
+ * for what is in them. */
 static void check_extra(struct comparison *c, int dir, const char *name, const char *path)
 {
 	auto_free char *sub = xasprintf("%s%s%s", path, *path ? "/" : "", name);
+	auto_dir DIR *d = NULL;
+	struct dirent *e;
 	struct stat sb;
 
-	if (fstatat(dir, name, &sb, AT_SYMLINK_NOFOLLOW) == 0 && !S_ISDIR(sb.st_mode) &&
-		!layer_whiteout_is(&sb))
+	if (fstatat(dir, name, &sb, AT_SYMLINK_NOFOLLOW) < 0 || layer_whiteout_is(&sb))
+		return;
+	if (!S_ISDIR(sb.st_mode)) {
 		wrong(c, sub, "is not in the layer");
+		return;
+	}
+	d = file_open_dir(dir, name, O_NOFOLLOW);
+	while (d && c->files->n <= FILES_MAX && (e = readdir(d)))
+		if (strcmp(e->d_name, ".") != 0 && strcmp(e->d_name, "..") != 0)
+			check_extra(c, dirfd(d), e->d_name, sub);
+}
+
+/* Check one name of the layer.
+ *
+ *   path  the directory's, of the layer; is_opaque: it hides what is below it already
+ */
+static void check_name(
+	struct comparison *c, int dir, const struct layer_name *n, const char *path, int is_opaque)
+{
+	auto_free char *sub = xasprintf("%s%s%s", path, *path ? "/" : "", n->name);
+	enum layer_kind kind = layer_names_kind(n);
+	struct stat sb;
+	int is_missing = fstatat(dir, n->name, &sb, AT_SYMLINK_NOFOLLOW) < 0;
+	const char *why = NULL;
+
+	if (is_missing && errno != ENOENT)
+		return;
+	if (kind == LAYER_WHITEOUT) {
+		if (is_missing ? !is_opaque : S_ISDIR(sb.st_mode) && !is_opaque)
+			why = is_missing ? "shows what the layers below have there"
+					 : "shows what the layers below have in it";
+		else if (!is_missing)
+			check_extra(c, dir, n->name, path);
+	} else {
+		why = is_missing ? "is missing" : differs(c, dir, n, &sb);
+	}
+	if (why)
+		wrong(c, sub, why);
+	else if (kind == LAYER_DIR)
+		check_dir(c, dir, n, sub);
 }
 
 /* Compare a directory's names. Skips one that the image's author made unreadable. The recursion is
@@ -226,14 +251,11 @@ static void check_dir(
 		return;
 	if (dir->opaque && !is_opaque)
 		wrong(c, path, "shows what the layers below have in it");
-	for (const struct layer_name *n = dir->child; n; n = n->next) {
-		auto_free char *sub = xasprintf("%s%s%s", path, *path ? "/" : "", n->name);
-
-		if (!is_opaque || layer_names_kind(n) != LAYER_WHITEOUT)
-			check_name(c, dirfd(d), n, sub);
-	}
+	for (const struct layer_name *n = dir->child; n; n = n->next)
+		check_name(c, dirfd(d), n, path, is_opaque);
 	while ((e = readdir(d)))
-		if (!layer_names_find(c->names, dir, e->d_name, strlen(e->d_name)))
+		if (strcmp(e->d_name, ".") != 0 && strcmp(e->d_name, "..") != 0 &&
+			!layer_names_find(c->names, dir, e->d_name, strlen(e->d_name)))
 			check_extra(c, dirfd(d), e->d_name, path);
 }
 

@@ -18,6 +18,7 @@ struct conditions {
 struct refusal {
 	uint32_t action;
 	int error, named; /* what a refused call returns; error -1: the named one */
+	char unknown[61]; /* the name of no error, which only a number beside it excuses */
 };
 
 struct rule {
@@ -109,12 +110,10 @@ static int read_operator(const struct record_reader *r, const json_t *v, void *t
 /* "ENOSYS" */
 static int read_errno(const struct record_reader *r, const json_t *v, void *to)
 {
-	const struct refusal *how =
-		(const void *)((const char *)to - offsetof(struct refusal, named));
+	struct refusal *how = (void *)((char *)to - offsetof(struct refusal, named));
 	const char *name = json_string_value(v);
 
-	if (how->error >= 0) /* the number counts, which is read before */
-		return 0;
+	(void)r;
 	for (int code = 1; name && *name && code < 134; code++) {
 		const char *known = strerrorname_np(code);
 
@@ -123,7 +122,8 @@ static int read_errno(const struct record_reader *r, const json_t *v, void *to)
 			return 0;
 		}
 	}
-	return name && *name ? record_wrong(r, "'%.60s' is the name of no error", name) : 0;
+	snprintf(how->unknown, sizeof(how->unknown), "%s", name ? name : "");
+	return 0;
 }
 
 /* What is too large for jansson's signed integers is a real. */
@@ -208,6 +208,13 @@ struct load {
 	uint32_t fallback; /* defaultAction */
 	struct mlr_error *err;
 };
+
+static int check_errno(const struct refusal *how, struct mlr_error *err)
+{
+	return how->error >= 0 || !*how->unknown
+		? 0
+		: mlr_fail(err, EPROTO, "errno: '%s' is the name of no error", how->unknown);
+}
 
 static uint32_t action_of(const struct refusal *how)
 {
@@ -314,6 +321,7 @@ static int add_rule(struct load *l, const struct rule *rule)
 	uint32_t action = action_of(&rule->how);
 	int r;
 
+	TRY(check_errno(&rule->how, l->err));
 	if (rule->n_args > ARGS_MAX)
 		return mlr_fail(l->err, EPROTO, "args is not a list of at most %d", ARGS_MAX);
 	r = is_meant(l, rule);
@@ -383,6 +391,7 @@ int profile_load(const char *text, size_t len, const struct profile_for *f, scmp
 	if (!o)
 		return mlr_fail(err, EPROTO, "line %d: %s", je.line, je.text);
 	TRY(record_read(&r, rows, o, &p));
+	TRY(check_errno(&p.how, err));
 	e = load(&l, &p);
 	if (e < 0) {
 		if (l.ctx)

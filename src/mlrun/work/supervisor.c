@@ -23,8 +23,13 @@ static void become(const struct child *c, pid_t parent)
 	sigset_t none;
 
 	/* Above all targets first: a source may have the number of another's target. */
-	for (int i = 0; i < c->n; i++)
+	for (int i = 0; i < c->n; i++) {
 		high[i] = fcntl(c->fds[i] < 0 ? null : c->fds[i], F_DUPFD_CLOEXEC, c->n);
+		if (high[i] < 0) {
+			errno = null < 0 || errno == EINVAL ? EMFILE : errno;
+			return;
+		}
+	}
 	for (int i = 0; i < c->n; i++)
 		if (dup2(high[i], i) < 0)
 			return;
@@ -384,7 +389,8 @@ static int hear(int from, pid_t pid, int *locked, enum supervisor_word until, in
 		waitpid(pid, NULL, 0);
 		if (m.word == SUPERVISOR_ERROR)
 			return mlr_pass(err, m.code, m.text);
-		*exit_status = m.code;
+		if (exit_status)
+			*exit_status = m.code;
 		return mlr_fail(err, ECHILD, "its command did not start");
 	}
 }
