@@ -4,8 +4,22 @@
 #include "dist/elastic.h"
 #include "optimiser/optimiser.h"
 
-/* Take over another rank's progress with its weights. */
-static void take_progress(struct train_state *s, const struct train_state *p, int is_newcomer)
+/* The progress that a rank takes over with the weights, as ranks send it. */
+struct progress {
+	uint64_t step, epoch_samples, epoch_indices;
+	int32_t epochs_done, reached;
+	double best_error, validation_error, test_error, batch_error;
+	double cross_entropy, loss, lr, step_seconds, validation_cross_entropy;
+};
+
+static struct progress progress_of(const struct train_state *s)
+{
+	return (struct progress){ s->step, s->epoch_samples, s->epoch_indices, s->epochs_done,
+		s->reached, s->best_error, s->validation_error, s->test_error, s->batch_error,
+		s->cross_entropy, s->loss, s->lr, s->step_seconds, s->validation_cross_entropy };
+}
+
+static void take_progress(struct train_state *s, const struct progress *p, int is_newcomer)
 {
 	s->step = p->step;
 	s->epoch_samples = p->epoch_samples;
@@ -29,7 +43,7 @@ static void take_progress(struct train_state *s, const struct train_state *p, in
 static int share(struct run *r, int is_newcomer, struct mlr_error *err)
 {
 	struct dist *d = r->o->dist;
-	struct train_state p = r->state; /* its pointers are not taken over */
+	struct progress p = progress_of(&r->state);
 	size_t params = r->net->params * sizeof(float);
 
 	if (!elastic_must_share(d))
