@@ -369,7 +369,7 @@ runs_somewhere() { pgrep -f "^sleep $1" >/dev/null; }
 	sed -i 's/id=own/id=half/' Dockerfile
 	if [ "$(id -u)" != 0 ]; then
 		run -125 mlrun build --no-cache .
-		assert_output --partial "fill the new cache"
+		assert_output --partial "'own/hidden' in the build context: Permission denied"
 		chmod 644 own/hidden
 		run -0 mlrun build --no-cache .
 		assert_line hidden

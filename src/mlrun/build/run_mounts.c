@@ -209,7 +209,9 @@ static int copy_directory(const char *from, const char *to, struct mlr_error *er
 		: mlr_fail(err, EIO, "fill the new cache");
 }
 
-/* The directory that from= and source= name, without what the ignore file leaves out. */
+/* The directory that from= and source= name. Of the context it is a copy, as for a bind mount:
+ * without what the ignore file leaves out, and whatever others who may write there exchange
+ * meanwhile. */
 static int find_seed(
 	struct running *r, const struct run_mount *m, struct found *ret, struct mlr_error *err)
 {
@@ -224,7 +226,7 @@ static int find_seed(
 	e = find_source(&src, m, ret, err);
 	if (e == 0 && (stat(ret->path, &st) < 0 || !S_ISDIR(st.st_mode)))
 		e = mlr_fail(err, ENOTDIR, "'%s' in %s is no directory", source_of(m), src.what);
-	if (e == 0 && src.ignore && src.ignore->n > 0) {
+	if (e == 0 && !key) {
 		free(take_ptr(&ret->path));
 		e = list(r, &src, m, &listed, err);
 		if (e >= 0)

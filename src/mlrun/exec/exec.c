@@ -175,7 +175,7 @@ static int plan_home(const struct exec_options *o, const char *home, int image_h
 			return mlr_fail(err, ENOENT,
 				"--home: neither HOME nor the user database names a home directory");
 		/* Pyxis's root has it at /root. Its own path stays: scripts name it. */
-		if (o->as_pyxis && p->id.uid == 0) {
+		if (o->as_pyxis && p->id.uid == 0 && strcmp(home, p->id.home) != 0) {
 			TRY(plan_mount_add(p, PLAN_BIND, home, p->id.home, 0, PLAN_FROM_USER, err));
 		} else {
 			free(p->id.home);
