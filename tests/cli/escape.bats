@@ -208,7 +208,7 @@ image() {
 
 @test "escape: the program of the host's mlrun can be reached by no link in /proc" {
 	cp "$(command -v mlrun)" "$OUTSIDE/mlrun"
-	"$OUTSIDE/mlrun" exec -w / rootfs:root sh -c 'while [ ! -e /tmp/'"${BATS_TEST_TMPDIR#/tmp/}"'/go ]; do sleep 0.05; done' 3>&- &
+	"$OUTSIDE/mlrun" exec -w / rootfs:root sh -c 'while [ ! -e '"$BATS_TEST_TMPDIR"'/go ]; do sleep 0.05; done' 3>&- &
 	run inside -- sh -c 'for p in /proc/[0-9]*; do readlink $p/exe; (: >>$p/exe) && echo opened $p; done 2>/dev/null | sort -u'
 	touch "$BATS_TEST_TMPDIR/go"
 	wait
@@ -566,7 +566,7 @@ needs_other_ids() {
 	attack_fails
 	run inside --fakeroot -- attack process "$victim"
 	attack_fails
-	inside -- sh -c 'echo >/tmp/'"${BATS_TEST_TMPDIR#/tmp/}"'/up; sleep 100' 3>&- &
+	inside -- sh -c 'echo >'"$BATS_TEST_TMPDIR"'/up; sleep 100' 3>&- &
 	victim=$!
 	until_true test -e "$BATS_TEST_TMPDIR/up"
 	run inside --fakeroot -- attack process "$victim"

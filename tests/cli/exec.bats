@@ -250,11 +250,11 @@ in_tiny_with_home() { mlrun exec -v "$HOME" "$IMG" "$@"; }
 @test "exec: a HOME that the container cannot have is replaced by one that it can" {
 	needs_ordinary_user
 	local bad
-	for bad in / // /bin /usr/sbin /proc /dev/null /tmp "$BATS_TEST_TMPDIR/not/there" relative; do
+	for bad in / // /bin /usr/sbin /proc /dev/null /tmp "/tmp/not-$BATS_TEST_NUMBER/there" relative; do
 		HOME=$bad run -0 mlrun exec -w / "$IMG" sh -c 'echo x >$HOME/new && echo $HOME && ls /bin/sh'
 		assert_line --index 0 --regexp '^/(home/.+|root)$|^'"$(getent passwd "$(id -u)" | cut -d: -f6)"'$'
 	done
-	[ ! -e "$BATS_TEST_TMPDIR/not" ]
+	[ ! -e "/tmp/not-$BATS_TEST_NUMBER" ]
 	HOME=/nowhere/./yet/ run -0 in_tiny sh -c 'echo x >$HOME/new && echo $HOME'
 	assert_output /nowhere/yet
 }

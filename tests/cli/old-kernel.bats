@@ -63,7 +63,7 @@ old() { without $OLD -- "$@"; }
 	assert_output --partial "Read-only file system"
 	run old --read-only rootfs:root sh -c 'echo no >/x'
 	assert_output --partial "Read-only file system"
-	run -0 old --read-only rootfs:root sh -c 'echo yes >$HOME/x; echo yes >/tmp/'"${BATS_TEST_TMPDIR#/tmp/}"'/y'
+	run -0 old --read-only rootfs:root sh -c 'echo yes >$HOME/x; echo yes >/tmp/mlrun-test-$$ && rm /tmp/mlrun-test-$$'
 }
 
 @test "old kernels: links of the image do not lead the set-up outside" {
