@@ -463,13 +463,12 @@ static void add_file(const char *path, struct strv *argv)
  * Others are names, as of versions. */
 static int is_step(const char *const *s, const struct command_task *task)
 {
-	static const char digits[] = "0123456789";
-	const char *name = s[SPANK_NAME] && !s[SPANK_IMAGE] ? s[SPANK_NAME] : "";
-	size_t job = strspn(name, digits);
-	size_t end = name[job] == '.' ? job + 1 + strspn(name + job + 1, digits) : 0;
+	unsigned job, step;
+	int n = 0;
 
-	return job > 0 && strtoul(name, NULL, 10) == task->job && end > job + 1 &&
-		(!name[end] || strcmp(name + end, ":exec") == 0);
+	return s[SPANK_NAME] && !s[SPANK_IMAGE] &&
+		sscanf(s[SPANK_NAME], "%u.%u%n", &job, &step, &n) == 2 && job == task->job &&
+		(!s[SPANK_NAME][n] || strcmp(s[SPANK_NAME] + n, ":exec") == 0);
 }
 
 /* The container is as it is: only variables and a working directory can be given. */

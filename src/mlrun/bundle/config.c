@@ -39,9 +39,11 @@ int bundle_json(const char *text, size_t len, json_t **ret, struct mlr_error *er
 	*ret = len ? json_loadb(copy, len, JSON_REJECT_DUPLICATES, &e) : NULL;
 	if (!*ret)
 		return mlr_fail(err, EPROTO, "line %d: %s", e.line, e.text);
-	if (!json_is_object(*ret))
-		return mlr_fail(err, EPROTO, "expected an object");
-	return 0;
+	if (json_is_object(*ret))
+		return 0;
+	json_decref(*ret);
+	*ret = NULL;
+	return mlr_fail(err, EPROTO, "expected an object");
 }
 
 /* Add keys and their texts, which alternate. */
@@ -132,16 +134,20 @@ static const struct record_row terminal_rows[] = {
 	{ NULL },
 };
 
-static int refuse_list(const struct record_reader *r, const json_t *v, void *to)
+/* What confines the process, or changes it, must not be skipped. Empty it asks for nothing. */
+static int refuse(const struct record_reader *r, const json_t *v, void *to)
 {
-	(void)to;
-	return json_array_size(v) ? mlr_fail(r->err, ENOTSUP, "not supported") : 0;
+	int is_empty = json_is_string(v) ? json_string_length(v) == 0
+		: json_is_array(v)       ? json_array_size(v) == 0
+					 : json_is_object(v) && json_object_size(v) == 0;
+
+	return is_empty ? 0 : mlr_fail(r->err, ENOTSUP, "not supported");
 }
 
 static const char *const domains[] = { "LINUX", "LINUX32" };
 static const struct record_row personality_rows[] = {
 	{ "domain", RECORD_WORD, AT(is_32_bit), RECORD_WORDS(domains) },
-	{ "flags", RECORD_OWN, .read = refuse_list },
+	{ "flags", RECORD_OWN, .read = refuse },
 	{ NULL },
 };
 
@@ -185,21 +191,6 @@ int bundle_parse(const char *text, size_t len, struct bundle *ret, struct mlr_er
 }
 
 /* --- what is for the plan ------------------------------------------------------- */
-
-/* Labels that confine the process must not be skipped. */
-static int refuse_text(const struct record_reader *r, const json_t *v, void *to)
-{
-	(void)to;
-	if (!json_is_string(v))
-		return record_expected(r, "a string", v);
-	return json_string_length(v) ? mlr_fail(r->err, ENOTSUP, "not supported") : 0;
-}
-
-static int refuse_object(const struct record_reader *r, const json_t *v, void *to)
-{
-	(void)to;
-	return json_object_size(v) ? mlr_fail(r->err, ENOTSUP, "not supported") : 0;
-}
 
 /* Limits are unsigned 64-bit numbers; a number that jansson holds as a real is "unlimited", as Go
  * writes it. */
@@ -263,8 +254,8 @@ static const struct record_row process_rows[] = {
 	{ "user", PART(user_rows) },
 	{ "rlimits", LIST(limits, limit_rows) },
 	{ "capabilities", PART(capability_rows) },
-	{ "apparmorProfile", RECORD_OWN, .read = refuse_text },
-	{ "selinuxLabel", RECORD_OWN, .read = refuse_text },
+	{ "apparmorProfile", RECORD_OWN, .read = refuse },
+	{ "selinuxLabel", RECORD_OWN, .read = refuse },
 	{ NULL },
 };
 
@@ -335,10 +326,10 @@ static const struct record_row linux_rows[] = {
 	{ "devices", LIST(devices, device_rows) },
 	{ "maskedPaths", RECORD_TEXTS, AT(masked) },
 	{ "readonlyPaths", RECORD_TEXTS, AT(sealed) },
-	{ "intelRdt", RECORD_OWN, .read = refuse_object },
-	{ "timeOffsets", RECORD_OWN, .read = refuse_object },
-	{ "memoryPolicy", RECORD_OWN, .read = refuse_object },
-	{ "netDevices", RECORD_OWN, .read = refuse_object },
+	{ "intelRdt", RECORD_OWN, .read = refuse },
+	{ "timeOffsets", RECORD_OWN, .read = refuse },
+	{ "memoryPolicy", RECORD_OWN, .read = refuse },
+	{ "netDevices", RECORD_OWN, .read = refuse },
 	{ NULL },
 };
 

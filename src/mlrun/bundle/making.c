@@ -155,17 +155,33 @@ static int settle(struct making *m, struct mlr_error *err)
 	return r;
 }
 
+static void set_umask(const struct bundle *b)
+{
+	if (b->umask >= 0)
+		umask((mode_t)b->umask);
+}
+
 static int before_command(void *ctx, struct mlr_error *err)
+{
+	struct making *m = ctx;
+
+	TRY(settle(m, err));
+	TRY(wait_for_start(m, err));
+	TRY(making_hooks(m, BUNDLE_START_CONTAINER, STATUS_CREATED, err));
+	set_umask(&m->bundle);
+	return 0;
+}
+
+/* The same of a command that enters a container: it waits for nobody, and hooks do not concern it.
+ */
+static int before_entering_command(void *ctx, struct mlr_error *err)
 {
 	const struct talk_message ready = { .what = TALK_READY };
 	struct making *m = ctx;
 
 	TRY(settle(m, err));
-	/* One that enters a container needs no start. */
-	TRY(m->plan.join ? ask(m, &ready, err) : wait_for_start(m, err));
-	TRY(m->plan.join ? 0 : making_hooks(m, BUNDLE_START_CONTAINER, STATUS_CREATED, err));
-	if (m->bundle.umask >= 0)
-		umask((mode_t)m->bundle.umask);
+	TRY(ask(m, &ready, err));
+	set_umask(&m->bundle);
 	return 0;
 }
 
@@ -178,9 +194,22 @@ static void set_oom_score(const struct bundle *b)
 		mlr_debug("oomScoreAdj %d: %s", b->oom_score_adj, strerror(errno));
 }
 
+static int take_place(struct making *m, struct mlr_error *err)
+{
+	int r = m->plan.join ? cgroup_join(m->plan.join) : 0;
+
+	if (r < 0)
+		return mlr_fail(err, -r, "join the container's control group: %s", strerror(-r));
+	if (m->plan.join)
+		return 0;
+	TRY(bundle_state_wait_lock(&m->state, err));
+	return join(&m->bundle, err);
+}
+
 __attribute__((noreturn)) static void become_container(struct making *m)
 {
-	const struct runtime_stops stops = { before_pivot, before_command, m };
+	const struct runtime_stops stops = { before_pivot,
+		m->plan.join ? before_entering_command : before_command, m };
 	struct talk_message failed = { .what = TALK_FAILED };
 	struct mlr_error *err = &failed.error;
 	int r, status = FAILED;
@@ -191,11 +220,7 @@ __attribute__((noreturn)) static void become_container(struct making *m)
 	/* Of the caller's terminal neither signals nor /dev/tty reach the container. */
 	if (m->plan.detached)
 		setsid();
-	r = m->plan.join ? cgroup_join(m->plan.join) : bundle_state_wait_lock(&m->state, err);
-	if (r < 0 && m->plan.join)
-		mlr_fail(err, -r, "join the container's control group: %s", strerror(-r));
-	if (r == 0 && !m->plan.join)
-		r = join(&m->bundle, err);
+	r = take_place(m, err);
 	if (r == 0)
 		r = runtime_enter_stopping(&m->plan, &stops, err);
 	if (r == 0) {

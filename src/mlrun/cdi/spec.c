@@ -221,7 +221,6 @@ static int read_annotations(const struct record_reader *r, const json_t *j, void
 	const char *key;
 	json_t *item;
 
-	(void)to;
 	if (!json_is_object(j))
 		return record_expected(r, "an object", j);
 	json_object_foreach((json_t *)j, key, item) {

@@ -113,10 +113,10 @@ static void parse_join(void *args, char *arg, struct argp_state *state)
 /* Is it JOB.STEP? */
 static int is_step(const char *s)
 {
-	static const char digits[] = "0123456789";
-	size_t job = strspn(s, digits);
+	unsigned job, step;
+	int n = 0;
 
-	return job > 0 && s[job] == '.' && s[job + 1] && !s[job + 1 + strspn(s + job + 1, digits)];
+	return sscanf(s, "%u.%u%n", &job, &step, &n) == 2 && !s[n];
 }
 
 /* The process in the container of a service, or of a job step. */

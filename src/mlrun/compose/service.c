@@ -227,7 +227,6 @@ static int read_one_port(const struct record_reader *r, const json_t *v, void *t
 	auto_free char *text = NULL;
 	int e = read_one(r, port_rows, v, &port, &text);
 
-	(void)to;
 	if (e == 0 && !text)
 		text = xasprintf("%s%s%s%s%s", port.address ? port.address : "",
 			port.address ? ":" : "", port.published ? port.published : "",
@@ -252,7 +251,6 @@ static int read_network_mode(const struct record_reader *r, const json_t *v, voi
 {
 	auto_free char *text = NULL;
 
-	(void)to;
 	TRY(record_text(r, v, &text));
 	return strcmp(text, "host") == 0
 		? 0

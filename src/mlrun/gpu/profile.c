@@ -112,7 +112,6 @@ static int check_gpu(const struct record_reader *r, void *member)
 {
 	struct gpu *g = member;
 
-	(void)r;
 	if (!g->bus_id)
 		g->bus_id = xstrdup("");
 	return 0;

@@ -12,7 +12,6 @@ static int drop_empty(const struct record_reader *r, void *member)
 {
 	char **text = member;
 
-	(void)r;
 	if (*text && !**text)
 		free(take_ptr(text));
 	return 0;
@@ -22,7 +21,6 @@ static int check_type(const struct record_reader *r, const json_t *v, void *to)
 {
 	const char *type = json_string_value(v);
 
-	(void)to;
 	return type && strcmp(type, "layers") == 0
 		? 0
 		: mlr_fail(r->err, ENOTSUP, "the rootfs is of type '%.40s', not of layers",

@@ -10,7 +10,6 @@ static int check_version(const struct record_reader *r, const json_t *v, void *t
 {
 	const char *version = json_string_value(v);
 
-	(void)to;
 	return version && strncmp(version, "1.", 2) == 0
 		? 0
 		: mlr_fail(r->err, ENOTSUP, "a layout of version '%.40s', not 1.0.0",

@@ -210,9 +210,6 @@ static int on_progress(
 	struct transfer *t = ctx;
 	int64_t ms = mlr_now_ms();
 
-	(void)total;
-	(void)now;
-	(void)up_total;
 	(void)up;
 	t->cancelled = is_cancelled(t->http);
 	t->stalled = t->connected && ms - t->alive_ms > t->stall_ms;

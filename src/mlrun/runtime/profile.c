@@ -113,7 +113,6 @@ static int read_errno(const struct record_reader *r, const json_t *v, void *to)
 	struct refusal *how = (void *)((char *)to - offsetof(struct refusal, named));
 	const char *name = json_string_value(v);
 
-	(void)r;
 	for (int code = 1; name && *name && code < 134; code++) {
 		const char *known = strerrorname_np(code);
 

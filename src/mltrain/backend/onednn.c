@@ -1,6 +1,6 @@
 /*
  * The backend `onednn`: convolutions and dense layers by oneDNN, the rest by loops of ours. Where a
- * convolution can be done by winograd.h or imageconv.h, that is faster than oneDNN's.
+ * convolution can be done by winograd.h or imageconv.c, that is faster than oneDNN's.
  *
  * Parameters, their gradients and what the optimiser keeps are blocks of the same layout, so that
  * the update is one pass. All memory is one block, planned when the engine is made.

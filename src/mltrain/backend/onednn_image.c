@@ -1,5 +1,5 @@
 /*
- * A network's first convolution by imageconv.h, with the ReLU and the pooling behind it.
+ * A network's first convolution by imageconv.c, with the ReLU and the pooling behind it.
  */
 #include "backend/onednn_node.h"
 

@@ -1,5 +1,5 @@
 /*
- * What engines that only predict do otherwise: dense layers by dense.h, and batch norm as part of
+ * What engines that only predict do otherwise: dense layers by dense.c, and batch norm as part of
  * the layer before it.
  */
 #include "backend/onednn_node.h"

@@ -49,7 +49,6 @@ static void draw_line(void *ctx, const struct results *r, const struct results_r
 	char line[256];
 	int columns = 80;
 
-	(void)r;
 	if (ioctl(STDERR_FILENO, TIOCGWINSZ, &w) == 0 && w.ws_col)
 		columns = w.ws_col;
 	summary_line(line, sizeof(line), o, row);
