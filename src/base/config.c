@@ -223,7 +223,6 @@ static int take_value(void *ctx, const char *section, const char *key, const cha
 	auto_free char *judged = NULL;
 	struct config_value *v;
 
-	(void)section;
 	p->pending = 0;
 	if (p->failed)
 		return 0;

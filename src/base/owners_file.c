@@ -95,7 +95,6 @@ static void remember(
 
 static void keep(void *record)
 {
-	(void)record;
 }
 
 void owners_file_done(struct owners_file *o)

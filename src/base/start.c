@@ -72,7 +72,6 @@ static void initialise(initialiser **from, initialiser **to, int argc, char **ar
 
 static void finish(void *arg)
 {
-	(void)arg;
 	for (size_t n = (size_t)(__fini_array_end - __fini_array_start); n-- > 0;)
 		__fini_array_start[n]();
 	_fini();
@@ -86,9 +85,6 @@ __attribute__((no_stack_protector)) int __libc_start_main(int (*main)(int, char 
 {
 	char **end = argv + argc + 1;
 
-	(void)init;
-	(void)fini;
-	(void)rtld_fini;
 	__environ = end;
 	__libc_stack_end = stack_end;
 	while (*end++)

@@ -128,7 +128,6 @@ static int take(int val, const char *arg, int remote)
 	const struct row *row = &rows[val];
 	const char *text = row->fixed ? row->fixed : arg;
 
-	(void)remote;
 	if (!text || !*text) {
 		slurm_error("mlrun: --%s: the value is empty", row->name);
 		is_lost = 1;
@@ -142,7 +141,6 @@ static int take(int val, const char *arg, int remote)
 
 static int take_shifter(int val, const char *arg, int remote)
 {
-	(void)remote;
 	return arg && *arg ? keep(&shifter[val], arg, val == 1) : -1;
 }
 

@@ -37,9 +37,6 @@ int slurm_spank_init_post_opt(spank_t sp, int argc, char **argv)
 {
 	enum spank_context context = spank_context();
 
-	(void)sp;
-	(void)argc;
-	(void)argv;
 	if (context != S_CTX_LOCAL && context != S_CTX_ALLOCATOR)
 		return 0;
 	if (is_wrong)
@@ -49,14 +46,10 @@ int slurm_spank_init_post_opt(spank_t sp, int argc, char **argv)
 
 int slurm_spank_local_user_init(spank_t sp, int argc, char **argv)
 {
-	(void)argc;
-	(void)argv;
 	return spank_begin(sp, &site);
 }
 
 int slurm_spank_task_init(spank_t sp, int argc, char **argv)
 {
-	(void)argc;
-	(void)argv;
 	return spank_task(sp, &site, is_wrong);
 }

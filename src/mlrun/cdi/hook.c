@@ -222,8 +222,6 @@ static int keep_nodes(struct cdi_job *job, const struct known *k, const struct c
 	auto_free char *text = gpu_dir_read(&job->root, PROC_DIR "/params");
 	char *at = text ? strstr(text, wanted) : NULL;
 
-	(void)k;
-	(void)h;
 	if (!at || (at > text && at[-1] != '\n') ||
 		cdi_is_planned(job->p, PLAN_FILE, NULL, PROC_DIR "/params"))
 		return 0;
@@ -236,8 +234,6 @@ static int write_profile(struct cdi_job *job, const struct known *k, const struc
 	auto_free char *text = NULL;
 	uint64_t mask = 0;
 
-	(void)k;
-	(void)h;
 	for (size_t i = 0; i < job->p->n_mounts; i++) {
 		const struct plan_mount *m = &job->p->mounts[i];
 		const char *digits =
@@ -260,8 +256,6 @@ static int write_profile(struct cdi_job *job, const struct known *k, const struc
 
 static int leave_modes(struct cdi_job *job, const struct known *k, const struct cdi_hook *h)
 {
-	(void)k;
-	(void)h;
 	plan_remark_add(job->p, PLAN_FROM_CDI, "ignored the hook chmod: modes stay as they are");
 	return 0;
 }

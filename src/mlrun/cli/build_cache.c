@@ -29,7 +29,6 @@ int build_cache_parse(const char *text, struct oci_ref *ret, struct mlr_error *e
 
 static int is_stopped(void *ctx)
 {
-	(void)ctx;
 	return cli_stop_signal;
 }
 

@@ -31,7 +31,6 @@
 
 static void print_version(FILE *out, struct argp_state *state)
 {
-	(void)state;
 	fprintf(out, "mlrun %s %cisal %csquashfs %csquashfuse %cseccomp\n", PACKAGE_VERSION,
 		HAS_ISAL, HAS_SQUASHFS, HAS_SQUASHFUSE, HAS_SECCOMP);
 }

@@ -182,7 +182,6 @@ static void parse_pull(void *args, char *arg, struct argp_state *state)
 /* --provenance=false and --sbom=false, as in many scripts, ask for what is so. */
 static void parse_attestation(void *args, char *arg, struct argp_state *state)
 {
-	(void)args;
 	if (config_truth(arg) != 0)
 		argp_error(state, "mlrun makes no attestations: leave '%s' out", arg);
 }

@@ -34,7 +34,6 @@ static void check(void *args, struct argp_state *state)
 
 static void refuse(void *args, char *arg, struct argp_state *state)
 {
-	(void)args;
 	argp_error(state, "'%s' is too much", arg);
 }
 

@@ -43,8 +43,6 @@ static void parse_once(void *args, char *arg, struct argp_state *state)
 {
 	struct args *a = args;
 
-	(void)arg;
-	(void)state;
 	a->once = 1;
 	a->count = 1;
 }

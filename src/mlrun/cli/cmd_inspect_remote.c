@@ -7,7 +7,6 @@
 
 static void notice(void *ctx, const char *words)
 {
-	(void)ctx;
 	mlr_warning("%s", words);
 }
 

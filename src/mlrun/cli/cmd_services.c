@@ -139,7 +139,6 @@ static int await(const struct args *a, struct store *st, struct service *s, stru
 {
 	int r = service_await(st, s, -1, err);
 
-	(void)a;
 	if (r < 0)
 		return r;
 	if (s->status == SERVICE_LOST)

@@ -115,7 +115,6 @@ static int cmd_load(int argc, char **argv)
 
 static int cmd_login_to(int argc, char **argv)
 {
-	(void)argc;
 	return become_command("login", NULL, argv + 1);
 }
 
@@ -141,8 +140,6 @@ static int cmd_list(int argc, char **argv)
 {
 	struct mlr_error err = MLR_ERROR_INIT;
 
-	(void)argc;
-	(void)argv;
 	printf("%-40s  %-16s  %-12s  %-20s  %9s  %s\n", "REPOSITORY", "TAG", "IMAGE ID", "CREATED",
 		"SIZE", "SERVER");
 	return shifter_each_image(print_image, &err) < 0 ? cli_fail_at(&err, "shifter images") : 0;
@@ -150,8 +147,6 @@ static int cmd_list(int argc, char **argv)
 
 static int cmd_version(int argc, char **argv)
 {
-	(void)argc;
-	(void)argv;
 	argp_program_version_hook(stdout, NULL);
 	return 0;
 }

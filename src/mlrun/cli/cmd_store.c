@@ -44,38 +44,31 @@ static const struct cli_syntax syntax = {
 
 static void tell_path(void *ctx, const char *path)
 {
-	(void)ctx;
 	mlr_debug("verifying '%s'", path);
 }
 
 static void tell_removed(void *ctx, const char *path)
 {
-	(void)ctx;
 	mlr_info("removed '%s'", path);
 }
 
 static void tell_closed(void *ctx, const char *path)
 {
-	(void)ctx;
 	mlr_info("closed '%s' to other users", path);
 }
 
 static void tell_in_use(void *ctx, const char *path, const char *image, long pid)
 {
-	(void)ctx;
 	mlr_warning("'%s' was left in place: process %ld runs in '%s'", path, pid, image);
 }
 
 static void tell_fetched(void *ctx, const char *image)
 {
-	(void)ctx;
 	mlr_info("fetched what '%s' needs", image);
 }
 
 static void tell_failed(void *ctx, const char *image, const struct mlr_error *err)
 {
-	(void)ctx;
-	(void)image;
 	cli_fail(err);
 }
 

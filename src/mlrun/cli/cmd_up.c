@@ -36,7 +36,6 @@ static void catch_signals(void)
 
 static int is_interrupted(void *ctx)
 {
-	(void)ctx;
 	return interrupted;
 }
 

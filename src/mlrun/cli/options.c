@@ -6,9 +6,6 @@
 
 static void be_verbose(void *args, char *arg, struct argp_state *state)
 {
-	(void)args;
-	(void)arg;
-	(void)state;
 	mlr_log_level = MLR_DEBUG;
 }
 
@@ -44,8 +41,6 @@ void cli_options_be_quiet(void *args, char *arg, struct argp_state *state)
 {
 	struct cli_common *common = args;
 
-	(void)arg;
-	(void)state;
 	common->quiet = 1;
 	cli_be_quiet();
 }

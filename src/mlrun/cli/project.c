@@ -47,7 +47,6 @@ static int find_file(const char *file, struct project *p, struct mlr_error *err)
 
 static const char *callers(void *ctx, const char *name)
 {
-	(void)ctx;
 	return getenv(name);
 }
 

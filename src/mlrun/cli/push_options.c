@@ -45,7 +45,6 @@ static void tick(void *ctx, uint64_t sent)
 
 static void notice(void *ctx, const char *words)
 {
-	(void)ctx;
 	mlr_warning("%s", words);
 }
 

@@ -23,7 +23,6 @@ static volatile sig_atomic_t end_asked;
 
 static void note_signal(int sig)
 {
-	(void)sig;
 	end_asked = 1;
 }
 

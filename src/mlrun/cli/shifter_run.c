@@ -52,7 +52,6 @@ static void take_workdir(void *args, char *arg, struct argp_state *state)
 {
 	struct args *a = args;
 
-	(void)state;
 	a->x.exec.workdir = arg ? arg : "";
 }
 
@@ -60,7 +59,6 @@ static void take_entrypoint(void *args, char *arg, struct argp_state *state)
 {
 	struct args *a = args;
 
-	(void)state;
 	a->has_entrypoint = 1;
 	a->entrypoint = arg;
 }
@@ -69,36 +67,26 @@ static void take_mount(void *args, char *arg, struct argp_state *state)
 {
 	struct args *a = args;
 
-	(void)state;
 	strv_add(&a->mounts, arg);
 }
 
 static void take_mpi(void *args, char *arg, struct argp_state *state)
 {
-	(void)arg;
-	(void)state;
 	strv_add(&((struct args *)args)->modules, "mpich");
 }
 
 static void take_explain(void *args, char *arg, struct argp_state *state)
 {
-	(void)arg;
-	(void)state;
 	((struct args *)args)->x.explain = CLI_EXPLAIN_TEXT;
 }
 
 static void be_verbose(void *args, char *arg, struct argp_state *state)
 {
-	(void)args;
-	(void)arg;
-	(void)state;
 	mlr_log_level = MLR_DEBUG;
 }
 
 static void print_help(void *args, char *arg, struct argp_state *state)
 {
-	(void)args;
-	(void)arg;
 	argp_state_help(state, stdout, ARGP_HELP_STD_HELP);
 }
 

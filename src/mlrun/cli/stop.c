@@ -9,7 +9,6 @@ int cli_stop_signal;
 
 static void give_up(int sig)
 {
-	(void)sig;
 	_exit(128 + __atomic_load_n(&cli_stop_signal, __ATOMIC_RELAXED));
 }
 

@@ -247,8 +247,6 @@ static void find_machines_mpi(const char *root, struct mpi_place *ret)
 /* A recorded machine is a directory with the names of its libraries. */
 static int open_nothing(void *ctx, const char *path)
 {
-	(void)ctx;
-	(void)path;
 	return -ENOENT;
 }
 
@@ -256,7 +254,6 @@ static int list_names(void *ctx, const char *path, struct strv *ret)
 {
 	const struct strv *names = ctx;
 
-	(void)path;
 	for (size_t i = 0; i < names->n; i++)
 		strv_add(ret, names->v[i]);
 	return 0;

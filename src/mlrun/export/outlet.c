@@ -180,7 +180,6 @@ static la_ssize_t drain(struct archive *a, void *ctx, const void *buf, size_t le
 {
 	struct outlet *o = ctx;
 
-	(void)a;
 	if (o->write_errno == 0 && !o->is_given_up)
 		o->write_errno = -file_write_all(o->fd, buf, len);
 	return (la_ssize_t)len;

@@ -37,7 +37,6 @@ static la_ssize_t drain(struct archive *a, void *ctx, const void *buf, size_t le
 {
 	const struct reading *k = ctx;
 
-	(void)a;
 	if (file_write_all(k->out, buf, len) < 0)
 		_exit(0); /* nobody reads any more */
 	return (la_ssize_t)len;
@@ -141,7 +140,6 @@ static int read_root(void *ctx, int root, struct mlr_error *err)
 
 static int never(void *ctx, struct mlr_error *err)
 {
-	(void)ctx;
 	return mlr_fail(err, EINVAL, "the root was not read");
 }
 

@@ -21,7 +21,6 @@ static la_ssize_t drain(struct archive *ar, void *ctx, const void *buf, size_t l
 {
 	struct layer_archive *a = ctx;
 
-	(void)ar;
 	if (a->failed == 0 && !a->ended)
 		a->failed = a->write(a->to, buf, len, &a->why);
 	return (la_ssize_t)len;

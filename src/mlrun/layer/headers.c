@@ -63,7 +63,6 @@ static la_int64_t on_skip(struct archive *a, void *ctx, la_int64_t want)
 	struct headers *h = ctx;
 	uint64_t n;
 
-	(void)a;
 	if (advance(h) <= 0 || h->stretch.kind != 'F') /* on_read() reports the error */
 		return 0;
 	n = (uint64_t)want < h->left ? (uint64_t)want : h->left;

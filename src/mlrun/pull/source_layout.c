@@ -50,7 +50,6 @@ static int head(struct pull_source *s, char digest[OCI_DIGEST_SIZE], struct mlr_
 {
 	struct source_layout *l = (struct source_layout *)s;
 
-	(void)err;
 	memcpy(digest, l->digest, OCI_DIGEST_SIZE);
 	return 0;
 }

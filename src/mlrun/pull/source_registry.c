@@ -76,7 +76,6 @@ int pull_source_registry(const struct oci_ref *ref, const struct registry_option
 {
 	struct source_registry *r = xcalloc(1, sizeof(*r));
 
-	(void)err;
 	r->source.ops = &ops;
 	r->reg = registry_new(ref, opt);
 	r->is_digest = ref->digest != NULL;

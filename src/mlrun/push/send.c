@@ -174,7 +174,6 @@ static ssize_t read_text(void *ctx, uint64_t at, void *buf, size_t len, struct m
 	const struct text *t = ctx;
 	size_t left = at < t->len ? t->len - (size_t)at : 0;
 
-	(void)err;
 	if (len > left)
 		len = left;
 	memcpy(buf, t->text + t->len - left, len);
@@ -185,7 +184,6 @@ static int64_t size_of_text(void *ctx, struct mlr_error *err)
 {
 	const struct text *t = ctx;
 
-	(void)err;
 	return (int64_t)t->len;
 }
 

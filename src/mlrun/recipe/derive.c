@@ -59,7 +59,6 @@ static size_t find_env(json_t *env, const char *name)
 
 static int do_env(struct derivation *d, const struct change *c, struct mlr_error *err)
 {
-	(void)err;
 	for (size_t i = 0; i + 1 < c->args.n; i += 2) {
 		auto_free char *text = xasprintf("%s=%s", c->args.v[i], c->args.v[i + 1]);
 		json_t *env;
@@ -81,7 +80,6 @@ static int do_label(struct derivation *d, const struct change *c, struct mlr_err
 {
 	json_t *labels = need(d->run, "Labels", json_object);
 
-	(void)err;
 	for (size_t i = 0; i + 1 < c->args.n; i += 2)
 		set(labels, c->args.v[i], json_string(c->args.v[i + 1]));
 	return 0;
@@ -103,14 +101,12 @@ static json_t *command(const struct derivation *d, const struct change *c)
 
 static int do_cmd(struct derivation *d, const struct change *c, struct mlr_error *err)
 {
-	(void)err;
 	set(d->run, "Cmd", command(d, c));
 	return 0;
 }
 
 static int do_entrypoint(struct derivation *d, const struct change *c, struct mlr_error *err)
 {
-	(void)err;
 	set(d->run, "Entrypoint", command(d, c));
 	if (!d->has_cmd)
 		json_object_del(d->run, "Cmd");
@@ -218,7 +214,6 @@ static int do_stopsignal(struct derivation *d, const struct change *c, struct ml
 
 static int do_shell(struct derivation *d, const struct change *c, struct mlr_error *err)
 {
-	(void)err;
 	set(d->run, "Shell", mlr_json_texts(&c->args));
 	return 0;
 }
@@ -226,21 +221,18 @@ static int do_shell(struct derivation *d, const struct change *c, struct mlr_err
 /* Add an instruction for builds from this image, unparsed. */
 static int do_onbuild(struct derivation *d, const struct change *c, struct mlr_error *err)
 {
-	(void)err;
 	json_array_append_new(need(d->run, "OnBuild", json_array), json_string(c->args.v[0]));
 	return 0;
 }
 
 static int do_healthcheck(struct derivation *d, const struct change *c, struct mlr_error *err)
 {
-	(void)err;
 	set(d->run, "Healthcheck", health_config(c->in));
 	return 0;
 }
 
 static int do_maintainer(struct derivation *d, const struct change *c, struct mlr_error *err)
 {
-	(void)err;
 	set(d->root, "author", json_string(c->args.v[0]));
 	return 0;
 }

@@ -122,7 +122,6 @@ static size_t on_header(char *line, size_t one, size_t len, void *ctx)
 {
 	struct transfer *t = ctx;
 
-	(void)one;
 	note_arrival(t, len);
 	t->header_len += len;
 	if (t->header_len > HEADERS_MAX)
@@ -157,7 +156,6 @@ static size_t on_body(char *buf, size_t one, size_t len, void *ctx)
 	int64_t before;
 	int r;
 
-	(void)one;
 	note_arrival(t, len);
 	if (t->x->status != 200 && t->x->status != 206)
 		return keep_problem(t, buf, len);
@@ -195,10 +193,6 @@ static int on_connected(void *ctx, char *ip, char *local_ip, int port, int local
 {
 	struct transfer *t = ctx;
 
-	(void)ip;
-	(void)local_ip;
-	(void)port;
-	(void)local_port;
 	t->connected = 1;
 	t->alive_ms = t->last_ms = mlr_now_ms();
 	return CURL_PREREQFUNC_OK;
@@ -210,7 +204,6 @@ static int on_progress(
 	struct transfer *t = ctx;
 	int64_t ms = mlr_now_ms();
 
-	(void)up;
 	t->cancelled = is_cancelled(t->http);
 	t->stalled = t->connected && ms - t->alive_ms > t->stall_ms;
 	t->late = t->end_ms != 0 && ms > t->end_ms;

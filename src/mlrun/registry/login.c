@@ -7,10 +7,6 @@
 /* Only the status of "/v2/" matters. */
 static int ignore(void *ctx, const void *buf, size_t len, struct mlr_error *err)
 {
-	(void)ctx;
-	(void)buf;
-	(void)len;
-	(void)err;
 	return 0;
 }
 

@@ -70,7 +70,6 @@ static void begin_fetch(void *ctx, struct http_exchange *x)
 {
 	struct fetch *f = ctx;
 
-	(void)x;
 	buffer_done(&f->b);
 }
 

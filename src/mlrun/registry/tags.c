@@ -21,7 +21,6 @@ static void begin_page(void *ctx, struct http_exchange *x)
 {
 	struct page *p = ctx;
 
-	(void)x;
 	buffer_done(&p->b);
 }
 
@@ -36,7 +35,6 @@ static int end_page(void *ctx, struct http_exchange *x, struct mlr_error *err)
 {
 	struct page *p = ctx;
 
-	(void)err;
 	free(p->next);
 	p->next = x->link ? header_next_query(x->link) : NULL;
 	return 0;

@@ -135,7 +135,6 @@ static void begin_body(void *ctx, struct http_exchange *x)
 {
 	struct sending *s = ctx;
 
-	(void)x;
 	s->sent = 0;
 	s->saw_end = 0;
 }
@@ -312,7 +311,6 @@ static void begin_document(void *ctx, struct http_exchange *x)
 {
 	struct document *d = ctx;
 
-	(void)x;
 	d->at = 0;
 }
 
@@ -321,7 +319,6 @@ static ssize_t read_document(void *ctx, void *buf, size_t len, struct mlr_error 
 	struct document *d = ctx;
 	size_t n = d->len - d->at < len ? d->len - d->at : len;
 
-	(void)err;
 	memcpy(buf, d->text + d->at, n);
 	d->at += n;
 	return (ssize_t)n;

@@ -64,8 +64,6 @@ static int make_dir(int parent, const char *name, struct mlr_error *err)
 
 static int note_made(void *ctx, const char *real, int opaque, struct mlr_error *err)
 {
-	(void)opaque;
-	(void)err;
 	strv_add(ctx, real);
 	return 0;
 }

@@ -190,7 +190,6 @@ static int verify_layer(struct verification *v, const char *name, struct mlr_err
 	struct mlr_error why = MLR_ERROR_INIT;
 	int r = compare_layer(v, diff_id, &files, &why);
 
-	(void)err;
 	if (r == 1) {
 		find(v, ROOTFS_UNKNOWN, "cannot be verified: made by an older mlrun", NULL);
 	} else if (r < 0) {
@@ -248,7 +247,6 @@ static int verify_facts(struct verification *v, const char *name, struct mlr_err
 	struct mlr_error why = MLR_ERROR_INIT;
 	int r = store_facts_get(v->st, manifest, &f, &why);
 
-	(void)err;
 	if (r == 0)
 		r = parse_config(v->st, manifest, &c, &why);
 	if (r == 0 && !same_config(&f.config, &c))
@@ -289,7 +287,6 @@ static int verify_dir(struct verification *v, const char *name, struct mlr_error
 	struct mlr_error why = MLR_ERROR_INIT;
 	int r = store_tree_check(v->st, STORE_DIR, manifest, &why);
 
-	(void)err;
 	if (r == 0 && store_facts_get(v->st, manifest, &f, NULL) < 0)
 		return 0; /* belongs to no image; prune removes it */
 	if (r == 0)
@@ -307,7 +304,6 @@ static int verify_cover(struct verification *v, const char *name, struct mlr_err
 	struct mlr_error why = MLR_ERROR_INIT;
 	int r = store_tree_check(v->st, STORE_COVER, manifest, &why);
 
-	(void)err;
 	if (r == 0)
 		r = rootfs_verify_cover(v->st, manifest, &why);
 	if (r < 0)

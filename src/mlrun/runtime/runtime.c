@@ -287,7 +287,6 @@ int runtime_find_command(const struct plan *p, struct mlr_error *err)
 
 static int is_there(void *ctx, const char *path)
 {
-	(void)ctx;
 	return access(path, F_OK) == 0;
 }
 

@@ -49,7 +49,6 @@ static int write_block(sqfs_block_writer_t *w, void *user, sqfs_u32 size, sqfs_u
 	struct squashfs_data *data = user;
 	int r;
 
-	(void)checksum;
 	*location = b->file->size;
 	if (b->given_up)
 		return 0;
@@ -73,13 +72,11 @@ static int write_block(sqfs_block_writer_t *w, void *user, sqfs_u32 size, sqfs_u
 
 static sqfs_u64 block_count(const sqfs_block_writer_t *w)
 {
-	(void)w;
 	return 0; /* statistics, which are not used */
 }
 
 static void writer_destroy(sqfs_object_t *o)
 {
-	(void)o;
 }
 
 static int start_processor(

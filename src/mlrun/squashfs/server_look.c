@@ -179,8 +179,6 @@ static int add_name(void *arg, const char *name, const struct stat *st, off_t ne
 	struct names *l = arg;
 	size_t len = strlen(name) + 1;
 
-	(void)st;
-	(void)next;
 	if (strcmp(name, ".") == 0 || strcmp(name, "..") == 0)
 		return 1;
 	if (l->size + (off_t)len > LOOK_NAMES_MAX)

@@ -50,8 +50,6 @@ static void op_lookup(fuse_req_t req, fuse_ino_t parent, const char *name)
 
 static void op_forget(fuse_req_t req, fuse_ino_t ino, uint64_t n)
 {
-	(void)ino;
-	(void)n;
 	fuse_reply_none(req); /* there is no state to drop */
 }
 
@@ -60,7 +58,6 @@ static void op_getattr(fuse_req_t req, fuse_ino_t ino, struct fuse_file_info *fi
 	struct stat st;
 	int r = image_stat(ops_of(req)->image, ino, &st);
 
-	(void)fi;
 	if (r == 0)
 		fuse_reply_attr(req, &st, FOREVER);
 	else
@@ -81,8 +78,6 @@ static void op_readlink(fuse_req_t req, fuse_ino_t ino)
 /* Fail as "not needed": the kernel then opens files without asking, and keeps its cache. */
 static void op_open(fuse_req_t req, fuse_ino_t ino, struct fuse_file_info *fi)
 {
-	(void)ino;
-	(void)fi;
 	fuse_reply_err(req, ENOSYS);
 }
 
@@ -156,7 +151,6 @@ static void op_read(
 		.block_size = image_block_size(o->image) };
 	int r = offset < 0 ? -EINVAL : gather(o, ino, size, offset, &a);
 
-	(void)fi;
 	if (r < 0) {
 		fuse_reply_err(req, -r);
 		return;
@@ -213,14 +207,12 @@ static void list(fuse_req_t req, fuse_ino_t ino, size_t size, off_t offset, int 
 static void op_readdir(
 	fuse_req_t req, fuse_ino_t ino, size_t size, off_t offset, struct fuse_file_info *fi)
 {
-	(void)fi;
 	list(req, ino, size, offset, 0);
 }
 
 static void op_readdirplus(
 	fuse_req_t req, fuse_ino_t ino, size_t size, off_t offset, struct fuse_file_info *fi)
 {
-	(void)fi;
 	list(req, ino, size, offset, 1);
 }
 
@@ -228,7 +220,6 @@ static void op_statfs(fuse_req_t req, fuse_ino_t ino)
 {
 	struct statvfs st;
 
-	(void)ino;
 	image_statfs(ops_of(req)->image, &st);
 	fuse_reply_statfs(req, &st);
 }

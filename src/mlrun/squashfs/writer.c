@@ -314,7 +314,6 @@ static int on_file_end(void *ctx, const struct layer_member *m, struct mlr_error
 	struct squashfs_writer *s = ctx;
 	int taking = s->taking != NULL;
 
-	(void)m;
 	s->taking = NULL;
 	return taking ? squashfs_blocks_end(s->blocks, err) : 0;
 }

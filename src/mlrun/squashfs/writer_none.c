@@ -11,10 +11,6 @@ int squashfs_writer_available(void)
 int squashfs_writer_new(
 	int fd, size_t layers, int64_t mtime, struct squashfs_writer **ret, struct mlr_error *err)
 {
-	(void)fd;
-	(void)layers;
-	(void)mtime;
-	(void)ret;
 	mlr_fail(err, ENOTSUP,
 		"this mlrun was built without libsquashfs and can write no squashfs image");
 	return mlr_hint(err, "--format=dir keeps the image as one tree of files");
@@ -22,12 +18,10 @@ int squashfs_writer_new(
 
 void squashfs_writer_free(struct squashfs_writer *s)
 {
-	(void)s;
 }
 
 int squashfs_writer_layer(struct squashfs_writer *s, struct mlr_error *err)
 {
-	(void)s;
 	return mlr_fail(err, ENOTSUP, "no libsquashfs");
 }
 
@@ -40,14 +34,11 @@ int squashfs_writer_apply(struct squashfs_writer *s, struct mlr_error *err)
 
 int squashfs_writer_lacks(const struct squashfs_writer *s, size_t i)
 {
-	(void)s;
-	(void)i;
 	return 0;
 }
 
 int squashfs_writer_layer_again(struct squashfs_writer *s, size_t i, struct mlr_error *err)
 {
-	(void)i;
 	return squashfs_writer_layer(s, err);
 }
 

@@ -101,7 +101,6 @@ static int renew_facts(struct store *st, const char *path, struct mlr_error *err
 {
 	auto_free char *manifest = xasprintf("sha256:%.64s", strchr(path, '/') + 1);
 
-	(void)err;
 	if (store_facts_renew(st, manifest, NULL) < 0)
 		mlr_debug("store: '%s' stays as it is", path);
 	return 0;

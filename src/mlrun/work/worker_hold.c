@@ -196,7 +196,6 @@ static void reaped(void *of, pid_t pid, int status)
 {
 	struct hold *h = of;
 
-	(void)status;
 	if (pid == h->keeper)
 		h->keeper = 0;
 }
@@ -233,7 +232,6 @@ static void end(struct hold *h, const char *why)
 
 static void order(void *of, const struct signalfd_siginfo *info)
 {
-	(void)info;
 	end(of, "signal");
 }
 

@@ -30,7 +30,6 @@ void arg_isa(void *field, char *arg, struct argp_state *state)
 {
 	struct mlr_error err = MLR_ERROR_INIT;
 
-	(void)field;
 	if (backend_limit_isa(arg, &err) < 0)
 		argp_error(state, "--isa: %s", err.text);
 }

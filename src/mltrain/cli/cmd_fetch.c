@@ -6,6 +6,5 @@
 
 int cmd_fetch(int argc, char **argv)
 {
-	(void)argc;
 	return main_become("mltrain-fetch", argv);
 }

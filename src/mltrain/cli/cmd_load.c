@@ -3,6 +3,5 @@
 
 int cmd_load(int argc, char **argv)
 {
-	(void)argc;
 	return main_become("mltrain-load", argv);
 }

@@ -12,7 +12,6 @@ int cmd_serve(int argc, char **argv)
 	auto_free char *path = program_path("mltrain-serve");
 	struct mlr_error err = MLR_ERROR_INIT;
 
-	(void)argc;
 	execv(path, argv);
 	mlr_fail_errno(&err, "start '%s'", path);
 	if (err.code == ENOENT)

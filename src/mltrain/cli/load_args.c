@@ -176,7 +176,6 @@ static const struct options_syntax syntax = {
 
 static void print_version(FILE *out, struct argp_state *state)
 {
-	(void)state;
 	fprintf(out, "mltrain %s\n", PACKAGE_VERSION);
 }
 

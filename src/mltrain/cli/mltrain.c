@@ -77,7 +77,6 @@ static char there(const char *plugin)
 
 static void print_version(FILE *out, struct argp_state *state)
 {
-	(void)state;
 	fprintf(out, "mltrain %s (backends: %s) %cmpi %s\n", PACKAGE_VERSION, backend_names(),
 		there("mpi"), image_formats());
 }

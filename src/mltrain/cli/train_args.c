@@ -87,9 +87,6 @@ static void parse_optimiser(void *field, char *arg, struct argp_state *state)
 
 static void be_tuned(void *args, char *arg, struct argp_state *state)
 {
-	(void)args;
-	(void)arg;
-	(void)state;
 	setenv("MLTRAIN_TUNE", "1", 1); /* the plugin's (backend/cuda/product/tune.c) */
 }
 

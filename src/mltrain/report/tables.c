@@ -76,15 +76,11 @@ typedef void cell_fn(const struct run *r, const struct run *first, char a[64], c
 
 static void cell_test(const struct run *r, const struct run *first, char a[64], char b[64])
 {
-	(void)first;
-	(void)b;
 	html_percent(r->test_error, 2, a);
 }
 
 static void cell_validation(const struct run *r, const struct run *first, char a[64], char b[64])
 {
-	(void)first;
-	(void)b;
 	html_percent(best_validation(r), 2, a);
 }
 
@@ -123,7 +119,6 @@ static void cell_step(const struct run *r, const struct run *first, char a[64], 
 {
 	char steps[48];
 
-	(void)first;
 	html_count(r->step, a);
 	snprintf(b, 64, "of %s", html_count(r->steps, steps));
 }

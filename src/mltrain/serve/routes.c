@@ -11,8 +11,6 @@
 static int get_page(struct serve_context *c, struct serve_model *model, struct serve_reply *ret,
 	struct mlr_error *err)
 {
-	(void)c;
-	(void)model;
 	ret->body = serve_page();
 	if (!ret->body)
 		return mlr_fail(err, ENOMEM, "no memory for the page");
@@ -24,7 +22,6 @@ static int get_page(struct serve_context *c, struct serve_model *model, struct s
 static int get_metrics(struct serve_context *c, struct serve_model *model, struct serve_reply *ret,
 	struct mlr_error *err)
 {
-	(void)model;
 	ret->body = serve_counts_text(c->counts, serve_routes_name);
 	if (!ret->body)
 		return mlr_fail(err, ENOMEM, "no memory for the metrics");
@@ -43,15 +40,12 @@ static int get_health(struct serve_context *c, struct serve_model *model, struct
 {
 	int r = check_draining(c, err);
 
-	(void)model;
 	return r < 0 ? r : serve_reply_json(ret, json_pack("{s:s}", "status", "healthy"), err);
 }
 
 static int get_live(struct serve_context *c, struct serve_model *model, struct serve_reply *ret,
 	struct mlr_error *err)
 {
-	(void)c;
-	(void)model;
 	return serve_reply_json(ret, json_pack("{s:b}", "live", 1), err);
 }
 
@@ -60,15 +54,12 @@ static int get_ready(struct serve_context *c, struct serve_model *model, struct 
 {
 	int r = check_draining(c, err);
 
-	(void)model;
 	return r < 0 ? r : serve_reply_json(ret, json_pack("{s:b}", "ready", 1), err);
 }
 
 static int get_server(struct serve_context *c, struct serve_model *model, struct serve_reply *ret,
 	struct mlr_error *err)
 {
-	(void)c;
-	(void)model;
 	return serve_reply_json(ret,
 		json_pack("{s:s, s:s, s:[s]}", "name", "mltrain", "version", PACKAGE_VERSION,
 			"extensions", "binary_tensor_data"),
@@ -87,7 +78,6 @@ static int get_v2_model(struct serve_context *c, struct serve_model *model, stru
 	const struct image_size *in = &model->input;
 	char version[12];
 
-	(void)c;
 	snprintf(version, sizeof(version), "%d", model->version);
 	return serve_reply_json(ret,
 		json_pack("{s:s, s:[s], s:s, s:[{s:s, s:s, s:[i, i, i, i]}], s:o}", "name",
@@ -103,7 +93,6 @@ static int get_tfs_status(struct serve_context *c, struct serve_model *model,
 {
 	char version[12];
 
-	(void)c;
 	snprintf(version, sizeof(version), "%d", model->version);
 	return serve_reply_json(ret,
 		json_pack("{s:[{s:s, s:s, s:{s:s, s:s}}]}", "model_version_status", "version",
@@ -131,7 +120,6 @@ static int get_tfs_metadata(struct serve_context *c, struct serve_model *model,
 	char version[12];
 	json_t *signature;
 
-	(void)c;
 	snprintf(version, sizeof(version), "%d", model->version);
 	signature = json_pack("{s:{s:o}, s:{s:o}, s:s}", "inputs", "images",
 		tensor_info("images", "DT_UINT8", in, 4), "outputs", "probabilities",
@@ -147,9 +135,6 @@ static int get_tfs_metadata(struct serve_context *c, struct serve_model *model,
 static int refuse_method(struct serve_context *c, struct serve_model *model,
 	struct serve_reply *ret, struct mlr_error *err)
 {
-	(void)c;
-	(void)model;
-	(void)ret;
 	return mlr_fail(err, ENOTSUP,
 		":classify and :regress take tf.Example, which is not supported: use :predict");
 }

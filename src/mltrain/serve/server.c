@@ -402,7 +402,6 @@ static enum MHD_Result handle(void *cls, struct MHD_Connection *mhd, const char 
 {
 	struct request *x = *ctx;
 
-	(void)version;
 	if (!x)
 		return begin(cls, mhd, path, method, ctx);
 	if (*upload_size) {
@@ -419,8 +418,6 @@ static void completed(
 	struct server *s = cls;
 	struct request *x = *ctx;
 
-	(void)mhd;
-	(void)why;
 	if (!x)
 		return;
 	if (x->status)
@@ -457,7 +454,6 @@ __attribute__((format(printf, 2, 0))) static void debug(void *cls, const char *f
 {
 	auto_free char *text = NULL;
 
-	(void)cls;
 	if (mlr_log_level < MLR_DEBUG)
 		return;
 	text = xvasprintf(fmt, ap);

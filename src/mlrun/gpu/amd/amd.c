@@ -217,8 +217,6 @@ int gpu_amd_find(const struct gpu_dir *d, int with_files, unsigned caps, struct 
 	auto_strv struct strv names = STRV_INIT;
 	size_t first = m->n_gpus;
 
-	(void)caps;
-	(void)err;
 	if (gpu_dir_list(d, KFD, &names) < 0)
 		return 0;
 	qsort(names.v, names.n, sizeof(*names.v), by_number);

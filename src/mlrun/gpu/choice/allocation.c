@@ -376,7 +376,6 @@ int gpu_allocation_read(char *const *env, const struct gpu_machine *m, struct gp
 	struct gpu_allocation a = GPU_ALLOCATION_INIT;
 	auto_call(list_done) struct list l = { NULL, 0 };
 
-	(void)err;
 	a.is_job = job_system(env) != NULL;
 	for (int v = 0; v < GPU_VENDORS; v++)
 		if (gpu_vendor_is_here(m, (enum gpu_vendor)v))
