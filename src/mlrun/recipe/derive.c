@@ -254,11 +254,6 @@ static int (*const acts[INSTRUCTION_WORDS])(
 	[INSTRUCTION_WORKDIR] = do_workdir,
 };
 
-int derive_is_change(enum instruction_word word)
-{
-	return acts[word] != NULL;
-}
-
 static int parse_line(const char *line, struct instruction *ret, struct mlr_error *err)
 {
 	int r = instruction_parse(line, '\\', ret, err);

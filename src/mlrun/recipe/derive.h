@@ -27,9 +27,6 @@ struct derive {
 	char escape; /* 0: '\\' */
 };
 
-/* Can the instruction be a change? ADD, ARG, COPY, FROM and RUN do more than that. */
-int derive_is_change(enum instruction_word word);
-
 /* Parse changes written as lines: ret gets an instruction for each. Returns 0, or -EINVAL with the
  * change at fault; ret then has those before it. */
 int derive_parse(
