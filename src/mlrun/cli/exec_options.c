@@ -141,7 +141,7 @@ static void find_joined(struct cli_exec *x, struct argp_state *state)
 		mlr_hint(&err, "mlrun restart %s starts it again", s.name);
 	}
 	if (r < 0)
-		exit(cli_fail_at(&err, "%s", state->argv[0]));
+		exit(cli_fail_at(&err, "exec --join %s", x->join_name));
 	x->exec.join = s.pid;
 	x->join_env = service_path(st, s.name, "environ");
 	x->exec.join_env = x->join_env;
