@@ -92,7 +92,7 @@ int file_owner_decode(const unsigned char *buf, size_t len, struct file_owner *r
 {
 	uint64_t value;
 
-	ret->uid = ret->gid = 0;
+	*ret = (struct file_owner){ 0, 0, 0 };
 	while (len > 0) {
 		unsigned char tag = *buf;
 		size_t n = tag == UID_TAG || tag == GID_TAG ? get(buf + 1, len - 1, &value) : 0;

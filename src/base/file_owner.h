@@ -40,7 +40,7 @@ const char *file_owner_layer_name(const char *name);
 /* Make the message. Returns its size. */
 size_t file_owner_encode(const struct file_owner *o, unsigned char out[FILE_OWNER_SIZE]);
 
-/* Read a message. Returns 0 or -EINVAL. */
+/* Read a message, which has no mode. Returns 0 or -EINVAL. */
 int file_owner_decode(const unsigned char *buf, size_t len, struct file_owner *ret);
 
 /*

@@ -50,13 +50,14 @@ static void an_owner_is_the_message_that_umoci_reads(void **state)
 
 	for (size_t i = 0; i < ARRAY_LEN(cases); i++) {
 		unsigned char buf[FILE_OWNER_SIZE];
-		struct file_owner back = { 1, 1, 0 };
+		struct file_owner back = { 1, 1, 0777 };
 
 		assert_int_equal(file_owner_encode(&cases[i].owner, buf), cases[i].len);
 		assert_memory_equal(buf, cases[i].bytes, cases[i].len);
 		assert_int_equal(file_owner_decode(buf, cases[i].len, &back), 0);
 		assert_int_equal(back.uid, cases[i].owner.uid);
 		assert_int_equal(back.gid, cases[i].owner.gid);
+		assert_int_equal(back.mode, 0);
 	}
 	for (size_t i = 0; i < ARRAY_LEN(bad); i++) {
 		struct file_owner back;
