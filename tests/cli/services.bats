@@ -433,24 +433,29 @@ while int.from_bytes(fcntl.ioctl(fd, termios.FIONREAD, bytes(4)), sys.byteorder)
 }
 
 @test "services: a starter that is killed while its supervisor begins leaves one service, which is listed" {
-	local caught=0 i starter second holder words
+	local caught=0 i hog starter second holder words core
 
+	core=$(taskset -cp $$)
+	core=${core##*: } core=${core%%[-,]*}
 	for i in {1..20}; do
-		mlrun run -d --name web "$IMG" sleep "$NAP" &
+		# The supervisor begins in a millisecond. Beside another on one core it takes a second of the idle class.
+		taskset -c "$core" sh -c 'while :; do :; done' 3>&- &
+		hog=$!
+		taskset -c "$core" chrt --idle 0 "$(command -v mlrun)" run -d --name web "$IMG" sleep "$NAP" &
 		starter=$!
 		holder="" words=()
 		while [ -e "/proc/$starter/task" ] && [ "${words[1]:-}" != service-hold ]; do
 			read -r holder <"/proc/$starter/task/$starter/children" || true # a line without an end
-			[ -z "$holder" ] || mapfile -d '' -t words <"/proc/$holder/cmdline"
+			[ -z "$holder" ] || mapfile -d '' -t words <"/proc/$holder/cmdline" || true
 		done 2>/dev/null
-		[ -n "$holder" ] || continue
-		kill -STOP "$holder" || true # either may have ended
+		[ -z "$holder" ] || kill -STOP "$holder" || true # either may have ended
+		kill -KILL "$hog"
 		kill -KILL "$starter" || true
+		[ -z "$holder" ] || [ -e "$(dir web)/state.json" ] || caught=$((caught + 1))
 		mlrun run -d --name web "$IMG" sleep "$NAP" &
 		second=$!
-		[ -e "$(dir web)/state.json" ] || caught=$((caught + 1))
 		sleep 0.2
-		kill -CONT "$holder" || true
+		[ -z "$holder" ] || kill -CONT "$holder" || true
 		wait "$second" || [ "$?" = 125 ]
 		until_true is web status running
 		[ "$(supervisor web | wc -l)" = 1 ]
