@@ -855,6 +855,94 @@ runs_somewhere() { pgrep -f "^sleep $1" >/dev/null; }
 	done
 }
 
+# A row of the tables of recipes, asked for in lines of a recipe that fail where it has no effect; nothing for a row whose
+# effect another test has.
+effect() {
+	local type=${1#RUN --mount=type=} key=${1##*,} flag=${1#* } id=
+
+	type=${type%%,*}
+	[[ $type != secret ]] || id=,id=s
+	case $1 in
+	*,type) echo "RUN --mount=type=$type,target=/t$id [ -e /t ]" ;;
+	*,target | *,dst | *,destination) echo "RUN --mount=type=$type,$key=/t$id [ -e /t ]" ;;
+	*bind,source | *bind,src) echo "RUN --mount=$key=sub,target=/t [ -e /t/file ]" ;;
+	*bind,from) echo "RUN --mount=from=made,target=/t [ -e /t/made/one ]" ;;
+	*cache,source | *cache,src) echo "RUN --mount=type=cache,id=$key,$key=sub,target=/t [ -e /t/file ]" ;;
+	*cache,from) echo "RUN --mount=type=cache,id=from,from=made,source=made,target=/t [ -e /t/one ]" ;;
+	*,readonly | *,ro)
+		echo "RUN --mount=type=$type,target=/t,$key ! touch /t/x 2>/dev/null"
+		echo "RUN --mount=type=$type,target=/t,$key=false touch /t/x"
+		;;
+	*,readwrite | *,rw)
+		echo "RUN --mount=type=$type,target=/t,$key touch /t/x"
+		echo "RUN --mount=type=$type,target=/t,$key=false ! touch /t/y 2>/dev/null"
+		;;
+	*cache,id)
+		echo "RUN --mount=type=cache,id=one,target=/t touch /t/id"
+		echo "RUN --mount=type=cache,id=one,target=/u [ -e /u/id ]"
+		echo "RUN --mount=type=cache,id=two,target=/t [ ! -e /t/id ]"
+		;;
+	*,mode) echo "RUN --mount=type=$type,id=s,target=/t,mode=0510 [ \"\$(stat -c %a /t)\" = 510 ]" ;;
+	*,uid) echo "RUN --mount=type=$type,id=s,target=/t,uid=7,gid=8 [ \"\$(stat -c %u:%g /t)\" = 7:8 ]" ;;
+	*,gid) echo "RUN --mount=type=$type,id=s,target=/t,gid=8 [ \"\$(stat -c %u:%g /t)\" = 0:8 ]" ;;
+	*tmpfs,size) echo 'RUN --mount=type=tmpfs,target=/t,size=1m ! dd if=/dev/zero of=/t/x bs=1k count=2000 2>/dev/null' ;;
+	*secret,source | *secret,src | *secret,id) echo "RUN --mount=type=secret,$key=s,target=/t grep -qx word /t" ;;
+	*secret,env) echo 'RUN --mount=type=secret,id=s,env=S [ "$S" = word ]' ;;
+	*ssh,id) echo 'RUN --mount=type=ssh,id=s,target=/t [ "$SSH_AUTH_SOCK" = /t ]' ;;
+	*,required) echo "! is required: RUN --mount=type=$type,id=none,required true" ;;
+	*sharing) echo '! expected shared: RUN --mount=type=cache,target=/t,sharing=odd true' ;; # and "a locked cache is one command's"
+	"RUN --network") echo 'RUN --network=none [ "$(ls /sys/class/net)" = lo ]' ;;
+	"RUN --device") echo '! has not allowed it: RUN --device=vendor.com/class=name true' ;;
+	"RUN --security") echo '! is refused: RUN --security=insecure true' ;;
+	"COPY --from") printf '%s\n' 'COPY --from=made /made/one /f' 'RUN [ -e /f ]' ;;
+	*--chown) printf '%s\n' "$1=7:8 sub/file /$flag" "RUN [ \"\$(stat -c %u:%g /$flag)\" = 7:8 ]" ;;
+	*--chmod) printf '%s\n' "$1=0604 sub/file /$flag" "RUN [ \"\$(stat -c %a /$flag)\" = 604 ]" ;;
+	*--link) printf '%s\n' "RUN mkdir /$flag; touch /$flag/sub" "$1 . /$flag/" "RUN [ -e /$flag/sub/file ]; rm -r /$flag" ;; # an error without it
+	*--exclude) printf '%s\n' "$1=file sub /$flag/" "RUN [ ! -e /$flag/file ] && [ -e /$flag/other ]" ;;
+	*--parents) printf '%s\n' 'COPY --parents sub/file /p/' 'RUN [ -e /p/sub/file ]' ;;
+	*--checksum) echo "! --checksum: ADD --checksum=sha256:$(printf %064d 0) sub/file /x" ;;
+	*--unpack) printf '%s\n' 'ADD --unpack=false x.tar /u/' 'RUN [ -e /u/x.tar ]' ;;
+	"FROM --platform") echo '! linux/riscv64: FROM --platform=linux/riscv64 BASE' ;;
+	HEALTHCHECK\ *) echo "! $flag=odd': $1=odd CMD true" ;;
+	"ADD --keep-git-dir") grep -q -- "${1#* }" "$top_srcdir/tests/cli/build-context.bats" ;;
+	*\ *) [[ $flag == --mount || $flag == --mount=type=* && $flag != *,* ]] || fail "a row without an effect: $1" ;;
+	esac
+}
+
+@test "build: every flag of an instruction and every key of a mount has its effect, or is refused" {
+	local row line why refused=()
+
+	mkdir sub
+	touch sub/file sub/other
+	tar -cf x.tar sub
+	printf word >"$TMPDIR/s"
+	python3 -c 'import signal, socket, sys; s = socket.socket(socket.AF_UNIX); s.bind(sys.argv[1]); s.listen(); signal.pause()' \
+		"$TMPDIR/agent" 3>&- &
+	PIDS+=($!)
+	until_true test -S "$TMPDIR/agent"
+	printf '%s\n' 'FROM BASE AS made' 'RUN mkdir /made; touch /made/one' 'FROM BASE' >rows
+	while read -r row; do
+		[[ $row != *ssh,mode && $row != *ssh,uid && $row != *ssh,gid ]] || continue # every USER may use the socket
+		effect "$row" >lines
+		while read -r line; do
+			if [[ $line == "! "* ]]; then
+				refused+=("${line#! }")
+			else
+				echo "$line"
+			fi
+		done <lines >>rows
+	done < <("$top_builddir/tests/cli/reach" recipe | cut -f1)
+	recipe <rows
+	run mlrun build -t mine --secret "id=s,src=$TMPDIR/s" --ssh "s=$TMPDIR/agent" --ssh "default=$TMPDIR/agent" .
+	assert_success
+	for line in "${refused[@]}"; do
+		why=${line%%: *}
+		printf '%s\n' 'FROM BASE' "${line#*: }" | recipe
+		run -125 mlrun build .
+		assert_output --partial "$why"
+	done
+}
+
 @test "build: what a RUN mounts decides whether it runs again" {
 	mkdir dir other
 	echo 1 >dir/file

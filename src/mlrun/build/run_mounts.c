@@ -3,6 +3,7 @@
 
 #include "base/authorities.h"
 #include "base/base.h"
+#include "base/file_owner.h"
 #include "base/program.h"
 #include "build/secret.h"
 #include "exec/users_mounts.h"
@@ -260,6 +261,29 @@ static int fill_cache(
 	return e;
 }
 
+/* The owner that a mount names; root by default. */
+static struct file_owner owner_of(const struct run_mount *m)
+{
+	return (struct file_owner){ m->uid > 0 ? (uint32_t)m->uid : 0,
+		m->gid > 0 ? (uint32_t)m->gid : 0, 0 };
+}
+
+/* Set the owner, a fake root's record, and the mode that a cache is to have. */
+static int give_cache(const char *path, const struct run_mount *m, struct mlr_error *err)
+{
+	const struct file_owner o = owner_of(m);
+	struct stat st = { 0 };
+	mode_t mode;
+	int e = stat(path, &st) < 0 ? -errno : 0;
+
+	mode = m->mode >= 0 ? (mode_t)m->mode & 01777 : st.st_mode & 07777;
+	if (e == 0 && (m->uid >= 0 || m->gid >= 0))
+		e = chmod(path, mode | S_IWUSR) < 0 ? -errno : file_owner_set(path, &o);
+	if (e == 0 && chmod(path, mode) < 0)
+		e = -errno;
+	return e < 0 ? mlr_fail(err, -e, "set mode and owner of '%s': %s", path, strerror(-e)) : 0;
+}
+
 /* A cache is a directory of the store that outlives builds. It changes no key. */
 static int mount_cache(struct running *r, const struct run_mount *m, struct mlr_error *err)
 {
@@ -268,8 +292,8 @@ static int mount_cache(struct running *r, const struct run_mount *m, struct mlr_
 
 	if (e == 0 && (m->from || m->source))
 		e = fill_cache(r, m, path, err);
-	if (e == 0 && m->mode >= 0 && chmod(path, (mode_t)m->mode & 01777) < 0)
-		e = mlr_fail_errno(err, "set the mode of '%s'", path);
+	if (e == 0 && (m->mode >= 0 || m->uid >= 0 || m->gid >= 0))
+		e = give_cache(path, m, err);
 	if (e < 0)
 		return e;
 	if (m->sharing != RUN_MOUNT_SHARED)
@@ -305,6 +329,10 @@ static int mount_secret(struct running *r, const struct run_mount *m, struct mlr
 		target = m->target ? xstrdup(m->target) : xasprintf("/run/secrets/%s", id);
 		e = plan_file_mount(&r->mounts, value, len,
 			m->mode > 0 ? (mode_t)m->mode & 0777 : 0400, target, PLAN_FROM_USER, err);
+		if (e == 0) {
+			r->mounts.mounts[r->mounts.n_mounts - 1].uid = owner_of(m).uid;
+			r->mounts.mounts[r->mounts.n_mounts - 1].gid = owner_of(m).gid;
+		}
 	}
 	explicit_bzero(value, len);
 	return e;
@@ -365,7 +393,7 @@ static int add_mount(struct running *r, struct run_mount *m, struct mlr_error *e
 	}
 	if (m->size)
 		strv_addf(&options, "size=%llu", (unsigned long long)m->size);
-	return tmpfs_add(m->target, &options, 0, &r->mounts, err);
+	return tmpfs_add(m->target, &options, m->read_only ? PLAN_READONLY : 0, &r->mounts, err);
 }
 
 int run_add_flags(struct running *r, struct mlr_error *err)

@@ -67,6 +67,8 @@ struct plan_mount {
 	size_t text_size;
 	mode_t mode; /* PLAN_FILE: that of a file in memory, mounted read-only; 0: it is written
 			into the root, with mode 0644 */
+	uint32_t uid,
+		gid; /* PLAN_FILE: the owner of that file in memory, as a fake root shows it */
 	unsigned flags;
 	enum plan_origin origin;
 	dev_t dev; /* of the file that the source was seen to be: another one is an error */

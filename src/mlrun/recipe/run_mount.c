@@ -105,7 +105,8 @@ static int read_gid(struct parsing *p, const char *value)
 }
 
 #define OF(type) (1u << RUN_MOUNT_##type)
-#define EACH     (OF(BIND) | OF(CACHE) | OF(TMPFS) | OF(SECRET) | OF(SSH))
+#define PLACES   (OF(BIND) | OF(CACHE) | OF(TMPFS)) /* that may be written to */
+#define EACH     (PLACES | OF(SECRET) | OF(SSH))
 
 static const struct key {
 	const char *name;
@@ -128,10 +129,10 @@ static const struct key {
 		REACH_IMAGES },
 	{ "id", OF(CACHE) | OF(SECRET) | OF(SSH), offsetof(struct run_mount, id), NULL, NULL, 0 },
 	{ "env", OF(SECRET), offsetof(struct run_mount, env), NULL, NULL, 0 },
-	{ "readonly", EACH, 0, read_only, "true or false", 1 },
-	{ "ro", EACH, 0, read_only, "true or false", 1 },
-	{ "readwrite", EACH, 0, read_write, "true or false", 1 },
-	{ "rw", EACH, 0, read_write, "true or false", 1 },
+	{ "readonly", PLACES, 0, read_only, "true or false", 1 },
+	{ "ro", PLACES, 0, read_only, "true or false", 1 },
+	{ "readwrite", PLACES, 0, read_write, "true or false", 1 },
+	{ "rw", PLACES, 0, read_write, "true or false", 1 },
 	{ "required", OF(SECRET) | OF(SSH), 0, read_required, "true or false", 1 },
 	{ "sharing", OF(CACHE), 0, read_sharing, "shared, private or locked", 0 },
 	{ "size", OF(TMPFS), 0, read_size, "a size such as 512m or 2g", 0 },

@@ -200,6 +200,8 @@ static int make_mounted(struct upper *u, size_t i)
 	r = fd < 0 ? -errno : file_write_all(fd, m->text, m->text_size);
 	if (r == 0 && fchmod(fd, m->mode) < 0)
 		r = -errno;
+	if (r == 0 && (m->uid || m->gid))
+		(void)file_owner_set_fd(fd, &(struct file_owner){ m->uid, m->gid, 0 });
 	return r < 0 ? mlr_fail(u->err, -r, "write '%s' in memory: %s", m->target, strerror(-r))
 		     : 0;
 }
