@@ -943,6 +943,26 @@ effect() {
 	done
 }
 
+@test "build: a hole of a file stays one, in a later step, a copy and on another machine" {
+	recipe <<-'X'
+		FROM BASE AS one
+		RUN echo begin >/holes && dd if=/dev/zero of=/holes bs=1 count=1 seek=33554431 conv=notrunc && echo end >>/holes
+		FROM BASE
+		COPY --from=one /holes /copy
+		RUN sha256sum </copy >/sum; stat -c %b /copy >/blocks
+	X
+	mlrun build -q -t "$REGISTRY/holes" .
+	run -0 sh -c 'cd / && mlrun exec "$1" cat /blocks' sh "$REGISTRY/holes"
+	assert [ "$output" -lt 4096 ] # of 512 bytes
+	mlrun push -q "$REGISTRY/holes"
+	MLRUN_STORE=$TMPDIR/other mlrun pull -q "$REGISTRY/holes"
+	run -0 find "$TMPDIR/other" -name copy -printf '%b\n'
+	assert [ "$output" -lt 4096 ]
+	MLRUN_STORE=$TMPDIR/other run -0 sh -c 'cd / && mlrun exec "$1" sh -c "sha256sum </copy; cat /sum"' sh "$REGISTRY/holes"
+	assert_equal "${lines[0]}" "${lines[1]}"
+	assert_equal "${lines[0]%% *}" "$({ echo begin; head -c 33554426 /dev/zero; echo end; } | sha256sum | cut -d" " -f1)"
+}
+
 @test "build: what a RUN mounts decides whether it runs again" {
 	mkdir dir other
 	echo 1 >dir/file

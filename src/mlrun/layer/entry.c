@@ -67,13 +67,22 @@ static void settle(struct archive_entry *e)
 	archive_entry_set_nlink(e, 1);
 }
 
+/* Read a piece of a file, but no hole: that would fill the page cache with zeros. */
+static ssize_t read_piece(int fd, char *buf, size_t want, off_t at)
+{
+	if (want < LAYER_ENTRY_BUFFER || lseek(fd, at, SEEK_DATA) < at + (off_t)want)
+		return pread(fd, buf, want, at);
+	memset(buf, 0, want);
+	return (ssize_t)want;
+}
+
 static int put_data(const struct layer_entry_target *to, const char *path, int fd, uint64_t size,
 	struct mlr_error *err)
 {
 	for (uint64_t at = 0; at < size;) {
 		size_t want =
 			size - at < LAYER_ENTRY_BUFFER ? (size_t)(size - at) : LAYER_ENTRY_BUFFER;
-		ssize_t n = pread(fd, to->buf, want, (off_t)at);
+		ssize_t n = read_piece(fd, to->buf, want, (off_t)at);
 
 		if (n < 0 && errno == EINTR)
 			continue;

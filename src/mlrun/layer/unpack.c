@@ -6,13 +6,14 @@
 #include "layer/writer.h"
 
 #define LARGE (16u << 20) /* size of a file from which on free space is checked */
+#define HOLE  (16u << 10) /* bytes of zeros that are not written, at a multiple of them */
 
 /* The state of unpacking a layer, and of its current file. */
 struct unpacking {
 	struct layer_writer writer;
 	struct layer_recorder *recorder; /* NULL: none */
 	int fd;                          /* -1 between files */
-	uint64_t end;                    /* of the data so far */
+	uint64_t end;                    /* of what was written so far */
 	int raw;                         /* its data go into the record as bytes */
 };
 
@@ -62,7 +63,19 @@ static int on_file(void *ctx, const struct layer_member *m, struct mlr_error *er
 	return u->recorder ? record_file(u, m, err) : 0;
 }
 
-/* Holes of sparse files stay holes. */
+/* Count the bytes before the next piece that may be a hole. */
+static size_t data_length(const char *buf, size_t len, uint64_t offset)
+{
+	for (size_t n = 0, piece; n < len; n += piece) {
+		piece = HOLE - (offset + n) % HOLE;
+		if (piece == HOLE && len - n >= HOLE && !buf[n] &&
+			memcmp(buf + n, buf + n + 1, HOLE - 1) == 0)
+			return n;
+	}
+	return len;
+}
+
+/* Holes of sparse files stay holes, and those that their tar has written out become holes again. */
 static int on_data(void *ctx, const void *data, size_t len, uint64_t offset, struct mlr_error *err)
 {
 	struct unpacking *u = ctx;
@@ -70,9 +83,9 @@ static int on_data(void *ctx, const void *data, size_t len, uint64_t offset, str
 
 	if (u->raw)
 		TRY(layer_recorder_raw(u->recorder, data, len, err));
-	u->end = offset + len;
 	while (len > 0) {
-		ssize_t n = pwrite(u->fd, buf, len, (off_t)offset);
+		size_t here = data_length(buf, len, offset);
+		ssize_t n = here ? pwrite(u->fd, buf, here, (off_t)offset) : HOLE;
 
 		if (n < 0 && errno == EINTR)
 			continue;
@@ -82,6 +95,8 @@ static int on_data(void *ctx, const void *data, size_t len, uint64_t offset, str
 		buf += n;
 		len -= (size_t)n;
 		offset += (uint64_t)n;
+		if (here)
+			u->end = offset;
 	}
 	return 0;
 }
