@@ -158,10 +158,11 @@ os.execvp("mlrun", ["mlrun", "up"])' >out 2>err &
 }
 
 @test "compose: what is not supported is refused by name and line, and starts nothing" {
-	printf 'services:\n  a:\n    image: %s\n    networks: [x]\n' "$IMG" >compose.yaml
+	printf 'services:\n  a:\n    image: %s\n    external_links: [x]\n    ports: ["80:8080"]\n  b: { image: %s, restart: often }\n' "$IMG" "$IMG" >compose.yaml
 	run -125 mlrun up -d
-	assert_line "mlrun: up: 'compose.yaml' line 4: services.a.networks: this key is not supported"
-	assert_line --partial "hint: services use the host's network"
+	assert_line "mlrun: up: 'compose.yaml' line 4: services.a.external_links: this key is not supported"
+	assert_line --partial "'compose.yaml' line 5: services.a.ports: port '80:8080' cannot be had"
+	assert_line --partial "'compose.yaml' line 6: services.b.restart: "
 	printf 'services:\n  a:\n    image: %s\n    ports: ["80:8080"]\n' "$IMG" >compose.yaml
 	run -125 mlrun up -d
 	assert_line --partial "'compose.yaml' line 4: services.a.ports: port '80:8080' cannot be had"
@@ -265,4 +266,80 @@ os.execvp("mlrun", ["mlrun", "up"])' >out 2>err &
 	assert_equal "$(names shop)" "mine shop-first-1"
 	run -0 mlrun down
 	assert_line --index 0 "mlrun: stopping mine"
+}
+
+@test "compose: volumes are directories of the project, which begin with the image's files and end with down -v" {
+	mkdir -p own
+	cp -R "$BATS_FILE_TMPDIR/root" image
+	mkdir -p image/seed/deep image/data
+	echo image >image/seed/deep/file
+	export IMG=rootfs:$PWD/image
+	cat >compose.yaml <<-'END'
+		networks: { back: { driver: bridge } }
+		volumes:
+		  data:
+		  shared: { external: true }
+		  bound: { driver: local, driver_opts: { type: none, o: bind, device: ./own } }
+		services:
+		  a:
+		    image: ${IMG}
+		    container_name: mine
+		    networks: { back: { aliases: [alias] } }
+		    logging: { driver: none }
+		    command: [sh, -c, "cat /seed/deep/file /other/deep/file >/bound/seen; echo \"$$LINES_\" >/data/a; echo s >/shared/s; exec sleep 1000"]
+		    environment: { LINES_: "one\ntwo" }
+		    volumes: ["data:/data:z", "shared:/shared", "bound:/bound", "seeded:/seed", "/other", "./made/here:/made"]
+		  b:
+		    image: ${IMG}
+		    command: sleep 1000
+		    volumes: [{ type: volume, source: data, target: /data, read_only: true }]
+	END
+	sed -i 's/  data:$/  data:\n  seeded:/' compose.yaml
+	cp -R image/seed image/other
+	run -0 mlrun up -d
+	assert_line --index 0 "mlrun: ignored, as mlrun has no daemon, networks and rights of its own: networks, logging"
+	until_true [ -s own/seen ]
+	until_true mlrun exec --join shop-b-1 grep -q two /data/a
+	assert_equal "$(cat own/seen)" $'image\nimage'
+	[ -d made/here ]
+	run -0 mlrun exec --join shop-b-1 cat /etc/hosts /data/a
+	assert_line "127.0.0.1 a alias mine b"
+	assert_line one
+	run ! mlrun exec --join shop-b-1 touch /data/x
+	# What was written stays when the project goes down, and so does what its image no longer has.
+	rm -r image/seed/deep
+	mlrun down
+	mlrun up -d
+	run -0 mlrun exec --join mine cat /data/a /seed/deep/file
+	assert_output $'one\ntwo\nimage'
+	# Its variables need not be there, and what other projects share stays.
+	env -u IMG mlrun down -v
+	[ ! -e "$MLRUN_STORE/volumes/shop" ]
+	assert_equal "$(cat "$MLRUN_STORE/volumes/_/shared/s")" s
+	[ -e own/seen ]
+}
+
+@test "compose: secrets and configs are files; profiles are started when asked for" {
+	echo word >pw
+	cat >compose.yaml <<-'END'
+		secrets: { pw: { file: ./pw } }
+		configs: { conf: { file: ./pw } }
+		services:
+		  a:
+		    image: ${IMG}
+		    command: [sh, -c, "cat /run/secrets/pw /run/secrets/other /conf; ulimit -n; exec sleep 1000"]
+		    secrets: [pw, { source: pw, target: other, mode: 0400 }]
+		    configs: [conf]
+		    ulimits: { nofile: { soft: 77, hard: 99 } }
+		  debug:
+		    image: ${IMG}
+		    command: sleep 1000
+		    profiles: [debug, all]
+	END
+	mlrun up -d
+	until_true prints shop-a-1 77
+	assert_equal "$(mlrun logs shop-a-1 | xargs)" "word word word 77"
+	assert_equal "$(names shop)" shop-a-1
+	COMPOSE_PROFILES=x,debug mlrun up -d
+	assert_equal "$(names shop)" "shop-a-1 shop-debug-1"
 }

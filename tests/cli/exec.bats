@@ -422,6 +422,9 @@ in_tiny_with_home() { mlrun exec -v "$HOME" "$IMG" "$@"; }
 	assert_line PYTHONNOUSERSITE=1
 	refute_output --partial PYTHONPATH
 	refute_output --partial LD_LIBRARY_PATH=/y
+	printf 'A=#one\ntwo\0B=\0' >raw # as env -0 prints
+	run -0 mlrun exec --env-file raw "$IMG" sh -c 'echo "$A.$B."'
+	assert_output $'#one\ntwo..'
 }
 
 @test "exec: certificates that the caller's variables name are in the container, and the site's" {

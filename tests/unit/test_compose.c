@@ -79,7 +79,9 @@ static void env_files_have_quotes_and_comments(void **state)
 
 static int parse(const char *text, struct compose_project *p, struct mlr_error *err)
 {
-	return compose_parse(text, strlen(text), "f.yaml", "/dir", look, NULL, p, err);
+	auto_strv struct strv refused = STRV_INIT;
+
+	return compose_parse(text, strlen(text), "f.yaml", "/dir", look, NULL, p, &refused, err);
 }
 
 static void a_file_is_read_whole(void **state)
@@ -127,16 +129,25 @@ static void what_is_not_supported_is_named_with_its_line(void **state)
 	static const struct {
 		const char *text, *why;
 	} rows[] = {
-		{ "services:\n  a:\n    image: i\n    networks: [x]\n",
-			"'f.yaml' line 4: services.a.networks: this key is not supported" },
+		{ "services:\n  a:\n    image: i\n    external_links: [x]\n",
+			"'f.yaml' line 4: services.a.external_links: this key is not supported" },
 		{ "services:\n  a:\n    image: i\n    imge: i\n",
 			"line 4: services.a.imge: this key" },
-		{ "services: {a: {image: i}}\nvolumes:\n  data:\n", "line 2: volumes: this key" },
+		{ "services: {a: {image: i}}\nvolume:\n  data:\n", "line 2: volume: this key" },
 		{ "services:\n  a:\n    image: i\n    ports:\n      - 1\n      - 80:8080\n",
 			"line 6: services.a.ports: port '80:8080' cannot be had" },
 		{ "services: {a: {image: i, ports: ['127.0.0.1:80:80']}}", "cannot be had" },
 		{ "services:\n  a:\n    image: i\n    volumes:\n    - data:/d\n",
-			"line 5: services.a.volumes: 'data' is a named volume" },
+			"line 5: services.a.volumes: 'data' is not among the file's volumes" },
+		{ "services: {a: {image: i, volumes: [d:/d]}}\nvolumes: {d: {driver: nfs}}",
+			"volume 'd' has a driver or type that is not supported" },
+		{ "services: {a: {image: i, volumes: [d:/d]}}\nvolumes: {d: {name: ../x}}",
+			"invalid name '../x' of a volume" },
+		{ "services: {a: {image: i, secrets: [s]}}\nsecrets: {s: {environment: S}}",
+			"services.a.secrets" },
+		{ "services: {a: {image: i, networks: {n: {aliases: [\"a\\n1.2.3.4 b\"]}}}}",
+			"of a host" },
+		{ "services: {a: {image: i, gpus: none}}", "invalid count 'none' of GPUs" },
 		{ "services: {a: {image: i, depends_on: [b]}}", "there is no service 'b'" },
 		{ "services: {a: {image: i, depends_on: [b]}, b: {image: i, depends_on: [a]}}",
 			"it needs itself" },
@@ -144,12 +155,11 @@ static void what_is_not_supported_is_named_with_its_line(void **state)
 		{ "services: {../a: {image: i}}", "invalid name of a service" },
 		{ "name: A/b\nservices: {a: {image: i}}", "line 1: name: invalid name 'A/b'" },
 		{ "services: {a: {image: $(}}", "line 1: services.a.image: '$(' is no variable" },
-		{ "services: {a: {image: i, deploy: {resources: {}}}}",
-			"services.a.deploy.resources" },
+		{ "services: {a: {image: i, deploy: {resource: {}}}}",
+			"services.a.deploy.resource" },
 		{ "services: {a: {image: i, deploy: {replicas: 1e9}}}",
 			"replicas: expected a whole number from 0 to 1000, found" },
 		{ "services: {a: {image: i, restart: often}}", "not 'often'" },
-		{ "services: {a: {image: i, environment: {K: \"a\\nb\"}}}", "more than one line" },
 		{ "services: {a: {image: i, environment: ['a b=c']}}", "invalid name 'a b'" },
 		{ "services: {a: {image: i, env_file: none}}", "/dir/none" },
 		{ "services: {a: {image: i, healthcheck: {interval: often}}}", "a time such as" },
@@ -168,6 +178,92 @@ static void what_is_not_supported_is_named_with_its_line(void **state)
 		if (!strstr(err.text, rows[i].why))
 			fail_msg("'%s' does not have '%s'", err.text, rows[i].why);
 	}
+}
+
+static void what_docker_alone_has_is_ignored_and_listed(void **state)
+{
+	auto_call(compose_project_done) struct compose_project p = COMPOSE_PROJECT_INIT;
+	struct mlr_error err = MLR_ERROR_INIT;
+	const struct compose_service *s;
+
+	if (parse("networks: {back: {driver: bridge}}\nvolumes: {data: , shared: {external: true},\n"
+		  "  here: {driver: local, driver_opts: {type: none, o: bind, device: ./h}}}\n"
+		  "secrets: {pw: {file: ./pw}}\nconfigs: {conf: {file: /etc/conf}}\nservices:\n"
+		  "  a:\n    image: i\n    networks: {back: {aliases: [db]}}\n    cap_add: [X]\n    deploy:\n"
+		  "    privileged: true\n    volumes: ['data:/d:z,ro', shared:/s, here:/h, /own/dir,\n"
+		  "      {type: tmpfs, target: /t, tmpfs: {size: 1m}}]\n"
+		  "    secrets: [pw, {source: pw, target: other}]\n    configs: [{source: conf, target: /x/y}]\n"
+		  "    ulimits: {nofile: {soft: 10, hard: 20}, core: 0}\n    devices: [/dev/fuse]\n"
+		  "    extra_hosts: ['host.docker.internal:host-gateway', 'far:1.2.3.4']\n"
+		  "    container_name: mine\n    environment: {K: \"a\\nb\"}\n"
+		  "  g:\n    image: i\n    profiles: [never]\n"
+		  "  h:\n    image: i\n    depends_on: {g: {condition: service_started, required: false}}\n"
+		  "    deploy: {resources: {limits: {cpus: 1}, reservations: {devices: [{driver: nvidia, count: 2,\n"
+		  "      capabilities: [gpu]}]}}}\n",
+		    &p, &err) < 0)
+		fail_msg("%s", err.text);
+	assert_int_equal(p.n, 2);
+	s = &p.services[0];
+	{
+		static const char *const volumes[] = { "@/data:/d:ro", "_/shared:/s", "/dir/h:/h",
+			"@/a++own+dir:/own/dir", "/dir/pw:/run/secrets/pw:ro",
+			"/dir/pw:/run/secrets/other:ro", "/etc/conf:/x/y:ro" };
+		static const char *const options[] = { "--ulimit=nofile=10:20", "--ulimit=core=0",
+			"--device=/dev/fuse" };
+		static const char *const hosts[] = { "db", "host.docker.internal", "mine" };
+
+		assert_int_equal(s->volumes.n, 7);
+		for (size_t i = 0; i < 7; i++)
+			assert_true(strv_has(&s->volumes, volumes[i]));
+		assert_int_equal(s->options.n, 3);
+		for (size_t i = 0; i < 3; i++)
+			assert_true(
+				strv_has(&s->options, options[i]) && strv_has(&s->hosts, hosts[i]));
+	}
+	assert_string_equal(s->tmpfs.v[0], "/t:size=1m");
+	assert_string_equal(strv_env_get(s->environment.v, "K"), "a\nb");
+	assert_string_equal(p.services[1].options.v[0], "--gpu=0,1");
+	{
+		static const char *const keys[] = { "networks", "cap_add", "privileged",
+			"extra_hosts", "limits" };
+
+		assert_int_equal(p.ignored.n, 5);
+		for (size_t i = 0; i < 5; i++)
+			assert_true(strv_has(&p.ignored, keys[i]));
+	}
+}
+
+static void all_that_is_wrong_is_said_at_once(void **state)
+{
+	auto_call(compose_project_done) struct compose_project p = COMPOSE_PROJECT_INIT;
+	static const char text[] = "services:\n  a:\n    image: i\n    ports: [1:2]\n    odd: x\n"
+				   "  b:\n    image: i\n    deploy: {replicas: x}\n";
+	static const char *const why[] = { "'f' line 4: services.a.ports: ",
+		"'f' line 5: services.a.odd: ", "'f' line 8: services.b.deploy.replicas: " };
+	auto_strv struct strv refused = STRV_INIT;
+	struct mlr_error err = MLR_ERROR_INIT;
+
+	assert_true(
+		compose_parse(text, strlen(text), "f", "/dir", look, NULL, &p, &refused, &err) < 0);
+	assert_int_equal(refused.n, 2);
+	strv_add(&refused, err.text);
+	for (size_t i = 0; i < 3; i++) {
+		int found = 0;
+
+		for (size_t k = 0; k < 3; k++)
+			found |= strncmp(refused.v[k], why[i], strlen(why[i])) == 0;
+		assert_true(found);
+	}
+}
+
+static void the_name_alone_needs_no_variables(void **state)
+{
+	static const char text[] = "name: x${A}\nservices: {a: {image: \"${NONE:?}\"}}";
+	struct mlr_error err = MLR_ERROR_INIT;
+	auto_free char *name = NULL;
+
+	assert_int_equal(compose_parse_name(text, strlen(text), "f", look, NULL, &name, &err), 0);
+	assert_string_equal(name, "xa");
 }
 
 static void aliases_of_aliases_are_bounded(void **state)
@@ -191,9 +287,9 @@ static void anchors_and_merges_keep_their_lines(void **state)
 	struct mlr_error err = MLR_ERROR_INIT;
 
 	assert_true(
-		parse("x-base: &base\n  image: i\n  pid: host\nservices:\n  a:\n    <<: *base\n",
+		parse("x-base: &base\n  image: i\n  pod: host\nservices:\n  a:\n    <<: *base\n",
 			&p, &err) < 0);
-	assert_non_null(strstr(err.text, "line 3: services.a.pid"));
+	assert_non_null(strstr(err.text, "line 3: services.a.pod"));
 	assert_int_equal(
 		parse("x-base: &base\n  image: i\nservices:\n  a:\n    <<: *base\n", &p, &err), 0);
 	assert_string_equal(p.services[0].image, "i");
@@ -207,6 +303,9 @@ int main(void)
 		cmocka_unit_test(env_files_have_quotes_and_comments),
 		cmocka_unit_test(a_file_is_read_whole),
 		cmocka_unit_test(what_is_not_supported_is_named_with_its_line),
+		cmocka_unit_test(what_docker_alone_has_is_ignored_and_listed),
+		cmocka_unit_test(all_that_is_wrong_is_said_at_once),
+		cmocka_unit_test(the_name_alone_needs_no_variables),
 		cmocka_unit_test(aliases_of_aliases_are_bounded),
 		cmocka_unit_test(anchors_and_merges_keep_their_lines),
 	};

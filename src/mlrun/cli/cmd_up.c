@@ -12,7 +12,7 @@ struct args {
 	struct cli_common common;
 	const char *file, *project;
 	int64_t timeout_ms;
-	int detach, build, remove_orphans;
+	int detach, build, remove_orphans, volumes, dry_run;
 };
 
 /* --- signals --------------------------------------------------------------------------------- */
@@ -162,7 +162,7 @@ static int start_all_of(struct up *u, const struct compose_service *c, long orde
 	for (long n = 1; status == 0 && !interrupted && n <= c->replicas; n++) {
 		struct service s = SERVICE_INIT;
 
-		r = project_fill(u->p, c, n, order, u->a->common.store, &s, &err);
+		r = project_fill(u->p, c, n, order, u->a->common.store, u->st, &s, &err);
 		if (r < 0)
 			return cli_fail_at(&err, "up '%s'", c->name);
 		if (n == 1 && s.exposes && !c->has_ports)
@@ -246,6 +246,15 @@ static void tell_open(const struct up *u)
 			names);
 }
 
+static void tell_ignored(const struct project *p)
+{
+	auto_free char *keys = strv_join(&p->compose.ignored, p->compose.ignored.n, ", ");
+
+	if (*keys)
+		mlr_info("ignored, as mlrun has no daemon, networks and rights of its own: %s",
+			keys);
+}
+
 static int start_project(struct up *u)
 {
 	struct mlr_error err = MLR_ERROR_INIT;
@@ -253,7 +262,9 @@ static int start_project(struct up *u)
 
 	if (status == 0 && store_open(u->a->common.store, 1, &u->st, &err) < 0)
 		return cli_fail_at(&err, "up");
-	if (status == 0 && remove_surplus(u, &err) < 0)
+	if (status == 0 &&
+		(remove_surplus(u, &err) < 0 ||
+			project_prepare(u->p, u->a->common.store, u->st, &err) < 0))
 		return cli_fail_at(&err, "up");
 	for (size_t i = 0; status == 0 && !interrupted && i < u->p->compose.n; i++)
 		status = start_all_of(u, &u->p->compose.services[i], (long)i);
@@ -314,6 +325,19 @@ static int attend(struct up *u, int status)
 	return status ? status : stopped;
 }
 
+/* Print what would be started, in this order. */
+static int print_plan(const struct project *p)
+{
+	for (size_t i = 0; i < p->compose.n; i++)
+		for (long n = 1; n <= p->compose.services[i].replicas; n++) {
+			auto_free char *name = project_name_of(p, &p->compose.services[i], n),
+				       *image = project_image_of(p, &p->compose.services[i]);
+
+			printf("%s: %s\n", name, image);
+		}
+	return 0;
+}
+
 static int run_up(const struct args *a)
 {
 	auto_call(project_done) struct project p = PROJECT_INIT;
@@ -323,6 +347,9 @@ static int run_up(const struct args *a)
 
 	if (project_read(a->file, a->project, &p, &err) < 0)
 		return cli_fail_at(&err, "up");
+	tell_ignored(&p);
+	if (a->dry_run)
+		return print_plan(&p);
 	catch_signals();
 	status = start_project(&u);
 	if (!a->detach)
@@ -357,6 +384,8 @@ int cmd_up(int argc, char **argv)
 							     "return when all are started", 0,
 							     OPT(struct args, detach) },
 		{ "build", 0, NULL, 0, "build images again", 0, OPT(struct args, build) },
+		{ "dry-run", 0, NULL, 0, "only read the file, and print what would start", 0,
+			OPT(struct args, dry_run) },
 		{ "remove-orphans", 0, NULL, 0,
 			"end services of the project that the file does not have", 0,
 			OPT(struct args, remove_orphans) },
@@ -380,19 +409,27 @@ static int run_down(const struct args *a)
 	auto_store struct store *st = NULL;
 	struct mlr_error err = MLR_ERROR_INIT;
 	auto_free char *name = project_name(a->file, a->project, &err);
-	int r = name ? services_open(a->common.store, &st, &err) : -EINVAL;
+	int r = name ? services_open(a->common.store, &st, &err) : -EINVAL, status;
 
 	c.project = name;
 	if (r == -ENOENT)
 		return 0;
 	if (r == 0)
 		r = services_choose(st, &c, &err);
-	return r < 0 ? cli_fail_at(&err, "down") : stop_all(st, &c.list, a->timeout_ms, 1, "down");
+	if (r < 0)
+		return cli_fail_at(&err, "down");
+	status = stop_all(st, &c.list, a->timeout_ms, 1, "down");
+	if (status == 0 && a->volumes && project_forget_volumes(name, st, &err) < 0)
+		return cli_fail_at(&err, "down");
+	return status;
 }
 
 int cmd_down(int argc, char **argv)
 {
-	static const struct option_row options[] = { FILE_ROW, PROJECT_ROW, TIMEOUT_ROW, { 0 } };
+	static const struct option_row options[] = { { "volumes", 'v', NULL, 0,
+							     "remove its volumes, too", 0,
+							     OPT(struct args, volumes) },
+		FILE_ROW, PROJECT_ROW, TIMEOUT_ROW, { 0 } };
 	static const struct cli_syntax syntax = { .s.options = options,
 		.s.args_doc = "[FILE]",
 		.s.doc =

@@ -102,23 +102,32 @@ static int take_name(struct project *p, const char *name, struct mlr_error *err)
 		"use small letters, digits, '_' and '-', first a letter or digit: mlrun up -p NAME");
 }
 
+static int open_file(
+	const char *file, struct project *p, char **text, size_t *size, struct mlr_error *err)
+{
+	TRY(find_file(file, p, err));
+	TRY(file_read(AT_FDCWD, p->file, FILE_MAX, text, size, err));
+	return read_variables(p, err);
+}
+
 int project_read(const char *file, const char *name, struct project *ret, struct mlr_error *err)
 {
 	auto_call(project_done) struct project p = PROJECT_INIT;
+	auto_strv struct strv refused = STRV_INIT;
 	auto_free char *text = NULL;
 	size_t size = 0;
-	int r = find_file(file, &p, err);
+	int r;
 
-	if (r == 0)
-		r = file_read(AT_FDCWD, p.file, FILE_MAX, &text, &size, err);
-	if (r == 0)
-		r = read_variables(&p, err);
-	if (r == 0)
-		r = compose_parse(text, size, p.file, p.directory, look_up, &p, &p.compose, err);
-	if (r == 0)
-		r = take_name(&p, name, err);
-	if (r < 0)
-		return r;
+	TRY(open_file(file, &p, &text, &size, err));
+	r = compose_parse(text, size, p.file, p.directory, look_up, &p, &p.compose, &refused, err);
+	for (size_t i = 0; i < refused.n; i++) {
+		struct mlr_error one = MLR_ERROR_INIT;
+
+		mlr_fail(&one, EINVAL, "%s", refused.v[i]);
+		cli_fail_at(&one, "up");
+	}
+	TRY(r);
+	TRY(take_name(&p, name, err));
 	*ret = p;
 	p = (struct project)PROJECT_INIT;
 	return 0;
@@ -127,26 +136,47 @@ int project_read(const char *file, const char *name, struct project *ret, struct
 char *project_name(const char *file, const char *name, struct mlr_error *err)
 {
 	auto_call(project_done) struct project p = PROJECT_INIT;
+	auto_free char *text = NULL;
+	size_t size = 0;
 
 	if (name)
 		return xstrdup(name);
-	return project_read(file, NULL, &p, err) < 0 ? NULL : take_ptr(&p.name);
+	return open_file(file, &p, &text, &size, err) < 0 ||
+			compose_parse_name(text, size, p.file, look_up, &p, &p.compose.name, err) <
+				0 ||
+			take_name(&p, NULL, err) < 0
+		? NULL
+		: take_ptr(&p.name);
 }
 
 /* --- images ---------------------------------------------------------------------------------- */
 
-static char *image_of(const struct project *p, const struct compose_service *c)
+char *project_image_of(const struct project *p, const struct compose_service *c)
 {
 	return c->image ? xstrdup(c->image) : xasprintf("%s-%s", p->name, c->name);
 }
 
-static int build(const struct compose_service *c, const char *image, const char *store)
+/* Run mlrun. Returns its exit status. */
+static int run_itself(const struct strv *argv)
 {
 	auto_free char *program = work_program();
-	auto_strv struct strv argv = STRV_INIT;
 	struct mlr_error err = MLR_ERROR_INIT;
 	int r, status = 0;
 	pid_t pid;
+
+	r = posix_spawn(&pid, program, NULL, NULL, strv_argv(argv), environ);
+	while (r == 0 && waitpid(pid, &status, 0) < 0 && errno == EINTR)
+		;
+	if (r != 0) {
+		mlr_fail(&err, r, "start '%s': %s", program, strerror(r));
+		return cli_fail_at(&err, "up");
+	}
+	return WIFSIGNALED(status) ? 128 + WTERMSIG(status) : WEXITSTATUS(status);
+}
+
+static int build(const struct compose_service *c, const char *image, const char *store)
+{
+	auto_strv struct strv argv = STRV_INIT;
 
 	strv_add(&argv, "mlrun");
 	strv_add(&argv, "build");
@@ -163,21 +193,14 @@ static int build(const struct compose_service *c, const char *image, const char 
 	for (size_t i = 0; i < c->build_args.n; i++)
 		strv_addf(&argv, "--build-arg=%s", c->build_args.v[i]);
 	strv_add(&argv, c->context);
-	r = posix_spawn(&pid, program, NULL, NULL, strv_argv(&argv), environ);
-	while (r == 0 && waitpid(pid, &status, 0) < 0 && errno == EINTR)
-		;
-	if (r != 0) {
-		mlr_fail(&err, r, "start '%s': %s", program, strerror(r));
-		return cli_fail_at(&err, "up");
-	}
-	return WIFSIGNALED(status) ? 128 + WTERMSIG(status) : WEXITSTATUS(status);
+	return run_itself(&argv);
 }
 
 int project_bring(
 	const struct project *p, const struct compose_service *c, const char *store, int again)
 {
 	auto_call(store_image_done) struct store_image im = STORE_IMAGE_INIT;
-	auto_free char *image = image_of(p, c);
+	auto_free char *image = project_image_of(p, c);
 	struct mlr_error err = MLR_ERROR_INIT;
 	int r;
 
@@ -191,9 +214,80 @@ int project_bring(
 	return r < 0 ? cli_pull(image, store, 0) : 0;
 }
 
+/* --- volumes --------------------------------------------------------------------------------- */
+
+/* Write the path of a volume's source (compose_service.volumes) in a store; to free(). */
+static char *volume_path(const struct project *p, const char *volume, struct store *st)
+{
+	size_t len = strcspn(volume, ":");
+
+	return *volume == '/' ? xstrndup(volume, len)
+			      : xasprintf("%s/" PROJECT_VOLUMES "/%s%.*s", store_path(st),
+					*volume == '@' ? p->name : "_", (int)len - 1, volume + 1);
+}
+
+/* Fill a new volume with what the image has there, as Docker does. An image without a shell or cp
+ * has nothing to fill it with. */
+static void fill_volume(const struct project *p, const struct compose_service *c, const char *store,
+	const char *path, const char *target)
+{
+	auto_free char *image = project_image_of(p, c);
+	auto_strv struct strv argv = STRV_INIT;
+	static const char *const words[] = { "mlrun", "exec", "--pull=never", "--net=none",
+		"--workdir=/", "--entrypoint=" };
+
+	for (size_t i = 0; i < ARRAY_LEN(words); i++)
+		strv_add(&argv, words[i]);
+	if (store)
+		strv_addf(&argv, "--store=%s", store);
+	strv_addf(&argv, "--volume=%s:/.volume", path);
+	strv_add(&argv, image);
+	strv_add(&argv, "/bin/sh");
+	strv_add(&argv, "-c");
+	strv_add(&argv, "[ ! -d \"$1\" ] || cp -a \"$1/.\" /.volume");
+	strv_add(&argv, "sh");
+	strv_addf(&argv, "%.*s", (int)strcspn(target, ":"), target);
+	if (run_itself(&argv) != 0)
+		mlr_warning("volume '%s' of '%s' begins empty", argv.v[argv.n - 1], c->name);
+}
+
+/* Make what a service's volumes lack: directories of the project, and those that the file names. */
+static int make_volumes(const struct project *p, const struct compose_service *c, const char *store,
+	struct store *st, struct mlr_error *err)
+{
+	for (size_t i = 0; i < c->volumes.n; i++) {
+		const char *v = c->volumes.v[i];
+		auto_free char *path = volume_path(p, v, st);
+
+		if (access(path, F_OK) == 0)
+			continue;
+		TRY(file_mkdir_p(AT_FDCWD, path, *v == '/' ? 0777 : 0700, err));
+		if (*v != '/')
+			fill_volume(p, c, store, path, strchr(v, ':') + 1);
+	}
+	return 0;
+}
+
+int project_prepare(
+	const struct project *p, const char *store, struct store *st, struct mlr_error *err)
+{
+	for (size_t i = 0; i < p->compose.n; i++)
+		if (p->compose.services[i].replicas > 0)
+			TRY(make_volumes(p, &p->compose.services[i], store, st, err));
+	return 0;
+}
+
+int project_forget_volumes(const char *name, struct store *st, struct mlr_error *err)
+{
+	auto_free char *path = xasprintf(PROJECT_VOLUMES "/%s", name);
+
+	return file_remove_tree(store_fd(st), path, err);
+}
+
 /* --- services -------------------------------------------------------------------------------- */
 
-static void add_options(const struct compose_service *c, struct service *s)
+static void add_options(const struct project *p, const struct compose_service *c, struct store *st,
+	struct service *s)
 {
 	const struct {
 		const char *option, *value;
@@ -203,8 +297,13 @@ static void add_options(const struct compose_service *c, struct service *s)
 	for (size_t i = 0; i < ARRAY_LEN(words); i++)
 		if (words[i].value)
 			strv_addf(&s->options, "--%s=%s", words[i].option, words[i].value);
-	for (size_t i = 0; i < c->volumes.n; i++)
-		strv_addf(&s->options, "--volume=%s", c->volumes.v[i]);
+	for (size_t i = 0; i < c->volumes.n; i++) {
+		auto_free char *path = volume_path(p, c->volumes.v[i], st);
+
+		strv_addf(&s->options, "--volume=%s%s", path, strchr(c->volumes.v[i], ':'));
+	}
+	for (size_t i = 0; i < c->options.n; i++)
+		strv_add(&s->options, c->options.v[i]);
 	for (size_t i = 0; i < c->tmpfs.n; i++)
 		strv_addf(&s->options, "--tmpfs=%s", c->tmpfs.v[i]);
 	if (c->read_only)
@@ -244,8 +343,14 @@ static void add_environment(
 	for (size_t i = 0; i < c->environment.n; i++)
 		strv_add(&s->env, c->environment.v[i]);
 	strv_addf(&s->env, "MLRUN_REPLICA=%ld", replica);
-	for (size_t i = 0; i < p->compose.n; i++)
-		strv_add(&s->hosts, p->compose.services[i].name);
+	for (size_t i = 0; i < p->compose.n; i++) {
+		const struct compose_service *other = &p->compose.services[i];
+
+		strv_add(&s->hosts, other->name);
+		for (size_t k = 0; k < other->hosts.n; k++)
+			if (!strv_has(&s->hosts, other->hosts.v[k]))
+				strv_add(&s->hosts, other->hosts.v[k]);
+	}
 }
 
 char *project_name_of(const struct project *p, const struct compose_service *c, long replica)
@@ -255,12 +360,12 @@ char *project_name_of(const struct project *p, const struct compose_service *c, 
 }
 
 int project_fill(const struct project *p, const struct compose_service *c, long replica, long order,
-	const char *store, struct service *ret, struct mlr_error *err)
+	const char *store, struct store *st, struct service *ret, struct mlr_error *err)
 {
 	auto_call(service_done) struct service s = SERVICE_INIT;
 	auto_free char *manifest = NULL;
 
-	s.image = image_of(p, c);
+	s.image = project_image_of(p, c);
 	TRY(services_take_image(s.image, store, !c->no_check, &s, &manifest, err));
 	s.name = project_name_of(p, c, replica);
 	s.directory = xstrdup("/");
@@ -274,7 +379,7 @@ int project_fill(const struct project *p, const struct compose_service *c, long 
 	s.stop_signal = c->stop_signal ? c->stop_signal : s.stop_signal;
 	if (c->has_check && !c->no_check)
 		take_check(c, &s.check);
-	add_options(c, &s);
+	add_options(p, c, st, &s);
 	add_command(c, &s);
 	add_environment(p, c, replica, &s);
 	s.digest = service_digest(&s, manifest);

@@ -13,6 +13,8 @@ static void service_done(struct compose_service *s)
 	free(s->name);
 	strv_done(&s->entrypoint);
 	strv_done(&s->volumes);
+	strv_done(&s->options);
+	strv_done(&s->hosts);
 	strv_done(&s->test);
 	for (size_t i = 0; i < s->n_needs; i++)
 		free(s->needs[i].service);
@@ -25,6 +27,7 @@ void compose_project_done(struct compose_project *p)
 		service_done(&p->services[i]);
 	free(p->services);
 	free(p->name);
+	strv_done(&p->ignored);
 	*p = (struct compose_project)COMPOSE_PROJECT_INIT;
 }
 
@@ -55,19 +58,63 @@ static int is_service_name(const char *name)
 		!name[strspn(name, LETTERS "ABCDEFGHIJKLMNOPQRSTUVWXYZ" DIGITS "._-")];
 }
 
+/* Is one of the service's profiles asked for? */
+static int is_wanted(const struct record_reader *r, const struct compose_service *s)
+{
+	const struct compose_reader *c = r->ctx;
+	const char *asked = c->look(c->ctx, "COMPOSE_PROFILES");
+	auto_free char *copy = xstrdup(asked ? asked : "");
+	char *rest = copy, *word;
+	int is_wanted = s->profiles.n == 0;
+
+	while (!is_wanted && (word = strsep(&rest, ",")))
+		is_wanted = strcmp(word, "*") == 0 || strv_has(&s->profiles, word);
+	return is_wanted;
+}
+
+/* Note why a key of a service is refused, and take the key away: what else is wrong shows then.
+ * Returns 0 where that cannot be. */
+static int refuse_key(const struct record_reader *r, const char *service, const json_t *v)
+{
+	struct compose_reader *c = r->ctx;
+	auto_free char *where = take_ptr(&c->where),
+		       *key = where ? xstrndup(where, strcspn(where, ".")) : NULL;
+	size_t line = c->line ? c->line : key ? mlr_yaml_line(&c->lines, v, key, 0) : 0;
+
+	if (!key || json_object_del((json_t *)v, key) < 0) {
+		c->where = take_ptr(&where);
+		return 0;
+	}
+	strv_addf(c->refused, "'%s' line %zu: services.%s.%s: %s", c->file, line ? line : 1,
+		service, where, r->err->text);
+	c->line = 0;
+	return 1;
+}
+
 static int read_service(const struct record_reader *r, const char *name, const json_t *v, void *to)
 {
+	const struct compose_reader *c = r->ctx;
 	struct compose_project *p = to;
-	struct compose_service *s;
+	struct compose_service s;
+	size_t before = c->refused->n;
+	int e;
 
 	if (!is_service_name(name))
 		return record_wrong(r, "invalid name of a service");
 	if (p->n == SERVICES_MAX)
 		return record_wrong(r, "more than %d services", SERVICES_MAX);
-	p->services = xgrow(p->services, p->n, sizeof(*p->services));
-	s = &p->services[p->n++];
-	*s = (struct compose_service){ .name = xstrdup(name) };
-	return compose_read_service(r, v, s);
+	do {
+		s = (struct compose_service){ .name = xstrdup(name) };
+		e = compose_read_service(r, v, &s);
+		if (e == 0 && is_wanted(r, &s)) {
+			p->services = xgrow(p->services, p->n, sizeof(*p->services));
+			p->services[p->n++] = s;
+			return 0;
+		}
+		service_done(&s);
+	} while (e < 0 && refuse_key(r, name, v));
+	/* That a key is missing may follow from what was refused. */
+	return c->refused->n > before ? 0 : e;
 }
 
 static int read_services(const struct record_reader *r, const json_t *v, void *to)
@@ -85,14 +132,11 @@ static const struct record_row rows[] = {
 	{ "version", RECORD_OWN }, /* informative, says the specification */
 	{ "name", RECORD_TEXT, RECORD_AT(struct compose_project, name), .rule = check_name },
 	{ "services", RECORD_OWN, .read = read_services },
-	{ "networks", RECORD_OWN,
-		.refusal = "services use the host's network and meet at localhost, by their names, "
-			   "too" },
-	{ "volumes", RECORD_OWN,
-		.refusal = "mlrun has no volumes but directories: ./DIR:/PATH in the service" },
-	{ "secrets", RECORD_OWN,
-		.refusal = "volumes: [./FILE:/run/secrets/NAME:ro] in the service" },
-	{ "configs", RECORD_OWN, .refusal = "volumes: [./FILE:/PATH:ro] in the service" },
+	{ "networks", RECORD_OWN }, /* services use the machine's, and meet by their names */
+	/* What these have is read where a service names it. */
+	{ "volumes", RECORD_OWN, .reach = REACH_FILES },
+	{ "secrets", RECORD_OWN, .reach = REACH_FILES },
+	{ "configs", RECORD_OWN, .reach = REACH_FILES },
 	{ NULL },
 };
 
@@ -136,8 +180,9 @@ static int visit(const struct record_reader *r, const struct compose_project *p,
 	seen[at] = BEGUN;
 	for (size_t i = 0; i < s->n_needs; i++) {
 		int need = index_of(p, s->needs[i].service),
-		    e = need < 0 ? refuse_need(r, p, s, s->needs[i].service)
-				 : visit(r, p, (size_t)need, seen, order, n);
+		    e = need < 0 && !s->needs[i].required ? 0
+			: need < 0 ? refuse_need(r, p, s, s->needs[i].service)
+				   : visit(r, p, (size_t)need, seen, order, n);
 
 		if (e < 0)
 			return e;
@@ -171,10 +216,19 @@ static int sort(const struct record_reader *r, struct compose_project *p)
 static int parse(const struct record_reader *r, const json_t *v, struct compose_project *p)
 {
 	struct compose_reader *c = r->ctx;
-	int e = record_read(r, rows, v, p);
+	static const char *const ignored[] = { "networks", "models", NULL };
+	int e;
 
-	if (e == 0 && p->n == 0)
+	c->top = v;
+	compose_drop(r, v, ignored);
+	e = record_read(r, rows, v, p);
+	if (e == 0 && p->n == 0 && c->refused->n == 0)
 		e = record_wrong(r, "it has no services");
+	if (e == 0 && c->refused->n > 0) {
+		auto_free char *last = take_ptr(&c->refused->v[--c->refused->n]);
+
+		return mlr_fail(r->err, EINVAL, "%s", last);
+	}
 	if (e == 0)
 		return sort(r, p);
 	mlr_wrap(r->err, "'%s' line %zu%s%s", c->file, c->line ? c->line : 1, c->where ? ": " : "",
@@ -182,13 +236,25 @@ static int parse(const struct record_reader *r, const json_t *v, struct compose_
 	return e;
 }
 
+static int load(const char *text, size_t size, const char *file, struct mlr_yaml_lines *lines,
+	json_t **ret, struct mlr_error *err)
+{
+	return mlr_yaml_load(text, size, MLR_YAML_TEXTS, lines, ret, err) < 0
+		? mlr_wrap(err, "'%s'", file)
+		: 0;
+}
+
 int compose_parse(const char *text, size_t size, const char *file, const char *directory,
-	compose_lookup look, void *ctx, struct compose_project *ret, struct mlr_error *err)
+	compose_lookup look, void *ctx, struct compose_project *ret, struct strv *refused,
+	struct mlr_error *err)
 {
 	auto_call(compose_project_done) struct compose_project p = COMPOSE_PROJECT_INIT;
-	struct compose_reader c = {
-		.file = file, .directory = directory, .look = look, .ctx = ctx
-	};
+	struct compose_reader c = { .file = file,
+		.directory = directory,
+		.look = look,
+		.ctx = ctx,
+		.ignored = &p.ignored,
+		.refused = refused };
 	const struct record_reader r = {
 		.manner = RECORD_ONLY | RECORD_OF_TEXTS | RECORD_NO_NULL | RECORD_X_KEYS,
 		.ctx = &c,
@@ -198,11 +264,9 @@ int compose_parse(const char *text, size_t size, const char *file, const char *d
 		.place = compose_place,
 	};
 	json_auto_t *v = NULL;
-	int e = mlr_yaml_load(text, size, MLR_YAML_TEXTS, &c.lines, &v, err);
+	int e = load(text, size, file, &c.lines, &v, err);
 
-	if (e < 0)
-		mlr_wrap(err, "'%s'", file);
-	else
+	if (e == 0)
 		e = parse(&r, v, &p);
 	mlr_yaml_lines_done(&c.lines);
 	free(c.where);
@@ -211,6 +275,18 @@ int compose_parse(const char *text, size_t size, const char *file, const char *d
 	*ret = p;
 	p = (struct compose_project)COMPOSE_PROJECT_INIT;
 	return 0;
+}
+
+int compose_parse_name(const char *text, size_t size, const char *file, compose_lookup look,
+	void *ctx, char **ret, struct mlr_error *err)
+{
+	json_auto_t *v = NULL;
+	const char *name;
+
+	TRY(load(text, size, file, NULL, &v, err));
+	name = json_string_value(json_object_get(v, "name"));
+	*ret = name ? compose_interpolate(name, look, ctx, err) : NULL;
+	return name && !*ret ? mlr_wrap(err, "'%s': name", file) : 0;
 }
 
 static void each_reach(const struct record_row *row, const char *above, reach_fn fn, void *ctx)

@@ -2,8 +2,9 @@
  * compose: the language of compose files (compose-spec, https://compose-spec.io). Parses; runs
  * nothing.
  *
- * What makes sense without networks of its own is read, all else refused by its name and line.
- * Values are interpolated: $VAR, ${VAR}, ${VAR:-default} and kin, $$ for a dollar sign.
+ * What makes sense without networks of its own is read; what only Docker's daemon or rights could
+ * do is ignored, and listed; all else is refused by its name and line. Values are interpolated:
+ * $VAR, ${VAR}, ${VAR:-default} and kin, $$ for a dollar sign.
  */
 #ifndef MLR_COMPOSE_COMPOSE_H
 #define MLR_COMPOSE_COMPOSE_H
@@ -20,6 +21,7 @@ enum compose_condition { COMPOSE_STARTED, COMPOSE_HEALTHY, COMPOSE_COMPLETED };
 struct compose_need {
 	char *service;
 	enum compose_condition condition;
+	int required; /* 0: the service may be missing */
 };
 
 enum compose_restart { COMPOSE_NO_RESTART, COMPOSE_ON_FAILURE, COMPOSE_ALWAYS };
@@ -35,8 +37,13 @@ struct compose_service {
 	int has_entrypoint;
 	struct strv command, entrypoint;
 	struct strv environment; /* "K=V", files' first; a name twice: the last counts */
-	struct strv volumes;     /* as -v takes them, sources absolute */
-	struct strv tmpfs;       /* as --tmpfs takes them */
+	/* As -v takes them. Sources are absolute; "@/NAME" is a volume of the project, "_/NAME" one
+	 * that projects share. */
+	struct strv volumes;
+	struct strv options;  /* further ones of mlrun exec */
+	struct strv hosts;    /* other names by which services find it */
+	struct strv profiles; /* it is there if one of them is asked for; none: always */
+	struct strv tmpfs;    /* as --tmpfs takes them */
 	int read_only, init;
 	int has_ports; /* it says which ports shall be reachable */
 
@@ -60,6 +67,7 @@ struct compose_project {
 	char *name;                       /* NULL: not set */
 	struct compose_service *services; /* each after those that it needs */
 	size_t n;
+	struct strv ignored; /* keys, each once */
 };
 
 #define COMPOSE_PROJECT_INIT \
@@ -76,11 +84,19 @@ typedef const char *(*compose_lookup)(void *ctx, const char *name);
  *
  *   file       its name, for messages
  *   directory  absolute; what relative paths are relative to. env_file is read there
+ *   refused    gets what is wrong with services, but for what err says
  *
- * Returns 0; -EINVAL or -EPROTO naming file and line; or the errno of reading an env_file.
+ * COMPOSE_PROFILES has the profiles that are asked for. Returns 0; -EINVAL or -EPROTO naming file
+ * and line; or the errno of reading an env_file.
  */
 int compose_parse(const char *text, size_t size, const char *file, const char *directory,
-	compose_lookup look, void *ctx, struct compose_project *ret, struct mlr_error *err);
+	compose_lookup look, void *ctx, struct compose_project *ret, struct strv *refused,
+	struct mlr_error *err);
+
+/* Read the project's name alone, which needs no other variables. *ret to free(); NULL: the file has
+ * none. */
+int compose_parse_name(const char *text, size_t size, const char *file, compose_lookup look,
+	void *ctx, char **ret, struct mlr_error *err);
 
 /*
  * Read lines "K=V" of a .env file: comments, "export", quotes and variables, also those of lines

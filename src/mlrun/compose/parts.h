@@ -13,6 +13,9 @@ struct compose_reader {
 	struct mlr_yaml_lines lines;
 	compose_lookup look;
 	void *ctx;
+	const json_t *top;    /* the file's mapping */
+	struct strv *ignored; /* keys that it has and mlrun has no use for, each once */
+	struct strv *refused; /* what is wrong with services */
 	/* Where an error is: "services.web.ports"; to free(). */
 	char *where;
 	size_t line; /* 0: unknown */
@@ -39,6 +42,22 @@ int compose_read_words(const struct record_reader *r, const json_t *v, void *to)
 int compose_read_keys(const struct record_reader *r, const json_t *v,
 	int (*one)(const struct record_reader *r, const char *key, const json_t *v, void *to),
 	void *to);
+
+/* Read a mapping's keys or a text, which stands for one of them. */
+int compose_read_one(const struct record_reader *r, const struct record_row *rows, const json_t *v,
+	void *to, char **text);
+
+/* Note a key that is ignored. */
+void compose_ignore(const struct record_reader *r, const char *key);
+
+/* Remove from a mapping what is null, and keys that are ignored; keys ends with NULL. */
+void compose_drop(const struct record_reader *r, const json_t *v, const char *const *keys);
+
+/* Read an item of volumes, secrets and configs (volumes.c). to: a struct compose_service. */
+extern const struct record_row compose_volume_rows[], compose_file_rows[];
+int compose_read_volume(const struct record_reader *r, const json_t *v, void *to);
+int compose_read_secret(const struct record_reader *r, const json_t *v, void *to);
+int compose_read_config(const struct record_reader *r, const json_t *v, void *to);
 
 /* An absolute path; to free(). */
 char *compose_absolute(const struct record_reader *r, const char *path);

@@ -10,12 +10,6 @@
 
 #define AT(member) RECORD_AT(struct compose_service, member)
 
-static int read_one(const struct record_reader *r, const struct record_row *rows, const json_t *v,
-	void *to, char **text)
-{
-	return json_is_object(v) ? record_read(r, rows, v, to) : record_text(r, v, text);
-}
-
 /* --- build ----------------------------------------------------------------------------------- */
 
 static const struct record_row build_rows[] = {
@@ -31,7 +25,7 @@ static int read_build(const struct record_reader *r, const json_t *v, void *to)
 	struct compose_service *s = to;
 	char *whole;
 
-	TRY(read_one(r, build_rows, v, s, &s->context));
+	TRY(compose_read_one(r, build_rows, v, s, &s->context));
 	if (!s->context)
 		return record_wrong(r, "the key 'context' is missing");
 	if (strstr(s->context, "://"))
@@ -71,9 +65,6 @@ static int read_env_text(const struct record_reader *r, const char *name, struct
 		char *eq = strchr(pairs.v[i], '=');
 
 		*eq = '\0';
-		if (strpbrk(eq + 1, "\r\n"))
-			return record_wrong(
-				r, "the value of %s has more than one line", pairs.v[i]);
 		strv_env_set(ret, pairs.v[i], eq + 1);
 	}
 	return 0;
@@ -87,13 +78,14 @@ struct env_file {
 static const struct record_row env_file_rows[] = {
 	{ "path", RECORD_TEXT, RECORD_AT(struct env_file, path), .reach = REACH_FILES },
 	{ "required", RECORD_FLAG, RECORD_AT(struct env_file, required) },
+	{ "format", RECORD_OWN },
 	{ NULL },
 };
 
 static int read_one_env_file(const struct record_reader *r, const json_t *v, void *to)
 {
 	struct env_file f = { NULL, 1 };
-	int e = read_one(r, env_file_rows, v, &f, &f.path);
+	int e = compose_read_one(r, env_file_rows, v, &f, &f.path);
 
 	if (e == 0 && !f.path)
 		e = record_wrong(r, "the key 'path' is missing");
@@ -128,82 +120,6 @@ static int read_env_file(const struct record_reader *r, const json_t *v, void *t
 	return 0;
 }
 
-/* --- volumes --------------------------------------------------------------------------------- */
-
-struct volume {
-	char *type, *source, *target;
-	int read_only;
-};
-
-static const struct record_row volume_rows[] = {
-	{ "type", RECORD_TEXT, RECORD_AT(struct volume, type) },
-	{ "source", RECORD_TEXT, RECORD_AT(struct volume, source), .reach = REACH_FILES },
-	{ "target", RECORD_TEXT, RECORD_AT(struct volume, target) },
-	{ "read_only", RECORD_FLAG, RECORD_AT(struct volume, read_only) },
-	{ NULL },
-};
-
-/* "SRC:DST[:MODE]"; SRC begins with "/", "./", "../" or "~". */
-static int split_volume(const struct record_reader *r, const char *text, struct volume *v)
-{
-	const char *colon = strchr(text, ':'), *mode = colon ? strchr(colon + 1, ':') : NULL;
-
-	if (!colon) {
-		record_wrong(r, "'%s' has no source", text);
-		return mlr_hint(r->err, "tmpfs: [%s] is a directory that is forgotten", text);
-	}
-	v->source = xstrndup(text, (size_t)(colon - text));
-	v->target = mode ? xstrndup(colon + 1, (size_t)(mode - colon - 1)) : xstrdup(colon + 1);
-	v->read_only = mode && strcmp(mode, ":ro") == 0;
-	if (mode && !v->read_only && strcmp(mode, ":rw") != 0)
-		return record_wrong(r, "unknown mode '%s': use ro or rw", mode + 1);
-	return 0;
-}
-
-static int add_volume(
-	const struct record_reader *r, const struct volume *v, struct compose_service *s)
-{
-	const struct compose_reader *c = r->ctx;
-	const char *home = c->look(c->ctx, "HOME");
-	auto_free char *expanded = NULL, *source = NULL;
-
-	if (!v->source || !v->target)
-		return record_wrong(r, "source or target is missing");
-	if (strchr("./~", v->source[0]) == NULL || !v->source[0]) {
-		record_wrong(r, "'%s' is a named volume", v->source);
-		return mlr_hint(r->err, "mlrun has no volumes but directories: ./%s", v->source);
-	}
-	if (v->source[0] == '~' && (!home || (v->source[1] && v->source[1] != '/')))
-		return record_wrong(r, "'%s': whose home directory?", v->source);
-	expanded =
-		v->source[0] == '~' ? xasprintf("%s%s", home, v->source + 1) : xstrdup(v->source);
-	if (v->target[0] != '/' || strchr(v->target, ':'))
-		return record_wrong(r, "'%s' is no absolute path in the container", v->target);
-	source = compose_absolute(r, expanded);
-	if (strchr(source, ':'))
-		return record_wrong(r, "'%s': the path has a colon", source);
-	strv_addf(&s->volumes, "%s:%s%s", source, v->target, v->read_only ? ":ro" : "");
-	return 0;
-}
-
-static int read_one_volume(const struct record_reader *r, const json_t *v, void *to)
-{
-	struct volume volume = { NULL, NULL, NULL, 0 };
-	auto_free char *text = NULL;
-	int e = read_one(r, volume_rows, v, &volume, &text);
-
-	if (e == 0 && text)
-		e = split_volume(r, text, &volume);
-	if (e == 0 && volume.type && strcmp(volume.type, "tmpfs") == 0 && volume.target)
-		strv_add(&((struct compose_service *)to)->tmpfs, volume.target);
-	else if (e == 0 && volume.type && strcmp(volume.type, "bind") != 0)
-		e = record_wrong(r, "unsupported type '%s': use bind or tmpfs", volume.type);
-	else if (e == 0)
-		e = add_volume(r, &volume, to);
-	record_done(volume_rows, &volume);
-	return e;
-}
-
 /* --- ports ----------------------------------------------------------------------------------- */
 
 struct port {
@@ -225,7 +141,7 @@ static int read_one_port(const struct record_reader *r, const json_t *v, void *t
 {
 	struct port port = { NULL, NULL, NULL };
 	auto_free char *text = NULL;
-	int e = read_one(r, port_rows, v, &port, &text);
+	int e = compose_read_one(r, port_rows, v, &port, &text);
 
 	if (e == 0 && !text)
 		text = xasprintf("%s%s%s%s%s", port.address ? port.address : "",
@@ -247,22 +163,111 @@ static int read_ports(const struct record_reader *r, const json_t *v, void *to)
 	return record_each(r, v, read_one_port, to);
 }
 
+/* Of the networks only "none" differs from what services have: this machine's. */
 static int read_network_mode(const struct record_reader *r, const json_t *v, void *to)
 {
 	auto_free char *text = NULL;
 
 	TRY(record_text(r, v, &text));
-	return strcmp(text, "host") == 0
-		? 0
-		: record_wrong(r, "'%s' is not supported: services use the host's network", text);
+	if (strcmp(text, "none") == 0)
+		strv_add(&((struct compose_service *)to)->options, "--net=none");
+	else if (strcmp(text, "host") != 0)
+		compose_ignore(r, "network_mode");
+	return 0;
+}
+
+static int add_host(const struct record_reader *r, const char *name, struct compose_service *s)
+{
+	if (!*name || name[strcspn(name, " \t\r\n#")])
+		return record_wrong(r, "invalid name '%s' of a host", name);
+	strv_add(&s->hosts, name);
+	return 0;
+}
+
+static int read_alias(const struct record_reader *r, const json_t *v, void *to)
+{
+	auto_free char *name = NULL;
+
+	TRY(record_text(r, v, &name));
+	return add_host(r, name, to);
+}
+
+static const struct record_row network_rows[] = {
+	{ "aliases", RECORD_OWN, .flags = RECORD_EACH, .read = read_alias },
+	{ "ipv4_address", RECORD_OWN },
+	{ "ipv6_address", RECORD_OWN },
+	{ "priority", RECORD_OWN },
+	{ "mac_address", RECORD_OWN },
+	{ NULL },
+};
+
+static int read_network(const struct record_reader *r, const char *name, const json_t *v, void *to)
+{
+	return json_is_null(v) ? 0 : record_read(r, network_rows, v, to);
+}
+
+static int read_networks(const struct record_reader *r, const json_t *v, void *to)
+{
+	compose_ignore(r, "networks");
+	return json_is_object(v) ? compose_read_keys(r, v, read_network, to) : 0;
+}
+
+/* "SERVICE:ALIAS" */
+static int read_link(const struct record_reader *r, const json_t *v, void *to)
+{
+	auto_free char *text = NULL;
+	const char *colon;
+
+	TRY(record_text(r, v, &text));
+	colon = strchr(text, ':');
+	return colon ? add_host(r, colon + 1, to) : 0;
+}
+
+static int add_extra_host(
+	const struct record_reader *r, const char *name, const char *address, void *to)
+{
+	if (strcmp(address, "host-gateway") == 0 || strncmp(address, "127.", 4) == 0)
+		return add_host(r, name, to);
+	compose_ignore(r, "extra_hosts");
+	return 0;
+}
+
+static int read_named_host(
+	const struct record_reader *r, const char *name, const json_t *v, void *to)
+{
+	auto_free char *address = NULL;
+
+	TRY(record_text(r, v, &address));
+	return add_extra_host(r, name, address, to);
+}
+
+/* "NAME:ADDRESS" or "NAME=ADDRESS" */
+static int read_extra_host(const struct record_reader *r, const json_t *v, void *to)
+{
+	auto_free char *text = NULL;
+	char *address;
+
+	TRY(record_text(r, v, &text));
+	address = text + strcspn(text, ":=");
+	if (!*address)
+		return record_wrong(r, "'%s' has no address", text);
+	*address++ = '\0';
+	return add_extra_host(r, text, address, to);
+}
+
+static int read_extra_hosts(const struct record_reader *r, const json_t *v, void *to)
+{
+	return json_is_object(v) ? compose_read_keys(r, v, read_named_host, to)
+				 : record_each(r, v, read_extra_host, to);
 }
 
 /* --- depends_on ------------------------------------------------------------------------------ */
 
-static void add_need(struct compose_service *s, const char *name, enum compose_condition condition)
+static void add_need(struct compose_service *s, const char *name, struct compose_need need)
 {
 	s->needs = xgrow(s->needs, s->n_needs, sizeof(*s->needs));
-	s->needs[s->n_needs++] = (struct compose_need){ xstrdup(name), condition };
+	need.service = xstrdup(name);
+	s->needs[s->n_needs++] = need;
 }
 
 static int read_need(const struct record_reader *r, const json_t *v, void *to)
@@ -270,7 +275,7 @@ static int read_need(const struct record_reader *r, const json_t *v, void *to)
 	auto_free char *name = NULL;
 
 	TRY(record_text(r, v, &name));
-	add_need(to, name, COMPOSE_STARTED);
+	add_need(to, name, (struct compose_need){ .condition = COMPOSE_STARTED, .required = 1 });
 	return 0;
 }
 
@@ -280,16 +285,18 @@ static const char *const conditions[] = { [COMPOSE_STARTED] = "service_started",
 static const struct record_row need_rows[] = {
 	{ "condition", RECORD_WORD, RECORD_AT(struct compose_need, condition),
 		RECORD_WORDS(conditions) },
+	{ "required", RECORD_FLAG, RECORD_AT(struct compose_need, required) },
+	{ "restart", RECORD_OWN },
 	{ NULL },
 };
 
 static int read_named_need(
 	const struct record_reader *r, const char *name, const json_t *v, void *to)
 {
-	struct compose_need need = { .condition = COMPOSE_STARTED };
+	struct compose_need need = { .condition = COMPOSE_STARTED, .required = 1 };
 
 	TRY(record_read(r, need_rows, v, &need));
-	add_need(to, name, need.condition);
+	add_need(to, name, need);
 	return 0;
 }
 
@@ -343,6 +350,116 @@ static int read_healthcheck(const struct record_reader *r, const json_t *v, void
 	return record_read(r, check_rows, v, to);
 }
 
+/* --- limits and devices ---------------------------------------------------------------------- */
+
+struct limit {
+	char *soft, *hard;
+};
+
+static int read_limit(const struct record_reader *r, const char *name, const json_t *v, void *to)
+{
+	static const struct record_row rows[] = {
+		{ "soft", RECORD_TEXT, RECORD_AT(struct limit, soft) },
+		{ "hard", RECORD_TEXT, RECORD_AT(struct limit, hard) },
+		{ NULL },
+	};
+	struct limit l = { NULL, NULL };
+	int e = compose_read_one(r, rows, v, &l, &l.soft);
+
+	if (e == 0 && !l.soft)
+		e = record_wrong(r, "the key 'soft' is missing");
+	if (e == 0)
+		strv_addf(&((struct compose_service *)to)->options, "--ulimit=%s=%s%s%s", name,
+			l.soft, l.hard ? ":" : "", l.hard ? l.hard : "");
+	record_done(rows, &l);
+	return e;
+}
+
+static int read_ulimits(const struct record_reader *r, const json_t *v, void *to)
+{
+	return compose_read_keys(r, v, read_limit, to);
+}
+
+static int read_device(const struct record_reader *r, const json_t *v, void *to)
+{
+	auto_free char *text = NULL;
+
+	TRY(record_text(r, v, &text));
+	strv_addf(&((struct compose_service *)to)->options, "--device=%s", text);
+	return 0;
+}
+
+struct gpus {
+	char *count;
+	struct strv ids, capabilities;
+};
+
+static const struct record_row gpu_rows[] = {
+	{ "count", RECORD_TEXT, RECORD_AT(struct gpus, count) },
+	{ "device_ids", RECORD_TEXTS, RECORD_AT(struct gpus, ids) },
+	{ "capabilities", RECORD_TEXTS, RECORD_AT(struct gpus, capabilities) },
+	{ "driver", RECORD_OWN },
+	{ "options", RECORD_OWN },
+	{ NULL },
+};
+
+/* The first `count` GPUs, those that are named, or all. */
+static int add_gpus(const struct record_reader *r, const struct gpus *g, struct compose_service *s)
+{
+	auto_free char *ids = strv_join(&g->ids, g->ids.n, ",");
+	int64_t n = g->count && strcmp(g->count, "all") != 0 ? strtol(g->count, NULL, 10) : -1;
+	auto_strv struct strv first = STRV_INIT;
+
+	if (n > 64 || n == 0)
+		return record_wrong(r, "invalid count '%s' of GPUs", g->count);
+	for (int64_t i = 0; i < n; i++)
+		strv_addf(&first, "%d", (int)i);
+	if (g->ids.n == 0 && n > 0) {
+		free(ids);
+		ids = strv_join(&first, first.n, ",");
+	}
+	strv_addf(&s->options, "--gpu=%s", *ids ? ids : "all");
+	return 0;
+}
+
+static int read_gpu(const struct record_reader *r, const json_t *v, void *to)
+{
+	struct gpus g = { NULL, STRV_INIT, STRV_INIT };
+	int e = record_read(r, gpu_rows, v, &g);
+
+	if (e == 0)
+		e = add_gpus(r, &g, to);
+	record_done(gpu_rows, &g);
+	return e;
+}
+
+/* A text is a count. */
+static int read_gpus(const struct record_reader *r, const json_t *v, void *to)
+{
+	struct gpus g = { NULL, STRV_INIT, STRV_INIT };
+	int e;
+
+	if (json_is_array(v))
+		return record_each(r, v, read_gpu, to);
+	e = record_text(r, v, &g.count);
+	if (e == 0)
+		e = add_gpus(r, &g, to);
+	free(g.count);
+	return e;
+}
+
+static int read_runtime(const struct record_reader *r, const json_t *v, void *to)
+{
+	auto_free char *text = NULL;
+
+	TRY(record_text(r, v, &text));
+	if (strcmp(text, "nvidia") == 0)
+		strv_add(&((struct compose_service *)to)->options, "--gpu=auto");
+	else
+		compose_ignore(r, "runtime");
+	return 0;
+}
+
 /* --- the rest -------------------------------------------------------------------------------- */
 
 static int read_restart(const struct record_reader *r, const json_t *v, void *to)
@@ -389,9 +506,49 @@ static int read_stop_signal(const struct record_reader *r, const json_t *v, void
 
 #define REPLICAS RECORD_NUMBER, AT(replicas), .max = REPLICAS_MAX
 
-static const struct record_row deploy_rows[] = { { "replicas", REPLICAS }, { NULL } };
+static const struct record_row reservation_rows[] = {
+	{ "devices", RECORD_OWN, .rows = gpu_rows, .flags = RECORD_EACH, .read = read_gpu },
+	{ NULL },
+};
+static const struct record_row resources_rows[] = {
+	{ "reservations", RECORD_STRUCT, .rows = reservation_rows },
+	{ NULL },
+};
+static const struct record_row deploy_rows[] = {
+	{ "replicas", REPLICAS },
+	{ "resources", RECORD_STRUCT, .rows = resources_rows },
+	{ NULL },
+};
 
-#define NETWORKS "services use the host's network and meet at localhost, by their names, too"
+/* What only Docker's daemon, its networks or its rights could do. */
+static const char *const deploy_ignored[] = { "endpoint_mode", "labels", "mode", "placement",
+	"restart_policy", "rollback_config", "update_config", NULL };
+static const char *const resources_ignored[] = { "limits", NULL };
+static const char *const reservations_ignored[] = { "cpus", "memory", "generic_resources", NULL };
+static const char *const build_ignored[] = { "cache_from", "cache_to", "labels", "network",
+	"no_cache", "platforms", "privileged", "provenance", "pull", "sbom", "shm_size", "tags",
+	"ulimits", NULL };
+static const char *const service_ignored[] = { "annotations", "attach", "blkio_config", "cap_add",
+	"cap_drop", "cgroup", "cgroup_parent", "cpu_count", "cpu_percent", "cpu_period",
+	"cpu_quota", "cpu_rt_period", "cpu_rt_runtime", "cpu_shares", "cpus", "cpuset",
+	"credential_spec", "device_cgroup_rules", "develop", "dns", "dns_opt", "dns_search",
+	"domainname", "group_add", "ipc", "isolation", "label_file", "labels", "logging",
+	"mac_address", "mem_limit", "mem_reservation", "mem_swappiness", "memswap_limit",
+	"oom_kill_disable", "oom_score_adj", "pid", "pids_limit", "platform", "privileged",
+	"pull_policy", "security_opt", "shm_size", "stdin_open", "storage_opt", "sysctls", "tty",
+	"userns_mode", "uts", NULL };
+
+static void drop_ignored(const struct record_reader *r, const json_t *v)
+{
+	const json_t *deploy = json_object_get(v, "deploy"),
+		     *resources = json_object_get(deploy, "resources");
+
+	compose_drop(r, json_object_get(resources, "reservations"), reservations_ignored);
+	compose_drop(r, resources, resources_ignored);
+	compose_drop(r, deploy, deploy_ignored);
+	compose_drop(r, json_object_get(v, "build"), build_ignored);
+	compose_drop(r, v, service_ignored);
+}
 
 const struct record_row compose_service_rows[] = {
 	{ "image", RECORD_TEXT, AT(image), .reach = REACH_FILES },
@@ -403,8 +560,8 @@ const struct record_row compose_service_rows[] = {
 		.reach = REACH_VARIABLES },
 	{ "env_file", RECORD_OWN, .rows = env_file_rows, .read = read_env_file,
 		.reach = REACH_FILES },
-	{ "volumes", RECORD_OWN, .rows = volume_rows, .flags = RECORD_EACH, .read = read_one_volume,
-		.reach = REACH_FILES },
+	{ "volumes", RECORD_OWN, .rows = compose_volume_rows, .flags = RECORD_EACH,
+		.read = compose_read_volume, .reach = REACH_FILES },
 	{ "tmpfs", RECORD_TEXTS, AT(tmpfs), .flags = RECORD_OR_ONE },
 	{ "working_dir", RECORD_TEXT, AT(working_dir) },
 	{ "user", RECORD_TEXT, AT(user) },
@@ -414,8 +571,9 @@ const struct record_row compose_service_rows[] = {
 	{ "ports", RECORD_OWN, .rows = port_rows, .read = read_ports, .reach = REACH_SERVERS },
 	{ "expose", RECORD_OWN },
 	{ "network_mode", RECORD_OWN, .read = read_network_mode, .reach = REACH_SERVERS },
-	{ "networks", RECORD_OWN, .refusal = NETWORKS },
-	{ "links", RECORD_OWN, .refusal = NETWORKS },
+	{ "networks", RECORD_OWN, .rows = network_rows, .read = read_networks },
+	{ "links", RECORD_OWN, .flags = RECORD_EACH, .read = read_link },
+	{ "extra_hosts", RECORD_OWN, .read = read_extra_hosts },
 	{ "depends_on", RECORD_OWN, .rows = need_rows, .read = read_depends_on },
 	{ "healthcheck", RECORD_STRUCT, .rows = check_rows, .read = read_healthcheck,
 		.reach = REACH_SERVERS },
@@ -425,9 +583,16 @@ const struct record_row compose_service_rows[] = {
 	{ "stop_grace_period", RECORD_OWN, AT(stop_ms), .read = compose_read_span },
 	{ "stop_signal", RECORD_OWN, AT(stop_signal), .read = read_stop_signal },
 	{ "container_name", RECORD_TEXT, AT(container_name) },
-	{ "secrets", RECORD_OWN, .refusal = "volumes: [./FILE:/run/secrets/NAME:ro]" },
-	{ "configs", RECORD_OWN, .refusal = "volumes: [./FILE:/PATH:ro]" },
-	{ "privileged", RECORD_OWN, .refusal = "mlrun has the caller's rights and no others" },
+	{ "secrets", RECORD_OWN, .rows = compose_file_rows, .flags = RECORD_EACH,
+		.read = compose_read_secret, .reach = REACH_FILES },
+	{ "configs", RECORD_OWN, .rows = compose_file_rows, .flags = RECORD_EACH,
+		.read = compose_read_config, .reach = REACH_FILES },
+	{ "ulimits", RECORD_OWN, .read = read_ulimits },
+	{ "devices", RECORD_OWN, .flags = RECORD_EACH, .read = read_device,
+		.reach = REACH_DEVICES },
+	{ "gpus", RECORD_OWN, .rows = gpu_rows, .read = read_gpus, .reach = REACH_DEVICES },
+	{ "runtime", RECORD_OWN, .read = read_runtime },
+	{ "profiles", RECORD_TEXTS, AT(profiles) },
 	{ NULL },
 };
 
@@ -436,7 +601,10 @@ int compose_read_service(
 {
 	ret->replicas = 1;
 	ret->stop_ms = -1;
+	drop_ignored(r, v);
 	TRY(record_read(r, compose_service_rows, v, ret));
+	if (ret->container_name)
+		TRY(add_host(r, ret->container_name, ret));
 	if (!ret->image && !ret->context)
 		return record_wrong(r, "neither image nor build says what it is");
 	if (ret->container_name && ret->replicas > 1)

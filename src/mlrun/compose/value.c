@@ -44,6 +44,35 @@ int compose_read_keys(const struct record_reader *r, const json_t *v,
 	return 0;
 }
 
+int compose_read_one(const struct record_reader *r, const struct record_row *rows, const json_t *v,
+	void *to, char **text)
+{
+	return json_is_object(v) ? record_read(r, rows, v, to) : record_text(r, v, text);
+}
+
+void compose_ignore(const struct record_reader *r, const char *key)
+{
+	const struct compose_reader *c = r->ctx;
+
+	if (!strv_has(c->ignored, key))
+		strv_add(c->ignored, key);
+}
+
+void compose_drop(const struct record_reader *r, const json_t *v, const char *const *keys)
+{
+	json_t *o = (json_t *)v, *item;
+	const char *key;
+	void *next;
+
+	for (; *keys; keys++)
+		if (json_object_get(o, *keys)) {
+			compose_ignore(r, *keys);
+			json_object_del(o, *keys);
+		}
+	json_object_foreach_safe(o, next, key, item) if (json_is_null(item))
+		json_object_del(o, key);
+}
+
 int compose_read_span(const struct record_reader *r, const json_t *v, void *to)
 {
 	auto_free char *text = NULL;
@@ -68,8 +97,6 @@ static int set_pair(
 		value = c->look(c->ctx, key);
 	if (!*key || strpbrk(key, "= \t\r\n") || *key == '#')
 		return record_wrong(r, "invalid name '%s' of a variable", key);
-	if (value && strpbrk(value, "\r\n"))
-		return record_wrong(r, "the value of %s has more than one line", key);
 	if (value)
 		strv_env_set(ret, key, value);
 	return 0;

@@ -103,28 +103,27 @@ static int add_text(const char *text, char *const *caller, struct plan *p, enum 
 	return 0;
 }
 
+/* Lines, of which some are comments; or, if there is a NUL, what `env -0` prints. */
 static int add_file(const char *name, char *const *caller, struct plan *p, struct mlr_error *err)
 {
 	auto_free char *text = NULL;
 	size_t len = 0;
-	int line = 0, r;
+	int line = 0, is_raw;
 
-	r = file_read(AT_FDCWD, name, ENV_FILE_MAX, &text, &len, err);
-	if (r < 0)
+	if (file_read(AT_FDCWD, name, ENV_FILE_MAX, &text, &len, err) < 0)
 		return mlr_wrap(err, "--env-file");
-	if (strlen(text) != len)
-		return mlr_fail(err, EINVAL, "--env-file: '%s' holds a NUL byte", name);
-	for (char *s = text, *next; s; s = next) {
+	is_raw = strlen(text) != len;
+	for (char *s = text, *next; s < text + len; s = next) {
 		line++;
-		next = strchr(s, '\n');
-		if (next)
-			*next++ = '\0';
-		s += strspn(s, " \t");
-		s[strcspn(s, "\r")] = '\0';
-		if (*s == '\0' || *s == '#')
+		next = s + strcspn(s, is_raw ? "" : "\n") + 1;
+		next[-1] = '\0';
+		if (!is_raw) {
+			s += strspn(s, " \t");
+			s[strcspn(s, "\r")] = '\0';
+		}
+		if (*s == '\0' || (*s == '#' && !is_raw))
 			continue;
-		r = add_text(s, caller, p, PLAN_FROM_USER, err);
-		if (r < 0)
+		if (add_text(s, caller, p, PLAN_FROM_USER, err) < 0)
 			return mlr_wrap(err, "--env-file: '%s' line %d", name, line);
 	}
 	return 0;

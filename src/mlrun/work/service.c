@@ -177,12 +177,19 @@ static int write_json(struct store *st, const struct service *s, const char *fil
 
 static int write_env(struct store *st, const struct service *s, struct mlr_error *err)
 {
-	auto_free char *path = service_below(s->name, "env", err),
-		       *text = strv_join(&s->env, s->env.n, "\n");
+	auto_free char *path = service_below(s->name, "env", err), *text = NULL;
+	size_t len = 0;
 
 	if (!path)
 		return -err->code;
-	return s->env.n ? file_replace(store_fd(st), path, text, strlen(text), 0600, err) : 0;
+	for (size_t i = 0; i < s->env.n; i++) {
+		size_t n = strlen(s->env.v[i]) + 1;
+
+		text = xreallocarray(text, len + n, 1);
+		memcpy(text + len, s->env.v[i], n);
+		len += n;
+	}
+	return len ? file_replace(store_fd(st), path, text, len, 0600, err) : 0;
 }
 
 /* Rewrite the file in place: running containers have it mounted. /etc/hosts is not touched. */

@@ -6,7 +6,7 @@
  *   service.json  what was asked for; the starter's
  *   state.json    what happened; the supervisor's, replaced atomically
  *   spare         room for the last state; the supervisor's
- *   env           variables whose values no command line shall show, "K=V" a line
+ *   env           variables whose values no command line shall show, each "K=V" and a NUL
  *   environ       all variables of the command, for who joins it; mlrun exec's
  *   hosts         the machine's /etc/hosts, and the names of a project's services
  *   log, log.1    what the command printed (service_log.h)
