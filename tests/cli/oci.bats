@@ -414,8 +414,15 @@ END
 	run -1 oci exec one true
 	assert_output --partial "container 'one' does not exist"
 	oci create one 3>&- 4>&-
-	run -1 oci exec one true
-	assert_output "mlrun: exec 'one': container not running"
+	# One that waits for its start is entered, too, and goes on waiting.
+	run -0 oci exec -e C=d one sh -c 'echo "$A $C $HOME $(pwd) $(id -u)"; kill -0 1'
+	assert_output "b d / /usr $(id -u)"
+	oci exec --detach --pid-file "$BATS_TEST_TMPDIR/early" one sleep 297 >/dev/null 2>&1 3>&- 4>&-
+	until_true runs "$(cat "$BATS_TEST_TMPDIR/early")" sleep 297
+	assert_equal "$(oci ps -f json one | jq length)" 2
+	kill "$(cat "$BATS_TEST_TMPDIR/early")"
+	until_true is_gone "$(cat "$BATS_TEST_TMPDIR/early")"
+	assert_equal "$(status)" created
 	oci start one
 	run -0 oci exec -e C=d one sh -c 'echo "$A $C $HOME $(pwd) $(cat /proc/1/comm)"'
 	assert_output "b d / /usr sleep"

@@ -172,7 +172,6 @@ static int plan_config(struct bundle_config *c, const char *dir, struct bundle *
 {
 	TRY(process_plan(c, p, err));
 	TRY(plan_root(c, dir, p, err));
-	process_home(p->lowers.v[0], p);
 	TRY(plan_namespaces(c, b, p, err));
 	TRY(plan_sysctls(c, b, err));
 	plan_resources(c, p);

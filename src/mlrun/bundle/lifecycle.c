@@ -118,8 +118,11 @@ int lifecycle_create(const struct lifecycle_options *o, int *status, struct mlr_
 static int call_start(const struct state *s, struct mlr_error *err)
 {
 	auto_close int call = talk_call(s->dir);
-	struct talk_message m;
-	int r = call < 0 ? call : talk_receive(call, &m, NULL);
+	struct talk_message m = { .what = TALK_START };
+	int r = call < 0 ? call : talk_send(call, &m);
+
+	if (r == 0)
+		r = talk_receive(call, &m, NULL);
 
 	if (r < 0)
 		return mlr_fail(err, EINVAL, "it does not wait for its start any more");
@@ -337,7 +340,6 @@ static int set_command(const struct lifecycle_exec *x, struct plan *p, struct ml
 static int plan_exec(const struct lifecycle_exec *x, struct making *m, struct mlr_error *err)
 {
 	auto_free char *text = NULL, *made = NULL;
-	auto_free char *root = xasprintf("/proc/%ld/root", (long)m->state.pid);
 	auto_call(bundle_config_done) struct bundle_config c = { 0 }, new = { 0 };
 	auto_call(plan_done) struct plan own = { 0 };
 	size_t len;
@@ -356,7 +358,6 @@ static int plan_exec(const struct lifecycle_exec *x, struct making *m, struct ml
 	if (m->plan.id.uid != own.id.uid || m->plan.id.gid != own.id.gid)
 		return mlr_fail(err, ENOTSUP, "'user': the container has only the ids %u:%u",
 			own.id.uid, own.id.gid);
-	process_home(root, &m->plan);
 	m->plan.image = xstrdup(x->o.id);
 	m->plan.join = m->state.pid;
 	m->plan.join_start = m->state.start;
@@ -379,6 +380,18 @@ static int lead_exec(const struct lifecycle_exec *x, struct making *m, struct ml
 	return mlr_pass(err, said.error.code, said.error.text);
 }
 
+/* Ask a container that waits for its start for its namespaces. */
+static int take_door(struct making *m)
+{
+	auto_close int call = talk_call(m->state.dir);
+	struct talk_message said = { .what = TALK_ENTER };
+
+	TRY(call < 0 ? call : talk_send(call, &said));
+	TRY(talk_receive_fds(call, &said, m->door, DOOR_KINDS));
+	m->plan.door = m->door;
+	return 0;
+}
+
 static int exec_in(
 	const struct lifecycle_exec *x, struct making *m, int *status, struct mlr_error *err)
 {
@@ -386,7 +399,8 @@ static int exec_in(
 	int r;
 
 	TRY(bundle_state_open(x->o.root, x->o.id, &m->state, err));
-	if (bundle_state_status(&m->state) != STATUS_RUNNING)
+	if ((bundle_state_status(&m->state) != STATUS_CREATED || take_door(m) < 0) &&
+		bundle_state_status(&m->state) != STATUS_RUNNING)
 		return mlr_fail(err, EINVAL, "container not running");
 	TRY(plan_exec(x, m, err));
 	TRY(making_keep_fds(x->o.preserve_fds, &m->plan, err));

@@ -5,6 +5,7 @@
 #include "base/json.h"
 #include "base/proc.h"
 #include "bundle/hook.h"
+#include "bundle/parts.h"
 #include "bundle/signal.h"
 #include "bundle/terminal.h"
 #include "runtime/limits.h"
@@ -18,6 +19,7 @@
 #define FAILED         125
 #define NOT_EXECUTABLE 126
 #define NOT_FOUND      127
+
 void making_close(int *fd)
 {
 	if (*fd >= 0)
@@ -109,6 +111,9 @@ static int before_pivot(void *ctx, int root, struct mlr_error *err)
 	if (proc_stat_read(AT_FDCWD, "/proc/self/stat", &self) == 0)
 		made.start = self.start;
 	made.root_mount = bundle_mount_of(root, "");
+	r = door_offer(((struct making *)ctx)->door);
+	if (r < 0)
+		return mlr_fail(err, -r, "open the container's namespaces: %s", strerror(-r));
 	r = ask(ctx, &made, err);
 	if (r == 0 && b->domainname && *b->domainname &&
 		setdomainname(b->domainname, strlen(b->domainname)) < 0)
@@ -118,20 +123,35 @@ static int before_pivot(void *ctx, int root, struct mlr_error *err)
 	return r < 0 ? r : making_hooks(ctx, BUNDLE_CREATE_CONTAINER, STATUS_CREATING, err);
 }
 
+/* Take a call. Returns 1 for that of `start`; 0 for another one, to whom it gives the namespaces, as
+ * nobody may inspect this process. */
+static int take_call(struct making *m, int *call, struct mlr_error *err)
+{
+	struct talk_message said, taken = { .what = TALK_TAKEN };
+	int is_start = 0;
+
+	*call = accept4(m->listener, NULL, NULL, SOCK_CLOEXEC);
+	if (*call < 0)
+		return errno == EINTR ? 0 : mlr_fail_errno(err, "wait for the start");
+	if (talk_receive(*call, &said, NULL) == 0) {
+		is_start = said.what == TALK_START;
+		talk_send_fds(*call, &taken, sizeof(taken), m->door, is_start ? 0 : DOOR_KINDS);
+	}
+	if (!is_start)
+		making_close(call);
+	return is_start;
+}
+
 static int wait_for_start(struct making *m, struct mlr_error *err)
 {
-	struct talk_message ready = { .what = TALK_READY }, taken = { .what = TALK_TAKEN };
+	struct talk_message ready = { .what = TALK_READY };
 	int r;
 
 	TRY(ask(m, &ready, err));
 	making_close(&m->talk[1]);
-	do
-		m->call = accept4(m->listener, NULL, NULL, SOCK_CLOEXEC);
-	while (m->call < 0 && errno == EINTR);
-	if (m->call < 0)
-		return mlr_fail_errno(err, "wait for the start");
-	r = talk_send(m->call, &taken);
-	return r < 0 ? mlr_fail(err, -r, "answer the start: %s", strerror(-r)) : 0;
+	while ((r = take_call(m, &m->call, err)) == 0)
+		;
+	return r < 0 ? r : 0;
 }
 
 /* The terminal, the session and the command's file. */
@@ -150,6 +170,7 @@ static int settle(struct making *m, struct mlr_error *err)
 		r = terminal_enter(m->console, m->bundle.rows, m->bundle.columns, err);
 	if (r < 0)
 		return r;
+	process_home(&m->plan);
 	r = runtime_find_command(&m->plan, err);
 	m->status = r == 0 ? 0 : r == -ENOENT ? NOT_FOUND : NOT_EXECUTABLE;
 	return r;

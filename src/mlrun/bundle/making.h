@@ -8,6 +8,7 @@
 #include "bundle/state.h"
 #include "bundle/talk.h"
 #include "plan/plan.h"
+#include "runtime/door.h"
 
 /* What both sides have at the fork. plan.join: the container's process; 0: it is a new one. */
 struct making {
@@ -16,6 +17,7 @@ struct making {
 	struct state state;
 	int talk[2]; /* the command's end and the container's */
 	int listener, console, call;
+	int door[DOOR_KINDS]; /* a created container's namespaces; 0: not opened */
 	int status; /* 126 or 127: the command cannot be executed */
 };
 

@@ -64,8 +64,8 @@ void bundle_config_done(struct bundle_config *c);
 /* process.c: command, which is taken from c, ids, limits, capabilities. */
 int process_plan(struct bundle_config *c, struct plan *p, struct mlr_error *err);
 
-/* process.c: set HOME from the root's /etc/passwd if "env" does not, as runc does. */
-void process_home(const char *rootfs, struct plan *p);
+/* process.c: in the container, set HOME from /etc/passwd if "env" does not, as runc does. */
+void process_home(struct plan *p);
 
 /* mounts.c: the mounts in their order, then /dev's nodes and links, unless /dev is a bind mount.
  * dir: relative sources start there. The namespaces are in the plan already. */

@@ -70,17 +70,13 @@ static char *home_in(char *passwd, unsigned uid)
 	return NULL;
 }
 
-void process_home(const char *rootfs, struct plan *p)
+void process_home(struct plan *p)
 {
-	auto_close int root = open(rootfs, O_PATH | O_DIRECTORY | O_CLOEXEC), fd = -1;
 	auto_free char *text = NULL, *home = NULL;
-	char name[40];
 
-	if (root < 0 || plan_env_get(p, "HOME"))
+	if (plan_env_get(p, "HOME"))
 		return;
-	fd = file_open_in_root(root, "etc/passwd", O_RDONLY | O_NONBLOCK, 0);
-	snprintf(name, sizeof(name), "/proc/self/fd/%d", fd);
-	if (fd >= 0 && file_read_regular(AT_FDCWD, name, PASSWD_MAX, &text, NULL, NULL) == 0)
+	if (file_read_regular(AT_FDCWD, "/etc/passwd", PASSWD_MAX, &text, NULL, NULL) == 0)
 		home = home_in(text, p->id.uid);
 	plan_env_set(p, "HOME", home ? home : "/", PLAN_FROM_IMAGE);
 }

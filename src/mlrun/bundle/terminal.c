@@ -1,6 +1,7 @@
 #include "bundle/terminal.h"
 
 #include "base/base.h"
+#include "bundle/talk.h"
 
 #include <sys/ioctl.h>
 #include <sys/socket.h>
@@ -19,25 +20,6 @@ int terminal_connect(const char *path, struct mlr_error *err)
 	return take_fd(&fd);
 }
 
-static int send_master(int socket, int master)
-{
-	union {
-		struct cmsghdr head;
-		char room[CMSG_SPACE(sizeof(int))];
-	} control = { .head = { .cmsg_level = SOL_SOCKET,
-			      .cmsg_type = SCM_RIGHTS,
-			      .cmsg_len = CMSG_LEN(sizeof(int)) } };
-	char name[] = "/dev/ptmx";
-	struct iovec part = { name, sizeof(name) - 1 };
-	struct msghdr h = { .msg_iov = &part,
-		.msg_iovlen = 1,
-		.msg_control = &control,
-		.msg_controllen = CMSG_SPACE(sizeof(int)) };
-
-	memcpy(CMSG_DATA(&control.head), &master, sizeof(master));
-	return sendmsg(socket, &h, MSG_NOSIGNAL) < 0 ? -errno : 0;
-}
-
 int terminal_enter(int socket, int rows, int columns, struct mlr_error *err)
 {
 	auto_close int master = open("/dev/ptmx", O_RDWR | O_NOCTTY | O_CLOEXEC), slave = -1;
@@ -51,7 +33,7 @@ int terminal_enter(int socket, int rows, int columns, struct mlr_error *err)
 		return mlr_fail_errno(err, "open a terminal in the container");
 	if (rows)
 		ioctl(slave, TIOCSWINSZ, &size);
-	r = send_master(socket, master);
+	r = talk_send_fds(socket, "/dev/ptmx", strlen("/dev/ptmx"), &master, 1);
 	if (r < 0)
 		return mlr_fail(err, -r, "send the terminal: %s", strerror(-r));
 	setsid();

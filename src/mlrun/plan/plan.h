@@ -183,6 +183,8 @@ struct plan {
 	pid_t join; /* enter this process's container as it is, ignoring root and mounts; or 0 */
 	unsigned long long join_start; /* when it started (proc_stat's), by which it is known; 0: it
 					* is known by the mark of its root */
+	const int *door; /* descriptors of its namespaces (runtime/door.h) if it lets nobody inspect
+			  * it; else NULL */
 	char *platform;                /* the image's "linux/amd64", for messages; may be NULL */
 	char *image;                   /* its name, for messages */
 	char *image_user;              /* the image's User, which mlrun ignores; may be NULL */

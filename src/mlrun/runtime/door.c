@@ -13,7 +13,7 @@
 static const struct {
 	int flag;
 	const char *name;
-} kinds[] = {
+} kinds[DOOR_KINDS] = {
 	{ CLONE_NEWUSER, "user" },
 	{ CLONE_NEWPID, "pid" },
 	{ CLONE_NEWIPC, "ipc" },
@@ -73,19 +73,32 @@ int door_differs(const struct door *d)
 	return flags;
 }
 
-static void close_all(int (*fds)[ARRAY_LEN(kinds)])
+static void close_all(int (*fds)[DOOR_KINDS])
 {
-	for (size_t i = 0; i < ARRAY_LEN(kinds); i++)
+	for (size_t i = 0; i < DOOR_KINDS; i++)
 		if ((*fds)[i] >= 0)
 			close((*fds)[i]);
 }
 
-/* Before Linux 5.8: enter each by its file. A failure halfway cannot be undone, so it has an error
- * of its own. */
+/* A failure halfway cannot be undone, so it has an error of its own. */
+static int enter_fds(const int fds[DOOR_KINDS], int namespaces)
+{
+	int entered = 0;
+
+	for (size_t i = 0; i < DOOR_KINDS; i++) {
+		if (!(namespaces & kinds[i].flag))
+			continue;
+		if (setns(fds[i], kinds[i].flag) < 0)
+			return entered ? -ENOTRECOVERABLE : -errno;
+		entered = 1;
+	}
+	return 0;
+}
+
+/* Before Linux 5.8: enter each by its file. */
 static int enter_each(const struct door *d, int namespaces)
 {
-	auto_call(close_all) int fds[ARRAY_LEN(kinds)];
-	int entered = 0;
+	auto_call(close_all) int fds[DOOR_KINDS];
 
 	memset(fds, -1, sizeof(fds));
 	for (size_t i = 0; i < ARRAY_LEN(kinds); i++) {
@@ -96,16 +109,7 @@ static int enter_each(const struct door *d, int namespaces)
 			(fds[i] = openat(d->proc, name, O_RDONLY | O_CLOEXEC)) < 0)
 			return errno == ENOENT ? -ESRCH : -errno;
 	}
-	if (!door_lives(d))
-		return -ESRCH;
-	for (size_t i = 0; i < ARRAY_LEN(kinds); i++) {
-		if (fds[i] < 0)
-			continue;
-		if (setns(fds[i], kinds[i].flag) < 0)
-			return entered ? -ENOTRECOVERABLE : -errno;
-		entered = 1;
-	}
-	return 0;
+	return door_lives(d) ? enter_fds(fds, namespaces) : -ESRCH;
 }
 
 int door_enter(const struct door *d, int namespaces, struct mlr_error *err)
@@ -124,6 +128,40 @@ int door_enter(const struct door *d, int namespaces, struct mlr_error *err)
 		return mlr_fail(err, ESRCH, "process %ld has ended", (long)d->pid);
 	return mlr_fail(err, r == -EACCES ? EPERM : -r, "enter the namespaces of process %ld: %s",
 		(long)d->pid, strerror(-r));
+}
+
+int door_offer(int fds[DOOR_KINDS])
+{
+	for (size_t i = 0; i < DOOR_KINDS; i++) {
+		auto_free char *name = xasprintf("/proc/self/ns/%s", kinds[i].name);
+
+		fds[i] = open(name, O_RDONLY | O_CLOEXEC);
+		if (fds[i] < 0)
+			return -errno;
+	}
+	return 0;
+}
+
+int door_take(const int fds[DOOR_KINDS], struct mlr_error *err)
+{
+	auto_call(close_all) int own[DOOR_KINDS];
+	int namespaces = 0, r;
+
+	memset(own, -1, sizeof(own));
+	r = door_offer(own);
+	for (size_t i = 0; r == 0 && i < DOOR_KINDS; i++) {
+		struct stat a, b;
+
+		if (fstat(fds[i], &a) < 0 || fstat(own[i], &b) < 0)
+			r = -errno;
+		else if (a.st_ino != b.st_ino)
+			namespaces |= kinds[i].flag;
+	}
+	prctl(PR_SET_DUMPABLE, 0);
+	if (r == 0)
+		r = enter_fds(fds, namespaces);
+	return r < 0 ? mlr_fail(err, -r, "enter the container's namespaces: %s", strerror(-r))
+		     : namespaces;
 }
 
 void door_close(struct door *d)

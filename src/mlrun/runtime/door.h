@@ -6,6 +6,8 @@
 
 #include <sys/types.h>
 
+#define DOOR_KINDS 7 /* of namespaces */
+
 struct door {
 	int proc;  /* /proc; the caller's */
 	int pidfd; /* -1 if the kernel has none (before Linux 5.3, or in a sandbox) */
@@ -46,6 +48,15 @@ int door_differs(const struct door *d);
  * two errors the caller's namespaces and dumpability are unchanged.
  */
 int door_enter(const struct door *d, int namespaces, struct mlr_error *err);
+
+/*
+ * The same for a process that lets nobody inspect it, and gives its namespaces itself.
+ *
+ * door_offer() opens the caller's own: fds[] to close. Returns 0 or -errno. door_take() enters those
+ * in which the caller is not, and returns them as CLONE_NEW... bits, or -errno.
+ */
+int door_offer(int fds[DOOR_KINDS]);
+int door_take(const int fds[DOOR_KINDS], struct mlr_error *err);
 
 void door_close(struct door *d);
 

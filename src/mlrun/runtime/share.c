@@ -192,6 +192,11 @@ int share_join(const struct plan *p, struct mlr_error *err)
 	auto_call(door_close) struct door d = DOOR_INIT;
 	int r, namespaces;
 
+	if (p->door) {
+		namespaces = door_take(p->door, err);
+		TRY(namespaces);
+		return namespaces & CLONE_NEWPID ? SHARE_ENTERED_PID : SHARE_ENTERED;
+	}
 	if (proc < 0)
 		return mlr_fail_errno(err, "open '/proc'");
 	r = door_open(proc, pid, &d);
