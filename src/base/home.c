@@ -40,7 +40,7 @@ static int is_private(const char *dir)
 	struct stat st;
 
 	return dir && dir[0] == '/' && lstat(dir, &st) == 0 && S_ISDIR(st.st_mode) &&
-		st.st_uid == geteuid() && (st.st_mode & 07777) == 0700;
+		st.st_uid == geteuid() && (st.st_mode & 07766) == 0700;
 }
 
 char *home_runtime_dir(void)

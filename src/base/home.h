@@ -20,8 +20,8 @@ char *home_xdg_dir(const char *variable, const char *fallback, struct mlr_error 
 
 /*
  * Where no other user and no container can write what running processes leave for each other:
- * $XDG_RUNTIME_DIR or /run/user/UID, if it is the user's and of mode 0700; /run for root, if it can
- * be written to. To free(); NULL: there is no such directory.
+ * $XDG_RUNTIME_DIR or /run/user/UID, if it is the user's and of mode 0700, or 0711, as podman
+ * makes it; /run for root, if it can be written to. To free(); NULL: there is no such directory.
  */
 char *home_runtime_dir(void);
 

@@ -73,5 +73,13 @@ int itself_execve(
 	for (size_t i = 0; argv[i]; i++)
 		strv_add(&v, argv[i]);
 	syscall(SYS_execveat, launcher, "", strv_argv(&v), envp, AT_EMPTY_PATH);
+	/* Some seccomp profiles know only execve(2). */
+	if (errno == EPERM || errno == ENOSYS) {
+		auto_free char *name = xasprintf("/proc/self/fd/%d", launcher);
+		int code = errno;
+
+		execve(name, strv_argv(&v), envp);
+		errno = code;
+	}
 	return -errno;
 }
