@@ -320,6 +320,48 @@ poststop stopped"
 	run -1 oci kill one 0
 }
 
+@test "oci: what of resources no control group can have is one warning, and nothing is said of nothing" {
+	command_is echo ran
+	config '.linux.resources = {pids: {limit: 2147483647}, cpu: {shares: 0, quota: 0, cpus: ""}, blockIO: {weight: 10},
+		devices: [{allow: false, access: "rwm"}], memory: {disableOOMKiller: false}, unified: {}, hugepageLimits: [{pageSize: "2MB", limit: 1}]}'
+	run -0 oci run one
+	assert_line ran
+	assert_line --regexp "^mlrun: warning: 'resources': (pids.limit, )?blockIO.weight, hugepageLimits: no control group of yours can have it, ignoring$"
+	assert_equal "${#lines[@]}" 2
+	config '.linux.resources = {memory: {limit: -1}, cpu: {period: 100000}, devices: []}'
+	run -0 oci run one
+	assert_output ran
+	config '.linux.resources = {memory: {limit: "1g"}}'
+	run -1 oci run one
+	assert_output --partial "'resources': "
+}
+
+@test "oci pause, resume: where a control group can be made, else it is said" {
+	command_is sh -c 'while :; do echo x; sleep 0.05; done'
+	oci create one >"$BATS_TEST_TMPDIR/out" 3>&- 4>&-
+	run -1 oci pause one
+	assert_output "mlrun: pause 'one': it is created, not running"
+	oci start one
+	run oci pause one
+	if [ "$status" -ne 0 ]; then
+		assert_line "mlrun: pause 'one': it has no control group of yours"
+		assert_line --partial "systemd-run --user --scope"
+		skip "no control group is delegated to this user"
+	fi
+	assert_equal "$(status)" paused
+	run -1 oci exec one true
+	assert_output "mlrun: exec 'one': container not running, but paused"
+	run -1 oci pause one
+	assert_output "mlrun: pause 'one': it is paused, not running"
+	oci resume one
+	assert_equal "$(status)" running
+	local size
+	size=$(stat -c %s "$BATS_TEST_TMPDIR/out")
+	until_true eval '[ $(stat -c %s "$BATS_TEST_TMPDIR/out") -gt '"$size ]"
+	oci pause one
+	run -0 oci delete --force one
+}
+
 @test "oci: a seccomp profile is kept" {
 	grep -q +seccomp <<<"$(mlrun --version)" || skip "mlrun has no libseccomp"
 	config '.linux.seccomp = {defaultAction: "SCMP_ACT_ALLOW",
@@ -327,6 +369,26 @@ poststop stopped"
 	command_is mkdir /tmp/x
 	run -1 oci run one
 	assert_output --partial "Operation not permitted"
+	# One that knows no execveat(2), by which a command starts where the caller can write mlrun's file.
+	config '.linux.seccomp.syscalls[0].names = ["execveat"]'
+	command_is echo ran
+	run -0 oci run one
+	assert_output ran
+}
+
+@test "oci: states lie in a runtime directory that podman has opened for passing through, and in no other's" {
+	local XDG_RUNTIME_DIR=$BATS_TEST_TMPDIR/run
+
+	export XDG_RUNTIME_DIR XDG_STATE_HOME=$BATS_TEST_TMPDIR/kept
+	command_is sleep 300
+	mkdir -m 0711 "$XDG_RUNTIME_DIR"
+	mlrun oci create one 3>&- 4>&-
+	[ -d "$XDG_RUNTIME_DIR/mlrun/oci/one" ]
+	mlrun oci delete --force one
+	chmod 0755 "$XDG_RUNTIME_DIR"
+	mlrun oci create one 3>&- 4>&-
+	[ ! -e "$XDG_RUNTIME_DIR/mlrun/oci/one" ]
+	mlrun oci delete --force one
 }
 
 @test "oci: what a container without root cannot have is refused by its name" {

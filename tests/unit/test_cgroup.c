@@ -97,7 +97,7 @@ int __real_mkdir(const char *path, mode_t m);
 int __wrap_mkdir(const char *path, mode_t m);
 int __wrap_mkdir(const char *path, mode_t m)
 {
-	static const char *const files[] = { "cpu.max", "memory.max", "cgroup.procs" };
+	static const char *const files[] = { "cpu.max", "memory.max", "pids.max", "cgroup.procs" };
 	int r = __real_mkdir(path, m);
 
 	if (r < 0 || !strstr(path, "/mlrun-"))
@@ -110,14 +110,19 @@ int __wrap_mkdir(const char *path, mode_t m)
 	return 0;
 }
 
-static void holds(const char *name, const char *want)
+static void holds_in(const char *group, const char *name, const char *want)
 {
 	auto_free char *path =
-		xasprintf("%s/sys/fs/cgroup" APP "/mlrun-%d/%s", root, (int)getpid(), name);
+		xasprintf("%s/sys/fs/cgroup%s/mlrun-%d/%s", root, group, (int)getpid(), name);
 	auto_free char *text = NULL;
 
 	assert_int_equal(file_read(AT_FDCWD, path, 100, &text, NULL, NULL), 0);
 	assert_string_equal(text, want);
+}
+
+static void holds(const char *name, const char *want)
+{
+	holds_in(APP, name, want);
 }
 
 static void a_group_gets_the_limits_and_then_the_process_and_old_ones_are_swept(void **state)
@@ -130,16 +135,45 @@ static void a_group_gets_the_limits_and_then_the_process_and_old_ones_are_swept(
 	struct stat st;
 
 	put("/proc/self/cgroup", "0::" APP "/term.scope\n");
-	put("/sys/fs/cgroup" APP "/cgroup.subtree_control", "cpu memory\n");
+	put("/sys/fs/cgroup" APP "/cgroup.subtree_control", "cpu memory pids\n");
+	strv_add(&p.cgroup, "pids.max");
+	strv_add(&p.cgroup, "9");
 	assert_int_equal(__real_mkdir(old, 0755), 0);
 	assert_int_equal(__real_mkdir(used, 0755), 0);
 	if (cgroup_enter(root, &p, &err) < 0)
 		fail_msg("%s", err.text);
 	holds("cpu.max", "150000 100000");
 	holds("memory.max", "67108864");
+	holds("pids.max", "9");
 	holds("cgroup.procs", "0");
 	assert_int_equal(stat(old, &st), -1);
 	assert_int_equal(stat(used, &st), 0);
+	strv_done(&p.cgroup);
+}
+
+static void one_that_is_only_wished_for_lies_in_the_callers_own_whose_limits_hold(void **state)
+{
+	struct plan p = { .has_cgroup = 1 };
+
+	put("/proc/self/cgroup", "0::" APP "/term.scope\n");
+	assert_int_equal(cgroup_enter(root, &p, NULL), 0);
+	holds_in(APP "/term.scope", "cgroup.procs", "0");
+	put("/proc/self/cgroup", "0::/no/such\n");
+	assert_int_equal(cgroup_enter(root, &p, NULL), 0);
+}
+
+static void a_further_file_needs_its_controller(void **state)
+{
+	struct plan p = { .has_cgroup = 1 };
+	auto_free char *got = NULL;
+	struct mlr_error err = MLR_ERROR_INIT;
+
+	put("/proc/self/cgroup", "0::" APP "/term.scope\n");
+	strv_add(&p.cgroup, "io.weight");
+	strv_add(&p.cgroup, "9");
+	assert_int_equal(cgroup_find(root, &p, &got, &err), -ENOTSUP);
+	assert_non_null(strstr(err.text, "none above this process hands the controllers down"));
+	strv_done(&p.cgroup);
 }
 
 static void without_limits_no_group_is_looked_for(void **state)
@@ -162,6 +196,11 @@ int main(void)
 		cmocka_unit_test_setup_teardown(
 			a_group_gets_the_limits_and_then_the_process_and_old_ones_are_swept, make,
 			drop_root),
+		cmocka_unit_test_setup_teardown(
+			one_that_is_only_wished_for_lies_in_the_callers_own_whose_limits_hold, make,
+			drop_root),
+		cmocka_unit_test_setup_teardown(
+			a_further_file_needs_its_controller, make, drop_root),
 		cmocka_unit_test(without_limits_no_group_is_looked_for),
 	};
 

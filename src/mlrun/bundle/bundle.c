@@ -150,15 +150,6 @@ static int plan_namespaces(
 	return 0;
 }
 
-static void plan_resources(const struct bundle_config *c, struct plan *p)
-{
-	int64_t cpus = c->quota > 0 ? c->quota * 100 / c->period : 0;
-
-	p->memory = c->memory > 0 ? (uint64_t)c->memory : 0;
-	if (c->quota > 0)
-		p->cpus = cpus < 1 ? 1 : cpus > UINT_MAX ? UINT_MAX : (unsigned)cpus;
-}
-
 static int has_proc(const struct plan *p)
 {
 	for (size_t i = 0; i < p->n_mounts; i++)
@@ -174,7 +165,7 @@ static int plan_config(struct bundle_config *c, const char *dir, struct bundle *
 	TRY(plan_root(c, dir, p, err));
 	TRY(plan_namespaces(c, b, p, err));
 	TRY(plan_sysctls(c, b, err));
-	plan_resources(c, p);
+	TRY(resources_plan(c->resources, p, err));
 	TRY(mounts_plan(c, dir, p, err));
 	if (has_proc(p))
 		TRY(masks_plan(p, err));
@@ -186,7 +177,7 @@ static int plan_config(struct bundle_config *c, const char *dir, struct bundle *
 int bundle_plan(const char *text, size_t len, const char *dir, struct bundle *b, struct plan *p,
 	struct mlr_error *err)
 {
-	auto_call(bundle_config_done) struct bundle_config c = { .period = 100000 };
+	auto_call(bundle_config_done) struct bundle_config c = { 0 };
 
 	p->image = xstrdup(dir);
 	TRY(bundle_config_read(text, len, &c, err));

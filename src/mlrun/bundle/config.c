@@ -299,30 +299,12 @@ static const struct record_row device_rows[] = {
 	{ NULL },
 };
 
-static const struct record_row memory_rows[] = {
-	{ "limit", RECORD_NUMBER, AT(memory), .min = -1 },
-	{ NULL },
-};
-
-static const struct record_row cpu_rows[] = {
-	{ "quota", RECORD_NUMBER, AT(quota), .min = -1, .max = INT64_MAX / 100 },
-	{ "period", RECORD_NUMBER, AT(period), .min = 1, .max = 1000000 },
-	{ NULL },
-};
-
-/* The rest of "resources" is the batch system's. */
-static const struct record_row resource_rows[] = {
-	{ "memory", PART(memory_rows) },
-	{ "cpu", PART(cpu_rows) },
-	{ NULL },
-};
-
 static const struct record_row linux_rows[] = {
 	{ "uidMappings", LIST(uids, map_rows), .init = &no_map },
 	{ "gidMappings", LIST(gids, map_rows), .init = &no_map },
 	{ "namespaces", LIST(namespaces, namespace_rows) },
 	{ "sysctl", RECORD_TEXTS, AT(sysctls), .read = read_pairs },
-	{ "resources", PART(resource_rows) },
+	{ "resources", RECORD_JSON, AT(resources) },
 	{ "devices", LIST(devices, device_rows) },
 	{ "maskedPaths", RECORD_TEXTS, AT(masked) },
 	{ "readonlyPaths", RECORD_TEXTS, AT(sealed) },

@@ -6,6 +6,7 @@
 #include "bundle/making.h"
 #include "bundle/parts.h"
 #include "bundle/signal.h"
+#include "runtime/limits.h"
 #include "runtime/meeting.h"
 
 #define DEATH_MS 10000 /* how long a killed process may take to end */
@@ -181,6 +182,45 @@ int lifecycle_kill(const char *root, const char *id, int sig, int all, struct ml
 	if (r == -ESRCH)
 		return mlr_fail(err, EINVAL, "kill '%s': container not running", id);
 	return r < 0 ? mlr_fail(err, -r, "kill '%s': %s", id, strerror(-r)) : 0;
+}
+
+/* --- pause, resume -------------------------------------------------------------------- */
+
+static int freeze(const char *root, const char *id, enum status from, enum status to,
+	const char *verb, struct mlr_error *err)
+{
+	auto_call(bundle_state_done) struct state s = STATE_INIT;
+	long end = meeting_now_ms() + DEATH_MS;
+	enum status status;
+	int r;
+
+	TRY(bundle_state_open(root, id, &s, err));
+	status = bundle_state_status(&s);
+	if (status != from)
+		return mlr_fail(err, EINVAL, "%s '%s': it is %s, not %s", verb, id,
+			bundle_state_status_name(status), bundle_state_status_name(from));
+	r = cgroup_freeze(s.pid, to == STATUS_PAUSED);
+	if (r < 0) {
+		mlr_fail(err, ENOTSUP, "%s '%s': it has no control group of yours", verb, id);
+		return mlr_hint(err,
+			"one is made where the machine delegates some of cgroup v2 to users, as "
+			"systemd-run --user --scope does");
+	}
+	while ((status = bundle_state_status(&s)) == from && meeting_now_ms() < end)
+		meeting_pause_us(1000);
+	return status != from ? 0
+			      : mlr_fail(err, EBUSY, "%s '%s': it still is %s", verb, id,
+					bundle_state_status_name(from));
+}
+
+int lifecycle_pause(const char *root, const char *id, struct mlr_error *err)
+{
+	return freeze(root, id, STATUS_RUNNING, STATUS_PAUSED, "pause", err);
+}
+
+int lifecycle_resume(const char *root, const char *id, struct mlr_error *err)
+{
+	return freeze(root, id, STATUS_PAUSED, STATUS_RUNNING, "resume", err);
 }
 
 /* --- delete ------------------------------------------------------------------------- */
@@ -395,13 +435,17 @@ static int take_door(struct making *m)
 static int exec_in(
 	const struct lifecycle_exec *x, struct making *m, int *status, struct mlr_error *err)
 {
+	enum status now;
 	pid_t child = -1;
 	int r;
 
 	TRY(bundle_state_open(x->o.root, x->o.id, &m->state, err));
-	if ((bundle_state_status(&m->state) != STATUS_CREATED || take_door(m) < 0) &&
-		bundle_state_status(&m->state) != STATUS_RUNNING)
-		return mlr_fail(err, EINVAL, "container not running");
+	now = bundle_state_status(&m->state);
+	if (now == STATUS_CREATED && take_door(m) < 0)
+		now = bundle_state_status(&m->state); /* meanwhile it has started */
+	if (now != STATUS_CREATED && now != STATUS_RUNNING)
+		return mlr_fail(err, EINVAL, "container not running%s",
+			now == STATUS_PAUSED ? ", but paused" : "");
 	TRY(plan_exec(x, m, err));
 	TRY(making_keep_fds(x->o.preserve_fds, &m->plan, err));
 	if (m->bundle.terminal && x->detach && !x->o.console_socket)

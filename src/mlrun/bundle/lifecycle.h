@@ -39,7 +39,7 @@ int lifecycle_start(const char *root, const char *id, struct mlr_error *err);
 int lifecycle_run(
 	const struct lifecycle_options *o, int detach, int *status, struct mlr_error *err);
 
-/* Another command in a container that runs. */
+/* Another command in a container that runs or waits for its start. */
 struct lifecycle_exec {
 	struct lifecycle_options o; /* bundle, config and keep have no meaning */
 	const char *process;        /* a file with its "process" (config.md); or NULL: that of the
@@ -56,6 +56,11 @@ int lifecycle_exec(const struct lifecycle_exec *x, int *status, struct mlr_error
 /* Signal the container's process, or with all every process in it. Returns 0, or -EINVAL if it has
  * ended. */
 int lifecycle_kill(const char *root, const char *id, int sig, int all, struct mlr_error *err);
+
+/* Freeze all processes of a running container, or let those of a paused one go on. Returns 0;
+ * -EINVAL in another state; -ENOTSUP without a control group that the caller may write to. */
+int lifecycle_pause(const char *root, const char *id, struct mlr_error *err);
+int lifecycle_resume(const char *root, const char *id, struct mlr_error *err);
 
 /* Delete a container that has ended, or with force any, by killing it. Processes that it left are
  * killed. Returns 0; -EBUSY for one that has not ended. */

@@ -123,8 +123,8 @@ static int before_pivot(void *ctx, int root, struct mlr_error *err)
 	return r < 0 ? r : making_hooks(ctx, BUNDLE_CREATE_CONTAINER, STATUS_CREATING, err);
 }
 
-/* Take a call. Returns 1 for that of `start`; 0 for another one, to whom it gives the namespaces, as
- * nobody may inspect this process. */
+/* Take a call. Returns 1 for that of `start`; 0 for another one, to whom it gives the namespaces,
+ * as nobody may inspect this process. */
 static int take_call(struct making *m, int *call, struct mlr_error *err)
 {
 	struct talk_message said, taken = { .what = TALK_TAKEN };

@@ -18,7 +18,7 @@ struct making {
 	int talk[2]; /* the command's end and the container's */
 	int listener, console, call;
 	int door[DOOR_KINDS]; /* a created container's namespaces; 0: not opened */
-	int status; /* 126 or 127: the command cannot be executed */
+	int status;           /* 126 or 127: the command cannot be executed */
 };
 
 #define MAKING_INIT                                                                             \

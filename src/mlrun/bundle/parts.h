@@ -49,7 +49,7 @@ struct bundle_config {
 	size_t n_limits, n_mounts, n_uids, n_gids, n_namespaces, n_devices;
 	struct strv sysctls; /* keys and values alternate */
 	struct strv masked, sealed;
-	int64_t memory, quota, period; /* quota and period in µs; 0: not limited */
+	const json_t *resources;
 };
 
 /* config.c: parse an object as Go's programs write it. */
@@ -66,6 +66,10 @@ int process_plan(struct bundle_config *c, struct plan *p, struct mlr_error *err)
 
 /* process.c: in the container, set HOME from /etc/passwd if "env" does not, as runc does. */
 void process_home(struct plan *p);
+
+/* resources.c: "linux.resources", for a control group. What none of the caller's can have is a
+ * warning, but for limits of memory and CPU time, which runtime refuses then. */
+int resources_plan(const json_t *resources, struct plan *p, struct mlr_error *err);
 
 /* mounts.c: the mounts in their order, then /dev's nodes and links, unless /dev is a bind mount.
  * dir: relative sources start there. The namespaces are in the plan already. */

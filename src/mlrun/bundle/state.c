@@ -6,6 +6,7 @@
 #include "base/json.h"
 #include "base/proc.h"
 #include "base/record.h"
+#include "runtime/limits.h"
 
 #include <sys/file.h>
 #include <sys/utsname.h>
@@ -29,7 +30,8 @@ void bundle_state_done(struct state *s)
 
 const char *bundle_state_status_name(enum status s)
 {
-	static const char *const names[] = { "creating", "created", "running", "stopped" };
+	static const char *const names[] = { "creating", "created", "running", "paused",
+		"stopped" };
 
 	return names[s];
 }
@@ -275,7 +277,9 @@ enum status bundle_state_status(const struct state *s)
 		return is_locked(s, "making") ? STATUS_CREATING : STATUS_STOPPED;
 	if (!is_alive(s))
 		return STATUS_STOPPED;
-	return is_locked(s, "waiting") ? STATUS_CREATED : STATUS_RUNNING;
+	if (is_locked(s, "waiting"))
+		return STATUS_CREATED;
+	return cgroup_is_frozen(s->pid) ? STATUS_PAUSED : STATUS_RUNNING;
 }
 
 int bundle_state_bundle(const struct state *s, struct bundle *ret, struct mlr_error *err)

@@ -43,7 +43,7 @@ struct state {
 	}
 void bundle_state_done(struct state *s);
 
-enum status { STATUS_CREATING, STATUS_CREATED, STATUS_RUNNING, STATUS_STOPPED };
+enum status { STATUS_CREATING, STATUS_CREATED, STATUS_RUNNING, STATUS_PAUSED, STATUS_STOPPED };
 
 /* "creating" and so on. */
 const char *bundle_state_status_name(enum status s);
@@ -66,7 +66,7 @@ int bundle_state_open(const char *root, const char *id, struct state *ret, struc
 int bundle_state_write(struct state *s, pid_t pid, const struct talk_message *made,
 	const char *bundle, struct mlr_error *err);
 
-/* Look at the locks and the process. */
+/* Look at the locks, the process and its control group. */
 enum status bundle_state_status(const struct state *s);
 
 /* Lock "waiting" in the calling process, until it executes a program. */

@@ -214,15 +214,34 @@ struct one {
 	}
 
 ONE(start_syntax, "Execute the command of a created container.");
+ONE(pause_syntax, "Freeze a container's processes.");
+ONE(resume_syntax, "Let the processes of a paused container go on.");
 ONE(state_syntax, "Print a container's state as JSON.");
 
-static int oci_start(int argc, char **argv)
+/* Commands of a container's name only. */
+static int act(int argc, char **argv, const struct cli_syntax *syntax,
+	int (*fn)(const char *root, const char *id, struct mlr_error *err))
 {
 	struct one a = { 0 };
 	struct mlr_error err = MLR_ERROR_INIT;
 
-	cli_options_parse(argc, argv, &start_syntax, &a);
-	return lifecycle_start(globals.root, a.id, &err) < 0 ? fail(&err) : 0;
+	cli_options_parse(argc, argv, syntax, &a);
+	return fn(globals.root, a.id, &err) < 0 ? fail(&err) : 0;
+}
+
+static int oci_start(int argc, char **argv)
+{
+	return act(argc, argv, &start_syntax, lifecycle_start);
+}
+
+static int oci_pause(int argc, char **argv)
+{
+	return act(argc, argv, &pause_syntax, lifecycle_pause);
+}
+
+static int oci_resume(int argc, char **argv)
+{
+	return act(argc, argv, &resume_syntax, lifecycle_resume);
 }
 
 /* A container whose making was killed has no document. */
@@ -413,7 +432,8 @@ static void check_exec(void *args, struct argp_state *state)
 static const struct cli_syntax exec_syntax = {
 	.s.options = exec_options,
 	.s.args_doc = "ID [COMMAND [ARG...]]",
-	.s.doc = "Run a command in a container that runs. The exit status is the command's.",
+	.s.doc =
+		"Run a command in a container that runs or waits for its start. The exit status is the command's.",
 	.no_store = 1,
 	.s.in_order = 1,
 	.s.operands = { OPT_PARSE(struct exec, words, take_words) },
@@ -600,6 +620,8 @@ static const struct command rows[] = {
 	{ "start", oci_start, NULL, "execute its command" },
 	{ "state", oci_state, NULL, "print its state" },
 	{ "kill", oci_kill, NULL, "send it a signal" },
+	{ "pause", oci_pause, NULL, "freeze its processes" },
+	{ "resume", oci_resume, NULL, "let them go on" },
 	{ "delete", oci_delete, NULL, "delete it" },
 	{ "run", oci_run, NULL, "create, start and delete a container" },
 	{ "exec", oci_exec, NULL, "run another command in it" },

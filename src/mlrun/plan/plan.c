@@ -45,6 +45,7 @@ void plan_done(struct plan *p)
 	strv_done(&p->dropped);
 	strv_done(&p->argv);
 	strv_done(&p->notes);
+	strv_done(&p->cgroup);
 	free(p->id.name);
 	free(p->id.group);
 	free(p->id.home);

@@ -174,20 +174,22 @@ struct plan {
 	struct plan_capabilities *caps; /* what the command has; NULL: nothing, but a fake root */
 	struct plan_limit *limits;
 	size_t n_limits;
-	unsigned cpus;   /* a cgroup's limit of CPU time, hundredths of a CPU; 0: no cgroup */
-	uint64_t memory; /* a cgroup's limit of memory, bytes; 0: no cgroup */
-	char *share;     /* this user's processes on this node with the same word share a container,
-			  * the first one's; NULL: a container of its own */
-	char *commands;  /* a directory for commands that PATH lacks, as Slurm looks; or NULL */
-	int enters_any;  /* with kept and share: also one with other mounts and namespaces */
+	unsigned cpus;      /* a cgroup's limit of CPU time, hundredths of a CPU; 0: no cgroup */
+	uint64_t memory;    /* a cgroup's limit of memory, bytes; 0: no cgroup */
+	struct strv cgroup; /* its further files and their texts alternate: "pids.max", "100" */
+	int has_cgroup;     /* a cgroup also without limits, if the user may make one */
+	char *share;    /* this user's processes on this node with the same word share a container,
+			 * the first one's; NULL: a container of its own */
+	char *commands; /* a directory for commands that PATH lacks, as Slurm looks; or NULL */
+	int enters_any; /* with kept and share: also one with other mounts and namespaces */
 	pid_t join; /* enter this process's container as it is, ignoring root and mounts; or 0 */
 	unsigned long long join_start; /* when it started (proc_stat's), by which it is known; 0: it
 					* is known by the mark of its root */
 	const int *door; /* descriptors of its namespaces (runtime/door.h) if it lets nobody inspect
 			  * it; else NULL */
-	char *platform;                /* the image's "linux/amd64", for messages; may be NULL */
-	char *image;                   /* its name, for messages */
-	char *image_user;              /* the image's User, which mlrun ignores; may be NULL */
+	char *platform;  /* the image's "linux/amd64", for messages; may be NULL */
+	char *image;     /* its name, for messages */
+	char *image_user; /* the image's User, which mlrun ignores; may be NULL */
 	struct plan_library *libraries;
 	size_t n_libraries;
 	struct plan_remark *remarks;

@@ -28,12 +28,21 @@ static int has_word(const char *list, const char *word)
 	return 0;
 }
 
-/* The first controller that the plan needs and a list lacks, or NULL. */
-static const char *lacks(const char *list, const struct plan *p)
+/* The first controller that the plan needs and a list lacks, to free(), or NULL. */
+static char *lacks(const char *list, const struct plan *p)
 {
 	if (p->cpus && !has_word(list, "cpu"))
-		return "cpu";
-	return p->memory && !has_word(list, "memory") ? "memory" : NULL;
+		return xstrdup("cpu");
+	if (p->memory && !has_word(list, "memory"))
+		return xstrdup("memory");
+	for (size_t i = 0; i < p->cgroup.n; i += 2) {
+		const char *file = p->cgroup.v[i];
+		auto_free char *name = xstrndup(file, strcspn(file, "."));
+
+		if (!has_word(list, name))
+			return take_ptr(&name);
+	}
+	return NULL;
 }
 
 static int may_make_child(const char *dir)
@@ -86,7 +95,7 @@ int cgroup_find(const char *root, const struct plan *p, char **ret, struct mlr_e
 {
 	auto_free char *known = NULL, *top = find_top(root, &known);
 	auto_free char *group = group_of(root, "self");
-	const char *missing = lacks(known, p);
+	auto_free char *missing = lacks(known, p);
 	int handed = 0;
 
 	if (!top || !group)
@@ -104,9 +113,9 @@ int cgroup_find(const char *root, const struct plan *p, char **ret, struct mlr_e
 		*slash = '\0';
 		auto_free char *dir = xasprintf("%s%s", top, group);
 		auto_free char *control = xasprintf("%s/cgroup.subtree_control", dir);
-		auto_free char *list = read_text(control);
+		auto_free char *list = read_text(control), *lacking = lacks(list, p);
 
-		if (lacks(list, p))
+		if (lacking)
 			continue;
 		handed = 1;
 		if (!may_make_child(dir))
@@ -156,20 +165,29 @@ static int set_limits(int dir, const struct plan *p, struct mlr_error *err)
 		snprintf(text, sizeof(text), "%" PRIu64, p->memory);
 		r = put(dir, "memory.max", text, err);
 	}
+	for (size_t i = 0; r == 0 && i < p->cgroup.n; i += 2)
+		r = put(dir, p->cgroup.v[i], p->cgroup.v[i + 1], err);
 	return r;
 }
 
-int cgroup_enter(const char *root, const struct plan *p, struct mlr_error *err)
+/* Without limits a group can be a child of the caller's own, whose limits then hold as well; to
+ * free(), or NULL. */
+static char *find_own(const char *root)
 {
-	auto_free char *parent = NULL, *path = NULL;
+	auto_free char *known = NULL, *top = find_top(root, &known),
+		       *group = group_of(root, "self");
+	auto_free char *dir = top && group ? xasprintf("%s%s", top, group) : NULL;
+
+	return dir && may_make_child(dir) ? take_ptr(&dir) : NULL;
+}
+
+static int make_and_enter(const char *parent, const struct plan *p, struct mlr_error *err)
+{
+	auto_free char *path = xasprintf("%s/" NAME "%d", parent, (int)getpid());
 	auto_close int dir = -1;
 	int r;
 
-	if (!p->cpus && !p->memory)
-		return 0;
-	TRY(cgroup_find(root, p, &parent, err));
 	sweep(parent);
-	path = xasprintf("%s/" NAME "%d", parent, (int)getpid());
 	if (mkdir(path, 0755) < 0)
 		return mlr_fail_errno(err, "make the control group '%s'", path);
 	dir = open(path, O_RDONLY | O_DIRECTORY | O_CLOEXEC);
@@ -183,16 +201,55 @@ int cgroup_enter(const char *root, const struct plan *p, struct mlr_error *err)
 	return 0;
 }
 
+int cgroup_enter(const char *root, const struct plan *p, struct mlr_error *err)
+{
+	auto_free char *parent = NULL;
+	struct mlr_error why = MLR_ERROR_INIT;
+
+	if (p->cpus || p->memory || p->cgroup.n) {
+		TRY(cgroup_find(root, p, &parent, err));
+		return make_and_enter(parent, p, err);
+	}
+	parent = p->has_cgroup ? find_own(root) : NULL;
+	if (parent && make_and_enter(parent, p, &why) < 0)
+		mlr_debug("%s", why.text);
+	return 0;
+}
+
+/* Open a file of the group that cgroup_enter() made for a process. Returns -ENOENT if there is no
+ * such group. */
+static int open_in_group_of(pid_t pid, const char *name, int flags)
+{
+	auto_free char *known = NULL, *top = find_top("/", &known), *file = NULL;
+	auto_free char *word = xasprintf("%d", (int)pid), *group = group_of("/", word);
+	int fd;
+
+	if (!top || !group || strncmp(strrchr(group, '/') + 1, NAME, strlen(NAME)) != 0)
+		return -ENOENT;
+	file = xasprintf("%s%s/%s", top, group, name);
+	fd = open(file, flags | O_CLOEXEC);
+	return fd < 0 ? -errno : fd;
+}
+
 int cgroup_join(pid_t pid)
 {
-	auto_free char *known = NULL, *top = find_top("/", &known),
-		       *word = xasprintf("%d", (int)pid);
-	auto_free char *group = group_of("/", word), *procs = NULL;
-	auto_close int fd = -1;
+	auto_close int fd = open_in_group_of(pid, "cgroup.procs", O_WRONLY);
 
-	if (!group || strncmp(strrchr(group, '/') + 1, NAME, strlen(NAME)) != 0)
-		return 0;
-	procs = xasprintf("%s%s/cgroup.procs", top ? top : "", group);
-	fd = open(procs, O_WRONLY | O_CLOEXEC);
-	return fd < 0 ? -errno : file_write_all(fd, "0", 1);
+	return fd == -ENOENT ? 0 : fd < 0 ? fd : file_write_all(fd, "0", 1);
+}
+
+int cgroup_freeze(pid_t pid, int freeze)
+{
+	auto_close int fd = open_in_group_of(pid, "cgroup.freeze", O_WRONLY);
+
+	return fd < 0 ? fd : file_write_all(fd, freeze ? "1" : "0", 1);
+}
+
+int cgroup_is_frozen(pid_t pid)
+{
+	auto_close int fd = open_in_group_of(pid, "cgroup.events", O_RDONLY);
+	char text[256] = "";
+
+	return fd >= 0 && file_read_full(fd, text, sizeof(text) - 1) > 0 &&
+		strstr(text, "frozen 1") != NULL;
 }

@@ -52,8 +52,8 @@ int door_enter(const struct door *d, int namespaces, struct mlr_error *err);
 /*
  * The same for a process that lets nobody inspect it, and gives its namespaces itself.
  *
- * door_offer() opens the caller's own: fds[] to close. Returns 0 or -errno. door_take() enters those
- * in which the caller is not, and returns them as CLONE_NEW... bits, or -errno.
+ * door_offer() opens the caller's own: fds[] to close. Returns 0 or -errno. door_take() enters
+ * those in which the caller is not, and returns them as CLONE_NEW... bits, or -errno.
  */
 int door_offer(int fds[DOOR_KINDS]);
 int door_take(const int fds[DOOR_KINDS], struct mlr_error *err);

@@ -22,8 +22,9 @@ int limits_set(const struct plan *p, const struct rlimit *old, struct mlr_error 
 /* --- cgroup.c: a control group for the command, where the user may make one --- */
 
 /*
- * Put the calling process into a new control group with the plan's cpus and memory limits. Does
- * nothing if both are 0. Call it before the namespaces are entered.
+ * Put the calling process into a new control group with the plan's limits. Without any it makes one
+ * only for plan->has_cgroup, in the caller's own group, and only where it can. Call it before the
+ * namespaces are entered.
  *
  * The new group is a child of the nearest ancestor group that delegates the controllers and that
  * the user may write to (kernel, Documentation/admin-guide/cgroup-v2.rst, "Delegation"), such as
@@ -40,6 +41,13 @@ int cgroup_enter(const char *root, const struct plan *p, struct mlr_error *err);
 /* Move the calling process to the group that cgroup_enter() made for another one. Returns 0, also
  * if there is none, or -errno. */
 int cgroup_join(pid_t pid);
+
+/* Freeze that group, or let it go on; the kernel does it soon. Returns 0 or -errno, -ENOENT if
+ * there is none. */
+int cgroup_freeze(pid_t pid, int freeze);
+
+/* Is it frozen by now? */
+int cgroup_is_frozen(pid_t pid);
 
 /* The absolute path below root, to free(), of the group in which cgroup_enter() would make a child.
  * For tests. */
