@@ -427,7 +427,9 @@ static int take_door(struct making *m)
 	struct talk_message said = { .what = TALK_ENTER };
 
 	TRY(call < 0 ? call : talk_send(call, &said));
-	TRY(talk_receive_fds(call, &said, m->door, DOOR_KINDS));
+	for (size_t i = 0; i < DOOR_KINDS; i++)
+		if (fds_receive(call, &said, sizeof(said), &m->door[i]) <= 0 || m->door[i] < 0)
+			return -EPIPE;
 	m->plan.door = m->door;
 	return 0;
 }

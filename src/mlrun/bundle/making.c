@@ -135,7 +135,8 @@ static int take_call(struct making *m, int *call, struct mlr_error *err)
 		return errno == EINTR ? 0 : mlr_fail_errno(err, "wait for the start");
 	if (talk_receive(*call, &said, NULL) == 0) {
 		is_start = said.what == TALK_START;
-		talk_send_fds(*call, &taken, sizeof(taken), m->door, is_start ? 0 : DOOR_KINDS);
+		for (size_t i = 0; i < (is_start ? 1 : DOOR_KINDS); i++)
+			fds_send(*call, &taken, sizeof(taken), is_start ? -1 : m->door[i]);
 	}
 	if (!is_start)
 		making_close(call);

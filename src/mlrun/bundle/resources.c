@@ -4,67 +4,38 @@
 #include "base/base.h"
 #include "runtime/limits.h"
 
+#include <sys/param.h>
+
 #define PERIOD_US 100000 /* cpu.max's usual period */
-
-/* Turns a value, with the object around it, into a file's text. Returns NULL: it asks for nothing.
- */
-typedef char *(*to_text)(json_int_t n, const json_t *in);
-
-static char *positive(json_int_t n, const json_t *in)
-{
-	return n > 0 ? xasprintf("%" JSON_INTEGER_FORMAT, n) : NULL;
-}
-
-/* From 2 to 262144, and the kernel's from 1 to 10000, as crun and runc do. */
-static char *weight(json_int_t n, const json_t *in)
-{
-	return n < 2 ? NULL
-		     : xasprintf("%" JSON_INTEGER_FORMAT,
-			       n >= 262144 ? 10000 : 1 + (n - 2) * 9999 / 262142);
-}
-
-/* Version 1's is memory and swap together. */
-static char *swap(json_int_t n, const json_t *in)
-{
-	json_int_t limit = json_integer_value(json_object_get(in, "limit"));
-
-	return n > 0 && limit > 0 && n >= limit ? xasprintf("%" JSON_INTEGER_FORMAT, n - limit)
-						: NULL;
-}
 
 static const struct row {
 	const char *object, *key; /* key NULL: all of the object */
 	const char *file;         /* NULL: nothing is to be done */
-	to_text text;             /* NULL: the value is a text */
+	enum { TEXT, NUMBER, WEIGHT, SWAP } kind;
 } rows[] = {
-	{ "memory", "limit", NULL, NULL }, /* read_limits() */
-	{ "memory", "checkBeforeUpdate", NULL, NULL },
-	{ "memory", "reservation", "memory.low", positive },
-	{ "memory", "swap", "memory.swap.max", swap },
-	{ "cpu", "quota", NULL, NULL }, /* read_limits() */
-	{ "cpu", "period", NULL, NULL }, { "cpu", "shares", "cpu.weight", weight },
-	{ "cpu", "cpus", "cpuset.cpus", NULL }, { "cpu", "mems", "cpuset.mems", NULL },
-	{ "pids", "limit", "pids.max", positive },
-	{ "devices", NULL, NULL, NULL }, /* a container has those that are mounted, and no others */
+	{ "memory", "limit" }, /* read_limits() */
+	{ "memory", "checkBeforeUpdate" }, { "memory", "reservation", "memory.low", NUMBER },
+	{ "memory", "swap", "memory.swap.max", SWAP }, { "cpu", "quota" }, /* read_limits() */
+	{ "cpu", "period" }, { "cpu", "shares", "cpu.weight", WEIGHT },
+	{ "cpu", "cpus", "cpuset.cpus", TEXT }, { "cpu", "mems", "cpuset.mems", TEXT },
+	{ "pids", "limit", "pids.max", NUMBER },
+	{ "devices" }, /* a container has those that are mounted, and no others */
 };
 
-/* 0, false, null, "", {} and [] ask for nothing. */
-static int is_nothing(const json_t *v)
+/* A file's text, to free(); "" asks for nothing, NULL is no such value. */
+static char *text_of(const struct row *row, const json_t *v, const json_t *in)
 {
-	return json_is_string(v)     ? json_string_length(v) == 0
-		: json_is_integer(v) ? json_integer_value(v) == 0
-		: json_is_object(v)  ? json_object_size(v) == 0
-		: json_is_array(v)   ? json_array_size(v) == 0
-				     : !json_is_true(v) && !json_is_real(v);
-}
+	json_int_t n = json_integer_value(v);
 
-static const struct row *find(const char *object, const char *key)
-{
-	for (size_t i = 0; i < ARRAY_LEN(rows); i++)
-		if (strcmp(rows[i].object, object) == 0 &&
-			(!rows[i].key || strcmp(rows[i].key, key) == 0))
-			return &rows[i];
-	return NULL;
+	if (row->kind == TEXT)
+		return json_is_string(v) ? xstrdup(json_string_value(v)) : NULL;
+	if (row->kind == SWAP && n > 0) /* version 1's is memory and swap together */
+		n = n - json_integer_value(json_object_get(in, "limit")) + 1;
+	else if (row->kind == WEIGHT && n > 0) /* 2 to 262144 as 1 to 10000, as crun and runc do */
+		n = n >= 262144 ? 10000 : n < 2 ? 1 : 1 + (n - 2) * 9999 / 262142;
+	return !json_is_integer(v) ? NULL
+		: n <= 0           ? xstrdup("")
+				   : xasprintf("%" JSON_INTEGER_FORMAT, n - (row->kind == SWAP));
 }
 
 /* Add a file, unless no group of the caller's has it. */
@@ -77,9 +48,8 @@ static int add(struct plan *p, const char *file, const char *text)
 	strv_add(&p->cgroup, text);
 	if (!strchr(file, '/') && cgroup_find("/", p, &group, &none) == 0)
 		return 0;
-	free(p->cgroup.v[--p->cgroup.n]);
-	free(p->cgroup.v[--p->cgroup.n]);
-	p->cgroup.v[p->cgroup.n] = NULL;
+	for (int i = 0; i < 2; i++)
+		free(take_ptr(&p->cgroup.v[--p->cgroup.n]));
 	return -ENOTSUP;
 }
 
@@ -87,40 +57,55 @@ static int add(struct plan *p, const char *file, const char *text)
 static int add_member(
 	const char *object, const char *key, const json_t *v, const json_t *in, struct plan *p)
 {
-	const struct row *row = find(object, key);
 	auto_free char *text = NULL;
 
-	if (is_nothing(v) || (row && !row->file))
+	if (json_object_size(v) + json_array_size(v) + json_string_length(v) == 0 &&
+		!json_is_true(v) && !json_integer_value(v))
 		return 0;
 	if (strcmp(object, "unified") == 0 && json_is_string(v))
 		return add(p, key, json_string_value(v));
-	if (!row || (row->text ? !json_is_integer(v) : !json_is_string(v)))
-		return -ENOTSUP;
-	text = row->text ? row->text(json_integer_value(v), in) : xstrdup(json_string_value(v));
-	return text ? add(p, row->file, text) : 0;
+	for (size_t i = 0; i < ARRAY_LEN(rows); i++) {
+		if (strcmp(rows[i].object, object) != 0 ||
+			(rows[i].key && strcmp(rows[i].key, key) != 0))
+			continue;
+		text = rows[i].file ? text_of(&rows[i], v, in) : xstrdup("");
+		return !text ? -ENOTSUP : *text ? add(p, rows[i].file, text) : 0;
+	}
+	return -ENOTSUP;
+}
+
+static int number(const json_t *resources, const char *object, const char *key, json_int_t *ret,
+	struct mlr_error *err)
+{
+	const json_t *v = json_object_get(json_object_get(resources, object), key);
+
+	if (v && !json_is_integer(v) && !json_is_null(v))
+		return mlr_fail(
+			err, EPROTO, "'resources': '%s': '%s': expected a number", object, key);
+	*ret = json_is_integer(v) ? json_integer_value(v) : *ret;
+	return 0;
 }
 
 /* Those without which a container does not start. */
 static int read_limits(const json_t *resources, struct plan *p, struct mlr_error *err)
 {
-	json_int_t memory = 0, quota = 0, period = PERIOD_US, cpus;
-	json_error_t e;
+	json_int_t memory = 0, quota = 0, period = PERIOD_US;
 
-	if (json_unpack_ex((json_t *)resources, &e, 0, "{s?:{s?:I}, s?:{s?:I, s?:I}}", "memory",
-		    "limit", &memory, "cpu", "quota", &quota, "period", &period) < 0)
-		return mlr_fail(err, EPROTO, "'resources': %s", e.text);
+	TRY(number(resources, "memory", "limit", &memory, err));
+	TRY(number(resources, "cpu", "quota", &quota, err));
+	TRY(number(resources, "cpu", "period", &period, err));
 	if (quota > INT64_MAX / 100 || period <= 0)
 		return mlr_fail(err, EPROTO, "'resources': 'cpu': no such quota or period");
 	p->memory = memory > 0 ? (uint64_t)memory : 0;
-	cpus = quota > 0 ? quota * 100 / period : 0;
 	if (quota > 0)
-		p->cpus = cpus < 1 ? 1 : cpus > UINT_MAX ? UINT_MAX : (unsigned)cpus;
+		p->cpus = (unsigned)MIN(MAX(quota * 100 / period, 1), UINT_MAX);
 	return 0;
 }
 
 int resources_plan(const json_t *resources, struct plan *p, struct mlr_error *err)
 {
-	auto_free char *left = NULL;
+	auto_strv struct strv left = STRV_INIT;
+	auto_free char *names = NULL;
 	const char *object, *key;
 	json_t *members, *v;
 
@@ -132,18 +117,13 @@ int resources_plan(const json_t *resources, struct plan *p, struct mlr_error *er
 		json_auto_t *alone = json_is_object(members) ? json_incref(members)
 							     : json_pack("{s:O}", "", members);
 
-		json_object_foreach(alone, key, v) {
-			auto_free char *before = NULL;
-
-			if (add_member(object, key, v, alone, p) == 0)
-				continue;
-			before = take_ptr(&left);
-			left = xasprintf("%s%s%s%s%s", before ? before : "", before ? ", " : "",
-				object, *key ? "." : "", key);
-		}
+		json_object_foreach(alone, key, v)
+			if (add_member(object, key, v, alone, p) < 0)
+				strv_addf(&left, "%s%s%s", object, *key ? "." : "", key);
 	}
-	if (left)
+	names = strv_join(&left, left.n, ", ");
+	if (left.n)
 		mlr_warning(
-			"'resources': %s: no control group of yours can have it, ignoring", left);
+			"'resources': %s: no control group of yours can have it, ignoring", names);
 	return 0;
 }

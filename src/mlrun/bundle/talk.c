@@ -15,41 +15,19 @@ int talk_pair(int ends[2], struct mlr_error *err)
 	return 0;
 }
 
-/* Room for what comes beside a message. */
-union control {
-	struct cmsghdr head;
-	char room[CMSG_SPACE(sizeof(int) * TALK_FDS_MAX)];
-};
-
-int talk_send_fds(int fd, const void *bytes, size_t size, const int *fds, size_t count)
-{
-	union control control = { .head = { .cmsg_level = SOL_SOCKET,
-					  .cmsg_type = SCM_RIGHTS,
-					  .cmsg_len = CMSG_LEN(sizeof(int) * count) } };
-	struct iovec part = { (void *)bytes, size };
-	struct msghdr h = { .msg_iov = &part,
-		.msg_iovlen = 1,
-		.msg_control = count ? &control : NULL,
-		.msg_controllen = count ? CMSG_SPACE(sizeof(int) * count) : 0 };
-	ssize_t n;
-
-	if (count)
-		memcpy(CMSG_DATA(&control.head), fds, sizeof(int) * count);
-	do
-		n = sendmsg(fd, &h, MSG_NOSIGNAL);
-	while (n < 0 && errno == EINTR);
-	return n < 0 ? -errno : 0;
-}
-
 int talk_send(int fd, const struct talk_message *m)
 {
-	return talk_send_fds(fd, m, sizeof(*m), NULL, 0);
+	ssize_t n = fds_send(fd, m, sizeof(*m), -1);
+
+	return n < 0 ? (int)n : 0;
 }
 
-/* Receive one, with what comes beside it: size bytes of this type, or nothing. */
-static int receive(int fd, struct talk_message *ret, int type, void *beside, size_t size, int *has)
+int talk_receive(int fd, struct talk_message *ret, pid_t *sender)
 {
-	union control control;
+	union {
+		struct cmsghdr head;
+		char room[CMSG_SPACE(sizeof(struct ucred))];
+	} control;
 	struct iovec part = { ret, sizeof(*ret) };
 	struct msghdr h = { .msg_iov = &part,
 		.msg_iovlen = 1,
@@ -67,27 +45,13 @@ static int receive(int fd, struct talk_message *ret, int type, void *beside, siz
 		return -EPIPE;
 	ret->error.text[sizeof(ret->error.text) - 1] = '\0';
 	c = CMSG_FIRSTHDR(&h);
-	*has = c && c->cmsg_type == type && c->cmsg_len == CMSG_LEN(size);
-	if (*has)
-		memcpy(beside, CMSG_DATA(c), size);
-	return 0;
-}
+	if (sender && c && c->cmsg_type == SCM_CREDENTIALS) {
+		struct ucred u;
 
-int talk_receive(int fd, struct talk_message *ret, pid_t *sender)
-{
-	struct ucred u;
-	int has = 0, r = receive(fd, ret, SCM_CREDENTIALS, &u, sizeof(u), &has);
-
-	if (has && sender)
+		memcpy(&u, CMSG_DATA(c), sizeof(u));
 		*sender = u.pid;
-	return r;
-}
-
-int talk_receive_fds(int fd, struct talk_message *ret, int *fds, size_t n)
-{
-	int has = 0, r = receive(fd, ret, SCM_RIGHTS, fds, sizeof(*fds) * n, &has);
-
-	return r < 0 ? r : has ? 0 : -EPIPE;
+	}
+	return 0;
 }
 
 /* A socket's name has 107 bytes, and the directory's path may be longer. */

@@ -13,7 +13,7 @@ enum talk_what {
 	TALK_READY,    /* the container waits for `start` */
 	TALK_GO,       /* go on; pid is set */
 	TALK_START,    /* a call: execute the command */
-	TALK_ENTER,    /* a call: the answer shall have the namespaces as descriptors */
+	TALK_ENTER,    /* a call: the answers shall bring the namespaces, a descriptor each */
 	TALK_TAKEN,    /* the container's process has taken the call */
 	TALK_FAILED,   /* error is set */
 };
@@ -34,15 +34,8 @@ int talk_pair(int ends[2], struct mlr_error *err);
 /* Send a message. Returns 0 or -errno. */
 int talk_send(int fd, const struct talk_message *m);
 
-/* Send any bytes, with n descriptors, TALK_FDS_MAX at most. Returns 0 or -errno. */
-#define TALK_FDS_MAX 8
-int talk_send_fds(int fd, const void *bytes, size_t size, const int *fds, size_t n);
-
 /* Receive one; sender gets the sender's pid, and may be NULL. Returns 0; -EPIPE at the end. */
 int talk_receive(int fd, struct talk_message *ret, pid_t *sender);
-
-/* The same with n descriptors, to close(2). -EPIPE also if they are not that many. */
-int talk_receive_fds(int fd, struct talk_message *ret, int *fds, size_t n);
 
 /* The socket "start" in a directory: listen at it, or call. Return a descriptor or -errno. */
 int talk_listen(int dir);

@@ -1,7 +1,6 @@
 #include "bundle/terminal.h"
 
 #include "base/base.h"
-#include "bundle/talk.h"
 
 #include <sys/ioctl.h>
 #include <sys/socket.h>
@@ -33,7 +32,7 @@ int terminal_enter(int socket, int rows, int columns, struct mlr_error *err)
 		return mlr_fail_errno(err, "open a terminal in the container");
 	if (rows)
 		ioctl(slave, TIOCSWINSZ, &size);
-	r = talk_send_fds(socket, "/dev/ptmx", strlen("/dev/ptmx"), &master, 1);
+	r = (int)fds_send(socket, "/dev/ptmx", strlen("/dev/ptmx"), master);
 	if (r < 0)
 		return mlr_fail(err, -r, "send the terminal: %s", strerror(-r));
 	setsid();

@@ -95,21 +95,31 @@ static int enter_fds(const int fds[DOOR_KINDS], int namespaces)
 	return 0;
 }
 
+/* Open those of these bits that a process has; -1 for others. */
+static int open_all(int proc, const char *pid, int namespaces, int fds[DOOR_KINDS])
+{
+	memset(fds, -1, sizeof(*fds) * DOOR_KINDS);
+	for (size_t i = 0; i < DOOR_KINDS; i++) {
+		char name[40];
+
+		snprintf(name, sizeof(name), "%.16s/ns/%s", pid, kinds[i].name);
+		if ((namespaces & kinds[i].flag) &&
+			(fds[i] = openat(proc, name, O_RDONLY | O_CLOEXEC)) < 0)
+			return errno == ENOENT ? -ESRCH : -errno;
+	}
+	return 0;
+}
+
 /* Before Linux 5.8: enter each by its file. */
 static int enter_each(const struct door *d, int namespaces)
 {
 	auto_call(close_all) int fds[DOOR_KINDS];
+	char pid[24];
+	int r;
 
-	memset(fds, -1, sizeof(fds));
-	for (size_t i = 0; i < ARRAY_LEN(kinds); i++) {
-		char name[40];
-
-		snprintf(name, sizeof(name), "%ld/ns/%s", (long)d->pid, kinds[i].name);
-		if ((namespaces & kinds[i].flag) &&
-			(fds[i] = openat(d->proc, name, O_RDONLY | O_CLOEXEC)) < 0)
-			return errno == ENOENT ? -ESRCH : -errno;
-	}
-	return door_lives(d) ? enter_fds(fds, namespaces) : -ESRCH;
+	snprintf(pid, sizeof(pid), "%ld", (long)d->pid);
+	r = open_all(d->proc, pid, namespaces, fds);
+	return r < 0 ? r : door_lives(d) ? enter_fds(fds, namespaces) : -ESRCH;
 }
 
 int door_enter(const struct door *d, int namespaces, struct mlr_error *err)
@@ -132,23 +142,16 @@ int door_enter(const struct door *d, int namespaces, struct mlr_error *err)
 
 int door_offer(int fds[DOOR_KINDS])
 {
-	for (size_t i = 0; i < DOOR_KINDS; i++) {
-		auto_free char *name = xasprintf("/proc/self/ns/%s", kinds[i].name);
+	auto_close int proc = open("/proc", O_PATH | O_DIRECTORY | O_CLOEXEC);
 
-		fds[i] = open(name, O_RDONLY | O_CLOEXEC);
-		if (fds[i] < 0)
-			return -errno;
-	}
-	return 0;
+	return open_all(proc, "self", ~0, fds);
 }
 
 int door_take(const int fds[DOOR_KINDS], struct mlr_error *err)
 {
 	auto_call(close_all) int own[DOOR_KINDS];
-	int namespaces = 0, r;
+	int namespaces = 0, r = door_offer(own);
 
-	memset(own, -1, sizeof(own));
-	r = door_offer(own);
 	for (size_t i = 0; r == 0 && i < DOOR_KINDS; i++) {
 		struct stat a, b;
 
