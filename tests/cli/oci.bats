@@ -248,6 +248,32 @@ poststop stopped"
 	rm -r rootfs/data rootfs/none
 }
 
+@test "oci: an overlay's directories are the bundle's, a tmpfs keeps its name, and noatime holds" {
+	mkdir -p "$BATS_TEST_TMPDIR"/{a,b,upper,work}
+	echo a >"$BATS_TEST_TMPDIR/a/f"
+	echo b | tee "$BATS_TEST_TMPDIR/b/f" >"$BATS_TEST_TMPDIR/b/g"
+	config '.mounts += [{destination: "/over", type: "overlay", source: "overlay", options: ["lowerdir=\($d)/a:\($d)/b",
+			"upperdir=\($d)/upper", "workdir=\($d)/work", "private", "userxattr"]},
+		{destination: "/scratch", type: "tmpfs", source: "named", options: ["noatime", "nodiratime", "mode=700"]}]' --arg d "$BATS_TEST_TMPDIR"
+	command_is sh -c 'cat /over/f /over/g; echo new >/over/g; rm /over/f; grep " /scratch " /proc/self/mounts'
+	run -0 oci run one
+	assert_line --index 0 a
+	assert_line --index 1 b
+	assert_line --index 2 --regexp '^named /scratch tmpfs rw,.*noatime'
+	chmod u+rwx "$BATS_TEST_TMPDIR/work/work" # overlayfs's own
+	assert_equal "$(<"$BATS_TEST_TMPDIR/upper/g")" new
+	assert_equal "$(cat "$BATS_TEST_TMPDIR"/{a/f,b/g})" $'a\nb'
+	config '.mounts[-2].options = ["lowerdir=\($d)/no"]' --arg d "$BATS_TEST_TMPDIR"
+	run -1 oci run one
+	assert_output --partial "$BATS_TEST_TMPDIR/no"
+	config '.mounts[-2].options = ["upperdir=\($d)/upper"]' --arg d "$BATS_TEST_TMPDIR"
+	run -1 oci run one
+	assert_output --partial "'mounts': '/over': the option 'lowerdir' is missing"
+	config '.mounts[-2].options = ["lowerdir=a:b"]'
+	run -1 oci run one
+	assert_output --partial "the option 'lowerdir=a:b' is not supported"
+}
+
 @test "oci: descriptors of mlrun's own are no inherited ones" {
 	command_is sh -c 'ls /proc/self/fd; cat /proc/self/fd/3/../../../../../../etc/hostname'
 	run -1 bash -c 'exec 3>&- 4>&- 5>&- 6>&-; exec mlrun oci --root="$1" run --preserve-fds=1 one' bash "$ROOT"

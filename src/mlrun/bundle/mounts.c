@@ -16,17 +16,28 @@ static const struct option {
 	{ "nodev", PLAN_NODEV, 0 },
 	{ "noexec", PLAN_NOEXEC, 0 },
 	{ "exec", 0, PLAN_NOEXEC },
+	{ "noatime", PLAN_NOATIME, 0 },
+	{ "nodiratime", PLAN_NODIRATIME, 0 },
+	{ "atime", 0, PLAN_NOATIME },
+	{ "relatime", 0, PLAN_NOATIME },
+	{ "strictatime", 0, PLAN_NOATIME },
+	{ "diratime", 0, PLAN_NODIRATIME },
 };
 
 /* Options that change nothing here: the mounts are the container's alone, with all that lies below
  * them, and a set-user-ID bit or a device is the container's only id's. */
 static const char *const ignored[] = { "bind", "rbind", "private", "rprivate", "slave", "rslave",
-	"shared", "rshared", "unbindable", "runbindable", "suid", "dev", "atime", "noatime",
-	"diratime", "nodiratime", "relatime", "norelatime", "strictatime", "nostrictatime", "async",
-	"sync", "defaults", "z", "Z", "newinstance" };
+	"shared", "rshared", "unbindable", "runbindable", "suid", "dev", "norelatime",
+	"nostrictatime", "async", "sync", "defaults", "z", "Z", "newinstance" };
 
-/* Data of tmpfs(5). */
-static const char *const tmpfs_data[] = { "size=", "mode=", "nr_inodes=", "nr_blocks=", "huge=" };
+/* Options of one type, which its file system reads: tmpfs(5), overlayfs. Those that end with '='
+ * have a value. */
+static const struct data {
+	const char *type, *word;
+} data[] = { { "tmpfs", "size=" }, { "tmpfs", "mode=" }, { "tmpfs", "nr_inodes=" },
+	{ "tmpfs", "nr_blocks=" }, { "tmpfs", "huge=" }, { "overlay", "lowerdir=/" },
+	{ "overlay", "upperdir=/" }, { "overlay", "workdir=/" }, { "overlay", "volatile" },
+	{ "overlay", "xino=" }, { "overlay", "index=" } };
 
 struct wish {
 	unsigned flags;
@@ -47,10 +58,11 @@ static int has(const char *const *list, size_t n, const char *word)
 	return 0;
 }
 
-static int is_tmpfs_data(const char *word)
+static int is_data(const char *type, const char *word)
 {
-	for (size_t i = 0; i < ARRAY_LEN(tmpfs_data); i++)
-		if (strncmp(word, tmpfs_data[i], strlen(tmpfs_data[i])) == 0)
+	for (size_t i = 0; i < ARRAY_LEN(data); i++)
+		if (strcmp(type, data[i].type) == 0 &&
+			strncmp(word, data[i].word, strlen(data[i].word)) == 0)
 			return 1;
 	return 0;
 }
@@ -70,7 +82,7 @@ static int read_option(const char *type, const char *word, struct wish *w, struc
 		w->copies_up = 1;
 		return 0;
 	}
-	if (strcmp(type, "tmpfs") == 0 && is_tmpfs_data(word)) {
+	if (is_data(type, word)) {
 		char *both = w->data ? xasprintf("%s,%s", w->data, word) : xstrdup(word);
 
 		free(w->data);
@@ -79,7 +91,7 @@ static int read_option(const char *type, const char *word, struct wish *w, struc
 	}
 	/* The only id is the owner already; devpts and mqueue need no more. */
 	if (strncmp(word, "uid=", 4) == 0 || strncmp(word, "gid=", 4) == 0 ||
-		strcmp(type, "devpts") == 0)
+		strcmp(type, "devpts") == 0 || strcmp(word, "userxattr") == 0)
 		return 0;
 	return mlr_fail(err, ENOTSUP, "the option '%s' is not supported", word);
 }
@@ -117,7 +129,23 @@ static char *directory_in_root(const struct plan *p, const char *target)
 	return file_fd_path(dir);
 }
 
-static int add_tmpfs(const char *target, struct wish *w, struct plan *p, struct mlr_error *err)
+/* An overlay as an ordinary user can have it, which keeps its attributes as the user's. */
+static int add_overlay(const char *target, struct wish *w, struct plan *p, struct mlr_error *err)
+{
+	const char *lower = w->data ? strstr(w->data, "lowerdir=") : NULL;
+	auto_free char *first = NULL;
+
+	if (!lower)
+		return mlr_fail(err, EPROTO, "the option 'lowerdir' is missing");
+	lower += strlen("lowerdir=");
+	first = xstrndup(lower, strcspn(lower, ":,"));
+	TRY(plan_mount_add(p, PLAN_OVERLAY, first, target, w->flags, PLAN_FROM_CONFIG, err));
+	p->mounts[p->n_mounts - 1].options = take_ptr(&w->data);
+	return 0;
+}
+
+static int add_tmpfs(const char *target, const char *source, struct wish *w, struct plan *p,
+	struct mlr_error *err)
 {
 	auto_free char *below = w->copies_up ? directory_in_root(p, target) : NULL;
 	int r;
@@ -126,7 +154,7 @@ static int add_tmpfs(const char *target, struct wish *w, struct plan *p, struct 
 	if (below)
 		return plan_mount_add(
 			p, PLAN_OVERLAY, below, target, w->flags, PLAN_FROM_CONFIG, err);
-	r = plan_mount_add(p, PLAN_TMPFS, NULL, target, w->flags, PLAN_FROM_CONFIG, err);
+	r = plan_mount_add(p, PLAN_TMPFS, source, target, w->flags, PLAN_FROM_CONFIG, err);
 
 	if (r == 0)
 		p->mounts[p->n_mounts - 1].options =
@@ -158,11 +186,13 @@ static int add_kernels(const struct kernels *k, const char *target, unsigned fla
 		p, PLAN_BIND, k->host, target, flags | k->flags, PLAN_FROM_CONFIG, err);
 }
 
-static int add_type(
-	const char *type, const char *target, struct wish *w, struct plan *p, struct mlr_error *err)
+static int add_type(const char *type, const struct bundle_mount *m, const char *target,
+	struct wish *w, struct plan *p, struct mlr_error *err)
 {
 	if (strcmp(type, "tmpfs") == 0)
-		return add_tmpfs(target, w, p, err);
+		return add_tmpfs(target, m->source, w, p, err);
+	if (strcmp(type, "overlay") == 0)
+		return add_overlay(target, w, p, err);
 	for (size_t i = 0; i < ARRAY_LEN(kernels); i++)
 		if (strcmp(kernels[i].type, type) == 0)
 			return add_kernels(&kernels[i], target, w->flags, p, err);
@@ -179,7 +209,7 @@ static int add_mount(const struct bundle_mount *m, const char *target, const cha
 		return mlr_fail(err, ENOTSUP, "an ordinary user may not map ids");
 	TRY(read_options(type, &m->options, &w, err));
 	if (!w.is_bind && strcmp(type, "bind") != 0)
-		return add_type(type, target, &w, p, err);
+		return add_type(type, m, target, &w, p, err);
 	if (!m->source || !*m->source)
 		return mlr_fail(err, EPROTO, "'source' is missing");
 	return add_bind(m->source, target, &w, dir, p, err);

@@ -36,8 +36,8 @@ enum plan_kind {
 	PLAN_COPY,    /* a copy of a host file, in place of the image's file */
 	PLAN_SYMLINK, /* source is the link's text; what the image has there stays */
 	PLAN_DEVPTS,  /* pseudo-terminals of the container's own (devpts, newinstance) */
-	PLAN_OVERLAY, /* a host directory that is written to in memory; the host's does not change
-		       */
+	PLAN_OVERLAY, /* a host directory that is written to in memory; the host's does not change.
+		       * Or an overlay as it is, by options */
 	PLAN_PROC,    /* procfs of the container's own PID namespace */
 	PLAN_SYSFS,   /* sysfs of the container's own network namespace */
 	PLAN_MQUEUE,  /* POSIX message queues of the container's own IPC namespace */
@@ -55,14 +55,20 @@ enum plan_flag {
 				 * lies behind a link of another user's image */
 	PLAN_REPLACE =
 		1 << 5, /* PLAN_SYMLINK: replace what the image has there, but no directory */
+	PLAN_NOATIME =
+		1 << 6, /* this and the next have no effect on binds: the kernel locks times */
+	PLAN_NODIRATIME = 1 << 7,
 };
 
 struct plan_mount {
 	enum plan_kind kind;
-	char *source;  /* absolute host path; a symlink's text; NULL if the kernel makes it */
+	char *source;  /* absolute host path; a symlink's text; of a tmpfs its name in /proc/mounts;
+			* NULL if the kernel makes it */
 	char *target;  /* absolute path inside, resolved there as if / were the image */
 	char *options; /* PLAN_TMPFS: a tmpfs of its own, by tmpfs(5)'s options,
-			  "size=1g,mode=1777"; NULL: a directory of the scratch. Else NULL */
+			  "size=1g,mode=1777"; NULL: a directory of the scratch. PLAN_OVERLAY:
+			  NULL, or overlayfs's own, "lowerdir=/a:/b,upperdir=/u,workdir=/w", of
+			  which source is the first directory. Else NULL */
 	char *text;    /* PLAN_FILE: its bytes, text_size of them; else NULL */
 	size_t text_size;
 	mode_t mode; /* PLAN_FILE: that of a file in memory, mounted read-only; 0: it is written

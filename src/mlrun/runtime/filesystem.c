@@ -24,13 +24,20 @@ static const struct simple {
 	[PLAN_MQUEUE] = { "mqueue", MS_NOSUID | MS_NODEV | MS_NOEXEC, NULL, NULL },
 };
 
+static unsigned long flags_of(const struct plan_mount *m)
+{
+	return bind_mount_flags(m->flags) | (m->flags & PLAN_NOATIME ? MS_NOATIME : 0) |
+		(m->flags & PLAN_NODIRATIME ? MS_NODIRATIME : 0);
+}
+
 static int mount_simple(const struct plan_mount *m, const char *target, struct mlr_error *err)
 {
 	const struct simple *s = &simple[m->kind];
 	const char *options = m->options ? m->options : s->options;
 	int r;
 
-	if (mount(s->type, target, s->type, s->flags | bind_mount_flags(m->flags), options) == 0)
+	if (mount(m->source ? m->source : s->type, target, s->type, s->flags | flags_of(m),
+		    options) == 0)
 		return 0;
 	r = mlr_fail(err, errno, "mount a %s%s%s: %s", s->type, options ? " with options " : "",
 		options ? options : "", strerror(errno));
@@ -62,19 +69,21 @@ static int make_upper(int source, int scratch, size_t i, struct mlr_error *err)
 }
 
 /* Paths are relative to /proc/self/fd, as in runtime/overlay.c. */
-static int mount_overlay(const struct plan_mount *m, size_t i, int source, int scratch,
+static int mount_overlay(const struct plan_mount *m, size_t i, const struct source *s, int scratch,
 	const char *target, struct mlr_error *err)
 {
-	auto_free char *options = xasprintf(
-		"lowerdir=%d,upperdir=%d/overlay%zu/upper,workdir=%d/overlay%zu/work,userxattr",
-		source, scratch, i, scratch, i);
+	auto_free char *options = s->layers
+		? xasprintf("%s,userxattr", s->layers)
+		: xasprintf("lowerdir=%d,upperdir=%d/overlay%zu/upper,workdir=%d/overlay%zu/work,"
+			    "userxattr",
+			  s->fd, scratch, i, scratch, i);
 	int r;
 
-	TRY(make_upper(source, scratch, i, err));
+	if (!s->layers)
+		TRY(make_upper(s->fd, scratch, i, err));
 	if (chdir("/proc/self/fd") < 0)
 		return mlr_fail_errno(err, "change to /proc/self/fd");
-	if (mount("overlay", target, "overlay", MS_NOSUID | MS_NODEV | bind_mount_flags(m->flags),
-		    options) == 0)
+	if (mount("overlay", target, "overlay", MS_NOSUID | MS_NODEV | flags_of(m), options) == 0)
 		return 0;
 	r = mlr_fail(err, errno, "mount an overlay on it: %s", strerror(errno));
 	if (r == -EINVAL || r == -EOPNOTSUPP)
@@ -88,6 +97,6 @@ static int mount_overlay(const struct plan_mount *m, size_t i, int source, int s
 int filesystem_mount(const struct plan_mount *m, size_t i, const struct source *s, int scratch,
 	const char *target, struct mlr_error *err)
 {
-	return m->kind == PLAN_OVERLAY ? mount_overlay(m, i, s->fd, scratch, target, err)
+	return m->kind == PLAN_OVERLAY ? mount_overlay(m, i, s, scratch, target, err)
 				       : mount_simple(m, target, err);
 }

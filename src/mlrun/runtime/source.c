@@ -33,6 +33,35 @@ static int open_one(const struct plan_mount *m)
 	return m->kind == PLAN_COPY && !S_ISREG(st.st_mode) ? -ENODEV : take_fd(&fd);
 }
 
+/* Open an overlay's directories: what is mounted next may cover them. */
+static int open_layers(const struct plan_mount *m, struct source *s, struct mlr_error *err)
+{
+	auto_free char *copy = xstrdup(m->options);
+	auto_strv struct strv words = STRV_INIT;
+	char *rest = copy, *word;
+
+	while ((word = strsep(&rest, ","))) {
+		auto_strv struct strv dirs = STRV_INIT;
+		auto_free char *numbers = NULL;
+		char *value = strstr(word, "dir=/"), *dir; /* lowerdir, upperdir, workdir */
+		size_t key = value ? (size_t)(value - word) + strlen("dir=") : strlen(word);
+
+		value = value ? word + key : NULL;
+		while ((dir = strsep(&value, ":"))) {
+			int fd = open(dir, O_PATH | O_DIRECTORY | O_CLOEXEC);
+
+			if (fd < 0)
+				return mlr_fail_errno(err, "open '%s' to mount an overlay", dir);
+			stack_take(&s->dirs, fd);
+			strv_addf(&dirs, "%d", fd);
+		}
+		numbers = strv_join(&dirs, dirs.n, ":");
+		strv_addf(&words, "%.*s%s", (int)key, word, numbers);
+	}
+	s->layers = strv_join(&words, words.n, ",");
+	return 0;
+}
+
 static int source_open(const struct plan_mount *m, struct source *s, struct mlr_error *err)
 {
 	struct stat st;
@@ -50,6 +79,8 @@ static int source_open(const struct plan_mount *m, struct source *s, struct mlr_
 		s->absent = 1;
 		return 0;
 	}
+	if (m->kind == PLAN_OVERLAY && m->options)
+		TRY(open_layers(m, s, err));
 	if (m->kind != PLAN_BIND && !m->ino)
 		return 0;
 	if (fstat(s->fd, &st) < 0)
@@ -81,9 +112,12 @@ int sources_open(const struct plan *p, struct source **ret, struct mlr_error *er
 
 void sources_close(struct source *s, size_t n)
 {
-	for (size_t i = 0; s && i < n; i++)
+	for (size_t i = 0; s && i < n; i++) {
 		if (s[i].fd >= 0)
 			close(s[i].fd);
+		free(s[i].layers);
+		stack_done(&s[i].dirs);
+	}
 	free(s);
 }
 

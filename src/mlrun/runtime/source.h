@@ -4,16 +4,19 @@
 
 #include "base/error.h"
 #include "plan/plan.h"
+#include "runtime/stack.h"
 
 #include <sys/types.h>
 
 /* One of a plan's mounts on its way into the container. */
 struct source {
-	int fd;     /* a cloned mount, or an open file or directory; or -1 */
-	int is_dir; /* the source is a directory */
-	int absent; /* an optional source that does not exist: skip it */
-	int done;   /* already in place */
-	int fresh;  /* mlrun made the place to mount at, of the right kind */
+	int fd;            /* a cloned mount, or an open file or directory; or -1 */
+	char *layers;      /* PLAN_OVERLAY's options with descriptors for directories; or NULL */
+	struct stack dirs; /* those */
+	int is_dir;        /* the source is a directory */
+	int absent;        /* an optional source that does not exist: skip it */
+	int done;          /* already in place */
+	int fresh;         /* mlrun made the place to mount at, of the right kind */
 };
 
 /* Open the sources of a whole plan: an array with one for each mount, in order. Pass it and its
