@@ -236,6 +236,29 @@ poststop stopped"
 	assert_equal "$(grep '^net:' <<<"$output" | uniq | wc -l)" 1
 }
 
+@test "oci: a user namespace that is there already is joined with those in it, if it is the caller's own" {
+	local pid
+
+	needs_ordinary_user
+	unshare -Urn --fork sleep 300 3>&- &
+	PIDS+=($!)
+	until_true pgrep -P $! sleep
+	pid=$(pgrep -P $! sleep)
+	config '.process.user = {uid: 0, gid: 0} | .linux.namespaces = [{type: "network", path: "/proc/\($p)/ns/net"}, {type: "mount"},
+		{type: "user", path: "/proc/\($p)/ns/user"}]' --argjson p "$pid"
+	command_is sh -c 'id -u; readlink /proc/self/ns/user; readlink /proc/self/ns/net; touch /dev/shm/f; stat -c %u /dev/shm/f'
+	run -0 oci run one
+	assert_output "0
+$(readlink "/proc/$pid/ns/user" "/proc/$pid/ns/net")
+0"
+	config '.process.user.uid = 5'
+	run -1 oci run one
+	assert_output --partial "'user' 5:0: you are 0:0 in the user namespace that is joined"
+	config '.linux.namespaces[2].path = "/proc/1/ns/user"'
+	run -1 oci run one
+	assert_output --partial "join the user namespace '/proc/1/ns/user': Permission denied"
+}
+
 @test "oci: a tmpfs with tmpcopyup shows what the root has there, and forgets what is written" {
 	mkdir -p rootfs/data
 	echo kept >rootfs/data/f

@@ -103,12 +103,13 @@ static const struct {
 };
 
 /* One with a path is entered, where the kernel lets the caller, unless he is in it. */
-static int join_namespace(
-	const char *type, const char *path, unsigned bits, struct bundle *b, struct mlr_error *err)
+static int join_namespace(const char *type, const char *path, unsigned bits, struct bundle *b,
+	struct plan *p, struct mlr_error *err)
 {
 	if (is_callers(type, path))
 		return 0;
-	if (!(bits & (PLAN_NS_NET | PLAN_NS_IPC | PLAN_NS_UTS)))
+	p->in_user_namespace |= strcmp(type, "user") == 0;
+	if (!(bits & (PLAN_NS_NET | PLAN_NS_IPC | PLAN_NS_UTS)) && strcmp(type, "user") != 0)
 		return mlr_fail(
 			err, ENOTSUP, "%s: an existing one, '%s', cannot be joined", type, path);
 	strv_add(&b->joined, type);
@@ -123,7 +124,7 @@ static int plan_namespace(
 		if (strcmp(namespaces[i].type, ns->type) != 0)
 			continue;
 		if (ns->path && *ns->path)
-			return join_namespace(ns->type, ns->path, namespaces[i].bits, b, err);
+			return join_namespace(ns->type, ns->path, namespaces[i].bits, b, p, err);
 		p->namespaces |= namespaces[i].bits;
 		return 0;
 	}

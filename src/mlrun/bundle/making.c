@@ -81,21 +81,35 @@ static int write_sysctls(const struct bundle *b, const char *of, struct mlr_erro
 	return 0;
 }
 
-/* Enter namespaces that are there already, while this process has its caller's rights over them. */
-static int join(const struct bundle *b, struct mlr_error *err)
+static int join_one(const char *type, const char *path, struct mlr_error *err)
 {
-	for (size_t i = 0; i < b->joined.n; i += 2) {
-		const char *type = b->joined.v[i];
-		int flag = strcmp(type, "network") == 0 ? CLONE_NEWNET
-			: strcmp(type, "ipc") == 0      ? CLONE_NEWIPC
-							: CLONE_NEWUTS;
-		auto_close int fd = open(b->joined.v[i + 1], O_RDONLY | O_CLOEXEC | O_NONBLOCK);
+	int flag = strcmp(type, "network") == 0 ? CLONE_NEWNET
+		: strcmp(type, "ipc") == 0      ? CLONE_NEWIPC
+		: strcmp(type, "user") == 0     ? CLONE_NEWUSER
+						: CLONE_NEWUTS;
+	auto_close int fd = open(path, O_RDONLY | O_CLOEXEC | O_NONBLOCK);
 
-		if (fd < 0 || setns(fd, flag) < 0)
-			return mlr_fail_errno(err, "join the %s namespace '%s'", b->joined.v[i],
-				b->joined.v[i + 1]);
-	}
-	return write_sysctls(b, "joined", err);
+	return fd < 0 || setns(fd, flag) < 0
+		? mlr_fail_errno(err, "join the %s namespace '%s'", type, path)
+		: 0;
+}
+
+/* Enter namespaces that are there already, while this process has its caller's rights over them;
+ * the user namespace first, which may give rights over the others. */
+static int join(const struct making *m, struct mlr_error *err)
+{
+	const struct strv *joined = &m->bundle.joined;
+	const struct plan_identity *id = &m->plan.id;
+
+	for (int user = 1; user >= 0; user--)
+		for (size_t i = 0; i < joined->n; i += 2)
+			if ((strcmp(joined->v[i], "user") == 0) == user)
+				TRY(join_one(joined->v[i], joined->v[i + 1], err));
+	if (m->plan.in_user_namespace && (id->uid != geteuid() || id->gid != getegid()))
+		return mlr_fail(err, ENOTSUP,
+			"'user' %u:%u: you are %u:%u in the user namespace that is joined", id->uid,
+			id->gid, geteuid(), getegid());
+	return write_sysctls(&m->bundle, "joined", err);
 }
 
 static int before_pivot(void *ctx, int root, struct mlr_error *err)
@@ -225,7 +239,7 @@ static int take_place(struct making *m, struct mlr_error *err)
 	if (m->plan.join)
 		return 0;
 	TRY(bundle_state_wait_lock(&m->state, err));
-	return join(&m->bundle, err);
+	return join(m, err);
 }
 
 __attribute__((noreturn)) static void become_container(struct making *m)

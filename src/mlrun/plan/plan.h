@@ -169,6 +169,7 @@ struct plan {
 	int *keep_fds; /* descriptors above 2 that the command inherits */
 	size_t n_keep_fds;
 	unsigned namespaces; /* enum plan_namespace */
+	int in_user_namespace; /* the caller is in the container's user namespace: none is made */
 	int init;            /* mlrun is the PID namespace's first process, and reaps */
 	int detached; /* nobody waits outside the PID namespace: its first process is a child of
 			 the caller's parent */

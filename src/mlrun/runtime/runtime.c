@@ -26,8 +26,8 @@ static int make(const struct plan *p, const struct share *share, struct squash_s
 
 	if (p->squashfs)
 		TRY(squash_start(p, squash, &server, err));
-	r = share->in_user_namespace || squash->userns >= 0
-		? userns_enter_shared(squash->userns, err)
+	r = p->in_user_namespace || share->in_user_namespace || squash->userns >= 0
+		? userns_enter_shared(p, squash->userns, err)
 		: userns_enter(&p->id, err);
 	if (r == 0)
 		r = userns_add(p, err);

@@ -125,8 +125,10 @@ int userns_enter(const struct plan_identity *id, struct mlr_error *err)
 	return own_mounts(err);
 }
 
-int userns_enter_shared(int userns, struct mlr_error *err)
+int userns_enter_shared(const struct plan *p, int userns, struct mlr_error *err)
 {
+	if (p->in_user_namespace)
+		TRY(close_cgroups(&p->id, err));
 	if (userns >= 0 && setns(userns, CLONE_NEWUSER) < 0)
 		return mlr_fail_errno(err, "enter the user namespace of the image's containers");
 	prctl(PR_SET_DUMPABLE, 0); /* as above */

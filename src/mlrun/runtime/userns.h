@@ -11,7 +11,7 @@ int userns_enter(const struct plan_identity *id, struct mlr_error *err);
 
 /* The same, in an existing user namespace: an open file of proc(5), or -1 if the process has
  * entered it (runtime/share.h). */
-int userns_enter_shared(int userns, struct mlr_error *err);
+int userns_enter_shared(const struct plan *p, int userns, struct mlr_error *err);
 
 /* Translate enum plan_namespace bits into clone(2)'s flags. A new namespace is a line here. */
 int userns_clone_flags(unsigned namespaces);
