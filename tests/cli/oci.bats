@@ -343,6 +343,10 @@ $(readlink "/proc/$pid/ns/user" "/proc/$pid/ns/net")
 	config '.process.user = {uid: 0, gid: 0}'
 	run -0 oci run one
 	assert_output 81
+	# A range of groups that are not in the container.
+	config '.process.user.gid = 6'
+	run -0 oci run one
+	assert_output 81
 	config '.linux.sysctl = {"net.ipv4.ip_unprivileged_port_start": "many"}'
 	run -1 oci run one
 	assert_output --partial "sysctl 'net.ipv4.ip_unprivileged_port_start' = 'many': Invalid argument"

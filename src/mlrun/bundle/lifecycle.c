@@ -31,7 +31,7 @@ static int read_bundle(
 		return mlr_wrap(err, "'%s'", path);
 	r = bundle_state_make(o->root, o->id, &m->state, err);
 	if (r == 0)
-		r = making_keep_text(m, "config.json", text, len, err);
+		r = file_replace(m->state.dir, "config.json", text, len, 0600, err);
 	return r < 0 ? r : making_keep_seccomp(m, err);
 }
 

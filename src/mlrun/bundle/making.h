@@ -35,10 +35,6 @@ void making_close(int *fd);
 int making_hooks(
 	const struct making *m, enum bundle_stage stage, enum status status, struct mlr_error *err);
 
-/* Keep a text as a file beside the container's state. */
-int making_keep_text(const struct making *m, const char *name, const char *text, size_t len,
-	struct mlr_error *err);
-
 /* The profile is read as a file, runtime/seccomp.h. */
 int making_keep_seccomp(struct making *m, struct mlr_error *err);
 

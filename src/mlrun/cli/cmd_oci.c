@@ -103,7 +103,6 @@ static int fail(const struct mlr_error *err)
 
 struct making {
 	struct lifecycle_options o;
-	const char *fds;
 	int detach, nothing;
 };
 
@@ -117,7 +116,7 @@ struct making {
 		{ "console-socket", 0, "SOCKET", 0, "send the container's terminal there", 0,     \
 			OPT(struct making, o.console_socket) },                                   \
 		{ "preserve-fds", 0, "N", 0, "the command inherits N descriptors from 3 on", 0,   \
-			OPT(struct making, fds) },                                                \
+			OPT_COUNT(struct making, o.preserve_fds, 0, 1 << 20) },                   \
 		{ "no-new-keyring", 0, 0, 0, "the container has the caller's session keyring", 0, \
 			OPT(struct making, o.keep_keyring) },                                     \
 		{ "no-pivot", 0, 0, 0, "changes nothing, as the next one", 0,                     \
@@ -131,22 +130,6 @@ static const struct option_row run_options[] = { OPTIONS_OF_CREATE,
 	{ "keep", 0, 0, 0, "do not delete it at the end", 0, OPT(struct making, o.keep) },
 	{ "detach", 'd', 0, 0, "do not wait for its end", 0, OPT(struct making, detach) }, { 0 } };
 
-static int fds_number(const char *text, struct argp_state *state)
-{
-	long n = text ? options_number(text, 0, 1 << 20) : 0;
-
-	if (n < 0)
-		argp_error(state, "--preserve-fds takes a number, not '%s'", text);
-	return (int)n;
-}
-
-static void check_fds(void *args, struct argp_state *state)
-{
-	struct making *m = args;
-
-	m->o.preserve_fds = fds_number(m->fds, state);
-}
-
 static const struct cli_syntax create_syntax = {
 	.s.options = create_options,
 	.s.args_doc = "ID",
@@ -155,7 +138,6 @@ static const struct cli_syntax create_syntax = {
 	.s.operands = { OPT(struct making, o.id) },
 	.s.needed = 1,
 	.s.missing = "a container's name is expected",
-	.s.check = check_fds,
 };
 
 static const struct cli_syntax run_syntax = {
@@ -166,7 +148,6 @@ static const struct cli_syntax run_syntax = {
 	.s.operands = { OPT(struct making, o.id) },
 	.s.needed = 1,
 	.s.missing = "a container's name is expected",
-	.s.check = check_fds,
 };
 
 static int oci_create(int argc, char **argv)
@@ -387,7 +368,7 @@ static int oci_list(int argc, char **argv)
 struct exec {
 	struct lifecycle_exec x;
 	struct strv words; /* the container's name and the command */
-	const char *fds, *no_word;
+	const char *no_word;
 	int nothing;
 };
 
@@ -402,7 +383,7 @@ static const struct option_row exec_options[] = {
 	{ "console-socket", 0, "SOCKET", 0, "send its terminal there", 0,
 		OPT(struct exec, x.o.console_socket) },
 	{ "preserve-fds", 0, "N", 0, "the command inherits N descriptors from 3 on", 0,
-		OPT(struct exec, fds) },
+		OPT_COUNT(struct exec, x.o.preserve_fds, 0, 1 << 20) },
 	{ "no-new-privs", 0, 0, 0, "changes nothing, as it is always so", 0,
 		OPT(struct exec, nothing) },
 	{ 0 },
@@ -420,7 +401,6 @@ static void check_exec(void *args, struct argp_state *state)
 {
 	struct exec *e = args;
 
-	e->x.o.preserve_fds = fds_number(e->fds, state);
 	if (e->words.n == 0)
 		argp_error(state, "a container's name is expected");
 	e->x.o.id = e->words.v[0];
