@@ -158,7 +158,7 @@ is() { [ "$(status)" = "$1" ]; }
 	echo secret >"$BATS_TEST_TMPDIR/data/file"
 	config '.mounts += [{destination: "/data", type: "bind", source: $d, options: ["rbind", "ro"]},
 			{destination: "/scratch", type: "tmpfs", source: "tmpfs", options: ["size=1m", "mode=700"]},
-			{destination: "/second", type: "none", source: $d, options: ["bind"]}] |
+			{destination: "/second", type: "none", source: $d, options: ["bind", ""]}] |
 		.linux.namespaces += [{type: "uts"}, {type: "ipc"}] | .hostname = "inner" |
 		.process.rlimits = [{type: "RLIMIT_NOFILE", soft: 99, hard: 100}] | .process.user.umask = 63 |
 		.linux.maskedPaths = ["/second/file", "/no/such"] | .linux.readonlyPaths = ["/usr"]' \

@@ -28,7 +28,7 @@ static const struct option {
  * them, and a set-user-ID bit or a device is the container's only id's. */
 static const char *const ignored[] = { "bind", "rbind", "private", "rprivate", "slave", "rslave",
 	"shared", "rshared", "unbindable", "runbindable", "suid", "dev", "norelatime",
-	"nostrictatime", "async", "sync", "defaults", "z", "Z", "newinstance" };
+	"nostrictatime", "async", "sync", "defaults", "z", "Z", "newinstance", "" };
 
 /* Options of one type, which its file system reads: tmpfs(5), overlayfs. Those that end with '='
  * have a value. */

@@ -30,6 +30,8 @@ static char *text_of(const struct row *row, const json_t *v, const json_t *in)
 		beside = json_integer_value(json_object_get(in, "period"));
 	if (row->kind == SWAP) /* version 1's is memory and swap together */
 		beside = json_integer_value(json_object_get(in, "limit"));
+	if (row->kind == WEIGHT && n == 1024) /* as every process has */
+		return NULL;
 	if (row->kind == WEIGHT) /* 2 to 262144 as 1 to 10000, as crun and runc do */
 		n = n >= 262144 ? 10000 : n < 2 ? n : 1 + (n - 2) * 9999 / 262142;
 	if (n <= 0 || (row->kind == SWAP && n < beside))
