@@ -168,9 +168,9 @@ struct plan {
 	enum plan_origin workdir_origin;
 	int *keep_fds; /* descriptors above 2 that the command inherits */
 	size_t n_keep_fds;
-	unsigned namespaces; /* enum plan_namespace */
+	unsigned namespaces;   /* enum plan_namespace */
 	int in_user_namespace; /* the caller is in the container's user namespace: none is made */
-	int init;            /* mlrun is the PID namespace's first process, and reaps */
+	int init;              /* mlrun is the PID namespace's first process, and reaps */
 	int detached; /* nobody waits outside the PID namespace: its first process is a child of
 			 the caller's parent */
 	int dies_with_parent;  /* the process that waits outside is killed with the caller's parent,
