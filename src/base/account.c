@@ -76,7 +76,7 @@ static char *read_file(const char *path)
 	char *text = NULL;
 
 	if (path)
-		file_read(AT_FDCWD, path, FILE_MAX, &text, NULL, NULL);
+		file_read_regular(AT_FDCWD, path, FILE_MAX, &text, NULL, NULL);
 	return text;
 }
 

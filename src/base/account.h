@@ -37,7 +37,7 @@ void account_find(uid_t uid, gid_t gid, struct account *ret);
 void account_find_user(uid_t uid, struct account *ret);
 
 /*
- * Look only in files in the form of passwd(5) and group(5). For tests.
+ * Look only in files in the form of passwd(5) and group(5), in a container for one.
  *
  *   passwd, group  paths, or NULL to skip one
  */

@@ -67,14 +67,6 @@ static int read_pairs(const struct record_reader *r, const json_t *v, void *to)
 
 /* --- what is not for the plan --------------------------------------------------- */
 
-const char *bundle_stage_name(enum bundle_stage stage)
-{
-	static const char *const names[] = { "prestart", "createRuntime", "createContainer",
-		"startContainer", "poststart", "poststop" };
-
-	return names[stage];
-}
-
 static int check_version(const struct record_reader *r, void *member)
 {
 	const char *version = *(char **)member;
@@ -114,6 +106,11 @@ static const struct record_row stage_rows[] = {
 	{ "poststop", STAGE(BUNDLE_POSTSTOP) },
 	{ NULL },
 };
+
+const char *bundle_stage_name(enum bundle_stage stage)
+{
+	return stage_rows[stage].key;
+}
 
 static const struct record_row umask_rows[] = {
 	{ "umask", RECORD_NUMBER, AT(umask), .max = 0777 },

@@ -107,6 +107,10 @@ int lifecycle_create(const struct lifecycle_options *o, int *status, struct mlr_
 	m.plan.detached = 1;
 	if (create(o, &m, &child, err) < 0) {
 		*status = m.status;
+		/* Files of the others, as by podman's --userns=keep-id. */
+		if (err->code == EACCES && m.bundle.has_many_ids)
+			mlr_wrap(
+				err, "the bundle maps several ids, of which the container has one");
 		return mlr_wrap(err, "create '%s'", o->id);
 	}
 	return 0;
@@ -141,15 +145,21 @@ static void run_late_hooks(
 	hooks_run(b, stage, text, NULL);
 }
 
+static int check_status(const struct state *s, enum status want, struct mlr_error *err)
+{
+	enum status now = bundle_state_status(s);
+
+	return now == want ? 0
+			   : mlr_fail(err, EINVAL, "it is %s, not %s",
+				     bundle_state_status_name(now), bundle_state_status_name(want));
+}
+
 static int start(const struct state *s, const struct bundle *b, struct mlr_error *err)
 {
-	enum status status = bundle_state_status(s);
-	int r;
+	int r = check_status(s, STATUS_CREATED, err);
 
-	if (status != STATUS_CREATED)
-		return mlr_fail(
-			err, EINVAL, "it is %s, not created", bundle_state_status_name(status));
-	r = call_start(s, err);
+	if (r == 0)
+		r = call_start(s, err);
 	if (r == 0)
 		run_late_hooks(s, b, BUNDLE_POSTSTART, STATUS_RUNNING);
 	return r;
@@ -186,41 +196,35 @@ int lifecycle_kill(const char *root, const char *id, int sig, int all, struct ml
 
 /* --- pause, resume -------------------------------------------------------------------- */
 
-static int freeze(const char *root, const char *id, enum status from, enum status to,
-	const char *verb, struct mlr_error *err)
+static int freeze(const char *root, const char *id, int pause, struct mlr_error *err)
 {
 	auto_call(bundle_state_done) struct state s = STATE_INIT;
+	enum status from = pause ? STATUS_RUNNING : STATUS_PAUSED;
 	long end = meeting_now_ms() + DEATH_MS;
-	enum status status;
 	int r;
 
 	TRY(bundle_state_open(root, id, &s, err));
-	status = bundle_state_status(&s);
-	if (status != from)
-		return mlr_fail(err, EINVAL, "%s '%s': it is %s, not %s", verb, id,
-			bundle_state_status_name(status), bundle_state_status_name(from));
-	r = cgroup_freeze(s.pid, to == STATUS_PAUSED);
-	if (r < 0) {
-		mlr_fail(err, ENOTSUP, "%s '%s': it has no control group of yours", verb, id);
-		return mlr_hint(err,
+	r = check_status(&s, from, err);
+	if (r == 0 && cgroup_freeze(s.pid, pause) < 0) {
+		mlr_fail(err, ENOTSUP, "it has no control group of yours");
+		r = mlr_hint(err,
 			"one is made where the machine delegates some of cgroup v2 to users, as "
 			"systemd-run --user --scope does");
 	}
-	while ((status = bundle_state_status(&s)) == from && meeting_now_ms() < end)
-		meeting_pause_us(1000);
-	return status != from ? 0
-			      : mlr_fail(err, EBUSY, "%s '%s': it still is %s", verb, id,
-					bundle_state_status_name(from));
+	for (; r == 0 && bundle_state_status(&s) == from; meeting_pause_us(1000))
+		if (meeting_now_ms() > end)
+			r = mlr_fail(err, EBUSY, "the kernel has not done so yet");
+	return r < 0 ? mlr_wrap(err, "%s '%s'", pause ? "pause" : "resume", id) : 0;
 }
 
 int lifecycle_pause(const char *root, const char *id, struct mlr_error *err)
 {
-	return freeze(root, id, STATUS_RUNNING, STATUS_PAUSED, "pause", err);
+	return freeze(root, id, 1, err);
 }
 
 int lifecycle_resume(const char *root, const char *id, struct mlr_error *err)
 {
-	return freeze(root, id, STATUS_PAUSED, STATUS_RUNNING, "resume", err);
+	return freeze(root, id, 0, err);
 }
 
 /* --- delete ------------------------------------------------------------------------- */

@@ -130,7 +130,7 @@ static int before_pivot(void *ctx, int root, struct mlr_error *err)
 	made.root_mount = bundle_mount_of(root, "");
 	r = door_offer(((struct making *)ctx)->door);
 	if (r < 0)
-		return mlr_fail(err, -r, "open the container's namespaces: %s", strerror(-r));
+		mlr_debug("exec will not enter before the start: %s", strerror(-r));
 	r = ask(ctx, &made, err);
 	if (r == 0 && b->domainname && *b->domainname &&
 		setdomainname(b->domainname, strlen(b->domainname)) < 0)

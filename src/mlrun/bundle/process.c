@@ -1,8 +1,7 @@
 #include "bundle/parts.h"
 
+#include "base/account.h"
 #include "base/base.h"
-
-#define PASSWD_MAX (1u << 20) /* bytes */
 
 static int plan_command(struct bundle_config *c, struct plan *p, struct mlr_error *err)
 {
@@ -52,33 +51,14 @@ static int plan_limit(const struct bundle_limit *l, struct plan *p, struct mlr_e
 	return 0;
 }
 
-/* The sixth field of a line of passwd(5) whose third is uid; to free(), or NULL. */
-static char *home_in(char *passwd, unsigned uid)
-{
-	char *lines = NULL;
-
-	for (char *line = strtok_r(passwd, "\n", &lines); line;
-		line = strtok_r(NULL, "\n", &lines)) {
-		char *f[6], *end;
-		int n = 0;
-
-		while (n < 6 && line)
-			f[n++] = strsep(&line, ":");
-		if (n == 6 && *f[2] && strtoul(f[2], &end, 10) == uid && !*end && *f[5])
-			return xstrdup(f[5]);
-	}
-	return NULL;
-}
-
 void process_home(struct plan *p)
 {
-	auto_free char *text = NULL, *home = NULL;
+	auto_call(account_done) struct account a = ACCOUNT_INIT;
 
 	if (plan_env_get(p, "HOME"))
 		return;
-	if (file_read_regular(AT_FDCWD, "/etc/passwd", PASSWD_MAX, &text, NULL, NULL) == 0)
-		home = home_in(text, p->id.uid);
-	plan_env_set(p, "HOME", home ? home : "/", PLAN_FROM_IMAGE);
+	account_read("/etc/passwd", p->id.uid, NULL, 0, &a);
+	plan_env_set(p, "HOME", a.home && *a.home ? a.home : "/", PLAN_FROM_IMAGE);
 }
 
 int process_plan(struct bundle_config *c, struct plan *p, struct mlr_error *err)
