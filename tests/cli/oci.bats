@@ -392,6 +392,9 @@ $(readlink "/proc/$pid/ns/user" "/proc/$pid/ns/net")
 	config '.linux.resources = {memory: {limit: -1}, cpu: {period: 100000}, devices: []}'
 	run -0 oci run one
 	assert_output ran
+	config '.linux.resources = ["memory"]'
+	run -1 oci run one
+	assert_output --partial "'resources': expected an object"
 	config '.linux.resources = {memory: {limit: "1g"}}'
 	run -1 oci run one
 	assert_output --partial "'resources': "

@@ -130,18 +130,22 @@ static char *directory_in_root(const struct plan *p, const char *target)
 }
 
 /* An overlay as an ordinary user can have it, which keeps its attributes as the user's. */
-static int add_overlay(const char *target, struct wish *w, struct plan *p, struct mlr_error *err)
+static int add_overlay(const char *target, const struct strv *options, struct wish *w,
+	struct plan *p, struct mlr_error *err)
 {
-	const char *lower = w->data ? strstr(w->data, "lowerdir=") : NULL;
-	auto_free char *first = NULL;
+	for (size_t i = 0; i < options->n; i++) {
+		const char *lower = options->v[i] + strlen("lowerdir=");
+		auto_free char *first = NULL;
 
-	if (!lower)
-		return mlr_fail(err, EPROTO, "the option 'lowerdir' is missing");
-	lower += strlen("lowerdir=");
-	first = xstrndup(lower, strcspn(lower, ":,"));
-	TRY(plan_mount_add(p, PLAN_OVERLAY, first, target, w->flags, PLAN_FROM_CONFIG, err));
-	p->mounts[p->n_mounts - 1].options = take_ptr(&w->data);
-	return 0;
+		if (strncmp(options->v[i], "lowerdir=", strlen("lowerdir=")) != 0)
+			continue;
+		first = xstrndup(lower, strcspn(lower, ":"));
+		TRY(plan_mount_add(
+			p, PLAN_OVERLAY, first, target, w->flags, PLAN_FROM_CONFIG, err));
+		p->mounts[p->n_mounts - 1].options = take_ptr(&w->data);
+		return 0;
+	}
+	return mlr_fail(err, EPROTO, "the option 'lowerdir' is missing");
 }
 
 static int add_tmpfs(const char *target, const char *source, struct wish *w, struct plan *p,
@@ -192,7 +196,7 @@ static int add_type(const char *type, const struct bundle_mount *m, const char *
 	if (strcmp(type, "tmpfs") == 0)
 		return add_tmpfs(target, m->source, w, p, err);
 	if (strcmp(type, "overlay") == 0)
-		return add_overlay(target, w, p, err);
+		return add_overlay(target, &m->options, w, p, err);
 	for (size_t i = 0; i < ARRAY_LEN(kernels); i++)
 		if (strcmp(kernels[i].type, type) == 0)
 			return add_kernels(&kernels[i], target, w->flags, p, err);

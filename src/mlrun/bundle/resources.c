@@ -90,6 +90,8 @@ int resources_plan(const json_t *resources, struct plan *p, struct mlr_error *er
 	json_t *members, *v;
 
 	p->has_cgroup = 1;
+	if (resources && !json_is_object(resources) && !json_is_null(resources))
+		return mlr_fail(err, EPROTO, "'resources': expected an object");
 	json_object_foreach((json_t *)resources, object, members) {
 		json_auto_t *alone = json_is_object(members) ? json_incref(members)
 							     : json_pack("{s:O}", "", members);
