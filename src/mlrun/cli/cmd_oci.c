@@ -99,6 +99,18 @@ static int fail(const struct mlr_error *err)
 	return OCI_FAILED;
 }
 
+/* Of a command whose only operand is a container's name. */
+#define SYNTAX(name, target, its_options, text)                \
+	static const struct cli_syntax name = {                \
+		.s.options = its_options,                      \
+		.s.args_doc = "ID",                            \
+		.s.doc = text,                                 \
+		.no_store = 1,                                 \
+		.s.operands = { target },                      \
+		.s.needed = 1,                                 \
+		.s.missing = "a container's name is expected", \
+	}
+
 /* --- create, run -------------------------------------------------------------------- */
 
 struct making {
@@ -130,25 +142,10 @@ static const struct option_row run_options[] = { OPTIONS_OF_CREATE,
 	{ "keep", 0, 0, 0, "do not delete it at the end", 0, OPT(struct making, o.keep) },
 	{ "detach", 'd', 0, 0, "do not wait for its end", 0, OPT(struct making, detach) }, { 0 } };
 
-static const struct cli_syntax create_syntax = {
-	.s.options = create_options,
-	.s.args_doc = "ID",
-	.s.doc = "Make a container of a bundle; it waits for its start.",
-	.no_store = 1,
-	.s.operands = { OPT(struct making, o.id) },
-	.s.needed = 1,
-	.s.missing = "a container's name is expected",
-};
-
-static const struct cli_syntax run_syntax = {
-	.s.options = run_options,
-	.s.args_doc = "ID",
-	.s.doc = "Create, start and delete a container. The exit status is its command's.",
-	.no_store = 1,
-	.s.operands = { OPT(struct making, o.id) },
-	.s.needed = 1,
-	.s.missing = "a container's name is expected",
-};
+SYNTAX(create_syntax, OPT(struct making, o.id), create_options,
+	"Make a container of a bundle; it waits for its start.");
+SYNTAX(run_syntax, OPT(struct making, o.id), run_options,
+	"Create, start and delete a container. The exit status is its command's.");
 
 static int oci_create(int argc, char **argv)
 {
@@ -184,20 +181,12 @@ struct one {
 	int all, force;
 };
 
-#define ONE(name, text)                                        \
-	static const struct cli_syntax name = {                \
-		.s.args_doc = "ID",                            \
-		.s.doc = text,                                 \
-		.no_store = 1,                                 \
-		.s.operands = { OPT(struct one, id) },         \
-		.s.needed = 1,                                 \
-		.s.missing = "a container's name is expected", \
-	}
+#define OF_ONE(name, options, text) SYNTAX(name, OPT(struct one, id), options, text)
 
-ONE(start_syntax, "Execute the command of a created container.");
-ONE(pause_syntax, "Freeze a container's processes.");
-ONE(resume_syntax, "Let the processes of a paused container go on.");
-ONE(state_syntax, "Print a container's state as JSON.");
+OF_ONE(start_syntax, NULL, "Execute the command of a created container.");
+OF_ONE(pause_syntax, NULL, "Freeze a container's processes.");
+OF_ONE(resume_syntax, NULL, "Let the processes of a paused container go on.");
+OF_ONE(state_syntax, NULL, "Print a container's state as JSON.");
 
 /* Commands of a container's name only. */
 static int act(int argc, char **argv, const struct cli_syntax *syntax,
@@ -280,15 +269,7 @@ static const struct option_row delete_options[] = {
 		OPT(struct one, force) },
 	{ 0 },
 };
-static const struct cli_syntax delete_syntax = {
-	.s.options = delete_options,
-	.s.args_doc = "ID",
-	.s.doc = "Delete a container that has ended.",
-	.no_store = 1,
-	.s.operands = { OPT(struct one, id) },
-	.s.needed = 1,
-	.s.missing = "a container's name is expected",
-};
+OF_ONE(delete_syntax, delete_options, "Delete a container that has ended.");
 
 static int oci_delete(int argc, char **argv)
 {
