@@ -702,6 +702,8 @@ END
 	done <<'END'
 tiny echo hello|hello
 -e A=b --user 5 tiny sh -c 'echo $A $(id -u)'|b 5
+--user 5:6 tiny sh -c 'echo $(id -u):$(id -g)'|5:6
+-v $BUNDLE/rootfs/bin:/d:O tiny sh -c 'rm /d/sh && echo gone'|gone
 --read-only tiny sh -c '! touch /f 2>/dev/null && echo refused'|refused
 --tmpfs /t --sysctl net.core.somaxconn=99 tiny sh -c 'touch /t/f; cat /proc/sys/net/core/somaxconn'|99
 --hostname h --init tiny sh -c 'cat /proc/sys/kernel/hostname'|h
