@@ -162,7 +162,7 @@ static int has_proc(const struct plan *p)
 static int plan_config(struct bundle_config *c, const char *dir, struct bundle *b, struct plan *p,
 	struct mlr_error *err)
 {
-	b->has_many_ids = c->n_uids > 1;
+	b->has_other_ids = c->n_uids > 1 || (c->n_uids && c->uids->outside != geteuid());
 	TRY(process_plan(c, p, err));
 	TRY(plan_root(c, dir, p, err));
 	TRY(plan_namespaces(c, b, p, err));

@@ -52,7 +52,7 @@ struct bundle {
 	char *seccomp;       /* linux.seccomp as JSON text, or NULL */
 	int terminal, rows, columns;
 	int is_32_bit;                        /* linux.personality is LINUX32 */
-	int has_many_ids;                     /* uidMappings map more than one */
+	int has_other_ids;                    /* uidMappings map some that are not the caller's */
 	int umask;                            /* or -1 */
 	int has_oom_score_adj, oom_score_adj; /* proc_pid_oom_score_adj(5) */
 };
@@ -70,7 +70,7 @@ int bundle_parse(const char *text, size_t len, struct bundle *ret, struct mlr_er
  * Turn the rest into a plan. Looks at files of the host, and changes nothing.
  *
  *   dir  the bundle's directory, absolute
- *   b    gets joined, sysctls and has_many_ids: they depend on the caller, and are not looked at
+ *   b    gets joined, sysctls and has_other_ids: they depend on the caller, and are not looked at
  * again
  *
  * Returns 0; -EPROTO for a malformed document; -ENOTSUP for what a container without root cannot

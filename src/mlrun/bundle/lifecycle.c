@@ -108,9 +108,9 @@ int lifecycle_create(const struct lifecycle_options *o, int *status, struct mlr_
 	if (create(o, &m, &child, err) < 0) {
 		*status = m.status;
 		/* Files of the others, as by podman's --userns=keep-id. */
-		if (err->code == EACCES && m.bundle.has_many_ids)
-			mlr_wrap(
-				err, "the bundle maps several ids, of which the container has one");
+		if (err->code == EACCES && m.bundle.has_other_ids)
+			mlr_wrap(err,
+				"the bundle maps ids that are not yours, which the container lacks");
 		return mlr_wrap(err, "create '%s'", o->id);
 	}
 	return 0;
