@@ -3,7 +3,7 @@
 #include "base/base.h"
 #include "gpu/inject/linker.h"
 #include "job/job.h"
-#include "mpi/fabric.h"
+#include "mpi/mpi.h"
 #include "mpi/library.h"
 
 #define FLAGS    (PLAN_READONLY | PLAN_NOSUID | PLAN_NODEV)

@@ -4,7 +4,7 @@
 
 #include "base/config.h"
 #include "gpu/gpu.h"
-#include "mpi/family.h"
+#include "mpi/place.h"
 #include "plan/plan.h"
 
 /* The directory for the machine's libraries, created in memory for each container. */

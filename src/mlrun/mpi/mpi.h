@@ -9,7 +9,7 @@
 /*
  * Add what a rank of an MPI program needs: the directories of its PMIx server (PMIX_SERVER_TMPDIR
  * and the like, in slurmd's spool), if they exist and are not mounted yet, and the network's
- * devices (fabric.h).
+ * devices.
  *
  * Ranks with a user namespace each cannot read each other's memory, and Open MPI's shared-memory
  * transport hangs on large messages instead of falling back (Open MPI issue 4948 and its
@@ -35,5 +35,18 @@ void mpi_data_plan(char *const *env, struct plan *p);
  * (job_world_read()). Call it before the environment is planned, like mpi_plan().
  */
 void mpi_world_plan(char *const *env, struct plan *p);
+
+/* Adds the network's and shared memory's devices, which MPI opens, to a plan. */
+
+/*
+ * Bind those that this machine has: InfiniBand's and RoCE's /dev/infiniband, Slingshot's /dev/cxi*,
+ * Omni-Path's /dev/hfi1*, /dev/xpmem, /dev/knem and the huge pages in /dev/hugepages, if they are
+ * mounted. Nothing where there are none, or what the plan has already.
+ */
+void mpi_fabric_plan(struct plan *p);
+
+/* The directory that this room takes for the machine's "/": $MLRUN_MPI_ROOT, a tree made for a
+ * test, or "/". */
+const char *mpi_fabric_root(void);
 
 #endif
