@@ -2,12 +2,184 @@
 
 #include "base/base.h"
 #include "base/config.h"
+#include "base/home.h"
 #include "oci/manifest.h"
 #include "oci/ref.h"
 #include "registry/answer.h"
-#include "registry/certs.h"
 #include "registry/request.h"
 #include "registry/url.h"
+
+/*
+ * The CA certificates to trust for a registry and our client certificate: from mlrun.conf (ca,
+ * client_cert, client_key) and the directories of podman and Docker (containers-certs.d(5)), of
+ * which the first that exists counts:
+ *
+ *   ~/.config/containers/certs.d/HOST[:PORT]/   /etc/containers/certs.d/…   /etc/docker/certs.d/…
+ *
+ * In them, *.crt are CA certificates; NAME.cert and NAME.key are a client certificate and its key.
+ */
+
+struct certs {
+	char *ca;                       /* all CA certificates together as PEM, or NULL */
+	char *client_cert, *client_key; /* files, or NULL */
+	char *user_dir; /* where the user may add certificates, for messages; or NULL */
+};
+
+#define CERTS_INIT                     \
+	{                              \
+		NULL, NULL, NULL, NULL \
+	}
+
+#define PEM_MAX (8u << 20) /* bytes of one file */
+
+static int add_ca(struct certs *c, const char *path, struct mlr_error *err)
+{
+	auto_free char *text = NULL;
+	char *both;
+	int r = file_read(AT_FDCWD, path, PEM_MAX, &text, NULL, err);
+
+	if (r < 0) {
+		mlr_wrap(err, "CA certificates");
+		return r;
+	}
+	if (!strstr(text, "-----BEGIN"))
+		return mlr_fail(err, EINVAL, "CA certificates '%s': the file is not PEM", path);
+	mlr_debug("CA certificates of '%s'", path);
+	both = xasprintf("%s%s%s", c->ca ? c->ca : "", c->ca ? "\n" : "", text);
+	free(c->ca);
+	c->ca = both;
+	return 0;
+}
+
+/* NAME.cert needs NAME.key; the first pair counts. */
+static int add_client(struct certs *c, const char *dir, const char *name, struct mlr_error *err)
+{
+	auto_free char *cert = xasprintf("%s/%s", dir, name), *key = xstrdup(cert);
+
+	memcpy(key + strlen(key) - strlen(".cert"), ".key", sizeof(".key"));
+	if (access(key, R_OK) < 0)
+		return mlr_fail_errno(err, "client certificate '%s': its key '%s'", cert, key);
+	if (c->client_cert)
+		return 0;
+	c->client_cert = take_ptr(&cert);
+	c->client_key = take_ptr(&key);
+	return 0;
+}
+
+static int add_file(struct certs *c, const char *dir, const char *name, struct mlr_error *err)
+{
+	auto_free char *path = xasprintf("%s/%s", dir, name);
+
+	if (path_ends(name, ".crt"))
+		return add_ca(c, path, err);
+	if (path_ends(name, ".cert"))
+		return add_client(c, dir, name, err);
+	if (path_ends(name, ".key")) {
+		auto_free char *cert = xasprintf("%.*s.cert", (int)(strlen(path) - 4), path);
+
+		if (access(cert, R_OK) < 0)
+			return mlr_fail_errno(
+				err, "client key '%s': its certificate '%s'", path, cert);
+	}
+	return 0;
+}
+
+/* Returns 1 if the directory exists, else 0. */
+static int add_dir(struct certs *c, const char *dir, struct mlr_error *err)
+{
+	struct dirent **names;
+	int n = scandir(dir, &names, NULL, alphasort), r = 0;
+
+	if (n < 0 && (errno == ENOENT || errno == ENOTDIR || errno == EACCES))
+		return 0;
+	if (n < 0)
+		return mlr_fail_errno(err, "certificates in '%s'", dir);
+	for (int i = 0; i < n; i++) {
+		if (r == 0)
+			r = add_file(c, dir, names[i]->d_name, err);
+		free(names[i]);
+	}
+	free(names);
+	return r < 0 ? r : 1;
+}
+
+static int add_dirs(struct certs *c, const char *host, struct mlr_error *err)
+{
+	static const char *const sites[] = { "/etc/containers/certs.d", "/etc/docker/certs.d" };
+	auto_free char *config = home_xdg_dir("XDG_CONFIG_HOME", ".config", NULL);
+	int r = 0;
+
+	if (config) {
+		c->user_dir = xasprintf("%s/containers/certs.d/%s", config, host);
+		r = add_dir(c, c->user_dir, err);
+	}
+	for (size_t i = 0; i < ARRAY_LEN(sites) && r == 0; i++) {
+		auto_free char *dir = xasprintf("%s/%s", sites[i], host);
+
+		r = add_dir(c, dir, err);
+	}
+	return r < 0 ? r : 0;
+}
+
+static int add_configured(
+	struct certs *c, const char *host, const struct config *config, struct mlr_error *err)
+{
+	auto_free char *section = xasprintf("registry %s", host);
+	const struct config_value *ca = config_get(config, section, "ca"),
+				  *cert = config_get(config, section, "client_cert"),
+				  *key = config_get(config, section, "client_key");
+	int r = ca ? add_ca(c, ca->value, err) : 0;
+
+	if (r < 0) {
+		mlr_wrap(err, "%s:%d", ca->file, ca->line);
+		return r;
+	}
+	if (key && !cert)
+		return mlr_fail(
+			err, EINVAL, "%s:%d: client_key without client_cert", key->file, key->line);
+	if (cert) {
+		c->client_cert = xstrdup(cert->value);
+		c->client_key = xstrdup(key ? key->value : cert->value);
+	}
+	return 0;
+}
+
+static void certs_done(struct certs *c)
+{
+	free(c->ca);
+	free(c->client_cert);
+	free(c->client_key);
+	free(c->user_dir);
+	*c = (struct certs)CERTS_INIT;
+}
+
+/*
+ * Load the certificates.
+ *
+ *   host    "quay.io", "registry.lab:5000"
+ *   config  may be NULL
+ *
+ * Returns 0, or -errno if a file is missing, unreadable, or lacks its certificate or key.
+ */
+static int certs_load(
+	const char *host, const struct config *config, struct certs *ret, struct mlr_error *err)
+{
+	auto_call(certs_done) struct certs c = CERTS_INIT;
+	int r = 0;
+
+	/* The host must not lead out of the directories. */
+	if (strchr(host, '/') || *host == '.')
+		return mlr_fail(err, EINVAL, "'%s' is not a host", host);
+	if (config)
+		r = add_configured(&c, host, config, err);
+	if (r == 0)
+		r = add_dirs(&c, host, err);
+	if (r < 0)
+		return r;
+	*ret = c;
+	c = (struct certs)CERTS_INIT;
+	return 0;
+}
 
 #define TIMEOUT_S         30 /* without a byte, until the connection counts as broken */
 #define CONNECT_MS        20000
@@ -59,16 +231,11 @@ static void set_bases(struct endpoint *e, const char *name, int insecure)
 		e->bases[1] = xasprintf("%s://%s", loopback ? "https" : "http", host);
 }
 
-static void certs_cleanup(struct certs *c)
-{
-	certs_done(c);
-}
-
 struct endpoint *endpoint_new(
 	const char *host, const char *repository, int is_mirror, const struct registry_options *opt)
 {
 	struct endpoint *e = xcalloc(1, sizeof(*e));
-	auto_call(certs_cleanup) struct certs certs = CERTS_INIT;
+	auto_call(certs_done) struct certs certs = CERTS_INIT;
 	int insecure = is_insecure(opt, host), stall_ms = timeout_ms(opt, host);
 	int connect_ms = is_mirror ? MIRROR_CONNECT_MS : CONNECT_MS;
 

@@ -5,7 +5,7 @@
  * Scheme: https with checked certificates. For a registry on a loopback address, plain HTTP first
  * and then https. Without tls_verify (or with insecure = true in mlrun.conf), https without checks
  * first and then plain HTTP. The scheme that works is kept. Certificates: SSL_CERT_FILE,
- * mlrun.conf, registry/certs.h.
+ * mlrun.conf, registry/endpoint.c.
  *
  * Trust: redirects and token servers must use https (http is allowed between loopback addresses).
  * Passwords and tokens go only to the registry, passwords also to token servers of its site
