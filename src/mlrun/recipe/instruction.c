@@ -6,7 +6,6 @@
 #include "recipe/health.h"
 #include "recipe/run_mount.h"
 #include "recipe/text.h"
-#include "recipe/words.h"
 
 #include <jansson.h>
 
@@ -200,7 +199,7 @@ static int pairs(struct instruction *in, const char *rest, char escape, struct m
 	size_t len = strcspn(rest, TEXT_BLANKS);
 	const char *value = rest + len + text_blank(rest + len);
 
-	words_quoted(rest, escape, &in->args);
+	text_quoted(rest, escape, &in->args);
 	if (in->args.n == 0)
 		return 0;
 	if (!strchr(in->args.v[0], '=')) {
@@ -227,7 +226,7 @@ static int pairs(struct instruction *in, const char *rest, char escape, struct m
 /* A JSON array; 0 if the text is none. */
 static int json(struct instruction *in, const char *rest, struct mlr_error *err)
 {
-	int r = words_json(rest, &in->args);
+	int r = text_json(rest, &in->args);
 
 	if (r < 0)
 		return mlr_fail(err, EINVAL,
@@ -250,7 +249,7 @@ static int list(struct instruction *in, const char *rest, char escape, struct ml
 	int r = json(in, rest, err);
 
 	if (r == 0)
-		words_quoted(rest, escape, &in->args);
+		text_quoted(rest, escape, &in->args);
 	return r < 0 ? r : 0;
 }
 
@@ -283,10 +282,10 @@ static int read_args(struct instruction *in, const char *rest, char escape, stru
 {
 	switch (kinds[in->word].form) {
 	case FORM_WORDS:
-		words_split(rest, &in->args);
+		text_words(rest, &in->args);
 		return 0;
 	case FORM_QUOTED:
-		words_quoted(rest, escape, &in->args);
+		text_quoted(rest, escape, &in->args);
 		return 0;
 	case FORM_PAIRS:
 		return pairs(in, rest, escape, err);
@@ -323,7 +322,7 @@ static int parse(struct instruction *in, char escape, struct mlr_error *err)
 	TRY(find_word(in->keyword, in, err));
 	if (!is_utf8(in->text))
 		return mlr_fail(err, EINVAL, "%s: the text is not UTF-8", kinds[in->word].name);
-	rest = words_flags(in->text + len, escape, &in->flags);
+	rest = text_flags(in->text + len, escape, &in->flags);
 	r = read_args(in, rest, escape, err);
 	if (r == 0 && !in->is_json &&
 		(in->word == INSTRUCTION_RUN || in->word == INSTRUCTION_COPY ||

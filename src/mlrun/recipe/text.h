@@ -1,6 +1,8 @@
-/* Strings that grow, and blanks. For this room's parsers. */
+/* Strings that grow, and blanks. */
 #ifndef MLR_RECIPE_TEXT_H
 #define MLR_RECIPE_TEXT_H
+
+#include "base/strv.h"
 
 #include <stddef.h>
 
@@ -28,5 +30,25 @@ char *text_take(struct text *t);
 size_t text_blank(const char *s);
 /* Cut the blanks at the end. */
 void text_chop(char *s);
+
+/* Splits an instruction's arguments, as BuildKit does. */
+
+/* Split at blanks. */
+void text_words(const char *text, struct strv *ret);
+
+/* The same, but quotes and escape characters hold words together. They stay. */
+void text_quoted(const char *text, char escape, struct strv *ret);
+
+/*
+ * Take the flags, "--name" or "--name=value", from the beginning, without their quotes and escape
+ * characters. A "--" ends them.
+ *
+ * Returns what follows them.
+ */
+const char *text_flags(const char *text, char escape, struct strv *ret);
+
+/* Read a JSON array of strings. Returns 1, 0 if the text is something else, or -EINVAL if the array
+ * has members that are no strings. */
+int text_json(const char *text, struct strv *ret);
 
 #endif
