@@ -1,7 +1,6 @@
 /* What comes into a plan of a machine, a wish and a choice that are made up here. */
 #include "unit.h"
 #include "gpu/inject/inject.h"
-#include "gpu/inject/injection.h"
 #include "image_dir.h"
 
 #define V "550.54.15"

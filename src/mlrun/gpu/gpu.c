@@ -4,7 +4,6 @@
 #include "gpu/choice/choice.h"
 #include "gpu/inject/compat.h"
 #include "gpu/inject/inject.h"
-#include "gpu/inject/injection.h"
 #include "gpu/inject/linker.h"
 #include "gpu/machine.h"
 #include "gpu/nvidia/nvml.h"

@@ -4,7 +4,6 @@
  * nvidia-container-toolkit, internal/discover/symlinks.go). With forward compatibility, links to
  * the image's newer libraries replace the driver's of the same names.
  */
-#include "gpu/inject/injection.h"
 
 #include "base/base.h"
 #include "gpu/inject/inject.h"
