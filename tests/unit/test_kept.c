@@ -1,5 +1,5 @@
 #include "unit.h"
-#include "layer/whiteout.h"
+#include "layer/path.h"
 #include "oci/config.h"
 #include "recipe/derive.h"
 #include "rootfs/fill.h"

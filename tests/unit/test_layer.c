@@ -1,7 +1,7 @@
 #include "unit.h"
 #include "base/hash.h"
 #include "base/tighten.h"
-#include "layer/whiteout.h"
+#include "layer/path.h"
 #include "outer.h"
 
 #include <sys/xattr.h>

@@ -1,5 +1,5 @@
 #include "unit.h"
-#include "layer/whiteout.h"
+#include "layer/path.h"
 #include "rootfs/lookup.h"
 
 #include <sys/wait.h>

@@ -6,7 +6,7 @@
 #include "layer/archive.h"
 #include "layer/extract.h"
 #include "recipe/recipe.h"
-#include "store/scratch.h"
+#include "store/trash.h"
 
 #define CHUNK (256u << 10)
 

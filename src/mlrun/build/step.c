@@ -9,7 +9,7 @@
 #include "rootfs/fill.h"
 #include "rootfs/lookup.h"
 #include "store/cache.h"
-#include "store/scratch.h"
+#include "store/trash.h"
 
 #define ACCOUNTS_MAX (4u << 20) /* bytes of an image's passwd or group */
 

@@ -6,7 +6,7 @@
 #include "base/base.h"
 #include "base/config.h"
 #include "base/json.h"
-#include "store/place.h"
+#include "store/stores.h"
 
 #define REGISTRY "registry"
 #define NOT_SET  1 /* exit status: the requested setting has no value */

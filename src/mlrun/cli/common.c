@@ -9,7 +9,7 @@
 #include "oci/digest.h"
 #include "oci/name.h"
 #include "store/facts.h"
-#include "store/place.h"
+#include "store/stores.h"
 
 int64_t cli_parse_age(const char *s)
 {

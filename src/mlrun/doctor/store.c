@@ -6,7 +6,7 @@
 #include "base/filesystem.h"
 #include "pull/space.h"
 #include "runtime/probe.h"
-#include "store/place.h"
+#include "store/stores.h"
 #include "store/store.h"
 #include "store/tighten.h"
 

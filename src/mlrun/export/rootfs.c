@@ -3,7 +3,7 @@
 #include "base/base.h"
 #include "export/pack.h"
 #include "layer/entry.h"
-#include "layer/whiteout.h"
+#include "layer/path.h"
 #include "rootfs/layers.h"
 #include "rootfs/rootfs.h"
 

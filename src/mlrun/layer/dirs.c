@@ -3,7 +3,7 @@
 #include "base/base.h"
 #include "base/tighten.h"
 #include "layer/unpack.h"
-#include "layer/whiteout.h"
+#include "layer/path.h"
 
 void layer_dirs_init(struct layer_dirs *d, size_t memory)
 {

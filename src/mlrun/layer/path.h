@@ -8,6 +8,7 @@
 #include "base/error.h"
 
 #include <limits.h>
+#include <sys/stat.h>
 
 /*
  * Clean a member's name: without leading and trailing '/', "." and empty components; "" is the top.
@@ -33,5 +34,18 @@ typedef int (*layer_made_fn)(void *ctx, const char *real, int opaque, struct mlr
  */
 int layer_path_walk(int root, const char *path, layer_made_fn made, void *ctx, char real[PATH_MAX],
 	struct mlr_error *err);
+
+/* Is it a whiteout: a character device 0:0? */
+int layer_whiteout_is(const struct stat *sb);
+
+/* Hide a name in a directory. Returns 0; -EEXIST if the directory has the name; or another -errno.
+ */
+int layer_whiteout_make(int dir_fd, const char *name, struct mlr_error *err);
+
+/* Hide everything that the layers below have in a directory, "." for dir_fd itself. */
+int layer_opaque_set(int dir_fd, const char *name, struct mlr_error *err);
+
+/* Does the directory (open for reading) hide everything below? */
+int layer_opaque_is(int fd);
 
 #endif

@@ -4,7 +4,6 @@
 #include "base/file_owner.h"
 #include "base/tighten.h"
 #include "layer/path.h"
-#include "layer/whiteout.h"
 
 #include <sys/xattr.h>
 

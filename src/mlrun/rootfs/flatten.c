@@ -2,7 +2,6 @@
 
 #include "base/base.h"
 #include "layer/path.h"
-#include "layer/whiteout.h"
 #include "rootfs/layers.h"
 #include "rootfs/listing.h"
 #include "rootfs/place.h"

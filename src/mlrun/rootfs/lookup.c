@@ -1,7 +1,7 @@
 #include "rootfs/lookup.h"
 
 #include "base/base.h"
-#include "layer/whiteout.h"
+#include "layer/path.h"
 #include "squashfs/looker.h"
 
 #define MAX_LINKS 40 /* the kernel's own limit, path_resolution(7) */

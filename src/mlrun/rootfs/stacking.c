@@ -1,7 +1,7 @@
 #include "rootfs/stacking.h"
 
 #include "base/base.h"
-#include "layer/whiteout.h"
+#include "layer/path.h"
 #include "rootfs/layers.h"
 #include "rootfs/listing.h"
 #include "rootfs/place.h"

@@ -6,7 +6,7 @@
 #include "layer/archive.h"
 #include "layer/entry.h"
 #include "layer/unpack.h"
-#include "layer/whiteout.h"
+#include "layer/path.h"
 
 /* --- the modes of the image below ------------------------------------------------- */
 

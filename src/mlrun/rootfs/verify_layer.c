@@ -5,7 +5,7 @@
 #include "base/tighten.h"
 #include "layer/changes.h"
 #include "layer/record.h"
-#include "layer/whiteout.h"
+#include "layer/path.h"
 
 #include <sys/uio.h>
 #include <sys/xattr.h>

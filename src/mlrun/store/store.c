@@ -6,8 +6,8 @@
 #include "store/guard.h"
 #include "store/handle.h"
 #include "store/hold.h"
-#include "store/mark.h"
-#include "store/place.h"
+#include "store/tree.h"
+#include "store/stores.h"
 
 static int default_path(char **ret, struct mlr_error *err)
 {

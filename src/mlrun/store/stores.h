@@ -9,8 +9,8 @@
 #ifndef MLR_STORE_STORES_H
 #define MLR_STORE_STORES_H
 
-#include "base/error.h"
 #include "base/config.h"
+#include "base/error.h"
 #include "store/image.h"
 #include "store/store.h"
 
@@ -47,5 +47,22 @@ void stores_close(struct stores *s);
  */
 int stores_find(const struct stores *s, const struct oci_name *name, struct store **st,
 	struct store_image *ret, struct mlr_error *err);
+
+/* The store's default directory. */
+
+/*
+ * $MLRUN_STORE, else "store" of the configuration (base/config.h), else $XDG_DATA_HOME/mlrun, else
+ * ~/.local/share/mlrun (the home directory by $HOME, else the user database).
+ *
+ *   ret     the directory, to free()
+ *   origin  what names it, to free(): "MLRUN_STORE", "FILE:LINE", "XDG_DATA_HOME", "default"; may
+ *           be NULL
+ *
+ * Returns 0, -EINVAL for a relative MLRUN_STORE, or -ENOENT for a user without a home directory.
+ */
+int store_place(const struct config *c, char **ret, char **origin, struct mlr_error *err);
+
+/* The absolute path of a directory, or of its nearest existing parent, to free(). */
+char *store_place_nearest(const char *path);
 
 #endif

@@ -69,4 +69,7 @@ int store_tree_check(
  * free(). */
 char *store_tree_relpath(enum store_tree_kind kind, const char *key);
 
+/* Refuse a store whose mark lost something. Returns 0, also without a mark, or -EUCLEAN. */
+int store_check_mark(const struct store *st, struct mlr_error *err);
+
 #endif
