@@ -22,4 +22,12 @@ char *html_count(double n, char buf[48]);
 /* A fraction in percent, with a number of decimals: "9.02 %". "–" for NAN. */
 char *html_percent(double share, int decimals, char buf[32]);
 
+/* The frame of every page: head, style, policy, footer and script. */
+
+/* Write everything up to the body's first element. The title is untrusted. */
+void html_page_begin(FILE *f, const char *title);
+
+/* End <main> and the page. */
+void html_page_end(FILE *f);
+
 #endif

@@ -4,7 +4,6 @@
 #include "report/curves.h"
 #include "report/html.h"
 #include "report/matrix.h"
-#include "report/page.h"
 #include "report/tables.h"
 
 /* Return the last component of a path. */
@@ -113,7 +112,7 @@ void report_write(FILE *f, const struct runs *runs)
 {
 	auto_free char *title = title_of(runs);
 
-	page_begin(f, title);
+	html_page_begin(f, title);
 	write_header(f, runs, title);
 	if (runs->n > 1)
 		tables_differences(f, runs);
@@ -122,5 +121,5 @@ void report_write(FILE *f, const struct runs *runs)
 	tables_timings(f, runs);
 	tables_epochs(f, runs);
 	tables_facts(f, runs);
-	page_end(f);
+	html_page_end(f);
 }

@@ -3,7 +3,6 @@
 #include "base/base.h"
 #include "report/chart.h"
 #include "report/html.h"
-#include "report/page.h"
 
 #include <math.h>
 
@@ -303,11 +302,11 @@ void traffic_page_write(FILE *f, const struct traffic *t)
 	auto_free char *title = t->n == 1 ? xasprintf("Load on %s", t->v[0].url)
 					  : xasprintf("Load: %zu runs", t->n);
 
-	page_begin(f, title);
+	html_page_begin(f, title);
 	write_header(f, t, title);
 	write_latencies(f, t);
 	write_requests(f, t);
 	write_curves(f, t);
 	write_verdicts(f, t);
-	page_end(f);
+	html_page_end(f);
 }
