@@ -43,7 +43,7 @@ static void make_up(const struct net *net, float *params, float *states)
 static int make(char **argv, struct mlr_error *err)
 {
 	struct net_wish wish = { { 3, { 0, 0, 0, 1 } }, atoi(argv[2]), -1, 0 };
-	struct checkpoint c = CHECKPOINT_INIT;
+	struct checkpoint c = { 0 };
 	char backend[] = "reference", data[] = "made-up";
 	int r;
 
@@ -76,7 +76,7 @@ static int make(char **argv, struct mlr_error *err)
 
 static int logits(char **argv, struct mlr_error *err)
 {
-	auto_call(checkpoint_done) struct checkpoint c = CHECKPOINT_INIT;
+	auto_call(checkpoint_done) struct checkpoint c = { 0 };
 	auto_call(engine_close) struct engine *e = NULL;
 	auto_free char *images = NULL;
 	auto_free float *out = NULL;

@@ -37,7 +37,7 @@ static void check_file(struct authfile *f)
 
 static void check_token(const char *text, size_t len)
 {
-	auto_call(token_done) struct token t = TOKEN_INIT;
+	auto_call(token_done) struct token t = { 0 };
 
 	if (token_parse(text, len, &t, NULL) < 0)
 		return;

@@ -27,7 +27,7 @@ static void check_edits(const struct cdi_edits *e)
 
 int LLVMFuzzerTestOneInput(const uint8_t *data, size_t size)
 {
-	auto_call(cdi_spec_done) struct cdi_spec s = GPU_CDI_SPEC_INIT;
+	auto_call(cdi_spec_done) struct cdi_spec s = { 0 };
 	struct mlr_error err = MLR_ERROR_INIT;
 	json_auto_t *value = NULL;
 

@@ -25,7 +25,7 @@ static void touch(const float *block, size_t n)
 
 static void take_as_state_dict(const struct checkpoint *c, const char *buf, size_t size)
 {
-	struct safetensors st = SAFETENSORS_INIT;
+	struct safetensors st = { 0 };
 	struct state_dict_words words = { STRV_INIT, STRV_INIT };
 	int r;
 
@@ -42,7 +42,7 @@ static void take_as_state_dict(const struct checkpoint *c, const char *buf, size
 int LLVMFuzzerTestOneInput(const uint8_t *data, size_t size)
 {
 	struct mlr_error err = MLR_ERROR_INIT;
-	struct checkpoint c = CHECKPOINT_INIT;
+	struct checkpoint c = { 0 };
 	char *buf = malloc(size ? size : 1); /* exactly as long, so that a read beyond is seen */
 
 	if (!buf)

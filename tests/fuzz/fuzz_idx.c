@@ -12,7 +12,7 @@ int LLVMFuzzerTestOneInput(const uint8_t *data, size_t size);
 static void read_as(int fd, int rank)
 {
 	struct mlr_error err = MLR_ERROR_INIT;
-	struct idx x = IDX_INIT;
+	struct idx x = { 0 };
 	size_t count = 1, sum = 0;
 
 	if (lseek(fd, 0, SEEK_SET) < 0)

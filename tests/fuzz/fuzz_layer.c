@@ -106,7 +106,7 @@ int LLVMFuzzerTestOneInput(const uint8_t *data, size_t size)
 {
 	static const struct layer_limits limits = { 2000, 16 << 20, 1 << 20 };
 	enum oci_compression comp = layer_sniff(data, size);
-	struct layer_result res = LAYER_RESULT_INIT;
+	struct layer_result res = { 0 };
 	struct mlr_error err = MLR_ERROR_INIT;
 	struct input in = { data, size };
 	auto_close int record = memfd_create("record", MFD_CLOEXEC);

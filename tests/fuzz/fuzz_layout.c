@@ -38,7 +38,7 @@ static void check_index(const char *json, size_t len)
 static void check_save(const char *json, size_t len)
 {
 	static const char *const which[] = { NULL, "@0", "@1", "debian:12" };
-	struct oci_save s = OCI_SAVE_INIT;
+	struct oci_save s = { 0 };
 	struct mlr_error err = MLR_ERROR_INIT;
 
 	if (oci_save_parse(json, len, &s, &err) < 0)

@@ -50,9 +50,7 @@ static int is_ordered(const struct gpu_ldcache *c)
 
 int LLVMFuzzerTestOneInput(const uint8_t *data, size_t size)
 {
-	auto_call(gpu_ldcache_done) struct gpu_ldcache first = GPU_LDCACHE_INIT,
-						       second = GPU_LDCACHE_INIT,
-						       third = GPU_LDCACHE_INIT;
+	auto_call(gpu_ldcache_done) struct gpu_ldcache first = { 0 }, second = { 0 }, third = { 0 };
 	auto_free char *once = NULL, *twice = NULL;
 	size_t once_len, twice_len;
 	int ordered;

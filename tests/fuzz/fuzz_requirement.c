@@ -88,7 +88,7 @@ static void check_wish(const struct gpu_machine *m, const char *text)
 	auto_strv struct strv image = STRV_INIT;
 	auto_call(gpu_wish_done) struct gpu_wish w = GPU_WISH_INIT;
 	auto_call(gpu_allocation_done) struct gpu_allocation a = GPU_ALLOCATION_INIT;
-	auto_call(gpu_choice_done) struct gpu_choice c = GPU_CHOICE_INIT;
+	auto_call(gpu_choice_done) struct gpu_choice c = { 0 };
 	char jobs[] = "CUDA_VISIBLE_DEVICES=1";
 	char *env[] = { jobs, NULL };
 	const struct gpu_request q = { .caller = env, .image_env = &image };

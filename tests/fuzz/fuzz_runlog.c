@@ -29,7 +29,7 @@ static void draw(const struct runs *runs)
 int LLVMFuzzerTestOneInput(const uint8_t *data, size_t size)
 {
 	struct mlr_error err = MLR_ERROR_INIT;
-	struct runs runs = RUNS_INIT;
+	struct runs runs = { 0 };
 	char *text = malloc(size ? size : 1); /* exactly as long, so that a read beyond is seen */
 
 	if (!text)

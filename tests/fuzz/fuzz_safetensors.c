@@ -30,7 +30,7 @@ static size_t sum_of(const struct safetensors *st)
 int LLVMFuzzerTestOneInput(const uint8_t *data, size_t size)
 {
 	struct mlr_error err = MLR_ERROR_INIT;
-	struct safetensors st = SAFETENSORS_INIT, again = SAFETENSORS_INIT;
+	struct safetensors st = { 0 }, again = { 0 };
 	char *buf = malloc(size ? size : 1),
 	     *out = NULL; /* exactly as long, so that a read beyond is seen */
 	size_t len;

@@ -30,7 +30,7 @@ static void draw(const struct traffic *t)
 int LLVMFuzzerTestOneInput(const uint8_t *data, size_t size)
 {
 	struct mlr_error err = MLR_ERROR_INIT;
-	struct traffic t = TRAFFIC_INIT;
+	struct traffic t = { 0 };
 	char *text = malloc(size ? size : 1); /* exactly as long, so that a read beyond is seen */
 
 	if (!text)

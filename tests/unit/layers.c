@@ -7,7 +7,7 @@ struct strv layers;
 
 int layers_add(struct tar *t)
 {
-	auto_call(layer_result_done) struct layer_result res = LAYER_RESULT_INIT;
+	auto_call(layer_result_done) struct layer_result res = { 0 };
 	struct store_tree *work = NULL;
 	char id[80];
 	int r;

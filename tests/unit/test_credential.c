@@ -120,7 +120,7 @@ static void malformed_entries_are_refused(void **state)
 
 static int64_t life(const char *text)
 {
-	auto_call(token_done) struct token t = TOKEN_INIT;
+	auto_call(token_done) struct token t = { 0 };
 	struct mlr_error err = MLR_ERROR_INIT;
 
 	if (token_parse(text, strlen(text), &t, &err) != 0)
@@ -161,7 +161,7 @@ static void a_token_that_would_end_its_header_is_refused(void **state)
 		"{\"token\":\"\"}", "{}", "[]", "{\"token\":7}" };
 
 	for (size_t i = 0; i < ARRAY_LEN(cases); i++) {
-		struct token t = TOKEN_INIT;
+		struct token t = { 0 };
 
 		if (token_parse(cases[i], strlen(cases[i]), &t, NULL) != -EPROTO)
 			fail_msg("'%s' was taken", cases[i]);

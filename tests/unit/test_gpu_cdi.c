@@ -89,7 +89,7 @@ static void spec_reads(const char *text, struct cdi_spec *s)
 
 static void spec_fails(const char *text, int code, const char *why)
 {
-	struct cdi_spec s = GPU_CDI_SPEC_INIT;
+	struct cdi_spec s = { 0 };
 	struct mlr_error err = MLR_ERROR_INIT;
 
 	assert_int_equal(cdi_spec_parse(text, strlen(text), &s, &err), -code);
@@ -114,7 +114,7 @@ static void every_field_of_a_file_is_read(void **state)
 		"    netDevices:\n    - {hostInterfaceName: eth0, name: net0}\n"
 		"    intelRdt: {closID: c, schemata: [s], enableMonitoring: true}\n"
 		"containerEdits:\n  env: [Z=9]\n";
-	auto_call(cdi_spec_done) struct cdi_spec s = GPU_CDI_SPEC_INIT;
+	auto_call(cdi_spec_done) struct cdi_spec s = { 0 };
 	const struct cdi_edits *e;
 
 	spec_reads(text, &s);
@@ -234,7 +234,7 @@ static void a_version_that_is_enough_is_taken(void **state)
 	};
 
 	for (size_t i = 0; i < ARRAY_LEN(texts); i++) {
-		auto_call(cdi_spec_done) struct cdi_spec s = GPU_CDI_SPEC_INIT;
+		auto_call(cdi_spec_done) struct cdi_spec s = { 0 };
 
 		spec_reads(texts[i], &s);
 	}
@@ -242,7 +242,7 @@ static void a_version_that_is_enough_is_taken(void **state)
 
 static void a_file_beyond_four_mebibytes_is_not_read(void **state)
 {
-	struct cdi_spec s = GPU_CDI_SPEC_INIT;
+	struct cdi_spec s = { 0 };
 	auto_free char *big = xmalloc(GPU_CDI_FILE_MAX + 1);
 
 	memset(big, ' ', GPU_CDI_FILE_MAX + 1);

@@ -12,7 +12,7 @@ static struct gpu_compat c;
 static int make(void **state)
 {
 	image_dir_make(root);
-	c = (struct gpu_compat)GPU_COMPAT_INIT;
+	c = (struct gpu_compat){ 0 };
 	return 0;
 }
 

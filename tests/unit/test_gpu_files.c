@@ -258,7 +258,7 @@ static void a_driver_that_no_cache_knows_is_found_in_usr_local_nvidia(void **sta
 
 static void a_directory_that_only_the_linker_cache_knows_is_found(void **state)
 {
-	auto_call(gpu_ldcache_done) struct gpu_ldcache c = GPU_LDCACHE_INIT;
+	auto_call(gpu_ldcache_done) struct gpu_ldcache c = { 0 };
 	auto_free char *data = NULL, *path = place("/etc/ld.so.cache");
 	size_t len;
 

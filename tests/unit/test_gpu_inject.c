@@ -137,7 +137,7 @@ static int make(void **state)
 	plan_init(&p);
 	m = (struct gpu_machine)GPU_MACHINE_INIT;
 	w = (struct gpu_wish)GPU_WISH_INIT;
-	c = (struct gpu_choice)GPU_CHOICE_INIT;
+	c = (struct gpu_choice){ 0 };
 	m.driver = GPU_DRIVER_NVIDIA;
 	m.driver_text = xstrdup(V);
 	gpu_version_parse(V, &m.driver_version);

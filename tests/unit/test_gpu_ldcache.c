@@ -73,7 +73,7 @@ static const char *after_first_line(const char *text)
 
 static void this_machines_cache_printed_is_listed_by_ldconfig_as_it_was(void **state)
 {
-	auto_call(gpu_ldcache_done) struct gpu_ldcache c = GPU_LDCACHE_INIT;
+	auto_call(gpu_ldcache_done) struct gpu_ldcache c = { 0 };
 	auto_free char *ours = NULL, *before = NULL, *after = NULL;
 	char *end;
 
@@ -93,8 +93,7 @@ static void this_machines_cache_printed_is_listed_by_ldconfig_as_it_was(void **s
 /* ldconfig itself writes the old format before the new one when asked to. */
 static void the_format_behind_the_old_one_is_read(void **state)
 {
-	auto_call(gpu_ldcache_done) struct gpu_ldcache alone = GPU_LDCACHE_INIT,
-						       behind = GPU_LDCACHE_INIT;
+	auto_call(gpu_ldcache_done) struct gpu_ldcache alone = { 0 }, behind = { 0 };
 	auto_free char *a = in_dir("new"), *b = in_dir("compat");
 
 	free(output_of("PATH=$PATH:/usr/sbin:/sbin ldconfig -X -c new -f /dev/null -C", a));
@@ -119,8 +118,7 @@ static void entries_are_sorted_as_the_linkers_search_wants_them(void **state)
 	static const char *const sorted[] = { "lib10.so", "lib9a.so", "libnvidia-ml.so.1",
 		"libcuda.so.10", "libcuda.so.9", "libcuda.so.1", "libcuda.so", "libGL.so",
 		"libA.so.1" };
-	auto_call(gpu_ldcache_done) struct gpu_ldcache c = GPU_LDCACHE_INIT,
-						       read = GPU_LDCACHE_INIT;
+	auto_call(gpu_ldcache_done) struct gpu_ldcache c = { 0 }, read = { 0 };
 	auto_free char *data = NULL;
 	size_t len;
 
@@ -159,7 +157,7 @@ static void entries_of_one_name_keep_their_order_and_their_hwcaps(void **state)
 		{ .name = "liba.so.1", .path = "/other/name", .flags = 3 },
 	};
 	const struct gpu_ldcache c = { v, ARRAY_LEN(v) };
-	auto_call(gpu_ldcache_done) struct gpu_ldcache read = GPU_LDCACHE_INIT;
+	auto_call(gpu_ldcache_done) struct gpu_ldcache read = { 0 };
 	auto_free char *data = NULL, *path = write_cache(&c, "hwcaps"), *listing = NULL;
 	size_t len = gpu_ldcache_print(&c, &data);
 
@@ -186,8 +184,8 @@ static void entries_added_to_a_sorted_cache_find_their_places(void **state)
 {
 	static const char *const paths[] = { "/new/libz.so.1", "/old/libm.so.10", "/old/libm.so.9",
 		"/new/libm.so.9", "/new/libc.so.6", "/old/liba.so.1", "/new/lib.so" };
-	auto_call(gpu_ldcache_done) struct gpu_ldcache c = GPU_LDCACHE_INIT;
-	auto_call(gpu_ldcache_done) struct gpu_ldcache read = GPU_LDCACHE_INIT;
+	auto_call(gpu_ldcache_done) struct gpu_ldcache c = { 0 };
+	auto_call(gpu_ldcache_done) struct gpu_ldcache read = { 0 };
 	auto_free char *data = NULL;
 	size_t len;
 
@@ -217,7 +215,7 @@ static size_t drop(struct gpu_ldcache *c, const char *name, int bits)
 
 static void dropping_takes_only_the_same_name_for_the_same_machine(void **state)
 {
-	auto_call(gpu_ldcache_done) struct gpu_ldcache c = GPU_LDCACHE_INIT;
+	auto_call(gpu_ldcache_done) struct gpu_ldcache c = { 0 };
 
 	gpu_ldcache_add(&c, "libcuda.so.1", "/old/libcuda.so.1", 64);
 	gpu_ldcache_add(&c, "libcuda.so", "/old/libcuda.so", 64);
@@ -236,7 +234,7 @@ static void dropping_takes_only_the_same_name_for_the_same_machine(void **state)
  * names. */
 static void the_linker_finds_a_library_by_the_cache(void **state)
 {
-	auto_call(gpu_ldcache_done) struct gpu_ldcache c = GPU_LDCACHE_INIT;
+	auto_call(gpu_ldcache_done) struct gpu_ldcache c = { 0 };
 	auto_free char *lib = in_dir("elsewhere/libcmocka.so.0"), *sub = in_dir("elsewhere"),
 		       *path = NULL;
 	auto_free char *list = NULL, *from = NULL, *line = NULL, *self = NULL;
@@ -264,7 +262,7 @@ static void the_linker_finds_a_library_by_the_cache(void **state)
 
 static void what_is_no_cache_is_refused_with_the_reason(void **state)
 {
-	struct gpu_ldcache c = GPU_LDCACHE_INIT;
+	struct gpu_ldcache c = { 0 };
 	struct mlr_error err = MLR_ERROR_INIT;
 	auto_free char *data = NULL;
 	size_t len;

@@ -110,7 +110,7 @@ static int is_told(const char *words)
 
 static void the_images_entries_stay_but_for_those_of_our_names(void **state)
 {
-	auto_call(gpu_ldcache_done) struct gpu_ldcache own = GPU_LDCACHE_INIT;
+	auto_call(gpu_ldcache_done) struct gpu_ldcache own = { 0 };
 
 	put_libc();
 	gpu_ldcache_add(&own, "libcuda.so.1", "/usr/lib/stale/libcuda.so.1", 64);
@@ -299,7 +299,7 @@ static void files_that_need_only_be_there_are_not_opened(void **state)
 	const struct gpu_image image = {
 		.open = open_and_note, .list = list_in_root, .has = has_in_root
 	};
-	struct gpu_ldcache c = GPU_LDCACHE_INIT;
+	struct gpu_ldcache c = { 0 };
 
 	put_libc();
 	put_cache(&c);
@@ -350,9 +350,9 @@ static void what_a_usual_image_is_asked_for_was_expected(void **state)
 		.has = has_in_root,
 		.expect = note_expected };
 	auto_call(gpu_image_libc_done) struct gpu_image_libc l = GPU_IMAGE_LIBC_INIT;
-	auto_call(gpu_compat_done) struct gpu_compat compat = GPU_COMPAT_INIT;
+	auto_call(gpu_compat_done) struct gpu_compat compat = { 0 };
 	struct gpu_machine m = GPU_MACHINE_INIT;
-	struct gpu_ldcache c = GPU_LDCACHE_INIT;
+	struct gpu_ldcache c = { 0 };
 
 	put_libc();
 	put_cache(&c);

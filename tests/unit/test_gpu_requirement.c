@@ -272,7 +272,7 @@ static int check(const char *requirement, enum gpu_driver driver, const size_t *
 		.driver = driver, .cuda = { { 12, 2 } }, .driver_version = { { 535, 104, 5 } }
 	};
 	auto_call(gpu_wish_done) struct gpu_wish w = GPU_WISH_INIT;
-	auto_call(gpu_choice_done) struct gpu_choice c = GPU_CHOICE_INIT;
+	auto_call(gpu_choice_done) struct gpu_choice c = { 0 };
 
 	fills = 0;
 	for (int i = 0; i < 3; i++)

@@ -45,8 +45,7 @@ static const struct store_container image_b = { .image = name_b, .manifest = man
 
 static void a_container_is_made_once_and_found_again(void **state)
 {
-	auto_call(store_container_done) struct store_container a = STORE_CONTAINER_INIT,
-							       b = STORE_CONTAINER_INIT;
+	auto_call(store_container_done) struct store_container a = { 0 }, b = { 0 };
 	int made = -1;
 
 	assert_int_equal(store_container_get(st, "c", &a, &err), -ENOENT);
@@ -64,7 +63,7 @@ static void a_container_is_made_once_and_found_again(void **state)
 
 static void the_image_of_a_container_is_known_to_be_needed(void **state)
 {
-	auto_call(store_container_done) struct store_container c = STORE_CONTAINER_INIT;
+	auto_call(store_container_done) struct store_container c = { 0 };
 	auto_free char *name = NULL, *none = NULL, *any = NULL;
 	int made;
 
@@ -92,7 +91,7 @@ static void one_in_use_is_not_removed(void **state)
 	assert_int_equal(pipe(ends), 0);
 	child = fork_child();
 	if (child == 0) {
-		struct store_container c = STORE_CONTAINER_INIT;
+		struct store_container c = { 0 };
 
 		store_container_open(st, "c", &image_a, &c, &made, &err);
 		(void)!write(ends[1], "", 1);
@@ -117,7 +116,7 @@ static void one_in_use_is_not_removed(void **state)
 
 static void what_a_killed_maker_left_is_swept(void **state)
 {
-	auto_call(store_container_done) struct store_container c = STORE_CONTAINER_INIT;
+	auto_call(store_container_done) struct store_container c = { 0 };
 	char work[STORE_PROCESS_NAME + 64], who[STORE_PROCESS_NAME];
 	struct store_process p;
 	int made;

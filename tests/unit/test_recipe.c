@@ -448,7 +448,7 @@ static void is(struct scope *s, const char *name, const char *want)
 
 static void variables_have_the_scope_that_the_reference_says(void **state)
 {
-	auto_call(scope_done) struct scope s = SCOPE_INIT, t = SCOPE_INIT, child = SCOPE_INIT;
+	auto_call(scope_done) struct scope s = { 0 }, t = { 0 }, child = { 0 };
 	auto_strv struct strv given = STRV_INIT;
 
 	/* A global ARG is seen after an ARG of its name; ENV hides ARG, whichever comes first. */

@@ -113,7 +113,7 @@ static void malformed_lists_of_saved_images_are_refused(void **state)
 
 	for (size_t i = 0; i < ARRAY_LEN(bad); i++) {
 		struct mlr_error err = MLR_ERROR_INIT;
-		struct oci_save s = OCI_SAVE_INIT;
+		struct oci_save s = { 0 };
 
 		assert_int_equal(oci_save_parse(bad[i], strlen(bad[i]), &s, &err), -EPROTO);
 		assert_int_equal(s.n, 0);

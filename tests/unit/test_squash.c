@@ -49,7 +49,7 @@ static void layer(struct tar *t)
 
 static int read_into(struct squashfs_writer *s, struct tar *t)
 {
-	struct layer_result res = LAYER_RESULT_INIT;
+	struct layer_result res = { 0 };
 
 	t->at = 0;
 	return layer_tar_read(

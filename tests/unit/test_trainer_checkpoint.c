@@ -43,7 +43,7 @@ static void a_checkpoint_brings_back_all_that_was_written(void **state)
 	auto_free float *params = random_floats(1, net->params),
 			*velocity = random_floats(2, net->params);
 	const struct checkpoint c = sample(net, params, velocity);
-	auto_call(checkpoint_done) struct checkpoint got = CHECKPOINT_INIT;
+	auto_call(checkpoint_done) struct checkpoint got = { 0 };
 
 	assert_int_equal(checkpoint_write(in_test_dir("c"), &c, NULL), 0);
 	assert_int_equal(checkpoint_read(in_test_dir("c"), &got, NULL), 0);
@@ -70,7 +70,7 @@ static void every_optimisers_blocks_come_back(void **state)
 
 	for (int which = 0; which < OPTIMISERS; which++) {
 		struct checkpoint c = sample(net, params, NULL);
-		auto_call(checkpoint_done) struct checkpoint got = CHECKPOINT_INIT;
+		auto_call(checkpoint_done) struct checkpoint got = { 0 };
 		auto_free char *recipe =
 			xasprintf("{\"optimiser\": \"%s\"}", optimisers[which].name);
 
@@ -93,7 +93,7 @@ static void a_checkpoint_without_velocity_or_names_is_read(void **state)
 	auto_call(net_free) struct net *net = tiny_reference_net();
 	auto_free float *params = random_floats(1, net->params);
 	struct checkpoint c = sample(net, params, NULL);
-	auto_call(checkpoint_done) struct checkpoint got = CHECKPOINT_INIT;
+	auto_call(checkpoint_done) struct checkpoint got = { 0 };
 
 	c.names = NULL;
 	c.best_error = -1;
@@ -115,7 +115,7 @@ static void a_checkpoint_of_many_classes_with_long_names_is_read(void **state)
 	auto_call(net_free) struct net *net = chain_net("many", shape3(1, 1, 1), layers, 1);
 	auto_free float *params = random_floats(1, net->params);
 	struct checkpoint c = sample(net, params, params);
-	auto_call(checkpoint_done) struct checkpoint got = CHECKPOINT_INIT;
+	auto_call(checkpoint_done) struct checkpoint got = { 0 };
 	struct mlr_error err;
 	char name[LETTERS + 1];
 
@@ -135,7 +135,7 @@ static void a_checkpoint_of_many_classes_with_long_names_is_read(void **state)
 
 static void assert_refused(const struct safetensors *st, int code, const char *says)
 {
-	auto_call(checkpoint_done) struct checkpoint got = CHECKPOINT_INIT;
+	auto_call(checkpoint_done) struct checkpoint got = { 0 };
 	struct mlr_error err = MLR_ERROR_INIT;
 	auto_free char *buf = NULL;
 	size_t len;
@@ -166,7 +166,7 @@ static void assert_tensors_refused(
 		{ (char *)"batch", (char *)"4" }, { (char *)"mean", (char *)"127.5" },
 		{ (char *)"scale", (char *)"255" } };
 	struct safetensors st = { t, n, meta, ARRAY_LEN(meta) };
-	auto_call(checkpoint_done) struct checkpoint got = CHECKPOINT_INIT;
+	auto_call(checkpoint_done) struct checkpoint got = { 0 };
 	auto_free char *buf = NULL;
 	size_t len;
 
@@ -210,7 +210,7 @@ static void assert_meta_refused(const char *key, const char *value, int code, co
 	auto_call(net_free) struct net *net = tiny_reference_net();
 	auto_free float *params = random_floats(1, net->params);
 	const struct checkpoint c = sample(net, params, params);
-	auto_call(safetensors_done) struct safetensors st = SAFETENSORS_INIT;
+	auto_call(safetensors_done) struct safetensors st = { 0 };
 	auto_free char *buf = NULL;
 	size_t len, found = 0;
 
@@ -267,7 +267,7 @@ static void tensors_that_are_no_numbers_are_refused(void **state)
 	auto_call(net_free) struct net *net = tiny_reference_net();
 	auto_free float *params = random_floats(1, net->params), *v = random_floats(1, net->params);
 	const struct checkpoint c = sample(net, params, v);
-	auto_call(checkpoint_done) struct checkpoint got = CHECKPOINT_INIT;
+	auto_call(checkpoint_done) struct checkpoint got = { 0 };
 	struct mlr_error err = MLR_ERROR_INIT;
 
 	v[net->layers[0].bias_at + 3] = NAN;
@@ -284,7 +284,7 @@ static void damaged_weights_are_told_by_their_digest(void **state)
 	auto_free float *params = random_floats(1, net->params),
 			*states = random_floats(2, net->states), *v = random_floats(3, net->params);
 	struct checkpoint c = sample(net, params, v);
-	auto_call(safetensors_done) struct safetensors st = SAFETENSORS_INIT;
+	auto_call(safetensors_done) struct safetensors st = { 0 };
 	auto_free char *buf = NULL;
 	size_t len, told = 0;
 
@@ -297,7 +297,7 @@ static void damaged_weights_are_told_by_their_digest(void **state)
 	assert_int_equal(file_read(AT_FDCWD, in_test_dir("whole"), 1 << 24, &buf, &len, NULL), 0);
 	assert_int_equal(safetensors_parse(buf, len, &st, NULL), 0);
 	for (size_t i = 0; i < st.n; i++) {
-		auto_call(checkpoint_done) struct checkpoint got = CHECKPOINT_INIT;
+		auto_call(checkpoint_done) struct checkpoint got = { 0 };
 		struct mlr_error err = MLR_ERROR_INIT;
 		char *byte = (char *)st.tensors[i].data + tensor_size(&st.tensors[i]) - 4;
 		int is_weight = strchr(st.tensors[i].name, '/') == NULL;
@@ -327,7 +327,7 @@ static void the_digest_is_that_of_the_first_bytes(void **state)
 		.batch = 1,
 		.ranks = 1,
 		.best_error = -1 };
-	auto_call(checkpoint_done) struct checkpoint got = CHECKPOINT_INIT;
+	auto_call(checkpoint_done) struct checkpoint got = { 0 };
 
 	assert_int_equal(net->params, 6);
 	assert_int_equal(checkpoint_write(in_test_dir("ones"), &c, NULL), 0);

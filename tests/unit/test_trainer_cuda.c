@@ -739,7 +739,7 @@ static void a_rank_that_is_late_is_waited_for(void **state)
 
 static void arrays_share_bytes_only_when_never_used_together(void **state)
 {
-	struct plan p = PLAN_INIT;
+	struct plan p = { 0 };
 	struct rng rng;
 	size_t sum = 0;
 

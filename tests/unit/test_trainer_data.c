@@ -12,7 +12,7 @@ static const uint8_t two_images[] = { 0, 0, 8, 3, 0, 0, 0, 2, 0, 0, 0, 2, 0, 0, 
 
 static int read_idx(const void *bytes, size_t len, int rank, struct mlr_error *err)
 {
-	struct idx x = IDX_INIT;
+	struct idx x = { 0 };
 	int r;
 
 	write_file("x", bytes, len);
@@ -31,7 +31,7 @@ static void write_gz(const char *name, const void *bytes, size_t len)
 
 static void assert_two_images(const char *name)
 {
-	auto_call(idx_done) struct idx x = IDX_INIT;
+	auto_call(idx_done) struct idx x = { 0 };
 
 	assert_int_equal(idx_read(in_test_dir(name), 3, &x, NULL), 0);
 	assert_int_equal(x.rank, 3);
@@ -152,7 +152,7 @@ static void write_dataset(void)
 
 static void a_data_set_is_read_from_its_four_files_compressed_or_not(void **state)
 {
-	auto_call(dataset_done) struct dataset d = DATASET_INIT;
+	auto_call(dataset_done) struct dataset d = { 0 };
 
 	write_dataset();
 	assert_int_equal(dataset_load(test_dir, DATASET_ALL, NULL, &d, NULL), 0);
@@ -164,7 +164,7 @@ static void a_data_set_is_read_from_its_four_files_compressed_or_not(void **stat
 
 static void files_of_a_data_set_that_do_not_belong_together_are_named(void **state)
 {
-	struct dataset d = DATASET_INIT;
+	struct dataset d = { 0 };
 	struct mlr_error err;
 
 	write_dataset();
@@ -186,7 +186,7 @@ static void files_of_a_data_set_that_do_not_belong_together_are_named(void **sta
 
 static void a_pipe_in_a_file_s_place_is_refused_at_once(void **state)
 {
-	struct dataset d = DATASET_INIT;
+	struct dataset d = { 0 };
 	struct mlr_error err = MLR_ERROR_INIT;
 
 	write_dataset();
@@ -202,7 +202,7 @@ static void a_pipe_in_a_file_s_place_is_refused_at_once(void **state)
 
 static void a_data_set_that_is_not_there_names_the_package(void **state)
 {
-	struct dataset d = DATASET_INIT;
+	struct dataset d = { 0 };
 	struct mlr_error err;
 
 	assert_int_equal(dataset_load("/no/such", DATASET_ALL, NULL, &d, &err), -ENOENT);
@@ -217,7 +217,7 @@ static void a_data_set_that_is_not_there_names_the_package(void **state)
 /* A file of this header, with the data length given. */
 static int parse_header(const char *json, size_t data, struct mlr_error *err)
 {
-	auto_call(safetensors_done) struct safetensors st = SAFETENSORS_INIT;
+	auto_call(safetensors_done) struct safetensors st = { 0 };
 	uint64_t n = strlen(json);
 	auto_free char *buf = xcalloc(1, 8 + n + data);
 
@@ -233,7 +233,7 @@ static void safetensors_come_back_as_they_were_written(void **state)
 		{ (char *)"a.b", shape1(1), b } };
 	struct metadata meta[] = { { (char *)"k", (char *)"v \"ä\"" } };
 	struct safetensors in = { tensors, 2, meta, 1 };
-	auto_call(safetensors_done) struct safetensors out = SAFETENSORS_INIT;
+	auto_call(safetensors_done) struct safetensors out = { 0 };
 	auto_free char *buf = NULL;
 	size_t len;
 
@@ -247,7 +247,7 @@ static void safetensors_come_back_as_they_were_written(void **state)
 	assert_null(safetensors_find(&out, "y"));
 	assert_string_equal(safetensors_meta(&out, "k"), "v \"ä\"");
 	for (size_t n = 0; n < len; n++) { /* no shorter file is one */
-		struct safetensors st = SAFETENSORS_INIT;
+		struct safetensors st = { 0 };
 
 		assert_int_equal(safetensors_parse(buf, n, &st, NULL), -EPROTO);
 	}
@@ -316,7 +316,7 @@ static void hostile_safetensors_are_refused_by_name(void **state)
 
 static void a_safetensors_header_larger_than_the_file_or_the_ceiling_is_refused(void **state)
 {
-	struct safetensors st = SAFETENSORS_INIT;
+	struct safetensors st = { 0 };
 	auto_free char *buf = xcalloc(1, SAFETENSORS_HEADER_MAX + 9);
 	uint64_t n = UINT64_MAX;
 	struct mlr_error err;

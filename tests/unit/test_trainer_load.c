@@ -457,7 +457,7 @@ static void urls_give_host_port_and_path(void **state)
 
 	for (size_t i = 0; i < ARRAY_LEN(good); i++) {
 		struct mlr_error err = MLR_ERROR_INIT;
-		auto_call(target_done) struct target t = TARGET_INIT;
+		auto_call(target_done) struct target t = { 0 };
 
 		if (target_parse(good[i].url, &t, &err) < 0)
 			fail_msg("%s", err.text);
@@ -521,7 +521,7 @@ static void requests_repeat_their_bodies_in_turn(void **state)
 {
 	char a[] = "{\"x\":{unique}}", b[] = "two";
 	struct request_body bodies[] = { { a, strlen(a) }, { b, strlen(b) } };
-	auto_call(target_done) struct target t = TARGET_INIT;
+	auto_call(target_done) struct target t = { 0 };
 	auto_call(requests_free) struct requests *q = NULL;
 	struct mlr_error err = MLR_ERROR_INIT;
 	struct request_buffer buffer = { 0 };
@@ -551,7 +551,7 @@ static void the_cache_rate_is_the_share_of_known_requests(void **state)
 {
 	char a[] = "{unique}";
 	struct request_body body = { a, strlen(a) };
-	auto_call(target_done) struct target t = TARGET_INIT;
+	auto_call(target_done) struct target t = { 0 };
 	auto_call(requests_free) struct requests *q = NULL;
 	struct mlr_error err = MLR_ERROR_INIT;
 	struct request_buffer buffer = { 0 };
@@ -584,7 +584,7 @@ static void the_cache_rate_is_the_share_of_known_requests(void **state)
 
 static void pictures_differ_where_nobody_sees_it(void **state)
 {
-	auto_call(pictures_done) struct pictures all = PICTURES_INIT;
+	auto_call(pictures_done) struct pictures all = { 0 };
 	struct mlr_error err = MLR_ERROR_INIT;
 	struct picture other[2];
 	struct image_size size;
@@ -617,7 +617,7 @@ static void wrong_requests_are_named(void **state)
 {
 	char plain[] = "x", picture[] = "{base64}";
 	struct request_body bodies[] = { { plain, 1 }, { picture, 8 } };
-	auto_call(target_done) struct target t = TARGET_INIT;
+	auto_call(target_done) struct target t = { 0 };
 	auto_strv struct strv bad = STRV_INIT, own = STRV_INIT, split = STRV_INIT;
 	struct mlr_error err = MLR_ERROR_INIT;
 	struct request_options o[6];
@@ -664,7 +664,7 @@ static int listen_and_stall(char url[40])
 static void requests_without_an_answer_are_timeouts_at_the_end(void **state)
 {
 	static const volatile sig_atomic_t stop;
-	struct target target = TARGET_INIT;
+	struct target target = { 0 };
 	struct strv headers = { 0 };
 	struct request_options q = { .target = &target, .headers = &headers, .cache_rate = 1 };
 	struct load_options o = { .target = &target,

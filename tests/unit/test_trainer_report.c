@@ -14,7 +14,7 @@
 
 static struct runs parse(const char *text)
 {
-	struct runs runs = RUNS_INIT;
+	struct runs runs = { 0 };
 	struct mlr_error err = MLR_ERROR_INIT;
 
 	if (runs_parse(&runs, text, strlen(text), "dir/log.jsonl", &err) < 0)
@@ -24,7 +24,7 @@ static struct runs parse(const char *text)
 
 static void assert_refused(const char *text, int code, const char *says)
 {
-	struct runs runs = RUNS_INIT;
+	struct runs runs = { 0 };
 	struct mlr_error err = MLR_ERROR_INIT;
 
 	assert_int_equal(runs_parse(&runs, text, strlen(text), "log", &err), -code);

@@ -89,7 +89,7 @@ static int run(
 static int go_on(const char *name, struct train_options *o, struct log *l, struct train_state *end,
 	struct mlr_error *err)
 {
-	auto_call(checkpoint_done) struct checkpoint c = CHECKPOINT_INIT;
+	auto_call(checkpoint_done) struct checkpoint c = { 0 };
 
 	assert_int_equal(checkpoint_read(in_test_dir(name), &c, NULL), 0);
 	o->resume = &c;
@@ -177,7 +177,7 @@ static void a_finished_run_goes_on_with_more_epochs_or_tells_its_result_again(vo
 
 static void assert_contradicts(struct train_options o, const char *net, const char *says)
 {
-	auto_call(checkpoint_done) struct checkpoint c = CHECKPOINT_INIT;
+	auto_call(checkpoint_done) struct checkpoint c = { 0 };
 	struct log l = { .at = 0 };
 	struct train_state end;
 	struct mlr_error err = MLR_ERROR_INIT;
@@ -214,7 +214,7 @@ static void options_that_contradict_the_checkpoint_are_refused(void **state)
 
 static void another_data_set_is_refused(void **state)
 {
-	auto_call(checkpoint_done) struct checkpoint c = CHECKPOINT_INIT;
+	auto_call(checkpoint_done) struct checkpoint c = { 0 };
 	struct train_options o = options(&backend_reference);
 	struct log l = { .at = 3, .sig = SIGTERM };
 	struct train_state end;
@@ -301,7 +301,7 @@ static void a_deadline_ends_training_with_a_checkpoint(void **state)
 
 static void the_best_is_kept_apart(void **state)
 {
-	auto_call(checkpoint_done) struct checkpoint c = CHECKPOINT_INIT;
+	auto_call(checkpoint_done) struct checkpoint c = { 0 };
 	struct train_options o = options(&backend_reference);
 	struct log l = { .at = 0 };
 	struct train_state end;

@@ -52,7 +52,7 @@ static void write_cifar_10(const char *dir)
 
 static void cifar_10_is_read_from_its_six_files(void **state)
 {
-	auto_call(dataset_done) struct dataset d = DATASET_INIT;
+	auto_call(dataset_done) struct dataset d = { 0 };
 	struct mlr_error err = MLR_ERROR_INIT;
 	char buf[12];
 
@@ -79,7 +79,7 @@ static void cifar_10_is_read_from_its_six_files(void **state)
 
 static void cifar_is_found_in_the_directory_that_its_archive_makes(void **state)
 {
-	auto_call(dataset_done) struct dataset d = DATASET_INIT;
+	auto_call(dataset_done) struct dataset d = { 0 };
 
 	make_dir("unpacked");
 	write_cifar_10("unpacked/cifar-10-batches-bin");
@@ -91,7 +91,7 @@ static void cifar_is_found_in_the_directory_that_its_archive_makes(void **state)
 static void cifar_100_has_two_labels_of_which_the_fine_one_counts(void **state)
 {
 	static const uint8_t labels[] = { 19, 99, 0, 7 };
-	auto_call(dataset_done) struct dataset d = DATASET_INIT;
+	auto_call(dataset_done) struct dataset d = { 0 };
 	char buf[12];
 
 	make_dir("c100");
@@ -107,7 +107,7 @@ static void cifar_100_has_two_labels_of_which_the_fine_one_counts(void **state)
 
 static int load_says(const char *dir, int code, const char *says)
 {
-	auto_call(dataset_done) struct dataset d = DATASET_INIT;
+	auto_call(dataset_done) struct dataset d = { 0 };
 	struct mlr_error err = MLR_ERROR_INIT;
 	int r = dataset_load(in_test_dir(dir), DATASET_ALL, NULL, &d, &err);
 
@@ -215,7 +215,7 @@ static void write_folders(const char *dir)
 
 static struct dataset load(const char *dir, const struct dataset_wish *wish)
 {
-	struct dataset d = DATASET_INIT;
+	struct dataset d = { 0 };
 	struct mlr_error err = MLR_ERROR_INIT;
 
 	if (dataset_load(in_test_dir(dir), DATASET_ALL, wish, &d, &err) < 0)
@@ -240,7 +240,7 @@ static void assert_images(const struct dataset *d, const struct image_set *set, 
 
 static void folders_without_a_test_part_give_a_share_of_each_class(void **state)
 {
-	auto_call(dataset_done) struct dataset d = DATASET_INIT;
+	auto_call(dataset_done) struct dataset d = { 0 };
 	int seen[3][50] = { { 0 } }, of[3] = { 0 };
 
 	write_folders("bare");
@@ -261,7 +261,7 @@ static void folders_without_a_test_part_give_a_share_of_each_class(void **state)
 
 static void the_same_images_are_kept_for_testing_whatever_the_seed_and_what_is_added(void **state)
 {
-	auto_call(dataset_done) struct dataset a = DATASET_INIT, b = DATASET_INIT, c = DATASET_INIT;
+	auto_call(dataset_done) struct dataset a = { 0 }, b = { 0 }, c = { 0 };
 	const struct dataset_wish other = { .seed = 99 };
 	uint8_t kept[256] = { 0 };
 
@@ -292,7 +292,7 @@ static void the_same_images_are_kept_for_testing_whatever_the_seed_and_what_is_a
 static void training_images_of_folders_are_mixed_by_the_seed(void **state)
 {
 	const struct dataset_wish wish = { .seed = 5 };
-	auto_call(dataset_done) struct dataset a = DATASET_INIT, b = DATASET_INIT;
+	auto_call(dataset_done) struct dataset a = { 0 }, b = { 0 };
 	int changes = 0; /* of class, along the order: 2 where nothing is mixed */
 
 	write_folders("bare");
@@ -309,7 +309,7 @@ static void folders_with_a_test_part_keep_to_it(void **state)
 	static const char *const tests[] = { "test", "val" };
 
 	for (size_t i = 0; i < ARRAY_LEN(tests); i++) {
-		auto_call(dataset_done) struct dataset d = DATASET_INIT;
+		auto_call(dataset_done) struct dataset d = { 0 };
 		char name[32];
 		int seen[3][50] = { { 0 } }, again[3][50] = { { 0 } };
 
@@ -349,7 +349,7 @@ static void folders_that_do_not_belong_together_are_named(void **state)
 
 static void links_are_followed_to_files_alone(void **state)
 {
-	auto_call(dataset_done) struct dataset d = DATASET_INIT;
+	auto_call(dataset_done) struct dataset d = { 0 };
 
 	remove_all("links");
 	write_folders("links");
@@ -381,7 +381,7 @@ static void the_size_and_colour_that_are_wished_for_are_given(void **state)
 	const struct dataset_wish wish = { .channels = 3, .height = 6, .width = 2 };
 	const struct dataset_wish grey = { .channels = 1 };
 	const struct dataset_wish bad = { .channels = 2 }, large = { .height = 40000 };
-	auto_call(dataset_done) struct dataset a = DATASET_INIT, b = DATASET_INIT;
+	auto_call(dataset_done) struct dataset a = { 0 }, b = { 0 };
 	uint8_t rgb[2 * 2 * 3] = { 255 };
 	struct bytes p = make_plain_png(3, 2, 2, rgb);
 	struct mlr_error err;
@@ -416,7 +416,7 @@ static void a_damaged_picture_is_named_with_any_number_of_threads(void **state)
 		const struct dataset_wish wish = {
 			.channels = 1, .height = 4, .width = 4, .threads = threads
 		};
-		auto_call(dataset_done) struct dataset d = DATASET_INIT;
+		auto_call(dataset_done) struct dataset d = { 0 };
 		struct mlr_error err = MLR_ERROR_INIT;
 
 		assert_int_equal(dataset_load(in_test_dir("damaged"), DATASET_ALL, &wish, &d, &err),
@@ -445,7 +445,7 @@ static void assert_same_batch(
 
 static void images_that_do_not_fit_into_memory_are_decoded_as_they_are_needed(void **state)
 {
-	auto_call(dataset_done) struct dataset whole = DATASET_INIT, d = DATASET_INIT;
+	auto_call(dataset_done) struct dataset whole = { 0 }, d = { 0 };
 	uint32_t order[28];
 	struct augment augment[28];
 	struct rng rng;
@@ -484,7 +484,7 @@ static void images_that_do_not_fit_into_memory_are_decoded_as_they_are_needed(vo
 
 static void a_range_that_does_not_fit_into_memory_is_handed_out_whole(void **state)
 {
-	auto_call(dataset_done) struct dataset whole = DATASET_INIT, d = DATASET_INIT;
+	auto_call(dataset_done) struct dataset whole = { 0 }, d = { 0 };
 	const struct loader_options o = { 4, 3, 2 };
 	auto_call(loader_close) struct loader *l = NULL;
 	struct batch b[3];
@@ -511,7 +511,7 @@ static void a_range_that_does_not_fit_into_memory_is_handed_out_whole(void **sta
 
 static void batches_stay_as_they_are_until_the_next_are_taken(void **state)
 {
-	auto_call(dataset_done) struct dataset whole = DATASET_INIT, d = DATASET_INIT;
+	auto_call(dataset_done) struct dataset whole = { 0 }, d = { 0 };
 	const struct loader_options o = { 2, 2, 4 };
 	auto_call(loader_close) struct loader *l = NULL;
 	struct batch b[2];
@@ -535,7 +535,7 @@ static void batches_stay_as_they_are_until_the_next_are_taken(void **state)
 
 static void a_picture_damaged_since_ends_the_batches_before_it_and_is_named(void **state)
 {
-	auto_call(dataset_done) struct dataset d = DATASET_INIT;
+	auto_call(dataset_done) struct dataset d = { 0 };
 	uint32_t order[28], at = 0;
 
 	write_folders("lazy");
@@ -584,7 +584,7 @@ static void memory_goes_to_the_training_images_first(void **state)
 	const struct dataset_wish train_fits = { .memory_max = 28 * 16 };
 	const struct dataset_wish test_fits = { .memory_max = 28 * 16 - 1 };
 	const struct dataset_wish both_fit = { .memory_max = 35 * 16 };
-	auto_call(dataset_done) struct dataset a = DATASET_INIT, b = DATASET_INIT, c = DATASET_INIT;
+	auto_call(dataset_done) struct dataset a = { 0 }, b = { 0 }, c = { 0 };
 
 	write_folders("lazy");
 	a = load("lazy", &train_fits);
@@ -600,7 +600,7 @@ static void memory_goes_to_the_training_images_first(void **state)
 
 static void a_set_is_measured_channel_by_channel_without_what_validates(void **state)
 {
-	auto_call(dataset_done) struct dataset d = DATASET_INIT;
+	auto_call(dataset_done) struct dataset d = { 0 };
 	struct image_norm norm;
 	struct mlr_error err;
 
@@ -622,7 +622,7 @@ static void a_set_is_measured_channel_by_channel_without_what_validates(void **s
 #if HAVE_PNG && HAVE_JPEG
 static void what_is_not_in_memory_is_measured_alike(void **state)
 {
-	auto_call(dataset_done) struct dataset whole = DATASET_INIT, d = DATASET_INIT;
+	auto_call(dataset_done) struct dataset whole = { 0 }, d = { 0 };
 	struct image_norm a, b;
 
 	write_folders("lazy");

@@ -186,7 +186,7 @@ static void the_same_seed_gives_the_same_losses_and_another_gives_others(void **
 static void a_stopped_run_writes_its_checkpoint_and_is_no_failure(void **state)
 {
 	struct train_options o = small_options(backend_find("auto"));
-	auto_call(checkpoint_done) struct checkpoint at = CHECKPOINT_INIT;
+	auto_call(checkpoint_done) struct checkpoint at = { 0 };
 	struct curve c = { .stop_at = 13 };
 	struct train_state end;
 

@@ -22,11 +22,6 @@ struct cdi_dir {
 	size_t n_problems;
 };
 
-#define GPU_CDI_DIR_INIT         \
-	{                        \
-		NULL, 0, NULL, 0 \
-	}
-
 #define MAX_FILES 1000 /* in one directory */
 #define MAX_WORDS 300  /* bytes of one problem's text */
 
@@ -43,7 +38,7 @@ static void cdi_dir_done(struct cdi_dir *d)
 	}
 	free(d->v);
 	free(d->problems);
-	*d = (struct cdi_dir)GPU_CDI_DIR_INIT;
+	*d = (struct cdi_dir){ 0 };
 }
 
 /* Find the word behind "kind" in an invalid file, to tell whether the file matters. */
@@ -76,7 +71,7 @@ static void read_one(struct cdi_dir *d, const struct gpu_dir *root, const char *
 	auto_close int fd = gpu_dir_open_file(root, file);
 	struct mlr_error err = MLR_ERROR_INIT;
 	auto_free char *text = NULL;
-	struct cdi_spec s = GPU_CDI_SPEC_INIT;
+	struct cdi_spec s = { 0 };
 	struct stat st;
 	ssize_t n;
 
@@ -337,7 +332,7 @@ static int find_steps(
 
 int cdi_check(const struct strv *names, struct mlr_error *err)
 {
-	auto_call(cdi_dir_done) struct cdi_dir d = GPU_CDI_DIR_INIT;
+	auto_call(cdi_dir_done) struct cdi_dir d = { 0 };
 	auto_call(steps_done) struct steps steps = { NULL, 0 };
 
 	if (names->n == 0)
@@ -445,7 +440,7 @@ static void drop_numbers(const struct strv *names, struct plan *p)
 int cdi_plan(const struct strv *names, const struct gpu_image *image, struct plan *p,
 	struct mlr_error *err)
 {
-	auto_call(cdi_dir_done) struct cdi_dir d = GPU_CDI_DIR_INIT;
+	auto_call(cdi_dir_done) struct cdi_dir d = { 0 };
 	auto_call(steps_done) struct steps steps = { NULL, 0 };
 	auto_call(job_done) struct cdi_job job = {
 		.root = GPU_DIR_INIT, .image = image, .p = p, .err = err
@@ -486,7 +481,7 @@ static void add_twice(const struct cdi_dir *d, const struct strv *twice, struct 
 
 void cdi_list(struct strv *ret, struct strv *problems)
 {
-	auto_call(cdi_dir_done) struct cdi_dir d = GPU_CDI_DIR_INIT;
+	auto_call(cdi_dir_done) struct cdi_dir d = { 0 };
 	auto_strv struct strv twice = STRV_INIT;
 
 	cdi_dir_read(&d);

@@ -344,7 +344,7 @@ static void add_compat_library(struct cdi_job *job, const char *dir, const char 
 static int enable_cuda_compat(struct cdi_job *job, const struct known *k, const struct cdi_hook *h)
 {
 	auto_call(gpu_machine_done) struct gpu_machine m = GPU_MACHINE_INIT;
-	auto_call(gpu_compat_done) struct gpu_compat c = GPU_COMPAT_INIT;
+	auto_call(gpu_compat_done) struct gpu_compat c = { 0 };
 	auto_strv struct strv dirs = STRV_INIT;
 	char text[GPU_VERSION_TEXT];
 

@@ -335,7 +335,7 @@ void cdi_spec_done(struct cdi_spec *s)
 	free(s->file);
 	free(s->version);
 	free(s->kind);
-	*s = (struct cdi_spec)GPU_CDI_SPEC_INIT;
+	*s = (struct cdi_spec){ 0 };
 }
 
 static int read_spec(const struct record_reader *r, const json_t *j, struct cdi_spec *s)
@@ -377,7 +377,7 @@ static int load(const char *text, size_t size, json_t **ret, struct mlr_error *e
 
 int cdi_spec_parse(const char *text, size_t size, struct cdi_spec *ret, struct mlr_error *err)
 {
-	auto_call(cdi_spec_done) struct cdi_spec s = GPU_CDI_SPEC_INIT;
+	auto_call(cdi_spec_done) struct cdi_spec s = { 0 };
 	struct record_reader r = {
 		.manner = RECORD_ONLY | RECORD_ANY_CASE | RECORD_AS_YAML, .ctx = &s, .err = err
 	};
@@ -392,6 +392,6 @@ int cdi_spec_parse(const char *text, size_t size, struct cdi_spec *ret, struct m
 	if (e < 0)
 		return e;
 	*ret = s;
-	s = (struct cdi_spec)GPU_CDI_SPEC_INIT;
+	s = (struct cdi_spec){ 0 };
 	return 0;
 }

@@ -63,11 +63,6 @@ struct cdi_spec {
 	unsigned needs;         /* index of the lowest version that has its fields */
 };
 
-#define GPU_CDI_SPEC_INIT \
-	{                 \
-		0         \
-	}
-
 void cdi_spec_done(struct cdi_spec *s);
 
 /* Are len bytes of text a kind, "nvidia.com/gpu"; is text a device's name, "0", "GPU-…", "0:1"? */

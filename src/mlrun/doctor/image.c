@@ -225,7 +225,7 @@ static int list_in_image(void *ctx, const char *path, struct strv *ret)
 static void find_mpi(const struct gpu_image *files, const char *library_path, const char *path,
 	struct mpi_place *ret)
 {
-	auto_call(mpi_tree_done) struct mpi_tree tree = MPI_TREE_INIT;
+	auto_call(mpi_tree_done) struct mpi_tree tree = { 0 };
 	auto_strv struct strv usual = STRV_INIT;
 
 	mpi_tree_begin(&tree, files, library_path);

@@ -29,7 +29,7 @@ static void look_at_machines_mpi(const struct doctor_machine *m, struct doctor_r
 {
 	auto_call(gpu_dir_close) struct gpu_dir d = GPU_DIR_INIT;
 	auto_call(config_done) struct config c = CONFIG_INIT;
-	auto_call(mpi_tree_done) struct mpi_tree tree = MPI_TREE_INIT;
+	auto_call(mpi_tree_done) struct mpi_tree tree = { 0 };
 	auto_call(mpi_place_done) struct mpi_place at = MPI_PLACE_INIT;
 	auto_strv struct strv named = STRV_INIT, files = STRV_INIT;
 	struct mpi_place_search search = { .d = &d, .config = &c, .env = environ };

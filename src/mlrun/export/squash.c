@@ -326,7 +326,7 @@ static ssize_t source_read(void *ctx, void *buf, size_t len, struct mlr_error *e
 static int fill(struct source *from, int fd, struct mlr_error *err)
 {
 	static const struct layer_limits limits = LAYER_LIMITS_DEFAULT;
-	auto_call(layer_result_done) struct layer_result result = LAYER_RESULT_INIT;
+	auto_call(layer_result_done) struct layer_result result = { 0 };
 	struct squashfs_writer *s = NULL;
 	int r = squashfs_writer_new(fd, 1, 0, &s, err);
 

@@ -396,7 +396,7 @@ int layer_tar_read(layer_read_fn read, void *read_ctx, enum oci_compression comp
 	const struct layer_limits *limits, const struct layer_sink *sink, void *sink_ctx,
 	struct layer_result *ret, struct mlr_error *err)
 {
-	struct layer_result res = LAYER_RESULT_INIT;
+	struct layer_result res = { 0 };
 	auto_call(reading_done) struct reading r = {
 		.limits = limits, .sink = sink, .ctx = sink_ctx, .result = &res
 	};
@@ -424,7 +424,7 @@ int layer_tar_headers(
 	int record_fd, const struct layer_sink *sink, void *sink_ctx, struct mlr_error *err)
 {
 	static const struct layer_limits limits = LAYER_LIMITS_DEFAULT;
-	struct layer_result res = LAYER_RESULT_INIT;
+	struct layer_result res = { 0 };
 	auto_call(reading_done) struct reading r = {
 		.limits = &limits, .sink = sink, .ctx = sink_ctx, .result = &res
 	};

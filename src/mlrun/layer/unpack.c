@@ -160,7 +160,7 @@ int layer_unpack_limited(layer_read_fn read, void *ctx, enum oci_compression com
 	int record_fd, const struct layer_limits *limits, struct layer_result *ret,
 	struct mlr_error *err)
 {
-	struct layer_result res = LAYER_RESULT_INIT;
+	struct layer_result res = { 0 };
 	auto_call(unpacking_done) struct unpacking u = { .fd = -1 };
 
 	layer_writer_init(&u.writer, tree_fd, limits->dir_memory);

@@ -49,11 +49,6 @@ struct layer_result {
 
 #define LAYER_OPEN_MAX 64
 
-#define LAYER_RESULT_INIT \
-	{                 \
-		0         \
-	}
-
 void layer_result_done(struct layer_result *r);
 
 /*

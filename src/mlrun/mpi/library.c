@@ -49,7 +49,7 @@ void mpi_library_set_done(struct mpi_library_set *s)
 	strv_done(&s->modules);
 	strv_done(&s->data);
 	library_done(&s->neediest);
-	*s = (struct mpi_library_set)MPI_LIBRARY_SET_INIT;
+	*s = (struct mpi_library_set){ 0 };
 }
 
 static void collection_done(struct collection *c)
@@ -291,6 +291,6 @@ int mpi_library_collect(struct mpi_tree *host, const struct gpu_dir *d, struct m
 	if (c.set.n == 0)
 		return mlr_fail(err, ENOENT, "'%s' leads nowhere", main_path);
 	*ret = c.set;
-	c.set = (struct mpi_library_set)MPI_LIBRARY_SET_INIT;
+	c.set = (struct mpi_library_set){ 0 };
 	return 0;
 }

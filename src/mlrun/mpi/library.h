@@ -25,11 +25,6 @@ struct mpi_library_set {
 	struct mpi_library neediest; /* of the modules: the one that needs the newest glibc */
 };
 
-#define MPI_LIBRARY_SET_INIT \
-	{                    \
-		0            \
-	}
-
 void mpi_library_set_done(struct mpi_library_set *s);
 
 /*

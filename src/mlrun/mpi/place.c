@@ -65,7 +65,7 @@ void mpi_tree_begin(struct mpi_tree *ret, const struct gpu_image *files, const c
 	char *save = NULL;
 	struct utsname u;
 
-	*ret = (struct mpi_tree)MPI_TREE_INIT;
+	*ret = (struct mpi_tree){ 0 };
 	ret->files = files;
 	for (char *d = copy ? strtok_r(copy, ":", &save) : NULL; d; d = strtok_r(NULL, ":", &save))
 		add_dir(ret, d);
@@ -90,7 +90,7 @@ void mpi_tree_done(struct mpi_tree *t)
 	}
 	free(t->known);
 	strv_done(&t->dirs);
-	*t = (struct mpi_tree)MPI_TREE_INIT;
+	*t = (struct mpi_tree){ 0 };
 }
 
 const struct strv *mpi_tree_list(struct mpi_tree *t, const char *dir)

@@ -113,11 +113,6 @@ struct mpi_tree_dir {
 	struct strv names; /* sorted */
 };
 
-#define MPI_TREE_INIT                     \
-	{                                 \
-		NULL, STRV_INIT, NULL, 0, \
-	}
-
 /* The machine's files below a root as a tree has them. d must outlive ret. */
 void mpi_tree_of(struct gpu_dir *d, struct gpu_image *ret);
 

@@ -40,7 +40,7 @@ void oci_save_done(struct oci_save *s)
 
 int oci_save_parse(const char *json, size_t len, struct oci_save *ret, struct mlr_error *err)
 {
-	auto_call(oci_save_done) struct oci_save s = OCI_SAVE_INIT;
+	auto_call(oci_save_done) struct oci_save s = { 0 };
 	const struct record_reader r = { .manner = RECORD_PRINTABLE, .err = err };
 	json_auto_t *root = NULL;
 
@@ -50,7 +50,7 @@ int oci_save_parse(const char *json, size_t len, struct oci_save *ret, struct ml
 			json_array_size(root), IMAGES_MAX);
 	TRY(record_value(&r, rows, root, &s));
 	*ret = s;
-	s = (struct oci_save)OCI_SAVE_INIT;
+	s = (struct oci_save){ 0 };
 	return 0;
 }
 

@@ -21,11 +21,6 @@ struct oci_save {
 	size_t n;
 };
 
-#define OCI_SAVE_INIT   \
-	{               \
-		NULL, 0 \
-	}
-
 /* Parse manifest.json. Returns 0, or -EPROTO, -EFBIG, -ENOTSUP as oci_document_parse(). */
 int oci_save_parse(const char *json, size_t len, struct oci_save *ret, struct mlr_error *err);
 void oci_save_done(struct oci_save *s);

@@ -103,7 +103,7 @@ static int bring_blob(struct store *st, struct pull_source *source, const struct
 static int bring_tree(struct store *st, struct pull_source *source, const struct oci_layer *layer,
 	const char *diff_id, uint64_t *received, uint64_t *devices, struct mlr_error *err)
 {
-	auto_call(layer_result_done) struct layer_result result = LAYER_RESULT_INIT;
+	auto_call(layer_result_done) struct layer_result result = { 0 };
 	auto_call(queue_cleanup) struct queue *queue = NULL;
 	auto_call(tree_cleanup) struct store_tree *tree = NULL;
 	struct download d = { .source = source, .layer = layer, .received = received };

@@ -463,6 +463,6 @@ int pull_look(const struct oci_name *what, const struct pull_options *opt,
 	ret->name = take_ptr(&p.name);
 	ret->source = store_image_source(what);
 	ret->res = p.res;
-	p.res = (struct resolved)RESOLVED_INIT;
+	p.res = (struct resolved){ 0 };
 	return 0;
 }

@@ -11,7 +11,7 @@ void resolve_done(struct resolved *r)
 	oci_document_done(&r->layers);
 	free(r->config_json);
 	oci_config_done(&r->config);
-	*r = (struct resolved)RESOLVED_INIT;
+	*r = (struct resolved){ 0 };
 }
 
 /* Follow one entry of the index in *doc; *doc and *parsed become its target. */
@@ -19,7 +19,7 @@ static int descend(struct pull_source *source, const struct oci_platform *want,
 	struct registry_document *doc, struct oci_document *parsed, struct resolved *res,
 	struct mlr_error *err)
 {
-	auto_call(registry_document_done) struct registry_document next = REGISTRY_DOCUMENT_INIT;
+	auto_call(registry_document_done) struct registry_document next = { 0 };
 	struct oci_document next_parsed = OCI_DOCUMENT_INIT;
 	const struct oci_index_entry *e;
 	int r;
@@ -45,7 +45,7 @@ static int descend(struct pull_source *source, const struct oci_platform *want,
 	else
 		registry_document_done(doc);
 	*doc = next;
-	next = (struct registry_document)REGISTRY_DOCUMENT_INIT;
+	next = (struct registry_document){ 0 };
 	return 0;
 }
 
@@ -114,7 +114,7 @@ static int get_config(struct pull_source *source, const struct oci_platform *wan
 int resolve(struct pull_source *source, const struct oci_platform *want, struct resolved *ret,
 	struct mlr_error *err)
 {
-	auto_call(resolve_done) struct resolved res = RESOLVED_INIT;
+	auto_call(resolve_done) struct resolved res = { 0 };
 	int r;
 
 	if (strcmp(want->os, "linux") != 0)
@@ -126,6 +126,6 @@ int resolve(struct pull_source *source, const struct oci_platform *want, struct 
 	if (r < 0)
 		return r;
 	*ret = res;
-	res = (struct resolved)RESOLVED_INIT;
+	res = (struct resolved){ 0 };
 	return 0;
 }

@@ -17,11 +17,6 @@ struct resolved {
 	char platform[OCI_PLATFORM_SIZE];
 };
 
-#define RESOLVED_INIT \
-	{             \
-		0     \
-	}
-
 void resolve_done(struct resolved *r);
 
 /*

@@ -214,7 +214,7 @@ static int take_image(struct source_made **ret, struct bundle *b, const struct o
 int pull_bundle_docker(
 	struct bundle *b, struct pull_source **ret, char **said, struct mlr_error *err)
 {
-	auto_call(oci_save_done) struct oci_save save = OCI_SAVE_INIT;
+	auto_call(oci_save_done) struct oci_save save = { 0 };
 	const struct oci_save_image *im;
 	struct source_made *m = NULL;
 	auto_free char *text = NULL;

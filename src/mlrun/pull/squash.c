@@ -205,7 +205,7 @@ static int read_layer(struct feed *f, size_t i, const struct layer_sink *sink, v
 	uint64_t *devices, struct mlr_error *err)
 {
 	static const struct layer_limits limits = LAYER_LIMITS_DEFAULT;
-	struct layer_result res = LAYER_RESULT_INIT;
+	struct layer_result res = { 0 };
 	const struct feed_layer *l = &f->v[i];
 	struct flow *w = &f->flows[i];
 	int r;

@@ -51,7 +51,7 @@ static int read_config(struct pull_steps *s, struct mlr_error *err)
 int pull_steps_open(const struct oci_ref *ref, const struct registry_options *opt,
 	struct pull_steps **ret, struct mlr_error *err)
 {
-	auto_call(registry_document_done) struct registry_document doc = REGISTRY_DOCUMENT_INIT;
+	auto_call(registry_document_done) struct registry_document doc = { 0 };
 	auto_call(steps_cleanup) struct pull_steps *s = xcalloc(1, sizeof(*s));
 	int r = pull_source_registry(ref, opt, &s->source, err);
 

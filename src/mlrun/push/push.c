@@ -163,7 +163,7 @@ static int reuse_packed(
 static void reuse_remember(struct reuse *u, size_t i, struct store_cache_blob *b)
 {
 	auto_free char *place = xasprintf("%s/%s", u->to->registry, u->to->repository);
-	struct store_cache_blob newest = STORE_CACHE_BLOB_INIT;
+	struct store_cache_blob newest = { 0 };
 	struct mlr_error err = MLR_ERROR_INIT;
 	char key[OCI_DIGEST_SIZE];
 
@@ -263,7 +263,7 @@ static int push_original(struct pushing *p, size_t i, const char *what, struct m
 /* The blob of an earlier push, or a new one. */
 static int push_packed(struct pushing *p, size_t i, const char *what, struct mlr_error *err)
 {
-	auto_call(store_cache_blob_done) struct store_cache_blob b = STORE_CACHE_BLOB_INIT;
+	auto_call(store_cache_blob_done) struct store_cache_blob b = { 0 };
 	enum push_layer_end end = PUSH_SENT;
 	int r = reuse_packed(&p->reuse, i, &b, err);
 

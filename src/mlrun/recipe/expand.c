@@ -238,7 +238,7 @@ static char *without(const struct form *f, const char *pattern)
 
 static char *replaced(const char *value, const char *pattern, const char *word, int all)
 {
-	struct text out = TEXT_INIT;
+	struct text out = { 0 };
 	int more = 1;
 
 	while (*value) {
@@ -461,7 +461,7 @@ static int next(struct expansion *x, struct mlr_error *err)
 static int until(
 	struct expansion *x, char stop, int keep_escapes, char **ret, struct mlr_error *err)
 {
-	struct expansion inner = { x->e, x->at, TEXT_INIT, NULL, keep_escapes, x->depth + 1 };
+	struct expansion inner = { x->e, x->at, { 0 }, NULL, keep_escapes, x->depth + 1 };
 	int r = 0;
 
 	if (inner.depth > DEPTH_MAX)
@@ -495,7 +495,7 @@ static int run(struct expansion *x, struct mlr_error *err)
 
 int expand_word(const struct expand *e, const char *text, char **ret, struct mlr_error *err)
 {
-	struct expansion x = { e, text, TEXT_INIT, NULL, !!(e->flags & EXPAND_KEEP_ESCAPES), 0 };
+	struct expansion x = { e, text, { 0 }, NULL, !!(e->flags & EXPAND_KEEP_ESCAPES), 0 };
 	int r = run(&x, err);
 
 	if (r < 0)
@@ -506,7 +506,7 @@ int expand_word(const struct expand *e, const char *text, char **ret, struct mlr
 
 int expand_words(const struct expand *e, const char *text, struct strv *ret, struct mlr_error *err)
 {
-	struct expansion x = { e, text, TEXT_INIT, ret, !!(e->flags & EXPAND_KEEP_ESCAPES), 0 };
+	struct expansion x = { e, text, { 0 }, ret, !!(e->flags & EXPAND_KEEP_ESCAPES), 0 };
 	int r = run(&x, err);
 
 	if (r < 0)

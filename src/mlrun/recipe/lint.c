@@ -386,7 +386,7 @@ static void without_given(const struct linting *l, struct scope *ret)
 
 static void look_at_defaults(struct linting *l)
 {
-	struct scope scope = SCOPE_INIT;
+	struct scope scope = { 0 };
 	const struct expand e = scope_expand(&scope, l->r->escape);
 
 	without_given(l, &scope);

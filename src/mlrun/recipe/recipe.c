@@ -134,7 +134,7 @@ static int cut_continuation(const struct lines *l, char *line)
 /* Join the lines that follow a continued one. Comments among them vanish. */
 static void join(struct lines *l, struct logical_line *line)
 {
-	struct text all = TEXT_INIT;
+	struct text all = { 0 };
 	int more = 1;
 
 	text_add(&all, line->text, strlen(line->text));
@@ -199,7 +199,7 @@ static int lines_heredoc(
 	struct lines *l, const char *name, int strip, char **ret, struct mlr_error *err)
 {
 	unsigned first = l->number;
-	struct text out = TEXT_INIT;
+	struct text out = { 0 };
 	const char *line;
 	size_t len;
 

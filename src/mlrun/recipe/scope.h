@@ -20,10 +20,6 @@ struct scope {
 	struct strv unset;          /* names that scope_get() did not find, once each */
 };
 
-#define SCOPE_INIT \
-	{          \
-		0  \
-	}
 void scope_done(struct scope *s);
 
 /* Append what a parent stage has. */

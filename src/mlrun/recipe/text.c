@@ -7,7 +7,7 @@
 void text_done(struct text *t)
 {
 	free(t->s);
-	*t = (struct text)TEXT_INIT;
+	*t = (struct text){ 0 };
 }
 
 void text_add(struct text *t, const char *s, size_t len)
@@ -30,7 +30,7 @@ char *text_take(struct text *t)
 {
 	char *s = t->s ? t->s : xstrdup("");
 
-	*t = (struct text)TEXT_INIT;
+	*t = (struct text){ 0 };
 	return s;
 }
 
@@ -85,7 +85,7 @@ static const char *word(const char *s, char escape, int keep, struct text *out)
 void text_quoted(const char *text, char escape, struct strv *ret)
 {
 	for (text += text_blank(text); *text; text += text_blank(text)) {
-		struct text out = TEXT_INIT;
+		struct text out = { 0 };
 
 		text = word(text, escape, 1, &out);
 		if (out.len > 0)
@@ -97,7 +97,7 @@ void text_quoted(const char *text, char escape, struct strv *ret)
 const char *text_flags(const char *text, char escape, struct strv *ret)
 {
 	for (;;) {
-		struct text out = TEXT_INIT;
+		struct text out = { 0 };
 		auto_free char *flag = NULL;
 
 		text += text_blank(text);

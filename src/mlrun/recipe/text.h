@@ -15,11 +15,6 @@ struct text {
 	size_t len, room;
 };
 
-#define TEXT_INIT          \
-	{                  \
-		NULL, 0, 0 \
-	}
-
 void text_done(struct text *t);
 void text_add(struct text *t, const char *s, size_t len);
 void text_put(struct text *t, char c);

@@ -127,7 +127,7 @@ static int answer_bearer(struct auth *a, const struct challenge *c, const char *
 		.scope = c->scope,
 		.credential = a->has ? &a->cred : NULL,
 		.total_ms = a->total_ms };
-	struct token t = TOKEN_INIT;
+	struct token t = { 0 };
 	int r = url_check_realm(c->realm, base, err);
 	int64_t life, margin;
 

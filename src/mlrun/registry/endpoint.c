@@ -25,11 +25,6 @@ struct certs {
 	char *user_dir; /* where the user may add certificates, for messages; or NULL */
 };
 
-#define CERTS_INIT                     \
-	{                              \
-		NULL, NULL, NULL, NULL \
-	}
-
 #define PEM_MAX (8u << 20) /* bytes of one file */
 
 static int add_ca(struct certs *c, const char *path, struct mlr_error *err)
@@ -150,7 +145,7 @@ static void certs_done(struct certs *c)
 	free(c->client_cert);
 	free(c->client_key);
 	free(c->user_dir);
-	*c = (struct certs)CERTS_INIT;
+	*c = (struct certs){ 0 };
 }
 
 /*
@@ -164,7 +159,7 @@ static void certs_done(struct certs *c)
 static int certs_load(
 	const char *host, const struct config *config, struct certs *ret, struct mlr_error *err)
 {
-	auto_call(certs_done) struct certs c = CERTS_INIT;
+	auto_call(certs_done) struct certs c = { 0 };
 	int r = 0;
 
 	/* The host must not lead out of the directories. */
@@ -177,7 +172,7 @@ static int certs_load(
 	if (r < 0)
 		return r;
 	*ret = c;
-	c = (struct certs)CERTS_INIT;
+	c = (struct certs){ 0 };
 	return 0;
 }
 
@@ -235,7 +230,7 @@ struct endpoint *endpoint_new(
 	const char *host, const char *repository, int is_mirror, const struct registry_options *opt)
 {
 	struct endpoint *e = xcalloc(1, sizeof(*e));
-	auto_call(certs_done) struct certs certs = CERTS_INIT;
+	auto_call(certs_done) struct certs certs = { 0 };
 	int insecure = is_insecure(opt, host), stall_ms = timeout_ms(opt, host);
 	int connect_ms = is_mirror ? MIRROR_CONNECT_MS : CONNECT_MS;
 

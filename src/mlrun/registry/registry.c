@@ -55,7 +55,7 @@ void registry_document_done(struct registry_document *d)
 {
 	free(d->data);
 	free(d->content_type);
-	*d = (struct registry_document)REGISTRY_DOCUMENT_INIT;
+	*d = (struct registry_document){ 0 };
 }
 
 /* The state of a manifest's download. */

@@ -58,11 +58,6 @@ struct registry_document {
 	char digest[OCI_DIGEST_SIZE]; /* of the bytes, computed */
 };
 
-#define REGISTRY_DOCUMENT_INIT \
-	{                      \
-		0              \
-	}
-
 void registry_document_done(struct registry_document *d);
 
 /*

@@ -14,7 +14,7 @@
 void token_done(struct token *t)
 {
 	credential_free_secret(t->text);
-	*t = (struct token)TOKEN_INIT;
+	*t = (struct token){ 0 };
 }
 
 char *token_basic(const struct credential *c)

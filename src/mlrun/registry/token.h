@@ -19,11 +19,6 @@ struct token {
 	int64_t life_s; /* from now on */
 };
 
-#define TOKEN_INIT      \
-	{               \
-		NULL, 0 \
-	}
-
 void token_done(struct token *t);
 
 struct token_request {

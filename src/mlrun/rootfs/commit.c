@@ -123,7 +123,7 @@ static int write_layer(struct store *st, int upper, struct owners_file *owners,
 	const struct strv *diff_ids, const struct rootfs_writing *how, struct rootfs_written *ret,
 	struct mlr_error *err)
 {
-	auto_call(rootfs_layers_done) struct rootfs_layers layers = ROOTFS_LAYERS_INIT;
+	auto_call(rootfs_layers_done) struct rootfs_layers layers = { 0 };
 	auto_call(rootfs_names_done) struct rootfs_names names = { NULL, NULL };
 	struct rootfs_upper u = { .fd = upper,
 		.uid = how->uid,

@@ -224,7 +224,7 @@ static int apply_all(
 int rootfs_flatten(
 	struct store *st, const char *manifest, const struct strv *diff_ids, struct mlr_error *err)
 {
-	auto_call(rootfs_layers_done) struct rootfs_layers l = ROOTFS_LAYERS_INIT;
+	auto_call(rootfs_layers_done) struct rootfs_layers l = { 0 };
 	struct store_tree *t = NULL;
 	int r = store_tree_begin(st, STORE_DIR, manifest, &t, err);
 

@@ -347,7 +347,7 @@ static int open_container(struct kept *k, const char *image, const char *manifes
 		.manifest = (char *)manifest,
 		.job = job && *job ? (char *)job : NULL,
 		.step = (char *)k->wish->step };
-	auto_call(store_container_done) struct store_container c = STORE_CONTAINER_INIT;
+	auto_call(store_container_done) struct store_container c = { 0 };
 	int made = 0;
 
 	if (!k->was.name && k->wish->can_hold && !k->wish->can_hold(k->own)) {

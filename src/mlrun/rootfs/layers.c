@@ -118,7 +118,7 @@ static int open_layer(
 int rootfs_layers_open(struct store *st, const struct strv *diff_ids, struct rootfs_layers *ret,
 	struct mlr_error *err)
 {
-	auto_call(rootfs_layers_done) struct rootfs_layers l = ROOTFS_LAYERS_INIT;
+	auto_call(rootfs_layers_done) struct rootfs_layers l = { 0 };
 
 	l.v = xcalloc(diff_ids->n, sizeof(*l.v));
 	for (size_t i = 0; i < diff_ids->n; i++) {
@@ -128,7 +128,7 @@ int rootfs_layers_open(struct store *st, const struct strv *diff_ids, struct roo
 			return mlr_wrap(err, "layer %s", diff_ids->v[i]);
 	}
 	*ret = l;
-	l = (struct rootfs_layers)ROOTFS_LAYERS_INIT;
+	l = (struct rootfs_layers){ 0 };
 	return 0;
 }
 
@@ -141,7 +141,7 @@ void rootfs_layers_done(struct rootfs_layers *l)
 		strv_done(&l->v[i].hiding);
 	}
 	free(l->v);
-	*l = (struct rootfs_layers)ROOTFS_LAYERS_INIT;
+	*l = (struct rootfs_layers){ 0 };
 }
 
 static int by_text(const void *a, const void *b)

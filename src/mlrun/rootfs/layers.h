@@ -21,11 +21,6 @@ struct rootfs_layers {
 	size_t n;
 };
 
-#define ROOTFS_LAYERS_INIT \
-	{                  \
-		NULL, 0    \
-	}
-
 /* Open all layers. Returns 0, or -ENOENT naming the layer that the store lacks. */
 int rootfs_layers_open(struct store *st, const struct strv *diff_ids, struct rootfs_layers *ret,
 	struct mlr_error *err);

@@ -230,7 +230,7 @@ static int judge(const struct rootfs_layers *l, size_t *at, struct strv *cover)
 int rootfs_stacking(
 	struct store *st, const struct strv *diff_ids, struct strv *cover, struct mlr_error *err)
 {
-	auto_call(rootfs_layers_done) struct rootfs_layers l = ROOTFS_LAYERS_INIT;
+	auto_call(rootfs_layers_done) struct rootfs_layers l = { 0 };
 	auto_free size_t *at = xcalloc(diff_ids->n, sizeof(*at));
 	int r;
 
@@ -283,7 +283,7 @@ static int fill_cover(
 int rootfs_cover(struct store *st, const char *manifest, const struct strv *diff_ids,
 	const struct strv *dirs, struct mlr_error *err)
 {
-	auto_call(rootfs_layers_done) struct rootfs_layers l = ROOTFS_LAYERS_INIT;
+	auto_call(rootfs_layers_done) struct rootfs_layers l = { 0 };
 	struct store_tree *t = NULL;
 	int r = store_tree_begin(st, STORE_COVER, manifest, &t, err);
 

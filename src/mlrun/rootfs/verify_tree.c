@@ -125,7 +125,7 @@ static void check_file(
 int rootfs_verify_tree(struct store *st, const char *manifest, const struct strv *diff_ids,
 	struct strv *files, struct mlr_error *err)
 {
-	struct tree_check t = { ROOTFS_LAYERS_INIT, { NULL, 0, 0 }, files };
+	struct tree_check t = { { 0 }, { NULL, 0, 0 }, files };
 	auto_close int tree = store_tree_open(st, STORE_DIR, manifest, err);
 	int r = tree < 0 ? tree : rootfs_layers_open(st, diff_ids, &t.layers, err);
 

@@ -51,11 +51,6 @@ struct store_cache_blob {
 	struct strv places; /* "registry/repository", the newest last */
 };
 
-#define STORE_CACHE_BLOB_INIT    \
-	{                        \
-		"", 0, STRV_INIT \
-	}
-
 void store_cache_blob_done(struct store_cache_blob *b);
 
 /* Returns 0 or -ENOENT. */

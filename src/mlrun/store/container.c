@@ -28,7 +28,7 @@ void store_container_done(struct store_container *c)
 {
 	record_done(rows, c);
 	free(c->name);
-	*c = (struct store_container)STORE_CONTAINER_INIT;
+	*c = (struct store_container){ 0 };
 }
 
 int store_container_name_check(const char *name, struct mlr_error *err)
@@ -108,7 +108,7 @@ static int read_record(
 int store_container_get(
 	struct store *st, const char *name, struct store_container *ret, struct mlr_error *err)
 {
-	auto_call(store_container_done) struct store_container c = STORE_CONTAINER_INIT;
+	auto_call(store_container_done) struct store_container c = { 0 };
 	struct mlr_error why = MLR_ERROR_INIT;
 	const struct record_reader r = { .err = &why };
 	json_auto_t *o = NULL;
@@ -123,7 +123,7 @@ int store_container_get(
 	c.name = xstrdup(name);
 	c.used = sb.st_mtime;
 	*ret = c;
-	c = (struct store_container)STORE_CONTAINER_INIT;
+	c = (struct store_container){ 0 };
 	return 0;
 }
 
@@ -151,7 +151,7 @@ char *store_container_of(struct store *st, const char *manifest)
 	if (store_container_names(st, &names, NULL) < 0)
 		return xstrdup("?");
 	for (size_t i = 0; i < names.n; i++) {
-		auto_call(store_container_done) struct store_container c = STORE_CONTAINER_INIT;
+		auto_call(store_container_done) struct store_container c = { 0 };
 		int r = store_container_get(st, names.v[i], &c, NULL);
 
 		if (r == -ENOENT)
@@ -371,7 +371,7 @@ static int refuse_removal(struct store *st, const char *name, int force, struct 
 /* Does the container exist? One without a valid record can be removed, too. */
 static int is_there(struct store *st, const char *name, const char *path, struct mlr_error *err)
 {
-	auto_call(store_container_done) struct store_container c = STORE_CONTAINER_INIT;
+	auto_call(store_container_done) struct store_container c = { 0 };
 	struct stat sb;
 
 	if (fstatat(store_fd(st), path, &sb, AT_SYMLINK_NOFOLLOW) == 0)
@@ -427,7 +427,7 @@ void store_container_sweep(struct store *st)
 
 	store_container_names(st, &names, NULL);
 	for (size_t i = 0; i < names.n; i++) {
-		auto_call(store_container_done) struct store_container c = STORE_CONTAINER_INIT;
+		auto_call(store_container_done) struct store_container c = { 0 };
 
 		if (store_container_get(st, names.v[i], &c, NULL) < 0 || !c.job ||
 			job_is_alive(c.job) != 0 || store_container_remove(st, c.name, 0, NULL) < 0)

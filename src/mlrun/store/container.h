@@ -35,10 +35,6 @@ struct store_container {
 	int64_t created, used; /* seconds since the epoch */
 };
 
-#define STORE_CONTAINER_INIT \
-	{                    \
-		0            \
-	}
 void store_container_done(struct store_container *c);
 
 /* Check a container's name: [a-zA-Z0-9][a-zA-Z0-9_.-]*, at most STORE_CONTAINER_NAME_MAX bytes, as

@@ -206,9 +206,9 @@ static int print(const struct args *a, const struct predictor *p, const struct d
 
 static int run(const struct args *a, struct mlr_error *err)
 {
-	auto_call(dataset_done) struct dataset data = DATASET_INIT;
-	auto_call(predictor_done) struct predictor p = PREDICTOR_INIT;
-	auto_call(evaluate_done) struct evaluation e = EVALUATION_INIT;
+	auto_call(dataset_done) struct dataset data = { 0 };
+	auto_call(predictor_done) struct predictor p = { 0 };
+	auto_call(evaluate_done) struct evaluation e = { 0 };
 	struct evaluation_of what;
 	int r;
 

@@ -63,7 +63,7 @@ static int build(const struct args *a, const struct checkpoint *c, char **ret, s
 
 static int run(const struct args *a, struct mlr_error *err)
 {
-	auto_call(checkpoint_done) struct checkpoint c = CHECKPOINT_INIT;
+	auto_call(checkpoint_done) struct checkpoint c = { 0 };
 	auto_free char *model = NULL;
 	char input[SHAPE_TEXT_MAX];
 	size_t len;

@@ -157,8 +157,8 @@ static int write_checkpoint(const struct args *a, struct checkpoint *c, const st
 
 static int run(const struct args *a, struct mlr_error *err)
 {
-	auto_call(checkpoint_done) struct checkpoint c = CHECKPOINT_INIT;
-	auto_call(safetensors_done) struct safetensors st = SAFETENSORS_INIT;
+	auto_call(checkpoint_done) struct checkpoint c = { 0 };
+	auto_call(safetensors_done) struct safetensors st = { 0 };
 	auto_free char *buf = NULL;
 	char input[SHAPE_TEXT_MAX];
 	struct recipe recipe;

@@ -73,7 +73,7 @@ static int read_stdin(const struct image_size *want, uint8_t *to, struct mlr_err
 static int read_idx(const char *path, uint64_t number, const struct image_size *want, uint8_t *to,
 	struct mlr_error *err)
 {
-	auto_call(idx_done) struct idx x = IDX_INIT;
+	auto_call(idx_done) struct idx x = { 0 };
 	auto_call(pixels_done) struct pixels fitted = PIXELS_INIT;
 	struct pixels p = PIXELS_INIT;
 	int r;
@@ -244,7 +244,7 @@ static int check_input(const struct args *a, const struct shape *in, struct mlr_
 
 static int run(const struct args *a, int *left_out, struct mlr_error *err)
 {
-	auto_call(predictor_done) struct predictor p = PREDICTOR_INIT;
+	auto_call(predictor_done) struct predictor p = { 0 };
 	auto_free uint8_t *images = NULL;
 	auto_free float *logits = NULL;
 	size_t one, classes;

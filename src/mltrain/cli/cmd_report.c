@@ -115,7 +115,7 @@ static int read_file(struct shown *s, const char *path, struct mlr_error *err)
 
 static int run(const struct args *a, struct mlr_error *err)
 {
-	auto_call(shown_done) struct shown shown = { RUNS_INIT, TRAFFIC_INIT };
+	auto_call(shown_done) struct shown shown = { { 0 }, { 0 } };
 	auto_free char *text = NULL;
 	size_t len;
 

@@ -432,7 +432,7 @@ static void show_log(const struct train_args *a)
 
 int cmd_train(int argc, char **argv)
 {
-	auto_call(session_done) struct session s = { .data = DATASET_INIT };
+	auto_call(session_done) struct session s = { .data = { 0 } };
 	struct mlr_error err = MLR_ERROR_INIT, log_err = MLR_ERROR_INIT;
 	struct train_state state = { 0 };
 	char name[] = "mltrain train";

@@ -316,7 +316,7 @@ static int put_file(const char *path, const char *text, size_t len, struct mlr_e
 /* The page of one run, made of its record: as `mltrain report` makes it. */
 static int put_page(const char *path, const char *record, size_t len, struct mlr_error *err)
 {
-	auto_call(traffic_done) struct traffic t = TRAFFIC_INIT;
+	auto_call(traffic_done) struct traffic t = { 0 };
 	auto_free char *text = NULL;
 	size_t size;
 	int r = traffic_parse(&t, record, len, "the results", err);
@@ -402,7 +402,7 @@ static int all_kept(const struct load_args *a, const struct results *r)
 /* Returns the exit status, or a negative errno. */
 static int run(struct load_args *a, struct mlr_error *err)
 {
-	auto_call(needs_done) struct needs needs = { .target = TARGET_INIT };
+	auto_call(needs_done) struct needs needs = { .target = { 0 } };
 	auto_call(results_done) struct results results;
 	struct mlr_error why = MLR_ERROR_INIT;
 	struct request_options q;

@@ -170,7 +170,7 @@ int dataset_load(const char *name, enum dataset_part part, const struct dataset_
 	struct dataset *ret, struct mlr_error *err)
 {
 	static const struct dataset_wish none;
-	auto_call(dataset_done) struct dataset d = DATASET_INIT;
+	auto_call(dataset_done) struct dataset d = { 0 };
 	const struct format *format;
 
 	TRY(find_dir(name, &d.dir, err));
@@ -186,7 +186,7 @@ int dataset_load(const char *name, enum dataset_part part, const struct dataset_
 		d.norm.scale[c] = 255;
 	}
 	*ret = d;
-	d = (struct dataset)DATASET_INIT;
+	d = (struct dataset){ 0 };
 	return 0;
 }
 
@@ -221,7 +221,7 @@ void dataset_done(struct dataset *d)
 	free(d->names);
 	dataset_set_done(&d->train);
 	dataset_set_done(&d->test);
-	*d = (struct dataset)DATASET_INIT;
+	*d = (struct dataset){ 0 };
 }
 
 #define NAMED_MAX 5 /* classes that a notice names */

@@ -41,11 +41,6 @@ struct dataset {
 	struct image_set train, test;
 };
 
-#define DATASET_INIT \
-	{            \
-		NULL \
-	}
-
 /* Which images to read: evaluation needs no training images. */
 enum dataset_part { DATASET_ALL, DATASET_TEST };
 

@@ -118,7 +118,7 @@ int idx_read_fd(int fd, const char *path, int rank, struct idx *ret, struct mlr_
 {
 	auto_close int own = fcntl(fd, F_DUPFD_CLOEXEC, 3);
 	auto_call(gz_cleanup) gzFile f = NULL;
-	struct idx x = IDX_INIT;
+	struct idx x = { 0 };
 
 	if (own < 0)
 		return mlr_fail_errno(err, "read '%s'", path);
@@ -149,7 +149,7 @@ int idx_read(const char *path, int rank, struct idx *ret, struct mlr_error *err)
 void idx_done(struct idx *x)
 {
 	free(x->data);
-	*x = (struct idx)IDX_INIT;
+	*x = (struct idx){ 0 };
 }
 
 /* --- a data set of four files with the names of the MNIST database ------------- */
@@ -202,7 +202,7 @@ static int widen(const uint8_t *labels, size_t n, uint16_t **ret, struct mlr_err
 static int read_set(struct dataset *d, const char *image_name, const char *label_name,
 	struct image_set *set, struct mlr_error *err)
 {
-	auto_call(idx_done) struct idx images = IDX_INIT, labels = IDX_INIT;
+	auto_call(idx_done) struct idx images = { 0 }, labels = { 0 };
 
 	TRY(read_file(d->dir, image_name, 3, &images, err));
 	TRY(read_file(d->dir, label_name, 1, &labels, err));

@@ -24,11 +24,6 @@ struct idx {
 	uint8_t *data;              /* owned */
 };
 
-#define IDX_INIT                  \
-	{                         \
-		0, { 0 }, 0, NULL \
-	}
-
 /*
  * Read a whole IDX file.
  *

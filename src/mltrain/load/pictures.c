@@ -9,7 +9,7 @@ void pictures_done(struct pictures *p)
 	for (size_t i = 0; i < p->n; i++)
 		free(p->v[i].file);
 	free(p->v);
-	*p = (struct pictures)PICTURES_INIT;
+	*p = (struct pictures){ 0 };
 }
 
 static const char *type_of(const char *name)
@@ -92,7 +92,7 @@ static int read_dataset(const char *where, struct pictures *p, struct mlr_error 
 {
 	/* Folders are sent as they are, so nothing is to be decoded. */
 	const struct dataset_wish wish = { .memory_max = 1 };
-	auto_call(dataset_done) struct dataset d = DATASET_INIT;
+	auto_call(dataset_done) struct dataset d = { 0 };
 	int r;
 
 	TRY(dataset_load(where, DATASET_TEST, &wish, &d, err));
@@ -110,7 +110,7 @@ int pictures_read(const char *where, size_t max, struct pictures *ret, struct ml
 	if (!p.n)
 		return mlr_fail(err, ENOENT, "no pictures in '%s'", where);
 	*ret = p;
-	p = (struct pictures)PICTURES_INIT;
+	p = (struct pictures){ 0 };
 	return 0;
 }
 

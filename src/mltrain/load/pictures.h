@@ -20,11 +20,6 @@ struct pictures {
 	size_t max, bytes; /* how many to read; of all files */
 };
 
-#define PICTURES_INIT \
-	{             \
-		NULL  \
-	}
-
 void pictures_done(struct pictures *p);
 
 /*

@@ -15,7 +15,7 @@ void target_done(struct target *t)
 	free(t->socket);
 	free(t->authority);
 	free(t->path);
-	*t = (struct target)TARGET_INIT;
+	*t = (struct target){ 0 };
 }
 
 /* Would it break a request's first line? */
@@ -105,7 +105,7 @@ static int parse(const char *url, struct target *t, struct mlr_error *err)
 
 int target_parse(const char *url, struct target *ret, struct mlr_error *err)
 {
-	struct target t = TARGET_INIT;
+	struct target t = { 0 };
 
 	if (parse(url, &t, err) < 0) {
 		target_done(&t);

@@ -19,11 +19,6 @@ struct target {
 	socklen_t len; /* 0: not known yet */
 };
 
-#define TARGET_INIT \
-	{           \
-		0   \
-	}
-
 void target_done(struct target *t);
 
 /* Returns 0, or -EINVAL with a text that names the URL and what is wrong with it. */

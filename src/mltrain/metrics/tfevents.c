@@ -229,7 +229,7 @@ static void begin_event(struct wire *m, uint64_t step)
 
 static void write_summary(struct writer *w, const struct wire *summary, uint64_t step)
 {
-	auto_call(wire_done) struct wire event = WIRE_INIT;
+	auto_call(wire_done) struct wire event = { 0 };
 	void *bytes;
 
 	if (!summary->len || !w->file)
@@ -245,7 +245,7 @@ static void write_summary(struct writer *w, const struct wire *summary, uint64_t
 
 static int open_writer(struct tfevents *t, enum which which, struct mlr_error *err)
 {
-	auto_call(wire_done) struct wire event = WIRE_INIT;
+	auto_call(wire_done) struct wire event = { 0 };
 	auto_free char *dir = xasprintf("%s/%s", t->dir, runs[which]);
 	struct writer *w = &t->writers[which];
 	char host[256] = "";
@@ -275,7 +275,7 @@ static int open_writer(struct tfevents *t, enum which which, struct mlr_error *e
 /* TensorBoard drops older records of the next step and later. */
 static void begin_session(struct tfevents *t, enum which which)
 {
-	auto_call(wire_done) struct wire event = WIRE_INIT;
+	auto_call(wire_done) struct wire event = { 0 };
 	size_t session;
 
 	begin_event(&event, t->first_step + 1);
@@ -407,7 +407,7 @@ static void add_mistakes(struct wire *summary, const struct evaluation *e, const
 void tfevents_start(struct tfevents *t, const json_t *run, const struct train_state *s,
 	const struct dataset *data)
 {
-	auto_call(wire_done) struct wire summary = WIRE_INIT;
+	auto_call(wire_done) struct wire summary = { 0 };
 	auto_free char *table = table_of(run);
 
 	t->first_step = s->step;
@@ -421,7 +421,7 @@ void tfevents_start(struct tfevents *t, const json_t *run, const struct train_st
 
 static void tell_step(struct tfevents *t, const struct train_state *s, double rate)
 {
-	auto_call(wire_done) struct wire summary = WIRE_INIT;
+	auto_call(wire_done) struct wire summary = { 0 };
 
 	tfsummary_scalar(&summary, "loss", s->loss);
 	tfsummary_scalar(&summary, "cross_entropy", s->cross_entropy);
@@ -433,7 +433,7 @@ static void tell_step(struct tfevents *t, const struct train_state *s, double ra
 
 static void tell_validation(struct tfevents *t, const struct train_state *s)
 {
-	auto_call(wire_done) struct wire summary = WIRE_INIT;
+	auto_call(wire_done) struct wire summary = { 0 };
 
 	if (s->validation_error < 0)
 		return;
@@ -444,7 +444,7 @@ static void tell_validation(struct tfevents *t, const struct train_state *s)
 
 static void tell_weights(struct tfevents *t, const struct train_state *s)
 {
-	auto_call(wire_done) struct wire summary = WIRE_INIT;
+	auto_call(wire_done) struct wire summary = { 0 };
 
 	add_weights(&summary, s);
 	write_summary(&t->writers[TRAIN], &summary, s->step);
@@ -452,7 +452,7 @@ static void tell_weights(struct tfevents *t, const struct train_state *s)
 
 static void tell_test(struct tfevents *t, const struct train_state *s, const struct dataset *data)
 {
-	auto_call(wire_done) struct wire summary = WIRE_INIT;
+	auto_call(wire_done) struct wire summary = { 0 };
 
 	tfsummary_scalar(&summary, "error", s->test_error);
 	if (s->test) {
@@ -480,7 +480,7 @@ void tfevents_tell(
 
 void tfevents_load(struct tfevents *t, const struct usage *l, uint64_t step)
 {
-	auto_call(wire_done) struct wire summary = WIRE_INIT;
+	auto_call(wire_done) struct wire summary = { 0 };
 
 	tfsummary_scalar(&summary, "load/cpu_process_percent", l->cpu_process_percent);
 	tfsummary_scalar(&summary, "load/cpu_node_percent", l->cpu_node_percent);

@@ -192,8 +192,8 @@ static int check_digest(const struct safetensors *st, struct checkpoint *c, stru
 
 int checkpoint_parse(const char *buf, size_t len, struct checkpoint *ret, struct mlr_error *err)
 {
-	auto_call(safetensors_done) struct safetensors st = SAFETENSORS_INIT;
-	auto_call(checkpoint_done) struct checkpoint c = CHECKPOINT_INIT;
+	auto_call(safetensors_done) struct safetensors st = { 0 };
+	auto_call(checkpoint_done) struct checkpoint c = { 0 };
 	int r;
 
 	if ((r = safetensors_parse(buf, len, &st, err)) < 0 ||
@@ -201,7 +201,7 @@ int checkpoint_parse(const char *buf, size_t len, struct checkpoint *ret, struct
 		(r = load_blocks(&st, &c, err)) < 0 || (r = check_digest(&st, &c, err)) < 0)
 		return r;
 	*ret = c;
-	c = (struct checkpoint)CHECKPOINT_INIT;
+	c = (struct checkpoint){ 0 };
 	return 0;
 }
 
@@ -237,5 +237,5 @@ void checkpoint_done(struct checkpoint *c)
 	free(c->version);
 	free(c->digest);
 	free(c->recipe);
-	*c = (struct checkpoint)CHECKPOINT_INIT;
+	*c = (struct checkpoint){ 0 };
 }

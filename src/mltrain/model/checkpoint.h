@@ -58,11 +58,6 @@ struct checkpoint {
 	char *recipe;      /* JSON: everything that decides the rest of training, or NULL */
 };
 
-#define CHECKPOINT_INIT \
-	{               \
-		NULL    \
-	}
-
 /* Check that a network's checkpoint will not be larger than CHECKPOINT_MAX, which no reader takes.
  * Returns 0 or -EFBIG. */
 int checkpoint_check_size(const struct net *net, int optimiser, struct mlr_error *err);

@@ -375,7 +375,7 @@ int onnx_build(const struct net *net, const float *params, const float *states,
 	const struct image_norm *norm, char *const *classes, char **ret, size_t *len,
 	struct mlr_error *err)
 {
-	struct writer o = { WIRE_INIT, net, params, states, norm };
+	struct writer o = { { 0 }, net, params, states, norm };
 	size_t mark;
 	int large;
 

@@ -11,7 +11,7 @@ enum { TYPE_VARINT = 0, TYPE_64BITS = 1, TYPE_BYTES = 2, TYPE_32BITS = 5 };
 void wire_done(struct wire *w)
 {
 	free(w->data);
-	*w = (struct wire)WIRE_INIT;
+	*w = (struct wire){ 0 };
 }
 
 /* Append n bytes for the caller to fill. */

@@ -3,7 +3,7 @@
  * and TensorBoard need it: a message consists of fields, each a number with a type, then a varint,
  * four or eight bytes, or a length and bytes.
  *
- *   struct wire w = WIRE_INIT;
+ *   struct wire w = { 0 };
  *   size_t mark = wire_begin(&w, 7);
  *   wire_text(&w, 2, "name");
  *   wire_end(&w, mark);
@@ -21,11 +21,6 @@ struct wire {
 	size_t len, size;
 	int failed;
 };
-
-#define WIRE_INIT             \
-	{                     \
-		NULL, 0, 0, 0 \
-	}
 
 void wire_done(struct wire *w);
 

@@ -50,7 +50,7 @@ void runs_done(struct runs *r)
 		free(r->notes[i]);
 	free(r->v);
 	free(r->notes);
-	*r = (struct runs)RUNS_INIT;
+	*r = (struct runs){ 0 };
 }
 
 const char *run_fact(const struct run *r, const char *key)

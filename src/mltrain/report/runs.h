@@ -88,11 +88,6 @@ struct runs {
 	size_t n_notes;
 };
 
-#define RUNS_INIT    \
-	{            \
-		NULL \
-	}
-
 void runs_done(struct runs *r);
 
 /*

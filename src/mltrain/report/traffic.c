@@ -44,7 +44,7 @@ void traffic_done(struct traffic *t)
 	for (size_t i = 0; i < t->n; i++)
 		run_done(&t->v[i]);
 	free(t->v);
-	*t = (struct traffic)TRAFFIC_INIT;
+	*t = (struct traffic){ 0 };
 }
 
 static double number(const json_t *o, const char *key)

@@ -83,11 +83,6 @@ struct traffic {
 	size_t n;
 };
 
-#define TRAFFIC_INIT \
-	{            \
-		NULL \
-	}
-
 void traffic_done(struct traffic *t);
 
 /* Does a file's text begin as such results do? */

@@ -297,7 +297,7 @@ static int parse_header(
 
 int safetensors_parse(const char *buf, size_t len, struct safetensors *ret, struct mlr_error *err)
 {
-	auto_call(safetensors_done) struct safetensors st = SAFETENSORS_INIT;
+	auto_call(safetensors_done) struct safetensors st = { 0 };
 	json_auto_t *root = NULL;
 	json_error_t why;
 	uint64_t header;
@@ -324,7 +324,7 @@ int safetensors_parse(const char *buf, size_t len, struct safetensors *ret, stru
 
 	TRY(parse_header(root, buf + 8 + header, len - 8 - header, &st, err));
 	*ret = st;
-	st = (struct safetensors)SAFETENSORS_INIT;
+	st = (struct safetensors){ 0 };
 	return 0;
 }
 
@@ -338,7 +338,7 @@ void safetensors_done(struct safetensors *st)
 	}
 	free(st->tensors);
 	free(st->meta);
-	*st = (struct safetensors)SAFETENSORS_INIT;
+	*st = (struct safetensors){ 0 };
 }
 
 const struct tensor *safetensors_find(const struct safetensors *st, const char *name)

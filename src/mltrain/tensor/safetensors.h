@@ -56,11 +56,6 @@ struct safetensors {
 	size_t metas;
 };
 
-#define SAFETENSORS_INIT         \
-	{                        \
-		NULL, 0, NULL, 0 \
-	}
-
 /*
  * Write a file into memory. The data begins at a multiple of 8.
  *

@@ -147,12 +147,12 @@ int evaluate(const struct evaluation_of *what, struct evaluation *ret, struct ml
 	if (e.count)
 		e.cross_entropy /= e.count;
 	*ret = e;
-	e = (struct evaluation)EVALUATION_INIT;
+	e = (struct evaluation){ 0 };
 	return 0;
 }
 
 void evaluate_done(struct evaluation *e)
 {
 	free(e->confusion);
-	*e = (struct evaluation)EVALUATION_INIT;
+	*e = (struct evaluation){ 0 };
 }

@@ -30,11 +30,6 @@ struct evaluation {
 	int mistaken;                                 /* number of mistakes[] */
 };
 
-#define EVALUATION_INIT \
-	{               \
-		0       \
-	}
-
 struct evaluation_of {
 	struct engine *engine;
 	const struct dataset *data;

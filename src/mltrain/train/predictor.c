@@ -49,12 +49,12 @@ int predictor_engine(const struct predictor_options *o, const struct predictor *
 
 int predictor_open(const struct predictor_options *o, struct predictor *ret, struct mlr_error *err)
 {
-	auto_call(predictor_done) struct predictor p = PREDICTOR_INIT;
+	auto_call(predictor_done) struct predictor p = { 0 };
 
 	TRY(checkpoint_read(o->checkpoint, &p.from, err));
 	TRY(predictor_engine(o, &p, &p.engine, err));
 	*ret = p;
-	p = (struct predictor)PREDICTOR_INIT;
+	p = (struct predictor){ 0 };
 	return 0;
 }
 

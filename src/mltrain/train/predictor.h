@@ -21,11 +21,6 @@ struct predictor {
 	struct engine *engine;
 };
 
-#define PREDICTOR_INIT                \
-	{                             \
-		CHECKPOINT_INIT, NULL \
-	}
-
 /* Returns 0 or an error of checkpoint_read() or the backend's open(). */
 int predictor_open(const struct predictor_options *o, struct predictor *ret, struct mlr_error *err);
 void predictor_done(struct predictor *p);

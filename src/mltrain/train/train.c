@@ -385,7 +385,7 @@ static int test(struct run *r, const struct image_set *set, uint32_t count, int 
 static int error_of(struct run *r, const struct image_set *set, uint32_t count, double *error,
 	double *cross_entropy, struct mlr_error *err)
 {
-	auto_call(evaluate_done) struct evaluation got = EVALUATION_INIT;
+	auto_call(evaluate_done) struct evaluation got = { 0 };
 
 	if (!count)
 		return 0;
@@ -496,7 +496,7 @@ static int is_over(const struct run *r)
 
 static int finish(struct run *r, struct mlr_error *err)
 {
-	auto_call(evaluate_done) struct evaluation got = EVALUATION_INIT;
+	auto_call(evaluate_done) struct evaluation got = { 0 };
 	struct train_state *s = &r->state;
 
 	if (!r->halted)

@@ -411,13 +411,9 @@ static void check_libc(struct check *k)
 void gpu_check(const struct gpu_request *q, const struct plan *p, struct gpu_machine *m,
 	int (*fill)(struct gpu_machine *m, struct mlr_error *err), struct gpu_report *ret)
 {
-	struct check k = { .q = *q,
-		.p = p,
-		.m = m,
-		.fill = fill,
-		.w = GPU_WISH_INIT,
-		.c = GPU_CHOICE_INIT,
-		.ret = ret };
+	struct check k = {
+		.q = *q, .p = p, .m = m, .fill = fill, .w = GPU_WISH_INIT, .c = { 0 }, .ret = ret
+	};
 
 	check_platform(&k);
 	if (check_driver(&k) && check_wish(&k)) {

@@ -147,7 +147,7 @@ static int serves_minors(const struct gpu_machine *m, const struct gpu_version *
 struct gpu_finding gpu_cuda_check(
 	const struct gpu_request *q, const struct gpu_machine *m, const struct gpu_choice *c)
 {
-	auto_call(gpu_compat_done) struct gpu_compat compat = GPU_COMPAT_INIT;
+	auto_call(gpu_compat_done) struct gpu_compat compat = { 0 };
 	char has[GPU_VERSION_TEXT], serves[GPU_VERSION_TEXT];
 	struct gpu_version cuda = { { 0 } };
 	const char *how = image_cuda(q, &cuda);

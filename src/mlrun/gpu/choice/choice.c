@@ -11,7 +11,7 @@ void gpu_choice_done(struct gpu_choice *c)
 		free(c->visible[v]);
 	strv_done(&c->remarks);
 	strv_done(&c->notes);
-	*c = (struct gpu_choice)GPU_CHOICE_INIT;
+	*c = (struct gpu_choice){ 0 };
 }
 
 /* The state of one choice. */
@@ -366,7 +366,7 @@ static int choose(struct choosing *s, struct mlr_error *err)
 int gpu_choose(const struct gpu_wish *w, const struct gpu_machine *m,
 	const struct gpu_allocation *a, struct gpu_choice *ret, struct mlr_error *err)
 {
-	auto_call(gpu_choice_done) struct gpu_choice c = GPU_CHOICE_INIT;
+	auto_call(gpu_choice_done) struct gpu_choice c = { 0 };
 	struct choosing s = { .w = w, .m = m, .a = a, .c = &c };
 	int r = choose(&s, err);
 
@@ -375,7 +375,7 @@ int gpu_choose(const struct gpu_wish *w, const struct gpu_machine *m,
 	if (r < 0)
 		return r;
 	*ret = c;
-	c = (struct gpu_choice)GPU_CHOICE_INIT;
+	c = (struct gpu_choice){ 0 };
 	return 0;
 }
 

@@ -61,11 +61,6 @@ struct gpu_choice {
 	char *visible[GPU_VENDORS];
 };
 
-#define GPU_CHOICE_INIT \
-	{               \
-		NULL, 0 \
-	}
-
 void gpu_choice_done(struct gpu_choice *c);
 
 /*

@@ -23,7 +23,7 @@ void gpu_compat_done(struct gpu_compat *c)
 	free(c->version);
 	free(c->why);
 	strv_done(&c->libraries);
-	*c = (struct gpu_compat)GPU_COMPAT_INIT;
+	*c = (struct gpu_compat){ 0 };
 }
 
 /* Is it "libcuda.so.550.54.15", not libcuda.so.1 or another name? */

@@ -15,11 +15,6 @@ struct gpu_compat {
 	char *why;             /* explains the decision in a sentence */
 };
 
-#define GPU_COMPAT_INIT \
-	{               \
-		0       \
-	}
-
 void gpu_compat_done(struct gpu_compat *c);
 
 /* Announce to the image that its libraries will be listed; expect is not NULL. */

@@ -213,7 +213,7 @@ static int inject(const struct gpu_injection *i, struct mlr_error *err)
 int gpu_inject(const struct gpu_machine *m, const struct gpu_wish *w, const struct gpu_choice *c,
 	const struct gpu_image *image, struct plan *p, struct mlr_error *err)
 {
-	auto_call(gpu_compat_done) struct gpu_compat compat = GPU_COMPAT_INIT;
+	auto_call(gpu_compat_done) struct gpu_compat compat = { 0 };
 	const struct gpu_injection i = { m, w, c, image, &compat, p, p->n_mounts };
 	int r = 0;
 

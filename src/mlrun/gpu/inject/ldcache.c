@@ -342,7 +342,7 @@ void gpu_ldcache_done(struct gpu_ldcache *c)
 	for (size_t i = 0; i < c->n; i++)
 		entry_done(&c->v[i]);
 	free(c->v);
-	*c = (struct gpu_ldcache)GPU_LDCACHE_INIT;
+	*c = (struct gpu_ldcache){ 0 };
 }
 
 static struct gpu_ldcache_entry *add(struct gpu_ldcache *c)
@@ -408,7 +408,7 @@ static int copy_entry(void *ctx, const struct gpu_ldcache_entry *e)
 
 int gpu_ldcache_parse(const void *data, size_t size, struct gpu_ldcache *ret, struct mlr_error *err)
 {
-	auto_call(gpu_ldcache_done) struct gpu_ldcache c = GPU_LDCACHE_INIT;
+	auto_call(gpu_ldcache_done) struct gpu_ldcache c = { 0 };
 	struct reader reader = { .c = &c };
 	int r = gpu_ldcache_walk(data, size, copy_entry, &reader, err);
 
@@ -420,7 +420,7 @@ int gpu_ldcache_parse(const void *data, size_t size, struct gpu_ldcache *ret, st
 	if (r < 0)
 		return r;
 	*ret = c;
-	c = (struct gpu_ldcache)GPU_LDCACHE_INIT;
+	c = (struct gpu_ldcache){ 0 };
 	return 0;
 }
 

@@ -24,11 +24,6 @@ struct gpu_ldcache {
 	size_t n;
 };
 
-#define GPU_LDCACHE_INIT \
-	{                \
-		NULL, 0  \
-	}
-
 void gpu_ldcache_done(struct gpu_ldcache *c);
 
 /*

@@ -202,7 +202,7 @@ static int is_kept(const struct plan *p, const char *path)
 static int link_glibc(
 	const struct gpu_image *image, struct plan *p, char **because, struct mlr_error *err)
 {
-	auto_call(gpu_ldcache_done) struct gpu_ldcache c = GPU_LDCACHE_INIT;
+	auto_call(gpu_ldcache_done) struct gpu_ldcache c = { 0 };
 	struct mlr_error why = MLR_ERROR_INIT;
 	auto_free char *bytes = NULL;
 	size_t size;

@@ -99,5 +99,5 @@ char *plan_text(const struct plan *p)
 void plan_done(struct plan *p)
 {
 	free(p->entries);
-	*p = (struct plan)PLAN_INIT;
+	*p = (struct plan){ 0 };
 }

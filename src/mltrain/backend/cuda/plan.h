@@ -21,11 +21,6 @@ struct plan {
 	size_t bytes; /* of the block, once placed */
 };
 
-#define PLAN_INIT          \
-	{                  \
-		NULL, 0, 0 \
-	}
-
 /* From the first operation to the last. */
 #define PLAN_ALWAYS 0, 1 << 30
 
