@@ -196,12 +196,10 @@ static int add_nodes(struct cdi_job *job, const struct cdi_edits *e)
 
 	for (size_t i = 0; i < e->n_nodes; i++) {
 		const char *path = e->nodes[i].host_path ? e->nodes[i].host_path : e->nodes[i].path;
-		int gpu = is_gpu(e->nodes[i].path), code = 0, r;
+		int gpu = is_gpu(e->nodes[i].path), code = 0;
 		struct stat st;
 
-		r = add_node(job, &e->nodes[i], &code, &st);
-		if (r < 0)
-			return r;
+		TRY(add_node(job, &e->nodes[i], &code, &st));
 		n[gpu]++;
 		closed[gpu] += code != 0;
 		if (code && (!why || (gpu && closed[1] == 1))) {
@@ -331,17 +329,15 @@ static int is_member(gid_t gid)
 
 int cdi_edits_plan(struct cdi_job *job, const struct cdi_edits *e, const char *what)
 {
-	int r;
-
 	for (size_t i = 0; i < e->env.n; i++)
 		set_variable(job, e->env.v[i]);
-	r = add_nodes(job, e);
-	for (size_t i = 0; r == 0 && i < e->n_mounts; i++)
-		r = add_mount(job, &e->mounts[i]);
-	for (size_t i = 0; r == 0 && i < e->n_gids; i++)
+	TRY(add_nodes(job, e));
+	for (size_t i = 0; i < e->n_mounts; i++)
+		TRY(add_mount(job, &e->mounts[i]));
+	for (size_t i = 0; i < e->n_gids; i++)
 		if (e->gids[i] != 0 && !is_member((gid_t)e->gids[i]))
 			plan_remark_add(job->p, PLAN_FROM_CDI,
 				"%s wants group %lld, which you are not in and which a user's container cannot add",
 				what, (long long)e->gids[i]);
-	return r;
+	return 0;
 }

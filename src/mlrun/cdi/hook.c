@@ -106,12 +106,10 @@ static int add_soname_link(struct cdi_job *job, const struct plan_mount *m)
 /* Add links by SONAME to the libraries mounted directly in folder, a clean path. */
 static int cdi_soname_links_add(struct cdi_job *job, const char *folder)
 {
-	int r = 0;
-
-	for (size_t i = 0; r == 0 && i < job->p->n_mounts; i++)
+	for (size_t i = 0; i < job->p->n_mounts; i++)
 		if (is_library_in(&job->p->mounts[i], folder))
-			r = add_soname_link(job, &job->p->mounts[i]);
-	return r;
+			TRY(add_soname_link(job, &job->p->mounts[i]));
+	return 0;
 }
 
 /* Add a host's library, mounted at path, to the linker's cache. */
@@ -259,10 +257,9 @@ static void values(const struct cdi_hook *h, const char *name, struct strv *ret)
 static int create_symlinks(struct cdi_job *job, const struct known *k, const struct cdi_hook *h)
 {
 	auto_strv struct strv links = STRV_INIT;
-	int r = 0;
 
 	values(h, k->options[0], &links);
-	for (size_t i = 0; r == 0 && i < links.n; i++) {
+	for (size_t i = 0; i < links.n; i++) {
 		char *colons = strstr(links.v[i], "::");
 
 		if (!colons || colons == links.v[i] || !colons[2] || strstr(colons + 2, "::"))
@@ -270,9 +267,9 @@ static int create_symlinks(struct cdi_job *job, const struct known *k, const str
 				"hook create-symlinks: '%s' is not of the form TEXT::PATH",
 				links.v[i]);
 		*colons = '\0';
-		r = cdi_link_add(job, links.v[i], colons + 2);
+		TRY(cdi_link_add(job, links.v[i], colons + 2));
 	}
-	return r;
+	return 0;
 }
 
 /* The hook's folders as clean paths. */
@@ -296,21 +293,21 @@ static int folders_of(
 static int create_soname_links(struct cdi_job *job, const struct known *k, const struct cdi_hook *h)
 {
 	auto_strv struct strv folders = STRV_INIT;
-	int r = folders_of(job, k, h, &folders);
 
-	for (size_t i = 0; r == 0 && i < folders.n; i++)
-		r = cdi_soname_links_add(job, folders.v[i]);
-	return r;
+	TRY(folders_of(job, k, h, &folders));
+	for (size_t i = 0; i < folders.n; i++)
+		TRY(cdi_soname_links_add(job, folders.v[i]));
+	return 0;
 }
 
 static int update_ldcache(struct cdi_job *job, const struct known *k, const struct cdi_hook *h)
 {
 	auto_strv struct strv folders = STRV_INIT;
-	int r = folders_of(job, k, h, &folders);
 
-	for (size_t i = 0; r == 0 && i < folders.n; i++)
+	TRY(folders_of(job, k, h, &folders));
+	for (size_t i = 0; i < folders.n; i++)
 		cdi_libraries_add(job, folders.v[i]);
-	return r;
+	return 0;
 }
 
 static void version_option(const struct cdi_hook *h, const char *name, struct gpu_version *ret)

@@ -11,15 +11,12 @@ static int enter(const char *image, const char *store, struct mlr_error *err)
 	auto_call(config_done) struct config config = CONFIG_INIT;
 	auto_call(plan_done) struct plan p;
 	struct exec_options o = { .image = image, .store = store, .command = command };
-	int r;
 
 	plan_init(&p);
-	r = config_load(&config, err);
-	if (r == 0)
-		r = exec_defaults(&config, &o, err);
-	if (r == 0)
-		r = exec_plan(&o, 0, &p, err);
-	return r < 0 ? r : runtime_enter(&p, err);
+	TRY(config_load(&config, err));
+	TRY(exec_defaults(&config, &o, err));
+	TRY(exec_plan(&o, 0, &p, err));
+	return runtime_enter(&p, err);
 }
 
 /* In the child, which ends in the container: the parent gets the error as it is. */

@@ -48,14 +48,12 @@ static int check_layers(struct work *w, struct mlr_error *err)
 
 static int load(struct work *w, struct mlr_error *err)
 {
-	int r;
-
 	TRY(documents_load(w->st, w->image->manifest, &w->doc, err));
 	w->name = settle_name(w);
 	if (w->opt->keep_blobs)
 		return 0;
-	r = check_layers(w, err);
-	return r < 0 ? r : pack_check(w->st, &w->doc.config.diff_ids, err);
+	TRY(check_layers(w, err));
+	return pack_check(w->st, &w->doc.config.diff_ids, err);
 }
 
 static int write_out(struct work *w, struct export_result *ret, struct mlr_error *err)

@@ -119,11 +119,9 @@ static int check_dir(const struct outlet *o, struct mlr_error *err)
 
 static int open_dir(struct outlet *o, struct mlr_error *err)
 {
-	int r = open_parent(o, err);
-
-	if (r == 0)
-		r = check_dir(o, err);
-	return r == 0 ? make_work(o, err) : r;
+	TRY(open_parent(o, err));
+	TRY(check_dir(o, err));
+	return make_work(o, err);
 }
 
 /* Replace a symlink's target (/dev/stdout, for one), not the link. */
@@ -232,18 +230,15 @@ int outlet_open(const char *path, enum outlet_kind kind, int keep_modes, struct 
 	struct mlr_error *err)
 {
 	auto_call(outlet_cleanup) struct outlet *o = xcalloc(1, sizeof(*o));
-	int r;
 
 	o->kind = kind;
 	o->path = xstrdup(path);
 	o->parent_fd = o->fd = o->back_fd = -1;
-	r = kind == OUTLET_DIR        ? open_dir(o, err)
-		: kind == OUTLET_TREE ? open_tree(o, keep_modes, err)
-				      : open_file(o, err);
-	if (r == 0 && kind == OUTLET_TAR)
-		r = start_tar(o, err);
-	if (r < 0)
-		return r;
+	TRY(kind == OUTLET_DIR                ? open_dir(o, err)
+			: kind == OUTLET_TREE ? open_tree(o, keep_modes, err)
+					      : open_file(o, err));
+	if (kind == OUTLET_TAR)
+		TRY(start_tar(o, err));
 	*ret = take_ptr(&o);
 	return 0;
 }

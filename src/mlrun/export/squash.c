@@ -146,15 +146,12 @@ static int put_files(struct reading *k, struct mlr_error *err)
 static int read_root(void *ctx, int root, struct mlr_error *err)
 {
 	struct reading *k = ctx;
-	int r;
 
 	start_tar(k);
-	r = put_tree(k, root, ".", "", 0, err);
-	if (r == 0)
-		r = put_files(k, err);
-	if (r == 0)
-		r = check(k, archive_write_close(k->to.archive), err);
-	return r < 0 ? r : (_exit(0), 0);
+	TRY(put_tree(k, root, ".", "", 0, err));
+	TRY(put_files(k, err));
+	TRY(check(k, archive_write_close(k->to.archive), err));
+	_exit(0);
 }
 
 static int never(void *ctx, struct mlr_error *err)

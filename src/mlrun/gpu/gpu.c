@@ -176,20 +176,13 @@ static void check_glibc(const struct decision *d)
 /* Choose GPUs. Returns 1 when there is something to inject. */
 static int choose(struct decision *d, struct mlr_error *err)
 {
-	int r;
-
 	if (gpu_choice_needs_nvml(&d->wish, d->request->caller, &d->machine))
 		ask_nvml(d);
-	r = gpu_allocation_read(d->request->caller, &d->machine, &d->allocation, err);
-	if (r == 0)
-		r = gpu_choose(&d->wish, &d->machine, &d->allocation, &d->choice, err);
-	if (r < 0)
-		return r;
+	TRY(gpu_allocation_read(d->request->caller, &d->machine, &d->allocation, err));
+	TRY(gpu_choose(&d->wish, &d->machine, &d->allocation, &d->choice, err));
 	tell_choice(d);
 	if (d->choice.n > 0 && d->machine.driver == GPU_DRIVER_NVIDIA)
-		r = tell_lack_of_libraries(d, err);
-	if (r < 0)
-		return r;
+		TRY(tell_lack_of_libraries(d, err));
 	if (d->choice.n > 0 || d->machine.driver == GPU_DRIVER_WSL ||
 		(d->machine.driver == GPU_DRIVER_NVIDIA && d->wish.kind == GPU_WISH_DRIVER))
 		return 1;

@@ -144,9 +144,7 @@ static int gzip_run(struct layer_inflate *base, const uint8_t **in, size_t *in_l
 		if (z->at == BETWEEN) {
 			if (*in_len == 0)
 				return 0;
-			r = next_member(z, **in, err);
-			if (r < 0)
-				return r;
+			TRY(next_member(z, **in, err));
 			continue;
 		}
 		r = member_run(&z->member, in, in_len, out, room);

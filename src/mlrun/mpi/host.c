@@ -212,14 +212,11 @@ static int add_aliases(const struct swap *s, const struct mpi_library *l, struct
 
 	for (; names && *names; names++) {
 		auto_free char *link = xasprintf(MPI_HOST_DIR "/%s", *names);
-		int r;
 
 		if (collected(s, *names))
 			continue;
 		plan_library_add(s->plan, *names, link, 64, PLAN_FROM_MPI);
-		r = plan_mount_add(s->plan, PLAN_SYMLINK, l->name, link, 0, PLAN_FROM_MPI, err);
-		if (r < 0)
-			return r;
+		TRY(plan_mount_add(s->plan, PLAN_SYMLINK, l->name, link, 0, PLAN_FROM_MPI, err));
 	}
 	return 0;
 }
@@ -237,9 +234,7 @@ static int is_seen(struct swap *s, const struct strv *dirs, const char *dir, con
 static int cover(struct swap *s, const struct mpi_library *l, const char *name,
 	const struct strv *dirs, struct mlr_error *err)
 {
-	int r = 0;
-
-	for (size_t i = 0; r == 0 && i < dirs->n; i++) {
+	for (size_t i = 0; i < dirs->n; i++) {
 		auto_free char *target = NULL, *full = NULL;
 		struct gpu_version v;
 
@@ -251,50 +246,47 @@ static int cover(struct swap *s, const struct mpi_library *l, const char *name,
 		full = full_name(name, &v);
 		plan_remark_add(s->plan, PLAN_FROM_MPI, "'%s' replaces the image's '%s' (%s)",
 			l->path, target, full);
-		r = bind(s, l->path, target, err);
+		TRY(bind(s, l->path, target, err));
 	}
-	return r;
+	return 0;
 }
 
 static int cover_all(struct swap *s, struct mlr_error *err)
 {
 	auto_strv struct strv dirs = STRV_INIT;
-	int r = 0;
 
 	for (size_t i = 0; i < s->image.dirs.n; i++)
 		strv_add(&dirs, s->image.dirs.v[i]);
 	for (size_t i = 0; i < s->usual.n; i++)
 		if (!strv_has(&dirs, s->usual.v[i]))
 			strv_add(&dirs, s->usual.v[i]);
-	for (size_t i = 0; r == 0 && i < s->set.n; i++) {
+	for (size_t i = 0; i < s->set.n; i++) {
 		const struct mpi_library *l = &s->set.v[i];
 		const char *const *names = mpi_family_aliases(l->name);
 
 		if (l->reason != MPI_LIBRARY_PART)
 			continue;
-		r = cover(s, l, l->name, &dirs, err);
-		for (; r == 0 && names && *names; names++)
+		TRY(cover(s, l, l->name, &dirs, err));
+		for (; names && *names; names++)
 			if (!collected(s, *names))
-				r = cover(s, l, *names, &dirs, err);
+				TRY(cover(s, l, *names, &dirs, err));
 	}
-	return r;
+	return 0;
 }
 
 /* UCX looks for its modules beside itself, too. */
 static int add_modules(const struct swap *s, struct mlr_error *err)
 {
-	int r = 0;
-
-	for (size_t i = 0; r == 0 && i < s->set.modules.n; i++) {
+	for (size_t i = 0; i < s->set.modules.n; i++) {
 		const char *dir = s->set.modules.v[i];
 
-		r = bind(s, dir, dir, err);
-		if (r == 0 && strcmp(path_base(dir), "ucx") == 0)
-			r = bind(s, dir, MPI_HOST_DIR "/ucx", err);
+		TRY(bind(s, dir, dir, err));
+		if (strcmp(path_base(dir), "ucx") == 0)
+			TRY(bind(s, dir, MPI_HOST_DIR "/ucx", err));
 	}
-	for (size_t i = 0; r == 0 && i < s->set.data.n; i++)
-		r = bind(s, s->set.data.v[i], s->set.data.v[i], err);
-	return r;
+	for (size_t i = 0; i < s->set.data.n; i++)
+		TRY(bind(s, s->set.data.v[i], s->set.data.v[i], err));
+	return 0;
 }
 
 /* The image's variables tell where the image's MPI has its files. */
@@ -366,22 +358,16 @@ static int fill(struct swap *s, struct mlr_error *err)
 {
 	struct plan *p = s->plan;
 	size_t first = p->n_mounts;
-	int r = plan_mount_add(
-		p, PLAN_TMPFS, NULL, MPI_HOST_DIR, PLAN_NOSUID | PLAN_NODEV, PLAN_FROM_MPI, err);
 
-	for (size_t i = 0; r == 0 && i < s->set.n; i++) {
-		r = put_on_shelf(s, &s->set.v[i], err);
-		if (r == 0)
-			r = add_aliases(s, &s->set.v[i], err);
+	TRY(plan_mount_add(
+		p, PLAN_TMPFS, NULL, MPI_HOST_DIR, PLAN_NOSUID | PLAN_NODEV, PLAN_FROM_MPI, err));
+	for (size_t i = 0; i < s->set.n; i++) {
+		TRY(put_on_shelf(s, &s->set.v[i], err));
+		TRY(add_aliases(s, &s->set.v[i], err));
 	}
-	if (r == 0)
-		r = add_modules(s, err);
-	if (r == 0)
-		r = plan_mount_add(p, PLAN_SEAL, NULL, MPI_HOST_DIR, 0, PLAN_FROM_MPI, err);
-	if (r == 0)
-		r = cover_all(s, err);
-	if (r < 0)
-		return r;
+	TRY(add_modules(s, err));
+	TRY(plan_mount_add(p, PLAN_SEAL, NULL, MPI_HOST_DIR, 0, PLAN_FROM_MPI, err));
+	TRY(cover_all(s, err));
 	plan_mounts_into_image(p, first);
 	mpi_fabric_plan(p);
 	set_variables(s);
@@ -401,16 +387,11 @@ int mpi_host_plan(const struct mpi_host_request *q, struct plan *p, struct mlr_e
 	r = find_machines(&s, err);
 	if (r <= 0)
 		return r;
-	r = s.theirs.name ? check_family(&s, err) : 0;
-	if (r == 0 && s.theirs.name)
-		r = check_level(&s, err);
-	if (r == 0)
-		r = mpi_library_collect(
-			&s.host, &s.d, &s.image, &s.usual, &s.ours, &s.files, &s.set, err);
-	if (r == 0)
-		r = check_libc(&s, err);
-	if (r < 0)
-		return r;
+	TRY(s.theirs.name ? check_family(&s, err) : 0);
+	if (s.theirs.name)
+		TRY(check_level(&s, err));
+	TRY(mpi_library_collect(&s.host, &s.d, &s.image, &s.usual, &s.ours, &s.files, &s.set, err));
+	TRY(check_libc(&s, err));
 	tell(&s);
 	tell_lack_of_pmi(&s);
 	return fill(&s, err);

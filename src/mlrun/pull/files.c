@@ -152,9 +152,7 @@ static int read_members(struct files *f, struct archive *a, const struct plain_o
 
 	*is_cut = r == ARCHIVE_EOF && archive_filter_bytes(a, 0) == 0;
 	while (r == ARCHIVE_OK || r == ARCHIVE_WARN) {
-		r = f ? add(f, a, e, err) : 0;
-		if (r < 0)
-			return r;
+		TRY(f ? add(f, a, e, err) : 0);
 		if (opt->cancelled && opt->cancelled(opt->cancelled_ctx))
 			return mlr_fail(err, ECANCELED, "interrupted");
 		r = next_header(a, &e, is_cut);

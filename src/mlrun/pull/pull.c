@@ -283,15 +283,13 @@ static int bring_layers(struct pull *p, struct pull_result *ret, struct mlr_erro
 static int keep_documents(struct pull *p, struct mlr_error *err)
 {
 	const struct resolved *res = &p->res;
-	int r = store_blob_put(
-		p->st, res->manifest.digest, res->manifest.data, res->manifest.len, err);
 
-	if (r == 0 && res->index.data)
-		r = store_blob_put(p->st, res->index.digest, res->index.data, res->index.len, err);
-	if (r == 0)
-		r = store_blob_put(p->st, res->layers.config.digest, res->config_json,
-			res->layers.config.size, err);
-	return r;
+	TRY(store_blob_put(
+		p->st, res->manifest.digest, res->manifest.data, res->manifest.len, err));
+	if (res->index.data)
+		TRY(store_blob_put(p->st, res->index.digest, res->index.data, res->index.len, err));
+	return store_blob_put(
+		p->st, res->layers.config.digest, res->config_json, res->layers.config.size, err);
 }
 
 /* Record what exec will read: the new format, and those that the store had before. */

@@ -63,9 +63,7 @@ static int get_manifest(struct pull_source *source, const struct oci_platform *w
 		if (depth == DEPTH_MAX)
 			return mlr_fail(
 				err, ENOTSUP, "more than %d indexes within each other", DEPTH_MAX);
-		r = descend(source, want, &res->manifest, &res->layers, res, err);
-		if (r < 0)
-			return r;
+		TRY(descend(source, want, &res->manifest, &res->layers, res, err));
 	}
 	return 0;
 }
@@ -115,16 +113,12 @@ int resolve(struct pull_source *source, const struct oci_platform *want, struct 
 	struct mlr_error *err)
 {
 	auto_call(resolve_done) struct resolved res = { 0 };
-	int r;
 
 	if (strcmp(want->os, "linux") != 0)
 		return mlr_fail(err, ENOTSUP, "images for '%s' cannot be run, only those for linux",
 			want->os);
-	r = get_manifest(source, want, &res, err);
-	if (r == 0)
-		r = get_config(source, want, &res, err);
-	if (r < 0)
-		return r;
+	TRY(get_manifest(source, want, &res, err));
+	TRY(get_config(source, want, &res, err));
 	*ret = res;
 	res = (struct resolved){ 0 };
 	return 0;

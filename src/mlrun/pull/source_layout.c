@@ -111,9 +111,7 @@ static int pump(struct source_layout *l, const struct files_part *p, const char 
 		if (l->plain->cancelled && l->plain->cancelled(l->plain->cancelled_ctx))
 			return mlr_fail(err, ECANCELED, "interrupted");
 		hash_update(hash, buf, n);
-		r = sink(ctx, buf, n, err);
-		if (r < 0)
-			return r;
+		TRY(sink(ctx, buf, n, err));
 		at += n;
 	}
 	hash_final(hash, hex);

@@ -84,16 +84,12 @@ static int stream_kept(struct source_spool *s, int fd, const char *digest, regis
 	ssize_t n;
 
 	while ((n = read(fd, buf, BUFFER)) != 0) {
-		int r;
-
 		if (n < 0 && errno == EINTR)
 			continue;
 		if (n < 0)
 			return mlr_fail_errno(err, "read the kept blob %s", digest);
 		hash_update(h, buf, (size_t)n);
-		r = sink(ctx, buf, (size_t)n, err);
-		if (r < 0)
-			return r;
+		TRY(sink(ctx, buf, (size_t)n, err));
 	}
 	hash_final(h, hex);
 	if (strcmp(hex, oci_digest_hex(digest)) == 0)

@@ -34,18 +34,15 @@ static int read_config(struct pull_steps *s, struct mlr_error *err)
 {
 	const struct oci_descriptor *d = &s->manifest.config;
 	auto_free char *text = NULL;
-	int r;
 
 	if (s->manifest.kind != OCI_MANIFEST)
 		return mlr_fail(err, EPROTO, "it is an index, not what --cache-to makes");
-	r = s->source->ops->blob(s->source, d->digest, d->size, &text, err);
-	if (r == 0)
-		r = oci_config_parse(text, d->size, &s->config, err);
-	if (r == 0)
-		r = oci_steps_parse(text, d->size, &s->v, &s->n, err);
-	if (r == 0 && (s->n == 0 || s->config.diff_ids.n != s->manifest.n_layers))
-		r = mlr_fail(err, EPROTO, "it is not what --cache-to makes");
-	return r;
+	TRY(s->source->ops->blob(s->source, d->digest, d->size, &text, err));
+	TRY(oci_config_parse(text, d->size, &s->config, err));
+	TRY(oci_steps_parse(text, d->size, &s->v, &s->n, err));
+	if (s->n == 0 || s->config.diff_ids.n != s->manifest.n_layers)
+		return mlr_fail(err, EPROTO, "it is not what --cache-to makes");
+	return 0;
 }
 
 int pull_steps_open(const struct oci_ref *ref, const struct registry_options *opt,
@@ -53,17 +50,11 @@ int pull_steps_open(const struct oci_ref *ref, const struct registry_options *op
 {
 	auto_call(registry_document_done) struct registry_document doc = { 0 };
 	auto_call(steps_cleanup) struct pull_steps *s = xcalloc(1, sizeof(*s));
-	int r = pull_source_registry(ref, opt, &s->source, err);
 
-	if (r == 0)
-		r = s->source->ops->manifest(s->source, NULL, &doc, err);
-	if (r == 0)
-		r = oci_document_parse(
-			doc.data, doc.len, doc.content_type, NULL, &s->manifest, err);
-	if (r == 0)
-		r = read_config(s, err);
-	if (r < 0)
-		return r;
+	TRY(pull_source_registry(ref, opt, &s->source, err));
+	TRY(s->source->ops->manifest(s->source, NULL, &doc, err));
+	TRY(oci_document_parse(doc.data, doc.len, doc.content_type, NULL, &s->manifest, err));
+	TRY(read_config(s, err));
 	*ret = take_ptr(&s);
 	return 0;
 }

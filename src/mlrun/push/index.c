@@ -60,9 +60,7 @@ static int add_manifest(struct index_items *l, struct registry *reg,
 
 static int add_entries(struct index_items *l, const struct oci_document *doc, struct mlr_error *err)
 {
-	int r = 0;
-
-	for (size_t i = 0; r == 0 && i < doc->n_entries; i++) {
+	for (size_t i = 0; i < doc->n_entries; i++) {
 		const struct oci_index_entry *e = &doc->entries[i];
 		struct index_item item = { 0 };
 
@@ -70,9 +68,9 @@ static int add_entries(struct index_items *l, const struct oci_document *doc, st
 			continue;
 		oci_platform_print(&e->platform, item.platform);
 		set_item(&item, e->blob.digest, e->blob.media_type, e->blob.size);
-		r = add(l, &item, err);
+		TRY(add(l, &item, err));
 	}
-	return r;
+	return 0;
 }
 
 int index_add_remote(struct index_items *l, const struct oci_ref *what,

@@ -44,16 +44,13 @@ int push_steps(struct store *st, const struct oci_step *steps, size_t n, const s
 	auto_free char *config = oci_steps_write(steps, n), *manifest = NULL;
 	char config_digest[OCI_DIGEST_SIZE], digest[OCI_DIGEST_SIZE];
 	struct store_image im = { .name = digest, .manifest = digest };
-	int r = oci_config_parse(config, strlen(config), &c, err);
 
-	if (r == 0 && c.diff_ids.n > OCI_LAYERS_MAX)
-		r = mlr_fail(err, EFBIG, "the build has %zu layers, an image at most %d",
+	TRY(oci_config_parse(config, strlen(config), &c, err));
+	if (c.diff_ids.n > OCI_LAYERS_MAX)
+		return mlr_fail(err, EFBIG, "the build has %zu layers, an image at most %d",
 			c.diff_ids.n, OCI_LAYERS_MAX);
-	if (r < 0)
-		return r;
 	manifest = make_manifest(steps, config, &c.diff_ids);
-	r = put(st, config, config_digest, err);
-	if (r == 0)
-		r = put(st, manifest, digest, err);
-	return r < 0 ? r : push_held(st, &im, to, opt, ret, err);
+	TRY(put(st, config, config_digest, err));
+	TRY(put(st, manifest, digest, err));
+	return push_held(st, &im, to, opt, ret, err);
 }

@@ -542,14 +542,11 @@ static int expand_pair(const char *name, const char *value, const struct expand 
 	struct strv *ret, struct mlr_error *err)
 {
 	auto_free char *n = NULL, *v = NULL;
-	int r = expand_word(e, name, &n, err);
 
-	if (r == 0)
-		r = expand_word(e, value, &v, err);
-	if (r == 0 && !*n)
-		r = mlr_fail(err, EINVAL, "'%.100s=%.100s': the name is empty", name, value);
-	if (r < 0)
-		return r;
+	TRY(expand_word(e, name, &n, err));
+	TRY(expand_word(e, value, &v, err));
+	if (!*n)
+		return mlr_fail(err, EINVAL, "'%.100s=%.100s': the name is empty", name, value);
 	strv_take(ret, take_ptr(&n));
 	strv_take(ret, take_ptr(&v));
 	return 0;

@@ -165,14 +165,11 @@ static int lines_next(struct lines *l, struct logical_line *ret, struct mlr_erro
 		auto_free char *physical = next_physical(l);
 		struct logical_line line = { NULL, l->number, 0, 0 };
 		const char *start;
-		int r;
 
 		if (!physical)
 			return 0;
 		start = physical + text_blank(physical);
-		r = take_directive(l, start, err);
-		if (r < 0)
-			return r;
+		TRY(take_directive(l, start, err));
 		if (!*start || *start == '#')
 			continue;
 		line.text = xstrdup(start);

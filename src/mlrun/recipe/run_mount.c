@@ -199,7 +199,6 @@ static int read_fields(struct parsing *p, const char *text, const struct expand 
 
 	while ((field = strsep(&rest, ","))) {
 		const struct key *k;
-		int r;
 
 		if (!*field)
 			continue;
@@ -211,9 +210,7 @@ static int read_fields(struct parsing *p, const char *text, const struct expand 
 		if (!p->is_deferred && !(k->types & (1u << p->m.type)))
 			return mlr_fail(err, EINVAL, "a mount of type %s has no key '%s'",
 				types[p->m.type], k->name);
-		r = read_field(p, k, field, e, err);
-		if (r < 0)
-			return r;
+		TRY(read_field(p, k, field, e, err));
 	}
 	return 0;
 }

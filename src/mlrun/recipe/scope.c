@@ -78,11 +78,11 @@ int scope_set(struct scope *s, const struct instruction *env, char escape, struc
 {
 	const struct expand e = scope_expand(s, escape);
 	auto_strv struct strv pairs = STRV_INIT;
-	int r = instruction_expand(env, &e, &pairs, err);
 
-	for (size_t i = 0; r == 0 && i + 1 < pairs.n; i += 2)
+	TRY(instruction_expand(env, &e, &pairs, err));
+	for (size_t i = 0; i + 1 < pairs.n; i += 2)
 		strv_env_set(&s->env, pairs.v[i], pairs.v[i + 1]);
-	return r;
+	return 0;
 }
 
 int scope_is_proxy(const char *name)

@@ -129,7 +129,6 @@ static int put_head(struct stream *s, int head, struct mlr_error *err)
 		uint64_t left = s->size - s->received;
 		ssize_t n = pread(head, buf, left < HEAD_BUFFER ? (size_t)left : HEAD_BUFFER,
 			(off_t)s->received);
-		int r;
 
 		if (n < 0 && errno == EINTR)
 			continue;
@@ -138,9 +137,7 @@ static int put_head(struct stream *s, int head, struct mlr_error *err)
 		if (n == 0)
 			break;
 		hash_update(s->hash, buf, (size_t)n);
-		r = s->sink(s->sink_ctx, buf, (size_t)n, err);
-		if (r < 0)
-			return r;
+		TRY(s->sink(s->sink_ctx, buf, (size_t)n, err));
 		s->received += (uint64_t)n;
 	}
 	return 0;

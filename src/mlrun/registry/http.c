@@ -415,9 +415,7 @@ static int follow(struct http *h, CURL *c, struct http_exchange *x, struct mlr_e
 		if (hops == REDIRECTS_MAX)
 			return mlr_fail(err, ELOOP, "more than %d redirects, the last to '%.*s'",
 				REDIRECTS_MAX, (int)strcspn(url, "?"), url);
-		r = url_check_redirect(url, x->base, err);
-		if (r < 0)
-			return r;
+		TRY(url_check_redirect(url, x->base, err));
 		x->redirected = !url_same_origin(url, x->url);
 	}
 }

@@ -199,14 +199,13 @@ static int apply_layer(
 	struct applying a = { layer, root };
 	struct stat from, before;
 	struct pair top = { layer->fd, root, "", lowest };
-	int r;
 
 	if (fstat(layer->fd, &from) < 0 || fstat(root, &before) < 0)
 		return mlr_fail_errno(err, "look at the top directory");
 	if ((before.st_mode & S_IRWXU) != S_IRWXU && fchmod(root, before.st_mode | S_IRWXU) < 0)
 		return mlr_fail_errno(err, "set the mode of the top directory");
-	r = apply_dir(&a, &top, err);
-	return r < 0 ? r : finish_dir(&a, &top, &from, &before, err);
+	TRY(apply_dir(&a, &top, err));
+	return finish_dir(&a, &top, &from, &before, err);
 }
 
 static int apply_all(

@@ -299,12 +299,11 @@ static int plan_image(struct kept *k, const char *image, const char *manifest, i
 {
 	auto_call(store_facts_done) struct store_facts look = STORE_FACTS_INIT;
 	struct store *st;
-	int r;
 
 	if (file_of(image))
 		return plan_file(k, image, manifest, p, ret, err);
-	r = rootfs_kept_image(&k->all, k->name, image, manifest, &st, &look, err);
-	return r < 0 ? r : rootfs_plan_stored(st, manifest, use, p, ret, err);
+	TRY(rootfs_kept_image(&k->all, k->name, image, manifest, &st, &look, err));
+	return rootfs_plan_stored(st, manifest, use, p, ret, err);
 }
 
 static int plan_share(struct kept *k, struct plan *p, struct mlr_error *err)

@@ -170,12 +170,12 @@ int rootfs_layer_rebuild(const char *diff_id, int record_fd, int tree_fd, layer_
 {
 	char is[8 + HASH_HEX_SIZE];
 	uint64_t bytes;
-	int r = layer_rebuild(record_fd, tree_fd, write, ctx, is, &bytes, err);
 
-	if (r == 0 && strcmp(is, diff_id) != 0)
-		r = mlr_fail(
+	TRY(layer_rebuild(record_fd, tree_fd, write, ctx, is, &bytes, err));
+	if (strcmp(is, diff_id) != 0)
+		return mlr_fail(
 			err, EBADMSG, "its files give a layer of digest %s: one was changed", is);
-	return r;
+	return 0;
 }
 
 static int take(void *changes, const struct layer_member *m, struct mlr_error *err)

@@ -269,15 +269,14 @@ static int fill_cover(
 	const struct rootfs_layers *l, const struct strv *dirs, int root, struct mlr_error *err)
 {
 	auto_free size_t *at = xcalloc(l->n, sizeof(*at));
-	int r = 0;
 
 	for (size_t i = 0; i < dirs->n; i++)
 		if (mkdirat(root, dirs->v[i], 0700) < 0)
 			return mlr_fail_errno(err, "create directory '%s'", dirs->v[i]);
 	/* Children before parents, since making entries changes a directory's time. */
-	for (size_t i = dirs->n; r == 0 && i-- > 0;)
-		r = finish_dir(l, dirs->v[i], at, root, err);
-	return r;
+	for (size_t i = dirs->n; i-- > 0;)
+		TRY(finish_dir(l, dirs->v[i], at, root, err));
+	return 0;
 }
 
 int rootfs_cover(struct store *st, const char *manifest, const struct strv *diff_ids,

@@ -130,11 +130,10 @@ static int add_module(
 int shifter_modules_options(const struct strv *modules, const struct udiroot *u,
 	struct exec_options *o, struct mlr_error *err)
 {
-	int r = add_fs(&u->site, o, err);
-
-	for (size_t i = 0; r == 0 && i < modules->n; i++)
-		r = add_module(modules->v[i], u, o, err);
-	return r;
+	TRY(add_fs(&u->site, o, err));
+	for (size_t i = 0; i < modules->n; i++)
+		TRY(add_module(modules->v[i], u, o, err));
+	return 0;
 }
 
 /* Add a value at the end or the beginning of a list that colons separate. */

@@ -164,11 +164,8 @@ static int begin_packed(
 {
 	int r;
 
-	if (b->has_packed && b->n_packed + data->size > b->size) {
-		r = flush_packed(b, err);
-		if (r < 0)
-			return r;
-	}
+	if (b->has_packed && b->n_packed + data->size > b->size)
+		TRY(flush_packed(b, err));
 	if (!b->has_packed) {
 		r = sqfs_frag_table_append(b->fragments, 0, 0, &b->packed_index);
 		if (r != 0)
@@ -259,7 +256,6 @@ static int append(struct squashfs_blocks *b, const char *buf, size_t len, struct
 		size_t have = (size_t)(b->at - begin), whole = length_at(b, begin),
 		       n = whole - have < len ? whole - have : len;
 		const char *from = buf;
-		int r;
 
 		if (n < whole) { /* a whole block needs no copy */
 			memcpy(b->block + have, buf, n);
@@ -270,9 +266,7 @@ static int append(struct squashfs_blocks *b, const char *buf, size_t len, struct
 		len -= n;
 		if (have + n < whole)
 			break;
-		r = submit_at(b, begin, from, err);
-		if (r < 0)
-			return r;
+		TRY(submit_at(b, begin, from, err));
 	}
 	return 0;
 }
@@ -281,7 +275,6 @@ int squashfs_blocks_data(struct squashfs_blocks *b, const void *buf, size_t len,
 	struct mlr_error *err)
 {
 	struct squashfs_data *data = b->data;
-	int r;
 
 	if (offset < b->at || len > data->size || offset > data->size - len)
 		return mlr_fail(err, EPROTO, "data beyond its size");
@@ -290,8 +283,8 @@ int squashfs_blocks_data(struct squashfs_blocks *b, const void *buf, size_t len,
 		b->at = offset + len;
 		return 0;
 	}
-	r = skip_to(b, offset, err);
-	return r < 0 ? r : append(b, buf, len, err);
+	TRY(skip_to(b, offset, err));
+	return append(b, buf, len, err);
 }
 
 int squashfs_blocks_end(struct squashfs_blocks *b, struct mlr_error *err)

@@ -90,11 +90,9 @@ static int make_shown_parts(struct store *st, struct mlr_error *err)
 
 static int make_new(struct store *st, struct mlr_error *err)
 {
-	int r = check_empty(st, err);
-
-	if (r == 0)
-		r = store_guard_close(st, err);
-	return r < 0 ? r : make_shown_parts(st, err);
+	TRY(check_empty(st, err));
+	TRY(store_guard_close(st, err));
+	return make_shown_parts(st, err);
 }
 
 /* The directory that a path lies in, to free(). */
@@ -166,16 +164,13 @@ int store_format_check(struct store *st, int create, struct mlr_error *err)
 	long version;
 	auto_close int fd = open_version(st, create);
 	ssize_t n;
-	int r;
 
 	if (fd < 0 && errno == ENOENT && create)
 		return make_new(st, err);
 	if (fd < 0 && errno == ENOENT) {
-		r = check_empty(st, err);
-		return r < 0 ? r
-			     : mlr_fail(err, ENOENT,
-				       "'%s' is not a store of images: it has no file 'version'",
-				       st->path);
+		TRY(check_empty(st, err));
+		return mlr_fail(err, ENOENT,
+			"'%s' is not a store of images: it has no file 'version'", st->path);
 	}
 	if (fd < 0)
 		return mlr_fail_errno(err, "open '%s/version'", st->path);

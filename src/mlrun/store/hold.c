@@ -84,9 +84,7 @@ int store_wait_for_all(struct store *st, const char *what, struct mlr_error *err
 				other = l.v[i];
 		if (r < 0 || !other)
 			return r;
-		r = store_wait_nap(&w, other, err);
-		if (r < 0)
-			return r;
+		TRY(store_wait_nap(&w, other, err));
 	}
 }
 
@@ -239,9 +237,7 @@ static int become_remover(struct store_hold *h, struct mlr_error *err)
 			if (r < 0)
 				return r;
 		}
-		r = store_wait_nap(&w, other, err);
-		if (r < 0)
-			return r;
+		TRY(store_wait_nap(&w, other, err));
 	}
 }
 
@@ -281,23 +277,19 @@ static int wait_for_adders(struct store_hold *h, struct strv *spare, struct mlr_
 				all = l.v[i];
 		if (!all)
 			return 0;
-		r = store_wait_nap(&w, all, err);
-		if (r < 0)
-			return r;
+		TRY(store_wait_nap(&w, all, err));
 	}
 }
 
 static int remover_start(struct store_hold *h, struct strv *spare, struct mlr_error *err)
 {
-	int r;
-
 	TRY(become_remover(h, err));
 	h->fd = openat(store_fd(h->st), h->path, O_RDWR | O_NOFOLLOW | O_CLOEXEC);
 	if (h->fd < 0)
 		return mlr_fail_errno(err, "open '%s/%s'", store_path(h->st), h->path);
 	hold_file_beat(h);
-	r = hold_file_start(h, err);
-	return r < 0 ? r : wait_for_adders(h, spare, err);
+	TRY(hold_file_start(h, err));
+	return wait_for_adders(h, spare, err);
 }
 
 int store_remover_begin(

@@ -64,11 +64,8 @@ int store_json_read(struct store *st, const char *path, json_t **ret, struct mlr
 		mlr_wrap(err, "store '%s'", store_path(st));
 		return r;
 	}
-	if (st->others_enter && fstatat(store_fd(st), path, &sb, AT_SYMLINK_NOFOLLOW) == 0) {
-		r = store_guard_file(st, path, &sb, err);
-		if (r < 0)
-			return r;
-	}
+	if (st->others_enter && fstatat(store_fd(st), path, &sb, AT_SYMLINK_NOFOLLOW) == 0)
+		TRY(store_guard_file(st, path, &sb, err));
 	o = json_loadb(text, len, JSON_REJECT_DUPLICATES, &je);
 	if (!o)
 		return store_json_bad(st, path, je.text, err);

@@ -99,10 +99,9 @@ static int defer(struct removal *rm, struct choice *c, struct mlr_error *err)
 static int remove_locked(struct removal *rm, struct choice *c, const struct oci_ref *ref,
 	enum store_remove_how how, struct mlr_error *err)
 {
-	int deferred = 0, r = look(rm->st, ref, c, err);
+	int deferred = 0, r;
 
-	if (r < 0)
-		return r;
+	TRY(look(rm->st, ref, c, err));
 	r = removal_unname(rm, &c->image, has_other_name(c) ? REMOVAL_ONE_NAME : REMOVAL_LAST_NAME,
 		how == STORE_REMOVE_FORCE, err);
 	if (r == -EBUSY && how == STORE_REMOVE_DEFER) {

@@ -394,10 +394,9 @@ int store_tree_open(
 	struct store *st, enum store_tree_kind kind, const char *key, struct mlr_error *err)
 {
 	auto_free char *path = NULL;
-	int fd, r = check_key(key, err);
+	int fd;
 
-	if (r < 0)
-		return r;
+	TRY(check_key(key, err));
 	path = store_tree_relpath(kind, key);
 	fd = openat(store_fd(st), path,
 		O_RDONLY | O_NOFOLLOW | O_CLOEXEC | (kinds[kind].file ? 0 : O_DIRECTORY));

@@ -106,17 +106,16 @@ static int open_data(const struct args *a, const struct checkpoint *c, struct da
 		.seed = 1,
 		.threads = a->use.threads };
 	const char *data = a->data ? a->data : c->data;
-	int r;
 
 	if (!data) {
 		mlr_fail(err, EINVAL, "checkpoint '%s' does not name its data set",
 			a->use.checkpoint);
 		return mlr_hint(err, "give --data");
 	}
-	r = dataset_load(data, DATASET_TEST, &wish, ret, err);
-	if (r == 0 && c->names && ret->names)
-		r = match_classes(a, c, ret, err);
-	return r < 0 ? r : check(a, c, ret, err);
+	TRY(dataset_load(data, DATASET_TEST, &wish, ret, err));
+	if (c->names && ret->names)
+		TRY(match_classes(a, c, ret, err));
+	return check(a, c, ret, err);
 }
 
 /* --- for people ------------------------------------------------------------------------------- */

@@ -184,9 +184,7 @@ static int run(const struct args *a, struct mlr_error *err)
 	r = take(a, &st, &c, err);
 	if (r < 0)
 		return mlr_wrap(err, "import '%s'", a->from);
-	r = write_checkpoint(a, &c, &recipe, err);
-	if (r < 0)
-		return r;
+	TRY(write_checkpoint(a, &c, &recipe, err));
 	printf("%s: network %s, images of %s, %d classes, %zu parameters\n", a->out, c.net->name,
 		shape_text(&c.net->input, input), c.net->classes, c.net->params);
 	return 0;

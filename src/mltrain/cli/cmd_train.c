@@ -314,9 +314,7 @@ static int open_net(struct session *s, struct mlr_error *err)
 		r = read_recipe(s->from.recipe, &recipe, err);
 	if (r < 0)
 		return r;
-	r = train_args_apply(a, &recipe, err);
-	if (r < 0)
-		return r;
+	TRY(train_args_apply(a, &recipe, err));
 	choose_validation(s, &recipe);
 	a->train.recipe = recipe;
 	return 0;

@@ -374,18 +374,14 @@ static void needs_done(struct needs *n)
 static int prepare(const struct load_args *a, struct needs *n, struct request_options *q,
 	struct mlr_error *err)
 {
-	int r = target_parse(a->url, &n->target, err);
-
-	if (r == 0)
-		r = target_find(&n->target, err);
-	if (r == 0 && a->token_file)
-		r = read_token(a->token_file, &n->token, err);
-	if (r == 0 && a->images)
-		r = pictures_read(a->images, a->known, &n->pictures, err);
-	if (r == 0 && n->target.tls)
-		r = stream_tls_new(a->cacert, a->verify, &n->tls, err);
-	if (r < 0)
-		return r;
+	TRY(target_parse(a->url, &n->target, err));
+	TRY(target_find(&n->target, err));
+	if (a->token_file)
+		TRY(read_token(a->token_file, &n->token, err));
+	if (a->images)
+		TRY(pictures_read(a->images, a->known, &n->pictures, err));
+	if (n->target.tls)
+		TRY(stream_tls_new(a->cacert, a->verify, &n->tls, err));
 	*q = (struct request_options){ &n->target, a->method, &a->headers, n->token, a->bodies,
 		a->n_bodies, a->images ? &n->pictures : NULL, a->cache_rate, a->seed, a->close };
 	return requests_new(q, &n->requests, err);

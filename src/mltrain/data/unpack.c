@@ -161,9 +161,7 @@ static int unpack_all(struct unpacking *u, struct mlr_error *err)
 			return damaged(u, err);
 		path = archive_entry_pathname(entry);
 		i = path ? which(u, path) : -1;
-		r = i >= 0 ? unpack_file(u, i, entry, err) : skip(u, err);
-		if (r < 0)
-			return r;
+		TRY(i >= 0 ? unpack_file(u, i, entry, err) : skip(u, err));
 	}
 }
 

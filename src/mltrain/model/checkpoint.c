@@ -104,13 +104,10 @@ static int load_tensors(const struct safetensors *st, const struct checkpoint *c
 		int part = (int)(i / net->n);
 		char name[PART_NAME_SIZE];
 		struct tensor t;
-		int r;
 
 		if (!part_of(&net->layers[i % net->n], part, c->optimiser, blocks, name, &t))
 			continue;
-		r = load_tensor(st, &t, part, err);
-		if (r < 0)
-			return r;
+		TRY(load_tensor(st, &t, part, err));
 		found++;
 	}
 	if (st->n > found)

@@ -16,13 +16,10 @@ int serve_cache_open(const char *where, int ttl, struct serve_counts *counts,
 {
 	for (size_t i = 0; i < ARRAY_LEN(kinds); i++) {
 		size_t n = strlen(kinds[i]->scheme);
-		int r;
 
 		if (strncmp(where, kinds[i]->scheme, n) != 0)
 			continue;
-		r = kinds[i]->open(where + n, ret, err);
-		if (r < 0)
-			return r;
+		TRY(kinds[i]->open(where + n, ret, err));
 		(*ret)->kind = kinds[i];
 		(*ret)->counts = counts;
 		(*ret)->ttl = ttl;

@@ -119,9 +119,7 @@ int serve_listen(const char *where, int shares, int *ret_fd, char **ret_name, in
 			*ret_name = xstrdup(where);
 		return r;
 	}
-	r = split(where, host, sizeof(host), &port, err);
-	if (r < 0)
-		return r;
+	TRY(split(where, host, sizeof(host), &port, err));
 	r = getaddrinfo(host, port, &hints, &list);
 	if (r != 0)
 		return mlr_fail(err, EINVAL, "no such address: %s", gai_strerror(r));

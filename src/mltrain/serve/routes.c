@@ -38,9 +38,8 @@ static int check_draining(struct serve_context *c, struct mlr_error *err)
 static int get_health(struct serve_context *c, struct serve_model *model, struct serve_reply *ret,
 	struct mlr_error *err)
 {
-	int r = check_draining(c, err);
-
-	return r < 0 ? r : serve_reply_json(ret, json_pack("{s:s}", "status", "healthy"), err);
+	TRY(check_draining(c, err));
+	return serve_reply_json(ret, json_pack("{s:s}", "status", "healthy"), err);
 }
 
 static int get_live(struct serve_context *c, struct serve_model *model, struct serve_reply *ret,
@@ -52,9 +51,8 @@ static int get_live(struct serve_context *c, struct serve_model *model, struct s
 static int get_ready(struct serve_context *c, struct serve_model *model, struct serve_reply *ret,
 	struct mlr_error *err)
 {
-	int r = check_draining(c, err);
-
-	return r < 0 ? r : serve_reply_json(ret, json_pack("{s:b}", "ready", 1), err);
+	TRY(check_draining(c, err));
+	return serve_reply_json(ret, json_pack("{s:b}", "ready", 1), err);
 }
 
 static int get_server(struct serve_context *c, struct serve_model *model, struct serve_reply *ret,

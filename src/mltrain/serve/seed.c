@@ -11,9 +11,8 @@
 
 static int parse_picture(struct serve_ask *ask, struct mlr_error *err)
 {
-	int r = serve_ask_images(ask, 1, err);
-
-	return r < 0 ? r : serve_values_picture(ask->body, ask->len, ask, ask->images, err);
+	TRY(serve_ask_images(ask, 1, err));
+	return serve_values_picture(ask->body, ask->len, ask, ask->images, err);
 }
 
 static int parse(struct serve_ask *ask, struct mlr_error *err)

@@ -104,7 +104,6 @@ static int read_elements(struct serve_ask *ask, const char *p, size_t size, stru
 {
 	for (size_t i = 0; i < (size_t)ask->rows; i++) {
 		uint32_t len;
-		int r;
 
 		if (size < sizeof(len))
 			return mlr_fail(err, EINVAL, "BYTES end too early");
@@ -113,9 +112,7 @@ static int read_elements(struct serve_ask *ask, const char *p, size_t size, stru
 		size -= sizeof(len);
 		if (size < len)
 			return mlr_fail(err, EINVAL, "BYTES end too early");
-		r = serve_values_picture(p, len, ask, ask->images + i * ask->model->pixels, err);
-		if (r < 0)
-			return r;
+		TRY(serve_values_picture(p, len, ask, ask->images + i * ask->model->pixels, err));
 		p += len;
 		size -= len;
 	}
@@ -218,7 +215,6 @@ static int parse(struct serve_ask *ask, struct mlr_error *err)
 	size_t json = ask->json_len < 0 ? ask->len : (size_t)ask->json_len;
 	json_auto_t *body = NULL;
 	const json_t *inputs, *id;
-	int r;
 
 	if (json > ask->len)
 		return mlr_fail(err, EPROTO,
@@ -236,10 +232,8 @@ static int parse(struct serve_ask *ask, struct mlr_error *err)
 			err, EINVAL, "\"id\" is not a string of up to %d bytes", SERVE_ID_MAX - 1);
 	if (id)
 		memcpy(ask->id, json_string_value(id), json_string_length(id));
-	r = read_outputs(ask, body, err);
-	return r < 0 ? r
-		     : read_input(ask, json_array_get(inputs, 0), ask->body + json, ask->len - json,
-			       err);
+	TRY(read_outputs(ask, body, err));
+	return read_input(ask, json_array_get(inputs, 0), ask->body + json, ask->len - json, err);
 }
 
 /* --- answers ---------------------------------------------------------------------------------- */

@@ -90,32 +90,29 @@ static int add_file(const struct gpu_injection *i, const struct gpu_file *f, str
 
 static int add_files(const struct gpu_injection *i, enum gpu_file_kind kind, struct mlr_error *err)
 {
-	int r = 0;
-
-	for (size_t k = 0; r == 0 && k < i->machine->n_files; k++)
+	for (size_t k = 0; k < i->machine->n_files; k++)
 		if (i->machine->files[k].kind == kind &&
 			gpu_injection_takes(i, &i->machine->files[k]))
-			r = add_file(i, &i->machine->files[k], err);
-	return r;
+			TRY(add_file(i, &i->machine->files[k], err));
+	return 0;
 }
 
 /* Add what GPUDirect Storage reads besides its nodes. */
 static int add_storage(const struct gpu_injection *i, struct mlr_error *err)
 {
 	static const char *const paths[] = { "/run/udev", "/etc/cufile.json" };
-	int r = 0;
 
 	if (!(i->wish->extras & GPU_EXTRA_GDS) || i->choice->n == 0)
 		return 0;
-	for (size_t k = 0; r == 0 && k < ARRAY_LEN(paths); k++) {
+	for (size_t k = 0; k < ARRAY_LEN(paths); k++) {
 		const char *root = gpu_root();
 		auto_free char *source = xasprintf("%s%s", strcmp(root, "/") ? root : "", paths[k]);
 
 		if (access(source, R_OK) == 0)
-			r = gpu_injection_bind(i, paths[k], paths[k],
-				PLAN_READONLY | PLAN_NOSUID | PLAN_NODEV, err);
+			TRY(gpu_injection_bind(i, paths[k], paths[k],
+				PLAN_READONLY | PLAN_NOSUID | PLAN_NODEV, err));
 	}
-	return r;
+	return 0;
 }
 
 /*
@@ -126,7 +123,6 @@ static int add_profile(const struct gpu_injection *i, struct mlr_error *err)
 {
 	auto_free char *text = NULL;
 	uint64_t mask = 0;
-	int r;
 
 	for (size_t k = 0; k < i->choice->n; k++) {
 		const struct gpu *g = &i->machine->gpus[i->choice->v[k].gpu];
@@ -140,13 +136,11 @@ static int add_profile(const struct gpu_injection *i, struct mlr_error *err)
 			 "[\"EGLVisibleDGPUDevices\", 0x%" PRIx64 "]}], "
 			 "\"rules\": [{\"pattern\": [], \"profile\": \"_container_\"}]}\n",
 		mask);
-	r = plan_mount_add(i->plan, PLAN_TMPFS, NULL, PROFILE_DIR,
-		PLAN_NOSUID | PLAN_NODEV | PLAN_NOEXEC, PLAN_FROM_GPU, err);
-	if (r == 0)
-		r = plan_file_add(i->plan, text, strlen(text), PROFILE_DIR "/10-container.conf",
-			PLAN_FROM_GPU, err);
-	return r < 0 ? r
-		     : plan_mount_add(i->plan, PLAN_SEAL, NULL, PROFILE_DIR, 0, PLAN_FROM_GPU, err);
+	TRY(plan_mount_add(i->plan, PLAN_TMPFS, NULL, PROFILE_DIR,
+		PLAN_NOSUID | PLAN_NODEV | PLAN_NOEXEC, PLAN_FROM_GPU, err));
+	TRY(plan_file_add(
+		i->plan, text, strlen(text), PROFILE_DIR "/10-container.conf", PLAN_FROM_GPU, err));
+	return plan_mount_add(i->plan, PLAN_SEAL, NULL, PROFILE_DIR, 0, PLAN_FROM_GPU, err);
 }
 
 static void forget(struct plan *p, const char *name)

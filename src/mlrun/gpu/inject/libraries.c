@@ -109,17 +109,16 @@ static int add_library(struct shelf *s, const struct gpu_file *f, struct mlr_err
 static int add_compat(struct shelf *s, struct mlr_error *err)
 {
 	const struct gpu_compat *c = s->i->compat;
-	int r = 0;
 
-	for (size_t k = 0; r == 0 && k < c->libraries.n; k++) {
+	for (size_t k = 0; k < c->libraries.n; k++) {
 		const char *name = c->libraries.v[k];
 		auto_free char *to = xasprintf("%s/%s", c->dir, name);
 		int is_driver =
 			strncmp(name, "libcuda.so.", 11) == 0 && strcmp(name + 11, c->version) == 0;
 
-		r = add_link(s, is_driver ? "libcuda.so.1" : name, to, err);
+		TRY(add_link(s, is_driver ? "libcuda.so.1" : name, to, err));
 	}
-	return r;
+	return 0;
 }
 
 /* Add the driver where Mesa's libgbm looks: in the distribution's library directory. */

@@ -48,9 +48,7 @@ static void note_lack(const struct gpu_injection *i, const char *path, const str
 static int add_controls(
 	const struct gpu_injection *i, const struct gpu_control *c, struct mlr_error *err)
 {
-	int r = 0;
-
-	for (; r == 0 && c->path; c++) {
+	for (; c->path; c++) {
 		const struct gpu_node *n = gpu_machine_node(i->machine, c->path);
 
 		if (c->caps && !gpu_injection_wants(i, c->caps))
@@ -58,9 +56,9 @@ static int add_controls(
 		if (c->is_needed)
 			note_lack(i, c->path, n);
 		if (n)
-			r = add_node(i, n, err);
+			TRY(add_node(i, n, err));
 	}
-	return r;
+	return 0;
 }
 
 /* As udev(7) names it: /dev/dri/by-path/pci-0000:3b:00.0-card. */
@@ -79,14 +77,12 @@ static int add_by_path(
 
 static int add_drm(const struct gpu_injection *i, const struct gpu *g, struct mlr_error *err)
 {
-	int r = 0;
-
-	for (size_t k = 0; r == 0 && k < g->n_drm; k++) {
-		r = add_node(i, &g->drm[k], err);
-		if (r == 0 && g->drm[k].path)
-			r = add_by_path(i, g, g->drm[k].path, err);
+	for (size_t k = 0; k < g->n_drm; k++) {
+		TRY(add_node(i, &g->drm[k], err));
+		if (g->drm[k].path)
+			TRY(add_by_path(i, g, g->drm[k].path, err));
 	}
-	return r;
+	return 0;
 }
 
 static int add_mig(const struct gpu_injection *i, const struct gpu_mig *part, struct mlr_error *err)
@@ -100,14 +96,14 @@ static int add_gpu(const struct gpu_injection *i, const struct gpu_chosen *c, st
 {
 	const struct gpu *g = &i->machine->gpus[c->gpu];
 	unsigned drm_caps = gpu_vendors[g->vendor].drm_caps;
-	int r = add_node(i, &g->node, err);
 
-	for (size_t k = 0; r == 0 && k < g->n_mig; k++)
+	TRY(add_node(i, &g->node, err));
+	for (size_t k = 0; k < g->n_mig; k++)
 		if (c->mig < 0 || (size_t)c->mig == k)
-			r = add_mig(i, &g->mig[k], err);
-	if (r == 0 && (!drm_caps || gpu_injection_wants(i, drm_caps)))
-		r = add_drm(i, g, err);
-	return r;
+			TRY(add_mig(i, &g->mig[k], err));
+	if (!drm_caps || gpu_injection_wants(i, drm_caps))
+		TRY(add_drm(i, g, err));
+	return 0;
 }
 
 static int is_of(const char *path, const char *const nodes[2])
@@ -232,30 +228,27 @@ static int add_proc(
 	const struct gpu_injection *i, const struct gpu_chosen *c, struct mlr_error *err)
 {
 	const struct gpu *g = &i->machine->gpus[c->gpu];
-	int r = add_path(i, g->proc_dir, err);
 
-	for (size_t k = 0; r == 0 && k < g->n_mig; k++)
+	TRY(add_path(i, g->proc_dir, err));
+	for (size_t k = 0; k < g->n_mig; k++)
 		if (c->mig < 0 || (size_t)c->mig == k) {
-			r = add_path(i, g->mig[k].gi_access, err);
-			if (r == 0)
-				r = add_path(i, g->mig[k].ci_access, err);
+			TRY(add_path(i, g->mig[k].gi_access, err));
+			TRY(add_path(i, g->mig[k].ci_access, err));
 		}
-	return r;
+	return 0;
 }
 
 int gpu_procfs_plan(const struct gpu_injection *i, struct mlr_error *err)
 {
 	const char *at = place();
-	int r;
 
 	if (i->machine->driver != GPU_DRIVER_NVIDIA || !gpu_injection_has(i, GPU_NVIDIA))
 		return 0;
-	r = plan_mount_add(i->plan, PLAN_TMPFS, NULL, at, PROC_FLAGS, PLAN_FROM_GPU, err);
-	if (r == 0)
-		r = add_texts(i, err);
-	for (size_t k = 0; r == 0 && k < i->choice->n; k++)
-		r = add_proc(i, &i->choice->v[k], err);
-	return r < 0 ? r : plan_mount_add(i->plan, PLAN_SEAL, NULL, at, 0, PLAN_FROM_GPU, err);
+	TRY(plan_mount_add(i->plan, PLAN_TMPFS, NULL, at, PROC_FLAGS, PLAN_FROM_GPU, err));
+	TRY(add_texts(i, err));
+	for (size_t k = 0; k < i->choice->n; k++)
+		TRY(add_proc(i, &i->choice->v[k], err));
+	return plan_mount_add(i->plan, PLAN_SEAL, NULL, at, 0, PLAN_FROM_GPU, err);
 }
 
 int gpu_procfs_hide(struct plan *p, struct mlr_error *err)

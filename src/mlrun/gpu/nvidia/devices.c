@@ -371,7 +371,6 @@ int gpu_devices_find(const struct gpu_dir *d, struct gpu_machine *m, struct mlr_
 int gpu_nvidia_find(const struct gpu_dir *d, int with_files, unsigned caps, struct gpu_machine *m,
 	struct mlr_error *err)
 {
-	int r = gpu_files_find(d, with_files, caps, m, err);
-
-	return r < 0 ? r : gpu_devices_find(d, m, err);
+	TRY(gpu_files_find(d, with_files, caps, m, err));
+	return gpu_devices_find(d, m, err);
 }

@@ -143,7 +143,6 @@ int choice_save(struct mlr_error *err)
 	auto_free char *text = NULL;
 	size_t len = 0;
 	FILE *f;
-	int r;
 
 	if (!known.path)
 		return mlr_fail(err, ENOENT, "there is no directory for caches");
@@ -157,6 +156,6 @@ int choice_save(struct mlr_error *err)
 		else
 			fprintf(f, "%s\tlibrary %d\n", known.choice[i].key, known.choice[i].engine);
 	fclose(f);
-	r = file_mkdir_p(AT_FDCWD, known.dir, 0755, err);
-	return r < 0 ? r : file_replace(AT_FDCWD, known.path, text, len, 0644, err);
+	TRY(file_mkdir_p(AT_FDCWD, known.dir, 0755, err));
+	return file_replace(AT_FDCWD, known.path, text, len, 0644, err);
 }
