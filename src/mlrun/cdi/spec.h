@@ -5,11 +5,7 @@
 #ifndef MLR_CDI_SPEC_H
 #define MLR_CDI_SPEC_H
 
-#include "base/error.h"
-#include "base/strv.h"
-
-#include <stddef.h>
-#include <stdint.h>
+#include "base/base.h"
 
 #define GPU_CDI_FILE_MAX (4u << 20) /* bytes */
 

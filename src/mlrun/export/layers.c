@@ -2,7 +2,6 @@
 
 #include "base/base.h"
 #include "base/processors.h"
-#include "base/strv.h"
 #include "base/wait.h"
 #include "export/pack.h"
 #include "oci/write.h"

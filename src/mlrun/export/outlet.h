@@ -10,11 +10,9 @@
 #ifndef MLR_EXPORT_OUTLET_H
 #define MLR_EXPORT_OUTLET_H
 
-#include "base/error.h"
+#include "base/base.h"
 
 #include <archive.h>
-#include <stddef.h>
-#include <stdint.h>
 
 struct outlet;
 

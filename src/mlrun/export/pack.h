@@ -5,8 +5,7 @@
 #ifndef MLR_EXPORT_PACK_H
 #define MLR_EXPORT_PACK_H
 
-#include "base/error.h"
-#include "base/strv.h"
+#include "base/base.h"
 #include "export/export.h"
 #include "layer/record.h"
 #include "oci/digest.h"

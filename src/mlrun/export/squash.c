@@ -13,7 +13,6 @@
 
 #include <archive.h>
 #include <sys/prctl.h>
-#include <sys/types.h>
 
 /*
  * Reads the root of an image or of a container as one tar, whatever the store keeps it as: a

@@ -2,8 +2,7 @@
 #ifndef MLR_EXPORT_SQUASH_H
 #define MLR_EXPORT_SQUASH_H
 
-#include "base/error.h"
-#include "base/strv.h"
+#include "base/base.h"
 
 struct export_squashed {
 	struct strv omitted; /* variables with a line break, which the file cannot hold */

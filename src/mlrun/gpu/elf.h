@@ -2,10 +2,8 @@
 #ifndef MLR_GPU_ELF_H
 #define MLR_GPU_ELF_H
 
-#include "base/strv.h"
+#include "base/base.h"
 #include "gpu/version.h"
-
-#include <stddef.h>
 
 struct gpu_elf {
 	int bits;                   /* 64 or 32 */

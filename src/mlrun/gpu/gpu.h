@@ -11,8 +11,7 @@
 #ifndef MLR_GPU_GPU_H
 #define MLR_GPU_GPU_H
 
-#include "base/error.h"
-#include "base/strv.h"
+#include "base/base.h"
 #include "plan/plan.h"
 
 enum gpu_look { GPU_LOOK_OPEN, GPU_LOOK_LIST };

@@ -7,13 +7,8 @@
 #ifndef MLR_GPU_MACHINE_H
 #define MLR_GPU_MACHINE_H
 
-#include "base/error.h"
-#include "base/strv.h"
+#include "base/base.h"
 #include "gpu/version.h"
-
-#include <stddef.h>
-#include <stdint.h>
-#include <sys/types.h>
 
 /* NVIDIA_DRIVER_CAPABILITIES, as bits. */
 enum gpu_capability {

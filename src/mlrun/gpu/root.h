@@ -2,11 +2,8 @@
 #ifndef MLR_GPU_ROOT_H
 #define MLR_GPU_ROOT_H
 
-#include "base/strv.h"
+#include "base/base.h"
 #include "gpu/machine.h"
-
-#include <stddef.h>
-#include <sys/stat.h>
 
 struct gpu_dir {
 	int fd;         /* the root, O_PATH */

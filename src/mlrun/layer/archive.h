@@ -3,13 +3,12 @@
 #ifndef MLR_LAYER_ARCHIVE_H
 #define MLR_LAYER_ARCHIVE_H
 
-#include "base/error.h"
+#include "base/base.h"
 #include "layer/record.h"
 
 #include <archive.h>
 #include <archive_entry.h>
 #include <locale.h>
-#include <stdint.h>
 
 /* Give the calling thread another locale: in one without UTF-8 libarchive writes names beyond ASCII
  * as binary ones, of which other programs warn, and cannot read them; in "C" it changes no name. */

@@ -8,11 +8,8 @@
 #ifndef MLR_LAYER_CODEC_H
 #define MLR_LAYER_CODEC_H
 
-#include "base/error.h"
+#include "base/base.h"
 #include "oci/compression.h"
-
-#include <stddef.h>
-#include <stdint.h>
 
 /* The largest zstd window allowed, as a power of two: 128 MiB, like the zstd program. */
 #define LAYER_ZSTD_WINDOW_LOG 27

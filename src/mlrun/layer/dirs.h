@@ -5,11 +5,8 @@
 #ifndef MLR_LAYER_DIRS_H
 #define MLR_LAYER_DIRS_H
 
-#include "base/error.h"
-#include "base/strv.h"
+#include "base/base.h"
 #include "layer/names.h"
-
-#include <stddef.h>
 
 #define LAYER_DIRS_HIDES 1 /* a mark of a name: the directory has whiteouts */
 

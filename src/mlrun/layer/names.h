@@ -8,11 +8,8 @@
 #ifndef MLR_LAYER_NAMES_H
 #define MLR_LAYER_NAMES_H
 
-#include "base/error.h"
+#include "base/base.h"
 #include "layer/tar.h"
-
-#include <stddef.h>
-#include <stdint.h>
 
 #define LAYER_NO_XATTR     0xffffffffu
 #define LAYER_NAMES_MEMORY ((size_t)4 << 30) /* a limit for the names of stored layers */

@@ -5,10 +5,7 @@
 #ifndef MLR_LAYER_PATH_H
 #define MLR_LAYER_PATH_H
 
-#include "base/error.h"
-
-#include <limits.h>
-#include <sys/stat.h>
+#include "base/base.h"
 
 /*
  * Clean a member's name: without leading and trailing '/', "." and empty components; "" is the top.

@@ -22,12 +22,8 @@
 #ifndef MLR_LAYER_RECORD_H
 #define MLR_LAYER_RECORD_H
 
-#include "base/error.h"
-#include "base/hash.h"
+#include "base/base.h"
 #include "layer/codec.h"
-
-#include <stddef.h>
-#include <stdint.h>
 
 struct archive_entry; /* libarchive's */
 

@@ -5,12 +5,8 @@
 #ifndef MLR_LAYER_RECORD_READER_H
 #define MLR_LAYER_RECORD_READER_H
 
-#include "base/error.h"
+#include "base/base.h"
 
-#include <limits.h>
-#include <stddef.h>
-#include <stdint.h>
-#include <sys/types.h>
 #include <zstd.h>
 
 /* A reader, at a position of a record. */

@@ -4,10 +4,7 @@
 #ifndef MLR_LAYER_RECORDER_H
 #define MLR_LAYER_RECORDER_H
 
-#include "base/error.h"
-
-#include <stddef.h>
-#include <stdint.h>
+#include "base/base.h"
 
 struct layer_recorder;
 

@@ -6,13 +6,8 @@
 #ifndef MLR_LAYER_TAR_H
 #define MLR_LAYER_TAR_H
 
-#include "base/error.h"
+#include "base/base.h"
 #include "layer/unpack.h"
-
-#include <stddef.h>
-#include <stdint.h>
-#include <sys/types.h>
-#include <time.h>
 
 struct layer_xattr {
 	const char *name; /* "user.…", but none that overlayfs obeys */

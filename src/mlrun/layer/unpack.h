@@ -18,14 +18,8 @@
 #ifndef MLR_LAYER_UNPACK_H
 #define MLR_LAYER_UNPACK_H
 
-#include "base/error.h"
-#include "base/hash.h"
-#include "base/strv.h"
+#include "base/base.h"
 #include "oci/compression.h"
-
-#include <stddef.h>
-#include <stdint.h>
-#include <sys/types.h>
 
 /*
  * Reads compressed bytes. Fill buf with 1..len bytes; return 0 at the end, or -errno with err set,

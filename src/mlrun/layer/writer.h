@@ -6,14 +6,10 @@
 #ifndef MLR_LAYER_WRITER_H
 #define MLR_LAYER_WRITER_H
 
-#include "base/error.h"
+#include "base/base.h"
 #include "layer/dirs.h"
 #include "layer/recorder.h"
 #include "layer/tar.h"
-
-#include <limits.h>
-#include <sys/types.h>
-#include <time.h>
 
 struct layer_writer {
 	int root; /* borrowed */

@@ -5,10 +5,7 @@
 #ifndef MLR_OCI_CONFIG_H
 #define MLR_OCI_CONFIG_H
 
-#include "base/error.h"
-#include "base/strv.h"
-
-#include <stddef.h>
+#include "base/base.h"
 
 /* Where commands are searched if a configuration has no PATH, as Docker does. */
 #define OCI_DEFAULT_PATH "/usr/local/sbin:/usr/local/bin:/usr/sbin:/usr/bin:/sbin:/bin"

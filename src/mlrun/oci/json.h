@@ -5,12 +5,10 @@
 #ifndef MLR_OCI_JSON_H
 #define MLR_OCI_JSON_H
 
-#include "base/error.h"
+#include "base/base.h"
 #include "base/record.h"
 
 #include <jansson.h>
-#include <stddef.h>
-#include <stdint.h>
 
 #define OCI_SIZE_MAX ((uint64_t)1 << 42) /* 4 TiB: beyond any image; sums fit in 64 bits */
 

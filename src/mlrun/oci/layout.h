@@ -5,11 +5,9 @@
 #ifndef MLR_OCI_LAYOUT_H
 #define MLR_OCI_LAYOUT_H
 
-#include "base/error.h"
+#include "base/base.h"
 #include "oci/manifest.h"
 #include "oci/platform.h"
-
-#include <stddef.h>
 
 /* Check that "oci-layout" names a supported version. Returns 0, -EPROTO, -ENOTSUP. */
 int oci_layout_check(const char *json, size_t len, struct mlr_error *err);

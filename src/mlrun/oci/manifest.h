@@ -12,12 +12,9 @@
 #ifndef MLR_OCI_MANIFEST_H
 #define MLR_OCI_MANIFEST_H
 
-#include "base/error.h"
+#include "base/base.h"
 #include "oci/compression.h"
 #include "oci/platform.h"
-
-#include <stddef.h>
-#include <stdint.h>
 
 #define OCI_DOCUMENT_MAX (4u << 20) /* bytes; distribution-spec, "Pushing Manifests" */
 #define OCI_LAYERS_MAX   500        /* Linux's limit of lower directories in one overlay */

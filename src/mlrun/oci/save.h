@@ -5,10 +5,7 @@
 #ifndef MLR_OCI_SAVE_H
 #define MLR_OCI_SAVE_H
 
-#include "base/error.h"
-#include "base/strv.h"
-
-#include <stddef.h>
+#include "base/base.h"
 
 struct oci_save_image {
 	char *config;       /* a path in the archive */

@@ -8,11 +8,8 @@
 #ifndef MLR_PULL_FILES_H
 #define MLR_PULL_FILES_H
 
-#include "base/error.h"
+#include "base/base.h"
 #include "pull/plain.h"
-
-#include <stddef.h>
-#include <stdint.h>
 
 /* Limits for an archive: members, and bytes of their names. An image has some hundred. */
 #define FILES_MEMBERS_MAX 65536

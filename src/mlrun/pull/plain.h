@@ -2,10 +2,7 @@
 #ifndef MLR_PULL_PLAIN_H
 #define MLR_PULL_PLAIN_H
 
-#include "base/error.h"
-
-#include <stddef.h>
-#include <stdint.h>
+#include "base/base.h"
 
 /* Limit of the decompressed bytes, as in struct layer_limits (layer/unpack.h). */
 #define PLAIN_BYTES_MAX (1ull << 40)

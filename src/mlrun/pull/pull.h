@@ -9,16 +9,13 @@
 #ifndef MLR_PULL_PULL_H
 #define MLR_PULL_PULL_H
 
-#include "base/error.h"
+#include "base/base.h"
 #include "oci/name.h"
 #include "oci/ref.h"
 #include "pull/format.h"
 #include "pull/resolve.h"
 #include "store/image.h"
 #include "store/store.h"
-
-#include <stddef.h>
-#include <stdint.h>
 
 #define PULL_JOBS       3 /* layers at once by default */
 #define PULL_JOBS_MAX   32

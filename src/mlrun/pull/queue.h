@@ -5,10 +5,7 @@
 #ifndef MLR_PULL_QUEUE_H
 #define MLR_PULL_QUEUE_H
 
-#include "base/error.h"
-
-#include <stddef.h>
-#include <sys/types.h>
+#include "base/base.h"
 
 #define QUEUE_BYTES (4u << 20)
 

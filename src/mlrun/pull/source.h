@@ -7,15 +7,13 @@
 #ifndef MLR_PULL_SOURCE_H
 #define MLR_PULL_SOURCE_H
 
-#include "base/error.h"
+#include "base/base.h"
 #include "oci/digest.h"
 #include "oci/name.h"
 #include "oci/platform.h"
 #include "pull/plain.h"
 #include "registry/registry.h"
 #include "store/store.h"
-
-#include <stdint.h>
 
 struct pull_source;
 

@@ -2,10 +2,8 @@
 #ifndef MLR_PULL_SPACE_H
 #define MLR_PULL_SPACE_H
 
-#include "base/error.h"
+#include "base/base.h"
 #include "store/store.h"
-
-#include <stdint.h>
 
 /* What the caller may still use, by the file system's free space (statvfs(3)) and the quotas of
  * user and group (quotactl(2)), whichever is less. */

@@ -12,8 +12,6 @@
 #include "store/tree.h"
 
 #include <pthread.h>
-#include <stddef.h>
-#include <stdint.h>
 
 /*
  * Delivers layers one after another to a reader that needs them in order. A thread fetches up to

@@ -5,8 +5,7 @@
 #ifndef MLR_PULL_SQUASH_H
 #define MLR_PULL_SQUASH_H
 
-#include "base/error.h"
-#include "base/hash.h"
+#include "base/base.h"
 #include "oci/manifest.h"
 #include "pull/pull.h"
 #include "pull/source.h"

@@ -5,13 +5,11 @@
 #ifndef MLR_PUSH_INDEX_H
 #define MLR_PUSH_INDEX_H
 
-#include "base/error.h"
+#include "base/base.h"
 #include "oci/digest.h"
 #include "oci/platform.h"
 #include "oci/ref.h"
 #include "push/push.h"
-
-#include <stddef.h>
 
 struct index_item {
 	char digest[OCI_DIGEST_SIZE];

@@ -12,8 +12,8 @@
 #ifndef MLR_PUSH_PUSH_H
 #define MLR_PUSH_PUSH_H
 
+#include "base/base.h"
 #include "base/config.h"
-#include "base/error.h"
 #include "oci/compression.h"
 #include "oci/digest.h"
 #include "oci/ref.h"
@@ -21,9 +21,6 @@
 #include "registry/registry.h"
 #include "store/image.h"
 #include "store/store.h"
-
-#include <stddef.h>
-#include <stdint.h>
 
 #define PUSH_JOBS     3 /* layers at once by default */
 #define PUSH_JOBS_MAX 32

@@ -2,14 +2,12 @@
 #ifndef MLR_PUSH_SEND_H
 #define MLR_PUSH_SEND_H
 
-#include "base/error.h"
+#include "base/base.h"
 #include "oci/compression.h"
 #include "oci/digest.h"
 #include "oci/manifest.h"
 #include "registry/registry.h"
 #include "store/store.h"
-
-#include <stdint.h>
 
 struct send {
 	struct store *st;

@@ -5,11 +5,8 @@
 #ifndef MLR_RECIPE_DERIVE_H
 #define MLR_RECIPE_DERIVE_H
 
-#include "base/error.h"
-#include "base/strv.h"
+#include "base/base.h"
 #include "recipe/instruction.h"
-
-#include <stddef.h>
 
 struct derive {
 	const char *diff_id;    /* of the new layer; NULL: adds none */

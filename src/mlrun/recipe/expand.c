@@ -3,8 +3,6 @@
 #include "base/base.h"
 #include "recipe/text.h"
 
-#include <sys/types.h>
-
 /*
  * Matches the patterns of ${name#pattern} and its kin: '?' is any character, '*' any number of
  * them, '\' takes the next one literally (POSIX.1-2017, XCU 2.6.2, without bracket expressions,

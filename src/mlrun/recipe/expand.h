@@ -15,8 +15,7 @@
 #ifndef MLR_RECIPE_EXPAND_H
 #define MLR_RECIPE_EXPAND_H
 
-#include "base/error.h"
-#include "base/strv.h"
+#include "base/base.h"
 
 /* A variable's value, or NULL if it is unset; remains the callee's. */
 typedef const char *(*expand_get_fn)(void *ctx, const char *name);

@@ -2,12 +2,9 @@
 #ifndef MLR_RECIPE_INSTRUCTION_H
 #define MLR_RECIPE_INSTRUCTION_H
 
-#include "base/error.h"
+#include "base/base.h"
 #include "base/reach.h"
-#include "base/strv.h"
 #include "recipe/expand.h"
-
-#include <stddef.h>
 
 enum instruction_word {
 	INSTRUCTION_ADD,

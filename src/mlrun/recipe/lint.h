@@ -5,12 +5,9 @@
 #ifndef MLR_RECIPE_LINT_H
 #define MLR_RECIPE_LINT_H
 
-#include "base/error.h"
-#include "base/strv.h"
+#include "base/base.h"
 #include "recipe/recipe.h"
 #include "recipe/stages.h"
-
-#include <stddef.h>
 
 struct lint_finding {
 	unsigned line;

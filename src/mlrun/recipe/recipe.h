@@ -7,11 +7,8 @@
 #ifndef MLR_RECIPE_RECIPE_H
 #define MLR_RECIPE_RECIPE_H
 
-#include "base/error.h"
-#include "base/strv.h"
+#include "base/base.h"
 #include "recipe/instruction.h"
-
-#include <stddef.h>
 
 #define RECIPE_MAX ((size_t)1 << 20) /* bytes of a file */
 

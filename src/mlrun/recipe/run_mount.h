@@ -2,11 +2,9 @@
 #ifndef MLR_RECIPE_RUN_MOUNT_H
 #define MLR_RECIPE_RUN_MOUNT_H
 
-#include "base/error.h"
+#include "base/base.h"
 #include "base/reach.h"
 #include "recipe/expand.h"
-
-#include <stdint.h>
 
 enum run_mount_type {
 	RUN_MOUNT_BIND,

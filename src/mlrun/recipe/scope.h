@@ -2,8 +2,7 @@
 #ifndef MLR_RECIPE_SCOPE_H
 #define MLR_RECIPE_SCOPE_H
 
-#include "base/error.h"
-#include "base/strv.h"
+#include "base/base.h"
 #include "recipe/instruction.h"
 
 /*

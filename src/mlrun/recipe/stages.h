@@ -2,12 +2,9 @@
 #ifndef MLR_RECIPE_STAGES_H
 #define MLR_RECIPE_STAGES_H
 
-#include "base/error.h"
-#include "base/strv.h"
+#include "base/base.h"
 #include "recipe/recipe.h"
 #include "recipe/scope.h"
-
-#include <stddef.h>
 
 struct stage {
 	char *name;     /* in lower case; NULL: none */

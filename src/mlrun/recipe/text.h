@@ -2,9 +2,7 @@
 #ifndef MLR_RECIPE_TEXT_H
 #define MLR_RECIPE_TEXT_H
 
-#include "base/strv.h"
-
-#include <stddef.h>
+#include "base/base.h"
 
 #define TEXT_BLANKS  " \t\v\f\r\n"
 #define TEXT_LETTERS "ABCDEFGHIJKLMNOPQRSTUVWXYZabcdefghijklmnopqrstuvwxyz"

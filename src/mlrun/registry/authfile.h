@@ -11,10 +11,8 @@
 #ifndef MLR_REGISTRY_AUTHFILE_H
 #define MLR_REGISTRY_AUTHFILE_H
 
-#include "base/error.h"
+#include "base/base.h"
 #include "registry/credential.h"
-
-#include <stddef.h>
 
 #define AUTHFILE_MAX (1u << 20) /* bytes */
 

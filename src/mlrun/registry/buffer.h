@@ -2,9 +2,7 @@
 #ifndef MLR_REGISTRY_BUFFER_H
 #define MLR_REGISTRY_BUFFER_H
 
-#include "base/error.h"
-
-#include <stddef.h>
+#include "base/base.h"
 
 struct buffer {
 	char *data; /* len bytes and a NUL, owned; NULL while empty */

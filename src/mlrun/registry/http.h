@@ -11,11 +11,7 @@
 #ifndef MLR_REGISTRY_HTTP_H
 #define MLR_REGISTRY_HTTP_H
 
-#include "base/error.h"
-
-#include <stddef.h>
-#include <stdint.h>
-#include <sys/types.h>
+#include "base/base.h"
 
 struct http;
 

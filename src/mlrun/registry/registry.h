@@ -20,15 +20,10 @@
 #ifndef MLR_REGISTRY_REGISTRY_H
 #define MLR_REGISTRY_REGISTRY_H
 
+#include "base/base.h"
 #include "base/config.h"
-#include "base/error.h"
-#include "base/strv.h"
 #include "oci/digest.h"
 #include "oci/ref.h"
-
-#include <stddef.h>
-#include <stdint.h>
-#include <sys/types.h>
 
 struct registry_options {
 	int tls_verify;       /* 1: as above; 0: check no certificates and allow plain HTTP */

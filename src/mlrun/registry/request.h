@@ -5,14 +5,11 @@
 #ifndef MLR_REGISTRY_REQUEST_H
 #define MLR_REGISTRY_REQUEST_H
 
-#include "base/error.h"
+#include "base/base.h"
 #include "registry/endpoint.h"
 #include "registry/http.h"
 #include "registry/registry.h"
 #include "registry/retry.h"
-
-#include <stddef.h>
-#include <stdint.h>
 
 struct registry {
 	struct registry_options opt;

@@ -5,12 +5,9 @@
 #ifndef MLR_REGISTRY_TOKEN_H
 #define MLR_REGISTRY_TOKEN_H
 
-#include "base/error.h"
+#include "base/base.h"
 #include "registry/credential.h"
 #include "registry/http.h"
-
-#include <stddef.h>
-#include <stdint.h>
 
 #define TOKEN_LIFE_S 60 /* of a token without a given life */
 

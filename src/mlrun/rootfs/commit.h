@@ -2,14 +2,11 @@
 #ifndef MLR_ROOTFS_COMMIT_H
 #define MLR_ROOTFS_COMMIT_H
 
-#include "base/error.h"
-#include "base/strv.h"
+#include "base/base.h"
 #include "oci/digest.h"
 #include "store/image.h"
 #include "store/store.h"
 #include "store/stores.h"
-
-#include <stdint.h>
 
 struct rootfs_commit {
 	const char *container;

@@ -5,12 +5,10 @@
 #ifndef MLR_ROOTFS_FILL_H
 #define MLR_ROOTFS_FILL_H
 
-#include "base/error.h"
+#include "base/base.h"
 #include "layer/record.h"
 #include "oci/digest.h"
 #include "store/store.h"
-
-#include <stdint.h>
 
 /* Writes a whole tar. It may be called several times, also in another thread, and must give the
  * same bytes each time. Returns 0, or -errno with err set. */

@@ -7,8 +7,7 @@
 #ifndef MLR_ROOTFS_FLATTEN_H
 #define MLR_ROOTFS_FLATTEN_H
 
-#include "base/error.h"
-#include "base/strv.h"
+#include "base/base.h"
 #include "layer/unpack.h"
 #include "store/store.h"
 #include "store/tree.h"

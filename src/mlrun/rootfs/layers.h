@@ -2,13 +2,10 @@
 #ifndef MLR_ROOTFS_LAYERS_H
 #define MLR_ROOTFS_LAYERS_H
 
-#include "base/error.h"
-#include "base/strv.h"
+#include "base/base.h"
 #include "layer/names.h"
 #include "layer/record.h"
 #include "store/store.h"
-
-#include <stddef.h>
 
 struct rootfs_layer {
 	int fd;               /* its tree */

@@ -2,11 +2,9 @@
 #ifndef MLR_ROOTFS_LOOKUP_H
 #define MLR_ROOTFS_LOOKUP_H
 
-#include "base/error.h"
+#include "base/base.h"
 #include "plan/explain.h"
 #include "plan/plan.h"
-
-#include <stddef.h>
 
 /*
  * Open a file as the overlay of plan->lowers would show it: whiteouts and opaque directories hide

@@ -6,12 +6,9 @@
 #ifndef MLR_ROOTFS_MERGE_H
 #define MLR_ROOTFS_MERGE_H
 
-#include "base/error.h"
+#include "base/base.h"
 #include "oci/digest.h"
 #include "store/store.h"
-
-#include <stddef.h>
-#include <stdint.h>
 
 /*
  *   diff_ids  n layers, lowest first

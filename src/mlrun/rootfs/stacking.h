@@ -9,8 +9,7 @@
 #ifndef MLR_ROOTFS_STACKING_H
 #define MLR_ROOTFS_STACKING_H
 
-#include "base/error.h"
-#include "base/strv.h"
+#include "base/base.h"
 #include "store/store.h"
 
 enum rootfs_stacking {

@@ -7,13 +7,10 @@
 #ifndef MLR_ROOTFS_UPPER_H
 #define MLR_ROOTFS_UPPER_H
 
-#include "base/error.h"
+#include "base/base.h"
 #include "base/owners_file.h"
-#include "base/strv.h"
 #include "layer/record.h"
 #include "rootfs/layers.h"
-
-#include <stdint.h>
 
 struct rootfs_upper {
 	int fd;            /* the upper directory; the caller's */

@@ -14,11 +14,8 @@
 #ifndef MLR_ROOTFS_VERIFY_H
 #define MLR_ROOTFS_VERIFY_H
 
-#include "base/error.h"
-#include "base/strv.h"
+#include "base/base.h"
 #include "store/store.h"
-
-#include <stddef.h>
 
 enum rootfs_verdict {
 	ROOTFS_BROKEN,

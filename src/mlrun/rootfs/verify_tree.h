@@ -2,8 +2,7 @@
 #ifndef MLR_ROOTFS_VERIFY_TREE_H
 #define MLR_ROOTFS_VERIFY_TREE_H
 
-#include "base/error.h"
-#include "base/strv.h"
+#include "base/base.h"
 #include "store/store.h"
 
 /*

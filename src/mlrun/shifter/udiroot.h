@@ -7,8 +7,7 @@
 #ifndef MLR_SHIFTER_UDIROOT_H
 #define MLR_SHIFTER_UDIROOT_H
 
-#include "base/error.h"
-#include "base/strv.h"
+#include "base/base.h"
 
 #define UDIROOT_CONF "/etc/shifter/udiRoot.conf"
 

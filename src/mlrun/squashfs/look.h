@@ -5,8 +5,7 @@
 #ifndef MLR_SQUASHFS_LOOK_H
 #define MLR_SQUASHFS_LOOK_H
 
-#include <limits.h>
-#include <stdint.h>
+#include "base/base.h"
 
 #define LOOK_FILE_MAX (128u << 20) /* bytes of a file; the largest libraries are smaller */
 #ifndef LOOK_WHOLE_MAX

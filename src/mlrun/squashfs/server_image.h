@@ -11,12 +11,9 @@
 #ifndef MLR_SQUASHFS_SERVER_IMAGE_H
 #define MLR_SQUASHFS_SERVER_IMAGE_H
 
-#include <limits.h>
-#include <stddef.h>
-#include <stdint.h>
-#include <sys/stat.h>
+#include "base/base.h"
+
 #include <sys/statvfs.h>
-#include <sys/types.h>
 
 #define IMAGE_ROOT      1
 #define IMAGE_XATTR_MAX 65536 /* the kernel's own limit (xattr(7)) */

@@ -20,11 +20,8 @@
 #ifndef MLR_SQUASHFS_WRITER_H
 #define MLR_SQUASHFS_WRITER_H
 
-#include "base/error.h"
+#include "base/base.h"
 #include "layer/tar.h"
-
-#include <stddef.h>
-#include <stdint.h>
 
 struct squashfs_writer;
 

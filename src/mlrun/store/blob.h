@@ -2,10 +2,8 @@
 #ifndef MLR_STORE_BLOB_H
 #define MLR_STORE_BLOB_H
 
-#include "base/error.h"
+#include "base/base.h"
 #include "store/store.h"
-
-#include <stddef.h>
 
 /* Bytes; registries refuse larger manifests (distribution-spec, "Pushing Manifests"). */
 #define STORE_BLOB_MAX (4u << 20)

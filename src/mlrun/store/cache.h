@@ -16,13 +16,9 @@
 #ifndef MLR_STORE_CACHE_H
 #define MLR_STORE_CACHE_H
 
-#include "base/error.h"
-#include "base/hash.h"
-#include "base/strv.h"
+#include "base/base.h"
 #include "oci/digest.h"
 #include "store/store.h"
-
-#include <stdint.h>
 
 #define STORE_CACHE_DAYS 30
 

@@ -18,13 +18,9 @@
 #ifndef MLR_STORE_CONTAINER_H
 #define MLR_STORE_CONTAINER_H
 
-#include "base/error.h"
-#include "base/strv.h"
+#include "base/base.h"
 #include "store/lease.h"
 #include "store/store.h"
-
-#include <stdint.h>
-#include <time.h>
 
 #define STORE_CONTAINER_NAME_MAX 220
 

@@ -5,10 +5,8 @@
 #ifndef MLR_STORE_GUARD_H
 #define MLR_STORE_GUARD_H
 
-#include "base/error.h"
+#include "base/base.h"
 #include "store/store.h"
-
-#include <sys/stat.h>
 
 /*
  * Refuse a store if others than its owner may write to its top directory or one of its parts, or if

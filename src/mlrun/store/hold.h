@@ -23,8 +23,7 @@
 #ifndef MLR_STORE_HOLD_H
 #define MLR_STORE_HOLD_H
 
-#include "base/error.h"
-#include "base/strv.h"
+#include "base/base.h"
 #include "store/process.h"
 #include "store/store.h"
 

@@ -5,13 +5,10 @@
 #ifndef MLR_STORE_HOLD_FILE_H
 #define MLR_STORE_HOLD_FILE_H
 
-#include "base/error.h"
-#include "base/strv.h"
+#include "base/base.h"
 #include "store/hold.h"
 
 #include <pthread.h>
-#include <stdint.h>
-#include <sys/types.h>
 
 #define HOLD_TOKEN    "holds/token"
 #define HOLD_BEAT_LEN 17 /* the counter's line */

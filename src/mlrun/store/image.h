@@ -2,13 +2,10 @@
 #ifndef MLR_STORE_IMAGE_H
 #define MLR_STORE_IMAGE_H
 
-#include "base/error.h"
+#include "base/base.h"
 #include "oci/name.h"
 #include "oci/ref.h"
 #include "store/store.h"
-
-#include <stddef.h>
-#include <stdint.h>
 
 struct store_image {
 	char *name;     /* canonical reference */

@@ -2,9 +2,8 @@
 #ifndef MLR_STORE_JSON_H
 #define MLR_STORE_JSON_H
 
-#include "base/error.h"
+#include "base/base.h"
 #include "base/record.h"
-#include "base/strv.h"
 #include "store/store.h"
 
 #include <jansson.h>

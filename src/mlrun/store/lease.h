@@ -15,12 +15,9 @@
 #ifndef MLR_STORE_LEASE_H
 #define MLR_STORE_LEASE_H
 
-#include "base/error.h"
+#include "base/base.h"
 #include "job/job.h"
 #include "store/store.h"
-
-#include <stdint.h>
-#include <sys/types.h>
 
 /*
  * The calling process (and what it becomes by execve) uses this image.

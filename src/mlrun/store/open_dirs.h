@@ -6,8 +6,7 @@
 #ifndef MLR_STORE_OPEN_DIRS_H
 #define MLR_STORE_OPEN_DIRS_H
 
-#include "base/error.h"
-#include "base/strv.h"
+#include "base/base.h"
 #include "store/facts.h"
 #include "store/store.h"
 

@@ -5,8 +5,7 @@
 #ifndef MLR_STORE_PARTS_H
 #define MLR_STORE_PARTS_H
 
-#include "base/error.h"
-#include "base/strv.h"
+#include "base/base.h"
 #include "store/image.h"
 #include "store/store.h"
 

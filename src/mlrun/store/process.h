@@ -5,10 +5,8 @@
 #ifndef MLR_STORE_PROCESS_H
 #define MLR_STORE_PROCESS_H
 
-#include "base/error.h"
+#include "base/base.h"
 #include "store/store.h"
-
-#include <sys/types.h>
 
 #define STORE_HOST_SIZE 65 /* HOST_NAME_MAX and a NUL */
 #define STORE_BOOT_SIZE 37 /* a UUID and a NUL */

@@ -2,13 +2,9 @@
 #ifndef MLR_STORE_PRUNE_H
 #define MLR_STORE_PRUNE_H
 
-#include "base/error.h"
-#include "base/strv.h"
+#include "base/base.h"
 #include "store/image.h"
 #include "store/store.h"
-
-#include <stddef.h>
-#include <stdint.h>
 
 struct store_prune_options {
 	int keep_last; /* how many images of each repository to keep, last used first; -1: not given

@@ -5,11 +5,8 @@
 #ifndef MLR_STORE_SPOOL_H
 #define MLR_STORE_SPOOL_H
 
-#include "base/error.h"
+#include "base/base.h"
 #include "store/store.h"
-
-#include <stddef.h>
-#include <stdint.h>
 
 /* The age, since the last write, at which a spool is swept. */
 #define STORE_SPOOL_SECONDS (3 * 24 * 3600)

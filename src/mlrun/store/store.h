@@ -31,8 +31,7 @@
 #ifndef MLR_STORE_STORE_H
 #define MLR_STORE_STORE_H
 
-#include "base/error.h"
-#include "base/strv.h"
+#include "base/base.h"
 
 struct store;
 

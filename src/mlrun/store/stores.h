@@ -9,12 +9,10 @@
 #ifndef MLR_STORE_STORES_H
 #define MLR_STORE_STORES_H
 
+#include "base/base.h"
 #include "base/config.h"
-#include "base/error.h"
 #include "store/image.h"
 #include "store/store.h"
-
-#include <stddef.h>
 
 struct stores {
 	struct store **v; /* n of them, in search order */

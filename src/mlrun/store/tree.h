@@ -5,10 +5,8 @@
 #ifndef MLR_STORE_TREE_H
 #define MLR_STORE_TREE_H
 
-#include "base/error.h"
+#include "base/base.h"
 #include "store/store.h"
-
-#include <stddef.h>
 
 enum store_tree_kind {
 	STORE_LAYER,  /* key: a layer's diff ID */

@@ -10,15 +10,12 @@
 #ifndef MLT_BACKEND_BACKEND_H
 #define MLT_BACKEND_BACKEND_H
 
-#include "base/error.h"
+#include "base/base.h"
 #include "tensor/batch.h"
 #include "backend/exchange.h"
 #include "backend/layer.h"
 #include "tensor/dtype.h"
 #include "tensor/plugin.h"
-
-#include <stddef.h>
-#include <stdint.h>
 
 struct engine {
 	const struct backend *backend;

@@ -6,10 +6,9 @@
 #ifndef MLT_BACKEND_DNN_H
 #define MLT_BACKEND_DNN_H
 
-#include "base/error.h"
+#include "base/base.h"
 
 #include <dnnl.h>
-#include <stddef.h>
 
 #if DNNL_VERSION_MAJOR == 2
 typedef const dnnl_memory_desc_t *dnn_md;

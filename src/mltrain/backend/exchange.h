@@ -5,9 +5,7 @@
 #ifndef MLT_BACKEND_EXCHANGE_H
 #define MLT_BACKEND_EXCHANGE_H
 
-#include "base/error.h"
-
-#include <stddef.h>
+#include "base/base.h"
 
 struct exchange {
 	int rank, ranks;

@@ -9,8 +9,7 @@
 #ifndef MLT_BACKEND_KERNELS_H
 #define MLT_BACKEND_KERNELS_H
 
-#include <stddef.h>
-#include <stdint.h>
+#include "base/base.h"
 
 #define KERNELS_THREADS_MAX 1024
 

@@ -7,8 +7,7 @@
 #ifndef MLT_BACKEND_OPS_H
 #define MLT_BACKEND_OPS_H
 
-#include <stddef.h>
-#include <stdint.h>
+#include "base/base.h"
 
 /* x [n][c][h][w], w [k][c][r][r], y [n][k][p][q] with p = (h + 2*pad - r) / stride + 1, q alike. */
 struct op_conv {

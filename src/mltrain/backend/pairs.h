@@ -8,8 +8,7 @@
 #ifndef MLT_BACKEND_PAIRS_H
 #define MLT_BACKEND_PAIRS_H
 
-#include <stddef.h>
-#include <stdint.h>
+#include "base/base.h"
 
 #define PAIRS_ROWS  8  /* rows of C that are computed at once */
 #define PAIRS_LANES 16 /* columns of C in a vector */

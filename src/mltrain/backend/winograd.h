@@ -21,8 +21,7 @@
 #ifndef MLT_BACKEND_WINOGRAD_H
 #define MLT_BACKEND_WINOGRAD_H
 
-#include <stddef.h>
-#include <stdint.h>
+#include "base/base.h"
 
 #define WINOGRAD_TILE 4 /* outputs of a tile, down and across */
 

@@ -1,6 +1,5 @@
 /* mltrain train: trains a network on a data set and tests it. */
 #include "base/base.h"
-#include "base/cleanup.h"
 #include "cli/mltrain.h"
 #include "cli/test_record.h"
 #include "cli/train_args.h"
@@ -10,8 +9,6 @@
 #include "model/recipe_file.h"
 #include "train/cpus.h"
 #include "train/train.h"
-
-#include <signal.h>
 
 /* Catches signals that ask training to end or to save. */
 

@@ -1,6 +1,5 @@
 /* mltrain load: puts load on an HTTP server. */
 #include "base/base.h"
-#include "base/strv.h"
 #include "cli/mltrain.h"
 #include "config.h"
 #include "load/load.h"
@@ -11,7 +10,6 @@
 
 #include <argp.h>
 #include <openssl/ssl.h>
-#include <stdint.h>
 #include <sys/ioctl.h>
 
 /* The command line of mltrain load. */

@@ -5,11 +5,10 @@
 #ifndef MLT_MLTRAIN_H
 #define MLT_MLTRAIN_H
 
-#include "base/error.h"
+#include "base/base.h"
 #include "base/options.h"
 
 #include <argp.h>
-#include <stdint.h>
 
 /* Exit statuses. */
 enum {

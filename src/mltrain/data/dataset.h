@@ -13,11 +13,8 @@
 #ifndef MLT_DATA_DATASET_H
 #define MLT_DATA_DATASET_H
 
-#include "base/error.h"
+#include "base/base.h"
 #include "tensor/batch.h"
-
-#include <stddef.h>
-#include <stdint.h>
 
 struct image_file {
 	char *path; /* below the data set's directory, owned */

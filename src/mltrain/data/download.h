@@ -9,9 +9,7 @@
 #ifndef MLT_DATA_DOWNLOAD_H
 #define MLT_DATA_DOWNLOAD_H
 
-#include "base/error.h"
-
-#include <stdint.h>
+#include "base/base.h"
 
 #define DOWNLOAD_BYTES_MAX ((uint64_t)64 << 30) /* of a file */
 #define DOWNLOAD_TRIES     5                    /* if the error may be temporary */

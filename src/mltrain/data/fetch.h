@@ -2,8 +2,7 @@
 #ifndef MLT_DATA_FETCH_H
 #define MLT_DATA_FETCH_H
 
-#include "base/error.h"
-#include "base/hash.h"
+#include "base/base.h"
 #include "data/download.h"
 
 #define KNOWN_FILES_MAX   4

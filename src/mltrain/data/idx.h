@@ -9,10 +9,7 @@
 #ifndef MLT_DATA_IDX_H
 #define MLT_DATA_IDX_H
 
-#include "base/error.h"
-
-#include <stddef.h>
-#include <stdint.h>
+#include "base/base.h"
 
 #define IDX_RANK_MAX  4
 #define IDX_BYTES_MAX ((size_t)4 << 30) /* limit of one file's data */

@@ -15,10 +15,7 @@
 #ifndef MLT_DATA_IMAGE_H
 #define MLT_DATA_IMAGE_H
 
-#include "base/error.h"
-
-#include <stddef.h>
-#include <stdint.h>
+#include "base/base.h"
 
 #define IMAGE_FILE_MAX ((size_t)256 << 20) /* bytes of a file */
 #define IMAGE_SIDE_MAX 32767               /* of a picture and of what is wanted */

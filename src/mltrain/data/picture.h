@@ -2,11 +2,9 @@
 #ifndef MLT_DATA_PICTURE_H
 #define MLT_DATA_PICTURE_H
 
+#include "base/base.h"
 #include "data/dataset.h"
 #include "data/image.h"
-
-#include <stddef.h>
-#include <stdint.h>
 
 /*
  * Make a PNG of planes [channels][height][width], 1 or 3 of them.

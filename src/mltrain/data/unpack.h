@@ -2,10 +2,7 @@
 #ifndef MLT_DATA_UNPACK_H
 #define MLT_DATA_UNPACK_H
 
-#include "base/error.h"
-
-#include <stddef.h>
-#include <stdint.h>
+#include "base/base.h"
 
 #define ARCHIVE_FILES_MAX 8
 #define ARCHIVE_ENTRY_MAX ((uint64_t)512 << 20) /* bytes of a file in it */

@@ -8,11 +8,9 @@
 #ifndef MLT_DIST_DIST_H
 #define MLT_DIST_DIST_H
 
-#include "base/error.h"
+#include "base/base.h"
 #include "backend/exchange.h"
 #include "tensor/plugin.h"
-
-#include <stdint.h>
 
 struct dist {
 	const char *name; /* "alone", "mpi", "elastic" */

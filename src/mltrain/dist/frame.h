@@ -14,10 +14,7 @@
 #ifndef MLT_DIST_FRAME_H
 #define MLT_DIST_FRAME_H
 
-#include "base/error.h"
-
-#include <stddef.h>
-#include <stdint.h>
+#include "base/base.h"
 
 #define FRAME_HEAD 16
 

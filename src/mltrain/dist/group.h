@@ -8,11 +8,8 @@
 #ifndef MLT_DIST_GROUP_H
 #define MLT_DIST_GROUP_H
 
-#include "base/error.h"
+#include "base/base.h"
 #include "dist/lifeline.h"
-
-#include <stddef.h>
-#include <stdint.h>
 
 #define GROUP_MAX 64 /* ranks */
 

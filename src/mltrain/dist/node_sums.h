@@ -16,10 +16,7 @@
 #ifndef MLT_DIST_NODE_SUMS_H
 #define MLT_DIST_NODE_SUMS_H
 
-#include "base/error.h"
-
-#include <stddef.h>
-#include <stdint.h>
+#include "base/base.h"
 
 #define NODE_SLOTS 4 /* pieces under way at once */
 

@@ -7,12 +7,8 @@
 #ifndef MLT_DIST_PEERS_H
 #define MLT_DIST_PEERS_H
 
-#include "base/error.h"
+#include "base/base.h"
 #include "dist/lifeline.h"
-
-#include <stddef.h>
-#include <stdint.h>
-#include <sys/types.h>
 
 /* The place of a rank, for the others. */
 struct peer {

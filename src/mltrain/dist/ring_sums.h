@@ -10,9 +10,7 @@
 #ifndef MLT_DIST_RING_SUMS_H
 #define MLT_DIST_RING_SUMS_H
 
-#include "base/error.h"
-
-#include <stddef.h>
+#include "base/base.h"
 
 struct ring_sums;
 

@@ -15,10 +15,8 @@
 #ifndef MLT_DIST_SECRET_H
 #define MLT_DIST_SECRET_H
 
-#include "base/error.h"
+#include "base/base.h"
 
-#include <stddef.h>
-#include <stdint.h>
 #include <sys/uio.h>
 
 #define SECRET_SIZE      32

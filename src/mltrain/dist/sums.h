@@ -9,9 +9,7 @@
 #ifndef MLT_DIST_SUMS_H
 #define MLT_DIST_SUMS_H
 
-#include "base/error.h"
-
-#include <stddef.h>
+#include "base/base.h"
 
 /* A way to sum memory over the ranks, piece after piece. */
 struct sums_by {

@@ -11,8 +11,7 @@
 #ifndef MLT_LOAD_ANSWER_H
 #define MLT_LOAD_ANSWER_H
 
-#include <stddef.h>
-#include <stdint.h>
+#include "base/base.h"
 
 #define ANSWER_LINE_MAX 16384 /* bytes of a header, or of a chunk's first line */
 #define ANSWER_HEAD_MAX 65536 /* bytes of all headers, or of all trailers */

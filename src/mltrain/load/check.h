@@ -10,10 +10,7 @@
 #ifndef MLT_LOAD_CHECK_H
 #define MLT_LOAD_CHECK_H
 
-#include "base/error.h"
-
-#include <stddef.h>
-#include <stdint.h>
+#include "base/base.h"
 
 #define CHECKS_MAX     32
 #define CHECK_BODY_MAX 65536 /* bytes of a body that checks look at; the rest is not kept */

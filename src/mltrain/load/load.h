@@ -8,7 +8,7 @@
 #ifndef MLT_LOAD_LOAD_H
 #define MLT_LOAD_LOAD_H
 
-#include "base/error.h"
+#include "base/base.h"
 #include "load/check.h"
 #include "load/request.h"
 #include "load/results.h"
@@ -16,7 +16,6 @@
 #include "load/target.h"
 
 #include <openssl/types.h>
-#include <signal.h>
 
 #define LOAD_GRACE_S 30.0 /* for requests that are on their way at the end, as in k6 */
 

@@ -10,13 +10,9 @@
 #ifndef MLT_LOAD_REQUEST_H
 #define MLT_LOAD_REQUEST_H
 
-#include "base/error.h"
-#include "base/strv.h"
+#include "base/base.h"
 #include "load/pictures.h"
 #include "load/target.h"
-
-#include <stddef.h>
-#include <stdint.h>
 
 #define REQUEST_BYTES_MAX ((size_t)256 << 20) /* of all known requests together */
 

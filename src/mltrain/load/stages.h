@@ -2,9 +2,7 @@
 #ifndef MLT_LOAD_STAGES_H
 #define MLT_LOAD_STAGES_H
 
-#include "base/error.h"
-
-#include <stddef.h>
+#include "base/base.h"
 
 #define STAGES_MAX       100
 #define STAGES_USERS_MAX 100000

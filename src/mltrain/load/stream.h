@@ -2,13 +2,10 @@
 #ifndef MLT_LOAD_STREAM_H
 #define MLT_LOAD_STREAM_H
 
-#include "base/error.h"
+#include "base/base.h"
 #include "load/target.h"
 
 #include <openssl/types.h>
-#include <stddef.h>
-#include <stdint.h>
-#include <sys/types.h>
 
 struct stream {
 	int fd;         /* -1: not open */

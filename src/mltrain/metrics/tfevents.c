@@ -9,8 +9,6 @@
 
 #include <endian.h>
 #include <math.h>
-#include <stdint.h>
-#include <string.h>
 
 /*
  * Values of a TensorBoard summary (TensorFlow's core/framework/summary.proto), one after another in

@@ -20,12 +20,11 @@
 #ifndef MLT_METRICS_TFEVENTS_H
 #define MLT_METRICS_TFEVENTS_H
 
-#include "base/error.h"
+#include "base/base.h"
 #include "metrics/usage.h"
 #include "train/train.h"
 
 #include <jansson.h>
-#include <stddef.h>
 
 struct tfevents;
 

@@ -5,9 +5,7 @@
 #ifndef MLT_METRICS_USAGE_H
 #define MLT_METRICS_USAGE_H
 
-#include "base/error.h"
-
-#include <stdint.h>
+#include "base/base.h"
 
 #define USAGE_GPUS_MAX 16
 

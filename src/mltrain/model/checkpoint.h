@@ -23,14 +23,12 @@
 #ifndef MLT_MODEL_CHECKPOINT_H
 #define MLT_MODEL_CHECKPOINT_H
 
-#include "base/error.h"
+#include "base/base.h"
 #include "model/net.h"
 #include "model/parts.h"
 #include "optimiser/optimiser.h"
 #include "tensor/batch.h"
 #include "tensor/dtype.h"
-
-#include <stdint.h>
 
 #define CHECKPOINT_MAX ((size_t)8 << 30) /* bytes of a file that is read */
 

@@ -8,10 +8,8 @@
 #ifndef MLT_MODEL_NET_H
 #define MLT_MODEL_NET_H
 
-#include "base/error.h"
+#include "base/base.h"
 #include "backend/layer.h"
-
-#include <stdint.h>
 
 #define NET_NAME_MAX   64
 #define NET_ABOUT_MAX  256

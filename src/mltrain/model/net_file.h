@@ -29,8 +29,7 @@
 #ifndef MLT_MODEL_NET_FILE_H
 #define MLT_MODEL_NET_FILE_H
 
-#include "base/error.h"
-#include "base/strv.h"
+#include "base/base.h"
 #include "model/net.h"
 #include "model/recipe.h"
 

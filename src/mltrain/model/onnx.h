@@ -12,11 +12,9 @@
 #ifndef MLT_MODEL_ONNX_H
 #define MLT_MODEL_ONNX_H
 
-#include "base/error.h"
+#include "base/base.h"
 #include "model/net.h"
 #include "tensor/batch.h"
-
-#include <stddef.h>
 
 #define ONNX_FILE_MAX ((size_t)2147483647) /* bytes: protocol buffers have no larger message */
 

@@ -12,8 +12,7 @@
 #ifndef MLT_MODEL_STATE_DICT_H
 #define MLT_MODEL_STATE_DICT_H
 
-#include "base/error.h"
-#include "base/strv.h"
+#include "base/base.h"
 #include "model/net.h"
 #include "tensor/safetensors.h"
 

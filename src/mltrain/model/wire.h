@@ -13,8 +13,7 @@
 #ifndef MLT_MODEL_WIRE_H
 #define MLT_MODEL_WIRE_H
 
-#include <stddef.h>
-#include <stdint.h>
+#include "base/base.h"
 
 struct wire {
 	char *data; /* [len], owned */

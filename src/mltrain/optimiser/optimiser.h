@@ -7,8 +7,7 @@
 #ifndef MLT_OPTIMISER_OPTIMISER_H
 #define MLT_OPTIMISER_OPTIMISER_H
 
-#include <stddef.h>
-#include <stdint.h>
+#include "base/base.h"
 
 #define OPTIMISER_STATES_MAX 2
 

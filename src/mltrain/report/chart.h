@@ -6,8 +6,7 @@
 #ifndef MLT_REPORT_CHART_H
 #define MLT_REPORT_CHART_H
 
-#include <stddef.h>
-#include <stdio.h>
+#include "base/base.h"
 
 #define CHART_LINES_MAX 48
 /* Points of a line; more are thinned to the lowest and highest of each interval. */

@@ -8,10 +8,7 @@
 #ifndef MLT_REPORT_RUNS_H
 #define MLT_REPORT_RUNS_H
 
-#include "base/error.h"
-
-#include <stddef.h>
-#include <stdint.h>
+#include "base/base.h"
 
 /* Limits on what untrusted logs may cost. */
 #define RUNS_MAX          16                  /* of all logs together */

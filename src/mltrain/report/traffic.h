@@ -5,9 +5,7 @@
 #ifndef MLT_REPORT_TRAFFIC_H
 #define MLT_REPORT_TRAFFIC_H
 
-#include "base/error.h"
-
-#include <stddef.h>
+#include "base/base.h"
 
 #define TRAFFIC_MAX          16                  /* runs on a page */
 #define TRAFFIC_BYTES_MAX    ((size_t)256 << 20) /* of a file */

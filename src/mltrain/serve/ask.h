@@ -2,12 +2,11 @@
 #ifndef MLT_SERVE_ASK_H
 #define MLT_SERVE_ASK_H
 
-#include "base/error.h"
+#include "base/base.h"
 #include "serve/models.h"
 
 #include <jansson.h>
 #include <stdatomic.h>
-#include <stdint.h>
 
 #define SERVE_ID_MAX 128 /* of v2's "id", with a NUL */
 

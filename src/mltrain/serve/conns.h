@@ -6,9 +6,7 @@
 #ifndef MLT_SERVE_CONNS_H
 #define MLT_SERVE_CONNS_H
 
-#include "base/error.h"
-
-#include <stdint.h>
+#include "base/base.h"
 
 enum serve_phase { SERVE_WAITS, SERVE_SENDS, SERVE_COMPUTES, SERVE_TAKES };
 

@@ -10,8 +10,7 @@
 #ifndef MLT_TENSOR_RNG_H
 #define MLT_TENSOR_RNG_H
 
-#include <stddef.h>
-#include <stdint.h>
+#include "base/base.h"
 
 struct rng {
 	uint64_t s[4];

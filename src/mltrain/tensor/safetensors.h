@@ -10,10 +10,8 @@
 #ifndef MLT_TENSOR_SAFETENSORS_H
 #define MLT_TENSOR_SAFETENSORS_H
 
-#include "base/error.h"
+#include "base/base.h"
 #include "tensor/shape.h"
-
-#include <stddef.h>
 
 /* The most bytes of JSON that are parsed: 65535 class names of 255 letters fit. */
 #define SAFETENSORS_HEADER_MAX ((size_t)32 << 20)

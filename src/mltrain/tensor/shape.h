@@ -7,9 +7,7 @@
 #ifndef MLT_TENSOR_SHAPE_H
 #define MLT_TENSOR_SHAPE_H
 
-#include <stddef.h>
-#include <stdint.h>
-#include <stdio.h>
+#include "base/base.h"
 
 #define SHAPE_RANK_MAX 4
 #define SHAPE_TEXT_MAX 64

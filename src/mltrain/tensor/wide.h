@@ -10,9 +10,7 @@
 #ifndef MLT_TENSOR_WIDE_H
 #define MLT_TENSOR_WIDE_H
 
-#include <stddef.h>
-#include <stdint.h>
-#include <string.h>
+#include "base/base.h"
 
 /* The sanitizers' runtime is not ready when the loader picks. gcc and clang name widths
  * differently. */

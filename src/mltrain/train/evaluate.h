@@ -2,13 +2,10 @@
 #ifndef MLT_TRAIN_EVALUATE_H
 #define MLT_TRAIN_EVALUATE_H
 
-#include "base/error.h"
+#include "base/base.h"
 #include "backend/backend.h"
 #include "data/dataset.h"
 #include "dist/dist.h"
-
-#include <signal.h>
-#include <stdint.h>
 
 #define EVALUATION_MISTAKES 24
 #define EVALUATION_CLASSES  1024 /* with more there is no confusion matrix */

@@ -16,7 +16,7 @@
 #ifndef MLT_TRAIN_TRAIN_H
 #define MLT_TRAIN_TRAIN_H
 
-#include "base/error.h"
+#include "base/base.h"
 #include "backend/backend.h"
 #include "data/dataset.h"
 #include "dist/dist.h"
@@ -24,9 +24,6 @@
 #include "model/net.h"
 #include "model/recipe.h"
 #include "train/evaluate.h"
-
-#include <signal.h>
-#include <stdint.h>
 
 struct train_options {
 	struct recipe recipe; /* its batch is shared by all ranks */

@@ -5,10 +5,7 @@
 #ifndef MLR_GPU_LDCACHE_H
 #define MLR_GPU_LDCACHE_H
 
-#include "base/error.h"
-
-#include <stddef.h>
-#include <stdint.h>
+#include "base/base.h"
 
 struct gpu_ldcache_entry {
 	char *name;    /* "libcuda.so.1" */

@@ -6,10 +6,8 @@
 #ifndef MLR_GPU_NVML_H
 #define MLR_GPU_NVML_H
 
+#include "base/base.h"
 #include "gpu/machine.h"
-
-#include <stdint.h>
-#include <sys/types.h>
 
 /*
  * Fill in cuda, and of each GPU the unknown among memory, brand, arch, model, uuid and its MIG

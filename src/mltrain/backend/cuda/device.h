@@ -7,11 +7,9 @@
 #ifndef MLT_BACKEND_CUDA_DEVICE_H
 #define MLT_BACKEND_CUDA_DEVICE_H
 
-#include "base/error.h"
+#include "base/base.h"
 
 #include <cuda_runtime_api.h>
-#include <stddef.h>
-#include <stdint.h>
 
 struct device {
 	int ordinal; /* cudaSetDevice()'s */

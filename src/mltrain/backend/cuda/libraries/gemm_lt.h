@@ -8,11 +8,10 @@
 #ifndef MLT_BACKEND_CUDA_LIBRARIES_GEMM_LT_H
 #define MLT_BACKEND_CUDA_LIBRARIES_GEMM_LT_H
 
-#include "base/error.h"
+#include "base/base.h"
 #include "tensor/dtype.h"
 
 #include <cuda_runtime_api.h>
-#include <stddef.h>
 
 enum gemm_what {
 	GEMM_FORWARD, /* a = x, b = w, c = y; bias is read */
