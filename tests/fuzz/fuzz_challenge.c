@@ -1,7 +1,7 @@
 /* WWW-Authenticate headers, and the URLs that come in them and in redirects. */
 #include "base/cleanup.h"
 #include "base/memory.h"
-#include "registry/challenge.h"
+#include "registry/auth.h"
 #include "registry/url.h"
 
 #include <stdint.h>
@@ -33,13 +33,13 @@ int LLVMFuzzerTestOneInput(const uint8_t *data, size_t size)
 	struct challenge c = CHALLENGE_INIT;
 	struct mlr_error err = MLR_ERROR_INIT;
 
-	if (challenge_parse(text, &c, &err) == 0) {
+	if (auth_challenge_parse(text, &c, &err) == 0) {
 		if (c.scheme == CHALLENGE_BEARER) {
 			if (!c.realm)
 				abort();
 			check_url(c.realm);
 		}
-		challenge_done(&c);
+		auth_challenge_done(&c);
 	}
 	check_url(text);
 	return 0;

@@ -4,7 +4,6 @@
 #include "oci/digest.h"
 #include "oci/layout.h"
 #include "oci/name.h"
-#include "oci/save.h"
 
 #include <stdint.h>
 #include <stdlib.h>

@@ -6,7 +6,7 @@
  */
 #include "base/cleanup.h"
 #include "serve/routes.h"
-#include "serve/values.h"
+#include "serve/ask.h"
 
 #include <errno.h>
 #include <stdlib.h>

@@ -1,7 +1,7 @@
 #include "unit.h"
 #include "pull/queue.h"
 #include "registry/buffer.h"
-#include "registry/challenge.h"
+#include "registry/auth.h"
 #include "registry/retry.h"
 #include "registry/url.h"
 
@@ -52,13 +52,13 @@ static void challenges_are_read_whatever_their_spelling(void **state)
 		struct mlr_error err = MLR_ERROR_INIT;
 		struct challenge c = CHALLENGE_INIT;
 
-		if (challenge_parse(cases[i].text, &c, &err) != 0)
+		if (auth_challenge_parse(cases[i].text, &c, &err) != 0)
 			fail_msg("%s", err.text);
 		assert_int_equal(c.scheme, cases[i].scheme);
 		same(c.realm, cases[i].realm);
 		same(c.service, cases[i].service);
 		same(c.scope, cases[i].scope);
-		challenge_done(&c);
+		auth_challenge_done(&c);
 	}
 }
 
@@ -72,7 +72,7 @@ static void malformed_challenges_are_refused(void **state)
 		struct mlr_error err = MLR_ERROR_INIT;
 		struct challenge c = CHALLENGE_INIT;
 
-		if (challenge_parse(cases[i], &c, &err) != -EPROTO)
+		if (auth_challenge_parse(cases[i], &c, &err) != -EPROTO)
 			fail_msg("'%s' was taken for a challenge", cases[i]);
 		assert_non_null(strstr(err.text, "malformed WWW-Authenticate"));
 	}

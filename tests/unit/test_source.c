@@ -3,7 +3,7 @@
 #include "unit.h"
 #include "base/temp.h"
 #include "oci/name.h"
-#include "oci/save.h"
+#include "oci/layout.h"
 #include "pull/files.h"
 #include "pull/plain.h"
 

@@ -3,7 +3,6 @@
 
 #include "model/net_file.h"
 #include "model/recipe.h"
-#include "model/recipe_file.h"
 
 static void refused(const struct layer *layers, size_t n, const char *says)
 {

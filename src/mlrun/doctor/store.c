@@ -8,7 +8,7 @@
 #include "runtime/probe.h"
 #include "store/stores.h"
 #include "store/store.h"
-#include "store/tighten.h"
+#include "store/guard.h"
 
 #define MB       1000000ull
 #define SKEW_MAX 60 /* seconds; a hold is renewed every five seconds */

@@ -4,7 +4,7 @@
 #include "base/processors.h"
 #include "base/wait.h"
 #include "export/pack.h"
-#include "oci/write.h"
+#include "oci/manifest.h"
 
 #include <pthread.h>
 

@@ -7,7 +7,7 @@
 #include "oci/digest.h"
 #include "oci/manifest.h"
 #include "rootfs/layers.h"
-#include "store/spool.h"
+#include "store/blob.h"
 #include "store/tree.h"
 
 #define CHUNK (256u << 10) /* between two looks at cancel */

@@ -1,7 +1,6 @@
 #include "layer/record.h"
 
 #include "base/base.h"
-#include "layer/record_reader.h"
 
 #include <archive.h>
 #include <archive_entry.h>

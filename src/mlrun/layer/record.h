@@ -25,6 +25,8 @@
 #include "base/base.h"
 #include "layer/codec.h"
 
+#include <zstd.h>
+
 struct archive_entry; /* libarchive's */
 
 #define LAYER_RECORD_NAME  "meta.zst" /* beside the tree */
@@ -61,5 +63,38 @@ typedef int (*layer_header_fn)(void *ctx, struct archive_entry *e, struct mlr_er
 /* Call fn with each member's header, from the record alone. Returns 0, -EPROTO for an invalid
  * record, or fn's error. */
 int layer_headers(int record_fd, layer_header_fn fn, void *ctx, struct mlr_error *err);
+
+/* A reader, at a position of a record. */
+struct record_reader {
+	int fd;
+	off_t at; /* in the file */
+	ZSTD_DCtx *ctx;
+	uint8_t *in, *out; /* BUFFER_SIZE each */
+	ZSTD_inBuffer input;
+	size_t taken, filled; /* of out */
+	uint64_t position;    /* bytes taken so far, decompressed */
+	int frame_ended;
+};
+
+/* fd stays the caller's; several readers may share it. Returns 0 or -ENOMEM; call
+ * record_reader_done() in either case. */
+int record_reader_init(struct record_reader *r, int fd, struct mlr_error *err);
+void record_reader_done(struct record_reader *r);
+
+/* Take the next 1 to max bytes, in place until the next call. Returns how many. */
+ssize_t record_take_some(
+	struct record_reader *r, uint64_t max, const uint8_t **ret, struct mlr_error *err);
+int record_pass_over(struct record_reader *r, uint64_t len, struct mlr_error *err);
+
+struct record_stretch {
+	char kind;
+	uint64_t size;
+	char path[PATH_MAX]; /* of 'F' and 'D' */
+};
+
+/* Take the record's first line, then one stretch after the other; the bytes of 'R' and 'D' remain
+ * to be taken. Nothing may follow 'E', neither in the frame nor after it. */
+int record_take_magic(struct record_reader *r, struct mlr_error *err);
+int record_next(struct record_reader *r, struct record_stretch *s, struct mlr_error *err);
 
 #endif

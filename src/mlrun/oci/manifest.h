@@ -13,6 +13,7 @@
 #define MLR_OCI_MANIFEST_H
 
 #include "base/base.h"
+#include "base/strv.h"
 #include "oci/compression.h"
 #include "oci/platform.h"
 
@@ -92,5 +93,34 @@ void oci_document_done(struct oci_document *d);
  */
 int oci_index_choose(const struct oci_document *index, const struct oci_platform *want,
 	const struct oci_index_entry **ret, struct mlr_error *err);
+
+/*
+ * Writes the documents of an exported image. Equal images give equal bytes.
+ */
+
+/*
+ * Write an OCI image manifest.
+ *
+ *   config, layers  their descriptors; n layers, lowest first
+ *   like            a manifest to copy annotations from, len bytes; may be NULL
+ *
+ * To free(), like the results below.
+ */
+char *oci_manifest_write(const struct oci_descriptor *config, const struct oci_descriptor *layers,
+	size_t n, const char *like, size_t len);
+
+/* An image in an index. */
+struct oci_index_item {
+	struct oci_descriptor manifest;
+	const char *platform; /* "linux/amd64" */
+	const char *name;     /* its name, for the index.json of a layout; or NULL */
+};
+
+char *oci_index_write(const struct oci_index_item *items, size_t n);
+
+/* manifest.json as docker save writes it; tag may be NULL. */
+char *oci_save_write(const char *config, const char *tag, const struct strv *layers);
+
+#define OCI_LAYOUT_FILE "{\"imageLayoutVersion\":\"1.0.0\"}"
 
 #endif

@@ -6,7 +6,7 @@
 #include "layer/unpack.h"
 #include "pull/queue.h"
 #include "rootfs/flatten.h"
-#include "store/spool.h"
+#include "store/blob.h"
 #include "store/tree.h"
 
 #include <pthread.h>

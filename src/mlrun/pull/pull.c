@@ -11,9 +11,8 @@
 #include "pull/squash.h"
 #include "pull/stored.h"
 #include "rootfs/image.h"
-#include "store/blob.h"
 #include "store/facts.h"
-#include "store/spool.h"
+#include "store/blob.h"
 #include "store/stores.h"
 #include "store/tree.h"
 

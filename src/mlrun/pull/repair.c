@@ -7,7 +7,7 @@
 #include "store/lease.h"
 #include "store/parts.h"
 #include "store/removal.h"
-#include "store/tighten.h"
+#include "store/guard.h"
 #include "store/tree.h"
 
 /* An image whose own file is readable, and all paths that it needs, including that file. */

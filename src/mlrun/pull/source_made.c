@@ -5,7 +5,7 @@
 #include "oci/config.h"
 #include "oci/digest.h"
 #include "oci/manifest.h"
-#include "oci/save.h"
+#include "oci/layout.h"
 
 struct made_layer {
 	struct files_part part;

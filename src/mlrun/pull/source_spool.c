@@ -3,7 +3,7 @@
 
 #include "base/base.h"
 #include "oci/digest.h"
-#include "store/spool.h"
+#include "store/blob.h"
 
 #define BUFFER (1 << 18)
 

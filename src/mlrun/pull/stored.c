@@ -2,9 +2,8 @@
 
 #include "base/base.h"
 #include "oci/manifest.h"
-#include "store/blob.h"
 #include "store/facts.h"
-#include "store/spool.h"
+#include "store/blob.h"
 
 static int has_blobs(struct store *st, const struct oci_document *manifest)
 {

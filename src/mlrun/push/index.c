@@ -3,7 +3,6 @@
 #include "base/base.h"
 #include "oci/config.h"
 #include "oci/manifest.h"
-#include "oci/write.h"
 #include "registry/registry.h"
 
 void index_items_done(struct index_items *l)

@@ -3,7 +3,7 @@
 #include "base/base.h"
 #include "base/wait.h"
 #include "export/documents.h"
-#include "oci/write.h"
+#include "oci/manifest.h"
 #include "push/send.h"
 #include "registry/registry.h"
 #include "store/blob.h"

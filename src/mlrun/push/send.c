@@ -2,7 +2,7 @@
 
 #include "base/base.h"
 #include "export/pack.h"
-#include "store/spool.h"
+#include "store/blob.h"
 
 #include <pthread.h>
 

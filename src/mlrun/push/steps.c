@@ -4,7 +4,6 @@
 #include "base/base.h"
 #include "oci/config.h"
 #include "oci/manifest.h"
-#include "oci/write.h"
 #include "store/blob.h"
 
 static uint64_t size_of(const struct oci_step *steps, const char *diff_id)

@@ -55,4 +55,27 @@ int auth_renew(struct auth *a, const char *refused, const char *challenge, const
 /* The user whose credentials are in use, to free(), or NULL. */
 char *auth_user(struct auth *a);
 
+enum challenge_scheme { CHALLENGE_OTHER, CHALLENGE_BASIC, CHALLENGE_BEARER };
+
+struct challenge {
+	enum challenge_scheme scheme;
+	char *realm;   /* of Bearer: the token server's URL, not yet checked, never NULL */
+	char *service; /* NULL when absent */
+	char *scope;   /* NULL when absent */
+};
+
+#define CHALLENGE_INIT                            \
+	{                                         \
+		CHALLENGE_OTHER, NULL, NULL, NULL \
+	}
+
+/*
+ * Parse a header's value. It may hold several challenges, separated by commas like their
+ * parameters; the first Bearer with a realm wins, then Basic.
+ *
+ * Returns 0 or -EPROTO.
+ */
+int auth_challenge_parse(const char *value, struct challenge *ret, struct mlr_error *err);
+void auth_challenge_done(struct challenge *c);
+
 #endif

@@ -2,7 +2,7 @@
 
 #include "base/base.h"
 #include "base/tighten.h"
-#include "store/tighten.h"
+#include "store/guard.h"
 
 #define NOTE "listing"
 

@@ -11,7 +11,7 @@
 #include "store/blob.h"
 #include "store/facts.h"
 #include "store/image.h"
-#include "store/tighten.h"
+#include "store/guard.h"
 #include "store/tree.h"
 
 struct verification {

@@ -4,7 +4,6 @@
 #include "store/guard.h"
 #include "store/handle.h"
 #include "store/hold.h"
-#include "store/tighten.h"
 
 #include <sys/file.h>
 

@@ -6,6 +6,7 @@
 #define MLR_STORE_GUARD_H
 
 #include "base/base.h"
+#include "base/error.h"
 #include "store/store.h"
 
 /*
@@ -31,5 +32,18 @@ int store_refuse_user(const struct store *st, uid_t uid, const char *why, struct
 /* Take other users' right to write to the caller's store: its top directory and its parts. Returns
  * 0 or -errno. */
 int store_guard_close(struct store *st, struct mlr_error *err);
+
+/* Takes the bits that let other users write from the store's trees (base/tighten.h). */
+
+/* Repair "layers/<hex>", "dir/<hex>" or "cover/<hex>". Other users' files stay unchanged; a warning
+ * names one. */
+int store_tighten(struct store *st, const char *path, struct mlr_error *err);
+
+/* Repair all trees of an older store, and record the open directories beside the trees and in the
+ * facts. Can be repeated after an interruption. */
+int store_tighten_all(struct store *st, struct mlr_error *err);
+
+/* Does the store's format guarantee such trees? */
+int store_is_tight(const struct store *st);
 
 #endif

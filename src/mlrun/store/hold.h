@@ -27,12 +27,27 @@
 #include "store/process.h"
 #include "store/store.h"
 
+#include <pthread.h>
+
 /* A process of another host without a heartbeat for so long counts as dead; $MLRUN_STALE_SECONDS
  * overrides this. A holder writes its counter twelve times as often. */
 #define STORE_STALE_S   60
 #define STORE_HOLD_NAME (STORE_PROCESS_NAME + 24)
+#define HOLD_TOKEN      "holds/token"
+#define HOLD_BEAT_LEN   17 /* the counter's line */
+#define HOLD_PREFIX     8  /* "holds/" and a NUL */
 
-struct store_hold;
+struct store_hold {
+	struct store *st;
+	char path[STORE_HOLD_NAME + HOLD_PREFIX]; /* "holds/<name>" */
+	pid_t pid;
+	pthread_mutex_t lock; /* guards all below */
+	pthread_cond_t wake;
+	int fd;
+	uint64_t beats;
+	int lost, end, has_thread;
+	pthread_t thread;
+};
 
 /* The seconds in force. */
 int store_stale_seconds(void);
@@ -102,5 +117,9 @@ void store_remover_end(struct store_hold *h);
 /* Hold everything (digests NULL) or these; the handle's mutex is held. */
 int store_hold_set(struct store *st, const struct strv *digests, struct mlr_error *err);
 void store_hold_close(struct store_hold *h);
+
+/* Write the counter once. The caller has h->lock, or the only pointer to h. Sets lost if the file
+ * is gone. */
+void hold_file_beat(struct store_hold *h);
 
 #endif

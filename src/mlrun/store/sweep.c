@@ -6,7 +6,7 @@
 #include "store/lease.h"
 #include "store/lock.h"
 #include "store/process.h"
-#include "store/spool.h"
+#include "store/blob.h"
 #include "store/trash.h"
 #include "store/unsynced.h"
 

@@ -3,7 +3,6 @@
 
 #include "base/base.h"
 #include "store/handle.h"
-#include "store/hold_file.h"
 
 #include <pthread.h>
 

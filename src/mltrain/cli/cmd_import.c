@@ -6,7 +6,7 @@
 #include "cli/arg.h"
 #include "model/checkpoint.h"
 #include "model/net_file.h"
-#include "model/recipe_file.h"
+#include "model/recipe.h"
 #include "model/state_dict.h"
 
 #define TOLD_MAX 50 /* problems: a file of strangers' may have any number */

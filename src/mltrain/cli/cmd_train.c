@@ -6,7 +6,7 @@
 #include "data/dataset.h"
 #include "metrics/metrics.h"
 #include "model/net_file.h"
-#include "model/recipe_file.h"
+#include "model/recipe.h"
 #include "train/cpus.h"
 #include "train/train.h"
 

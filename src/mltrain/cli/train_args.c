@@ -3,7 +3,7 @@
 #include "base/base.h"
 #include "cli/arg.h"
 #include "cli/mltrain.h"
-#include "model/recipe_file.h"
+#include "model/recipe.h"
 #include "optimiser/optimiser.h"
 #include "train/cpus.h"
 
@@ -75,7 +75,7 @@ static void add_member(struct argp_state *state, const char *arg, char *member, 
 
 /*
  * --schedule, a struct schedule: "KIND[,KEY=NUMBER...]", at=E:E:E for several numbers. Keys, limits
- * and defaults are those of a description's schedule (recipe_file.h), so that checkpoints can
+ * and defaults are those of a description's schedule (model/recipe.h), so that checkpoints can
  * contain it. The field keeps its warm-up.
  */
 static void recipe_arg_schedule(void *field, char *arg, struct argp_state *state)

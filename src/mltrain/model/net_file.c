@@ -4,7 +4,7 @@
 #include "base/json.h"
 #include "base/record.h"
 #include "model/layer_file.h"
-#include "model/recipe_file.h"
+#include "model/recipe.h"
 
 #include <jansson.h>
 #include <math.h>

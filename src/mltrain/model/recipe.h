@@ -5,8 +5,10 @@
 #ifndef MLT_MODEL_RECIPE_H
 #define MLT_MODEL_RECIPE_H
 
+#include "base/error.h"
 #include "tensor/batch.h"
 
+#include <jansson.h>
 #include <stdint.h>
 
 enum schedule_kind {
@@ -59,5 +61,22 @@ uint32_t recipe_validation(const struct recipe *r, uint32_t images);
 
 /* Return the learning rate of a step, counted from 0 over the whole run of `steps`. */
 double recipe_lr(const struct recipe *r, uint64_t step, uint64_t epoch_steps, uint64_t steps);
+
+/* Reads and writes a recipe as JSON: "train" of a description (net_file.h, mltrain-net(5)). */
+
+/*
+ * Overwrite ret with the object's members.
+ *
+ *   ret   holds the defaults; unchanged after a failure
+ *
+ * Returns 0, or -EINVAL with "train: 'lr' must be …".
+ */
+int recipe_parse(const json_t *object, struct recipe *ret, struct mlr_error *err);
+
+/* Read the member "schedule" alone. Missing keys get the kind's defaults. */
+int recipe_schedule_parse(const json_t *object, struct schedule *ret, struct mlr_error *err);
+
+/* Describe a recipe as recipe_parse() reads it. The caller owns the result. */
+json_t *recipe_json(const struct recipe *r);
 
 #endif

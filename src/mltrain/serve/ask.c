@@ -3,6 +3,161 @@
 #include "base/base.h"
 #include "base/json.h"
 
+#include <openssl/evp.h>
+
+/* Reads images out of what clients send: numbers in JSON, pictures, base64 (RFC 4648). */
+
+/* Pixels of all pictures of a request: 48 MiB once decoded, and some 40 ms of the thread that
+ * reads. */
+#define SERVE_PICTURE_PIXELS ((size_t)1 << 24)
+
+#define DEPTH_MAX 8 /* of v2's nested data */
+
+int serve_values_byte(double v, uint8_t *to, struct mlr_error *err)
+{
+	if (!(v >= 0 && v <= 255) || v != (double)(uint8_t)v)
+		return mlr_fail(err, EINVAL, "%g is not a pixel: a whole number from 0 to 255", v);
+	*to = (uint8_t)v;
+	return 0;
+}
+
+static int one_number(const json_t *v, uint8_t *to, struct mlr_error *err)
+{
+	if (!json_is_number(v))
+		return mlr_fail(err, EINVAL, "an image has something that is not a number");
+	return serve_values_byte(json_number_value(v), to, err);
+}
+
+static int flat(
+	const json_t *v, int depth, size_t count, size_t *n, uint8_t *to, struct mlr_error *err)
+{
+	int r = 0;
+
+	if (!json_is_array(v)) {
+		if (*n >= count)
+			return mlr_fail(err, EINVAL, "more than %zu numbers", count);
+		return one_number(v, &to[(*n)++], err);
+	}
+	if (depth == DEPTH_MAX)
+		return mlr_fail(err, EINVAL, "arrays nest deeper than %d", DEPTH_MAX);
+	for (size_t i = 0; i < json_array_size(v) && r == 0; i++)
+		r = flat(json_array_get(v, i), depth + 1, count, n, to, err);
+	return r;
+}
+
+int serve_values_flat(const json_t *v, size_t count, uint8_t *to, struct mlr_error *err)
+{
+	size_t n = 0;
+	int r = flat(v, 0, count, &n, to, err);
+
+	if (r == 0 && n != count)
+		return mlr_fail(err, EINVAL, "%zu numbers where %zu are wanted", n, count);
+	return r;
+}
+
+int serve_values_picture(
+	const void *bytes, size_t len, struct serve_ask *ask, uint8_t *to, struct mlr_error *err)
+{
+	const struct serve_model *model = ask->model;
+	struct image_size is;
+	int r;
+
+	if (model->input.channels != 1 && model->input.channels != 3)
+		return mlr_fail(err, EINVAL, "the network reads %u channels, which no picture has",
+			model->input.channels);
+	r = image_probe_bytes(bytes, len, &is, err);
+	if (r == 0) {
+		ask->picture_pixels += (size_t)is.height * is.width;
+		if (ask->picture_pixels > SERVE_PICTURE_PIXELS)
+			r = mlr_fail(err, EFBIG,
+				"%ux%u pixels make more than %zu of the request's pictures",
+				is.width, is.height, SERVE_PICTURE_PIXELS);
+	}
+	if (r == 0)
+		r = image_read_bytes(bytes, len, &model->input, to, err);
+	if (r == -EPROTO)
+		err->code = EINVAL;
+	return r < 0 ? mlr_wrap(err, "a picture") : 0;
+}
+
+/* EVP_DecodeBlock() takes blocks of four characters and counts the padding's bytes. */
+static int in_base64(const json_t *text, struct serve_ask *ask, uint8_t *to, struct mlr_error *err)
+{
+	const char *s = json_string_value(text);
+	size_t n = json_string_length(text);
+	auto_free unsigned char *bytes = malloc(n + 4);
+	int len = -1;
+
+	if (!bytes)
+		return mlr_fail(err, ENOMEM, "no memory for a picture");
+	if (n && n % 4 == 0)
+		len = EVP_DecodeBlock(bytes, (const unsigned char *)s, (int)n);
+	if (len < 0 || s[0] == '=')
+		return mlr_fail(err, EINVAL, "a picture is not in base64");
+	for (size_t i = n; i > n - 2 && s[i - 1] == '='; i--)
+		len--;
+	return serve_values_picture(bytes, (size_t)len, ask, to, err);
+}
+
+struct grid {
+	size_t dim[3], step[3]; /* step: between neighbours in the image's bytes */
+	int rank;
+};
+
+static int is_grid(const struct grid *g, const json_t *v)
+{
+	for (int i = 0; i < g->rank; i++, v = json_array_get(v, 0))
+		if (!json_is_array(v) || json_array_size(v) != g->dim[i])
+			return 0;
+	return !json_is_array(v);
+}
+
+static int fill(
+	const struct grid *g, int depth, const json_t *v, uint8_t *to, struct mlr_error *err)
+{
+	int r = 0;
+
+	if (depth == g->rank)
+		return one_number(v, to, err);
+	if (!json_is_array(v) || json_array_size(v) != g->dim[depth])
+		return mlr_fail(err, EINVAL, "an image's rows differ in length");
+	for (size_t i = 0; i < g->dim[depth] && r == 0; i++)
+		r = fill(g, depth + 1, json_array_get(v, i), to + i * g->step[depth], err);
+	return r;
+}
+
+static int numbers(
+	const json_t *v, const struct serve_model *model, uint8_t *to, struct mlr_error *err)
+{
+	size_t c = model->input.channels, h = model->input.height, w = model->input.width;
+	const struct grid grids[] = {
+		{ { c * h * w }, { 1 }, 1 },
+		{ { c, h, w }, { h * w, w, 1 }, 3 },
+		{ { h, w, c }, { w, 1, h * w }, 3 },
+		{ { h, w }, { w, 1 }, c == 1 ? 2 : 0 },
+	};
+
+	for (size_t i = 0; i < ARRAY_LEN(grids); i++)
+		if (grids[i].rank && is_grid(&grids[i], v))
+			return fill(&grids[i], 0, v, to, err);
+	return mlr_fail(
+		err, EINVAL, "an image is not %zu numbers, nor %zux%zux%zu", c * h * w, c, h, w);
+}
+
+int serve_values_image(const json_t *v, struct serve_ask *ask, uint8_t *to, struct mlr_error *err)
+{
+	const json_t *b64 = json_object_get(v, "b64");
+
+	if (json_is_string(v))
+		return in_base64(v, ask, to, err);
+	if (json_is_string(b64) && json_object_size(v) == 1)
+		return in_base64(b64, ask, to, err);
+	if (json_is_array(v))
+		return numbers(v, ask->model, to, err);
+	return mlr_fail(err, EINVAL,
+		"an image is neither numbers nor {\"b64\": \"…\"}, a PNG or JPEG in base64");
+}
+
 int serve_memory_take(struct serve_memory *m, size_t bytes)
 {
 	if (atomic_fetch_add(m->used, (int_fast64_t)bytes) + (int64_t)bytes <= m->most)

@@ -7,7 +7,6 @@
 
 #include "base/base.h"
 #include "base/json.h"
-#include "serve/values.h"
 
 static int parse_picture(struct serve_ask *ask, struct mlr_error *err)
 {

@@ -6,7 +6,6 @@
 
 #include "base/base.h"
 #include "base/json.h"
-#include "serve/values.h"
 
 #define INPUT "images" /* the only one's name, which may be left out */
 

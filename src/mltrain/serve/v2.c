@@ -12,7 +12,6 @@
 #include "base/base.h"
 #include "base/json.h"
 #include "serve/v2.h"
-#include "serve/values.h"
 
 /* Numbers in binary are little-endian and need not be aligned. */
 #define READ(name, type)                         \

@@ -2,7 +2,7 @@
 
 #include "base/base.h"
 #include "base/json.h"
-#include "model/recipe_file.h"
+#include "model/recipe.h"
 #include "optimiser/optimiser.h"
 
 #include <math.h>

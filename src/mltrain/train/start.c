@@ -4,7 +4,7 @@
 #include "base/json.h"
 #include "dist/elastic.h"
 #include "model/net_file.h"
-#include "model/recipe_file.h"
+#include "model/recipe.h"
 #include "optimiser/optimiser.h"
 
 #include <math.h>
