@@ -149,7 +149,7 @@ static int open_file(struct outlet *o, struct mlr_error *err)
 {
 	auto_free char *given = NULL;
 	struct stat st;
-	int there, r;
+	int there;
 
 	if (strcmp(o->path, "-") == 0 && o->kind == OUTLET_FILE)
 		return fail_not_regular(o->path, err);
@@ -168,8 +168,8 @@ static int open_file(struct outlet *o, struct mlr_error *err)
 		o->fd = open(given, O_WRONLY | O_CLOEXEC | O_NOCTTY); /* /dev/stdout stays a link */
 		return o->fd < 0 ? mlr_fail_errno(err, "open '%s'", given) : 0;
 	}
-	r = open_parent(o, err);
-	return r == 0 ? make_work(o, err) : r;
+	TRY(open_parent(o, err));
+	return make_work(o, err);
 }
 
 /* Always report success to libarchive: it leaks an archive's memory if writing fails. Drop the end

@@ -92,11 +92,11 @@ static int copy_data(struct archive *in, struct archive *to, struct mlr_error *e
 	const void *buf;
 	la_int64_t at;
 	size_t len;
-	int s, r = 0;
+	int s;
 
-	while (r == 0 && (s = archive_read_data_block(in, &buf, &len, &at)) == ARCHIVE_OK)
-		r = check(to, (int)archive_write_data_block(to, buf, len, at), err);
-	return r == 0 && s != ARCHIVE_EOF ? check(in, ARCHIVE_FATAL, err) : r;
+	while ((s = archive_read_data_block(in, &buf, &len, &at)) == ARCHIVE_OK)
+		TRY(check(to, (int)archive_write_data_block(to, buf, len, at), err));
+	return s != ARCHIVE_EOF ? check(in, ARCHIVE_FATAL, err) : 0;
 }
 
 static int extract(int fd, const char *dir, const int *cancel, struct mlr_error *err)

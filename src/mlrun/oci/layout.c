@@ -71,7 +71,6 @@ static int choose_platform(const struct oci_document *index, const char *which,
 	auto_free size_t *at = xcalloc(index->n_entries, sizeof(*at));
 	struct oci_document part = { .kind = OCI_INDEX, .entries = some };
 	const struct oci_index_entry *chosen;
-	int r;
 
 	for (size_t i = 0; i < index->n_entries; i++) {
 		if (!matches(&index->entries[i], which))
@@ -79,10 +78,9 @@ static int choose_platform(const struct oci_document *index, const char *which,
 		at[part.n_entries] = i;
 		some[part.n_entries++] = index->entries[i]; /* borrowed */
 	}
-	r = oci_index_choose(&part, want, &chosen, err);
-	if (r == 0)
-		*ret = &index->entries[at[chosen - some]];
-	return r;
+	TRY(oci_index_choose(&part, want, &chosen, err));
+	*ret = &index->entries[at[chosen - some]];
+	return 0;
 }
 
 int oci_layout_choose(const struct oci_document *index, const char *which,

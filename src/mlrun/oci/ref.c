@@ -301,11 +301,9 @@ void oci_ref_make_local(struct oci_ref *ref)
 
 int oci_ref_parse_local(const char *text, struct oci_ref *ret, struct mlr_error *err)
 {
-	int r = oci_ref_parse(text, ret, err);
-
-	if (r == 0)
-		oci_ref_make_local(ret);
-	return r;
+	TRY(oci_ref_parse(text, ret, err));
+	oci_ref_make_local(ret);
+	return 0;
 }
 
 char *oci_ref_canonical(const struct oci_ref *ref)

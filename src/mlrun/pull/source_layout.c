@@ -37,13 +37,11 @@ static int read_blob(
 	struct source_layout *l, const char *digest, char **ret, size_t *len, struct mlr_error *err)
 {
 	auto_free char *name = blob_name(digest), *buf = NULL;
-	int r = files_read(l->files, name, OCI_DOCUMENT_MAX, &buf, len, err);
 
-	if (r == 0)
-		r = check(digest, buf, *len, err);
-	if (r == 0)
-		*ret = take_ptr(&buf);
-	return r;
+	TRY(files_read(l->files, name, OCI_DOCUMENT_MAX, &buf, len, err));
+	TRY(check(digest, buf, *len, err));
+	*ret = take_ptr(&buf);
+	return 0;
 }
 
 static int head(struct pull_source *s, char digest[OCI_DIGEST_SIZE], struct mlr_error *err)

@@ -572,14 +572,12 @@ static int expand_arg(const struct instruction *in, const char *arg, const struc
 	struct strv *ret, struct mlr_error *err)
 {
 	char *word;
-	int r;
 
 	if (in->word == INSTRUCTION_EXPOSE)
 		return expand_words(e, arg, ret, err);
-	r = expand_word(e, arg, &word, err);
-	if (r == 0)
-		strv_take(ret, word);
-	return r;
+	TRY(expand_word(e, arg, &word, err));
+	strv_take(ret, word);
+	return 0;
 }
 
 int instruction_expand(const struct instruction *in, const struct expand *e, struct strv *ret,

@@ -67,11 +67,9 @@ static int declare(struct scope *s, const char *arg, char escape, struct mlr_err
 int scope_declare(
 	struct scope *s, const struct instruction *arg, char escape, struct mlr_error *err)
 {
-	int r = 0;
-
-	for (size_t i = 0; i < arg->args.n && r == 0; i++)
-		r = declare(s, arg->args.v[i], escape, err);
-	return r;
+	for (size_t i = 0; i < arg->args.n; i++)
+		TRY(declare(s, arg->args.v[i], escape, err));
+	return 0;
 }
 
 int scope_set(struct scope *s, const struct instruction *env, char escape, struct mlr_error *err)

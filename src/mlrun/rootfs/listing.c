@@ -56,11 +56,10 @@ static int list(int fd, const char *path, mode_t bits, struct hash *h)
 static int digest(const struct store *st, int tree, char hex[HASH_HEX_SIZE])
 {
 	auto_hash struct hash *h = hash_new();
-	int r = list(tree, "", S_IFMT | (store_is_tight(st) ? 01777 & ~TIGHTEN_BITS : 01777), h);
 
-	if (r == 0)
-		hash_final(h, hex);
-	return r;
+	TRY(list(tree, "", S_IFMT | (store_is_tight(st) ? 01777 & ~TIGHTEN_BITS : 01777), h));
+	hash_final(h, hex);
+	return 0;
 }
 
 int rootfs_listing_note(const struct store *st, struct store_tree *t, struct mlr_error *err)

@@ -79,14 +79,11 @@ static int parse_flag(const char *flag, struct volume *v, struct mlr_error *err)
 static int parse(char *text, int is_site, struct volume *v, struct mlr_error *err)
 {
 	char *rest = text, *flag;
-	int r = 0;
 
 	v->from = strsep(&rest, ":");
 	v->to = strsep(&rest, ":");
-	while (r == 0 && (flag = strsep(&rest, ":")))
-		r = parse_flag(flag, v, err);
-	if (r < 0)
-		return r;
+	while ((flag = strsep(&rest, ":")))
+		TRY(parse_flag(flag, v, err));
 	if (!v->to && is_site)
 		v->to = v->from;
 	if (!*v->from || !v->to || !*v->to)

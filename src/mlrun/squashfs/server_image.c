@@ -169,13 +169,11 @@ static void fill_stat(
 int image_stat(struct image *im, uint64_t ino, struct stat *ret)
 {
 	sqfs_inode inode;
-	int r;
 
 	HOLD(im);
-	r = image_find(im, ino, &inode);
-	if (r == 0)
-		fill_stat(im, &inode, ino, ret);
-	return r;
+	TRY(image_find(im, ino, &inode));
+	fill_stat(im, &inode, ino, ret);
+	return 0;
 }
 
 void image_statfs(struct image *im, struct statvfs *ret)

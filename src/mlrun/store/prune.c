@@ -221,14 +221,13 @@ static int unname(struct pruning *p, struct removal *rm, struct mlr_error *err)
 static int find_keep(struct pruning *p, struct strv *keep, struct mlr_error *err)
 {
 	auto_strv struct strv named = STRV_INIT, go = STRV_INIT;
-	int r = 0;
 
-	for (size_t i = 0; i < p->n && r == 0; i++) {
+	for (size_t i = 0; i < p->n; i++) {
 		strv_add(&named, p->v[i].image.manifest);
 		if (!p->v[i].goes || p->v[i].in_use)
-			r = store_parts_add_image(p->st, &p->v[i].image, keep, err);
+			TRY(store_parts_add_image(p->st, &p->v[i].image, keep, err));
 	}
-	return r < 0 ? r : store_parts_add_nameless(p->st, &named, keep, &go, err);
+	return store_parts_add_nameless(p->st, &named, keep, &go, err);
 }
 
 static int is_part(const char *place, const char *name)
@@ -266,16 +265,16 @@ static int remove_parts(struct pruning *p, struct removal *rm, struct store_prun
 	struct mlr_error *err)
 {
 	auto_strv struct strv keep = STRV_INIT;
-	int r = find_keep(p, &keep, err);
 
-	for (size_t i = 0; i < ARRAY_LEN(places) && r == 0; i++)
-		r = collect_place(p, places[i], &keep, &rm->spare, &ret->parts, err);
-	for (size_t i = 0; i < ret->parts.n && r == 0; i++) {
+	TRY(find_keep(p, &keep, err));
+	for (size_t i = 0; i < ARRAY_LEN(places); i++)
+		TRY(collect_place(p, places[i], &keep, &rm->spare, &ret->parts, err));
+	for (size_t i = 0; i < ret->parts.n; i++) {
 		ret->freed += store_usage(p->st, ret->parts.v[i]);
 		if (!p->opt->dry_run)
-			r = removal_throw_for_good(rm, ret->parts.v[i], err);
+			TRY(removal_throw_for_good(rm, ret->parts.v[i], err));
 	}
-	return r;
+	return 0;
 }
 
 static void tell(struct pruning *p, struct store_prune_result *ret)
@@ -294,23 +293,17 @@ static void tell(struct pruning *p, struct store_prune_result *ret)
 static int prune_locked(struct pruning *p, struct removal *rm, struct store_prune_result *ret,
 	struct mlr_error *err)
 {
-	int r = load(p, err);
-
-	if (r < 0)
-		return r;
+	TRY(load(p, err));
 	protect(p);
 	choose_by_age(p);
 	if (p->opt->max_size >= 0)
-		r = choose_by_size(p, ret, err);
-	if (r == 0)
-		r = unname(p, rm, err);
-	if (r == 0 && !p->opt->dry_run)
+		TRY(choose_by_size(p, ret, err));
+	TRY(unname(p, rm, err));
+	if (!p->opt->dry_run)
 		file_sync_dir(store_fd(p->st), "images");
-	if (r == 0)
-		r = remove_parts(p, rm, ret, err);
-	if (r == 0)
-		tell(p, ret);
-	return r;
+	TRY(remove_parts(p, rm, ret, err));
+	tell(p, ret);
+	return 0;
 }
 
 int store_prune(struct store *st, const struct store_prune_options *opt,

@@ -119,11 +119,10 @@ static void open_additional(const struct store *own, const struct config *c, str
 int stores_open_additional(const struct store *own, struct stores *ret, struct mlr_error *err)
 {
 	auto_call(config_done) struct config c = CONFIG_INIT;
-	int r = getenv("MLRUN_STORES") ? 0 : config_load(&c, err);
 
-	if (r == 0)
-		open_additional(own, &c, ret);
-	return r;
+	TRY(getenv("MLRUN_STORES") ? 0 : config_load(&c, err));
+	open_additional(own, &c, ret);
+	return 0;
 }
 
 /* Open the user's own store. If it does not exist, *ret stays NULL and err says so. */

@@ -247,8 +247,6 @@ int store_tree_check(
 /* Remove a tree that a crash of the machine left incomplete. */
 static int discard_suspect(const struct store_tree *t, struct mlr_error *err)
 {
-	int r;
-
 	if (!unsynced_is_suspect(t->st, t->final))
 		return 0;
 	/* Unless rm removed it. */
@@ -256,10 +254,9 @@ static int discard_suspect(const struct store_tree *t, struct mlr_error *err)
 		mlr_info("'%s/%s' was not fully on disk when the machine went down: making it "
 			 "again",
 			store_path(t->st), t->final);
-	r = store_discard(t->st, t->final, err);
-	if (r == 0)
-		unsynced_forget(t->st, t->final);
-	return r;
+	TRY(store_discard(t->st, t->final, err));
+	unsynced_forget(t->st, t->final);
+	return 0;
 }
 
 int store_tree_begin(struct store *st, enum store_tree_kind kind, const char *key,

@@ -456,7 +456,6 @@ static int sum_plain(struct onednn *o, struct mlr_error *err)
 {
 	const struct exchange *x = o->world.exchange;
 	auto_free float *plain = malloc(o->n_params * sizeof(*plain));
-	int r;
 
 	if (!plain)
 		return mlr_fail(err, ENOMEM, "%zu bytes of memory for gradients",
@@ -464,10 +463,9 @@ static int sum_plain(struct onednn *o, struct mlr_error *err)
 	for (size_t i = 0; i < o->n_nodes; i++)
 		node_get(&o->nodes[i], &o->world, o->world.grad, plain);
 	x->ready(x->ctx, plain, o->n_params);
-	r = x->wait(x->ctx, err);
-	if (r == 0)
-		fill_block(o, o->world.grad, plain);
-	return r;
+	TRY(x->wait(x->ctx, err));
+	fill_block(o, o->world.grad, plain);
+	return 0;
 }
 
 static int backward(struct onednn *o, struct mlr_error *err)

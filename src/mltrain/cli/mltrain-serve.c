@@ -138,17 +138,15 @@ static struct serve_model_wish wish_of(const char *arg, char *name)
 
 static int add_models(const struct args *a, struct running *s, struct mlr_error *err)
 {
-	int r = 0;
-
 	s->context.models = serve_models_new(&a->use);
 	s->context.counts = &s->counts;
-	for (size_t i = 0; i < a->checkpoints.n && r == 0; i++) {
+	for (size_t i = 0; i < a->checkpoints.n; i++) {
 		char name[SERVE_NAME_MAX];
 		const struct serve_model_wish wish = wish_of(a->checkpoints.v[i], name);
 
-		r = serve_models_add(s->context.models, &wish, err);
+		TRY(serve_models_add(s->context.models, &wish, err));
 	}
-	return r;
+	return 0;
 }
 
 /* Have as many descriptors as there may be connections; returns for how many there are. */

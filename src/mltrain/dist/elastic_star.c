@@ -227,9 +227,8 @@ static int share_piece(struct elastic *e, void *at, size_t n, struct mlr_error *
 int elastic_share(struct dist *d, void *bytes, size_t size, struct mlr_error *err)
 {
 	struct elastic *e = (struct elastic *)d;
-	int r = 0;
 
-	for (size_t at = 0; at < size && r == 0; at += PIECE)
-		r = share_piece(e, (char *)bytes + at, size - at < PIECE ? size - at : PIECE, err);
-	return r;
+	for (size_t at = 0; at < size; at += PIECE)
+		TRY(share_piece(e, (char *)bytes + at, size - at < PIECE ? size - at : PIECE, err));
+	return 0;
 }

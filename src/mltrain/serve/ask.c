@@ -31,8 +31,6 @@ static int one_number(const json_t *v, uint8_t *to, struct mlr_error *err)
 static int flat(
 	const json_t *v, int depth, size_t count, size_t *n, uint8_t *to, struct mlr_error *err)
 {
-	int r = 0;
-
 	if (!json_is_array(v)) {
 		if (*n >= count)
 			return mlr_fail(err, EINVAL, "more than %zu numbers", count);
@@ -40,19 +38,19 @@ static int flat(
 	}
 	if (depth == DEPTH_MAX)
 		return mlr_fail(err, EINVAL, "arrays nest deeper than %d", DEPTH_MAX);
-	for (size_t i = 0; i < json_array_size(v) && r == 0; i++)
-		r = flat(json_array_get(v, i), depth + 1, count, n, to, err);
-	return r;
+	for (size_t i = 0; i < json_array_size(v); i++)
+		TRY(flat(json_array_get(v, i), depth + 1, count, n, to, err));
+	return 0;
 }
 
 int serve_values_flat(const json_t *v, size_t count, uint8_t *to, struct mlr_error *err)
 {
 	size_t n = 0;
-	int r = flat(v, 0, count, &n, to, err);
 
-	if (r == 0 && n != count)
+	TRY(flat(v, 0, count, &n, to, err));
+	if (n != count)
 		return mlr_fail(err, EINVAL, "%zu numbers where %zu are wanted", n, count);
-	return r;
+	return 0;
 }
 
 int serve_values_picture(
@@ -115,15 +113,13 @@ static int is_grid(const struct grid *g, const json_t *v)
 static int fill(
 	const struct grid *g, int depth, const json_t *v, uint8_t *to, struct mlr_error *err)
 {
-	int r = 0;
-
 	if (depth == g->rank)
 		return one_number(v, to, err);
 	if (!json_is_array(v) || json_array_size(v) != g->dim[depth])
 		return mlr_fail(err, EINVAL, "an image's rows differ in length");
-	for (size_t i = 0; i < g->dim[depth] && r == 0; i++)
-		r = fill(g, depth + 1, json_array_get(v, i), to + i * g->step[depth], err);
-	return r;
+	for (size_t i = 0; i < g->dim[depth]; i++)
+		TRY(fill(g, depth + 1, json_array_get(v, i), to + i * g->step[depth], err));
+	return 0;
 }
 
 static int numbers(

@@ -59,14 +59,12 @@ static int open_engine(const struct serve_models *m, const char *path, struct se
 {
 	struct predictor_options use = m->use;
 	struct engine *e = NULL;
-	int r;
 
 	use.checkpoint = path;
 	use.batch = model->sizes[which];
-	r = predictor_engine(&use, &model->predictor, &e, err);
-	if (r == 0)
-		atomic_store(&model->engines[which], e);
-	return r;
+	TRY(predictor_engine(&use, &model->predictor, &e, err));
+	atomic_store(&model->engines[which], e);
+	return 0;
 }
 
 /* The weights' digest covers floats and their names alone. */
@@ -185,11 +183,9 @@ static int complete(const struct serve_models *m, const struct entry *e, struct 
 
 int serve_models_complete(struct serve_models *m, struct mlr_error *err)
 {
-	int r = 0;
-
-	for (size_t i = 0; i < m->n && r == 0; i++)
-		r = complete(m, &m->v[i], m->v[i].now, err);
-	return r;
+	for (size_t i = 0; i < m->n; i++)
+		TRY(complete(m, &m->v[i], m->v[i].now, err));
+	return 0;
 }
 
 int serve_models_reload(

@@ -83,19 +83,18 @@ static int read_json(
 	struct serve_ask *ask, const json_t *data, const struct kind *kind, struct mlr_error *err)
 {
 	size_t pixels = ask->model->pixels;
-	int r = 0;
 
 	if (kind->read)
 		return serve_values_flat(data, (size_t)ask->rows * pixels, ask->images, err);
 	if (json_array_size(data) != (size_t)ask->rows)
 		return mlr_fail(err, EINVAL, "\"data\" has not as many elements as \"shape\" says");
-	for (size_t i = 0; i < (size_t)ask->rows && r == 0; i++) {
+	for (size_t i = 0; i < (size_t)ask->rows; i++) {
 		const json_t *v = json_array_get(data, i);
 
-		r = json_is_string(v) ? serve_values_image(v, ask, ask->images + i * pixels, err)
-				      : mlr_fail(err, EINVAL, "BYTES in JSON are strings");
+		TRY(json_is_string(v) ? serve_values_image(v, ask, ask->images + i * pixels, err)
+				      : mlr_fail(err, EINVAL, "BYTES in JSON are strings"));
 	}
-	return r;
+	return 0;
 }
 
 /* Each element is its length, four bytes, and as many bytes. */

@@ -87,9 +87,10 @@ static int add_drm(const struct gpu_injection *i, const struct gpu *g, struct ml
 
 static int add_mig(const struct gpu_injection *i, const struct gpu_mig *part, struct mlr_error *err)
 {
-	int r = i->machine->has_caps ? add_node(i, &part->gi_node, err) : 0;
-
-	return r == 0 && i->machine->has_caps ? add_node(i, &part->ci_node, err) : r;
+	if (!i->machine->has_caps)
+		return 0;
+	TRY(add_node(i, &part->gi_node, err));
+	return add_node(i, &part->ci_node, err);
 }
 
 static int add_gpu(const struct gpu_injection *i, const struct gpu_chosen *c, struct mlr_error *err)
@@ -157,16 +158,14 @@ static int add_imex(const struct gpu_injection *i, struct mlr_error *err)
 
 int gpu_nodes_plan(const struct gpu_injection *i, struct mlr_error *err)
 {
-	int r = 0;
-
-	for (int v = 0; r == 0 && v < GPU_VENDORS; v++)
+	for (int v = 0; v < GPU_VENDORS; v++)
 		if (gpu_injection_has(i, (enum gpu_vendor)v))
-			r = add_controls(i, gpu_vendors[v].controls, err);
-	for (size_t k = 0; r == 0 && k < i->choice->n; k++)
-		r = add_gpu(i, &i->choice->v[k], err);
-	if (r == 0 && i->choice->n > 0)
-		r = add_extras(i, err);
-	return r == 0 && i->choice->n > 0 ? add_imex(i, err) : r;
+			TRY(add_controls(i, gpu_vendors[v].controls, err));
+	for (size_t k = 0; k < i->choice->n; k++)
+		TRY(add_gpu(i, &i->choice->v[k], err));
+	if (i->choice->n > 0)
+		TRY(add_extras(i, err));
+	return i->choice->n > 0 ? add_imex(i, err) : 0;
 }
 
 /*

@@ -56,14 +56,13 @@ static int open_library(struct mlr_error *err)
 static int has_own_device(const struct exchange *x, const struct device *d, struct mlr_error *err)
 {
 	auto_free double *all = xcalloc((size_t)x->ranks, sizeof(*all));
-	int r;
 
 	all[x->rank] = (double)d->id;
-	r = x->sum(x->ctx, all, (size_t)x->ranks, err);
-	for (int i = 0; i < x->ranks && r == 0; i++)
+	TRY(x->sum(x->ctx, all, (size_t)x->ranks, err));
+	for (int i = 0; i < x->ranks; i++)
 		if (i != x->rank && all[i] == (double)d->id)
-			r = mlr_fail(err, ENOTSUP, "ranks %d and %d share a GPU", x->rank, i);
-	return r;
+			return mlr_fail(err, ENOTSUP, "ranks %d and %d share a GPU", x->rank, i);
+	return 0;
 }
 
 /* Every rank gets the same answer: is one of them not well? */
