@@ -277,10 +277,8 @@ static int tar_header(struct outlet *o, const char *name, uint64_t size, struct 
 {
 	for (const char *slash = strchr(name, '/'); slash; slash = strchr(slash + 1, '/')) {
 		auto_free char *dir = xstrndup(name, (size_t)(slash + 1 - name));
-		int r = strv_has(&o->dirs, dir) ? 0 : tar_member(o, dir, AE_IFDIR, 0, err);
 
-		if (r < 0)
-			return r;
+		TRY(strv_has(&o->dirs, dir) ? 0 : tar_member(o, dir, AE_IFDIR, 0, err));
 		if (!strv_has(&o->dirs, dir))
 			strv_add(&o->dirs, dir);
 	}

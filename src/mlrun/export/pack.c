@@ -52,11 +52,9 @@ static int put(void *ctx, const void *buf, size_t len, struct mlr_error *err)
 	for (size_t done = 0; done < len;) {
 		size_t n = len - done < CHUNK ? len - done : CHUNK;
 		const char *at = (const char *)buf + done;
-		int r = p->deflate ? layer_deflate_run(p->deflate, at, n, 0, keep, p, err)
-				   : keep(p, at, n, err);
 
-		if (r < 0)
-			return r;
+		TRY(p->deflate ? layer_deflate_run(p->deflate, at, n, 0, keep, p, err)
+			       : keep(p, at, n, err));
 		done += n;
 	}
 	return 0;

@@ -66,10 +66,7 @@ static int fill_plain(struct layer_stream *s, uint8_t *out, size_t *len)
 	size_t got;
 
 	for (*len = 0; *len < SLOT_SIZE; *len += got) {
-		int r = read_input(s, out + *len, SLOT_SIZE - *len, &got);
-
-		if (r < 0)
-			return r;
+		TRY(read_input(s, out + *len, SLOT_SIZE - *len, &got));
 		if (got == 0)
 			break;
 	}

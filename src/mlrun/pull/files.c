@@ -1,6 +1,7 @@
 #include "pull/files.h"
 
 #include "base/base.h"
+#include "layer/archive.h"
 
 #include <archive.h>
 #include <archive_entry.h>
@@ -162,15 +163,10 @@ static int read_members(struct files *f, struct archive *a, const struct plain_o
 	return damaged(f, a, err);
 }
 
-static void archive_cleanup(struct archive **a)
-{
-	archive_read_free(*a);
-}
-
 static int read_archive(struct files *f, int fd, const struct plain_options *opt, int *is_cut,
 	struct mlr_error *err)
 {
-	auto_call(archive_cleanup) struct archive *a = archive_read_new();
+	auto_call(layer_archive_reader_cleanup) struct archive *a = archive_read_new();
 
 	if (!a)
 		return mlr_fail(err, ENOMEM, "read the archive: out of memory");

@@ -78,11 +78,6 @@ static int stream(struct download *d, struct store_tree *tree, struct layer_resu
 	return r;
 }
 
-static void tree_cleanup(struct store_tree **t)
-{
-	store_tree_drop(*t);
-}
-
 static int count(void *ctx, const void *buf, size_t len, struct mlr_error *err)
 {
 	__atomic_add_fetch((uint64_t *)ctx, len, __ATOMIC_RELAXED);
@@ -105,7 +100,7 @@ static int bring_tree(struct store *st, struct pull_source *source, const struct
 {
 	auto_call(layer_result_done) struct layer_result result = { 0 };
 	auto_call(queue_cleanup) struct queue *queue = NULL;
-	auto_call(tree_cleanup) struct store_tree *tree = NULL;
+	auto_call(store_tree_cleanup) struct store_tree *tree = NULL;
 	struct download d = { .source = source, .layer = layer, .received = received };
 	int r;
 

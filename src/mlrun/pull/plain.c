@@ -1,6 +1,7 @@
 #include "pull/plain.h"
 
 #include "base/base.h"
+#include "layer/archive.h"
 #include "base/temp.h"
 
 #include <archive.h>
@@ -120,11 +121,6 @@ static int fail_read(struct mlr_error *err)
 				  : mlr_fail_errno(err, "read");
 }
 
-static void archive_cleanup(struct archive **a)
-{
-	archive_read_free(*a);
-}
-
 /* Enable filters by name: "all" would start external programs. */
 static int open_filters(struct archive *a, struct input *in, struct mlr_error *err)
 {
@@ -146,7 +142,7 @@ static int open_filters(struct archive *a, struct input *in, struct mlr_error *e
 
 static int run(struct input *in, plain_sink_fn sink, void *ctx, struct mlr_error *err)
 {
-	auto_call(archive_cleanup) struct archive *a = archive_read_new();
+	auto_call(layer_archive_reader_cleanup) struct archive *a = archive_read_new();
 	auto_free char *buf = malloc(CHUNK);
 	uint64_t out = 0;
 	int r;

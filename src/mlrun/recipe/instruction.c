@@ -388,10 +388,8 @@ static int check_flags(const struct instruction *in, struct mlr_error *err)
 
 	for (size_t i = 0; i < in->flags.n; i++) {
 		size_t len = strcspn(in->flags.v[i], "=");
-		int r = check_flag(k, in->flags.v[i], err);
 
-		if (r < 0)
-			return r;
+		TRY(check_flag(k, in->flags.v[i], err));
 		for (size_t j = 0; j < i; j++)
 			if (strcspn(in->flags.v[j], "=") == len &&
 				strncmp(in->flags.v[i], in->flags.v[j], len) == 0 &&

@@ -247,10 +247,8 @@ static int read_heredocs(struct lines *l, struct instruction *in, struct mlr_err
 {
 	for (size_t i = 0; i < in->n_heredocs; i++) {
 		struct heredoc *h = &in->heredocs[i];
-		int r = lines_heredoc(l, h->name, h->strip, &h->content, err);
 
-		if (r < 0)
-			return r;
+		TRY(lines_heredoc(l, h->name, h->strip, &h->content, err));
 		/* What ONBUILD keeps is a text that is parsed again later. */
 		if (in->word == INSTRUCTION_ONBUILD) {
 			char *all = xasprintf("%s\n%s%s", in->args.v[0], h->content, h->name);

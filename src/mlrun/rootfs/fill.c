@@ -126,16 +126,11 @@ static int unpack(
 	return r;
 }
 
-static void tree_cleanup(struct store_tree **t)
-{
-	store_tree_drop(*t);
-}
-
 int rootfs_fill(
 	struct store *st, const char *diff_id, rootfs_tar_fn tar, void *ctx, struct mlr_error *err)
 {
 	auto_call(layer_result_done) struct layer_result result = { 0 };
-	auto_call(tree_cleanup) struct store_tree *tree = NULL;
+	auto_call(store_tree_cleanup) struct store_tree *tree = NULL;
 	struct flow f = { .tar = tar, .ctx = ctx, .in = -1, .out = -1 };
 	int r = store_tree_begin(st, STORE_LAYER, diff_id, &tree, err);
 

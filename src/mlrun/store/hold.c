@@ -416,10 +416,8 @@ static int wait_for_adders(struct store_hold *h, struct strv *spare, struct mlr_
 	for (;;) {
 		auto_strv struct strv l = STRV_INIT;
 		const char *all = NULL;
-		int r = list(h->st, 'a', h, &l, err);
 
-		if (r < 0)
-			return r;
+		TRY(list(h->st, 'a', h, &l, err));
 		strv_done(spare);
 		for (size_t i = 0; i < l.n && !all; i++)
 			if (store_wait_alive(&w, l.v[i]) && !read_pins(h->st, l.v[i], spare))

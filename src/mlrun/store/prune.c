@@ -164,10 +164,7 @@ static int choose_by_size(struct pruning *p, struct store_prune_result *ret, str
 	auto_call(sizes_done) struct sizes s = { NULL, 0, 0 };
 
 	for (size_t i = 0; i < p->n; i++) {
-		int r = store_parts_add_image(p->st, &p->v[i].image, &p->v[i].parts, err);
-
-		if (r < 0)
-			return r;
+		TRY(store_parts_add_image(p->st, &p->v[i].image, &p->v[i].parts, err));
 		if (!p->v[i].goes)
 			count_image(p, &s, &p->v[i], 1);
 	}

@@ -202,10 +202,8 @@ static int list(struct mlr_error *err)
 
 	for (size_t i = 0; i < names.n; i++) {
 		auto_call(net_free) struct net *net = NULL;
-		int r = net_read(names.v[i], &anything, &net, NULL, err);
 
-		if (r < 0)
-			return r;
+		TRY(net_read(names.v[i], &anything, &net, NULL, err));
 		printf("%-12s  %s\n", names.v[i], net->about);
 	}
 	return 0;

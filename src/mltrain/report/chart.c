@@ -27,6 +27,10 @@ struct axis {
 
 void chart_add(struct chart *c, const struct line *l)
 {
+	if (!c->unit)
+		c->unit = "";
+	if (c->scale == 0)
+		c->scale = 1;
 	if (l->n && c->n < CHART_LINES_MAX)
 		c->lines[c->n++] = *l;
 }

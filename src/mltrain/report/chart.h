@@ -31,8 +31,8 @@ struct chart {
 	const char *id, *title; /* ours */
 	const char *about;      /* a sentence under the title; ours; may be NULL */
 	const char *x_name;
-	const char *unit; /* of y, "%" or "images/s"; "" for none */
-	double scale;     /* y is shown times this */
+	const char *unit; /* of y, "%" or "images/s"; NULL: none */
+	double scale;     /* y is shown times this; 0: as it is */
 	int log_choice;   /* offer a logarithmic axis */
 	int from_zero;    /* the axis begins at 0 */
 	int x_log;        /* if x spans several powers of ten */

@@ -75,8 +75,6 @@ static void write_loss(FILE *f, const struct runs *runs)
 	struct chart c = { .id = "loss",
 		.title = "Loss",
 		.x_name = "step",
-		.unit = "",
-		.scale = 1,
 		.log_choice = 1,
 		.about = "Of the latest batch, with the penalty on large weights." };
 
@@ -161,14 +159,11 @@ static void write_rates(FILE *f, const struct runs *runs)
 		.title = "Learning rate",
 		.alone = runs->n == 1,
 		.x_name = "step",
-		.unit = "",
-		.scale = 1,
 		.log_choice = 1 };
 	struct chart rate = { .id = "rate",
 		.title = "Speed",
 		.x_name = "step",
 		.unit = "images/s",
-		.scale = 1,
 		.from_zero = 1,
 		.log_choice = runs->n > 1,
 		.about = "While computing steps; evaluation and checkpoints do not count." };
@@ -186,8 +181,6 @@ static void write_ranks(FILE *f, const struct runs *runs)
 	struct chart c = { .id = "ranks",
 		.title = "Ranks",
 		.x_name = "seconds",
-		.unit = "",
-		.scale = 1,
 		.from_zero = 1,
 		.alone = runs->n == 1,
 		.about = "Processes that train, since the first of the runs began." };
@@ -217,7 +210,6 @@ static void write_cpu(FILE *f, const struct runs *runs)
 		.title = "Processors",
 		.x_name = "seconds",
 		.unit = "%",
-		.scale = 1,
 		.from_zero = 1,
 		.about = "Of this process 100 % is one processor at work the whole time, "
 			 "of the node all of them." };
@@ -299,12 +291,10 @@ void curves_write(FILE *f, const struct runs *runs)
 		(struct chart){ .id = "gpu",
 			.title = "GPUs",
 			.unit = "%",
-			.scale = 1,
 			.about = "Share of the time in which a kernel ran, as NVIDIA's management "
 				 "library tells it." });
 	write_gpus(f, runs, offsetof(struct run_gpu, power),
-		(struct chart){
-			.id = "power", .title = "Power of the GPUs", .unit = "W", .scale = 1 });
+		(struct chart){ .id = "power", .title = "Power of the GPUs", .unit = "W" });
 	write_gpus(f, runs, offsetof(struct run_gpu, memory),
 		(struct chart){ .id = "gpumemory",
 			.title = "Memory of the GPUs",

@@ -226,7 +226,6 @@ static void write_curves(FILE *f, const struct traffic *t)
 		.about = "In each second, half and one of a hundred requests took longer.",
 		.x_name = "seconds",
 		.unit = "ms",
-		.scale = 1,
 		.log_choice = 1,
 		.from_zero = 1 };
 	struct chart percentiles = { .id = "percentiles",
@@ -234,7 +233,6 @@ static void write_curves(FILE *f, const struct traffic *t)
 		.about = "One of so many requests took longer: 100 is the 99th percentile.",
 		.x_name = "one of",
 		.unit = "ms",
-		.scale = 1,
 		.log_choice = 1,
 		.from_zero = 1,
 		.x_log = 1,
@@ -243,22 +241,17 @@ static void write_curves(FILE *f, const struct traffic *t)
 		.title = "Requests a second",
 		.x_name = "seconds",
 		.unit = "requests/s",
-		.scale = 1,
 		.from_zero = 1,
 		.log_choice = t->n > 1,
 		.alone = t->n == 1 };
 	struct chart users = { .id = "users",
 		.title = "Users, or requests on their way",
 		.x_name = "seconds",
-		.unit = "",
-		.scale = 1,
 		.from_zero = 1,
 		.alone = t->n == 1 };
 	struct chart failed = { .id = "failed",
 		.title = "Failed requests in each second",
 		.x_name = "seconds",
-		.unit = "",
-		.scale = 1,
 		.from_zero = 1,
 		.alone = t->n == 1 };
 

@@ -47,25 +47,27 @@ void gpu_report_add(
 	r->v[r->n++] = (struct gpu_finding){ verdict, subject, text, mend };
 }
 
-static void add(struct check *k, struct gpu_finding f)
+/* Add a finding. mend, what to do, may be NULL. */
+static void __attribute__((format(printf, 5, 6))) tell(struct check *k, enum gpu_verdict verdict,
+	const char *subject, const char *mend, const char *fmt, ...)
 {
-	gpu_report_add(k->ret, f.verdict, f.subject, f.text, f.mend);
-}
+	char *text;
+	va_list ap;
 
-static void tell(
-	struct check *k, enum gpu_verdict verdict, const char *subject, char *text, char *mend)
-{
-	gpu_report_add(k->ret, verdict, subject, text, mend);
+	va_start(ap, fmt);
+	text = xvasprintf(fmt, ap);
+	va_end(ap);
+	gpu_report_add(k->ret, verdict, subject, text, mend ? xstrdup(mend) : NULL);
 }
 
 /* Add an error's sentence, with its hint as what to do. */
 static void tell_error(struct check *k, const char *subject, const struct mlr_error *err)
 {
 	const char *end = strchr(err->text, '\n');
-	size_t len = end ? (size_t)(end - err->text) : strlen(err->text);
+	int len = end ? (int)(end - err->text) : (int)strlen(err->text);
 	const char *hint = end && strncmp(end + 1, "hint: ", 6) == 0 ? end + 7 : NULL;
 
-	tell(k, GPU_FAILS, subject, xstrndup(err->text, len), hint ? xstrdup(hint) : NULL);
+	tell(k, GPU_FAILS, subject, hint, "%.*s", len, err->text);
 }
 
 /* The driver's libraries are built for the machine, so an emulator does not help. A profile may
@@ -78,24 +80,19 @@ static void check_platform(struct check *k)
 	const char *processors = k->m->processors;
 
 	if (!m)
-		tell(k, GPU_OK, "platform", xstrdup("the image names none"), NULL);
+		tell(k, GPU_OK, "platform", NULL, "the image names none");
 	else if (!processors)
-		tell(k, GPU_DOUBTFUL, "platform",
-			xasprintf(
-				"the image is for %s; the profile does not tell which processors the machine has",
-				platform),
-			NULL);
+		tell(k, GPU_DOUBTFUL, "platform", NULL,
+			"the image is for %s; the profile does not tell which processors the machine has",
+			platform);
 	else if (machine_runs(processors, m))
-		tell(k, GPU_OK, "platform",
-			xasprintf("the image is for %s, as the machine is (%s)", platform,
-				processors),
-			NULL);
+		tell(k, GPU_OK, "platform", NULL, "the image is for %s, as the machine is (%s)",
+			platform, processors);
 	else
 		tell(k, GPU_FAILS, "platform",
-			xasprintf(
-				"the image is for %s, the machine and its driver's libraries are for %s",
-				platform, processors),
-			xstrdup("mlrun pull --platform fetches another variant, if there is one"));
+			"mlrun pull --platform fetches another variant, if there is one",
+			"the image is for %s, the machine and its driver's libraries are for %s",
+			platform, processors);
 }
 
 /* Describe the driver, to free(). */
@@ -125,29 +122,28 @@ static int check_driver(struct check *k)
 	const struct gpu_machine *m = k->m;
 
 	if (m->refused) {
-		tell(k, GPU_FAILS, "driver", xstrdup(m->refused), NULL);
+		tell(k, GPU_FAILS, "driver", NULL, "%s", m->refused);
 		return 0;
 	}
 	if (m->driver == GPU_DRIVER_NONE && m->n_gpus == 0 && is_unneeded(k)) {
-		tell(k, GPU_NOT_NEEDED, "driver",
-			xstrdup("the machine has no driver of a GPU, and the image asks for no GPU"),
-			NULL);
+		tell(k, GPU_NOT_NEEDED, "driver", NULL,
+			"the machine has no driver of a GPU, and the image asks for no GPU");
 		return 0;
 	}
 	if (m->driver == GPU_DRIVER_NONE && m->n_gpus == 0) {
-		tell(k, GPU_FAILS, "driver", xstrdup("the machine has no driver of a GPU"),
-			xstrdup("on a machine that has one: mlrun profile >FILE; then here: mlrun gpu check "
-				"--profile FILE IMAGE"));
+		tell(k, GPU_FAILS, "driver",
+			"on a machine that has one: mlrun profile >FILE; then here: mlrun gpu check "
+			"--profile FILE IMAGE",
+			"the machine has no driver of a GPU");
 		return 0;
 	}
 	if (m->driver == GPU_DRIVER_NONE)
-		tell(k, GPU_OK, "driver",
-			xasprintf("%s's, of the kernel", gpu_vendors[m->gpus[0].vendor].title),
-			NULL);
+		tell(k, GPU_OK, "driver", NULL, "%s's, of the kernel",
+			gpu_vendors[m->gpus[0].vendor].title);
 	else
-		tell(k, GPU_OK, "driver", name_driver(m), NULL);
+		gpu_report_add(k->ret, GPU_OK, "driver", name_driver(m), NULL);
 	for (size_t i = 0; i < m->warnings.n; i++)
-		tell(k, GPU_DOUBTFUL, "driver", xstrdup(m->warnings.v[i]), NULL);
+		tell(k, GPU_DOUBTFUL, "driver", NULL, "%s", m->warnings.v[i]);
 	return 1;
 }
 
@@ -163,12 +159,11 @@ static int check_wish(struct check *k)
 	if (k->w.kind != GPU_WISH_NOTHING)
 		return 1;
 	if (gpu_wish_word(&k->q, k->p)) {
-		tell(k, GPU_OK, "devices", xasprintf("no GPU is asked for: %s", k->w.who), NULL);
+		tell(k, GPU_OK, "devices", NULL, "no GPU is asked for: %s", k->w.who);
 		return 0;
 	}
-	tell(k, GPU_DOUBTFUL, "devices",
-		xstrdup("the image asks for no GPU and would be given none"),
-		xstrdup("mlrun exec --gpu=all, which the rest assumes"));
+	tell(k, GPU_DOUBTFUL, "devices", "mlrun exec --gpu=all, which the rest assumes",
+		"the image asks for no GPU and would be given none");
 	k->q.word = "all";
 	k->q.origin = PLAN_FROM_NOBODY;
 	gpu_wish_done(&k->w);
@@ -206,10 +201,11 @@ static void check_nodes(struct check *k)
 		if ((needed[i].caps && !(k->w.caps & needed[i].caps)) || (n && n->error == 0))
 			continue;
 		if (n && n->error != ENOENT)
-			tell(k, GPU_FAILS, "devices", gpu_node_why(n), NULL);
+			gpu_report_add(k->ret, GPU_FAILS, "devices", gpu_node_why(n), NULL);
 		else
-			tell(k, GPU_FAILS, "devices", xasprintf("'%s' is missing", needed[i].path),
-				xstrdup("root makes it: nvidia-modprobe -u -c 0, or nvidia-smi"));
+			tell(k, GPU_FAILS, "devices",
+				"root makes it: nvidia-modprobe -u -c 0, or nvidia-smi",
+				"'%s' is missing", needed[i].path);
 	}
 }
 
@@ -226,18 +222,17 @@ static void check_devices(struct check *k)
 		return;
 	}
 	if (k->w.kind == GPU_WISH_DRIVER)
-		tell(k, GPU_OK, "devices",
-			xasprintf("none, as %s says: only the driver's files", k->w.who), NULL);
+		tell(k, GPU_OK, "devices", NULL, "none, as %s says: only the driver's files",
+			k->w.who);
 	else if (k->m->driver == GPU_DRIVER_WSL)
-		tell(k, GPU_OK, "devices", xstrdup("all of Windows', by /dev/dxg"), NULL);
+		tell(k, GPU_OK, "devices", NULL, "all of Windows', by /dev/dxg");
 	else if (k->c.n == 0)
 		tell(k, GPU_FAILS, "devices",
-			xasprintf("no GPU would be in the container%s%s",
-				k->c.remarks.n ? ": " : "",
-				k->c.remarks.n ? k->c.remarks.v[0] : ""),
-			xstrdup("`mlrun gpu list` shows the GPUs and who may use them"));
+			"`mlrun gpu list` shows the GPUs and who may use them",
+			"no GPU would be in the container%s%s", k->c.remarks.n ? ": " : "",
+			k->c.remarks.n ? k->c.remarks.v[0] : "");
 	else
-		tell(k, GPU_OK, "devices", name_chosen(k), NULL);
+		gpu_report_add(k->ret, GPU_OK, "devices", name_chosen(k), NULL);
 	if (k->c.n > 0)
 		check_nodes(k);
 }
@@ -274,7 +269,7 @@ static void check_capabilities(struct check *k)
 		if (!(k->w.caps & cap) || has_library(k->m, cap))
 			continue;
 		lacks = 1;
-		tell(k,
+		gpu_report_add(k->ret,
 			cap == GPU_COMPUTE ? GPU_FAILS
 				: is_all   ? GPU_OK
 					   : GPU_DOUBTFUL,
@@ -288,8 +283,7 @@ static void check_capabilities(struct check *k)
 					  name));
 	}
 	if (!lacks)
-		tell(k, GPU_OK, "capabilities", xasprintf("%s, and the driver has them", asked),
-			NULL);
+		tell(k, GPU_OK, "capabilities", NULL, "%s, and the driver has them", asked);
 }
 
 static void check_requirements(struct check *k)
@@ -301,8 +295,8 @@ static void check_requirements(struct check *k)
 	if (gpu_requirements_check(&k->w, k->m, &k->c, k->fill, &err) < 0)
 		tell_error(k, "requirements", &err);
 	else
-		tell(k, GPU_OK, "requirements",
-			xasprintf("%zu of the image's hold", k->w.requirements.n), NULL);
+		tell(k, GPU_OK, "requirements", NULL, "%zu of the image's hold",
+			k->w.requirements.n);
 }
 
 static int knows_archs(const struct check *k)
@@ -327,9 +321,9 @@ static void check_cuda(struct check *k)
 	if (k->m->driver == GPU_DRIVER_NONE && f.verdict == GPU_OK)
 		free(f.text); /* NVIDIA's drivers do not concern AMD */
 	else
-		add(k, f);
+		gpu_report_add(k->ret, f.verdict, f.subject, f.text, f.mend);
 	if (gpu_cuda_check_arch(&k->q, k->m, &k->c, &f))
-		add(k, f);
+		gpu_report_add(k->ret, f.verdict, f.subject, f.text, f.mend);
 }
 
 /* A CUDA program does not start without these. */
@@ -352,26 +346,23 @@ static void check_glibc(struct check *k, const struct gpu_image_libc *l)
 	auto_free char *names = NULL;
 
 	if (!gpu_version_is_known(&l->version)) {
-		tell(k, GPU_DOUBTFUL, "libc",
-			xasprintf("'%s' in the image does not tell which glibc it is of", l->path),
-			NULL);
+		tell(k, GPU_DOUBTFUL, "libc", NULL,
+			"'%s' in the image does not tell which glibc it is of", l->path);
 		return;
 	}
 	gpu_version_print(&l->version, version);
 	gpu_glibc_check(k->m, k->w.caps, l, NULL, &newer);
 	if (newer.n == 0) {
-		tell(k, GPU_OK, "libc",
-			xasprintf("glibc %s, which is enough for the driver's libraries", version),
-			NULL);
+		tell(k, GPU_OK, "libc", NULL,
+			"glibc %s, which is enough for the driver's libraries", version);
 		return;
 	}
 	for (size_t i = 0; i < newer.n; i++)
 		if (is_needed(newer.v[i]))
 			verdict = GPU_FAILS;
 	names = strv_join(&newer, newer.n, ", ");
-	tell(k, verdict, "libc",
-		xasprintf("the image's glibc %s is too old for %s", version, names),
-		xstrdup("an image of a newer distribution"));
+	tell(k, verdict, "libc", "an image of a newer distribution",
+		"the image's glibc %s is too old for %s", version, names);
 }
 
 static void check_libc(struct check *k)
@@ -392,19 +383,17 @@ static void check_libc(struct check *k)
 		break;
 	case GPU_LIBC_MUSL:
 		tell(k, GPU_FAILS, "libc",
-			xstrdup("the image's C library is musl, and the driver's libraries need glibc"),
-			xstrdup("an image of a distribution with glibc; some programs do with Alpine's "
-				"package gcompat"));
+			"an image of a distribution with glibc; some programs do with Alpine's "
+			"package gcompat",
+			"the image's C library is musl, and the driver's libraries need glibc");
 		break;
 	case GPU_LIBC_NONE:
-		tell(k, GPU_DOUBTFUL, "libc",
-			xstrdup("the image has no C library, so that only programs that are linked statically and load "
-				"no library run in it"),
-			xstrdup("an image with glibc"));
+		tell(k, GPU_DOUBTFUL, "libc", "an image with glibc",
+			"the image has no C library, so that only programs that are linked statically and load "
+			"no library run in it");
 		break;
 	case GPU_LIBC_UNKNOWN:
-		tell(k, GPU_DOUBTFUL, "libc", xstrdup("this mlrun cannot look into the image"),
-			NULL);
+		tell(k, GPU_DOUBTFUL, "libc", NULL, "this mlrun cannot look into the image");
 	}
 }
 
