@@ -1,6 +1,5 @@
 #include "cdi/spec.h"
 
-#include "base/base.h"
 #include "base/record.h"
 #include "base/yaml.h"
 

@@ -1,6 +1,5 @@
 #include "export/outlet.h"
 
-#include "base/base.h"
 #include "base/follow.h"
 #include "layer/extract.h"
 

@@ -1,11 +1,7 @@
 #include "export/pack.h"
 
-#include "base/base.h"
 #include "base/temp.h"
 #include "layer/codec.h"
-#include "layer/record.h"
-#include "oci/digest.h"
-#include "oci/manifest.h"
 #include "rootfs/layers.h"
 #include "store/blob.h"
 #include "store/tree.h"

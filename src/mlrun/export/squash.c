@@ -1,6 +1,5 @@
 #include "export/squash.h"
 
-#include "base/base.h"
 #include "export/outlet.h"
 #include "layer/entry.h"
 #include "layer/unpack.h"

@@ -1,7 +1,5 @@
 #include "gpu/elf.h"
 
-#include "base/base.h"
-
 #include <elf.h>
 
 #define NEEDED_MAX    1024       /* DT_NEEDED entries; NVIDIA's have a dozen at most */

@@ -1,6 +1,5 @@
 #include "gpu/gpu.h"
 
-#include "base/base.h"
 #include "gpu/choice/choice.h"
 #include "gpu/inject/compat.h"
 #include "gpu/inject/inject.h"

@@ -1,6 +1,5 @@
 #include "gpu/machine.h"
 
-#include "base/base.h"
 #include "gpu/gpu.h"
 #include "gpu/root.h"
 #include "gpu/vendor.h"

@@ -1,7 +1,5 @@
 #include "gpu/root.h"
 
-#include "base/base.h"
-
 #include <sys/sysmacros.h>
 
 #define TEXT_MAX (64u << 10) /* bytes */

@@ -1,10 +1,7 @@
 #include "layer/archive.h"
 
-#include "base/base.h"
 #include "layer/entry.h"
 #include "layer/path.h"
-
-#include <archive.h>
 
 struct layer_archive {
 	struct layer_entry_target tar;

@@ -1,6 +1,5 @@
 #include "layer/dirs.h"
 
-#include "base/base.h"
 #include "base/tighten.h"
 #include "layer/unpack.h"
 #include "layer/path.h"

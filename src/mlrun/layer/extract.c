@@ -4,8 +4,6 @@
 #include "layer/archive.h"
 #include "layer/path.h"
 
-#include <archive_entry.h>
-
 struct archive *layer_extract_new(int keep_modes)
 {
 	struct archive *to = archive_write_disk_new();

@@ -1,7 +1,5 @@
 #include "layer/names.h"
 
-#include "base/base.h"
-
 #include <sys/random.h>
 
 #define CHUNK_SIZE (256u << 10)

@@ -1,6 +1,5 @@
 #include "layer/path.h"
 
-#include "base/base.h"
 #include "layer/unpack.h"
 
 #include <sys/sysmacros.h>

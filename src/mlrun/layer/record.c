@@ -1,6 +1,5 @@
 #include "layer/record.h"
 
-#include "base/base.h"
 #include "layer/unpack.h"
 
 #define BUFFER_SIZE (128u << 10)

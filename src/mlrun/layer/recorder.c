@@ -1,6 +1,5 @@
 #include "layer/recorder.h"
 
-#include "base/base.h"
 #include "layer/record.h"
 
 #include <zstd.h>

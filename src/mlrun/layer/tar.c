@@ -1,6 +1,5 @@
 #include "layer/tar.h"
 
-#include "base/base.h"
 #include "base/file_owner.h"
 #include "layer/archive.h"
 #include "layer/path.h"

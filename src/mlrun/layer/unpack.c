@@ -1,6 +1,5 @@
 #include "layer/unpack.h"
 
-#include "base/base.h"
 #include "base/filesystem.h"
 #include "layer/tar.h"
 #include "layer/writer.h"

@@ -1,6 +1,5 @@
 #include "layer/writer.h"
 
-#include "base/base.h"
 #include "base/file_owner.h"
 #include "base/tighten.h"
 #include "layer/path.h"

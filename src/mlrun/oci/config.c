@@ -1,6 +1,5 @@
 #include "oci/config.h"
 
-#include "base/base.h"
 #include "oci/digest.h"
 #include "oci/json.h"
 #include "oci/manifest.h"

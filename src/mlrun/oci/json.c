@@ -1,7 +1,5 @@
 #include "oci/json.h"
 
-#include "base/base.h"
-
 #include <math.h>
 
 #define DIGITS "0123456789"

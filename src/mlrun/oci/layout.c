@@ -1,6 +1,5 @@
 #include "oci/layout.h"
 
-#include "base/base.h"
 #include "oci/json.h"
 #include "oci/ref.h"
 

@@ -1,6 +1,5 @@
 #include "oci/manifest.h"
 
-#include "base/base.h"
 #include "base/json.h"
 #include "oci/digest.h"
 #include "oci/json.h"

@@ -1,6 +1,5 @@
 #include "oci/steps.h"
 
-#include "base/base.h"
 #include "base/json.h"
 #include "oci/json.h"
 #include "oci/manifest.h"

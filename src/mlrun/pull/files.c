@@ -1,6 +1,5 @@
 #include "pull/files.h"
 
-#include "base/base.h"
 #include "layer/archive.h"
 
 #include <archive.h>

@@ -3,8 +3,6 @@
 #include "base/base.h"
 #include "layer/codec.h"
 #include "layer/record.h"
-#include "layer/unpack.h"
-#include "pull/queue.h"
 #include "rootfs/flatten.h"
 #include "store/blob.h"
 #include "store/tree.h"

@@ -1,6 +1,5 @@
 #include "pull/plain.h"
 
-#include "base/base.h"
 #include "layer/archive.h"
 #include "base/temp.h"
 

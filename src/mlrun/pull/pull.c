@@ -1,11 +1,8 @@
 #include "pull/pull.h"
 
-#include "base/base.h"
 #include "oci/platform.h"
 #include "pull/crew.h"
-#include "pull/format.h"
 #include "pull/layer.h"
-#include "pull/resolve.h"
 #include "pull/source.h"
 #include "pull/space.h"
 #include "pull/squash.h"

@@ -1,6 +1,5 @@
 #include "pull/space.h"
 
-#include "base/base.h"
 #include "base/filesystem.h"
 
 #include <sys/quota.h>

@@ -1,6 +1,5 @@
 #include "pull/squash.h"
 
-#include "base/base.h"
 #include "layer/record.h"
 #include "layer/tar.h"
 #include "oci/digest.h"

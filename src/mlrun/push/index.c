@@ -1,6 +1,5 @@
 #include "push/index.h"
 
-#include "base/base.h"
 #include "oci/config.h"
 #include "oci/manifest.h"
 #include "registry/registry.h"

@@ -1,11 +1,9 @@
 #include "push/push.h"
 
-#include "base/base.h"
 #include "base/wait.h"
 #include "export/documents.h"
 #include "oci/manifest.h"
 #include "push/send.h"
-#include "registry/registry.h"
 #include "store/blob.h"
 #include "store/cache.h"
 #include "store/lease.h"

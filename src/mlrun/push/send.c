@@ -1,6 +1,5 @@
 #include "push/send.h"
 
-#include "base/base.h"
 #include "export/pack.h"
 #include "store/blob.h"
 

@@ -1,6 +1,5 @@
 #include "recipe/derive.h"
 
-#include "base/base.h"
 #include "base/json.h"
 #include "oci/config.h"
 #include "oci/json.h"

@@ -1,6 +1,5 @@
 #include "recipe/expand.h"
 
-#include "base/base.h"
 #include "recipe/text.h"
 
 /*

@@ -1,8 +1,6 @@
 #include "recipe/instruction.h"
 
-#include "base/base.h"
 #include "base/spelling.h"
-#include "recipe/expand.h"
 #include "recipe/health.h"
 #include "recipe/run_mount.h"
 #include "recipe/text.h"

@@ -1,6 +1,5 @@
 #include "recipe/lint.h"
 
-#include "base/base.h"
 #include "base/spelling.h"
 #include "oci/ref.h"
 #include "recipe/run_mount.h"

@@ -1,6 +1,5 @@
 #include "recipe/recipe.h"
 
-#include "base/base.h"
 #include "recipe/text.h"
 
 /*

@@ -1,6 +1,5 @@
 #include "recipe/run_mount.h"
 
-#include "base/base.h"
 #include "base/config_value.h"
 #include "base/spelling.h"
 

@@ -1,7 +1,5 @@
 #include "recipe/scope.h"
 
-#include "base/base.h"
-
 void scope_done(struct scope *s)
 {
 	strv_done(&s->env);

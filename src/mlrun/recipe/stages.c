@@ -1,6 +1,5 @@
 #include "recipe/stages.h"
 
-#include "base/base.h"
 #include "recipe/run_mount.h"
 
 void stages_done(struct stages *s)

@@ -1,7 +1,5 @@
 #include "recipe/text.h"
 
-#include "base/base.h"
-
 #include <jansson.h>
 
 void text_done(struct text *t)

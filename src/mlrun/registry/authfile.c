@@ -1,6 +1,5 @@
 #include "registry/authfile.h"
 
-#include "base/base.h"
 #include "oci/json.h"
 
 #include <openssl/evp.h>

@@ -1,7 +1,5 @@
 #include "registry/buffer.h"
 
-#include "base/base.h"
-
 int buffer_put(void *buffer, const void *bytes, size_t len, struct mlr_error *err)
 {
 	struct buffer *b = buffer;

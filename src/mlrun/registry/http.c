@@ -1,6 +1,5 @@
 #include "registry/http.h"
 
-#include "base/base.h"
 #include "base/authorities.h"
 #include "config.h"
 #include "registry/fault.h"

@@ -1,8 +1,5 @@
 #include "registry/request.h"
 
-#include "base/base.h"
-#include "registry/retry.h"
-
 #define NOTICE_MIN_MS 3000 /* shorter waits are not announced */
 #define MIRROR_TRIES  3    /* few, as the next host can be tried */
 #define MIRROR_WAIT_S 5

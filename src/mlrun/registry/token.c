@@ -1,6 +1,5 @@
 #include "registry/token.h"
 
-#include "base/base.h"
 #include "oci/json.h"
 #include "registry/answer.h"
 #include "registry/authfile.h"

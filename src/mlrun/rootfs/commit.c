@@ -1,6 +1,5 @@
 #include "rootfs/commit.h"
 
-#include "base/base.h"
 #include "base/owners_file.h"
 #include "oci/config.h"
 #include "oci/manifest.h"

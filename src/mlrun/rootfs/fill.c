@@ -1,6 +1,5 @@
 #include "rootfs/fill.h"
 
-#include "base/base.h"
 #include "layer/unpack.h"
 #include "rootfs/flatten.h"
 #include "rootfs/layers.h"

@@ -1,11 +1,9 @@
 #include "rootfs/flatten.h"
 
-#include "base/base.h"
 #include "layer/path.h"
 #include "rootfs/layers.h"
 #include "rootfs/listing.h"
 #include "rootfs/place.h"
-#include "store/tree.h"
 
 /* One layer being applied to the tree at root. */
 struct applying {

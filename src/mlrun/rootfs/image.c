@@ -4,7 +4,6 @@
 #include "oci/config.h"
 #include "oci/digest.h"
 #include "oci/platform.h"
-#include "oci/manifest.h"
 #include "rootfs/flatten.h"
 #include "rootfs/stacking.h"
 #include "store/blob.h"

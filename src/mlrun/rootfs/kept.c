@@ -6,7 +6,6 @@
 #include "rootfs/rootfs.h"
 #include "store/container.h"
 #include "store/image.h"
-#include "store/stores.h"
 
 /* What the user asked for, and what was found. */
 struct kept {

@@ -1,6 +1,5 @@
 #include "rootfs/layers.h"
 
-#include "base/base.h"
 #include "layer/changes.h"
 #include "oci/digest.h"
 #include "rootfs/flatten.h"

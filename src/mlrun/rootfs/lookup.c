@@ -1,6 +1,5 @@
 #include "rootfs/lookup.h"
 
-#include "base/base.h"
 #include "layer/path.h"
 #include "squashfs/looker.h"
 

@@ -1,6 +1,5 @@
 #include "rootfs/merge.h"
 
-#include "base/base.h"
 #include "layer/archive.h"
 #include "layer/names.h"
 #include "layer/path.h"

@@ -8,7 +8,6 @@
 #include "store/image.h"
 #include "store/lease.h"
 #include "store/probe.h"
-#include "store/stores.h"
 #include "store/tree.h"
 
 #define ENROOT_MAX (1u << 20) /* bytes of a file of Enroot's */

@@ -1,6 +1,5 @@
 #include "rootfs/stacking.h"
 
-#include "base/base.h"
 #include "layer/path.h"
 #include "rootfs/layers.h"
 #include "rootfs/listing.h"

@@ -1,6 +1,5 @@
 #include "rootfs/upper.h"
 
-#include "base/base.h"
 #include "base/file_owner.h"
 #include "base/tighten.h"
 #include "layer/archive.h"

@@ -1,6 +1,5 @@
 #include "rootfs/verify.h"
 
-#include "base/base.h"
 #include "base/tighten.h"
 #include "layer/record.h"
 #include "oci/config.h"

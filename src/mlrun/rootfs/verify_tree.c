@@ -1,6 +1,5 @@
 #include "rootfs/verify_tree.h"
 
-#include "base/base.h"
 #include "rootfs/layers.h"
 #include "rootfs/listing.h"
 #include "store/tree.h"

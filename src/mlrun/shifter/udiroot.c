@@ -1,7 +1,5 @@
 #include "shifter/udiroot.h"
 
-#include "base/base.h"
-
 #define UDIROOT_MAX (1u << 20) /* bytes */
 #define MODULE      "module_"
 

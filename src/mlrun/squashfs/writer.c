@@ -1,6 +1,5 @@
 #include "squashfs/writer.h"
 
-#include "base/base.h"
 #include "layer/changes.h"
 #include "squashfs/blocks.h"
 #include "squashfs/writer_file.h"

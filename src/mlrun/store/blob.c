@@ -1,6 +1,5 @@
 #include "store/blob.h"
 
-#include "base/base.h"
 #include "oci/digest.h"
 #include "store/lock.h"
 #include "store/trash.h"

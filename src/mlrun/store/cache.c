@@ -1,6 +1,5 @@
 #include "store/cache.h"
 
-#include "base/base.h"
 #include "oci/steps.h"
 #include "store/json.h"
 #include "store/tree.h"

@@ -1,6 +1,5 @@
 #include "store/container.h"
 
-#include "base/base.h"
 #include "job/job.h"
 #include "oci/digest.h"
 #include "store/handle.h"

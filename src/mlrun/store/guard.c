@@ -1,6 +1,5 @@
 #include "store/guard.h"
 
-#include "base/base.h"
 #include "base/account.h"
 #include "base/tighten.h"
 #include "store/facts.h"

@@ -1,12 +1,9 @@
 #include "store/hold.h"
 
-#include "base/base.h"
 #include "base/wait.h"
 #include "oci/digest.h"
 #include "store/format.h"
 #include "store/handle.h"
-
-#include <pthread.h>
 
 /*
  * One hold's file, "holds/<name>", and the thread that writes its heartbeat.

@@ -1,6 +1,5 @@
 #include "store/image.h"
 
-#include "base/base.h"
 #include "base/spelling.h"
 #include "oci/digest.h"
 #include "oci/platform.h"

@@ -1,6 +1,5 @@
 #include "store/lease.h"
 
-#include "base/base.h"
 #include "base/proc.h"
 #include "oci/digest.h"
 #include "store/process.h"

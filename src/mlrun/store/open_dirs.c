@@ -1,6 +1,5 @@
 #include "store/open_dirs.h"
 
-#include "base/base.h"
 #include "oci/digest.h"
 #include "store/tree.h"
 

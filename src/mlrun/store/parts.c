@@ -1,6 +1,5 @@
 #include "store/parts.h"
 
-#include "base/base.h"
 #include "oci/digest.h"
 #include "store/cache.h"
 #include "store/container.h"

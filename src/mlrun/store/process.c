@@ -1,6 +1,5 @@
 #include "store/process.h"
 
-#include "base/base.h"
 #include "base/proc.h"
 #include "store/unsynced.h"
 

@@ -1,6 +1,5 @@
 #include "store/prune.h"
 
-#include "base/base.h"
 #include "store/lease.h"
 #include "store/parts.h"
 #include "store/removal.h"

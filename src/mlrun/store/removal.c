@@ -1,6 +1,5 @@
 #include "store/removal.h"
 
-#include "base/base.h"
 #include "oci/digest.h"
 #include "store/container.h"
 #include "store/hold.h"

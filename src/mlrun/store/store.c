@@ -1,6 +1,5 @@
 #include "store/store.h"
 
-#include "base/base.h"
 #include "base/config.h"
 #include "store/format.h"
 #include "store/guard.h"

@@ -1,7 +1,5 @@
 #include "store/stores.h"
 
-#include "base/base.h"
-#include "base/config.h"
 #include "base/home.h"
 
 static void told_by(char **origin, char *take)

@@ -1,6 +1,5 @@
 #include "store/tree.h"
 
-#include "base/base.h"
 #include "oci/digest.h"
 #include "store/handle.h"
 #include "store/hold.h"

@@ -1,6 +1,5 @@
 #include "backend/backend.h"
 
-#include "base/base.h"
 #include "config.h"
 #if HAVE_ONEDNN
 #include "backend/dnn.h"

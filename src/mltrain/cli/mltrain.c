@@ -1,7 +1,6 @@
 /* mltrain's main: finds the command's row and calls it. */
 #include "cli/mltrain.h"
 
-#include "base/base.h"
 #include "base/escape.h"
 #include "base/program.h"
 #include "base/spelling.h"

@@ -3,7 +3,6 @@
 #include "base/base.h"
 #include "cli/arg.h"
 #include "cli/mltrain.h"
-#include "model/recipe.h"
 #include "optimiser/optimiser.h"
 #include "train/cpus.h"
 

@@ -1,6 +1,5 @@
 #include "data/dataset.h"
 
-#include "base/base.h"
 #include "base/home.h"
 #include "data/format.h"
 #include "data/loader.h"

@@ -1,6 +1,5 @@
 #include "data/download.h"
 
-#include "base/base.h"
 #include "config.h"
 
 #include <curl/curl.h>

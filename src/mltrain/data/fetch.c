@@ -1,6 +1,5 @@
 #include "data/fetch.h"
 
-#include "base/base.h"
 #include "data/unpack.h"
 
 #include <sys/file.h>

@@ -1,6 +1,5 @@
 #include "data/idx.h"
 
-#include "base/base.h"
 #include "data/format.h"
 
 #include <zlib.h>

@@ -1,6 +1,5 @@
 #include "data/image.h"
 
-#include "base/base.h"
 #include "config.h"
 #include "data/pixels.h"
 

@@ -1,6 +1,5 @@
 #include "data/picture.h"
 
-#include "base/base.h"
 #include "config.h"
 #include "data/loader.h"
 

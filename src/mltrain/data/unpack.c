@@ -1,7 +1,5 @@
 #include "data/unpack.h"
 
-#include "base/base.h"
-
 #include <archive.h>
 #include <archive_entry.h>
 

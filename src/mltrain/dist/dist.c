@@ -1,7 +1,5 @@
 #include "dist/dist.h"
 
-#include "base/base.h"
-
 /* A single rank has nothing to add: every sum stays as it is. */
 
 static void ready(void *ctx, float *part, size_t count)

@@ -1,7 +1,5 @@
 #include "dist/frame.h"
 
-#include "base/base.h"
-
 #include <endian.h>
 #include <poll.h>
 #include <sys/socket.h>

@@ -1,6 +1,5 @@
 #include "dist/group.h"
 
-#include "base/base.h"
 #include "dist/node_sums.h"
 
 #define BOOT_ID "/proc/sys/kernel/random/boot_id"

@@ -1,7 +1,5 @@
 #include "dist/node_sums.h"
 
-#include "base/base.h"
-
 #include <stdatomic.h>
 #include <sys/mman.h>
 

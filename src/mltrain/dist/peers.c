@@ -1,7 +1,5 @@
 #include "dist/peers.h"
 
-#include "base/base.h"
-
 #include <poll.h>
 #include <sys/syscall.h>
 

@@ -1,7 +1,5 @@
 #include "dist/ring_sums.h"
 
-#include "base/base.h"
-
 #include <netinet/tcp.h>
 #include <netinet/in.h>
 #include <poll.h>

@@ -1,6 +1,5 @@
 #include "dist/secret.h"
 
-#include "base/base.h"
 #include "dist/frame.h"
 
 #include <assert.h>

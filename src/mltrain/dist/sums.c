@@ -1,7 +1,5 @@
 #include "dist/sums.h"
 
-#include "base/base.h"
-
 #define WHAT   "sum gradients"
 #define LARGE  ((size_t)1 << 16) /* floats: a part this large is summed alone, in place */
 #define BUCKET ((size_t)1 << 18) /* floats: a bucket of small parts this large is full */

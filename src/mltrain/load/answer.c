@@ -1,7 +1,5 @@
 #include "load/answer.h"
 
-#include "base/base.h"
-
 void answer_begin(struct answer *a, int head)
 {
 	a->state = ANSWER_START;

@@ -1,7 +1,5 @@
 #include "load/check.h"
 
-#include "base/base.h"
-
 /* Longer ones first, as "<" begins "<=". */
 static const struct {
 	const char *text;

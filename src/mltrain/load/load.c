@@ -1,6 +1,5 @@
 #include "load/load.h"
 
-#include "base/base.h"
 #include "load/connection.h"
 
 #include <math.h>

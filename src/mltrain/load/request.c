@@ -1,6 +1,5 @@
 #include "load/request.h"
 
-#include "base/base.h"
 #include "config.h"
 #include "tensor/rng.h"
 

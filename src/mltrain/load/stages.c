@@ -1,6 +1,5 @@
 #include "load/stages.h"
 
-#include "base/base.h"
 #include "base/duration.h"
 
 #include <math.h>

@@ -1,6 +1,5 @@
 #include "load/stream.h"
 
-#include "base/base.h"
 #include "base/authorities.h"
 
 #include <arpa/inet.h>

@@ -1,6 +1,5 @@
 #include "metrics/tfevents.h"
 
-#include "base/base.h"
 #include "base/follow.h"
 #include "base/json.h"
 #include "data/picture.h"

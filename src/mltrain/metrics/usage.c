@@ -1,6 +1,5 @@
 #include "metrics/usage.h"
 
-#include "base/base.h"
 #include "metrics/nvml.h"
 
 #include <pthread.h>

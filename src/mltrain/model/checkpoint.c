@@ -1,9 +1,7 @@
 #include "model/checkpoint.h"
 
-#include "base/base.h"
 #include "config.h"
 #include "model/checkpoint_meta.h"
-#include "model/parts.h"
 #include "tensor/safetensors.h"
 
 #include <jansson.h>

@@ -1,6 +1,5 @@
 #include "model/net.h"
 
-#include "base/base.h"
 #include "optimiser/optimiser.h"
 #include "tensor/batch.h"
 #include "tensor/rng.h"

@@ -1,10 +1,8 @@
 #include "model/net_file.h"
 
-#include "base/base.h"
 #include "base/json.h"
 #include "base/record.h"
 #include "model/layer_file.h"
-#include "model/recipe.h"
 
 #include <jansson.h>
 #include <math.h>

@@ -1,6 +1,5 @@
 #include "model/onnx.h"
 
-#include "base/base.h"
 #include "base/json.h"
 #include "config.h"
 #include "model/wire.h"

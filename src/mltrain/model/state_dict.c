@@ -1,6 +1,5 @@
 #include "model/state_dict.h"
 
-#include "base/base.h"
 #include "model/parts.h"
 
 /* --- the map ------------------------------------------------------------------- */

@@ -1,7 +1,5 @@
 #include "model/wire.h"
 
-#include "base/base.h"
-
 #include <endian.h>
 
 enum { TYPE_VARINT = 0, TYPE_64BITS = 1, TYPE_BYTES = 2, TYPE_32BITS = 5 };

@@ -1,6 +1,5 @@
 #include "report/chart.h"
 
-#include "base/base.h"
 #include "base/json.h"
 #include "report/html.h"
 

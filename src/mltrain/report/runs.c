@@ -1,6 +1,5 @@
 #include "report/runs.h"
 
-#include "base/base.h"
 #include "base/json.h"
 #include "report/test_record.h"
 

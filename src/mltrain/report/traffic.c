@@ -1,6 +1,5 @@
 #include "report/traffic.h"
 
-#include "base/base.h"
 #include "base/json.h"
 
 #include <jansson.h>

@@ -1,6 +1,5 @@
 #include "serve/ask.h"
 
-#include "base/base.h"
 #include "base/json.h"
 
 #include <openssl/evp.h>

@@ -1,7 +1,5 @@
 #include "serve/conns.h"
 
-#include "base/base.h"
-
 #include <pthread.h>
 #include <sys/socket.h>
 

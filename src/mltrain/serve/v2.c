@@ -7,7 +7,6 @@
  * flat, [n][c*h*w]; or BYTES, [n] or [n][1], each a PNG or JPEG (in JSON in base64). Outputs are
  * "probabilities", "logits" and "class"; if none is named, all.
  */
-#include "serve/ask.h"
 
 #include "base/base.h"
 #include "base/json.h"

@@ -1,6 +1,5 @@
 #include "tensor/safetensors.h"
 
-#include "base/base.h"
 #include "base/json.h"
 
 #include <jansson.h>

@@ -1,6 +1,5 @@
 #include "train/evaluate.h"
 
-#include "base/base.h"
 #include "backend/ops.h"
 #include "data/loader.h"
 

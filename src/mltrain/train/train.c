@@ -1,6 +1,5 @@
 #include "train/train.h"
 
-#include "base/base.h"
 #include "dist/elastic.h"
 #include "tensor/rng.h"
 #include "train/run.h"

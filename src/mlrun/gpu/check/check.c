@@ -2,7 +2,6 @@
 
 #include "base/base.h"
 #include "base/machine.h"
-#include "gpu/choice/choice.h"
 #include "gpu/choice/requirement.h"
 #include "gpu/choice/wish.h"
 #include "gpu/inject/linker.h"

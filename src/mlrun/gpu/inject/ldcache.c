@@ -1,7 +1,5 @@
 #include "gpu/inject/ldcache.h"
 
-#include "base/base.h"
-
 /*
  * The file, in the machine's byte order (sysdeps/generic/dl-cache.h):
  *

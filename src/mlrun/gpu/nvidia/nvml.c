@@ -1,6 +1,5 @@
 #include "gpu/nvidia/nvml.h"
 
-#include "base/base.h"
 #include "base/program.h"
 #include "gpu/gpu.h"
 

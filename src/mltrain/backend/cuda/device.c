@@ -1,6 +1,5 @@
 #include "backend/cuda/device.h"
 
-#include "base/base.h"
 #include "tensor/driver.h"
 
 #define SM_MIN 80 /* what the Makefile compiles kernels for at least */

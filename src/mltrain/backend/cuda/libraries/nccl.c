@@ -1,7 +1,6 @@
 #include "backend/cuda/libraries/nccl.h"
 
 #include "base/base.h"
-#include "backend/cuda/device.h"
 #include "backend/cuda/libraries/library.h"
 #include "tensor/driver.h"
 
