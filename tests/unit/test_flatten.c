@@ -1,6 +1,6 @@
 #include "unit.h"
 #include "rootfs/flatten.h"
-#include "rootfs/stacking.h"
+#include "rootfs/image.h"
 #include "rootfs/place.h"
 #include "store/tree.h"
 #include "layers.h"

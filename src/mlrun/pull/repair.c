@@ -5,7 +5,7 @@
 #include "store/facts.h"
 #include "store/image.h"
 #include "store/lease.h"
-#include "store/parts.h"
+#include "store/removal.h"
 #include "store/removal.h"
 #include "store/guard.h"
 #include "store/tree.h"

@@ -59,7 +59,7 @@ int store_cache_blob_put(
 int store_cache_mount(struct store *st, const char *id, char **ret, struct mlr_error *err);
 
 /* Append "layers/<hex>" of the steps' layers to keep, and remove steps and directories that were
- * not used for long. For store/parts.c. */
+ * not used for long. For store/removal.c. */
 void store_cache_keep(struct store *st, struct strv *keep);
 
 #endif

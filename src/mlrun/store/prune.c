@@ -1,7 +1,6 @@
 #include "store/prune.h"
 
 #include "store/lease.h"
-#include "store/parts.h"
 #include "store/removal.h"
 #include "store/usage.h"
 

@@ -11,7 +11,7 @@
 enum store_tree_kind {
 	STORE_LAYER,  /* key: a layer's diff ID */
 	STORE_DIR,    /* key: an image's manifest digest */
-	STORE_COVER,  /* likewise: directories to mount above the layers' (rootfs/stacking.h) */
+	STORE_COVER,  /* likewise: directories to mount above the layers' (rootfs/image.h) */
 	STORE_SQUASH, /* likewise; the "tree" is a file, squash/<hex>.sqfs */
 };
 
