@@ -59,11 +59,6 @@ static const struct {
 	{ "mount_setattr", 5, 12, try_mount_setattr },
 };
 
-static int is_older(int major, int minor, int than_major, int than_minor)
-{
-	return major < than_major || (major == than_major && minor < than_minor);
-}
-
 /* Sort the calls into those that work and those that do not. Returns whether a filter refuses one
  * that the kernel has. */
 static int sort_features(
@@ -72,7 +67,8 @@ static int sort_features(
 	int filtered = 0;
 
 	for (size_t i = 0; i < ARRAY_LEN(features); i++) {
-		int is_old = is_older(major, minor, features[i].major, features[i].minor);
+		int is_old = major < features[i].major ||
+			(major == features[i].major && minor < features[i].minor);
 
 		if (doctor_is_here(m) ? features[i].try() == 0 : !is_old) {
 			strv_add(has, features[i].name);

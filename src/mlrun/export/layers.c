@@ -200,13 +200,6 @@ static void list_unique(const struct work *w, struct strv *ret)
 			strv_add(ret, w->doc.config.diff_ids.v[i]);
 }
 
-static int next_pack(
-	struct work *w, struct packer *packer, size_t i, struct pack *ret, struct mlr_error *err)
-{
-	return packer ? packer_next(packer, ret, err)
-		      : pack_kept(w->st, &w->doc.manifest.layers[i].blob, ret, err);
-}
-
 static int put_layers(struct work *w, struct oci_descriptor *d, struct mlr_error *err)
 {
 	auto_strv struct strv unique = STRV_INIT;
@@ -225,7 +218,8 @@ static int put_layers(struct work *w, struct oci_descriptor *d, struct mlr_error
 				xstrdup(d[same].media_type), d[same].size };
 			continue;
 		}
-		r = next_pack(w, packer, i, &p, err);
+		r = packer ? packer_next(packer, &p, err)
+			   : pack_kept(w->st, &w->doc.manifest.layers[i].blob, &p, err);
 		if (r == 0)
 			r = put_layer(w, &p, &d[i], err);
 	}

@@ -56,11 +56,6 @@ static int put(void *ctx, const void *buf, size_t len, struct mlr_error *err)
 	return 0;
 }
 
-static int end(struct press *p, struct mlr_error *err)
-{
-	return p->deflate ? layer_deflate_run(p->deflate, "", 0, 1, keep, p, err) : 0;
-}
-
 static void press_free(struct press *p)
 {
 	layer_deflate_free(p->deflate);
@@ -171,7 +166,7 @@ int pack_layer(struct store *st, const char *diff_id, enum oci_compression how, 
 	p->watch = watch;
 	r = pack_rebuild(st, diff_id, put, p, err);
 	if (r == 0)
-		r = end(p, err);
+		r = p->deflate ? layer_deflate_run(p->deflate, "", 0, 1, keep, p, err) : 0;
 	if (r == -ENOSPC || r == -EDQUOT)
 		mlr_hint(err,
 			"each layer lies in '%s/tmp' while it is copied: mlrun prune or mlrun rm "

@@ -145,12 +145,6 @@ static void collect_xattrs(struct reading *r, struct layer_member *m, struct arc
 	}
 }
 
-/* Are the next size bytes of the tar exactly the file's data? */
-static int is_verbatim(struct archive_entry *e)
-{
-	return archive_entry_sparse_count(e) == 0;
-}
-
 static int read_data(struct reading *r, const struct layer_member *m, struct mlr_error *err)
 {
 	int64_t offset, end = 0;
@@ -186,7 +180,7 @@ static int read_file(
 			(unsigned long long)r->limits->bytes);
 	r->file_bytes += (uint64_t)size;
 	m->size = (uint64_t)size;
-	m->verbatim = is_verbatim(e);
+	m->verbatim = archive_entry_sparse_count(e) == 0;
 	if (m->verbatim && r->sink->raw)
 		r->told += m->size;
 	collect_xattrs(r, m, e);

@@ -33,11 +33,6 @@ void crew_thread_ended(struct crew_news *news)
 	pthread_mutex_unlock(&news->lock);
 }
 
-static int is_stopped(const struct crew *c)
-{
-	return __atomic_load_n(c->work->stop, __ATOMIC_RELAXED);
-}
-
 static void fail(struct crew *c, size_t i, int result, struct mlr_error *err)
 {
 	mlr_wrap(err, "layer %.19s", c->work->shown[i].digest);
@@ -68,7 +63,7 @@ static void *worker_main(void *ctx)
 	struct crew_work *w = c->work;
 	size_t i;
 
-	while (!is_stopped(c) && (i = take_next(c)) < w->n) {
+	while (!__atomic_load_n(c->work->stop, __ATOMIC_RELAXED) && (i = take_next(c)) < w->n) {
 		struct mlr_error err = MLR_ERROR_INIT;
 		uint64_t devices = 0;
 		int r;

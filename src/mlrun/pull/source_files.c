@@ -80,13 +80,6 @@ static int refuse_others(int fd, const struct oci_name *name, struct mlr_error *
 	return mlr_hint(err, "mlrun exec squashfs:%s runs it as it is", name->path);
 }
 
-static int open_kind(enum oci_transport kind, struct bundle *b, struct pull_source **ret,
-	char **said, struct mlr_error *err)
-{
-	return kind == OCI_DOCKER_ARCHIVE ? pull_bundle_docker(b, ret, said, err)
-					  : pull_bundle_layout(b, ret, said, err);
-}
-
 /* fd holds decompressed bytes or is a directory. A root directory's tar may have more members than
  * an archive of an image; if it is not a tar, unpacking fails. */
 static int open_plain(int fd, const struct oci_name *name, const struct source_files_options *opt,
@@ -107,7 +100,8 @@ static int open_plain(int fd, const struct oci_name *name, const struct source_f
 	if (kind == OCI_ANY_FILE)
 		return open_rootfs(fd, name, opt, ret, err);
 	b.files = take_ptr(&files);
-	r = open_kind(kind, &b, ret, said, err);
+	r = kind == OCI_DOCKER_ARCHIVE ? pull_bundle_docker(&b, ret, said, err)
+				       : pull_bundle_layout(&b, ret, said, err);
 	files_free(b.files);
 	return r;
 }

@@ -239,15 +239,6 @@ int pull_bundle_docker(
 	return 0;
 }
 
-/* The configuration of a plain tar's image. */
-static char *make_config(const struct oci_platform *p, const char *diff_id)
-{
-	return xasprintf("{\"architecture\":\"%s\",\"os\":\"%s\",%s%s%s\"config\":{},"
-			 "\"rootfs\":{\"type\":\"layers\",\"diff_ids\":[\"%s\"]}}",
-		p->arch, p->os, *p->variant ? "\"variant\":\"" : "", p->variant,
-		*p->variant ? "\"," : "", diff_id);
-}
-
 static int take_tar(struct source_made *m, int fd, struct strv *diff_ids, unsigned long long *size,
 	struct mlr_error *err)
 {
@@ -284,7 +275,10 @@ int pull_bundle_rootfs(int fd, const struct oci_platform *platform,
 	unsigned long long size = 0;
 
 	TRY(take_tar(m, fd, &diff_ids, &size, err));
-	m->config = make_config(platform, diff_ids.v[0]);
+	m->config = xasprintf("{\"architecture\":\"%s\",\"os\":\"%s\",%s%s%s\"config\":{},"
+			      "\"rootfs\":{\"type\":\"layers\",\"diff_ids\":[\"%s\"]}}",
+		platform->arch, platform->os, *platform->variant ? "\"variant\":\"" : "",
+		platform->variant, *platform->variant ? "\"," : "", diff_ids.v[0]);
 	m->config_len = strlen(m->config);
 	hash_digest(m->config, m->config_len, m->config_digest);
 	finish(m, &diff_ids, &size);

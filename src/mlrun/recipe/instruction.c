@@ -485,13 +485,6 @@ static int check_names(const struct instruction *in, struct mlr_error *err)
 	return 0;
 }
 
-static int check_shell(const struct instruction *in, struct mlr_error *err)
-{
-	return in->is_json ? 0
-			   : mlr_fail(err, EINVAL, "SHELL: expected a JSON array, as in %s",
-				     kinds[INSTRUCTION_SHELL].usage);
-}
-
 static int check_empty(const struct instruction *in, struct mlr_error *err)
 {
 	for (size_t i = 0; i < in->args.n; i++)
@@ -522,7 +515,9 @@ int instruction_check(const struct instruction *in, char escape, struct mlr_erro
 	case INSTRUCTION_ARG:
 		return check_names(in, err);
 	case INSTRUCTION_SHELL:
-		return check_shell(in, err);
+		return in->is_json ? 0
+				   : mlr_fail(err, EINVAL, "SHELL: expected a JSON array, as in %s",
+					     kinds[INSTRUCTION_SHELL].usage);
 	case INSTRUCTION_VOLUME:
 		return check_empty(in, err);
 	case INSTRUCTION_HEALTHCHECK:

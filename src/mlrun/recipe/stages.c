@@ -25,12 +25,6 @@ int stages_find(const struct stages *s, const char *name, size_t before)
 	return isdigit((unsigned char)*name) && !*end && number < before ? (int)number : -1;
 }
 
-/* A name, but no number, stands for a stage in FROM. */
-static int find_parent(const struct stages *s, const char *base)
-{
-	return isdigit((unsigned char)*base) ? -1 : stages_find(s, base, s->n);
-}
-
 static int blank_base(const struct stages *s, const struct instruction *from, struct mlr_error *err)
 {
 	mlr_fail(err, EINVAL, "'%.200s': the image's name is empty", from->text);
@@ -60,7 +54,8 @@ static int add_stage(struct stages *s, const struct instruction *from, size_t at
 		free(g.platform);
 		return r;
 	}
-	g.parent = find_parent(s, g.base);
+	/* A name, but no number, stands for a stage in FROM. */
+	g.parent = isdigit((unsigned char)*g.base) ? -1 : stages_find(s, g.base, s->n);
 	if (from->args.n == 3)
 		g.name = xstrdup(from->args.v[2]);
 	for (char *c = g.name; c && *c; c++)

@@ -35,11 +35,6 @@ static char *duration(double s, char buf[32])
 	return buf;
 }
 
-static int epochs_of(const struct train_state *s)
-{
-	return (int)((s->steps + s->epoch_steps - 1) / s->epoch_steps);
-}
-
 /* A line of words, in so many columns. */
 struct line {
 	int columns, used;
@@ -68,7 +63,7 @@ static void describe(const struct live *l, const struct train_state *s, struct l
 {
 	char batch[16], validation[16], left[32];
 
-	add(ret, "epoch %d/%d", s->epoch, epochs_of(s));
+	add(ret, "epoch %d/%d", s->epoch, (int)((s->steps + s->epoch_steps - 1) / s->epoch_steps));
 	add(ret, "step %" PRIu64 "/%" PRIu64, s->step, s->steps);
 	add(ret, "%s left", duration(rate_left(&l->rate, s), left));
 	add(ret, "%.0f images/s", rate_smooth(&l->rate));

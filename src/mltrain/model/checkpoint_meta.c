@@ -126,11 +126,6 @@ static int parse(const struct safetensors *st, const char *key, json_type type, 
 	return 0;
 }
 
-static int bad_number(const char *key, struct mlr_error *err)
-{
-	return mlr_fail(err, EPROTO, "its metadata have no possible number for '%s'", key);
-}
-
 static int read_norm(const json_t *norm, struct checkpoint *c, struct mlr_error *err)
 {
 	const json_t *mean = json_object_get(norm, "mean"), *scale = json_object_get(norm, "scale");
@@ -148,7 +143,8 @@ static int read_norm(const json_t *norm, struct checkpoint *c, struct mlr_error 
 		double s = json_number_value(json_array_get(scale, i));
 
 		if (!isfinite((float)m) || !isfinite((float)s) || fabs(s) < 1e-6)
-			return bad_number("norm", err);
+			return mlr_fail(
+				err, EPROTO, "its metadata have no possible number for 'norm'");
 		c->norm.mean[i] = (float)m;
 		c->norm.scale[i] = (float)s;
 	}

@@ -135,17 +135,6 @@ static void finish(struct redis_cache *c, struct serve_lookup *lookup)
 	lookup->done(lookup);
 }
 
-static int send_get(struct redis_cache *c, const struct serve_lookup *lookup)
-{
-	return redisAppendCommand(c->redis, "GET " SERVE_CACHE_PREFIX ":%s", lookup->key);
-}
-
-static int send_put(struct redis_cache *c, const struct put *p)
-{
-	return redisAppendCommand(c->redis, "SET " SERVE_CACHE_PREFIX ":%s %b EX %d", p->key,
-		p->logits, p->size, c->cache.ttl);
-}
-
 /* An error of one command, such as a full memory's, is a miss; only a lost connection ends. */
 static redisReply *receive(struct redis_cache *c)
 {
@@ -169,10 +158,12 @@ static void take_value(struct serve_lookup *lookup, redisReply *reply)
 static void run(struct redis_cache *c, struct serve_lookup *lookups, struct put *puts)
 {
 	for (const struct serve_lookup *l = lookups; c->redis && l; l = l->next)
-		if (send_get(c, l) != REDIS_OK)
+		if (redisAppendCommand(c->redis, "GET " SERVE_CACHE_PREFIX ":%s", l->key) !=
+			REDIS_OK)
 			lose(c, "no memory");
 	for (const struct put *p = puts; c->redis && p; p = p->next)
-		if (send_put(c, p) != REDIS_OK)
+		if (redisAppendCommand(c->redis, "SET " SERVE_CACHE_PREFIX ":%s %b EX %d", p->key,
+			    p->logits, p->size, c->cache.ttl) != REDIS_OK)
 			lose(c, "no memory");
 	while (lookups) {
 		struct serve_lookup *l = lookups;
