@@ -510,8 +510,8 @@ int command_make(const char *const *settings, const struct spank_site *site,
 		r = add_root(settings, site, task, &image, ret, err);
 	if (r < 0)
 		return r;
+	strv_add(ret, "--"); /* whatever variables of the job say, the image is no option */
 	strv_add(ret, image);
-	strv_add(ret, "--");
 	add_command(task, ret);
 	return 0;
 }

@@ -30,7 +30,7 @@ char *command_pinned(const char *image, const char *pin);
 int command_of_rank(const char *text, unsigned rank, struct strv *ret, struct mlr_error *err);
 
 /*
- * Make the command line: mlrun exec OPTION... IMAGE -- COMMAND...
+ * Make the command line: mlrun exec OPTION... -- IMAGE COMMAND...
  *
  *   settings  SPANK_SETTINGS of them, NULL where not set; an image or a name is set
  *

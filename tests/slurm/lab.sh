@@ -16,7 +16,7 @@
 #   LAB_NUMBER=3   another lab beside the first, which is number 0, with lab3-user2 and so on
 #   LAB_DBD=1      accounting by slurmdbd and a MariaDB of its own, where they are installed
 #   LAB_SPANK=...  a line for plugstack.conf: "required /path/spank_mlrun.so key=value". Default: the plugin in
-#                  $top_builddir, if that has one; LAB_SPANK= is none
+#                  $top_builddir, if that has one; LAB_SPANK= is none. It is site/plugstack.d/mlrun.conf
 #
 # What a site sets up is for tests to write, into the directory of $TEST_SLURM_CONF: site/plugstack.d/*.conf of Slurm's
 # plugins, site/oci.conf of srun --container, and site/wgetrc and site/modulespath, which are /etc/wgetrc and
@@ -153,8 +153,7 @@ write_configuration() {
 		echo "PartitionName=scav Nodes=$(nodes_named '') DefaultTime=10 MaxTime=INFINITE PriorityTier=1" \
 			"PreemptMode=REQUEUE GraceTime=3 State=UP"
 	} >"$LAB/slurm.conf"
-	[ ! -e "$PLUGIN" ] || : "${LAB_SPANK=required $PLUGIN mlrun=$top_builddir/bin/mlrun}"
-	printf '%s\n' "${LAB_SPANK:-}" "include $LAB/site/plugstack.d/*.conf" >"$LAB/plugstack.conf"
+	echo "include $LAB/site/plugstack.d/*.conf" >"$LAB/plugstack.conf"
 	{
 		echo "127.0.0.1 localhost"
 		echo "$NET.254 $(hostname -s)"
@@ -165,6 +164,8 @@ write_configuration() {
 # make_site [USER]
 make_site() {
 	mkdir -p "$LAB/site/plugstack.d"
+	[ ! -e "$PLUGIN" ] || : "${LAB_SPANK=required $PLUGIN mlrun=$top_builddir/bin/mlrun}"
+	echo "${LAB_SPANK:-}" >"$LAB/site/plugstack.d/mlrun.conf"
 	touch "$LAB/site/wgetrc" "$LAB/site/modulespath"
 	ln -s site/oci.conf "$LAB/oci.conf"
 	[ -z "${1:-}" ] || chown -R "$1" "$LAB/site"

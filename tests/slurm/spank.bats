@@ -3,45 +3,28 @@
 # shellcheck disable=SC2016 # the shell inside expands
 
 load ../cli/common
+load spank
 
 setup_file() {
-	if [ -z "${TEST_SLURM_CONF:-}" ]; then
-		skip_file "no Slurm cluster here; root starts one by tests/slurm/lab.sh run"
-		return
-	elif [ ! -e "$top_builddir/bin/spank_mlrun.so" ]; then
-		skip_file "the plugin was not built: no libslurm-dev"
-		return
-	fi
+	plugged || return 0
 	cd "$BATS_FILE_TMPDIR" || return
 	export MLRUN_STORE=$PWD/store
 	tiny_root root
 	mkdir -p root/etc root/work
 	echo one >root/etc/version
 	tar -C root -cf - . | mlrun import -q - site/tiny:1
-	plug
 }
-teardown_file() { rm -f "${TEST_SLURM_CONF%/*}/site/plugstack.d/mlrun.conf"; }
+teardown_file() { unplug; }
 
 setup() {
 	common_setup
-	export MLRUN_STORE=$BATS_FILE_TMPDIR/store SLURM_CONF=$TEST_SLURM_CONF
-	unset "${!PYXIS@}" "${!SHIFTER@}"
+	as_user
 	IMG=site/tiny:1
 }
 teardown() {
 	scancel --user="$(id -un)" 2>/dev/null || true
 	common_teardown
 }
-
-# plug [required|optional] [ARGUMENT...]
-plug() {
-	echo "${1:-required} $top_builddir/bin/spank_mlrun.so mlrun=$top_builddir/bin/mlrun ${*:2}" \
-		>"${TEST_SLURM_CONF%/*}/site/plugstack.d/mlrun.conf"
-}
-
-# Slurm's commands wait for ever for what there is not.
-step() { timeout 120 srun -Q "$@"; } # without "job 7 queued and waiting for resources"
-submit() { timeout 120 sbatch --wait --output=job.out "$@"; }
 
 @test "spank: srun runs every task in the image, and says nothing" {
 	run -0 --separate-stderr step --container-image="$IMG" sh -c 'cat /etc/version; pwd; id -u; echo "$0"' 'a b'
@@ -180,6 +163,20 @@ submit() { timeout 120 sbatch --wait --output=job.out "$@"; }
 	run -125 step --container-image=./nothing.sqsh sh -c 'echo outside'
 	assert_output --partial nothing.sqsh
 	refute_output --regexp '^outside'
+}
+
+@test "spank: a job's variables bring no option, and nothing of slurmstepd's is inside" {
+	SLURM_SPANK_MLRUN_PIN="$IMG --help" run -125 step --container-image="$IMG" true
+	assert_output --partial "'--help' is not an image name"
+	SLURM_SPANK_MLRUN_JOB=1 SLURM_SPANK_MLRUN_JOB_CONTAINER_NAME=../x run -1 step --container-image="$IMG" true
+	assert_output --partial "--container-name '../x': use up to 128 letters"
+	SLURM_SPANK_MLRUN_PROLOG=/etc/passwd SLURM_SPANK_MLRUN_MULTI_PROG=1 run -0 step --container-image="$IMG" echo as typed
+	assert_output "as typed"
+	mkfifo fifo
+	run -125 step --container-image=./fifo true
+	assert_output --partial "is not a file"
+	run -0 step --container-image="$IMG" sh -c 'ls /proc/self/fd; grep -E "^(Uid|CapPrm|CapBnd):" /proc/self/status'
+	assert_output $'0\n1\n2\n3\nUid:'"$(printf '\t%s' $UID $UID $UID $UID)"$'\nCapPrm:\t0000000000000000\nCapBnd:\t0000000000000000'
 }
 
 @test "spank: a squashfs file, a directory and a name with its registry are images, too" {

@@ -544,7 +544,7 @@ static int plan_kept(const struct exec_options *o, int lease, struct plan *p,
 			"inside sbatch, salloc or srun; without it, mlrun containers rm "
 			"removes the container");
 	}
-	wish.job = *job || o->write_is_passing ? job : NULL;
+	wish.job = *job || o->write_is_passing || o->as_pyxis ? job : NULL;
 	return rootfs_kept_plan(o->store, o->config, o->image, &wish, lease, p, facts, err);
 }
 
