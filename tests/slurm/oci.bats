@@ -11,7 +11,7 @@ setup_file() {
 	mkdir "$BUNDLE"
 	tiny_root "$BUNDLE/rootfs"
 	mlrun oci spec --bundle "$BUNDLE"
-	sed "s|mlrun oci|$top_builddir/bin/mlrun oci|g" "$top_srcdir/slurm/oci.conf" >"${TEST_SLURM_CONF%/*}/site/oci.conf"
+	sed "s|mlrun oci|$top_builddir/bin/mlrun oci|g; s|timeout 60|timeout 2|g" "$top_srcdir/slurm/oci.conf" >"${TEST_SLURM_CONF%/*}/site/oci.conf"
 }
 teardown_file() { rm -f "${TEST_SLURM_CONF%/*}/site/oci.conf"; }
 
@@ -19,6 +19,11 @@ setup() {
 	common_setup
 	export SLURM_CONF=$TEST_SLURM_CONF
 	cd "$BATS_TEST_TMPDIR" || return
+}
+
+teardown() {
+	[ -z "${STATES:-}" ] || rm -rf "$STATES" # the next lab has the same numbers of jobs
+	common_teardown
 }
 
 # Commands have a path: newer versions of Slurm look a bare name up on the host.
@@ -56,4 +61,18 @@ in_bundle() { timeout 300 srun --quiet --container="$BUNDLE" "$@"; }
 	scancel "$job"
 	until_true eval '[ -z "$(squeue -h -j '"$job"')" ]'
 	run -1 pgrep -f "sleep 876"
+}
+
+# Root's slurmstepd reads the answers of a program that the user can stop.
+@test "slurm: a user who stops mlrun's answers keeps no slurmstepd" {
+	local job home
+
+	job=$(sbatch --parsable --nodelist=cpu1 --output="$PWD/job.out" --container="$BUNDLE" --wrap 'echo begun; sleep 876')
+	until_true grep -q begun job.out
+	home=$(getent passwd "$(id -un)" | cut -d: -f6)
+	STATES=$(echo "$home/.local/state/mlrun/oci-cpu1/cpu1.$(id -un).$job".*)
+	mv "$STATES/state.json" "$STATES/was.json"
+	mkfifo "$STATES/state.json"
+	scancel "$job"
+	until_true eval '! pgrep -f "^slurmstepd: \\[$job\." >/dev/null'
 }
