@@ -1,8 +1,9 @@
-/* Separate from config_value.c because the plugin of Slurm needs nothing else of it. */
+/* Separate from config_value.c because the plugin of Slurm needs little else of it. */
 #include "base/config_value.h"
 
 #include "base/cleanup.h"
 
+#include <string.h>
 #include <strings.h>
 
 int config_truth(const char *word)
@@ -17,4 +18,14 @@ int config_truth(const char *word)
 			return 0;
 	}
 	return -1;
+}
+
+int config_is_among(const char *words, const char *word)
+{
+	size_t len = strlen(word);
+
+	for (; *words; words += strcspn(words, "|,"), words += strspn(words, "|, "))
+		if (strcspn(words, "|,") == len && strncmp(words, word, len) == 0)
+			return 1;
+	return 0;
 }

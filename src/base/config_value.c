@@ -201,24 +201,16 @@ static char *gpus(const char *value, struct mlr_error *err)
 	}
 }
 
-/* Accept one of some words; list shows them in the error. */
-static char *word_of(
-	const char *const *words, const char *list, const char *value, struct mlr_error *err)
+static char *word_of(const char *words, const char *value, struct mlr_error *err)
 {
-	for (; *words; words++)
-		if (strcmp(*words, value) == 0)
-			return xstrdup(value);
-	mlr_fail(err, EINVAL, "'%s' is invalid: use one of %s", value, list);
+	if (config_is_among(words, value))
+		return xstrdup(value);
+	mlr_fail(err, EINVAL, "'%s' is invalid: use one of %s", value, words);
 	return NULL;
 }
 
 char *config_judge(enum config_kind kind, const char *value, struct mlr_error *err)
 {
-	static const char *const mpi[] = { "auto", "none", "host", "host:major", "host:full",
-		"host:strict", NULL },
-				 *const levels[] = { "major", "full", "strict", NULL },
-				 *const pull[] = { "missing", "always", "never", NULL };
-
 	switch (kind) {
 	case CONFIG_HOST:
 		return host_name(value, err);
@@ -235,12 +227,11 @@ char *config_judge(enum config_kind kind, const char *value, struct mlr_error *e
 	case CONFIG_VARIABLE:
 		return environment_variable(value, err);
 	case CONFIG_MPI:
-		return word_of(
-			mpi, "auto, none, host, host:major, host:full, host:strict", value, err);
+		return word_of(CONFIG_MPI_WORDS, value, err);
 	case CONFIG_LEVEL:
-		return word_of(levels, "major, full, strict", value, err);
+		return word_of("major, full, strict", value, err);
 	case CONFIG_PULL:
-		return word_of(pull, "missing, always, never", value, err);
+		return word_of("missing, always, never", value, err);
 	case CONFIG_GPU:
 		return gpus(value, err);
 	case CONFIG_TEXT:

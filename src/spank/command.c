@@ -436,21 +436,6 @@ static void add_command(const struct command_task *task, struct strv *ret)
 		strv_add(ret, task->argv[i]);
 }
 
-static int check_mpi(const char *word, struct mlr_error *err)
-{
-	static const char *const known[] = { "auto", "none", "host", "host:major", "host:full",
-		"host:strict" };
-
-	for (size_t i = 0; word && i < ARRAY_LEN(known); i++)
-		if (strcmp(word, known[i]) == 0)
-			return 0;
-	return !word ? 0
-		     : mlr_fail(err, EINVAL,
-			       "--container-mpi takes auto, none, host, host:major, host:full or "
-			       "host:strict, not '%s'",
-			       word);
-}
-
 static void add_file(const char *path, struct strv *argv)
 {
 	if (!path)
@@ -490,7 +475,9 @@ int command_make(const char *const *settings, const struct spank_site *site,
 	int r;
 
 	TRY(check_switches(settings, err));
-	TRY(check_mpi(settings[SPANK_MPI], err));
+	if (settings[SPANK_MPI] && !config_is_among(CONFIG_MPI_WORDS, settings[SPANK_MPI]))
+		return mlr_fail(err, EINVAL, "--container-mpi takes %s, not '%s'", CONFIG_MPI_WORDS,
+			settings[SPANK_MPI]);
 	strv_add(ret, "mlrun");
 	strv_add(ret, "exec");
 	strv_add(ret, "--dialect=pyxis");

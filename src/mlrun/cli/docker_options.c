@@ -229,16 +229,6 @@ int docker_option_takes_value(const struct docker_option *d)
 	return d->is_so || (d->same && *d->same);
 }
 
-static int is_one_of(const char *words, const char *value)
-{
-	size_t len = strlen(value);
-
-	for (const char *s = words; *s; s += strcspn(s, "|"), s += *s == '|')
-		if (strcspn(s, "|") == len && strncmp(s, value, len) == 0)
-			return 1;
-	return 0;
-}
-
 int docker_option_is_so(const struct docker_option *d, const char *value)
 {
 	if (!docker_option_takes_value(d))
@@ -247,7 +237,7 @@ int docker_option_is_so(const struct docker_option *d, const char *value)
 		return 0;
 	if (d->is_so)
 		return d->is_so(value);
-	return strcmp(d->same, "*") == 0 || is_one_of(d->same, value);
+	return strcmp(d->same, "*") == 0 || config_is_among(d->same, value);
 }
 
 /* Is this the option's name? A row's name may end with "*". */

@@ -1,6 +1,7 @@
 #include "doctor/image.h"
 
 #include "base/base.h"
+#include "base/config_value.h"
 #include "base/elf.h"
 #include "exec/parts.h"
 #include "gpu/elf.h"
@@ -16,29 +17,19 @@ static void tell(struct gpu_report *r, enum gpu_verdict verdict, const char *sub
 /* --- labels ---------------------------------------------------------------------- */
 
 static const struct {
-	const char *name, *values; /* separated by '|' */
-	const char *words;         /* the same, for people */
+	const char *name, *values;
+	const char *words; /* the same, for people */
 } labels[] = {
 	{ LABEL_GPU, "auto|all|none", "auto, all or none" },
-	{ LABEL_MPI, "auto|none|host|host:major|host:full|host:strict", "auto, none or host" },
+	{ LABEL_MPI, CONFIG_MPI_WORDS, "auto, none or host" },
 };
-
-static int is_one_of(const char *values, const char *value)
-{
-	size_t len = strlen(value);
-
-	for (const char *s = values; *s; s += strcspn(s, "|"), s += *s == '|')
-		if (strcspn(s, "|") == len && strncmp(s, value, len) == 0)
-			return 1;
-	return 0;
-}
 
 static void check_label(const char *name, const char *value, struct gpu_report *ret)
 {
 	for (size_t i = 0; i < ARRAY_LEN(labels); i++) {
 		if (strcmp(labels[i].name, name) != 0)
 			continue;
-		if (is_one_of(labels[i].values, value))
+		if (config_is_among(labels[i].values, value))
 			tell(ret, GPU_OK, "labels", xasprintf("%s=%s", name, value));
 		else
 			tell(ret, GPU_DOUBTFUL, "labels",
