@@ -164,6 +164,12 @@ int stage_find(spank_t sp, const char *dir, const char *word, char **ret, struct
 	if (!S_ISREG(st.st_mode) || st.st_uid != geteuid())
 		return mlr_fail(
 			err, EPERM, "--container-stage: '%s' belongs to another user", file);
+	if (stat(dir, &st) == 0 && (st.st_mode & S_IWOTH) &&
+		(!(st.st_mode & S_ISVTX) || (st.st_uid != 0 && st.st_uid != geteuid())))
+		return mlr_fail(err, EPERM,
+			"--container-stage: others can exchange what is in '%s': use /tmp or a "
+			"directory of your own",
+			dir);
 	sweep(dir);
 	*ret = take_ptr(&file);
 	return 0;

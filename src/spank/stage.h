@@ -23,7 +23,7 @@ int stage_send(spank_t sp, const struct spank_site *site, const char *const *set
  *   word  the step's SPANK_STAGE_VARIABLE
  *   ret  its path, to free()
  *
- * Returns 0; -ENOENT and the like; -EPERM for a file that another user has put there.
+ * Returns 0; -ENOENT and the like; -EPERM for a file that another user has put there or can.
  */
 int stage_find(spank_t sp, const char *dir, const char *word, char **ret, struct mlr_error *err);
 

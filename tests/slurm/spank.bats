@@ -487,6 +487,18 @@ with_image() {
 	step -N2 -n2 sh -c "rm -f /dev/shm/mlrun-stage-$UID-*"
 }
 
+@test "spank: a staged image lies where nobody else can exchange it" {
+	has_squashfs || skip "mlrun was built without libsquashfs"
+	mkdir -m 777 open
+	chmod 777 open
+	run -125 step --container-image="$IMG" --container-stage="$PWD/open" echo ran
+	assert_output --partial "--container-stage: others can exchange what is in '$PWD/open'"
+	refute_line ran
+	chmod 1777 open
+	run step --container-image="$IMG" --container-stage="$PWD/open" echo ran
+	refute_output --partial exchange # by a user who may not open /dev/fuse it is not run
+}
+
 @test "spank: variables of the environment say the same, and options win" {
 	PYXIS_CONTAINER_IMAGE=$IMG run -0 step cat /etc/version
 	assert_output one
