@@ -249,17 +249,17 @@ rank 3 of 4 on cpu2 /opt/NeMo:/workspace tokens patched1"
 	cat >scripts/worker_setup.sh <<-'END'
 		set -e
 		addr=${2%:*} port=${2#*:}
+		echo "rank $6 in $PWD" >"/logs/$6"
 		if [ "$6" = 0 ]; then
-			nc -l -p "$port" >/logs/joining
+			nc -l -p "$port" < <(sleep 600) >/logs/joining # at the end of its input it would end the worker's
 			mv /logs/joining /logs/joined
 		else
 			until echo "rank $6 of $4 on $(hostname)" | nc "$addr" "$port"; do sleep 0.1; done 2>/dev/null
 		fi
-		echo "rank $6 in $PWD"
 		exec sleep 600
 	END
 	run -3 submit --error=job.err disagg.sub
-	run -0 cat logs/bench.out logs/cpu1_prefill_w0.out logs/cpu2_prefill_w0.out
+	run -0 cat logs/bench.out logs/0 logs/1
 	assert_output $'rank 1 of 2 on cpu2\nrank 0 in /workspace\nrank 1 in /workspace'
 	refute_said job.out job.err logs/*.err
 }
