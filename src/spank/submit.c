@@ -112,36 +112,32 @@ static int is_option(const char *word, const char *name)
 	return n >= 6 && strncmp(word, name, n) == 0;
 }
 
-/*
- * The value of a long option of srun's that Slurm does not give to plugins, to free(), "" for one
- * without a value; NULL: it is not on the command line. The command begins with the first word that
- * can be no option's value.
- */
-static char *sruns_option(const char *name)
+/* Read srun's own words: all but the n last ones, which are the command. */
+static void read_words(int n, struct strv *ret)
 {
 	FILE *f = fopen("/proc/self/cmdline", "re");
-	auto_free char *arg = NULL;
-	char *found = NULL;
+	auto_free char *word = NULL;
 	size_t size = 0;
-	int may_be_value = 0;
 
-	if (f) /* srun itself */
-		(void)!getdelim(&arg, &size, '\0', f);
-	while (f && !found && getdelim(&arg, &size, '\0', f) > 0 && strcmp(arg, "--") != 0) {
-		char *equals = strchr(arg, '=');
-
-		if (*arg != '-' && !may_be_value)
-			break;
-		if (is_option(arg, name) && equals)
-			found = xstrdup(equals + 1);
-		else if (is_option(arg, name))
-			found = xstrdup(getdelim(&arg, &size, '\0', f) > 0 ? arg : "");
-		/* "-n2" and "--ntasks=2" have theirs. */
-		may_be_value = *arg == '-' && !equals && (arg[1] == '-' || !arg[2]);
-	}
+	while (f && getdelim(&word, &size, '\0', f) > 0)
+		strv_add(ret, word);
 	if (f)
 		fclose(f);
-	return found;
+	for (; n > 0 && ret->n > 0; n--)
+		free(take_ptr(&ret->v[--ret->n]));
+}
+
+/* Find a long option of srun's that Slurm does not give to plugins. Returns its value, borrowed, ""
+ * for the last word; NULL if it is not there. */
+static const char *sruns_option(const struct strv *words, const char *name)
+{
+	for (size_t i = 1; i < words->n; i++) {
+		const char *equals = strchr(words->v[i], '=');
+
+		if (is_option(words->v[i], name))
+			return equals ? equals + 1 : i + 1 < words->n ? words->v[i + 1] : "";
+	}
+	return NULL;
 }
 
 static void set(const char *name, const char *value)
@@ -153,15 +149,21 @@ static void set(const char *name, const char *value)
 }
 
 /* What slurmstepd will not do for a task in a container. */
-static void pass_rest(void)
+static void pass_rest(spank_t sp)
 {
-	auto_free char *prolog = sruns_option("--task-prolog"),
-		       *multi = sruns_option("--multi-prog");
+	auto_strv struct strv words = STRV_INIT;
+	char **command;
+	int n = 0;
+
+	(void)spank_get_item(sp, S_JOB_ARGV, &n, &command);
+	read_words(n, &words);
+
+	const char *prolog = sruns_option(&words, "--task-prolog");
 	const char *file = prolog ? prolog : getenv("SLURM_TASK_PROLOG");
 	auto_free char *real = file && *file ? realpath(file, NULL) : NULL;
 
 	set(SPANK_PROLOG_VARIABLE, real ? real : file);
-	set(SPANK_MULTI_VARIABLE, multi ? "1" : NULL);
+	set(SPANK_MULTI_VARIABLE, sruns_option(&words, "--multi-prog") ? "1" : NULL);
 }
 
 static int check(const char *const *settings, const struct spank_site *site, struct mlr_error *err)
@@ -181,8 +183,9 @@ int spank_submit(const struct spank_site *site, int is_srun)
 	int any = 0;
 
 	pass_shifter();
-	if (is_srun) {
-		pass_rest();
+	if (is_srun) { /* those of a step in whose task srun runs would remain */
+		unsetenv(SPANK_PROLOG_VARIABLE);
+		unsetenv(SPANK_MULTI_VARIABLE);
 		spank_settings(settings, variable);
 	}
 	for (int i = 0; i < SPANK_SETTINGS; i++) {
@@ -226,6 +229,7 @@ int spank_begin(spank_t sp, const struct spank_site *site)
 {
 	const char *settings[SPANK_SETTINGS] = { 0 };
 
+	pass_rest(sp);
 	spank_settings(settings, variable);
 	return settings[SPANK_STAGE] && settings[SPANK_IMAGE] ? stage_send(sp, site, settings) : 0;
 }

@@ -307,6 +307,8 @@ with_image() {
 	assert_output 'here a'
 	run -0 step -n1 --container-image="$IMG" echo --multi-prog programs --task-prolog=fails
 	assert_output '--multi-prog programs --task-prolog=fails'
+	run -0 step -n1 --container-image="$IMG" -l echo --task-prolog=fails
+	assert_output '0: --task-prolog=fails'
 	run -1 step --container-image="$IMG" --container-mpi=some true
 	assert_output --partial "--container-mpi takes auto, none"
 	run -127 step -w cpu2 --container-image="$IMG" nothing
@@ -400,7 +402,7 @@ with_image() {
 	assert_output --partial both.cpu2
 	# The job's own: seen by its steps, gone after it.
 	plug required container_scope=job
-	printf '#!/bin/sh\nsrun --container-image=%s --container-name=jobs sh -c "echo here >/f"\nsrun --container-name=jobs cat /f\n' "$IMG" >job
+	printf '#!/bin/sh\nsrun -Q --container-image=%s --container-name=jobs sh -c "echo here >/f"\nsrun -Q --container-name=jobs cat /f\n' "$IMG" >job
 	run -0 submit job
 	run -0 cat job.out
 	assert_output here
