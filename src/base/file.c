@@ -1,6 +1,7 @@
 #include "base/file.h"
 
 #include "base/cleanup.h"
+#include "base/file_owner.h"
 #include "base/follow.h"
 #include "base/memory.h"
 #include "base/path.h"
@@ -55,26 +56,20 @@ int file_open_beneath(int dirfd, const char *path, int flags)
 	return open_resolved(dirfd, path, flags, 0, WALK_BENEATH);
 }
 
-int file_open_readable(int dir, const char *name, const struct stat *st, int *lent)
+int file_reopen_readable(int place, const struct stat *st, int *lent, struct file_owner *owner)
 {
 	mode_t need = S_ISDIR(st->st_mode) ? S_IRUSR | S_IXUSR : S_IRUSR;
-	auto_close int place = openat(dir, name, O_PATH | O_NOFOLLOW | O_CLOEXEC);
 	char path[32];
-	struct stat sb;
 	int fd;
 
-	*lent = 0;
-	if (place < 0 || fstat(place, &sb) < 0)
-		return -errno;
-	if (sb.st_ino != st->st_ino || sb.st_dev != st->st_dev ||
-		(sb.st_mode & S_IFMT) != (st->st_mode & S_IFMT))
-		return -ESTALE;
 	snprintf(path, sizeof(path), "/proc/self/fd/%d", place);
 	*lent = (st->st_mode & need) != need && st->st_uid == geteuid() &&
 		chmod(path, (st->st_mode & 07777) | need) == 0;
 	fd = open(path, O_RDONLY | O_NONBLOCK | O_CLOEXEC);
 	if (fd < 0)
 		return -errno;
+	if (owner)
+		file_owner_get_fd(fd, owner);
 	/* Restore a file's mode at once, as the descriptor stays readable: a kill leaves it
 	 * unchanged. */
 	if (*lent && S_ISREG(st->st_mode)) {
@@ -82,6 +77,21 @@ int file_open_readable(int dir, const char *name, const struct stat *st, int *le
 		*lent = 0;
 	}
 	return fd;
+}
+
+int file_open_readable(
+	int dir, const char *name, const struct stat *st, int *lent, struct file_owner *owner)
+{
+	auto_close int place = openat(dir, name, O_PATH | O_NOFOLLOW | O_CLOEXEC);
+	struct stat sb;
+
+	*lent = 0;
+	if (place < 0 || fstat(place, &sb) < 0)
+		return -errno;
+	if (sb.st_ino != st->st_ino || sb.st_dev != st->st_dev ||
+		(sb.st_mode & S_IFMT) != (st->st_mode & S_IFMT))
+		return -ESTALE;
+	return file_reopen_readable(place, st, lent, owner);
 }
 
 char *file_fd_path(int fd)

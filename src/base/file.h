@@ -14,6 +14,8 @@
 #include <sys/stat.h>
 #include <sys/types.h>
 
+struct file_owner;
+
 /*
  * openat2(2) with the path resolved as if dirfd were the root directory: "..", absolute paths and
  * symlinks cannot leave it, and magic links are refused.
@@ -39,12 +41,17 @@ int file_open_beneath(int dirfd, const char *path, int flags);
  *
  * Safe against concurrent changes: mode and descriptor belong to the inode that st describes.
  *
- *   name  in dir; a link is not followed
- *   lent  set to whether file_take_back() has something to do
+ *   name   in dir; a link is not followed
+ *   lent   set to whether file_take_back() has something to do
+ *   owner  as file_owner_get() finds it, which needs the same permissions; may be NULL
  *
  * Returns the descriptor or -errno; -ESTALE if it is not the inode that st describes.
  */
-int file_open_readable(int dir, const char *name, const struct stat *st, int *lent);
+int file_open_readable(
+	int dir, const char *name, const struct stat *st, int *lent, struct file_owner *owner);
+
+/* The same for a file that is open as O_PATH. */
+int file_reopen_readable(int place, const struct stat *st, int *lent, struct file_owner *owner);
 
 /* The path of an open file without links, as this process sees it: to free(), or NULL with errno.
  */

@@ -78,6 +78,111 @@ fake() {
 	assert_output --partial "12/34"
 }
 
+# users USER...: what adds the accounts "me" and "you" inside.
+users() {
+	echo 'printf "%s\n" me:x:12:34::/home/me:/bin/sh you:x:13:35::/:/bin/sh >>/etc/passwd; printf "%s\n" us:x:34: them:x:35: >>/etc/group;'
+}
+
+@test "fakeroot: the umask of a user's processes applies, and that alone" {
+	umask 027
+	run -0 fake sh -c "$(users)"' cd /home; mkdir d; chmod 777 d; cd d; umask 022
+		su me -c "umask 0; touch a; mkdir b; umask 077; touch c; umask 002; touch e; sh -c \"touch f\""; stat -c "%a %u %n" *'
+	assert_output "$(printf '%s\n' '666 12 a' '777 12 b' '600 12 c' '664 12 e' '664 12 f')"
+}
+
+@test "fakeroot: files that a user makes in unusual ways are its own" {
+	local program=$top_builddir/tests/inside/identity
+
+	run -0 mlrun exec --fakeroot -v "$program:/identity" "$IMG" sh -c "$(users)"' mkdir /d; chmod 777 /d; cd /d
+		su me -c "umask 0; /identity make"; stat -c "%a %u:%g %n" *'
+	assert_output "$(printf '%s\n' '620 12:34 fifo' '604 12:34 file' '666 12:34 openat2' '660 12:34 tmpfile')"
+}
+
+@test "fakeroot: what is made in a set-group-ID directory has its group, also root's" {
+	mkdir -p "$TMPDIR/l/d"
+	chmod 2775 "$TMPDIR/l/d"
+	layer_tar "$TMPDIR/l.tar" "$TMPDIR/l"
+	image_push_tar setgid "$BATS_FILE_TMPDIR/tiny.tar" "$TMPDIR/l.tar"
+	mlrun pull -q "$REGISTRY/setgid"
+	run -0 mlrun exec --fakeroot "$REGISTRY/setgid" sh -c "$(users)"' chown 1:7 /d; chmod 2777 /d; cd /d; touch f; mkdir -p s/t; ln -s f l; mkfifo p
+		su me -c "touch mine; mkdir its"; touch s/t/g; stat -c "%a %u:%g %n" * s/t s/t/g'
+	assert_output - <<-'END'
+		644 0:7 f
+		2755 12:7 its
+		777 0:7 l
+		644 12:7 mine
+		644 0:7 p
+		2755 0:7 s
+		2755 0:7 s/t
+		644 0:7 s/t/g
+	END
+	# The tree has no such bit: it is a recorded one.
+	run -0 mlrun exec --fakeroot "$REGISTRY/setgid" sh -c 'mkdir /d/e; stat -c %a /d /d/e'
+	assert_output $'2775\n2755'
+}
+
+@test "fakeroot: a user may do what owners and modes that it sees allow" {
+	local program=$top_builddir/tests/inside/identity
+
+	mlrun exec --write=c --fakeroot "$IMG" sh -c "$(users)"' mkdir /home/me /t /team /shut; chown me:us /home/me; chown 0:34 /team; chmod 1777 /t; chmod 770 /team
+		touch /file /t/roots /shut/f; echo x >/home/me/readonly; chmod 600 /file; chown you /shut; chmod 700 /shut' 2>/dev/null
+	run -0 mlrun exec --write=c --fakeroot --user me -v "$program:/identity" "$IMG" sh -c 'exec 2>&1; cd; touch /new; mkdir /new; ln -s x /new; mkfifo /new; ln readonly /new; echo >>/file; echo >/file; rm -f /t/roots
+			mv /t/roots roots; mv readonly /t/roots; rmdir /team; chmod 755 /team; touch /shut/new; rm -f /shut/f
+		for f in / /file /team /home/me /dev/null; do [ -w $f ] && echo writable $f; done; echo me >/proc/self/comm
+			touch /team/f; mv /team/f /team/g; rm /team/g; mkdir -p a/b/; rmdir a/b; chmod 500 a; touch a/f; mkdir -p /home/me/a; chmod 700 a; touch a/f; rm -r a; /identity may / /file /team
+		stat -c %a:%u /file /t/roots'
+	assert_output - <<-'END'
+		touch: /new: Permission denied
+		mkdir: can't create directory '/new': Permission denied
+		ln: /new: Permission denied
+		mkfifo: /new: Permission denied
+		ln: /new: Permission denied
+		sh: can't create /file: Permission denied
+		sh: can't create /file: Permission denied
+		rm: can't remove '/t/roots': Operation not permitted
+		mv: can't rename '/t/roots': Operation not permitted
+		mv: can't rename 'readonly': Operation not permitted
+		rmdir: '/team': Permission denied
+		chmod: /team: Operation not permitted
+		touch: /shut/new: Permission denied
+		rm: can't remove '/shut/f': Permission denied
+		writable /team
+		writable /home/me
+		writable /dev/null
+		touch: a/f: Permission denied
+		/ no no
+		/file no no
+		/team yes yes
+		600:0
+		644:0
+	END
+}
+
+@test "fakeroot: a set-ID program has its owner's identity" {
+	cp "$top_builddir/tests/inside/identity" "$TMPDIR"
+	mkdir "$TMPDIR/l"
+	cp "$TMPDIR/identity" "$TMPDIR/l/old"
+	chmod 6755 "$TMPDIR/l/old"
+	layer_tar "$TMPDIR/l.tar" "$TMPDIR/l"
+	image_push_tar setid "$BATS_FILE_TMPDIR/tiny.tar" "$TMPDIR/l.tar"
+	mlrun pull -q "$REGISTRY/setid"
+	run -0 mlrun exec --fakeroot -v "$TMPDIR/identity:/identity" "$REGISTRY/setid" sh -c "$(users)"' cd /; cp identity new; chown 13:35 new; chmod 4755 new; cp identity own; chmod 700 own
+		su me -c "/identity who; /new who; /old who; /identity who; /own who 2>&1; sh -c /own 2>/dev/null; echo \$?"; /new who'
+	assert_output "$(printf '%s\n' '12:34 12:34' '12:34 13:34' '12:34 0:0' '12:34 12:34' 'sh: /own: Permission denied' 126 '0:0 13:0')"
+}
+
+@test "fakeroot: attributes that hold records are not listed" {
+	run -0 mlrun exec --fakeroot -v "$top_builddir/tests/inside/identity:/identity" "$IMG" sh -c 'touch /f; chown 5:6 /f; /identity list /f; stat -c %u /f'
+	assert_output 5
+}
+
+@test "fakeroot: with --user it begins as that user" {
+	mkdir -m 777 "$TMPDIR/d"
+	run -0 mlrun exec --fakeroot --user 5:6 -v "$TMPDIR/d:/d" "$IMG" sh -c 'id -u; id -g; id -G; echo $HOME; id -un >/dev/null 2>&1 || echo nobody; touch /d/f; stat -c %u:%g /d/f /bin; ! touch /new 2>&1; sh -c "id -u" &
+		wait; exec env id -u'
+	assert_output "$(printf '%s\n' 5 6 6 / nobody 5:6 0:0 'touch: /new: Permission denied' 5 5)"
+}
+
 @test "fakeroot: who keeps capabilities may set groups after its user, others may not" {
 	local program=$top_builddir/tests/inside/identity
 

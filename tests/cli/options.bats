@@ -306,8 +306,6 @@ setup() {
 	assert_output --partial "knows no group 'no-group'"
 	run -125 mlrun exec --user : "$IMG" true
 	assert_output --partial "expected UID[:GID]"
-	run -125 mlrun exec --user 5 --fakeroot "$IMG" true
-	assert_output --partial "give one of the two"
 }
 
 @test "options: too few open files are told with how many are enough, and so many are" {

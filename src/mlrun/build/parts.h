@@ -73,10 +73,6 @@ int build_workdir_step(
 int build_ids(
 	const struct plan *p, const char *text, int64_t *uid, int64_t *gid, struct mlr_error *err);
 
-/* The group of a user who is given by number, as Docker has it for USER: that in the image's
- * passwd, else root's. */
-int64_t build_group_of(const struct plan *p, unsigned uid);
-
 /* Give the step a key of its own: its layer has other files than the key says. */
 void build_forget_key(struct state *s);
 

@@ -50,7 +50,6 @@ void run_free(struct running *r)
 		copy_done(&r->shown[i]);
 	}
 	free(r->shown);
-	free(r->user);
 	plan_done(&r->mounts);
 	strv_done(&r->to_lock);
 	run_unlock(r);
@@ -246,7 +245,8 @@ static int failed(struct running *r, int status, struct mlr_error *err)
 {
 	run_output_show(&r->output);
 	mlr_fail(err, ECHILD, "RUN ended with status %d: %.300s", status, r->argv.v[r->argv.n - 1]);
-	mlr_hint(err, "a shell at that point: mlrun shell --fakeroot --store '%s' %s",
+	mlr_hint(err, "a shell at that point: mlrun shell --fakeroot%s%s --store '%s' %s",
+		r->exec.user ? " --user " : "", r->exec.user ? r->exec.user : "",
 		store_path(r->b->o->st), r->s->manifest);
 	if (r->b->o->shell_on_failure && !build_is_cancelled(r->b))
 		open_shell(r);
@@ -255,10 +255,7 @@ static int failed(struct running *r, int status, struct mlr_error *err)
 
 static int keep(struct running *r, struct mlr_error *err)
 {
-	const struct rootfs_writing how = { .uid = (uint32_t)r->uid,
-		.gid = (uint32_t)r->gid,
-		.newest = r->b->o->epoch,
-		.cancel = r->b->o->cancel };
+	const struct rootfs_writing how = { r->b->o->epoch, r->b->o->cancel };
 	struct rootfs_written w = { .diff_id = "" };
 	int e = rootfs_commit_layer(
 		r->b->containers, r->container, r->b->o->st, &r->s->parsed.diff_ids, &how, &w, err);
@@ -346,7 +343,7 @@ static int prepare(struct running *r, struct mlr_error *err)
 			strcmp(r->s->parsed.user, "0") != 0
 		? r->s->parsed.user
 		: NULL;
-	x->fakeroot = !x->user;
+	x->fakeroot = 1;
 	return 0;
 }
 
@@ -369,22 +366,19 @@ static void mix(struct running *r)
 		state_mix(s, "mount", r->keys.v[i], NULL);
 }
 
-/* New files belong to the image's USER. */
-static int find_user(struct running *r, struct mlr_error *err)
+/* The image has to know the USER. */
+static int check_user(struct running *r, struct mlr_error *err)
 {
 	auto_call(plan_done) struct plan p = { 0 };
-	int e = r->exec.user ? state_plan(r->s, r->b->o->st, &p, err) : 0;
+	int64_t uid, gid;
+	int e;
 
-	if (e == 0 && r->exec.user)
-		e = build_ids(&p, r->exec.user, &r->uid, &r->gid, err);
-	if (e < 0)
-		return mlr_wrap(err, "USER %s", r->exec.user);
-	if (r->exec.user && !r->exec.user[strspn(r->exec.user, "0123456789")]) {
-		r->gid = build_group_of(&p, (unsigned)r->uid);
-		r->user = xasprintf("%lld:%lld", (long long)r->uid, (long long)r->gid);
-		r->exec.user = r->user;
-	}
-	return 0;
+	if (!r->exec.user)
+		return 0;
+	e = state_plan(r->s, r->b->o->st, &p, err);
+	if (e == 0)
+		e = build_ids(&p, r->exec.user, &uid, &gid, err);
+	return e < 0 ? mlr_wrap(err, "USER %s", r->exec.user) : 0;
 }
 
 int run_new(struct build *b, struct state *s, const struct instruction *in, struct running **ret,
@@ -401,7 +395,7 @@ int run_new(struct build *b, struct state *s, const struct instruction *in, stru
 	e = build_cached(b, s, in, err);
 	if (e != 0)
 		return e;
-	e = find_user(r, err);
+	e = check_user(r, err);
 	if (e == 0)
 		e = state_image(s, b->o->st, err);
 	if (e < 0)

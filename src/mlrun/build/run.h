@@ -38,10 +38,8 @@ struct running {
 	int *locks;          /* n_locks descriptors that hold the locks */
 	size_t n_locks;
 	char container[RUN_CONTAINER_SIZE];
-	int64_t uid, gid; /* of USER */
-	char *user;       /* as UID:GID, if USER is a number */
-	pid_t pid;        /* 0: not started */
-	int watch;        /* pidfd_open(2) of it; -1: not started, or none before Linux 5.3 */
+	pid_t pid; /* 0: not started */
+	int watch; /* pidfd_open(2) of it; -1: not started, or none before Linux 5.3 */
 	struct run_output output;
 };
 

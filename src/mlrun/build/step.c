@@ -239,17 +239,6 @@ int build_ids(
 	return r;
 }
 
-int64_t build_group_of(const struct plan *p, unsigned uid)
-{
-	auto_free char *text = NULL, *line = NULL;
-	char *fields[7];
-
-	if (p->lowers.n == 0 || rootfs_read(p, "/etc/passwd", ACCOUNTS_MAX, &text, NULL) < 0)
-		return 0;
-	line = user_find_line(text, NULL, uid, fields);
-	return line && fields[3] ? atoll(fields[3]) : 0;
-}
-
 static int read_chmod(const char *text, struct copy *c, struct mlr_error *err)
 {
 	if (!*text || text[strspn(text, "01234567")] || strlen(text) > 5)

@@ -493,8 +493,6 @@ static int check_options(const struct exec_options *o, struct mlr_error *err)
 	if (o->workdir && *o->workdir && !workdir)
 		return mlr_fail(err, EINVAL,
 			"-w '%s': expected an absolute path inside the container", o->workdir);
-	if (o->fakeroot && o->user)
-		return mlr_fail(err, EINVAL, "--fakeroot is --user 0: give one of the two");
 	if (o->write && o->read_only)
 		return mlr_fail(err, EINVAL, "--write and --read-only exclude each other");
 	/* As from an unset variable: unrelated jobs would meet. */

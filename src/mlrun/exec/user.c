@@ -60,7 +60,9 @@ static int read_table(
 	return r;
 }
 
-static int set_user(const char *user, struct plan *p, int *image_home, struct mlr_error *err)
+/* has_line: set to 1 if the image knows the user. */
+static int set_user(
+	const char *user, struct plan *p, int *image_home, int *has_line, struct mlr_error *err)
 {
 	unsigned uid = 0, gid;
 	int by_name = parse_id(user, &uid) < 0;
@@ -72,7 +74,8 @@ static int set_user(const char *user, struct plan *p, int *image_home, struct ml
 	if (!line && by_name)
 		return mlr_fail(err, ENOENT, "the image's /etc/passwd knows no user '%s'", user);
 	p->id.uid = uid;
-	p->id.gid = uid == 0 ? 0 : p->id.host_gid;
+	p->id.gid = uid == 0 || p->id.is_fake_root ? 0 : p->id.host_gid;
+	*has_line = line != NULL;
 	if (!line)
 		return 0;
 
@@ -90,6 +93,47 @@ static int set_user(const char *user, struct plan *p, int *image_home, struct ml
 	if (fields[6] && fields[6][0] == '/')
 		set(&p->id.shell, fields[6]);
 	return 0;
+}
+
+static void add_group(struct plan *p, gid_t gid)
+{
+	p->id.groups = xreallocarray(p->id.groups, p->id.n_groups + 1, sizeof(*p->id.groups));
+	p->id.groups[p->id.n_groups++] = gid;
+}
+
+/* Add the groups of which a user is a member, group(5). */
+static void add_groups(const char *text, const char *user, struct plan *p)
+{
+	for (const char *s = text; *s; s += strcspn(s, "\n"), s += *s == '\n') {
+		auto_free char *line = xstrndup(s, strcspn(s, "\n"));
+		char *rest = line, *fields[4] = { NULL }, *member;
+		unsigned gid;
+
+		for (size_t n = 0; rest && n < 4;)
+			fields[n++] = strsep(&rest, ":");
+		if (!fields[3] || parse_id(fields[2], &gid) < 0)
+			continue;
+		while ((member = strsep(&fields[3], ",")))
+			if (strcmp(member, user) == 0)
+				add_group(p, gid);
+	}
+}
+
+/* In a fake root, the process stays root, and believes to be the user. */
+static void show_user(struct plan *p, const char *name, int image_home, int has_group)
+{
+	auto_free char *text = NULL;
+
+	p->id.shown_uid = p->id.uid;
+	p->id.shown_gid = p->id.gid;
+	p->id.uid = p->id.gid = 0;
+	add_group(p, p->id.shown_gid);
+	if (name && !has_group && read_table(p, "/etc/group", 0, &text, NULL) == 0)
+		add_groups(text, name, p);
+	if (!image_home)
+		set(&p->id.home, p->id.shown_uid == 0 ? "/root" : "/");
+	set(&p->id.name, "root");
+	set(&p->id.group, "root");
 }
 
 static int set_group(const char *group, struct plan *p, struct mlr_error *err)
@@ -114,15 +158,19 @@ static int change(const char *text, struct plan *p, int *image_home, struct mlr_
 {
 	const char *colon = strchr(text, ':');
 	auto_free char *user = colon ? xstrndup(text, (size_t)(colon - text)) : xstrdup(text);
-	int r;
+	int has_line = 0, r;
 
 	if (!*user || (colon && !colon[1]))
 		return mlr_fail(err, EINVAL, "expected UID[:GID], with neither empty");
-	r = set_user(user, p, image_home, err);
+	r = set_user(user, p, image_home, &has_line, err);
 	if (r == 0 && colon)
 		r = set_group(colon + 1, p, err);
 	if (r < 0)
 		return r;
+	if (p->id.is_fake_root) {
+		show_user(p, has_line ? p->id.name : NULL, *image_home, colon != NULL);
+		return 0;
+	}
 	/* A new id needs a name, which the image's tables may lack. */
 	p->id.is_fake_root = p->id.uid == 0;
 	if (p->id.uid == 0) {

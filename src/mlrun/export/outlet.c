@@ -396,7 +396,7 @@ static int publish(struct outlet *o, struct mlr_error *err)
 /* Move a directory, which without its owner's rights would keep its "..". */
 static int move_directory(int from, const char *name, const struct stat *st, int to)
 {
-	int lent, fd = file_open_readable(from, name, st, &lent), r = fd < 0 ? fd : 0;
+	int lent, fd = file_open_readable(from, name, st, &lent, NULL), r = fd < 0 ? fd : 0;
 
 	if (r == 0 && !(st->st_mode & S_IWUSR))
 		r = fchmod(fd, 0700) < 0 ? -errno : 0;
@@ -432,7 +432,7 @@ static int move_content(int from, int to, const char *where, struct mlr_error *e
 				unlinkat(to, name, 0);
 		}
 		if (there >= 0)
-			r = here = file_open_readable(from, name, &st, &lent);
+			r = here = file_open_readable(from, name, &st, &lent, NULL);
 		else if (S_ISDIR(st.st_mode))
 			r = move_directory(from, name, &st, to);
 		else

@@ -86,7 +86,7 @@ static int open_thing(int dir_fd, const char *name, const struct stat *st, int *
 	int fd = openat(dir_fd, name, O_RDONLY | O_NOFOLLOW | O_CLOEXEC);
 
 	*lent = 0;
-	return fd < 0 && errno == EACCES ? file_open_readable(dir_fd, name, st, lent)
+	return fd < 0 && errno == EACCES ? file_open_readable(dir_fd, name, st, lent, NULL)
 					 : (fd < 0 ? -errno : fd);
 }
 
@@ -150,7 +150,7 @@ static int open_below(const struct place *p, const char *name, size_t from, stru
 		}
 		if (!S_ISDIR(b->st.st_mode))
 			break;
-		b->fd = file_open_readable(p->v[i].fd, name, &b->st, &b->lent);
+		b->fd = file_open_readable(p->v[i].fd, name, &b->st, &b->lent, NULL);
 		if (b->fd < 0)
 			return fail(p, name, "open", -b->fd, err);
 		ret->n++;
@@ -218,7 +218,7 @@ static int open_top(struct work *w, struct place *ret, struct mlr_error *err)
 
 		if (stat(p.lowers.v[i], &b->st) < 0)
 			return mlr_fail_errno(err, "look at '%s'", p.lowers.v[i]);
-		b->fd = file_open_readable(AT_FDCWD, p.lowers.v[i], &b->st, &b->lent);
+		b->fd = file_open_readable(AT_FDCWD, p.lowers.v[i], &b->st, &b->lent, NULL);
 		if (b->fd < 0)
 			return mlr_fail(
 				err, -b->fd, "open '%s': %s", p.lowers.v[i], strerror(-b->fd));

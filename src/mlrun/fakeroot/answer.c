@@ -19,17 +19,19 @@
 
 int asked_answer(struct asked *a)
 {
+	if (a->what <= FAKEROOT_EXECVEAT)
+		return fakeroot_identity_answer(a);
+	if (a->what < FAKEROOT_OPEN)
+		return fakeroot_files_answer(a);
+	if (a->what < FAKEROOT_LINK)
+		return fakeroot_create_answer(a);
+	if (a->what < FAKEROOT_CAPSET)
+		return fakeroot_rights_answer(a);
 	if (a->what == FAKEROOT_CAPSET)
 		return 0;
 	if (a->what == FAKEROOT_CHROOT)
 		asked_roots_differ();
-	if (a->what == FAKEROOT_CHROOT || a->what == FAKEROOT_NOTHING)
-		return asked_pass(a);
-	if (a->what >= FAKEROOT_SETUID && a->what <= FAKEROOT_GETGROUPS)
-		return fakeroot_identity_answer(a);
-	if (a->what == FAKEROOT_PRCTL)
-		return fakeroot_identity_answer(a);
-	return a->what >= FAKEROOT_OPEN ? fakeroot_create_answer(a) : fakeroot_files_answer(a);
+	return asked_pass(a);
 }
 
 /* --- the process, by its number ---------------------------------------------------- */

@@ -68,6 +68,21 @@ int asked_text(const struct asked *a, uint64_t at, char *buf, size_t size)
 
 /* --- which file the arguments name ------------------------------------------------ */
 
+/* How a call's arguments name the file. */
+enum naming {
+	NAMING_NONE, /* otherwise */
+	NAMING_PATH,
+	NAMING_LINK, /* a path whose last link is not followed */
+	NAMING_FD,
+	NAMING_AT,  /* a directory's descriptor and a path */
+	NAMING_AT2, /* with flags in argument 2, and so on: AT_EMPTY_PATH, AT_SYMLINK_NOFOLLOW */
+	NAMING_AT3,
+	NAMING_AT4,
+};
+
+#define NAMING(name, number, naming) [FAKEROOT_##name] = NAMING_##naming,
+static const unsigned char namings[] = { FAKEROOT_CALLS(NAMING, NAMING) };
+
 /* A descriptor alone; else a path, perhaps after the descriptor of a directory. */
 struct named {
 	int by_number;
@@ -78,49 +93,15 @@ struct named {
 
 static struct named named_by(const struct asked *a)
 {
-	struct named n = { .dirfd = AT_FDCWD };
-	int has_dirfd = 0;
+	enum naming how = namings[a->what];
+	int is_at = how >= NAMING_AT;
 
-	switch (a->what) {
-	case FAKEROOT_FCHOWN:
-	case FAKEROOT_FSTAT:
-	case FAKEROOT_FCHMOD:
-	case FAKEROOT_FSETXATTR:
-	case FAKEROOT_FGETXATTR:
-	case FAKEROOT_FREMOVEXATTR:
-		n.by_number = 1;
-		n.dirfd = (int)asked_arg(a, 0);
-		return n;
-	case FAKEROOT_LCHOWN:
-	case FAKEROOT_LSTAT:
-	case FAKEROOT_LSETXATTR:
-	case FAKEROOT_LGETXATTR:
-	case FAKEROOT_LREMOVEXATTR:
-		n.flags = AT_SYMLINK_NOFOLLOW;
-		break;
-	case FAKEROOT_FCHOWNAT:
-		has_dirfd = 1;
-		n.flags = (int)asked_arg(a, 4);
-		break;
-	case FAKEROOT_FSTATAT:
-	case FAKEROOT_FCHMODAT2:
-		has_dirfd = 1;
-		n.flags = (int)asked_arg(a, 3);
-		break;
-	case FAKEROOT_STATX:
-		has_dirfd = 1;
-		n.flags = (int)asked_arg(a, 2);
-		break;
-	case FAKEROOT_FCHMODAT:
-		has_dirfd = 1;
-		break;
-	default:
-		break;
-	}
-	if (has_dirfd)
-		n.dirfd = (int)asked_arg(a, 0);
-	n.path = asked_arg(a, has_dirfd);
-	return n;
+	return (struct named){ .by_number = how == NAMING_FD,
+		.dirfd = is_at || how == NAMING_FD ? (int)asked_arg(a, 0) : AT_FDCWD,
+		.path = how == NAMING_FD ? 0 : asked_arg(a, is_at),
+		.flags = how == NAMING_LINK ? AT_SYMLINK_NOFOLLOW
+			: how > NAMING_AT   ? (int)asked_arg(a, how - NAMING_AT + 1)
+					    : 0 };
 }
 
 /* Read the path. An empty one means dirfd itself, if the call allows that. */
@@ -144,26 +125,43 @@ static int read_path(const struct asked *a, const struct named *n, char path[PAT
 static struct {
 	pid_t pid;
 	int fd; /* from PIDFD_FROM; 0: none */
+	void *note;
 } pidfds[64];
 
 #define PIDFD_FROM 64 /* above the few others of this process */
+#ifndef PIDFD_THREAD
+#define PIDFD_THREAD O_EXCL /* Linux 6.9 */
+#endif
 
 static int open_pidfd(pid_t pid)
 {
 	auto_close int fd = (int)syscall(SYS_pidfd_open, pid, 0);
 
+	if (fd < 0 && errno == EINVAL)
+		fd = (int)syscall(SYS_pidfd_open, pid, PIDFD_THREAD);
 	return fd < 0 ? -1 : fcntl(fd, F_DUPFD_CLOEXEC, PIDFD_FROM);
 }
 
 static int renew_pidfd(size_t at, pid_t pid)
 {
-	int fd = open_pidfd(pid); /* not of a thread, whose descriptors may be its own */
+	int fd = open_pidfd(pid);
 
 	if (pidfds[at].fd > 0)
 		close(pidfds[at].fd);
 	pidfds[at].pid = pid;
 	pidfds[at].fd = fd < 0 ? 0 : fd;
+	pidfds[at].note = NULL;
 	return fd;
+}
+
+void **asked_note(const struct asked *a)
+{
+	size_t at = (size_t)a->pid % ARRAY_LEN(pidfds);
+
+	if (pidfds[at].fd > 0 && pidfds[at].pid == a->pid &&
+		syscall(SYS_pidfd_send_signal, pidfds[at].fd, 0, NULL, 0) == 0)
+		return &pidfds[at].note;
+	return renew_pidfd(at, a->pid) < 0 ? NULL : &pidfds[at].note;
 }
 
 int asked_borrow(const struct asked *a, int number)
@@ -330,8 +328,8 @@ int asked_open(const struct asked *a, int dirfd, const char *text, int follow)
 	if (*path != '/') {
 		dir = dirfd == AT_FDCWD ? open_proc(a, "cwd", O_PATH | O_DIRECTORY)
 					: open_number(a, dirfd);
-		if (dir < 0)
-			return dir;
+		if (dir < 0 || strcmp(path, ".") == 0)
+			return take_fd(&dir);
 	}
 	fd = openat(dir, path, flags);
 	return fd < 0 ? -errno : fd;
@@ -381,23 +379,27 @@ int asked_name(const struct asked *a, char ret[ASKED_NAME_SIZE], struct asked_na
 
 int asked_parent(const struct asked *a, int dirfd, char *path, const char **name)
 {
-	char *slash = strrchr(path, '/');
+	size_t len = strlen(path);
+	char *slash;
 
+	while (len > 1 && path[len - 1] == '/')
+		path[--len] = '\0';
+	slash = strrchr(path, '/');
 	if (slash)
 		*slash = '\0';
 	*name = slash ? slash + 1 : path;
 	return asked_open(a, dirfd, slash == path ? "/" : slash ? path : ".", 1);
 }
 
-mode_t asked_umask(const struct asked *a)
+long asked_status(pid_t pid, const char *field, int base)
 {
 	char path[64];
 	auto_free char *text = NULL;
 	const char *line;
 
-	snprintf(path, sizeof(path), "/proc/%d/status", (int)a->pid);
+	snprintf(path, sizeof(path), "/proc/%d/status", (int)pid);
 	if (file_read(AT_FDCWD, path, 1 << 16, &text, NULL, NULL) < 0)
-		return 022;
-	line = strstr(text, "\nUmask:");
-	return line ? (mode_t)strtoul(line + 7, NULL, 8) : 022;
+		return -1;
+	line = strstr(text, field);
+	return line ? strtol(line + strlen(field), NULL, base) : -1;
 }

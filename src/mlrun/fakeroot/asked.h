@@ -1,7 +1,8 @@
 /*
  * A system call that a process of a fake root waits in, and what its arguments mean. The process is
  * untrusted: each argument is read once, and a file is looked up beneath the process's own root
- * directory. For runtime/fakeroot*.c.
+ * directory. For this
+ * room's other files.
  */
 #ifndef MLR_FAKEROOT_ASKED_H
 #define MLR_FAKEROOT_ASKED_H
@@ -63,12 +64,12 @@ int asked_file(const struct asked *a);
 /* Open a path as the process would: as O_PATH, in dirfd if it is relative. */
 int asked_open(const struct asked *a, int dirfd, const char *path, int follow);
 
-/* Split a path into the directory, opened as the process would, and the last name, which lies in
- * path. Returns the descriptor or -errno. */
+/* Split a path into the directory, opened as the process would, and the last name without slashes
+ * at its end, which lies in path. Returns the descriptor or -errno. */
 int asked_parent(const struct asked *a, int dirfd, char *path, const char **name);
 
-/* The process's umask(2). */
-mode_t asked_umask(const struct asked *a);
+/* Read a number of status(5) in proc(5), such as "\nUmask:". -1: the thread is gone. */
+long asked_status(pid_t pid, const char *field, int base);
 
 /* How asked_name() names a file. */
 struct asked_name {
@@ -88,6 +89,10 @@ int asked_name(const struct asked *a, char ret[ASKED_NAME_SIZE], struct asked_na
  * answer. Returns it, or -errno; there is none before Linux 5.6, nor of a thread. */
 int asked_borrow(const struct asked *a, int number);
 
+/* A place for what another file knows of the process: NULL at first. Returns NULL if processes
+ * cannot be told apart, before Linux 5.3. */
+void **asked_note(const struct asked *a);
+
 /* A process calls chroot(2): from now on, look whose root directory is which. */
 void asked_roots_differ(void);
 
@@ -98,5 +103,6 @@ int asked_answer(struct asked *a);
 int fakeroot_files_answer(struct asked *a);
 int fakeroot_create_answer(struct asked *a);
 int fakeroot_identity_answer(struct asked *a);
+int fakeroot_rights_answer(struct asked *a);
 
 #endif

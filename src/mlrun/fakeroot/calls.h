@@ -1,62 +1,53 @@
-/* The system calls of a fake root, by ABI. For runtime/fakeroot*.c. */
+/* The system calls of a fake root, by ABI. For this room's other files. */
 #ifndef MLR_FAKEROOT_CALLS_H
 #define MLR_FAKEROOT_CALLS_H
 
 #include <stddef.h>
 #include <stdint.h>
 
+/*
+ * All calls, in groups by who answers them (asked_answer()), with like ones together: X(name here,
+ * name in SYS_, how its arguments name the file: enum naming of asked.c), and OLD of those that
+ * newer ABIs lack. Only some uses of OPEN, OPENAT and PRCTL: see add_calls().
+ */
+/* clang-format off */
+#define FAKEROOT_CALLS(X, OLD) \
+	/* identity.c */ \
+	X(SETUID, setuid, NONE) X(SETGID, setgid, NONE) X(SETREUID, setreuid, NONE) \
+	X(SETREGID, setregid, NONE) X(SETRESUID, setresuid, NONE) X(SETRESGID, setresgid, NONE) \
+	X(SETFSUID, setfsuid, NONE) X(SETFSGID, setfsgid, NONE) X(SETGROUPS, setgroups, NONE) \
+	X(GETUID, getuid, NONE) X(GETEUID, geteuid, NONE) X(GETGID, getgid, NONE) \
+	X(GETEGID, getegid, NONE) X(GETRESUID, getresuid, NONE) X(GETRESGID, getresgid, NONE) \
+	X(GETGROUPS, getgroups, NONE) X(PRCTL, prctl, NONE) X(UMASK, umask, NONE) \
+	X(EXECVE, execve, PATH) X(EXECVEAT, execveat, AT4) \
+	/* files.c */ \
+	OLD(CHOWN, chown, PATH) OLD(LCHOWN, lchown, LINK) X(FCHOWN, fchown, FD) \
+	X(FCHOWNAT, fchownat, AT4) X(SETXATTR, setxattr, PATH) X(LSETXATTR, lsetxattr, LINK) \
+	X(FSETXATTR, fsetxattr, FD) X(GETXATTR, getxattr, PATH) X(LGETXATTR, lgetxattr, LINK) \
+	X(FGETXATTR, fgetxattr, FD) X(REMOVEXATTR, removexattr, PATH) \
+	X(LREMOVEXATTR, lremovexattr, LINK) X(FREMOVEXATTR, fremovexattr, FD) \
+	X(LISTXATTR, listxattr, PATH) X(LLISTXATTR, llistxattr, LINK) \
+	X(FLISTXATTR, flistxattr, FD) OLD(STAT, stat, PATH) OLD(LSTAT, lstat, LINK) \
+	X(FSTAT, fstat, FD) X(FSTATAT, newfstatat, AT3) X(STATX, statx, AT2) \
+	OLD(CHMOD, chmod, PATH) X(FCHMOD, fchmod, FD) X(FCHMODAT, fchmodat, AT) \
+	X(FCHMODAT2, fchmodat2, AT3) \
+	/* create.c */ \
+	OLD(OPEN, open, PATH) X(OPENAT, openat, AT) X(OPENAT2, openat2, AT) \
+	OLD(CREAT, creat, PATH) OLD(MKDIR, mkdir, PATH) X(MKDIRAT, mkdirat, AT) \
+	OLD(SYMLINK, symlink, NONE) X(SYMLINKAT, symlinkat, NONE) OLD(MKNOD, mknod, PATH) \
+	X(MKNODAT, mknodat, AT) \
+	/* rights.c */ \
+	OLD(LINK, link, NONE) X(LINKAT, linkat, NONE) OLD(UNLINK, unlink, NONE) \
+	X(UNLINKAT, unlinkat, NONE) OLD(RMDIR, rmdir, NONE) OLD(RENAME, rename, NONE) \
+	X(RENAMEAT, renameat, NONE) X(RENAMEAT2, renameat2, NONE) OLD(ACCESS, access, PATH) \
+	X(FACCESSAT, faccessat, AT) X(FACCESSAT2, faccessat2, AT3) \
+	/* answer.c */ \
+	X(CAPSET, capset, NONE) X(CHROOT, chroot, NONE)
+/* clang-format on */
+
+#define FAKEROOT_NAME(name, number, naming) FAKEROOT_##name,
 enum fakeroot_call {
-	FAKEROOT_CHOWN,
-	FAKEROOT_LCHOWN,
-	FAKEROOT_FCHOWN,
-	FAKEROOT_FCHOWNAT,
-	FAKEROOT_MKNOD,
-	FAKEROOT_MKNODAT,
-	FAKEROOT_SETUID,
-	FAKEROOT_SETGID,
-	FAKEROOT_SETREUID,
-	FAKEROOT_SETREGID,
-	FAKEROOT_SETRESUID,
-	FAKEROOT_SETRESGID,
-	FAKEROOT_SETFSUID,
-	FAKEROOT_SETFSGID,
-	FAKEROOT_SETGROUPS,
-	FAKEROOT_GETUID,
-	FAKEROOT_GETEUID,
-	FAKEROOT_GETGID,
-	FAKEROOT_GETEGID,
-	FAKEROOT_GETRESUID,
-	FAKEROOT_GETRESGID,
-	FAKEROOT_GETGROUPS,
-	FAKEROOT_CAPSET,
-	FAKEROOT_CHROOT,
-	FAKEROOT_SETXATTR,
-	FAKEROOT_LSETXATTR,
-	FAKEROOT_FSETXATTR,
-	FAKEROOT_GETXATTR,
-	FAKEROOT_LGETXATTR,
-	FAKEROOT_FGETXATTR,
-	FAKEROOT_REMOVEXATTR,
-	FAKEROOT_LREMOVEXATTR,
-	FAKEROOT_FREMOVEXATTR,
-	FAKEROOT_STAT,
-	FAKEROOT_LSTAT,
-	FAKEROOT_FSTAT,
-	FAKEROOT_FSTATAT,
-	FAKEROOT_STATX,
-	FAKEROOT_CHMOD,
-	FAKEROOT_FCHMOD,
-	FAKEROOT_FCHMODAT,
-	FAKEROOT_FCHMODAT2,
-	FAKEROOT_OPEN, /* this one and the next: only with O_CREAT */
-	FAKEROOT_OPENAT,
-	FAKEROOT_CREAT,
-	FAKEROOT_MKDIR,
-	FAKEROOT_MKDIRAT,
-	FAKEROOT_SYMLINK,
-	FAKEROOT_SYMLINKAT,
-	FAKEROOT_PRCTL,   /* only PR_SET_KEEPCAPS */
-	FAKEROOT_NOTHING, /* no call of these */
+	FAKEROOT_CALLS(FAKEROOT_NAME, FAKEROOT_NAME) FAKEROOT_NOTHING, /* no call of these */
 };
 
 /* A number of one ABI. */

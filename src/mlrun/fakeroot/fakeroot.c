@@ -3,6 +3,7 @@
 #include "base/base.h"
 #include "base/owners_file.h"
 #include "fakeroot/calls.h"
+#include "fakeroot/ids.h"
 
 #include <linux/filter.h>
 #include <linux/seccomp.h>
@@ -11,7 +12,7 @@
 #include <sys/syscall.h>
 
 #define X32_BIT   0x40000000u /* x86's third ABI, which hardly anybody has: it is refused */
-#define INSTR_MAX 256
+#define INSTR_MAX 512
 
 /* In the supervisor. */
 #define SOCK_FD   3
@@ -26,10 +27,12 @@ void fakeroot_done(struct fakeroot *f)
 	f->sock = f->owners = -1;
 }
 
-int fakeroot_prepare(const char *kept, struct fakeroot *ret, struct mlr_error *err)
+int fakeroot_prepare(const char *kept, const struct fakeroot_user *user, struct fakeroot *ret,
+	struct mlr_error *err)
 {
 	auto_free char *path = kept ? xasprintf("%s/" OWNERS_FILE_NAME, kept) : NULL;
 
+	ret->user = *user;
 	if (!path)
 		return 0;
 	ret->owners = open(path, O_RDWR | O_APPEND | O_CREAT | O_NOFOLLOW | O_CLOEXEC, 0600);
@@ -57,6 +60,7 @@ static void leave_everything(struct fakeroot *f)
 	leave_descriptors(f);
 	setsid();
 	(void)!chdir("/");
+	umask(0); /* the processes' own applies */
 	prctl(PR_SET_NAME, "mlrun-fakeroot");
 	prctl(PR_SET_DUMPABLE, 0);
 	signal(SIGINT, SIG_IGN);
@@ -75,8 +79,10 @@ static void supervise(struct fakeroot f)
 	leave_everything(&f);
 	n = fds_receive(f.sock, &byte, 1, &listener);
 	close(f.sock);
-	if (n == 1 && listener >= 0)
+	if (n == 1 && listener >= 0) {
+		fakeroot_ids_begin(&f.user);
 		fakeroot_answer(listener, f.owners);
+	}
 	_exit(0);
 }
 
@@ -95,7 +101,7 @@ int fakeroot_start(struct fakeroot *ret, struct mlr_error *err)
 	}
 	if (pid == 0) { /* forks it and ends, so that it is no child of the command */
 		if (fork() == 0)
-			supervise((struct fakeroot){ pair[1], ret->owners });
+			supervise((struct fakeroot){ pair[1], ret->owners, ret->user });
 		_exit(0);
 	}
 	close(pair[1]);
@@ -149,35 +155,51 @@ static void add_case_if(
 	add_return(p, SECCOMP_RET_ALLOW);
 }
 
-/* What to do without a supervisor: pretend. The kernel answers questions. */
-static unsigned lie(enum fakeroot_call call)
-{
-	int asks = call >= FAKEROOT_GETUID && call <= FAKEROOT_GETGROUPS;
+/* For whom a filter is made. */
+enum answers {
+	PRETENDED, /* there is no supervisor: what root may change merely succeeds */
+	ROOTS,
+	USERS, /* judged by what they see, too; root's processes do not pay for that */
+};
 
-	if (asks || call >= FAKEROOT_CHROOT || call == FAKEROOT_MKNOD || call == FAKEROOT_MKNODAT)
-		return SECCOMP_RET_ALLOW;
-	return SECCOMP_RET_ERRNO | 0;
+static unsigned action_of(enum fakeroot_call call, enum answers how)
+{
+	int sets = call <= FAKEROOT_SETGROUPS || call == FAKEROOT_CAPSET;
+	int gives = call >= FAKEROOT_CHOWN && call <= FAKEROOT_FCHOWNAT;
+	int is_judged = call >= FAKEROOT_LINK && call <= FAKEROOT_FACCESSAT2;
+
+	if (how == PRETENDED && (sets || gives))
+		return SECCOMP_RET_ERRNO | 0;
+	return how == PRETENDED || call == FAKEROOT_NOTHING || (is_judged && how == ROOTS)
+		? SECCOMP_RET_ALLOW
+		: SECCOMP_RET_USER_NOTIF;
 }
 
-static void add_calls(struct program *p, const struct fakeroot_number *v, size_t n, int lies)
+static void add_calls(
+	struct program *p, const struct fakeroot_number *v, size_t n, enum answers how)
 {
+	const unsigned makes = O_CREAT | (O_TMPFILE & ~O_DIRECTORY),
+		       writes = how == USERS ? O_WRONLY | O_RDWR | O_TRUNC : 0;
+
 	add_load(p, offsetof(struct seccomp_data, nr));
 	for (size_t i = 0; i < n; i++) {
-		unsigned nr = (unsigned)v[i].nr;
-		unsigned action = lies ? lie(v[i].call) : SECCOMP_RET_USER_NOTIF;
+		unsigned nr = (unsigned)v[i].nr, action = action_of(v[i].call, how);
 
+		if (action == SECCOMP_RET_ALLOW)
+			continue;
 		if (v[i].call == FAKEROOT_OPEN || v[i].call == FAKEROOT_OPENAT)
-			add_case_if(p, nr, v[i].call == FAKEROOT_OPEN ? 1 : 2, O_CREAT, 0, action);
+			add_case_if(p, nr, v[i].call == FAKEROOT_OPEN ? 1 : 2, makes | writes, 0,
+				action);
 		else if (v[i].call == FAKEROOT_PRCTL)
 			add_case_if(p, nr, 0, PR_SET_KEEPCAPS, 1, action);
-		else if (v[i].call != FAKEROOT_NOTHING)
+		else
 			add_case(p, nr, action);
 	}
 	add_case(p, SYS_io_uring_setup, SECCOMP_RET_ERRNO | ENOSYS);
 	add_return(p, SECCOMP_RET_ALLOW);
 }
 
-static void make(struct program *p, int lies)
+static void make(struct program *p, enum answers how)
 {
 	unsigned short at;
 
@@ -189,20 +211,20 @@ static void make(struct program *p, int lies)
 	add(p, (struct sock_filter)BPF_JUMP(BPF_JMP | BPF_JGE | BPF_K, X32_BIT, 0, 1));
 	add_return(p, SECCOMP_RET_ERRNO | ENOSYS);
 #endif
-	add_calls(p, fakeroot_native, fakeroot_n_native, lies);
+	add_calls(p, fakeroot_native, fakeroot_n_native, how);
 	p->v[at].jf = (unsigned char)(p->n - at - 1);
 	add(p, (struct sock_filter)BPF_JUMP(BPF_JMP | BPF_JEQ | BPF_K, fakeroot_other_arch, 1, 0));
 	add_return(p, SECCOMP_RET_ALLOW);
-	add_calls(p, fakeroot_other, fakeroot_n_other, lies);
+	add_calls(p, fakeroot_other, fakeroot_n_other, how);
 }
 
-static int install(int lies, unsigned flags)
+static int install(enum answers how, unsigned flags)
 {
 	struct program p = { .n = 0 };
 	struct sock_fprog prog = { .filter = p.v };
 	int r;
 
-	make(&p, lies);
+	make(&p, how);
 	prog.len = p.n;
 	r = (int)syscall(SYS_seccomp, SECCOMP_SET_MODE_FILTER,
 		flags | SECCOMP_FILTER_FLAG_SPEC_ALLOW, &prog);
@@ -223,7 +245,8 @@ static int kernel_can(void)
 
 int fakeroot_apply(struct fakeroot *f, struct mlr_error *err)
 {
-	int listener = kernel_can() ? install(0, SECCOMP_FILTER_FLAG_NEW_LISTENER) : -ENOSYS, r;
+	enum answers how = f->user.uid == 0 ? ROOTS : USERS;
+	int listener = kernel_can() ? install(how, SECCOMP_FILTER_FLAG_NEW_LISTENER) : -ENOSYS, r;
 
 	if (listener >= 0) {
 		r = (int)fds_send(f->sock, "", 1, listener);
@@ -235,6 +258,6 @@ int fakeroot_apply(struct fakeroot *f, struct mlr_error *err)
 	mlr_warning("fake root: owners that commands set are lost, as %s",
 		listener == -EBUSY ? "another supervisor answers system calls here"
 				   : "this kernel cannot pass on system calls (Linux 5.5)");
-	r = install(1, 0);
+	r = install(PRETENDED, 0);
 	return r < 0 ? mlr_fail(err, -r, "install a seccomp filter: %s", strerror(-r)) : 0;
 }

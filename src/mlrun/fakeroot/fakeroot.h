@@ -6,21 +6,30 @@
  *                               layer
  *   stat and its kin            what is recorded; without a record the kernel answers
  *   set*id, setgroups           kept for each process, inherited by its children
- *   get*id, getgroups           that, once any process has changed its ids
- *   open with O_CREAT, mkdir,   what a process makes that has become another user is recorded as
- *   symlink                     that user's, or of the group of a set-group-ID directory
- *   mknod of a device           makes an empty file
+ *   get*id, getgroups           that, once any process has other ids than root's
+ *   execve                      of a set-ID program: its owner becomes the effective id
+ *   open that makes a file,     what a process makes that is another user is recorded as that
+ *   mkdir, mknod, symlink       user's, and in a set-group-ID directory as its group's, root's
+ *                               too. A device is an empty file
+ *   these, and chmod, execve    -EACCES or -EPERM if the user may not, by the owners and modes
+ *                               that are shown
+ *   access, unlink, rename,     likewise, if the command starts as another user: else root's
+ *   link, open to write         processes would pay for each
  *   *xattr security.capability  kept with the file; commit writes it to the layer. No process gets
  *                               the capabilities
  *   setxattr of security.*, of  succeeds without effect, as does capset
  *   an ACL that names users
- *   chroot                      is only noted: paths then begin elsewhere
+ *   listxattr                   without the names of records
+ *   umask, chroot               are only noted: paths then begin elsewhere
  *   io_uring_setup              -ENOSYS: it would get around all that
+ *
+ * Reading is not judged, nor are the directories above that of the file: this is no border, as all
+ * processes have the caller's rights.
  *
  * A file's record survives rename, link and copy-up. Those of links and fifos are in the directory
  * of a container that is kept (base/owners_file.h); without one, and on file systems without
  * extended attributes, they last as long as the supervisor. 32-bit programs change owners, ids and
- * attributes likewise; their stat shows the real ones.
+ * attributes likewise; their stat shows the real ones, and what they make is root's.
  *
  * The supervisor is no child of the command. It has the container's namespaces and the caller's
  * rights, gives none of them away, and ends with the last process that it answers. The processes
@@ -32,14 +41,28 @@
 
 #include "base/error.h"
 
+#include <stddef.h>
+#include <stdint.h>
+
+/* Whom the command believes to be. */
+struct fakeroot_user {
+	uint32_t uid, gid;
+	const uint32_t *groups; /* n_groups supplementary ones */
+	size_t n_groups;
+};
+
 struct fakeroot {
 	int sock;   /* to the supervisor; -1: none */
 	int owners; /* the container's base/owners_file.h; -1: none */
+	struct fakeroot_user user;
 };
 
-#define FAKEROOT_INIT  \
-	{              \
-		-1, -1 \
+#define FAKEROOT_INIT     \
+	{                 \
+		-1, -1,   \
+		{         \
+			0 \
+		}         \
 	}
 void fakeroot_done(struct fakeroot *f);
 
@@ -47,8 +70,10 @@ void fakeroot_done(struct fakeroot *f);
  * Open what the supervisor needs of the host's files.
  *
  *   kept  the container's directory, or NULL
+ *   user  its groups stay the caller's
  */
-int fakeroot_prepare(const char *kept, struct fakeroot *ret, struct mlr_error *err);
+int fakeroot_prepare(const char *kept, const struct fakeroot_user *user, struct fakeroot *ret,
+	struct mlr_error *err);
 
 /* Start the supervisor. Call it in the container's namespaces, before privileges are dropped. */
 int fakeroot_start(struct fakeroot *ret, struct mlr_error *err);

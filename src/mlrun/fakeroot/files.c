@@ -1,18 +1,10 @@
-/* The fake root's answers on files: owners, modes, attributes, devices. */
+/* The fake root's answers on files: owners, modes, attributes. */
 #include "fakeroot/asked.h"
 
 #include "base/base.h"
-#include "fakeroot/ids.h"
-#include "fakeroot/records.h"
+#include "fakeroot/rights.h"
 
 #include <sys/xattr.h>
-
-static int is_root(const struct asked *a)
-{
-	const struct fakeroot_ids *ids = fakeroot_ids_of(a->pid, 0);
-
-	return !ids || ids->fsuid == 0;
-}
 
 /* Open the file to change what is known of it. */
 static int open_any(const struct asked *a, struct stat *st)
@@ -33,7 +25,7 @@ static int open_to_change(const struct asked *a, struct stat *st)
 {
 	auto_close int fd = open_any(a, st);
 
-	return fd < 0 || is_root(a) ? take_fd(&fd) : -EPERM;
+	return fd < 0 || !fakeroot_ids_of_user(a) ? take_fd(&fd) : -EPERM;
 }
 
 /* --- owners ---------------------------------------------------------------------- */
@@ -55,18 +47,13 @@ static void drop_capability(int fd)
 /* May it give the file away? Only root may; but a file's owner may give it a group of its own. */
 static int may_chown(const struct asked *a, const struct file_owner *o, uint32_t uid, uint32_t gid)
 {
-	const struct fakeroot_ids *ids = fakeroot_ids_of(a->pid, 0);
+	const struct fakeroot_ids *ids = fakeroot_ids_of_user(a);
 
-	if (!ids || ids->fsuid == 0)
+	if (!ids)
 		return 1;
 	if (o->uid != ids->fsuid || (uid != (uint32_t)-1 && uid != o->uid))
 		return 0;
-	if (gid == (uint32_t)-1 || gid == o->gid || gid == ids->fsgid)
-		return 1;
-	for (int i = 0; i < ids->n_groups; i++)
-		if (ids->groups[i] == gid)
-			return 1;
-	return 0;
+	return gid == (uint32_t)-1 || gid == o->gid || fakeroot_ids_has_group(ids, gid);
 }
 
 static int answer_chown(const struct asked *a)
@@ -102,27 +89,33 @@ static int answer_chown(const struct asked *a)
 
 /* --- looking for records ------------------------------------------------------------- */
 
-/* Has the file surely no record? That is so for most, and soon found out. */
-static int lacks_record(const struct asked *a)
+/* Has the file surely no record, or no recorded mode? That is so for most, and soon found out. fd
+ * gets the process's descriptor if the call names the file by that. */
+static int lacks_record(const struct asked *a, int only_mode, int *fd)
 {
 	char name[ASKED_NAME_SIZE];
 	struct asked_name how;
-	auto_close int fd = -1;
 
 	if (!asked_name(a, name, &how))
 		return 0;
 	if (how.number >= 0)
-		fd = asked_borrow(a, how.number);
-	return fd >= 0 ? fakeroot_records_lack_fd(fd) : fakeroot_records_lack(name, how.follow);
+		*fd = asked_borrow(a, how.number);
+	return only_mode ? fakeroot_records_lack_mode(name, *fd)
+			 : fakeroot_records_lack(name, how.follow, *fd);
 }
 
 /* --- stat and chmod ----------------------------------------------------------------- */
 
-/* Open a call's file if it may have a record. Returns the descriptor, or -1. */
-static int open_recorded(const struct asked *a, struct stat *st, struct file_owner *o)
+/* Open a call's file if it may have a record, or a recorded mode. Returns the descriptor, or -1. */
+static int open_recorded(
+	const struct asked *a, int only_mode, struct stat *st, struct file_owner *o)
 {
-	auto_close int fd = lacks_record(a) ? -1 : asked_file(a);
+	auto_close int fd = -1;
 
+	if (lacks_record(a, only_mode, &fd))
+		return -1;
+	if (fd < 0)
+		fd = asked_file(a);
 	if (fd < 0 || fstat(fd, st) < 0 || !fakeroot_records_find(fd, st, o))
 		return -1;
 	return take_fd(&fd);
@@ -147,7 +140,7 @@ static int answer_stat(struct asked *a)
 {
 	struct file_owner o;
 	struct stat st;
-	auto_close int fd = open_recorded(a, &st, &o);
+	auto_close int fd = open_recorded(a, 0, &st, &o);
 
 	if (fd < 0)
 		return asked_pass(a);
@@ -160,14 +153,25 @@ static int answer_stat(struct asked *a)
 	return asked_write(a, asked_arg(a, a->what == FAKEROOT_FSTATAT ? 2 : 1), &st, sizeof(st));
 }
 
+static int may_chmod(const struct asked *a)
+{
+	const struct fakeroot_ids *ids = fakeroot_ids_of_user(a);
+	auto_close int fd = ids ? asked_file(a) : -1;
+
+	return fd < 0 || fakeroot_owns(ids, fd);
+}
+
 /* The kernel changes the mode; a recorded one must not outlive that. */
 static int answer_chmod(struct asked *a)
 {
 	int at = a->what == FAKEROOT_FCHMODAT || a->what == FAKEROOT_FCHMODAT2;
 	struct file_owner o;
 	struct stat st;
-	auto_close int fd = open_recorded(a, &st, &o);
+	auto_close int fd = -1;
 
+	if (!may_chmod(a))
+		return -EPERM;
+	fd = open_recorded(a, 1, &st, &o);
 	if (fd < 0 || !o.mode || fakeroot_records_refuse(&st) || !asked_waits(a))
 		return asked_pass(a);
 	o.mode = (mode_t)asked_arg(a, at ? 2 : 1) & 07777;
@@ -244,7 +248,7 @@ static int answer_setxattr(struct asked *a)
 	int is_security;
 
 	if (is_acl(a) && names_ids(a))
-		return is_root(a) ? 0 : -EPERM;
+		return !fakeroot_ids_of_user(a) ? 0 : -EPERM;
 
 	if (is_capability(a, &is_security))
 		return set_capability(a);
@@ -259,9 +263,10 @@ static int answer_getxattr(struct asked *a)
 	int is_security;
 	ssize_t n;
 
-	if (!is_capability(a, &is_security) || lacks_record(a))
+	if (!is_capability(a, &is_security) || lacks_record(a, 0, &fd))
 		return asked_pass(a);
-	fd = asked_file(a);
+	if (fd < 0)
+		fd = asked_file(a);
 	snprintf(link, sizeof(link), "/proc/self/fd/%d", fd);
 	n = fd < 0 ? -1 : getxattr(link, FILE_OWNER_CAPABILITY, value, sizeof(value));
 	if (n < 0)
@@ -289,59 +294,45 @@ static int answer_removexattr(struct asked *a)
 	return removexattr(link, FILE_OWNER_CAPABILITY) < 0 ? -errno : 0;
 }
 
-/* --- devices ------------------------------------------------------------------------ */
-
-/* A device becomes an empty file; other kinds are the kernel's. */
-static int answer_mknod(struct asked *a)
+/* Leave out the names of records. */
+static int answer_listxattr(struct asked *a)
 {
-	int at = a->what == FAKEROOT_MKNODAT, dirfd = at ? (int)asked_arg(a, 0) : AT_FDCWD;
-	mode_t mode = (mode_t)asked_arg(a, at ? 2 : 1);
-	auto_close int dir = -1, fd = -1;
-	char path[PATH_MAX];
-	const char *name;
+	auto_close int fd = -1;
+	size_t size = (size_t)asked_arg(a, 2), kept = 0;
+	char link[32], names[XATTR_LIST_MAX];
+	ssize_t n;
 
-	if ((!S_ISCHR(mode) && !S_ISBLK(mode)) || (S_ISCHR(mode) && asked_arg(a, at ? 3 : 2) == 0))
-		return asked_pass(a); /* a whiteout is no device */
-	TRY(asked_text(a, asked_arg(a, at ? 1 : 0), path, sizeof(path)));
-	dir = asked_parent(a, dirfd, path, &name);
-	if (dir < 0)
-		return dir;
-	if (!asked_waits(a))
-		return -ENOENT;
-	fd = openat(dir, name, O_CREAT | O_EXCL | O_WRONLY | O_NOFOLLOW | O_CLOEXEC,
-		mode & 0777 & ~asked_umask(a));
-	return fd < 0 ? -errno : 0;
+	if (lacks_record(a, 0, &fd))
+		return asked_pass(a);
+	if (fd < 0)
+		fd = asked_file(a);
+	snprintf(link, sizeof(link), "/proc/self/fd/%d", fd);
+	n = fd < 0 ? -1 : listxattr(link, names, sizeof(names));
+	if (n < 0)
+		return asked_pass(a);
+	for (ssize_t at = 0, len; at < n; at += len) {
+		len = (ssize_t)strlen(names + at) + 1;
+		if (file_owner_is_xattr(names + at))
+			continue;
+		memmove(names + kept, names + at, (size_t)len);
+		kept += (size_t)len;
+	}
+	if (size > 0 && size < kept)
+		return -ERANGE;
+	return size > 0 && asked_write(a, asked_arg(a, 1), names, kept) < 0 ? -EFAULT : (int)kept;
 }
 
 int fakeroot_files_answer(struct asked *a)
 {
-	switch (a->what) {
-	case FAKEROOT_CHOWN:
-	case FAKEROOT_LCHOWN:
-	case FAKEROOT_FCHOWN:
-	case FAKEROOT_FCHOWNAT:
+	if (a->what <= FAKEROOT_FCHOWNAT)
 		return answer_chown(a);
-	case FAKEROOT_MKNOD:
-	case FAKEROOT_MKNODAT:
-		return answer_mknod(a);
-	case FAKEROOT_SETXATTR:
-	case FAKEROOT_LSETXATTR:
-	case FAKEROOT_FSETXATTR:
+	if (a->what <= FAKEROOT_FSETXATTR)
 		return answer_setxattr(a);
-	case FAKEROOT_GETXATTR:
-	case FAKEROOT_LGETXATTR:
-	case FAKEROOT_FGETXATTR:
+	if (a->what <= FAKEROOT_FGETXATTR)
 		return answer_getxattr(a);
-	case FAKEROOT_REMOVEXATTR:
-	case FAKEROOT_LREMOVEXATTR:
-	case FAKEROOT_FREMOVEXATTR:
+	if (a->what <= FAKEROOT_FREMOVEXATTR)
 		return answer_removexattr(a);
-	case FAKEROOT_CHMOD:
-	case FAKEROOT_FCHMOD:
-	case FAKEROOT_FCHMODAT:
-	case FAKEROOT_FCHMODAT2:
-		return answer_chmod(a);
-	default:
-		return answer_stat(a);
-	}
+	if (a->what <= FAKEROOT_FLISTXATTR)
+		return answer_listxattr(a);
+	return a->what <= FAKEROOT_STATX ? answer_stat(a) : answer_chmod(a);
 }

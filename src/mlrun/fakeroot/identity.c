@@ -2,7 +2,7 @@
 #include "fakeroot/asked.h"
 
 #include "base/base.h"
-#include "fakeroot/ids.h"
+#include "fakeroot/rights.h"
 
 #define GROUPS_MAX 65536 /* the kernel's NGROUPS_MAX */
 #define SAME       ((uint32_t)-1)
@@ -66,40 +66,44 @@ static int is_root_in(const uint32_t v[3])
 /* PR_SET_KEEPCAPS, as setpriv(1) calls it to set its group after its user. */
 static int answer_prctl(struct asked *a)
 {
-	struct fakeroot_ids *ids = fakeroot_ids_of(a->pid, 1);
+	struct fakeroot_ids *ids = fakeroot_ids_of(a, 1);
 
 	if (ids)
 		ids->keeps_caps = asked_arg(a, 1) != 0;
 	return asked_pass(a);
 }
 
+static int answer_umask(struct asked *a)
+{
+	struct fakeroot_ids *ids = fakeroot_ids_of(a, 0);
+
+	if (ids)
+		ids->umask = (int)asked_arg(a, 0) & 0777;
+	return asked_pass(a);
+}
+
+/* The calls on users and on groups alternate. */
 static int set_ids(struct asked *a, struct fakeroot_ids *ids, int may)
 {
 	uint32_t i = asked_id(a, 0), b = asked_id(a, 1), s = asked_id(a, 2);
+	int call = (int)a->what - FAKEROOT_SETUID, of_group = call % 2;
+	uint32_t *v = of_group ? ids->gid : ids->uid, *fs = of_group ? &ids->fsgid : &ids->fsuid;
 
-	switch (a->what) {
-	case FAKEROOT_SETUID:
-		return set_one(ids->uid, &ids->fsuid, may, i);
-	case FAKEROOT_SETGID:
-		return set_one(ids->gid, &ids->fsgid, may, i);
-	case FAKEROOT_SETREUID:
-		return set_two(ids->uid, &ids->fsuid, may, i, b);
-	case FAKEROOT_SETREGID:
-		return set_two(ids->gid, &ids->fsgid, may, i, b);
-	case FAKEROOT_SETRESUID:
-		return set_three(ids->uid, &ids->fsuid, may, i, b, s);
-	case FAKEROOT_SETRESGID:
-		return set_three(ids->gid, &ids->fsgid, may, i, b, s);
-	case FAKEROOT_SETFSUID:
-		return set_fs(ids->uid, &ids->fsuid, may, i);
+	switch (call / 2) {
+	case 0:
+		return set_one(v, fs, may, i);
+	case 1:
+		return set_two(v, fs, may, i, b);
+	case 2:
+		return set_three(v, fs, may, i, b, s);
 	default:
-		return set_fs(ids->gid, &ids->fsgid, may, i);
+		return set_fs(v, fs, may, i);
 	}
 }
 
 static int answer_set(struct asked *a)
 {
-	struct fakeroot_ids *ids = fakeroot_ids_of(a->pid, 1);
+	struct fakeroot_ids *ids = fakeroot_ids_of(a, 1);
 	int was_root, r;
 
 	if (!ids)
@@ -113,7 +117,7 @@ static int answer_set(struct asked *a)
 
 static int answer_setgroups(struct asked *a)
 {
-	struct fakeroot_ids *ids = fakeroot_ids_of(a->pid, 1);
+	struct fakeroot_ids *ids = fakeroot_ids_of(a, 1);
 	uint64_t n = asked_arg(a, 0);
 	auto_free uint32_t *v = NULL;
 
@@ -134,7 +138,7 @@ static int answer_setgroups(struct asked *a)
 
 static int answer_getgroups(struct asked *a)
 {
-	const struct fakeroot_ids *ids = fakeroot_ids_of(a->pid, 0);
+	const struct fakeroot_ids *ids = fakeroot_ids_of(a, 0);
 	int size = (int)asked_arg(a, 0);
 
 	if (!ids || ids->n_groups < 0)
@@ -160,31 +164,57 @@ static int write_three(const struct asked *a, const uint32_t v[3])
 
 static int answer_get(struct asked *a)
 {
-	const struct fakeroot_ids *ids = fakeroot_ids_of(a->pid, 0);
+	const struct fakeroot_ids *ids = fakeroot_ids_of(a, 0);
+	int call = (int)a->what - FAKEROOT_GETUID;
 
 	if (!ids)
 		return asked_pass(a);
-	switch (a->what) {
-	case FAKEROOT_GETUID:
-		return (int)ids->uid[0];
-	case FAKEROOT_GETEUID:
-		return (int)ids->uid[1];
-	case FAKEROOT_GETGID:
-		return (int)ids->gid[0];
-	case FAKEROOT_GETEGID:
-		return (int)ids->gid[1];
-	case FAKEROOT_GETRESUID:
-		return write_three(a, ids->uid);
-	default:
-		return write_three(a, ids->gid);
-	}
+	if (a->what >= FAKEROOT_GETRESUID)
+		return write_three(a, a->what == FAKEROOT_GETRESUID ? ids->uid : ids->gid);
+	return (int)(call < 2 ? ids->uid : ids->gid)[call % 2];
+}
+
+/* Take over the owner of a program that has a set-ID bit. The kernel, with its one id, does not. */
+static void take_program(struct fakeroot_ids *ids, int fd)
+{
+	struct file_owner o;
+	struct stat st;
+
+	if (fakeroot_shown(fd, &st, &o) < 0 || !S_ISREG(st.st_mode))
+		return;
+	if (o.mode & S_ISUID)
+		ids->uid[1] = ids->fsuid = o.uid;
+	if ((o.mode & S_ISGID) && (o.mode & S_IXGRP))
+		ids->gid[1] = ids->fsgid = o.gid;
+}
+
+/* As execve(2) does, also if the kernel then cannot execute the file. */
+static int answer_exec(struct asked *a)
+{
+	struct fakeroot_ids *ids = fakeroot_ids_of(a, 0);
+	auto_close int fd = ids ? asked_file(a) : -1;
+
+	if (fd < 0)
+		return asked_pass(a);
+	if (ids->fsuid != 0 && !fakeroot_may(ids, fd, X_OK))
+		return -EACCES;
+	take_program(ids, fd);
+	ids->uid[2] = ids->uid[1];
+	ids->gid[2] = ids->gid[1];
+	ids->keeps_caps = ids->has_kept_caps = 0;
+	return asked_pass(a);
 }
 
 int fakeroot_identity_answer(struct asked *a)
 {
 	switch (a->what) {
+	case FAKEROOT_EXECVE:
+	case FAKEROOT_EXECVEAT:
+		return answer_exec(a);
 	case FAKEROOT_PRCTL:
 		return answer_prctl(a);
+	case FAKEROOT_UMASK:
+		return answer_umask(a);
 	case FAKEROOT_SETGROUPS:
 		return answer_setgroups(a);
 	case FAKEROOT_GETGROUPS:

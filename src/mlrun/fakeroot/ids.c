@@ -1,33 +1,21 @@
 #include "fakeroot/ids.h"
 
 #include "base/base.h"
+#include "fakeroot/asked.h"
 
 #define ANCESTORS_MAX 64
 #define SWEEP_FROM    1024
 
 static struct fakeroot_ids **table; /* n of them; each stays where it is */
 static size_t n;
-static int changed;
+static struct fakeroot_ids first = { .n_groups = -1 };
+static int changed; /* any process, or the first one is not root */
 
 /* A process as /proc shows it. */
 struct process {
 	pid_t pid, parent;
 	unsigned long start;
 };
-
-/* Read "Tgid:" of status(5). 0 if the thread is gone. */
-static pid_t process_of(pid_t thread)
-{
-	char path[64];
-	auto_free char *text = NULL;
-	const char *line;
-
-	snprintf(path, sizeof(path), "/proc/%d/status", (int)thread);
-	if (file_read(AT_FDCWD, path, 1 << 16, &text, NULL, NULL) < 0)
-		return 0;
-	line = strstr(text, "\nTgid:");
-	return line ? (pid_t)atoi(line + 6) : 0;
-}
 
 /* The fields after the command's name, which may contain anything but the last ')'. */
 static int look(pid_t pid, struct process *ret)
@@ -81,20 +69,16 @@ static struct fakeroot_ids *add(const struct process *p, const struct fakeroot_i
 {
 	struct fakeroot_ids *ids = xcalloc(1, sizeof(*ids));
 
-	if (from) {
-		*ids = *from;
-		if (from->n_groups > 0) {
-			ids->groups = xcalloc((size_t)from->n_groups, sizeof(*ids->groups));
-			memcpy(ids->groups, from->groups,
-				(size_t)from->n_groups * sizeof(*ids->groups));
-		}
-	} else {
-		ids->n_groups = -1;
+	*ids = *from;
+	if (from->n_groups > 0) {
+		ids->groups = xcalloc((size_t)from->n_groups, sizeof(*ids->groups));
+		memcpy(ids->groups, from->groups, (size_t)from->n_groups * sizeof(*ids->groups));
 	}
 	ids->pid = p->pid;
 	ids->start = p->start;
 	/* Children are started mostly to execute another program, which gets neither. */
 	ids->keeps_caps = ids->has_kept_caps = 0;
+	ids->umask = -1;
 	if (n >= SWEEP_FROM && (n & (n - 1)) == 0)
 		sweep();
 	table = xreallocarray(table, n + 1, sizeof(struct fakeroot_ids *));
@@ -102,19 +86,19 @@ static struct fakeroot_ids *add(const struct process *p, const struct fakeroot_i
 	return ids;
 }
 
-/* The nearest ancestor whose ids are known. */
+/* Find the nearest ancestor whose ids are known, else the first ids. */
 static struct fakeroot_ids *inherited(struct process p)
 {
 	for (int i = 0; i < ANCESTORS_MAX && p.parent > 0; i++) {
 		struct fakeroot_ids *ids;
 
 		if (look(p.parent, &p) < 0)
-			return NULL;
+			break;
 		ids = find(&p);
 		if (ids)
 			return ids;
 	}
-	return NULL;
+	return &first;
 }
 
 /* Describe a thread's process. Most calls come from the thread that made the last one. */
@@ -126,8 +110,9 @@ static int look_at_process(pid_t thread, struct process *ret)
 	if (look(thread, &t) < 0)
 		return -1;
 	if (t.pid != last.pid || t.start != last.start)
-		last = (struct process){ t.pid, process_of(thread), t.start };
-	if (last.parent == 0)
+		last = (struct process){ t.pid, (pid_t)asked_status(thread, "\nTgid:", 10),
+			t.start };
+	if (last.parent <= 0)
 		return -1;
 	if (last.parent != thread)
 		return look(last.parent, ret);
@@ -135,19 +120,56 @@ static int look_at_process(pid_t thread, struct process *ret)
 	return 0;
 }
 
-struct fakeroot_ids *fakeroot_ids_of(pid_t thread, int change)
+void fakeroot_ids_begin(const struct fakeroot_user *user)
+{
+	if (user->uid == 0 && user->gid == 0 && user->n_groups == 0)
+		return;
+	for (int i = 0; i < 3; i++) {
+		first.uid[i] = user->uid;
+		first.gid[i] = user->gid;
+	}
+	first.fsuid = user->uid;
+	first.fsgid = user->gid;
+	first.groups = xcalloc(user->n_groups + 1, sizeof(*first.groups));
+	memcpy(first.groups, user->groups, user->n_groups * sizeof(*first.groups));
+	first.n_groups = (int)user->n_groups;
+	changed = 1;
+}
+
+struct fakeroot_ids *fakeroot_ids_of(const struct asked *a, int change)
 {
 	struct fakeroot_ids *ids;
 	struct process p;
+	void **note;
 
 	if (!changed && !change)
 		return NULL;
-	if (look_at_process(thread, &p) < 0)
+	changed |= change;
+	note = asked_note(a);
+	if (note && *note)
+		return *note;
+	if (look_at_process(a->pid, &p) < 0)
 		return NULL;
 	ids = find(&p);
 	/* What it has inherited stays, whatever its ancestors become. */
 	if (!ids)
 		ids = add(&p, inherited(p));
-	changed |= change;
+	if (note)
+		*note = ids;
 	return ids;
+}
+
+struct fakeroot_ids *fakeroot_ids_of_user(const struct asked *a)
+{
+	struct fakeroot_ids *ids = fakeroot_ids_of(a, 0);
+
+	return ids && ids->fsuid != 0 ? ids : NULL;
+}
+
+int fakeroot_ids_has_group(const struct fakeroot_ids *ids, uint32_t gid)
+{
+	for (int i = 0; i < ids->n_groups; i++)
+		if (ids->groups[i] == gid)
+			return 1;
+	return gid == ids->fsgid;
 }

@@ -1,6 +1,8 @@
-/* The ids that processes of a fake root believe to have. For runtime/fakeroot*.c. */
+/* The ids that processes of a fake root believe to have. For this room's other files. */
 #ifndef MLR_FAKEROOT_IDS_H
 #define MLR_FAKEROOT_IDS_H
+
+#include "fakeroot/fakeroot.h"
 
 #include <stddef.h>
 #include <stdint.h>
@@ -13,17 +15,29 @@ struct fakeroot_ids {
 	uint32_t fsuid, fsgid;
 	int keeps_caps;    /* PR_SET_KEEPCAPS, prctl(2): */
 	int has_kept_caps; /* it was root when it became another user, and has its rights on ids */
+	int umask;         /* umask(2); -1: unknown */
 	uint32_t *groups;  /* n_groups; NULL and -1: never set */
 	int n_groups;
 };
 
+struct asked;
+
+/* Take the first ids, before the first call. */
+void fakeroot_ids_begin(const struct fakeroot_user *user);
+
 /*
- * The ids of a thread's process: its own, or those that it inherited.
+ * The ids of the calling process: its own, or those that it inherited.
  *
  *   change  they will be changed
  *
  * Returns NULL for root's as long as nobody has changed ids. Valid until the next call.
  */
-struct fakeroot_ids *fakeroot_ids_of(pid_t thread, int change);
+struct fakeroot_ids *fakeroot_ids_of(const struct asked *a, int change);
+
+/* The same, if they are not root's; NULL: root may do everything. */
+struct fakeroot_ids *fakeroot_ids_of_user(const struct asked *a);
+
+/* Is it one of its groups? */
+int fakeroot_ids_has_group(const struct fakeroot_ids *ids, uint32_t gid);
 
 #endif

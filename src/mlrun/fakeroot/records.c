@@ -30,86 +30,84 @@ static int has_xattrs(mode_t mode)
 	return S_ISREG(mode) || S_ISDIR(mode);
 }
 
-int fakeroot_records_lack(const char *name, int follow)
+int fakeroot_records_lack(const char *name, int follow, int fd)
 {
-	ssize_t n = follow ? listxattr(name, NULL, 0) : llistxattr(name, NULL, 0);
+	ssize_t n = fd >= 0 ? flistxattr(fd, NULL, 0)
+		: follow    ? listxattr(name, NULL, 0)
+			    : llistxattr(name, NULL, 0);
 	int has_none = n < 0 && errno == EOPNOTSUPP;
-	struct stat st;
-
-	if (n > 0)
-		return 0;
-	if (!owners_file_has_any(&owners))
-		return 1;
-	if (n < 0)
-		return !has_none;
-	return (follow ? stat(name, &st) : lstat(name, &st)) == 0 && has_xattrs(st.st_mode);
-}
-
-int fakeroot_records_lack_fd(int fd)
-{
-	ssize_t n = flistxattr(fd, NULL, 0);
 	struct stat st;
 
 	if (n > 0 || (n < 0 && errno == EBADF)) /* O_PATH */
 		return 0;
 	if (!owners_file_has_any(&owners))
 		return 1;
-	return n == 0 && fstat(fd, &st) == 0 && has_xattrs(st.st_mode);
+	if (n < 0)
+		return !has_none;
+	return fstatat(fd >= 0 ? fd : AT_FDCWD, fd >= 0 ? "" : name, &st,
+		       (fd >= 0 ? AT_EMPTY_PATH : 0) | (follow ? 0 : AT_SYMLINK_NOFOLLOW)) == 0 &&
+		has_xattrs(st.st_mode);
 }
 
-/* "/proc/self/fd/N", and what that leads to. */
-struct place {
-	char link[32], path[PATH_MAX];
-};
-
-static void find_place(int fd, struct place *p)
+int fakeroot_records_lack_mode(const char *name, int fd)
 {
+	ssize_t n = fd < 0 ? getxattr(name, FILE_OWNER_MODE, NULL, 0)
+			   : fgetxattr(fd, FILE_OWNER_MODE, NULL, 0);
+
+	return n < 0 && errno != EBADF; /* O_PATH */
+}
+
+static void put_link(int fd, char link[32])
+{
+	snprintf(link, 32, "/proc/self/fd/%d", fd);
+}
+
+/* What distinguishes a file for the owners_file. Only then its path is looked up, which takes time.
+ */
+static int find_key(int fd, char path[PATH_MAX], struct owners_file_key *ret)
+{
+	char link[32];
 	ssize_t n;
 
-	snprintf(p->link, sizeof(p->link), "/proc/self/fd/%d", fd);
-	n = readlink(p->link, p->path, sizeof(p->path) - 1);
-	p->path[n > 0 ? n : 0] = '\0';
-}
-
-static int find_in_file(int fd, struct file_owner *ret)
-{
-	struct owners_file_key key;
-	struct place p;
-
-	find_place(fd, &p);
-	return owners_file_key_of(fd, "", AT_EMPTY_PATH, p.path, &key) == 0 &&
-		owners_file_find(&owners, &key, ret);
+	put_link(fd, link);
+	n = readlink(link, path, PATH_MAX - 1);
+	path[n > 0 ? n : 0] = '\0';
+	return owners_file_key_of(fd, "", AT_EMPTY_PATH, path, ret);
 }
 
 int fakeroot_records_has_attributes(int fd)
 {
 	char link[32];
 
-	snprintf(link, sizeof(link), "/proc/self/fd/%d", fd);
+	put_link(fd, link);
 	return listxattr(link, NULL, 0) > 0;
 }
 
 int fakeroot_records_find(int fd, const struct stat *st, struct file_owner *ret)
 {
-	char link[32];
+	struct owners_file_key key;
+	char link[32], path[PATH_MAX];
+	ssize_t n = -1;
 
 	*ret = (struct file_owner){ 0, 0, 0 };
-	snprintf(link, sizeof(link), "/proc/self/fd/%d", fd);
-	if (has_xattrs(st->st_mode) && listxattr(link, NULL, 0) > 0 && file_owner_get(link, ret))
-		return 1;
-	return owners_file_has_any(&owners) && find_in_file(fd, ret);
+	put_link(fd, link);
+	if (has_xattrs(st->st_mode))
+		n = listxattr(link, NULL, 0);
+	if (n >= 0) /* its own record is the only one */
+		return n > 0 && file_owner_get(link, ret);
+	return owners_file_has_any(&owners) && find_key(fd, path, &key) == 0 &&
+		owners_file_find(&owners, &key, ret);
 }
 
 void fakeroot_records_set(int fd, const struct stat *st, const struct file_owner *o)
 {
 	struct owners_file_key key;
-	struct place p;
+	char link[32], path[PATH_MAX];
 
-	find_place(fd, &p);
-	if (has_xattrs(st->st_mode) && file_owner_set(p.link, o) == 0)
-		return;
-	if (owners_file_key_of(fd, "", AT_EMPTY_PATH, p.path, &key) < 0)
+	put_link(fd, link);
+	if (has_xattrs(st->st_mode) && file_owner_set(link, o) == 0)
 		return;
 	/* What cannot be written is known at least as long as this process runs. */
-	(void)owners_file_set(&owners, &key, o);
+	if (find_key(fd, path, &key) == 0)
+		(void)owners_file_set(&owners, &key, o);
 }

@@ -16,10 +16,12 @@
  */
 void fakeroot_records_open(int owners);
 
-/* Has the file at a name of asked_name() surely no record? Most files have no attributes at all,
- * and one system call tells that. */
-int fakeroot_records_lack(const char *name, int follow);
-int fakeroot_records_lack_fd(int fd);
+/* Has the file surely no record? fd -1: by a name of asked_name(). Most files have no attributes at
+ * all, and one system call tells that. */
+int fakeroot_records_lack(const char *name, int follow, int fd);
+
+/* Has it surely no recorded mode? fd -1: by its name, whose link is followed. */
+int fakeroot_records_lack_mode(const char *name, int fd);
 
 /* Has the file any extended attributes? fd may be O_PATH. */
 int fakeroot_records_has_attributes(int fd);

@@ -48,6 +48,7 @@ void plan_done(struct plan *p)
 	strv_done(&p->cgroup);
 	free(p->id.name);
 	free(p->id.group);
+	free(p->id.groups);
 	free(p->id.home);
 	free(p->id.shell);
 	free(p->workdir);

@@ -95,6 +95,9 @@ struct plan_identity {
 	uid_t uid, host_uid; /* inner id and the caller's own */
 	gid_t gid, host_gid;
 	int is_fake_root; /* root was asked for: it keeps what package managers need */
+	uid_t shown_uid;  /* in a fake root: whom the command believes to be, and its groups */
+	gid_t shown_gid, *groups;
+	size_t n_groups;
 	char *name, *group, *home, *shell; /* NULL: the image's passwd and group stay as they are */
 };
 

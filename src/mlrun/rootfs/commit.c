@@ -125,8 +125,6 @@ static int write_layer(struct store *st, int upper, struct owners_file *owners,
 	auto_call(rootfs_layers_done) struct rootfs_layers layers = { 0 };
 	auto_call(rootfs_names_done) struct rootfs_names names = { NULL, NULL };
 	struct rootfs_upper u = { .fd = upper,
-		.uid = how->uid,
-		.gid = how->gid,
 		.below = &layers,
 		.names = &names,
 		.newest = how->newest,

@@ -33,7 +33,6 @@ void rootfs_committed_done(struct rootfs_committed *c);
 
 /* How a layer is made; members as in struct rootfs_upper. */
 struct rootfs_writing {
-	uint32_t uid, gid;
 	int64_t newest;
 	const int *cancel;
 };

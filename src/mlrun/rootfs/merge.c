@@ -232,7 +232,7 @@ static int open_data(struct merge *m, const char *path, struct archive_entry *e,
 		return -errno;
 	if (S_ISLNK(st->st_mode))
 		return become_symlink(e, parent, name);
-	*ret = file_open_readable(parent, name, st, lent);
+	*ret = file_open_readable(parent, name, st, lent, NULL);
 	archive_entry_set_size(e, st->st_size);
 	return *ret < 0 ? *ret : 0;
 }

@@ -34,18 +34,6 @@ static int is_recorded(const struct rootfs_layers *l, size_t layer, const char *
 	return file_owner_get(entry, &o) > 0 && o.mode;
 }
 
-/* Has one of the layers a file at this path, which has no symlinks? */
-static int has(const struct rootfs_layers *l, const char *path)
-{
-	struct stat sb;
-
-	for (size_t i = 0; i < l->n; i++)
-		if (fstatat(l->v[i].fd, path, &sb, AT_SYMLINK_NOFOLLOW) == 0 &&
-			!layer_whiteout_is(&sb))
-			return 1;
-	return 0;
-}
-
 /*
  * The mode for an entry of the upper directory. If the image has an entry of the same type there,
  * and its mode in the tree is unchanged, the image's specified mode; else the entry's own. Set-ID
@@ -86,37 +74,27 @@ static int put_mark(struct walk *w, const char *dir, const char *name, struct ml
 	return layer_archive_put_mark(w->tar, path, err);
 }
 
-/* What a fake root recorded of a file; fd is -1 for links and fifos. */
-static int find_owner(const struct rootfs_upper *u, int dir, const char *name, const char *path,
-	int fd, struct file_owner *ret)
+/* Find what a fake root recorded of a link or fifo, which cannot have it with it. */
+static void find_owner(const struct rootfs_upper *u, int dir, const char *name, const char *path,
+	struct file_owner *ret)
 {
 	struct owners_file_key key;
 
-	if (fd >= 0)
-		return file_owner_get_fd(fd, ret) > 0;
-	return u->owners && owners_file_key_of(dir, name, AT_SYMLINK_NOFOLLOW, path, &key) == 0 &&
+	if (u->owners && owners_file_key_of(dir, name, AT_SYMLINK_NOFOLLOW, path, &key) == 0)
 		owners_file_find(u->owners, &key, ret);
 }
 
-/* The owner that was recorded, else root or the upper directory's; and the recorded mode. */
-static void set_owner(const struct walk *w, struct archive_entry *e, int dir, const char *name,
-	const char *path, int fd, const struct stat *st)
+/* Set the owner that was recorded, else root; and the recorded mode. */
+static void set_owner(struct archive_entry *e, const struct file_owner *o, const struct stat *st)
 {
-	const struct rootfs_upper *u = w->upper;
-	struct file_owner o = { 0, 0, 0 };
-	int is_recorded = find_owner(u, dir, name, path, fd, &o);
-
-	if (!is_recorded && (u->uid || u->gid) && strcmp(path, "./") != 0 &&
-		!(u->below && has(u->below, path)))
-		o = (struct file_owner){ u->uid, u->gid, 0 };
-	archive_entry_set_uid(e, o.uid);
-	archive_entry_set_gid(e, o.gid);
-	if (o.mode)
-		archive_entry_set_perm(e, file_owner_mode(&o, st->st_mode) & 07777);
+	archive_entry_set_uid(e, o->uid);
+	archive_entry_set_gid(e, o->gid);
+	if (o->mode)
+		archive_entry_set_perm(e, file_owner_mode(o, st->st_mode) & 07777);
 }
 
 static int put_thing(struct walk *w, int dir, const char *name, const char *path, int fd,
-	const struct stat *st, struct mlr_error *err)
+	const struct stat *st, const struct file_owner *o, struct mlr_error *err)
 {
 	auto_call(layer_entry_free) struct archive_entry *e = layer_entry_new();
 
@@ -127,7 +105,7 @@ static int put_thing(struct walk *w, int dir, const char *name, const char *path
 	if (w->upper->below)
 		archive_entry_set_perm(
 			e, meant_mode(w->upper, strcmp(path, "./") == 0 ? "." : path, st));
-	set_owner(w, e, dir, name, path, fd, st);
+	set_owner(e, o, st);
 	return layer_archive_put(w->tar, e, path, fd, err);
 }
 
@@ -142,6 +120,7 @@ static int put_name(struct walk *w, int dir, const char *name, const char *paren
 	struct mlr_error *err)
 {
 	auto_free char *path = xasprintf("%s%s%s", parent, *parent ? "/" : "", name);
+	struct file_owner o = { 0, 0, 0 };
 	auto_close int fd = -1;
 	struct stat st;
 	int r, lent = 0;
@@ -156,13 +135,16 @@ static int put_name(struct walk *w, int dir, const char *name, const char *paren
 		return 0;
 	}
 	if (S_ISREG(st.st_mode) || S_ISDIR(st.st_mode)) {
-		fd = file_open_readable(dir, name, &st, &lent); /* a fake root may have shut it */
+		fd = file_open_readable(
+			dir, name, &st, &lent, &o); /* a fake root may have shut it */
 		if (fd == -ESTALE || fd == -ENOENT)
 			return has_changed(path, err);
 		if (fd < 0)
 			return mlr_fail(err, -fd, "open '/%s': %s", path, strerror(-fd));
+	} else {
+		find_owner(w->upper, dir, name, path, &o);
 	}
-	r = put_thing(w, dir, name, path, fd, &st, err);
+	r = put_thing(w, dir, name, path, fd, &st, &o, err);
 	if (r == 0 && S_ISDIR(st.st_mode))
 		r = walk(w, fd, path, depth + 1, err);
 	if (lent)
@@ -195,11 +177,13 @@ static int walk(struct walk *w, int dir, const char *path, unsigned depth, struc
 /* Include the top: only a member can specify its mode and time. */
 static int put_all(struct walk *w, struct mlr_error *err)
 {
+	struct file_owner o;
 	struct stat st;
 
 	if (fstat(w->upper->fd, &st) < 0)
 		return mlr_fail_errno(err, "look at '/'");
-	TRY(put_thing(w, -1, "", "./", w->upper->fd, &st, err));
+	file_owner_get_fd(w->upper->fd, &o);
+	TRY(put_thing(w, -1, "", "./", w->upper->fd, &st, &o, err));
 	return walk(w, w->upper->fd, "", 0, err);
 }
 

@@ -13,8 +13,7 @@
 #include "rootfs/layers.h"
 
 struct rootfs_upper {
-	int fd;            /* the upper directory; the caller's */
-	uint32_t uid, gid; /* of files that the image below does not have */
+	int fd; /* the upper directory; the caller's */
 	/* The image below, whose trees lack write permission for others (base/tighten.h), and its
 	 * names, which have the modes that it specifies. May be NULL, both. */
 	const struct rootfs_layers *below;

@@ -77,6 +77,8 @@ int runtime_enter_stopping(
 	auto_call(squash_share_done) struct squash_share squash = SQUASH_SHARE_INIT;
 	auto_call(seccomp_done) struct seccomp seccomp = SECCOMP_INIT;
 	auto_call(fakeroot_done) struct fakeroot fakeroot = FAKEROOT_INIT;
+	const struct fakeroot_user user = { p->id.shown_uid, p->id.shown_gid, p->id.groups,
+		p->id.n_groups };
 	struct rlimit files;
 	int made = 0, r;
 
@@ -85,7 +87,7 @@ int runtime_enter_stopping(
 	TRY(seccomp_prepare(p, &seccomp, err));
 	r = cgroup_enter("/", p, err);
 	if (r == 0 && privileges_kept(p))
-		r = fakeroot_prepare(p->kept, &fakeroot, err);
+		r = fakeroot_prepare(p->kept, &user, &fakeroot, err);
 	if (r < 0)
 		return r;
 	r = enter_or_make(p, stops, &share, &squash, &made, err);

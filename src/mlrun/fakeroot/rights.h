@@ -1,0 +1,22 @@
+/*
+ * What a process may do with files that has become another user: it is judged by the owners and
+ * modes that it sees, as the kernel sees one user only. For this room's other files.
+ */
+#ifndef MLR_FAKEROOT_RIGHTS_H
+#define MLR_FAKEROOT_RIGHTS_H
+
+#include "fakeroot/ids.h"
+#include "fakeroot/records.h"
+
+/* Find the owner and mode that are shown of an open file, perhaps O_PATH. Returns 0, or -1 for a
+ * file of another user of the host's, whom the kernel judges. */
+int fakeroot_shown(int fd, struct stat *st, struct file_owner *ret);
+
+/* May it read, write or execute the file (R_OK, W_OK, X_OK)? Directories on the way there are not
+ * judged. */
+int fakeroot_may(const struct fakeroot_ids *ids, int fd, int want);
+
+/* Is the file its own? */
+int fakeroot_owns(const struct fakeroot_ids *ids, int fd);
+
+#endif
