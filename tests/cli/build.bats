@@ -794,21 +794,59 @@ runs_somewhere() { pgrep -f "^sleep $1" >/dev/null; }
 @test "build: a USER's commands run as it, and its files are its own" {
 	recipe <<-'X'
 		FROM BASE
-		RUN printf '%s\n' 'me:x:12:34::/home/me:/bin/sh' >>/etc/passwd; mkdir /home; mkdir /home/me; chown 12:34 /home/me; touch /old
+		RUN printf '%s\n' 'me:x:12:34::/home/me:/bin/sh' >>/etc/passwd; printf '%s\n' us:x:34: more:x:56:me >>/etc/group
+		RUN mkdir /home/me /open; chown 12:34 /home/me; touch /old /open/roots; chmod 1777 /open
 		USER me
-		RUN id -u >/home/me/uid; id -g >>/home/me/uid; echo "$HOME" >>/home/me/uid; echo x >>/old; mkdir -p /home/me/deep
-		USER 5:6
-		RUN id -u >/five
+		RUN (id -u; id -g; id -G; id -un; echo "$HOME"; stat -c %u:%g /old ~) >/home/me/ids; mkdir -p /home/me/deep
+		RUN cd; ln -s x link; mkfifo pipe; touch mine; chgrp 56 mine; chgrp 7 mine 2>refused || true; umask 077; touch tight; (umask 0; touch loose)
+		RUN chmod 000 ~/tight; touch ~/writable; chmod 200 ~/writable; touch ~/sgid; chmod 2111 ~/sgid
+		RUN ! touch /new; ! echo x >>/old; ! rm /old; ! mv /old /open; ! mkdir /d; ! ln -s a /l; ! chmod 777 /old; ! [ -w /old ]; ! [ -w / ]; ! rm -f /open/roots
+		RUN [ -w ~ ]; touch /open/mine; mv /open/mine /open/own; rm /open/own
+		USER 12:77
+		RUN id -G >/open/groups
+		USER 54321
+		RUN (id -u; id -g; echo "$HOME"; id -un >/dev/null 2>&1 || echo nobody) >/open/unknown
 		USER root
 		RUN touch /root-file
+		RUN cd /home/me; stat -c '%u:%g %a %n' [!lp]* lo* >/seen
+		FROM BASE
+		COPY --from=0 /home/me /copy
+		COPY --from=0 /open /seen /root-file /old /
 		USER nobodyknows
 		CMD ["id"]
 	X
 	mlrun build -q -t mine .
-	run -0 inside cat /home/me/uid /five
-	assert_output "$(printf '%s\n' 12 34 /home/me 5)"
-	run -0 sh -c 'cd /; mlrun exec --fakeroot mine stat -c "%u:%g" /home/me /home/me/uid /home/me/deep /old /five /root-file'
-	assert_output "$(printf '%s\n' 12:34 12:34 12:34 0:0 5:6 0:0)"
+	run -0 inside cat /copy/ids /groups /unknown
+	assert_output "$(printf '%s\n' 12 34 '34 56' me /home/me 0:0 12:34 77 54321 0 / nobody)"
+	run -0 inside cat /seen
+	assert_output - <<-'END'
+		12:34 755 deep
+		12:34 644 ids
+		12:56 644 mine
+		12:34 644 refused
+		12:34 2111 sgid
+		12:34 0 tight
+		12:34 200 writable
+		12:34 666 loose
+	END
+	mlrun export -q --format=tar localhost/mine "$TMPDIR/mine.tar"
+	run -0 sh -c 'tar -tvf "$1" --numeric-owner | sed -E "s/ +[0-9]+ [-0-9]+ [:0-9]+ / /" | grep -e " copy/" -e " unknown" -e root-file -e " old"' - "$TMPDIR/mine.tar"
+	assert_output - <<-'END'
+		drwxr-xr-x 12/34 copy/
+		drwxr-xr-x 12/34 copy/deep/
+		-rw-r--r-- 12/34 copy/ids
+		lrwxrwxrwx 12/34 copy/link -> x
+		-rw-rw-rw- 12/34 copy/loose
+		-rw-r--r-- 12/56 copy/mine
+		prw-r--r-- 12/34 copy/pipe
+		-rw-r--r-- 12/34 copy/refused
+		---x--s--x 12/34 copy/sgid
+		---------- 12/34 copy/tight
+		--w------- 12/34 copy/writable
+		-rw-r--r-- 0/0 old
+		-rw-r--r-- 0/0 root-file
+		-rw-r--r-- 54321/0 unknown
+	END
 	printf 'FROM localhost/mine\nRUN true\n' >Dockerfile
 	run -125 mlrun build -q .
 	assert_output --partial "Dockerfile:2:"
@@ -836,6 +874,34 @@ runs_somewhere() { pgrep -f "^sleep $1" >/dev/null; }
 	assert_line --regexp '^drwxr-xr-x 77/77 .* (\./)?d/work/$'
 	assert_line --regexp '^drwxr-xr-x 77/77 .* (\./)?d/work/here/$'
 	assert_line --regexp '^drwxr-xr-x 0/0 .* (\./)?d/work/here/deep/$'
+}
+
+@test "build: a USER writes to caches that are its own, and to what is in memory" {
+	needs_ordinary_user
+	recipe <<-'X'
+		FROM BASE
+		USER 7:8
+		RUN --mount=type=cache,id=own,target=/c,uid=7,gid=8 --mount=type=tmpfs,target=/t touch /c/f /t/f /dev/shm/f; stat -c '%u:%g %n' /c /c/f; [ -e /c/f ]
+		RUN --mount=type=cache,id=roots,target=/c ! touch /c/f
+	X
+	run -0 mlrun build -t mine .
+	assert_line --partial "7:8 /c"
+	assert_line --partial "7:8 /c/f"
+	assert_line --partial "touch: /c/f: Permission denied"
+}
+
+@test "build: a RUN cannot truncate the log that the build writes" {
+	recipe <<-'X'
+		FROM BASE
+		RUN echo one >/dev/stderr; echo two >/dev/stdout; echo three >/proc/self/fd/2; : >/dev/stderr
+		USER 7
+		RUN echo four >/dev/stderr
+	X
+	echo before >"$TMPDIR/log"
+	mlrun build -t mine . >>"$TMPDIR/log" 2>&1
+	mlrun build --no-cache --progress=plain -t mine . 2>"$TMPDIR/other"
+	for line in before one two three four; do grep "$line\$" "$TMPDIR/log"; done
+	grep -e one "$TMPDIR/other"
 }
 
 @test "build: directories keep their owners and modes below a working directory, a home and a mount" {

@@ -165,6 +165,8 @@ int build_source(struct build *b, const char *from, struct copy_source *ret, cha
 	ret->what = from;
 	if (stage >= 0) {
 		*key = xstrdup(b->states[stage].key);
+		ret->st = b->o->st;
+		ret->layers = &b->states[stage].parsed.diff_ids;
 		return open_state(b, &b->states[stage], ret, err);
 	}
 	if (named && strncmp(named, "docker-image://", 15) != 0)

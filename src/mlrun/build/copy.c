@@ -3,6 +3,7 @@
 #include "base/base.h"
 #include "layer/archive.h"
 #include "layer/entry.h"
+#include "layer/names.h"
 #include "oci/digest.h"
 
 #include <fnmatch.h>
@@ -17,6 +18,7 @@ void copy_done(struct copy *c)
 		if (c->v[i].fd >= 0)
 			close(c->v[i].fd);
 	}
+	rootfs_names_done(&c->names);
 	free(c->v);
 	c->v = NULL;
 	c->n = 0;
@@ -93,16 +95,37 @@ static int open_found(const struct copy *c, const char *path, int flags)
 	return file_open_beneath(c->source.fd, *path ? path : ".", flags | O_NOFOLLOW);
 }
 
+/* Links and fifos cannot record their owner; the layer tells it. */
+static void find_owner(struct copy *c, struct copy_item *item)
+{
+	const struct copy_source *s = &c->source;
+	const struct layer_name *n;
+
+	if (!s->layers || (!c->names.t && rootfs_names_read(s->st, s->layers, &c->names, NULL) < 0))
+		return;
+	n = layer_names_at(c->names.t, c->names.top, item->from);
+	if (n && n->inode)
+		item->owner = (struct file_owner){ n->inode->uid, n->inode->gid, 0 };
+}
+
 /* Add what is at a place of the source, open as fd. */
 static struct copy_item *add_found(
 	struct copy *c, const char *from, const char *to, int fd, const struct stat *st)
 {
 	struct copy_item *item = add_item(c, from, to, st);
+	auto_close int own = -1;
 	char path[32];
+	int lent;
 
+	if (!c->source.is_image)
+		return item;
 	snprintf(path, sizeof(path), "/proc/self/fd/%d", fd);
-	if (c->source.is_image && (S_ISREG(st->st_mode) || S_ISDIR(st->st_mode)))
+	if (S_ISREG(st->st_mode) && !(st->st_mode & S_IRUSR)) /* a USER may have shut it */
+		own = file_reopen_readable(fd, st, &lent, &item->owner);
+	else if (S_ISREG(st->st_mode) || S_ISDIR(st->st_mode))
 		file_owner_get(path, &item->owner);
+	else
+		find_owner(c, item);
 	return item;
 }
 
@@ -176,7 +199,7 @@ static int add_link(
 	if (n < 0)
 		return fail(c, p->from, errno, err);
 	target[n] = '\0';
-	add_item(c, p->from, p->to, st)->link = xstrdup(target);
+	add_found(c, p->from, p->to, fd, st)->link = xstrdup(target);
 	return 0;
 }
 
@@ -419,8 +442,13 @@ static void settle(struct copy *c)
 
 static int open_item(struct copy *c, const struct copy_item *item, struct mlr_error *err)
 {
-	int fd = open_found(c, item->from, O_RDONLY | O_NONBLOCK);
+	auto_close int place = open_found(c, item->from, O_PATH);
+	int lent, fd = place;
 
+	if (place >= 0 && c->source.is_image && S_ISREG(item->st.st_mode))
+		fd = file_reopen_readable(place, &item->st, &lent, NULL);
+	else if (place >= 0)
+		fd = open_found(c, item->from, O_RDONLY | O_NONBLOCK);
 	if (fd < 0)
 		fail(c, item->from, -fd, err);
 	return fd;

@@ -11,6 +11,7 @@
 #include "base/strv.h"
 #include "build/ignore.h"
 #include "layer/record.h"
+#include "rootfs/layers.h"
 
 #include <stdint.h>
 #include <sys/stat.h>
@@ -20,6 +21,8 @@ struct copy_source {
 	int fd;
 	const char *what;            /* for messages: "the context" or "stage 'build'" */
 	const struct ignore *ignore; /* or NULL */
+	struct store *st;            /* of layers */
+	const struct strv *layers;   /* of a stage: they have the owners of links; or NULL */
 	int is_image; /* a tree of the store: owners and modes may be recorded with its files */
 };
 
@@ -45,6 +48,7 @@ struct copy {
 	int64_t mode;   /* --chmod; -1: the files' own */
 	int64_t newest; /* as in struct rootfs_upper */
 	const int *cancel;
+	struct rootfs_names names; /* of source.image, once they are needed */
 };
 
 void copy_done(struct copy *c);
