@@ -798,7 +798,7 @@ runs_somewhere() { pgrep -f "^sleep $1" >/dev/null; }
 		RUN mkdir /home/me /open; chown 12:34 /home/me; touch /old /open/roots; chmod 1777 /open
 		USER me
 		RUN (id -u; id -g; id -G; id -un; echo "$HOME"; stat -c %u:%g /old ~) >/home/me/ids; mkdir -p /home/me/deep
-		RUN cd; ln -s x link; mkfifo pipe; touch mine; chgrp 56 mine; chgrp 7 mine 2>refused || true; umask 077; touch tight; (umask 0; touch loose)
+		RUN cd; ln -s x link; (umask 0; mkfifo pipe); touch mine; chgrp 56 mine; chgrp 7 mine 2>refused || true; umask 077; touch tight; (umask 0; touch loose)
 		RUN chmod 000 ~/tight; touch ~/writable; chmod 200 ~/writable; touch ~/sgid; chmod 2111 ~/sgid
 		RUN ! touch /new; ! echo x >>/old; ! rm /old; ! mv /old /open; ! mkdir /d; ! ln -s a /l; ! chmod 777 /old; ! [ -w /old ]; ! [ -w / ]; ! rm -f /open/roots
 		RUN [ -w ~ ]; touch /open/mine; mv /open/mine /open/own; rm /open/own
@@ -838,7 +838,7 @@ runs_somewhere() { pgrep -f "^sleep $1" >/dev/null; }
 		lrwxrwxrwx 12/34 copy/link -> x
 		-rw-rw-rw- 12/34 copy/loose
 		-rw-r--r-- 12/56 copy/mine
-		prw-r--r-- 12/34 copy/pipe
+		prw-rw-rw- 12/34 copy/pipe
 		-rw-r--r-- 12/34 copy/refused
 		---x--s--x 12/34 copy/sgid
 		---------- 12/34 copy/tight

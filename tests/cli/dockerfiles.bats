@@ -193,8 +193,7 @@ as_buildah() {
 	on_buildah commit -q base localhost/mlrun/base >/dev/null
 
 	[ "$(uname -m)" != x86_64 ] || as_buildah cuda -- '/srv/cuda/*'
-	# The kernel does not know a fake root's groups: what is made in a set-group-ID directory does not get its group.
-	as_buildah mpi -- any:/scratch/dir
+	as_buildah mpi
 	# buildah leaves what it mounts on.
 	as_buildah python --target notebook -v $CA:$CA:ro -- '*.pyc' any:/opt/build any:/tmp/requirements.txt \
 		'/var/lib/apt/lists*'

@@ -177,6 +177,8 @@ users() {
 }
 
 @test "fakeroot: with --user it begins as that user" {
+	run -0 mlrun exec --fakeroot --user 5:6 --explain "$IMG" true
+	assert_line --regexp '^ +shown as uid 5, gid 6$'
 	mkdir -m 777 "$TMPDIR/d"
 	run -0 mlrun exec --fakeroot --user 5:6 -v "$TMPDIR/d:/d" "$IMG" sh -c 'id -u; id -g; id -G; echo $HOME; id -un >/dev/null 2>&1 || echo nobody; touch /d/f; stat -c %u:%g /d/f /bin; ! touch /new 2>&1; sh -c "id -u" &
 		wait; exec env id -u'

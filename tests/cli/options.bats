@@ -487,8 +487,8 @@ setup() {
 	assert_output --partial "exec '$IMG': invalid container name 'a/b'"
 	run -125 mlrun exec -w relative "$IMG" true
 	assert_output --partial "exec '$IMG': -w 'relative': expected an absolute path inside the container"
-	run -125 mlrun exec --fakeroot --user 5 "$IMG" true
-	assert_output --partial "exec '$IMG': --fakeroot is --user 0"
+	run -125 mlrun exec --write=c --read-only "$IMG" true
+	assert_output --partial "exec '$IMG': --write and --read-only exclude each other"
 	mkdir -p "$HOME/.config/mlrun"
 	printf '[exec]\nvolume = /no/such:/x\n' >"$HOME/.config/mlrun/mlrun.conf"
 	run -125 mlrun exec "$IMG" true

@@ -105,7 +105,7 @@ static void find_owner(struct copy *c, struct copy_item *item)
 		return;
 	n = layer_names_at(c->names.t, c->names.top, item->from);
 	if (n && n->inode)
-		item->owner = (struct file_owner){ n->inode->uid, n->inode->gid, 0 };
+		item->owner = (struct file_owner){ n->inode->uid, n->inode->gid, n->inode->mode };
 }
 
 /* Add what is at a place of the source, open as fd. */

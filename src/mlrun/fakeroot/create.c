@@ -88,15 +88,6 @@ static void record(const struct making *m, int fd)
 		fakeroot_records_set(fd, &st, &m->owner);
 }
 
-static int record_name(const struct making *m)
-{
-	auto_close int fd = openat(m->dir, m->name, O_PATH | O_NOFOLLOW | O_CLOEXEC);
-
-	if (fd >= 0)
-		record(m, fd);
-	return 0;
-}
-
 /* --- open ------------------------------------------------------------------------- */
 
 struct opening {
@@ -187,9 +178,11 @@ static int answer_open(struct asked *a)
 
 static int finish(struct asked *a, struct making *m, int r)
 {
-	if (r == 0)
-		record_name(m);
-	else if (r != -EACCES)
+	auto_close int fd = r < 0 ? -1 : openat(m->dir, m->name, O_PATH | O_NOFOLLOW | O_CLOEXEC);
+
+	if (fd >= 0)
+		record(m, fd);
+	else if (r < 0 && r != -EACCES)
 		r = asked_pass(a);
 	making_done(m);
 	return r;

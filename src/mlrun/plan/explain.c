@@ -203,6 +203,9 @@ static void print_identity(const struct plan *p, FILE *out)
 	fprintf(out, "identity   uid %u (%u outside), gid %u (%u outside), no_new_privs\n",
 		(unsigned)p->id.uid, (unsigned)p->id.host_uid, (unsigned)p->id.gid,
 		(unsigned)p->id.host_gid);
+	if (p->id.n_groups)
+		fprintf(out, "           shown as uid %u, gid %u\n", (unsigned)p->id.shown_uid,
+			(unsigned)p->id.shown_gid);
 	if (!p->image_user)
 		return;
 	fprintf(out, "           the image's User '");
