@@ -441,6 +441,7 @@ while int.from_bytes(fcntl.ioctl(fd, termios.FIONREAD, bytes(4)), sys.byteorder)
 		# The supervisor begins in a millisecond. Beside another on one core it takes a second of the idle class.
 		taskset -c "$core" sh -c 'while :; do :; done' 3>&- &
 		hog=$!
+		PIDS+=("$hog")
 		taskset -c "$core" chrt --idle 0 "$(command -v mlrun)" run -d --name web "$IMG" sleep "$NAP" &
 		starter=$!
 		holder="" words=()
