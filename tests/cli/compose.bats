@@ -297,7 +297,7 @@ os.execvp("mlrun", ["mlrun", "up"])' >out 2>err &
 	sed -i 's/  data:$/  data:\n  seeded:/' compose.yaml
 	cp -R image/seed image/other
 	run -0 mlrun up -d
-	assert_line --index 0 "mlrun: ignored, as mlrun has no daemon, networks and rights of its own: networks, logging"
+	assert_line --index 0 "mlrun: ignored, as services have this machine's network and the caller's rights: networks, logging"
 	until_true [ -s own/seen ]
 	until_true mlrun exec --join shop-b-1 grep -q two /data/a
 	assert_equal "$(cat own/seen)" $'image\nimage'
@@ -313,6 +313,8 @@ os.execvp("mlrun", ["mlrun", "up"])' >out 2>err &
 	run -0 mlrun exec --join mine cat /data/a /seed/deep/file
 	assert_output $'one\ntwo\nimage'
 	# Its variables need not be there, and what other projects share stays.
+	run -125 mlrun down -v -p ..
+	assert_line --partial "'..' is no name of a project"
 	env -u IMG mlrun down -v
 	[ ! -e "$MLRUN_STORE/volumes/shop" ]
 	assert_equal "$(cat "$MLRUN_STORE/volumes/_/shared/s")" s

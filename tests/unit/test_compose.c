@@ -145,6 +145,8 @@ static void what_is_not_supported_is_named_with_its_line(void **state)
 			"invalid name '../x' of a volume" },
 		{ "services: {a: {image: i, secrets: [s]}}\nsecrets: {s: {environment: S}}",
 			"services.a.secrets" },
+		{ "services: {a: {image: i, secrets: [s]}}\nsecrets: {s: {file: ./none}}",
+			"'/dir/none': No such file" },
 		{ "services: {a: {image: i, networks: {n: {aliases: [\"a\\n1.2.3.4 b\"]}}}}",
 			"of a host" },
 		{ "services: {a: {image: i, gpus: none}}", "invalid count 'none' of GPUs" },
@@ -188,7 +190,7 @@ static void what_docker_alone_has_is_ignored_and_listed(void **state)
 
 	if (parse("networks: {back: {driver: bridge}}\nvolumes: {data: , shared: {external: true},\n"
 		  "  here: {driver: local, driver_opts: {type: none, o: bind, device: ./h}}}\n"
-		  "secrets: {pw: {file: ./pw}}\nconfigs: {conf: {file: /etc/conf}}\nservices:\n"
+		  "secrets: {pw: {file: /etc/passwd}}\nconfigs: {conf: {file: /etc/group}}\nservices:\n"
 		  "  a:\n    image: i\n    networks: {back: {aliases: [db]}}\n    cap_add: [X]\n    deploy:\n"
 		  "    privileged: true\n    volumes: ['data:/d:z,ro', shared:/s, here:/h, /own/dir,\n"
 		  "      {type: tmpfs, target: /t, tmpfs: {size: 1m}}]\n"
@@ -206,8 +208,8 @@ static void what_docker_alone_has_is_ignored_and_listed(void **state)
 	s = &p.services[0];
 	{
 		static const char *const volumes[] = { "@/data:/d:ro", "_/shared:/s", "/dir/h:/h",
-			"@/a++own+dir:/own/dir", "/dir/pw:/run/secrets/pw:ro",
-			"/dir/pw:/run/secrets/other:ro", "/etc/conf:/x/y:ro" };
+			"@/a++own+dir:/own/dir", "/etc/passwd:/run/secrets/pw:ro",
+			"/etc/passwd:/run/secrets/other:ro", "/etc/group:/x/y:ro" };
 		static const char *const options[] = { "--ulimit=nofile=10:20", "--ulimit=core=0",
 			"--device=/dev/fuse" };
 		static const char *const hosts[] = { "db", "host.docker.internal", "mine" };

@@ -251,7 +251,8 @@ static void tell_ignored(const struct project *p)
 	auto_free char *keys = strv_join(&p->compose.ignored, p->compose.ignored.n, ", ");
 
 	if (*keys)
-		mlr_info("ignored, as mlrun has no daemon, networks and rights of its own: %s",
+		mlr_info(
+			"ignored, as services have this machine's network and the caller's rights: %s",
 			keys);
 }
 

@@ -139,14 +139,12 @@ char *project_name(const char *file, const char *name, struct mlr_error *err)
 	auto_free char *text = NULL;
 	size_t size = 0;
 
-	if (name)
-		return xstrdup(name);
-	return open_file(file, &p, &text, &size, err) < 0 ||
+	if (!name &&
+		(open_file(file, &p, &text, &size, err) < 0 ||
 			compose_parse_name(text, size, p.file, look_up, &p, &p.compose.name, err) <
-				0 ||
-			take_name(&p, NULL, err) < 0
-		? NULL
-		: take_ptr(&p.name);
+				0))
+		return NULL;
+	return take_name(&p, name, err) < 0 ? NULL : take_ptr(&p.name);
 }
 
 /* --- images ---------------------------------------------------------------------------------- */
@@ -251,6 +249,28 @@ static void fill_volume(const struct project *p, const struct compose_service *c
 		mlr_warning("volume '%s' of '%s' begins empty", argv.v[argv.n - 1], c->name);
 }
 
+/* Make a volume. It is whole when it appears; of two that make it one does. */
+static int make_volume(const struct project *p, const struct compose_service *c, const char *store,
+	const char *path, const char *target, struct mlr_error *err)
+{
+	char random[RANDOM_HEX_SIZE];
+	auto_free char *new = NULL;
+
+	random_hex(random);
+	new = xasprintf(
+		"%.*s.%s", (int)(path_base(path) - path), path, random); /* no volume's name */
+	TRY(file_mkdir_p(AT_FDCWD, new, 0700, err));
+	fill_volume(p, c, store, new, target);
+	if (rename(new, path) == 0)
+		return 0;
+	if (errno != EEXIST && errno != ENOTEMPTY)
+		mlr_fail_errno(err, "put the volume '%s' in place", path);
+	else
+		err->code = 0;
+	file_remove_tree(AT_FDCWD, new, NULL);
+	return -err->code;
+}
+
 /* Make what a service's volumes lack: directories of the project, and those that the file names. */
 static int make_volumes(const struct project *p, const struct compose_service *c, const char *store,
 	struct store *st, struct mlr_error *err)
@@ -261,9 +281,8 @@ static int make_volumes(const struct project *p, const struct compose_service *c
 
 		if (access(path, F_OK) == 0)
 			continue;
-		TRY(file_mkdir_p(AT_FDCWD, path, *v == '/' ? 0777 : 0700, err));
-		if (*v != '/')
-			fill_volume(p, c, store, path, strchr(v, ':') + 1);
+		TRY(*v == '/' ? file_mkdir_p(AT_FDCWD, path, 0777, err)
+			      : make_volume(p, c, store, path, strchr(v, ':') + 1, err));
 	}
 	return 0;
 }

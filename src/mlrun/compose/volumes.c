@@ -245,6 +245,8 @@ static int read_file(const struct record_reader *r, const json_t *v, const char 
 		const char *target = f.target ? f.target : f.source;
 		auto_free char *path = compose_absolute(r, f.path);
 
+		if (access(path, R_OK) < 0)
+			e = record_wrong(r, "'%s': %s", path, strerror(errno));
 		strv_addf(&s->volumes, "%s:%s%s:ro", path, *target == '/' ? "" : dir, target);
 	}
 	record_done(compose_file_rows, &f);
