@@ -40,12 +40,13 @@ rule() { echo '{"defaultAction": "SCMP_ACT_ALLOW", "syscalls": ['"$1"']}'; }
 }
 
 # The tests' mlrun is the caller's own file (runtime/itself.h).
-@test "seccomp: a profile without execveat is told what it has to allow" {
+@test "seccomp: a profile needs only one of execve and execveat" {
 	needs_seccomp
 	[ -O "$(command -v mlrun)" ] || skip "mlrun is another user's file"
 	with_profile "$(rule '{"names": ["execveat"], "action": "SCMP_ACT_ERRNO"}')" true
+	assert_success
+	with_profile "$(rule '{"names": ["execve"], "action": "SCMP_ACT_ERRNO"}')" true
 	assert_failure 126
-	assert_output --partial "hint: where the caller can write mlrun's own file, a command starts by execveat(2)"
 }
 
 @test "seccomp: a profile may come from a pipe, as a shell's <(...) gives it" {

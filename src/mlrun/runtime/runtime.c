@@ -164,8 +164,8 @@ static int exec_failed(const struct plan *p, const char *path, int code, struct 
 	mlr_fail(err, code, "'%s': %s", path, strerror(code));
 	if (itself_has_launcher() && (code == EPERM || code == ENOSYS))
 		mlr_hint(err,
-			"where the caller can write mlrun's own file, a command starts by execveat(2), which a "
-			"seccomp profile has to allow");
+			"where the caller can write mlrun's own file, a command starts by execveat(2), or "
+			"execve(2) of /proc/self/fd/N: a seccomp profile has to allow one");
 	return -code;
 }
 
