@@ -70,20 +70,20 @@ layers_asked_for() { registry_requests '^GET .*/blobs/' | wc -l; }
 	assert_output --partial "the quota of user of '$MLRUN_STORE' has room for 100 more files"
 }
 
-# zeros_tar OUT BYTES NAME...: files of so many zeros each
-zeros_tar() {
+# same_tar OUT BYTES NAME...: files of so many bytes each, which compress well but leave no holes
+same_tar() {
 	local out=$1 bytes=$2 name
 
 	shift 2
-	mkdir zeros
-	for name; do truncate -s "$bytes" "zeros/$name"; done
-	tar -C zeros -cf "$out" .
-	rm -r zeros
+	mkdir same
+	for name; do head -c "$bytes" /dev/zero | tr '\0' x >"same/$name"; done
+	tar -C same -cf "$out" .
+	rm -r same
 }
 
 @test "space: a file that is larger than what is free is refused before it fills the disk" {
 	needs_small
-	zeros_tar large.tar 64000000 a
+	same_tar large.tar 64000000 a
 	image_push_tar large large.tar
 	# shellcheck disable=SC2016
 	run -125 small size=50m sh -c 'mlrun pull --format layers --store small/store "$0"; status=$?; find small/store/layers small/store/tmp small/store/images -mindepth 1; exit $status' "$REGISTRY/large"
@@ -94,7 +94,7 @@ zeros_tar() {
 
 @test "space: a disk that is full half-way leaves the store as it was" {
 	needs_small
-	zeros_tar many.tar 10000000 {1..20}
+	same_tar many.tar 10000000 {1..20}
 	image_push_tar many many.tar
 	image_tiny tiny
 	# shellcheck disable=SC2016
