@@ -126,7 +126,8 @@ int store_is_tight(const struct store *st)
 
 /* leases/ is missing: others may write there, and store/lease.h judges what they leave. */
 static const char *const parts[] = { "layers", "facts", "images", "blobs", "blobs/sha256", "cover",
-	"dir", "squash", "holds", "tmp", "unsynced", "cache", "services", "workers", "elastic" };
+	"dir", "squash", "holds", "tmp", "unsynced", "cache", "services", "volumes", "workers",
+	"elastic" };
 
 /* Root of a user namespace is the user that made it, not real root. */
 static int is_real_root(void)
