@@ -317,6 +317,17 @@ os.execvp("mlrun", ["mlrun", "up"])' >out 2>err &
 	assert_line --partial "'..' is no name of a project"
 	env -u IMG mlrun down -v
 	[ ! -e "$MLRUN_STORE/volumes/shop" ]
+	# One that cannot be filled is not there: the next start tries again.
+	rm image/bin/sh
+	printf '#!/bin/busybox ash\nexit 3\n' >image/bin/sh
+	chmod +x image/bin/sh
+	run -125 mlrun up -d
+	assert_line --regexp "^mlrun: up: fill the volume '/.*' of 'a': cp ended with 3"
+	assert_equal "$(ls -A "$MLRUN_STORE/volumes/shop")" ""
+	rm image/bin/sh # which service a needs, too
+	run -127 mlrun up -d
+	assert_line "mlrun: warning: volume '/seed' of 'a' begins empty"
+	mlrun down -v
 	assert_equal "$(cat "$MLRUN_STORE/volumes/_/shared/s")" s
 	[ -e own/seen ]
 }

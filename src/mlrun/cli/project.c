@@ -225,14 +225,15 @@ static char *volume_path(const struct project *p, const char *volume, struct sto
 }
 
 /* Fill a new volume with what the image has there, as Docker does. An image without a shell or cp
- * has nothing to fill it with. */
-static void fill_volume(const struct project *p, const struct compose_service *c, const char *store,
-	const char *path, const char *target)
+ * leaves it empty. */
+static int fill_volume(const struct project *p, const struct compose_service *c, const char *store,
+	const char *path, const char *target, struct mlr_error *err)
 {
 	auto_free char *image = project_image_of(p, c);
 	auto_strv struct strv argv = STRV_INIT;
 	static const char *const words[] = { "mlrun", "exec", "--pull=never", "--net=none",
 		"--workdir=/", "--entrypoint=" };
+	int status;
 
 	for (size_t i = 0; i < ARRAY_LEN(words); i++)
 		strv_add(&argv, words[i]);
@@ -245,8 +246,13 @@ static void fill_volume(const struct project *p, const struct compose_service *c
 	strv_add(&argv, "[ ! -d \"$1\" ] || cp -a \"$1/.\" /.volume");
 	strv_add(&argv, "sh");
 	strv_addf(&argv, "%.*s", (int)strcspn(target, ":"), target);
-	if (run_itself(&argv) != 0)
+	status = run_itself(&argv);
+	if (status == 126 || status == 127)
 		mlr_warning("volume '%s' of '%s' begins empty", argv.v[argv.n - 1], c->name);
+	else if (status != 0)
+		return mlr_fail(err, EIO, "fill the volume '%s' of '%s': cp ended with %d",
+			argv.v[argv.n - 1], c->name, status);
+	return 0;
 }
 
 /* Make a volume. It is whole when it appears; of two that make it one does. */
@@ -255,20 +261,18 @@ static int make_volume(const struct project *p, const struct compose_service *c,
 {
 	char random[RANDOM_HEX_SIZE];
 	auto_free char *new = NULL;
+	int r;
 
 	random_hex(random);
 	new = xasprintf(
 		"%.*s.%s", (int)(path_base(path) - path), path, random); /* no volume's name */
 	TRY(file_mkdir_p(AT_FDCWD, new, 0700, err));
-	fill_volume(p, c, store, new, target);
-	if (rename(new, path) == 0)
-		return 0;
-	if (errno != EEXIST && errno != ENOTEMPTY)
-		mlr_fail_errno(err, "put the volume '%s' in place", path);
-	else
-		err->code = 0;
-	file_remove_tree(AT_FDCWD, new, NULL);
-	return -err->code;
+	r = fill_volume(p, c, store, new, target, err);
+	if (r == 0 && rename(new, path) < 0 && errno != EEXIST && errno != ENOTEMPTY)
+		r = mlr_fail_errno(err, "put the volume '%s' in place", path);
+	if (r < 0 || access(new, F_OK) == 0)
+		file_remove_tree(AT_FDCWD, new, NULL);
+	return r;
 }
 
 /* Make what a service's volumes lack: directories of the project, and those that the file names. */

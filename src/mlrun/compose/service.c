@@ -410,6 +410,9 @@ static int add_gpus(const struct record_reader *r, const struct gpus *g, struct 
 	int64_t n = g->count && strcmp(g->count, "all") != 0 ? strtol(g->count, NULL, 10) : -1;
 	auto_strv struct strv first = STRV_INIT;
 
+	if (g->capabilities.n > 0 && !strv_has(&g->capabilities, "gpu") &&
+		!strv_has(&g->capabilities, "nvidia"))
+		return record_wrong(r, "only GPUs can be had: capabilities: [gpu]");
 	if (n > 64 || n == 0)
 		return record_wrong(r, "invalid count '%s' of GPUs", g->count);
 	for (int64_t i = 0; i < n; i++)

@@ -3,6 +3,7 @@
 #include "compose/parts.h"
 
 #include "base/base.h"
+#include "base/config_value.h"
 
 /* A name of the file's mapping "volumes", "secrets" or "configs"; NULL: it is not there. */
 static const json_t *find(const struct record_reader *r, const char *kind, const char *name)
@@ -26,7 +27,7 @@ static int refuse_unknown(const struct record_reader *r, const char *kind, const
 /* --- named volumes --------------------------------------------------------------------------- */
 
 struct named {
-	char *name, *driver, *device, *options, *type;
+	char *name, *driver, *device, *type;
 	int external;
 };
 
@@ -36,16 +37,20 @@ static int read_external(const struct record_reader *r, const json_t *v, void *t
 		{ "name", RECORD_TEXT, RECORD_AT(struct named, name) },
 		{ NULL },
 	};
+	auto_free char *text = NULL;
 	struct named *n = to;
 
-	n->external = json_is_object(v) ||
-		strcmp(json_string_value(v) ? json_string_value(v) : "", "true") == 0;
-	return json_is_object(v) ? record_read(r, rows, v, n) : 0;
+	n->external = 1;
+	if (json_is_object(v))
+		return record_read(r, rows, v, n);
+	TRY(record_text(r, v, &text));
+	n->external = config_truth(text);
+	return n->external < 0 ? record_expected(r, "true or false", v) : 0;
 }
 
 static const struct record_row driver_rows[] = {
 	{ "type", RECORD_TEXT, RECORD_AT(struct named, type) },
-	{ "o", RECORD_TEXT, RECORD_AT(struct named, options) },
+	{ "o", RECORD_OWN },
 	{ "device", RECORD_TEXT, RECORD_AT(struct named, device) },
 	{ NULL },
 };
@@ -74,7 +79,7 @@ static int place_named(
 	*ret = is_bind
 		? compose_absolute(r, n->device)
 		: xasprintf("%s/%s", n->external || n->name ? "_" : "@", n->name ? n->name : key);
-	if (!is_bind && (strchr(*ret + 2, '/') || (*ret)[2] == '.'))
+	if (!is_bind && (strchr(*ret + 2, '/') || (*ret)[2] == '.' || !(*ret)[2]))
 		return record_wrong(r, "invalid name '%s' of a volume", *ret + 2);
 	return 0;
 }
