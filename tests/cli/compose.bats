@@ -163,6 +163,10 @@ os.execvp("mlrun", ["mlrun", "up"])' >out 2>err &
 	assert_line "mlrun: up: 'compose.yaml' line 4: services.a.external_links: this key is not supported"
 	assert_line --partial "'compose.yaml' line 5: services.a.ports: port '80:8080' cannot be had"
 	assert_line --partial "'compose.yaml' line 6: services.b.restart: "
+	assert_line --regexp "^hint: services use the host's network"
+	printf 'services: {a: {image: %s, port: 1}}' "$IMG" >compose.yaml
+	run -125 mlrun up -d
+	assert_line "hint: is 'ports' meant?"
 	printf 'services:\n  a:\n    image: %s\n    ports: ["80:8080"]\n' "$IMG" >compose.yaml
 	run -125 mlrun up -d
 	assert_line --partial "'compose.yaml' line 4: services.a.ports: port '80:8080' cannot be had"

@@ -159,6 +159,8 @@ static void what_is_not_supported_is_named_with_its_line(void **state)
 		{ "services: {a: {image: i, depends_on: [b]}}", "there is no service 'b'" },
 		{ "services: {a: {image: i, depends_on: [b]}, b: {image: i, depends_on: [a]}}",
 			"it needs itself" },
+		{ "services: {a: {image: i, \"x\\nmlrun: y\": z}}",
+			"services.a.x\\x0amlrun: y: this" },
 		{ "services: {a: {}}", "neither image nor build" },
 		{ "services: {../a: {image: i}}", "invalid name of a service" },
 		{ "name: A/b\nservices: {a: {image: i}}", "line 1: name: invalid name 'A/b'" },

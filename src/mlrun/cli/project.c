@@ -123,7 +123,7 @@ int project_read(const char *file, const char *name, struct project *ret, struct
 	for (size_t i = 0; i < refused.n; i++) {
 		struct mlr_error one = MLR_ERROR_INIT;
 
-		mlr_fail(&one, EINVAL, "%s", refused.v[i]);
+		mlr_pass(&one, EINVAL, refused.v[i]);
 		cli_fail_at(&one, "up");
 	}
 	TRY(r);

@@ -85,8 +85,8 @@ static int refuse_key(const struct record_reader *r, const char *service, const 
 		c->where = take_ptr(&where);
 		return 0;
 	}
-	strv_addf(c->refused, "'%s' line %zu: services.%s.%s: %s", c->file, line ? line : 1,
-		service, where, r->err->text);
+	mlr_wrap(r->err, "'%s' line %zu: services.%s.%s", c->file, line ? line : 1, service, where);
+	strv_add(c->refused, r->err->text);
 	c->line = 0;
 	return 1;
 }
@@ -227,7 +227,7 @@ static int parse(const struct record_reader *r, const json_t *v, struct compose_
 	if (e == 0 && c->refused->n > 0) {
 		auto_free char *last = take_ptr(&c->refused->v[--c->refused->n]);
 
-		return mlr_fail(r->err, EINVAL, "%s", last);
+		return mlr_pass(r->err, EINVAL, last);
 	}
 	if (e == 0)
 		return sort(r, p);
