@@ -7,8 +7,7 @@
 struct parsing {
 	struct run_mount m;
 	int is_truth_given; /* ro or rw */
-	int is_sharing_given;
-	int is_deferred; /* a value has variables that are not expanded yet */
+	int is_deferred;    /* a value has variables that are not expanded yet */
 };
 
 static const char *const types[RUN_MOUNT_TYPES + 1] = { "bind", "cache", "tmpfs", "secret", "ssh" };
@@ -49,7 +48,6 @@ static int read_sharing(struct parsing *p, const char *value)
 
 	if (i >= 0)
 		p->m.sharing = (enum run_mount_sharing)i;
-	p->is_sharing_given = 1;
 	return i;
 }
 

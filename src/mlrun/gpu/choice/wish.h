@@ -57,8 +57,7 @@ struct gpu_wish {
 	}
 
 /* Capabilities that bring the libraries of compute and graphics, and their nodes. */
-#define GPU_CAPS_COMPUTE  (GPU_COMPUTE | GPU_VIDEO)
-#define GPU_CAPS_GRAPHICS (GPU_GRAPHICS | GPU_DISPLAY)
+#define GPU_CAPS_COMPUTE (GPU_COMPUTE | GPU_VIDEO)
 
 void gpu_wish_done(struct gpu_wish *w);
 
