@@ -56,7 +56,7 @@ struct gpu_wish {
 		.kind = GPU_WISH_NOTHING \
 	}
 
-/* Capabilities that bring the libraries of compute and graphics, and their nodes. */
+/* Capabilities that bring the libraries of compute, and their nodes. */
 #define GPU_CAPS_COMPUTE (GPU_COMPUTE | GPU_VIDEO)
 
 void gpu_wish_done(struct gpu_wish *w);
