@@ -512,6 +512,26 @@ in_tiny_with_home() { mlrun exec -v "$HOME" "$IMG" "$@"; }
 	assert_output :0unset
 }
 
+@test "exec: a locale that the image lacks becomes C.UTF-8, of which no rank's shell complains" {
+	local -a given=(LANG=de_DE.UTF-8 LC_ALL=en_US LC_TIME=POSIX LC_COLLATE=C LC_NUMERIC=C.utf8 LC_MINE=de_DE.UTF-8)
+	run -0 env "${given[@]}" mlrun exec "$IMG" env
+	assert_line LANG=C.UTF-8
+	assert_line LC_ALL=C.UTF-8
+	for name in "${given[@]:2}"; do assert_line "$name"; done
+	run -0 env "${given[@]}" mlrun exec --explain "$IMG" env
+	assert_line --partial "LANG=C.UTF-8   (instead of caller's 'de_DE.UTF-8'"
+	# Given by hand, in a directory of its own, in the archive.
+	run -0 env "${given[@]}" mlrun exec -e LANG=de_DE.UTF-8 "$IMG" env
+	assert_line LANG=de_DE.UTF-8
+	mkdir -p locale/de_DE.utf8 archive
+	run -0 env "${given[@]}" mlrun exec -v ./locale:/usr/lib/locale "$IMG" env
+	assert_line LANG=de_DE.UTF-8
+	assert_line LC_ALL=C.UTF-8
+	touch archive/locale-archive
+	run -0 env "${given[@]}" mlrun exec -v ./archive:/usr/lib/locale "$IMG" env
+	for name in "${given[@]}"; do assert_line "$name"; done
+}
+
 @test "exec: --explain tells every mount and variable with its origin and runs nothing" {
 	mkdir data
 	TINY=mine run -0 mlrun exec --explain -v ./data:/d:ro -e X=1 "$REGISTRY/tiny" touch ran

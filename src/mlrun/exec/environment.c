@@ -7,6 +7,7 @@
 #include <fnmatch.h>
 
 #define ENV_FILE_MAX (1u << 20) /* bytes */
+#define LOCALES      "/usr/lib/locale"
 
 /* The shell's own state, and where its commands are. */
 static const char *const shell_state[] = { "PWD", "OLDPWD", "SHLVL", "_", "PATH" };
@@ -37,6 +38,11 @@ static const char *const host_paths[] = { "OPAL_*", "OMPI_MCA_*_path", "PMIX_PRE
 static const char *const caches[] = { "HF_HOME", "HF_HUB_CACHE", "HF_DATASETS_CACHE",
 	"TRANSFORMERS_CACHE", "TORCH_HOME", "XDG_CACHE_HOME", "PIP_CACHE_DIR", "CARGO_HOME",
 	"TRITON_CACHE_DIR", "NUMBA_CACHE_DIR", "KERAS_HOME" };
+
+/* Locales by category (locale(7)); other names that begin with LC_ are whatever ssh passes on. */
+static const char *const locales[] = { "LANG", "LC_ALL", "LC_CTYPE", "LC_NUMERIC", "LC_TIME",
+	"LC_COLLATE", "LC_MONETARY", "LC_MESSAGES", "LC_PAPER", "LC_NAME", "LC_ADDRESS",
+	"LC_TELEPHONE", "LC_MEASUREMENT", "LC_IDENTIFICATION" };
 
 /* What --clearenv keeps besides job_sets(): the job's GPUs. */
 static const char *const job_gpus[] = { "CUDA_VISIBLE_DEVICES", "ROCR_VISIBLE_DEVICES",
@@ -265,6 +271,44 @@ static void remark_cookie(struct plan *p)
 			path);
 }
 
+static int is_locale(const struct plan_env *e)
+{
+	return matches(e->key, locales, ARRAY_LEN(locales)) && *e->value &&
+		strncmp(e->value, "C.", 2) != 0 && strcmp(e->value, "C") != 0 &&
+		strcmp(e->value, "POSIX") != 0 && !strpbrk(e->value, "/:");
+}
+
+/* Replace a locale that the image lacks: of such a one bash and perl complain, in each rank.
+ * glibc's are in one archive, or in a directory each, "en_US.UTF-8" or "en_US.utf8" (localedef(1)).
+ */
+static void keep_known_locale(struct plan_env *e)
+{
+	const char *codeset = e->value + strcspn(e->value, ".");
+	auto_free char *plain = xstrndup(e->value, (size_t)(codeset - e->value));
+
+	e->otherwise = "C.UTF-8";
+	e->if_there = xasprintf(LOCALES "/locale-archive:" LOCALES "/%s:" LOCALES "/%s%s", e->value,
+		plain, *codeset ? ".utf8" : "");
+}
+
+/* Keep a path only if it is inside, and say so of a cache that is not. */
+static void keep_inside(struct plan *p, struct plan_env *e)
+{
+	/* Variables about the host's files are there in Pyxis's dialect only. */
+	int is_path = matches(e->key, host_paths, ARRAY_LEN(host_paths)) ||
+		(!strchr(e->value, ':') && matches(e->key, host_only, ARRAY_LEN(host_only)));
+	auto_free char *path = path_clean(e->value);
+
+	if (is_there(p, path))
+		return;
+	if (is_path)
+		e->if_there = xstrdup(e->value);
+	else if (matches(e->key, caches, ARRAY_LEN(caches)))
+		plan_remark_add(p, PLAN_FROM_DEFAULT,
+			"%s: '%s' is not mounted, so what is written there is lost; -v %s mounts it",
+			e->key, e->value, e->value);
+}
+
 void environment_drop_unmounted(struct plan *p)
 {
 	static const char *const names[] = { "TMPDIR", "TMP", "TEMP", "TEMPDIR", "XAUTHORITY",
@@ -280,26 +324,10 @@ void environment_drop_unmounted(struct plan *p)
 	}
 	for (size_t i = 0; i < p->n_env; i++) {
 		struct plan_env *e = &p->env[i];
-		int is_path = 0, is_cache = 0;
 
-		if (e->origin != PLAN_FROM_CALLER || e->value[0] != '/')
-			continue;
-		/* Those about the host's files are there in Pyxis's dialect only. */
-		is_path = matches(e->key, host_paths, ARRAY_LEN(host_paths)) ||
-			(!strchr(e->value, ':') &&
-				matches(e->key, host_only, ARRAY_LEN(host_only)));
-		is_cache = !is_path && matches(e->key, caches, ARRAY_LEN(caches));
-		if (!is_path && !is_cache)
-			continue;
-
-		auto_free char *path = path_clean(e->value);
-
-		if (is_there(p, path))
-			continue;
-		e->if_there = is_path;
-		if (is_cache)
-			plan_remark_add(p, PLAN_FROM_DEFAULT,
-				"%s: '%s' is not mounted, so what is written there is lost; -v %s mounts it",
-				e->key, e->value, e->value);
+		if (e->origin == PLAN_FROM_CALLER && e->value[0] == '/')
+			keep_inside(p, e);
+		else if (e->origin == PLAN_FROM_CALLER && is_locale(e))
+			keep_known_locale(e);
 	}
 }

@@ -104,8 +104,8 @@ int certificates_plan(const struct exec_options *o, struct plan *p, struct mlr_e
 void labels_read(const struct strv *labels, struct exec_options *o, struct plan *p);
 
 /* Leave out the caller's TMPDIR and kin (TMP, TEMP, TEMPDIR, XDG_RUNTIME_DIR) if their directory is
- * not mounted, with a remark in the plan, and mark prefixes and search paths for plan_env_look().
- * Call this when all mounts are in the plan. */
+ * not mounted, with a remark in the plan, and mark prefixes, search paths and locales for
+ * plan_env_look(). Call this when all mounts are in the plan. */
 void environment_drop_unmounted(struct plan *p);
 
 /* --- caller.c: ids, names, home and working directory of the caller --- */

@@ -19,6 +19,7 @@ void plan_done(struct plan *p)
 		free(p->env[i].key);
 		free(p->env[i].value);
 		free(p->env[i].shadowed);
+		free(p->env[i].if_there);
 	}
 	for (size_t i = 0; i < p->n_libraries; i++) {
 		free(p->libraries[i].name);
@@ -340,6 +341,7 @@ void plan_env_set(struct plan *p, const char *key, const char *value, enum plan_
 		e->shadowed_by = e->origin;
 		e->value = xstrdup(value);
 		e->origin = origin;
+		free(take_ptr(&e->if_there));
 		return;
 	}
 	p->env = xgrow(p->env, p->n_env, sizeof(*p->env));
@@ -360,6 +362,7 @@ void plan_env_unset(struct plan *p, const char *key)
 	free(e->key);
 	free(e->value);
 	free(e->shadowed);
+	free(e->if_there);
 	memmove(e, e + 1, (size_t)(p->env + p->n_env - (e + 1)) * sizeof(*e));
 	p->n_env--;
 }
@@ -395,8 +398,14 @@ void plan_env_look(struct plan *p, int (*is_there)(void *ctx, const char *path),
 	for (size_t i = p->n_env; i-- > 0;) {
 		auto_free char *key = xstrdup(p->env[i].key);
 
-		if (!p->env[i].if_there || any_there(p->env[i].value, is_there, ctx))
+		const char *otherwise = p->env[i].otherwise;
+
+		if (!p->env[i].if_there || any_there(p->env[i].if_there, is_there, ctx))
 			continue;
+		if (otherwise) {
+			plan_env_set(p, key, otherwise, PLAN_FROM_DEFAULT);
+			continue;
+		}
 		plan_env_unset(p, key);
 		strv_take(&p->dropped, take_ptr(&key));
 	}

@@ -87,7 +87,9 @@ struct plan_env {
 	enum plan_origin origin;
 	char *shadowed; /* the value that this one replaced, or NULL */
 	enum plan_origin shadowed_by;
-	int if_there; /* left out if none of its absolute paths, separated by ':', is inside */
+	char *if_there;        /* absolute paths, separated by ':'. If none of them is inside, the
+				  variable is left out; NULL: it stays */
+	const char *otherwise; /* static: the value that it has then instead; NULL: none */
 };
 
 /* The command's user inside. Names are for /etc/passwd and /etc/group. */
@@ -291,8 +293,8 @@ const char *plan_env_get(const struct plan *p, const char *key);
 /* The origin of its value; PLAN_FROM_NOBODY if it is not set. */
 enum plan_origin plan_env_origin(const struct plan *p, const char *key);
 
-/* Leave out the variables marked if_there of which no path is in the container. is_there(ctx, path)
- * looks. */
+/* Leave out or replace the variables of which no path in if_there is in the container.
+ * is_there(ctx, path) looks. */
 void plan_env_look(struct plan *p, int (*is_there)(void *ctx, const char *path), void *ctx);
 
 /* "KEY=VALUE" strings for execve(2). */
