@@ -366,6 +366,42 @@ blank() {
 	grep -q 'ending after the requests that have begun' log
 }
 
+@test "mltrain serve: SIGTERM lets a client finish the request that it has begun to send" {
+	serve
+	run -0 "$client" half "$port" "$server"
+	assert_output "HTTP/1.1 200 OK
+HTTP/1.1 200 OK"
+	wait "$server"
+}
+
+@test "mltrain serve: a request that could be read in two ways is refused, and nothing behind it is read" {
+	serve
+	"$client" strict "$port"
+	run -0 curl -s "$url/metrics"
+	assert_output --partial 'mltrain_requests_total{path="other",code="400"}'
+}
+
+@test "mltrain serve: a picture that takes long to decode delays no other client" {
+	serve
+	python3 - picture.png <<-'END'
+	import struct, sys, zlib
+	chunk = lambda k, b: struct.pack(">I", len(b)) + k + b + struct.pack(">I", zlib.crc32(k + b))
+	open(sys.argv[1], "wb").write(b"\x89PNG\r\n\x1a\n" + chunk(b"IHDR", struct.pack(">IIBBBBB", 4096, 4096, 8, 2, 0, 0, 0)) +
+	                              chunk(b"IDAT", zlib.compress(bytes(4096 * (1 + 3 * 4096)), 1)) + chunk(b"IEND", b""))
+	END
+	run -0 "$client" aside "$port" picture.png
+	assert_output "health
+picture 200"
+	# A body above 64 KiB is read there, too, with the same answer.
+	python3 -c "print('{\"images\": [' + ','.join(['[' + '200, ' * 783 + '200]'] * 40) + ']}')" >large.json
+	post /predict @large.json
+	[ "$code" = 200 ] && jq -e '(.predictions | length) == 40 and (.predictions | unique | length) == 1' answer
+	post /predict "{\"images\": [[$(seq -s, 200 0 200 | head -c 0)$(printf '200,%.0s' {1..783})200]]}"
+	jq -cS '.predictions[0]' answer >one
+	post /predict @large.json
+	jq -cS '.predictions[39]' answer | cmp - one
+}
+
 @test "mltrain serve: beyond this machine a token is needed" {
 	run -1 "$mltrain" serve --checkpoint "$NET" --listen 0.0.0.0:0
 	assert_output "mltrain: --listen '0.0.0.0:0': others can reach this address
@@ -488,6 +524,24 @@ redis_start() {
 	[ -z "$(sed -n 's/.*not cached until.*/lost/p; t; s/.* is back$/back/p' log | uniq -d)" ]
 }
 
+@test "mltrain serve: what is no number in redis is computed anew" {
+	command -v redis-server >/dev/null || skip "no redis-server"
+	redis=$(python3 -c 'import socket; s = socket.socket(); s.bind(("127.0.0.1", 0)); print(s.getsockname()[1])')
+	redis_start
+	serve --cache "redis://127.0.0.1:$redis/3"
+	predicted() {
+		post /predict "{\"images\": [$(numbers 0)]}" -D headers
+		[ "$code" = 200 ] && grep -qi "^X-MLAPI-Cache: $1" headers
+	}
+	until_true predicted Hit
+	mv answer first
+	printf '\0\0\300\177%.0s' {1..10} | redis-cli -p "$redis" -n 3 -x set "$(redis-cli -p "$redis" -n 3 keys 'mlapi-cache:*')"
+	predicted Miss
+	cmp answer first
+	until_true predicted Hit
+	cmp answer first
+}
+
 @test "mltrain serve: a browser draws on the page, and drops a picture" {
 	for name in chromium chromium-browser google-chrome; do
 		BROWSER=$(command -v $name) && export BROWSER && break
@@ -559,6 +613,11 @@ has_predicted() {
 	jq -e '.failed <= 40 and .requests > 100 and .statuses == {"200": (.requests - .failed)}' load.json
 	has_predicted 1
 	has_predicted 3
+	# A kept connection ends after a while, so that a replica that was restarted gets its share.
+	run -0 "$client" closes_after "$shared"
+	[ "$output" -ge 1000 ] && [ "$output" -lt 1300 ]
+	"$mltrain" load "http://127.0.0.1:$shared/predict" --images "$SMALL" -u 1 -d 2s --json kept.json >/dev/null 2>&1
+	jq -e '.failed == 0' kept.json
 	# One that does not share is told that the port is taken.
 	run -1 "$mltrain" serve --checkpoint "$NET" --listen "127.0.0.1:$shared"
 	assert_output --partial "--listen '127.0.0.1:$shared': listen: Address already in use"

@@ -166,6 +166,108 @@ def garbage(port):
         s.close()
 
 
+def ask(port, text):
+    """What comes back until the server closes, or nothing more comes for a while."""
+    s = socket.create_connection(("127.0.0.1", int(port)))
+    s.settimeout(0.5)
+    s.sendall(text)
+    got = b""
+    try:
+        while block := s.recv(1 << 16):
+            got += block
+        return got, True
+    except TimeoutError:
+        return got, False
+
+
+def strict(port):
+    """Requests that two readers of HTTP could take for different ones."""
+    host, body = b"Host: x\r\n", b"Content-Length: 2\r\n\r\n{}"
+    get, post = b"GET /health HTTP/1.1\r\n", b"POST /predict HTTP/1.1\r\n"
+    hidden = b"GET /health HTTP/1.1\r\nHost: x\r\n\r\n"
+    rows = [
+        # what, the request, status, closes
+        ("the absolute form", b"GET http://x/health HTTP/1.1\r\n" + host + b"\r\n", 200, False),
+        ("HTTP/1.0 without Host", b"GET /health HTTP/1.0\r\n\r\n", 200, True),
+        ("a body as it is", post + host + b"Content-Encoding: identity\r\n" + body, 422, False),
+        ("a port", get + b"Host: [::1]:65535\r\n\r\n", 200, False),
+        ("no Host", get + b"\r\n", 400, True),
+        ("two Hosts", get + host + host + b"\r\n", 400, True),
+        ("a Host with a path", get + b"Host: x/y\r\n\r\n", 400, True),
+        ("a port that is none", get + b"Host: x:99999\r\n\r\n", 400, True),
+        ("a blank before the colon", get + host + b"Content-Length : 2\r\n\r\n{}" + hidden, 400, True),
+        ("a bare CR", get + host + b"X: a\rContent-Length: 2\r\n\r\n", 400, True),
+        ("two lengths", post + host + b"Content-Length: 2\r\n" + body + hidden, 400, True),
+        ("length and chunks", post + host + b"Transfer-Encoding: chunked\r\nContent-Length: 5\r\n\r\n0\r\n\r\n" + hidden,
+         400, True),
+        ("chunks twice", post + host + b"Transfer-Encoding: chunked\r\n" * 2 + b"\r\n0\r\n\r\n" + hidden, 400, True),
+        ("another coding", post + host + b"Transfer-Encoding: gzip, chunked\r\n\r\n2\r\n{}\r\n0\r\n\r\n" + hidden, 501, True),
+        ("a compressed body", post + host + b"Content-Encoding: gzip\r\n" + body, 415, True),
+        ("a NUL in the path", b"GET /health%00.html HTTP/1.1\r\n" + host + b"\r\n", 400, True),
+    ]
+    for what, text, status, closes in rows:
+        got, closed = ask(port, text)
+        assert got.startswith(b"HTTP/1.1 %d " % status), (what, got)
+        assert got.count(b"HTTP/1.1 ") == 1, (what, got)
+        assert closed == closes, (what, got)
+        if status != 200:
+            assert b"application/json" in got, (what, got)
+
+
+def aside(port, file):
+    """The order of answers: a large picture's, which came first, and one to /health."""
+    picture, order = open(file, "rb").read(), []
+    one = http.client.HTTPConnection("127.0.0.1", int(port))
+    one.request("POST", "/predict", picture, {"Content-Type": "image/png"})
+
+    def wait():
+        answer = one.getresponse()
+        answer.read()
+        order.append("picture %d" % answer.status)
+
+    waiting = threading.Thread(target=wait)
+    waiting.start()
+    two = http.client.HTTPConnection("127.0.0.1", int(port))
+    two.request("GET", "/health")
+    two.getresponse().read()
+    order.append("health")
+    waiting.join()
+    print(*order, sep="\n")
+
+
+def halves(port, pid):
+    """Requests that are half sent when the server is told to end: statuses, and what a later one meets."""
+    body = b'{"images": [' + b"[" + b",".join([b"0"] * SIZE) + b"]]}"
+    head = b"POST /predict HTTP/1.1\r\nHost: x\r\nContent-Length: %d\r\n\r\n" % len(body)
+    for n in (40, len(head) + 100):
+        s = socket.create_connection(("127.0.0.1", int(port)))
+        s.sendall((head + body)[:n])
+        yield s, (head + body)[n:]
+
+
+def half(port, pid):
+    begun = list(halves(port, pid))
+    time.sleep(0.3)
+    os.kill(int(pid), signal.SIGTERM)
+    time.sleep(0.3)
+    for s, rest in begun:
+        s.sendall(rest)
+        s.settimeout(20)
+        print(s.recv(1 << 16).split(b"\r\n")[0].decode())
+
+
+def closes_after(port):
+    """The number of requests on one connection after which the server closes it."""
+    connection = http.client.HTTPConnection("127.0.0.1", int(port))
+    for n in range(1, 5000):
+        connection.request("GET", "/health")
+        answer = connection.getresponse()
+        answer.read()
+        if answer.getheader("Connection") == "close":
+            print(n)
+            return
+
+
 def drain(port, pid):
     images, done, lock = [bytes([i]) * SIZE for i in range(64)], [], threading.Lock()
     ready = threading.Barrier(9)

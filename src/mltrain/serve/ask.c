@@ -6,9 +6,10 @@
 
 /* Reads images out of what clients send: numbers in JSON, pictures, base64 (RFC 4648). */
 
-/* Pixels of all pictures of a request: 48 MiB once decoded, and some 40 ms of the thread that
- * reads. */
+/* Pixels of all pictures of a request: at most, 48 MiB once decoded; and as many as the thread that
+ * speaks HTTP decodes itself. */
 #define SERVE_PICTURE_PIXELS ((size_t)1 << 24)
+#define SERVE_PIXELS_AT_ONCE ((size_t)1 << 16)
 
 #define DEPTH_MAX 8 /* of v2's nested data */
 
@@ -70,6 +71,8 @@ int serve_values_picture(
 				"%ux%u pixels make more than %zu of the request's pictures",
 				is.width, is.height, SERVE_PICTURE_PIXELS);
 	}
+	if (r == 0 && !ask->takes_long && ask->picture_pixels > SERVE_PIXELS_AT_ONCE)
+		return mlr_fail(err, EAGAIN, "large pictures are decoded elsewhere");
 	if (r == 0)
 		r = image_read_bytes(bytes, len, &model->input, to, err);
 	if (r == -EPROTO)
@@ -191,7 +194,8 @@ void serve_ask_done(struct serve_ask *ask)
 	ask->images = NULL;
 	if (ask->taken)
 		serve_memory_give(ask->memory, ask->taken);
-	ask->taken = 0;
+	ask->taken = ask->picture_pixels = 0;
+	ask->rows = ask->n_outputs = 0;
 }
 
 int serve_ask_is_picture(const struct serve_ask *ask)

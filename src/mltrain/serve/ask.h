@@ -32,6 +32,7 @@ struct serve_ask {
 	struct serve_model *model;
 	struct serve_memory *memory;
 	int rows_max;
+	int takes_long; /* permission to; else parse() returns -EAGAIN for large pictures */
 
 	/* From the dialect's parse(). */
 	int rows;
@@ -84,7 +85,7 @@ extern const struct serve_dialect serve_seed, serve_v2, serve_tfs;
 /* Allocate the images. Returns 0, -EINVAL for none, -EFBIG, -EBUSY, -ENOMEM. */
 int serve_ask_images(struct serve_ask *ask, size_t rows, struct mlr_error *err);
 
-/* Free what parse() made. */
+/* Free what parse() made; it may run again. */
 void serve_ask_done(struct serve_ask *ask);
 
 /* Is the body a picture, by its type? */

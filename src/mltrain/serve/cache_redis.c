@@ -148,8 +148,12 @@ static redisReply *receive(struct redis_cache *c)
 static void take_value(struct serve_lookup *lookup, redisReply *reply)
 {
 	lookup->hit = reply && reply->type == REDIS_REPLY_STRING && reply->len == lookup->size;
-	if (lookup->hit)
+	if (lookup->hit) {
 		memcpy(lookup->logits, reply->str, lookup->size);
+		/* Anyone who may write to redis can have put anything there. */
+		lookup->hit =
+			predictor_is_finite(lookup->logits, (int)(lookup->size / sizeof(float)));
+	}
 	if (reply)
 		freeReplyObject(reply);
 }

@@ -13,6 +13,7 @@ enum serve_phase { SERVE_WAITS, SERVE_SENDS, SERVE_COMPUTES, SERVE_TAKES };
 struct serve_conn {
 	struct serve_conn *next, **at;
 	int fd;
+	int requests; /* so far, counted by the server */
 	enum serve_phase phase;
 	int64_t since_ms;
 };
@@ -20,7 +21,7 @@ struct serve_conn {
 struct serve_conns;
 
 /*
- *   idle_ms      for SERVE_WAITS: until a request's header is there
+ *   idle_ms      for SERVE_WAITS: until a request's first line is there
  *   request_ms   for SERVE_SENDS and SERVE_TAKES
  */
 int serve_conns_open(

@@ -1,7 +1,10 @@
 #include "serve/server.h"
 
 #include "base/base.h"
+#include "base/processors.h"
 #include "serve/conns.h"
+#include "serve/readers.h"
+#include "serve/strict.h"
 
 #include <microhttpd.h>
 #include <openssl/crypto.h>
@@ -10,7 +13,14 @@
  * every request, so that an idle connection has all of it in memory. */
 #define CONNECTION_MEMORY 16384
 #define BODY_START        4096
-#define DROP_TIMES        16 /* a longer body, in limits, is not even read and dropped */
+#define DROP_TIMES        16    /* a longer body, in limits, is not even read and dropped */
+#define READ_AT_ONCE      65536 /* bytes of a body; more, and large pictures, are the readers' work */
+#define READERS_MAX       4     /* each may hold a request's decoded pictures */
+
+/* Requests on a connection to the shared socket, and up to so many more, until it is closed: its
+ * client then meets another server, such as one that was restarted. */
+#define SHARED_REQUESTS 1000
+#define SHARED_SPREAD   256
 
 struct server {
 	struct server_wish wish;
@@ -18,6 +28,7 @@ struct server {
 	struct serve_queue *queue;
 	struct serve_cache *cache;
 	struct serve_conns *conns;
+	struct serve_readers *readers;
 	struct serve_memory memory;
 	struct MHD_Daemon *daemon[SERVER_SOCKETS];
 	int fd[SERVER_SOCKETS];
@@ -32,11 +43,15 @@ struct request {
 	struct serve_ask ask;
 	struct serve_job job;
 	struct serve_lookup lookup;
+	struct serve_reading reading;
 	double start;
 	char *body;
 	size_t len, room;
 	float *logits;
 	size_t logits_size;
+	int begun;              /* the header is there */
+	int late;               /* it began after the server began to end */
+	int must_close;         /* nothing behind this request can be trusted */
 	int answered;           /* job or lookup is done */
 	int cached;             /* 0: no cache; else 'H' or 'M' */
 	int status;             /* of the answer */
@@ -56,6 +71,7 @@ static int status_of(int code, const struct serve_dialect *dialect)
 		{ ENOENT, MHD_HTTP_NOT_FOUND },
 		{ EPERM, MHD_HTTP_METHOD_NOT_ALLOWED },
 		{ EFBIG, MHD_HTTP_CONTENT_TOO_LARGE },
+		{ EMEDIUMTYPE, MHD_HTTP_UNSUPPORTED_MEDIA_TYPE },
 		{ EBUSY, MHD_HTTP_TOO_MANY_REQUESTS },
 		{ ENOTSUP, MHD_HTTP_NOT_IMPLEMENTED },
 		{ ENOMEM, MHD_HTTP_SERVICE_UNAVAILABLE },
@@ -66,6 +82,13 @@ static int status_of(int code, const struct serve_dialect *dialect)
 		if (table[i].code == code)
 			return table[i].status;
 	return code == EINVAL ? dialect->invalid : MHD_HTTP_INTERNAL_SERVER_ERROR;
+}
+
+/* Is it time that the connection's client looks for a server again? */
+static int is_used_up(const struct request *x)
+{
+	return x->server->fd[1] >= 0 &&
+		x->conn->requests >= SHARED_REQUESTS + x->conn->fd % SHARED_SPREAD;
 }
 
 static void add_headers(
@@ -89,7 +112,7 @@ static void add_headers(
 		MHD_add_response_header(response, MHD_HTTP_HEADER_WWW_AUTHENTICATE, "Bearer");
 	if (reply->status == MHD_HTTP_TOO_MANY_REQUESTS)
 		MHD_add_response_header(response, MHD_HTTP_HEADER_RETRY_AFTER, "1");
-	if (atomic_load(&x->server->context->draining))
+	if (x->must_close || is_used_up(x) || atomic_load(&x->server->context->draining))
 		MHD_add_response_header(response, MHD_HTTP_HEADER_CONNECTION, "close");
 }
 
@@ -190,29 +213,6 @@ static void suspend(struct request *x)
 	MHD_suspend_connection(x->mhd);
 }
 
-static enum MHD_Result look_up(struct request *x)
-{
-	struct serve_cache *cache = x->server->cache;
-
-	serve_cache_key(&x->ask, x->lookup.key);
-	x->lookup.logits = x->logits;
-	x->lookup.size = x->logits_size;
-	x->lookup.done = looked_up;
-	x->lookup.ctx = x;
-	if (serve_cache_waits(cache)) {
-		suspend(x);
-		serve_cache_get(cache, &x->lookup);
-		return MHD_YES;
-	}
-	serve_cache_get(cache, &x->lookup);
-	x->cached = x->lookup.hit ? 'H' : 'M';
-	if (x->lookup.hit)
-		return send_answer(x);
-	suspend(x);
-	compute(x);
-	return MHD_YES;
-}
-
 static void drop_body(struct request *x)
 {
 	free(x->body);
@@ -232,7 +232,9 @@ static int make_logits(struct request *x)
 	return x->logits ? 0 : mlr_fail(&x->error, ENOMEM, "no memory for the answer");
 }
 
-static enum MHD_Result predict(struct request *x)
+/* Read the body into images and make room for their logits. Returns -EAGAIN if that takes long and
+ * should not. */
+static int read_body(struct request *x, int takes_long)
 {
 	int r;
 
@@ -241,17 +243,77 @@ static enum MHD_Result predict(struct request *x)
 	x->ask.model = x->match.model;
 	x->ask.memory = &x->server->memory;
 	x->ask.rows_max = x->server->wish.rows;
+	x->ask.takes_long = takes_long;
 	r = x->match.route->dialect->parse(&x->ask, &x->error);
 	serve_ask_parsed(&x->ask);
 	if (r < 0)
-		return send_failure(x);
+		return r;
 	drop_body(x);
-	if (make_logits(x) < 0)
-		return send_failure(x);
-	if (x->server->cache)
-		return look_up(x);
+	TRY(make_logits(x));
+	if (!x->server->cache)
+		return 0;
+	serve_cache_key(&x->ask, x->lookup.key);
+	x->lookup.logits = x->logits;
+	x->lookup.size = x->logits_size;
+	x->lookup.done = looked_up;
+	x->lookup.ctx = x;
+	return 0;
+}
+
+/* Look for the answer of a suspended request, which is read, or compute it. */
+static void answer(struct request *x)
+{
+	struct serve_cache *cache = x->server->cache;
+
+	if (!cache) {
+		compute(x);
+		return;
+	}
+	serve_cache_get(cache, &x->lookup);
+	if (!serve_cache_waits(cache))
+		looked_up(&x->lookup);
+}
+
+static void read_in_thread(struct serve_reading *reading)
+{
+	struct request *x = reading->ctx;
+
+	if (read_body(x, 1) < 0)
+		resume(x);
+	else
+		answer(x);
+}
+
+static enum MHD_Result leave_to_readers(struct request *x)
+{
+	x->error = (struct mlr_error)MLR_ERROR_INIT;
+	serve_ask_done(&x->ask);
+	x->reading = (struct serve_reading){ .run = read_in_thread, .ctx = x };
 	suspend(x);
-	compute(x);
+	serve_readers_put(x->server->readers, &x->reading);
+	return MHD_YES;
+}
+
+static enum MHD_Result predict(struct request *x)
+{
+	struct serve_cache *cache = x->server->cache;
+	int r = x->len > READ_AT_ONCE ? -EAGAIN : read_body(x, 0);
+
+	if (r == -EAGAIN)
+		return leave_to_readers(x);
+	if (r < 0)
+		return send_failure(x);
+	if (cache && !serve_cache_waits(cache)) {
+		serve_cache_get(cache, &x->lookup);
+		x->cached = x->lookup.hit ? 'H' : 'M';
+		if (x->lookup.hit)
+			return send_answer(x);
+		suspend(x);
+		compute(x);
+		return MHD_YES;
+	}
+	suspend(x);
+	answer(x);
 	return MHD_YES;
 }
 
@@ -362,26 +424,43 @@ static unsigned method_of(const char *method)
 	return strcmp(method, MHD_HTTP_METHOD_POST) == 0 ? SERVE_POST : 0;
 }
 
-/* The header is there. */
-static enum MHD_Result begin(struct server *s, struct MHD_Connection *mhd, const char *path,
-	const char *method, void **ctx)
+/* Begin a request, whose first line is there. */
+static void *take_target(void *cls, const char *uri, struct MHD_Connection *mhd)
 {
 	const union MHD_ConnectionInfo *info =
 		MHD_get_connection_info(mhd, MHD_CONNECTION_INFO_SOCKET_CONTEXT);
 	struct request *x = xcalloc(1, sizeof(*x));
-	int64_t length = 0;
 
-	*ctx = x;
-	x->server = s;
+	x->server = cls;
 	x->mhd = mhd;
 	x->conn = info->socket_context;
+	x->conn->requests++;
 	x->start = mlr_now();
-	serve_conns_enter(s->conns, x->conn, SERVE_SENDS);
+	x->late = atomic_load(&x->server->context->draining);
+	serve_conns_enter(x->server->conns, x->conn, SERVE_SENDS);
+	serve_strict_target(uri, &x->error);
+	return x;
+}
+
+/* Look at the header, which is there. */
+static enum MHD_Result begin(
+	struct request *x, const char *path, const char *method, const char *version)
+{
+	struct server *s = x->server;
+	int64_t length = 0;
+
+	x->begun = 1;
+	if (x->error.code || serve_strict_headers(x->mhd, version, &x->error) < 0) {
+		x->must_close = 1;
+		serve_routes_find(s->context, "", 0, &x->match, NULL); /* none */
+		return send_failure(x);
+	}
 	x->ask.type = header(x, MHD_HTTP_HEADER_CONTENT_TYPE);
 	if (!x->ask.type)
 		x->ask.type = "";
-	if (serve_routes_find(s->context, path, method_of(method), &x->match, &x->error) == 0 &&
-		!x->match.route->get && atomic_load(&s->context->draining))
+	if (serve_routes_find(s->context, serve_strict_path(path), method_of(method), &x->match,
+		    &x->error) == 0 &&
+		!x->match.route->get && x->late)
 		mlr_fail(&x->error, ESHUTDOWN, "the server is ending");
 	/* Who has no token learns nothing of paths and models. */
 	if (check_token(x, NULL) < 0)
@@ -402,8 +481,8 @@ static enum MHD_Result handle(void *cls, struct MHD_Connection *mhd, const char 
 {
 	struct request *x = *ctx;
 
-	if (!x)
-		return begin(cls, mhd, path, method, ctx);
+	if (!x->begun)
+		return begin(x, path, method, version);
 	if (*upload_size) {
 		take_body(x, upload, *upload_size);
 		*upload_size = 0;
@@ -472,7 +551,7 @@ static struct MHD_Daemon *start_daemon(struct server *s, int fd, int connections
 		MHD_OPTION_LISTEN_SOCKET, fd, MHD_OPTION_CONNECTION_LIMIT, (unsigned)connections,
 		MHD_OPTION_CONNECTION_MEMORY_LIMIT, (size_t)CONNECTION_MEMORY,
 		MHD_OPTION_NOTIFY_COMPLETED, completed, s, MHD_OPTION_NOTIFY_CONNECTION,
-		connection_changed, s,
+		connection_changed, s, MHD_OPTION_URI_LOG_CALLBACK, take_target, s,
 		wish->threads > 1 ? MHD_OPTION_THREAD_POOL_SIZE : MHD_OPTION_END,
 		(unsigned)wish->threads, MHD_OPTION_END);
 }
@@ -482,7 +561,7 @@ int server_open(const struct server_wish *wish, const int *fds, struct serve_con
 	struct mlr_error *err)
 {
 	struct server *s = xcalloc(1, sizeof(*s));
-	int sockets = 0, r;
+	int sockets = 0, readers = (int)processors_count(), r;
 
 	s->wish = *wish;
 	memcpy(s->fd, fds, sizeof(s->fd));
@@ -490,9 +569,11 @@ int server_open(const struct server_wish *wish, const int *fds, struct serve_con
 	s->queue = queue;
 	s->cache = cache;
 	s->memory = (struct serve_memory){ &context->counts->memory, (int64_t)wish->memory };
-	r = serve_conns_open(wish->idle_ms, wish->request_ms, &s->conns, err);
+	r = serve_readers_open(readers < READERS_MAX ? readers : READERS_MAX, &s->readers, err);
+	if (r == 0)
+		r = serve_conns_open(wish->idle_ms, wish->request_ms, &s->conns, err);
 	if (r < 0) {
-		free(s);
+		server_close(&s);
 		return r;
 	}
 	for (int i = 0; i < SERVER_SOCKETS; i++)
@@ -538,6 +619,7 @@ void server_close(struct server **server)
 	for (int i = 0; i < SERVER_SOCKETS; i++)
 		if (s->daemon[i])
 			MHD_stop_daemon(s->daemon[i]);
+	serve_readers_close(&s->readers);
 	serve_conns_close(&s->conns);
 	free(s);
 	*server = NULL;
