@@ -125,6 +125,40 @@ field() { jq -r "walk(numbers += 0) | $1" r.json; }
 	assert_equal "$(field '.connections == .requests')" true
 }
 
+@test "load: --also asks for other paths first, in each turn of a user" {
+	serve
+	touch bodies.log
+	run -0 $load "$url/ok" -u 3 -d 500ms --think 10ms --body '{"n":{unique}}' --cache-rate 0.5 --also /slow --also '/early?x' \
+		--check status==200 --json r.json
+	cut -d' ' -f1,2 bodies.log | sort | uniq -c | sort -k3 >paths
+	run -0 awk '{ print $2, $3 }' paths
+	assert_output "GET /early?x
+POST /ok
+GET /slow"
+	# As often as each other, but for the last turns. The check is of the main one.
+	run -0 awk 'NR == 1 { least = most = $1 } { if ($1 < least) least = $1; if ($1 > most) most = $1 } END { print most - least <= 3 }' paths
+	assert_output 1
+	assert_equal "$(field '.checks[0].failed == 0 and .checks[0].passed == .known + .unique')" true
+	# In order, each user's: nobody asks /ok before the others.
+	run -0 $load "$url/ok" -u 1 -d 100ms --also /slow --json r.json
+	run -0 awk -v n="$(field .requests)" '{ line[NR] = $2 } END { for (i = NR - n + 1; i <= NR; i++) { want = (i - NR + n) % 2 ? "/slow" : "/ok"; if (line[i] != want) { print i, line[i]; exit 1 } } }' bodies.log
+	run -1 $load "$url/ok" --also health
+	assert_output --partial "'health' is not a path such as /health"
+}
+
+@test "load: --abort-on-fail ends a run that cannot keep its thresholds" {
+	serve
+	run -99 timeout 30 $load "$url/slow" -u 1 -d 60s --threshold 'p(99)<2ms' --threshold 'http_reqs:count>1000' --abort-on-fail --json r.json
+	assert_equal "$(field '.interrupted and .seconds < 20 and (.thresholds[0].kept | not)')" true
+	# Not before its time, nor for what is kept, nor for a count, which grows.
+	run -99 timeout 30 $load "$url/slow" -u 1 -d 2500ms --threshold 'p(99)<2ms' --abort-on-fail=10s --json r.json
+	assert_equal "$(field '.interrupted')" false
+	run -99 timeout 30 $load "$url/slow" -u 1 -d 2500ms --threshold 'p(99)<20s' --threshold 'http_reqs:count>1000' --abort-on-fail --json r.json
+	assert_equal "$(field '.interrupted')" false
+	run -2 $load "$url/slow" --abort-on-fail=soon
+	assert_output --partial "--abort-on-fail 'soon' is not a time"
+}
+
 @test "load: a share of requests is unique, and others repeat what a cache knows" {
 	serve
 	touch bodies.log
@@ -208,6 +242,11 @@ two_runs() {
 	# A file may hold several, but a page shows one kind of runs.
 	cat without.json with.json >both.json
 	[ "$(mltrain report both.json -o - | cksum)" = "$(cksum <report.html)" ]
+	# Runs of one name are told apart by their files.
+	cat without.json without.json >both.json
+	run -0 mltrain report without.json both.json with.json
+	for where in without.json both.json both.json:2; do grep -qF "<th>no &lt;cache&gt; ($where)</th>" report.html || grep -qF "no &lt;cache&gt; ($where)" report.html; done
+	run ! grep -qF 'cached (' report.html
 	echo '{"event":"run","step":0,"steps":30,"batch":64,"seconds":0}' >train.jsonl
 	run -1 mltrain report with.json train.jsonl
 	assert_output "mltrain: 'train.jsonl': a page shows runs of training or of load, not both"

@@ -122,6 +122,7 @@ static int run(const struct args *a, struct mlr_error *err)
 	TRY(check_output(a, err));
 	for (size_t i = 0; i < a->logs.n; i++)
 		TRY(read_file(&shown, a->logs.v[i], err));
+	traffic_tell_apart(&shown.traffic);
 	for (size_t i = 0; i < shown.runs.n_notes; i++)
 		mlr_warning("%s", shown.runs.notes[i]);
 	text = page_of(&shown, &len);

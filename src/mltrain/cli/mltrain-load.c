@@ -9,6 +9,7 @@
 #include "report/traffic_page.h"
 
 #include <argp.h>
+#include <math.h>
 #include <openssl/ssl.h>
 #include <sys/ioctl.h>
 
@@ -21,8 +22,9 @@ struct load_args {
 	unsigned users, connections, connections_max, known;
 	double think_s, timeout_s, cache_rate;
 	uint64_t seed;
+	double abort_s; /* -1: not given */
 	int quiet, verify, close;
-	struct strv headers;
+	struct strv headers, also;
 	struct request_body *bodies; /* [n_bodies], owned */
 	size_t n_bodies;
 	struct check checks[CHECKS_MAX];
@@ -40,6 +42,12 @@ static void parse_think(void *field, char *arg, struct argp_state *state)
 {
 	if (stages_duration(arg, strlen(arg), field) < 0)
 		argp_error(state, "--think '%s' is not a time such as 30s, 1m30s or 500ms", arg);
+}
+
+static void parse_abort(void *field, char *arg, struct argp_state *state)
+{
+	if (stages_duration(arg ? arg : "0s", arg ? strlen(arg) : 2, field) < 0)
+		argp_error(state, "--abort-on-fail '%s' is not a time such as 30s or 500ms", arg);
 }
 
 static void parse_stages(void *args, char *text, struct argp_state *state)
@@ -155,6 +163,9 @@ static const struct option_row options[] = { { NULL, 0, NULL, 0, "How much load:
 		OPT_COUNT(struct load_args, seed, 0, UINT64_MAX) },
 	{ "method", 0, "NAME", 0, "GET, POST, ... (POST with a body)", 2,
 		OPT(struct load_args, method) },
+	{ "also", 0, "PATH", 0,
+		"GET this path of the same server before each request; may be repeated", 2,
+		OPT(struct load_args, also) },
 	{ "header", 'H', "NAME: VALUE", 0, "send this header too; may be repeated", 2,
 		OPT(struct load_args, headers) },
 	{ "token-file", 0, "FILE", 0,
@@ -177,6 +188,9 @@ static const struct option_row options[] = { { NULL, 0, NULL, 0, "How much load:
 		"exit with 99 unless it is kept: 'p(99)<2000ms', 'http_req_failed:rate<1%', "
 		"'http_reqs:rate>1000', 'checks:rate>0.99'; may be repeated",
 		3, OPT_CALL(parse_threshold) },
+	{ "abort-on-fail", 0, "TIME", OPTION_ARG_OPTIONAL,
+		"end the run when a threshold is not kept, at the earliest after TIME (0s)", 3,
+		OPT_PARSE(struct load_args, abort_s, parse_abort) },
 	{ "json", 0, "FILE", 0, "write the results as JSON; - is standard output", 3,
 		OPT_FILE(struct load_args, json) },
 	{ "output", 'o', "FILE", 0, "write the results as an HTML page; - is standard output", 3,
@@ -207,9 +221,12 @@ static void print_version(FILE *out, struct argp_state *state)
 /* Read it; invalid options end the program. */
 static void load_args_parse(int argc, char **argv, struct load_args *ret)
 {
-	*ret = (struct load_args){
-		.timeout_s = 60, .known = 1000, .cache_rate = 1, .seed = 1, .verify = 1
-	};
+	*ret = (struct load_args){ .timeout_s = 60,
+		.known = 1000,
+		.cache_rate = 1,
+		.seed = 1,
+		.verify = 1,
+		.abort_s = -1 };
 	argp_err_exit_status = EXIT_USAGE;
 	argp_program_version_hook = print_version;
 	options_parse("mltrain load", argc, argv, &syntax, ret);
@@ -225,6 +242,7 @@ static void load_args_done(struct load_args *a)
 		free(a->bodies[i].bytes);
 	free(a->bodies);
 	strv_done(&a->headers);
+	strv_done(&a->also);
 }
 
 #define EXIT_THRESHOLD 99 /* as k6 */
@@ -249,6 +267,13 @@ static void catch_signals(void)
 	signal(SIGPIPE, SIG_IGN);
 }
 
+/* What is looked at after each second of a run. */
+struct watch {
+	const struct load_args *args;
+	const struct load_options *load;
+	int draws; /* the live line */
+};
+
 /* --- the live line ---------------------------------------------------------------------- */
 
 static int line_drawn;
@@ -260,9 +285,8 @@ static void clear_line(void)
 	line_drawn = 0;
 }
 
-static void draw_line(void *ctx, const struct results *r, const struct results_row *row)
+static void draw_line(const struct load_options *o, const struct results_row *row)
 {
-	const struct load_options *o = ctx;
 	struct winsize w = { 0 };
 	char line[256];
 	int columns = 80;
@@ -380,8 +404,9 @@ static int prepare(const struct load_args *a, struct needs *n, struct request_op
 		TRY(pictures_read(a->images, a->known, &n->pictures, err));
 	if (n->target.tls)
 		TRY(stream_tls_new(a->cacert, a->verify, &n->tls, err));
-	*q = (struct request_options){ &n->target, a->method, &a->headers, n->token, a->bodies,
-		a->n_bodies, a->images ? &n->pictures : NULL, a->cache_rate, a->seed, a->close };
+	*q = (struct request_options){ &n->target, a->method, &a->also, &a->headers, n->token,
+		a->bodies, a->n_bodies, a->images ? &n->pictures : NULL, a->cache_rate, a->seed,
+		a->close };
 	return requests_new(q, &n->requests, err);
 }
 
@@ -393,6 +418,28 @@ static int all_kept(const struct load_args *a, const struct results *r)
 	return 1;
 }
 
+/* Is a threshold broken for which it is not too early? A count is known at the end only. */
+static int is_hopeless(const struct load_args *a, const struct results *r)
+{
+	for (size_t i = 0; i < a->n_thresholds; i++) {
+		const struct threshold *t = &a->thresholds[i];
+
+		if (t->aggregate != THRESHOLD_COUNT && !isnan(threshold_seen(t, r)) &&
+			!threshold_kept(t, r))
+			return 1;
+	}
+	return 0;
+}
+
+static int watch(void *ctx, const struct results *r, const struct results_row *row)
+{
+	const struct watch *w = ctx;
+
+	if (w->draws)
+		draw_line(w->load, row);
+	return w->args->abort_s >= 0 && row->time >= w->args->abort_s && is_hopeless(w->args, r);
+}
+
 /* Returns the exit status, or a negative errno. */
 static int run(struct load_args *a, struct mlr_error *err)
 {
@@ -401,6 +448,7 @@ static int run(struct load_args *a, struct mlr_error *err)
 	struct mlr_error why = MLR_ERROR_INIT;
 	struct request_options q;
 	struct load_options o;
+	struct watch w = { a, &o, !a->quiet && is_terminal() };
 	struct summary s;
 	int r, told;
 
@@ -408,21 +456,20 @@ static int run(struct load_args *a, struct mlr_error *err)
 	TRY(prepare(a, &needs, &q, err));
 	o = (struct load_options){ &needs.target, needs.tls, needs.requests, a->stages, a->rate,
 		a->seconds, a->connections, a->connections_max, a->think_s, a->timeout_s,
-		LOAD_GRACE_S, a->close, a->checks, a->n_checks, &stop,
-		a->quiet || !is_terminal() ? NULL : draw_line, &o };
+		LOAD_GRACE_S, a->close, a->checks, a->n_checks, &stop, watch, &w };
 	s = (struct summary){ &o, &results, a->url, a->name ? a->name : a->url, a->thresholds,
 		a->n_thresholds, a->cache_rate, (double)time(NULL), a->images, 0 };
 	r = load_run(&o, &results, &why);
 	clear_line();
-	s.interrupted = r == -EINTR;
+	s.interrupted = r == -EINTR || r == -ECANCELED;
 	if (r == -EMFILE)
 		return mlr_pass(err, EMFILE, why.text);
 	told = tell(a, &s, err);
 	if (told < 0)
 		return told;
-	if (s.interrupted)
+	if (r == -EINTR)
 		return 128 + stop;
-	if (r < 0)
+	if (r < 0 && r != -ECANCELED)
 		return mlr_pass(err, why.code, why.text);
 	return all_kept(a, &results) ? 0 : EXIT_THRESHOLD;
 }

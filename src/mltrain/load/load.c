@@ -31,6 +31,7 @@ struct load {
 	uint64_t start, end, row_end, now;
 	uint64_t last; /* when a request ended, but for timeouts */
 	int ended;     /* no more requests begin */
+	int aborted;   /* tell() wants the end */
 	unsigned on_way, users;
 	unsigned wanted; /* users of a closed loop */
 	uint64_t begun;  /* requests of an open loop */
@@ -124,7 +125,8 @@ static void next(struct load *l, struct connection *c, int refused)
 	} else if (refused) {
 		connection_enqueue(&l->refused, c, l->now + PAUSE_REFUSED_NS);
 	} else {
-		connection_enqueue(&l->thinking, c, l->now + ns_of(l->o->think_s));
+		connection_enqueue(
+			&l->thinking, c, l->now + (c->request.is_also ? 0 : ns_of(l->o->think_s)));
 	}
 }
 
@@ -144,7 +146,8 @@ static void answered(struct load *l, struct connection *c)
 {
 	l->last = l->now;
 	results_answer(l->r, c->answer.status, us_since(l, c->due));
-	connection_check(c, l->r);
+	if (!c->request.is_also)
+		connection_check(c, l->r);
 	leave_way(l, c);
 	if (c->answer.keeps_alive && !c->answer.closes && !l->o->close)
 		c->state = CONNECTION_IDLE;
@@ -203,7 +206,8 @@ static int begin(struct load *l, struct connection *c, struct mlr_error *err)
 	enum connection_event e;
 
 	TRY(requests_next(l->o->requests, &c->buffer, &c->request, err));
-	*(c->request.is_unique ? &l->r->unique : &l->r->repeated) += 1;
+	if (!c->request.is_also)
+		*(c->request.is_unique ? &l->r->unique : &l->r->repeated) += 1;
 	c->due = is_open_loop(l) ? due_of(l, l->begun) : l->now;
 	l->begun++;
 	c->has_request = c->on_way = 1;
@@ -279,7 +283,7 @@ static void end_row(struct load *l)
 	results_row_end(r, (double)(l->now - l->start) * 1e-9);
 	r->row.users = is_open_loop(l) ? l->on_way : 0;
 	if (l->o->tell && r->n_rows > n)
-		l->o->tell(l->o->ctx, r, &r->rows[r->n_rows - 1]);
+		l->aborted = l->o->tell(l->o->ctx, r, &r->rows[r->n_rows - 1]);
 }
 
 static int do_due(struct load *l, struct mlr_error *err)
@@ -449,10 +453,11 @@ static int loop(struct load *l, struct mlr_error *err)
 	uint64_t grace = l->end + ns_of(fmin(l->o->timeout_s, l->o->grace_s));
 
 	for (;;) {
-		if (*l->o->stop) {
+		if (*l->o->stop || l->aborted) {
 			count_not_sent(l);
 			l->r->unfinished = l->on_way;
-			return mlr_fail(err, EINTR, "stopped by a signal");
+			return mlr_fail(err, l->aborted ? ECANCELED : EINTR, "stopped by a %s",
+				l->aborted ? "threshold" : "signal");
 		}
 		if (!l->ended && l->now >= l->end)
 			TRY(end_sending(l, err));

@@ -35,8 +35,8 @@ struct load_options {
 	struct check *checks;     /* [n_checks], counted */
 	size_t n_checks;
 	const volatile sig_atomic_t *stop; /* becomes nonzero: end at once */
-	/* Called after each second; may be NULL. */
-	void (*tell)(void *ctx, const struct results *r, const struct results_row *row);
+	/* Called after each second; may be NULL. Anything but 0 ends the run. */
+	int (*tell)(void *ctx, const struct results *r, const struct results_row *row);
 	void *ctx;
 };
 
@@ -53,8 +53,9 @@ struct load_options {
  * A request that has no answer at the end, or was due and not sent, counts as a timeout after the
  * time since it was due. If the run was stopped, requests on their way are not counted.
  *
- * Returns 0 at the end, -EINTR if it was stopped, -ECONNREFUSED and kin if nothing ever answered
- * within its first seconds, -EMFILE if this process may not have as many connections.
+ * Returns 0 at the end, -EINTR if it was stopped, -ECANCELED by tell(), -ECONNREFUSED and kin if
+ * nothing ever answered within its first seconds, -EMFILE if this process may not have as many
+ * connections.
  */
 int load_run(const struct load_options *o, struct results *ret, struct mlr_error *err);
 

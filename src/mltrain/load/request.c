@@ -13,6 +13,7 @@ struct requests {
 	int has_type;                 /* the user gives a Content-Type */
 	struct request_buffer *known; /* [n] */
 	size_t n, next;
+	char **also; /* whole requests, one for each of o->also */
 	uint64_t random, number;
 };
 
@@ -258,13 +259,13 @@ static void put_line(struct request_buffer *b, const char *a, const char *c, con
 	put(b, d, strlen(d));
 }
 
-/* Make the request's first line and headers, as a string. */
-static char *make_head(const struct requests *q)
+/* Make a request's first line and headers, as a string. */
+static char *make_head(const struct requests *q, const char *method, const char *path)
 {
 	const struct request_options *o = q->o;
 	struct request_buffer b = { 0 };
 
-	put_line(&b, q->method, " ", o->target->path);
+	put_line(&b, method, " ", path);
 	put_line(&b, " HTTP/1.1\r\n", "", "");
 	if (!is_given(o, "Host"))
 		put_line(&b, "Host: ", o->target->authority, "\r\n");
@@ -280,6 +281,25 @@ static char *make_head(const struct requests *q)
 		put_line(&b, o->headers->v[i], "\r\n", "");
 	put(&b, "", 1);
 	return b.bytes;
+}
+
+/* Make the requests that come before each other one. */
+static int make_also(struct requests *q, struct mlr_error *err)
+{
+	const struct strv *also = q->o->also;
+	size_t n = also ? also->n : 0;
+
+	q->also = xcalloc(n + 1, sizeof(*q->also));
+	for (size_t i = 0; i < n; i++) {
+		const char *path = also->v[i];
+
+		if (*path != '/' || strpbrk(path, " \t\r\n"))
+			return mlr_fail(err, EINVAL, "'%s' is not a path such as /health", path);
+		auto_free char *head = make_head(q, "GET", path);
+
+		q->also[i] = xasprintf("%s\r\n", head);
+	}
+	return 0;
 }
 
 static int check_bodies(const struct request_options *o, struct mlr_error *err)
@@ -318,7 +338,8 @@ int requests_new(const struct request_options *o, struct requests **ret, struct 
 	TRY(check_headers(o, err));
 	TRY(check_bodies(o, err));
 	q->has_type = is_given(o, "Content-Type");
-	q->head = make_head(q);
+	q->head = make_head(q, q->method, o->target->path);
+	TRY(make_also(q, err));
 	q->random = o->seed;
 	/* Runs have different numbers: an earlier run's answers may still be in a cache. With the
 	 * counter on top they stay below 2^53, which JSON's readers accept. */
@@ -340,6 +361,9 @@ void requests_free(struct requests **p)
 		return;
 	for (size_t i = 0; q->known && i < q->n; i++)
 		free(q->known[i].bytes);
+	for (size_t i = 0; q->also && q->also[i]; i++)
+		free(q->also[i]);
+	free(q->also);
 	free(q->known);
 	free(q->head);
 	free(q);
@@ -348,14 +372,20 @@ void requests_free(struct requests **p)
 int requests_next(struct requests *q, struct request_buffer *buffer, struct request *ret,
 	struct mlr_error *err)
 {
+	const char *also = q->also[buffer->turn];
 	size_t turn = q->next;
 	double drawn;
 	int r;
 
+	buffer->turn = also ? buffer->turn + 1 : 0;
+	if (also) {
+		*ret = (struct request){ .bytes = also, .len = strlen(also), .is_also = 1 };
+		return 0;
+	}
 	q->next = turn + 1 == q->n ? 0 : turn + 1;
 	drawn = (double)(rng_mix(q->random += 0x9e3779b97f4a7c15) >> 11) * 0x1p-53;
 	if (drawn < q->o->cache_rate) {
-		*ret = (struct request){ q->known[turn].bytes, q->known[turn].len, 0 };
+		*ret = (struct request){ q->known[turn].bytes, q->known[turn].len };
 		return 0;
 	}
 	/* 0 is the number of known bodies. */
@@ -363,7 +393,7 @@ int requests_next(struct requests *q, struct request_buffer *buffer, struct requ
 	if (q->o->pictures && !(uint32_t)q->number)
 		q->number = 1;
 	r = request_make(q, turn, q->number, buffer, err);
-	*ret = (struct request){ buffer->bytes, buffer->len, 1 };
+	*ret = (struct request){ buffer->bytes, buffer->len, .is_unique = 1 };
 	return r;
 }
 

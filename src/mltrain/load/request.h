@@ -25,6 +25,8 @@ struct request_body {
 struct request_options {
 	const struct target *target;
 	const char *method;                /* NULL: POST with a body, GET without */
+	const struct strv *also;           /* paths that are asked for by GET before each request;
+					    NULL: none */
 	const struct strv *headers;        /* "Name: value" */
 	const char *token;                 /* sent as "Authorization: Bearer …"; NULL: none */
 	const struct request_body *bodies; /* [n_bodies] */
@@ -42,17 +44,19 @@ struct request {
 	const char *bytes; /* [len], valid until the next one for the same buffer */
 	size_t len;
 	int is_unique;
+	int is_also; /* another request of the same turn follows */
 };
 
-/* Where a unique request is made; zeroed before the first. */
+/* Where a unique request is made, and how far a user's turn is; zeroed before the first. */
 struct request_buffer {
 	char *bytes; /* owned */
 	size_t len, room;
+	size_t turn; /* requests of "also" that it has had */
 };
 
 /*
- * Returns 0, -EINVAL for an invalid header or method, a cache rate without {unique} in a body, or
- * {base64} without pictures, or -EFBIG above REQUEST_BYTES_MAX.
+ * Returns 0, -EINVAL for an invalid header, path or method, a cache rate without {unique} in a
+ * body, or {base64} without pictures, or -EFBIG above REQUEST_BYTES_MAX.
  */
 int requests_new(const struct request_options *o, struct requests **ret, struct mlr_error *err);
 void requests_free(struct requests **q);

@@ -70,7 +70,7 @@ void results_row_end(struct results *r, double time)
 	double before = r->n_rows ? r->rows[r->n_rows - 1].time : 0;
 
 	histogram_add(r->all, r->second);
-	r->row.time = time;
+	r->seconds = r->row.time = time;
 	r->row.seconds = time - before;
 	r->row.p50 = histogram_percentile(r->second, 50);
 	r->row.p95 = histogram_percentile(r->second, 95);

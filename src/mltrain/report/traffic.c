@@ -24,6 +24,7 @@ static const char *const curves[] = { [TRAFFIC_CURVE_MED] = "med",
 static void run_done(struct traffic_run *r)
 {
 	free(r->name);
+	free(r->where);
 	free(r->url);
 	free(r->load);
 	free(r->host);
@@ -137,7 +138,8 @@ static void read_verdicts(struct traffic_run *r, const json_t *o)
 			json_is_true(json_object_get(v, "kept")));
 }
 
-static int read_run(struct traffic *t, const json_t *o, const char *path, struct mlr_error *err)
+static int read_run(
+	struct traffic *t, const json_t *o, const char *path, size_t line, struct mlr_error *err)
 {
 	const json_t *latency = json_object_get(o, "latency_ms");
 	struct traffic_run *r;
@@ -149,6 +151,7 @@ static int read_run(struct traffic *t, const json_t *o, const char *path, struct
 	r = &t->v[t->n++];
 	*r = (struct traffic_run){ text(o, "name"), text(o, "url"), text(o, "load"),
 		text(o, "host") };
+	r->where = line > 1 ? xasprintf("%s:%zu", path, line) : xstrdup(path);
 	for (int i = 0; i < TRAFFIC_NUMBERS; i++)
 		r->numbers[i] = number(o, numbers[i]);
 	for (int i = 0; i < TRAFFIC_LATENCIES; i++)
@@ -189,8 +192,25 @@ int traffic_parse(
 				"'%s' line %zu is not what `mltrain load --json` writes", path,
 				line);
 		else if (n)
-			r = read_run(ret, o, path, err);
+			r = read_run(ret, o, path, line, err);
 		bytes += n + 1;
 	}
 	return r;
+}
+
+void traffic_tell_apart(struct traffic *t)
+{
+	auto_free int *shared = xcalloc(t->n + 1, sizeof(*shared));
+
+	for (size_t i = 0; i < t->n; i++)
+		for (size_t k = 0; k < i; k++)
+			if (strcmp(t->v[i].name, t->v[k].name) == 0)
+				shared[i] = shared[k] = 1;
+	for (size_t i = 0; i < t->n; i++)
+		if (shared[i]) {
+			char *name = xasprintf("%s (%s)", t->v[i].name, t->v[i].where);
+
+			free(t->v[i].name);
+			t->v[i].name = name;
+		}
 }

@@ -69,6 +69,7 @@ struct traffic_verdict {
 
 struct traffic_run {
 	char *name, *url, *load, *host; /* owned, never NULL */
+	char *where;                    /* the file, and behind a colon its line from 2 on; owned */
 	double numbers[TRAFFIC_NUMBERS], latencies[TRAFFIC_LATENCIES];
 	int interrupted, open_loop;
 	struct traffic_points curves[TRAFFIC_CURVES];
@@ -89,11 +90,14 @@ int traffic_is(const char *text, size_t len);
 /*
  * Add the runs of a file.
  *
- *   path   for messages
+ *   path   for messages, and for the name of a run that has another one's
  *
  * Returns 0, -EPROTO if a line is not the results of a run, -E2BIG above TRAFFIC_MAX.
  */
 int traffic_parse(
 	struct traffic *ret, const char *text, size_t len, const char *path, struct mlr_error *err);
+
+/* Put its file behind a name that several runs have. */
+void traffic_tell_apart(struct traffic *t);
 
 #endif
