@@ -72,6 +72,7 @@ def main():
     device = "cuda" if torch.cuda.is_available() else "cpu"
     tokenizer = AutoTokenizer.from_pretrained(args.model)
     model = DistilBertForSequenceClassification.from_pretrained(args.model, num_labels=2).to(device)
+    model.config.id2label, model.config.label2id = {0: "NEGATIVE", 1: "POSITIVE"}, {"NEGATIVE": 0, "POSITIVE": 1}
     train = Batches(load(args.data, "train"), tokenizer, args.batch, device, shuffle=True)
     dev = Batches(load(args.data, "dev"), tokenizer, args.batch, device, shuffle=False)
     steps = min(args.steps or len(train), len(train))
