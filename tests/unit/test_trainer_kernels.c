@@ -284,16 +284,18 @@ static void a_convolution_that_does_not_fit_is_refused(void **state)
 /* --- the update --- */
 
 /* Three parts of two tensors' worth, with partial sums, two steps after one another. */
-static void check_update(int shift, int splits)
+static void check_update(enum kernel_rule rule, int shift, int splits)
 {
+	static const optimiser_update plain[] = { sgd_plain, adam_plain, adam_decoupled_plain };
 	enum { N = 3001, STRIDE = 1500 };
 	struct rng r;
 	float *p, *v, *g, *want_p, *want_v, *flat = xcalloc(N, sizeof(float));
+	float *square = xcalloc(N, sizeof(float)), *want_square = xcalloc(N, sizeof(float));
 	size_t parts_end = (size_t)splits * STRIDE;
 	uint16_t copy_room[N + 1] __attribute__((aligned(16))), *copy = copy_room + shift;
 	uint32_t ticket = 0;
 	kernel_now now = 0;
-	double partial[2 * KERNEL_SGD_BLOCKS];
+	double partial[2 * KERNEL_UPDATE_BLOCKS];
 	struct kernel_step steps[2] = { { .lr = 0.1F, .momentum = 0.9F, .l2 = 0.01F },
 		{ .lr = 0.05F, .momentum = 0.9F, .l2 = 0.02F } };
 	struct kernel_result results[2] = { { .wrong = 5 }, { .wrong = 6 } };
@@ -301,12 +303,21 @@ static void check_update(int shift, int splits)
 		{ .at = 0, .count = 1300, .splits = splits, .decay = 1, .stride = STRIDE },
 		{ .at = 1300, .count = 300, .splits = 1, .decay = 0.5F } };
 
+	for (int i = 0; i < 2; i++) {
+		struct adam_factors f = adam_factors(steps[i].lr, steps[i].momentum, (uint64_t)i);
+
+		steps[i].beta2 = ADAM_BETA2;
+		steps[i].rate = f.rate;
+		steps[i].epsilon = f.epsilon;
+	}
 	rng_init(&r, 5, RNG_TEST, 0);
 	p = (float *)numbers(&r, DTYPE_F32, N + 1) + shift;
 	v = numbers(&r, DTYPE_F32, N);
 	g = numbers(&r, DTYPE_F32, parts_end + N);
 	want_p = stored(DTYPE_F32, p, N);
 	want_v = stored(DTYPE_F32, v, N);
+	for (int i = 0; i < N; i++) /* a root near 0 would make much of rounding */
+		square[i] = want_square[i] = 0.1F + (float)(i % 7);
 	parts[1].grad = g;
 	parts[0].grad = g + parts_end + 1600;
 	parts[2].grad = g + parts_end + 1300;
@@ -317,29 +328,32 @@ static void check_update(int shift, int splits)
 			flat[i] += g[k * STRIDE + i];
 	}
 	for (int i = 0; i < 2; i++) {
-		struct kernel_sgd sgd = { parts, 3, N, p, v, copy, steps, results, &now, partial,
-			&ticket };
+		struct kernel_update d = { rule, parts, 3, N, p, v, rule ? square : NULL, copy,
+			steps, results, &now, partial, &ticket };
 		struct optimiser_step want = { .param = want_p,
-			.state = { want_v },
+			.state = { want_v, want_square },
 			.grad = flat,
+			.number = (uint64_t)i,
 			.lr = steps[i].lr,
 			.momentum = steps[i].momentum };
 		float l2 = steps[i].l2;
 		double norm2 = 0, penalty = 0;
 
-		assert_int_equal(kernel_sgd(&sgd, NULL), 0);
+		assert_int_equal(kernel_update(&d, NULL), 0);
 		for (int k = 0; k < 3; k++) {
 			size_t at = parts[k].at;
-			double sum = sgd_plain(&want, at, parts[k].count, l2 * parts[k].decay);
+			double sum = plain[rule](&want, at, parts[k].count, l2 * parts[k].decay);
 
 			norm2 += sum;
-			penalty += (double)(l2 * parts[k].decay) * sum / 2;
+			penalty +=
+				rule == KERNEL_ADAMW ? 0 : (double)(l2 * parts[k].decay) * sum / 2;
 		}
 		assert_floats("params", DTYPE_F32, p, want_p, N, 4);
-		assert_floats("velocity", DTYPE_F32, v, want_v, N, 4);
+		assert_floats("moment", DTYPE_F32, v, want_v, N, 4);
+		assert_floats("square", DTYPE_F32, square, want_square, N, 4);
 		assert_close("copy", DTYPE_BF16, copy, want_p, N, 4);
 		assert_true(fabs(results[i].norm2 - norm2) < 1e-6 * norm2);
-		assert_true(fabs(results[i].penalty - penalty) < 1e-6 * penalty);
+		assert_true(fabs(results[i].penalty - penalty) <= 1e-6 * penalty);
 		assert_int_equal(results[i].wrong, 5 + i);
 		assert_int_equal(now, i + 1);
 		assert_int_equal(ticket, 0);
@@ -350,14 +364,18 @@ static void check_update(int shift, int splits)
 	free(want_p);
 	free(want_v);
 	free(flat);
+	free(square);
+	free(want_square);
 }
 
 static void one_launch_updates_every_part_and_counts_the_step(void **state)
 {
-	check_update(0, 3);
-	check_update(1, 3);  /* nothing can be moved in fours */
-	check_update(0, 37); /* lanes share the sums */
-	check_update(1, 37);
+	for (enum kernel_rule rule = KERNEL_SGD; rule <= KERNEL_ADAMW; rule++) {
+		check_update(rule, 0, 3);
+		check_update(rule, 1, 3);  /* nothing can be moved in fours */
+		check_update(rule, 0, 37); /* lanes share the sums */
+		check_update(rule, 1, 37);
+	}
 }
 
 /* --- loss --- */

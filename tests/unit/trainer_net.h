@@ -180,7 +180,8 @@ __attribute__((unused)) static void compare_block(const struct net *net, struct 
 	struct engine *want, enum engine_block which, double close)
 {
 	static const char *const names[] = { [ENGINE_PARAMS] = "parameters",
-		[ENGINE_OPTIMISER] = "velocities",
+		[ENGINE_OPTIMISER] = "moments",
+		[ENGINE_OPTIMISER + 1] = "second moments",
 		[ENGINE_GRADS] = "gradients",
 		[ENGINE_STATES] = "statistics" };
 	size_t all = which == ENGINE_STATES ? net->states : net->params;

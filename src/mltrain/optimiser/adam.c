@@ -8,36 +8,27 @@
 #include "optimiser/optimiser.h"
 #include "tensor/wide.h"
 
-#include <math.h>
-
 /* At -O2 gcc 12 leaves the wide loop scalar, and sqrtf(3) does so where it may set errno. */
 #if defined(__GNUC__) && !defined(__clang__)
 #pragma GCC optimize("O3", "no-math-errno")
 #endif
 
-#define BETA2   0.999f
-#define EPSILON 1e-8f
-#define CHUNK   1024 /* floats whose squares are summed in single precision */
-
-/* Return the factor by which a moment, which began as 0, is too small at this step. */
-static double bias(const struct optimiser_step *s, double beta)
-{
-	return 1 - pow(beta, (double)s->number + 1);
-}
+#define CHUNK 1024 /* floats whose squares are summed in single precision */
 
 static double plain(const struct optimiser_step *s, size_t at, size_t count, float l2, float decay)
 {
 	float *p = s->param, *m = s->state[0], *v = s->state[1];
-	double norm2 = 0, of_m = bias(s, s->momentum), of_v = bias(s, BETA2);
+	double norm2 = 0, of_m = adam_bias(s->number, s->momentum);
+	double of_v = adam_bias(s->number, ADAM_BETA2);
 
 	for (size_t i = at; i < at + count; i++) {
 		float g = s->grad[i] + l2 * p[i];
 
 		norm2 += (double)p[i] * p[i];
 		m[i] = s->momentum * m[i] + (1 - s->momentum) * g;
-		v[i] = BETA2 * v[i] + (1 - BETA2) * g * g;
+		v[i] = ADAM_BETA2 * v[i] + (1 - ADAM_BETA2) * g * g;
 		p[i] -= s->lr * decay * p[i];
-		p[i] -= (float)(s->lr * (m[i] / of_m) / (sqrt(v[i] / of_v) + EPSILON));
+		p[i] -= (float)(s->lr * (m[i] / of_m) / (sqrt(v[i] / of_v) + ADAM_EPSILON));
 	}
 	return norm2;
 }
@@ -66,7 +57,7 @@ INLINE float adam_chunk(size_t n, float *restrict p, float *restrict m, float *r
 
 			lane[k] += w * w;
 			m[i + k] = beta1 * m[i + k] + (1 - beta1) * g;
-			v[i + k] = BETA2 * v[i + k] + (1 - BETA2) * g * g;
+			v[i + k] = ADAM_BETA2 * v[i + k] + (1 - ADAM_BETA2) * g * g;
 			p[i + k] = kept * w - rate * m[i + k] / (sqrtf(v[i + k]) + epsilon);
 		}
 	for (size_t i = n - n % WIDE_LANES; i < n; i++) {
@@ -74,7 +65,7 @@ INLINE float adam_chunk(size_t n, float *restrict p, float *restrict m, float *r
 
 		sum += w * w;
 		m[i] = beta1 * m[i] + (1 - beta1) * g;
-		v[i] = BETA2 * v[i] + (1 - BETA2) * g * g;
+		v[i] = ADAM_BETA2 * v[i] + (1 - ADAM_BETA2) * g * g;
 		p[i] = kept * w - rate * m[i] / (sqrtf(v[i]) + epsilon);
 	}
 	for (int k = 0; k < WIDE_LANES; k++)
@@ -97,10 +88,9 @@ WIDE static double adam_in_chunks(const struct optimiser_step *s, size_t at, siz
 
 static double wide(const struct optimiser_step *s, size_t at, size_t count, float l2, float decay)
 {
-	double root = sqrt(bias(s, BETA2));
+	struct adam_factors f = adam_factors(s->lr, s->momentum, s->number);
 
-	return adam_in_chunks(s, at, count, (float)(s->lr * root / bias(s, s->momentum)),
-		(float)(EPSILON * root), l2, 1 - s->lr * decay);
+	return adam_in_chunks(s, at, count, f.rate, f.epsilon, l2, 1 - s->lr * decay);
 }
 
 double adam_wide(const struct optimiser_step *s, size_t at, size_t count, float l2)

@@ -2,12 +2,15 @@
  * Updates parameters by their gradients. An optimiser is a row of a table and a file with its
  * loops, plain and fast. The caller owns all memory and the threads.
  *
- * On a GPU only SGD has a kernel, backend/cuda/kernels/sgd.cu, which tests compare with `plain`.
+ * On a GPU they are rules of one kernel, backend/cuda/kernels/update.cu, which tests compare with
+ * these.
  */
 #ifndef MLT_OPTIMISER_OPTIMISER_H
 #define MLT_OPTIMISER_OPTIMISER_H
 
 #include "base/base.h"
+
+#include <math.h>
 
 #define OPTIMISER_STATES_MAX 2
 
@@ -51,6 +54,29 @@ extern const struct optimiser optimisers[OPTIMISERS];
 
 /* Count the blocks that an optimiser keeps. */
 int optimiser_states(int which);
+
+#define ADAM_BETA2   0.999f
+#define ADAM_EPSILON 1e-8f
+
+/* Return the factor by which a moment of Adam's, which began as 0, is too small at a step. */
+static inline double adam_bias(uint64_t number, double beta)
+{
+	return 1 - pow(beta, (double)number + 1);
+}
+
+/* The corrections of that as one factor of the parameters' change and one number beside the root
+ * (end of section 2): p -= rate * m / (sqrt(v) + epsilon). */
+struct adam_factors {
+	float rate, epsilon;
+};
+
+static inline struct adam_factors adam_factors(float lr, float beta1, uint64_t number)
+{
+	double root = sqrt(adam_bias(number, ADAM_BETA2));
+
+	return (struct adam_factors){ (float)(lr * root / adam_bias(number, beta1)),
+		(float)(ADAM_EPSILON * root) };
+}
 
 /* The functions of the rows, a file for each. sgd.c: g += l2 * p; v = momentum * v + g; p -= lr *
  * v. */

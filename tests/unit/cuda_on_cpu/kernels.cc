@@ -7,4 +7,4 @@
 #include "backend/cuda/kernels/loss.cu"
 #include "backend/cuda/kernels/norm.cu"
 #include "backend/cuda/kernels/pool.cu"
-#include "backend/cuda/kernels/sgd.cu"
+#include "backend/cuda/kernels/update.cu"

@@ -317,19 +317,21 @@ static int head(struct cuda *c, struct mlr_error *err)
 
 static int update(struct cuda *c, struct mlr_error *err)
 {
-	struct kernel_sgd d = { .parts = c->parts,
+	struct kernel_update d = { .rule = (enum kernel_rule)c->optimiser,
+		.parts = c->parts,
 		.n = c->part_count,
 		.elements = c->params,
 		.params = c->param,
-		.velocity = c->velocity,
+		.moment = c->moment,
+		.square = c->square,
 		.copy = c->copy,
 		.step = c->there.step,
 		.result = c->result,
 		.now = c->there.now,
-		.partial = c->sgd_partial,
-		.ticket = c->tickets + TICKET_SGD };
+		.partial = c->update_partial,
+		.ticket = c->tickets + TICKET_UPDATE };
 
-	CU_TRY(kernel_sgd(&d, c->stream));
+	CU_TRY(kernel_update(&d, c->stream));
 	return 0;
 }
 

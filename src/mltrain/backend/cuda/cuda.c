@@ -5,7 +5,6 @@
 #include "backend/cuda/engine.h"
 
 #include "config.h"
-#include "optimiser/optimiser.h"
 
 #define LAYOUT     0x63756461 /* of gradients: no CPU's */
 #define FORK_BATCH 1024       /* up to which a step's kernels leave much of a GPU idle */
@@ -48,6 +47,7 @@ static void fill_in(
 	c->dtype = config->dtype;
 	c->trains = config->use == ENGINE_TRAINS;
 	c->deterministic = config->deterministic;
+	c->optimiser = config->optimiser;
 	c->norm = config->norm;
 	c->exchange = config->exchange;
 	c->ranks = config->exchange ? config->exchange->ranks : 1;
@@ -174,10 +174,6 @@ static int open_engine(const struct layer *layers, size_t n, const struct engine
 	int r;
 
 	mlr_log_init("mltrain"); /* the plugin has a copy of base/log.c to itself */
-	if (config->use == ENGINE_TRAINS && config->optimiser != OPTIMISER_SGD) {
-		mlr_fail(err, ENOTSUP, "backend cuda has no optimiser but sgd");
-		return mlr_hint(err, "use --optimiser sgd, or --backend onednn");
-	}
 	c = xcalloc(1, sizeof(*c));
 	fill_in(c, layers, n, config);
 	r = start(c, err);

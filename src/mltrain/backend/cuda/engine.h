@@ -38,7 +38,7 @@ struct node_memory {
 	float *saved;
 };
 
-enum { TICKET_LOSS = KERNEL_TICKETS, TICKET_SGD, TICKET_NORM, TICKETS };
+enum { TICKET_LOSS = KERNEL_TICKETS, TICKET_UPDATE, TICKET_NORM, TICKETS };
 
 #define GRAPHS_MAX 16
 #define HELD_MAX   8
@@ -72,7 +72,7 @@ struct cuda {
 	const struct layer *layers;
 	size_t layer_count, params, states; /* floats of the canonical blocks */
 	enum dtype dtype;
-	int trains, deterministic;
+	int trains, deterministic, optimiser;
 	struct image_norm norm;
 	const struct exchange *exchange; /* NULL: alone */
 	int ranks;
@@ -91,14 +91,14 @@ struct cuda {
 
 	struct plan plan;
 	void *block;
-	struct tensor_memory *tensor; /* [nodes.tensors] */
-	struct node_memory *node;     /* [nodes.n] */
-	float *param, *velocity, *grad, *state;
-	void *copy;                /* the parameters as bf16 */
-	struct kernel_part *parts; /* what kernel_sgd() reads */
+	struct tensor_memory *tensor;                  /* [nodes.tensors] */
+	struct node_memory *node;                      /* [nodes.n] */
+	float *param, *moment, *square, *grad, *state; /* moment, square: the optimiser's */
+	void *copy;                                    /* the parameters as bf16 */
+	struct kernel_part *parts;                     /* what kernel_update() reads */
 	int part_count;
 	struct kernel_result *result; /* [slots] */
-	double *loss_partial, *sgd_partial;
+	double *loss_partial, *update_partial;
 	uint32_t *tickets; /* KERNEL_TICKETS, then a TICKET_… each */
 	void *workspace;   /* the libraries' */
 	size_t workspace_bytes;

@@ -1,6 +1,7 @@
 #include "backend/cuda/engine.h"
 
 #include "base/base.h"
+#include "optimiser/optimiser.h"
 
 #define SLOTS_MAX   64
 #define SLOTS_BATCH 16384 /* images that a call brings at most, but for one batch */
@@ -212,11 +213,13 @@ static void want_parameters(struct arranging *a)
 		want_always(a, &c->workspace, "libraries' workspace", c->workspace_bytes);
 	if (!c->trains)
 		return;
-	want_always(a, &c->velocity, "velocities", bytes);
+	want_always(a, &c->moment, "moments", bytes);
+	if (c->optimiser != OPTIMISER_SGD)
+		want_always(a, &c->square, "moments", bytes);
 	want_always(a, &c->grad, "gradients of parameters", bytes);
 	want_always(a, &c->parts, "scratch", (size_t)c->nodes.n * sizeof(struct kernel_part));
 	want_always(a, &c->loss_partial, "scratch", 2 * KERNEL_LOSS_BLOCKS * sizeof(double));
-	want_always(a, &c->sgd_partial, "scratch", 2 * KERNEL_SGD_BLOCKS * sizeof(double));
+	want_always(a, &c->update_partial, "scratch", 2 * KERNEL_UPDATE_BLOCKS * sizeof(double));
 }
 
 static int take_block(struct cuda *c, struct mlr_error *err)

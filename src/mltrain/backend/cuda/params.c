@@ -63,11 +63,13 @@ static int sum_gradients(struct cuda *c, struct mlr_error *err)
 /* The device's block; NULL when this engine has none. */
 static float *block_of(const struct cuda *c, enum engine_block which)
 {
-	switch (which) {
+	switch ((int)which) {
 	case ENGINE_PARAMS:
 		return c->param;
 	case ENGINE_OPTIMISER:
-		return c->velocity;
+		return c->moment;
+	case ENGINE_OPTIMISER + 1:
+		return c->square;
 	case ENGINE_GRADS:
 		return c->grad;
 	case ENGINE_STATES:
@@ -79,7 +81,7 @@ static float *block_of(const struct cuda *c, enum engine_block which)
 static int refuse(enum engine_block which, struct mlr_error *err)
 {
 	return mlr_fail(err, ENOTSUP, "backend cuda: an engine that predicts has no %s",
-		which == ENGINE_OPTIMISER ? "velocities" : "gradients");
+		which == ENGINE_GRADS ? "gradients" : "moments");
 }
 
 int cuda_params_get(struct cuda *c, enum engine_block which, float *to, struct mlr_error *err)

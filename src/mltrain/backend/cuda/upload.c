@@ -1,6 +1,7 @@
 #include "backend/cuda/engine.h"
 
 #include "base/base.h"
+#include "optimiser/optimiser.h"
 
 #define STAGED_MAX ((size_t)256 << 20) /* bytes of batches that are staged at once, but for one */
 
@@ -106,9 +107,14 @@ static void place_labels(struct cuda *c, const struct batch *b, int slot, int al
 
 static void place_step(struct cuda *c, const struct step *s, int slot)
 {
+	struct adam_factors f = adam_factors(s->lr, s->momentum, s->number);
+
 	c->host.step[slot] = (struct kernel_step){ .lr = s->lr,
 		.momentum = s->momentum,
 		.l2 = s->l2,
+		.beta2 = ADAM_BETA2,
+		.rate = f.rate,
+		.epsilon = f.epsilon,
 		.seed = s->seed,
 		.number = s->number };
 }

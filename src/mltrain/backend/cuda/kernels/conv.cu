@@ -13,7 +13,7 @@
  * (what is contiguous is the rows or columns at one depth); ldmatrix turns the latter.
  * When the result has too few tiles for the GPU, depth is split over blocks: forward and
  * backward_data add the parts up in the block that comes last, in the parts' order; the weights'
- * parts are left to kernel_sum() or kernel_sgd().
+ * parts are left to kernel_sum() or kernel_update().
  */
 #include "backend/cuda/kernels/kernels.h"
 

@@ -56,9 +56,9 @@ void kernel_overlap(int on);
 /* One step's numbers; an engine uploads an array of them, one for each step of a call. */
 struct kernel_step {
 	float lr, momentum;
-	float l2; /* factor of the penalty */
-	float unused;
-	uint64_t seed, number; /* name dropout's numbers (tensor/philox.h) */
+	float l2;                   /* factor of the penalty; with AdamW, of the decay */
+	float beta2, rate, epsilon; /* of Adam: optimiser/optimiser.h */
+	uint64_t seed, number;      /* name dropout's numbers (tensor/philox.h) */
 };
 
 /* One step's results; an array as long as that of the steps. */
@@ -71,7 +71,7 @@ struct kernel_result {
 
 /*
  * Which of the uploaded steps is computed now. Every function that takes `now` reads the number
- * there; kernel_sgd() adds one to it when all else is done, so that one captured graph serves
+ * there; kernel_update() adds one to it when all else is done, so that one captured graph serves
  * every step. NULL: the first.
  */
 typedef uint32_t kernel_now;
@@ -171,7 +171,7 @@ cudaError_t kernel_conv_backward_data(const struct kernel_conv *d, enum dtype dt
 /*
  * The gradient of weights and biases, as `splits` partial sums: partial [splits][stride], stride >=
  * k*r*r*c + k, each the weights' part [k][r][r][c] and then the biases' [k]. Their sum in order is
- * the gradient: kernel_sum() makes it, or kernel_sgd() takes the parts as they are.
+ * the gradient: kernel_sum() makes it, or kernel_update() takes the parts as they are.
  *
  *   splits   kernel_conv_splits()'s answer
  *   bias     not 0: write the biases' part too
@@ -368,36 +368,40 @@ cudaError_t kernel_head(const struct kernel_loss *d, enum dtype dtype, int input
 	const float *w, const float *bias, const struct kernel_before *before, void *dx, int splits,
 	size_t stride, float *partial, float *logits, cudaStream_t stream);
 
-/* --- the update (sgd.cu) --- */
+/* --- the update (update.cu) --- */
 
 /* A stretch of parameters that are updated alike. Offsets count elements; keep them multiples of
  * 4. */
 struct kernel_part {
-	size_t at, count;  /* in params, velocity and copy */
+	size_t at, count;  /* in params, moment, square and copy */
 	const float *grad; /* [splits][stride]: partial sums, or with splits = 1 the gradient */
 	int splits;
 	float decay; /* times the step's l2; also what the penalty counts */
 	size_t stride;
 };
 
-#define KERNEL_PARTS_MAX  1024
-#define KERNEL_SGD_BLOCKS 528
+#define KERNEL_PARTS_MAX     1024
+#define KERNEL_UPDATE_BLOCKS 528
 
 /*
- * sgd_plain() over all parts in one launch: g = sum of partial sums + l2 * decay * p;
- * v = momentum * v + g; p -= lr * v. Writes norm2 and penalty into result[now], then adds one to
- * *now.
+ * The optimiser's rule, as sgd_plain() and adam_wide() have it, over all parts in one launch, where
+ * the gradient is the sum of partial sums and l2 is step.l2 * part.decay. Writes norm2 and penalty
+ * into result[now], then adds one to *now.
  *
  *   parts     [n] in device memory, n <= KERNEL_PARTS_MAX
  *   copy      params as bf16, written anew; NULL: none
- *   partial   [2 * KERNEL_SGD_BLOCKS] scratch
+ *   partial   [2 * KERNEL_UPDATE_BLOCKS] scratch
  *   ticket    one, as in struct kernel_scratch
  */
-struct kernel_sgd {
+enum kernel_rule { KERNEL_SGD, KERNEL_ADAM, KERNEL_ADAMW }; /* in the order of the optimisers */
+
+struct kernel_update {
+	enum kernel_rule rule;
 	const struct kernel_part *parts;
 	int n;
-	size_t elements; /* of all parts together: sizes the grid */
-	float *params, *velocity;
+	size_t elements;        /* of all parts together: sizes the grid */
+	float *params, *moment; /* moment: SGD's velocity or Adam's first moment */
+	float *square;          /* Adam's second moment; NULL with SGD */
 	void *copy;
 	const struct kernel_step *step; /* [steps] */
 	struct kernel_result *result;   /* [steps] */
@@ -405,7 +409,7 @@ struct kernel_sgd {
 	double *partial;
 	uint32_t *ticket;
 };
-cudaError_t kernel_sgd(const struct kernel_sgd *d, cudaStream_t stream);
+cudaError_t kernel_update(const struct kernel_update *d, cudaStream_t stream);
 
 #ifdef __cplusplus
 }

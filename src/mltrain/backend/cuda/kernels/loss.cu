@@ -331,7 +331,7 @@ int kernel_head_splits(int rows)
 {
 	int each = (rows + KERNEL_SM - 1) / KERNEL_SM;
 
-	/* Every block brings all weights, and leaves kernel_sgd() one more part to add. */
+	/* Every block brings all weights, and leaves kernel_update() one more part to add. */
 	each = each < HEAD_LEAST ? HEAD_LEAST : each;
 	return (rows + each - 1) / each;
 }
