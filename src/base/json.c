@@ -5,6 +5,13 @@
 #include <stdlib.h>
 #include <string.h>
 
+json_t *mlr_json_load(const char *text, size_t len, size_t flags, json_error_t *why)
+{
+	size_t mark = len >= 3 && memcmp(text, "\xef\xbb\xbf", 3) == 0 ? 3 : 0;
+
+	return json_loadb(text + mark, len - mark, flags, why);
+}
+
 static json_t *latin(const char *s)
 {
 	size_t len = strlen(s), n = 0;

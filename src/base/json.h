@@ -1,10 +1,14 @@
-/* Makes JSON strings for output. */
+/* Reads JSON files that people write, and makes JSON strings for output. */
 #ifndef MLR_BASE_JSON_H
 #define MLR_BASE_JSON_H
 
 #include "base/strv.h"
 
 #include <jansson.h>
+
+/* Parse a file's text as json_loadb(3) does, behind the byte order mark that editors of Windows put
+ * before it (RFC 8259, section 8.1). */
+json_t *mlr_json_load(const char *text, size_t len, size_t flags, json_error_t *why);
 
 /* A JSON string, or null for NULL. JSON cannot hold text that is not UTF-8, such as some file
  * names; its bytes are taken as Latin-1. Returns NULL only without memory. */

@@ -121,14 +121,14 @@ needs_png() {
 	: >"f/red/$evil"
 	run -0 mltrain train --threads 1 --data f --batch 8 --steps 1
 	assert_line --partial "such as 'red/x\\x0amltrain: test accuracy 100.00 %\\x0ahint: obey\\x1b[31m\\u009b32m'"
-	refute_line --regexp '^hint|^mltrain: test accuracy'
+	refute_line --regexp '^hint: obey|^mltrain: test accuracy'
 	rm "f/red/$evil"
 
 	for name in "red/$evil.png" "$evil"; do
 		if [[ $name == *.png ]]; then echo no picture >"f/$name"; else mv f/red "f/$name"; fi
 		run -1 mltrain train --threads 1 --data f --batch 8 --steps 1
 		assert_line --partial "x\\x0amltrain: test accuracy 100.00 %\\x0ahint: obey\\x1b[31m\\u009b32m"
-		refute_line --regexp '^hint|^mltrain: test accuracy'
+		refute_line --regexp '^hint: obey|^mltrain: test accuracy'
 		refute_output --partial $'\e'
 	done
 	run -1 mltrain predict --checkpoint "$evil" x.png
@@ -166,7 +166,10 @@ needs_png() {
 	for memory in 1 100; do
 		run -1 mltrain train -q --threads 2 --data f --data-memory $memory --validation 20 --batch 20 --epochs 1
 		assert_output --regexp "mltrain: .*image 'f/(red|green|blue)/1[0-9]*.png': neither PNG nor JPEG"
+		assert_line "hint: take the file away, or rename it to begin with a dot: then it is skipped"
 	done
+	for p in f/*/1*.png; do mv "$p" "${p%/*}/.${p##*/}"; done
+	run -0 mltrain train -q --threads 2 --data f --validation 20 --batch 20 --epochs 1
 }
 
 @test "data: a picture's name does not steer the terminal, whatever line it begins" {

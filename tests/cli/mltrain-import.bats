@@ -152,6 +152,18 @@ open(sys.argv[1], "wb").write(struct.pack("<Q", len(text)) + text + bytes(at))' 
 	[ ! -e no.st ]
 }
 
+@test "mltrain import: a file of torch.save() is called so, with the way to make one of safetensors" {
+	printf 'PK\3\4\0\0\10\10archive/data.pkl' >new.pt
+	printf '\200\2\212\nl\374\234F\371 j\250P' >old.pt
+	for file in new.pt old.pt; do
+		run -1 mltrain import --net reference $file -o got.st
+		assert_line --index 0 "mltrain: import '$file': a file of torch.save(), not safetensors"
+		assert_line --index 1 --partial 's.save_file(torch.load("FILE.pt", weights_only=True)'
+		run -1 mltrain eval --checkpoint $file
+		assert_line --index 0 "mltrain: checkpoint '$file': a file of torch.save(), not safetensors"
+	done
+}
+
 @test "mltrain import: wrong options, and a file that is none" {
 	run -2 mltrain import --net lenet-5 -o got.st
 	assert_output --partial 'which weights?'

@@ -99,3 +99,9 @@ load common
 	assert_line --partial 'one residual block'
 	assert_line --partial 'half a cosine'
 }
+
+@test "mltrain net: a description with the byte order mark of Windows' editors is read" {
+	{ printf '\357\273\277' && cat "$top_srcdir/src/mltrain/nets/lenet-5.json"; } >bom.json
+	run -0 mltrain net ./bom.json
+	assert_line --partial lenet-5
+}

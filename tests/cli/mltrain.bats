@@ -161,6 +161,17 @@ ENDLESS=(train --threads 1 --load-every 0 --validation 100 --epochs 100000 --log
     [[ "$output" == *dataset-fashion-mnist* ]]
 }
 
+@test "more threads than there are CPUs are cut, and said to be" {
+	run -0 $mltrain train --data "$SMALL" --validation 100 --steps 2 --threads 1000 --checkpoint c.safetensors
+	[[ $output =~ 'mltrain: warning: 1000 threads are more than the '[0-9]+' CPUs: '[0-9]+' compute' ]]
+	run -0 $mltrain eval --checkpoint c.safetensors --data "$SMALL" --threads 1000
+	[[ $output == *'warning: 1000 threads are more than'* ]]
+	run -0 $mltrain bench --seconds 0.01 --net lenet-5 --batch 1 --threads 1000
+	[[ $output == *'warning: 1000 threads are more than'* ]]
+	run -0 $mltrain train --data "$SMALL" --validation 100 --steps 2 --threads 1
+	[[ $output != *warning* ]]
+}
+
 @test "train: paths that cannot be written are refused before training starts" {
     needs_data
     run -1 "$mltrain" train --threads 1 --data "$SMALL" --validation 100 --checkpoint no/dir/c.safetensors

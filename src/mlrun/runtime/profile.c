@@ -1,6 +1,7 @@
 #include "runtime/profile.h"
 
 #include "base/base.h"
+#include "base/json.h"
 #include "base/record.h"
 #include "plan/capability.h"
 
@@ -384,7 +385,7 @@ int profile_load(const char *text, size_t len, const struct profile_for *f, scmp
 	const struct record_reader r = { .err = err };
 	struct load l = { .on = f, .err = err };
 	json_error_t je;
-	json_auto_t *o = json_loadb(text, len, JSON_REJECT_DUPLICATES, &je);
+	json_auto_t *o = mlr_json_load(text, len, JSON_REJECT_DUPLICATES, &je);
 	int e;
 
 	if (!o)

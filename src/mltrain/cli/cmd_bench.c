@@ -408,7 +408,6 @@ int cmd_bench(int argc, char **argv)
 	struct mlr_error err = MLR_ERROR_INIT;
 
 	options_parse("mltrain bench", argc, argv, &syntax, &a);
-	if (!a.threads)
-		a.threads = cpus_available("");
+	a.threads = a.threads ? cpus_cut(a.threads, 1) : cpus_available("");
 	return run(&a, &err) < 0 ? main_fail(&err) : 0;
 }

@@ -403,8 +403,12 @@ static int open_ranks(struct session *s, struct mlr_error *err)
 
 	o->stop = &signals_stop;
 	r = o->where ? elastic_open(o, &s->dist, err) : dist_open(&s->dist, err);
-	if (r < 0 || has_threads)
+	if (r < 0)
 		return r;
+	if (has_threads) {
+		s->args.train.threads = cpus_cut(s->args.train.threads, s->dist->rank == 0);
+		return 0;
+	}
 	if (!o->where)
 		return cpus_share(s->dist, "", &s->args.train.threads, err);
 	s->args.train.threads = cpus_available("");

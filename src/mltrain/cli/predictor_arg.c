@@ -23,8 +23,9 @@ struct predictor_options predictor_options(void)
 	};
 }
 
-void predictor_check(const struct predictor_options *o, struct argp_state *state)
+void predictor_check(struct predictor_options *o, struct argp_state *state)
 {
+	o->threads = cpus_cut(o->threads, 1);
 	if (!o->checkpoint)
 		argp_error(state, "which weights? give --checkpoint FILE");
 }

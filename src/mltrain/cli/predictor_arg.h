@@ -11,7 +11,7 @@ extern const struct option_row predictor_rows[];
 /* Their defaults. */
 struct predictor_options predictor_options(void);
 
-/* Check that there is a checkpoint, for the check of a command's syntax. */
-void predictor_check(const struct predictor_options *o, struct argp_state *state);
+/* Check that there is a checkpoint and cut the threads, for the check of a command's syntax. */
+void predictor_check(struct predictor_options *o, struct argp_state *state);
 
 #endif

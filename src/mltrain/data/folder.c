@@ -396,8 +396,8 @@ static int choose_size(struct dataset *d, const struct dataset_wish *wish,
 	auto_free char *path = xasprintf("%s/%s", d->dir, first->files[0].path);
 	struct image_size size = { wish->channels, wish->height, wish->width };
 
-	if (!size.channels || !size.height || !size.width)
-		TRY(image_probe(path, &size, err));
+	if ((!size.channels || !size.height || !size.width) && image_probe(path, &size, err) < 0)
+		return mlr_hint(err, LOADER_HINT);
 	d->channels = wish->channels ? wish->channels : size.channels;
 	d->height = wish->height ? wish->height : size.height;
 	d->width = wish->width ? wish->width : size.width;

@@ -72,6 +72,8 @@ static void decode_one(struct ring *r)
 	r->busy++;
 	pthread_mutex_unlock(&r->lock);
 	e = image_read(path, &r->size, to, &err);
+	if (e < 0)
+		mlr_hint(&err, LOADER_HINT);
 	pthread_mutex_lock(&r->lock);
 	r->busy--;
 	if (e == 0) {

@@ -11,6 +11,9 @@
 #include "data/augment.h"
 #include "data/dataset.h"
 
+/* How to go on after a picture that cannot be read. */
+#define LOADER_HINT "take the file away, or rename it to begin with a dot: then it is skipped"
+
 struct loader;
 
 struct loader_options {

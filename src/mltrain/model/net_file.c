@@ -252,7 +252,7 @@ int net_parse(const char *text, size_t len, const char *path, const struct net_w
 
 	if (len > NET_FILE_MAX)
 		return mlr_fail(err, EFBIG, "net '%s': more than %zu bytes", path, NET_FILE_MAX);
-	root = json_loadb(text, len, JSON_REJECT_DUPLICATES, &why);
+	root = mlr_json_load(text, len, JSON_REJECT_DUPLICATES, &why);
 	if (!root)
 		return mlr_fail(err, EPROTO, "net '%s': line %d, column %d: %s", path, why.line,
 			why.column, why.text);

@@ -1,5 +1,6 @@
 #include "model/state_dict.h"
 
+#include "base/json.h"
 #include "model/parts.h"
 
 /* --- the map ------------------------------------------------------------------- */
@@ -53,7 +54,7 @@ int state_dict_map_read(const char *path, json_t **ret, struct mlr_error *err)
 	r = file_read(AT_FDCWD, path, STATE_DICT_MAP_MAX, &text, &len, err);
 	if (r < 0)
 		return mlr_wrap(err, "map");
-	map = json_loadb(text, len, JSON_REJECT_DUPLICATES | JSON_DECODE_ANY, &why);
+	map = mlr_json_load(text, len, JSON_REJECT_DUPLICATES | JSON_DECODE_ANY, &why);
 	if (!map)
 		return mlr_fail(
 			err, EPROTO, "map '%s': line %d: not JSON: %s", path, why.line, why.text);

@@ -301,6 +301,13 @@ int safetensors_parse(const char *buf, size_t len, struct safetensors *ret, stru
 	json_error_t why;
 	uint64_t header;
 
+	if (len > 4 && (memcmp(buf, "PK\3\4", 4) == 0 || memcmp(buf, "\x80\2", 2) == 0)) {
+		mlr_fail(err, EPROTO, "a file of torch.save(), not safetensors");
+		return mlr_hint(err,
+			"python3 -c 'import torch, safetensors.torch as s; "
+			"s.save_file(torch.load(\"FILE.pt\", weights_only=True), \"FILE.safetensors\")'"
+			", then mltrain import");
+	}
 	if (len < 8)
 		return mlr_fail(err, EPROTO, "not a safetensors file: %zu bytes are too few", len);
 	memcpy(&header, buf, 8);

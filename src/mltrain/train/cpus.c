@@ -98,6 +98,17 @@ int cpus_available(const char *root)
 	return n > 0 ? n : 1;
 }
 
+int cpus_cut(int threads, int warns)
+{
+	int n = cpus_available("");
+
+	if (threads <= n)
+		return threads;
+	if (warns)
+		mlr_warning("%d threads are more than the %d CPUs: %d compute", threads, n, n);
+	return n;
+}
+
 #define SEAT_CPUS 4096 /* CPUs with higher numbers count as not shared */
 
 /* The node of a rank and the CPUs on which it may run. */

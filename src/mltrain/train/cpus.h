@@ -13,6 +13,10 @@
  */
 int cpus_available(const char *root);
 
+/* Return threads, or with a warning as many as CPUs are available if that is less: threads that
+ * wait for each other's turn on a CPU hold a machine for hours. */
+int cpus_cut(int threads, int warns);
+
 /*
  * Set *ret to the same for this rank. A CPU on which k ranks of a node may run counts as 1/k for
  * each: ranks that the launcher has bound to CPUs of their own take all of those, others share the
