@@ -136,7 +136,7 @@ users() {
 		mkdir: can't create directory '/new': Permission denied
 		ln: /new: Permission denied
 		mkfifo: /new: Permission denied
-		ln: /new: Permission denied
+		ln: /new: Operation not permitted
 		sh: can't create /file: Permission denied
 		sh: can't create /file: Permission denied
 		rm: can't remove '/t/roots': Operation not permitted
@@ -145,7 +145,7 @@ users() {
 		rmdir: '/team': Permission denied
 		chmod: /team: Operation not permitted
 		touch: /shut/new: Permission denied
-		rm: can't remove '/shut/f': Permission denied
+		rm: can't stat '/shut/f': Permission denied
 		writable /team
 		writable /home/me
 		writable /dev/null
@@ -156,6 +156,66 @@ users() {
 		600:0
 		644:0
 	END
+}
+
+# What root has, and attempts on it.
+closed() {
+	echo 'cd /; mkdir -m 700 /closed; mkdir -m 711 /searched; mkdir -m 744 /listed; mkdir -m 777 /open
+		for d in closed searched listed; do echo text >/$d/f; done; mkdir /closed/below; echo text >/closed/below/f; echo key >/key; chmod 600 /key
+		ln -s closed/f link; ln -s /closed/below/f /open/f; mkfifo -m 600 /fifo; cp /bin/busybox /closed/cat; echo text >/anybodys; chmod 666 /anybodys; touch /mine; chmod 4755 /mine;'
+}
+attempt() {
+	echo 'exec 2>&1; for c in "cat /key" "cat /closed/f" "cat /closed/below/f" "cat /link" "cat /open/f" "cat /searched/f" "cat /listed/f" "ls /closed" "ls /searched" "ls /listed" "stat -c%n /closed/f" "stat -c%n /searched/f" \
+		"cd /closed" "cd /searched" "readlink /closed/none" "/closed/cat /anybodys" "test -r /fifo" "test -e /closed/f" "test -d /closed" "rm -f /closed/f" "mv /open/f /closed/g" "mkdir /closed/d" "ln -s x /closed/l" \
+		"chmod 644 /closed/f" "chown 12 /closed/f" "touch /searched/f" "touch -d 2000-01-01 /anybodys" "touch /anybodys" "truncate -s 0 /searched/f" "ln /key /open/key" "ln /mine /open/mine" "ln /anybodys /open/anybodys" "mv /anybodys /open/" "rm -rf /searched"
+		do $c >/dev/null 2>&1 && echo "$c"; done; true'
+}
+
+@test "fakeroot: a user reads and searches what owners and modes that it sees allow" {
+	mlrun exec --write=c --fakeroot "$IMG" sh -c "$(users) $(closed)" 2>/dev/null
+	run -0 mlrun exec --write=c --fakeroot --user me "$IMG" sh -c "$(attempt)"
+	assert_output - <<-'END'
+		cat /searched/f
+		stat -c%n /searched/f
+		cd /searched
+		test -d /closed
+		touch /anybodys
+		ln /anybodys /open/anybodys
+	END
+	# A path is judged from where it begins, and pipes are the process's own.
+	run -0 mlrun exec --write=c --fakeroot "$IMG" sh -c 'mkdir -m 700 /home/you; mkdir -p /home/you/in; chown 13:35 /home/you; chown 12 /home/you/in; chmod 755 /home/you/in; touch /home/you/f'
+	run -0 mlrun exec --write=c --fakeroot --user you "$IMG" sh -c 'cd /home/you/in; cat ../f; echo x | cat /dev/stdin; echo y >/dev/stdout; chmod 711 /home/you; ls -d /home/you/in'
+	assert_output $'x\ny\n/home/you/in'
+	run -0 mlrun exec --write=c --fakeroot --user me -w / "$IMG" sh -c 'cat /home/you/f; ! ls /home/you 2>/dev/null; cd /home/you/in && touch a && cat a ./a && rm a'
+	# A mode that changes is seen.
+	run -0 mlrun exec --write=c --fakeroot --user me -w / "$IMG" sh -c 'cd /open; mkdir -p a/b; touch a/b/f; cat /open/a/b/f; chmod 600 a; ! cat /open/a/b/f 2>/dev/null; chmod 700 a; mv a c; mkdir -p a/b; chmod 0 a/b; ! cat /open/a/b/f 2>&1'
+	assert_output "cat: can't open '/open/a/b/f': Permission denied"
+}
+
+@test "fakeroot: after su a user's changes are judged, reading is not" {
+	run -0 mlrun exec --fakeroot "$IMG" sh -c "$(users) $(closed)"'export attempt="$1"; su me -c "$attempt"' - "$(attempt)" </dev/null
+	assert_output - <<-'END'
+		cat /key
+		cat /closed/f
+		cat /closed/below/f
+		cat /link
+		cat /open/f
+		cat /searched/f
+		cat /listed/f
+		ls /searched
+		stat -c%n /searched/f
+		cd /searched
+		test -d /closed
+		touch /anybodys
+		ln /anybodys /open/anybodys
+	END
+}
+
+@test "fakeroot: what root makes has its group, and groups are in order" {
+	run -0 mlrun exec --fakeroot --user 0:56 "$IMG" sh -c 'cd /; mkdir d; touch f; ln -s f l; echo x >>f; stat -c %u:%g d f l'
+	assert_output $'0:56\n0:56\n0:56'
+	run -0 mlrun exec --fakeroot "$IMG" sh -c "$(users)"' printf "%s\n" more:x:90:me less:x:7:me >>/etc/group; su me -c "id -G"'
+	assert_output '34 7 90'
 }
 
 @test "fakeroot: a set-ID program has its owner's identity" {

@@ -2,7 +2,7 @@
 #include "fakeroot/asked.h"
 
 #include "base/base.h"
-#include "fakeroot/records.h"
+#include "fakeroot/rights.h"
 
 #include <linux/seccomp.h>
 #include <poll.h>
@@ -19,6 +19,8 @@
 
 int asked_answer(struct asked *a)
 {
+	if (!fakeroot_rights_reach(a))
+		return -EACCES;
 	if (a->what <= FAKEROOT_EXECVEAT)
 		return fakeroot_identity_answer(a);
 	if (a->what < FAKEROOT_OPEN)
@@ -29,8 +31,10 @@ int asked_answer(struct asked *a)
 		return fakeroot_rights_answer(a);
 	if (a->what == FAKEROOT_CAPSET)
 		return 0;
-	if (a->what == FAKEROOT_CHROOT)
+	if (a->what == FAKEROOT_CHROOT) {
 		asked_roots_differ();
+		fakeroot_ways_forget(1);
+	}
 	return asked_pass(a);
 }
 

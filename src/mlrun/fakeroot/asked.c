@@ -98,7 +98,7 @@ static struct named named_by(const struct asked *a)
 
 	return (struct named){ .by_number = how == NAMING_FD,
 		.dirfd = is_at || how == NAMING_FD ? (int)asked_arg(a, 0) : AT_FDCWD,
-		.path = how == NAMING_FD ? 0 : asked_arg(a, is_at),
+		.path = how == NAMING_FD || how == NAMING_NONE ? 0 : asked_arg(a, is_at),
 		.flags = how == NAMING_LINK ? AT_SYMLINK_NOFOLLOW
 			: how > NAMING_AT   ? (int)asked_arg(a, how - NAMING_AT + 1)
 					    : 0 };
@@ -114,6 +114,14 @@ static int read_path(const struct asked *a, const struct named *n, char path[PAT
 		return 0;
 	r = asked_text(a, n->path, path, PATH_MAX);
 	return r == 0 && !*path && !may_be_empty ? -ENOENT : r;
+}
+
+int asked_path(const struct asked *a, int *dirfd, char path[PATH_MAX])
+{
+	struct named n = named_by(a);
+
+	*dirfd = n.dirfd;
+	return n.path && read_path(a, &n, path) == 0 && *path;
 }
 
 /* --- its descriptors -------------------------------------------------------------------- */

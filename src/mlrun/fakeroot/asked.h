@@ -9,6 +9,7 @@
 
 #include "fakeroot/calls.h"
 
+#include <limits.h>
 #include <stddef.h>
 #include <stdint.h>
 #include <sys/types.h>
@@ -55,6 +56,9 @@ int asked_write(const struct asked *a, uint64_t at, const void *buf, size_t len)
 
 /* Read a string. Returns 0, -EFAULT, or -ENAMETOOLONG if it has no end within size. */
 int asked_text(const struct asked *a, uint64_t at, char *buf, size_t size);
+
+/* Read the path that the call names. Returns 1; 0 if it names none, or cannot be read. */
+int asked_path(const struct asked *a, int *dirfd, char path[PATH_MAX]);
 
 /* Open the file that the call names: as O_PATH, or as the process has it open. To be closed before
  * the answer, as files may do things when the last descriptor is closed. Returns the descriptor or
@@ -104,5 +108,8 @@ int fakeroot_files_answer(struct asked *a);
 int fakeroot_create_answer(struct asked *a);
 int fakeroot_identity_answer(struct asked *a);
 int fakeroot_rights_answer(struct asked *a);
+
+/* May the process search the directories above the file that the call names? */
+int fakeroot_rights_reach(const struct asked *a);
 
 #endif

@@ -40,7 +40,9 @@
 	OLD(LINK, link, NONE) X(LINKAT, linkat, NONE) OLD(UNLINK, unlink, NONE) \
 	X(UNLINKAT, unlinkat, NONE) OLD(RMDIR, rmdir, NONE) OLD(RENAME, rename, NONE) \
 	X(RENAMEAT, renameat, NONE) X(RENAMEAT2, renameat2, NONE) OLD(ACCESS, access, PATH) \
-	X(FACCESSAT, faccessat, AT) X(FACCESSAT2, faccessat2, AT3) \
+	X(FACCESSAT, faccessat, AT) X(FACCESSAT2, faccessat2, AT3) X(CHDIR, chdir, PATH) \
+	X(TRUNCATE, truncate, PATH) X(UTIMENSAT, utimensat, AT3) OLD(READLINK, readlink, LINK) \
+	X(READLINKAT, readlinkat, AT) \
 	/* answer.c */ \
 	X(CAPSET, capset, NONE) X(CHROOT, chroot, NONE)
 /* clang-format on */

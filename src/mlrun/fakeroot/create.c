@@ -9,7 +9,7 @@
 
 /* Where a file is to be made. */
 struct making {
-	const struct fakeroot_ids *ids; /* NULL: root's */
+	const struct fakeroot_ids *ids; /* NULL: root may do everything */
 	char path[PATH_MAX];
 	const char *name; /* in path: the last component */
 	int dir;
@@ -23,16 +23,17 @@ static void making_done(struct making *m)
 		close(m->dir);
 }
 
-/* In a directory with the set-group-ID bit new files have its group, and directories the bit, too
- * (inode(7)). */
-static void inherit_group(struct making *m)
+/* Find the owner: in a directory with the set-group-ID bit new files have its group, and
+ * directories the bit, too (inode(7)). */
+static void find_owner(const struct asked *a, struct making *m)
 {
+	const struct fakeroot_ids *ids = fakeroot_ids_of(a, 0);
 	struct file_owner o;
 	struct stat st;
 
 	m->owner = (struct file_owner){ 0, 0, 0 };
-	if (m->ids)
-		m->owner = (struct file_owner){ m->ids->fsuid, m->ids->fsgid, 0 };
+	if (ids)
+		m->owner = (struct file_owner){ ids->fsuid, ids->fsgid, 0 };
 	if (fakeroot_shown(m->dir, &st, &o) < 0 || !(o.mode & S_ISGID))
 		return;
 	m->owner.gid = o.gid;
@@ -54,13 +55,15 @@ static int prepare(const struct asked *a, int dirfd, uint64_t path, struct makin
 	if (len > 0 && m->path[len - 1] == '/' && a->what != FAKEROOT_MKDIR &&
 		a->what != FAKEROOT_MKDIRAT)
 		return -EINVAL;
+	if (m->ids && !fakeroot_may_search(a, m->ids, dirfd, m->path))
+		return -EACCES;
 	m->dir = asked_parent(a, dirfd, m->path, &m->name);
 	if (m->dir < 0)
 		return m->dir;
 	if (!*m->name || strcmp(m->name, ".") == 0 || strcmp(m->name, "..") == 0)
 		return -EINVAL;
-	inherit_group(m);
-	if ((!m->ids && !m->inherits) || !asked_waits(a))
+	find_owner(a, m);
+	if ((!m->owner.uid && !m->owner.gid && !m->inherits) || !asked_waits(a))
 		return -EINVAL;
 	if (!m->ids)
 		return 0;
@@ -133,10 +136,10 @@ static int open_new(struct asked *a, const struct making *m, const struct openin
 static int open_nameless(struct asked *a, struct making *m, const struct opening *o)
 {
 	m->dir = asked_file(a);
-	if (m->dir < 0 || !m->ids)
+	if (m->dir < 0 || !fakeroot_ids_of(a, 0))
 		return -EINVAL;
-	inherit_group(m);
-	return fakeroot_may(m->ids, m->dir, W_OK | X_OK) ? open_new(a, m, o) : -EACCES;
+	find_owner(a, m);
+	return !m->ids || fakeroot_may(m->ids, m->dir, W_OK | X_OK) ? open_new(a, m, o) : -EACCES;
 }
 
 /* May it open what is there? Returns 1 also where the kernel will say what is wrong. */
@@ -145,9 +148,8 @@ static int may_open(const struct asked *a, const struct fakeroot_ids *ids, const
 	int mode = o->flags & O_ACCMODE;
 	int want =
 		(mode != O_WRONLY ? R_OK : 0) | (mode != O_RDONLY || o->flags & O_TRUNC ? W_OK : 0);
-	auto_close int fd = ids ? asked_file(a) : -1;
 
-	return fd < 0 || fakeroot_may(ids, fd, want);
+	return !ids || fakeroot_may_use(a, ids, want);
 }
 
 static int answer_open(struct asked *a)
@@ -229,7 +231,7 @@ static int answer_mknod(struct asked *a)
 	int r = prepare(a, dirfd, asked_arg(a, at ? 1 : 0), &m);
 
 	if (is_device && m.ids)
-		r = -EPERM;
+		r = r == 0 ? -EPERM : r;
 	else if (is_device && m.dir >= 0 && asked_waits(a))
 		r = 0;
 	if (r == 0 &&
@@ -237,7 +239,7 @@ static int answer_mknod(struct asked *a)
 			((is_device ? S_IFREG : mode & S_IFMT) | (mode & 07777)) & ~umask_of(a),
 			0) < 0)
 		r = -errno;
-	if (is_device && r < 0) {
+	if (is_device && r < 0 && (!m.ids || r == -EPERM)) {
 		making_done(&m);
 		return r;
 	}

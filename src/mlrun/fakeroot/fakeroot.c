@@ -159,27 +159,26 @@ static void add_case_if(
 enum answers {
 	PRETENDED, /* there is no supervisor: what root may change merely succeeds */
 	ROOTS,
-	USERS, /* judged by what they see, too; root's processes do not pay for that */
+	USERS, /* reading is judged, too; root's processes do not pay for that */
 };
 
 static unsigned action_of(enum fakeroot_call call, enum answers how)
 {
 	int sets = call <= FAKEROOT_SETGROUPS || call == FAKEROOT_CAPSET;
 	int gives = call >= FAKEROOT_CHOWN && call <= FAKEROOT_FCHOWNAT;
-	int is_judged = call >= FAKEROOT_LINK && call <= FAKEROOT_FACCESSAT2;
 
 	if (how == PRETENDED && (sets || gives))
 		return SECCOMP_RET_ERRNO | 0;
-	return how == PRETENDED || call == FAKEROOT_NOTHING || (is_judged && how == ROOTS)
-		? SECCOMP_RET_ALLOW
-		: SECCOMP_RET_USER_NOTIF;
+	if (how == ROOTS && (call == FAKEROOT_READLINK || call == FAKEROOT_READLINKAT))
+		return SECCOMP_RET_ALLOW;
+	return how == PRETENDED || call == FAKEROOT_NOTHING ? SECCOMP_RET_ALLOW
+							    : SECCOMP_RET_USER_NOTIF;
 }
 
 static void add_calls(
 	struct program *p, const struct fakeroot_number *v, size_t n, enum answers how)
 {
-	const unsigned makes = O_CREAT | (O_TMPFILE & ~O_DIRECTORY),
-		       writes = how == USERS ? O_WRONLY | O_RDWR | O_TRUNC : 0;
+	const unsigned changes = O_CREAT | (O_TMPFILE & ~O_DIRECTORY) | O_WRONLY | O_RDWR | O_TRUNC;
 
 	add_load(p, offsetof(struct seccomp_data, nr));
 	for (size_t i = 0; i < n; i++) {
@@ -187,9 +186,8 @@ static void add_calls(
 
 		if (action == SECCOMP_RET_ALLOW)
 			continue;
-		if (v[i].call == FAKEROOT_OPEN || v[i].call == FAKEROOT_OPENAT)
-			add_case_if(p, nr, v[i].call == FAKEROOT_OPEN ? 1 : 2, makes | writes, 0,
-				action);
+		if (how == ROOTS && (v[i].call == FAKEROOT_OPEN || v[i].call == FAKEROOT_OPENAT))
+			add_case_if(p, nr, v[i].call == FAKEROOT_OPEN ? 1 : 2, changes, 0, action);
 		else if (v[i].call == FAKEROOT_PRCTL)
 			add_case_if(p, nr, 0, PR_SET_KEEPCAPS, 1, action);
 		else

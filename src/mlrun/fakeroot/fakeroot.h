@@ -8,13 +8,14 @@
  *   set*id, setgroups           kept for each process, inherited by its children
  *   get*id, getgroups           that, once any process has other ids than root's
  *   execve                      of a set-ID program: its owner becomes the effective id
- *   open that makes a file,     what a process makes that is another user is recorded as that
- *   mkdir, mknod, symlink       user's, and in a set-group-ID directory as its group's, root's
- *                               too. A device is an empty file
- *   these, and chmod, execve    -EACCES or -EPERM if the user may not, by the owners and modes
- *                               that are shown
- *   access, unlink, rename,     likewise, if the command starts as another user: else root's
- *   link, open to write         processes would pay for each
+ *   open that makes a file,     recorded as the process's user's and group's, in a set-group-ID
+ *   mkdir, mknod, symlink       directory as its group's. A device is an empty file
+ *   these, and chmod, execve,   -EACCES or -EPERM if the user may not, by the owners and modes
+ *   access, unlink, rename,     that are shown of the file and the directories on the path
+ *   link, chdir, utimensat,
+ *   truncate, open to write
+ *   open to read, readlink      likewise, if the command starts as another user: else root's
+ *                               processes would pay for each
  *   *xattr security.capability  kept with the file; commit writes it to the layer. No process gets
  *                               the capabilities
  *   setxattr of security.*, of  succeeds without effect, as does capset
@@ -23,8 +24,7 @@
  *   umask, chroot               are only noted: paths then begin elsewhere
  *   io_uring_setup              -ENOSYS: it would get around all that
  *
- * Reading is not judged, nor are the directories above that of the file: this is no border, as all
- * processes have the caller's rights.
+ * This is no border, as all processes have the caller's rights: signals are not judged, for one.
  *
  * A file's record survives rename, link and copy-up. Those of links and fifos are in the directory
  * of a container that is kept (base/owners_file.h); without one, and on file systems without

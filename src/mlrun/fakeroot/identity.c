@@ -130,9 +130,7 @@ static int answer_setgroups(struct asked *a)
 	v = xcalloc(n + 1, sizeof(*v));
 	if (asked_read(a, asked_arg(a, 1), v, n * sizeof(*v)) < 0)
 		return -EFAULT;
-	free(ids->groups);
-	ids->groups = take_ptr(&v);
-	ids->n_groups = (int)n;
+	fakeroot_ids_set_groups(ids, v, n);
 	return 0;
 }
 

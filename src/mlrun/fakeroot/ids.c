@@ -11,6 +11,25 @@ static size_t n;
 static struct fakeroot_ids first = { .n_groups = -1 };
 static int changed; /* any process, or the first one is not root */
 
+static int by_number(const void *a, const void *b)
+{
+	const uint32_t *x = a, *y = b;
+
+	return (*x > *y) - (*x < *y);
+}
+
+void fakeroot_ids_set_groups(struct fakeroot_ids *ids, const uint32_t *groups, size_t n_groups)
+{
+	uint32_t *v = xcalloc(n_groups + 1, sizeof(*v));
+
+	if (n_groups > 0)
+		memcpy(v, groups, n_groups * sizeof(*v));
+	qsort(v, n_groups, sizeof(*v), by_number);
+	free(ids->groups);
+	ids->groups = v;
+	ids->n_groups = (int)n_groups;
+}
+
 /* A process as /proc shows it. */
 struct process {
 	pid_t pid, parent;
@@ -70,10 +89,9 @@ static struct fakeroot_ids *add(const struct process *p, const struct fakeroot_i
 	struct fakeroot_ids *ids = xcalloc(1, sizeof(*ids));
 
 	*ids = *from;
-	if (from->n_groups > 0) {
-		ids->groups = xcalloc((size_t)from->n_groups, sizeof(*ids->groups));
-		memcpy(ids->groups, from->groups, (size_t)from->n_groups * sizeof(*ids->groups));
-	}
+	ids->groups = NULL;
+	if (from->n_groups > 0)
+		fakeroot_ids_set_groups(ids, from->groups, (size_t)from->n_groups);
 	ids->pid = p->pid;
 	ids->start = p->start;
 	/* Children are started mostly to execute another program, which gets neither. */
@@ -130,9 +148,7 @@ void fakeroot_ids_begin(const struct fakeroot_user *user)
 	}
 	first.fsuid = user->uid;
 	first.fsgid = user->gid;
-	first.groups = xcalloc(user->n_groups + 1, sizeof(*first.groups));
-	memcpy(first.groups, user->groups, user->n_groups * sizeof(*first.groups));
-	first.n_groups = (int)user->n_groups;
+	fakeroot_ids_set_groups(&first, user->groups, user->n_groups);
 	changed = 1;
 }
 

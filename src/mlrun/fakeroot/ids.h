@@ -37,6 +37,10 @@ struct fakeroot_ids *fakeroot_ids_of(const struct asked *a, int change);
 /* The same, if they are not root's; NULL: root may do everything. */
 struct fakeroot_ids *fakeroot_ids_of_user(const struct asked *a);
 
+/* Give it n supplementary groups, which are copied; they are read back in order, as from the
+ * kernel. */
+void fakeroot_ids_set_groups(struct fakeroot_ids *ids, const uint32_t *groups, size_t n);
+
 /* Is it one of its groups? */
 int fakeroot_ids_has_group(const struct fakeroot_ids *ids, uint32_t gid);
 
