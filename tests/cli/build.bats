@@ -187,7 +187,6 @@ load build
 	done <<-'X'
 		COPY none /x|'none' is not in the build context
 		COPY two.txt /x|'two.txt' is not in the build context
-		COPY *.none /x|'*.none' is not in the build context
 		COPY ../../../etc/passwd /x|'../../../etc/passwd' is not in the build context
 		COPY sub /x|'/x/.wh.one': no layer can hold a name that begins with '.wh.'
 		COPY one.txt Dockerfile /x|with several sources the destination '/x' must be a directory
@@ -201,6 +200,18 @@ load build
 	mlrun build -q -t mine .
 	run -0 inside ls /x
 	assert_output one.txt
+	# A pattern may match nothing, as in Docker; if nothing at all is copied, that is said.
+	recipe <<<$'FROM BASE\nCOPY one.txt *.none two.tx* /x/\nRUN ls /x >/listed'
+	run -0 mlrun build -q -t mine .
+	assert_output --regexp '^sha256:[0-9a-f]+$'
+	run -0 inside cat /listed
+	assert_output one.txt
+	recipe <<<$'FROM BASE\nCOPY *.none /none\nRUN ! ls /none'
+	run -0 mlrun build .
+	assert_line --partial "line 2: nothing is there to copy: COPY *.none /none"
+	recipe <<<$'FROM BASE\nRUN --mount=type=bind,source=*.none,target=/m true'
+	run -125 mlrun build .
+	assert_output --partial "*.none"
 	# What the image has stays what it is.
 	mkdir -p tree/kept tree/made/below
 	touch tree/kept/f tree/made/below/f
@@ -324,6 +335,41 @@ runs_somewhere() { pgrep -f "^sleep $1" >/dev/null; }
 	mlrun build -q -f other -t mine .
 	run -0 inside sh -c 'ls /all'
 	assert_output "$(printf '%s\n' Dockerfile a.o b.c drop other other.dockerignore)"
+}
+
+@test "build: directories that COPY --chown makes are the owner's, and --link follows no links of the image" {
+	mkdir d
+	echo x | tee f d/f >/dev/null
+	recipe <<-'X'
+		FROM BASE
+		RUN mkdir -m 1777 /target /old; ln -s target /link; echo file >/file; chown 3:3 /old
+		COPY --chown=5:6 --chmod=640 f /old/made/below/
+		COPY --chown=5:6 d /made/too
+		COPY --link f /link/sub/
+		COPY --link f d/f /old/
+		COPY --link f /file/
+		COPY --link f /target
+		RUN stat -c '%u:%g %a %F %n' /old /old/made /old/made/below /old/made/below/f /made /made/too /link /link/sub/f /old/f /file /file/f /target /target/* >/seen
+	X
+	mlrun build -q -t mine .
+	run -0 inside cat /seen
+	assert_output - <<-'END'
+		3:3 1777 directory /old
+		5:6 755 directory /old/made
+		5:6 755 directory /old/made/below
+		5:6 640 regular file /old/made/below/f
+		5:6 755 directory /made
+		5:6 755 directory /made/too
+		0:0 755 directory /link
+		0:0 644 regular file /link/sub/f
+		0:0 644 regular file /old/f
+		0:0 755 directory /file
+		0:0 644 regular file /file/f
+		0:0 1777 directory /target
+		0:0 644 regular file /target/f
+	END
+	run -0 mlrun build -t mine .
+	refute_line --regexp '^mlrun: line [0-9]*: [A-Z]'
 }
 
 @test "build: COPY into a directory of the image leaves its mode and owner" {

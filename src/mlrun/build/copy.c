@@ -364,8 +364,6 @@ int copy_add(struct copy *c, const struct copy_wish *w, struct mlr_error *err)
 	auto_strv struct strv paths = STRV_INIT;
 	int r = expand(c, "", clean + 1, 1, &paths, err);
 
-	if (r == 0 && paths.n == 0)
-		r = not_found(c, w, "", err);
 	if (r == 0 && paths.n > 1 && !w->to_is_directory)
 		r = mlr_fail(err, EINVAL,
 			"'%s' matches %zu files, and the destination '%s' is no directory: end it with /",
@@ -384,7 +382,7 @@ static mode_t mode_of(const struct copy *c, const struct copy_item *item)
 
 	if (S_ISLNK(mode))
 		return mode;
-	if (c->mode >= 0)
+	if (c->mode >= 0 && (item->from || !S_ISDIR(mode)))
 		return (mode & S_IFMT) | (mode_t)c->mode;
 	return file_owner_mode(&item->owner, mode);
 }
@@ -498,11 +496,13 @@ int copy_hash_stat(struct copy *c, char hex[HASH_HEX_SIZE])
 	settle(c);
 	for (size_t i = 0; i < c->n; i++) {
 		const struct copy_item *item = &c->v[i];
-		const struct stat *st = &item->st;
+		const struct stat *st = &item->st, made = { 0 };
 		auto_free char *text = NULL;
 
-		if (!item->from || st->st_ctime + SETTLED_S >= now)
+		if ((!item->from && !S_ISDIR(st->st_mode)) || st->st_ctime + SETTLED_S >= now)
 			return 0;
+		if (!item->from) /* made now */
+			st = &made;
 		text = xasprintf("%s %o %lld:%lld %d %llx:%llx %lld %lld.%09ld %lld.%09ld %s",
 			item->to, mode_of(c, item), (long long)uid_of(c, item),
 			(long long)gid_of(c, item), item->is_archive,

@@ -67,8 +67,8 @@ struct copy_wish {
 /*
  * Add the files of one source: a directory's content, or a file.
  *
- * Returns the number of sources that matched; -ENOENT if none does; -EINVAL if several do and the
- * destination is no directory; -errno of reading.
+ * Returns the number of sources that matched, 0 only for a pattern with wildcards; -ENOENT if there
+ * is no such file; -EINVAL if several match and the destination is no directory; -errno of reading.
  */
 int copy_add(struct copy *c, const struct copy_wish *w, struct mlr_error *err);
 

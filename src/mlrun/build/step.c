@@ -280,8 +280,9 @@ enum found {
 	FOUND_ABOVE /* a file at its beginning */
 };
 
-/* A path with the links of the image followed, as far as it exists there; to free(). */
-static char *resolve(const struct plan *p, const char *path, enum found *ret)
+/* Follow the links of the image on a path, as far as it exists there; or, without follow, find
+ * nothing where one is. Returns the path, to free(). */
+static char *resolve(const struct plan *p, const char *path, int follow, enum found *ret)
 {
 	auto_free char *clean = path_clean(path);
 	char *done = xstrdup("");
@@ -292,8 +293,9 @@ static char *resolve(const struct plan *p, const char *path, enum found *ret)
 		auto_free char *next = xasprintf("%s/%.*s", done, (int)len, s);
 		struct plan_seen seen = { 0 };
 
-		rootfs_look(p, next, 1, &seen);
-		if (seen.there == PLAN_THERE_NOTHING || seen.there == PLAN_THERE_UNKNOWN) {
+		rootfs_look(p, next, follow, &seen);
+		if ((!follow && seen.there == PLAN_THERE_LINK) ||
+			seen.there == PLAN_THERE_NOTHING || seen.there == PLAN_THERE_UNKNOWN) {
 			char *rest = xasprintf("%s/%s", done, s);
 
 			*ret = *ret == FOUND_FILE ? FOUND_ABOVE : FOUND_NOTHING;
@@ -317,6 +319,24 @@ static char *resolve(const struct plan *p, const char *path, enum found *ret)
 		return done;
 	free(done);
 	return xstrdup("/");
+}
+
+/* Add a directory, and those above it, that the image lacks. */
+static void add_directories(
+	struct copy *c, const struct plan *p, const char *path, int follow, const struct stat *st)
+{
+	size_t len = strlen(path);
+
+	for (size_t n = 2; n <= len; n++) {
+		auto_free char *above = xstrndup(path, n), *real = NULL;
+		enum found found;
+
+		if (path[n] && path[n] != '/')
+			continue;
+		real = resolve(p, above, follow, &found);
+		if (found != FOUND_DIRECTORY)
+			copy_add_directory(c, above, st);
+	}
 }
 
 static char *absolute(const struct state *s, const char *path)
@@ -471,12 +491,12 @@ static int find_destination(struct copying *c, struct mlr_error *err)
 	const char *last = c->args.v[c->args.n - 1];
 	size_t len = strlen(last);
 	auto_free char *path = absolute(c->s, last);
-	int several = c->args.n > 2;
+	int several = c->args.n > 2, links = instruction_has(c->in, "--link");
 	enum found found;
 
 	if (len == 0)
 		return mlr_fail(err, EINVAL, "the destination is empty");
-	c->to = resolve(&c->plan, path, &found);
+	c->to = resolve(&c->plan, path, !links, &found);
 	c->to_exists = found == FOUND_DIRECTORY;
 	c->to_is_directory = c->to_exists || last[len - 1] == '/' || strcmp(last, ".") == 0 ||
 		strcmp(last, "..") == 0 || instruction_has(c->in, "--parents");
@@ -484,10 +504,29 @@ static int find_destination(struct copying *c, struct mlr_error *err)
 		return mlr_fail(err, EINVAL,
 			"with several sources the destination '%s' must be a directory: end it with /",
 			last);
-	if (found == FOUND_ABOVE || (found == FOUND_FILE && c->to_is_directory))
+	if (!links && (found == FOUND_ABOVE || (found == FOUND_FILE && c->to_is_directory)))
 		return mlr_fail(err, ENOTDIR, "the destination '%s' %s a file of the image", last,
 			found == FOUND_ABOVE ? "is below" : "is");
 	return 0;
+}
+
+/* Make the destination's directories that the image lacks, with the owner that --chown gives. With
+ * --link they replace links and files of the image. */
+static void add_destination(struct copying *c)
+{
+	const struct stat st = { .st_mode = S_IFDIR | 0755, .st_mtime = c->b->now };
+	int links = instruction_has(c->in, "--link");
+	size_t len = strlen(c->to);
+
+	if (!links && !c->copy.has_owner)
+		return;
+	if (!c->to_is_directory)
+		while (len > 1 && c->to[len - 1] != '/')
+			len--;
+
+	auto_free char *dir = xstrndup(c->to, len), *clean = path_clean(dir);
+
+	add_directories(&c->copy, &c->plan, clean, !links, &st);
 }
 
 static void read_excludes(struct copying *c)
@@ -501,6 +540,7 @@ static int copy_files(struct copying *c, struct mlr_error *err)
 {
 	const struct expand e = scope_expand(&c->s->scope, c->b->o->recipe->escape);
 	int r = instruction_expand(c->in, &e, &c->args, err);
+	size_t made = 0;
 
 	if (r == 0)
 		r = build_source(
@@ -511,9 +551,14 @@ static int copy_files(struct copying *c, struct mlr_error *err)
 		r = read_flags(c->b, c->s, c->in, &c->plan, &c->copy, err);
 	if (r == 0)
 		r = find_destination(c, err);
+	if (r == 0)
+		add_destination(c);
+	made = c->copy.n;
 	read_excludes(c);
 	for (size_t i = 0; r == 0 && i + 1 < c->args.n; i++)
 		r = add_one(c, i, err);
+	if (r == 0 && c->copy.n == made)
+		mlr_warning("line %u: nothing is there to copy: %.200s", c->in->line, c->in->text);
 	return r < 0 ? r : finish(c->b, c->s, c->in, &c->copy, c, err);
 }
 
@@ -533,24 +578,6 @@ int build_copy_step(
 
 /* --- WORKDIR ------------------------------------------------------------------ */
 
-/* A directory, and those above it that the image lacks. */
-static void add_directories(
-	struct copy *c, const struct plan *p, const char *path, const struct stat *st)
-{
-	size_t len = strlen(path);
-
-	for (size_t n = 1; n <= len; n++) {
-		auto_free char *above = xstrndup(path, n), *real = NULL;
-		enum found found;
-
-		if (path[n] && path[n] != '/')
-			continue;
-		real = resolve(p, above, &found);
-		if (found != FOUND_DIRECTORY)
-			copy_add_directory(c, above, st);
-	}
-}
-
 int build_workdir_step(
 	struct build *b, struct state *s, const struct instruction *in, struct mlr_error *err)
 {
@@ -563,7 +590,7 @@ int build_workdir_step(
 
 	if (r < 0)
 		return r;
-	path = resolve(&p, s->parsed.working_dir, &found);
+	path = resolve(&p, s->parsed.working_dir, 1, &found);
 	if (found == FOUND_DIRECTORY)
 		return 0;
 	if (found != FOUND_NOTHING)
@@ -573,7 +600,7 @@ int build_workdir_step(
 	if (s->parsed.user && build_ids(&p, s->parsed.user, &c.uid, &c.gid, NULL) < 0)
 		c.uid = c.gid = 0;
 	st.st_mtime = b->now;
-	add_directories(&c, &p, path, &st);
+	add_directories(&c, &p, path, 1, &st);
 	r = finish(b, s, in, &c, NULL, err);
 	copy_done(&c);
 	return r;
