@@ -184,6 +184,24 @@ as_buildah() {
 	END
 }
 
+# users NAME: one of the images that change users; see users/attempts.
+users() {
+	cp -r "$FILES/users" "$1"
+	mv "$1/$1.Dockerfile" "$1/Dockerfile"
+	rm -f "$1"/*.Dockerfile "$1"/*.expected
+}
+
+@test "dockerfiles: a user who may write to its own directories only, as micromamba's image tests it" {
+	users micromamba
+	build micromamba
+	# As recorded of buildah with subordinate ids.
+	mkdir look # exec has the host's /tmp
+	printf '%s\n' 'FROM micromamba' 'USER root' 'SHELL ["/bin/sh", "-c"]' 'RUN (cat /tmp/attempts; stat -c "%u:%g %a %n" /opt/conda/etc /opt/conda/etc/* /opt/conda/one /opt/conda/three /tmp/prepare /tmp/shell-1 /home/in-users /home/unknown; cat /tmp/shell-1 /tmp/ids /tmp/ids-unknown) >/seen' >look/Dockerfile
+	build look
+	run -0 mlrun exec -w / --entrypoint cat look /seen
+	diff -u "$FILES/users/micromamba.expected" - <<<"$output"
+}
+
 @test "dockerfiles: buildah, as root, makes the same configurations and files" {
 	[ "$(id -u)" = 0 ] || skip "buildah runs as root"
 	command -v buildah >/dev/null || skip "buildah is not installed"
@@ -197,6 +215,12 @@ as_buildah() {
 	# buildah leaves what it mounts on.
 	as_buildah python --target notebook -v $CA:$CA:ro -- '*.pyc' any:/opt/build any:/tmp/requirements.txt \
 		'/var/lib/apt/lists*'
+	users micromamba
+	as_buildah micromamba
+	users coder
+	as_buildah coder -- '/var/cache/apt/*'
+	users notebook
+	as_buildah notebook -v $CA:/usr/local/ca.crt:ro --build-arg PIP_CERT=/usr/local/ca.crt -- '*.pyc' any:/usr/local/ca.crt
 	# Keys are random, and so are names of their hashes.
 	as_buildah services -- '/etc/ssh/ssh_host_*' /etc/munge/munge.key '/etc/ssl/*/ssl-cert-snakeoil.*' \
 		'/etc/ssl/certs/*.0' /etc/aliases.db /etc/postfix/main.cf '/var/spool/postfix/maildrop/*'
