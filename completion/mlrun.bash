@@ -141,7 +141,8 @@ _mlrun_complete_argument() {
 		esac
 		;;
 	logs:* | restart:* | stop:* | wait:*) mapfile -t COMPREPLY < <(compgen -W "$(_mlrun_services --all)" -- "$cur") ;;
-	up:0 | down:0) compopt -o default 2>/dev/null ;;
+	up:* | down:*) compopt -o default 2>/dev/null ;;
+	compose:0) mapfile -t COMPREPLY < <(compgen -W "up down start stop restart kill ps top ls logs exec config build pull create images" -- "$cur") ;;
 	commit:0) mapfile -t COMPREPLY < <(compgen -W "$(_mlrun_containers)" -- "$cur") ;;
 	containers:0) mapfile -t COMPREPLY < <(compgen -W "list rm unlock" -- "$cur") ;;
 	containers:*) mapfile -t COMPREPLY < <(compgen -W "$(_mlrun_containers)" -- "$cur") ;;

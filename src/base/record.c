@@ -133,9 +133,7 @@ int record_text(const struct record_reader *r, const json_t *v, void *to)
 {
 	char *text = NULL, **ret = to, real[RECORD_REAL_SIZE];
 
-	if (text_of(v) && r->expand)
-		TRY(r->expand(r, text_of(v), &text));
-	else if (text_of(v))
+	if (text_of(v))
 		text = xstrdup(text_of(v));
 	else if (r->manner & RECORD_AS_YAML && json_is_integer(v))
 		text = xasprintf("%" JSON_INTEGER_FORMAT, json_integer_value(v));

@@ -63,8 +63,6 @@ struct record_reader {
 	void *ctx; /* the owner's */
 	struct mlr_error *err;
 	int code; /* of errors; 0: EPROTO */
-	/* Changes each text; ret to free(). Without it they are copied. */
-	int (*expand)(const struct record_reader *r, const char *text, char **ret);
 	/* Puts the place of a value in an object, or with key NULL in a list, before the error.
 	 * Without it that is "key: " or "[1]: ". */
 	void (*place)(const struct record_reader *r, const json_t *in, const char *key, size_t at);

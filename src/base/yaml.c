@@ -39,18 +39,20 @@ void mlr_yaml_lines_done(struct mlr_yaml_lines *l)
 	*l = (struct mlr_yaml_lines)MLR_YAML_LINES_INIT;
 }
 
-/* A merged key stands where its mapping has it: there the value is the same one. */
-size_t mlr_yaml_line(const struct mlr_yaml_lines *l, const json_t *in, const char *key, size_t at)
+/* A merged key or item stands where its mapping has it: there the value is the same one. */
+const struct mlr_yaml_place *mlr_yaml_place(
+	const struct mlr_yaml_lines *l, const json_t *in, const char *key, size_t at)
 {
-	const json_t *value = key ? json_object_get(in, key) : NULL;
+	const json_t *value = key ? json_object_get(in, key) : json_array_get(in, at);
 
 	for (size_t i = 0; i < l->n; i++)
 		if (l->v[i].in == in && (key ? strcmp(l->v[i].key, key) == 0 : l->v[i].at == at))
-			return l->v[i].line;
+			return &l->v[i];
 	for (size_t i = 0; value && i < l->n; i++)
-		if (l->v[i].value == value && l->v[i].key && strcmp(l->v[i].key, key) == 0)
-			return l->v[i].line;
-	return 0;
+		if (l->v[i].value == value && !key == !l->v[i].key &&
+			(!key || strcmp(l->v[i].key, key) == 0))
+			return &l->v[i];
+	return NULL;
 }
 
 /* key NULL: of a list's item. */
@@ -62,7 +64,8 @@ static void note_line(struct reader *r, const json_t *in, const char *key, size_
 	if (!l)
 		return;
 	l->v = xgrow(l->v, l->n, sizeof(*l->v));
-	l->v[l->n++] = (struct mlr_yaml_place){ in, item, key ? xstrdup(key) : NULL, at, line + 1 };
+	l->v[l->n++] = (struct mlr_yaml_place){ in, item, key ? xstrdup(key) : NULL, at, l->file,
+		line + 1 };
 }
 
 static void reader_done(struct reader *r)
@@ -189,6 +192,16 @@ static json_t *resolve(const char *s, enum mlr_yaml_how how)
 	return read_real(s, &real) ? json_real(real) : NULL;
 }
 
+/* The tags of compose files that say how files are merged; NULL: another. */
+static const char *wrapping_of(const struct reader *r, const yaml_char_t *tag)
+{
+	static const char *const tags[] = { "!reset", "!override", NULL };
+
+	return r->how == MLR_YAML_TEXTS && tag && is_one_of((const char *)tag, tags)
+		? (const char *)tag
+		: NULL;
+}
+
 /* Refuse all but the known tags of YAML's own types: the value would be misread. */
 static int check_tag(
 	struct reader *r, const yaml_event_t *e, const char *tag, const char *const *known)
@@ -197,7 +210,22 @@ static int check_tag(
 	const char *word =
 		strncmp(tag, prefix, sizeof(prefix) - 1) == 0 ? tag + sizeof(prefix) - 1 : tag;
 
-	return is_one_of(word, known) ? 0 : wrong(r, e, "unsupported tag");
+	return is_one_of(word, known) || wrapping_of(r, (const yaml_char_t *)tag)
+		? 0
+		: wrong(r, e, "unsupported tag");
+}
+
+/* Let the reader of the lines change a text. */
+static int change(struct reader *r, const yaml_event_t *e, json_t *v)
+{
+	struct mlr_yaml_lines *l = r->lines;
+	auto_free char *text = NULL;
+
+	if (!l || !l->text || !json_is_string(v))
+		return 0;
+	TRY(l->text(l->ctx, e->start_mark.line + 1, json_string_value(v), &text, r->err));
+	json_string_set_nocheck(v, text);
+	return 0;
 }
 
 static int scalar(struct reader *r, const yaml_event_t *e, json_t **ret)
@@ -221,7 +249,7 @@ static int scalar(struct reader *r, const yaml_event_t *e, json_t **ret)
 	if (!v)
 		return wrong(r, e, "text is not UTF-8");
 	*ret = v;
-	return 0;
+	return change(r, e, v);
 }
 
 static int value(struct reader *r, const yaml_event_t *e, unsigned depth, json_t **ret);
@@ -367,7 +395,7 @@ static int remember(
 
 static int value(struct reader *r, const yaml_event_t *e, unsigned depth, json_t **ret)
 {
-	const yaml_char_t *anchor = NULL;
+	const yaml_char_t *anchor = NULL, *tag = NULL;
 	size_t before = r->values;
 	int err = depth >= MAX_DEPTH ? wrong(r, e, "nested too deeply") : count(r, e, 1);
 
@@ -376,14 +404,17 @@ static int value(struct reader *r, const yaml_event_t *e, unsigned depth, json_t
 	switch (e->type) {
 	case YAML_SCALAR_EVENT:
 		anchor = e->data.scalar.anchor;
+		tag = e->data.scalar.tag;
 		err = scalar(r, e, ret);
 		break;
 	case YAML_SEQUENCE_START_EVENT:
 		anchor = e->data.sequence_start.anchor;
+		tag = e->data.sequence_start.tag;
 		err = sequence(r, e, depth + 1, ret);
 		break;
 	case YAML_MAPPING_START_EVENT:
 		anchor = e->data.mapping_start.anchor;
+		tag = e->data.mapping_start.tag;
 		err = mapping(r, e, depth + 1, ret);
 		break;
 	case YAML_ALIAS_EVENT:
@@ -391,6 +422,8 @@ static int value(struct reader *r, const yaml_event_t *e, unsigned depth, json_t
 	default:
 		return wrong(r, e, "expected a value");
 	}
+	if (err == 0 && wrapping_of(r, tag))
+		*ret = json_pack("{s:o}", (const char *)tag, *ret);
 	if (err == 0 && anchor)
 		err = remember(r, e, anchor, *ret, r->values - before);
 	if (err < 0)

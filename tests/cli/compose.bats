@@ -158,21 +158,18 @@ os.execvp("mlrun", ["mlrun", "up"])' >out 2>err &
 }
 
 @test "compose: what is not supported is refused by name and line, and starts nothing" {
-	printf 'services:\n  a:\n    image: %s\n    external_links: [x]\n    ports: ["80:8080"]\n  b: { image: %s, restart: often }\n' "$IMG" "$IMG" >compose.yaml
+	printf 'services:\n  a:\n    image: %s\n    external_links: [x]\n    ports: ["53:54/udp"]\n  b: { image: %s, restart: often }\n' "$IMG" "$IMG" >compose.yaml
 	run -125 mlrun up -d
 	assert_line "mlrun: up: 'compose.yaml' line 4: services.a.external_links: this key is not supported"
-	assert_line --partial "'compose.yaml' line 5: services.a.ports: port '80:8080' cannot be had"
+	assert_line --partial "'compose.yaml' line 5: services.a.ports: port '53:54/udp' cannot be had"
 	assert_line --partial "'compose.yaml' line 6: services.b.restart: "
-	assert_line --regexp "^hint: services use the host's network"
+	assert_line --regexp "^hint: only TCP is passed on to another port: .* 53:53/udp$"
 	printf 'services: {a: {image: %s, port: 1}}' "$IMG" >compose.yaml
 	run -125 mlrun up -d
 	assert_line "hint: is 'ports' meant?"
-	printf 'services:\n  a:\n    image: %s\n    ports: ["80:8080"]\n' "$IMG" >compose.yaml
-	run -125 mlrun up -d
-	assert_line --partial "'compose.yaml' line 4: services.a.ports: port '80:8080' cannot be had"
 	printf 'services: {a: {image: "${UNSET:?set it}"}}' >compose.yaml
 	run -125 mlrun up -d
-	assert_line --partial "services.a.image: the variable UNSET is required: set it"
+	assert_line --partial "line 1: the variable UNSET is required: set it"
 	run -125 mlrun up none.yaml
 	assert_line "mlrun: up: 'none.yaml': No such file or directory"
 	rm compose.yaml
@@ -359,4 +356,254 @@ os.execvp("mlrun", ["mlrun", "up"])' >out 2>err &
 	assert_equal "$(names shop)" shop-a-1
 	COMPOSE_PROFILES=x,debug mlrun up -d
 	assert_equal "$(names shop)" "shop-a-1 shop-debug-1"
+}
+
+@test "compose: files are merged, by -f, by their override and by COMPOSE_FILE, with their variables" {
+	mkdir sub
+	cat >compose.yaml <<-'END'
+		services:
+		  a:
+		    image: ${IMG}
+		    command: [sh, -c, "echo $$A $$B $$C; exec sleep 1000"]
+		    environment: [A=1, "B=${B:-none}"]
+		    volumes: [./one:/d]
+	END
+	cat >compose.override.yaml <<-'END'
+		services: { a: { environment: { A: 2, C: over }, volumes: [./two:/d] } }
+	END
+	run -0 mlrun up -d
+	until_true prints shop-a-1 "2 none over"
+	[ -d two ] && [ ! -e one ]
+	run -0 mlrun up --config -f compose.yaml
+	refute_output --partial over
+	assert_line '      - sh'
+	assert_line '      - "echo $$A $$B $$C; exec sleep 1000"'
+	printf 'B=x y\n' >vars
+	printf 'B=$B more\n' >more
+	printf 'services: {a: {volumes: !reset [], environment: !override ["A=3", "B=${B}"]}}' >sub/third.yaml
+	run -0 mlrun up -d -f compose.yaml -f sub/third.yaml --env-file vars --env-file more
+	until_true prints shop-a-1 "3 x y more"
+	run ! mlrun exec --join shop-a-1 test -e /d
+	COMPOSE_PATH_SEPARATOR=, COMPOSE_FILE=compose.yaml,sub/third.yaml run -0 mlrun up --config
+	assert_line '      - "A=3"'
+	echo COMPOSE_FILE=sub/third.yaml:compose.yaml >.env
+	run -0 mlrun up --dry-run
+	assert_line --regexp '^sub-a-1: ' # the first file's directory
+	run -0 mlrun up --dry-run --project-directory . -f - <compose.yaml
+	assert_line --regexp '^shop-a-1: '
+	run -0 mlrun down -p shop
+	# What is wrong in the second file is named there.
+	echo 'services: {a: {imge: x, user: "${NOBODY:?none}"}}' >bad.yaml
+	run -125 mlrun up -f compose.yaml -f bad.yaml
+	assert_line "mlrun: up: 'bad.yaml' line 1: the variable NOBODY is required: none"
+	NOBODY=1 run -125 mlrun up -f compose.yaml -f bad.yaml
+	assert_line --partial "'bad.yaml' line 1: services.a.imge: this key is not supported"
+}
+
+@test "compose: extends and include take services from other files, whose paths are their own" {
+	mkdir -p lib/data other
+	cat >lib/base.yaml <<-'END'
+		services:
+		  base: { image: "${IMG}", command: [sh, -c, "echo $$K $$L; cat /d/f; exec sleep 1000"], environment: { K: base, L: base }, volumes: ["./data:/d"] }
+		  more: { extends: base, environment: { L: more } }
+	END
+	echo from lib >lib/data/f
+	cat >other/compose.yaml <<-'END'
+		services: { inner: { image: "${IMG}", command: [sh, -c, "echo $$V; exec sleep 1000"], environment: ["V=${V}"], depends_on: [deep] } }
+		include: [{ path: [../deep.yaml] }]
+	END
+	echo 'services: {deep: {image: "${IMG}", command: sleep 1000}}' >deep.yaml
+	echo 'V=of other' >other/.env
+	echo 'V=second' >second.env
+	cat >compose.yaml <<-'END'
+		x-common: &common { K: own, S: "no" }
+		include: [other/compose.yaml]
+		services:
+		  a:
+		    extends: { file: lib/base.yaml, service: more }
+		    environment: { <<: *common, M: m }
+		    depends_on: [inner]
+	END
+	run -0 mlrun up -d
+	assert_equal "$(names shop)" "shop-a-1 shop-deep-1 shop-inner-1"
+	until_true prints shop-a-1 "from lib"
+	run -0 mlrun logs shop-a-1
+	assert_line --index 0 "own more"
+	until_true prints shop-inner-1 "of other"
+	sed -i 's|include: .*|include: [{ path: other/compose.yaml, env_file: second.env }]|' compose.yaml
+	run -0 mlrun up -d
+	until_true prints shop-inner-1 "second"
+	mlrun down
+	sed -i 's|\.\./deep.yaml|../compose.yaml|' other/compose.yaml
+	run -125 mlrun up -d
+	assert_line --regexp "compose.yaml' includes itself, or too many others$"
+	sed -i '/include/d' compose.yaml other/compose.yaml
+	sed -i 's/extends: base/extends: more/' lib/base.yaml
+	run -125 mlrun up -d
+	assert_line --regexp "/lib/base.yaml': services.more.extends: it extends itself, or too many others$"
+	printf 'include: [other/compose.yaml]\nservices: {inner: {image: x}}' >compose.yaml
+	run -125 mlrun up -d
+	assert_line --regexp "/other/compose.yaml': services.inner is there already, and differs$"
+}
+
+@test "compose: a port leads to another one of the command's, and one in use is refused with who has it" {
+	local port target busy
+
+	cat >server.py <<-'END'
+		import socket, sys
+		s = socket.socket()
+		s.setsockopt(socket.SOL_SOCKET, socket.SO_REUSEADDR, 1)
+		s.bind(("127.0.0.1", int(sys.argv[1])))
+		s.listen()
+		print(s.getsockname()[1], flush=True)
+		while True:
+		    c = s.accept()[0]
+		    n = 0
+		    try:
+		        while data := c.recv(65536):
+		            n += len(data)
+		        c.sendall(b"%d\n" % n + b"x" * 20000000)
+		    except OSError:
+		        pass
+		    c.close()
+	END
+	cat >client.py <<-'END'
+		import socket, sys
+		c = socket.create_connection(("127.0.0.1", int(sys.argv[1])), 60)
+		c.sendall(b"y" * 10000000)
+		c.shutdown(socket.SHUT_WR)
+		data = b""
+		while got := c.recv(65536):
+		    data += got
+		print(data.split(b"\n")[0].decode(), len(data))
+	END
+	mapfile -t free < <(python3 -c 'import socket
+all = [socket.socket() for i in range(4)]
+for s in all: s.bind(("", 0))
+for s in all: print(s.getsockname()[1])')
+	port=${free[0]} target=${free[1]} busy=${free[2]}
+	printf 'services: {a: {image: "%s", command: sleep 1000, ports: ["%s:%s", "127.0.0.1:%s:%s"]}}' \
+		"$IMG" "$port" "$target" "${free[3]}" "$target" >compose.yaml
+	run -0 mlrun up -d
+	assert_line --regexp "^mlrun: a: reachable for others too, whatever 'ports' says"
+	# Nobody listens behind it yet.
+	run -0 python3 -c "import socket; print(socket.create_connection(('127.0.0.1', $port)).recv(9))"
+	assert_output "b''"
+	python3 server.py "$target" >out &
+	PIDS+=("$!")
+	until_true [ -s out ]
+	run -0 python3 client.py "$port"
+	assert_output "10000000 20000009"
+	# Many at once, and some that break off.
+	for i in $(seq 20); do python3 -c "import socket; socket.create_connection(('127.0.0.1', ${free[3]})).send(b'z' * 100000)" & done
+	wait $(jobs -p | grep -v "${PIDS[-1]}")
+	run -0 python3 client.py "${free[3]}"
+	assert_output "10000000 20000009"
+	# With all closed the supervisor has no connection and sleeps.
+	until_true [ "$(ls -l "/proc/$(pgrep -f 'service-hold.*shop-a-1')/fd" | grep -c socket)" = 2 ]
+	mlrun down
+	kill "${PIDS[-1]}"
+	python3 server.py "$busy" >busy &
+	PIDS+=("$!")
+	until_true [ -s busy ]
+	printf 'services: {a: {image: "%s", command: sleep 1000, ports: ["%s:%s"]}}' "$IMG" "$busy" "$target" >compose.yaml
+	run -125 mlrun up -d
+	assert_line "mlrun: up 'shop-a-1': port $busy is in use by 'python3', PID $!"
+	printf 'services: {a: {image: "%s", command: sleep 1000, ports: ["%s"]}}' "$IMG" "$busy" >compose.yaml
+	run -125 mlrun up -d
+	assert_line "mlrun: up 'shop-a-1': port $busy is in use by 'python3', PID $!"
+	run -0 mlrun ps --all -p shop --json
+	assert_output "[]"
+	printf 'services: {a: {image: i, ports: [80]}, b: {image: i, ports: ["81:80"]}}' >compose.yaml
+	run -125 mlrun up -d
+	assert_line --partial "services.b.ports: port 80 is that of service 'a', too"
+}
+
+@test "compose: some services are started with what they need, in any number, and others restart after them" {
+	cat >compose.yaml <<-'END'
+		services:
+		  db: { image: "$IMG", command: "sleep ${DB:-1000}", container_name: base }
+		  web: { image: "$IMG", command: sleep 1000, depends_on: { db: { condition: service_started, restart: true } }, deploy: }
+		  other: { image: "$IMG", command: sleep 1000 }
+		  tool: { image: "$IMG", command: sleep 1000, profiles: [tools] }
+	END
+	run -0 mlrun up -d web
+	assert_equal "$(names shop)" "base shop-web-1"
+	run -0 mlrun up -d --no-deps --scale other=3 other
+	assert_equal "$(names shop)" "base shop-other-1 shop-other-2 shop-other-3 shop-web-1"
+	run -0 mlrun exec --join shop-web-1 grep -w base /etc/hosts
+	pid=$(field shop-web-1 pid)
+	DB=1001 run -0 mlrun up -d web
+	assert_line "mlrun: shop-web-1 restarts after what it needs"
+	[ "$(field shop-web-1 pid)" != "$pid" ]
+	pid=$(field base pid)
+	DB=1001 run -0 mlrun up -d --force-recreate db
+	[ "$(field base pid)" != "$pid" ]
+	run -0 mlrun up -d tool
+	run -0 mlrun up --dry-run --profile tools
+	assert_line --regexp "^shop-tool-1: "
+	run -0 mlrun down other
+	assert_equal "$(names shop)" "base shop-tool-1 shop-web-1"
+	run -125 mlrun up -d wbe
+	assert_line "mlrun: up: there is no service 'wbe'"
+	assert_line "hint: is web meant?"
+	run -125 mlrun up -d --scale db=2
+	assert_line "mlrun: up: service 'db': several replicas cannot have one container_name"
+	run -125 mlrun up -d --scale web=x
+	assert_line --partial "'web=x': expected SERVICE=NUMBER"
+}
+
+@test "compose: what services print while they end is shown" {
+	printf 'services: {a: {image: "%s", command: [sh, -c, "trap %s TERM; echo up; while :; do sleep 0.05; done"]}}' \
+		"$IMG" "'echo bye; exit'" >compose.yaml
+	mlrun up >out 2>err &
+	PIDS+=("$!")
+	until_true grep -qx 'a-1 | up' out
+	kill "$!"
+	wait "$!" || true
+	assert_equal "$(<out)" $'a-1 | up\na-1 | bye'
+}
+
+@test "compose: docker compose's commands are mlrun's" {
+	cat >shop.yaml <<-'END'
+		name: mine
+		services:
+		  web: { image: "$IMG", command: [sh, -c, "echo up; exec sleep 1000"] }
+		  db: { image: "$IMG", command: sleep 1000 }
+	END
+	compose() { mlrun compose --ansi never -f shop.yaml "$@"; }
+	run -0 compose up -d
+	run -0 compose ps --json
+	assert_equal "$(jq -r '.[].name' <<<"$output" | sort | xargs)" "mine-db-1 mine-web-1"
+	until_true prints mine-web-1 up
+	run -0 compose logs web
+	assert_output "web-1 | up"
+	run -7 compose exec -T -e X=7 web sh -c 'exit $X'
+	run -0 compose stop -t 1 web
+	is mine-web-1 status exited
+	run -125 compose exec web true
+	assert_line "mlrun: compose: service 'web' of project 'mine' does not run"
+	run -0 compose start
+	is mine-web-1 status running
+	run -0 compose restart web
+	run -0 compose kill db
+	is mine-db-1 status exited
+	run -0 compose config
+	assert_line "name: mine"
+	run -0 compose ls
+	assert_output --partial mine-web-1
+	run -0 compose build
+	run -0 compose pull
+	run -0 compose -p other up --dry-run
+	assert_line --regexp "^other-web-1: "
+	run -0 compose down
+	assert_equal "$(names mine)" ""
+	run -125 compose run web
+	assert_line --partial "hint: mlrun compose exec SERVICE COMMAND"
+	run -125 compose fly
+	assert_line "mlrun: compose: unknown command 'fly'"
+	run -125 compose up --wait
+	assert_line "mlrun: up: mlrun has no --wait"
+	run -125 mlrun config --services
+	assert_line "hint: mlrun compose config prints the compose file"
 }

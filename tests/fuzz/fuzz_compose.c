@@ -37,25 +37,59 @@ static void check_service(const struct compose_project *p, size_t at)
 	}
 }
 
-int LLVMFuzzerTestOneInput(const uint8_t *data, size_t size)
+static void check(const struct compose_project *p)
+{
+	if (p->n == 0 || (p->name && !compose_is_project(p->name)))
+		abort();
+	for (size_t i = 0; i < p->n; i++)
+		check_service(p, i);
+}
+
+/* What is printed can be read again, and is the same. */
+static void check_again(const char *text)
 {
 	auto_call(compose_project_done) struct compose_project p = COMPOSE_PROJECT_INIT;
-	auto_strv struct strv variables = STRV_INIT, refused = STRV_INIT;
+	auto_strv struct strv refused = STRV_INIT;
+	struct mlr_error err = MLR_ERROR_INIT;
+	const struct compose_text file = { "f", text, strlen(text) };
+	const struct compose_wish w = {
+		.files = &file, .n = 1, .directory = "/nowhere", .with_text = 1, .look = look
+	};
+
+	if (compose_parse(&w, &p, &refused, &err) == 0 &&
+		strcmp(p.text, text) != 0)
+		abort();
+}
+
+int LLVMFuzzerTestOneInput(const uint8_t *data, size_t size)
+{
+	auto_strv struct strv variables = STRV_INIT;
 	auto_free char *text = xstrndup((const char *)data, size), *expanded = NULL;
 	struct mlr_error err = MLR_ERROR_INIT;
+	/* A file; and the bytes before "%%%" as one that those behind it are merged into. */
+	const char *cut = strstr(text, "%%%");
+	const struct compose_text one = { "f", (const char *)data, size };
+	const struct compose_text two[] = { { "f", text, cut ? (size_t)(cut - text) : 0 },
+		{ "g", cut ? cut + 3 : "", cut ? strlen(cut + 3) : 0 } };
 
 	if (compose_env_parse(text, ".env", look, NULL, &variables, &err) < 0 && !*err.text)
 		abort();
 	expanded = compose_interpolate(text, look, NULL, &err);
-	if (compose_parse((const char *)data, size, "f", "/nowhere", look, NULL, &p, &refused,
-		    &err) < 0) {
-		if (!*err.text)
+	for (int i = 0; i < 1 + (cut != NULL); i++) {
+		auto_call(compose_project_done) struct compose_project p = COMPOSE_PROJECT_INIT;
+		auto_strv struct strv refused = STRV_INIT;
+		const struct compose_wish w = { .files = i ? two : &one,
+			.n = 1 + (size_t)i,
+			.directory = "/nowhere",
+			.with_text = 1,
+			.look = look };
+
+		if (compose_parse(&w, &p, &refused, &err) == 0) {
+			check(&p);
+			check_again(p.text);
+		} else if (!*err.text) {
 			abort();
-		return 0;
+		}
 	}
-	if (p.n == 0 || (p.name && !compose_is_project(p.name)))
-		abort();
-	for (size_t i = 0; i < p.n; i++)
-		check_service(&p, i);
 	return 0;
 }

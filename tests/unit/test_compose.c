@@ -77,11 +77,26 @@ static void env_files_have_quotes_and_comments(void **state)
 	assert_non_null(strstr(err.text, "'.env' line 2: K: the quote does not end"));
 }
 
+/* Read files of these texts, which NULL ends. */
+static int parse_all(const char *const *texts, struct compose_project *p, struct strv *refused,
+	struct mlr_error *err)
+{
+	struct compose_text files[4];
+	struct compose_wish w = {
+		.files = files, .directory = "/dir", .with_text = 1, .look = look
+	};
+
+	for (; texts[w.n]; w.n++)
+		files[w.n] =
+			(struct compose_text){ w.n ? "g" : "f", texts[w.n], strlen(texts[w.n]) };
+	return compose_parse(&w, p, refused, err);
+}
+
 static int parse(const char *text, struct compose_project *p, struct mlr_error *err)
 {
 	auto_strv struct strv refused = STRV_INIT;
 
-	return compose_parse(text, strlen(text), "f.yaml", "/dir", look, NULL, p, &refused, err);
+	return parse_all((const char *[]){ text, NULL }, p, &refused, err);
 }
 
 static void a_file_is_read_whole(void **state)
@@ -130,13 +145,28 @@ static void what_is_not_supported_is_named_with_its_line(void **state)
 		const char *text, *why;
 	} rows[] = {
 		{ "services:\n  a:\n    image: i\n    external_links: [x]\n",
-			"'f.yaml' line 4: services.a.external_links: this key is not supported" },
+			"'f' line 4: services.a.external_links: this key is not supported" },
 		{ "services:\n  a:\n    image: i\n    imge: i\n",
 			"line 4: services.a.imge: this key" },
 		{ "services: {a: {image: i}}\nvolume:\n  data:\n", "line 2: volume: this key" },
-		{ "services:\n  a:\n    image: i\n    ports:\n      - 1\n      - 80:8080\n",
-			"line 6: services.a.ports: port '80:8080' cannot be had" },
-		{ "services: {a: {image: i, ports: ['127.0.0.1:80:80']}}", "cannot be had" },
+		{ "services:\n  a:\n    image: i\n    ports:\n      - 1\n      - 53:54/udp\n",
+			"line 6: services.a.ports: port '53:54/udp' cannot be had" },
+		{ "services: {a: {image: i, ports: ['x:80']}}", "invalid port 'x:80'" },
+		{ "services: {a: {image: i, ports: [70000]}}", "invalid port '70000'" },
+		{ "services: {a: {image: i, ports: ['80-90:80']}}", "differ in length" },
+		{ "services: {a: {image: i, ports: ['web:80:80']}}", "'web' is no address" },
+		{ "services: {a: {image: i, ports: [80]}, b: {image: i, ports: ['81:80']}}",
+			"services.b.ports: port 80 is that of service 'a', too" },
+		{ "services: {a: {image: i, ports: ['81:80'], scale: 2}}",
+			"several replicas cannot have the one port 81" },
+		{ "services: {a: {extends: {service: b}}}", "there is no service 'b'" },
+		{ "services: {a: {extends: a}}", "it extends itself" },
+		{ "services: {a: {extends: {file: x}}}", "the key 'service' is missing" },
+		{ "services: {a: {extends: {file: none, service: x}}}", "'/dir/none'" },
+		{ "include: [none.yaml]\nservices: {a: {image: i}}", "'/dir/none.yaml'" },
+		{ "include: ['https://x/y.yaml']\nservices: {a: {image: i}}",
+			"is no file of this machine" },
+		{ "include: [{}]\nservices: {a: {image: i}}", "the key 'path' is missing" },
 		{ "services:\n  a:\n    image: i\n    volumes:\n    - data:/d\n",
 			"line 5: services.a.volumes: 'data' is not among the file's volumes" },
 		{ "services: {a: {image: i, volumes: [d:/d]}}\nvolumes: {d: {driver: nfs}}",
@@ -164,7 +194,7 @@ static void what_is_not_supported_is_named_with_its_line(void **state)
 		{ "services: {a: {}}", "neither image nor build" },
 		{ "services: {../a: {image: i}}", "invalid name of a service" },
 		{ "name: A/b\nservices: {a: {image: i}}", "line 1: name: invalid name 'A/b'" },
-		{ "services: {a: {image: $(}}", "line 1: services.a.image: '$(' is no variable" },
+		{ "services: {a: {image: $(}}", "line 1: '$(' is no variable" },
 		{ "services: {a: {image: i, deploy: {resource: {}}}}",
 			"services.a.deploy.resource" },
 		{ "services: {a: {image: i, deploy: {replicas: 1e9}}}",
@@ -246,15 +276,14 @@ static void what_docker_alone_has_is_ignored_and_listed(void **state)
 static void all_that_is_wrong_is_said_at_once(void **state)
 {
 	auto_call(compose_project_done) struct compose_project p = COMPOSE_PROJECT_INIT;
-	static const char text[] = "services:\n  a:\n    image: i\n    ports: [1:2]\n    odd: x\n"
+	static const char text[] = "services:\n  a:\n    image: i\n    ports: [1:x]\n    odd: x\n"
 				   "  b:\n    image: i\n    deploy: {replicas: x}\n";
 	static const char *const why[] = { "'f' line 4: services.a.ports: ",
 		"'f' line 5: services.a.odd: ", "'f' line 8: services.b.deploy.replicas: " };
 	auto_strv struct strv refused = STRV_INIT;
 	struct mlr_error err = MLR_ERROR_INIT;
 
-	assert_true(
-		compose_parse(text, strlen(text), "f", "/dir", look, NULL, &p, &refused, &err) < 0);
+	assert_true(parse_all((const char *[]){ text, NULL }, &p, &refused, &err) < 0);
 	assert_int_equal(refused.n, 2);
 	strv_add(&refused, err.text);
 	for (size_t i = 0; i < 3; i++) {
@@ -269,11 +298,114 @@ static void all_that_is_wrong_is_said_at_once(void **state)
 static void the_name_alone_needs_no_variables(void **state)
 {
 	static const char text[] = "name: x${A}\nservices: {a: {image: \"${NONE:?}\"}}";
+	const struct compose_text file = { "f", text, strlen(text) };
+	const struct compose_wish w = { .files = &file, .n = 1, .look = look };
 	struct mlr_error err = MLR_ERROR_INIT;
 	auto_free char *name = NULL;
 
-	assert_int_equal(compose_parse_name(text, strlen(text), "f", look, NULL, &name, &err), 0);
+	assert_int_equal(compose_parse_name(&w, &name, &err), 0);
 	assert_string_equal(name, "xa");
+}
+
+static void of_several_files_the_later_ones_win(void **state)
+{
+	auto_call(compose_project_done) struct compose_project p = COMPOSE_PROJECT_INIT;
+	auto_strv struct strv refused = STRV_INIT;
+	struct mlr_error err = MLR_ERROR_INIT;
+	static const char *const texts[] = {
+		"services:\n  a:\n    image: i:${A}\n    command: [x, y]\n    environment: [K=1, L=2]\n"
+		"    volumes: ['${NONE:-./a}:/d', ./e:/e]\n    ports: [80, '8080:81']\n"
+		"    healthcheck: {test: [CMD, a], retries: 2}\n    depends_on: [b]\n    extra_hosts: ['x:127.0.0.1']\n"
+		"    tmpfs: /one\n    build: .\n"
+		"  b: {image: i, volumes: [./a:/a], ports: [90]}\n  c: {image: i, ports: [91]}\n",
+		"services:\n  a:\n    command: z\n    environment: {K: 3, M: }\n"
+		"    volumes: [./f:/d:ro]\n    ports: ['8082:81']\n    tmpfs: [/two]\n"
+		"    healthcheck: {test: [CMD, c]}\n    depends_on: {c: {condition: service_healthy, restart: true}}\n"
+		"    build: {target: t}\n"
+		"  b: {volumes: !reset [], ports: !override [92]}\n",
+		NULL
+	};
+	const struct compose_service *s;
+
+	if (parse_all(texts, &p, &refused, &err) < 0)
+		fail_msg("%s", err.text);
+	assert_int_equal(p.n, 3);
+	s = &p.services[2];
+	assert_string_equal(s->name, "a");
+	assert_string_equal(s->image, "i:a");
+	assert_int_equal(s->command.n, 1);
+	assert_string_equal(strv_env_get(s->environment.v, "K"), "3");
+	assert_string_equal(strv_env_get(s->environment.v, "L"), "2");
+	assert_int_equal(s->volumes.n, 2);
+	assert_string_equal(s->volumes.v[0], "/dir/f:/d:ro");
+	assert_int_equal(s->ports.n, 3);
+	assert_string_equal(s->ports.v[1], "8080 81 ");
+	assert_int_equal(s->test.n, 1);
+	assert_string_equal(s->test.v[0], "c");
+	assert_int_equal(s->retries, 2);
+	assert_int_equal(s->n_needs, 2);
+	assert_int_equal(s->tmpfs.n, 2);
+	assert_string_equal(s->context, "/dir");
+	assert_string_equal(s->target, "t");
+	for (size_t i = 0; i < 2; i++)
+		if (strcmp(p.services[i].name, "b") == 0) {
+			assert_int_equal(p.services[i].volumes.n, 0);
+			assert_int_equal(p.services[i].ports.n, 1);
+			assert_string_equal(p.services[i].ports.v[0], "92 92 ");
+		}
+	assert_non_null(strstr(p.text, "image: \"i:a\"\n"));
+	assert_null(strstr(p.text, "!"));
+}
+
+static void what_a_merged_file_has_wrong_is_placed_in_that_file(void **state)
+{
+	auto_call(compose_project_done) struct compose_project p = COMPOSE_PROJECT_INIT;
+	auto_strv struct strv refused = STRV_INIT;
+	struct mlr_error err = MLR_ERROR_INIT;
+	static const char *const texts[] = { "services:\n  a:\n    image: i\n",
+		"services:\n  a:\n    user: ${X:?no user}\n    imge: i\n", NULL };
+	static const char *const wrong[] = { "services:\n  a:\n    image: i\n",
+		"services:\n  a:\n    tty: 1\n    imge: i\n", NULL };
+
+	assert_true(parse_all(texts, &p, &refused, &err) < 0);
+	assert_string_equal(err.text, "'g' line 3: the variable X is required: no user");
+	assert_true(parse_all(wrong, &p, &refused, &err) < 0);
+	assert_non_null(strstr(err.text, "'g' line 4: services.a.imge: "));
+}
+
+static void services_are_chosen_with_what_they_need(void **state)
+{
+	static const char text[] =
+		"services:\n  a: {image: i, depends_on: [b]}\n  b: {image: i, depends_on: [c]}\n"
+		"  c: {image: i}\n  d: {image: i, profiles: [never]}\n  e: {image: i}\n";
+	const struct compose_text file = { "f", text, strlen(text) };
+
+	for (int alone = 0; alone < 2; alone++) {
+		auto_call(compose_project_done) struct compose_project p = COMPOSE_PROJECT_INIT;
+		auto_strv struct strv refused = STRV_INIT;
+		struct mlr_error err = MLR_ERROR_INIT;
+		struct compose_wish w = {
+			.files = &file, .n = 1, .directory = "/dir", .alone = alone, .look = look
+		};
+		char wanted[8] = "";
+
+		strv_add(&w.names, "a");
+		strv_add(&w.names, "d");
+		strv_add(&w.scale, "a=3");
+		assert_int_equal(compose_parse(&w, &p, &refused, &err), 0);
+		for (size_t i = 0; i < p.n; i++)
+			if (p.services[i].is_wanted)
+				strcat(wanted, p.services[i].name);
+		assert_string_equal(wanted, alone ? "ad" : "cbad");
+		strv_add(&w.scale, "a=x");
+		assert_true(compose_parse(&w, &p, &refused, &err) < 0);
+		assert_non_null(strstr(err.text, "expected SERVICE=NUMBER"));
+		strv_add(&w.names, "f");
+		strv_done(&w.scale);
+		assert_true(compose_parse(&w, &p, &refused, &err) < 0);
+		assert_non_null(strstr(err.text, "there is no service 'f'"));
+		strv_done(&w.names);
+	}
 }
 
 static void aliases_of_aliases_are_bounded(void **state)
@@ -316,6 +448,9 @@ int main(void)
 		cmocka_unit_test(what_docker_alone_has_is_ignored_and_listed),
 		cmocka_unit_test(all_that_is_wrong_is_said_at_once),
 		cmocka_unit_test(the_name_alone_needs_no_variables),
+		cmocka_unit_test(of_several_files_the_later_ones_win),
+		cmocka_unit_test(what_a_merged_file_has_wrong_is_placed_in_that_file),
+		cmocka_unit_test(services_are_chosen_with_what_they_need),
 		cmocka_unit_test(aliases_of_aliases_are_bounded),
 		cmocka_unit_test(anchors_and_merges_keep_their_lines),
 	};

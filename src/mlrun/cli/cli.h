@@ -55,6 +55,7 @@ int cmd_run(int argc, char **argv);
 int cmd_service_hold(int argc, char **argv);
 int cmd_stop(int argc, char **argv);
 int cmd_down(int argc, char **argv);
+int cmd_compose(int argc, char **argv);
 int cmd_up(int argc, char **argv);
 int cmd_wait(int argc, char **argv);
 int cmd_rsh(int argc, char **argv);

@@ -10,9 +10,9 @@
 
 struct args {
 	struct cli_common common;
-	const char *file, *project;
+	struct project_wish w;
 	int64_t timeout_ms;
-	int detach, build, remove_orphans, volumes, dry_run;
+	int detach, build, pull, no_start, again, remove_orphans, volumes, dry_run;
 };
 
 /* --- signals --------------------------------------------------------------------------------- */
@@ -46,7 +46,10 @@ struct up {
 	const struct project *p;
 	struct store *st;
 	struct service_list list; /* what is there, in the order of starting */
-	struct strv open;         /* services that listen, though the file publishes no port */
+	struct strv open;         /* services that others reach, though the file does not say so */
+	struct strv fresh;        /* services that were started now */
+	size_t left;              /* how many of the list are not stopped yet */
+	int status;
 };
 
 /* Is the condition met? Returns 1; 0: not yet; -errno: it never will be. */
@@ -119,7 +122,7 @@ static int make_way(struct up *u, const struct service *s, struct mlr_error *err
 	if (service_get(u->st, s->name, &old, NULL) < 0 || service_has_ended(&old) ||
 		!is_of_project(u, &old))
 		return 0;
-	if (old.digest && strcmp(old.digest, s->digest) == 0) {
+	if (!u->a->again && old.digest && strcmp(old.digest, s->digest) == 0) {
 		int r = 0;
 
 		if (old.order != s->order) {
@@ -128,27 +131,45 @@ static int make_way(struct up *u, const struct service *s, struct mlr_error *err
 		}
 		return r < 0 ? r : 1;
 	}
-	mlr_info("%s has changed: stopping it", s->name);
+	mlr_info("%s %s: stopping it", s->name, u->a->again ? "is started anew" : "has changed");
 	return service_stop(u->st, &old, u->a->timeout_ms, err);
 }
 
+/* Was something started anew after which this service shall be, too? */
+static int needs_restart(const struct up *u, const struct compose_service *c)
+{
+	for (size_t i = 0; i < c->n_needs; i++)
+		if (c->needs[i].restart && strv_has(&u->fresh, c->needs[i].service))
+			return 1;
+	return 0;
+}
+
+/* It runs unchanged. */
+static int keep_one(struct up *u, const struct compose_service *c, struct service *s)
+{
+	struct mlr_error err = MLR_ERROR_INIT;
+	int restarts = needs_restart(u, c), r = service_write_hosts(u->st, s, &err);
+
+	mlr_info("%s %s", s->name, restarts ? "restarts after what it needs" : "runs");
+	if (r == 0 && restarts)
+		r = service_restart(u->st, s, u->a->timeout_ms, &err);
+	return r < 0 ? cli_fail_at(&err, "up '%s'", s->name) : 0;
+}
+
 /* Returns 0 or an exit status. */
-static int start_one(struct up *u, struct service *s)
+static int start_one(struct up *u, const struct compose_service *c, struct service *s)
 {
 	struct mlr_error err = MLR_ERROR_INIT;
 	int r = make_way(u, s, &err), status;
 
 	if (r < 0)
 		return cli_fail_at(&err, "up '%s'", s->name);
-	if (r == 1) {
-		mlr_info("%s runs", s->name);
-		return service_write_hosts(u->st, s, &err) < 0
-			? cli_fail_at(&err, "up '%s'", s->name)
-			: 0;
-	}
+	if (r == 1)
+		return keep_one(u, c, s);
 	status = services_launch(u->st, s, "up");
 	if (status == 0)
 		mlr_info("%s started", s->name);
+	strv_add(&u->fresh, c->name);
 	return status;
 }
 
@@ -165,9 +186,9 @@ static int start_all_of(struct up *u, const struct compose_service *c, long orde
 		r = project_fill(u->p, c, n, order, u->a->common.store, u->st, &s, &err);
 		if (r < 0)
 			return cli_fail_at(&err, "up '%s'", c->name);
-		if (n == 1 && s.exposes && !c->has_ports)
+		if (n == 1 && (c->is_narrow || (s.exposes && !c->has_ports)))
 			strv_add(&u->open, c->name);
-		status = start_one(u, &s);
+		status = start_one(u, c, &s);
 		if (status != 0) {
 			service_done(&s);
 			break;
@@ -184,9 +205,9 @@ static int bring_images(const struct up *u)
 	int status = 0;
 
 	for (size_t i = 0; status == 0 && i < u->p->compose.n; i++)
-		if (u->p->compose.services[i].replicas > 0)
-			status = project_bring(
-				u->p, &u->p->compose.services[i], u->a->common.store, u->a->build);
+		if (project_starts(&u->p->compose.services[i]))
+			status = project_bring(u->p, &u->p->compose.services[i], u->a->common.store,
+				u->a->build, u->a->pull);
 	return status;
 }
 
@@ -223,7 +244,7 @@ static int remove_surplus(struct up *u, struct mlr_error *err)
 			continue;
 		if (!c && !u->a->remove_orphans) {
 			mlr_warning("%s is not in '%s' any more; --remove-orphans ends it", s->name,
-				u->p->file);
+				u->p->files.v[0]);
 			continue;
 		}
 		mlr_info("stopping %s", s->name);
@@ -241,7 +262,7 @@ static void tell_open(const struct up *u)
 
 	if (u->open.n > 0)
 		mlr_info(
-			"%s: reachable for others too, without 'ports': services use this machine's network; "
+			"%s: reachable for others too, whatever 'ports' says: services use this machine's network; "
 			"mlrun-up(1), Ports, says how to close them",
 			names);
 }
@@ -261,76 +282,93 @@ static int start_project(struct up *u)
 	struct mlr_error err = MLR_ERROR_INIT;
 	int status = bring_images(u);
 
-	if (status == 0 && store_open(u->a->common.store, 1, &u->st, &err) < 0)
+	if (status != 0 || u->a->no_start)
+		return status;
+	if (store_open(u->a->common.store, 1, &u->st, &err) < 0)
 		return cli_fail_at(&err, "up");
-	if (status == 0 &&
-		(remove_surplus(u, &err) < 0 ||
-			project_prepare(u->p, u->a->common.store, u->st, &err) < 0))
+	if (remove_surplus(u, &err) < 0 ||
+		project_prepare(u->p, u->a->common.store, u->st, &err) < 0)
 		return cli_fail_at(&err, "up");
 	for (size_t i = 0; status == 0 && !interrupted && i < u->p->compose.n; i++)
-		status = start_all_of(u, &u->p->compose.services[i], (long)i);
-	tell_open(u);
+		if (project_starts(&u->p->compose.services[i]))
+			status = start_all_of(u, &u->p->compose.services[i], (long)i);
+	if (status == 0)
+		tell_open(u);
 	return status;
 }
 
 /* --- stop ------------------------------------------------------------------------------------ */
 
-static int stop_all(struct store *st, struct service_list *l, int64_t timeout_ms, int forget,
-	const char *command)
+static int stop_one(
+	struct store *st, struct service *s, const struct args *a, int forget, const char *command)
 {
 	struct mlr_error err = MLR_ERROR_INIT;
-	int status = 0;
+	int r;
 
-	for (size_t i = l->n; i-- > 0;) {
-		struct service *s = &l->v[i];
-		int r;
-
-		if (!service_has_ended(s))
-			mlr_info("stopping %s", s->name);
-		r = service_stop(st, s, timeout_ms, &err);
-		if (r == 0 && forget)
-			r = service_forget(st, s, &err);
-		if (r < 0)
-			status = cli_fail_at(&err, "%s '%s'", command, s->name);
-	}
-	return status;
+	if (!service_has_ended(s))
+		mlr_info("stopping %s", s->name);
+	r = service_stop(st, s, a->timeout_ms, &err);
+	if (r == 0 && forget)
+		r = service_forget(st, s, &err);
+	return r < 0 ? cli_fail_at(&err, "%s '%s'", command, s->name) : 0;
 }
 
 /* --- up -------------------------------------------------------------------------------------- */
 
-static void read_again(struct up *u)
+static void read_again(struct up *u, struct service *s)
 {
-	for (size_t i = 0; i < u->list.n; i++) {
-		struct service now = SERVICE_INIT;
+	struct service now = SERVICE_INIT;
 
-		if (service_get(u->st, u->list.v[i].name, &now, NULL) < 0)
-			continue;
-		service_done(&u->list.v[i]);
-		u->list.v[i] = now;
-	}
+	if (service_get(u->st, s->name, &now, NULL) < 0)
+		return;
+	service_done(s);
+	*s = now;
 }
 
-/* Print until all have ended or a signal comes; then end all. */
+/* Stop the last of the list that was not stopped yet. Returns 0 when there is none. */
+static int stop_next(void *ctx)
+{
+	struct up *u = ctx;
+	struct service *s;
+	int status;
+
+	if (u->left == 0)
+		return 0;
+	s = &u->list.v[--u->left];
+	read_again(u, s);
+	status = stop_one(u->st, s, u->a, 0, "up");
+	u->status = status ? status : u->status;
+	return 1;
+}
+
+/* Print until all have ended or a signal comes; then end all, and print what they say to that. */
 static int attend(struct up *u, int status)
 {
-	struct services_output o = { .tail = -1, .follow = 1, .prefix = 1, .over = is_interrupted };
+	struct services_output o = { .tail = -1,
+		.follow = status == 0,
+		.prefix = 1,
+		.over = is_interrupted,
+		.stop = stop_next,
+		.ctx = u };
 	struct mlr_error err = MLR_ERROR_INIT;
-	int stopped;
 
-	if (status == 0 && services_print(u->st, &u->list, &o, &err) < 0)
+	u->left = u->list.n;
+	if (u->st && services_print(u->st, &u->list, &o, &err) < 0)
 		status = cli_fail_at(&err, "up");
-	read_again(u);
-	stopped = u->st ? stop_all(u->st, &u->list, u->a->timeout_ms, 0, "up") : 0;
+	while (stop_next(u))
+		;
 	if (interrupted)
 		return 128 + interrupted;
-	return status ? status : stopped;
+	return status ? status : u->status;
 }
 
 /* Print what would be started, in this order. */
 static int print_plan(const struct project *p)
 {
 	for (size_t i = 0; i < p->compose.n; i++)
-		for (long n = 1; n <= p->compose.services[i].replicas; n++) {
+		for (long n = 1;
+			p->compose.services[i].is_wanted && n <= p->compose.services[i].replicas;
+			n++) {
 			auto_free char *name = project_name_of(p, &p->compose.services[i], n),
 				       *image = project_image_of(p, &p->compose.services[i]);
 
@@ -346,38 +384,52 @@ static int run_up(const struct args *a)
 	struct up u = { .a = a, .p = &p, .list = SERVICE_LIST_INIT };
 	int status;
 
-	if (project_read(a->file, a->project, &p, &err) < 0)
+	if (project_read(&a->w, &p, &err) < 0)
 		return cli_fail_at(&err, "up");
 	tell_ignored(&p);
+	if (a->w.config)
+		return fputs(p.compose.text ? p.compose.text : "", stdout) == EOF;
 	if (a->dry_run)
 		return print_plan(&p);
 	catch_signals();
 	status = start_project(&u);
-	if (!a->detach)
+	if (!a->detach && !a->no_start)
 		status = attend(&u, status);
 	else if (interrupted)
 		status = 128 + interrupted;
 	service_list_done(&u.list);
 	strv_done(&u.open);
+	strv_done(&u.fresh);
 	store_close(u.st);
 	return status;
 }
 
-#define FILE_ROW                                                                            \
-	{                                                                                   \
-		"file", 'f', "FILE", 0, "the compose file (default: compose.yaml here)", 0, \
-			OPT(struct args, file)                                              \
-	}
-#define PROJECT_ROW                                                                              \
-	{                                                                                        \
-		"project", 'p', "NAME", 0, "its name (default: the file's, or the directory's)", \
-			0, OPT(struct args, project)                                             \
-	}
+/* A path is a file, as mlrun up FILE; other words are services. */
+static void take_operand(void *args, char *arg, struct argp_state *state)
+{
+	struct args *a = args;
+	size_t len = strlen(arg);
+	int is_file = strcmp(arg, "-") == 0 || strchr(arg, '/') ||
+		(len > 4 && strcmp(arg + len - 4, ".yml") == 0) ||
+		(len > 5 && strcmp(arg + len - 5, ".yaml") == 0);
+
+	strv_add(is_file ? &a->w.files : &a->w.names, arg);
+}
+
 #define TIMEOUT_ROW                                                                          \
 	{                                                                                    \
 		"timeout", 't', "SECONDS", 0, "to SIGKILL (default: each service's own)", 0, \
 			OPT_COUNT_OF(struct args, timeout_ms, 0, INT_MAX / 1000, 1000)       \
 	}
+
+static void parse_pull(void *args, char *arg, struct argp_state *state)
+{
+	struct args *a = args;
+
+	a->pull = strcmp(arg, "always") == 0;
+	if (!a->pull && strcmp(arg, "missing") != 0)
+		argp_error(state, "--pull takes missing or always, not '%s'", arg);
+}
 
 int cmd_up(int argc, char **argv)
 {
@@ -385,33 +437,49 @@ int cmd_up(int argc, char **argv)
 							     "return when all are started", 0,
 							     OPT(struct args, detach) },
 		{ "build", 0, NULL, 0, "build images again", 0, OPT(struct args, build) },
-		{ "dry-run", 0, NULL, 0, "only read the file, and print what would start", 0,
+		{ "pull", 0, "WHEN", 0, "fetch images that are missing (default), or always", 0,
+			OPT_CALL(parse_pull) },
+		{ "no-deps", 0, NULL, 0, "start the services named without what they need", 0,
+			OPT(struct args, w.alone) },
+		{ "no-start", 0, NULL, 0, "only fetch and build the images", 0,
+			OPT(struct args, no_start) },
+		{ "force-recreate", 0, NULL, 0, "start also unchanged services anew", 0,
+			OPT(struct args, again) },
+		{ "scale", 0, "SERVICE=N", 0, "start so many replicas", 0,
+			OPT(struct args, w.scale) },
+		{ "dry-run", 0, NULL, 0, "only read the files, and print what would start", 0,
 			OPT(struct args, dry_run) },
+		{ "config", 0, NULL, 0, "only read the files, and print them merged into one", 0,
+			OPT(struct args, w.config) },
 		{ "remove-orphans", 0, NULL, 0,
 			"end services of the project that the file does not have", 0,
 			OPT(struct args, remove_orphans) },
-		FILE_ROW, PROJECT_ROW, TIMEOUT_ROW, { 0 } };
+		PROJECT_ROWS(struct args), TIMEOUT_ROW, { 0 } };
 	static const struct cli_syntax syntax = { .s.options = options,
-		.s.args_doc = "[FILE]",
+		.s.args_doc = "[FILE] [SERVICE...]",
 		.s.doc =
 			"Start the services of a compose file, print what they print, and end them at Ctrl-C.",
-		.s.operands = { OPT(struct args, file) } };
+		.s.operands = { OPT_CALL(take_operand) } };
 	struct args a = { .timeout_ms = -1 };
+	int status;
 
 	cli_options_parse(argc, argv, &syntax, &a);
-	return run_up(&a);
+	status = run_up(&a);
+	project_wish_done(&a.w);
+	return status;
 }
 
 /* --- down ------------------------------------------------------------------------------------ */
 
-static int run_down(const struct args *a)
+static int run_down(struct args *a)
 {
-	auto_call(services_choice_done) struct services_choice c = { .names = STRV_INIT };
+	auto_call(services_choice_done) struct services_choice c = { .names = a->w.names };
 	auto_store struct store *st = NULL;
 	struct mlr_error err = MLR_ERROR_INIT;
-	auto_free char *name = project_name(a->file, a->project, &err);
-	int r = name ? services_open(a->common.store, &st, &err) : -EINVAL, status;
+	auto_free char *name = project_name(&a->w, &err);
+	int r = name ? services_open(a->common.store, &st, &err) : -EINVAL, status = 0;
 
+	a->w.names = (struct strv)STRV_INIT;
 	c.project = name;
 	if (r == -ENOENT)
 		return 0;
@@ -419,7 +487,11 @@ static int run_down(const struct args *a)
 		r = services_choose(st, &c, &err);
 	if (r < 0)
 		return cli_fail_at(&err, "down");
-	status = stop_all(st, &c.list, a->timeout_ms, 1, "down");
+	for (size_t i = c.list.n; i-- > 0;) {
+		int one = stop_one(st, &c.list.v[i], a, 1, "down");
+
+		status = one ? one : status;
+	}
 	if (status == 0 && a->volumes && project_forget_volumes(name, st, &err) < 0)
 		return cli_fail_at(&err, "down");
 	return status;
@@ -430,14 +502,19 @@ int cmd_down(int argc, char **argv)
 	static const struct option_row options[] = { { "volumes", 'v', NULL, 0,
 							     "remove its volumes, too", 0,
 							     OPT(struct args, volumes) },
-		FILE_ROW, PROJECT_ROW, TIMEOUT_ROW, { 0 } };
+		{ "remove-orphans", 0, NULL, OPTION_HIDDEN, "all of the project end anyway", 0,
+			OPT(struct args, remove_orphans) },
+		PROJECT_ROWS(struct args), TIMEOUT_ROW, { 0 } };
 	static const struct cli_syntax syntax = { .s.options = options,
-		.s.args_doc = "[FILE]",
+		.s.args_doc = "[FILE] [SERVICE...]",
 		.s.doc =
 			"End the services of a compose file, those first that need others, and forget them.",
-		.s.operands = { OPT(struct args, file) } };
+		.s.operands = { OPT_CALL(take_operand) } };
 	struct args a = { .timeout_ms = -1 };
+	int status;
 
 	cli_options_parse(argc, argv, &syntax, &a);
-	return run_down(&a);
+	status = run_down(&a);
+	project_wish_done(&a.w);
+	return status;
 }

@@ -38,6 +38,7 @@ static const struct command rows[] = {
 	{ "wait", cmd_wait, NULL, "wait until services have ended" },
 	{ "up", cmd_up, NULL, "start the services of a compose file" },
 	{ "down", cmd_down, NULL, "end them, and forget them" },
+	{ "compose", cmd_compose, NULL, "the commands of docker compose" },
 	{ "service-hold", cmd_service_hold, NULL, NULL },
 	{ "workers", cmd_workers, NULL, "start containers on other nodes, and use them",
 		"Cluster" },

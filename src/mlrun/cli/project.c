@@ -11,38 +11,39 @@
 
 #define FILE_MAX (1u << 20) /* bytes */
 
+void project_wish_done(struct project_wish *w)
+{
+	strv_done(&w->files);
+	strv_done(&w->env_files);
+	strv_done(&w->profiles);
+	strv_done(&w->names);
+	strv_done(&w->scale);
+}
+
 void project_done(struct project *p)
 {
 	free(p->name);
-	free(p->file);
 	free(p->directory);
+	strv_done(&p->files);
 	strv_done(&p->variables);
 	compose_project_done(&p->compose);
 }
 
 /* --- reading --------------------------------------------------------------------------------- */
 
-static int find_file(const char *file, struct project *p, struct mlr_error *err)
-{
-	static const char *const usual[] = { "compose.yaml", "compose.yml", "docker-compose.yaml",
-		"docker-compose.yml" };
-	auto_free char *whole = NULL;
-	char *slash;
+struct reading {
+	const struct project_wish *w;
+	struct project *p;
+	struct compose_text *texts; /* of the project's files */
+	char *profiles;
+};
 
-	for (size_t i = 0; !file && i < ARRAY_LEN(usual); i++)
-		if (access(usual[i], F_OK) == 0)
-			file = usual[i];
-	if (!file) {
-		mlr_fail(err, ENOENT, "there is no compose.yaml here");
-		return mlr_hint(err, "mlrun up FILE takes another");
-	}
-	whole = realpath(file, NULL);
-	if (!whole)
-		return mlr_fail_errno(err, "'%s'", file);
-	p->file = xstrdup(file);
-	slash = strrchr(whole, '/');
-	p->directory = slash == whole ? xstrdup("/") : xstrndup(whole, (size_t)(slash - whole));
-	return 0;
+static void reading_done(struct reading *r)
+{
+	for (size_t i = 0; r->texts && i < r->p->files.n; i++)
+		free((char *)r->texts[i].text);
+	free(r->texts);
+	free(r->profiles);
 }
 
 static const char *callers(void *ctx, const char *name)
@@ -53,20 +54,113 @@ static const char *callers(void *ctx, const char *name)
 /* The caller's variables win over .env. */
 static const char *look_up(void *ctx, const char *name)
 {
-	const struct project *p = ctx;
-	const char *value = getenv(name);
+	const struct reading *r = ctx;
+	const char *value =
+		strcmp(name, "COMPOSE_PROJECT_NAME") == 0 && r->p->name ? r->p->name : getenv(name);
 
-	return value ? value : strv_env_get(strv_argv(&p->variables), name);
+	if (r->profiles && strcmp(name, "COMPOSE_PROFILES") == 0)
+		value = r->profiles;
+	return value ? value : strv_env_get(strv_argv(&r->p->variables), name);
 }
 
-static int read_variables(struct project *p, struct mlr_error *err)
+/* Read an .env file; must: it may not be missing. */
+static int read_env(const char *path, int must, struct strv *ret, struct mlr_error *err)
 {
-	auto_free char *path = xasprintf("%s/.env", p->directory), *text = NULL;
+	auto_free char *text = NULL;
 	int r = file_read_regular(AT_FDCWD, path, FILE_MAX, &text, NULL, err);
 
-	if (r == -ENOENT)
+	if (r == -ENOENT && !must)
 		return 0;
-	return r < 0 ? r : compose_env_parse(text, path, callers, NULL, &p->variables, err);
+	return r < 0 ? r : compose_env_parse(text, path, callers, NULL, ret, err);
+}
+
+static int add_if_there(const char *const *names, size_t n, struct strv *ret)
+{
+	for (size_t i = 0; i < n; i++)
+		if (access(names[i], F_OK) == 0) {
+			strv_add(ret, names[i]);
+			return 1;
+		}
+	return 0;
+}
+
+/* $COMPOSE_FILE, of the caller or of .env here, or the usual names. */
+static int find_files(struct project *p, struct mlr_error *err)
+{
+	static const char *const usual[] = { "compose.yaml", "compose.yml", "docker-compose.yaml",
+		"docker-compose.yml" };
+	static const char *const further[] = { "compose.override.yaml", "compose.override.yml",
+		"docker-compose.override.yaml", "docker-compose.override.yml" };
+	auto_strv struct strv here = STRV_INIT;
+	const char *said = getenv("COMPOSE_FILE"), *between = getenv("COMPOSE_PATH_SEPARATOR");
+	auto_free char *copy = NULL;
+	char *rest, *word;
+
+	TRY(read_env(".env", 0, &here, err));
+	said = said ? said : strv_env_get(strv_argv(&here), "COMPOSE_FILE");
+	between = between ? between : strv_env_get(strv_argv(&here), "COMPOSE_PATH_SEPARATOR");
+	rest = copy = xstrdup(said ? said : "");
+	while ((word = strsep(&rest, between && *between ? between : ":")))
+		if (*word)
+			strv_add(&p->files, word);
+	if (p->files.n > 0)
+		return 0;
+	if (add_if_there(usual, ARRAY_LEN(usual), &p->files)) {
+		add_if_there(further, ARRAY_LEN(further), &p->files);
+		return 0;
+	}
+	mlr_fail(err, ENOENT, "there is no compose.yaml here");
+	return mlr_hint(err, "mlrun up FILE takes another");
+}
+
+static int find_directory(const char *said, struct project *p, struct mlr_error *err)
+{
+	const char *first = p->files.v[0];
+	int is_stdin = strcmp(first, "-") == 0;
+	char *slash;
+
+	p->directory = realpath(said ? said : is_stdin ? "." : first, NULL);
+	if (!p->directory)
+		return mlr_fail_errno(err, "'%s'", said ? said : first);
+	slash = strrchr(p->directory, '/');
+	if (!said && !is_stdin)
+		slash[slash == p->directory] = '\0';
+	return 0;
+}
+
+static int open_file(const char *name, struct compose_text *ret, struct mlr_error *err)
+{
+	int is_stdin = strcmp(name, "-") == 0;
+	char *text = NULL;
+
+	TRY(file_read(AT_FDCWD, is_stdin ? "/dev/stdin" : name, FILE_MAX, &text, &ret->size, err));
+	ret->name = name;
+	ret->text = text;
+	return 0;
+}
+
+/* Read the files, and the variables. */
+static int open_files(struct reading *r, struct mlr_error *err)
+{
+	const struct project_wish *w = r->w;
+	struct project *p = r->p;
+
+	for (size_t i = 0; i < w->files.n; i++)
+		strv_add(&p->files, w->files.v[i]);
+	if (p->files.n == 0)
+		TRY(find_files(p, err));
+	TRY(find_directory(w->directory, p, err));
+	r->texts = xcalloc(p->files.n, sizeof(*r->texts));
+	for (size_t i = 0; i < p->files.n; i++)
+		TRY(open_file(p->files.v[i], &r->texts[i], err));
+	for (size_t i = 0; i < w->env_files.n; i++)
+		TRY(read_env(w->env_files.v[i], 1, &p->variables, err));
+	if (w->env_files.n == 0) {
+		auto_free char *path = xasprintf("%s/.env", p->directory);
+
+		TRY(read_env(path, 0, &p->variables, err));
+	}
+	return 0;
 }
 
 /* "My App" becomes "myapp", as docker compose does it. */
@@ -86,15 +180,20 @@ static char *name_of_directory(const char *directory)
 	return name;
 }
 
-static int take_name(struct project *p, const char *name, struct mlr_error *err)
+/* By name, else $COMPOSE_PROJECT_NAME, else the files', else the directory's. */
+static int take_name(struct reading *r, const struct compose_wish *c, struct mlr_error *err)
 {
+	struct project *p = r->p;
 	const char *said = getenv("COMPOSE_PROJECT_NAME");
 
-	if (!name && said && *said)
-		name = said;
-	p->name = name            ? xstrdup(name)
-		: p->compose.name ? xstrdup(p->compose.name)
-				  : name_of_directory(p->directory);
+	if (r->w->name)
+		p->name = xstrdup(r->w->name);
+	else if (said && *said)
+		p->name = xstrdup(said);
+	else if (c)
+		TRY(compose_parse_name(c, &p->name, err));
+	if (!p->name)
+		p->name = name_of_directory(p->directory);
 	if (compose_is_project(p->name))
 		return 0;
 	mlr_fail(err, EINVAL, "'%s' is no name of a project", p->name);
@@ -102,49 +201,73 @@ static int take_name(struct project *p, const char *name, struct mlr_error *err)
 		"use small letters, digits, '_' and '-', first a letter or digit: mlrun up -p NAME");
 }
 
-static int open_file(
-	const char *file, struct project *p, char **text, size_t *size, struct mlr_error *err)
+static void print_refused(const struct strv *refused)
 {
-	TRY(find_file(file, p, err));
-	TRY(file_read(AT_FDCWD, p->file, FILE_MAX, text, size, err));
-	return read_variables(p, err);
-}
-
-int project_read(const char *file, const char *name, struct project *ret, struct mlr_error *err)
-{
-	auto_call(project_done) struct project p = PROJECT_INIT;
-	auto_strv struct strv refused = STRV_INIT;
-	auto_free char *text = NULL;
-	size_t size = 0;
-	int r;
-
-	TRY(open_file(file, &p, &text, &size, err));
-	r = compose_parse(text, size, p.file, p.directory, look_up, &p, &p.compose, &refused, err);
-	for (size_t i = 0; i < refused.n; i++) {
+	for (size_t i = 0; i < refused->n; i++) {
 		struct mlr_error one = MLR_ERROR_INIT;
 
-		mlr_pass(&one, EINVAL, refused.v[i]);
+		mlr_pass(&one, EINVAL, refused->v[i]);
 		cli_fail_at(&one, "up");
 	}
-	TRY(r);
-	TRY(take_name(&p, name, err));
+}
+
+/* Those of --profile, and $COMPOSE_PROFILES. */
+static void join_profiles(struct reading *r)
+{
+	const char *said = look_up(r, "COMPOSE_PROFILES");
+	auto_free char *more = strv_join(&r->w->profiles, r->w->profiles.n, ",");
+
+	if (*more)
+		r->profiles = xasprintf("%s,%s", said ? said : "", more);
+}
+
+static struct compose_wish wish_of(struct reading *r)
+{
+	const struct project_wish *w = r->w;
+
+	return (struct compose_wish){ .files = r->texts,
+		.n = r->p->files.n,
+		.directory = r->p->directory,
+		.names = w->names,
+		.alone = w->alone,
+		.scale = w->scale,
+		.with_text = w->config,
+		.look = look_up,
+		.ctx = r };
+}
+
+int project_read(const struct project_wish *w, struct project *ret, struct mlr_error *err)
+{
+	auto_call(project_done) struct project p = PROJECT_INIT;
+	auto_call(reading_done) struct reading r = { w, &p, NULL, NULL };
+	auto_strv struct strv refused = STRV_INIT;
+	struct compose_wish c;
+	int e;
+
+	TRY(open_files(&r, err));
+	join_profiles(&r);
+	c = wish_of(&r);
+	TRY(take_name(&r, &c, err));
+	e = compose_parse(&c, &p.compose, &refused, err);
+	print_refused(&refused);
+	TRY(e);
+	reading_done(&r);
+	r = (struct reading){ w, &p, NULL, NULL };
 	*ret = p;
 	p = (struct project)PROJECT_INIT;
 	return 0;
 }
 
-char *project_name(const char *file, const char *name, struct mlr_error *err)
+char *project_name(const struct project_wish *w, struct mlr_error *err)
 {
 	auto_call(project_done) struct project p = PROJECT_INIT;
-	auto_free char *text = NULL;
-	size_t size = 0;
+	auto_call(reading_done) struct reading r = { w, &p, NULL, NULL };
+	struct compose_wish c;
 
-	if (!name &&
-		(open_file(file, &p, &text, &size, err) < 0 ||
-			compose_parse_name(text, size, p.file, look_up, &p, &p.compose.name, err) <
-				0))
+	if (!w->name && open_files(&r, err) < 0)
 		return NULL;
-	return take_name(&p, name, err) < 0 ? NULL : take_ptr(&p.name);
+	c = wish_of(&r);
+	return take_name(&r, w->name ? NULL : &c, err) < 0 ? NULL : take_ptr(&p.name);
 }
 
 /* --- images ---------------------------------------------------------------------------------- */
@@ -194,8 +317,8 @@ static int build(const struct compose_service *c, const char *image, const char 
 	return run_itself(&argv);
 }
 
-int project_bring(
-	const struct project *p, const struct compose_service *c, const char *store, int again)
+int project_bring(const struct project *p, const struct compose_service *c, const char *store,
+	int again, int pull)
 {
 	auto_call(store_image_done) struct store_image im = STORE_IMAGE_INIT;
 	auto_free char *image = project_image_of(p, c);
@@ -209,7 +332,7 @@ int project_bring(
 		return cli_fail_at(&err, "up '%s'", c->name);
 	if (c->context && (r < 0 || again))
 		return build(c, image, store);
-	return r < 0 ? cli_pull(image, store, 0) : 0;
+	return r < 0 || (pull && !c->context) ? cli_pull(image, store, 0) : 0;
 }
 
 /* --- volumes --------------------------------------------------------------------------------- */
@@ -291,11 +414,16 @@ static int make_volumes(const struct project *p, const struct compose_service *c
 	return 0;
 }
 
+int project_starts(const struct compose_service *c)
+{
+	return c->is_wanted && c->replicas > 0;
+}
+
 int project_prepare(
 	const struct project *p, const char *store, struct store *st, struct mlr_error *err)
 {
 	for (size_t i = 0; i < p->compose.n; i++)
-		if (p->compose.services[i].replicas > 0)
+		if (project_starts(&p->compose.services[i]))
 			TRY(make_volumes(p, &p->compose.services[i], store, st, err));
 	return 0;
 }
@@ -402,6 +530,9 @@ int project_fill(const struct project *p, const struct compose_service *c, long 
 	s.stop_signal = c->stop_signal ? c->stop_signal : s.stop_signal;
 	if (c->has_check && !c->no_check)
 		take_check(c, &s.check);
+	/* Replicas may each listen on one of several. */
+	for (size_t i = 0; c->replicas == 1 && i < c->ports.n; i++)
+		strv_add(&s.ports, c->ports.v[i]);
 	add_options(p, c, st, &s);
 	add_command(c, &s);
 	add_environment(p, c, replica, &s);

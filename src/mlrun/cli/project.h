@@ -7,9 +7,40 @@
 #include "store/store.h"
 #include "work/service.h"
 
+/* What the command line says of a project. */
+struct project_wish {
+	struct strv files; /* "-": standard input; empty: $COMPOSE_FILE, else compose.yaml and the
+			      like, with its override */
+	struct strv env_files;              /* in place of .env beside the first file */
+	struct strv profiles, names, scale; /* as in struct compose_wish */
+	const char *directory;              /* NULL: the first file's */
+	const char *name; /* NULL: $COMPOSE_PROJECT_NAME, the files', or the directory's */
+	int alone, config;
+};
+void project_wish_done(struct project_wish *w);
+
+/* The rows of a command whose struct has it as w. */
+#define PROJECT_ROWS(type)                                                                         \
+	{ "file", 'f', "FILE", 0,                                                                  \
+		"a compose file, or - for standard input; several are merged (default: "           \
+		"compose.yaml here, with compose.override.yaml)",                                  \
+		0, OPT(type, w.files) },                                                           \
+		{ "project", 'p', "NAME", 0, "its name (default: the file's, or the directory's)", \
+			0, OPT(type, w.name) },                                                    \
+		{ "project-name", 0, NULL, OPTION_ALIAS },                                         \
+		{ "project-directory", 0, "DIR", 0,                                                \
+			"relative paths begin here (default: the first file's directory)", 0,      \
+			OPT(type, w.directory) },                                                  \
+		{ "env-file", 0, "FILE", 0, "variables of the files (default: .env)", 0,           \
+			OPT(type, w.env_files) },                                                  \
+	{                                                                                          \
+		"profile", 0, "NAME", 0, "services of this profile, too", 0, OPT(type, w.profiles) \
+	}
+
 struct project {
-	char *name, *file, *directory;
-	struct strv variables; /* of .env beside the file */
+	char *name, *directory;
+	struct strv files;
+	struct strv variables; /* of .env */
 	struct compose_project compose;
 };
 
@@ -19,24 +50,20 @@ struct project {
 	}
 void project_done(struct project *p);
 
-/*
- * Read a project.
- *
- *   file  NULL: compose.yaml and the like of the working directory
- *   name  NULL: $COMPOSE_PROJECT_NAME, the file's, or its directory's
- *
- * Returns 0, -ENOENT, -EINVAL, -EPROTO, with hints.
- */
-int project_read(const char *file, const char *name, struct project *ret, struct mlr_error *err);
+/* Read a project. Returns 0, -ENOENT, -EINVAL, -EPROTO, with hints. */
+int project_read(const struct project_wish *w, struct project *ret, struct mlr_error *err);
 
-/* Read the project's name alone: name, else that of the file, whose other variables may be missing.
- * to free(); NULL: err says why. */
-char *project_name(const char *file, const char *name, struct mlr_error *err);
+/* Read the project's name alone: that of the wish, else that of the files, whose other variables
+ * may be missing. to free(); NULL: err says why. */
+char *project_name(const struct project_wish *w, struct mlr_error *err);
 
-/* Bring the image of a service: pull what is missing, build what is missing or, with build, again.
- * Returns 0 or the exit status after a failure, which was printed. */
-int project_bring(
-	const struct project *p, const struct compose_service *c, const char *store, int build);
+/* Bring the image of a service: pull what is missing or, with pull, again, and so build. Returns 0
+ * or the exit status after a failure, which was printed. */
+int project_bring(const struct project *p, const struct compose_service *c, const char *store,
+	int build, int pull);
+
+/* Is the service to be started? */
+int project_starts(const struct compose_service *c);
 
 #define PROJECT_VOLUMES "volumes" /* in the store, PROJECT/NAME; "_" has those of no project */
 

@@ -338,9 +338,9 @@ int services_print(struct store *st, const struct service_list *l, const struct 
 	width = wide(sources, l->n);
 	for (;;) {
 		r = print_some(sources, l->n, o, width, &open);
-		if (r < 0 || over || !o->follow)
+		if (r < 0 || (over && !(o->stop && o->stop(o->ctx))))
 			break;
-		over = (o->over && o->over(o->ctx)) || have_all_ended(st, l);
+		over |= !o->follow || (o->over && o->over(o->ctx)) || have_all_ended(st, l);
 		if (!over)
 			mlr_sleep_ms(FOLLOW_MS);
 	}

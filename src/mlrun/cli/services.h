@@ -56,6 +56,7 @@ struct services_output {
 	int64_t tail; /* only so many of the last lines; -1: all */
 	int timestamps, follow, prefix;
 	int (*over)(void *ctx); /* called now and then: not 0 ends it; or NULL */
+	int (*stop)(void *ctx); /* called until it returns 0, when it has ended; or NULL */
 	void *ctx;
 };
 

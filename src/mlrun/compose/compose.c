@@ -16,6 +16,7 @@ static void service_done(struct compose_service *s)
 	strv_done(&s->options);
 	strv_done(&s->hosts);
 	strv_done(&s->test);
+	strv_done(&s->ports);
 	for (size_t i = 0; i < s->n_needs; i++)
 		free(s->needs[i].service);
 	free(s->needs);
@@ -27,6 +28,7 @@ void compose_project_done(struct compose_project *p)
 		service_done(&p->services[i]);
 	free(p->services);
 	free(p->name);
+	free(p->text);
 	strv_done(&p->ignored);
 	*p = (struct compose_project)COMPOSE_PROJECT_INIT;
 }
@@ -58,18 +60,39 @@ static int is_service_name(const char *name)
 		!name[strspn(name, LETTERS "ABCDEFGHIJKLMNOPQRSTUVWXYZ" DIGITS "._-")];
 }
 
-/* Is one of the service's profiles asked for? */
-static int is_wanted(const struct record_reader *r, const struct compose_service *s)
+/* Is the service named, or one of its profiles asked for? */
+static int is_there(const struct record_reader *r, const struct compose_service *s)
 {
-	const struct compose_reader *c = r->ctx;
-	const char *asked = c->look(c->ctx, "COMPOSE_PROFILES");
+	const struct compose_wish *w = ((const struct compose_reader *)r->ctx)->wish;
+	const char *asked = w->look(w->ctx, "COMPOSE_PROFILES");
 	auto_free char *copy = xstrdup(asked ? asked : "");
 	char *rest = copy, *word;
-	int is_wanted = s->profiles.n == 0;
+	int is_there = s->profiles.n == 0 || strv_has(&w->names, s->name);
 
-	while (!is_wanted && (word = strsep(&rest, ",")))
-		is_wanted = strcmp(word, "*") == 0 || strv_has(&s->profiles, word);
-	return is_wanted;
+	while (!is_there && (word = strsep(&rest, ",")))
+		is_there = strcmp(word, "*") == 0 || strv_has(&s->profiles, word);
+	return is_there;
+}
+
+/* Put the file and line of a place before an error, and what is there. */
+static int wrap(const struct record_reader *r, const struct mlr_yaml_place *at, const char *where)
+{
+	const struct compose_reader *c = r->ctx;
+	const char *gap = *where ? ": " : "";
+
+	/* What several files give has no line. */
+	return at ? mlr_wrap(r->err, "'%s' line %zu%s%s", at->file, at->line, gap, where)
+		  : mlr_wrap(r->err, "'%s'%s%s", c->files.v[0], gap, where);
+}
+
+static int wrap_service(
+	const struct record_reader *r, const struct compose_service *s, const char *key)
+{
+	const struct compose_reader *c = r->ctx;
+	auto_free char *where = xasprintf("services.%s.%s", s->name, key);
+
+	return wrap(r, mlr_yaml_place(&c->lines, json_object_get(c->top, "services"), s->name, 0),
+		where);
 }
 
 /* Note why a key of a service is refused, and take the key away: what else is wrong shows then.
@@ -77,17 +100,19 @@ static int is_wanted(const struct record_reader *r, const struct compose_service
 static int refuse_key(const struct record_reader *r, const char *service, const json_t *v)
 {
 	struct compose_reader *c = r->ctx;
-	auto_free char *where = take_ptr(&c->where),
+	auto_free char *where = take_ptr(&c->where), *whole = NULL,
 		       *key = where ? xstrndup(where, strcspn(where, ".")) : NULL;
-	size_t line = c->line ? c->line : key ? mlr_yaml_line(&c->lines, v, key, 0) : 0;
+	const struct mlr_yaml_place *at =
+		c->line || !key ? c->line : mlr_yaml_place(&c->lines, v, key, 0);
 
 	if (!key || json_object_del((json_t *)v, key) < 0) {
 		c->where = take_ptr(&where);
 		return 0;
 	}
-	mlr_wrap(r->err, "'%s' line %zu: services.%s.%s", c->file, line ? line : 1, service, where);
+	whole = xasprintf("services.%s.%s", service, where);
+	wrap(r, at, whole);
 	strv_add(c->refused, r->err->text);
-	c->line = 0;
+	c->line = NULL;
 	return 1;
 }
 
@@ -106,7 +131,7 @@ static int read_service(const struct record_reader *r, const char *name, const j
 	do {
 		s = (struct compose_service){ .name = xstrdup(name) };
 		e = compose_read_service(r, v, &s);
-		if (e == 0 && is_wanted(r, &s)) {
+		if (e == 0 && is_there(r, &s)) {
 			p->services = xgrow(p->services, p->n, sizeof(*p->services));
 			p->services[p->n++] = s;
 			return 0;
@@ -119,19 +144,14 @@ static int read_service(const struct record_reader *r, const char *name, const j
 
 static int read_services(const struct record_reader *r, const json_t *v, void *to)
 {
-	const struct compose_reader *c = r->ctx;
-	struct compose_project *p = to;
-
-	TRY(compose_read_keys(r, v, read_service, p));
-	for (size_t i = 0; i < p->n; i++)
-		p->services[i].line = mlr_yaml_line(&c->lines, v, p->services[i].name, 0);
-	return 0;
+	return compose_read_keys(r, v, read_service, to);
 }
 
 static const struct record_row rows[] = {
 	{ "version", RECORD_OWN }, /* informative, says the specification */
 	{ "name", RECORD_TEXT, RECORD_AT(struct compose_project, name), .rule = check_name },
 	{ "services", RECORD_OWN, .read = read_services },
+	{ "include", RECORD_OWN, .reach = REACH_FILES },
 	{ "networks", RECORD_OWN }, /* services use the machine's, and meet by their names */
 	/* What these have is read where a service names it. */
 	{ "volumes", RECORD_OWN, .reach = REACH_FILES },
@@ -150,16 +170,22 @@ static int index_of(const struct compose_project *p, const char *name)
 	return -1;
 }
 
-static int refuse_need(const struct record_reader *r, const struct compose_project *p,
-	const struct compose_service *s, const char *name)
+static int refuse_unknown(
+	const struct record_reader *r, const struct compose_project *p, const char *name)
 {
 	struct spelling near = spelling_of(name, strlen(name));
 
 	for (size_t i = 0; i < p->n; i++)
 		spelling_try(&near, p->services[i].name);
-	mlr_fail(r->err, EINVAL, "'%s' line %zu: services.%s.depends_on: there is no service '%s'",
-		((const struct compose_reader *)r->ctx)->file, s->line, s->name, name);
+	mlr_fail(r->err, EINVAL, "there is no service '%s'", name);
 	return near.near ? mlr_hint(r->err, "is %s meant?", near.near) : -EINVAL;
+}
+
+static int refuse_need(const struct record_reader *r, const struct compose_project *p,
+	const struct compose_service *s, const char *name)
+{
+	refuse_unknown(r, p, name);
+	return wrap_service(r, s, "depends_on");
 }
 
 enum { UNSEEN, BEGUN, PLACED };
@@ -173,10 +199,10 @@ static int visit(const struct record_reader *r, const struct compose_project *p,
 
 	if (seen[at] == PLACED)
 		return 0;
-	if (seen[at] == BEGUN)
-		return mlr_fail(r->err, EINVAL,
-			"'%s' line %zu: services.%s.depends_on: it needs itself, directly or by others",
-			((const struct compose_reader *)r->ctx)->file, s->line, s->name);
+	if (seen[at] == BEGUN) {
+		mlr_fail(r->err, EINVAL, "it needs itself, directly or by others");
+		return wrap_service(r, s, "depends_on");
+	}
 	seen[at] = BEGUN;
 	for (size_t i = 0; i < s->n_needs; i++) {
 		int need = index_of(p, s->needs[i].service),
@@ -213,80 +239,179 @@ static int sort(const struct record_reader *r, struct compose_project *p)
 	return 0;
 }
 
+/* Mark a service, and what it needs: that stands before it. */
+static void want(const struct compose_project *p, size_t at, int alone)
+{
+	struct compose_service *s = &p->services[at];
+
+	for (s->is_wanted = 1; at-- > 0 && !alone;)
+		for (size_t i = 0; i < s->n_needs; i++)
+			if (!p->services[at].is_wanted &&
+				strcmp(p->services[at].name, s->needs[i].service) == 0)
+				want(p, at, 0);
+}
+
+/* "SERVICE=NUMBER" */
+static int scale(const struct record_reader *r, struct compose_project *p, const char *text)
+{
+	const char *eq = text + strcspn(text, "=");
+	auto_free char *name = xstrndup(text, (size_t)(eq - text));
+	char *end = NULL;
+	int at = index_of(p, name);
+	long n = *eq ? strtol(eq + 1, &end, 10) : -1;
+
+	if (at < 0)
+		return refuse_unknown(r, p, name);
+	if (n < 0 || n > REPLICAS_MAX || *end || end == eq + 1)
+		return mlr_fail(r->err, EINVAL, "'%s': expected SERVICE=NUMBER, up to %d", text,
+			REPLICAS_MAX);
+	if (n > 1 && p->services[at].container_name)
+		return mlr_fail(r->err, EINVAL,
+			"service '%s': several replicas cannot have one container_name", name);
+	p->services[at].replicas = n;
+	return 0;
+}
+
+static int choose(const struct record_reader *r, struct compose_project *p)
+{
+	const struct compose_wish *w = ((const struct compose_reader *)r->ctx)->wish;
+
+	for (size_t i = 0; i < w->scale.n; i++)
+		TRY(scale(r, p, w->scale.v[i]));
+	for (size_t i = 0; i < p->n && w->names.n == 0; i++)
+		p->services[i].is_wanted = 1;
+	for (size_t i = 0; i < w->names.n; i++) {
+		int at = index_of(p, w->names.v[i]);
+
+		if (at < 0)
+			return refuse_unknown(r, p, w->names.v[i]);
+		want(p, (size_t)at, w->alone);
+	}
+	return 0;
+}
+
+/* All that is refused has been noted; the last one is the error. */
+static int pass_refused(const struct record_reader *r)
+{
+	struct strv *l = ((const struct compose_reader *)r->ctx)->refused;
+	auto_free char *last = l->n > 0 ? take_ptr(&l->v[--l->n]) : NULL;
+
+	return last ? mlr_pass(r->err, EINVAL, last) : 0;
+}
+
+static int refuse_port(const struct record_reader *r, const struct compose_service *a,
+	const struct compose_service *b, unsigned port)
+{
+	struct compose_reader *c = r->ctx;
+
+	if (a == b) {
+		mlr_fail(r->err, EINVAL, "several replicas cannot have the one port %u", port);
+		mlr_hint(r->err,
+			"MLRUN_REPLICA in the command tells them apart: $$((8000 + MLRUN_REPLICA))");
+	} else {
+		mlr_fail(r->err, EINVAL, "port %u is that of service '%s', too", port, a->name);
+		mlr_hint(r->err,
+			"services share this machine's ports: have one of them listen on another, by its "
+			"command or its variables, and write that one in 'ports'");
+	}
+	wrap_service(r, b, "ports");
+	strv_add(c->refused, r->err->text);
+	return 0;
+}
+
+/* Services share the machine's ports: those on which their commands listen, and those from which
+ * connections are passed on. */
+static int check_ports(const struct record_reader *r, const struct compose_project *p)
+{
+	auto_free const struct compose_service **owners = xcalloc(65536, sizeof(*owners));
+
+	for (size_t i = 0; i < p->n; i++) {
+		const struct compose_service *s = &p->services[i];
+
+		for (size_t k = 0; s->is_wanted && s->replicas > 0 && k < s->ports.n; k++) {
+			unsigned ports[2] = { 0, 0 };
+
+			if (sscanf(s->ports.v[k], "%u %u", &ports[0], &ports[1]) != 2)
+				continue;
+			if (ports[0] != ports[1] && s->replicas > 1)
+				refuse_port(r, s, s, ports[0]);
+			for (int m = 0; m < 1 + (ports[0] != ports[1]); m++)
+				if (!owners[ports[m]])
+					owners[ports[m]] = s;
+				else if (owners[ports[m]] != s)
+					refuse_port(r, owners[ports[m]], s, ports[m]);
+		}
+	}
+	return pass_refused(r);
+}
+
 static int parse(const struct record_reader *r, const json_t *v, struct compose_project *p)
 {
 	struct compose_reader *c = r->ctx;
 	static const char *const ignored[] = { "networks", "models", NULL };
 	int e;
 
+	p->text = c->wish->with_text ? compose_print(v) : NULL;
 	c->top = v;
 	compose_drop(r, v, ignored);
 	e = record_read(r, rows, v, p);
 	if (e == 0 && p->n == 0 && c->refused->n == 0)
 		e = record_wrong(r, "it has no services");
-	if (e == 0 && c->refused->n > 0) {
-		auto_free char *last = take_ptr(&c->refused->v[--c->refused->n]);
-
-		return mlr_pass(r->err, EINVAL, last);
-	}
-	if (e == 0)
-		return sort(r, p);
-	mlr_wrap(r->err, "'%s' line %zu%s%s", c->file, c->line ? c->line : 1, c->where ? ": " : "",
-		c->where ? c->where : "");
-	return e;
+	if (e < 0)
+		return wrap(r, c->line, c->where ? c->where : "");
+	TRY(pass_refused(r));
+	TRY(sort(r, p));
+	TRY(choose(r, p));
+	return check_ports(r, p);
 }
 
-static int load(const char *text, size_t size, const char *file, struct mlr_yaml_lines *lines,
-	json_t **ret, struct mlr_error *err)
+static void reader_done(struct compose_reader *c)
 {
-	return mlr_yaml_load(text, size, MLR_YAML_TEXTS, lines, ret, err) < 0
-		? mlr_wrap(err, "'%s'", file)
-		: 0;
+	mlr_yaml_lines_done(&c->lines);
+	strv_done(&c->files);
+	json_decref(c->read);
+	free(c->where);
 }
 
-int compose_parse(const char *text, size_t size, const char *file, const char *directory,
-	compose_lookup look, void *ctx, struct compose_project *ret, struct strv *refused,
+int compose_parse(const struct compose_wish *w, struct compose_project *ret, struct strv *refused,
 	struct mlr_error *err)
 {
 	auto_call(compose_project_done) struct compose_project p = COMPOSE_PROJECT_INIT;
-	struct compose_reader c = { .file = file,
-		.directory = directory,
-		.look = look,
-		.ctx = ctx,
-		.ignored = &p.ignored,
-		.refused = refused };
+	auto_call(reader_done) struct compose_reader c = {
+		.wish = w, .read = json_array(), .ignored = &p.ignored, .refused = refused
+	};
 	const struct record_reader r = {
 		.manner = RECORD_ONLY | RECORD_OF_TEXTS | RECORD_NO_NULL | RECORD_X_KEYS,
 		.ctx = &c,
 		.err = err,
 		.code = EINVAL,
-		.expand = compose_expand,
 		.place = compose_place,
 	};
 	json_auto_t *v = NULL;
-	int e = load(text, size, file, &c.lines, &v, err);
 
-	if (e == 0)
-		e = parse(&r, v, &p);
-	mlr_yaml_lines_done(&c.lines);
-	free(c.where);
-	if (e < 0)
-		return e;
+	TRY(compose_load(&c, &v, err));
+	TRY(pass_refused(&r));
+	TRY(parse(&r, v, &p));
 	*ret = p;
 	p = (struct compose_project)COMPOSE_PROJECT_INIT;
 	return 0;
 }
 
-int compose_parse_name(const char *text, size_t size, const char *file, compose_lookup look,
-	void *ctx, char **ret, struct mlr_error *err)
+int compose_parse_name(const struct compose_wish *w, char **ret, struct mlr_error *err)
 {
-	json_auto_t *v = NULL;
-	const char *name;
+	for (size_t i = w->n; i-- > 0 && !*ret;) {
+		const struct compose_text *f = &w->files[i];
+		json_auto_t *v = NULL;
+		const char *name;
 
-	TRY(load(text, size, file, NULL, &v, err));
-	name = json_string_value(json_object_get(v, "name"));
-	*ret = name ? compose_interpolate(name, look, ctx, err) : NULL;
-	return name && !*ret ? mlr_wrap(err, "'%s': name", file) : 0;
+		if (mlr_yaml_load(f->text, f->size, MLR_YAML_TEXTS, NULL, &v, err) < 0)
+			return mlr_wrap(err, "'%s'", f->name);
+		name = json_string_value(json_object_get(v, "name"));
+		*ret = name ? compose_interpolate(name, w->look, w->ctx, err) : NULL;
+		if (name && !*ret)
+			return mlr_wrap(err, "'%s': name", f->name);
+	}
+	return 0;
 }
 
 static void each_reach(const struct record_row *row, const char *above, reach_fn fn, void *ctx)

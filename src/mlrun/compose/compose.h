@@ -22,6 +22,7 @@ struct compose_need {
 	char *service;
 	enum compose_condition condition;
 	int required; /* 0: the service may be missing */
+	int restart;  /* start the needing one again after it */
 };
 
 enum compose_restart { COMPOSE_NO_RESTART, COMPOSE_ON_FAILURE, COMPOSE_ALWAYS };
@@ -29,7 +30,7 @@ enum compose_restart { COMPOSE_NO_RESTART, COMPOSE_ON_FAILURE, COMPOSE_ALWAYS };
 /* Members that the file does not set are NULL, empty, or as said. */
 struct compose_service {
 	char *name, *image, *container_name, *working_dir, *user, *hostname;
-	size_t line; /* where it stands */
+	int is_wanted; /* it is to be started */
 
 	char *context, *dockerfile, *target; /* of build; context NULL: it is not built */
 	struct strv build_args;              /* "K=V" */
@@ -45,7 +46,9 @@ struct compose_service {
 	struct strv profiles; /* it is there if one of them is asked for; none: always */
 	struct strv tmpfs;    /* as --tmpfs takes them */
 	int read_only, init;
-	int has_ports; /* it says which ports shall be reachable */
+	int has_ports;     /* it says which ports shall be reachable */
+	int is_narrow;     /* for one address only */
+	struct strv ports; /* "PUBLISHED TARGET ADDRESS" of TCP; the address may be empty: all */
 
 	struct compose_need *needs;
 	size_t n_needs;
@@ -68,6 +71,7 @@ struct compose_project {
 	struct compose_service *services; /* each after those that it needs */
 	size_t n;
 	struct strv ignored; /* keys, each once */
+	char *text;          /* the files merged into one, in YAML; NULL: too long */
 };
 
 #define COMPOSE_PROJECT_INIT \
@@ -79,24 +83,39 @@ void compose_project_done(struct compose_project *p);
 /* The value of a variable, or NULL. */
 typedef const char *(*compose_lookup)(void *ctx, const char *name);
 
+struct compose_text {
+	const char *name; /* for messages */
+	const char *text;
+	size_t size;
+};
+
+/* What to read. */
+struct compose_wish {
+	const struct compose_text *files; /* the later win over those before */
+	size_t n;
+	const char *directory; /* absolute; what relative paths are relative to */
+	struct strv names;     /* services that are wanted; empty: all */
+	int alone;             /* without what they need */
+	struct strv scale;     /* "SERVICE=REPLICAS" */
+	int with_text;         /* fill compose_project.text */
+	compose_lookup look;
+	void *ctx;
+};
+
 /*
- * Read a file's text.
+ * Read files, those that they extend and include, and env_file.
  *
- *   file       its name, for messages
- *   directory  absolute; what relative paths are relative to. env_file is read there
- *   refused    gets what is wrong with services, but for what err says
+ *   refused  gets what is wrong with variables and services, but for what err says
  *
  * COMPOSE_PROFILES has the profiles that are asked for. Returns 0; -EINVAL or -EPROTO naming file
- * and line; or the errno of reading an env_file.
+ * and line; or the errno of reading a file.
  */
-int compose_parse(const char *text, size_t size, const char *file, const char *directory,
-	compose_lookup look, void *ctx, struct compose_project *ret, struct strv *refused,
+int compose_parse(const struct compose_wish *w, struct compose_project *ret, struct strv *refused,
 	struct mlr_error *err);
 
-/* Read the project's name alone, which needs no other variables. *ret to free(); NULL: the file has
- * none. */
-int compose_parse_name(const char *text, size_t size, const char *file, compose_lookup look,
-	void *ctx, char **ret, struct mlr_error *err);
+/* Read the project's name alone, which needs no other variables. *ret to free(); NULL: the files
+ * have none. */
+int compose_parse_name(const struct compose_wish *w, char **ret, struct mlr_error *err);
 
 /*
  * Read lines "K=V" of a .env file: comments, "export", quotes and variables, also those of lines

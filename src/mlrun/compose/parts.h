@@ -7,22 +7,35 @@
 #include "base/yaml.h"
 #include "compose/compose.h"
 
+#define REPLICAS_MAX 1000
+
 /* The ctx of the room's record_reader. */
 struct compose_reader {
-	const char *file, *directory;
+	const struct compose_wish *wish;
 	struct mlr_yaml_lines lines;
-	compose_lookup look;
-	void *ctx;
-	const json_t *top;    /* the file's mapping */
+	struct strv files;    /* names of those that were read, in this order */
+	json_t *read;         /* their values, as long as the lines are used */
+	const json_t *top;    /* the files' mapping */
 	struct strv *ignored; /* keys that it has and mlrun has no use for, each once */
 	struct strv *refused; /* what is wrong with services */
 	/* Where an error is: "services.web.ports"; to free(). */
 	char *where;
-	size_t line; /* 0: unknown */
+	const struct mlr_yaml_place *line; /* NULL: unknown */
 };
 
-/* For record_reader: interpolates texts; and puts a key before `where`. */
-int compose_expand(const struct record_reader *r, const char *text, char **ret);
+/* Read files, and what they extend and include, into one mapping to json_decref(), with their
+ * variables replaced (files.c). */
+int compose_load(struct compose_reader *c, json_t **ret, struct mlr_error *err);
+
+/* Merge two values: the keys of a later file, or of a service that extends another, win over those
+ * before. base: NULL for none. Returns a value to json_decref(). (merge.c) */
+enum compose_level { COMPOSE_FILE, COMPOSE_SERVICE = 2 };
+json_t *compose_merge(const json_t *base, const json_t *over, enum compose_level level);
+
+/* Write a value in YAML; to free(). (print.c) */
+char *compose_print(const json_t *v);
+
+/* For record_reader: put a key before `where`. */
 void compose_place(const struct record_reader *r, const json_t *in, const char *key, size_t at);
 
 extern const struct record_row compose_service_rows[];
@@ -58,6 +71,10 @@ extern const struct record_row compose_volume_rows[], compose_file_rows[];
 int compose_read_volume(const struct record_reader *r, const json_t *v, void *to);
 int compose_read_secret(const struct record_reader *r, const json_t *v, void *to);
 int compose_read_config(const struct record_reader *r, const json_t *v, void *to);
+
+/* Read "ports" (ports.c). to: a struct compose_service. */
+extern const struct record_row compose_port_rows[];
+int compose_read_ports(const struct record_reader *r, const json_t *v, void *to);
 
 /* An absolute path; to free(). */
 char *compose_absolute(const struct record_reader *r, const char *path);

@@ -3,10 +3,8 @@
 
 #include "base/base.h"
 #include "base/signal_name.h"
-#include "compose/ports.h"
 
 #define ENV_FILE_MAX (1u << 20) /* bytes */
-#define REPLICAS_MAX 1000
 
 #define AT(member) RECORD_AT(struct compose_service, member)
 
@@ -27,7 +25,7 @@ static int read_build(const struct record_reader *r, const json_t *v, void *to)
 
 	TRY(compose_read_one(r, build_rows, v, s, &s->context));
 	if (!s->context)
-		return record_wrong(r, "the key 'context' is missing");
+		s->context = xstrdup(".");
 	if (strstr(s->context, "://"))
 		return record_wrong(r, "'%s' is no directory of this machine", s->context);
 	whole = compose_absolute(r, s->context);
@@ -59,7 +57,7 @@ static int read_env_text(const struct record_reader *r, const char *name, struct
 		return record_wrong(r, "%s", why.text);
 	if (strlen(text) != len)
 		return record_wrong(r, "'%s' has a NUL byte", path);
-	if (compose_env_parse(text, path, c->look, c->ctx, &pairs, &why) < 0)
+	if (compose_env_parse(text, path, c->wish->look, c->wish->ctx, &pairs, &why) < 0)
 		return record_wrong(r, "%s", why.text);
 	for (size_t i = 0; i < pairs.n; i++) {
 		char *eq = strchr(pairs.v[i], '=');
@@ -120,48 +118,7 @@ static int read_env_file(const struct record_reader *r, const json_t *v, void *t
 	return 0;
 }
 
-/* --- ports ----------------------------------------------------------------------------------- */
-
-struct port {
-	char *target, *published, *address;
-};
-
-static const struct record_row port_rows[] = {
-	{ "target", RECORD_TEXT, RECORD_AT(struct port, target) },
-	{ "published", RECORD_TEXT, RECORD_AT(struct port, published) },
-	{ "host_ip", RECORD_TEXT, RECORD_AT(struct port, address) },
-	{ "protocol", RECORD_OWN },
-	{ "app_protocol", RECORD_OWN },
-	{ "mode", RECORD_OWN },
-	{ "name", RECORD_OWN },
-	{ NULL },
-};
-
-static int read_one_port(const struct record_reader *r, const json_t *v, void *to)
-{
-	struct port port = { NULL, NULL, NULL };
-	auto_free char *text = NULL;
-	int e = compose_read_one(r, port_rows, v, &port, &text);
-
-	if (e == 0 && !text)
-		text = xasprintf("%s%s%s%s%s", port.address ? port.address : "",
-			port.address ? ":" : "", port.published ? port.published : "",
-			port.published ? ":" : "", port.target ? port.target : "");
-	if (e == 0 && !compose_port_is_so(text)) {
-		record_wrong(r, "port '%s' cannot be had", text);
-		e = mlr_hint(r->err,
-			"services use the host's network: a port is open under the number and on the addresses "
-			"that the command opens, so both numbers must be equal");
-	}
-	record_done(port_rows, &port);
-	return e;
-}
-
-static int read_ports(const struct record_reader *r, const json_t *v, void *to)
-{
-	((struct compose_service *)to)->has_ports = 1;
-	return record_each(r, v, read_one_port, to);
-}
+/* --- networks --------------------------------------------------------------------------------- */
 
 /* Of the networks only "none" differs from what services have: this machine's. */
 static int read_network_mode(const struct record_reader *r, const json_t *v, void *to)
@@ -286,7 +243,7 @@ static const struct record_row need_rows[] = {
 	{ "condition", RECORD_WORD, RECORD_AT(struct compose_need, condition),
 		RECORD_WORDS(conditions) },
 	{ "required", RECORD_FLAG, RECORD_AT(struct compose_need, required) },
-	{ "restart", RECORD_OWN },
+	{ "restart", RECORD_FLAG, RECORD_AT(struct compose_need, restart) },
 	{ NULL },
 };
 
@@ -555,6 +512,7 @@ static void drop_ignored(const struct record_reader *r, const json_t *v)
 
 const struct record_row compose_service_rows[] = {
 	{ "image", RECORD_TEXT, AT(image), .reach = REACH_FILES },
+	{ "extends", RECORD_OWN, .reach = REACH_FILES },
 	{ "build", RECORD_STRUCT, .rows = build_rows, .read = read_build, .reach = REACH_FILES },
 	{ "command", RECORD_TEXTS, AT(command), .read = compose_read_words,
 		.reach = REACH_SERVERS },
@@ -571,7 +529,8 @@ const struct record_row compose_service_rows[] = {
 	{ "hostname", RECORD_TEXT, AT(hostname) },
 	{ "read_only", RECORD_FLAG, AT(read_only) },
 	{ "init", RECORD_FLAG, AT(init) },
-	{ "ports", RECORD_OWN, .rows = port_rows, .read = read_ports, .reach = REACH_SERVERS },
+	{ "ports", RECORD_OWN, .rows = compose_port_rows, .read = compose_read_ports,
+		.reach = REACH_SERVERS },
 	{ "expose", RECORD_OWN },
 	{ "network_mode", RECORD_OWN, .read = read_network_mode, .reach = REACH_SERVERS },
 	{ "networks", RECORD_OWN, .rows = network_rows, .read = read_networks },

@@ -3,21 +3,13 @@
 #include "base/base.h"
 #include "base/duration.h"
 
-int compose_expand(const struct record_reader *r, const char *text, char **ret)
-{
-	const struct compose_reader *c = r->ctx;
-
-	*ret = compose_interpolate(text, c->look, c->ctx, r->err);
-	return *ret ? 0 : -EINVAL;
-}
-
 void compose_place(const struct record_reader *r, const json_t *in, const char *key, size_t at)
 {
 	struct compose_reader *c = r->ctx;
 	char *below = c->where;
 
-	if (c->line == 0)
-		c->line = mlr_yaml_line(&c->lines, in, key, at);
+	if (!c->line)
+		c->line = mlr_yaml_place(&c->lines, in, key, at);
 	if (!key)
 		return;
 	c->where = xasprintf("%s%s%s", key, below ? "." : "", below ? below : "");
@@ -94,7 +86,7 @@ static int set_pair(
 	const struct compose_reader *c = r->ctx;
 
 	if (!value)
-		value = c->look(c->ctx, key);
+		value = c->wish->look(c->wish->ctx, key);
 	if (!*key || strpbrk(key, "= \t\r\n") || *key == '#')
 		return record_wrong(r, "invalid name '%s' of a variable", key);
 	if (value)
@@ -172,7 +164,7 @@ char *compose_absolute(const struct record_reader *r, const char *path)
 {
 	const struct compose_reader *c = r->ctx;
 	auto_free char *whole =
-		*path == '/' ? xstrdup(path) : xasprintf("%s/%s", c->directory, path);
+		*path == '/' ? xstrdup(path) : xasprintf("%s/%s", c->wish->directory, path);
 
 	return path_clean(whole);
 }

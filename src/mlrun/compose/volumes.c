@@ -154,7 +154,7 @@ static int find_source(const struct record_reader *r, const struct volume *v,
 	const struct compose_service *s, char **ret)
 {
 	const struct compose_reader *c = r->ctx;
-	const char *home = c->look(c->ctx, "HOME");
+	const char *home = c->wish->look(c->wish->ctx, "HOME");
 	auto_free char *expanded = NULL;
 
 	if (!v->source) { /* the service's own */

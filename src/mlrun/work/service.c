@@ -51,6 +51,7 @@ static const struct record_row wish_rows[] = {
 	{ "directory", RECORD_TEXT, RECORD_AT(struct service, directory), .flags = RECORD_MUST },
 	{ "options", RECORD_TEXTS, RECORD_AT(struct service, options) },
 	{ "command", RECORD_TEXTS, RECORD_AT(struct service, command) },
+	{ "ports", RECORD_TEXTS, RECORD_AT(struct service, ports) },
 	{ "project", RECORD_TEXT, RECORD_AT(struct service, project) },
 	{ "part", RECORD_TEXT, RECORD_AT(struct service, part) },
 	{ "digest", RECORD_TEXT, RECORD_AT(struct service, digest) },

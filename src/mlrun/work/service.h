@@ -63,6 +63,7 @@ struct service {
 	char *name, *image;
 	char *directory;              /* working directory of the supervisor */
 	struct strv options, command; /* of mlrun exec */
+	struct strv ports;            /* as forward_open() takes them */
 	struct strv env, hosts;       /* "K=V"; names that mean this machine. Not in service.json */
 	struct service_check check;
 	enum service_restart restart;

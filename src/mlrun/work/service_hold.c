@@ -1,4 +1,5 @@
 /* A service's supervisor: writes its command's output to the log, starts it again, checks it. */
+#include "work/forward.h"
 #include "work/service.h"
 #include "work/service_log.h"
 #include "work/supervisor.h"
@@ -33,6 +34,7 @@ struct hold {
 	struct service s;
 	struct service_log log;
 	struct probe probe;
+	struct forward forward;
 	int out[STREAMS];      /* the command's output */
 	struct proc_stat step; /* slurmstepd of the step that this was started in; pid 0: none */
 	int step_fd;           /* a pidfd of it; -1: none, as before Linux 5.3 */
@@ -42,10 +44,11 @@ struct hold {
 	int failed;      /* the first start */
 };
 
-#define HOLD_INIT                                                                            \
-	{                                                                                    \
-		.sup = SUPERVISOR_INIT, .s = SERVICE_INIT, .log = SERVICE_LOG_INIT,          \
-		.probe = { .out = -1 }, .out = { -1, -1 }, .step_fd = -1, .delay = DELAY_MS, \
+#define HOLD_INIT                                                                                  \
+	{                                                                                          \
+		.sup = SUPERVISOR_INIT, .s = SERVICE_INIT, .log = SERVICE_LOG_INIT,                \
+		.forward = FORWARD_INIT, .probe = { .out = -1 }, .out = { -1, -1 }, .step_fd = -1, \
+		.delay = DELAY_MS,                                                                 \
 	}
 
 static void hold_done(struct hold *h)
@@ -57,6 +60,7 @@ static void hold_done(struct hold *h)
 	supervisor_done(&h->sup);
 	service_done(&h->s);
 	service_log_done(&h->log);
+	forward_done(&h->forward);
 }
 
 /* A state that cannot be written, on a full disk, is no reason to end the command. */
@@ -475,6 +479,7 @@ static int64_t due(void *of)
 	for (int i = 0; i < STREAMS; i++)
 		read_stream(h, i);
 	read_probe(h);
+	forward_turn(&h->forward);
 	if (step_has_ended(h)) {
 		h->step.pid = 0;
 		close(take_fd(&h->step_fd));
@@ -499,6 +504,7 @@ static int begin(struct hold *h, const char *name, struct mlr_error *err)
 	TRY(service_read(h->st, name, &h->s, err));
 	if (chdir(h->s.directory) < 0)
 		return mlr_fail_errno(err, "enter '%s'", h->s.directory);
+	TRY(forward_open(&h->s.ports, &h->forward, err));
 	free(h->s.process);
 	h->s.process = xstrdup(h->sup.process);
 	h->s.runs = h->s.restarts = 0;
@@ -521,7 +527,8 @@ int service_hold(struct store *st, const char *name, struct mlr_error *err)
 	h.st = st;
 	h.sup.kind = &kind;
 	h.sup.of = &h;
-	memcpy(h.sup.fds, (const int *[]){ &h.out[0], &h.out[1], &h.probe.out, &h.step_fd },
+	memcpy(h.sup.fds,
+		(const int *[]){ &h.out[0], &h.out[1], &h.probe.out, &h.step_fd, &h.forward.poll },
 		sizeof(h.sup.fds));
 	r = begin(&h, name, err);
 	if (r < 0) {

@@ -79,7 +79,7 @@ struct supervisor_kind {
 struct supervisor {
 	const struct supervisor_kind *kind;
 	void *of;          /* the kind's argument */
-	const int *fds[4]; /* descriptors that due() reads, or of -1; NULL: no more */
+	const int *fds[5]; /* descriptors that due() reads, or of -1; NULL: no more */
 	pid_t child;       /* mlrun exec, which becomes the command; 0: none runs */
 	int status;        /* of the last child, as waitpid(2) gives it */
 	int64_t begun, up; /* when it was started, and seen in its container; mlr_now_ms() */

@@ -1,0 +1,371 @@
+#include "work/forward.h"
+
+#include "base/base.h"
+
+#include <arpa/inet.h>
+#include <netinet/in.h>
+#include <sys/epoll.h>
+#include <sys/socket.h>
+
+#define BYTES (64 << 10) /* that one direction of a connection keeps while the other side waits */
+#define TURN  64         /* events of one turn */
+
+/* The first member of what epoll points to. */
+enum kind { PORT, SIDE };
+
+struct forward_port {
+	enum kind kind;
+	int fd;
+	uint16_t target;
+};
+
+/* One side of a connection. */
+struct side {
+	enum kind kind;
+	int fd;
+	struct side *other;
+	struct forward_link *link;
+	int ended;  /* it sends no more */
+	int told;   /* and the other side knows */
+	char *rest; /* what the other side could not take yet */
+	size_t at, len;
+	uint32_t watched;
+};
+
+struct forward_link {
+	struct side sides[2];
+	struct forward_link *next, **self;
+};
+
+static void drop(struct forward_link *l)
+{
+	for (int i = 0; i < 2; i++) {
+		close(take_fd(&l->sides[i].fd));
+		free(l->sides[i].rest);
+	}
+	*l->self = l->next;
+	if (l->next)
+		l->next->self = l->self;
+	free(l);
+}
+
+void forward_done(struct forward *f)
+{
+	while (f->links)
+		drop(f->links);
+	for (size_t i = 0; i < f->n; i++)
+		close(f->ports[i].fd);
+	free(f->ports);
+	free(f->buffer);
+	close(take_fd(&f->poll));
+	*f = (struct forward)FORWARD_INIT;
+}
+
+/* --- listening ------------------------------------------------------------------------------- */
+
+union address {
+	struct sockaddr any;
+	struct sockaddr_in v4;
+	struct sockaddr_in6 v6;
+};
+
+/* Returns the length. */
+static socklen_t make_address(const char *text, uint16_t port, union address *ret)
+{
+	*ret = (union address){ .v4 = { .sin_family = AF_INET, .sin_port = htons(port) } };
+	if (inet_pton(AF_INET, text, &ret->v4.sin_addr) == 1)
+		return sizeof(ret->v4);
+	*ret = (union address){ .v6 = { .sin6_family = AF_INET6, .sin6_port = htons(port) } };
+	inet_pton(AF_INET6, *text ? text : "::", &ret->v6.sin6_addr);
+	return sizeof(ret->v6);
+}
+
+/* All addresses are those of IPv6, which take IPv4's, too, unless the machine has none. */
+static int listen_at(const char *text, uint16_t port)
+{
+	union address a;
+	socklen_t len = make_address(text, port, &a);
+	auto_close int fd = socket(a.any.sa_family, SOCK_STREAM | SOCK_NONBLOCK | SOCK_CLOEXEC, 0);
+	int on = 1, off = 0;
+
+	if (fd < 0)
+		return errno == EAFNOSUPPORT && !*text ? listen_at("0.0.0.0", port) : -errno;
+	setsockopt(fd, SOL_SOCKET, SO_REUSEADDR, &on, sizeof(on));
+	if (!*text)
+		setsockopt(fd, IPPROTO_IPV6, IPV6_V6ONLY, &off, sizeof(off));
+	if (bind(fd, &a.any, len) < 0 || listen(fd, 128) < 0)
+		return -errno;
+	return take_fd(&fd);
+}
+
+/* Find the socket that listens on a port: "N: ADDRESS:PORT ADDRESS:PORT STATE ... UID ... INODE".
+ */
+static int find_listener(const char *table, uint16_t port, unsigned *uid, unsigned long *inode)
+{
+	FILE *in = fopen(table, "re");
+	char line[512];
+	int found = 0;
+
+	while (in && !found && fgets(line, sizeof(line), in)) {
+		unsigned is, state;
+
+		found = sscanf(line, " %*d: %*[0-9A-F]:%x %*s %x %*s %*s %*s %u %*d %lu", &is,
+				&state, uid, inode) == 4 &&
+			is == port && state == 10;
+	}
+	if (in)
+		fclose(in);
+	return found;
+}
+
+static int has_socket(const char *pid, const char *socket)
+{
+	auto_free char *dir = xasprintf("/proc/%s/fd", pid);
+	auto_strv struct strv fds = STRV_INIT;
+	char link[64];
+
+	file_list(AT_FDCWD, dir, 0, &fds);
+	for (size_t i = 0; i < fds.n; i++) {
+		auto_free char *path = xasprintf("%s/%s", dir, fds.v[i]);
+		ssize_t n = readlink(path, link, sizeof(link) - 1);
+
+		link[n < 0 ? 0 : n] = '\0';
+		if (strcmp(link, socket) == 0)
+			return 1;
+	}
+	return 0;
+}
+
+/* Find the process that has a socket, among those that this user may look into; 0: none. */
+static pid_t holder_of(unsigned long inode, char *name, size_t size)
+{
+	auto_free char *wanted = xasprintf("socket:[%lu]", inode);
+	auto_strv struct strv pids = STRV_INIT;
+
+	file_list(AT_FDCWD, "/proc", 0, &pids);
+	for (size_t i = 0; i < pids.n; i++) {
+		auto_free char *comm = xasprintf("/proc/%s/comm", pids.v[i]), *text = NULL;
+
+		if (atol(pids.v[i]) <= 0 || !has_socket(pids.v[i], wanted))
+			continue;
+		file_read(AT_FDCWD, comm, 64, &text, NULL, NULL);
+		snprintf(name, size, "%.*s", text ? (int)strcspn(text, "\n") : 0, text ? text : "");
+		return (pid_t)atol(pids.v[i]);
+	}
+	return 0;
+}
+
+static int refuse(uint16_t port, int code, struct mlr_error *err)
+{
+	unsigned long inode = 0;
+	unsigned uid = 0;
+	char name[64] = "";
+	int found = code == EADDRINUSE &&
+		(find_listener("/proc/net/tcp", port, &uid, &inode) ||
+			find_listener("/proc/net/tcp6", port, &uid, &inode));
+	pid_t pid = found ? holder_of(inode, name, sizeof(name)) : 0;
+
+	if (pid > 0)
+		mlr_fail(err, code, "port %u is in use by '%s', PID %ld", port, name, (long)pid);
+	else if (found)
+		mlr_fail(err, code, "port %u is in use by a process of user %u", port, uid);
+	else
+		mlr_fail(err, code, "listen on port %u: %s", port, strerror(code));
+	return code == EACCES
+		? mlr_hint(err,
+			  "ports below net.ipv4.ip_unprivileged_port_start are root's: have the "
+			  "command listen on another, and write that one, such as 8080:8080")
+		: mlr_hint(err, "end it, or write another port in 'ports'");
+}
+
+/* Look whether a port is free. */
+static int try_port(unsigned port, struct mlr_error *err)
+{
+	auto_close int fd = listen_at("", (uint16_t)port);
+
+	return fd < 0 ? refuse((uint16_t)port, -fd, err) : 0;
+}
+
+static int add_port(const char *text, struct forward *f, struct mlr_error *err)
+{
+	const char *address = strrchr(text, ' ');
+	unsigned published = 0, target = 0;
+	int fd;
+
+	sscanf(text, "%u %u", &published, &target);
+	TRY(try_port(target, err));
+	if (published == target)
+		return 0;
+	fd = listen_at(address ? address + 1 : "", (uint16_t)published);
+	if (fd < 0)
+		return refuse((uint16_t)published, -fd, err);
+	f->ports[f->n++] = (struct forward_port){ PORT, fd, (uint16_t)target };
+	return 0;
+}
+
+int forward_open(const struct strv *ports, struct forward *ret, struct mlr_error *err)
+{
+	auto_call(forward_done) struct forward f = FORWARD_INIT;
+
+	f.ports = xcalloc(ports->n + 1, sizeof(*f.ports));
+	for (size_t i = 0; i < ports->n; i++)
+		TRY(add_port(ports->v[i], &f, err));
+	f.poll = f.n > 0 ? epoll_create1(EPOLL_CLOEXEC) : -1;
+	for (size_t i = 0; i < f.n; i++) {
+		struct epoll_event e = { .events = EPOLLIN, .data.ptr = &f.ports[i] };
+
+		if (epoll_ctl(f.poll, EPOLL_CTL_ADD, f.ports[i].fd, &e) < 0)
+			return mlr_fail_errno(err, "epoll");
+	}
+	*ret = f;
+	f = (struct forward)FORWARD_INIT;
+	return 0;
+}
+
+/* --- connections ----------------------------------------------------------------------------- */
+
+/* The command listens on IPv4's loopback address, or on IPv6's only. */
+static int connect_to(uint16_t port)
+{
+	static const char *const loopback[] = { "127.0.0.1", "::1" };
+
+	for (size_t i = 0; i < ARRAY_LEN(loopback); i++) {
+		union address a;
+		socklen_t len = make_address(loopback[i], port, &a);
+		auto_close int fd =
+			socket(a.any.sa_family, SOCK_STREAM | SOCK_NONBLOCK | SOCK_CLOEXEC, 0);
+
+		if (fd >= 0 && (connect(fd, &a.any, len) == 0 || errno == EINPROGRESS))
+			return take_fd(&fd);
+	}
+	return -ECONNREFUSED;
+}
+
+/* Without a descriptor connections wait until one ends: else epoll would not let the loop sleep. */
+static void watch_ports(struct forward *f, int full)
+{
+	f->full = full;
+	for (size_t i = 0; i < f->n; i++) {
+		struct epoll_event e = { .events = full ? 0 : EPOLLIN, .data.ptr = &f->ports[i] };
+
+		epoll_ctl(f->poll, EPOLL_CTL_MOD, f->ports[i].fd, &e);
+	}
+}
+
+static void accept_one(struct forward *f, const struct forward_port *p)
+{
+	auto_close int from = accept4(p->fd, NULL, NULL, SOCK_NONBLOCK | SOCK_CLOEXEC), to = -1;
+	struct forward_link *l;
+
+	if (from < 0) {
+		if (f->links && (errno == EMFILE || errno == ENFILE))
+			watch_ports(f, 1);
+		return;
+	}
+	to = connect_to(p->target);
+	if (to < 0)
+		return;
+	l = xcalloc(1, sizeof(*l));
+	for (int i = 0; i < 2; i++) {
+		struct side *s = &l->sides[i];
+		struct epoll_event e = { .events = EPOLLIN, .data.ptr = s };
+
+		*s = (struct side){ SIDE, take_fd(i == 0 ? &from : &to), &l->sides[1 - i], l,
+			.watched = EPOLLIN };
+		epoll_ctl(f->poll, EPOLL_CTL_ADD, s->fd, &e);
+	}
+	l->next = f->links;
+	l->self = &f->links;
+	if (l->next)
+		l->next->self = &l->next;
+	f->links = l;
+}
+
+/* Keep what the other side does not take now. */
+static void keep(struct side *s, const char *bytes, size_t len)
+{
+	if (!s->rest)
+		s->rest = xmalloc(BYTES);
+	memcpy(s->rest, bytes, len);
+	s->at = 0;
+	s->len = len;
+}
+
+/* Write what came from a side to the other one. Returns 0, or -errno of a connection that is over.
+ */
+static int pass(struct forward *f, struct side *s)
+{
+	const char *from = s->len > 0 ? s->rest + s->at : f->buffer;
+	ssize_t n = (ssize_t)s->len, done;
+
+	if (n == 0 && !s->ended) {
+		n = recv(s->fd, f->buffer, BYTES, 0);
+		if (n < 0)
+			return errno == EAGAIN || errno == EINTR ? 0 : -errno;
+		s->ended = n == 0;
+	}
+	done = n > 0 ? send(s->other->fd, from, (size_t)n, MSG_NOSIGNAL) : 0;
+	if (done < 0 && errno != EAGAIN && errno != EINTR)
+		return -errno;
+	done = done < 0 ? 0 : done;
+	if (from == f->buffer && done < n) {
+		keep(s, from + done, (size_t)(n - done));
+	} else if (s->len > 0) {
+		s->at += (size_t)done;
+		s->len -= (size_t)done;
+	}
+	if (s->ended && s->len == 0 && !s->told) {
+		shutdown(s->other->fd, SHUT_WR);
+		s->told = 1;
+	}
+	return 0;
+}
+
+/* What a side is watched for: more of it, if the other has taken all; or that it takes the rest. */
+static void watch(struct forward *f, struct side *s)
+{
+	uint32_t wanted =
+		(s->len == 0 && !s->ended ? EPOLLIN : 0) | (s->other->len > 0 ? EPOLLOUT : 0);
+	struct epoll_event e = { .events = wanted, .data.ptr = s };
+
+	if (wanted != s->watched)
+		epoll_ctl(f->poll, EPOLL_CTL_MOD, s->fd, &e);
+	s->watched = wanted;
+}
+
+static void turn(struct forward *f, struct side *s, uint32_t events)
+{
+	struct forward_link *l = s->link;
+	int is_over = (events & EPOLLERR) != 0;
+
+	/* It has ended and takes no more: epoll would say so for ever. */
+	if (events & EPOLLHUP && s->ended)
+		epoll_ctl(f->poll, EPOLL_CTL_DEL, s->fd, NULL);
+	for (int i = 0; i < 2 && !is_over; i++)
+		is_over = pass(f, &l->sides[i]) < 0;
+	if (is_over || (l->sides[0].told && l->sides[1].told)) {
+		drop(l);
+		if (f->full)
+			watch_ports(f, 0);
+		return;
+	}
+	watch(f, &l->sides[0]);
+	watch(f, &l->sides[1]);
+}
+
+void forward_turn(struct forward *f)
+{
+	struct epoll_event e;
+
+	/* One at a time: a second one may be of a connection that the first one ends. */
+	for (int i = 0; i < TURN && f->poll >= 0 && epoll_wait(f->poll, &e, 1, 0) == 1; i++) {
+		enum kind *kind = e.data.ptr;
+
+		if (!f->buffer)
+			f->buffer = xmalloc(BYTES);
+		if (*kind == PORT)
+			accept_one(f, e.data.ptr);
+		else
+			turn(f, e.data.ptr, e.events);
+	}
+}

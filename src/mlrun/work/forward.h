@@ -1,0 +1,39 @@
+/*
+ * Passes TCP connections on: from a port of the machine to another one, on 127.0.0.1, on which a
+ * service's command listens. It is part of the supervisor's loop, so all descriptors are
+ * non-blocking, and one of epoll(7) says when there is something to do.
+ */
+#ifndef MLR_WORK_FORWARD_H
+#define MLR_WORK_FORWARD_H
+
+#include "base/error.h"
+#include "base/strv.h"
+
+struct forward {
+	int poll; /* readable when there is something to do; -1: nothing is passed on */
+	int full; /* no descriptor was left: nothing is accepted until a connection ends */
+	struct forward_port *ports;
+	size_t n;
+	struct forward_link *links;
+	char *buffer; /* of each turn */
+};
+
+#define FORWARD_INIT       \
+	{                  \
+		.poll = -1 \
+	}
+void forward_done(struct forward *f);
+
+/*
+ * Listen on each port that is not the command's own, and look whether the others are free.
+ *
+ *   ports  "PUBLISHED TARGET ADDRESS" each; without an address it is all of the machine's
+ *
+ * Returns 0, or -EADDRINUSE and kin, naming the port and who has it.
+ */
+int forward_open(const struct strv *ports, struct forward *ret, struct mlr_error *err);
+
+/* Do what can be done now. */
+void forward_turn(struct forward *f);
+
+#endif
