@@ -461,11 +461,12 @@ int file_mkdir_p(int dirfd, const char *path, mode_t mode, struct mlr_error *err
 	return 0;
 }
 
-static int remove_below(int fd, const char *path, struct mlr_error *err);
+static int remove_below(DIR *d, const char *path, struct mlr_error *err);
 
 static int remove_at(int dirfd, const char *name, const char *path, struct mlr_error *err)
 {
 	auto_close int fd = -1;
+	auto_dir DIR *d = NULL;
 
 	if (unlinkat(dirfd, name, 0) == 0 || errno == ENOENT)
 		return 0;
@@ -480,26 +481,27 @@ static int remove_at(int dirfd, const char *name, const char *path, struct mlr_e
 	if (fd < 0)
 		return mlr_fail_errno(err, "remove '%s'", path);
 	fchmod(fd, 0700); /* so that its entries can be removed; a failure shows below */
-	TRY(remove_below(fd, path, err));
+	d = fdopendir(fd);
+	if (!d)
+		return mlr_fail_errno(err, "read directory '%s'", path);
+	take_fd(&fd);
+	TRY(remove_below(d, path, err));
 	if (unlinkat(dirfd, name, AT_REMOVEDIR) < 0 && errno != ENOENT)
 		return mlr_fail_errno(err, "remove '%s'", path);
 	return 0;
 }
 
-static int remove_below(int fd, const char *path, struct mlr_error *err)
+static int remove_below(DIR *d, const char *path, struct mlr_error *err)
 {
-	auto_dir DIR *d = file_open_dir(fd, ".", 0);
 	struct dirent *e;
 
-	if (!d)
-		return mlr_fail_errno(err, "read directory '%s'", path);
 	while ((e = readdir(d))) {
 		int r;
 
 		if (strcmp(e->d_name, ".") == 0 || strcmp(e->d_name, "..") == 0)
 			continue;
 		auto_free char *sub = xasprintf("%s/%s", path, e->d_name);
-		r = remove_at(fd, e->d_name, sub, err);
+		r = remove_at(dirfd(d), e->d_name, sub, err);
 		if (r < 0)
 			return r;
 	}

@@ -3,7 +3,7 @@
 #include "base/proc.h"
 #include "store/unsynced.h"
 
-static void read_host(char host[STORE_HOST_SIZE])
+void store_process_host(char host[STORE_HOST_SIZE])
 {
 	memset(host, 0, STORE_HOST_SIZE);
 	if (gethostname(host, STORE_HOST_SIZE - 1) < 0 || !host[0])
@@ -46,7 +46,7 @@ int store_process_self(struct store_process *ret)
 	p.start = shown.start;
 	if (shown.pid == p.pid) /* else /proc is another namespace's */
 		p.pid_ns = own_pid_ns();
-	read_host(p.host);
+	store_process_host(p.host);
 	*ret = p;
 	return 0;
 }

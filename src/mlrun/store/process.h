@@ -28,6 +28,9 @@ struct store_process {
 void store_process_name(const struct store_process *p, char name[STORE_PROCESS_NAME]);
 int store_process_parse(const char *name, struct store_process *ret);
 
+/* The name of this host. */
+void store_process_host(char host[STORE_HOST_SIZE]);
+
 /* The identifier of this boot. Returns 0 or -errno of reading /proc. */
 int store_process_boot(char boot[STORE_BOOT_SIZE]);
 

@@ -134,30 +134,26 @@ int service_has_ended(const struct service *s)
 
 /* --- paths ------------------------------------------------------------------------------- */
 
-char *service_top(struct mlr_error *err)
+char *service_top(void)
 {
-	struct store_process self;
-	int r = store_process_self(&self);
+	char host[STORE_HOST_SIZE];
 
-	if (r < 0) {
-		mlr_fail(err, -r, "read '/proc/self': %s", strerror(-r));
-		return NULL;
-	}
-	return xasprintf(TOP "/%s", self.host);
+	store_process_host(host);
+	return xasprintf(TOP "/%s", host);
 }
 
-char *service_below(const char *name, const char *file, struct mlr_error *err)
+char *service_below(const char *name, const char *file)
 {
-	auto_free char *top = service_top(err);
+	auto_free char *top = service_top();
 
-	return top ? xasprintf("%s/%s%s%s", top, name, *file ? "/" : "", file) : NULL;
+	return xasprintf("%s/%s%s%s", top, name, *file ? "/" : "", file);
 }
 
 char *service_path(const struct store *st, const char *name, const char *file)
 {
-	auto_free char *path = service_below(name, file, NULL);
+	auto_free char *path = service_below(name, file);
 
-	return xasprintf("%s/%s", store_path(st), path ? path : "");
+	return xasprintf("%s/%s", store_path(st), path);
 }
 
 /* --- files ------------------------------------------------------------------------------- */
@@ -166,11 +162,8 @@ static int write_json(struct store *st, const struct service *s, const char *fil
 	const struct record_row *rows, struct mlr_error *err)
 {
 	json_auto_t *o = record_write(rows, s);
-	auto_free char *path = service_below(s->name, file, err),
-		       *text = json_dumps(o, JSON_INDENT(2));
+	auto_free char *path = service_below(s->name, file), *text = json_dumps(o, JSON_INDENT(2));
 
-	if (!path)
-		return -err->code;
 	if (!text)
 		return mlr_fail(err, ENOMEM, "a service's record");
 	return file_replace(store_fd(st), path, text, strlen(text), 0600, err);
@@ -178,11 +171,9 @@ static int write_json(struct store *st, const struct service *s, const char *fil
 
 static int write_env(struct store *st, const struct service *s, struct mlr_error *err)
 {
-	auto_free char *path = service_below(s->name, "env", err), *text = NULL;
+	auto_free char *path = service_below(s->name, "env"), *text = NULL;
 	size_t len = 0;
 
-	if (!path)
-		return -err->code;
 	for (size_t i = 0; i < s->env.n; i++) {
 		size_t n = strlen(s->env.v[i]) + 1;
 
@@ -196,13 +187,11 @@ static int write_env(struct store *st, const struct service *s, struct mlr_error
 /* Rewrite the file in place: running containers have it mounted. /etc/hosts is not touched. */
 int service_write_hosts(struct store *st, const struct service *s, struct mlr_error *err)
 {
-	auto_free char *path = service_below(s->name, "hosts", err), *old = NULL, *text = NULL,
+	auto_free char *path = service_below(s->name, "hosts"), *old = NULL, *text = NULL,
 		       *names = strv_join(&s->hosts, s->hosts.n, " ");
 	auto_close int fd = -1;
 	int r;
 
-	if (!path)
-		return -err->code;
 	if (s->hosts.n == 0)
 		return 0;
 	if (file_read(AT_FDCWD, "/etc/hosts", HOSTS_MAX, &old, NULL, NULL) < 0)
@@ -242,25 +231,22 @@ int service_write_wish(struct store *st, const struct service *s, struct mlr_err
 
 int service_reserve(struct store *st, const struct service *s, struct mlr_error *err)
 {
-	auto_free char *path = service_below(s->name, "spare", err);
+	auto_free char *path = service_below(s->name, "spare");
 	char spaces[SPARE];
 
 	memset(spaces, ' ', sizeof(spaces)); /* JSON may end with them */
-	return path ? file_replace(store_fd(st), path, spaces, sizeof(spaces), 0600, err)
-		    : -err->code;
+	return file_replace(store_fd(st), path, spaces, sizeof(spaces), 0600, err);
 }
 
 /* Write the state into the file that has its room already. */
 static int use_spare(struct store *st, const struct service *s)
 {
 	json_auto_t *o = record_write(state_rows, s);
-	auto_free char *text = json_dumps(o, JSON_COMPACT),
-		       *from = service_below(s->name, "spare", NULL),
-		       *to = service_below(s->name, "state.json", NULL);
-	auto_close int fd =
-		from ? openat(store_fd(st), from, O_WRONLY | O_CLOEXEC | O_NOFOLLOW) : -1;
+	auto_free char *text = json_dumps(o, JSON_COMPACT), *from = service_below(s->name, "spare"),
+		       *to = service_below(s->name, "state.json");
+	auto_close int fd = openat(store_fd(st), from, O_WRONLY | O_CLOEXEC | O_NOFOLLOW);
 
-	if (!text || !to || strlen(text) > SPARE || fd < 0)
+	if (!text || strlen(text) > SPARE || fd < 0)
 		return -ENOSPC;
 	TRY(file_write_all(fd, text, strlen(text)));
 	return fsync(fd) < 0 || renameat(store_fd(st), from, store_fd(st), to) < 0 ? -errno : 0;
@@ -276,12 +262,10 @@ int service_write_state(struct store *st, const struct service *s, struct mlr_er
 int service_read(struct store *st, const char *name, struct service *ret, struct mlr_error *err)
 {
 	auto_call(service_done) struct service s = SERVICE_INIT;
-	auto_free char *wish = service_below(name, "service.json", err),
-		       *state = service_below(name, "state.json", err);
+	auto_free char *wish = service_below(name, "service.json"),
+		       *state = service_below(name, "state.json");
 	int r;
 
-	if (!wish || !state)
-		return -err->code;
 	TRY(store_json_take(st, wish, wish_rows, &s, err));
 	r = store_json_take(st, state, state_rows, &s, err);
 	if (r < 0 && r != -ENOENT)
@@ -344,12 +328,11 @@ int service_get(struct store *st, const char *name, struct service *ret, struct 
 int service_list_read(struct store *st, struct service_list *ret, struct mlr_error *err)
 {
 	auto_strv struct strv names = STRV_INIT;
-	auto_free char *top = service_top(err);
-	int r = top ? file_list(store_fd(st), top, O_NOFOLLOW, &names) : -EIO;
+	auto_free char *top = service_top();
+	int r = file_list(store_fd(st), top, O_NOFOLLOW, &names);
 
 	if (r < 0 && r != -ENOENT)
-		return mlr_fail(
-			err, -r, "list '%s/%s': %s", store_path(st), top ? top : TOP, strerror(-r));
+		return mlr_fail(err, -r, "list '%s/%s': %s", store_path(st), top, strerror(-r));
 	for (size_t i = 0; i < names.n; i++) {
 		struct mlr_error why = MLR_ERROR_INIT;
 

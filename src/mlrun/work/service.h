@@ -180,8 +180,8 @@ int service_forget(struct store *st, const struct service *s, struct mlr_error *
 
 /* Paths below the store, to free(): the directory of this node's services; a service's file, or
  * its directory (""). */
-char *service_top(struct mlr_error *err);
-char *service_below(const char *name, const char *file, struct mlr_error *err);
+char *service_top(void);
+char *service_below(const char *name, const char *file);
 
 /* Reserve room for the state of its end: a full disk shall not lose the exit status. */
 int service_reserve(struct store *st, const struct service *s, struct mlr_error *err);

@@ -4,6 +4,7 @@
 #include "work/work.h"
 
 #include "base/base.h"
+#include "store/trash.h"
 
 #include <poll.h>
 #include <sys/syscall.h>
@@ -14,10 +15,9 @@
 /* Nobody else starts a service of this node until it is closed. Returns it or -errno. */
 static int lock(struct store *st, struct mlr_error *err)
 {
-	auto_free char *top = service_top(err);
-	int r = top ? file_mkdir_p(store_fd(st), top, 0700, err) : -err->code;
+	auto_free char *top = service_top();
 
-	if (r < 0)
+	if (file_mkdir_p(store_fd(st), top, 0700, err) < 0)
 		return mlr_wrap(err, "store '%s'", store_path(st));
 	return supervisor_lock(st, top, O_RDONLY | O_DIRECTORY, err);
 }
@@ -32,13 +32,13 @@ static int await_process(
 	int64_t end = ms < 0 ? INT64_MAX : mlr_now_ms() + ms, left;
 	struct store_process now;
 
-	while (supervisor_judge(st, s->process, &now) > 0) {
+	for (int alive; (alive = supervisor_judge(st, s->process, &now)) != 0;) {
 		struct pollfd f = { fd, POLLIN, 0 };
 
 		left = end - mlr_now_ms();
 		if (left <= 0)
 			return -ETIMEDOUT;
-		if (fd < 0) /* before Linux 5.3 */
+		if (fd < 0 || alive < 0) /* before Linux 5.3; a shortage of descriptors */
 			mlr_sleep_ms(LOOK_MS);
 		else
 			poll(&f, 1, left < 60000 ? (int)left : 60000);
@@ -130,9 +130,10 @@ int service_await(struct store *st, struct service *s, int64_t ms, struct mlr_er
 /* The caller of this and of those below has the lock. */
 static int remove_files(struct store *st, const char *name, struct mlr_error *err)
 {
-	auto_free char *path = service_below(name, "", err);
+	auto_free char *path = service_below(name, "");
 
-	return path ? file_remove_tree(store_fd(st), path, err) : -err->code;
+	/* Renamed away it is gone whatever happens then; the store's sweep takes the rest along. */
+	return store_discard(st, path, NULL) == 0 ? 0 : file_remove_tree(store_fd(st), path, err);
 }
 
 static int forget(struct store *st, const struct service *s, struct mlr_error *err)
@@ -143,6 +144,8 @@ static int forget(struct store *st, const struct service *s, struct mlr_error *e
 
 	if (r == 0 && (now.created != s->created || !service_has_ended(&now)))
 		return 0;
+	if (r < 0 && r != -ENOENT && r != -EPROTO)
+		return mlr_pass(err, why.code, why.text);
 	return remove_files(st, s->name, err);
 }
 
@@ -184,6 +187,8 @@ static int replace(struct store *st, const char *name, struct mlr_error *err)
 
 	if (r == 0 && !service_has_ended(&old))
 		return refuse_second(&old, err);
+	if (r < 0 && r != -ENOENT)
+		return mlr_pass(err, why.code, why.text);
 	if (r == 0)
 		clear_rest(&old);
 	return remove_files(st, name, err);
@@ -191,10 +196,8 @@ static int replace(struct store *st, const char *name, struct mlr_error *err)
 
 static int make_dir(struct store *st, const char *name, struct mlr_error *err)
 {
-	auto_free char *path = service_below(name, "", err);
+	auto_free char *path = service_below(name, "");
 
-	if (!path)
-		return -err->code;
 	return mkdirat(store_fd(st), path, 0700) < 0
 		? mlr_fail_errno(err, "make '%s/%s'", store_path(st), path)
 		: 0;

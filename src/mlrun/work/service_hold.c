@@ -63,13 +63,16 @@ static void hold_done(struct hold *h)
 	forward_done(&h->forward);
 }
 
-/* A state that cannot be written, on a full disk, is no reason to end the command. */
+static int write_down(void *of, struct mlr_error *err)
+{
+	struct hold *h = of;
+
+	return service_write_state(h->st, &h->s, err);
+}
+
 static void write_state(struct hold *h)
 {
-	struct mlr_error err = MLR_ERROR_INIT;
-
-	if (service_write_state(h->st, &h->s, &err) < 0)
-		mlr_debug("%s", err.text);
+	supervisor_write(&h->sup);
 }
 
 /* --- the step that it was started in ---------------------------------------------------------- */
@@ -297,8 +300,9 @@ static int start(struct hold *h, struct mlr_error *err)
 			return mlr_fail_errno(err, "make a pipe");
 		close(take_fd(&h->out[i]));
 		h->out[i] = pair[0];
-		fcntl(pair[0], F_SETFL, O_NONBLOCK);
 		*(i == 0 ? &out : &errs) = pair[1];
+		if (fcntl(pair[0], F_SETFL, O_NONBLOCK) < 0)
+			return mlr_fail_errno(err, "fcntl");
 	}
 	struct child c = { program, &argv, { -1, out, errs }, 3 };
 
@@ -520,7 +524,7 @@ static int begin(struct hold *h, const char *name, struct mlr_error *err)
 
 int service_hold(struct store *st, const char *name, struct mlr_error *err)
 {
-	static const struct supervisor_kind kind = { up, ended, due, order, reaped };
+	static const struct supervisor_kind kind = { up, ended, due, order, reaped, write_down };
 	auto_call(hold_done) struct hold h = HOLD_INIT;
 	int r;
 

@@ -12,6 +12,9 @@
 #define LOOK_MS      5  /* how often to look whether the container is there */
 #define LOOK_LATE_MS 50 /* the same a second after its start */
 
+#define WRITE_MS    1000 /* before what could not be written is written again */
+#define WRITE_TRIES 60   /* in the end */
+
 enum { TO_STARTER = 3, LOCK }; /* descriptors of a supervisor that was launched */
 
 /* --- children ------------------------------------------------------------------------------ */
@@ -249,10 +252,13 @@ int supervisor_begin(struct supervisor *s, int launched, struct mlr_error *err)
 	sigset_t all;
 	int r;
 
-	if (launched && fcntl(TO_STARTER, F_SETFD, FD_CLOEXEC) == 0)
+	if (launched) {
 		s->starter = TO_STARTER;
-	if (launched && fcntl(LOCK, F_SETFD, FD_CLOEXEC) == 0)
 		s->lock = LOCK;
+		if (fcntl(TO_STARTER, F_SETFD, FD_CLOEXEC) < 0 ||
+			fcntl(LOCK, F_SETFD, FD_CLOEXEC) < 0)
+			return mlr_fail_errno(err, "its starter's descriptors");
+	}
 	r = store_process_self(&self);
 	if (r < 0)
 		return mlr_fail(err, -r, "read '/proc/self': %s", strerror(-r));
@@ -275,6 +281,18 @@ int supervisor_begin(struct supervisor *s, int launched, struct mlr_error *err)
 	return s->signals < 0 ? mlr_fail_errno(err, "signalfd") : 0;
 }
 
+void supervisor_write(struct supervisor *s)
+{
+	struct mlr_error err = MLR_ERROR_INIT;
+	int r;
+
+	for (int i = 0; (r = s->kind->write(s->of, &err)) < 0 && s->over && i < WRITE_TRIES; i++)
+		mlr_sleep_ms(WRITE_MS);
+	s->write_at = r < 0 ? mlr_now_ms() + WRITE_MS : 0;
+	if (r < 0)
+		mlr_log_failure(MLR_DEBUG, &err, ", to be written again");
+}
+
 void supervisor_sooner(int64_t *ms, int64_t other)
 {
 	if (other >= 0 && (*ms < 0 || other < *ms))
@@ -290,12 +308,16 @@ static int64_t do_due(struct supervisor *s)
 		insist(s);
 	if (s->child > 0 && s->pid == 0)
 		look_inside(s);
+	if (s->write_at && s->write_at <= mlr_now_ms())
+		supervisor_write(s);
 	ms = s->kind->due(s->of);
 	now = mlr_now_ms();
 	if (s->child > 0 && s->pid == 0)
 		supervisor_sooner(&ms, now - s->begun < 1000 ? LOOK_MS : LOOK_LATE_MS);
 	if (s->kill_at)
 		supervisor_sooner(&ms, s->kill_at > now ? s->kill_at - now : 0);
+	if (s->write_at)
+		supervisor_sooner(&ms, WRITE_MS);
 	return ms;
 }
 
@@ -332,9 +354,9 @@ int supervisor_judge(struct store *st, const char *process, struct store_process
 {
 	struct store_process self;
 
-	return process && store_process_parse(process, ret) == 0 && store_process_self(&self) == 0
-		? store_process_judge(st, ret, &self)
-		: 0;
+	if (!process || store_process_parse(process, ret) < 0)
+		return 0;
+	return store_process_self(&self) < 0 ? -1 : store_process_judge(st, ret, &self);
 }
 
 /* A message, written by one write(2). */
@@ -350,9 +372,9 @@ void supervisor_tell(struct supervisor *s, enum supervisor_word word, int code, 
 
 	snprintf(m.text, sizeof(m.text), "%s", text ? text : "");
 	close(take_fd(&s->lock));
-	if (s->starter >= 0 && file_write_all(s->starter, &m, sizeof(m)) < 0)
-		mlr_debug("nobody waits for the supervisor");
-	if (word == SUPERVISOR_HOLDS)
+	/* A starter that is told nothing sees the end of the pipe. */
+	if (s->starter >= 0 && file_write_all(s->starter, &m, sizeof(m)) == 0 &&
+		word == SUPERVISOR_HOLDS)
 		return;
 	close(take_fd(&s->starter));
 }
@@ -376,8 +398,9 @@ static int hear(int from, pid_t pid, int *locked, enum supervisor_word until, in
 		ssize_t n = file_read_full(from, &m, sizeof(m));
 
 		if (n != sizeof(m)) {
+			kill(pid, SIGTERM); /* it may run, and cannot say so */
 			waitpid(pid, NULL, 0);
-			return mlr_fail(err, EIO, "its supervisor was killed");
+			return mlr_fail(err, EIO, "its supervisor ended without a word");
 		}
 		m.text[sizeof(m.text) - 1] = '\0';
 		if (m.word == SUPERVISOR_HOLDS)

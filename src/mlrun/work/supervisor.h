@@ -74,6 +74,8 @@ struct supervisor_kind {
 	void (*order)(void *of, const struct signalfd_siginfo *info);
 	/* Another child has ended. */
 	void (*reaped)(void *of, pid_t pid, int exit_status);
+	/* Write what happened into the store. Returns 0 or -errno. */
+	int (*write)(void *of, struct mlr_error *err);
 };
 
 struct supervisor {
@@ -88,6 +90,7 @@ struct supervisor {
 	int64_t kill_at;   /* when to send SIGKILL; 0: nobody asked it to end */
 	int64_t term_ms;   /* its group gets SIGTERM then, and SIGKILL so much later; 0: it does not
 			    */
+	int64_t write_at;  /* when to write again what could not be written; 0: not */
 	int over;          /* the supervisor ends */
 	int signals, proc; /* /proc */
 	int starter, lock; /* who waits for the start; -1 */
@@ -112,6 +115,10 @@ int supervisor_start(struct supervisor *s, const struct child *c, struct mlr_err
  *   ms   to SIGKILL
  */
 void supervisor_end(struct supervisor *s, pid_t pid, int sig, int64_t ms);
+
+/* Write what happened. A full disk is no reason to end the command: what cannot be written is
+ * written again later, and waited for if the supervisor is over. */
+void supervisor_write(struct supervisor *s);
 
 /* Supervise until `over`. */
 void supervisor_run(struct supervisor *s);

@@ -166,8 +166,10 @@ int work_start(struct store *st, int local, struct worker *w, const struct strv 
 	if (!w->directory)
 		return mlr_fail_errno(err, "the working directory");
 	w->created = time(NULL);
-	TRY(worker_make(st, w, err));
-	r = b ? start_job(b, st, w, further, err) : local_start(st, w, err);
+	signal(SIGXFSZ, SIG_IGN); /* a file that may not grow is an error like others */
+	r = worker_make(st, w, err);
+	if (r == 0)
+		r = b ? start_job(b, st, w, further, err) : local_start(st, w, err);
 	if (r < 0)
 		worker_remove(st, w, NULL);
 	else

@@ -123,12 +123,11 @@ int worker_make(struct store *st, struct worker *w, struct mlr_error *err)
 {
 	auto_free char *dir = NULL, *run = NULL;
 	char key[RANDOM_HEX_SIZE];
-	int r = file_mkdir_p(store_fd(st), TOP, 0700, err);
 
-	if (r < 0)
-		return mlr_wrap(err, "store '%s'", store_path(st));
 	random_hex(key);
 	w->key = xstrdup(key);
+	if (file_mkdir_p(store_fd(st), TOP, 0700, err) < 0)
+		return mlr_wrap(err, "store '%s'", store_path(st));
 	dir = xasprintf(TOP "/%s", key);
 	run = below(w, "run");
 	if (mkdirat(store_fd(st), dir, 0700) < 0)

@@ -21,9 +21,11 @@ struct hold {
 	struct supervisor sup;
 	struct store *st;
 	struct worker w;
-	int input;    /* the end of its standard input to write to; it waits for this to close */
-	pid_t keeper; /* elastic_keep()'s; 0: there is none */
-	int64_t kept; /* when it was started, mlr_now_ms() */
+	int input; /* the end of its standard input to write to; it waits for this to close */
+	enum worker_event event; /* the last */
+	int64_t end_at;          /* its deadline, mlr_now_ms(); the day's clock may be set */
+	pid_t keeper;            /* elastic_keep()'s; 0: there is none */
+	int64_t kept;            /* when it was started, mlr_now_ms() */
 };
 
 /* --- the node ------------------------------------------------------------------------------ */
@@ -131,16 +133,22 @@ static void add_options(const struct hold *h, const char *program, struct strv *
 		add_host(h, argv);
 }
 
+static int write_down(void *of, struct mlr_error *err)
+{
+	struct hold *h = of;
+
+	return worker_tell(h->st, &h->w, h->event, err);
+}
+
 static void tell_up(void *of, pid_t pid)
 {
-	struct mlr_error err = MLR_ERROR_INIT;
 	struct hold *h = of;
 
 	h->w.pid = pid;
 	h->w.address = address_of(&h->w);
 	h->w.ready = time(NULL);
-	if (worker_tell(h->st, &h->w, WORKER_UP, &err) < 0)
-		mlr_log_failure(MLR_WARNING, &err, ", so the worker is not shown as ready");
+	h->event = WORKER_UP;
+	supervisor_write(&h->sup);
 }
 
 /* Without a command the input is a pipe that this process holds open. */
@@ -238,16 +246,16 @@ static void order(void *of, const struct signalfd_siginfo *info)
 static int64_t due(void *of)
 {
 	struct hold *h = of;
-	int64_t left = h->w.deadline ? h->w.deadline * 1000 - mlr_epoch_ms() : INT64_MAX, ms = -1;
+	int64_t left = h->end_at - mlr_now_ms(), ms = -1;
 
 	if (h->w.why)
 		return -1;
-	if (left <= 0) {
+	if (h->w.deadline && left <= 0) {
 		end(h, "deadline");
 		return -1;
 	}
-	if (h->w.deadline) /* the clock may be set */
-		ms = left < 60000 ? left : 60000;
+	if (h->w.deadline)
+		ms = left;
 	supervisor_sooner(&ms, keep(h));
 	return ms;
 }
@@ -277,6 +285,13 @@ static void ended(void *of, int status)
 	h->sup.over = 1;
 }
 
+static void tell_end(struct hold *h)
+{
+	h->w.ended = time(NULL);
+	h->event = WORKER_END;
+	supervisor_write(&h->sup);
+}
+
 /* --- the supervisor ------------------------------------------------------------------------- */
 
 static void hold_done(struct hold *h)
@@ -294,6 +309,7 @@ static int begin(struct hold *h, struct mlr_error *err)
 	uname(&host);
 	h->w.process = xstrdup(h->sup.process);
 	h->w.node = xstrdup(host.nodename);
+	h->end_at = mlr_now_ms() + h->w.deadline * 1000 - mlr_epoch_ms();
 	TRY(worker_tell(h->st, &h->w, WORKER_HOLD, err));
 	supervisor_tell(&h->sup, SUPERVISOR_HOLDS, 0, NULL);
 	if (h->w.run && elastic_is_over(h->st, &h->w)) {
@@ -307,7 +323,8 @@ static int begin(struct hold *h, struct mlr_error *err)
 
 int work_hold(struct store *st, const char *key, int *status, struct mlr_error *err)
 {
-	static const struct supervisor_kind kind = { tell_up, ended, due, order, reaped };
+	static const struct supervisor_kind kind = { tell_up, ended, due, order, reaped,
+		write_down };
 	auto_call(hold_done) struct hold h = {
 		.sup = SUPERVISOR_INIT, .st = st, .w = WORKER_INIT, .input = -1
 	};
@@ -318,6 +335,9 @@ int work_hold(struct store *st, const char *key, int *status, struct mlr_error *
 	TRY(worker_read(st, key, &h.w, err));
 	r = begin(&h, err);
 	if (r < 0) {
+		h.w.exit_status = 125;
+		worker_set(&h.w.why, "exit");
+		tell_end(&h);
 		supervisor_tell(&h.sup, SUPERVISOR_ERROR, err->code, err->text);
 		if (h.w.run)
 			elastic_ended(st, &h.w, 125, 0);
@@ -329,6 +349,6 @@ int work_hold(struct store *st, const char *key, int *status, struct mlr_error *
 		elastic_ended(st, &h.w, *status, (mlr_now_ms() - h.sup.begun) / 1000);
 	else if (h.w.run && h.sup.begun && strcmp(h.w.why, "signal") == 0)
 		elastic_follow(st, &h.w);
-	h.w.ended = time(NULL);
-	return worker_tell(st, &h.w, WORKER_END, err);
+	tell_end(&h);
+	return 0;
 }
