@@ -192,7 +192,7 @@ attempt() {
 	assert_output "cat: can't open '/open/a/b/f': Permission denied"
 }
 
-@test "fakeroot: after su a user's changes are judged, reading is not" {
+@test "fakeroot: after su a user's changes are judged, but not reading, renaming and times" {
 	run -0 mlrun exec --fakeroot "$IMG" sh -c "$(users) $(closed)"'export attempt="$1"; su me -c "$attempt"' - "$(attempt)" </dev/null
 	assert_output - <<-'END'
 		cat /key
@@ -206,8 +206,11 @@ attempt() {
 		stat -c%n /searched/f
 		cd /searched
 		test -d /closed
+		touch /searched/f
+		touch -d 2000-01-01 /anybodys
 		touch /anybodys
 		ln /anybodys /open/anybodys
+		mv /anybodys /open/
 	END
 }
 

@@ -11,11 +11,11 @@
  *   open that makes a file,     recorded as the process's user's and group's, in a set-group-ID
  *   mkdir, mknod, symlink       directory as its group's. A device is an empty file
  *   these, and chmod, execve,   -EACCES or -EPERM if the user may not, by the owners and modes
- *   access, unlink, rename,     that are shown of the file and the directories on the path
- *   link, chdir, utimensat,
- *   truncate, open to write
- *   open to read, readlink      likewise, if the command starts as another user: else root's
- *                               processes would pay for each
+ *   access, unlink, link,       that are shown of the file and the directories on the path
+ *   chdir, truncate, open to
+ *   write
+ *   open to read, readlink,     likewise, if the command starts as another user: else root's
+ *   rename, rmdir, utimensat    processes would pay for each, dpkg's more than others
  *   *xattr security.capability  kept with the file; commit writes it to the layer. No process gets
  *                               the capabilities
  *   setxattr of security.*, of  succeeds without effect, as does capset
