@@ -56,8 +56,7 @@ static void check_again(const char *text)
 		.files = &file, .n = 1, .directory = "/nowhere", .with_text = 1, .look = look
 	};
 
-	if (compose_parse(&w, &p, &refused, &err) == 0 &&
-		strcmp(p.text, text) != 0)
+	if (compose_parse(&w, &p, &refused, &err) == 0 && strcmp(p.text, text) != 0)
 		abort();
 }
 

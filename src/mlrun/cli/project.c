@@ -67,10 +67,12 @@ static const char *look_up(void *ctx, const char *name)
 static int read_env(const char *path, int must, struct strv *ret, struct mlr_error *err)
 {
 	auto_free char *text = NULL;
-	int r = file_read_regular(AT_FDCWD, path, FILE_MAX, &text, NULL, err);
+	struct stat sb;
+	int r;
 
-	if (r == -ENOENT && !must)
+	if (!must && (stat(path, &sb) < 0 ? errno == ENOENT : S_ISDIR(sb.st_mode)))
 		return 0;
+	r = file_read_regular(AT_FDCWD, path, FILE_MAX, &text, NULL, err);
 	return r < 0 ? r : compose_env_parse(text, path, callers, NULL, ret, err);
 }
 

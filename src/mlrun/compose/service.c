@@ -15,6 +15,8 @@ static const struct record_row build_rows[] = {
 	{ "dockerfile", RECORD_TEXT, AT(dockerfile), .reach = REACH_FILES },
 	{ "args", RECORD_TEXTS, AT(build_args), .read = compose_read_pairs },
 	{ "target", RECORD_TEXT, AT(target) },
+	{ "dockerfile_inline", RECORD_OWN,
+		.refusal = "write it into a file, and name that: dockerfile: FILE" },
 	{ NULL },
 };
 
@@ -554,6 +556,10 @@ const struct record_row compose_service_rows[] = {
 		.reach = REACH_DEVICES },
 	{ "gpus", RECORD_OWN, .rows = gpu_rows, .read = read_gpus, .reach = REACH_DEVICES },
 	{ "runtime", RECORD_OWN, .read = read_runtime },
+	{ "volumes_from", RECORD_OWN,
+		.refusal = "write the other's volumes into this one's 'volumes'" },
+	{ "external_links", RECORD_OWN,
+		.refusal = "services of one file find each other by their names" },
 	{ "profiles", RECORD_TEXTS, AT(profiles) },
 	{ NULL },
 };

@@ -123,10 +123,12 @@ const struct record_row compose_volume_rows[] = {
 	{ NULL },
 };
 
-/* Flags of Docker's that say how it caches or labels files change nothing here. */
+/* Flags of Docker's that say how it caches, labels or propagates mounts change nothing here. */
 static int read_flags(const struct record_reader *r, char *flags, struct volume *v)
 {
-	static const char so[] = " rw z Z cached delegated consistent nocopy copy ";
+	static const char so[] =
+		" rw z Z cached delegated consistent nocopy copy shared slave private rshared "
+		"rslave rprivate ";
 
 	for (char *word; (word = strsep(&flags, ","));) {
 		auto_free char *padded = xasprintf(" %s ", word);
