@@ -19,7 +19,7 @@ load common
 
 # The page of a command: its own, or that of mlrun itself for those without one.
 page_of() {
-	case $1 in run | logs | stop | restart | wait | ps) set -- services ;; down | compose) set -- up ;; check) set -- validate ;; logout) set -- login ;; esac
+	case $1 in run | logs | stop | kill | restart | wait | ps) set -- services ;; down | compose) set -- up ;; check) set -- validate ;; logout) set -- login ;; esac
 	[ -e "$top_srcdir/src/mlrun/cli/mlrun-$1.1" ] && echo "$top_srcdir/src/mlrun/cli/mlrun-$1.1" || echo "$top_srcdir/src/mlrun/cli/mlrun.1"
 }
 

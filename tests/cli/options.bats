@@ -97,8 +97,8 @@ setup() {
 		info|mlrun doctor
 		start x|mlrun restart NAME
 		create x|mlrun run IMAGE starts one
-		kill x|mlrun ps lists them
-		container logs x|mlrun logs NAME
+		pause x|mlrun kill -s STOP NAME
+		container logs x|mlrun logs
 		attach x|mlrun shell --join PID
 		cp a b|mlrun exec -v DIR:/mnt
 		top x|mlrun ps lists containers
@@ -729,7 +729,7 @@ pulls_left() { pgrep -u "$(id -u)" -f "pull.* -- $DEAF_IMG"; }
 	done <<-'X'
 		ps -aq|mlrun has no -q
 		images -aq|mlrun has no -a
-		logs --since 1h x|--tail N
+		logs --details x|mlrun has no --details
 		config set store /x|a setting is a line of ~/.config/mlrun/mlrun.conf
 		run --mount /a:/b tiny true|hint: -v /a:/b mounts so
 		pull x.sif docker://alpine|hint: mlrun pull docker://alpine

@@ -63,14 +63,136 @@ dir() { echo "$MLRUN_STORE/services/$(hostname)/$1"; }
 	assert_line "mlrun: logs: there is no service 'web' on this node"
 }
 
-@test "services: exec and rm, which take images, tell the way to a service of that name" {
+@test "services: exec, which takes images, tells the way to a service of that name" {
 	mlrun run -d --name web "$IMG" sleep "$NAP"
 	run mlrun exec web true
 	assert_line "mlrun: mlrun exec --join web is the way into the service of that name"
-	run -125 mlrun rm web
-	assert_line "hint: mlrun stop --rm web ends and removes the service of that name"
 	run mlrun exec other true
 	refute_output --partial "--join"
+}
+
+@test "services: rm removes one that has ended, and with -f one that runs" {
+	mlrun run -d --name web "$IMG" sh -c "trap '' TERM; sleep $NAP"
+	run -125 mlrun rm web
+	assert_line "mlrun: rm 'web': the service is running"
+	assert_line "hint: mlrun rm --force web ends and removes it"
+	is web status running
+	run -0 mlrun rm -f web
+	run -1 pgrep -f "sleep $NAP"
+	assert_equal "$(ls "$(dir .)")" ""
+	mlrun run -d --name web "$IMG" true
+	run -0 mlrun wait web
+	run -0 mlrun rm web
+	assert_output "mlrun: removed the service 'web'"
+	run -125 mlrun rm web
+	assert_line --partial "is not in store"
+}
+
+@test "services: one whose record is damaged is not replaced, and rm ends and removes it" {
+	local pid file
+
+	for file in state.json service.json; do
+		mlrun run -d --name web "$IMG" sleep "$NAP"
+		pid=$(field web pid)
+		echo nonsense >"$(dir web)/$file"
+		for how in "run -d --name web $IMG true" "stop web" "logs web" "exec --join web true" "inspect web"; do
+			# shellcheck disable=SC2086 # several words
+			run -125 mlrun $how
+			assert_line --partial "$file' is damaged"
+			assert_line "hint: mlrun rm web ends and removes the service"
+		done
+		is_state "$pid" S
+		run -0 mlrun rm web
+		is_gone "$pid"
+		assert_equal "$(ls "$(dir .)")" ""
+	done
+	run -1 pgrep -f "service-hold --store=$MLRUN_STORE"
+}
+
+@test "services: kill ends one at once, or sends its command a signal" {
+	mlrun run -d --name web --restart always "$IMG" sh -c "trap 'echo usr' USR1; trap '' TERM; echo ready; while :; do sleep 0.1; done"
+	until_true has_log web ready
+	run -0 mlrun kill -s SIGUSR1 web
+	assert_output web
+	until_true has_log web usr
+	is web restarts 0
+	run -0 mlrun kill web
+	is web status exited
+	is web exit_status 137
+	run -125 mlrun kill -s USR1 web
+	assert_line "mlrun: kill 'web': it does not run: it is exited"
+	run -125 mlrun kill -s NONSENSE web
+	assert_line --partial "--signal takes a signal such as INT or 2, not 'NONSENSE'"
+	run -125 mlrun kill other
+	assert_line --partial "there is no service 'other'"
+	# As the hint to pause says.
+	mlrun run -d --name web "$IMG" sleep "$NAP"
+	mlrun kill -s STOP web
+	until_true is_state "$(field web pid)" T
+	mlrun kill -s CONT web
+	until_true is_state "$(field web pid)" S
+}
+
+@test "services: inspect prints all that is known of one as JSON, but no value of a variable" {
+	mlrun run -d --name web -e "SECRET=hush$NAP" --restart always "$IMG" sleep "$NAP"
+	run -0 mlrun inspect web
+	assert_equal "$(jq -c '[.name, .status, .restart, .command, .pid]' <<<"$output")" \
+		"[\"web\",\"running\",\"always\",[\"sleep\",\"$NAP\"],$(field web pid)]"
+	refute_output --partial "hush$NAP"
+}
+
+@test "services: values of -e stand in no command line, and win over files of variables" {
+	echo A=file >vars
+	# With --init a process of mlrun's stays.
+	B="hush$NAP" mlrun run -d --name web --init -e "A=hush$NAP" -e B --env-file vars "$IMG" sh -c "echo \$A \$B; exec sleep $NAP"
+	until_true has_log web "hush$NAP hush$NAP"
+	run -1 pgrep -fa "hush$NAP"
+	run -0 mlrun exec --join web sh -c 'echo $A'
+	assert_output "hush$NAP"
+	mlrun stop web
+	B=other mlrun restart web
+	until_true has_log web "hush$NAP other"
+}
+
+@test "services: -dit starts a shell that waits, and exec --join is the way into it" {
+	mlrun run -dit --name web "$IMG" sh
+	run -0 mlrun exec -it --join web echo here
+	assert_output here
+	is web status running
+	mlrun stop -t 1 web
+	is web status exited
+	mlrun run -d --name web "$IMG" sh
+	run -0 mlrun wait web
+	assert_output 0
+}
+
+@test "services: logs of a time, by a date, seconds or a span" {
+	local times
+
+	mlrun run -d --name web "$IMG" sh -c 'for i in 1 2 3; do echo $i; sleep 0.3; done; printf 4'
+	mlrun wait web
+	mapfile -t times < <(mlrun logs -t web | cut -d' ' -f1)
+	run -0 mlrun logs --since "${times[1]}" web
+	assert_output "$(printf '2\n3\n4')"
+	run -0 mlrun logs --until "${times[1]}" web
+	assert_output "$(printf '1\n2')"
+	run -0 mlrun logs --since "${times[1]}" --until "${times[2]%Z}+00:00" web
+	assert_output "$(printf '2\n3')"
+	run -0 mlrun logs --since "$(date -d "${times[1]}" +%s.%N)" --tail 1 web
+	assert_output 4
+	run -0 env TZ=UTC mlrun logs --until "${times[0]%Z}" --tail 1 web
+	assert_output 1
+	run -0 mlrun logs --since 1h --until 0s web
+	assert_output "$(printf '1\n2\n3\n4')"
+	run -0 mlrun logs --until 1h web
+	assert_output ''
+	run -0 mlrun logs --since 2000-01-01 --until 2000-01-01T12:30 web
+	assert_output ''
+	run -125 mlrun logs --since yesterday web
+	assert_line --partial "--since takes a time such as 2026-11-29T10:00:00, 10m (ago) or seconds since 1970, not 'yesterday'"
+	# What is followed until then ends then.
+	mlrun run -d --name web "$IMG" sleep "$NAP"
+	run -0 timeout 60 mlrun logs -f --until "$(date -d '+1 sec' +%s.%N)" web
 }
 
 @test "services: files are the owner's alone, and a supervisor has little memory of its own" {
@@ -548,19 +670,19 @@ while int.from_bytes(fcntl.ioctl(fd, termios.FIONREAD, bytes(4)), sys.byteorder)
 	assert_line "mlrun: restart 'web': it has ended"
 }
 
-@test "services: rm takes no image that a service needs, running or ended; stop ends those that are there" {
+@test "services: rmi takes no image that a service needs, running or ended; stop ends those that are there" {
 	tar -C "${IMG#rootfs:}" -cf tiny.tar .
 	mlrun import -q tiny.tar web
 	mlrun run -d --name web web sleep "$NAP"
 	mlrun run -d --name two web sleep "$NAP"
-	run -125 mlrun rm web
+	run -125 mlrun rmi web
 	assert_output --partial "needs the image"
 	run -125 mlrun stop web nothere two
 	assert_line web
 	assert_line two
 	assert_line --partial "there is no service 'nothere'"
-	run -125 mlrun rm web
-	assert_line --partial "hint: mlrun stop --rm two"
+	run -125 mlrun rmi web
+	assert_line --partial "hint: mlrun rm -f two"
 	run -0 mlrun exec web true
 	mlrun stop --rm web two
 	run -0 mlrun rm web

@@ -74,6 +74,26 @@ setup() {
 	assert_output --partial "not in the store"
 }
 
+# All of `docker --help` and `docker container --help`.
+@test "words: each verb of Docker's is one of mlrun's, or one line says what to type" {
+	local verb
+
+	for verb in attach build builder buildx checkpoint commit compose config container context cp create diff events exec \
+		export history image images import info init inspect kill load login logout logs manifest network node pause \
+		plugin port ps pull push rename restart rm rmi run save scout search secret service stack start stats stop \
+		swarm system tag top trust unpause update version volume wait \
+		"container "{attach,commit,cp,create,diff,exec,export,inspect,kill,logs,ls,pause,port,prune,rename} \
+		"container "{restart,rm,run,start,stats,stop,top,unpause,update,wait}; do
+		# shellcheck disable=SC2086 # two words
+		run mlrun $verb --help
+		[ "$status" = 0 ] && continue
+		assert_equal "$status ${#lines[@]}" "125 2"
+		assert_line --index 0 "mlrun: '${verb%% *}' is not a command"
+		assert_line --index 1 --regexp '^hint: '
+		refute_line --index 1 --regexp ' meant\?|^hint: mlrun --help lists them'
+	done
+}
+
 @test "words: -h is help, and containers ls the list" {
 	for command in pull images containers inspect "gpu list"; do
 		# shellcheck disable=SC2086 # several words

@@ -54,6 +54,7 @@ int cmd_restart(int argc, char **argv);
 int cmd_run(int argc, char **argv);
 int cmd_service_hold(int argc, char **argv);
 int cmd_stop(int argc, char **argv);
+int cmd_kill(int argc, char **argv);
 int cmd_down(int argc, char **argv);
 int cmd_compose(int argc, char **argv);
 int cmd_up(int argc, char **argv);

@@ -1,6 +1,7 @@
-/* mlrun inspect for an image in the store. */
+/* mlrun inspect for an image in the store, or a service. */
 #include "cli/cli.h"
 #include "cli/inspect.h"
+#include "cli/services.h"
 
 #include "base/base.h"
 #include "store/facts.h"
@@ -91,6 +92,24 @@ static int print_pin(const struct stores *all, const struct inspect_args *a, str
 	return r;
 }
 
+/* Print a service of that name. Returns -ENOENT if there is none. */
+static int print_service(const struct inspect_args *a, struct mlr_error *err)
+{
+	auto_store struct store *st = NULL;
+	auto_call(service_done) struct service s = SERVICE_INIT;
+	json_auto_t *o = NULL;
+	int r = service_name_check(a->image, NULL);
+
+	if (r < 0 || a->raw || a->pin || a->platform ||
+		cli_open_store(a->common.store, &st, NULL) < 0)
+		return -ENOENT;
+	TRY(service_get(st, a->image, &s, err));
+	o = service_json(&s);
+	json_dumpf(o, stdout, JSON_INDENT(2));
+	putchar('\n');
+	return 0;
+}
+
 int cmd_inspect(int argc, char **argv)
 {
 	auto_call(stores_close) struct stores all = STORES_INIT;
@@ -107,6 +126,9 @@ int cmd_inspect(int argc, char **argv)
 		puts(a.image); /* used in place */
 		return 0;
 	}
+	r = print_service(&a, &err);
+	if (r != -ENOENT)
+		return r < 0 ? cli_fail(&err) : 0;
 	r = cli_open_stores(a.common.store, &all, &err);
 	if (r == 0 && a.pin)
 		r = print_pin(&all, &a, &err);

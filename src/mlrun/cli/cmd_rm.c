@@ -23,7 +23,7 @@ static void check(void *args, struct argp_state *state)
 
 static const struct option_row options[] = {
 	{ "force", 'f', 0, 0,
-		"also an image that a service needs, or that was started in on another host or in another PID namespace",
+		"also a service that runs, and an image that a service needs, or that was started in on another host or in another PID namespace",
 		0, OPT(struct args, force) },
 	{ "defer", 0, 0, 0,
 		"of an image in use remove the name now; its files go with the next rm or prune after that",
@@ -32,8 +32,11 @@ static const struct option_row options[] = {
 };
 static const struct cli_syntax syntax = {
 	.s.options = options,
-	.s.args_doc = "IMAGE...",
-	.s.doc = "Remove images from the store, and data that no other image needs.",
+	.s.args_doc = "IMAGE|SERVICE...",
+	.s.doc =
+		"Remove services that have ended, or images from the store, and data that no other image "
+		"needs.\v"
+		"The name of a service is the service's; rmi takes only images.",
 	.s.operands = { OPT(struct args, images) },
 	.s.needed = 1,
 	.s.missing = "an image is missing",
@@ -56,7 +59,21 @@ static int parse(struct store *st, const char *text, struct oci_ref *ret, struct
 	return r < 0 ? r : oci_ref_parse(im.name, ret, err);
 }
 
-static int remove_one(struct store *st, const char *text, enum store_remove_how how)
+/* Returns -ENOENT if there is no such service. */
+static int remove_service(struct store *st, const char *name, int force)
+{
+	struct mlr_error err = MLR_ERROR_INIT;
+	int r = service_name_check(name, NULL) < 0 ? -ENOENT
+						   : service_remove(st, name, force, &err);
+
+	if (r == 0)
+		mlr_info("removed the service '%s'", name);
+	if (r < 0 && r != -ENOENT)
+		cli_fail_at(&err, "rm '%s'", name);
+	return r;
+}
+
+static int remove_image(struct store *st, const char *text, enum store_remove_how how)
 {
 	auto_call(oci_ref_done) struct oci_ref ref = OCI_REF_INIT;
 	auto_call(store_image_done) struct store_image gone = STORE_IMAGE_INIT;
@@ -69,14 +86,11 @@ static int remove_one(struct store *st, const char *text, enum store_remove_how 
 	if (service) {
 		mlr_fail(&err, EBUSY, "service '%s' needs the image", service);
 		mlr_hint(&err,
-			"mlrun stop --rm %s ends and removes the service; --force removes the image alone",
+			"mlrun rm -f %s ends and removes the service; mlrun rmi --force removes only the image",
 			service);
 		return cli_fail_at(&err, "rm '%s'", text);
 	}
 	r = store_image_remove(st, &ref, how, &gone, &err);
-	if (r == -ENOENT && services_has(store_path(st), text))
-		mlr_hint(
-			&err, "mlrun stop --rm %s ends and removes the service of that name", text);
 	if (r < 0)
 		return cli_fail_at(&err, "rm '%s'", text);
 	if (r == 1)
@@ -94,15 +108,20 @@ int cmd_rm(int argc, char **argv)
 	struct mlr_error err = MLR_ERROR_INIT;
 	struct args a = { 0 };
 	enum store_remove_how how;
-	int status = 0;
+	int status = 0, only_images = strcmp(argv[0], "rmi") == 0;
 
 	cli_options_parse(argc, argv, &syntax, &a);
 	how = a.force ? STORE_REMOVE_FORCE : a.defer ? STORE_REMOVE_DEFER : STORE_REMOVE_UNUSED;
 	if (cli_open_store(a.common.store, &st, &err) < 0)
 		status = cli_fail(&err);
-	for (size_t i = 0; st && i < a.images.n; i++)
-		if (remove_one(st, a.images.v[i], how) != 0)
+	for (size_t i = 0; st && i < a.images.n; i++) {
+		int r = only_images ? -ENOENT : remove_service(st, a.images.v[i], a.force);
+
+		if (r == -ENOENT)
+			r = remove_image(st, a.images.v[i], how);
+		if (r != 0)
 			status = CLI_FAILED;
+	}
 	strv_done(&a.images);
 	return status;
 }

@@ -344,7 +344,7 @@ static int stop_next(void *ctx)
 /* Print until all have ended or a signal comes; then end all, and print what they say to that. */
 static int attend(struct up *u, int status)
 {
-	struct services_output o = { .tail = -1,
+	struct services_output o = { .range.tail = -1,
 		.follow = status == 0,
 		.prefix = 1,
 		.over = is_interrupted,

@@ -6,8 +6,10 @@
 
 #define NEW_ONE \
 	"mlrun run IMAGE starts one, mlrun run -d --name NAME IMAGE in the background; --write=NAME keeps what it writes"
-#define RUNS \
-	"mlrun ps lists them with their PIDs, for kill(1); mlrun stop and wait take a service's name"
+#define SERVICE \
+	"mlrun ps lists services; mlrun logs, stop, kill, restart, wait, inspect and rm take their names"
+#define PROJECT \
+	"mlrun up FILE starts the services of a compose file, --join-tag WORD puts commands into one container"
 #define IMAGES "mlrun images lists the images"
 #define UNUSED \
 	"mlrun prune removes what no image needs, --older-than 30d also images that were not used for so long"
@@ -20,7 +22,7 @@
 #define HISTORY "mlrun inspect IMAGE shows the layers"
 #define SYSTEM  "mlrun doctor looks at the machine, mlrun config shows the settings"
 #define ENDED \
-	"only a service leaves something: mlrun ps --all lists them, mlrun stop --rm NAME removes one; mlrun containers lists what exec --write keeps"
+	"only a service leaves something: mlrun ps --all lists them, mlrun rm NAME removes one; mlrun containers lists what exec --write keeps"
 #define JSON "--json prints all, for jq(1)"
 
 /* "|" separates words. */
@@ -36,21 +38,23 @@ static const struct row rows[] = {
 	{ NULL, "buildx|builder|image build|dockerd|bundle", BUILD },
 	{ NULL, "image push", PUSH },
 	{ NULL, "info|system info|events|system", SYSTEM },
-	{ NULL, "start|container start|container restart",
-		"mlrun restart NAME starts a service again" },
-	{ NULL, "create|container create|instance|batch", NEW_ONE },
-	{ NULL, "kill|pause|unpause|container stop|container kill|container wait", RUNS },
-	{ NULL, "container logs", "mlrun logs NAME prints what a service has printed" },
-	{ NULL, "attach|container attach|enter",
-		"mlrun shell --join PID enters a container that runs; mlrun ps lists them" },
-	{ NULL, "top|stats|container top|container stats",
+	{ NULL, "start|container start", "mlrun restart NAME starts a service again" },
+	{ NULL, "create|instance|batch", NEW_ONE },
+	{ NULL, "pause|unpause",
+		"mlrun kill -s STOP NAME halts a service's command, -s CONT lets it go on" },
+	{ NULL, "attach|enter",
+		"mlrun shell --join PID or NAME enters a service or container, mlrun logs -f NAME shows what a service prints" },
+	{ NULL, "top|stats",
 		"mlrun ps lists containers with their PIDs, for top(1); mlrun gpu top shows GPUs and processors" },
-	{ NULL, "cp|copy|container cp", FILES },
-	{ NULL, "diff|container diff", "mlrun commit makes an image of what exec --write keeps" },
+	{ NULL, "cp|copy", FILES },
+	{ NULL, "update|checkpoint",
+		"mlrun rm -f NAME ends a service, mlrun run -d --name NAME starts it with other options" },
+	{ NULL, "diff", "mlrun commit makes an image of what exec --write keeps" },
 	{ NULL, "history|image history", HISTORY },
 	{ NULL, "search",
 		"mlrun tags NAME lists the tags of an image; names are searched on the registry's web page" },
-	{ NULL, "rename|untag", "mlrun tag IMAGE NEW-NAME, then mlrun rm OLD-NAME" },
+	{ NULL, "rename|untag",
+		"mlrun tag IMAGE NEW-NAME, then mlrun rmi OLD-NAME; a service is started anew: mlrun rm -f NAME, mlrun run -d --name NEW-NAME" },
 	{ NULL, "port|network", NETWORK },
 	{ NULL, "volume|overlay|mount|umount|unmount", VOLUMES },
 	{ NULL, "list|ls|image ls|image list|system df|df", IMAGES },
@@ -63,10 +67,13 @@ static const struct row rows[] = {
 	{ NULL, "container ls|container list|container ps",
 		"mlrun ps lists the containers that run" },
 	{ NULL, "container rm|container prune", ENDED },
-	{ NULL, "container run|container exec", "mlrun run IMAGE COMMAND" },
-	{ NULL, "container inspect",
-		"mlrun exec --explain IMAGE shows all of a container before it starts" },
+	{ NULL, "container run", "mlrun run IMAGE COMMAND" },
+	{ NULL, "container exec", "mlrun exec --join NAME COMMAND" },
 	{ NULL, "container commit", "mlrun commit NAME IMAGE" },
+	{ NULL, "container export",
+		"mlrun commit NAME IMAGE, then mlrun export --format=rootfs IMAGE DIRECTORY" },
+	{ NULL, "container logs|container stop|container kill|container restart|container wait|container inspect",
+		SERVICE },
 	{ NULL, "container",
 		"mlrun ps lists the containers that run, mlrun containers what exec --write keeps" },
 	{ NULL, "compose run",
@@ -81,8 +88,11 @@ static const struct row rows[] = {
 	{ NULL, "compose version", "mlrun --version" },
 	{ NULL, "compose",
 		"mlrun compose --help lists the commands; mlrun up starts the services of a compose file" },
-	{ NULL, "swarm|stack|service|pod|play|kube|generate|oci",
-		"mlrun up FILE starts the services of a compose file, --join-tag WORD puts commands into one container" },
+	{ NULL, "swarm|stack|service|node|pod|play|kube|generate|oci", PROJECT },
+	{ NULL, "secret",
+		"a compose file's secrets are files; mlrun run -v FILE:/run/secrets/NAME:ro" },
+	{ NULL, "context|plugin|init|scout|trust|model|mcp|ai|desktop|extension|debug|offload|sandbox",
+		"mlrun has no daemon and no plugins: mlrun --help lists all that it does" },
 	{ NULL, "digest", "mlrun inspect --remote IMAGE; --raw prints the manifest" },
 	{ NULL, "sif", SIF },
 	{ NULL, "verify|check", "mlrun store verify reads and hashes the store again" },
@@ -98,7 +108,6 @@ static const struct row rows[] = {
 	{ "images", "-f|--filter|--format|--digests|--no-trunc|--sort|-n|--noheading", JSON },
 	{ "ps", "-l|--latest|-n|--last", ENDED },
 	{ "ps", "-q|--quiet|-f|--filter|--format|--no-trunc|-s|--size", JSON },
-	{ "logs", "--since|--until", "--tail N prints the last N lines" },
 	{ "logs", "--no-color|--no-log-prefix|--index", "leave it out" },
 	{ "up", "--services|--images|-q|--quiet|--hash|--format|--no-interpolate|-o|--output",
 		"mlrun up --dry-run lists the services and their images; mlrun up --config prints YAML" },
@@ -114,6 +123,8 @@ static const struct row rows[] = {
 	{ "down", "--rmi", "mlrun rm IMAGE removes an image" },
 	{ "config", "-f|--file|--services|-q|--quiet|--images|--volumes",
 		"mlrun compose config prints the compose file" },
+	{ "stop", "-s|--signal", "mlrun kill -s SIGNAL NAME" },
+	{ "logs", "--details", "leave it out: a service has no labels" },
 	{ "inspect", "-f|--format|-t|--type|-s|--size|-l|--latest", JSON },
 	{ "prune", "-a|--all|--volumes",
 		"--older-than AGE removes images that were not used for so long; mlrun rm IMAGE this one" },
@@ -195,6 +206,9 @@ const char *foreign_command(const char *word, const char *next)
 	auto_free char *both = xasprintf("%s %s", word, next ? next : "");
 	const char *hint = find(NULL, both, strlen(both));
 
+	/* "container cp" is "cp". */
+	if (!hint && next && strcmp(word, "container") == 0)
+		hint = find(NULL, next, strlen(next));
 	return hint ? hint : find(NULL, word, strlen(word));
 }
 

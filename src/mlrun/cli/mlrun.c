@@ -34,6 +34,7 @@ static const struct command rows[] = {
 	{ "ps", cmd_ps, NULL, "list the containers and services on this node", "Services" },
 	{ "logs", cmd_logs, NULL, "print what services have printed" },
 	{ "stop", cmd_stop, NULL, "end services" },
+	{ "kill", cmd_kill, NULL, "end services at once, or send them a signal" },
 	{ "restart", cmd_restart, NULL, "start services again" },
 	{ "wait", cmd_wait, NULL, "wait until services have ended" },
 	{ "up", cmd_up, NULL, "start the services of a compose file" },

@@ -173,7 +173,7 @@ static void print_last_words(struct store *st, const char *name)
 	struct service_reader r = SERVICE_READER_INIT;
 	struct service_line line;
 
-	service_reader_open(st, name, -1, &r);
+	service_reader_open(st, name, NULL, &r);
 	while (service_reader_next(&r, &line)) {
 		fwrite(line.text, 1, line.len, stderr);
 		if (line.ends)
@@ -301,6 +301,16 @@ static void print_line(const struct source *s, const struct service_line *line,
 		putc('\n', to);
 }
 
+static int has_passed(const char *time)
+{
+	char text[SERVICE_TIME];
+	struct timespec now;
+
+	clock_gettime(CLOCK_REALTIME, &now);
+	service_time(&now, text);
+	return *time && strcmp(text, time) > 0;
+}
+
 static int have_all_ended(struct store *st, const struct service_list *l)
 {
 	for (size_t i = 0; i < l->n; i++) {
@@ -333,14 +343,15 @@ int services_print(struct store *st, const struct service_list *l, const struct 
 
 	for (size_t i = 0; i < l->n; i++) {
 		sources[i].name = label(&l->v[i]);
-		service_reader_open(st, l->v[i].name, o->tail, &sources[i].reader);
+		service_reader_open(st, l->v[i].name, &o->range, &sources[i].reader);
 	}
 	width = wide(sources, l->n);
 	for (;;) {
 		r = print_some(sources, l->n, o, width, &open);
 		if (r < 0 || (over && !(o->stop && o->stop(o->ctx))))
 			break;
-		over |= !o->follow || (o->over && o->over(o->ctx)) || have_all_ended(st, l);
+		over |= !o->follow || (o->over && o->over(o->ctx)) || has_passed(o->range.until) ||
+			have_all_ended(st, l);
 		if (!over)
 			mlr_sleep_ms(FOLLOW_MS);
 	}

@@ -6,6 +6,7 @@
 #include "base/strv.h"
 #include "cli/exec_options.h"
 #include "work/service.h"
+#include "work/service_log.h"
 
 #include <argp.h>
 
@@ -53,7 +54,7 @@ int services_choose(struct store *st, struct services_choice *c, struct mlr_erro
 
 /* How to print the lines of services. */
 struct services_output {
-	int64_t tail; /* only so many of the last lines; -1: all */
+	struct service_range range;
 	int timestamps, follow, prefix;
 	int (*over)(void *ctx); /* called now and then: not 0 ends it; or NULL */
 	int (*stop)(void *ctx); /* called until it returns 0, when it has ended; or NULL */

@@ -204,6 +204,15 @@ int service_write_hosts(struct store *st, const struct service *s, struct mlr_er
 		     : 0;
 }
 
+json_t *service_json(const struct service *s)
+{
+	json_t *o = record_write(wish_rows, s);
+	json_auto_t *state = record_write(state_rows, s);
+
+	json_object_update(o, state);
+	return o;
+}
+
 char *service_digest(const struct service *s, const char *manifest)
 {
 	json_auto_t *o = record_write(wish_rows, s);
@@ -312,6 +321,15 @@ static int refuse_missing(struct store *st, const char *name, struct mlr_error *
 		err, "mlrun ps --all lists them, mlrun run -d --name %s IMAGE starts one", name);
 }
 
+/* Not by removing the file: its supervisor may run. */
+static int refuse_damaged(const char *name, struct mlr_error *err)
+{
+	auto_free char *text = err ? xstrndup(err->text, strcspn(err->text, "\n")) : NULL;
+
+	mlr_fail(err, EPROTO, "%s", text ? text : "");
+	return mlr_hint(err, "mlrun rm %s ends and removes the service", name);
+}
+
 int service_get(struct store *st, const char *name, struct service *ret, struct mlr_error *err)
 {
 	int r;
@@ -320,6 +338,8 @@ int service_get(struct store *st, const char *name, struct service *ret, struct 
 	r = service_read(st, name, ret, err);
 	if (r == -ENOENT)
 		return refuse_missing(st, name, err);
+	if (r == -EPROTO)
+		return refuse_damaged(name, err);
 	if (r == 0)
 		look(st, ret);
 	return r;

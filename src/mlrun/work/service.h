@@ -18,6 +18,7 @@
 #define MLR_WORK_SERVICE_H
 
 #include "base/error.h"
+#include "base/json.h"
 #include "base/strv.h"
 #include "store/store.h"
 
@@ -124,6 +125,9 @@ int service_get(struct store *st, const char *name, struct service *ret, struct 
 /* Read all of this node. A damaged one is left out with a warning. */
 int service_list_read(struct store *st, struct service_list *ret, struct mlr_error *err);
 
+/* All that is known of it but its variables, whose values may be secret. */
+json_t *service_json(const struct service *s);
+
 /* A digest of all that is asked for but hosts, and of the image's manifest, which may be NULL; to
  * free(). */
 char *service_digest(const struct service *s, const char *manifest);
@@ -160,6 +164,10 @@ int service_start(struct store *st, struct service *s, struct mlr_error *err);
  */
 int service_stop(struct store *st, struct service *s, int64_t timeout_ms, struct mlr_error *err);
 
+/* SIGKILL ends it at once, as service_stop() does; send any other signal to its command. Returns 0;
+ * -ESRCH if it does not run. */
+int service_kill(struct store *st, struct service *s, int sig, struct mlr_error *err);
+
 /* Stop it if it runs, and start it again: by its own supervisor, or a new one that has the
  * caller's variables. Returns as service_stop() and service_start(). */
 int service_restart(struct store *st, struct service *s, int64_t timeout_ms, struct mlr_error *err);
@@ -170,6 +178,13 @@ int service_await(struct store *st, struct service *s, int64_t ms, struct mlr_er
 /* Remove the files of one that has ended. What another process has started under its name since
  * then stays. */
 int service_forget(struct store *st, const struct service *s, struct mlr_error *err);
+
+/* End and forget one, also one whose record is damaged.
+ *
+ *   force  also one that runs
+ *
+ * Returns 0; -ENOENT; -EBUSY with a hint. */
+int service_remove(struct store *st, const char *name, int force, struct mlr_error *err);
 
 /* --- for this room --------------------------------------------------------------------------- */
 

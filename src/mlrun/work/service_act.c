@@ -4,6 +4,7 @@
 #include "work/work.h"
 
 #include "base/base.h"
+#include "base/proc.h"
 #include "store/trash.h"
 
 #include <poll.h>
@@ -115,6 +116,16 @@ int service_stop(struct store *st, struct service *s, int64_t timeout_ms, struct
 	return 0;
 }
 
+int service_kill(struct store *st, struct service *s, int sig, struct mlr_error *err)
+{
+	if (sig == SIGKILL && !service_has_ended(s))
+		return service_stop(st, s, 0, err);
+	if (service_has_ended(s) || !service_is_inside(s) || kill(s->pid, sig) < 0)
+		return mlr_fail(
+			err, ESRCH, "it does not run: it is %s", service_status_names[s->status]);
+	return 0;
+}
+
 int service_await(struct store *st, struct service *s, int64_t ms, struct mlr_error *err)
 {
 	struct store_process p;
@@ -154,6 +165,66 @@ int service_forget(struct store *st, const struct service *s, struct mlr_error *
 	auto_close int locked = lock(st, err);
 
 	return locked < 0 ? locked : forget(st, s, err);
+}
+
+/* Find the supervisor by its command line. */
+static pid_t find_supervisor(struct store *st, const char *name)
+{
+	auto_free char *store = xasprintf("--store=%s", store_path(st));
+	auto_strv struct strv names = STRV_INIT;
+
+	file_list(AT_FDCWD, "/proc", 0, &names);
+	for (size_t i = 0; i < names.n; i++) {
+		auto_free char *path = xasprintf("/proc/%s/cmdline", names.v[i]);
+		char text[PATH_MAX + 512 + 4] = "", *word = text;
+		const char *const want[] = { "service-hold", store, name };
+		size_t same = 0;
+
+		if (atol(names.v[i]) <= 0 || proc_read(AT_FDCWD, path, text, sizeof(text) - 4) < 0)
+			continue;
+		while (same < ARRAY_LEN(want) && strcmp(word += strlen(word) + 1, want[same]) == 0)
+			same++;
+		if (same == ARRAY_LEN(want))
+			return (pid_t)atol(names.v[i]);
+	}
+	return 0;
+}
+
+/* End what cannot be read: its supervisor, which ends the rest. */
+static void end_damaged(struct store *st, const char *name)
+{
+	int64_t end = mlr_now_ms() + MARGIN_MS;
+	pid_t pid, asked = 0;
+
+	while ((pid = find_supervisor(st, name)) > 0 && mlr_now_ms() < end) {
+		if (pid != asked)
+			kill(pid, SIGTERM);
+		asked = pid;
+		mlr_sleep_ms(LOOK_MS);
+	}
+}
+
+int service_remove(struct store *st, const char *name, int force, struct mlr_error *err)
+{
+	auto_call(service_done) struct service s = SERVICE_INIT;
+	int r = service_get(st, name, &s, err);
+
+	if (r == -EPROTO) {
+		end_damaged(st, name);
+		r = service_get(st, name, &s, err); /* its last state may be there */
+	}
+	if (r == -EPROTO) {
+		s.name = xstrdup(name);
+		return service_forget(st, &s, err);
+	}
+	if (r < 0)
+		return r;
+	if (!force && !service_has_ended(&s)) {
+		mlr_fail(err, EBUSY, "the service is %s", service_status_names[s.status]);
+		return mlr_hint(err, "mlrun rm --force %s ends and removes it", name);
+	}
+	TRY(service_stop(st, &s, force ? 0 : -1, err));
+	return service_forget(st, &s, err);
 }
 
 /* --- the start ----------------------------------------------------------------------------- */

@@ -36,6 +36,7 @@ struct hold {
 	struct probe probe;
 	struct forward forward;
 	int out[STREAMS];      /* the command's output */
+	int input;             /* the end of a shell's standard input that is written to; -1 */
 	struct proc_stat step; /* slurmstepd of the step that this was started in; pid 0: none */
 	int step_fd;           /* a pidfd of it; -1: none, as before Linux 5.3 */
 	int64_t again_at;      /* when to start it again; 0: not */
@@ -44,16 +45,16 @@ struct hold {
 	int failed;      /* the first start */
 };
 
-#define HOLD_INIT                                                                                  \
-	{                                                                                          \
-		.sup = SUPERVISOR_INIT, .s = SERVICE_INIT, .log = SERVICE_LOG_INIT,                \
-		.forward = FORWARD_INIT, .probe = { .out = -1 }, .out = { -1, -1 }, .step_fd = -1, \
-		.delay = DELAY_MS,                                                                 \
+#define HOLD_INIT                                                                                \
+	{                                                                                        \
+		.sup = SUPERVISOR_INIT, .s = SERVICE_INIT, .log = SERVICE_LOG_INIT,              \
+		.forward = FORWARD_INIT, .probe = { .out = -1 }, .out = { -1, -1 }, .input = -1, \
+		.step_fd = -1, .delay = DELAY_MS,                                                \
 	}
 
 static void hold_done(struct hold *h)
 {
-	int *const all[] = { &h->out[0], &h->out[1], &h->probe.out, &h->step_fd };
+	int *const all[] = { &h->out[0], &h->out[1], &h->input, &h->probe.out, &h->step_fd };
 
 	for (size_t i = 0; i < ARRAY_LEN(all); i++)
 		mlr_cleanup_close(all[i]);
@@ -265,17 +266,31 @@ static void add_words(const struct hold *h, struct strv *argv)
 	strv_add(argv, "mlrun");
 	strv_add(argv, "exec");
 	strv_addf(argv, "--store=%s", store_path(h->st));
-	if (access(env, F_OK) == 0)
-		strv_addf(argv, "--env-file=%s", env);
 	strv_addf(argv, "--env-out=%s", environ_file);
 	if (access(hosts, F_OK) == 0)
 		strv_addf(argv, "--mount=type=bind,src=%s,dst=/etc/hosts,ro", hosts);
 	for (size_t i = 0; i < s->options.n; i++)
 		strv_add(argv, s->options.v[i]);
+	if (access(env, F_OK) == 0) /* the last file: -e wins over all of the user's */
+		strv_addf(argv, "--env-file=%s", env);
 	strv_add(argv, "--");
 	strv_add(argv, s->image);
 	for (size_t i = 0; i < s->command.n; i++)
 		strv_add(argv, s->command.v[i]);
+}
+
+/* With -i or -t a shell waits for input, which never comes, until it is ended, as Docker's does.
+ * Returns the end to read from; -1: its input is empty. */
+static int open_input(struct hold *h)
+{
+	int pair[2];
+
+	close(take_fd(&h->input));
+	if ((!strv_has(&h->s.options, "--interactive") && !strv_has(&h->s.options, "--tty")) ||
+		pipe2(pair, O_CLOEXEC) < 0)
+		return -1;
+	h->input = pair[1];
+	return pair[0];
 }
 
 /* The process that stands for the command. */
@@ -291,7 +306,7 @@ static int start(struct hold *h, struct mlr_error *err)
 {
 	auto_strv struct strv argv = STRV_INIT;
 	auto_free char *program = work_program();
-	auto_close int out = -1, errs = -1;
+	auto_close int in = -1, out = -1, errs = -1;
 
 	for (int i = 0; i < STREAMS; i++) {
 		int pair[2];
@@ -304,7 +319,8 @@ static int start(struct hold *h, struct mlr_error *err)
 		if (fcntl(pair[0], F_SETFL, O_NONBLOCK) < 0)
 			return mlr_fail_errno(err, "fcntl");
 	}
-	struct child c = { program, &argv, { -1, out, errs }, 3 };
+	in = open_input(h);
+	struct child c = { program, &argv, { in, out, errs }, 3 };
 
 	add_words(h, &argv);
 	h->s.status = SERVICE_STARTING;

@@ -78,16 +78,24 @@ static int put(struct service_log *l, struct iovec *parts, int n)
 	return done < 0 ? -errno : -ENOSPC;
 }
 
+void service_time(const struct timespec *t, char ret[SERVICE_TIME])
+{
+	struct tm tm;
+	size_t n;
+
+	gmtime_r(&t->tv_sec, &tm);
+	n = strftime(ret, SERVICE_TIME, "%Y-%m-%dT%H:%M:%S", &tm);
+	snprintf(ret + n, SERVICE_TIME - n, ".%09ldZ", t->tv_nsec);
+}
+
 static size_t head(char *buf, size_t size, const char *stream, char tag)
 {
 	struct timespec now;
-	struct tm tm;
-	char seconds[24];
+	char time[SERVICE_TIME];
 
 	clock_gettime(CLOCK_REALTIME, &now);
-	gmtime_r(&now.tv_sec, &tm);
-	strftime(seconds, sizeof(seconds), "%Y-%m-%dT%H:%M:%S", &tm);
-	return (size_t)snprintf(buf, size, "%s.%09ldZ %s %c ", seconds, now.tv_nsec, stream, tag);
+	service_time(&now, time);
+	return (size_t)snprintf(buf, size, "%s %s %c ", time, stream, tag);
 }
 
 static void tell_lost(struct service_log *l)
@@ -203,7 +211,12 @@ static int next_raw(struct service_reader *r)
 	}
 }
 
-/* "TIME stdout F text" */
+static int is_outside(const struct service_range *range, const char *time)
+{
+	return strcmp(time, range->since) < 0 || (*range->until && strcmp(time, range->until) > 0);
+}
+
+/* "TIME stdout F text". Returns 0 for what is none, or not of the range. */
 static int take_apart(struct service_reader *r, struct service_line *ret)
 {
 	char *stream, *tag, *text;
@@ -226,7 +239,11 @@ static int take_apart(struct service_reader *r, struct service_line *ret)
 		.begins = !(r->goes_on & bit),
 		.ends = tag[1] == 'F' };
 	r->goes_on = ret->ends ? r->goes_on & ~bit : r->goes_on | bit;
-	return 1;
+	if (ret->begins && is_outside(&r->range, ret->time))
+		r->out |= bit;
+	else if (ret->begins)
+		r->out &= ~bit;
+	return !(r->out & bit);
 }
 
 int service_reader_next(struct service_reader *r, struct service_line *ret)
@@ -244,28 +261,29 @@ int service_reader_next(struct service_reader *r, struct service_line *ret)
 	return 0;
 }
 
-void service_reader_open(
-	struct store *st, const char *name, int64_t tail, struct service_reader *ret)
+void service_reader_open(struct store *st, const char *name, const struct service_range *range,
+	struct service_reader *ret)
 {
 	struct service_reader r = { .path = service_path(st, name, "log"),
-		.old = service_path(st, name, "log.1") };
+		.old = service_path(st, name, "log.1"),
+		.range = range ? *range : (struct service_range){ .tail = -1 } };
+	uint64_t n = 0, tail = (uint64_t)r.range.tail;
 	struct service_line line;
-	uint64_t n = 0;
 
 	open_to_read(&r, 1);
-	if (tail < 0) {
+	if (r.range.tail < 0) {
 		*ret = r;
 		return;
 	}
 	while (service_reader_next(&r, &line))
 		n += (uint64_t)line.ends;
-	n += r.goes_on != 0; /* a line that has not ended counts */
+	n += (r.goes_on & ~r.out) != 0; /* a line that has not ended counts */
 	if (r.file)
 		fclose(r.file);
 	r.file = NULL;
 	r.len = 0;
-	r.goes_on = 0;
-	r.skip = n > (uint64_t)tail ? n - (uint64_t)tail : 0;
+	r.goes_on = r.out = 0;
+	r.skip = n > tail ? n - tail : 0;
 	open_to_read(&r, 1);
 	*ret = r;
 }

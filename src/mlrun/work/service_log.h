@@ -15,6 +15,7 @@
 #include <stdint.h>
 #include <stdio.h>
 #include <sys/types.h>
+#include <time.h>
 
 /* --- the supervisor's end ----------------------------------------------------------------- */
 
@@ -46,8 +47,21 @@ void service_log_put(struct service_log *l, const char *stream, const char *text
 
 /* --- the reader's end --------------------------------------------------------------------- */
 
+#define SERVICE_TIME 40 /* bytes of a time as the log has it */
+
+/* Write a time as the log has it. */
+void service_time(const struct timespec *t, char ret[SERVICE_TIME]);
+
+/* Lines of these times only, and of these the last; "": all times; -1: all lines. */
+struct service_range {
+	char since[SERVICE_TIME], until[SERVICE_TIME];
+	int64_t tail;
+};
+
 struct service_reader {
 	char *path, *old;
+	struct service_range range;
+	int out; /* the last line of each stream is not of the range; bits */
 	FILE *file;
 	int is_old; /* file is log.1 */
 	ino_t inode;
@@ -63,12 +77,9 @@ struct service_reader {
 	}
 void service_reader_done(struct service_reader *r);
 
-/* Begin to read a service's log.
- *
- *   tail  only the last lines; -1: all
- */
-void service_reader_open(
-	struct store *st, const char *name, int64_t tail, struct service_reader *ret);
+/* Begin to read a service's log. range NULL: all. */
+void service_reader_open(struct store *st, const char *name, const struct service_range *range,
+	struct service_reader *ret);
 
 struct service_line {
 	const char *time, *text; /* the reader's, until the next call */
