@@ -391,6 +391,10 @@ os.execvp("mlrun", ["mlrun", "up"])' >out 2>err &
 	assert_line --regexp '^sub-a-1: ' # the first file's directory
 	run -0 mlrun up --dry-run --project-directory . -f - <compose.yaml
 	assert_line --regexp '^shop-a-1: '
+	echo COMPOSE_PROJECT_NAME=named >.env
+	echo 'services: {a: {image: "x:${COMPOSE_PROJECT_NAME}"}}' >name.yaml
+	run -0 mlrun up --dry-run name.yaml
+	assert_output "named-a-1: x:named"
 	run -0 mlrun down -p shop
 	# What is wrong in the second file is named there.
 	echo 'services: {a: {imge: x, user: "${NOBODY:?none}"}}' >bad.yaml

@@ -182,11 +182,11 @@ static char *name_of_directory(const char *directory)
 	return name;
 }
 
-/* By name, else $COMPOSE_PROJECT_NAME, else the files', else the directory's. */
+/* By name, else $COMPOSE_PROJECT_NAME, also of .env, else the files', else the directory's. */
 static int take_name(struct reading *r, const struct compose_wish *c, struct mlr_error *err)
 {
 	struct project *p = r->p;
-	const char *said = getenv("COMPOSE_PROJECT_NAME");
+	const char *said = look_up(r, "COMPOSE_PROJECT_NAME");
 
 	if (r->w->name)
 		p->name = xstrdup(r->w->name);

@@ -109,21 +109,17 @@ static char *directory_of(const char *path)
 
 /* --- paths ----------------------------------------------------------------------------------- */
 
-struct move {
-	const char *directory, *key; /* the key of mappings that has a path */
-	int dotted;                  /* a path begins with a dot; others are names */
-};
-
-/* Make a path absolute: a text, that of a mapping, or each of a list. */
-static json_t *move(const struct move *m, const json_t *v)
+/* Make a path absolute: a text, that of a mapping's key, or each of a list. dotted: what does not
+ * begin with a dot is a name. */
+static json_t *move(const char *directory, const json_t *v, const char *key, int dotted)
 {
 	const char *text = json_string_value(v);
-	json_t *ret, *item = json_object_get(v, m->key);
+	json_t *ret, *item = json_object_get(v, key);
 	size_t i;
 
 	if (text && *text && !strchr("/~", *text) && !strstr(text, "://") &&
-		(!m->dotted || *text == '.')) {
-		auto_free char *whole = xasprintf("%s/%s", m->directory, text);
+		(!dotted || *text == '.')) {
+		auto_free char *whole = xasprintf("%s/%s", directory, text);
 
 		return json_string_nocheck(whole);
 	}
@@ -131,42 +127,28 @@ static json_t *move(const struct move *m, const json_t *v)
 		return json_incref((json_t *)v);
 	ret = json_copy((json_t *)v);
 	if (item)
-		json_object_set_new(ret, m->key, move(m, item));
+		json_object_set_new(ret, key, move(directory, item, key, dotted));
 	json_array_foreach((json_t *)v, i, item)
-		json_array_set_new(ret, i, move(m, item));
+		json_array_set_new(ret, i, move(directory, item, key, dotted));
 	return ret;
 }
 
-/* The same for a key of a mapping, if it is there. */
-static void move_in(json_t *of, const char *name, struct move m)
+/* The same for a service, volume, secret or config of another directory's file. */
+static json_t *move_all(const json_t *v, const char *directory)
 {
-	const json_t *v = json_object_get(of, name);
-
-	if (v)
-		json_object_set_new(of, name, move(&m, v));
-}
-
-/* A service of a file in another directory. */
-static json_t *move_service(const json_t *v, const char *directory)
-{
+	static const struct {
+		const char *name, *key;
+		int dotted;
+	} rows[] = { { "build", "context", 0 }, { "env_file", "path", 0 },
+		{ "volumes", "source", 1 }, { "file", "", 0 }, { "driver_opts", "device", 1 } };
 	json_t *ret = json_copy((json_t *)v);
 
-	move_in(ret, "build", (struct move){ directory, "context", 0 });
-	move_in(ret, "env_file", (struct move){ directory, "path", 0 });
-	move_in(ret, "volumes", (struct move){ directory, "source", 1 });
-	return ret;
-}
+	for (size_t i = 0; i < ARRAY_LEN(rows); i++) {
+		const json_t *item = json_object_get(v, rows[i].name);
 
-/* A volume, secret or config. */
-static json_t *move_other(const json_t *v, const char *directory)
-{
-	json_t *ret = json_copy((json_t *)v), *driver = json_object_get(v, "driver_opts");
-
-	move_in(ret, "file", (struct move){ directory, "file", 0 });
-	if (driver) {
-		driver = json_copy(driver);
-		move_in(driver, "device", (struct move){ directory, "device", 1 });
-		json_object_set_new(ret, "driver_opts", driver);
+		if (item)
+			json_object_set_new(ret, rows[i].name,
+				move(directory, item, rows[i].key, rows[i].dotted));
 	}
 	return ret;
 }
@@ -201,7 +183,7 @@ static int extend_other(struct loader *l, const char *directory, const char *fro
 	f.v = read;
 	TRY(extend(l, &f, name, depth, &service));
 	*ret = strcmp(l->scope->directory, its) == 0 ? json_incref(service)
-						     : move_service(service, its);
+						     : move_all(service, its);
 	return 0;
 }
 
@@ -260,35 +242,26 @@ static int extend_all(struct loader *l, const struct file *f, json_t **ret)
 
 /* --- include --------------------------------------------------------------------------------- */
 
-static const char *const kinds[] = { "services", "volumes", "secrets", "configs", "networks" };
-
-/* Add what an included file has. */
-static int import(struct loader *l, const char *path, const json_t *from, json_t *into)
+/* Add what an included file has of a kind. */
+static int import(
+	struct loader *l, const char *path, const json_t *from, const char *kind, json_t *into)
 {
-	for (size_t i = 0; i < ARRAY_LEN(kinds); i++) {
-		json_t *all = json_object_get(into, kinds[i]), *v;
-		const char *key;
+	const json_t *before = json_object_get(into, kind);
+	json_auto_t *all = json_is_object(before) ? json_copy((json_t *)before) : json_object();
+	const char *key;
+	json_t *v;
 
-		all = json_is_object(all) ? json_copy(all) : json_object();
-		json_object_foreach(json_object_get(from, kinds[i]), key, v) {
-			json_t *moved = i == 0 ? move_service(v, l->scope->directory)
-					       : move_other(v, l->scope->directory),
-			       *is = json_object_get(all, key);
+	json_object_foreach(json_object_get(from, kind), key, v) {
+		json_auto_t *moved = move_all(v, l->scope->directory);
+		const json_t *is = json_object_get(all, key);
 
-			if (is && !json_equal(is, moved)) {
-				json_decref(moved);
-				json_decref(all);
-				return mlr_fail(l->err, EINVAL,
-					"'%s': %s.%s is there already, and differs", path, kinds[i],
-					key);
-			}
-			json_object_set_new(all, key, moved);
-		}
-		if (json_object_size(all) > 0)
-			json_object_set_new(into, kinds[i], all);
-		else
-			json_decref(all);
+		if (is && !json_equal(is, moved))
+			return mlr_fail(l->err, EINVAL, "'%s': %s.%s is there already, and differs",
+				path, kind, key);
+		json_object_set(all, key, moved);
 	}
+	if (json_object_size(all) > 0)
+		json_object_set(into, kind, all);
 	return 0;
 }
 
@@ -331,6 +304,7 @@ static int read_set(struct loader *l, const struct strv *paths, json_t **ret);
 /* An item of "include": a path, or a mapping. */
 static int include(struct loader *l, const json_t *v, json_t *into)
 {
+	static const char *const kinds[] = { "services", "volumes", "secrets", "configs" };
 	const json_t *path = json_is_object(v) ? json_object_get(v, "path") : v;
 	const char *said = json_string_value(json_object_get(v, "project_directory"));
 	const struct scope *above = l->scope;
@@ -361,8 +335,8 @@ static int include(struct loader *l, const json_t *v, json_t *into)
 	l->depth++;
 	if (e == 0)
 		e = read_set(l, &whole, &file);
-	if (e == 0)
-		e = import(l, whole.v[0], file, into);
+	for (size_t i = 0; e == 0 && i < ARRAY_LEN(kinds); i++)
+		e = import(l, whole.v[0], file, kinds[i], into);
 	l->depth--;
 	l->first = l->c->files.n;
 	l->scope = above;

@@ -58,6 +58,7 @@ void forward_done(struct forward *f)
 	free(f->ports);
 	free(f->buffer);
 	close(take_fd(&f->poll));
+	close(take_fd(&f->spare));
 	*f = (struct forward)FORWARD_INIT;
 }
 
@@ -98,79 +99,60 @@ static int listen_at(const char *text, uint16_t port)
 	return take_fd(&fd);
 }
 
-/* Find the socket that listens on a port: "N: ADDRESS:PORT ADDRESS:PORT STATE ... UID ... INODE".
- */
-static int find_listener(const char *table, uint16_t port, unsigned *uid, unsigned long *inode)
+/* Find the socket that listens on a port, in a table of the kernel's; "": none. Its lines are
+ * "N: ADDRESS:PORT ADDRESS:PORT STATE ... UID ... INODE". */
+static void find_listener(const char *table, uint16_t port, char *ret, size_t size)
 {
 	FILE *in = fopen(table, "re");
+	unsigned long inode;
+	unsigned is, state;
 	char line[512];
-	int found = 0;
 
-	while (in && !found && fgets(line, sizeof(line), in)) {
-		unsigned is, state;
-
-		found = sscanf(line, " %*d: %*[0-9A-F]:%x %*s %x %*s %*s %*s %u %*d %lu", &is,
-				&state, uid, inode) == 4 &&
-			is == port && state == 10;
-	}
+	while (in && fgets(line, sizeof(line), in))
+		if (sscanf(line, " %*d: %*[0-9A-F]:%x %*s %x %*s %*s %*s %*u %*d %lu", &is, &state,
+			    &inode) == 3 &&
+			is == port && state == 10)
+			snprintf(ret, size, "socket:[%lu]", inode);
 	if (in)
 		fclose(in);
-	return found;
 }
 
+/* Does a process have it, as far as this user may see? */
 static int has_socket(const char *pid, const char *socket)
 {
 	auto_free char *dir = xasprintf("/proc/%s/fd", pid);
 	auto_strv struct strv fds = STRV_INIT;
-	char link[64];
+	char link[64] = "";
 
 	file_list(AT_FDCWD, dir, 0, &fds);
-	for (size_t i = 0; i < fds.n; i++) {
+	for (size_t i = 0; i < fds.n && strcmp(link, socket) != 0; i++) {
 		auto_free char *path = xasprintf("%s/%s", dir, fds.v[i]);
 		ssize_t n = readlink(path, link, sizeof(link) - 1);
 
 		link[n < 0 ? 0 : n] = '\0';
-		if (strcmp(link, socket) == 0)
-			return 1;
 	}
-	return 0;
-}
-
-/* Find the process that has a socket, among those that this user may look into; 0: none. */
-static pid_t holder_of(unsigned long inode, char *name, size_t size)
-{
-	auto_free char *wanted = xasprintf("socket:[%lu]", inode);
-	auto_strv struct strv pids = STRV_INIT;
-
-	file_list(AT_FDCWD, "/proc", 0, &pids);
-	for (size_t i = 0; i < pids.n; i++) {
-		auto_free char *comm = xasprintf("/proc/%s/comm", pids.v[i]), *text = NULL;
-
-		if (atol(pids.v[i]) <= 0 || !has_socket(pids.v[i], wanted))
-			continue;
-		file_read(AT_FDCWD, comm, 64, &text, NULL, NULL);
-		snprintf(name, size, "%.*s", text ? (int)strcspn(text, "\n") : 0, text ? text : "");
-		return (pid_t)atol(pids.v[i]);
-	}
-	return 0;
+	return strcmp(link, socket) == 0;
 }
 
 static int refuse(uint16_t port, int code, struct mlr_error *err)
 {
-	unsigned long inode = 0;
-	unsigned uid = 0;
-	char name[64] = "";
-	int found = code == EADDRINUSE &&
-		(find_listener("/proc/net/tcp", port, &uid, &inode) ||
-			find_listener("/proc/net/tcp6", port, &uid, &inode));
-	pid_t pid = found ? holder_of(inode, name, sizeof(name)) : 0;
+	auto_strv struct strv pids = STRV_INIT;
+	char socket[64] = "";
 
-	if (pid > 0)
-		mlr_fail(err, code, "port %u is in use by '%s', PID %ld", port, name, (long)pid);
-	else if (found)
-		mlr_fail(err, code, "port %u is in use by a process of user %u", port, uid);
-	else
-		mlr_fail(err, code, "listen on port %u: %s", port, strerror(code));
+	find_listener("/proc/net/tcp", port, socket, sizeof(socket));
+	find_listener("/proc/net/tcp6", port, socket, sizeof(socket));
+	mlr_fail(err, code, "listen on port %u: %s", port, strerror(code));
+	file_list(AT_FDCWD, "/proc", 0, &pids);
+	for (size_t i = 0; code == EADDRINUSE && *socket && i < pids.n; i++) {
+		auto_free char *comm = xasprintf("/proc/%s/comm", pids.v[i]), *name = NULL;
+
+		if (atol(pids.v[i]) <= 0 || !has_socket(pids.v[i], socket) ||
+			file_read(AT_FDCWD, comm, 64, &name, NULL, NULL) < 0)
+			continue;
+		mlr_fail(err, code, "port %u is in use by '%.*s', PID %s", port,
+			(int)strcspn(name, "\n"), name, pids.v[i]);
+		break;
+	}
 	return code == EACCES
 		? mlr_hint(err,
 			  "ports below net.ipv4.ip_unprivileged_port_start are root's: have the "
@@ -211,6 +193,7 @@ int forward_open(const struct strv *ports, struct forward *ret, struct mlr_error
 	for (size_t i = 0; i < ports->n; i++)
 		TRY(add_port(ports->v[i], &f, err));
 	f.poll = f.n > 0 ? epoll_create1(EPOLL_CLOEXEC) : -1;
+	f.spare = f.n > 0 ? open("/dev/null", O_RDONLY | O_CLOEXEC) : -1;
 	for (size_t i = 0; i < f.n; i++) {
 		struct epoll_event e = { .events = EPOLLIN, .data.ptr = &f.ports[i] };
 
@@ -241,28 +224,18 @@ static int connect_to(uint16_t port)
 	return -ECONNREFUSED;
 }
 
-/* Without a descriptor connections wait until one ends: else epoll would not let the loop sleep. */
-static void watch_ports(struct forward *f, int full)
-{
-	f->full = full;
-	for (size_t i = 0; i < f->n; i++) {
-		struct epoll_event e = { .events = full ? 0 : EPOLLIN, .data.ptr = &f->ports[i] };
-
-		epoll_ctl(f->poll, EPOLL_CTL_MOD, f->ports[i].fd, &e);
-	}
-}
-
 static void accept_one(struct forward *f, const struct forward_port *p)
 {
 	auto_close int from = accept4(p->fd, NULL, NULL, SOCK_NONBLOCK | SOCK_CLOEXEC), to = -1;
 	struct forward_link *l;
 
-	if (from < 0) {
-		if (f->links && (errno == EMFILE || errno == ENFILE))
-			watch_ports(f, 1);
-		return;
+	/* Turn it away, else epoll would not let the loop sleep. */
+	if (from < 0 && errno == EMFILE) {
+		close(take_fd(&f->spare));
+		close(accept4(p->fd, NULL, NULL, SOCK_CLOEXEC));
+		f->spare = open("/dev/null", O_RDONLY | O_CLOEXEC);
 	}
-	to = connect_to(p->target);
+	to = from < 0 ? -1 : connect_to(p->target);
 	if (to < 0)
 		return;
 	l = xcalloc(1, sizeof(*l));
@@ -345,8 +318,6 @@ static void turn(struct forward *f, struct side *s, uint32_t events)
 		is_over = pass(f, &l->sides[i]) < 0;
 	if (is_over || (l->sides[0].told && l->sides[1].told)) {
 		drop(l);
-		if (f->full)
-			watch_ports(f, 0);
 		return;
 	}
 	watch(f, &l->sides[0]);

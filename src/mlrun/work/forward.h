@@ -10,17 +10,17 @@
 #include "base/strv.h"
 
 struct forward {
-	int poll; /* readable when there is something to do; -1: nothing is passed on */
-	int full; /* no descriptor was left: nothing is accepted until a connection ends */
+	int poll;  /* readable when there is something to do; -1: nothing is passed on */
+	int spare; /* a descriptor that is given up when no other is left */
 	struct forward_port *ports;
 	size_t n;
 	struct forward_link *links;
 	char *buffer; /* of each turn */
 };
 
-#define FORWARD_INIT       \
-	{                  \
-		.poll = -1 \
+#define FORWARD_INIT                    \
+	{                               \
+		.poll = -1, .spare = -1 \
 	}
 void forward_done(struct forward *f);
 
