@@ -4,10 +4,11 @@
 
 #include "base/base.h"
 
-#define FILE_MAX  (1u << 20)  /* bytes */
-#define TEXTS_MAX (64u << 20) /* bytes of all values, with their variables */
-#define FILES_MAX 100
-#define DEPTH_MAX 16 /* of files that include others, and of services that extend others */
+#define FILE_MAX   (1u << 20)  /* bytes */
+#define TEXTS_MAX  (64u << 20) /* bytes of all values, with their variables */
+#define FILES_MAX  100
+#define VALUES_MAX 400000
+#define DEPTH_MAX  16 /* of files that include others, and of services that extend others */
 
 /* What relative paths and variables of a file mean. */
 struct scope {
@@ -59,8 +60,8 @@ static int parse(struct loader *l, const char *file, const char *text, size_t si
 	struct mlr_yaml_lines *lines = &l->c->lines;
 	json_t *v = NULL;
 
-	if (l->n++ == FILES_MAX)
-		return mlr_fail(l->err, EINVAL, "more than %d files, or one many times", FILES_MAX);
+	if (l->n++ == FILES_MAX || lines->n > VALUES_MAX)
+		return mlr_fail(l->err, EINVAL, "'%s': too many files, or too many values", file);
 	strv_add(&l->c->files, file);
 	lines->file = l->c->files.v[l->c->files.n - 1];
 	lines->text = replace;
