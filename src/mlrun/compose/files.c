@@ -74,13 +74,6 @@ static int parse(struct loader *l, const char *file, const char *text, size_t si
 	return json_is_object(v) ? 0 : mlr_fail(l->err, EINVAL, "'%s': no mapping", file);
 }
 
-static char *below(const char *directory, const char *path)
-{
-	auto_free char *whole = *path == '/' ? xstrdup(path) : xasprintf("%s/%s", directory, path);
-
-	return path_clean(whole);
-}
-
 /* Write the absolute path of a file; to free(). NULL: err says why. */
 static char *find(struct loader *l, const char *directory, const char *path)
 {
@@ -89,7 +82,7 @@ static char *find(struct loader *l, const char *directory, const char *path)
 		mlr_hint(l->err, "fetch it, and name the file");
 		return NULL;
 	}
-	return below(directory, path);
+	return compose_below(directory, path);
 }
 
 static int read_file(struct loader *l, const char *path, json_t **ret)
@@ -99,13 +92,6 @@ static int read_file(struct loader *l, const char *path, json_t **ret)
 
 	TRY(file_read_regular(AT_FDCWD, path, FILE_MAX, &text, &len, l->err));
 	return parse(l, path, text, len, ret);
-}
-
-static char *directory_of(const char *path)
-{
-	const char *slash = strrchr(path, '/');
-
-	return slash == path ? xstrdup("/") : xstrndup(path, (size_t)(slash - path));
 }
 
 /* --- paths ----------------------------------------------------------------------------------- */
@@ -168,7 +154,8 @@ static int extend(
 static int extend_other(struct loader *l, const char *directory, const char *from, const char *name,
 	unsigned depth, json_t **ret)
 {
-	auto_free char *path = find(l, directory, from), *its = path ? directory_of(path) : NULL;
+	auto_free char *path = find(l, directory, from),
+		       *its = path ? compose_below(path, "..") : NULL;
 	struct file f = { NULL, path, its };
 	json_auto_t *service = NULL;
 	json_t *read = NULL;
@@ -286,7 +273,7 @@ static int read_variables(struct loader *l, const json_t *files, struct scope *s
 	if (names.n == 0)
 		strv_add(&names, ".env");
 	for (size_t i = 0; i < names.n; i++) {
-		auto_free char *path = below(
+		auto_free char *path = compose_below(
 				       files ? l->scope->directory : s->directory, names.v[i]),
 			       *text = NULL;
 		int e = file_read_regular(AT_FDCWD, path, FILE_MAX, &text, NULL, l->err);
@@ -328,7 +315,7 @@ static int include(struct loader *l, const json_t *v, json_t *into)
 	if (l->depth == DEPTH_MAX)
 		return mlr_fail(
 			l->err, EINVAL, "'%s' includes itself, or too many others", whole.v[0]);
-	directory = said ? below(above->directory, said) : directory_of(whole.v[0]);
+	directory = said ? compose_below(above->directory, said) : compose_below(whole.v[0], "..");
 	scope.directory = directory;
 	e = read_variables(l, json_object_get(v, "env_file"), &scope);
 	l->scope = &scope;

@@ -76,7 +76,8 @@ int compose_read_config(const struct record_reader *r, const json_t *v, void *to
 extern const struct record_row compose_port_rows[];
 int compose_read_ports(const struct record_reader *r, const json_t *v, void *to);
 
-/* An absolute path; to free(). */
+/* Make a path absolute: below a directory, or below the project's; to free(). */
+char *compose_below(const char *directory, const char *path);
 char *compose_absolute(const struct record_reader *r, const char *path);
 
 /* Read one service. */

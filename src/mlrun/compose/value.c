@@ -160,11 +160,14 @@ int compose_read_words(const struct record_reader *r, const json_t *v, void *to)
 	return 0;
 }
 
-char *compose_absolute(const struct record_reader *r, const char *path)
+char *compose_below(const char *directory, const char *path)
 {
-	const struct compose_reader *c = r->ctx;
-	auto_free char *whole =
-		*path == '/' ? xstrdup(path) : xasprintf("%s/%s", c->wish->directory, path);
+	auto_free char *whole = *path == '/' ? xstrdup(path) : xasprintf("%s/%s", directory, path);
 
 	return path_clean(whole);
+}
+
+char *compose_absolute(const struct record_reader *r, const char *path)
+{
+	return compose_below(((const struct compose_reader *)r->ctx)->wish->directory, path);
 }
