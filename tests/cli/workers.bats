@@ -28,6 +28,8 @@ field() {
 		python3 -c 'import json, sys; print(*[w[sys.argv[2]] for w in json.load(sys.stdin) if w["id"] == sys.argv[1]])' "$@"
 }
 
+has_log() { mlrun workers logs "$1" | grep -qxF "$2"; }
+
 @test "workers: they start here, run commands in their containers and stop" {
 	local id pid
 
@@ -55,6 +57,20 @@ field() {
 	run -125 mlrun-rsh "$id" true
 	assert_line "mlrun: mlrun-rsh: worker '$id' is stopped"
 	assert_equal "$(field "${ids[1]}" status)" running
+}
+
+@test "workers: values of -e stand in no command line, and win over files and mlrun's own" {
+	local id
+
+	echo A=file >vars
+	# With --init a process of mlrun's stays.
+	id=$(B="hush$NAP" mlrun workers start --init -e "A=hush$NAP" -e B -e OMPI_MCA_orte_tmpdir_base=/other --env-file vars "$IMG" \
+		-- sh -c "echo \$A \$B \$OMPI_MCA_orte_tmpdir_base; exec sleep $NAP")
+	run -0 mlrun workers await --timeout 60 "$id"
+	until_true has_log "$id" "hush$NAP hush$NAP /other"
+	run -1 pgrep -fa "hush$NAP"
+	id=$(mlrun workers start "$IMG" -- sh -c 'echo $OMPI_MCA_orte_tmpdir_base')
+	until_true has_log "$id" /dev/shm
 }
 
 @test "workers: JSON has every key that the page lists, always" {

@@ -25,6 +25,10 @@ submit() {
 	cat >job
 	sbatch --parsable -p workq --nodelist=cpu1 --output=out job
 }
+# What ps says there when the job has ended.
+status_on_node() {
+	srun -p workq --nodelist=cpu1 mlrun ps --all --json | jq -r '.[] | select(.name == "web") | .status'
+}
 has_ended() { [ -z "$(squeue -h -j "$1" 2>/dev/null)" ]; }
 
 @test "services: one ends with the job that started it" {
@@ -38,6 +42,23 @@ has_ended() { [ -z "$(squeue -h -j "$1" 2>/dev/null)" ]; }
 	assert_equal "$(jq -r '.[] | select(.name == "web") | .status' ps)" running
 	wait_while pgrep -u "$(id -u)" -f "^sleep $NAP"
 	wait_while pgrep -u "$(id -u)" -f "service-hold --store=$MLRUN_STORE"
+	assert_equal "$(status_on_node)" exited
+}
+
+@test "services: one that a step started ends with the step, and ps in the job says so" {
+	submit <<-END
+		#!/bin/sh
+		srun -n1 sh -c 'mlrun run -d --name web $IMG sleep $NAP && mlrun ps --json >during'
+		while mlrun ps --json | grep -q '"web"'; do sleep 0.1; done
+		mlrun ps --all --json >after
+		mlrun wait web >status 2>&1
+		touch done
+	END
+	until_true test -e "done"
+	assert_equal "$(jq -r '.[] | select(.name == "web") | .status' during)" running
+	assert_equal "$(jq -r '.[] | select(.name == "web") | .status' after)" exited
+	assert_equal "$(cat status)" 143
+	run -1 pgrep -u "$(id -u)" -f "^sleep $NAP"
 }
 
 @test "services: scancel is passed on to one's command" {
@@ -53,4 +74,5 @@ has_ended() { [ -z "$(squeue -h -j "$1" 2>/dev/null)" ]; }
 	scancel "$job"
 	until_true test -s bye
 	wait_while pgrep -u "$(id -u)" -f "service-hold --store=$MLRUN_STORE"
+	assert_equal "$(status_on_node)" exited
 }

@@ -180,18 +180,13 @@ static char *local_id(const char *key)
 /* It is seen by others from here on. */
 static int launch(struct store *st, const struct worker *w, int *locked, struct mlr_error *err)
 {
-	auto_strv struct strv argv = STRV_INIT;
+	static const char *const command[] = { "workers", "hold", NULL };
 	auto_free char *path = worker_path(st, w, "log");
 	auto_close int log = open(path, O_WRONLY | O_CREAT | O_APPEND | O_CLOEXEC, 0600);
 
 	if (log < 0)
 		return mlr_fail_errno(err, "open '%s'", path);
-	strv_take(&argv, work_program());
-	strv_add(&argv, "workers");
-	strv_add(&argv, "hold");
-	strv_addf(&argv, "--store=%s", store_path(st));
-	strv_add(&argv, w->key);
-	return supervisor_launch(&argv, log, locked, SUPERVISOR_HOLDS, NULL, err);
+	return supervisor_launch(st, command, w->key, log, locked, SUPERVISOR_HOLDS, NULL, err);
 }
 
 int local_start(struct store *st, struct worker *w, struct mlr_error *err)

@@ -1,5 +1,6 @@
 #include "work/service.h"
 #include "work/supervisor.h"
+#include "work/work.h"
 
 #include "base/base.h"
 #include "base/json.h"
@@ -169,21 +170,6 @@ static int write_json(struct store *st, const struct service *s, const char *fil
 	return file_replace(store_fd(st), path, text, strlen(text), 0600, err);
 }
 
-static int write_env(struct store *st, const struct service *s, struct mlr_error *err)
-{
-	auto_free char *path = service_below(s->name, "env"), *text = NULL;
-	size_t len = 0;
-
-	for (size_t i = 0; i < s->env.n; i++) {
-		size_t n = strlen(s->env.v[i]) + 1;
-
-		text = xreallocarray(text, len + n, 1);
-		memcpy(text + len, s->env.v[i], n);
-		len += n;
-	}
-	return len ? file_replace(store_fd(st), path, text, len, 0600, err) : 0;
-}
-
 /* Rewrite the file in place: running containers have it mounted. /etc/hosts is not touched. */
 int service_write_hosts(struct store *st, const struct service *s, struct mlr_error *err)
 {
@@ -231,11 +217,12 @@ char *service_digest(const struct service *s, const char *manifest)
 
 int service_write_wish(struct store *st, const struct service *s, struct mlr_error *err)
 {
-	int r = write_env(st, s, err);
+	auto_free char *env = service_path(st, s->name, "env");
 
-	if (r == 0)
-		r = service_write_hosts(st, s, err);
-	return r < 0 ? r : write_json(st, s, "service.json", wish_rows, err);
+	if (s->env.n > 0)
+		TRY(work_write_env(env, &s->env, err));
+	TRY(service_write_hosts(st, s, err));
+	return write_json(st, s, "service.json", wish_rows, err);
 }
 
 int service_reserve(struct store *st, const struct service *s, struct mlr_error *err)

@@ -1,7 +1,6 @@
 /* Starts, stops, awaits and forgets services, for commands. */
 #include "work/service.h"
 #include "work/supervisor.h"
-#include "work/work.h"
 
 #include "base/base.h"
 #include "base/proc.h"
@@ -167,11 +166,12 @@ int service_forget(struct store *st, const struct service *s, struct mlr_error *
 	return locked < 0 ? locked : forget(st, s, err);
 }
 
-/* Find the supervisor by its command line. */
-static pid_t find_supervisor(struct store *st, const char *name)
+/* Send the supervisor a signal; its command line tells it. Returns whether it is there. */
+static int signal_supervisor(struct store *st, const char *name, int sig)
 {
 	auto_free char *store = xasprintf("--store=%s", store_path(st));
 	auto_strv struct strv names = STRV_INIT;
+	int found = 0;
 
 	file_list(AT_FDCWD, "/proc", 0, &names);
 	for (size_t i = 0; i < names.n; i++) {
@@ -184,24 +184,18 @@ static pid_t find_supervisor(struct store *st, const char *name)
 			continue;
 		while (same < ARRAY_LEN(want) && strcmp(word += strlen(word) + 1, want[same]) == 0)
 			same++;
-		if (same == ARRAY_LEN(want))
-			return (pid_t)atol(names.v[i]);
+		found |= same == ARRAY_LEN(want) && kill((pid_t)atol(names.v[i]), sig) == 0;
 	}
-	return 0;
+	return found;
 }
 
 /* End what cannot be read: its supervisor, which ends the rest. */
 static void end_damaged(struct store *st, const char *name)
 {
 	int64_t end = mlr_now_ms() + MARGIN_MS;
-	pid_t pid, asked = 0;
 
-	while ((pid = find_supervisor(st, name)) > 0 && mlr_now_ms() < end) {
-		if (pid != asked)
-			kill(pid, SIGTERM);
-		asked = pid;
+	for (int sig = SIGTERM; signal_supervisor(st, name, sig) && mlr_now_ms() < end; sig = 0)
 		mlr_sleep_ms(LOOK_MS);
-	}
 }
 
 int service_remove(struct store *st, const char *name, int force, struct mlr_error *err)
@@ -231,13 +225,10 @@ int service_remove(struct store *st, const char *name, int force, struct mlr_err
 
 static int launch(struct store *st, int *locked, struct service *s, struct mlr_error *err)
 {
-	auto_strv struct strv argv = STRV_INIT;
+	static const char *const command[] = { "service-hold", NULL };
 
-	strv_take(&argv, work_program());
-	strv_add(&argv, "service-hold");
-	strv_addf(&argv, "--store=%s", store_path(st));
-	strv_add(&argv, s->name);
-	return supervisor_launch(&argv, -1, locked, SUPERVISOR_UP, &s->exit_status, err);
+	return supervisor_launch(
+		st, command, s->name, -1, locked, SUPERVISOR_UP, &s->exit_status, err);
 }
 
 static int refuse_second(const struct service *s, struct mlr_error *err)

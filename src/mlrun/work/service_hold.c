@@ -64,16 +64,11 @@ static void hold_done(struct hold *h)
 	forward_done(&h->forward);
 }
 
-static int write_down(void *of, struct mlr_error *err)
+static int write_down(void *of)
 {
 	struct hold *h = of;
 
-	return service_write_state(h->st, &h->s, err);
-}
-
-static void write_state(struct hold *h)
-{
-	supervisor_write(&h->sup);
+	return service_write_state(h->st, &h->s, NULL);
 }
 
 /* --- the step that it was started in ---------------------------------------------------------- */
@@ -251,7 +246,7 @@ static void probe_ended(struct hold *h, int status)
 	}
 	p->due = mlr_now_ms() + interval(h);
 	if (is_news)
-		write_state(h);
+		supervisor_write(&h->sup);
 }
 
 /* --- the command --------------------------------------------------------------------------- */
@@ -279,18 +274,19 @@ static void add_words(const struct hold *h, struct strv *argv)
 		strv_add(argv, s->command.v[i]);
 }
 
-/* With -i or -t a shell waits for input, which never comes, until it is ended, as Docker's does.
- * Returns the end to read from; -1: its input is empty. */
-static int open_input(struct hold *h)
+/* With -i or -t a shell waits for input, which never comes, until it is ended, as Docker's does. */
+static int open_input(struct hold *h, int *ret, struct mlr_error *err)
 {
 	int pair[2];
 
 	close(take_fd(&h->input));
-	if ((!strv_has(&h->s.options, "--interactive") && !strv_has(&h->s.options, "--tty")) ||
-		pipe2(pair, O_CLOEXEC) < 0)
-		return -1;
+	if (!strv_has(&h->s.options, "--interactive") && !strv_has(&h->s.options, "--tty"))
+		return 0;
+	if (pipe2(pair, O_CLOEXEC) < 0)
+		return mlr_fail_errno(err, "make a pipe");
 	h->input = pair[1];
-	return pair[0];
+	*ret = pair[0];
+	return 0;
 }
 
 /* The process that stands for the command. */
@@ -319,7 +315,7 @@ static int start(struct hold *h, struct mlr_error *err)
 		if (fcntl(pair[0], F_SETFL, O_NONBLOCK) < 0)
 			return mlr_fail_errno(err, "fcntl");
 	}
-	in = open_input(h);
+	TRY(open_input(h, &in, err));
 	struct child c = { program, &argv, { in, out, errs }, 3 };
 
 	add_words(h, &argv);
@@ -336,7 +332,7 @@ static int start(struct hold *h, struct mlr_error *err)
 	/* If this process is killed before it sees the command in its container, its starter and
 	 * stop know by this what to end. */
 	remember(h, h->sup.child);
-	write_state(h);
+	supervisor_write(&h->sup);
 	return 0;
 }
 
@@ -347,7 +343,7 @@ static void up(void *of, pid_t pid)
 	remember(h, pid);
 	h->s.inside = h->sup.inside.id;
 	h->s.status = SERVICE_RUNNING;
-	write_state(h);
+	supervisor_write(&h->sup);
 	supervisor_tell(&h->sup, SUPERVISOR_UP, 0, NULL);
 }
 
@@ -421,7 +417,7 @@ static void ended(void *of, int status)
 		finish(h);
 	}
 	h->again = 0;
-	write_state(h);
+	supervisor_write(&h->sup);
 	supervisor_tell(&h->sup, h->failed ? SUPERVISOR_FAILED : SUPERVISOR_UP, status, NULL);
 }
 
@@ -446,7 +442,7 @@ static void stop(struct hold *h, int64_t timeout_ms)
 		h->again_at = mlr_now_ms();
 	} else {
 		finish(h);
-		write_state(h);
+		supervisor_write(&h->sup);
 	}
 	h->again = 0;
 }

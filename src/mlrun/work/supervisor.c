@@ -1,4 +1,5 @@
 #include "work/supervisor.h"
+#include "work/work.h"
 
 #include "base/base.h"
 #include "base/proc.h"
@@ -283,14 +284,11 @@ int supervisor_begin(struct supervisor *s, int launched, struct mlr_error *err)
 
 void supervisor_write(struct supervisor *s)
 {
-	struct mlr_error err = MLR_ERROR_INIT;
-	int r;
+	int r, tries = s->over ? WRITE_TRIES : 1;
 
-	for (int i = 0; (r = s->kind->write(s->of, &err)) < 0 && s->over && i < WRITE_TRIES; i++)
+	while ((r = s->kind->write(s->of)) < 0 && r != -ENOENT && --tries > 0)
 		mlr_sleep_ms(WRITE_MS);
-	s->write_at = r < 0 ? mlr_now_ms() + WRITE_MS : 0;
-	if (r < 0)
-		mlr_log_failure(MLR_DEBUG, &err, ", to be written again");
+	s->write_at = r < 0 && r != -ENOENT ? mlr_now_ms() + WRITE_MS : 0;
 }
 
 void supervisor_sooner(int64_t *ms, int64_t other)
@@ -418,22 +416,29 @@ static int hear(int from, pid_t pid, int *locked, enum supervisor_word until, in
 	}
 }
 
-int supervisor_launch(const struct strv *argv, int out, int *locked, enum supervisor_word until,
-	int *exit_status, struct mlr_error *err)
+int supervisor_launch(struct store *st, const char *const *command, const char *name, int out,
+	int *locked, enum supervisor_word until, int *exit_status, struct mlr_error *err)
 {
+	auto_strv struct strv argv = STRV_INIT;
 	auto_close int from = -1, to = -1;
 	int pair[2], r;
 	pid_t pid;
+
+	strv_take(&argv, work_program());
+	while (*command)
+		strv_add(&argv, *command++);
+	strv_addf(&argv, "--store=%s", store_path(st));
+	strv_add(&argv, name);
 
 	if (pipe2(pair, O_CLOEXEC) < 0)
 		return mlr_fail_errno(err, "make a pipe");
 	from = pair[0];
 	to = pair[1];
-	struct child c = { argv->v[0], argv, { -1, out, out, to, *locked }, 5, .session = 1 };
+	struct child c = { argv.v[0], &argv, { -1, out, out, to, *locked }, 5, .session = 1 };
 
 	r = work_child_start(&c, &pid);
 	if (r < 0)
-		return mlr_fail(err, -r, "start '%s': %s", argv->v[0], strerror(-r));
+		return mlr_fail(err, -r, "start '%s': %s", argv.v[0], strerror(-r));
 	close(take_fd(&to));
 	return hear(from, pid, locked, until, exit_status, err);
 }

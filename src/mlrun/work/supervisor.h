@@ -75,7 +75,7 @@ struct supervisor_kind {
 	/* Another child has ended. */
 	void (*reaped)(void *of, pid_t pid, int exit_status);
 	/* Write what happened into the store. Returns 0 or -errno. */
-	int (*write)(void *of, struct mlr_error *err);
+	int (*write)(void *of);
 };
 
 struct supervisor {
@@ -117,7 +117,7 @@ int supervisor_start(struct supervisor *s, const struct child *c, struct mlr_err
 void supervisor_end(struct supervisor *s, pid_t pid, int sig, int64_t ms);
 
 /* Write what happened. A full disk is no reason to end the command: what cannot be written is
- * written again later, and waited for if the supervisor is over. */
+ * written again later, and waited for if the supervisor is over; its directory may be gone. */
 void supervisor_write(struct supervisor *s);
 
 /* Supervise until `over`. */
@@ -146,7 +146,7 @@ int supervisor_lock(struct store *st, const char *path, int flags, struct mlr_er
 /*
  * Start mlrun as a supervisor, and wait for its word.
  *
- *   argv         mlrun's; argv[0] is its path
+ *   command      mlrun's, words and a NULL; gets --store and the name
  *   out          where it prints; -1: nowhere
  *   locked       a lock of the starter's, which the supervisor shares until it holds; closed then
  *   until        SUPERVISOR_HOLDS, SUPERVISOR_UP
@@ -154,7 +154,7 @@ int supervisor_lock(struct store *st, const char *path, int flags, struct mlr_er
  *
  * Returns 0; -ECHILD for a command that did not start; what the supervisor says.
  */
-int supervisor_launch(const struct strv *argv, int out, int *locked, enum supervisor_word until,
-	int *exit_status, struct mlr_error *err);
+int supervisor_launch(struct store *st, const char *const *command, const char *name, int out,
+	int *locked, enum supervisor_word until, int *exit_status, struct mlr_error *err);
 
 #endif

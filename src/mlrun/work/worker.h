@@ -4,7 +4,9 @@
  *   workers/<key>/worker.json  what was asked for, the starter's; the batch system's last word on a
  *                              worker that could not say how it ended, of who asked it
  *   workers/<key>/run          what happened, a JSON object a line; the supervisor's
- * (worker_hold.c) workers/<key>/log          what its command printed
+ *                              (worker_hold.c)
+ *   workers/<key>/env          variables of -e, for mlrun exec; the supervisor's
+ *   workers/<key>/log          what its command printed
  *
  * `run` exists, empty, before the supervisor starts: the one who waits for it opens the same file
  * again and again, which shows new lines on NFS, too (nfs(5), close-to-open).

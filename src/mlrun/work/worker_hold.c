@@ -112,17 +112,27 @@ static void add_host(const struct hold *h, struct strv *argv)
 }
 
 /* The worker's options override the defaults above; the options below override the worker's. */
-static void add_options(const struct hold *h, const char *program, struct strv *argv)
+static int add_options(
+	const struct hold *h, const char *program, struct strv *argv, struct mlr_error *err)
 {
+	auto_strv struct strv env = STRV_INIT;
+	auto_free char *path = worker_path(h->st, &h->w, "env");
+
 	strv_addf(argv, "--store=%s", store_path(h->st));
 	/* Ranks of two workers on one node are strangers to each other, but name their segments in
 	 * /dev/shm alike: by host, user, job and number on the host (btl_vader_component.c). Their
 	 * daemons do so with directories in /tmp (session_dir.c). */
 	if (!h->w.run)
 		strv_add(argv, "--ipc=private");
-	strv_add(argv, "--env=OMPI_MCA_orte_tmpdir_base=/dev/shm");
-	for (size_t i = 0; i < h->w.options.n; i++)
-		strv_add(argv, h->w.options.v[i]);
+	strv_add(&env, "OMPI_MCA_orte_tmpdir_base=/dev/shm");
+	for (size_t i = 0; i < h->w.options.n; i++) {
+		const char *option = h->w.options.v[i];
+		int is_env = strncmp(option, "--env=", 6) == 0;
+
+		strv_add(is_env ? &env : argv, option + (is_env ? 6 : 0));
+	}
+	TRY(work_write_env(path, &env, err));
+	strv_addf(argv, "--env-file=%s", path);
 	/* Open MPI's orted, which mlrun-rsh starts in the container, ends if it does not find there
 	 * what started it (plm_rsh_component.c, rsh_query). */
 	strv_addf(argv, "--mount=type=bind,src=%s,dst=/usr/bin/mlrun-rsh,ro", program);
@@ -131,13 +141,14 @@ static void add_options(const struct hold *h, const char *program, struct strv *
 		elastic_add_options(h->st, &h->w, argv);
 	if (h->w.run && !h->w.warning)
 		add_host(h, argv);
+	return 0;
 }
 
-static int write_down(void *of, struct mlr_error *err)
+static int write_down(void *of)
 {
 	struct hold *h = of;
 
-	return worker_tell(h->st, &h->w, h->event, err);
+	return worker_tell(h->st, &h->w, h->event, NULL);
 }
 
 static void tell_up(void *of, pid_t pid)
@@ -172,7 +183,7 @@ static int start(struct hold *h, struct mlr_error *err)
 		work_batch()->on_all_nodes(&h->w, &argv);
 	strv_add(&argv, program);
 	strv_add(&argv, "exec");
-	add_options(h, program, &argv);
+	TRY(add_options(h, program, &argv, err));
 	add_command(&h->w, &argv);
 	c.program = argv.v[0];
 	TRY(supervisor_start(&h->sup, &c, err));
