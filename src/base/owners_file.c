@@ -191,6 +191,12 @@ int owners_file_find(
 	return r != NULL;
 }
 
+char *owners_file_text(const struct owners_file_key *key, const struct file_owner *owner)
+{
+	return xasprintf("%" PRIu64 " %" PRId64 " %" PRIu32 " %" PRIu32 " %" PRIu32 " %s", key->ino,
+		key->seconds, key->nanoseconds, owner->uid, owner->gid, key->path);
+}
+
 int owners_file_set(
 	struct owners_file *o, const struct owners_file_key *key, const struct file_owner *owner)
 {
@@ -206,8 +212,7 @@ int owners_file_set(
 		return 0;
 	if (o->read > FILE_MAX - PATH_MAX)
 		return -EFBIG;
-	text = xasprintf("%" PRIu64 " %" PRId64 " %" PRIu32 " %" PRIu32 " %" PRIu32 " %s", key->ino,
-		key->seconds, key->nanoseconds, owner->uid, owner->gid, key->path);
+	text = owners_file_text(key, owner);
 	len = strlen(text) + 1;
 	return write(o->fd, text, len) == (ssize_t)len ? 0 : -EIO;
 }

@@ -1,7 +1,7 @@
 /*
  * Owners of files that can have no extended attributes (base/file_owner.h): links and fifos. A
- * container that keeps what is written has them in a file beside its upper directory, one record a
- * change, the last one counts:
+ * container that keeps what is written has them in a file beside its upper directory, a layer
+ * beside its tree, one record a change, the last one counts:
  *
  *   "INODE SECONDS NANOSECONDS UID GID PATH\0"   in decimal; the path in the container, without a
  *                                                leading '/', at the time of the change
@@ -20,7 +20,7 @@
 #include <stdint.h>
 #include <sys/types.h>
 
-#define OWNERS_FILE_NAME "owners" /* beside "upper" */
+#define OWNERS_FILE_NAME "owners" /* beside "upper" or "tree" */
 
 struct owners_file {
 	int fd;         /* -1: only in memory */
@@ -59,6 +59,9 @@ int owners_file_key_of(
 /* Returns 1 if there is a record, else 0. Only the ids of *ret are used. */
 int owners_file_find(
 	struct owners_file *o, const struct owners_file_key *key, struct file_owner *ret);
+
+/* Write a record, without its '\0'; to free(). */
+char *owners_file_text(const struct owners_file_key *key, const struct file_owner *owner);
 
 /* Returns 0, or -errno if it is only in memory. */
 int owners_file_set(

@@ -196,7 +196,7 @@ users() {
 	build micromamba
 	# As recorded of buildah with subordinate ids.
 	mkdir look # exec has the host's /tmp
-	printf '%s\n' 'FROM micromamba' 'USER root' 'SHELL ["/bin/sh", "-c"]' 'RUN (cat /tmp/attempts; stat -c "%u:%g %a %n" /opt/conda/etc /opt/conda/etc/* /opt/conda/one /opt/conda/three /tmp/prepare /tmp/shell-1 /home/in-users /home/unknown; cat /tmp/shell-1 /tmp/ids /tmp/ids-unknown) >/seen' >look/Dockerfile
+	printf '%s\n' 'FROM micromamba' 'USER root' 'SHELL ["/bin/sh", "-c"]' 'RUN (cat /tmp/attempts; stat -c "%u:%g %a %n" /opt/conda/etc /opt/conda/etc/* /opt/conda/[opt]* /tmp/prepare /tmp/shell-1 /home/in-users /home/unknown; cat /tmp/shell-1 /tmp/ids /tmp/ids-unknown) >/seen' >look/Dockerfile
 	build look
 	run -0 mlrun exec -w / --entrypoint cat look /seen
 	diff -u "$FILES/users/micromamba.expected" - <<<"$output"

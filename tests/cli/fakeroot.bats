@@ -72,7 +72,7 @@ fake() {
 	END
 	mlrun commit -q c mine
 	run -0 mlrun exec --fakeroot mine stat -c '%u:%g' /home/me/d /home/me/f /home/me/l /home/set/s
-	assert_output $'12:34\n12:34\n0:0\n12:56' # of a layer's link only the layer knows the owner
+	assert_output $'12:34\n12:34\n12:34\n12:56'
 	mlrun export -q --format=tar mine - | tar -tv >"$TMPDIR/list"
 	run -0 grep home/me/l "$TMPDIR/list"
 	assert_output --partial "12/34"
@@ -376,6 +376,38 @@ capabilities_of() {
 		    if m.name.lstrip("./") == sys.argv[2]:
 		        print(m.pax_headers.get("SCHILY.xattr.security.capability", "").encode("utf-8", "surrogateescape").hex() or "none")
 	EOF
+}
+
+@test "fakeroot: owners of an image's links and fifos are shown, until others take their place" {
+	mkdir "$TMPDIR/l" "$TMPDIR/m"
+	(cd "$TMPDIR/l" && mkdir d && ln -s x d/link && ln -s x d/gone && ln -s x d/other && mkfifo -m 640 d/fifo && ln -s y plain)
+	tar -C "$TMPDIR/l" --owner=12 --group=34 -cf "$TMPDIR/l.tar" d
+	tar -C "$TMPDIR/l" --owner=0 --group=0 -rf "$TMPDIR/l.tar" plain
+	mkdir "$TMPDIR/m/d"
+	ln -s x "$TMPDIR/m/d/other"
+	tar -C "$TMPDIR/m" --owner=5 --group=6 -cf "$TMPDIR/m.tar" d/other
+	image_push_tar links "$BATS_FILE_TMPDIR/tiny.tar" "$TMPDIR/l.tar" "$TMPDIR/m.tar"
+	mlrun pull -q "$REGISTRY/links"
+	run -0 mlrun exec --fakeroot "$REGISTRY/links" sh -c 'cd /d; stat -c %u:%g:%n * ../plain; rm gone; ln -s x gone; stat -c %u:%g:%n gone; chown -h 7 other; stat -c %u:%g:%n other'
+	assert_output "$(printf '%s\n' 12:34:fifo 12:34:gone 12:34:link 5:6:other 0:0:../plain 0:0:gone 7:6:other)"
+	mlrun exec --write=c --fakeroot "$REGISTRY/links" sh -c 'cd /d; chown -h 7 gone; chgrp 9 fifo'
+	run -0 mlrun exec --write=c --fakeroot "$REGISTRY/links" sh -c 'cd /d; stat -c %u:%g:%n *'
+	assert_output "$(printf '%s\n' 12:9:fifo 7:34:gone 12:34:link 5:6:other)"
+	mlrun commit -q c mine
+	mlrun export -q --format=tar localhost/mine "$TMPDIR/mine.tar"
+	run -0 sh -c 'tar -tvf "$1" --numeric-owner | grep "d/." | sort -k 6 | sed -E "s/ +[0-9]+ [-0-9]+ [:0-9]+ / /"' - "$TMPDIR/mine.tar"
+	assert_output - <<-'END'
+		prw-r----- 12/9 d/fifo
+		lrwxrwxrwx 7/34 d/gone -> x
+		lrwxrwxrwx 12/34 d/link -> x
+		lrwxrwxrwx 5/6 d/other -> x
+	END
+	# A step of a build, too, whose layer is made from a directory of a container.
+	printf '%s\n' "FROM $REGISTRY/links" 'RUN ln -s /d/link /own; chown -h 8:9 /own; mkfifo /p; chown 10:11 /p' 'RUN stat -c %u:%g:%n /d/link /d/fifo /own /p >/seen' >"$TMPDIR/m/Dockerfile"
+	mlrun build -q -t built "$TMPDIR/m" >/dev/null
+	run -0 mlrun exec built cat /seen
+	assert_output "$(printf '%s\n' 12:34:/d/link 12:34:/d/fifo 8:9:/own 10:11:/p)"
+	mlrun store verify
 }
 
 @test "fakeroot: file capabilities are shown, kept and committed" {

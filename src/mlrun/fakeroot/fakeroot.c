@@ -7,12 +7,14 @@
 
 #include <linux/filter.h>
 #include <linux/seccomp.h>
+#include <sys/mman.h>
 #include <sys/prctl.h>
 #include <sys/socket.h>
 #include <sys/syscall.h>
 
 #define X32_BIT   0x40000000u /* x86's third ABI, which hardly anybody has: it is refused */
 #define INSTR_MAX 512
+#define LAYER_MAX (32u << 20) /* bytes of a layer's owners */
 
 /* In the supervisor. */
 #define SOCK_FD   3
@@ -27,16 +29,50 @@ void fakeroot_done(struct fakeroot *f)
 	f->sock = f->owners = -1;
 }
 
-int fakeroot_prepare(const char *kept, const struct fakeroot_user *user, struct fakeroot *ret,
-	struct mlr_error *err)
+#define TREE "/tree" /* of a layer; its file of owners is beside it */
+
+/* Begin a file of owners with those of the layers below, the topmost last. Returns how many layers
+ * have owners, or -errno. */
+static int add_layers(int owners, const struct strv *lowers)
+{
+	int n = 0;
+
+	for (size_t i = lowers->n; i-- > 0;) {
+		size_t len = strlen(lowers->v[i]), above = len - strlen(TREE), size = 0;
+		auto_free char *path = NULL, *text = NULL;
+
+		if (len < strlen(TREE) || strcmp(lowers->v[i] + above, TREE) != 0)
+			continue;
+		path = xasprintf("%.*s/" OWNERS_FILE_NAME, (int)above, lowers->v[i]);
+		if (file_read(AT_FDCWD, path, LAYER_MAX, &text, &size, NULL) < 0)
+			continue;
+		TRY(file_write_all(owners, text, size));
+		n++;
+	}
+	return n;
+}
+
+/* Without a container that is kept, layers' owners are in memory. */
+int fakeroot_prepare(const char *kept, const struct strv *lowers, const struct fakeroot_user *user,
+	struct fakeroot *ret, struct mlr_error *err)
 {
 	auto_free char *path = kept ? xasprintf("%s/" OWNERS_FILE_NAME, kept) : NULL;
+	struct stat st;
+	int n = 0;
 
 	ret->user = *user;
-	if (!path)
-		return 0;
-	ret->owners = open(path, O_RDWR | O_APPEND | O_CREAT | O_NOFOLLOW | O_CLOEXEC, 0600);
-	return ret->owners < 0 ? mlr_fail_errno(err, "open '%s'", path) : 0;
+	ret->owners = path ? open(path, O_RDWR | O_APPEND | O_CREAT | O_NOFOLLOW | O_CLOEXEC, 0600)
+			   : memfd_create(OWNERS_FILE_NAME, MFD_CLOEXEC);
+	if (ret->owners < 0 || fstat(ret->owners, &st) < 0)
+		return mlr_fail_errno(err, "open '%s'", path ? path : OWNERS_FILE_NAME);
+	if (st.st_size == 0)
+		n = add_layers(ret->owners, lowers);
+	if (n < 0)
+		return mlr_fail(
+			err, -n, "write '%s': %s", path ? path : OWNERS_FILE_NAME, strerror(-n));
+	if (!path && n == 0)
+		close(take_fd(&ret->owners));
+	return 0;
 }
 
 /* --- the supervisor ----------------------------------------------------------- */

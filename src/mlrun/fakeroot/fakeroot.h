@@ -27,9 +27,10 @@
  * This is no border, as all processes have the caller's rights: signals are not judged, for one.
  *
  * A file's record survives rename, link and copy-up. Those of links and fifos are in the directory
- * of a container that is kept (base/owners_file.h); without one, and on file systems without
- * extended attributes, they last as long as the supervisor. 32-bit programs change owners, ids and
- * attributes likewise; their stat shows the real ones, and what they make is root's.
+ * of a container that is kept (base/owners_file.h), which begins with those of layers; without one,
+ * and on file systems without extended attributes, they last as long as the supervisor. 32-bit
+ * programs change owners, ids and attributes likewise; their stat shows the real ones, and what
+ * they make is root's.
  *
  * The supervisor is no child of the command. It has the container's namespaces and the caller's
  * rights, gives none of them away, and ends with the last process that it answers. The processes
@@ -40,6 +41,7 @@
 #define MLR_FAKEROOT_FAKEROOT_H
 
 #include "base/error.h"
+#include "base/strv.h"
 
 #include <stddef.h>
 #include <stdint.h>
@@ -69,11 +71,12 @@ void fakeroot_done(struct fakeroot *f);
 /*
  * Open what the supervisor needs of the host's files.
  *
- *   kept  the container's directory, or NULL
- *   user  its groups stay the caller's
+ *   kept    the container's directory, or NULL
+ *   lowers  of the root: the trees of layers know owners of links
+ *   user    its groups stay the caller's
  */
-int fakeroot_prepare(const char *kept, const struct fakeroot_user *user, struct fakeroot *ret,
-	struct mlr_error *err);
+int fakeroot_prepare(const char *kept, const struct strv *lowers, const struct fakeroot_user *user,
+	struct fakeroot *ret, struct mlr_error *err);
 
 /* Start the supervisor. Call it in the container's namespaces, before privileges are dropped. */
 int fakeroot_start(struct fakeroot *ret, struct mlr_error *err);

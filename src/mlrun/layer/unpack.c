@@ -152,6 +152,7 @@ void layer_result_done(struct layer_result *r)
 	strv_done(&r->implicit);
 	strv_done(&r->hiding);
 	strv_done(&r->open);
+	strv_done(&r->owners);
 	memset(r, 0, sizeof(*r));
 }
 
@@ -170,6 +171,8 @@ int layer_unpack_limited(layer_read_fn read, void *ctx, enum oci_compression com
 	layer_dirs_list(&u.writer.dirs, &res.implicit, &res.hiding);
 	res.open = u.writer.dirs.open;
 	u.writer.dirs.open = (struct strv)STRV_INIT;
+	res.owners = u.writer.owners;
+	u.writer.owners = (struct strv)STRV_INIT;
 	*ret = res;
 	return 0;
 }

@@ -39,6 +39,8 @@ struct layer_result {
 	/* "1777 var/tmp": directories that everybody may write to, with their modes; LAYER_OPEN_MAX
 	 * at most. In the tree only their owner may. */
 	struct strv open;
+	/* Owners of links and fifos that are not root's: records of base/owners_file.h. */
+	struct strv owners;
 };
 
 #define LAYER_OPEN_MAX 64

@@ -1,6 +1,7 @@
 #include "layer/writer.h"
 
 #include "base/file_owner.h"
+#include "base/owners_file.h"
 #include "base/tighten.h"
 #include "layer/path.h"
 
@@ -20,6 +21,7 @@ void layer_writer_done(struct layer_writer *w)
 		close(w->parent_fd);
 	w->parent_fd = -1;
 	layer_dirs_done(&w->dirs);
+	strv_done(&w->owners);
 }
 
 /* An opaque directory is not used implicitly. */
@@ -287,6 +289,25 @@ static int put_dir(struct layer_writer *w, const struct layer_member *m, struct 
 	return 0;
 }
 
+#define OWNERS_MAX (16u << 20) /* bytes; no more are noted */
+
+/* Note the owner of a link or fifo, which has no attributes. */
+static void note_owner(struct layer_writer *w, const struct layer_member *m, const char *name)
+{
+	const struct file_owner o = { (uint32_t)m->uid, (uint32_t)m->gid, 0 };
+	auto_free char *real = NULL, *text = NULL;
+	struct owners_file_key key;
+
+	if ((!o.uid && !o.gid) || w->owners_size > OWNERS_MAX)
+		return;
+	real = real_path(w, name);
+	if (owners_file_key_of(w->parent_fd, name, AT_SYMLINK_NOFOLLOW, real, &key) < 0)
+		return;
+	text = owners_file_text(&key, &o);
+	w->owners_size += strlen(text);
+	strv_take(&w->owners, take_ptr(&text));
+}
+
 static int put_symlink(struct layer_writer *w, const struct layer_member *m, struct mlr_error *err)
 {
 	const char *target = m->target;
@@ -300,6 +321,8 @@ static int put_symlink(struct layer_writer *w, const struct layer_member *m, str
 	r = retry(w, symlinkat(target, w->parent_fd, name), name, "symlink", err);
 	if (r > 0 && symlinkat(target, w->parent_fd, name) < 0)
 		r = mlr_fail_errno(err, "create symlink");
+	if (r >= 0)
+		note_owner(w, m, name);
 	return r < 0 ? r : set_time(w, name, &m->mtime, err);
 }
 
@@ -317,6 +340,7 @@ static int put_fifo(struct layer_writer *w, const struct layer_member *m, struct
 		return r;
 	if (fchmodat(w->parent_fd, name, tree_mode(m), 0) < 0) /* new, so no symlink */
 		return mlr_fail_errno(err, "set its mode");
+	note_owner(w, m, name);
 	return set_time(w, name, &m->mtime, err);
 }
 

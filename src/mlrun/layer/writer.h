@@ -23,6 +23,9 @@ struct layer_writer {
 	int parent_fd;
 	int parent_known;    /* 0: none is kept, or a component of its path has changed */
 	mode_t parent_gives; /* bits that new files there get if requested */
+
+	struct strv owners; /* struct layer_result's, of owners_size bytes */
+	size_t owners_size;
 };
 
 void layer_writer_init(struct layer_writer *w, int root, size_t dir_memory);

@@ -1,5 +1,6 @@
 #include "rootfs/layers.h"
 
+#include "base/owners_file.h"
 #include "layer/changes.h"
 #include "oci/digest.h"
 #include "rootfs/flatten.h"
@@ -50,7 +51,7 @@ static void sum_notes(
 int rootfs_layer_note(struct store_tree *t, const struct layer_result *r, struct mlr_error *err)
 {
 	auto_call(note_done) struct note implicit = { NULL, 0 }, hiding = { NULL, 0 },
-					 open = { NULL, 0 };
+					 open = { NULL, 0 }, owners = { NULL, 0 };
 	char hex[HASH_HEX_SIZE];
 	int e;
 
@@ -62,6 +63,10 @@ int rootfs_layer_note(struct store_tree *t, const struct layer_result *r, struct
 		e = store_tree_note(t, "hiding", hiding.text, hiding.len, err);
 	if (e == 0)
 		e = store_tree_note(t, "notes", hex, strlen(hex), err);
+	if (e == 0 && r->owners.n > 0) {
+		owners.text = note_text(&r->owners, &owners.len);
+		e = store_tree_note(t, OWNERS_FILE_NAME, owners.text, owners.len, err);
+	}
 	if (e < 0 || r->open.n == 0)
 		return e;
 	open.text = note_text(&r->open, &open.len);

@@ -87,7 +87,7 @@ int runtime_enter_stopping(
 	TRY(seccomp_prepare(p, &seccomp, err));
 	r = cgroup_enter("/", p, err);
 	if (r == 0 && privileges_kept(p))
-		r = fakeroot_prepare(p->kept, &user, &fakeroot, err);
+		r = fakeroot_prepare(p->kept, &p->lowers, &user, &fakeroot, err);
 	if (r < 0)
 		return r;
 	r = enter_or_make(p, stops, &share, &squash, &made, err);
