@@ -4,7 +4,7 @@
 #include "layer/tar.h"
 #include "layer/writer.h"
 
-#define LARGE (16u << 20) /* size of a file from which on free space is checked */
+#define LARGE (16u << 20) /* bytes of a file, after which free space is checked again */
 #define HOLE  (16u << 10) /* bytes of zeros that are not written, at a multiple of them */
 
 /* The state of unpacking a layer, and of its current file. */
@@ -13,6 +13,8 @@ struct unpacking {
 	struct layer_recorder *recorder; /* NULL: none */
 	int fd;                          /* -1 between files */
 	uint64_t end;                    /* of what was written so far */
+	uint64_t size;                   /* that it will have */
+	uint64_t unchecked;              /* bytes written since the file system had room for more */
 	int raw;                         /* its data go into the record as bytes */
 };
 
@@ -35,29 +37,31 @@ static int record_file(struct unpacking *u, const struct layer_member *m, struct
 	return u->raw ? 0 : layer_recorder_file(u->recorder, real, m->size, err);
 }
 
-/* Refuse a file that cannot fit before it fills the disk. Holes need no space. */
-static int check_room(
-	const struct unpacking *u, const struct layer_member *m, struct mlr_error *err)
+/* Give a file up before it fills the disk, once little is free and more may come. Holes take none.
+ */
+static int check_room(struct unpacking *u, size_t written, struct mlr_error *err)
 {
 	struct statvfs fs;
 	uint64_t room;
 
-	if (m->size < LARGE || !m->verbatim || filesystem_room(u->writer.root, &fs) < 0)
+	u->unchecked += written;
+	if (u->unchecked < LARGE || filesystem_room(u->writer.root, &fs) < 0)
 		return 0;
+	u->unchecked = 0;
 	room = (uint64_t)(geteuid() ? fs.f_bavail : fs.f_bfree) * fs.f_frsize;
-	if (m->size <= room)
+	if (room >= 2 * LARGE || u->size <= u->end + room)
 		return 0;
 	return mlr_fail(err, ENOSPC, "%llu MB, and the file system has %llu MB left",
-		(unsigned long long)m->size / 1000000, (unsigned long long)room / 1000000);
+		(unsigned long long)u->size / 1000000, (unsigned long long)room / 1000000);
 }
 
 static int on_file(void *ctx, const struct layer_member *m, struct mlr_error *err)
 {
 	struct unpacking *u = ctx;
 
-	TRY(check_room(u, m, err));
 	TRY(u->fd = layer_writer_file(&u->writer, m, err));
-	u->end = 0;
+	u->end = u->unchecked = 0;
+	u->size = m->size;
 	u->raw = 0;
 	return u->recorder ? record_file(u, m, err) : 0;
 }
@@ -94,8 +98,10 @@ static int on_data(void *ctx, const void *data, size_t len, uint64_t offset, str
 		buf += n;
 		len -= (size_t)n;
 		offset += (uint64_t)n;
-		if (here)
-			u->end = offset;
+		if (!here)
+			continue;
+		u->end = offset;
+		TRY(check_room(u, (size_t)n, err));
 	}
 	return 0;
 }

@@ -49,9 +49,9 @@ void layer_result_done(struct layer_result *r);
 
 /*
  * Limits, against bombs. The compression ratio has none, since files of zeros are legitimate and
- * the disk limits them: a file that is larger than the file system's free space is refused before
- * its first byte. Paths have at most 4095 bytes and LAYER_DEPTH_MAX components, and a name at most
- * what the file system allows (255 bytes).
+ * the disk limits them: a file is given up before its bytes, without holes, fill the disk. Paths
+ * have at most 4095 bytes and LAYER_DEPTH_MAX components, and a name at most what the file system
+ * allows (255 bytes).
  */
 struct layer_limits {
 	uint64_t entries;  /* tar members */
