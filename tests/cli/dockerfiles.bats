@@ -218,7 +218,8 @@ users() {
 	users micromamba
 	as_buildah micromamba
 	users coder
-	as_buildah coder -- '/var/cache/apt/*'
+	# After su in root's RUN reading is not judged.
+	as_buildah coder -- '/var/cache/apt/*' '/tmp/attempts-s*' /probe/own/copy
 	users notebook
 	as_buildah notebook -v $CA:/usr/local/ca.crt:ro --build-arg PIP_CERT=/usr/local/ca.crt -- '*.pyc' any:/usr/local/ca.crt
 	# Keys are random, and so are names of their hashes.

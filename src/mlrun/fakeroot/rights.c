@@ -80,6 +80,18 @@ static int is_same(int a, int b)
 		x.st_dev == y.st_dev;
 }
 
+/* May it search a directory? */
+static int may_enter(const struct fakeroot_ids *ids, int fd, int *is_everybodys)
+{
+	struct file_owner o;
+	struct stat st;
+
+	if (fakeroot_shown(fd, &st, &o) < 0 || (o.mode & 0111) == 0111)
+		return 1;
+	*is_everybodys = 0;
+	return fakeroot_may(ids, fd, X_OK);
+}
+
 #define DEPTH_MAX 128
 
 /*
@@ -95,13 +107,8 @@ static int may_search_up(const struct fakeroot_ids *ids, int dir, int start, int
 	*is_everybodys = 1;
 	for (int i = 0; i < DEPTH_MAX && dir >= 0; i++) {
 		auto_close int fd = dir;
-		struct file_owner o;
-		struct stat st;
 
-		if (fakeroot_shown(fd, &st, &o) == 0 && (o.mode & 0111) != 0111) {
-			*is_everybodys = 0;
-			may &= fakeroot_may(ids, fd, X_OK);
-		}
+		may &= may_enter(ids, fd, is_everybodys);
 		met |= start >= 0 && is_same(fd, start);
 		dir = met && start >= 0 ? -1 : openat(fd, "..", O_PATH | O_CLOEXEC);
 		if (dir >= 0 && is_same(fd, dir))
@@ -139,11 +146,13 @@ int fakeroot_may_search(
 	while (len > 1 && path[len - 1] == '/')
 		path[--len] = '\0';
 	slash = strrchr(path, '/');
-	dir = !slash ? xstrdup(".") : xstrndup(path, slash == path ? 1 : (size_t)(slash - path));
+	dir = xstrndup(path, !slash || slash == path ? 1 : (size_t)(slash - path));
 	if (is_absolute)
 		return may_search_absolute(a, ids, dir);
 	start = asked_open(a, dirfd, ".", 1);
-	return start < 0 || may_search_up(ids, asked_open(a, dirfd, dir, 1), start, &is_everybodys);
+	if (start < 0 || !slash)
+		return start < 0 || may_enter(ids, start, &is_everybodys);
+	return may_search_up(ids, asked_open(a, dirfd, dir, 1), start, &is_everybodys);
 }
 
 /* The same of the directories of an open file, which the path led to, perhaps by a link. */
