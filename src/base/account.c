@@ -20,7 +20,7 @@ void account_done(struct account *a)
 	free(a->user);
 	free(a->home);
 	free(a->group);
-	*a = (struct account)ACCOUNT_INIT;
+	*a = (struct account){ 0 };
 }
 
 /* The next line of a text, without its newline; NULL at the end. */
@@ -107,7 +107,7 @@ static void read_group(const char *path, gid_t gid, struct account *ret)
 
 void account_read(const char *passwd, uid_t uid, const char *group, gid_t gid, struct account *ret)
 {
-	*ret = (struct account)ACCOUNT_INIT;
+	*ret = (struct account){ 0 };
 	read_passwd(passwd, uid, ret);
 	read_group(group, gid, ret);
 }
@@ -125,7 +125,7 @@ static void ask(uid_t uid, gid_t gid, struct account *a)
 	char uid_text[16], gid_text[16], answer[ANSWER_MAX];
 	char *const argv[] = { (char *)PROGRAM, uid_text, gid_text, NULL };
 	auto_free char *path = program_path(PROGRAM);
-	auto_call(account_done) struct account got = ACCOUNT_INIT;
+	auto_call(account_done) struct account got = { 0 };
 	char *text = answer;
 	int status;
 	ssize_t n;
@@ -165,7 +165,7 @@ void account_find_user(uid_t uid, struct account *ret)
 
 int account_others_write(const struct stat *st)
 {
-	auto_call(account_done) struct account a = ACCOUNT_INIT;
+	auto_call(account_done) struct account a = { 0 };
 
 	if ((st->st_mode & S_IWOTH) || !(st->st_mode & S_IWGRP))
 		return (st->st_mode & S_IWOTH) != 0;

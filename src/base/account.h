@@ -17,10 +17,6 @@ struct account {
 	int is_private;    /* the group has the user's name, and no other member in group(5) */
 };
 
-#define ACCOUNT_INIT \
-	{            \
-		0    \
-	}
 void account_done(struct account *a);
 
 /*

@@ -11,7 +11,7 @@
 
 char *home_dir(struct mlr_error *err)
 {
-	auto_call(account_done) struct account account = ACCOUNT_INIT;
+	auto_call(account_done) struct account account = { 0 };
 	const char *dir = getenv("HOME");
 
 	if (!dir || dir[0] != '/') {

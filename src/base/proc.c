@@ -2,15 +2,8 @@
 
 #include "base/base.h"
 
-#include <errno.h>
-#include <fcntl.h>
 #include <linux/keyctl.h>
-#include <signal.h>
-#include <stdio.h>
-#include <stdlib.h>
-#include <string.h>
 #include <sys/syscall.h>
-#include <unistd.h>
 
 int proc_read(int dir, const char *name, char *buf, size_t size)
 {

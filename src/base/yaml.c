@@ -36,7 +36,7 @@ void mlr_yaml_lines_done(struct mlr_yaml_lines *l)
 	for (size_t i = 0; i < l->n; i++)
 		free(l->v[i].key);
 	free(l->v);
-	*l = (struct mlr_yaml_lines)MLR_YAML_LINES_INIT;
+	*l = (struct mlr_yaml_lines){ 0 };
 }
 
 /* A merged key or item stands where its mapping has it: there the value is the same one. */

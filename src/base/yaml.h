@@ -41,10 +41,6 @@ struct mlr_yaml_lines {
 	void *ctx;
 };
 
-#define MLR_YAML_LINES_INIT \
-	{                   \
-		0           \
-	}
 void mlr_yaml_lines_done(struct mlr_yaml_lines *l);
 
 /* The place of a key of a mapping, or with key NULL of a list's item; NULL: unknown. The values

@@ -1,6 +1,5 @@
 #include "spank/command.h"
 
-#include "base/base.h"
 #include "base/config_value.h"
 
 /* --- the image ----------------------------------------------------------------------------- */

@@ -2,8 +2,6 @@
 #ifndef MLR_SPANK_COMMAND_H
 #define MLR_SPANK_COMMAND_H
 
-#include "base/error.h"
-#include "base/strv.h"
 #include "spank/options.h"
 
 /* The task, for command_make(). */

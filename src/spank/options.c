@@ -1,6 +1,5 @@
 #include "spank/options.h"
 
-#include "base/base.h"
 #include "base/config_value.h"
 
 #define N(a) (sizeof(a) / sizeof((a)[0]))

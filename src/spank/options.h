@@ -7,7 +7,7 @@
 #ifndef MLR_SPANK_OPTIONS_H
 #define MLR_SPANK_OPTIONS_H
 
-#include <stdint.h> /* spank.h needs it */
+#include "base/base.h"
 
 /* What Slurm looks up in the plugin is seen from outside, unlike all else in it. */
 #pragma GCC visibility push(default)

@@ -8,8 +8,6 @@
 #include "spank/submit.h"
 #include "spank/task.h"
 
-#include <stdlib.h>
-
 #pragma GCC visibility push(default)
 SPANK_PLUGIN(mlrun, 1);
 #pragma GCC visibility pop

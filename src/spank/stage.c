@@ -1,6 +1,5 @@
 #include "spank/stage.h"
 
-#include "base/base.h"
 #include "spank/command.h"
 #include "spank/submit.h"
 

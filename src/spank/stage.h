@@ -10,7 +10,6 @@
 #ifndef MLR_SPANK_STAGE_H
 #define MLR_SPANK_STAGE_H
 
-#include "base/error.h"
 #include "spank/options.h"
 
 /* In srun, once the step is there: copy the image. Returns 0, or -1 after logging why. */

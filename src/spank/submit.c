@@ -1,6 +1,5 @@
 #include "spank/submit.h"
 
-#include "base/base.h"
 #include "spank/command.h"
 #include "spank/stage.h"
 

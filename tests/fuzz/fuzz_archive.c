@@ -22,7 +22,7 @@ static int sink(void *ctx, const void *buf, size_t len, struct mlr_error *err)
 static void read_image(struct pull_source *s)
 {
 	auto_call(registry_document_done) struct registry_document doc = { 0 };
-	auto_call(oci_document_done) struct oci_document d = OCI_DOCUMENT_INIT;
+	auto_call(oci_document_done) struct oci_document d = { 0 };
 	struct mlr_error err = MLR_ERROR_INIT;
 	auto_free char *config = NULL;
 

@@ -15,7 +15,7 @@ int LLVMFuzzerTestOneInput(const uint8_t *data, size_t size);
 static void check_file(struct authfile *f)
 {
 	static const struct credential me = { .user = (char *)"me", .password = (char *)"p:w" };
-	auto_call(credential_done) struct credential c = CREDENTIAL_INIT, mine = CREDENTIAL_INIT;
+	auto_call(credential_done) struct credential c = { 0 }, mine = { 0 };
 	auto_call(authfile_cleanup) struct authfile *again = NULL;
 	int is_default;
 	char *text;

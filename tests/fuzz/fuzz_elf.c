@@ -14,7 +14,7 @@ int LLVMFuzzerTestOneInput(const uint8_t *data, size_t size);
 int LLVMFuzzerTestOneInput(const uint8_t *data, size_t size)
 {
 	auto_close int fd = memfd_create("elf", MFD_CLOEXEC);
-	auto_call(gpu_elf_done) struct gpu_elf e = GPU_ELF_INIT;
+	auto_call(gpu_elf_done) struct gpu_elf e = { 0 };
 	auto_free char *note = NULL;
 
 	if (fd < 0 || file_write_all(fd, data, size) < 0)

@@ -14,7 +14,7 @@ int LLVMFuzzerTestOneInput(const uint8_t *data, size_t size);
 static void check_index(const char *json, size_t len)
 {
 	static const char *const which[] = { NULL, "latest", "@0", "@1", "debian:12" };
-	struct oci_document d = OCI_DOCUMENT_INIT;
+	struct oci_document d = { 0 };
 	struct mlr_error err = MLR_ERROR_INIT;
 	struct oci_platform host;
 

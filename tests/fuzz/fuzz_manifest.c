@@ -21,7 +21,7 @@ static const char *const types[] = { NULL, "application/vnd.oci.image.manifest.v
 
 static void check_document(const char *json, size_t len, uint8_t choice)
 {
-	struct oci_document d = OCI_DOCUMENT_INIT;
+	struct oci_document d = { 0 };
 	struct mlr_error err = MLR_ERROR_INIT;
 	const struct oci_index_entry *entry = NULL;
 	struct oci_platform host;

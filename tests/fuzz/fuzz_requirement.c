@@ -67,7 +67,7 @@ static void check_name(const struct gpu_machine *m, const char *text)
 /* A list never gives what cannot be opened, and nothing twice. */
 static void check_list(const struct gpu_machine *m, const char *key, const char *text)
 {
-	auto_call(gpu_allocation_done) struct gpu_allocation a = GPU_ALLOCATION_INIT;
+	auto_call(gpu_allocation_done) struct gpu_allocation a = { 0 };
 	auto_free char *variable = xasprintf("%s=%s", key, text);
 	char *env[] = { variable, NULL };
 
@@ -87,7 +87,7 @@ static void check_wish(const struct gpu_machine *m, const char *text)
 	auto_call(plan_done) struct plan p;
 	auto_strv struct strv image = STRV_INIT;
 	auto_call(gpu_wish_done) struct gpu_wish w = GPU_WISH_INIT;
-	auto_call(gpu_allocation_done) struct gpu_allocation a = GPU_ALLOCATION_INIT;
+	auto_call(gpu_allocation_done) struct gpu_allocation a = { 0 };
 	auto_call(gpu_choice_done) struct gpu_choice c = { 0 };
 	char jobs[] = "CUDA_VISIBLE_DEVICES=1";
 	char *env[] = { jobs, NULL };

@@ -39,7 +39,7 @@ static void the_longest_namespace_wins(void **state)
 		"\"http://ghcr.io/v2/\":{\"auth\":\"dzoz\"},\"gcr.io\":{}}}");
 
 	for (size_t i = 0; i < ARRAY_LEN(cases); i++) {
-		auto_call(credential_done) struct credential c = CREDENTIAL_INIT;
+		auto_call(credential_done) struct credential c = { 0 };
 		int r = authfile_find(f, cases[i].registry, cases[i].repository, &c, NULL);
 
 		assert_int_equal(r, cases[i].user != NULL);
@@ -54,7 +54,7 @@ static void passwords_may_hold_what_they_like(void **state)
 
 	for (size_t i = 0; i < ARRAY_LEN(passwords); i++) {
 		auto_call(authfile_cleanup) struct authfile *f = parse(""), *again = NULL;
-		auto_call(credential_done) struct credential found = CREDENTIAL_INIT;
+		auto_call(credential_done) struct credential found = { 0 };
 		const struct credential c = { .user = (char *)"me",
 			.password = (char *)passwords[i] };
 		char *text;
@@ -110,7 +110,7 @@ static void malformed_entries_are_refused(void **state)
 
 	for (size_t i = 0; i < ARRAY_LEN(cases); i++) {
 		auto_call(authfile_cleanup) struct authfile *f = parse(cases[i]);
-		auto_call(credential_done) struct credential c = CREDENTIAL_INIT;
+		auto_call(credential_done) struct credential c = { 0 };
 		struct mlr_error err = MLR_ERROR_INIT;
 
 		if (authfile_find(f, "a", "b", &c, &err) != -EPROTO)

@@ -31,7 +31,7 @@ static int parse(const char *json, const char *served, const char *announced,
 static void refused(
 	const char *json, const char *served, const char *announced, int code, const char *why)
 {
-	struct oci_document d = OCI_DOCUMENT_INIT;
+	struct oci_document d = { 0 };
 	struct mlr_error err = MLR_ERROR_INIT;
 	int r = parse(json, served, announced, &d, &err);
 
@@ -54,7 +54,7 @@ static void unsupported(const char *json, const char *why)
 
 static void an_oci_manifest_gives_its_layers_lowest_first(void **state)
 {
-	struct oci_document d = OCI_DOCUMENT_INIT;
+	struct oci_document d = { 0 };
 	struct mlr_error err = MLR_ERROR_INIT;
 
 	assert_int_equal(parse(MANIFEST(GZIP_LAYER
@@ -85,7 +85,7 @@ static void layers_say_how_they_are_compressed(void **state)
 		{ MANIFEST(LAYER("application/vnd.oci.image.layer.v1.tar+zstd")), OCI_ZSTD },
 		{ MANIFEST(LAYER("application/vnd.docker.image.rootfs.diff.tar.zstd")), OCI_ZSTD },
 	};
-	struct oci_document d = OCI_DOCUMENT_INIT;
+	struct oci_document d = { 0 };
 
 	for (size_t i = 0; i < ARRAY_LEN(cases); i++) {
 		assert_int_equal(parse(cases[i].json, OCI_M, NULL, &d, NULL), 0);
@@ -101,7 +101,7 @@ static void dockers_schema_2_is_the_same_under_other_names(void **state)
 		"\"application/vnd.docker.container.image.v1+json\",\"digest\":\"" D0
 		"\",\"size\":7},\"layers\":[" LAYER(
 			"application/vnd.docker.image.rootfs.diff.tar.gzip") "]}";
-	struct oci_document d = OCI_DOCUMENT_INIT;
+	struct oci_document d = { 0 };
 
 	assert_int_equal(parse(json, DOCKER_M, NULL, &d, NULL), 0);
 	assert_string_equal(d.media_type, DOCKER_M);
@@ -177,7 +177,7 @@ static void artifacts_that_are_no_images_are_called_by_their_names(void **state)
 
 static void other_places_for_the_bytes_are_not_looked_at(void **state)
 {
-	struct oci_document d = OCI_DOCUMENT_INIT;
+	struct oci_document d = { 0 };
 	struct mlr_error err = MLR_ERROR_INIT;
 
 	assert_int_equal(
@@ -207,7 +207,7 @@ static void numbers_beyond_64_bits_are_nobodys_concern_where_nobody_reads_them(v
 		"\"config\":" OCI_CONFIG
 		",\"layers\":[{\"mediaType\":\"application/vnd.oci.image.layer.v1.tar\",\"digest\":\"" D1
 		"\",\"size\":4398046511104,\"z\":99999999999999999999}]}";
-	auto_call(oci_document_done) struct oci_document d = OCI_DOCUMENT_INIT;
+	auto_call(oci_document_done) struct oci_document d = { 0 };
 	struct mlr_error err = MLR_ERROR_INIT;
 
 	if (oci_document_parse(odd, strlen(odd), OCI_M, NULL, &d, &err) < 0)
@@ -253,7 +253,7 @@ static void a_document_beyond_4_mib_is_not_looked_at(void **state)
 {
 	size_t len = OCI_DOCUMENT_MAX + 1;
 	auto_free char *big = xmalloc(len);
-	struct oci_document d = OCI_DOCUMENT_INIT;
+	struct oci_document d = { 0 };
 	struct mlr_error err = MLR_ERROR_INIT;
 
 	memset(big, ' ', len);
@@ -308,7 +308,7 @@ static void an_index_is_searched_for_the_platform(void **state)
 	};
 
 	for (size_t i = 0; i < ARRAY_LEN(cases); i++) {
-		struct oci_document d = OCI_DOCUMENT_INIT;
+		struct oci_document d = { 0 };
 		struct mlr_error err = MLR_ERROR_INIT;
 		const struct oci_index_entry *e = choose(&d, json, cases[i].want, &err);
 
@@ -320,7 +320,7 @@ static void an_index_is_searched_for_the_platform(void **state)
 
 static void an_absent_platform_is_told_with_those_that_exist(void **state)
 {
-	struct oci_document d = OCI_DOCUMENT_INIT;
+	struct oci_document d = { 0 };
 	struct mlr_error err = MLR_ERROR_INIT;
 
 	assert_null(choose(&d,
@@ -334,7 +334,7 @@ static void an_absent_platform_is_told_with_those_that_exist(void **state)
 
 static void attestations_and_strange_entries_are_passed_over(void **state)
 {
-	struct oci_document d = OCI_DOCUMENT_INIT;
+	struct oci_document d = { 0 };
 	struct mlr_error err = MLR_ERROR_INIT;
 
 	assert_null(choose(&d,
@@ -357,7 +357,7 @@ static void an_entry_without_a_platform_is_the_last_resort(void **state)
 {
 	static const char nested[] =
 		"{\"mediaType\":\"" OCI_I "\",\"digest\":\"" D2 "\",\"size\":5}";
-	struct oci_document d = OCI_DOCUMENT_INIT;
+	struct oci_document d = { 0 };
 	struct mlr_error err = MLR_ERROR_INIT;
 	const struct oci_index_entry *e;
 	auto_free char *both =

@@ -67,7 +67,7 @@ static char *findings(const struct pair *is, const char *subject)
 {
 	static const char *const verdicts[] = { "ok", "not needed", "doubtful", "fails" };
 	auto_call(gpu_machine_done) struct gpu_machine m = GPU_MACHINE_INIT;
-	auto_call(gpu_report_done) struct gpu_report r = GPU_REPORT_INIT;
+	auto_call(gpu_report_done) struct gpu_report r = { 0 };
 	auto_call(plan_done) struct plan p;
 	auto_strv struct strv env = STRV_INIT;
 	const struct gpu_image image = image_dir(root);

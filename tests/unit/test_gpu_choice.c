@@ -198,7 +198,7 @@ static void check_row(const struct row *row, size_t number)
 	auto_strv struct strv env = STRV_INIT, image = STRV_INIT;
 	auto_call(gpu_machine_done) struct gpu_machine m;
 	auto_call(gpu_wish_done) struct gpu_wish w = GPU_WISH_INIT;
-	auto_call(gpu_allocation_done) struct gpu_allocation a = GPU_ALLOCATION_INIT;
+	auto_call(gpu_allocation_done) struct gpu_allocation a = { 0 };
 	auto_call(gpu_choice_done) struct gpu_choice c = { 0 };
 	auto_call(plan_done) struct plan p;
 	struct mlr_error err = MLR_ERROR_INIT;

@@ -50,7 +50,7 @@ static void check_all_that_a_library_says(int bits)
 		.versions = versions,
 		.defines = defines };
 	auto_close int fd = write_and_open(&f);
-	auto_call(gpu_elf_done) struct gpu_elf e = GPU_ELF_INIT;
+	auto_call(gpu_elf_done) struct gpu_elf e = { 0 };
 
 	assert_int_equal(gpu_elf_read(fd, &e), 0);
 	assert_int_equal(e.bits, bits);
@@ -76,7 +76,7 @@ static void a_library_that_says_nothing_is_one_still(void **state)
 {
 	const struct elf_file f = { .bits = 64 };
 	auto_close int fd = write_and_open(&f);
-	auto_call(gpu_elf_done) struct gpu_elf e = GPU_ELF_INIT;
+	auto_call(gpu_elf_done) struct gpu_elf e = { 0 };
 
 	assert_int_equal(gpu_elf_read(fd, &e), 0);
 	assert_null(e.soname);
@@ -98,7 +98,7 @@ static void the_c_library_defines_the_version_that_it_is(void **state)
 {
 	char name[PATH_MAX];
 	auto_close int fd = -1;
-	auto_call(gpu_elf_done) struct gpu_elf e = GPU_ELF_INIT;
+	auto_call(gpu_elf_done) struct gpu_elf e = { 0 };
 
 	assert_true(dl_iterate_phdr(find_libc, name));
 	fd = open(name, O_RDONLY | O_CLOEXEC);
@@ -127,7 +127,7 @@ static void what_is_no_library_is_refused(void **state)
 {
 	static const char *const texts[] = { "", "#!/bin/sh\n", "\177ELF", "!<arch>\n",
 		"\177ELF\2\2\1\0\0\0\0\0\0\0\0\0\0\3\0\x3e" };
-	auto_call(gpu_elf_done) struct gpu_elf e = GPU_ELF_INIT;
+	auto_call(gpu_elf_done) struct gpu_elf e = { 0 };
 
 	for (size_t i = 0; i < ARRAY_LEN(texts); i++) {
 		auto_close int fd = -1;
@@ -155,7 +155,7 @@ static void a_library_that_is_cut_short_harms_nobody(void **state)
 	elf_file_write(path, &f);
 	assert_int_equal(file_read(AT_FDCWD, path, 1 << 20, &data, &len, NULL), 0);
 	for (size_t n = 0; n < len; n += n < 64 ? 1 : 7) {
-		auto_call(gpu_elf_done) struct gpu_elf e = GPU_ELF_INIT;
+		auto_call(gpu_elf_done) struct gpu_elf e = { 0 };
 		auto_close int fd = -1;
 
 		assert_int_equal(truncate(path, 0), 0);
@@ -195,7 +195,7 @@ static void put_size(uint64_t at)
 /* Everything that is read of a library takes some MiB, whatever its headers say. */
 static void read_all(const char *section)
 {
-	auto_call(gpu_elf_done) struct gpu_elf e = GPU_ELF_INIT;
+	auto_call(gpu_elf_done) struct gpu_elf e = { 0 };
 	auto_close int fd = open(path, O_RDONLY | O_CLOEXEC);
 	auto_free char *note = NULL;
 	struct rusage before, after;

@@ -37,7 +37,7 @@ static void options_done(struct exec_options *o)
 
 static void a_sites_file_gives_its_lists_and_modules(void **state)
 {
-	auto_call(udiroot_done) struct udiroot u = UDIROOT_INIT;
+	auto_call(udiroot_done) struct udiroot u = { 0 };
 	const struct udiroot_module *m;
 
 	parse_site(&u);
@@ -60,7 +60,7 @@ static void an_unknown_key_is_an_error_with_its_line(void **state)
 		"siteFs=/a\nmodule_x=1\n", "siteFs=/a\nmodule_x_nothing=1\n", "siteFs=/a\n=1\n" };
 
 	for (size_t i = 0; i < ARRAY_LEN(bad); i++) {
-		auto_call(udiroot_done) struct udiroot u = UDIROOT_INIT;
+		auto_call(udiroot_done) struct udiroot u = { 0 };
 		struct mlr_error err = MLR_ERROR_INIT;
 
 		assert_int_equal(udiroot_parse(bad[i], "F", &u, &err), -EPROTO);
@@ -178,7 +178,7 @@ static void choose(const char *asked, const struct udiroot *u, int want, const c
 
 static void modules_are_those_asked_for_else_the_standard_ones(void **state)
 {
-	auto_call(udiroot_done) struct udiroot u = UDIROOT_INIT;
+	auto_call(udiroot_done) struct udiroot u = { 0 };
 
 	parse_site(&u);
 	choose(NULL, &u, 0, "my_tools");
@@ -199,7 +199,7 @@ static void modules_are_those_asked_for_else_the_standard_ones(void **state)
 
 static void a_sites_variables_win_and_extend_lists(void **state)
 {
-	auto_call(udiroot_done) struct udiroot u = UDIROOT_INIT;
+	auto_call(udiroot_done) struct udiroot u = { 0 };
 	auto_strv struct strv modules = STRV_INIT;
 	auto_call(plan_done) struct plan p;
 

@@ -1,6 +1,5 @@
 #include "bundle/bundle.h"
 
-#include "base/base.h"
 #include "bundle/parts.h"
 #include "runtime/masks.h"
 

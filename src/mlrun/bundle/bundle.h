@@ -7,11 +7,7 @@
 #ifndef MLR_BUNDLE_BUNDLE_H
 #define MLR_BUNDLE_BUNDLE_H
 
-#include "base/error.h"
-#include "base/strv.h"
 #include "plan/plan.h"
-
-#include <stddef.h>
 
 /* config.json may have so many bytes. */
 #define BUNDLE_CONFIG_MAX (16u << 20)

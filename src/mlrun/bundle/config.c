@@ -2,7 +2,6 @@
 #include "bundle/bundle.h"
 #include "bundle/parts.h"
 
-#include "base/base.h"
 #include "base/json.h"
 #include "base/record.h"
 #include "plan/capability.h"

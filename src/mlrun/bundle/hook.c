@@ -1,7 +1,5 @@
 #include "bundle/hook.h"
 
-#include "base/base.h"
-
 #include <linux/close_range.h>
 #include <poll.h>
 #include <sys/mman.h>

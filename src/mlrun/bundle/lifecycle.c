@@ -1,6 +1,5 @@
 #include "bundle/lifecycle.h"
 
-#include "base/base.h"
 #include "base/json.h"
 #include "bundle/hook.h"
 #include "bundle/making.h"

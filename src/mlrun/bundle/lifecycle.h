@@ -8,8 +8,7 @@
 #ifndef MLR_BUNDLE_LIFECYCLE_H
 #define MLR_BUNDLE_LIFECYCLE_H
 
-#include "base/error.h"
-#include "base/strv.h"
+#include "base/base.h"
 
 struct lifecycle_options {
 	const char *root; /* of all containers; NULL: the default, bundle/state.h */

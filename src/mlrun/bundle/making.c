@@ -1,7 +1,6 @@
 /* The process that a command of `mlrun oci` forks, and what the two say to each other. */
 #include "bundle/making.h"
 
-#include "base/base.h"
 #include "base/json.h"
 #include "base/proc.h"
 #include "bundle/hook.h"

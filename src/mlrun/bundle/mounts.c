@@ -1,7 +1,5 @@
 #include "bundle/parts.h"
 
-#include "base/base.h"
-
 #include <sys/sysmacros.h>
 
 /* Options that a mount of an ordinary user has or can have. */

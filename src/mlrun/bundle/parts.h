@@ -2,7 +2,6 @@
 #ifndef MLR_BUNDLE_PARTS_H
 #define MLR_BUNDLE_PARTS_H
 
-#include "base/error.h"
 #include "plan/plan.h"
 
 #include <jansson.h>

@@ -1,8 +1,6 @@
 /* Paths inside, looked up where the plan's mounts will show them. */
 #include "bundle/parts.h"
 
-#include "base/base.h"
-
 /* The host's directory or file that is seen at a mount's target; NULL for an empty one. */
 static const char *seen_at(const struct plan_mount *m)
 {

@@ -1,7 +1,6 @@
 #include "bundle/parts.h"
 
 #include "base/account.h"
-#include "base/base.h"
 
 static int plan_command(struct bundle_config *c, struct plan *p, struct mlr_error *err)
 {
@@ -53,7 +52,7 @@ static int plan_limit(const struct bundle_limit *l, struct plan *p, struct mlr_e
 
 void process_home(struct plan *p)
 {
-	auto_call(account_done) struct account a = ACCOUNT_INIT;
+	auto_call(account_done) struct account a = { 0 };
 
 	if (plan_env_get(p, "HOME"))
 		return;

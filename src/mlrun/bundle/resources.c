@@ -1,7 +1,6 @@
 /* "linux.resources" as files of a control group (cgroup v2), a row each. */
 #include "bundle/parts.h"
 
-#include "base/base.h"
 #include "runtime/limits.h"
 
 static const struct row {

@@ -1,7 +1,5 @@
 #include "bundle/signal.h"
 
-#include "base/base.h"
-
 #include <sys/syscall.h>
 
 #ifndef STATX_MNT_ID_UNIQUE /* Linux 6.8 */

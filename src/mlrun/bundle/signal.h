@@ -4,8 +4,6 @@
 
 #include "bundle/state.h"
 
-#include <stdint.h>
-
 /* The number of the mount on which path is (beneath dir; "": dir itself), which no other mount ever
  * gets: STATX_MNT_ID_UNIQUE of statx(2). 0 before Linux 6.8. */
 uint64_t bundle_mount_of(int dir, const char *path);

@@ -1,6 +1,5 @@
 #include "bundle/state.h"
 
-#include "base/base.h"
 #include "base/account.h"
 #include "base/home.h"
 #include "base/json.h"

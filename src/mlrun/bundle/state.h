@@ -15,13 +15,10 @@
 #ifndef MLR_BUNDLE_STATE_H
 #define MLR_BUNDLE_STATE_H
 
-#include "base/error.h"
 #include "bundle/bundle.h"
 #include "bundle/talk.h"
 
 #include <jansson.h>
-#include <stdint.h>
-#include <sys/types.h>
 
 struct state {
 	int root;   /* the directory of all containers */

@@ -1,7 +1,5 @@
 #include "bundle/talk.h"
 
-#include "base/base.h"
-
 #include <sys/socket.h>
 #include <sys/un.h>
 

@@ -3,10 +3,7 @@
 #ifndef MLR_BUNDLE_TALK_H
 #define MLR_BUNDLE_TALK_H
 
-#include "base/error.h"
-
-#include <stdint.h>
-#include <sys/types.h>
+#include "base/base.h"
 
 enum talk_what {
 	TALK_MADE = 1, /* the namespaces and mounts are there; start, mounts, root_mount are set */

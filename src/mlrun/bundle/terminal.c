@@ -1,7 +1,5 @@
 #include "bundle/terminal.h"
 
-#include "base/base.h"
-
 #include <sys/ioctl.h>
 #include <sys/socket.h>
 #include <sys/un.h>

@@ -2,7 +2,7 @@
 #ifndef MLR_BUNDLE_TERMINAL_H
 #define MLR_BUNDLE_TERMINAL_H
 
-#include "base/error.h"
+#include "base/base.h"
 
 /* Connect to --console-socket. Returns a descriptor or -errno. */
 int terminal_connect(const char *path, struct mlr_error *err);

@@ -1,6 +1,5 @@
 #include "bundle/write.h"
 
-#include "base/base.h"
 #include "base/json.h"
 
 #include <jansson.h>

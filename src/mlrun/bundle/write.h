@@ -2,7 +2,6 @@
 #ifndef MLR_BUNDLE_WRITE_H
 #define MLR_BUNDLE_WRITE_H
 
-#include "base/error.h"
 #include "oci/config.h"
 
 /*

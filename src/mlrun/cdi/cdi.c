@@ -1,6 +1,5 @@
 #include "cdi/cdi.h"
 
-#include "base/base.h"
 #include "cdi/edits.h"
 #include "cdi/hook.h"
 #include "cdi/spec.h"

@@ -1,6 +1,5 @@
 #include "cdi/edits.h"
 
-#include "base/base.h"
 #include "cdi/hook.h"
 #include "gpu/node.h"
 

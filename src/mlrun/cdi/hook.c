@@ -1,6 +1,5 @@
 #include "cdi/hook.h"
 
-#include "base/base.h"
 #include "gpu/elf.h"
 #include "gpu/inject/compat.h"
 #include "gpu/nvidia/nvidia.h"
@@ -90,7 +89,7 @@ static int is_library_in(const struct plan_mount *m, const char *folder)
 /* Add the link from a library's SONAME to its file, as ldconfig(8) would. */
 static int add_soname_link(struct cdi_job *job, const struct plan_mount *m)
 {
-	auto_call(gpu_elf_done) struct gpu_elf elf = GPU_ELF_INIT;
+	auto_call(gpu_elf_done) struct gpu_elf elf = { 0 };
 	auto_close int fd = open(m->source, O_RDONLY | O_CLOEXEC | O_NONBLOCK | O_NOCTTY);
 	/* Copies: adding moves the entries. */
 	auto_free char *dir = dir_of(m->target), *name = xstrdup(path_base(m->target)),
@@ -115,7 +114,7 @@ static int cdi_soname_links_add(struct cdi_job *job, const char *folder)
 /* Add a host's library, mounted at path, to the linker's cache. */
 static void add_library(struct cdi_job *job, const char *source, const char *path)
 {
-	auto_call(gpu_elf_done) struct gpu_elf elf = GPU_ELF_INIT;
+	auto_call(gpu_elf_done) struct gpu_elf elf = { 0 };
 	auto_close int fd = open(source, O_RDONLY | O_CLOEXEC | O_NONBLOCK | O_NOCTTY);
 
 	if (fd >= 0 && gpu_elf_read(fd, &elf) == 0)
@@ -324,7 +323,7 @@ static void version_option(const struct cdi_hook *h, const char *name, struct gp
 static void add_compat_library(struct cdi_job *job, const char *dir, const char *name)
 {
 	auto_free char *path = xasprintf("%s/%s", dir, name);
-	auto_call(gpu_elf_done) struct gpu_elf elf = GPU_ELF_INIT;
+	auto_call(gpu_elf_done) struct gpu_elf elf = { 0 };
 	auto_close int fd = job->image->open(job->image->ctx, path);
 	const char *soname;
 

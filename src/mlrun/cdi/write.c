@@ -5,7 +5,6 @@
  */
 #include "cdi/cdi.h"
 
-#include "base/base.h"
 #include "base/json.h"
 
 /* 0.5.0 has hostPath and device names that begin with a digit; group ids need 0.7.0. */

@@ -1,6 +1,5 @@
 #include "cli/build_cache.h"
 
-#include "base/base.h"
 #include "cli/push_options.h"
 #include "cli/stop.h"
 #include "pull/steps.h"

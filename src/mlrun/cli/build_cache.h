@@ -2,8 +2,6 @@
 #ifndef MLR_CLI_BUILD_CACHE_H
 #define MLR_CLI_BUILD_CACHE_H
 
-#include "base/error.h"
-#include "base/strv.h"
 #include "build/build.h"
 #include "cli/options.h"
 

@@ -1,6 +1,5 @@
 #include "cli/build_output.h"
 
-#include "base/base.h"
 #include "base/config_value.h"
 #include "cli/stop.h"
 

@@ -2,7 +2,6 @@
 #ifndef MLR_CLI_BUILD_OUTPUT_H
 #define MLR_CLI_BUILD_OUTPUT_H
 
-#include "base/error.h"
 #include "export/export.h"
 #include "store/image.h"
 #include "store/store.h"

@@ -1,6 +1,5 @@
 #include "cli/cli.h"
 
-#include "base/base.h"
 #include "base/program.h"
 #include "config.h"
 

@@ -8,7 +8,7 @@
 #ifndef MLR_CLI_CLI_H
 #define MLR_CLI_CLI_H
 
-#include "base/error.h"
+#include "base/base.h"
 
 /* mlrun's own exit statuses, the same as docker(1)'s. */
 enum {

@@ -7,7 +7,6 @@
 #include "cli/progress.h"
 #include "cli/stop.h"
 
-#include "base/base.h"
 #include "base/config_value.h"
 #include "base/json.h"
 #include "base/processors.h"
@@ -350,7 +349,7 @@ static int fetch(
 	struct finder *f, const struct oci_name *name, const char *platform, struct mlr_error *err)
 {
 	const struct args *a = f->a;
-	auto_call(pull_result_done) struct pull_result result = PULL_RESULT_INIT;
+	auto_call(pull_result_done) struct pull_result result = { 0 };
 	struct progress *progress = progress_new(a->common.quiet ? PROGRESS_NONE : PROGRESS_LINES);
 	struct pull_watch watch = progress_watch(progress);
 	const struct pull_options opt = { .platform = platform,

@@ -4,7 +4,6 @@
 #include "cli/options.h"
 #include "cli/stop.h"
 
-#include "base/base.h"
 #include "base/escape.h"
 #include "base/json.h"
 #include "oci/ref.h"

@@ -4,7 +4,6 @@
 #include "cli/listing.h"
 #include "cli/options.h"
 
-#include "base/base.h"
 #include "base/json.h"
 #include "runtime/kept.h"
 #include "store/container.h"

@@ -2,7 +2,6 @@
 #include "cli/cli.h"
 #include "cli/common.h"
 
-#include "base/base.h"
 #include "doctor/doctor.h"
 
 #define UNHEALTHY 1 /* exit status: something failed */
@@ -69,7 +68,7 @@ static void print_text(const struct doctor_report *r)
 
 int cmd_doctor(int argc, char **argv)
 {
-	auto_call(doctor_report_done) struct doctor_report r = DOCTOR_REPORT_INIT;
+	auto_call(doctor_report_done) struct doctor_report r = { 0 };
 	struct doctor_machine m = DOCTOR_MACHINE_INIT;
 	struct cli_listing a = { 0 };
 

@@ -6,7 +6,6 @@
 #include "cli/runs.h"
 #include "cli/save.h"
 
-#include "base/base.h"
 #include "plan/explain.h"
 #include "plan/plan.h"
 #include "rootfs/lookup.h"
@@ -173,7 +172,7 @@ int cli_exec_run(struct cli_exec *x, int (*become)(struct plan *p, struct mlr_er
 
 int cmd_exec(int argc, char **argv)
 {
-	struct cli_exec x = CLI_EXEC_INIT;
+	struct cli_exec x = { 0 };
 	int status;
 
 	cli_exec_parse(argc, argv, "IMAGE [--] [COMMAND [ARG...]]",

@@ -4,7 +4,6 @@
 #include "cli/options.h"
 #include "cli/stop.h"
 
-#include "base/base.h"
 #include "base/json.h"
 #include "bundle/write.h"
 #include "export/export.h"
@@ -258,7 +257,7 @@ static int export_bundle(const struct args *a, struct store *st, const struct st
 
 static int run_squashfs(const struct args *a, struct mlr_error *err)
 {
-	auto_call(export_squashed_done) struct export_squashed done = EXPORT_SQUASHED_INIT;
+	auto_call(export_squashed_done) struct export_squashed done = { 0 };
 	int r = export_squash(a->common.store, a->image, a->path, &cli_stop_signal, &done, err);
 
 	if (r < 0)

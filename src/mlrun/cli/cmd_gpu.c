@@ -1,8 +1,6 @@
 /* mlrun gpu: a row and a file for each subcommand. */
 #include "cli/commands.h"
 
-#include "base/cleanup.h"
-
 static const struct command rows[] = {
 	{ "cdi", cmd_gpu_cdi, NULL, "describe them for other container runtimes (CDI)" },
 	{ "check", cmd_gpu_check, NULL, "tell whether an image would work with the GPUs here" },

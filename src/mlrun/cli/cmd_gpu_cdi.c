@@ -3,7 +3,6 @@
 #include "cli/cli.h"
 #include "cli/options.h"
 
-#include "base/base.h"
 #include "base/json.h"
 #include "cdi/cdi.h"
 #include "gpu/gpu.h"

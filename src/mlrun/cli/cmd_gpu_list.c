@@ -3,7 +3,6 @@
 #include "cli/common.h"
 #include "cli/listing.h"
 
-#include "base/base.h"
 #include "base/json.h"
 #include "gpu/gpu.h"
 #include "gpu/machine.h"

@@ -4,8 +4,6 @@
 #include "cli/screen.h"
 #include "cli/top_source.h"
 
-#include "base/base.h"
-
 #include <poll.h>
 
 #define FIRST_MS    300   /* before the first sample: processor time is measured over it */

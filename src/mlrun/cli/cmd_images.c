@@ -3,7 +3,6 @@
 #include "cli/listing.h"
 #include "cli/options.h"
 
-#include "base/base.h"
 #include "oci/digest.h"
 #include "store/facts.h"
 #include "store/image.h"

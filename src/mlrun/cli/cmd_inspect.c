@@ -3,7 +3,6 @@
 #include "cli/inspect.h"
 #include "cli/services.h"
 
-#include "base/base.h"
 #include "store/facts.h"
 #include "store/stores.h"
 
@@ -113,7 +112,7 @@ static int print_service(const struct inspect_args *a, struct mlr_error *err)
 int cmd_inspect(int argc, char **argv)
 {
 	auto_call(stores_close) struct stores all = STORES_INIT;
-	auto_call(picture_done) struct picture p = PICTURE_INIT;
+	auto_call(picture_done) struct picture p = { 0 };
 	auto_call(inspect_args_done) struct inspect_args a = INSPECT_ARGS_INIT;
 	struct mlr_error err = MLR_ERROR_INIT;
 	int r;

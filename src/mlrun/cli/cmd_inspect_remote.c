@@ -2,7 +2,6 @@
 #include "cli/cli.h"
 #include "cli/inspect.h"
 
-#include "base/base.h"
 #include "pull/pull.h"
 
 static void notice(void *ctx, const char *words)
@@ -46,13 +45,13 @@ static void make_picture(struct pull_sight *s, struct picture *p)
 	p->config = res->config;
 	res->config = (struct oci_config)OCI_CONFIG_INIT;
 	p->manifest = res->layers;
-	res->layers = (struct oci_document)OCI_DOCUMENT_INIT;
+	res->layers = (struct oci_document){ 0 };
 }
 
 int cmd_inspect_remote(int argc, char **argv)
 {
-	auto_call(pull_sight_done) struct pull_sight sight = PULL_SIGHT_INIT;
-	auto_call(picture_done) struct picture p = PICTURE_INIT;
+	auto_call(pull_sight_done) struct pull_sight sight = { 0 };
+	auto_call(picture_done) struct picture p = { 0 };
 	auto_call(inspect_args_done) struct inspect_args a = INSPECT_ARGS_INIT;
 	struct mlr_error err = MLR_ERROR_INIT;
 

@@ -3,7 +3,6 @@
 #include "cli/common.h"
 #include "cli/options.h"
 
-#include "base/base.h"
 #include "oci/ref.h"
 #include "registry/credential.h"
 #include "registry/registry.h"
@@ -196,7 +195,7 @@ static void tell_kept(const char *key, const char *user, const char *where)
 
 static int login(struct args *a, struct mlr_error *err)
 {
-	auto_call(credential_done) struct credential c = CREDENTIAL_INIT;
+	auto_call(credential_done) struct credential c = { 0 };
 	auto_call(oci_ref_done) struct oci_ref ref = OCI_REF_INIT;
 	auto_free char *key = NULL, *where = NULL;
 	auto_registry struct registry *reg = NULL;

@@ -3,7 +3,6 @@
 #include "cli/push_options.h"
 #include "cli/stop.h"
 
-#include "base/base.h"
 #include "base/json.h"
 #include "oci/name.h"
 #include "push/index.h"
@@ -85,7 +84,7 @@ static int print_json(const char *name, const char *digest, const struct index_i
 static int run(struct args *a, const struct stores *all)
 {
 	auto_call(oci_ref_done) struct oci_ref to = OCI_REF_INIT;
-	auto_call(index_items_done) struct index_items items = INDEX_ITEMS_INIT;
+	auto_call(index_items_done) struct index_items items = { 0 };
 	auto_free char *name = NULL;
 	struct mlr_error err = MLR_ERROR_INIT;
 	char digest[OCI_DIGEST_SIZE];

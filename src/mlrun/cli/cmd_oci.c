@@ -8,7 +8,6 @@
 #include "cli/options.h"
 
 #include "base/signal_name.h"
-#include "base/base.h"
 #include "base/follow.h"
 #include "base/json.h"
 #include "base/program.h"

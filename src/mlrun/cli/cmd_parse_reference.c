@@ -3,8 +3,6 @@
 #include "cli/options.h"
 #include "oci/ref.h"
 
-#include "base/cleanup.h"
-
 struct args {
 	struct cli_common common;
 	const char *ref;

@@ -3,7 +3,6 @@
 #include "cli/common.h"
 #include "cli/options.h"
 
-#include "base/base.h"
 #include "base/json.h"
 #include "config.h"
 #include "doctor/doctor.h"
@@ -85,7 +84,7 @@ static void read_cache(const struct gpu_dir *d, struct libraries *l)
 static json_t *glibc_of(const struct gpu_dir *d, const char *libc)
 {
 	auto_close int fd = libc ? gpu_dir_open_file(d, libc) : -1;
-	auto_call(gpu_elf_done) struct gpu_elf elf = GPU_ELF_INIT;
+	auto_call(gpu_elf_done) struct gpu_elf elf = { 0 };
 	char text[GPU_VERSION_TEXT];
 
 	if (fd < 0 || gpu_elf_read(fd, &elf) < 0 || !gpu_version_is_known(&elf.defines))
@@ -124,7 +123,7 @@ static json_t *fabric_devices(const struct gpu_dir *d)
 
 static json_t *doctor_json(const char *store)
 {
-	auto_call(doctor_report_done) struct doctor_report r = DOCTOR_REPORT_INIT;
+	auto_call(doctor_report_done) struct doctor_report r = { 0 };
 	struct doctor_machine m = DOCTOR_MACHINE_INIT;
 
 	m.store = store;

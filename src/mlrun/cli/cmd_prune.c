@@ -2,7 +2,6 @@
 #include "cli/common.h"
 #include "cli/options.h"
 
-#include "base/base.h"
 #include "base/json.h"
 #include "store/container.h"
 #include "store/prune.h"

@@ -5,7 +5,6 @@
 #include "cli/options.h"
 
 #include "base/account.h"
-#include "base/base.h"
 #include "base/json.h"
 #include "runtime/running.h"
 #include "work/service.h"
@@ -40,7 +39,7 @@ static void rows_done(struct rows *l)
 
 static char *user_name(uid_t uid)
 {
-	auto_call(account_done) struct account a = ACCOUNT_INIT;
+	auto_call(account_done) struct account a = { 0 };
 
 	account_find_user(uid, &a);
 	return a.user ? xstrdup(a.user) : xasprintf("%u", (unsigned)uid);

@@ -5,7 +5,6 @@
 #include "cli/options.h"
 #include "cli/stop.h"
 
-#include "base/base.h"
 #include "base/json.h"
 #include "config.h"
 #include "oci/platform.h"
@@ -130,7 +129,7 @@ static enum progress_style style_of(const struct args *a)
 
 static int pull_one(struct store *st, const struct oci_name *name, const struct args *a)
 {
-	auto_call(pull_result_done) struct pull_result result = PULL_RESULT_INIT;
+	auto_call(pull_result_done) struct pull_result result = { 0 };
 	struct progress *progress = progress_new(style_of(a));
 	struct pull_watch watch = progress_watch(progress);
 	struct mlr_error err = MLR_ERROR_INIT;

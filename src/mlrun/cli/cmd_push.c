@@ -3,7 +3,6 @@
 #include "cli/push_options.h"
 #include "cli/stop.h"
 
-#include "base/base.h"
 #include "oci/name.h"
 
 struct args {

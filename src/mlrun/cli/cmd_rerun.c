@@ -6,7 +6,6 @@
 #include "cli/options.h"
 #include "cli/runs.h"
 
-#include "base/base.h"
 #include "base/escape.h"
 
 struct args {

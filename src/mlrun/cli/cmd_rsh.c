@@ -4,7 +4,6 @@
 #include "cli/workers.h"
 
 #include "base/account.h"
-#include "base/base.h"
 
 /* ssh(1), SYNOPSIS: the letters of options without and with a value. All that they say is about a
  * connection that there is not, but for -l, -t, -T and -n. */
@@ -93,7 +92,7 @@ static int parse(char **argv, struct call *c, struct mlr_error *err)
 
 static int check_user(const struct call *c, struct mlr_error *err)
 {
-	auto_call(account_done) struct account me = ACCOUNT_INIT;
+	auto_call(account_done) struct account me = { 0 };
 
 	if (!c->user)
 		return 0;

@@ -2,7 +2,6 @@
 #include "cli/cli.h"
 #include "cli/exec_options.h"
 
-#include "base/base.h"
 #include "runtime/runtime.h"
 
 /* The image's name for a prompt, to free(): its last part, without "latest" and characters special

@@ -11,7 +11,6 @@
 #include "cli/options.h"
 #include "cli/shifter.h"
 
-#include "base/base.h"
 #include "oci/digest.h"
 #include "oci/ref.h"
 #include "shifter/image.h"
@@ -74,7 +73,7 @@ static int cmd_pull_image(int argc, char **argv)
 		.s.operands = { OPT(struct pull_args, image) },
 		.s.needed = 1,
 		.s.missing = "an image is missing" };
-	auto_call(udiroot_done) struct udiroot site = UDIROOT_INIT;
+	auto_call(udiroot_done) struct udiroot site = { 0 };
 	auto_free char *name = NULL, *store = NULL;
 	struct mlr_error err = MLR_ERROR_INIT;
 	struct pull_args a = { 0 };

@@ -5,7 +5,6 @@
 #include "cli/options.h"
 #include "cli/shifter.h"
 
-#include "base/base.h"
 #include "oci/digest.h"
 #include "shifter/image.h"
 
@@ -182,7 +181,7 @@ static const struct cli_syntax syntax = {
 /* The commands that take an image. */
 static int run_on_image(const struct args *a, const char *command, const char *word)
 {
-	auto_call(udiroot_done) struct udiroot site = UDIROOT_INIT;
+	auto_call(udiroot_done) struct udiroot site = { 0 };
 	auto_free char *image = NULL;
 	struct mlr_error err = MLR_ERROR_INIT;
 

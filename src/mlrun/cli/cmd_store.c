@@ -3,7 +3,6 @@
 #include "cli/options.h"
 #include "cli/stop.h"
 
-#include "base/base.h"
 #include "base/json.h"
 #include "pull/pull.h"
 #include "pull/repair.h"
@@ -151,7 +150,7 @@ static void tell(const struct rootfs_report *r, const struct args *a)
 
 static int verify(struct store *st, const struct args *a, struct mlr_error *err)
 {
-	auto_call(rootfs_report_done) struct rootfs_report report = ROOTFS_REPORT_INIT;
+	auto_call(rootfs_report_done) struct rootfs_report report = { 0 };
 	struct rootfs_verify_options opt = { .tick = tell_path, .cancel = &cli_stop_signal };
 	int repaired = 0, status = 0;
 	int r = rootfs_verify(st, &opt, &report, err);

@@ -2,7 +2,6 @@
 #include "cli/common.h"
 #include "cli/options.h"
 
-#include "base/base.h"
 #include "oci/name.h"
 #include "store/image.h"
 

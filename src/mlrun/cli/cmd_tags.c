@@ -3,7 +3,6 @@
 #include "cli/common.h"
 #include "cli/options.h"
 
-#include "base/base.h"
 #include "base/json.h"
 #include "oci/ref.h"
 #include "registry/registry.h"

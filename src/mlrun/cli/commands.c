@@ -1,6 +1,5 @@
 #include "cli/commands.h"
 
-#include "base/base.h"
 #include "cli/foreign.h"
 
 #include "base/spelling.h"

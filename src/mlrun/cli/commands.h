@@ -8,8 +8,6 @@
 
 #include "cli/cli.h"
 
-#include <stddef.h>
-
 struct command {
 	const char *name;
 	cli_command run;

@@ -1,6 +1,5 @@
 #include "cli/common.h"
 
-#include "base/base.h"
 #include "base/account.h"
 #include "base/config.h"
 #include "base/duration.h"
@@ -94,7 +93,7 @@ char *cli_user_name(uid_t uid)
 		char *name;
 	} known[64];
 	static size_t n;
-	auto_call(account_done) struct account a = ACCOUNT_INIT;
+	auto_call(account_done) struct account a = { 0 };
 
 	for (size_t i = 0; i < n; i++)
 		if (known[i].uid == uid)

@@ -5,8 +5,6 @@
 #ifndef MLR_CLI_COMMON_H
 #define MLR_CLI_COMMON_H
 
-#include "base/error.h"
-#include "base/strv.h"
 #include "oci/manifest.h"
 #include "oci/ref.h"
 #include "store/image.h"
@@ -14,9 +12,6 @@
 #include "store/stores.h"
 
 #include <jansson.h>
-#include <stdint.h>
-#include <stdio.h>
-#include <sys/types.h>
 
 /* Options of all commands; the commands' structs begin with it. */
 struct cli_common {

@@ -4,7 +4,6 @@
  */
 #include "cli/foreign.h"
 
-#include "base/base.h"
 #include "base/config_value.h"
 #include "base/filesystem.h"
 #include "compose/ports.h"

@@ -1,6 +1,5 @@
 #include "cli/exec_options.h"
 
-#include "base/base.h"
 #include "cli/cli.h"
 #include "cli/foreign.h"
 #include "cli/options.h"

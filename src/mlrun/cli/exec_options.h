@@ -28,11 +28,6 @@ struct cli_exec {
 	void (*adjust)(struct plan *p);
 };
 
-#define CLI_EXEC_INIT \
-	{             \
-		0     \
-	}
-
 /*
  * Read a command's arguments: options, the image, and the contained command, which is not
  * interpreted.

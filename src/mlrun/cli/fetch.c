@@ -1,6 +1,5 @@
 #include "cli/fetch.h"
 
-#include "base/base.h"
 #include "cli/cli.h"
 #include "cli/common.h"
 #include "cli/services.h"

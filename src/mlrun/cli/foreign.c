@@ -1,6 +1,5 @@
 #include "cli/foreign.h"
 
-#include "base/base.h"
 #include "base/options.h"
 #include "cli/cli.h"
 

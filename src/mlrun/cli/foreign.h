@@ -5,8 +5,9 @@
 #ifndef MLR_CLI_FOREIGN_H
 #define MLR_CLI_FOREIGN_H
 
+#include "base/base.h"
+
 #include <argp.h>
-#include <stddef.h>
 
 /* Find what to type instead of a command, perhaps of two words ("system prune"; next may be NULL);
  * NULL for an unknown one. */

@@ -1,6 +1,5 @@
 #include "cli/image_check.h"
 
-#include "base/base.h"
 #include "cli/cli.h"
 
 #include "base/config.h"
@@ -175,7 +174,7 @@ static void check_start(const struct image_check *a, struct gpu_report *r)
 static int check(const struct image_check *a)
 {
 	auto_call(gpu_machine_done) struct gpu_machine m = GPU_MACHINE_INIT;
-	auto_call(gpu_report_done) struct gpu_report report = GPU_REPORT_INIT;
+	auto_call(gpu_report_done) struct gpu_report report = { 0 };
 	auto_call(store_facts_done) struct store_facts facts = STORE_FACTS_INIT;
 	auto_call(config_done) struct config config = CONFIG_INIT;
 	auto_strv struct strv libs = STRV_INIT;

@@ -1,6 +1,5 @@
 #include "cli/inspect.h"
 
-#include "base/base.h"
 #include "base/json.h"
 #include "cli/cli.h"
 #include "store/facts.h"

@@ -38,11 +38,6 @@ struct picture {
 	struct oci_document manifest;
 };
 
-#define PICTURE_INIT                      \
-	{                                 \
-		.image = STORE_IMAGE_INIT \
-	}
-
 void picture_done(struct picture *p);
 /* Print as text or as JSON. Returns the exit status. */
 int picture_print(const struct picture *p, const struct inspect_args *a);

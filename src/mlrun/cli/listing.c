@@ -1,6 +1,5 @@
 #include "cli/listing.h"
 
-#include "base/base.h"
 #include "base/escape.h"
 #include "base/json.h"
 #include "cli/common.h"

@@ -18,11 +18,9 @@
 #ifndef MLR_CLI_LISTING_H
 #define MLR_CLI_LISTING_H
 
-#include "base/strv.h"
+#include "base/base.h"
 
 #include <jansson.h>
-#include <stdint.h>
-#include <stdio.h>
 
 #define LISTING_COLUMNS 32
 

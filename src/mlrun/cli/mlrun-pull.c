@@ -2,8 +2,6 @@
  * becomes it, with its own argv, "mlrun pull ARGS...". */
 #include "cli/cli.h"
 
-#include "base/base.h"
-
 static const struct {
 	const char *name;
 	cli_command run;

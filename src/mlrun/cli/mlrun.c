@@ -1,8 +1,6 @@
 /* mlrun's main: finds the command's row and calls it, or becomes the program that has it. */
 #include "cli/commands.h"
 
-#include "base/base.h"
-
 #include <argp.h>
 
 static const struct command rows[] = {

@@ -1,6 +1,5 @@
 #include "cli/options.h"
 
-#include "base/base.h"
 #include "cli/cli.h"
 #include "cli/foreign.h"
 

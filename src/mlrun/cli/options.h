@@ -4,7 +4,6 @@
 #define MLR_CLI_OPTIONS_H
 
 #include "base/config.h"
-#include "base/error.h"
 #include "base/options.h"
 #include "cli/common.h"
 #include "registry/registry.h"

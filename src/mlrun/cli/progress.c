@@ -1,6 +1,5 @@
 #include "cli/progress.h"
 
-#include "base/base.h"
 #include "cli/common.h"
 #include "oci/digest.h"
 

@@ -1,6 +1,5 @@
 #include "cli/push_options.h"
 
-#include "base/base.h"
 #include "cli/stop.h"
 
 void push_args_compression(void *args, char *arg, struct argp_state *state)

@@ -4,7 +4,6 @@
 
 #include "cli/cli.h"
 
-#include "base/base.h"
 #include "job/job.h"
 #include "runtime/supervise.h"
 #include "store/container.h"

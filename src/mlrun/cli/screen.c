@@ -1,7 +1,5 @@
 #include "cli/screen.h"
 
-#include "base/base.h"
-
 #include <sys/ioctl.h>
 
 /* Sequences of ECMA-48, which every current terminal understands. */

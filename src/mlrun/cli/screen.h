@@ -5,7 +5,8 @@
 #ifndef MLR_CLI_SCREEN_H
 #define MLR_CLI_SCREEN_H
 
-#include <signal.h>
+#include "base/base.h"
+
 #include <termios.h>
 
 struct screen {

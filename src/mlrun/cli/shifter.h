@@ -2,8 +2,6 @@
 #ifndef MLR_CLI_SHIFTER_H
 #define MLR_CLI_SHIFTER_H
 
-#include "base/error.h"
-#include "base/strv.h"
 #include "shifter/udiroot.h"
 #include "store/image.h"
 #include "store/stores.h"

@@ -8,7 +8,6 @@
 #include "cli/exec_options.h"
 #include "cli/options.h"
 
-#include "base/base.h"
 #include "oci/digest.h"
 #include "runtime/runtime.h"
 #include "shifter/image.h"

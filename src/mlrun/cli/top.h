@@ -5,12 +5,9 @@
 #ifndef MLR_CLI_TOP_H
 #define MLR_CLI_TOP_H
 
-#include "base/error.h"
 #include "cli/top_node.h"
 #include "gpu/machine.h"
 #include "gpu/nvidia/nvml.h"
-
-#include <stdint.h>
 
 struct top_gpu {
 	const struct gpu *gpu;

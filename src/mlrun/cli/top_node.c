@@ -1,7 +1,5 @@
 #include "cli/top_node.h"
 
-#include "base/base.h"
-
 #include <sched.h>
 
 #define TEXT_MAX (4u << 20) /* bytes of /proc/stat, which lists a large machine's interrupts */

@@ -2,8 +2,7 @@
 #ifndef MLR_CLI_TOP_NODE_H
 #define MLR_CLI_TOP_NODE_H
 
-#include <stddef.h>
-#include <stdint.h>
+#include "base/base.h"
 
 /* -1: unknown. */
 struct top_node {

@@ -1,6 +1,5 @@
 #include "cli/top_source.h"
 
-#include "base/base.h"
 #include "gpu/choice/choice.h"
 #include "gpu/vendor.h"
 
@@ -16,7 +15,7 @@ static void learn_parts(struct gpu_machine *m)
 
 static int choose_gpus(struct top_source *s, int all, struct mlr_error *err)
 {
-	auto_call(gpu_allocation_done) struct gpu_allocation a = GPU_ALLOCATION_INIT;
+	auto_call(gpu_allocation_done) struct gpu_allocation a = { 0 };
 	const struct gpu_machine *m = &s->machine;
 	size_t n = 0;
 

@@ -1,6 +1,5 @@
 #include "cli/top.h"
 
-#include "base/base.h"
 #include "base/escape.h"
 #include "cli/common.h"
 

@@ -1,7 +1,6 @@
 #include "cli/cli.h"
 #include "cli/foreign.h"
 
-#include "base/base.h"
 #include "base/config_value.h"
 #include "base/options.h"
 

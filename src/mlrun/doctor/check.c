@@ -1,7 +1,5 @@
 #include "doctor/check.h"
 
-#include "base/base.h"
-
 #define TEXT_MAX 65536 /* bytes read of a file of /proc */
 
 struct doctor_finding *doctor_add(struct doctor_report *r, const char *check,

@@ -1,8 +1,6 @@
 /* Checks the time of day, which certificates depend on. */
 #include "doctor/check.h"
 
-#include <time.h>
-
 #define YEAR_MIN 2026 /* mlrun's first year */
 #define YEAR_MAX 2100
 

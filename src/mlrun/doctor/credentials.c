@@ -2,7 +2,6 @@
 #include "doctor/check.h"
 
 #include "base/authorities.h"
-#include "base/base.h"
 #include "base/home.h"
 
 #include <jansson.h>

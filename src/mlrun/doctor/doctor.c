@@ -8,7 +8,6 @@
  */
 #include "doctor/doctor.h"
 
-#include "base/base.h"
 #include "base/json.h"
 #include "doctor/check.h"
 
@@ -65,7 +64,7 @@ static void send_report(int fd, const struct doctor_report *r)
 
 static void start(const struct doctor_machine *m, doctor_check look, struct child *c)
 {
-	struct doctor_report r = DOCTOR_REPORT_INIT;
+	struct doctor_report r = { 0 };
 	int fds[2];
 
 	c->fd = -1;
@@ -223,7 +222,7 @@ void doctor_report_done(struct doctor_report *r)
 		free(r->v[i].fix);
 	}
 	free(r->v);
-	*r = (struct doctor_report)DOCTOR_REPORT_INIT;
+	*r = (struct doctor_report){ 0 };
 }
 
 const char *doctor_verdict_word(enum doctor_verdict v)

@@ -9,8 +9,9 @@
 #ifndef MLR_DOCTOR_DOCTOR_H
 #define MLR_DOCTOR_DOCTOR_H
 
+#include "base/base.h"
+
 #include <jansson.h>
-#include <stddef.h>
 
 enum doctor_verdict {
 	DOCTOR_PASS,
@@ -35,10 +36,6 @@ struct doctor_report {
 	size_t n;
 };
 
-#define DOCTOR_REPORT_INIT \
-	{                  \
-		NULL, 0    \
-	}
 void doctor_report_done(struct doctor_report *r);
 
 struct doctor_machine {

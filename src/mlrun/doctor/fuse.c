@@ -1,7 +1,6 @@
 /* Checks FUSE, which serves squashfs images. */
 #include "doctor/check.h"
 
-#include "base/base.h"
 #include "base/program.h"
 #include "config.h"
 #include "store/store.h"

@@ -1,7 +1,6 @@
 /* Checks GPUs and their driver, through the room gpu. */
 #include "doctor/check.h"
 
-#include "base/base.h"
 #include "gpu/gpu.h"
 #include "gpu/machine.h"
 #include "gpu/node.h"

@@ -1,6 +1,5 @@
 #include "doctor/image.h"
 
-#include "base/base.h"
 #include "base/config_value.h"
 #include "base/elf.h"
 #include "exec/parts.h"
@@ -140,7 +139,7 @@ static char *glibc_version(const struct plan *p)
 
 	for (size_t i = 0; i < ARRAY_LEN(places); i++) {
 		auto_close int fd = rootfs_open(p, places[i]);
-		auto_call(gpu_elf_done) struct gpu_elf e = GPU_ELF_INIT;
+		auto_call(gpu_elf_done) struct gpu_elf e = { 0 };
 		char text[GPU_VERSION_TEXT];
 
 		if (fd >= 0 && gpu_elf_read(fd, &e) == 0 && gpu_version_is_known(&e.defines))

@@ -1,7 +1,6 @@
 /* Checks mlrun's own programs and settings. */
 #include "doctor/check.h"
 
-#include "base/base.h"
 #include "base/config.h"
 #include "base/program.h"
 

@@ -1,8 +1,6 @@
 /* Checks the kernel's version and the system calls that mlrun uses. */
 #include "doctor/check.h"
 
-#include "base/base.h"
-
 #include <linux/close_range.h>
 #include <linux/openat2.h>
 #include <sys/mount.h>

@@ -1,7 +1,6 @@
 /* Checks the directories for passing data: TMPDIR and /dev/shm. */
 #include "doctor/check.h"
 
-#include "base/base.h"
 #include "base/filesystem.h"
 
 #define MB 1000000ull

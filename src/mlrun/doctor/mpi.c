@@ -2,7 +2,6 @@
  * memory. */
 #include "doctor/check.h"
 
-#include "base/base.h"
 #include "base/config.h"
 #include "job/job.h"
 #include "mpi/place.h"

@@ -1,7 +1,6 @@
 /* Checks user namespaces, and what can be mounted in one: tmpfs and overlay. */
 #include "doctor/check.h"
 
-#include "base/base.h"
 #include "base/program.h"
 #include "doctor/start.h"
 #include "runtime/userns.h"

@@ -1,8 +1,6 @@
 /* Checks Slurm's commands, the job around us, and srun's plugins. */
 #include "doctor/check.h"
 
-#include "base/base.h"
-
 #define ANSWER_SIZE 4096
 
 /*

@@ -1,6 +1,5 @@
 #include "doctor/start.h"
 
-#include "base/base.h"
 #include "base/config.h"
 #include "exec/exec.h"
 #include "runtime/runtime.h"

@@ -2,7 +2,7 @@
 #ifndef MLR_DOCTOR_START_H
 #define MLR_DOCTOR_START_H
 
-#include "base/error.h"
+#include "base/base.h"
 
 /*
  * Make a container of an image, or of a made-up tree, in a child process, and leave it.

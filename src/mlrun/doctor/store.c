@@ -1,7 +1,6 @@
 /* Checks the store: where it is, whether it can be read and written to, how much room it has. */
 #include "doctor/check.h"
 
-#include "base/base.h"
 #include "base/config.h"
 #include "base/filesystem.h"
 #include "pull/space.h"

@@ -1,6 +1,5 @@
 #include "exec/parts.h"
 
-#include "base/base.h"
 #include "base/machine.h"
 #include "oci/platform.h"
 

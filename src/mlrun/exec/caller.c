@@ -1,7 +1,6 @@
 #include "exec/parts.h"
 
 #include "base/account.h"
-#include "base/base.h"
 #include "base/home.h"
 
 /* Directories that an image has itself, which the host's would hide. */
@@ -24,7 +23,7 @@ char *caller_home(void)
 
 void caller_identity(struct plan *p, int fakeroot)
 {
-	auto_call(account_done) struct account account = ACCOUNT_INIT;
+	auto_call(account_done) struct account account = { 0 };
 	auto_free char *home = caller_home();
 
 	p->id.host_uid = geteuid();

@@ -1,8 +1,6 @@
 /* Certificates of authorities for the programs in a container. */
 #include "exec/parts.h"
 
-#include "base/base.h"
-
 #define PLACE "/run/mlrun/"
 
 /* What OpenSSL, curl, Python's requests, pip, git, Node.js and boto read. */

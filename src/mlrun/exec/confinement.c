@@ -1,6 +1,5 @@
 #include "exec/parts.h"
 
-#include "base/base.h"
 #include "plan/capability.h"
 
 static int keep(

@@ -1,6 +1,5 @@
 #include "exec/parts.h"
 
-#include "base/base.h"
 #include "exec/users_mounts.h"
 
 static enum plan_origin origin_of(int is_sites)

@@ -1,7 +1,6 @@
 #include "exec/users_mounts.h"
 
 #include "base/account.h"
-#include "base/base.h"
 #include "cdi/cdi.h"
 
 #include <sys/statvfs.h>
@@ -9,7 +8,7 @@
 /* Fail, naming the owner and the group that may open it. */
 static int not_allowed(const char *path, const struct stat *st, struct mlr_error *err)
 {
-	auto_call(account_done) struct account whose = ACCOUNT_INIT;
+	auto_call(account_done) struct account whose = { 0 };
 	auto_free char *uid = xasprintf("%u", (unsigned)st->st_uid);
 	auto_free char *gid = xasprintf("%u", (unsigned)st->st_gid);
 	const char *group;

@@ -1,6 +1,5 @@
 #include "exec/parts.h"
 
-#include "base/base.h"
 #include "job/job.h"
 #include "oci/config.h"
 

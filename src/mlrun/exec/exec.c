@@ -1,6 +1,5 @@
 #include "exec/exec.h"
 
-#include "base/base.h"
 #include "exec/parts.h"
 #include "exec/users_mounts.h"
 #include "cdi/cdi.h"

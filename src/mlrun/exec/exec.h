@@ -5,8 +5,6 @@
 #define MLR_EXEC_EXEC_H
 
 #include "base/config.h"
-#include "base/error.h"
-#include "base/strv.h"
 #include "mpi/host.h"
 #include "plan/plan.h"
 #include "rootfs/kept.h"

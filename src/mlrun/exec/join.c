@@ -1,6 +1,5 @@
 #include "exec/parts.h"
 
-#include "base/base.h"
 #include "runtime/container.h"
 #include "runtime/running.h"
 
@@ -130,7 +129,7 @@ static int is_of_step(pid_t pid, const char *step)
 
 int exec_find_step(const char *step, pid_t *ret, struct mlr_error *err)
 {
-	auto_call(running_list_done) struct running_list l = RUNNING_LIST_INIT;
+	auto_call(running_list_done) struct running_list l = { 0 };
 
 	TRY(running_find(&l, err));
 	for (size_t i = 0; i < l.n; i++)

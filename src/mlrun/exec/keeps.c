@@ -1,6 +1,5 @@
 #include "exec/exec.h"
 
-#include "base/base.h"
 #include "runtime/probe.h"
 #include "store/probe.h"
 

@@ -1,8 +1,6 @@
 /* What an image's labels ask of mlrun, where neither an option nor the configuration says. */
 #include "exec/parts.h"
 
-#include <string.h>
-
 static const char *find(const struct strv *labels, const char *name)
 {
 	for (size_t i = 0; i + 1 < labels->n; i += 2)

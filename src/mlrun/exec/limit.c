@@ -1,7 +1,6 @@
 #include "exec/parts.h"
 
 #include "base/config_value.h"
-#include "base/base.h"
 
 #include <math.h>
 #include <sys/resource.h>

@@ -1,6 +1,5 @@
 #include "exec/users_mounts.h"
 
-#include "base/base.h"
 #include "base/config.h"
 
 struct mount_spec {

@@ -3,7 +3,6 @@
 #define MLR_EXEC_PARTS_H
 
 #include "base/config.h"
-#include "base/error.h"
 #include "exec/exec.h"
 #include "plan/plan.h"
 

@@ -1,7 +1,5 @@
 #include "exec/users_mounts.h"
 
-#include "base/base.h"
-
 #define DEFAULT_MODE "1777" /* Docker's */
 
 /* tmpfs(5): a number with k, m or g, or a percentage of the memory; Docker's "b" means bytes. */

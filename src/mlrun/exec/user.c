@@ -1,6 +1,5 @@
 #include "exec/parts.h"
 
-#include "base/base.h"
 #include "rootfs/lookup.h"
 
 #define TABLE_MAX (4u << 20) /* bytes of an image's passwd or group */

@@ -1,7 +1,5 @@
 #include "exec/users_mounts.h"
 
-#include "base/cleanup.h"
-
 int users_mounts_plan(const struct exec_options *o, struct plan *p, struct mlr_error *err)
 {
 	const struct {

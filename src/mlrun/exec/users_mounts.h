@@ -2,8 +2,6 @@
 #ifndef MLR_EXEC_USERS_MOUNTS_H
 #define MLR_EXEC_USERS_MOUNTS_H
 
-#include "base/error.h"
-#include "base/strv.h"
 #include "exec/exec.h"
 #include "plan/plan.h"
 

@@ -1,7 +1,5 @@
 #include "exec/users_mounts.h"
 
-#include "base/base.h"
-
 int volume_flag(const char *word, size_t len, unsigned *flags, struct mlr_error *err)
 {
 	static const struct {

@@ -1,6 +1,5 @@
 #include "export/documents.h"
 
-#include "base/base.h"
 #include "store/blob.h"
 
 void documents_done(struct documents *d)

@@ -2,7 +2,6 @@
 #ifndef MLR_EXPORT_DOCUMENTS_H
 #define MLR_EXPORT_DOCUMENTS_H
 
-#include "base/error.h"
 #include "oci/config.h"
 #include "oci/manifest.h"
 #include "store/store.h"

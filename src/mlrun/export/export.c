@@ -1,6 +1,5 @@
 #include "export/export.h"
 
-#include "base/base.h"
 #include "export/layers.h"
 #include "export/outlet.h"
 #include "export/pack.h"

@@ -10,7 +10,6 @@
 #ifndef MLR_EXPORT_EXPORT_H
 #define MLR_EXPORT_EXPORT_H
 
-#include "base/error.h"
 #include "oci/compression.h"
 #include "oci/digest.h"
 #include "store/image.h"

@@ -1,6 +1,5 @@
 #include "export/layers.h"
 
-#include "base/base.h"
 #include "base/processors.h"
 #include "base/wait.h"
 #include "export/pack.h"

@@ -5,7 +5,6 @@
 #ifndef MLR_EXPORT_PACK_H
 #define MLR_EXPORT_PACK_H
 
-#include "base/base.h"
 #include "export/export.h"
 #include "layer/record.h"
 #include "oci/digest.h"

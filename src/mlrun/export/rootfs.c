@@ -1,6 +1,5 @@
 #include "export/layers.h"
 
-#include "base/base.h"
 #include "export/pack.h"
 #include "layer/entry.h"
 #include "layer/path.h"

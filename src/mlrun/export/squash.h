@@ -9,11 +9,6 @@ struct export_squashed {
 	size_t layers;       /* of the image */
 };
 
-#define EXPORT_SQUASHED_INIT \
-	{                    \
-		STRV_INIT, 0 \
-	}
-
 void export_squashed_done(struct export_squashed *s);
 
 /*

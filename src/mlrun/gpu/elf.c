@@ -342,13 +342,13 @@ void gpu_elf_done(struct gpu_elf *e)
 	free(e->soname);
 	free(e->runpath);
 	strv_done(&e->needed);
-	*e = (struct gpu_elf)GPU_ELF_INIT;
+	*e = (struct gpu_elf){ 0 };
 }
 
 int gpu_elf_read(int fd, struct gpu_elf *ret)
 {
 	auto_elf elf = { 0 };
-	auto_call(gpu_elf_done) struct gpu_elf e = GPU_ELF_INIT;
+	auto_call(gpu_elf_done) struct gpu_elf e = { 0 };
 	struct dynamic d = { .soname = SIZE_MAX, .runpath = SIZE_MAX };
 	auto_part dynamic = { 0 }, strings = { 0 };
 	Elf64_Phdr ph;
@@ -367,7 +367,7 @@ int gpu_elf_read(int fd, struct gpu_elf *ret)
 	TRY(read_names(&d, &strings, &e));
 	TRY(read_versions(&elf, &d, &strings, &e));
 	*ret = e;
-	e = (struct gpu_elf)GPU_ELF_INIT;
+	e = (struct gpu_elf){ 0 };
 	return 0;
 }
 

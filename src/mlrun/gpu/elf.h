@@ -15,11 +15,6 @@ struct gpu_elf {
 	struct gpu_version defines; /* newest GLIBC_x.y defined (.gnu.version_d), by a libc */
 };
 
-#define GPU_ELF_INIT \
-	{            \
-		0    \
-	}
-
 void gpu_elf_done(struct gpu_elf *e);
 
 /*

@@ -314,7 +314,7 @@ int gpu_plan(const struct gpu_request *q, struct plan *p, struct mlr_error *err)
 		.plan = p,
 		.machine = GPU_MACHINE_INIT,
 		.wish = GPU_WISH_INIT,
-		.allocation = GPU_ALLOCATION_INIT,
+		.allocation = { 0 },
 		.choice = { 0 },
 	};
 	const char *word = gpu_wish_word(q, p);

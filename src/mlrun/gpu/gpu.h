@@ -11,7 +11,6 @@
 #ifndef MLR_GPU_GPU_H
 #define MLR_GPU_GPU_H
 
-#include "base/base.h"
 #include "plan/plan.h"
 
 enum gpu_look { GPU_LOOK_OPEN, GPU_LOOK_LIST };

@@ -1,6 +1,5 @@
 #include "gpu/node.h"
 
-#include "base/base.h"
 #include "base/account.h"
 
 long gpu_number_behind(const char *name, const char *word)
@@ -78,7 +77,7 @@ void gpu_node_find_drm(
 
 static char *group_name(gid_t gid)
 {
-	auto_call(account_done) struct account a = ACCOUNT_INIT;
+	auto_call(account_done) struct account a = { 0 };
 
 	account_find(getuid(), gid, &a);
 	return a.group ? take_ptr(&a.group) : xasprintf("%u", (unsigned)gid);
@@ -86,7 +85,7 @@ static char *group_name(gid_t gid)
 
 static char *user_name(uid_t uid)
 {
-	auto_call(account_done) struct account a = ACCOUNT_INIT;
+	auto_call(account_done) struct account a = { 0 };
 
 	account_find_user(uid, &a);
 	return a.user ? take_ptr(&a.user) : xasprintf("%u", (unsigned)uid);

@@ -1,6 +1,5 @@
 #include "gpu/profile.h"
 
-#include "base/base.h"
 #include "base/json.h"
 #include "base/record.h"
 #include "gpu/vendor.h"

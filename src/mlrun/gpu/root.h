@@ -2,7 +2,6 @@
 #ifndef MLR_GPU_ROOT_H
 #define MLR_GPU_ROOT_H
 
-#include "base/base.h"
 #include "gpu/machine.h"
 
 struct gpu_dir {

@@ -9,7 +9,7 @@
 #ifndef MLR_JOB_JOB_H
 #define MLR_JOB_JOB_H
 
-#include <stddef.h>
+#include "base/base.h"
 
 /* The batch system whose job env belongs to: "Slurm", "PBS", "LSF" or "Flux"; NULL outside jobs. */
 const char *job_system(char *const *env);

@@ -1,7 +1,5 @@
 #include "job/job.h"
 
-#include "base/base.h"
-
 #include <poll.h>
 #include <spawn.h>
 

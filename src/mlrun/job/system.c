@@ -1,7 +1,5 @@
 #include "job/job.h"
 
-#include "base/base.h"
-
 /* sbatch(1) OUTPUT ENVIRONMENT VARIABLES, qsub(1B), bsub(1), flux-environment(7) */
 static const struct system {
 	const char *name, *id;   /* id: the variable that every job has */

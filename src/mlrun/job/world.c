@@ -1,4 +1,3 @@
-#include "base/base.h"
 #include "base/proc.h"
 #include "job/job.h"
 

@@ -1,6 +1,5 @@
 #include "mpi/host.h"
 
-#include "base/base.h"
 #include "gpu/inject/linker.h"
 #include "job/job.h"
 #include "mpi/mpi.h"

@@ -1,7 +1,5 @@
 #include "mpi/library.h"
 
-#include "base/base.h"
-
 #define ANCESTORS 4 /* "/usr" is that far above Debian's libpmix */
 
 /* What a library loads or reads besides. A path with "^" is looked for in the library's directory
@@ -148,7 +146,7 @@ static void add_needs(struct collection *c, const char *path, const struct gpu_e
 
 static void read_module(struct collection *c, const char *dir, const char *name)
 {
-	auto_call(gpu_elf_done) struct gpu_elf elf = GPU_ELF_INIT;
+	auto_call(gpu_elf_done) struct gpu_elf elf = { 0 };
 	auto_free char *path = xasprintf("%s/%s", dir, name);
 
 	if (mpi_tree_elf(c->host, path, &elf) < 0)
@@ -225,7 +223,7 @@ static void add_besides(struct collection *c, const char *name, const char *dir)
 /* Read the library that was added as number i. Returns 0 or -errno. */
 static int read_library(struct collection *c, size_t i, const char *place)
 {
-	auto_call(gpu_elf_done) struct gpu_elf elf = GPU_ELF_INIT;
+	auto_call(gpu_elf_done) struct gpu_elf elf = { 0 };
 	auto_free char *name = xstrdup(c->set.v[i].name), *path = xstrdup(c->set.v[i].path);
 	auto_free char *dir = dir_of(path);
 

@@ -1,6 +1,5 @@
 #include "mpi/mpi.h"
 
-#include "base/base.h"
 #include "gpu/root.h"
 #include "job/job.h"
 

@@ -1,6 +1,5 @@
 #include "mpi/place.h"
 
-#include "base/base.h"
 #include "gpu/inject/ldcache.h"
 
 #include <sys/utsname.h>

@@ -3,7 +3,6 @@
 #define MLR_MPI_PLACE_H
 
 #include "base/config.h"
-#include "base/strv.h"
 #include "gpu/elf.h"
 #include "gpu/gpu.h"
 #include "gpu/root.h"

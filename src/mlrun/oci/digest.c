@@ -1,7 +1,5 @@
 #include "oci/digest.h"
 
-#include "base/base.h"
-
 #define PREFIX     "sha256:"
 #define PREFIX_LEN (sizeof(PREFIX) - 1)
 

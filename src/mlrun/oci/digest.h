@@ -5,7 +5,7 @@
 #ifndef MLR_OCI_DIGEST_H
 #define MLR_OCI_DIGEST_H
 
-#include "base/error.h"
+#include "base/base.h"
 
 #define OCI_DIGEST_SIZE 72 /* "sha256:" + 64 + NUL */
 

@@ -1,6 +1,5 @@
 #include "oci/enroot.h"
 
-#include "base/base.h"
 #include "base/escape.h"
 
 #define HOOK "/etc/rc.local" /* a script of the user's that /etc/rc reads, where it is */

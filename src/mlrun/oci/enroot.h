@@ -7,7 +7,6 @@
 #ifndef MLR_OCI_ENROOT_H
 #define MLR_OCI_ENROOT_H
 
-#include "base/strv.h"
 #include "oci/config.h"
 
 #define OCI_ENROOT_ENVIRONMENT "etc/environment"

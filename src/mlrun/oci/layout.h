@@ -5,7 +5,6 @@
 #ifndef MLR_OCI_LAYOUT_H
 #define MLR_OCI_LAYOUT_H
 
-#include "base/base.h"
 #include "oci/manifest.h"
 #include "oci/platform.h"
 

@@ -337,13 +337,13 @@ void oci_document_done(struct oci_document *d)
 	for (size_t i = 0; i < d->n_entries; i++)
 		entry_done(&d->entries[i]);
 	free(d->entries);
-	*d = (struct oci_document)OCI_DOCUMENT_INIT;
+	*d = (struct oci_document){ 0 };
 }
 
 int oci_document_parse(const char *json, size_t len, const char *content_type,
 	const char *descriptor_type, struct oci_document *ret, struct mlr_error *err)
 {
-	auto_call(oci_document_done) struct oci_document d = OCI_DOCUMENT_INIT;
+	auto_call(oci_document_done) struct oci_document d = { 0 };
 	const struct record_reader r = { .manner = RECORD_PRINTABLE, .err = err };
 	json_auto_t *root = NULL;
 
@@ -353,7 +353,7 @@ int oci_document_parse(const char *json, size_t len, const char *content_type,
 	TRY(settle_type(root, content_type, descriptor_type, &d, err));
 	TRY(d.kind == OCI_MANIFEST ? read_manifest(&r, root, &d) : read_index(&r, root, &d));
 	*ret = d;
-	d = (struct oci_document)OCI_DOCUMENT_INIT;
+	d = (struct oci_document){ 0 };
 	return 0;
 }
 

@@ -12,8 +12,6 @@
 #ifndef MLR_OCI_MANIFEST_H
 #define MLR_OCI_MANIFEST_H
 
-#include "base/base.h"
-#include "base/strv.h"
 #include "oci/compression.h"
 #include "oci/platform.h"
 
@@ -64,11 +62,6 @@ struct oci_document {
 	struct oci_index_entry *entries;
 	size_t n_entries;
 };
-
-#define OCI_DOCUMENT_INIT \
-	{                 \
-		0         \
-	}
 
 /*
  * Parse a manifest or an index.

@@ -1,7 +1,5 @@
 #include "oci/name.h"
 
-#include "base/base.h"
-
 #define BASE_MAX 100 /* characters of a file's name that go into an image's name */
 
 static const char *const prefixes[] = {

@@ -11,7 +11,6 @@
 #ifndef MLR_OCI_NAME_H
 #define MLR_OCI_NAME_H
 
-#include "base/error.h"
 #include "oci/ref.h"
 
 enum oci_transport {

@@ -1,7 +1,5 @@
 #include "oci/platform.h"
 
-#include "base/base.h"
-
 #include <sys/utsname.h>
 
 /* The kernel's and the distributions' names of architectures, and Go's (containerd's

@@ -5,7 +5,7 @@
 #ifndef MLR_OCI_PLATFORM_H
 #define MLR_OCI_PLATFORM_H
 
-#include "base/error.h"
+#include "base/base.h"
 
 #define OCI_PLATFORM_SIZE 64 /* room for "os/arch/variant" and a NUL */
 

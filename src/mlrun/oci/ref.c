@@ -1,6 +1,5 @@
 #include "oci/ref.h"
 
-#include "base/base.h"
 #include "oci/digest.h"
 
 #include <arpa/inet.h>

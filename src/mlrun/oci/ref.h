@@ -8,7 +8,7 @@
 #ifndef MLR_OCI_REF_H
 #define MLR_OCI_REF_H
 
-#include "base/error.h"
+#include "base/base.h"
 
 struct oci_ref {
 	char *registry;   /* "docker.io", "127.0.0.1:5000", "[::1]:5000"; never NULL */

@@ -8,7 +8,6 @@
 #ifndef MLR_OCI_STEPS_H
 #define MLR_OCI_STEPS_H
 
-#include "base/base.h"
 #include "oci/digest.h"
 
 #define OCI_STEP_TIME_MAX 253402300799 /* the year 9999, the last that RFC 3339 can write */

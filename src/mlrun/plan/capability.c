@@ -1,7 +1,5 @@
 #include "plan/capability.h"
 
-#include "base/base.h"
-
 /* In the order of linux/capability.h, where new ones are only appended. */
 static const char *const names[] = { "CAP_CHOWN", "CAP_DAC_OVERRIDE", "CAP_DAC_READ_SEARCH",
 	"CAP_FOWNER", "CAP_FSETID", "CAP_KILL", "CAP_SETGID", "CAP_SETUID", "CAP_SETPCAP",

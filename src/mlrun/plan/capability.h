@@ -2,7 +2,7 @@
 #ifndef MLR_PLAN_CAPABILITY_H
 #define MLR_PLAN_CAPABILITY_H
 
-#include <stdint.h>
+#include "base/base.h"
 
 /* The bits of a capability, named with or without "CAP_" in upper or lower case, or of "ALL"; 0 for
  * an unknown name. */

@@ -1,7 +1,6 @@
 /* Prints a plan for people. */
 #include "plan/explain.h"
 
-#include "base/base.h"
 #include "base/escape.h"
 #include "plan/capability.h"
 

@@ -7,8 +7,6 @@
 #include "plan/plan.h"
 
 #include <jansson.h>
-#include <stdint.h>
-#include <stdio.h>
 
 enum plan_there {
 	PLAN_THERE_UNKNOWN, /* only mounting it would tell */

@@ -2,8 +2,6 @@
  * resolved through links of the image and through earlier mounts. */
 #include "plan/explain.h"
 
-#include "base/base.h"
-
 void plan_seen_done(struct plan_seen *s)
 {
 	free(s->path);

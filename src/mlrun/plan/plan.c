@@ -1,7 +1,5 @@
 #include "plan/plan.h"
 
-#include "base/base.h"
-
 void plan_init(struct plan *p)
 {
 	memset(p, 0, sizeof(*p));

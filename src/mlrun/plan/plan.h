@@ -8,12 +8,9 @@
 #ifndef MLR_PLAN_PLAN_H
 #define MLR_PLAN_PLAN_H
 
-#include "base/error.h"
-#include "base/strv.h"
+#include "base/base.h"
 
-#include <stdint.h>
 #include <sys/resource.h>
-#include <sys/types.h>
 
 /* Where an entry comes from. */
 enum plan_origin {

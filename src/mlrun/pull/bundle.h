@@ -7,7 +7,6 @@
 #ifndef MLR_PULL_BUNDLE_H
 #define MLR_PULL_BUNDLE_H
 
-#include "base/error.h"
 #include "oci/platform.h"
 #include "pull/files.h"
 #include "pull/source.h"

@@ -1,6 +1,5 @@
 #include "pull/crew.h"
 
-#include "base/base.h"
 #include "base/wait.h"
 #include "pull/layer.h"
 

@@ -5,7 +5,6 @@
 #ifndef MLR_PULL_CREW_H
 #define MLR_PULL_CREW_H
 
-#include "base/error.h"
 #include "oci/manifest.h"
 #include "pull/pull.h"
 #include "pull/source.h"

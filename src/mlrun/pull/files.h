@@ -8,7 +8,6 @@
 #ifndef MLR_PULL_FILES_H
 #define MLR_PULL_FILES_H
 
-#include "base/base.h"
 #include "pull/plain.h"
 
 /* Limits for an archive: members, and bytes of their names. An image has some hundred. */

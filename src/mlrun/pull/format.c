@@ -1,6 +1,5 @@
 #include "pull/format.h"
 
-#include "base/base.h"
 #include "squashfs/writer.h"
 
 static char *why_not_layers(const struct filesystem *fs, const struct filesystem_probe *p)

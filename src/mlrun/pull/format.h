@@ -6,7 +6,6 @@
 #ifndef MLR_PULL_FORMAT_H
 #define MLR_PULL_FORMAT_H
 
-#include "base/error.h"
 #include "base/filesystem.h"
 #include "store/facts.h"
 #include "store/probe.h"

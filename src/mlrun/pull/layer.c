@@ -1,6 +1,5 @@
 #include "pull/layer.h"
 
-#include "base/base.h"
 #include "layer/codec.h"
 #include "layer/record.h"
 #include "rootfs/flatten.h"

@@ -2,7 +2,6 @@
 #ifndef MLR_PULL_LAYER_H
 #define MLR_PULL_LAYER_H
 
-#include "base/error.h"
 #include "layer/unpack.h"
 #include "oci/manifest.h"
 #include "pull/queue.h"

@@ -39,7 +39,7 @@ void pull_result_done(struct pull_result *r)
 	store_image_done(&r->image);
 	free(r->store);
 	free(r->replaced);
-	*r = (struct pull_result)PULL_RESULT_INIT;
+	*r = (struct pull_result){ 0 };
 }
 
 static void pull_done(struct pull *p)
@@ -405,7 +405,7 @@ int pull_image(struct store *st, const struct oci_name *what, const struct pull_
 		.watch = watch,
 		.told = oci_name_print(what),
 		.plain = { .tmp_fd = -1 } };
-	auto_call(pull_result_done) struct pull_result result = PULL_RESULT_INIT;
+	auto_call(pull_result_done) struct pull_result result = { 0 };
 	int r;
 
 	store_set_cancelled(st, is_cancelled, &p);
@@ -424,7 +424,7 @@ int pull_image(struct store *st, const struct oci_name *what, const struct pull_
 	if (!result.up_to_date || store_has_work(st))
 		store_sweep(st);
 	*ret = result;
-	result = (struct pull_result)PULL_RESULT_INIT;
+	result = (struct pull_result){ 0 };
 	return 0;
 }
 
@@ -433,7 +433,7 @@ void pull_sight_done(struct pull_sight *s)
 	free(s->name);
 	free(s->source);
 	resolve_done(&s->res);
-	*s = (struct pull_sight)PULL_SIGHT_INIT;
+	*s = (struct pull_sight){ 0 };
 }
 
 int pull_look(const struct oci_name *what, const struct pull_options *opt,

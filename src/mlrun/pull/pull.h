@@ -9,7 +9,6 @@
 #ifndef MLR_PULL_PULL_H
 #define MLR_PULL_PULL_H
 
-#include "base/base.h"
 #include "oci/name.h"
 #include "oci/ref.h"
 #include "pull/format.h"
@@ -86,11 +85,6 @@ struct pull_result {
 	uint64_t bytes_fetched; /* compressed bytes of layers */
 };
 
-#define PULL_RESULT_INIT                  \
-	{                                 \
-		.image = STORE_IMAGE_INIT \
-	}
-
 void pull_result_done(struct pull_result *r);
 
 /*
@@ -111,11 +105,6 @@ struct pull_sight {
 	char *source; /* as in struct store_image */
 	struct resolved res;
 };
-
-#define PULL_SIGHT_INIT \
-	{               \
-		0       \
-	}
 
 void pull_sight_done(struct pull_sight *s);
 

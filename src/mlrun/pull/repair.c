@@ -1,6 +1,5 @@
 #include "pull/repair.h"
 
-#include "base/base.h"
 #include "oci/name.h"
 #include "store/facts.h"
 #include "store/image.h"
@@ -218,7 +217,7 @@ static int fetch(struct store *st, const struct store_image *im, unsigned format
 {
 	auto_call(oci_ref_done) struct oci_ref name = OCI_REF_INIT;
 	auto_call(oci_name_done) struct oci_name what = OCI_NAME_INIT;
-	auto_call(pull_result_done) struct pull_result result = PULL_RESULT_INIT;
+	auto_call(pull_result_done) struct pull_result result = { 0 };
 	struct pull_options opt = *base;
 
 	TRY(oci_ref_parse(im->name, &name, err));

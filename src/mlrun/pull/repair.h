@@ -2,7 +2,6 @@
 #ifndef MLR_PULL_REPAIR_H
 #define MLR_PULL_REPAIR_H
 
-#include "base/error.h"
 #include "pull/pull.h"
 #include "rootfs/verify.h"
 #include "store/store.h"

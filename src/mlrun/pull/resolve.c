@@ -1,7 +1,5 @@
 #include "pull/resolve.h"
 
-#include "base/base.h"
-
 #define DEPTH_MAX 3 /* nested indexes; the specification allows them, but they are rare */
 
 void resolve_done(struct resolved *r)
@@ -20,7 +18,7 @@ static int descend(struct pull_source *source, const struct oci_platform *want,
 	struct mlr_error *err)
 {
 	auto_call(registry_document_done) struct registry_document next = { 0 };
-	struct oci_document next_parsed = OCI_DOCUMENT_INIT;
+	struct oci_document next_parsed = { 0 };
 	const struct oci_index_entry *e;
 	int r;
 

@@ -2,7 +2,6 @@
 #ifndef MLR_PULL_RESOLVE_H
 #define MLR_PULL_RESOLVE_H
 
-#include "base/error.h"
 #include "oci/config.h"
 #include "oci/manifest.h"
 #include "oci/platform.h"

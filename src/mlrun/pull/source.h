@@ -7,7 +7,6 @@
 #ifndef MLR_PULL_SOURCE_H
 #define MLR_PULL_SOURCE_H
 
-#include "base/base.h"
 #include "oci/digest.h"
 #include "oci/name.h"
 #include "oci/platform.h"

@@ -1,7 +1,6 @@
 /* Opens the files that a name refers to, and detects their kind. */
 #include "pull/source.h"
 
-#include "base/base.h"
 #include "pull/bundle.h"
 
 static int has(struct files *f, const char *name)

@@ -1,6 +1,5 @@
 #include "pull/bundle.h"
 
-#include "base/base.h"
 #include "oci/digest.h"
 #include "oci/layout.h"
 #include "oci/manifest.h"
@@ -169,7 +168,7 @@ static int read_index(struct files *f, char **ret, size_t *len, struct mlr_error
 static int settle(struct source_layout *l, struct bundle *b, char **text, size_t len, char **said,
 	struct mlr_error *err)
 {
-	auto_call(oci_document_done) struct oci_document doc = OCI_DOCUMENT_INIT;
+	auto_call(oci_document_done) struct oci_document doc = { 0 };
 	const struct oci_index_entry *e;
 	int r = oci_document_parse(
 		*text, len, "application/vnd.oci.image.index.v1+json", NULL, &doc, err);

@@ -1,7 +1,6 @@
 /* Images without a manifest in the file, for which one is made: docker save's, and a plain tar. */
 #include "pull/bundle.h"
 
-#include "base/base.h"
 #include "oci/config.h"
 #include "oci/digest.h"
 #include "oci/manifest.h"

@@ -1,7 +1,5 @@
 #include "pull/source.h"
 
-#include "base/base.h"
-
 struct source_registry {
 	struct pull_source source;
 	struct registry *reg;

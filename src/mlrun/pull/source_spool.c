@@ -1,7 +1,6 @@
 /* Keeps compressed layers while they stream: pull_source_spool() of pull/source.h. */
 #include "pull/source.h"
 
-#include "base/base.h"
 #include "oci/digest.h"
 #include "store/blob.h"
 

@@ -2,7 +2,6 @@
 #ifndef MLR_PULL_SPACE_H
 #define MLR_PULL_SPACE_H
 
-#include "base/base.h"
 #include "store/store.h"
 
 /* What the caller may still use, by the file system's free space (statvfs(3)) and the quotas of

@@ -5,7 +5,6 @@
 #ifndef MLR_PULL_SQUASH_H
 #define MLR_PULL_SQUASH_H
 
-#include "base/base.h"
 #include "oci/manifest.h"
 #include "pull/pull.h"
 #include "pull/source.h"

@@ -1,6 +1,5 @@
 #include "pull/steps.h"
 
-#include "base/base.h"
 #include "oci/config.h"
 #include "oci/manifest.h"
 #include "pull/layer.h"

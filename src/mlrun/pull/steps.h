@@ -2,7 +2,6 @@
 #ifndef MLR_PULL_STEPS_H
 #define MLR_PULL_STEPS_H
 
-#include "base/error.h"
 #include "oci/ref.h"
 #include "oci/steps.h"
 #include "registry/registry.h"

@@ -1,6 +1,5 @@
 #include "pull/stored.h"
 
-#include "base/base.h"
 #include "oci/manifest.h"
 #include "store/facts.h"
 #include "store/blob.h"
@@ -20,7 +19,7 @@ static int has_blobs(struct store *st, const struct oci_document *manifest)
  * existence is checked. */
 static int has_documents(struct store *st, const struct store_image *im, int blobs)
 {
-	auto_call(oci_document_done) struct oci_document manifest = OCI_DOCUMENT_INIT;
+	auto_call(oci_document_done) struct oci_document manifest = { 0 };
 	auto_free char *text = NULL, *config = NULL, *index = NULL;
 	size_t len;
 

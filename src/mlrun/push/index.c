@@ -7,7 +7,7 @@
 void index_items_done(struct index_items *l)
 {
 	free(l->v);
-	*l = (struct index_items)INDEX_ITEMS_INIT;
+	*l = (struct index_items){ 0 };
 }
 
 static int add(struct index_items *l, const struct index_item *item, struct mlr_error *err)
@@ -77,7 +77,7 @@ int index_add_remote(struct index_items *l, const struct oci_ref *what,
 	const struct registry_options options = push_registry_options(opt);
 	auto_registry struct registry *reg = registry_new(what, &options);
 	auto_call(registry_document_done) struct registry_document d = { 0 };
-	auto_call(oci_document_done) struct oci_document doc = OCI_DOCUMENT_INIT;
+	auto_call(oci_document_done) struct oci_document doc = { 0 };
 	int r = registry_manifest_get(reg, what->digest ? what->digest : what->tag, &d, err);
 
 	if (r == 0)

@@ -5,7 +5,6 @@
 #ifndef MLR_PUSH_INDEX_H
 #define MLR_PUSH_INDEX_H
 
-#include "base/base.h"
 #include "oci/digest.h"
 #include "oci/platform.h"
 #include "oci/ref.h"
@@ -22,11 +21,6 @@ struct index_items {
 	struct index_item *v;
 	size_t n;
 };
-
-#define INDEX_ITEMS_INIT \
-	{                \
-		NULL, 0  \
-	}
 
 void index_items_done(struct index_items *l);
 

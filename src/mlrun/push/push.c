@@ -49,7 +49,7 @@ static int reuse_is_fit(const struct reuse *u, size_t i)
 static void note_places(struct reuse *u, const struct store_image *im)
 {
 	auto_call(oci_ref_done) struct oci_ref ref = OCI_REF_INIT;
-	auto_call(oci_document_done) struct oci_document doc = OCI_DOCUMENT_INIT;
+	auto_call(oci_document_done) struct oci_document doc = { 0 };
 	auto_free char *text = NULL;
 	size_t len;
 

@@ -12,7 +12,6 @@
 #ifndef MLR_PUSH_PUSH_H
 #define MLR_PUSH_PUSH_H
 
-#include "base/base.h"
 #include "base/config.h"
 #include "oci/compression.h"
 #include "oci/digest.h"

@@ -1,7 +1,6 @@
 /* Pushes steps of builds, as an image that nobody runs. */
 #include "push/push.h"
 
-#include "base/base.h"
 #include "oci/config.h"
 #include "oci/manifest.h"
 #include "store/blob.h"

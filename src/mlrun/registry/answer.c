@@ -1,6 +1,5 @@
 #include "registry/answer.h"
 
-#include "base/base.h"
 #include "oci/json.h"
 
 /* The text of an element of S3's answers: "<Code>AccessDenied</Code>". */

@@ -6,7 +6,6 @@
 #ifndef MLR_REGISTRY_ANSWER_H
 #define MLR_REGISTRY_ANSWER_H
 
-#include "base/error.h"
 #include "registry/http.h"
 
 #define ANSWER_CODE_SIZE    64

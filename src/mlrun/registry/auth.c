@@ -1,6 +1,5 @@
 #include "registry/auth.h"
 
-#include "base/base.h"
 #include "registry/answer.h"
 #include "registry/token.h"
 #include "registry/url.h"

@@ -12,7 +12,6 @@
 #define MLR_REGISTRY_AUTH_H
 
 #include "base/config.h"
-#include "base/error.h"
 #include "registry/credential.h"
 #include "registry/http.h"
 

@@ -11,7 +11,6 @@
 #ifndef MLR_REGISTRY_AUTHFILE_H
 #define MLR_REGISTRY_AUTHFILE_H
 
-#include "base/base.h"
 #include "registry/credential.h"
 
 #define AUTHFILE_MAX (1u << 20) /* bytes */

@@ -1,6 +1,5 @@
 #include "registry/registry.h"
 
-#include "base/base.h"
 #include "oci/manifest.h"
 #include "registry/buffer.h"
 #include "registry/request.h"

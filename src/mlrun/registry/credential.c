@@ -1,6 +1,5 @@
 #include "registry/credential.h"
 
-#include "base/base.h"
 #include "base/home.h"
 #include "registry/authfile.h"
 #include "registry/helper.h"
@@ -23,7 +22,7 @@ void credential_done(struct credential *c)
 	credential_free_secret(c->password);
 	credential_free_secret(c->identity_token);
 	free(c->origin);
-	*c = (struct credential)CREDENTIAL_INIT;
+	*c = (struct credential){ 0 };
 }
 
 /* The single file that the user named, or NULL. */
@@ -117,7 +116,7 @@ static int find_in(const char *path, const char *registry, const char *repositor
 	struct credential *ret, struct mlr_error *err)
 {
 	auto_call(authfile_cleanup) struct authfile *f = NULL;
-	auto_call(credential_done) struct credential c = CREDENTIAL_INIT;
+	auto_call(credential_done) struct credential c = { 0 };
 	int is_open = 0, r = read_file(path, &f, &is_open, err);
 
 	if (r <= 0)
@@ -137,7 +136,7 @@ static int find_in(const char *path, const char *registry, const char *repositor
 	}
 	c.origin = xstrdup(path);
 	*ret = c;
-	c = (struct credential)CREDENTIAL_INIT;
+	c = (struct credential){ 0 };
 	return 1;
 }
 
@@ -313,7 +312,7 @@ static int erase_in(const char *path, const char *key, char **where, struct mlr_
  * change. */
 static int tell_none(const char *key, struct mlr_error *err)
 {
-	auto_call(credential_done) struct credential c = CREDENTIAL_INIT;
+	auto_call(credential_done) struct credential c = { 0 };
 	auto_free char *registry = registry_of(key);
 
 	mlr_fail(err, ENOENT, "not logged in to '%s'", key);

@@ -18,18 +18,13 @@
 #ifndef MLR_REGISTRY_CREDENTIAL_H
 #define MLR_REGISTRY_CREDENTIAL_H
 
-#include "base/error.h"
+#include "base/base.h"
 
 struct credential {
 	char *user, *password;
 	char *identity_token; /* an OAuth2 refresh token, in place of the password; or NULL */
 	char *origin;         /* where it was found, for messages */
 };
-
-#define CREDENTIAL_INIT                \
-	{                              \
-		NULL, NULL, NULL, NULL \
-	}
 
 /* Overwrites the secrets before they are freed. */
 void credential_done(struct credential *c);

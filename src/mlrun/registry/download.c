@@ -1,6 +1,5 @@
 #include "registry/download.h"
 
-#include "base/base.h"
 #include "registry/http.h"
 
 #include <curl/curl.h>

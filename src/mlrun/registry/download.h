@@ -2,7 +2,6 @@
 #ifndef MLR_REGISTRY_DOWNLOAD_H
 #define MLR_REGISTRY_DOWNLOAD_H
 
-#include "base/error.h"
 #include "registry/registry.h"
 
 /*

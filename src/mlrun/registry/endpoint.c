@@ -1,6 +1,5 @@
 #include "registry/endpoint.h"
 
-#include "base/base.h"
 #include "base/config.h"
 #include "base/home.h"
 #include "oci/manifest.h"

@@ -5,7 +5,6 @@
 #ifndef MLR_REGISTRY_ENDPOINT_H
 #define MLR_REGISTRY_ENDPOINT_H
 
-#include "base/error.h"
 #include "registry/auth.h"
 #include "registry/http.h"
 #include "registry/registry.h"

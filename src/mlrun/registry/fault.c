@@ -1,6 +1,5 @@
 #include "registry/fault.h"
 
-#include "base/base.h"
 #include "registry/url.h"
 
 #include <openssl/x509_vfy.h>

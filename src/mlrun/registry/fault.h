@@ -6,7 +6,6 @@
 #ifndef MLR_REGISTRY_FAULT_H
 #define MLR_REGISTRY_FAULT_H
 
-#include "base/error.h"
 #include "registry/http.h"
 
 #include <curl/curl.h>

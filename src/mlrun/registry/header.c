@@ -1,7 +1,5 @@
 #include "registry/header.h"
 
-#include "base/base.h"
-
 #define LIST_MAX 8192 /* bytes of one header's lines in total */
 
 /* The value of a header line if it has this name, to free(). */

@@ -4,8 +4,6 @@
 
 #include "registry/http.h"
 
-#include <stddef.h>
-
 /* Parse one line as received, with "\r\n". Returns 1 for a status line; it resets x as
  * header_forget() does and sets its status. */
 int header_take(struct http_exchange *x, const char *line, size_t len);

@@ -1,6 +1,5 @@
 #include "registry/helper.h"
 
-#include "base/base.h"
 #include "base/program.h"
 #include "oci/json.h"
 #include "registry/buffer.h"
@@ -207,7 +206,7 @@ static int read_credential(
 	const char *name, const struct buffer *b, struct credential *ret, struct mlr_error *err)
 {
 	const struct record_reader r = { .manner = RECORD_PRINTABLE | RECORD_SECRET, .err = err };
-	auto_call(credential_done) struct credential c = CREDENTIAL_INIT;
+	auto_call(credential_done) struct credential c = { 0 };
 	json_auto_t *root = NULL;
 	int e = oci_json_load(b->data ? b->data : "", b->len, ANSWER_MAX, &root, err);
 

@@ -6,7 +6,6 @@
 #ifndef MLR_REGISTRY_HELPER_H
 #define MLR_REGISTRY_HELPER_H
 
-#include "base/error.h"
 #include "registry/credential.h"
 
 /* Get credentials. Returns 1; 0 if the helper has none for that server; -ENOENT if there is no such

@@ -20,7 +20,6 @@
 #ifndef MLR_REGISTRY_REGISTRY_H
 #define MLR_REGISTRY_REGISTRY_H
 
-#include "base/base.h"
 #include "base/config.h"
 #include "oci/digest.h"
 #include "oci/ref.h"

@@ -5,7 +5,6 @@
 #ifndef MLR_REGISTRY_REQUEST_H
 #define MLR_REGISTRY_REQUEST_H
 
-#include "base/base.h"
 #include "registry/endpoint.h"
 #include "registry/http.h"
 #include "registry/registry.h"

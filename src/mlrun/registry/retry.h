@@ -5,7 +5,7 @@
 #ifndef MLR_REGISTRY_RETRY_H
 #define MLR_REGISTRY_RETRY_H
 
-#include <stdint.h>
+#include "base/base.h"
 
 #define RETRY_TRIES      6 /* in a row without progress */
 #define RETRY_FIRST_MS   500

@@ -5,7 +5,6 @@
 #ifndef MLR_REGISTRY_TOKEN_H
 #define MLR_REGISTRY_TOKEN_H
 
-#include "base/base.h"
 #include "registry/credential.h"
 #include "registry/http.h"
 

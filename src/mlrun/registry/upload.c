@@ -1,6 +1,5 @@
 #include "registry/registry.h"
 
-#include "base/base.h"
 #include "registry/answer.h"
 #include "registry/request.h"
 #include "registry/retry.h"

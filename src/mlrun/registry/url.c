@@ -1,6 +1,5 @@
 #include "registry/url.h"
 
-#include "base/base.h"
 #include "oci/ref.h"
 
 #include <curl/curl.h>

@@ -6,7 +6,7 @@
 #ifndef MLR_REGISTRY_URL_H
 #define MLR_REGISTRY_URL_H
 
-#include "base/error.h"
+#include "base/base.h"
 
 /* Do two URLs have the same scheme, host and port? Then they may share secrets. 0 if one is
  * invalid. */

@@ -2,7 +2,6 @@
 #ifndef MLR_ROOTFS_COMMIT_H
 #define MLR_ROOTFS_COMMIT_H
 
-#include "base/base.h"
 #include "oci/digest.h"
 #include "store/image.h"
 #include "store/store.h"

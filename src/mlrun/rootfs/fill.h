@@ -5,7 +5,6 @@
 #ifndef MLR_ROOTFS_FILL_H
 #define MLR_ROOTFS_FILL_H
 
-#include "base/base.h"
 #include "layer/record.h"
 #include "oci/digest.h"
 #include "store/store.h"

@@ -7,7 +7,6 @@
 #ifndef MLR_ROOTFS_FLATTEN_H
 #define MLR_ROOTFS_FLATTEN_H
 
-#include "base/base.h"
 #include "layer/unpack.h"
 #include "store/store.h"
 #include "store/tree.h"

@@ -1,6 +1,5 @@
 #include "rootfs/image.h"
 
-#include "base/base.h"
 #include "layer/path.h"
 #include "oci/config.h"
 #include "oci/digest.h"

@@ -5,8 +5,6 @@
 #ifndef MLR_ROOTFS_IMAGE_H
 #define MLR_ROOTFS_IMAGE_H
 
-#include "base/base.h"
-#include "base/error.h"
 #include "oci/manifest.h"
 #include "store/facts.h"
 #include "store/image.h"

@@ -1,6 +1,5 @@
 #include "rootfs/kept.h"
 
-#include "base/base.h"
 #include "oci/digest.h"
 #include "oci/name.h"
 #include "rootfs/rootfs.h"

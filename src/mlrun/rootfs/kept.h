@@ -5,7 +5,6 @@
 #ifndef MLR_ROOTFS_KEPT_H
 #define MLR_ROOTFS_KEPT_H
 
-#include "base/error.h"
 #include "oci/ref.h"
 #include "plan/plan.h"
 #include "store/facts.h"

@@ -2,7 +2,6 @@
 #ifndef MLR_ROOTFS_LAYERS_H
 #define MLR_ROOTFS_LAYERS_H
 
-#include "base/base.h"
 #include "layer/names.h"
 #include "layer/record.h"
 #include "store/store.h"

@@ -1,6 +1,5 @@
 #include "rootfs/listing.h"
 
-#include "base/base.h"
 #include "base/tighten.h"
 #include "store/guard.h"
 

@@ -6,7 +6,6 @@
 #ifndef MLR_ROOTFS_LISTING_H
 #define MLR_ROOTFS_LISTING_H
 
-#include "base/error.h"
 #include "store/tree.h"
 
 /* Write the listing for a finished tree that is not published yet. Returns 0 or -errno. */

@@ -2,7 +2,6 @@
 #ifndef MLR_ROOTFS_LOOKUP_H
 #define MLR_ROOTFS_LOOKUP_H
 
-#include "base/base.h"
 #include "plan/explain.h"
 #include "plan/plan.h"
 

@@ -6,7 +6,6 @@
 #ifndef MLR_ROOTFS_MERGE_H
 #define MLR_ROOTFS_MERGE_H
 
-#include "base/base.h"
 #include "oci/digest.h"
 #include "store/store.h"
 

@@ -1,7 +1,5 @@
 #include "rootfs/place.h"
 
-#include "base/base.h"
-
 #include <sys/sendfile.h>
 #include <sys/xattr.h>
 

@@ -2,7 +2,7 @@
 #ifndef MLR_ROOTFS_PLACE_H
 #define MLR_ROOTFS_PLACE_H
 
-#include "base/error.h"
+#include "base/base.h"
 
 /*
  * Give a non-directory a name in another directory, replacing what is there: as a hard link or, if

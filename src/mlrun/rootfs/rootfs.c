@@ -1,6 +1,5 @@
 #include "rootfs/rootfs.h"
 
-#include "base/base.h"
 #include "oci/enroot.h"
 #include "oci/name.h"
 #include "oci/platform.h"

@@ -5,7 +5,6 @@
 #define MLR_ROOTFS_ROOTFS_H
 
 #include "base/config.h"
-#include "base/error.h"
 #include "plan/plan.h"
 #include "store/facts.h"
 #include "store/stores.h"

@@ -7,7 +7,6 @@
 #ifndef MLR_ROOTFS_UPPER_H
 #define MLR_ROOTFS_UPPER_H
 
-#include "base/base.h"
 #include "base/owners_file.h"
 #include "layer/record.h"
 #include "rootfs/layers.h"

@@ -28,7 +28,7 @@ void rootfs_report_done(struct rootfs_report *r)
 		strv_done(&r->v[i].files);
 	}
 	free(r->v);
-	*r = (struct rootfs_report)ROOTFS_REPORT_INIT;
+	*r = (struct rootfs_report){ 0 };
 }
 
 static int is_cancelled(const struct verification *v)
@@ -228,7 +228,7 @@ static int same_config(const struct oci_config *a, const struct oci_config *b)
 static int parse_config(
 	struct store *st, const char *manifest, struct oci_config *ret, struct mlr_error *why)
 {
-	auto_call(oci_document_done) struct oci_document doc = OCI_DOCUMENT_INIT;
+	auto_call(oci_document_done) struct oci_document doc = { 0 };
 	auto_free char *text = NULL, *config = NULL;
 	size_t len;
 
@@ -368,12 +368,12 @@ static int verify_place(struct verification *v, size_t i, struct mlr_error *err)
 int rootfs_verify(struct store *st, const struct rootfs_verify_options *opt,
 	struct rootfs_report *ret, struct mlr_error *err)
 {
-	auto_call(rootfs_report_done) struct rootfs_report report = ROOTFS_REPORT_INIT;
+	auto_call(rootfs_report_done) struct rootfs_report report = { 0 };
 	struct verification v = { st, opt, &report };
 
 	for (size_t i = 0; i < ARRAY_LEN(places); i++)
 		TRY(verify_place(&v, i, err));
 	*ret = report;
-	report = (struct rootfs_report)ROOTFS_REPORT_INIT;
+	report = (struct rootfs_report){ 0 };
 	return 0;
 }

@@ -14,7 +14,6 @@
 #ifndef MLR_ROOTFS_VERIFY_H
 #define MLR_ROOTFS_VERIFY_H
 
-#include "base/base.h"
 #include "store/store.h"
 
 enum rootfs_verdict {
@@ -35,11 +34,6 @@ struct rootfs_report {
 	size_t n;
 	size_t checked; /* the number of layers, blobs, trees, facts and images examined */
 };
-
-#define ROOTFS_REPORT_INIT \
-	{                  \
-		NULL, 0, 0 \
-	}
 
 void rootfs_report_done(struct rootfs_report *r);
 

@@ -1,13 +1,11 @@
 #include "rootfs/verify_tree.h"
 
-#include "base/base.h"
 #include "base/file_owner.h"
 #include "base/tighten.h"
 #include "layer/changes.h"
 #include "layer/record.h"
 #include "layer/path.h"
 
-#include <sys/uio.h>
 #include <sys/xattr.h>
 
 #define FILES_MAX 20          /* wrong names that are reported */

@@ -2,7 +2,6 @@
 #ifndef MLR_ROOTFS_VERIFY_TREE_H
 #define MLR_ROOTFS_VERIFY_TREE_H
 
-#include "base/base.h"
 #include "store/store.h"
 
 /*

@@ -1,6 +1,5 @@
 #include "runtime/accounts.h"
 
-#include "base/base.h"
 #include "runtime/target.h"
 
 #define ACCOUNTS_MAX (4u << 20) /* bytes: larger passwd or group files are not read */

@@ -2,7 +2,6 @@
 #ifndef MLR_RUNTIME_ACCOUNTS_H
 #define MLR_RUNTIME_ACCOUNTS_H
 
-#include "base/error.h"
 #include "plan/plan.h"
 
 /*

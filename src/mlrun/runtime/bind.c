@@ -1,6 +1,5 @@
 #include "runtime/bind.h"
 
-#include "base/base.h"
 #include "plan/plan.h"
 
 #include <sys/mount.h>

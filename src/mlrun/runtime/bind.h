@@ -8,7 +8,7 @@
 #ifndef MLR_RUNTIME_BIND_H
 #define MLR_RUNTIME_BIND_H
 
-#include "base/error.h"
+#include "base/base.h"
 
 /* Translate a mount's enum plan_flag into mount(2)'s flags, MS_RDONLY and so on. */
 unsigned long bind_mount_flags(unsigned flags);

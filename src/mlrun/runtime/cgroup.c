@@ -1,7 +1,5 @@
 #include "runtime/limits.h"
 
-#include "base/base.h"
-
 #define PERIOD_US 100000 /* cpu.max's usual period */
 #define NAME      "mlrun-"
 

@@ -1,7 +1,5 @@
 #include "runtime/container.h"
 
-#include "base/base.h"
-
 #include <linux/nsfs.h>
 #include <sys/ioctl.h>
 

@@ -12,11 +12,7 @@
 #ifndef MLR_RUNTIME_CONTAINER_H
 #define MLR_RUNTIME_CONTAINER_H
 
-#include "base/error.h"
 #include "plan/plan.h"
-
-#include <stdint.h>
-#include <sys/types.h>
 
 #define CONTAINER_KEY_SIZE 33 /* 32 hexadecimal digits and a NUL */
 

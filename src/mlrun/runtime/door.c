@@ -1,6 +1,5 @@
 #include "runtime/door.h"
 
-#include "base/base.h"
 #include "base/proc.h"
 
 #include <poll.h>

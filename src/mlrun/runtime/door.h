@@ -2,9 +2,7 @@
 #ifndef MLR_RUNTIME_DOOR_H
 #define MLR_RUNTIME_DOOR_H
 
-#include "base/error.h"
-
-#include <sys/types.h>
+#include "base/base.h"
 
 #define DOOR_KINDS 7 /* of namespaces */
 

@@ -3,7 +3,6 @@
 #ifndef MLR_RUNTIME_FILESYSTEM_H
 #define MLR_RUNTIME_FILESYSTEM_H
 
-#include "base/error.h"
 #include "plan/plan.h"
 #include "runtime/source.h"
 

@@ -1,7 +1,5 @@
 #include "runtime/itself.h"
 
-#include "base/base.h"
-
 #include <sys/mman.h>
 #include <sys/syscall.h>
 

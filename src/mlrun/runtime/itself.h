@@ -8,7 +8,7 @@
 #ifndef MLR_RUNTIME_ITSELF_H
 #define MLR_RUNTIME_ITSELF_H
 
-#include "base/error.h"
+#include "base/base.h"
 
 /* Look outside, before the container is entered, whether the caller can write mlrun's file, and
  * make the launcher if so. Returns 0 or -errno. */

@@ -1,6 +1,5 @@
 #include "runtime/kept.h"
 
-#include "base/base.h"
 #include "runtime/userns.h"
 
 #include <sys/mount.h>

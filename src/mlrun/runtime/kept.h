@@ -2,7 +2,6 @@
 #ifndef MLR_RUNTIME_KEPT_H
 #define MLR_RUNTIME_KEPT_H
 
-#include "base/error.h"
 #include "plan/plan.h"
 #include "runtime/overlay.h"
 

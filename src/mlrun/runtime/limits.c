@@ -1,7 +1,5 @@
 #include "runtime/limits.h"
 
-#include "base/base.h"
-
 /* A descriptor for each tree and mount, and some for short use. */
 static rlim_t files_needed(const struct plan *p)
 {

@@ -3,7 +3,6 @@
 #ifndef MLR_RUNTIME_LIMITS_H
 #define MLR_RUNTIME_LIMITS_H
 
-#include "base/error.h"
 #include "plan/plan.h"
 
 #include <sys/resource.h>

@@ -1,7 +1,5 @@
 #include "runtime/masks.h"
 
-#include "base/base.h"
-
 static const char *const masked[] = { "/proc/acpi", "/proc/asound", "/proc/kcore", "/proc/keys",
 	"/proc/latency_stats", "/proc/timer_list", "/proc/timer_stats", "/proc/sched_debug",
 	"/proc/scsi", "/sys/firmware", "/sys/devices/virtual/powercap" };

@@ -1,6 +1,5 @@
 #include "runtime/meeting.h"
 
-#include "base/base.h"
 #include "base/proc.h"
 
 #include <sys/file.h>
@@ -11,7 +10,7 @@
 void meeting_list_done(struct meeting_list *l)
 {
 	free(l->v);
-	*l = (struct meeting_list)MEETING_LIST_INIT;
+	*l = (struct meeting_list){ 0 };
 }
 
 size_t meeting_entry_parse(const char *text, struct meeting_entry *ret)
@@ -39,7 +38,7 @@ size_t meeting_entry_parse(const char *text, struct meeting_entry *ret)
 
 static int list_read(int file, struct meeting_list *ret, struct mlr_error *err)
 {
-	auto_call(meeting_list_done) struct meeting_list l = MEETING_LIST_INIT;
+	auto_call(meeting_list_done) struct meeting_list l = { 0 };
 	auto_free char *text = NULL;
 	struct stat st;
 	ssize_t len;
@@ -65,7 +64,7 @@ static int list_read(int file, struct meeting_list *ret, struct mlr_error *err)
 		l.v[l.n++] = e;
 	}
 	*ret = l;
-	l = (struct meeting_list)MEETING_LIST_INIT;
+	l = (struct meeting_list){ 0 };
 	return 0;
 }
 
@@ -265,7 +264,7 @@ void meeting_sweep(const struct meeting *m)
 	int looked = 0;
 
 	while (d && looked < SWEEP_MAX && (e = readdir(d))) {
-		auto_call(meeting_list_done) struct meeting_list l = MEETING_LIST_INIT;
+		auto_call(meeting_list_done) struct meeting_list l = { 0 };
 		auto_close int file = -1;
 
 		if (strlen(e->d_name) < 33 || strcmp(e->d_name + 32, m->name + 32) != 0 ||

@@ -6,10 +6,7 @@
 #ifndef MLR_RUNTIME_MEETING_H
 #define MLR_RUNTIME_MEETING_H
 
-#include "base/error.h"
 #include "runtime/container.h"
-
-#include <stddef.h>
 
 #define MEETING_NAME_SIZE 64
 
@@ -39,10 +36,6 @@ struct meeting_list {
 	size_t n;
 };
 
-#define MEETING_LIST_INIT \
-	{                 \
-		NULL, 0   \
-	}
 void meeting_list_done(struct meeting_list *l);
 
 /* Parse the first line. Returns its length with the newline, or 0 if it is malformed. */

@@ -5,7 +5,6 @@
  * the directory's lock, so no older link can appear once the file-time clock has advanced.
  */
 
-#include "base/base.h"
 #include "runtime/meeting.h"
 
 #define NAMES_MAX 8

@@ -6,7 +6,6 @@
  *
  *   CAPS  hexadecimal; bit n is set if the command has capability n
  */
-#include "base/base.h"
 #include "runtime/profile.h"
 
 #include <linux/seccomp.h>

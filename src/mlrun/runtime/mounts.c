@@ -5,7 +5,6 @@
  */
 #include "runtime/mounts.h"
 
-#include "base/base.h"
 #include "runtime/accounts.h"
 #include "runtime/bind.h"
 #include "runtime/filesystem.h"

@@ -3,7 +3,6 @@
 #ifndef MLR_RUNTIME_MOUNTS_H
 #define MLR_RUNTIME_MOUNTS_H
 
-#include "base/error.h"
 #include "plan/plan.h"
 #include "runtime/runtime.h"
 #include "runtime/squash.h"

@@ -6,7 +6,6 @@
  */
 #include "runtime/overlay.h"
 
-#include "base/base.h"
 #include "runtime/bind.h"
 #include "runtime/container.h"
 #include "runtime/runtime.h"

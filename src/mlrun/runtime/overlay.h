@@ -2,7 +2,6 @@
 #ifndef MLR_RUNTIME_OVERLAY_H
 #define MLR_RUNTIME_OVERLAY_H
 
-#include "base/error.h"
 #include "plan/plan.h"
 #include "runtime/squash.h"
 #include "runtime/stack.h"
@@ -22,9 +21,9 @@ struct overlay {
 	int kept_is_lower;  /* its "upper" existed and is the first of the trees */
 };
 
-#define OVERLAY_INIT                                           \
-	{                                                      \
-		-1, -1, STACK_INIT, NULL, -1, 0, -1, -1, -1, 0 \
+#define OVERLAY_INIT                                      \
+	{                                                 \
+		-1, -1, { 0 }, NULL, -1, 0, -1, -1, -1, 0 \
 	}
 
 /*

@@ -1,7 +1,5 @@
 #include "runtime/privileges.h"
 
-#include "base/base.h"
-
 #include <linux/capability.h>
 #include <linux/close_range.h>
 #include <sys/prctl.h>

@@ -2,10 +2,7 @@
 #ifndef MLR_RUNTIME_PRIVILEGES_H
 #define MLR_RUNTIME_PRIVILEGES_H
 
-#include "base/error.h"
 #include "plan/plan.h"
-
-#include <stdint.h>
 
 /* Set no_new_privs (prctl(2), PR_SET_NO_NEW_PRIVS), empty the ambient set, and drop all
  * capabilities but plan->caps, or else those that a fake root needs over its one id, less

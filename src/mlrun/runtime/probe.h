@@ -2,7 +2,7 @@
 #ifndef MLR_RUNTIME_PROBE_H
 #define MLR_RUNTIME_PROBE_H
 
-#include "base/error.h"
+#include "base/base.h"
 #include "base/filesystem.h"
 
 /*

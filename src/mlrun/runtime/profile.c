@@ -1,6 +1,5 @@
 #include "runtime/profile.h"
 
-#include "base/base.h"
 #include "base/json.h"
 #include "base/record.h"
 #include "plan/capability.h"

@@ -6,11 +6,9 @@
 #ifndef MLR_RUNTIME_PROFILE_H
 #define MLR_RUNTIME_PROFILE_H
 
-#include "base/error.h"
+#include "base/base.h"
 
 #include <seccomp.h>
-#include <stddef.h>
-#include <stdint.h>
 
 #define PROFILE_MAX (1u << 20) /* bytes */
 

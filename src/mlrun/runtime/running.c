@@ -1,6 +1,5 @@
 #include "runtime/running.h"
 
-#include "base/base.h"
 #include "base/proc.h"
 
 #define COMMAND_MAX (4u << 20) /* bytes of arguments */
@@ -28,7 +27,7 @@ void running_list_done(struct running_list *l)
 		strv_done(&l->v[i].command);
 	}
 	free(l->v);
-	*l = (struct running_list)RUNNING_LIST_INIT;
+	*l = (struct running_list){ 0 };
 }
 
 static void search_done(struct search *s)
@@ -158,7 +157,7 @@ static int read_processes(struct search *s, struct mlr_error *err)
 
 int running_find(struct running_list *ret, struct mlr_error *err)
 {
-	auto_call(search_done) struct search s = { .found = RUNNING_LIST_INIT };
+	auto_call(search_done) struct search s = { .found = { 0 } };
 	struct stat ns;
 
 	s.proc = open("/proc", O_PATH | O_DIRECTORY | O_CLOEXEC);
@@ -175,6 +174,6 @@ int running_find(struct running_list *ret, struct mlr_error *err)
 	if (s.found.n)
 		qsort(s.found.v, s.found.n, sizeof(*s.found.v), by_age);
 	*ret = s.found;
-	s.found = (struct running_list)RUNNING_LIST_INIT;
+	s.found = (struct running_list){ 0 };
 	return 0;
 }

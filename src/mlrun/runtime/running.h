@@ -2,12 +2,7 @@
 #ifndef MLR_RUNTIME_RUNNING_H
 #define MLR_RUNTIME_RUNNING_H
 
-#include "base/error.h"
-#include "base/strv.h"
 #include "runtime/container.h"
-
-#include <stdint.h>
-#include <sys/types.h>
 
 struct running {
 	struct container container;
@@ -22,10 +17,6 @@ struct running_list {
 	size_t n;
 };
 
-#define RUNNING_LIST_INIT \
-	{                 \
-		NULL, 0   \
-	}
 void running_list_done(struct running_list *l);
 
 /*

@@ -1,6 +1,5 @@
 #include "runtime/runtime.h"
 
-#include "base/base.h"
 #include "base/machine.h"
 #include "fakeroot/fakeroot.h"
 #include "runtime/itself.h"
@@ -75,7 +74,7 @@ int runtime_enter_stopping(
 {
 	auto_call(share_done) struct share share = SHARE_INIT;
 	auto_call(squash_share_done) struct squash_share squash = SQUASH_SHARE_INIT;
-	auto_call(seccomp_done) struct seccomp seccomp = SECCOMP_INIT;
+	auto_call(seccomp_done) struct seccomp seccomp = { 0 };
 	auto_call(fakeroot_done) struct fakeroot fakeroot = FAKEROOT_INIT;
 	const struct fakeroot_user user = { p->id.shown_uid, p->id.shown_gid, p->id.groups,
 		p->id.n_groups };

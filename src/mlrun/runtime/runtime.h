@@ -10,7 +10,6 @@
 #ifndef MLR_RUNTIME_RUNTIME_H
 #define MLR_RUNTIME_RUNTIME_H
 
-#include "base/error.h"
 #include "plan/plan.h"
 
 /*

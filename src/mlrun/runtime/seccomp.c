@@ -7,7 +7,6 @@
  */
 #include "runtime/seccomp.h"
 
-#include "base/base.h"
 #include "base/program.h"
 #include "runtime/privileges.h"
 
@@ -79,7 +78,7 @@ static const struct sock_filter terminal[] = {
 void seccomp_done(struct seccomp *s)
 {
 	free(s->filter);
-	*s = (struct seccomp)SECCOMP_INIT;
+	*s = (struct seccomp){ 0 };
 }
 
 /* A path that mlrun-seccomp can open, to free(). It inherits none of our descriptors, so
@@ -129,7 +128,7 @@ static int compile(
 
 int seccomp_prepare(const struct plan *p, struct seccomp *ret, struct mlr_error *err)
 {
-	auto_call(seccomp_done) struct seccomp s = SECCOMP_INIT;
+	auto_call(seccomp_done) struct seccomp s = { 0 };
 	auto_free char *program = NULL;
 	int r;
 
@@ -145,7 +144,7 @@ int seccomp_prepare(const struct plan *p, struct seccomp *ret, struct mlr_error 
 	if (r < 0)
 		return mlr_wrap(err, "--seccomp");
 	*ret = s;
-	s = (struct seccomp)SECCOMP_INIT;
+	s = (struct seccomp){ 0 };
 	return 0;
 }
 

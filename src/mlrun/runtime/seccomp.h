@@ -2,10 +2,7 @@
 #ifndef MLR_RUNTIME_SECCOMP_H
 #define MLR_RUNTIME_SECCOMP_H
 
-#include "base/error.h"
 #include "plan/plan.h"
-
-#include <stddef.h>
 
 /* A compiled profile. */
 struct seccomp {
@@ -14,10 +11,6 @@ struct seccomp {
 	unsigned flags; /* SECCOMP_FILTER_FLAG_..., seccomp(2) */
 };
 
-#define SECCOMP_INIT       \
-	{                  \
-		NULL, 0, 0 \
-	}
 void seccomp_done(struct seccomp *s);
 
 /*

@@ -1,6 +1,5 @@
 #include "runtime/share.h"
 
-#include "base/base.h"
 #include "runtime/door.h"
 #include "runtime/userns.h"
 
@@ -80,7 +79,7 @@ static int enter_list(struct share *s, const struct meeting_list *l, int inside,
  * the others' user namespace. */
 static int try_enter(const struct plan *p, struct share *s, int exclusive, struct mlr_error *err)
 {
-	auto_call(meeting_list_done) struct meeting_list l = MEETING_LIST_INIT;
+	auto_call(meeting_list_done) struct meeting_list l = { 0 };
 	int r = meeting_read(&s->meeting, &l, err);
 
 	if (r < 0)

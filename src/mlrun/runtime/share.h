@@ -21,7 +21,6 @@
 #ifndef MLR_RUNTIME_SHARE_H
 #define MLR_RUNTIME_SHARE_H
 
-#include "base/error.h"
 #include "plan/plan.h"
 #include "runtime/container.h"
 #include "runtime/meeting.h"

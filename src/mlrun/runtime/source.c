@@ -4,7 +4,6 @@
  */
 #include "runtime/source.h"
 
-#include "base/base.h"
 #include "runtime/bind.h"
 
 #define COPY_MAX \

@@ -2,11 +2,8 @@
 #ifndef MLR_RUNTIME_SOURCE_H
 #define MLR_RUNTIME_SOURCE_H
 
-#include "base/error.h"
 #include "plan/plan.h"
 #include "runtime/stack.h"
-
-#include <sys/types.h>
 
 /* One of a plan's mounts on its way into the container. */
 struct source {

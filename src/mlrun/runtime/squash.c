@@ -1,6 +1,5 @@
 #include "runtime/squash.h"
 
-#include "base/base.h"
 #include "base/elf.h"
 #include "base/program.h"
 #include "runtime/runtime.h"

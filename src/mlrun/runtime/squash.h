@@ -6,7 +6,6 @@
 #ifndef MLR_RUNTIME_SQUASH_H
 #define MLR_RUNTIME_SQUASH_H
 
-#include "base/error.h"
 #include "plan/plan.h"
 #include "runtime/squash_share.h"
 

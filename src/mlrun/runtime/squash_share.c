@@ -5,7 +5,6 @@
  */
 #include "runtime/squash_share.h"
 
-#include "base/base.h"
 #include "base/proc.h"
 #include "runtime/door.h"
 
@@ -191,7 +190,7 @@ static int try_container(void *ctx, const struct meeting_entry *e)
 
 static int try_list(struct squash_share *s, enum meeting_lock how)
 {
-	auto_call(meeting_list_done) struct meeting_list l = MEETING_LIST_INIT;
+	auto_call(meeting_list_done) struct meeting_list l = { 0 };
 	long pid;
 	int r = meeting_lock(&s->meeting, how, WAIT_MS, NULL);
 

@@ -14,12 +14,9 @@
 #ifndef MLR_RUNTIME_SQUASH_SHARE_H
 #define MLR_RUNTIME_SQUASH_SHARE_H
 
-#include "base/error.h"
 #include "plan/plan.h"
 #include "runtime/container.h"
 #include "runtime/meeting.h"
-
-#include <sys/stat.h>
 
 #define SQUASH_SOURCE_SIZE (CONTAINER_KEY_SIZE + 24)
 

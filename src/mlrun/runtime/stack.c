@@ -5,8 +5,6 @@
  */
 #include "runtime/stack.h"
 
-#include "base/base.h"
-
 #include <sys/sysmacros.h>
 #include <sys/xattr.h>
 
@@ -15,7 +13,7 @@ void stack_done(struct stack *s)
 	for (size_t i = 0; i < s->n; i++)
 		close(s->fds[i]);
 	free(s->fds);
-	*s = (struct stack)STACK_INIT;
+	*s = (struct stack){ 0 };
 }
 
 void stack_take(struct stack *s, int fd)
@@ -65,7 +63,7 @@ static int is_opaque(int fd)
 enum stack_kind stack_down(
 	const struct stack *s, const char *name, struct stack *ret, struct stat *st)
 {
-	auto_call(stack_done) struct stack got = STACK_INIT;
+	auto_call(stack_done) struct stack got = { 0 };
 	size_t i = 0;
 	enum stack_kind kind = stack_look(s, name, &i, st);
 
@@ -87,6 +85,6 @@ enum stack_kind stack_down(
 		stack_take(&got, fd);
 	}
 	*ret = got;
-	got = (struct stack)STACK_INIT;
+	got = (struct stack){ 0 };
 	return STACK_DIR;
 }

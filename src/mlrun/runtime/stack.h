@@ -5,10 +5,7 @@
 #ifndef MLR_RUNTIME_STACK_H
 #define MLR_RUNTIME_STACK_H
 
-#include "base/error.h"
-
-#include <stddef.h>
-#include <sys/stat.h>
+#include "base/base.h"
 
 /* The directories of one name that overlayfs merges, topmost first; empty if the name is absent. */
 struct stack {
@@ -16,10 +13,6 @@ struct stack {
 	size_t n;
 };
 
-#define STACK_INIT      \
-	{               \
-		NULL, 0 \
-	}
 void stack_done(struct stack *s);
 
 /* Append a directory; the stack then owns fd. */

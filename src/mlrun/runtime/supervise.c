@@ -1,6 +1,5 @@
 #include "runtime/supervise.h"
 
-#include "base/base.h"
 #include "base/proc.h"
 
 #include <linux/capability.h>

@@ -9,7 +9,6 @@
 #ifndef MLR_RUNTIME_SUPERVISE_H
 #define MLR_RUNTIME_SUPERVISE_H
 
-#include "base/error.h"
 #include "plan/plan.h"
 
 /* What the parent still does when the child has ended, with all signals blocked, in the working

@@ -1,7 +1,5 @@
 #include "runtime/target.h"
 
-#include "base/base.h"
-
 #define MAX_LINKS 40 /* the kernel's own limit, path_resolution(7) */
 
 static int make_place(int root, const char *path, int is_dir, int links, struct mlr_error *err);

@@ -2,11 +2,7 @@
 #ifndef MLR_RUNTIME_TARGET_H
 #define MLR_RUNTIME_TARGET_H
 
-#include "base/error.h"
-
-#include <stddef.h>
-
-#include <time.h>
+#include "base/base.h"
 
 /*
  * A directory's times, restored after something is made in it, so that the container shows the

@@ -1,6 +1,5 @@
 #include "runtime/overlay.h"
 
-#include "base/base.h"
 #include "runtime/bind.h"
 
 #include <sys/mount.h>

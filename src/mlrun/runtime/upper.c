@@ -1,6 +1,5 @@
 #include "runtime/upper.h"
 
-#include "base/base.h"
 #include "base/file_owner.h"
 #include "runtime/accounts.h"
 
@@ -40,7 +39,7 @@ static void upper_done(struct upper *u)
 static size_t add_dir(struct upper *u, const char *path, size_t len)
 {
 	u->dirs = xgrow(u->dirs, u->n, sizeof(*u->dirs));
-	u->dirs[u->n] = (struct dir){ .path = xstrndup(path, len), .image = STACK_INIT, .fd = -1 };
+	u->dirs[u->n] = (struct dir){ .path = xstrndup(path, len), .image = { 0 }, .fd = -1 };
 	return u->n++;
 }
 

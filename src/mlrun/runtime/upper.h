@@ -7,7 +7,6 @@
 #ifndef MLR_RUNTIME_UPPER_H
 #define MLR_RUNTIME_UPPER_H
 
-#include "base/error.h"
 #include "plan/plan.h"
 #include "runtime/source.h"
 #include "runtime/stack.h"

@@ -1,6 +1,5 @@
 #include "runtime/userns.h"
 
-#include "base/base.h"
 #include "runtime/runtime.h"
 
 #include <net/if.h>

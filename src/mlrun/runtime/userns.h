@@ -2,7 +2,6 @@
 #ifndef MLR_RUNTIME_USERNS_H
 #define MLR_RUNTIME_USERNS_H
 
-#include "base/error.h"
 #include "plan/plan.h"
 
 /* Enter a new user namespace with the single id mapping of id, and a new mount namespace whose

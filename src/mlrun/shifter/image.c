@@ -1,7 +1,5 @@
 #include "shifter/image.h"
 
-#include "base/base.h"
-
 #define ID_LENGTH 64 /* of a SHA-256, in hex */
 
 static int is_id(const char *text)

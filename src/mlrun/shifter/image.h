@@ -7,7 +7,7 @@
 #ifndef MLR_SHIFTER_IMAGE_H
 #define MLR_SHIFTER_IMAGE_H
 
-#include "base/error.h"
+#include "base/base.h"
 
 /*
  * Turn Shifter's [TYPE:]NAME into a name for mlrun exec. Types:

@@ -1,6 +1,5 @@
 #include "shifter/module.h"
 
-#include "base/base.h"
 #include "shifter/volume.h"
 
 /* Names that sites agree on, by what mlrun has for them. */

@@ -254,7 +254,7 @@ void udiroot_done(struct udiroot *u)
 	set_done(&u->site);
 	strv_done(&u->standard_modules);
 	free(u->image_type);
-	*u = (struct udiroot)UDIROOT_INIT;
+	*u = (struct udiroot){ 0 };
 }
 
 const struct udiroot_module *udiroot_module_named(const struct udiroot *u, const char *name)

@@ -34,11 +34,6 @@ struct udiroot {
 	char *image_type;             /* never NULL after loading: "docker" */
 };
 
-#define UDIROOT_INIT \
-	{            \
-		0    \
-	}
-
 /*
  * Read the site's file; without one everything is empty. The file must be root's or the caller's
  * own, and not writable by others.

@@ -1,7 +1,5 @@
 #include "shifter/volume.h"
 
-#include "base/base.h"
-
 #define CACHE "perNodeCache="
 
 /* One volume's parts, cut out of a copy of its text. */

@@ -2,7 +2,6 @@
 #ifndef MLR_SHIFTER_VOLUME_H
 #define MLR_SHIFTER_VOLUME_H
 
-#include "base/error.h"
 #include "exec/exec.h"
 
 /*

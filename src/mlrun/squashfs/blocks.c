@@ -1,6 +1,5 @@
 #include "squashfs/blocks.h"
 
-#include "base/base.h"
 #include "base/processors.h"
 
 #include <sqfs/block.h>

@@ -10,7 +10,6 @@
 #ifndef MLR_SQUASHFS_BLOCKS_H
 #define MLR_SQUASHFS_BLOCKS_H
 
-#include "base/error.h"
 #include "layer/names.h"
 #include "squashfs/writer_file.h"
 

@@ -1,6 +1,5 @@
 #include "squashfs/looker.h"
 
-#include "base/base.h"
 #include "base/program.h"
 
 #include <sys/mman.h>

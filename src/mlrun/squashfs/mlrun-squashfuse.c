@@ -24,7 +24,6 @@
  * It is linked statically where the libraries allow it, since a start waits for it: loading eight
  * shared libraries takes a millisecond.
  */
-#include "base/base.h"
 #include "squashfs/server_look.h"
 #include "squashfs/server_ops.h"
 

@@ -1,7 +1,5 @@
 #include "squashfs/server_ops.h"
 
-#include "base/base.h"
-
 #include <pthread.h>
 
 #define READERS       64           /* files whose reads are tracked */

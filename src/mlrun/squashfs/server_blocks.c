@@ -1,7 +1,5 @@
 #include "squashfs/server_blocks.h"
 
-#include "base/base.h"
-
 #include <pthread.h>
 #include <sys/mman.h>
 #include <sys/queue.h>

@@ -2,7 +2,6 @@
 #ifndef MLR_SQUASHFS_SERVER_HANDLE_H
 #define MLR_SQUASHFS_SERVER_HANDLE_H
 
-#include "base/cleanup.h"
 #include "squashfs/server_image.h"
 
 #include <pthread.h>

@@ -1,7 +1,5 @@
 #include "squashfs/server_handle.h"
 
-#include "base/base.h"
-
 #define META_BLOCKS       128 /* of 8 KiB; libsquashfuse's own 8 are too few for a deep tree */
 #define EMPTY_DIR         3   /* the format's size of an empty directory */
 #define FRAGMENTS_A_BLOCK (8192 / sizeof(struct squashfs_fragment_entry))

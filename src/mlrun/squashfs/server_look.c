@@ -1,6 +1,5 @@
 #include "squashfs/server_look.h"
 
-#include "base/base.h"
 #include "squashfs/look.h"
 #include "squashfs/server_image.h"
 

@@ -1,9 +1,5 @@
 #include "squashfs/server_ops.h"
 
-#include "base/base.h"
-
-#include <sys/uio.h>
-
 #define FOREVER 1e9 /* seconds: an image never changes */
 
 static const struct ops *ops_of(fuse_req_t req)

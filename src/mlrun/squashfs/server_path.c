@@ -1,7 +1,5 @@
 #include "squashfs/server_image.h"
 
-#include "base/base.h"
-
 #define LINKS_MAX 40 /* the kernel's own limit, path_resolution(7) */
 #define DEPTH_MAX 64
 

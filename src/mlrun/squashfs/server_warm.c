@@ -1,6 +1,5 @@
 #include "squashfs/server_ops.h"
 
-#include "base/base.h"
 #include "base/elf.h"
 #include "squashfs/server_image.h"
 

@@ -1,7 +1,5 @@
 #include "squashfs/server_handle.h"
 
-#include "base/base.h"
-
 #define XATTRS_A_BLOCK (8192 / sizeof(struct squashfs_xattr_id))
 
 static int is_shown(const char *name)

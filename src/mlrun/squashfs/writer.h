@@ -20,7 +20,6 @@
 #ifndef MLR_SQUASHFS_WRITER_H
 #define MLR_SQUASHFS_WRITER_H
 
-#include "base/base.h"
 #include "layer/tar.h"
 
 struct squashfs_writer;

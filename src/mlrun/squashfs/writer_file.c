@@ -1,7 +1,5 @@
 #include "squashfs/writer_file.h"
 
-#include "base/base.h"
-
 #include <sqfs/error.h>
 
 static void file_destroy(sqfs_object_t *o)

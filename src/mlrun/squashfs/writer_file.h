@@ -5,7 +5,7 @@
 #ifndef MLR_SQUASHFS_WRITER_FILE_H
 #define MLR_SQUASHFS_WRITER_FILE_H
 
-#include "base/error.h"
+#include "base/base.h"
 
 #include <sqfs/io.h>
 

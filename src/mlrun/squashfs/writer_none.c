@@ -1,8 +1,6 @@
 /* squashfs/writer.h without libsquashfs. */
 #include "squashfs/writer.h"
 
-#include <errno.h>
-
 int squashfs_writer_available(void)
 {
 	return 0;

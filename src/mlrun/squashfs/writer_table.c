@@ -1,6 +1,5 @@
 #include "squashfs/writer_table.h"
 
-#include "base/base.h"
 #include "squashfs/blocks.h"
 
 #include <sqfs/block.h>

@@ -5,7 +5,6 @@
 #ifndef MLR_SQUASHFS_WRITER_TABLE_H
 #define MLR_SQUASHFS_WRITER_TABLE_H
 
-#include "base/error.h"
 #include "layer/names.h"
 #include "squashfs/writer_file.h"
 

@@ -6,7 +6,6 @@
 #ifndef MLR_STORE_BLOB_H
 #define MLR_STORE_BLOB_H
 
-#include "base/base.h"
 #include "store/store.h"
 
 /* The age, since the last write, at which a spool is swept. */

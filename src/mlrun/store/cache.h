@@ -16,7 +16,6 @@
 #ifndef MLR_STORE_CACHE_H
 #define MLR_STORE_CACHE_H
 
-#include "base/base.h"
 #include "oci/digest.h"
 #include "store/store.h"
 

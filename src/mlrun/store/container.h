@@ -18,7 +18,6 @@
 #ifndef MLR_STORE_CONTAINER_H
 #define MLR_STORE_CONTAINER_H
 
-#include "base/base.h"
 #include "store/lease.h"
 #include "store/store.h"
 

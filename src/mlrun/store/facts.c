@@ -1,6 +1,5 @@
 #include "store/facts.h"
 
-#include "base/base.h"
 #include "oci/digest.h"
 #include "store/json.h"
 #include "store/open_dirs.h"

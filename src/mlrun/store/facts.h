@@ -2,7 +2,6 @@
 #ifndef MLR_STORE_FACTS_H
 #define MLR_STORE_FACTS_H
 
-#include "base/error.h"
 #include "oci/config.h"
 #include "store/store.h"
 

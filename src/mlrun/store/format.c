@@ -1,6 +1,5 @@
 #include "store/format.h"
 
-#include "base/base.h"
 #include "store/guard.h"
 #include "store/handle.h"
 #include "store/hold.h"

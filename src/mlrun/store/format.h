@@ -12,7 +12,6 @@
 #ifndef MLR_STORE_FORMAT_H
 #define MLR_STORE_FORMAT_H
 
-#include "base/error.h"
 #include "store/store.h"
 
 #define STORE_FORMAT 3

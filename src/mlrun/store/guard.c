@@ -141,7 +141,7 @@ static int is_real_root(void)
 
 int store_refuse_user(const struct store *st, uid_t uid, const char *why, struct mlr_error *err)
 {
-	auto_call(account_done) struct account account = ACCOUNT_INIT;
+	auto_call(account_done) struct account account = { 0 };
 	auto_free char *owner = NULL;
 
 	account_find_user(uid, &account);

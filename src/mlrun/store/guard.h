@@ -5,8 +5,6 @@
 #ifndef MLR_STORE_GUARD_H
 #define MLR_STORE_GUARD_H
 
-#include "base/base.h"
-#include "base/error.h"
 #include "store/store.h"
 
 /*

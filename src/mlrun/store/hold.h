@@ -23,7 +23,6 @@
 #ifndef MLR_STORE_HOLD_H
 #define MLR_STORE_HOLD_H
 
-#include "base/base.h"
 #include "store/process.h"
 #include "store/store.h"
 

@@ -2,7 +2,6 @@
 #ifndef MLR_STORE_IMAGE_H
 #define MLR_STORE_IMAGE_H
 
-#include "base/base.h"
 #include "oci/name.h"
 #include "oci/ref.h"
 #include "store/store.h"

@@ -2,7 +2,6 @@
 #ifndef MLR_STORE_JSON_H
 #define MLR_STORE_JSON_H
 
-#include "base/base.h"
 #include "base/record.h"
 #include "store/store.h"
 

@@ -15,7 +15,6 @@
 #ifndef MLR_STORE_LEASE_H
 #define MLR_STORE_LEASE_H
 
-#include "base/base.h"
 #include "job/job.h"
 #include "store/store.h"
 

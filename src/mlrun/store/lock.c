@@ -1,6 +1,5 @@
 #include "store/lock.h"
 
-#include "base/base.h"
 #include "store/hold.h"
 
 #define OWNER_SIZE (17 + STORE_HOLD_NAME)

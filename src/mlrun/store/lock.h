@@ -9,7 +9,6 @@
 #ifndef MLR_STORE_LOCK_H
 #define MLR_STORE_LOCK_H
 
-#include "base/error.h"
 #include "store/store.h"
 
 struct store_lock;

@@ -6,7 +6,6 @@
 #ifndef MLR_STORE_OPEN_DIRS_H
 #define MLR_STORE_OPEN_DIRS_H
 
-#include "base/base.h"
 #include "store/facts.h"
 #include "store/store.h"
 

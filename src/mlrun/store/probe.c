@@ -1,6 +1,5 @@
 #include "store/probe.h"
 
-#include "base/base.h"
 #include "store/json.h"
 #include "store/process.h"
 

@@ -5,7 +5,6 @@
 #ifndef MLR_STORE_PROCESS_H
 #define MLR_STORE_PROCESS_H
 
-#include "base/base.h"
 #include "store/store.h"
 
 #define STORE_HOST_SIZE 65 /* HOST_NAME_MAX and a NUL */

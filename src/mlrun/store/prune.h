@@ -2,7 +2,6 @@
 #ifndef MLR_STORE_PRUNE_H
 #define MLR_STORE_PRUNE_H
 
-#include "base/base.h"
 #include "store/image.h"
 #include "store/store.h"
 

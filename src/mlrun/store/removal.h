@@ -5,7 +5,6 @@
 #ifndef MLR_STORE_REMOVAL_H
 #define MLR_STORE_REMOVAL_H
 
-#include "base/base.h"
 #include "store/image.h"
 #include "store/store.h"
 

@@ -9,7 +9,6 @@
 #ifndef MLR_STORE_STORES_H
 #define MLR_STORE_STORES_H
 
-#include "base/base.h"
 #include "base/config.h"
 #include "store/image.h"
 #include "store/store.h"

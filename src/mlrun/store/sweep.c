@@ -1,7 +1,6 @@
 /* Sweeping: implements store_sweep() and store_has_work() of store/store.h. */
 #include "store/store.h"
 
-#include "base/base.h"
 #include "store/hold.h"
 #include "store/lease.h"
 #include "store/lock.h"

@@ -1,6 +1,5 @@
 #include "store/trash.h"
 
-#include "base/base.h"
 #include "store/hold.h"
 
 int store_trash(struct store *st, const char *path, char to[STORE_WORK_PATH], struct mlr_error *err)

@@ -5,7 +5,6 @@
 #ifndef MLR_STORE_TRASH_H
 #define MLR_STORE_TRASH_H
 
-#include "base/error.h"
 #include "store/process.h"
 #include "store/store.h"
 

@@ -5,7 +5,6 @@
 #ifndef MLR_STORE_TREE_H
 #define MLR_STORE_TREE_H
 
-#include "base/base.h"
 #include "store/store.h"
 
 enum store_tree_kind {

@@ -1,6 +1,5 @@
 #include "store/unsynced.h"
 
-#include "base/base.h"
 #include "base/filesystem.h"
 #include "job/job.h"
 #include "store/handle.h"

@@ -11,7 +11,6 @@
 #ifndef MLR_STORE_UNSYNCED_H
 #define MLR_STORE_UNSYNCED_H
 
-#include "base/error.h"
 #include "store/store.h"
 
 /*

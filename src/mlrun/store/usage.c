@@ -1,7 +1,5 @@
 #include "store/usage.h"
 
-#include "base/base.h"
-
 static uint64_t usage_at(int dir, const char *name);
 
 static uint64_t usage_below(int dir, const char *name)

@@ -4,8 +4,6 @@
 
 #include "store/store.h"
 
-#include <stdint.h>
-
 /*
  * Bytes on disk of a path below the top, recursively. Each hard link counts its share of the file,
  * so the sum over a store is right. What cannot be read counts as 0.

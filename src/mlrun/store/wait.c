@@ -1,7 +1,6 @@
 /* Looks at the holds of other processes: the waiting part of store/hold.h. */
 #include "store/hold.h"
 
-#include "base/base.h"
 #include "store/handle.h"
 
 #include <pthread.h>

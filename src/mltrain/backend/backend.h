@@ -10,7 +10,6 @@
 #ifndef MLT_BACKEND_BACKEND_H
 #define MLT_BACKEND_BACKEND_H
 
-#include "base/base.h"
 #include "tensor/batch.h"
 #include "backend/exchange.h"
 #include "backend/layer.h"

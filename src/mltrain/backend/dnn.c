@@ -1,6 +1,5 @@
 #include "backend/dnn_version.h"
 
-#include "base/base.h"
 #include "backend/parallel.h"
 
 static int failed(dnnl_status_t status, const char *what, struct mlr_error *err)

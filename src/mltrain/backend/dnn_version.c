@@ -1,7 +1,5 @@
 #include "backend/dnn_version.h"
 
-#include "base/base.h"
-
 #include <pthread.h>
 
 #if DNNL_VERSION_MAJOR < 2 || DNNL_VERSION_MAJOR > 3

@@ -1,7 +1,5 @@
 #include "backend/graph.h"
 
-#include "base/base.h"
-
 struct graph_use {
 	int readers, reader; /* layers that read it, and the last of them */
 	int node;            /* whose part it is; GRAPH_IMAGES: not yet known */

@@ -4,8 +4,6 @@
 #include "tensor/wide.h"
 #include "tensor/philox.h"
 
-#include <string.h>
-
 /* At -O2 gcc 12 leaves most of these loops scalar. */
 #if defined(__GNUC__) && !defined(__clang__)
 #pragma GCC optimize("O3")

@@ -19,8 +19,6 @@
 
 #include "tensor/shape.h"
 
-#include <stddef.h>
-
 enum layer_kind {
 	LAYER_CONV,    /* outputs, size, stride, pad; cross-correlation, square kernel; a stride may
 			  be larger than the kernel */

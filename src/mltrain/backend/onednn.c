@@ -7,7 +7,6 @@
  */
 #include "backend/backend.h"
 
-#include "base/base.h"
 #include "backend/kernels.h"
 #include "backend/onednn_node.h"
 #include "backend/ops.h"

@@ -1,7 +1,5 @@
 #include "backend/onednn_node.h"
 
-#include "base/base.h"
-
 #define SIDE  2048 /* of the matrices: beyond caches, some 0.1 s of a core with AVX-512 */
 #define ALIGN 64
 

@@ -3,8 +3,6 @@
  */
 #include "backend/onednn_node.h"
 
-#include "base/log.h"
-
 static int make(struct node *d, struct node_world *w, struct mlr_error *err)
 {
 	const struct layer *l = d->layer;

@@ -4,8 +4,6 @@
  */
 #include "backend/onednn_node.h"
 
-#include "base/base.h"
-
 /*
  * The layer with every format left open, but a dense layer's output, which is a row, and its input,
  * which it can mostly read as it lies; or, when plain, with a convolution's activations row-major.

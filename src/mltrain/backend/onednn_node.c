@@ -1,7 +1,5 @@
 #include "backend/onednn_node.h"
 
-#include "base/base.h"
-
 #define ALIGN       64 /* bytes: a cache line and a vector */
 #define PARAM_ALIGN (ALIGN / sizeof(float))
 

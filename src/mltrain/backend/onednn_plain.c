@@ -3,8 +3,6 @@
  */
 #include "backend/onednn_node.h"
 
-#include "base/base.h"
-
 /* An input as loops of ours see it. */
 static struct kernel_image image_in(const struct node *d, const struct node_world *w)
 {

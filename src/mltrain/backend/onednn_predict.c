@@ -4,8 +4,6 @@
  */
 #include "backend/onednn_node.h"
 
-#include "base/log.h"
-
 #include <math.h>
 
 /* --- dense layers ---------------------------------------------------------------------------- */

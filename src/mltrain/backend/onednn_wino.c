@@ -3,8 +3,6 @@
  */
 #include "backend/onednn_node.h"
 
-#include "base/log.h"
-
 static const struct winograd_code *code(const struct node *d, const struct node_world *w)
 {
 	return d->wino.sizes.size == 3 ? w->lanes->winograd_3 : w->lanes->winograd_5;

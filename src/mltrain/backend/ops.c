@@ -1,7 +1,6 @@
 #include "backend/ops.h"
 
 #include <math.h>
-#include <string.h>
 
 /*
  * Kernel positions s for which the input position at = out * stride - pad + s lies in 0..limit-1

@@ -90,8 +90,6 @@ BF16 void pairs_product(const struct pairs_product *p, int add)
 
 #else
 
-#include <stdlib.h>
-
 /* No caller gets here: no other processor has the instructions. */
 void pairs_of_columns(const float *from, size_t n, uint32_t *to)
 {

@@ -7,7 +7,7 @@
 #ifndef MLT_BACKEND_PARALLEL_H
 #define MLT_BACKEND_PARALLEL_H
 
-#include <stddef.h>
+#include "base/base.h"
 
 /* Set the number of threads for the calling thread's loops. */
 void parallel_init(int threads);

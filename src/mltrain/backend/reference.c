@@ -4,7 +4,6 @@
  */
 #include "backend/backend.h"
 
-#include "base/base.h"
 #include "backend/ops.h"
 #include "optimiser/optimiser.h"
 #include "tensor/rng.h"

@@ -1,6 +1,5 @@
 #include "bench/throughput.h"
 
-#include "base/base.h"
 #include "tensor/rng.h"
 
 #define IMAGES     1024 /* different ones, or as many as a batch has */

@@ -1,6 +1,5 @@
 #include "cli/arg.h"
 
-#include "base/base.h"
 #include "backend/backend.h"
 #include "tensor/dtype.h"
 

@@ -1,5 +1,4 @@
 /* mltrain bench: measures training and predicting against the machine's limits. */
-#include "base/base.h"
 #include "base/json.h"
 #include "bench/roofline.h"
 #include "bench/throughput.h"

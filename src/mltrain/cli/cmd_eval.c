@@ -1,7 +1,6 @@
 /* mltrain eval: tests a checkpoint on a data set's test images. */
 #include "cli/mltrain.h"
 
-#include "base/base.h"
 #include "base/escape.h"
 #include "data/dataset.h"
 #include "cli/predictor_arg.h"

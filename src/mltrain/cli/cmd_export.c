@@ -1,7 +1,6 @@
 /* mltrain export: writes a checkpoint as a file that other programs run. */
 #include "cli/mltrain.h"
 
-#include "base/base.h"
 #include "model/checkpoint.h"
 #include "model/onnx.h"
 #include "model/state_dict.h"

@@ -1,7 +1,6 @@
 /* mltrain import: makes a checkpoint of a network's weights in PyTorch's form. */
 #include "cli/mltrain.h"
 
-#include "base/base.h"
 #include "base/json.h"
 #include "cli/arg.h"
 #include "model/checkpoint.h"

@@ -1,7 +1,6 @@
 /* mltrain net: prints the description of a network, layer by layer. */
 #include "cli/mltrain.h"
 
-#include "base/base.h"
 #include "cli/arg.h"
 #include "base/json.h"
 #include "model/net_file.h"

@@ -1,7 +1,6 @@
 /* mltrain predict: names what pictures show. */
 #include "cli/mltrain.h"
 
-#include "base/base.h"
 #include "base/json.h"
 #include "data/idx.h"
 #include "data/image.h"

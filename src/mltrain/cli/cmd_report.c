@@ -1,7 +1,6 @@
 /* mltrain report: makes a page about runs from their logs. */
 #include "cli/mltrain.h"
 
-#include "base/base.h"
 #include "report/report.h"
 #include "report/traffic_page.h"
 

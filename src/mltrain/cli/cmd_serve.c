@@ -4,7 +4,6 @@
  */
 #include "cli/mltrain.h"
 
-#include "base/base.h"
 #include "base/program.h"
 
 int cmd_serve(int argc, char **argv)

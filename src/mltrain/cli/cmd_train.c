@@ -1,5 +1,4 @@
 /* mltrain train: trains a network on a data set and tests it. */
-#include "base/base.h"
 #include "cli/mltrain.h"
 #include "cli/test_record.h"
 #include "cli/train_args.h"

@@ -1,6 +1,5 @@
 /* mltrain fetch: downloads data sets. */
 #include "base/authorities.h"
-#include "base/base.h"
 #include "base/home.h"
 #include "config.h"
 #include "data/fetch.h"

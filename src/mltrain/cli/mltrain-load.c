@@ -1,5 +1,4 @@
 /* mltrain load: puts load on an HTTP server. */
-#include "base/base.h"
 #include "cli/mltrain.h"
 #include "config.h"
 #include "load/load.h"

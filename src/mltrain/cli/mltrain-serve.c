@@ -1,7 +1,6 @@
 /* mltrain serve: answers predictions over HTTP. */
 #include "cli/mltrain.h"
 
-#include "base/base.h"
 #include "config.h"
 #include "cli/predictor_arg.h"
 #include "serve/listen.h"

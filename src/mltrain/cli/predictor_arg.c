@@ -1,6 +1,5 @@
 #include "cli/predictor_arg.h"
 
-#include "base/base.h"
 #include "cli/arg.h"
 #include "train/cpus.h"
 

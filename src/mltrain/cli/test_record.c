@@ -1,6 +1,5 @@
 #include "cli/test_record.h"
 
-#include "base/base.h"
 #include "base/json.h"
 #include "data/picture.h"
 

@@ -1,6 +1,5 @@
 #include "cli/train_args.h"
 
-#include "base/base.h"
 #include "cli/arg.h"
 #include "cli/mltrain.h"
 #include "optimiser/optimiser.h"

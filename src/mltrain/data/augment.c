@@ -3,7 +3,6 @@
 #include "tensor/philox.h"
 
 #include <assert.h>
-#include <string.h>
 
 #define PURPOSE 0xa0000000u
 

@@ -17,9 +17,8 @@
 #ifndef MLT_DATA_AUGMENT_H
 #define MLT_DATA_AUGMENT_H
 
+#include "base/base.h"
 #include "tensor/batch.h"
-
-#include <stdint.h>
 
 #define AUGMENT_SHIFT_MAX 127
 #define AUGMENT_CUT_MAX   255

@@ -1,6 +1,5 @@
 #include "data/cifar.h"
 
-#include "base/base.h"
 #include "data/format.h"
 
 static const struct shape_of {

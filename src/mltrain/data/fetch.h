@@ -2,7 +2,6 @@
 #ifndef MLT_DATA_FETCH_H
 #define MLT_DATA_FETCH_H
 
-#include "base/base.h"
 #include "data/download.h"
 
 #define KNOWN_FILES_MAX   4

@@ -13,7 +13,6 @@
  */
 #include "data/format.h"
 
-#include "base/base.h"
 #include "base/escape.h"
 #include "data/image.h"
 #include "data/loader.h"

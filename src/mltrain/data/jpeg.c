@@ -1,8 +1,6 @@
 /* Reads JPEG with libjpeg-turbo (libjpeg.txt, "Error handling", "Special considerations"). */
 #include "data/pixels.h"
 
-#include "base/base.h"
-
 #include <setjmp.h>
 
 #include <jpeglib.h>

@@ -1,6 +1,5 @@
 #include "data/loader.h"
 
-#include "base/base.h"
 #include "data/image.h"
 
 #include <assert.h>

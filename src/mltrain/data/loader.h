@@ -7,7 +7,6 @@
 #ifndef MLT_DATA_LOADER_H
 #define MLT_DATA_LOADER_H
 
-#include "base/error.h"
 #include "data/augment.h"
 #include "data/dataset.h"
 

@@ -2,7 +2,6 @@
 #ifndef MLT_DATA_PICTURE_H
 #define MLT_DATA_PICTURE_H
 
-#include "base/base.h"
 #include "data/dataset.h"
 #include "data/image.h"
 

@@ -1,7 +1,5 @@
 #include "data/pixels.h"
 
-#include "base/base.h"
-
 #include <math.h>
 
 void pixels_done(struct pixels *p)

@@ -2,7 +2,6 @@
 #ifndef MLT_DATA_PIXELS_H
 #define MLT_DATA_PIXELS_H
 
-#include "base/error.h"
 #include "data/image.h"
 
 struct pixels {

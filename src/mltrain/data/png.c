@@ -5,8 +5,6 @@
  */
 #include "data/pixels.h"
 
-#include "base/base.h"
-
 #include <png.h>
 
 /* PNG, 5.3 "Chunk layout": length, type, data, CRC; 5.4: the names of critical chunks

@@ -8,7 +8,6 @@
 #ifndef MLT_DIST_DIST_H
 #define MLT_DIST_DIST_H
 
-#include "base/base.h"
 #include "backend/exchange.h"
 #include "tensor/plugin.h"
 

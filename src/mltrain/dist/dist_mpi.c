@@ -1,5 +1,4 @@
 /* The plugin mltrain-mpi.so: ranks of an MPI program (MPI 3.1; made with Open MPI 4.1). */
-#include "base/base.h"
 #include "config.h"
 #include "dist/dist.h"
 #include "dist/node_sums.h"

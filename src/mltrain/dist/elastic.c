@@ -1,7 +1,5 @@
 #include "dist/elastic_run.h"
 
-#include "base/base.h"
-
 #include <sched.h>
 
 #define SPINS      1000  /* turns of waiting before the CPU is yielded */

@@ -26,8 +26,6 @@
 #include "dist/dist.h"
 #include "dist/group.h"
 
-#include <signal.h>
-
 struct elastic_options {
 	const char *where;           /* a rendezvous file, or HOST:PORT */
 	const char *secret_file;     /* for HOST:PORT; NULL: $MLTRAIN_ELASTIC_SECRET */

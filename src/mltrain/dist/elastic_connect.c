@@ -1,8 +1,6 @@
 /* Calls from one rank to another, and the connections of a new generation. */
 #include "dist/elastic_run.h"
 
-#include "base/base.h"
-
 #include <poll.h>
 
 #define CONNECT_MS 20000 /* for the ring */

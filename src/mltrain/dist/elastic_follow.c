@@ -1,7 +1,6 @@
 /* The part of a rank that is not the coordinator in a change of the group. */
 #include "dist/elastic_run.h"
 
-#include "base/base.h"
 #include "config.h"
 
 #include <poll.h>

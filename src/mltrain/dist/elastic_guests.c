@@ -1,7 +1,6 @@
 /* Handles incoming connections while the rank trains. */
 #include "dist/elastic_run.h"
 
-#include "base/base.h"
 #include "config.h"
 
 void elastic_refuse(int fd, const char *why)

@@ -1,8 +1,6 @@
 /* The coordinator's part in a change of the group. */
 #include "dist/elastic_run.h"
 
-#include "base/base.h"
-
 #include <poll.h>
 
 static int count(const int *flags)

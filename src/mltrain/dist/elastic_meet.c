@@ -1,8 +1,6 @@
 /* Where the ranks of a run meet: at a rendezvous file or an address. */
 #include "dist/elastic_run.h"
 
-#include "base/base.h"
-
 #include <netdb.h>
 #include <poll.h>
 

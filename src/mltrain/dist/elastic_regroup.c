@@ -1,7 +1,5 @@
 #include "dist/elastic_run.h"
 
-#include "base/base.h"
-
 #define TRIES 6 /* of connecting one group */
 
 int elastic_is_stopping(const struct change *c)

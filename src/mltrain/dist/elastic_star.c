@@ -2,8 +2,6 @@
  */
 #include "dist/elastic_run.h"
 
-#include "base/base.h"
-
 #include <poll.h>
 
 #define PIECE   ((size_t)4 << 20) /* bytes of one frame of weights */

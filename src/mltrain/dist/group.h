@@ -8,7 +8,6 @@
 #ifndef MLT_DIST_GROUP_H
 #define MLT_DIST_GROUP_H
 
-#include "base/base.h"
 #include "dist/lifeline.h"
 
 #define GROUP_MAX 64 /* ranks */

@@ -1,7 +1,5 @@
 #include "dist/lifeline.h"
 
-#include "base/base.h"
-
 #include <arpa/inet.h>
 #include <ifaddrs.h>
 #include <net/if.h>

@@ -9,8 +9,9 @@
 #ifndef MLT_DIST_LIFELINE_H
 #define MLT_DIST_LIFELINE_H
 
+#include "base/base.h"
+
 #include <netinet/in.h>
-#include <stdint.h>
 
 #define LIFELINE_ADDRESSES 6
 

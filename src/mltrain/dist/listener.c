@@ -1,7 +1,5 @@
 #include "dist/listener.h"
 
-#include "base/base.h"
-
 #include <arpa/inet.h>
 #include <netinet/tcp.h>
 #include <poll.h>

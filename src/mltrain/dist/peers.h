@@ -7,7 +7,6 @@
 #ifndef MLT_DIST_PEERS_H
 #define MLT_DIST_PEERS_H
 
-#include "base/base.h"
 #include "dist/lifeline.h"
 
 /* The place of a rank, for the others. */

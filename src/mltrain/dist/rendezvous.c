@@ -1,6 +1,5 @@
 #include "dist/rendezvous.h"
 
-#include "base/base.h"
 #include "base/json.h"
 
 #include <arpa/inet.h>

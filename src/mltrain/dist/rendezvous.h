@@ -5,7 +5,6 @@
 #ifndef MLT_DIST_RENDEZVOUS_H
 #define MLT_DIST_RENDEZVOUS_H
 
-#include "base/error.h"
 #include "dist/group.h"
 #include "dist/secret.h"
 

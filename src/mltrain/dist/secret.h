@@ -17,8 +17,6 @@
 
 #include "base/base.h"
 
-#include <sys/uio.h>
-
 #define SECRET_SIZE      32
 #define SECRET_HEX_SIZE  (2 * SECRET_SIZE + 1)
 #define SECRET_TEXT_MIN  16 /* characters of a secret that a person chose */

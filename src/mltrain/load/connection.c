@@ -1,7 +1,5 @@
 #include "load/connection.h"
 
-#include "base/base.h"
-
 #include <sys/epoll.h>
 
 /* --- queues ----------------------------------------------------------------------------- */

@@ -6,8 +6,6 @@
 #include "load/load.h"
 #include "load/stream.h"
 
-#include <stdint.h>
-
 enum connection_state {
 	CONNECTION_OFF,    /* not connected */
 	CONNECTION_MAKING, /* connecting, with a request to send, or at the start without one */

@@ -1,7 +1,5 @@
 #include "load/histogram.h"
 
-#include "base/base.h"
-
 #include <math.h>
 
 #define LINEAR 2048 /* values with their own slots */

@@ -7,7 +7,7 @@
 #ifndef MLT_LOAD_HISTOGRAM_H
 #define MLT_LOAD_HISTOGRAM_H
 
-#include <stdint.h>
+#include "base/base.h"
 
 #define HISTOGRAM_MAX   3600000000u        /* µs: one hour; longer ones count as this */
 #define HISTOGRAM_SLOTS (2048 + 21 * 1024) /* 22 bits above the lowest 10 of HISTOGRAM_MAX */

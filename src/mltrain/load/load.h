@@ -8,7 +8,6 @@
 #ifndef MLT_LOAD_LOAD_H
 #define MLT_LOAD_LOAD_H
 
-#include "base/base.h"
 #include "load/check.h"
 #include "load/request.h"
 #include "load/results.h"

@@ -1,6 +1,5 @@
 #include "load/pictures.h"
 
-#include "base/base.h"
 #include "data/dataset.h"
 #include "data/picture.h"
 

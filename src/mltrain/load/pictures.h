@@ -2,7 +2,6 @@
 #ifndef MLT_LOAD_PICTURES_H
 #define MLT_LOAD_PICTURES_H
 
-#include "base/error.h"
 #include "data/image.h"
 
 #define PICTURES_MAX       10000

@@ -10,7 +10,6 @@
 #ifndef MLT_LOAD_REQUEST_H
 #define MLT_LOAD_REQUEST_H
 
-#include "base/base.h"
 #include "load/pictures.h"
 #include "load/target.h"
 

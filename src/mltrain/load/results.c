@@ -1,7 +1,5 @@
 #include "load/results.h"
 
-#include "base/base.h"
-
 #define MOMENT_S 0.5 /* a shorter rest of a second is no row: its rate would say little */
 
 static const char *const kinds[] = { "connection", "tls", "closed", "timeout", "garbage", "size",

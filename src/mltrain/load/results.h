@@ -4,8 +4,6 @@
 
 #include "load/histogram.h"
 
-#include <stddef.h>
-
 #define RESULTS_STATUS_MAX 600
 
 /* Why a request failed. */

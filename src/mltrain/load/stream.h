@@ -2,7 +2,6 @@
 #ifndef MLT_LOAD_STREAM_H
 #define MLT_LOAD_STREAM_H
 
-#include "base/base.h"
 #include "load/target.h"
 
 #include <openssl/types.h>

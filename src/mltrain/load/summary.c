@@ -1,6 +1,5 @@
 #include "load/summary.h"
 
-#include "base/base.h"
 #include "base/escape.h"
 #include "base/json.h"
 #include "config.h"

@@ -5,8 +5,6 @@
 #include "load/load.h"
 #include "load/threshold.h"
 
-#include <stdio.h>
-
 struct summary {
 	const struct load_options *o;
 	const struct results *results;

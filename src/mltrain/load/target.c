@@ -1,7 +1,5 @@
 #include "load/target.h"
 
-#include "base/base.h"
-
 #include <netdb.h>
 #include <poll.h>
 #include <sys/un.h>

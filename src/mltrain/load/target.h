@@ -5,7 +5,7 @@
 #ifndef MLT_LOAD_TARGET_H
 #define MLT_LOAD_TARGET_H
 
-#include "base/error.h"
+#include "base/base.h"
 
 #include <sys/socket.h>
 

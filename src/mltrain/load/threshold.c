@@ -1,6 +1,5 @@
 #include "load/threshold.h"
 
-#include "base/base.h"
 #include "load/stages.h"
 
 #include <math.h>

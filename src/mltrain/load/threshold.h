@@ -10,7 +10,6 @@
 #ifndef MLT_LOAD_THRESHOLD_H
 #define MLT_LOAD_THRESHOLD_H
 
-#include "base/error.h"
 #include "load/check.h"
 #include "load/results.h"
 

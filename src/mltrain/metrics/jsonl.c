@@ -1,6 +1,5 @@
 #include "metrics/jsonl.h"
 
-#include "base/base.h"
 #include "base/follow.h"
 
 #include <sys/file.h>

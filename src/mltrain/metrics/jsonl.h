@@ -7,7 +7,7 @@
 #ifndef MLT_METRICS_JSONL_H
 #define MLT_METRICS_JSONL_H
 
-#include "base/error.h"
+#include "base/base.h"
 
 #include <jansson.h>
 

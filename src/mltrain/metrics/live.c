@@ -1,7 +1,5 @@
 #include "metrics/live.h"
 
-#include "base/base.h"
-
 #include <sys/ioctl.h>
 
 #define REDRAW_S 0.1

@@ -1,6 +1,5 @@
 #include "metrics/metrics.h"
 
-#include "base/base.h"
 #include "base/json.h"
 #include "metrics/jsonl.h"
 #include "metrics/live.h"

@@ -10,7 +10,6 @@
 #ifndef MLT_METRICS_METRICS_H
 #define MLT_METRICS_METRICS_H
 
-#include "base/error.h"
 #include "data/dataset.h"
 #include "train/train.h"
 

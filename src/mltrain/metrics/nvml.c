@@ -1,6 +1,5 @@
 #include "metrics/nvml.h"
 
-#include "base/base.h"
 #include "base/nvml.h"
 #include "tensor/driver.h"
 

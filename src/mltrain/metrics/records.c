@@ -1,6 +1,5 @@
 #include "metrics/records.h"
 
-#include "base/base.h"
 #include "base/json.h"
 #include "config.h"
 #include "model/recipe.h"

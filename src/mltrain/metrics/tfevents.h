@@ -20,7 +20,6 @@
 #ifndef MLT_METRICS_TFEVENTS_H
 #define MLT_METRICS_TFEVENTS_H
 
-#include "base/base.h"
 #include "metrics/usage.h"
 #include "train/train.h"
 

@@ -1,7 +1,5 @@
 #include "metrics/tflog.h"
 
-#include <inttypes.h>
-
 static void block(struct tflog *l, const struct train_state *s, int images)
 {
 	uint64_t index = s->step - 1, made = s->step - l->step;

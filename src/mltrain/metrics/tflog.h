@@ -16,8 +16,6 @@
 
 #include "train/train.h"
 
-#include <stdio.h>
-
 struct tflog {
 	FILE *to; /* borrowed */
 	uint64_t step;

@@ -1,6 +1,5 @@
 #include "model/checkpoint_meta.h"
 
-#include "base/base.h"
 #include "base/json.h"
 #include "base/record.h"
 #include "config.h"

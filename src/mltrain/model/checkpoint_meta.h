@@ -2,7 +2,6 @@
 #ifndef MLT_MODEL_CHECKPOINT_META_H
 #define MLT_MODEL_CHECKPOINT_META_H
 
-#include "base/error.h"
 #include "model/checkpoint.h"
 #include "tensor/safetensors.h"
 

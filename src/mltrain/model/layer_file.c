@@ -1,6 +1,5 @@
 #include "model/layer_file.h"
 
-#include "base/base.h"
 #include "base/record.h"
 #include "base/spelling.h"
 

@@ -2,7 +2,6 @@
 #ifndef MLT_MODEL_LAYER_FILE_H
 #define MLT_MODEL_LAYER_FILE_H
 
-#include "base/error.h"
 #include "backend/layer.h"
 
 #include <jansson.h>

@@ -8,7 +8,6 @@
 #ifndef MLT_MODEL_NET_H
 #define MLT_MODEL_NET_H
 
-#include "base/base.h"
 #include "backend/layer.h"
 
 #define NET_NAME_MAX   64

@@ -29,7 +29,6 @@
 #ifndef MLT_MODEL_NET_FILE_H
 #define MLT_MODEL_NET_FILE_H
 
-#include "base/base.h"
 #include "model/net.h"
 #include "model/recipe.h"
 

@@ -12,7 +12,6 @@
 #ifndef MLT_MODEL_ONNX_H
 #define MLT_MODEL_ONNX_H
 
-#include "base/base.h"
 #include "model/net.h"
 #include "tensor/batch.h"
 

@@ -1,7 +1,5 @@
 #include "model/parts.h"
 
-#include "base/base.h"
-
 #include <math.h>
 
 const char *const part_words[] = { "weight", "bias", "running_mean", "running_var" };

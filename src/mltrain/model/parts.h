@@ -6,7 +6,6 @@
 #ifndef MLT_MODEL_PARTS_H
 #define MLT_MODEL_PARTS_H
 
-#include "base/hash.h"
 #include "model/net.h"
 #include "optimiser/optimiser.h"
 #include "tensor/safetensors.h"

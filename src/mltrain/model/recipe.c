@@ -1,6 +1,5 @@
 #include "model/recipe.h"
 
-#include "base/base.h"
 #include "base/json.h"
 #include "base/record.h"
 #include "optimiser/optimiser.h"

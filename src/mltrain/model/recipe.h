@@ -5,11 +5,10 @@
 #ifndef MLT_MODEL_RECIPE_H
 #define MLT_MODEL_RECIPE_H
 
-#include "base/error.h"
+#include "base/base.h"
 #include "tensor/batch.h"
 
 #include <jansson.h>
-#include <stdint.h>
 
 enum schedule_kind {
 	SCHEDULE_CONSTANT,

@@ -12,7 +12,6 @@
 #ifndef MLT_MODEL_STATE_DICT_H
 #define MLT_MODEL_STATE_DICT_H
 
-#include "base/base.h"
 #include "model/net.h"
 #include "tensor/safetensors.h"
 

@@ -1,6 +1,5 @@
 #include "report/curves.h"
 
-#include "base/base.h"
 #include "report/chart.h"
 
 #include <math.h>

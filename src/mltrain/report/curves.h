@@ -4,8 +4,6 @@
 
 #include "report/runs.h"
 
-#include <stdio.h>
-
 /* Write all charts that have data. */
 void curves_write(FILE *f, const struct runs *runs);
 

@@ -1,6 +1,5 @@
 #include "report/html.h"
 
-#include "base/base.h"
 #include "config.h"
 #include "report/report.h"
 

@@ -2,7 +2,7 @@
 #ifndef MLT_REPORT_HTML_H
 #define MLT_REPORT_HTML_H
 
-#include <stdio.h>
+#include "base/base.h"
 
 /*
  * As text or as a quoted attribute's value: & < > " and ' as references, control characters as

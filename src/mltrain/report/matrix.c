@@ -1,6 +1,5 @@
 #include "report/matrix.h"
 
-#include "base/base.h"
 #include "report/html.h"
 
 #include <math.h>

@@ -4,8 +4,6 @@
 
 #include "report/runs.h"
 
-#include <stdio.h>
-
 /*
  * The matrix: up to MATRIX_NUMBERS_MAX classes, a table with numbers and each class's error; up to
  * MATRIX_PICTURE_MAX, a picture. Then the pairs that are confused most.

@@ -1,6 +1,5 @@
 #include "report/report.h"
 
-#include "base/base.h"
 #include "report/curves.h"
 #include "report/html.h"
 #include "report/matrix.h"

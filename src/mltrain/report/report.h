@@ -9,8 +9,6 @@
 
 #include "report/runs.h"
 
-#include <stdio.h>
-
 /* Write the page of at least one run. */
 void report_write(FILE *f, const struct runs *runs);
 

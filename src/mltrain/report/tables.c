@@ -1,6 +1,5 @@
 #include "report/tables.h"
 
-#include "base/base.h"
 #include "report/html.h"
 
 #include <math.h>

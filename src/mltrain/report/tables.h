@@ -4,8 +4,6 @@
 
 #include "report/runs.h"
 
-#include <stdio.h>
-
 /* The results of one run, in large type. */
 void tables_result(FILE *f, const struct run *r);
 

@@ -1,7 +1,5 @@
 #include "report/test_record.h"
 
-#include "base/base.h"
-
 #include <math.h>
 
 #define NAME_MAX_BYTES 60

@@ -1,6 +1,5 @@
 #include "report/traffic_page.h"
 
-#include "base/base.h"
 #include "report/chart.h"
 #include "report/html.h"
 

@@ -4,8 +4,6 @@
 
 #include "report/traffic.h"
 
-#include <stdio.h>
-
 /* Write the page of at least one run. */
 void traffic_page_write(FILE *f, const struct traffic *t);
 

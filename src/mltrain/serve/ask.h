@@ -2,7 +2,6 @@
 #ifndef MLT_SERVE_ASK_H
 #define MLT_SERVE_ASK_H
 
-#include "base/base.h"
 #include "serve/models.h"
 
 #include <jansson.h>

@@ -1,6 +1,5 @@
 #include "serve/cache.h"
 
-#include "base/base.h"
 #include "config.h"
 #include "serve/cache_kind.h"
 

@@ -5,7 +5,6 @@
 #ifndef MLT_SERVE_CACHE_H
 #define MLT_SERVE_CACHE_H
 
-#include "base/hash.h"
 #include "serve/ask.h"
 #include "serve/counts.h"
 

@@ -1,8 +1,6 @@
 /* A cache in this process: a table of lists, and a list of all in the order of their use. */
 #include "serve/cache_kind.h"
 
-#include "base/base.h"
-
 #include <pthread.h>
 
 #define SIZE_MIN ((uint64_t)1 << 16)

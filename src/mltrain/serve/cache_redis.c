@@ -5,8 +5,6 @@
  */
 #include "serve/cache_kind.h"
 
-#include "base/base.h"
-
 #include <hiredis/hiredis.h>
 #include <pthread.h>
 

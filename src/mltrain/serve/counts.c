@@ -1,7 +1,5 @@
 #include "serve/counts.h"
 
-#include "base/base.h"
-
 static const int codes[SERVE_CODES] = { 200, 400, 401, 404, 405, 411, 413, 415, 422, 429, 500, 501,
 	503 };
 static const double seconds_at[SERVE_BUCKETS] = { 50e-6, 100e-6, 150e-6, 250e-6, 500e-6, 1e-3, 2e-3,

@@ -3,8 +3,9 @@
 #ifndef MLT_SERVE_COUNTS_H
 #define MLT_SERVE_COUNTS_H
 
+#include "base/base.h"
+
 #include <stdatomic.h>
-#include <stdint.h>
 
 #define SERVE_ROUTES_MAX 32
 #define SERVE_CODES      16

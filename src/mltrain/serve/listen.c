@@ -1,7 +1,5 @@
 #include "serve/listen.h"
 
-#include "base/base.h"
-
 #include <arpa/inet.h>
 #include <netdb.h>
 #include <netinet/in.h>

@@ -2,7 +2,7 @@
 #ifndef MLT_SERVE_LISTEN_H
 #define MLT_SERVE_LISTEN_H
 
-#include "base/error.h"
+#include "base/base.h"
 
 /*
  * Bind and listen.

@@ -1,6 +1,5 @@
 #include "serve/models.h"
 
-#include "base/base.h"
 #include "model/net_file.h"
 
 #include <assert.h>

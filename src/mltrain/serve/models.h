@@ -8,7 +8,6 @@
 #ifndef MLT_SERVE_MODELS_H
 #define MLT_SERVE_MODELS_H
 
-#include "base/hash.h"
 #include "data/image.h"
 #include "train/predictor.h"
 

@@ -1,6 +1,5 @@
 #include "serve/routes.h"
 
-#include "base/base.h"
 #include "base/json.h"
 #include "config.h"
 #include "serve/page.h"

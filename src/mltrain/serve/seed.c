@@ -5,7 +5,6 @@
  */
 #include "serve/ask.h"
 
-#include "base/base.h"
 #include "base/json.h"
 
 static int parse_picture(struct serve_ask *ask, struct mlr_error *err)

@@ -1,6 +1,5 @@
 #include "serve/server.h"
 
-#include "base/base.h"
 #include "base/processors.h"
 #include "serve/conns.h"
 #include "serve/readers.h"

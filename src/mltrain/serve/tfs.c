@@ -4,7 +4,6 @@
  */
 #include "serve/ask.h"
 
-#include "base/base.h"
 #include "base/json.h"
 
 #define INPUT "images" /* the only one's name, which may be left out */

@@ -8,7 +8,6 @@
  * "probabilities", "logits" and "class"; if none is named, all.
  */
 
-#include "base/base.h"
 #include "base/json.h"
 #include "serve/v2.h"
 

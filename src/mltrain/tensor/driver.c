@@ -1,7 +1,5 @@
 #include "tensor/driver.h"
 
-#include "base/base.h"
-
 #include <dlfcn.h>
 
 #if defined(__x86_64__)

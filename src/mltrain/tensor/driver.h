@@ -6,7 +6,7 @@
 #ifndef MLT_TENSOR_DRIVER_H
 #define MLT_TENSOR_DRIVER_H
 
-#include "base/error.h"
+#include "base/base.h"
 
 /*
  * Open a library where dlopen(3) finds it, else in the directories where drivers are usually

@@ -1,6 +1,5 @@
 #include "tensor/plugin.h"
 
-#include "base/base.h"
 #include "config.h"
 
 #include <dlfcn.h>

@@ -12,7 +12,7 @@
 #ifndef MLT_TENSOR_PLUGIN_H
 #define MLT_TENSOR_PLUGIN_H
 
-#include "base/error.h"
+#include "base/base.h"
 
 struct plugin {
 	const char *version; /* PACKAGE_VERSION of the mltrain it was built with */

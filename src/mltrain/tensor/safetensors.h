@@ -10,7 +10,6 @@
 #ifndef MLT_TENSOR_SAFETENSORS_H
 #define MLT_TENSOR_SAFETENSORS_H
 
-#include "base/base.h"
 #include "tensor/shape.h"
 
 /* The most bytes of JSON that are parsed: 65535 class names of 255 letters fit. */

@@ -1,6 +1,5 @@
 #include "train/cpus.h"
 
-#include "base/base.h"
 #include "base/processors.h"
 
 #include <sched.h>

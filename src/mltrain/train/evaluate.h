@@ -2,7 +2,6 @@
 #ifndef MLT_TRAIN_EVALUATE_H
 #define MLT_TRAIN_EVALUATE_H
 
-#include "base/base.h"
 #include "backend/backend.h"
 #include "data/dataset.h"
 #include "dist/dist.h"

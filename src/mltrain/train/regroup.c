@@ -1,6 +1,5 @@
 #include "train/run.h"
 
-#include "base/base.h"
 #include "dist/elastic.h"
 #include "optimiser/optimiser.h"
 

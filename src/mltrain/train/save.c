@@ -1,6 +1,5 @@
 #include "train/run.h"
 
-#include "base/base.h"
 #include "base/json.h"
 #include "model/recipe.h"
 #include "optimiser/optimiser.h"

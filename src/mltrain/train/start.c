@@ -1,6 +1,5 @@
 #include "train/run.h"
 
-#include "base/base.h"
 #include "base/json.h"
 #include "dist/elastic.h"
 #include "model/net_file.h"

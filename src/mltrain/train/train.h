@@ -16,7 +16,6 @@
 #ifndef MLT_TRAIN_TRAIN_H
 #define MLT_TRAIN_TRAIN_H
 
-#include "base/base.h"
 #include "backend/backend.h"
 #include "data/dataset.h"
 #include "dist/dist.h"

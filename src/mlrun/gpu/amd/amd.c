@@ -5,7 +5,6 @@
  */
 #include "gpu/amd/amd.h"
 
-#include "base/base.h"
 #include "gpu/node.h"
 
 #define KFD "/sys/class/kfd/kfd/topology/nodes"

@@ -1,7 +1,5 @@
 #include "gpu/amd/amd.h"
 
-#include "base/base.h"
-
 #define KFD "/sys/class/kfd/kfd"
 
 /* The number in a file; -1: none. */

@@ -1,6 +1,5 @@
 #include "gpu/amd/amd.h"
 
-#include "base/base.h"
 #include "gpu/elf.h"
 
 #define RUNTIME "libhsa-runtime64.so"
@@ -123,7 +122,7 @@ static int add_library(
 	auto_free char *path = find_file(d, dir, row->stem),
 		       *link = xasprintf("%s/%s", dir, row->stem),
 		       *text = gpu_dir_readlink(d, link);
-	auto_call(gpu_elf_done) struct gpu_elf elf = GPU_ELF_INIT;
+	auto_call(gpu_elf_done) struct gpu_elf elf = { 0 };
 	auto_close int fd = path ? gpu_dir_open_file(d, path) : -1;
 	struct gpu_file *f;
 

@@ -1,6 +1,5 @@
 #include "gpu/check/check.h"
 
-#include "base/base.h"
 #include "base/machine.h"
 #include "gpu/choice/requirement.h"
 #include "gpu/choice/wish.h"
@@ -26,7 +25,7 @@ void gpu_report_done(struct gpu_report *r)
 		free(r->v[i].mend);
 	}
 	free(r->v);
-	*r = (struct gpu_report)GPU_REPORT_INIT;
+	*r = (struct gpu_report){ 0 };
 }
 
 enum gpu_verdict gpu_report_verdict(const struct gpu_report *r)
@@ -210,7 +209,7 @@ static void check_nodes(struct check *k)
 
 static void check_devices(struct check *k)
 {
-	auto_call(gpu_allocation_done) struct gpu_allocation a = GPU_ALLOCATION_INIT;
+	auto_call(gpu_allocation_done) struct gpu_allocation a = { 0 };
 	struct mlr_error err = MLR_ERROR_INIT;
 
 	if (k->fill && gpu_choice_needs_nvml(&k->w, k->q.caller, k->m))

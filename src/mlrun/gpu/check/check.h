@@ -23,11 +23,6 @@ struct gpu_report {
 	size_t n;
 };
 
-#define GPU_REPORT_INIT \
-	{               \
-		NULL, 0 \
-	}
-
 void gpu_report_done(struct gpu_report *r);
 
 /* Add a finding; takes both strings. mend may be NULL. */

@@ -1,6 +1,5 @@
 #include "gpu/check/check.h"
 
-#include "base/base.h"
 #include "gpu/inject/compat.h"
 
 /* From this driver on, later CUDA versions of the same major version work too: before CUDA 11

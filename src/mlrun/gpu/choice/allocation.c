@@ -1,6 +1,5 @@
 #include "gpu/choice/choice.h"
 
-#include "base/base.h"
 #include "gpu/choice/name.h"
 #include "gpu/choice/variable.h"
 #include "gpu/vendor.h"
@@ -15,7 +14,7 @@ void gpu_allocation_done(struct gpu_allocation *a)
 	free(a->mig);
 	free(a->lost);
 	strv_done(&a->remarks);
-	*a = (struct gpu_allocation)GPU_ALLOCATION_INIT;
+	*a = (struct gpu_allocation){ 0 };
 }
 
 /* A list of GPUs in one variable. */
@@ -290,7 +289,7 @@ static void read_batch_system(char *const *env, const struct gpu_machine *m, enu
 static void cross_check(char *const *env, const struct gpu_machine *m, const char *visible,
 	const struct list *l, struct gpu_allocation *a)
 {
-	auto_call(gpu_allocation_done) struct gpu_allocation unused = GPU_ALLOCATION_INIT;
+	auto_call(gpu_allocation_done) struct gpu_allocation unused = { 0 };
 	auto_call(list_done) struct list jobs = { NULL, 0 };
 	const char *key = read_slurm(env, m, GPU_NVIDIA, &jobs, &unused);
 
@@ -373,7 +372,7 @@ static void read_vendor(char *const *env, const struct gpu_machine *m, enum gpu_
 int gpu_allocation_read(char *const *env, const struct gpu_machine *m, struct gpu_allocation *ret,
 	struct mlr_error *err)
 {
-	struct gpu_allocation a = GPU_ALLOCATION_INIT;
+	struct gpu_allocation a = { 0 };
 	auto_call(list_done) struct list l = { NULL, 0 };
 
 	a.is_job = job_system(env) != NULL;

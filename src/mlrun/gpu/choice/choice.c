@@ -1,6 +1,5 @@
 #include "gpu/choice/choice.h"
 
-#include "base/base.h"
 #include "gpu/choice/name.h"
 #include "gpu/vendor.h"
 

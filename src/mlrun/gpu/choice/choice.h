@@ -19,11 +19,6 @@ struct gpu_allocation {
 	char *lost;
 };
 
-#define GPU_ALLOCATION_INIT \
-	{                   \
-		0           \
-	}
-
 void gpu_allocation_done(struct gpu_allocation *a);
 
 /*

@@ -1,6 +1,5 @@
 #include "gpu/choice/name.h"
 
-#include "base/base.h"
 #include "gpu/node.h"
 
 /* Read len bytes as a number; no digit may follow. Returns 0 or -1. */

@@ -3,7 +3,6 @@
 #ifndef MLR_GPU_REQUIREMENT_H
 #define MLR_GPU_REQUIREMENT_H
 
-#include "base/error.h"
 #include "gpu/machine.h"
 #include "gpu/version.h"
 

@@ -1,7 +1,5 @@
 #include "gpu/choice/variable.h"
 
-#include "base/base.h"
-
 #define SHOWN_MAX 200 /* bytes of a value quoted in messages */
 
 struct gpu_variable gpu_variable_get(

@@ -1,6 +1,5 @@
 #include "gpu/choice/wish.h"
 
-#include "base/base.h"
 #include "gpu/choice/choice.h"
 #include "gpu/choice/variable.h"
 #include "gpu/vendor.h"

@@ -1,6 +1,5 @@
 #include "gpu/inject/compat.h"
 
-#include "base/base.h"
 #include "gpu/elf.h"
 
 #include <jansson.h>

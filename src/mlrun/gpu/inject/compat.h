@@ -3,7 +3,6 @@
 #ifndef MLR_GPU_COMPAT_H
 #define MLR_GPU_COMPAT_H
 
-#include "base/strv.h"
 #include "gpu/gpu.h"
 #include "gpu/machine.h"
 

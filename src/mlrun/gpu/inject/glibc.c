@@ -1,7 +1,6 @@
 /* Finds the image's C library, and the driver's files that are too new for it. */
 #include "gpu/inject/linker.h"
 
-#include "base/base.h"
 #include "gpu/elf.h"
 
 #include <sys/utsname.h>
@@ -86,7 +85,7 @@ void gpu_libc_expect(const struct gpu_image *image)
 
 void gpu_image_libc_read(const struct gpu_image *image, struct gpu_image_libc *ret)
 {
-	auto_call(gpu_elf_done) struct gpu_elf elf = GPU_ELF_INIT;
+	auto_call(gpu_elf_done) struct gpu_elf elf = { 0 };
 	auto_close int fd = -1;
 
 	find(image, ret, &fd);

@@ -1,6 +1,5 @@
 #include "gpu/inject/inject.h"
 
-#include "base/base.h"
 #include "gpu/vendor.h"
 
 int gpu_injection_has(const struct gpu_injection *i, enum gpu_vendor vendor)

@@ -5,7 +5,6 @@
  * the image's newer libraries replace the driver's of the same names.
  */
 
-#include "base/base.h"
 #include "gpu/inject/inject.h"
 #include "gpu/vendor.h"
 

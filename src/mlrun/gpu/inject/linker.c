@@ -6,7 +6,6 @@
  */
 #include "gpu/inject/linker.h"
 
-#include "base/base.h"
 #include "gpu/inject/ldcache.h"
 
 #include <sys/utsname.h>

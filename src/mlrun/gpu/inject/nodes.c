@@ -3,7 +3,6 @@
  * nvidia-container-toolkit, internal/platform-support/dgpu). They are bound read-only, which
  * protects their modes; reading and writing the devices still works.
  */
-#include "base/base.h"
 #include "gpu/inject/inject.h"
 #include "gpu/node.h"
 #include "gpu/root.h"

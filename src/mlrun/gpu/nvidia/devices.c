@@ -1,6 +1,5 @@
 #include "gpu/nvidia/nvidia.h"
 
-#include "base/base.h"
 #include "gpu/node.h"
 
 #define GPUS        "/proc/driver/nvidia/gpus"

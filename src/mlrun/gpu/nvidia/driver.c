@@ -1,7 +1,5 @@
 #include "gpu/nvidia/nvidia.h"
 
-#include "base/base.h"
-
 #define COMPATIBLE_MAX 4096 /* bytes of a device tree's names */
 
 /* From a driver on, its CUDA version, until the next line. A branch without a toolkit of its own

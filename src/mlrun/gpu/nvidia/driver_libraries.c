@@ -1,6 +1,5 @@
 #include "gpu/nvidia/nvidia.h"
 
-#include "base/base.h"
 #include "gpu/elf.h"
 #include "gpu/nvidia/table.h"
 
@@ -145,7 +144,7 @@ static int take(struct search *s, const struct gpu_place *at, const char *name, 
 {
 	auto_free char *path = NULL, *full = NULL;
 	auto_close int fd = gpu_place_open(s->places, at, name, &path);
-	auto_call(gpu_elf_done) struct gpu_elf e = GPU_ELF_INIT;
+	auto_call(gpu_elf_done) struct gpu_elf e = { 0 };
 	struct gpu_file *f;
 
 	if (fd < 0 || !read_library(fd, s->bits, path, &e) ||
@@ -295,7 +294,7 @@ static int is_known(const struct gpu_machine *m, const char *base, const char *s
 static void add_stored(const struct gpu_dir *d, const char *path, struct gpu_machine *m)
 {
 	auto_close int fd = gpu_dir_open_file(d, path);
-	auto_call(gpu_elf_done) struct gpu_elf e = GPU_ELF_INIT;
+	auto_call(gpu_elf_done) struct gpu_elf e = { 0 };
 	struct gpu_file *f;
 
 	if (fd < 0)
@@ -336,7 +335,7 @@ static void add_wsl_library(
 {
 	auto_free char *path = xasprintf("%s/%s", WSL_LIB, row->name), *real = NULL;
 	auto_close int fd = gpu_dir_open_file(d, path);
-	auto_call(gpu_elf_done) struct gpu_elf e = GPU_ELF_INIT;
+	auto_call(gpu_elf_done) struct gpu_elf e = { 0 };
 	struct gpu_file *f;
 
 	real = fd < 0 ? NULL : gpu_dir_path(d, fd);

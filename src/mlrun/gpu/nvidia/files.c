@@ -1,6 +1,5 @@
 #include "gpu/nvidia/nvidia.h"
 
-#include "base/base.h"
 #include "gpu/nvidia/places.h"
 #include "gpu/nvidia/table.h"
 

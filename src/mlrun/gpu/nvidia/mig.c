@@ -1,6 +1,5 @@
 #include "gpu/nvidia/nvidia.h"
 
-#include "base/base.h"
 #include "gpu/node.h"
 
 #define CAPABILITIES "/proc/driver/nvidia/capabilities"

@@ -6,7 +6,6 @@
 #ifndef MLR_GPU_NVML_H
 #define MLR_GPU_NVML_H
 
-#include "base/base.h"
 #include "gpu/machine.h"
 
 /*

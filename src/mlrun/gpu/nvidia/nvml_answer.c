@@ -1,7 +1,5 @@
 #include "gpu/nvidia/nvml.h"
 
-#include "base/base.h"
-
 #include <jansson.h>
 
 #define GPUS_MAX 1024

@@ -1,6 +1,5 @@
 #include "gpu/nvidia/places.h"
 
-#include "base/base.h"
 #include "gpu/nvidia/nvidia.h"
 #include "gpu/elf.h"
 #include "gpu/inject/ldcache.h"
@@ -209,7 +208,7 @@ static int bits_of(const struct gpu_dir *d, const char *dir, const char *version
 	for (size_t i = 0; i < ARRAY_LEN(anchors); i++) {
 		auto_free char *path = xasprintf("%s/%s.%s", dir, anchors[i], version);
 		auto_close int fd = gpu_dir_open_file(d, path);
-		auto_call(gpu_elf_done) struct gpu_elf e = GPU_ELF_INIT;
+		auto_call(gpu_elf_done) struct gpu_elf e = { 0 };
 
 		if (fd >= 0 && gpu_elf_read(fd, &e) == 0)
 			return e.bits;

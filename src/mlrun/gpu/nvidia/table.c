@@ -1,7 +1,5 @@
 #include "gpu/nvidia/table.h"
 
-#include <string.h>
-
 /* Video programs need CUDA's libraries, a display needs those of graphics. */
 #define COMPUTE  (GPU_COMPUTE | GPU_VIDEO)
 #define GRAPHICS (GPU_GRAPHICS | GPU_DISPLAY)

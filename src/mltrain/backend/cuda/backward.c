@@ -1,6 +1,5 @@
 #include "backend/cuda/libraries/conv_dnn.h"
 
-#include "base/base.h"
 #include "backend/cuda/engine.h"
 #include "backend/cuda/libraries/gemm_lt.h"
 

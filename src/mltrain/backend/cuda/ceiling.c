@@ -1,7 +1,6 @@
 /* What cuBLASLt's matrix product and a copy make of the device in the best of cases. */
 #include "backend/cuda/engine.h"
 
-#include "base/base.h"
 #include "backend/cuda/libraries/gemm_lt.h"
 
 #define SIDE       8192 /* of the matrices */

@@ -1,7 +1,6 @@
 /* The plugin mltrain-cuda.so: the backend's table, and engines from their opening to their end. */
 #include "backend/cuda/product/choice.h"
 
-#include "base/base.h"
 #include "backend/cuda/engine.h"
 
 #include "config.h"

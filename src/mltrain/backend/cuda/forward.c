@@ -2,8 +2,6 @@
 #include "backend/cuda/engine.h"
 #include "backend/cuda/libraries/gemm_lt.h"
 
-#include <errno.h>
-
 struct kernel_source cuda_source(const struct cuda *c, const uint8_t *images, int altered)
 {
 	const struct shape *in = &c->layers[0].in;

@@ -5,8 +5,6 @@
  */
 #include "backend/cuda/engine.h"
 
-#include "base/base.h"
-
 #define UNROLL 8 /* steps that are one graph */
 
 /* Put it on the streams: steps steps, or with 0 a prediction. */

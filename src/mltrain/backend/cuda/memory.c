@@ -1,6 +1,5 @@
 #include "backend/cuda/engine.h"
 
-#include "base/base.h"
 #include "optimiser/optimiser.h"
 
 #define SLOTS_MAX   64

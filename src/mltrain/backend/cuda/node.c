@@ -1,6 +1,5 @@
 #include "backend/cuda/node.h"
 
-#include "base/base.h"
 #include "tensor/batch.h"
 
 #define PARAMS_ALIGN 128 /* elements: 256 bytes as bf16, which cuBLASLt takes matrices to have */

@@ -5,7 +5,6 @@
 #ifndef MLT_BACKEND_CUDA_NODE_H
 #define MLT_BACKEND_CUDA_NODE_H
 
-#include "base/error.h"
 #include "backend/cuda/kernels/kernels.h"
 #include "backend/graph.h"
 

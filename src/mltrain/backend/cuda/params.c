@@ -1,7 +1,5 @@
 #include "backend/cuda/engine.h"
 
-#include "base/base.h"
-
 /* How a node's weights are turned: [k][c][s] is [k][s][c] on the device. */
 struct turn {
 	size_t k, c, s;

@@ -1,7 +1,5 @@
 #include "backend/cuda/plan.h"
 
-#include "base/base.h"
-
 size_t plan_take(struct plan *p, const char *what, size_t bytes, int from, int to)
 {
 	p->entries = xgrow(p->entries, p->n, sizeof(*p->entries));

@@ -5,7 +5,7 @@
 #ifndef MLT_BACKEND_CUDA_PLAN_H
 #define MLT_BACKEND_CUDA_PLAN_H
 
-#include <stddef.h>
+#include "base/base.h"
 
 #define PLAN_ALIGN ((size_t)256)
 

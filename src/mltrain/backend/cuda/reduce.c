@@ -1,6 +1,5 @@
 #include "backend/cuda/engine.h"
 
-#include "base/base.h"
 #include "backend/cuda/libraries/nccl.h"
 
 #define BUCKET_MIN  ((size_t)1 << 18) /* floats: 1 MiB, from which on NCCL uses a link well */

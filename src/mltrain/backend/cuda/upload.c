@@ -1,6 +1,5 @@
 #include "backend/cuda/engine.h"
 
-#include "base/base.h"
 #include "optimiser/optimiser.h"
 
 #define STAGED_MAX ((size_t)256 << 20) /* bytes of batches that are staged at once, but for one */

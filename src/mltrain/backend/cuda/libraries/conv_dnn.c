@@ -1,6 +1,5 @@
 #include "backend/cuda/libraries/conv_dnn.h"
 
-#include "base/base.h"
 #include "backend/cuda/device.h"
 #include "backend/cuda/libraries/library.h"
 

@@ -10,11 +10,10 @@
 #ifndef MLT_BACKEND_CUDA_LIBRARIES_CONV_DNN_H
 #define MLT_BACKEND_CUDA_LIBRARIES_CONV_DNN_H
 
-#include "base/error.h"
+#include "base/base.h"
 #include "tensor/dtype.h"
 
 #include <cuda_runtime_api.h>
-#include <stddef.h>
 
 enum conv_what {
 	CONV_FORWARD, /* y = relu(w * x + b) */

@@ -1,7 +1,5 @@
 #include "backend/cuda/libraries/library.h"
 
-#include "base/base.h"
-
 #include <dlfcn.h>
 #include <glob.h>
 

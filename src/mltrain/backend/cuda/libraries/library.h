@@ -5,9 +5,7 @@
 #ifndef MLT_BACKEND_CUDA_LIBRARIES_LIBRARY_H
 #define MLT_BACKEND_CUDA_LIBRARIES_LIBRARY_H
 
-#include "base/error.h"
-
-#include <stddef.h>
+#include "base/base.h"
 
 struct library_symbol {
 	const char *name;

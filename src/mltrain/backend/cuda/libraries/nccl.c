@@ -1,6 +1,5 @@
 #include "backend/cuda/libraries/nccl.h"
 
-#include "base/base.h"
 #include "backend/cuda/libraries/library.h"
 #include "tensor/driver.h"
 

@@ -1,6 +1,5 @@
 #include "backend/cuda/product/choice.h"
 
-#include "base/base.h"
 #include "base/home.h"
 #include "config.h"
 

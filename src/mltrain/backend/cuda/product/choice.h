@@ -10,7 +10,6 @@
 #ifndef MLT_BACKEND_CUDA_PRODUCT_CHOICE_H
 #define MLT_BACKEND_CUDA_PRODUCT_CHOICE_H
 
-#include "base/error.h"
 #include "backend/cuda/device.h"
 
 #define CHOICE_FILE_MAX ((size_t)1 << 20)

@@ -5,7 +5,6 @@
 #ifndef MLT_BACKEND_CUDA_PRODUCT_PRODUCT_H
 #define MLT_BACKEND_CUDA_PRODUCT_PRODUCT_H
 
-#include "base/error.h"
 #include "backend/cuda/node.h"
 
 #include <cuda_runtime_api.h>

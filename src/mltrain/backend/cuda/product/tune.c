@@ -1,6 +1,5 @@
 #include "backend/cuda/product/product.h"
 
-#include "base/base.h"
 #include "backend/cuda/product/choice.h"
 #include "backend/cuda/libraries/conv_dnn.h"
 #include "backend/cuda/device.h"
