@@ -1,15 +1,7 @@
 #include "base/account.h"
 
-#include "base/cleanup.h"
-#include "base/file.h"
-#include "base/log.h"
-#include "base/memory.h"
+#include "base/base.h"
 #include "base/program.h"
-
-#include <fcntl.h>
-#include <stdio.h>
-#include <string.h>
-#include <unistd.h>
 
 #define PROGRAM    "mlrun-account"
 #define ANSWER_MAX 8192        /* bytes: three lines, one of them a path */

@@ -2,9 +2,6 @@
 
 #include "base/cleanup.h"
 
-#include <stddef.h>
-#include <unistd.h>
-
 const char *authorities_file(void)
 {
 	static const char *const places[] = { "/etc/ssl/certs/ca-certificates.crt",

@@ -14,7 +14,7 @@
 #include "base/log.h"
 #include "base/memory.h"
 #include "base/path.h"
-#include "base/random.h"
+#include "base/temp.h"
 #include "base/strv.h"
 
 #include <ctype.h>

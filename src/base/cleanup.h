@@ -18,7 +18,7 @@
 
 #define auto_call(fn) __attribute__((cleanup(fn)))
 #define auto_free     auto_call(mlr_cleanup_free)
-#define auto_close    auto_call(mlr_cleanup_close)
+#define auto_close    auto_call(fd_close)
 
 /* Return the variable's value and leave NULL in it; has the variable's type. */
 #define take_ptr(p)                                           \
@@ -29,17 +29,28 @@
 		taken_;                                       \
 	})
 
+/* The same of a struct, which becomes what `empty` initialises: *ret = take_struct(&t, T_INIT). */
+#define take_struct(p, empty)                                 \
+	({                                                    \
+		__typeof__(p) take_from_ = (p);               \
+		__typeof__(*take_from_) taken_ = *take_from_; \
+		*take_from_ = (__typeof__(taken_))empty;      \
+		taken_;                                       \
+	})
+
 static inline void mlr_cleanup_free(void *p)
 {
 	free(*(void **)p);
 }
 
-static inline void mlr_cleanup_close(int *fd)
+/* Close a descriptor unless it is negative; it becomes -1, and errno stays. */
+static inline void fd_close(int *fd)
 {
 	int saved = errno;
 
 	if (*fd >= 0)
 		close(*fd);
+	*fd = -1;
 	errno = saved;
 }
 

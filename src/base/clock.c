@@ -1,34 +1,72 @@
 #include "base/clock.h"
 
+#include <string.h>
 #include <time.h>
 
-int64_t mlr_now_ms(void)
+static double seconds(clockid_t clock)
 {
 	struct timespec t;
 
-	clock_gettime(CLOCK_MONOTONIC, &t);
+	clock_gettime(clock, &t);
+	return (double)t.tv_sec + 1e-9 * (double)t.tv_nsec;
+}
+
+static int64_t milliseconds(clockid_t clock)
+{
+	struct timespec t;
+
+	clock_gettime(clock, &t);
 	return (int64_t)t.tv_sec * 1000 + t.tv_nsec / 1000000;
 }
 
-void mlr_sleep_ms(int64_t ms)
+int64_t mlr_now_ms(void)
 {
-	struct timespec t = { ms / 1000, ms % 1000 * 1000000 };
-
-	nanosleep(&t, NULL);
-}
-
-double mlr_now(void)
-{
-	struct timespec t;
-
-	clock_gettime(CLOCK_MONOTONIC, &t);
-	return (double)t.tv_sec + 1e-9 * (double)t.tv_nsec;
+	return milliseconds(CLOCK_MONOTONIC);
 }
 
 int64_t mlr_epoch_ms(void)
 {
-	struct timespec t;
+	return milliseconds(CLOCK_REALTIME);
+}
 
-	clock_gettime(CLOCK_REALTIME, &t);
-	return (int64_t)t.tv_sec * 1000 + t.tv_nsec / 1000000;
+double mlr_now(void)
+{
+	return seconds(CLOCK_MONOTONIC);
+}
+
+double mlr_epoch(void)
+{
+	return seconds(CLOCK_REALTIME);
+}
+
+void mlr_sleep_us(int64_t us)
+{
+	struct timespec t = { us / 1000000, us % 1000000 * 1000 };
+
+	nanosleep(&t, NULL);
+}
+
+void mlr_sleep_ms(int64_t ms)
+{
+	mlr_sleep_us(ms * 1000);
+}
+
+void mlr_time_utc(int64_t at, char out[MLR_TIME_SIZE])
+{
+	time_t t = (time_t)at;
+	struct tm tm;
+
+	if (!gmtime_r(&t, &tm) || !strftime(out, MLR_TIME_SIZE, "%Y-%m-%dT%H:%M:%SZ", &tm))
+		strcpy(out, "?");
+}
+
+int mlr_cond_wait_ms(pthread_cond_t *changed, pthread_mutex_t *lock, long ms)
+{
+	struct timespec until;
+
+	clock_gettime(CLOCK_MONOTONIC, &until);
+	until.tv_nsec += ms % 1000 * 1000000;
+	until.tv_sec += ms / 1000 + until.tv_nsec / 1000000000;
+	until.tv_nsec %= 1000000000;
+	return pthread_cond_clockwait(changed, lock, CLOCK_MONOTONIC, &until);
 }

@@ -1,21 +1,10 @@
 #include "base/config.h"
 
+#include "base/base.h"
 #include "base/account.h"
-#include "base/cleanup.h"
-#include "base/file.h"
 #include "base/home.h"
-#include "base/log.h"
-#include "base/memory.h"
 
-#include <ctype.h>
-#include <errno.h>
-#include <fcntl.h>
 #include <ini.h>
-#include <stdio.h>
-#include <stdlib.h>
-#include <string.h>
-#include <strings.h>
-#include <sys/stat.h>
 
 #define CONFIG_MAX (1u << 20) /* bytes of a file */
 #define REGISTRY   "registry"
@@ -365,8 +354,7 @@ int config_load(struct config *ret, struct mlr_error *err)
 		mlr_wrap(err, "configuration");
 		return r;
 	}
-	*ret = c;
-	c = (struct config)CONFIG_INIT;
+	*ret = take_struct(&c, CONFIG_INIT);
 	return 0;
 }
 

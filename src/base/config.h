@@ -37,10 +37,7 @@
 #define MLR_BASE_CONFIG_H
 
 #include "base/config_value.h"
-#include "base/error.h"
 #include "base/strv.h"
-
-#include <stddef.h>
 
 struct config_value {
 	char *section;     /* "" at the top, "exec", "registry quay.io" */

@@ -1,10 +1,6 @@
 /* Separate from config_value.c because the plugin of Slurm needs little else of it. */
+#include "base/base.h"
 #include "base/config_value.h"
-
-#include "base/cleanup.h"
-
-#include <string.h>
-#include <strings.h>
 
 int config_truth(const char *word)
 {

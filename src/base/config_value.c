@@ -1,16 +1,9 @@
 #include "base/config_value.h"
 
-#include "base/cleanup.h"
+#include "base/base.h"
 #include "base/home.h"
-#include "base/memory.h"
-#include "base/strv.h"
 
-#include <ctype.h>
-#include <errno.h>
 #include <math.h>
-#include <stdlib.h>
-#include <string.h>
-#include <strings.h>
 
 #define SECONDS_MAX 3600
 

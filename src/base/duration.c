@@ -1,9 +1,6 @@
 #include "base/duration.h"
 
-#include "base/cleanup.h"
-
-#include <stdlib.h>
-#include <string.h>
+#include "base/base.h"
 
 static const struct unit {
 	const char *name;

@@ -1,9 +1,6 @@
 #include "base/error.h"
 
-#include <errno.h>
-#include <stdarg.h>
-#include <stdio.h>
-#include <string.h>
+#include "base/base.h"
 
 #define LONG 5200 /* a path (PATH_MAX) and words */
 

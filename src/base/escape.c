@@ -1,9 +1,6 @@
 #include "base/escape.h"
 
-#include "base/memory.h"
-
-#include <stdio.h>
-#include <string.h>
+#include "base/base.h"
 
 size_t escape_next(const char *s, char out[ESCAPE_SIZE])
 {
@@ -20,6 +17,14 @@ size_t escape_next(const char *s, char out[ESCAPE_SIZE])
 	out[0] = (char)c;
 	out[1] = '\0';
 	return 1;
+}
+
+void escape_print(FILE *out, const char *s)
+{
+	char shown[ESCAPE_SIZE];
+
+	for (; *s; fputs(shown, out))
+		s += escape_next(s, shown);
 }
 
 void escape_text(const char *s, char *out, size_t room)

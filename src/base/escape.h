@@ -6,6 +6,7 @@
 #define MLR_BASE_ESCAPE_H
 
 #include <stddef.h>
+#include <stdio.h>
 
 #define ESCAPE_SIZE 8 /* for one escaped character and a NUL */
 
@@ -16,6 +17,9 @@
  * Returns the number of bytes of s escaped: 1 or 2.
  */
 size_t escape_next(const char *s, char out[ESCAPE_SIZE]);
+
+/* Print all of s. */
+void escape_print(FILE *out, const char *s);
 
 /* Escape all of s, cut at the end of out, which has room for ESCAPE_SIZE at least. */
 void escape_text(const char *s, char *out, size_t room);

@@ -1,17 +1,11 @@
 #include "base/fds.h"
 
-#include "base/cleanup.h"
+#include "base/base.h"
 
-#include <dirent.h>
-#include <errno.h>
-#include <fcntl.h>
 #include <linux/close_range.h>
-#include <stdint.h>
-#include <string.h>
 #include <sys/resource.h>
 #include <sys/socket.h>
 #include <sys/syscall.h>
-#include <unistd.h>
 
 struct entry { /* getdents64(2) */
 	uint64_t ino;

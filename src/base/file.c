@@ -1,25 +1,12 @@
 #include "base/file.h"
 
-#include "base/cleanup.h"
+#include "base/base.h"
 #include "base/file_owner.h"
 #include "base/follow.h"
-#include "base/memory.h"
-#include "base/path.h"
-#include "base/random.h"
 #include "base/walk.h"
 
-#include <dirent.h>
-#include <errno.h>
-#include <fcntl.h>
-#include <limits.h>
 #include <linux/openat2.h>
-#include <stdint.h>
-#include <stdio.h>
-#include <stdlib.h>
-#include <string.h>
 #include <sys/syscall.h>
-#include <time.h>
-#include <unistd.h>
 
 static int open_resolved(int dirfd, const char *path, int flags, mode_t mode, enum walk_how how)
 {

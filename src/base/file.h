@@ -9,7 +9,6 @@
 #include "base/strv.h"
 
 #include <dirent.h>
-#include <stddef.h>
 #include <stdint.h>
 #include <sys/stat.h>
 #include <sys/types.h>

@@ -1,11 +1,8 @@
 #include "base/file_owner.h"
 
+#include "base/base.h"
 #include "base/tighten.h"
 
-#include <errno.h>
-#include <stdio.h>
-#include <stdlib.h>
-#include <string.h>
 #include <sys/xattr.h>
 
 #define UID_TAG    0x08 /* field 1, varint (protobuf.dev/programming-guides/encoding) */

@@ -2,9 +2,7 @@
 
 #include "base/cleanup.h"
 
-#include <errno.h>
 #include <linux/magic.h>
-#include <stddef.h>
 #include <sys/vfs.h>
 
 /* Types from linux/magic.h, and from the vendors' own sources. */

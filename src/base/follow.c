@@ -1,14 +1,6 @@
 #include "base/follow.h"
 
-#include "base/cleanup.h"
-#include "base/memory.h"
-
-#include <errno.h>
-#include <fcntl.h>
-#include <limits.h>
-#include <string.h>
-#include <sys/stat.h>
-#include <unistd.h>
+#include "base/base.h"
 
 #define LINKS_MAX 40 /* path_resolution(7) */
 

@@ -1,13 +1,8 @@
 #include "base/hash.h"
 
-#include "base/cleanup.h"
-#include "base/memory.h"
+#include "base/base.h"
 
-#include <errno.h>
 #include <openssl/evp.h>
-#include <stdlib.h>
-#include <string.h>
-#include <unistd.h>
 
 #define HASH_STEP (256u << 10) /* bytes read at once */
 

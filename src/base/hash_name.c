@@ -1,7 +1,7 @@
-#include "base/hash.h"
+
+#include "base/base.h"
 
 #include <sha256.h>
-#include <string.h>
 
 void hash_short(const void *buf, size_t len, char hex[HASH_HEX_SIZE])
 {

@@ -1,13 +1,7 @@
 #include "base/home.h"
 
+#include "base/base.h"
 #include "base/account.h"
-#include "base/cleanup.h"
-#include "base/memory.h"
-
-#include <errno.h>
-#include <stdlib.h>
-#include <sys/stat.h>
-#include <unistd.h>
 
 char *home_dir(struct mlr_error *err)
 {

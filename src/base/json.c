@@ -1,9 +1,8 @@
 #include "base/json.h"
 
-#include "base/memory.h"
+#include "base/base.h"
 
-#include <stdlib.h>
-#include <string.h>
+#include <math.h>
 
 json_t *mlr_json_load(const char *text, size_t len, size_t flags, json_error_t *why)
 {
@@ -39,6 +38,11 @@ json_t *mlr_json_text(const char *s)
 	json_t *text = s ? json_string(s) : json_null();
 
 	return text ? text : latin(s);
+}
+
+json_t *mlr_json_real(double v)
+{
+	return isfinite(v) ? json_real(v) : json_null();
 }
 
 json_t *mlr_json_texts(const struct strv *l)

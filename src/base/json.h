@@ -14,6 +14,9 @@ json_t *mlr_json_load(const char *text, size_t len, size_t flags, json_error_t *
  * names; its bytes are taken as Latin-1. Returns NULL only without memory. */
 json_t *mlr_json_text(const char *s);
 
+/* A number, or null for one that JSON has not: infinite or not a number. */
+json_t *mlr_json_real(double v);
+
 /* An array of such strings. */
 json_t *mlr_json_texts(const struct strv *l);
 

@@ -1,12 +1,7 @@
 #include "base/log.h"
 
+#include "base/base.h"
 #include "base/escape.h"
-
-#include <stdarg.h>
-#include <stdio.h>
-#include <stdlib.h>
-#include <string.h>
-#include <unistd.h>
 
 #define HINT "\nhint: "
 

@@ -1,10 +1,10 @@
 #include "base/machine.h"
 
-#include "base/cleanup.h"
+#include "base/base.h"
 
 #include <elf.h>
-#include <string.h>
 #include <sys/utsname.h>
+#include <sched.h>
 
 #ifndef EM_LOONGARCH
 #define EM_LOONGARCH 258
@@ -82,4 +82,46 @@ int machine_is_native(const struct machine *m)
 
 	uname(&u); /* fails only for an invalid address */
 	return machine_runs(u.machine, m);
+}
+
+size_t processors_count(void)
+{
+	/* The call fails with EINVAL if the machine has more processors than the set has bits. */
+	for (int bits = 1024; bits <= 1 << 20; bits *= 2) {
+		cpu_set_t *set = CPU_ALLOC(bits);
+		size_t size = CPU_ALLOC_SIZE(bits);
+		int n = set && sched_getaffinity(0, size, set) == 0 ? CPU_COUNT_S(size, set) : 0;
+
+		CPU_FREE(set);
+		if (n > 0)
+			return (size_t)n;
+	}
+	return 1;
+}
+
+int elf_interpreter(const void *data, size_t size, char ret[PATH_MAX])
+{
+	const char *bytes = data;
+	Elf64_Ehdr head;
+	Elf64_Phdr ph;
+
+	if (size < sizeof(head))
+		return 0;
+	memcpy(&head, bytes, sizeof(head));
+	if (memcmp(head.e_ident, ELFMAG, SELFMAG) != 0 || head.e_ident[EI_CLASS] != ELFCLASS64)
+		return 0;
+	for (unsigned i = 0; i < head.e_phnum; i++) {
+		if (head.e_phoff > size || size - head.e_phoff < (i + 1) * sizeof(ph))
+			return 0;
+		memcpy(&ph, bytes + head.e_phoff + i * sizeof(ph), sizeof(ph));
+		if (ph.p_type != PT_INTERP)
+			continue;
+		if (ph.p_offset > size || ph.p_filesz > size - ph.p_offset ||
+			ph.p_filesz >= PATH_MAX)
+			return 0;
+		memcpy(ret, bytes + ph.p_offset, ph.p_filesz);
+		ret[ph.p_filesz] = '\0';
+		return *ret != '\0';
+	}
+	return 0;
 }

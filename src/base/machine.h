@@ -3,6 +3,7 @@
 #define MLR_BASE_MACHINE_H
 
 #include <stddef.h>
+#include <limits.h>
 
 #define MACHINE_ELF_HEAD 20 /* bytes of an ELF file that identify its machine */
 
@@ -24,5 +25,23 @@ int machine_runs(const char *processors, const struct machine *m);
 
 /* Does this machine execute them natively? */
 int machine_is_native(const struct machine *m);
+
+/* The processors that this process may use. */
+
+/* How many: those of its affinity mask, which a batch job sets; at least 1. */
+size_t processors_count(void);
+
+/* Parses the start of an ELF file (elf(5)). */
+
+#define ELF_HEAD 4096 /* bytes that suffice for usual programs */
+
+/*
+ * The loader that a 64-bit program names (PT_INTERP), if it has this machine's byte order.
+ *
+ *   data  its first bytes; may be anything
+ *
+ * Returns 1 with the path, or 0 if there is none.
+ */
+int elf_interpreter(const void *data, size_t size, char ret[PATH_MAX]);
 
 #endif

@@ -1,10 +1,6 @@
 #include "base/memory.h"
 
-#include <stdint.h>
-#include <stdio.h>
-#include <stdlib.h>
-#include <string.h>
-#include <unistd.h>
+#include "base/base.h"
 
 static void oom_exit(void)
 {

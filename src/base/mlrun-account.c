@@ -2,11 +2,10 @@
  * mlrun-account UID GID: print the user's name, the user's home directory and the group's name, one
  * a line, as the name service switch knows them; an empty line if unknown. base/account.c runs it.
  */
+#include "base/base.h"
+
 #include <grp.h>
 #include <pwd.h>
-#include <stdio.h>
-#include <stdlib.h>
-#include <string.h>
 
 static void put(const char *s)
 {

@@ -1,10 +1,8 @@
 #include "base/nvml.h"
 
-#include "base/cleanup.h"
-#include "base/memory.h"
+#include "base/base.h"
 
 #include <dlfcn.h>
-#include <string.h>
 
 struct symbol {
 	size_t at;

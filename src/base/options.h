@@ -18,7 +18,6 @@
 #include "base/strv.h"
 
 #include <argp.h>
-#include <stddef.h>
 #include <stdint.h>
 
 enum option_kind {

@@ -1,19 +1,9 @@
 #include "base/owners_file.h"
 
-#include "base/cleanup.h"
-#include "base/memory.h"
+#include "base/base.h"
 
-#include <errno.h>
-#include <fcntl.h>
-#include <inttypes.h>
-#include <limits.h>
 #include <search.h>
-#include <stdio.h>
-#include <stdlib.h>
-#include <string.h>
-#include <sys/stat.h>
 #include <sys/sysmacros.h>
-#include <unistd.h>
 
 #define FILE_MAX (64 << 20) /* bytes; no more records are added */
 
@@ -101,8 +91,7 @@ void owners_file_done(struct owners_file *o)
 {
 	tdestroy(o->by_path, keep);
 	tdestroy(o->by_inode, free);
-	if (o->fd >= 0)
-		close(o->fd);
+	fd_close(&o->fd);
 	*o = (struct owners_file)OWNERS_FILE_INIT;
 }
 

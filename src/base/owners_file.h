@@ -17,9 +17,6 @@
 
 #include "base/file_owner.h"
 
-#include <stdint.h>
-#include <sys/types.h>
-
 #define OWNERS_FILE_NAME "owners" /* beside "upper" or "tree" */
 
 struct owners_file {

@@ -1,8 +1,6 @@
 #include "base/path.h"
 
-#include "base/memory.h"
-
-#include <string.h>
+#include "base/base.h"
 
 char *path_clean(const char *path)
 {

@@ -41,4 +41,9 @@ int proc_stat_parse(const char *text, struct proc_stat *ret);
  * it is empty. */
 int proc_read(int dir, const char *name, char *buf, size_t size);
 
+/* Names of signals. */
+
+/* The number of "9", "KILL", "SIGKILL", "kill" or "RTMIN+3"; -1 for anything else. */
+int signal_number(const char *word);
+
 #endif

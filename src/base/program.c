@@ -1,19 +1,9 @@
 #include "base/program.h"
 
-#include "base/cleanup.h"
-#include "base/fds.h"
-#include "base/file.h"
-#include "base/memory.h"
+#include "base/base.h"
+#include "base/spawn.h"
 
-#include <errno.h>
-#include <fcntl.h>
 #include <sched.h>
-#include <signal.h>
-#include <spawn.h>
-#include <stdlib.h>
-#include <string.h>
-#include <sys/wait.h>
-#include <unistd.h>
 
 #define STACK_BYTES (32 << 10)
 
@@ -81,21 +71,16 @@ void program_take_environment(void)
 int program_start(const char *path, char *const *argv, char *const *envp, int *out, pid_t *pid)
 {
 	auto_close int from = -1, to = -1;
-	posix_spawn_file_actions_t actions;
-	int pair[2], r;
+	struct spawn s = { .file = path, .argv = argv, .envp = envp, .flags = SPAWN_CLOSES };
+	int pair[2];
 
 	if (pipe2(pair, O_CLOEXEC) < 0)
 		return -errno;
 	from = pair[0];
-	to = pair[1];
-	posix_spawn_file_actions_init(&actions);
-	posix_spawn_file_actions_adddup2(&actions, to, 1);
-	posix_spawn_file_actions_addclosefrom_np(&actions, 3);
-	r = posix_spawn(pid, path, &actions, NULL, argv, envp);
-	posix_spawn_file_actions_destroy(&actions);
-	if (r == 0)
-		*out = take_fd(&from);
-	return -r;
+	s.out = to = pair[1];
+	TRY(spawn_start(&s, pid));
+	*out = take_fd(&from);
+	return 0;
 }
 
 /* Close from before waiting: a helper that writes more ends by SIGPIPE. */
@@ -104,9 +89,7 @@ static ssize_t hear(pid_t pid, int from, char *buf, size_t size, int *status)
 	ssize_t n = file_read_full(from, buf, size);
 
 	close(from);
-	*status = -1;
-	while (waitpid(pid, status, 0) < 0 && errno == EINTR)
-		;
+	*status = spawn_wait(pid);
 	return n;
 }
 

@@ -18,7 +18,6 @@
 #include "base/strv.h"
 
 #include <jansson.h>
-#include <stddef.h>
 #include <stdint.h>
 
 enum record_kind {

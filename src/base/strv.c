@@ -1,10 +1,6 @@
 #include "base/strv.h"
 
-#include "base/memory.h"
-
-#include <stdarg.h>
-#include <stdlib.h>
-#include <string.h>
+#include "base/base.h"
 
 void strv_done(struct strv *l)
 {
@@ -55,6 +51,11 @@ void strv_sort(struct strv *l)
 {
 	if (l->n > 1)
 		qsort(l->v, l->n, sizeof(*l->v), by_bytes);
+}
+
+int strv_has_sorted(const struct strv *l, const char *s)
+{
+	return l->n > 0 && bsearch(&s, l->v, l->n, sizeof(*l->v), by_bytes);
 }
 
 char *const *strv_argv(const struct strv *l)

@@ -28,6 +28,8 @@ void strv_addf(struct strv *l, const char *fmt, ...) __attribute__((format(print
 int strv_has(const struct strv *l, const char *s);
 /* Sort by bytes, as strcmp(3). */
 void strv_sort(struct strv *l);
+/* Does a list that is sorted so contain s? */
+int strv_has_sorted(const struct strv *l, const char *s);
 /* The array itself, never NULL, for execve(2) and printing: an empty list gives {NULL}. */
 char *const *strv_argv(const struct strv *l);
 

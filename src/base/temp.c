@@ -1,11 +1,19 @@
 #include "base/temp.h"
 
-#include "base/cleanup.h"
+#include "base/base.h"
 
-#include <errno.h>
-#include <fcntl.h>
-#include <stdio.h>
-#include <stdlib.h>
+#include <sys/random.h>
+
+void random_hex(char hex[RANDOM_HEX_SIZE])
+{
+	static unsigned serial;
+	uint64_t number = 0;
+
+	if (getrandom(&number, sizeof(number), GRND_NONBLOCK) != sizeof(number)) /* early boot */
+		number =
+			(uint64_t)getpid() << 32 | __atomic_add_fetch(&serial, 1, __ATOMIC_RELAXED);
+	snprintf(hex, RANDOM_HEX_SIZE, "%016llx", (unsigned long long)number);
+}
 
 /* If the file system has no unnamed files (NFS, Lustre), make one and remove its name at once. */
 static int open_below(int dir_fd)

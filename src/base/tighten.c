@@ -1,15 +1,6 @@
 #include "base/tighten.h"
 
-#include "base/cleanup.h"
-#include "base/file.h"
-#include "base/memory.h"
-
-#include <dirent.h>
-#include <errno.h>
-#include <fcntl.h>
-#include <stdio.h>
-#include <string.h>
-#include <unistd.h>
+#include "base/base.h"
 
 struct walk {
 	int change;
@@ -114,13 +105,12 @@ static int start(int dirfd, const char *tree, struct walk *w, struct mlr_error *
 {
 	auto_close int place = openat(dirfd, tree, O_PATH | O_DIRECTORY | O_NOFOLLOW | O_CLOEXEC);
 	struct stat st;
-	int r;
 
 	if (place < 0 || fstat(place, &st) < 0)
 		return mlr_fail_errno(err, "look at '%s'", tree);
 	w->owner = st.st_uid;
-	r = look(w, place, ".", &st, err);
-	return r < 0 ? r : enter(w, place, "", &st, err);
+	TRY(look(w, place, ".", &st, err));
+	return enter(w, place, "", &st, err);
 }
 
 int tighten_find(int dirfd, const char *tree, tighten_fn found, void *ctx, struct mlr_error *err)

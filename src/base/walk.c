@@ -1,16 +1,9 @@
 #include "base/walk.h"
 
-#include "base/cleanup.h"
-#include "base/memory.h"
+#include "base/base.h"
 
-#include <errno.h>
-#include <fcntl.h>
-#include <limits.h>
 #include <linux/magic.h>
-#include <string.h>
-#include <sys/stat.h>
 #include <sys/vfs.h>
-#include <unistd.h>
 
 #define LINKS_MAX 40 /* path_resolution(7) */
 

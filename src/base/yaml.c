@@ -1,14 +1,8 @@
 #include "base/yaml.h"
 
-#include "base/cleanup.h"
-#include "base/memory.h"
+#include "base/base.h"
 
-#include <errno.h>
 #include <math.h>
-#include <stdint.h>
-#include <stdlib.h>
-#include <string.h>
-#include <strings.h>
 #include <yaml.h>
 
 #define MAX_DEPTH   32

@@ -206,7 +206,8 @@ static int check_name(const char *text, size_t len, struct mlr_error *err)
 	return 0;
 }
 
-/* What --write-if is for NAME:WAY, or "". Two containers cannot write to one layer at once, so that
+/* What --write-if is for NAME:WAY, or "". Two containers cannot write to one layer at
+ * once, so that
  * ":no_exec" joins, too. */
 static int read_way(const char *text, const char *way, const char **ret, struct mlr_error *err)
 {

@@ -1,9 +1,8 @@
 #include "spank/stage.h"
 
+#include "base/spawn.h"
 #include "spank/command.h"
 #include "spank/submit.h"
-
-#include <spawn.h>
 
 #define SETTLE_S 600 /* so long after it came a file may still be unopened */
 
@@ -29,34 +28,25 @@ static char *file_of(spank_t sp, const char *dir, const char *word)
 /* Run a command that says by itself what is wrong. Returns 0 or -1. */
 static int run(const char *program, char *const *argv)
 {
+	const struct spawn s = { program, argv };
 	pid_t child;
-	int status = 0, r = posix_spawnp(&child, program, NULL, NULL, argv, environ);
+	int r = spawn_start(&s, &child);
 
-	if (r != 0) {
+	if (r < 0) {
 		slurm_error(
-			"mlrun: --container-stage: cannot start '%s': %s", program, strerror(r));
+			"mlrun: --container-stage: cannot start '%s': %s", program, strerror(-r));
 		return -1;
 	}
-	while (waitpid(child, &status, 0) < 0)
-		if (errno != EINTR)
-			return -1;
-	return status == 0 ? 0 : -1;
+	return spawn_wait(child) == 0 ? 0 : -1;
 }
 
 static int has_image(const char *mlrun, const char *image)
 {
 	char *const argv[] = { "mlrun", "inspect", "--json", "--", (char *)image, NULL };
-	posix_spawn_file_actions_t actions;
-	pid_t child = -1;
-	int status = -1;
+	const struct spawn s = { mlrun, argv, .out = SPAWN_NOTHING, .err = SPAWN_NOTHING };
+	pid_t child;
 
-	posix_spawn_file_actions_init(&actions);
-	posix_spawn_file_actions_addopen(&actions, STDOUT_FILENO, "/dev/null", O_WRONLY, 0);
-	posix_spawn_file_actions_addopen(&actions, STDERR_FILENO, "/dev/null", O_WRONLY, 0);
-	if (posix_spawn(&child, mlrun, &actions, NULL, argv, environ) != 0)
-		child = -1;
-	posix_spawn_file_actions_destroy(&actions);
-	return child > 0 && waitpid(child, &status, 0) == child && status == 0;
+	return spawn_start(&s, &child) == 0 && spawn_wait(child) == 0;
 }
 
 /* Write the image to a temporary file. */
@@ -140,7 +130,7 @@ static void sweep_one(int dir, const char *name)
 static void sweep(const char *path)
 {
 	auto_free char *name = prefix();
-	DIR *d = opendir(path);
+	auto_dir DIR *d = opendir(path);
 	struct dirent *e;
 
 	if (!d)
@@ -148,7 +138,6 @@ static void sweep(const char *path)
 	while ((e = readdir(d)))
 		if (strncmp(e->d_name, name, strlen(name)) == 0)
 			sweep_one(dirfd(d), e->d_name);
-	closedir(d);
 }
 
 int stage_find(spank_t sp, const char *dir, const char *word, char **ret, struct mlr_error *err)

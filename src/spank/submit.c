@@ -1,9 +1,8 @@
 #include "spank/submit.h"
 
+#include "base/spawn.h"
 #include "spank/command.h"
 #include "spank/stage.h"
-
-#include <spawn.h>
 
 static const char *variable(const char *name)
 {
@@ -14,29 +13,24 @@ static const char *variable(const char *name)
 static char *ask(const char *mlrun, const char *image, int is_quiet)
 {
 	char *const argv[] = { "mlrun", "inspect", "--pin", "--", (char *)image, NULL };
-	posix_spawn_file_actions_t actions;
+	struct spawn s = { mlrun, argv, .in = SPAWN_NOTHING };
 	char line[1024];
-	int out[2], status = -1;
+	int out[2], r;
 	size_t n = 0;
 	ssize_t got = 0;
 	pid_t child;
 
 	if (pipe2(out, O_CLOEXEC) < 0)
 		return NULL;
-	posix_spawn_file_actions_init(&actions);
-	posix_spawn_file_actions_adddup2(&actions, out[1], STDOUT_FILENO);
-	posix_spawn_file_actions_addopen(&actions, STDIN_FILENO, "/dev/null", O_RDONLY, 0);
-	if (is_quiet)
-		posix_spawn_file_actions_addopen(&actions, STDERR_FILENO, "/dev/null", O_WRONLY, 0);
-	if (posix_spawn(&child, mlrun, &actions, NULL, argv, environ) != 0)
-		child = -1;
-	posix_spawn_file_actions_destroy(&actions);
+	s.out = out[1];
+	s.err = is_quiet ? SPAWN_NOTHING : SPAWN_OURS;
+	r = spawn_start(&s, &child);
 	close(out[1]);
-	while (child > 0 && n < sizeof(line) - 1 &&
+	while (r == 0 && n < sizeof(line) - 1 &&
 		(got = read(out[0], line + n, sizeof(line) - 1 - n)) > 0)
 		n += (size_t)got;
 	close(out[0]);
-	if (child < 0 || waitpid(child, &status, 0) < 0 || status != 0)
+	if (r < 0 || spawn_wait(child) != 0)
 		return NULL;
 	line[n] = '\0';
 	line[strcspn(line, "\n")] = '\0';

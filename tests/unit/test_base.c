@@ -1,7 +1,7 @@
 #include "unit.h"
 #include "base/account.h"
 #include "base/duration.h"
-#include "base/elf.h"
+#include "base/machine.h"
 #include "base/escape.h"
 #include "base/file_owner.h"
 #include "base/owners_file.h"

@@ -4,7 +4,7 @@
 #include "base/base.h"
 #include "base/temp.h"
 #include "oci/digest.h"
-#include "registry/download.h"
+#include "registry/registry.h"
 
 struct download {
 	int fd;

@@ -181,8 +181,7 @@ int bundle_parse(const char *text, size_t len, struct bundle *ret, struct mlr_er
 	TRY(bundle_json(text, len, &o, err));
 	TRY(record_read(&r, bundle_rows, o, &b));
 	b.has_oom_score_adj = b.oom_score_adj >= -1000;
-	*ret = b;
-	b = (struct bundle)BUNDLE_INIT;
+	*ret = take_struct(&b, BUNDLE_INIT);
 	return 0;
 }
 

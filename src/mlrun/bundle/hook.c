@@ -1,5 +1,7 @@
 #include "bundle/hook.h"
 
+#include "base/spawn.h"
+
 #include <linux/close_range.h>
 #include <poll.h>
 #include <sys/mman.h>
@@ -40,10 +42,8 @@ static int wait_for(const struct bundle_hook *h, pid_t child, int *status)
 		late = 1;
 		kill(child, SIGKILL);
 	}
-	while (waitpid(child, status, 0) < 0)
-		if (errno != EINTR)
-			return -errno;
-	return late ? -ETIMEDOUT : 0;
+	*status = spawn_wait(child);
+	return *status < 0 ? *status : late ? -ETIMEDOUT : 0;
 }
 
 static int run(const struct bundle_hook *h, const char *state, struct mlr_error *err)

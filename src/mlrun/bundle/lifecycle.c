@@ -28,10 +28,9 @@ static int read_bundle(
 		r = bundle_plan(text, len, dir, &m->bundle, &m->plan, err);
 	if (r < 0)
 		return mlr_wrap(err, "'%s'", path);
-	r = bundle_state_make(o->root, o->id, &m->state, err);
-	if (r == 0)
-		r = file_replace(m->state.dir, "config.json", text, len, 0600, err);
-	return r < 0 ? r : making_keep_seccomp(m, err);
+	TRY(bundle_state_make(o->root, o->id, &m->state, err));
+	TRY(file_replace(m->state.dir, "config.json", text, len, 0600, err));
+	return making_keep_seccomp(m, err);
 }
 
 /* Lead the container's process up to its start. */
@@ -65,7 +64,7 @@ static void undo(struct making *m, pid_t child)
 		if (m->state.pid > 0)
 			kill(m->state.pid, SIGKILL);
 		kill(child, SIGKILL);
-		making_close(&m->talk[0]);
+		fd_close(&m->talk[0]);
 		waitpid(child, NULL, 0);
 	}
 	if (m->state.dir >= 0)
@@ -199,7 +198,7 @@ static int freeze(const char *root, const char *id, int pause, struct mlr_error 
 {
 	auto_call(bundle_state_done) struct state s = STATE_INIT;
 	enum status from = pause ? STATUS_RUNNING : STATUS_PAUSED;
-	long end = meeting_now_ms() + DEATH_MS;
+	int64_t end = mlr_now_ms() + DEATH_MS;
 	int r;
 
 	TRY(bundle_state_open(root, id, &s, err));
@@ -210,8 +209,8 @@ static int freeze(const char *root, const char *id, int pause, struct mlr_error 
 			"one is made where the machine delegates some of cgroup v2 to users, as "
 			"systemd-run --user --scope does");
 	}
-	for (; r == 0 && bundle_state_status(&s) == from; meeting_pause_us(1000))
-		if (meeting_now_ms() > end)
+	for (; r == 0 && bundle_state_status(&s) == from; mlr_sleep_us(1000))
+		if (mlr_now_ms() > end)
 			r = mlr_fail(err, EBUSY, "the kernel has not done so yet");
 	return r < 0 ? mlr_wrap(err, "%s '%s'", pause ? "pause" : "resume", id) : 0;
 }
@@ -231,13 +230,13 @@ int lifecycle_resume(const char *root, const char *id, struct mlr_error *err)
 /* Kill what is left until nothing is. */
 static int kill_rest(const struct state *s, struct mlr_error *err)
 {
-	long end = meeting_now_ms() + DEATH_MS;
+	int64_t end = mlr_now_ms() + DEATH_MS;
 
 	while (bundle_signal_all(s, SIGKILL, NULL) > 0 ||
 		bundle_state_status(s) != STATUS_STOPPED) {
-		if (meeting_now_ms() > end)
+		if (mlr_now_ms() > end)
 			return mlr_fail(err, EBUSY, "its processes do not end");
-		meeting_pause_us(1000);
+		mlr_sleep_us(1000);
 	}
 	return 0;
 }
@@ -306,7 +305,7 @@ static int run(const struct lifecycle_options *o, struct making *m, int detach, 
 	int r;
 
 	TRY(create(o, m, &child, err));
-	making_close(&m->state.making);
+	fd_close(&m->state.making);
 	r = start(&m->state, &m->bundle, err);
 	if (detach && r == 0)
 		return 0;
@@ -338,7 +337,6 @@ static int make_process(const struct lifecycle_exec *x, json_t *config, struct m
 	auto_free char *text = NULL;
 	json_t *process = NULL;
 	size_t len;
-	int r;
 
 	if (!x->process) {
 		process = json_object_get(config, "process");
@@ -346,8 +344,7 @@ static int make_process(const struct lifecycle_exec *x, json_t *config, struct m
 		return 0;
 	}
 	TRY(file_read(AT_FDCWD, x->process, BUNDLE_CONFIG_MAX, &text, &len, err));
-	r = bundle_json(text, len, &process, err);
-	if (r < 0)
+	if (bundle_json(text, len, &process, err) < 0)
 		return mlr_wrap(err, "'%s'", x->process);
 	json_object_set_new(config, "process", process);
 	return 0;

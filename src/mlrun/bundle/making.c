@@ -6,31 +6,72 @@
 #include "bundle/hook.h"
 #include "bundle/parts.h"
 #include "bundle/signal.h"
-#include "bundle/terminal.h"
 #include "runtime/limits.h"
 #include "runtime/runtime.h"
+#include "base/base.h"
 
 #include <sched.h>
 #include <sys/personality.h>
 #include <sys/prctl.h>
 #include <sys/socket.h>
+#include <sys/ioctl.h>
+#include <sys/un.h>
+
+/* --- the terminal of the container's process --- */
+
+/* Connect to --console-socket. Returns a descriptor or -errno. */
+static int terminal_connect(const char *path, struct mlr_error *err)
+{
+	auto_close int fd = socket(AF_UNIX, SOCK_STREAM | SOCK_CLOEXEC, 0);
+	struct sockaddr_un a = { .sun_family = AF_UNIX };
+
+	if (strlen(path) >= sizeof(a.sun_path))
+		return mlr_fail(err, ENAMETOOLONG, "--console-socket '%s'", path);
+	strcpy(a.sun_path, path);
+	if (fd < 0 || connect(fd, (struct sockaddr *)&a, sizeof(a)) < 0)
+		return mlr_fail_errno(err, "--console-socket '%s'", path);
+	return take_fd(&fd);
+}
+
+/* Open a terminal of the container's own, send its master to the socket (SCM_RIGHTS), and make it
+ * the standard input, output and error of a new session. rows 0: no size. */
+static int terminal_enter(int socket, int rows, int columns, struct mlr_error *err)
+{
+	auto_close int master = open("/dev/ptmx", O_RDWR | O_NOCTTY | O_CLOEXEC), slave = -1;
+	struct winsize size = { .ws_row = (unsigned short)rows, .ws_col = (unsigned short)columns };
+	int locked = 0, r;
+
+	if (master < 0 || ioctl(master, TIOCSPTLCK, &locked) < 0)
+		return mlr_fail_errno(err, "open a terminal in the container");
+	slave = ioctl(master, TIOCGPTPEER, O_RDWR | O_NOCTTY | O_CLOEXEC);
+	if (slave < 0)
+		return mlr_fail_errno(err, "open a terminal in the container");
+	if (rows)
+		ioctl(slave, TIOCSWINSZ, &size);
+	r = (int)fds_send(socket, "/dev/ptmx", strlen("/dev/ptmx"), master);
+	if (r < 0)
+		return mlr_fail(err, -r, "send the terminal: %s", strerror(-r));
+	setsid();
+	if (ioctl(slave, TIOCSCTTY, 0) < 0)
+		return mlr_fail_errno(err, "take the terminal");
+	for (int fd = 0; fd <= 2; fd++)
+		if (dup2(slave, fd) < 0)
+			return mlr_fail_errno(err, "take the terminal");
+	return 0;
+}
+
+/* --- making --- */
 
 #define FAILED         125
 #define NOT_EXECUTABLE 126
 #define NOT_FOUND      127
 
-void making_close(int *fd)
-{
-	if (*fd >= 0)
-		close(take_fd(fd));
-}
-
 void making_done(struct making *m)
 {
-	making_close(&m->talk[0]);
-	making_close(&m->talk[1]);
-	making_close(&m->listener);
-	making_close(&m->console);
+	fd_close(&m->talk[0]);
+	fd_close(&m->talk[1]);
+	fd_close(&m->listener);
+	fd_close(&m->console);
 	bundle_state_done(&m->state);
 	plan_done(&m->plan);
 	bundle_done(&m->bundle);
@@ -155,7 +196,7 @@ static int take_call(struct making *m, int *call, struct mlr_error *err)
 			fds_send(*call, &taken, sizeof(taken), is_start ? -1 : m->door[i]);
 	}
 	if (!is_start)
-		making_close(call);
+		fd_close(call);
 	return is_start;
 }
 
@@ -165,7 +206,7 @@ static int wait_for_start(struct making *m, struct mlr_error *err)
 	int r;
 
 	TRY(ask(m, &ready, err));
-	making_close(&m->talk[1]);
+	fd_close(&m->talk[1]);
 	while ((r = take_call(m, &m->call, err)) == 0)
 		;
 	return r < 0 ? r : 0;
@@ -252,8 +293,8 @@ __attribute__((noreturn)) static void become_container(struct making *m)
 	struct mlr_error *err = &failed.error;
 	int r, status = FAILED;
 
-	making_close(&m->talk[0]);
-	making_close(&m->state.making);
+	fd_close(&m->talk[0]);
+	fd_close(&m->state.making);
 	set_oom_score(&m->bundle);
 	/* Of the caller's terminal neither signals nor /dev/tty reach the container. */
 	if (m->plan.detached)
@@ -320,9 +361,7 @@ static int open_ends(const struct lifecycle_options *o, struct making *m, struct
 int making_expect(struct making *m, enum talk_what what, struct talk_message *ret, pid_t *sender,
 	struct mlr_error *err)
 {
-	int r = talk_receive(m->talk[0], ret, sender);
-
-	if (r < 0)
+	if (talk_receive(m->talk[0], ret, sender) < 0)
 		return mlr_fail(err, ECHILD, "the container's process has ended");
 	if (ret->what == TALK_FAILED) {
 		m->status = ret->status;
@@ -334,9 +373,10 @@ int making_expect(struct making *m, enum talk_what what, struct talk_message *re
 int making_go_on(struct making *m, struct mlr_error *err)
 {
 	struct talk_message go = { .what = TALK_GO, .pid = m->state.pid };
-	int r = talk_send(m->talk[0], &go);
 
-	return r < 0 ? mlr_fail(err, ECHILD, "the container's process has ended") : 0;
+	return talk_send(m->talk[0], &go) < 0
+		? mlr_fail(err, ECHILD, "the container's process has ended")
+		: 0;
 }
 
 int making_put_pid(const char *path, pid_t pid, struct mlr_error *err)
@@ -359,8 +399,8 @@ int making_fork(
 	}
 	if (*child < 0)
 		return mlr_fail_errno(err, "fork");
-	making_close(&m->talk[1]);
-	making_close(&m->listener);
-	making_close(&m->console);
+	fd_close(&m->talk[1]);
+	fd_close(&m->listener);
+	fd_close(&m->console);
 	return 0;
 }

@@ -3,14 +3,13 @@
 #ifndef MLR_BUNDLE_MAKING_H
 #define MLR_BUNDLE_MAKING_H
 
-#include "bundle/bundle.h"
 #include "bundle/lifecycle.h"
 #include "bundle/state.h"
-#include "bundle/talk.h"
 #include "plan/plan.h"
 #include "runtime/door.h"
 
-/* What both sides have at the fork. plan.join: the container's process; 0: it is a new one. */
+/* What both sides have at the fork. plan.join: the container's process; 0: it is a new
+ * one. */
 struct making {
 	struct bundle bundle;
 	struct plan plan;
@@ -28,9 +27,6 @@ struct making {
 	}
 
 void making_done(struct making *m);
-
-/* Close *fd, unless it is -1, which it becomes. */
-void making_close(int *fd);
 
 int making_hooks(
 	const struct making *m, enum bundle_stage stage, enum status status, struct mlr_error *err);

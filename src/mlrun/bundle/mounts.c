@@ -164,7 +164,8 @@ static int add_tmpfs(const char *target, const char *source, struct wish *w, str
 	return r;
 }
 
-/* What the kernel makes for a namespace of the container's own, or else shows of the host. */
+/* What the kernel makes for a namespace of the container's own, or else shows of the host.
+ */
 static const struct kernels {
 	const char *type, *host;
 	enum plan_kind kind;

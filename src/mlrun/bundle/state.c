@@ -15,12 +15,10 @@
 
 void bundle_state_done(struct state *s)
 {
-	if (s->root >= 0)
-		close(s->root);
+	fd_close(&s->root);
 	if (s->dir >= 0)
 		close(s->dir);
-	if (s->making >= 0)
-		close(s->making);
+	fd_close(&s->making);
 	free(s->id);
 	free(s->bundle);
 	free(s->created);
@@ -86,14 +84,13 @@ static int open_root(const char *root, struct mlr_error *err)
 {
 	auto_free char *usual = root ? NULL : default_root(err);
 	const char *dir = root ? root : usual;
-	int r;
 
 	if (!dir) {
 		mlr_wrap(err, "no place for the states of containers");
 		return mlr_hint(err, "name one with --root");
 	}
-	r = file_mkdir_p(AT_FDCWD, dir, 0700, err);
-	return r < 0 ? r : open_private(dir, err);
+	TRY(file_mkdir_p(AT_FDCWD, dir, 0700, err));
+	return open_private(dir, err);
 }
 
 static int open_dir(struct state *s, struct mlr_error *err)
@@ -151,8 +148,7 @@ int bundle_state_make(const char *root, const char *id, struct state *ret, struc
 	auto_call(bundle_state_done) struct state s = STATE_INIT;
 
 	TRY(make(root, id, &s, err));
-	*ret = s;
-	s = (struct state)STATE_INIT;
+	*ret = take_struct(&s, STATE_INIT);
 	return 0;
 }
 
@@ -179,15 +175,6 @@ static void read_boot(char *boot, size_t size)
 	boot[strcspn(boot, "\n")] = '\0';
 }
 
-static void now(char out[32])
-{
-	time_t t = time(NULL);
-	struct tm tm;
-
-	gmtime_r(&t, &tm);
-	strftime(out, 32, "%Y-%m-%dT%H:%M:%SZ", &tm);
-}
-
 int bundle_state_write(struct state *s, pid_t pid, const struct talk_message *made,
 	const char *bundle, struct mlr_error *err)
 {
@@ -203,7 +190,7 @@ int bundle_state_write(struct state *s, pid_t pid, const struct talk_message *ma
 	}
 	if (r < 0)
 		return mlr_fail(err, -r, "the container's process %ld has ended", (long)pid);
-	now(created);
+	mlr_time_utc(time(NULL), created);
 	free(s->bundle);
 	free(s->created);
 	s->bundle = xstrdup(bundle);
@@ -257,8 +244,7 @@ int bundle_state_open(const char *root, const char *id, struct state *ret, struc
 	auto_call(bundle_state_done) struct state s = STATE_INIT;
 
 	TRY(find(root, id, &s, err));
-	*ret = s;
-	s = (struct state)STATE_INIT;
+	*ret = take_struct(&s, STATE_INIT);
 	return 0;
 }
 

@@ -2,8 +2,6 @@
 
 #include "base/json.h"
 
-#include <jansson.h>
-
 /* Options as a NULL-terminated list. */
 static const struct mount {
 	const char *target, *type, *source, *options[8];

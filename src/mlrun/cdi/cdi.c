@@ -1,9 +1,6 @@
 #include "cdi/cdi.h"
 
-#include "cdi/edits.h"
 #include "cdi/hook.h"
-#include "cdi/spec.h"
-#include "gpu/root.h"
 #include "gpu/vendor.h"
 
 /* The CDI files of a machine. A device in /var/run/cdi hides one of the same name in /etc/cdi. */

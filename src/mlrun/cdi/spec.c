@@ -390,7 +390,6 @@ int cdi_spec_parse(const char *text, size_t size, struct cdi_spec *ret, struct m
 		e = read_spec(&r, j, &s);
 	if (e < 0)
 		return e;
-	*ret = s;
-	s = (struct cdi_spec){ 0 };
+	*ret = take_struct(&s, { 0 });
 	return 0;
 }

@@ -1,7 +1,7 @@
 #include "cli/build_cache.h"
 
 #include "cli/push_options.h"
-#include "cli/stop.h"
+#include "cli/cli.h"
 #include "pull/steps.h"
 #include "push/push.h"
 

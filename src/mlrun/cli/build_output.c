@@ -1,7 +1,7 @@
 #include "cli/build_output.h"
 
 #include "base/config_value.h"
-#include "cli/stop.h"
+#include "cli/cli.h"
 
 static const struct {
 	const char *name;

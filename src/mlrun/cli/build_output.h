@@ -4,7 +4,6 @@
 
 #include "export/export.h"
 #include "store/image.h"
-#include "store/store.h"
 
 struct build_output {
 	struct export_options export;

@@ -89,4 +89,15 @@ void cli_stdout_failed(int code);
 /* Become another of mlrun's programs, with mlrun's own argv. Returns CLI_FAILED if that fails. */
 int cli_become(const char *program, char **argv);
 
+/*
+ * Ends work in an orderly way on SIGINT, SIGTERM and SIGHUP; a second signal kills.
+ */
+
+/* The signal received, else 0; working threads read it atomically. */
+extern int cli_stop_signal;
+
+/* Catch the signals from now on. Those that the caller ignores (nohup, a script's background job)
+ * stay ignored. */
+void cli_stop_catch(void);
+
 #endif

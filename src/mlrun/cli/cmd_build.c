@@ -2,21 +2,17 @@
 #include "cli/build_cache.h"
 #include "cli/build_output.h"
 #include "cli/cli.h"
-#include "cli/common.h"
-#include "cli/options.h"
 #include "cli/progress.h"
-#include "cli/stop.h"
 
 #include "base/config_value.h"
 #include "base/json.h"
-#include "base/processors.h"
+#include "base/machine.h"
 #include "build/build.h"
 #include "build/context.h"
 #include "oci/name.h"
 #include "oci/platform.h"
 #include "pull/pull.h"
 #include "recipe/lint.h"
-#include "recipe/recipe.h"
 #include "runtime/probe.h"
 #include "store/facts.h"
 #include "store/stores.h"
@@ -411,8 +407,8 @@ static int find(void *ctx, const char *image, const char *platform, struct store
 		if (r < 0)
 			return r;
 	}
-	r = fetch(f, &name, platform, err);
-	return r < 0 ? r : stores_find(&f->all, &name, st, ret, err);
+	TRY(fetch(f, &name, platform, err));
+	return stores_find(&f->all, &name, st, ret, err);
 }
 
 static int find_step(void *ctx, const char *key, struct store_cached *ret)

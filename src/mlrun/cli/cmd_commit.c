@@ -1,8 +1,6 @@
 /* mlrun commit: makes an image of what exec --write kept. */
 #include "cli/cli.h"
-#include "cli/common.h"
 #include "cli/options.h"
-#include "cli/stop.h"
 
 #include "base/escape.h"
 #include "base/json.h"
@@ -53,13 +51,10 @@ static int print_json(const struct rootfs_committed *c)
 /* Escape a file name, which may contain newlines. To free(). */
 static char *safe(const char *name)
 {
-	char *out = xmalloc(strlen(name) * ESCAPE_SIZE + 1), *to = out;
+	size_t room = (strlen(name) + 1) * ESCAPE_SIZE;
+	char *out = xmalloc(room);
 
-	*out = '\0';
-	while (*name) {
-		name += escape_next(name, to);
-		to += strlen(to);
-	}
+	escape_text(name, out, room);
 	return out;
 }
 

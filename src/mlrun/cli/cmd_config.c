@@ -1,8 +1,8 @@
 /* mlrun config: prints the settings in effect and their source. */
 #include "cli/cli.h"
-#include "cli/common.h"
 #include "cli/options.h"
 
+#include "base/escape.h"
 #include "base/config.h"
 #include "base/json.h"
 #include "store/stores.h"
@@ -196,9 +196,9 @@ static void print_setting(const struct setting *s)
 		if (*s->section && strncmp(s->section, REGISTRY, strlen(REGISTRY)) == 0 &&
 			!v->where)
 			continue;
-		cli_print_safe(line);
+		escape_print(stdout, line);
 		printf("%*s ; ", strlen(line) < 48 ? 48 - (int)strlen(line) : 0, "");
-		cli_print_safe(v->where ? v->where : v->origin);
+		escape_print(stdout, v->where ? v->where : v->origin);
 		putchar('\n');
 	}
 	if (s->n == 0 && strncmp(s->section, REGISTRY, strlen(REGISTRY)) != 0)
@@ -213,7 +213,7 @@ static void print_text(const struct settings *s)
 		if (strcmp(s->v[i].section, section) != 0) {
 			section = s->v[i].section;
 			fputs("\n[", stdout);
-			cli_print_safe(section);
+			escape_print(stdout, section);
 			fputs("]\n", stdout);
 		}
 		print_setting(&s->v[i]);

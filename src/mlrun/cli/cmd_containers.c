@@ -1,13 +1,12 @@
 /* mlrun containers: lists and removes the containers that exec --write keeps. */
 #include "cli/cli.h"
-#include "cli/common.h"
 #include "cli/listing.h"
 #include "cli/options.h"
 
 #include "base/json.h"
 #include "runtime/kept.h"
 #include "store/container.h"
-#include "store/usage.h"
+#include "store/tree.h"
 
 struct args {
 	struct cli_common common;
@@ -85,10 +84,9 @@ static void table_done(struct table *t)
 static int load(struct store *st, struct table *t, struct mlr_error *err)
 {
 	auto_strv struct strv names = STRV_INIT;
-	int r = store_container_names(st, &names, err);
+	int r;
 
-	if (r < 0)
-		return r;
+	TRY(store_container_names(st, &names, err));
 	t->v = xcalloc(names.n + 1, sizeof(*t->v));
 	for (size_t i = 0; i < names.n; i++) {
 		auto_free char *path = xasprintf("containers/%s", names.v[i]);

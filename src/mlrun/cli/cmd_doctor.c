@@ -2,6 +2,7 @@
 #include "cli/cli.h"
 #include "cli/common.h"
 
+#include "base/escape.h"
 #include "doctor/doctor.h"
 
 #define UNHEALTHY 1 /* exit status: something failed */
@@ -19,13 +20,13 @@ static void print_fix(const struct doctor_finding *f, int margin)
 
 	if (!strchr(fix, '\n')) {
 		printf("%*s%s: ", margin, "", who);
-		cli_print_safe(fix);
+		escape_print(stdout, fix);
 		putchar('\n');
 		return;
 	}
 	printf("%*s%s:\n", margin, "", who);
 	for (char *line = strtok_r(fix, "\n", &at); line; line = strtok_r(NULL, "\n", &at)) {
-		cli_print_safe(line);
+		escape_print(stdout, line);
 		putchar('\n');
 	}
 }
@@ -35,11 +36,11 @@ static void print_finding(const struct doctor_finding *f, int width)
 	const int margin = (int)strlen("failure  ") + width + 2;
 
 	printf("%-7s  %-*s  ", doctor_verdict_word(f->verdict), width, f->check);
-	cli_print_safe(f->what);
+	escape_print(stdout, f->what);
 	putchar('\n');
 	if (f->cause) {
 		printf("%*s", margin, "");
-		cli_print_safe(f->cause);
+		escape_print(stdout, f->cause);
 		putchar('\n');
 	}
 	if (f->fix)

@@ -7,7 +7,7 @@
 
 #include "base/base.h"
 #include "base/json.h"
-#include "base/signal_name.h"
+#include "base/proc.h"
 #include "work/elastic.h"
 
 #define HOLD_S    10

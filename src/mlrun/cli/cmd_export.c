@@ -1,8 +1,6 @@
 /* mlrun export: writes an image of the store to a file. */
 #include "cli/cli.h"
-#include "cli/common.h"
 #include "cli/options.h"
-#include "cli/stop.h"
 
 #include "base/json.h"
 #include "bundle/write.h"
@@ -233,11 +231,10 @@ static int read_config(struct store *st, const struct store_image *im, struct oc
 	auto_call(oci_document_done) struct oci_document doc = { 0 };
 	auto_free char *text = NULL;
 	size_t len;
-	int r = cli_stored_manifest(st, im->manifest, &doc, err);
 
-	if (r == 0)
-		r = cli_stored_text(st, doc.config.digest, &text, &len, err);
-	return r < 0 ? r : oci_config_parse(text, len, ret, err);
+	TRY(cli_stored_manifest(st, im->manifest, &doc, err));
+	TRY(cli_stored_text(st, doc.config.digest, &text, &len, err));
+	return oci_config_parse(text, len, ret, err);
 }
 
 /* DIR/rootfs and DIR/config.json. */
@@ -246,13 +243,11 @@ static int export_bundle(const struct args *a, struct store *st, const struct st
 {
 	auto_call(oci_config_done) struct oci_config c = OCI_CONFIG_INIT;
 	auto_free char *root = xasprintf("%s/rootfs", a->path);
-	int r = read_config(st, im, &c, err);
 
-	if (r == 0)
-		r = file_mkdir_p(AT_FDCWD, root, 0755, err);
-	if (r == 0)
-		r = export_image(st, im, root, &a->export, result, err);
-	return r < 0 ? r : bundle_write(a->path, &c, err);
+	TRY(read_config(st, im, &c, err));
+	TRY(file_mkdir_p(AT_FDCWD, root, 0755, err));
+	TRY(export_image(st, im, root, &a->export, result, err));
+	return bundle_write(a->path, &c, err);
 }
 
 static int run_squashfs(const struct args *a, struct mlr_error *err)

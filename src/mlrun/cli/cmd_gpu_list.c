@@ -3,9 +3,9 @@
 #include "cli/common.h"
 #include "cli/listing.h"
 
+#include "base/escape.h"
 #include "base/json.h"
 #include "gpu/gpu.h"
-#include "gpu/machine.h"
 #include "gpu/node.h"
 #include "gpu/nvidia/nvml.h"
 #include "gpu/vendor.h"
@@ -108,7 +108,7 @@ static void print_driver(const struct gpu_machine *m)
 	if (m->driver == GPU_DRIVER_NONE || m->driver == GPU_DRIVER_TEGRA)
 		return;
 	printf("NVIDIA driver ");
-	cli_print_safe(m->driver_text ? m->driver_text : "(version unknown)");
+	escape_print(stdout, m->driver_text ? m->driver_text : "(version unknown)");
 	if (m->driver == GPU_DRIVER_WSL)
 		printf(" of Windows (WSL)");
 	if (m->is_open)
@@ -124,7 +124,7 @@ static void print_none(const struct gpu_machine *m)
 	int is_machine = strcmp(root, "/") == 0;
 
 	if (m->refused) {
-		cli_print_safe(m->refused);
+		escape_print(stdout, m->refused);
 		putchar('\n');
 	} else if (m->driver == GPU_DRIVER_WSL) {
 		puts("the GPUs are Windows', behind /dev/dxg; nvidia-smi -L lists them");

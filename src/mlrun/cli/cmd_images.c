@@ -1,11 +1,9 @@
 #include "cli/cli.h"
-#include "cli/common.h"
 #include "cli/listing.h"
 #include "cli/options.h"
 
 #include "oci/digest.h"
 #include "store/facts.h"
-#include "store/image.h"
 #include "store/stores.h"
 
 struct args {

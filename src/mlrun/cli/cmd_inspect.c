@@ -24,11 +24,10 @@ static int find(const struct stores *all, const struct inspect_args *a, struct s
 	struct store_image *ret, struct mlr_error *err)
 {
 	auto_call(oci_name_done) struct oci_name name = OCI_NAME_INIT;
-	int r = oci_name_parse(a->image, &name, err);
 
-	if (r == 0)
-		r = stores_find(all, &name, st, ret, err);
-	return r < 0 ? r : check_platform(ret, a, err);
+	TRY(oci_name_parse(a->image, &name, err));
+	TRY(stores_find(all, &name, st, ret, err));
+	return check_platform(ret, a, err);
 }
 
 /* Facts contain what a start needs; the configuration has the rest. */
@@ -36,9 +35,9 @@ static int load_config(struct store *st, struct picture *p, struct mlr_error *er
 {
 	auto_free char *text = NULL;
 	size_t len = 0;
-	int r = cli_stored_text(st, p->manifest.config.digest, &text, &len, err);
 
-	return r < 0 ? r : oci_config_parse(text, len, &p->config, err);
+	TRY(cli_stored_text(st, p->manifest.config.digest, &text, &len, err));
+	return oci_config_parse(text, len, &p->config, err);
 }
 
 static int load(const struct stores *all, const struct inspect_args *a, struct picture *p,

@@ -17,9 +17,9 @@ static int look(const struct inspect_args *a, struct pull_sight *ret, struct mlr
 		.authfile = a->registry.authfile,
 		.config = &a->registry.config };
 	struct pull_watch watch = { .notice = notice };
-	int r = oci_name_parse(a->image, &name, err);
 
-	return r < 0 ? r : pull_look(&name, &opt, &watch, ret, err);
+	TRY(oci_name_parse(a->image, &name, err));
+	return pull_look(&name, &opt, &watch, ret, err);
 }
 
 static int print_raw(const struct inspect_args *a, const struct resolved *res)

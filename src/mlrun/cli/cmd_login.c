@@ -1,6 +1,5 @@
 /* mlrun login, mlrun logout. */
 #include "cli/cli.h"
-#include "cli/common.h"
 #include "cli/options.h"
 
 #include "oci/ref.h"
@@ -202,13 +201,9 @@ static int login(struct args *a, struct mlr_error *err)
 	struct registry_options opt;
 	int asked = 0, r;
 
-	r = cli_registry_load(&a->registry, a->name, err);
-	if (r == 0)
-		r = parse_name(a->name, &ref, &key, err);
-	if (r == 0)
-		r = gather(a, key, &c, err);
-	if (r < 0)
-		return r;
+	TRY(cli_registry_load(&a->registry, a->name, err));
+	TRY(parse_name(a->name, &ref, &key, err));
+	TRY(gather(a, key, &c, err));
 	opt = cli_registry_options(&a->registry);
 	reg = registry_new(&ref, &opt);
 	r = registry_login(reg, c.user, c.password, &asked, err);

@@ -1,7 +1,6 @@
 /* mlrun manifest: indexes, which let one name stand for the images of several platforms. */
 #include "cli/cli.h"
 #include "cli/push_options.h"
-#include "cli/stop.h"
 
 #include "base/json.h"
 #include "oci/name.h"
@@ -57,8 +56,8 @@ static int add(struct args *a, const struct stores *all, const struct oci_ref *t
 	oci_ref_copy(to, &place);
 	free(place.tag);
 	place.tag = NULL;
-	r = push_args_run(&a->push, st, &im, &place, &pushed, err);
-	return r < 0 ? r : index_add_pushed(items, &pushed, im.platform, err);
+	TRY(push_args_run(&a->push, st, &im, &place, &pushed, err));
+	return index_add_pushed(items, &pushed, im.platform, err);
 }
 
 static int push(struct args *a, const struct stores *all, struct oci_ref *to, char *digest,

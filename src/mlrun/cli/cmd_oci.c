@@ -1,20 +1,16 @@
 /* mlrun oci: the command line that callers of OCI runtimes expect, as runc and crun have it. */
 #include "config.h"
 
-#include "cli/cli.h"
 #include "cli/commands.h"
-#include "cli/common.h"
 #include "cli/listing.h"
 #include "cli/options.h"
 
-#include "base/signal_name.h"
+#include "base/proc.h"
 #include "base/follow.h"
 #include "base/json.h"
 #include "base/program.h"
-#include "bundle/bundle.h"
 #include "bundle/lifecycle.h"
 #include "bundle/signal.h"
-#include "bundle/state.h"
 #include "bundle/write.h"
 #include "plan/capability.h"
 
@@ -77,7 +73,7 @@ static void log_failure(const struct mlr_error *err)
 	auto_free char *text = NULL;
 	char when[CLI_TIME_SIZE];
 
-	cli_time_utc(time(NULL), when);
+	mlr_time_utc(time(NULL), when);
 	if (globals.log_format && strcmp(globals.log_format, "json") == 0) {
 		json_auto_t *o = json_pack("{s:o, s:s, s:s}", "msg", mlr_json_text(err->text),
 			"level", "error", "time", when);

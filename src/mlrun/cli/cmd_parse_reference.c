@@ -1,5 +1,4 @@
 #include "cli/cli.h"
-#include "cli/common.h"
 #include "cli/options.h"
 #include "oci/ref.h"
 

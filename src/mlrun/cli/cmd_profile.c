@@ -1,6 +1,5 @@
 /* mlrun profile: records this machine for checks elsewhere. */
 #include "cli/cli.h"
-#include "cli/common.h"
 #include "cli/options.h"
 
 #include "base/json.h"
@@ -160,7 +159,7 @@ static int record(const struct args *a, json_t **ret, struct mlr_error *err)
 	l.list = json_array();
 	read_cache(&d, &l);
 	uname(&host);
-	cli_time_utc(time(NULL), date);
+	mlr_time_utc(time(NULL), date);
 	*ret = json_pack("{s:i, s:s, s:s, s:o, s:o, s:o, s:o, s:o, s:{s:o, s:o}, s:o}", "format",
 		GPU_PROFILE_FORMAT, "mlrun", PACKAGE_VERSION, "date", date, "host",
 		mlr_json_text(host.nodename), "kernel", mlr_json_text(host.release), "architecture",

@@ -1,5 +1,4 @@
 #include "cli/cli.h"
-#include "cli/common.h"
 #include "cli/options.h"
 
 #include "base/json.h"
@@ -61,7 +60,7 @@ static int print_json(const struct store_prune_result *r, int dry_run)
 	for (size_t i = 0; i < r->n; i++) {
 		char used[CLI_TIME_SIZE];
 
-		cli_time_utc(r->images[i].last_use, used);
+		mlr_time_utc(r->images[i].last_use, used);
 		json_array_append_new(images,
 			json_pack("{s:s, s:s, s:s, s:b}", "name", r->images[i].image.name, "digest",
 				r->images[i].image.manifest, "last_use", used, "in_use",

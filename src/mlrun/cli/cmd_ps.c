@@ -1,6 +1,5 @@
 /* mlrun ps: lists the containers that run on this node, and the services. */
 #include "cli/cli.h"
-#include "cli/common.h"
 #include "cli/listing.h"
 #include "cli/options.h"
 

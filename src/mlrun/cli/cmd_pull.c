@@ -1,9 +1,7 @@
 /* mlrun pull, and mlrun import, a pull from a file. */
 #include "cli/cli.h"
-#include "cli/common.h"
 #include "cli/progress.h"
 #include "cli/options.h"
-#include "cli/stop.h"
 
 #include "base/json.h"
 #include "config.h"
@@ -12,7 +10,6 @@
 #include "pull/pull.h"
 #include "runtime/probe.h"
 #include "store/facts.h"
-#include "store/store.h"
 
 struct args {
 	struct cli_common common;

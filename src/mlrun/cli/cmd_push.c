@@ -1,7 +1,6 @@
 /* mlrun push: writes an image of the store to a registry. */
 #include "cli/cli.h"
 #include "cli/push_options.h"
-#include "cli/stop.h"
 
 #include "oci/name.h"
 

@@ -2,7 +2,6 @@
 #include "config.h"
 
 #include "cli/cli.h"
-#include "cli/common.h"
 #include "cli/options.h"
 #include "cli/runs.h"
 
@@ -75,13 +74,13 @@ static void print_word(const char *word)
 	auto_free char *quoted = escape_for_sh(word);
 
 	putchar(' ');
-	cli_print_safe(*word && strspn(word, plain) == strlen(word) ? word : quoted);
+	escape_print(stdout, *word && strspn(word, plain) == strlen(word) ? word : quoted);
 }
 
 static void print_line(const char *key, const char *value)
 {
 	printf("%-10s ", key);
-	cli_print_safe(value);
+	escape_print(stdout, value);
 	putchar('\n');
 }
 

@@ -1,5 +1,4 @@
 #include "cli/cli.h"
-#include "cli/common.h"
 #include "cli/options.h"
 #include "cli/services.h"
 
@@ -47,15 +46,14 @@ static int parse(struct store *st, const char *text, struct oci_ref *ret, struct
 {
 	auto_call(oci_name_done) struct oci_name name = OCI_NAME_INIT;
 	auto_call(store_image_done) struct store_image im = STORE_IMAGE_INIT;
-	int r;
 
 	TRY(oci_name_parse(text, &name, err));
 	if (name.transport == OCI_REGISTRY) {
 		oci_ref_copy(&name.ref, ret);
 		return 0;
 	}
-	r = store_image_find_name(st, &name, &im, err);
-	return r < 0 ? r : oci_ref_parse(im.name, ret, err);
+	TRY(store_image_find_name(st, &name, &im, err));
+	return oci_ref_parse(im.name, ret, err);
 }
 
 /* Returns -ENOENT if there is no such service. */

@@ -1,6 +1,5 @@
 /* mlrun-rsh: runs a command on a worker, with the arguments of ssh(1). */
 #include "cli/cli.h"
-#include "cli/common.h"
 #include "cli/workers.h"
 
 #include "base/account.h"

@@ -5,7 +5,7 @@
 
 #include "base/base.h"
 #include "base/duration.h"
-#include "base/signal_name.h"
+#include "base/proc.h"
 
 struct args {
 	struct services_choice c;

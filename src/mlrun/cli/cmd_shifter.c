@@ -6,7 +6,6 @@
  * and of CSCS and Pawsey: shifter pull | run | images | rmi | load | login. Whichever form, options
  * of both are known.
  */
-#include "cli/cli.h"
 #include "cli/commands.h"
 #include "cli/options.h"
 #include "cli/shifter.h"
@@ -129,7 +128,7 @@ static void print_image(const struct store_image *im)
 		return;
 	}
 	cli_size(im->size, size);
-	cli_time_utc(im->pulled, pulled);
+	mlr_time_utc(im->pulled, pulled);
 	printf("%-40s  %-16s  %.12s  %-20s  %9s  %s\n", ref.repository,
 		ref.tag ? ref.tag : "<none>", oci_digest_hex(im->manifest), pulled, size,
 		strcmp(ref.registry, "docker.io") == 0 ? "index.docker.io" : ref.registry);

@@ -1,6 +1,5 @@
 /* shifterimg: Shifter's images, with the lines that other programs read. */
 #include "cli/cli.h"
-#include "cli/common.h"
 #include "cli/fetch.h"
 #include "cli/options.h"
 #include "cli/shifter.h"

@@ -1,10 +1,8 @@
 #include "cli/cli.h"
-#include "cli/common.h"
 #include "cli/options.h"
-#include "cli/stop.h"
 
+#include "base/escape.h"
 #include "base/json.h"
-#include "pull/pull.h"
 #include "pull/repair.h"
 #include "rootfs/verify.h"
 #include "runtime/probe.h"
@@ -121,11 +119,11 @@ static void print_text(struct store *st, const struct rootfs_report *r)
 		printf("%s: %s%s", f->path,
 			f->verdict == ROOTFS_UNKNOWN ? "" : verdicts[f->verdict],
 			f->verdict == ROOTFS_UNKNOWN ? "" : ": ");
-		cli_print_safe(f->why);
+		escape_print(stdout, f->why);
 		putchar('\n');
 		for (size_t j = 0; j < f->files.n; j++) {
 			printf("  ");
-			cli_print_safe(f->files.v[j]);
+			escape_print(stdout, f->files.v[j]);
 			putchar('\n');
 		}
 		for (size_t j = 0; j < names.n; j++)

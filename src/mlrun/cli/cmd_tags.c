@@ -1,8 +1,8 @@
 /* mlrun tags: lists a repository's tags. */
 #include "cli/cli.h"
-#include "cli/common.h"
 #include "cli/options.h"
 
+#include "base/escape.h"
 #include "base/json.h"
 #include "oci/ref.h"
 #include "registry/registry.h"
@@ -36,7 +36,7 @@ static int print(const struct oci_ref *ref, const struct strv *tags, int json)
 {
 	if (!json) {
 		for (size_t i = 0; i < tags->n; i++) {
-			cli_print_safe(tags->v[i]);
+			escape_print(stdout, tags->v[i]);
 			putchar('\n');
 		}
 		return fflush(stdout) == 0 ? 0 : CLI_FAILED;

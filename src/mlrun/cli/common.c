@@ -58,15 +58,6 @@ void cli_size(uint64_t bytes, char out[CLI_SIZE_SIZE])
 	snprintf(out, CLI_SIZE_SIZE, "%.1f %s", v, units[i]);
 }
 
-void cli_time_utc(int64_t seconds, char out[CLI_TIME_SIZE])
-{
-	time_t t = (time_t)seconds;
-	struct tm tm;
-
-	if (!gmtime_r(&t, &tm) || !strftime(out, CLI_TIME_SIZE, "%Y-%m-%dT%H:%M:%SZ", &tm))
-		strcpy(out, "?");
-}
-
 void cli_time_local(int64_t seconds, char out[CLI_TIME_SIZE])
 {
 	time_t t = (time_t)seconds;
@@ -74,16 +65,6 @@ void cli_time_local(int64_t seconds, char out[CLI_TIME_SIZE])
 
 	if (!localtime_r(&t, &tm) || !strftime(out, CLI_TIME_SIZE, "%Y-%m-%d %H:%M", &tm))
 		strcpy(out, "?");
-}
-
-void cli_print_safe(const char *text)
-{
-	char one[ESCAPE_SIZE];
-
-	while (*text) {
-		text += escape_next(text, one);
-		fputs(one, stdout);
-	}
 }
 
 char *cli_user_name(uid_t uid)
@@ -218,10 +199,8 @@ int cli_stored_text(
 {
 	auto_free char *path = xasprintf("blobs/sha256/%s", oci_digest_hex(digest)), *text = NULL;
 	char hex[HASH_HEX_SIZE];
-	int r;
 
-	r = file_read(store_fd(st), path, OCI_DOCUMENT_MAX, &text, len, err);
-	if (r < 0)
+	if (file_read(store_fd(st), path, OCI_DOCUMENT_MAX, &text, len, err) < 0)
 		return mlr_wrap(err, "store '%s'", store_path(st));
 	hash_name(text, hex);
 	if (strlen(text) != *len || strcmp(hex, oci_digest_hex(digest)) != 0) {
@@ -238,11 +217,11 @@ int cli_stored_manifest(
 {
 	auto_free char *text = NULL;
 	size_t len;
-	int r;
 
 	TRY(cli_stored_text(st, digest, &text, &len, err));
-	r = oci_document_parse(text, len, NULL, NULL, ret, err);
-	return r < 0 ? mlr_wrap(err, "manifest %s", digest) : 0;
+	return oci_document_parse(text, len, NULL, NULL, ret, err) < 0
+		? mlr_wrap(err, "manifest %s", digest)
+		: 0;
 }
 
 int cli_find_image(
@@ -251,11 +230,10 @@ int cli_find_image(
 	auto_call(stores_close) struct stores all = STORES_INIT;
 	auto_call(oci_name_done) struct oci_name parsed = OCI_NAME_INIT;
 	struct store *st;
-	int r = oci_name_parse(name, &parsed, err);
 
-	if (r == 0)
-		r = stores_open(dir, NULL, &all, err);
-	return r < 0 ? r : stores_find(&all, &parsed, &st, ret, err);
+	TRY(oci_name_parse(name, &parsed, err));
+	TRY(stores_open(dir, NULL, &all, err));
+	return stores_find(&all, &parsed, &st, ret, err);
 }
 
 char *cli_pin(const struct store_image *im)

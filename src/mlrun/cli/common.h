@@ -7,8 +7,6 @@
 
 #include "oci/manifest.h"
 #include "oci/ref.h"
-#include "store/image.h"
-#include "store/store.h"
 #include "store/stores.h"
 
 #include <jansson.h>
@@ -34,17 +32,12 @@ int64_t cli_parse_size(const char *s);
 int64_t cli_parse_age(const char *s);
 
 #define CLI_SIZE_SIZE 16
-#define CLI_TIME_SIZE 32
+#define CLI_TIME_SIZE MLR_TIME_SIZE
 
 /* Print "532 B", "63.3 MB", "1.2 GB". */
 void cli_size(uint64_t bytes, char out[CLI_SIZE_SIZE]);
-/* Print "2026-01-31T08:15:00Z" (RFC 3339). */
-void cli_time_utc(int64_t seconds, char out[CLI_TIME_SIZE]);
 /* Print "2026-01-31 09:15" in the user's time zone. */
 void cli_time_local(int64_t seconds, char out[CLI_TIME_SIZE]);
-
-/* Print text of an image or a server, with control characters escaped. */
-void cli_print_safe(const char *text);
 
 /* A user's name, or number if it has none; to free(). Names are cached: those that are not in
  * /etc/passwd need a helper program. */

@@ -1,7 +1,6 @@
 #include "cli/fetch.h"
 
 #include "cli/cli.h"
-#include "cli/common.h"
 #include "cli/services.h"
 
 #include "base/program.h"

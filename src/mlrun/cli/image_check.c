@@ -2,13 +2,13 @@
 
 #include "cli/cli.h"
 
+#include "base/escape.h"
 #include "base/config.h"
 #include "base/home.h"
 #include "base/json.h"
 #include "doctor/image.h"
 #include "doctor/start.h"
 #include "exec/parts.h"
-#include "exec/exec.h"
 #include "gpu/check/check.h"
 #include "gpu/nvidia/nvml.h"
 #include "gpu/profile.h"
@@ -128,11 +128,11 @@ static void print_findings(const struct gpu_report *r)
 {
 	for (size_t i = 0; i < r->n; i++) {
 		printf("%-10s %-13s ", verdicts[r->v[i].verdict], r->v[i].subject);
-		cli_print_safe(r->v[i].text);
+		escape_print(stdout, r->v[i].text);
 		putchar('\n');
 		if (r->v[i].mend) {
 			printf("%-24s -> ", "");
-			cli_print_safe(r->v[i].mend);
+			escape_print(stdout, r->v[i].mend);
 			putchar('\n');
 		}
 	}
@@ -150,7 +150,7 @@ static int print_text(const struct image_check *a, const struct gpu_report *r)
 	printf("the image %s ", verdict == GPU_FAILS ? "does not work" : "works");
 	if (a->profile) {
 		printf("on the machine of '");
-		cli_print_safe(a->profile);
+		escape_print(stdout, a->profile);
 		putchar('\'');
 	} else {
 		printf("here");

@@ -1,5 +1,6 @@
 #include "cli/inspect.h"
 
+#include "base/escape.h"
 #include "base/json.h"
 #include "cli/cli.h"
 #include "store/facts.h"
@@ -86,7 +87,7 @@ static int print_json(const struct picture *p)
 	const struct oci_config *c = &p->config;
 	char pulled[CLI_TIME_SIZE];
 
-	cli_time_utc(im->pulled, pulled);
+	mlr_time_utc(im->pulled, pulled);
 	return cli_print_json(json_pack(
 		"{s:s, s:s, s:s?, s:s, s:s, s:o, s:s?, s:s?, s:I, s:o, s:o, s:o, s:o, s:s?, s:s?, s:o, s:o, s:o}",
 		"name", im->name, "digest", im->manifest, "index", im->index, "config",
@@ -105,7 +106,7 @@ static int print_json(const struct picture *p)
 static void print_line(const char *label, const char *value)
 {
 	printf("%-12s", label);
-	cli_print_safe(value);
+	escape_print(stdout, value);
 	putchar('\n');
 }
 
@@ -122,9 +123,9 @@ static void print_labels(const struct strv *labels)
 {
 	for (size_t i = 0; i + 1 < labels->n; i += 2) {
 		printf("%-12s", i == 0 ? "labels" : "");
-		cli_print_safe(labels->v[i]);
+		escape_print(stdout, labels->v[i]);
 		putchar('=');
-		cli_print_safe(labels->v[i + 1]);
+		escape_print(stdout, labels->v[i + 1]);
 		putchar('\n');
 	}
 }

@@ -90,7 +90,7 @@ void listing_time(struct listing *l, const char *title, const char *key, int64_t
 	char local[CLI_TIME_SIZE], utc[CLI_TIME_SIZE];
 
 	cli_time_local(seconds, local);
-	cli_time_utc(seconds, utc);
+	mlr_time_utc(seconds, utc);
 	put(l, title, key, seconds > 0 ? xstrdup(local) : NULL,
 		seconds > 0 ? json_string(utc) : json_null(), 0);
 }
@@ -106,14 +106,6 @@ static int width_of(const char *text)
 	for (; *text; n += strlen(shown))
 		text += escape_next(text, shown);
 	return (int)n;
-}
-
-static void write_safe(FILE *out, const char *text)
-{
-	char shown[ESCAPE_SIZE];
-
-	for (; *text; fputs(shown, out))
-		text += escape_next(text, shown);
 }
 
 /* The i-th text of the table, row after row, the heads first. */
@@ -142,7 +134,7 @@ void listing_write(struct listing *l, FILE *out)
 
 		if (any[c]) {
 			fprintf(out, "%*s", l->to_right[c] ? fill : 0, "");
-			write_safe(out, text_at(l, i));
+			escape_print(out, text_at(l, i));
 			fprintf(out, "%*s", c == last ? 0 : l->to_right[c] ? 2 : fill + 2, "");
 		}
 		if (c + 1 == columns)

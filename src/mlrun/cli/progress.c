@@ -3,7 +3,6 @@
 #include "cli/common.h"
 #include "oci/digest.h"
 
-#include <pthread.h>
 #include <sys/ioctl.h>
 
 #define BAR         24   /* characters */

@@ -1,6 +1,6 @@
 #include "cli/push_options.h"
 
-#include "cli/stop.h"
+#include "cli/cli.h"
 
 void push_args_compression(void *args, char *arg, struct argp_state *state)
 {

@@ -112,7 +112,7 @@ static json_t *start_of(const struct cli_exec *x, const struct plan *p)
 	struct utsname host;
 
 	uname(&host);
-	cli_time_utc(time(NULL), now);
+	mlr_time_utc(time(NULL), now);
 	return json_pack("{s:s, s:s, s:o, s:s, s:s, s:s, s:s, s:o, s:o, s:o, s:o, s:o, s:o, s:o}",
 		"system", job_system(environ), "job", job_id(environ), "step",
 		mlr_json_text(job_step_id(environ)), "date", now, "node", host.nodename, "kernel",

@@ -8,7 +8,7 @@
 #include "base/config.h"
 #include "base/json.h"
 #include "base/record.h"
-#include "base/signal_name.h"
+#include "base/proc.h"
 #include "oci/name.h"
 #include "plan/plan.h"
 #include "rootfs/lookup.h"

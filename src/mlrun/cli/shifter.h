@@ -3,7 +3,6 @@
 #define MLR_CLI_SHIFTER_H
 
 #include "shifter/udiroot.h"
-#include "store/image.h"
 #include "store/stores.h"
 
 /* Read the site's udiRoot.conf: the file that MLRUN_UDIROOT names, else Shifter's own place. */

@@ -1,5 +1,5 @@
 /*
- * Holds what `mlrun gpu top` shows: top.c collects it from top_source.c's readings; top_view.c and
+ * Holds what `mlrun gpu top` shows: top.c collects it from cmd_gpu_top.c's readings; top_view.c and
  * top_log.c print it.
  */
 #ifndef MLR_CLI_TOP_H

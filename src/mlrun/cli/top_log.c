@@ -21,7 +21,7 @@ static void put_line(FILE *out, const struct top *t, const struct top_gpu *g)
 	const struct gpu_sample *s = g ? g->sample : NULL;
 	char when[CLI_TIME_SIZE];
 
-	cli_time_utc(t->time, when);
+	mlr_time_utc(t->time, when);
 	fprintf(out, "%s,%s,", when, t->host);
 	put_number(out, g ? g->gpu->index : -1);
 	fprintf(out, ",%s,", g && g->gpu->uuid ? g->gpu->uuid : "");
@@ -66,15 +66,13 @@ char *top_log_lines(const struct top *t)
 static void lock(int fd, short type)
 {
 	struct flock l = { .l_type = type, .l_whence = SEEK_SET };
-	struct timespec moment = { .tv_nsec = 1000000 };
-	long waited_ms = 0;
+	long waited_ms = 0, nap_ms = 1;
 
 	while (fcntl(fd, F_SETLK, &l) < 0 && (errno == EAGAIN || errno == EACCES) &&
 		waited_ms < LOCK_MS) {
-		nanosleep(&moment, NULL);
-		waited_ms += moment.tv_nsec / 1000000;
-		if (moment.tv_nsec < 64000000)
-			moment.tv_nsec *= 2;
+		mlr_sleep_ms(nap_ms);
+		waited_ms += nap_ms;
+		nap_ms *= nap_ms < 64 ? 2 : 1;
 	}
 }
 

@@ -2,7 +2,7 @@
 #include "compose/parts.h"
 
 #include "base/base.h"
-#include "base/signal_name.h"
+#include "base/proc.h"
 
 #define ENV_FILE_MAX (1u << 20) /* bytes */
 

@@ -2,7 +2,6 @@
 #include "doctor/check.h"
 
 #include "gpu/gpu.h"
-#include "gpu/machine.h"
 #include "gpu/node.h"
 #include "gpu/vendor.h"
 
@@ -10,14 +9,12 @@
 static int count_nodes(const char *root)
 {
 	auto_free char *path = xasprintf("%s/dev", root);
-	DIR *d = opendir(path);
+	auto_dir DIR *d = opendir(path);
 	struct dirent *e;
 	int n = 0;
 
 	while (d && (e = readdir(d)))
 		n += strncmp(e->d_name, "nvidia", 6) == 0 && isdigit((unsigned char)e->d_name[6]);
-	if (d)
-		closedir(d);
 	return n;
 }
 

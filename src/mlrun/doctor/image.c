@@ -1,7 +1,7 @@
 #include "doctor/image.h"
 
 #include "base/config_value.h"
-#include "base/elf.h"
+#include "base/machine.h"
 #include "exec/parts.h"
 #include "gpu/elf.h"
 #include "mpi/place.h"

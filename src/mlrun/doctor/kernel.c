@@ -26,8 +26,7 @@ static int try_open_tree(void)
 {
 	int fd = open_tree(AT_FDCWD, "/", OPEN_TREE_CLOEXEC);
 
-	if (fd >= 0)
-		close(fd);
+	fd_close(&fd);
 	return refused(fd);
 }
 

@@ -6,7 +6,6 @@
 #include "pull/space.h"
 #include "runtime/probe.h"
 #include "store/stores.h"
-#include "store/store.h"
 #include "store/guard.h"
 
 #define MB       1000000ull

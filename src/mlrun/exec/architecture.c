@@ -49,7 +49,7 @@ static char *find_emulator(const char *root, const struct machine *m)
 {
 	auto_free char *path =
 		xasprintf("%s/proc/sys/fs/binfmt_misc", strcmp(root, "/") == 0 ? "" : root);
-	DIR *dir = opendir(path);
+	auto_dir DIR *dir = opendir(path);
 	char *found = NULL;
 
 	for (struct dirent *e; dir && !found && (e = readdir(dir));) {
@@ -62,8 +62,6 @@ static char *find_emulator(const char *root, const struct machine *m)
 			emulates(text, m))
 			found = xstrdup(e->d_name);
 	}
-	if (dir)
-		closedir(dir);
 	return found;
 }
 

@@ -124,7 +124,5 @@ void device_cdi_names(const struct strv *texts, struct strv *ret)
 
 int device_plan(const char *text, struct plan *p, struct mlr_error *err)
 {
-	int r = add(text, p, err);
-
-	return r < 0 ? mlr_wrap(err, "--device '%s'", text) : 0;
+	return add(text, p, err) < 0 ? mlr_wrap(err, "--device '%s'", text) : 0;
 }

@@ -480,8 +480,8 @@ static int plan_rest(const struct exec_options *o, const struct oci_config *c,
 	environment_drop_unmounted(p);
 	mpi_data_plan(environ, p);
 	plan_pmi_fd(p);
-	r = plan_command(o, c, p, err);
-	return r < 0 ? r : gpu_link(&image, p, err);
+	TRY(plan_command(o, c, p, err));
+	return gpu_link(&image, p, err);
 }
 
 /* Refuse contradicting options and invalid values. */
@@ -519,9 +519,8 @@ static int check_cdi(const struct exec_options *o, struct mlr_error *err)
 
 static int fetch_image(const struct exec_options *o, struct mlr_error *err)
 {
-	int r = check_cdi(o, err);
-
-	return r < 0 ? r : o->fetch(o);
+	TRY(check_cdi(o, err));
+	return o->fetch(o);
 }
 
 static int plan_kept(const struct exec_options *o, int lease, struct plan *p,
@@ -598,9 +597,8 @@ static int plan_image(
 
 static int plan_joined(const struct exec_options *o, struct plan *p, struct mlr_error *err)
 {
-	int r = join_plan(o, p, err);
-
-	return r < 0 ? r : confinement_plan(o, p, err);
+	TRY(join_plan(o, p, err));
+	return confinement_plan(o, p, err);
 }
 
 int exec_plan(const struct exec_options *o, int lease, struct plan *p, struct mlr_error *err)

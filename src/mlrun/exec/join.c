@@ -1,6 +1,5 @@
 #include "exec/parts.h"
 
-#include "runtime/container.h"
 #include "runtime/running.h"
 
 #define ENVIRON_MAX (8u << 20) /* bytes; the kernel's own limit is a quarter of the stack's */

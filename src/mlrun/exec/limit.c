@@ -96,9 +96,7 @@ static int add(const char *text, struct plan *p, struct mlr_error *err)
 
 int limit_plan(const char *text, struct plan *p, struct mlr_error *err)
 {
-	int r = add(text, p, err);
-
-	return r < 0 ? mlr_wrap(err, "--ulimit '%s'", text) : 0;
+	return add(text, p, err) < 0 ? mlr_wrap(err, "--ulimit '%s'", text) : 0;
 }
 
 int limit_cpus(const char *text, struct plan *p, struct mlr_error *err)

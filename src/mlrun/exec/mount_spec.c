@@ -204,7 +204,5 @@ static int add(const char *text, struct plan *p, struct mlr_error *err)
 
 int mount_spec_plan(const char *text, struct plan *p, struct mlr_error *err)
 {
-	int r = add(text, p, err);
-
-	return r < 0 ? mlr_wrap(err, "--mount '%s'", text) : 0;
+	return add(text, p, err) < 0 ? mlr_wrap(err, "--mount '%s'", text) : 0;
 }

@@ -184,7 +184,5 @@ static int change(const char *text, struct plan *p, int *image_home, struct mlr_
 
 int user_plan(const char *text, struct plan *p, int *image_home, struct mlr_error *err)
 {
-	int r = change(text, p, image_home, err);
-
-	return r < 0 ? mlr_wrap(err, "--user '%s'", text) : 0;
+	return change(text, p, image_home, err) < 0 ? mlr_wrap(err, "--user '%s'", text) : 0;
 }

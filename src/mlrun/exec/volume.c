@@ -135,9 +135,7 @@ static int add(const char *text, struct plan *p, struct mlr_error *err)
 
 int volume_plan(const char *text, struct plan *p, struct mlr_error *err)
 {
-	int r = add(text, p, err);
-
-	return r < 0 ? mlr_wrap(err, "-v '%s'", text) : 0;
+	return add(text, p, err) < 0 ? mlr_wrap(err, "-v '%s'", text) : 0;
 }
 
 int volume_configured(

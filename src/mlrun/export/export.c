@@ -1,7 +1,6 @@
 #include "export/export.h"
 
 #include "export/layers.h"
-#include "export/outlet.h"
 #include "export/pack.h"
 #include "oci/ref.h"
 #include "store/facts.h"

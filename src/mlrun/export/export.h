@@ -13,7 +13,6 @@
 #include "oci/compression.h"
 #include "oci/digest.h"
 #include "store/image.h"
-#include "store/store.h"
 
 enum export_format {
 	EXPORT_OCI_ARCHIVE,

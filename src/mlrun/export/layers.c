@@ -1,11 +1,9 @@
 #include "export/layers.h"
 
-#include "base/processors.h"
-#include "base/wait.h"
+#include "base/machine.h"
+#include "base/clock.h"
 #include "export/pack.h"
 #include "oci/manifest.h"
-
-#include <pthread.h>
 
 /*
  * Packs layers in several threads and returns them in order: compressing is the slow part of an
@@ -290,10 +288,10 @@ int layers_write_oci(struct work *w, struct export_result *ret, struct mlr_error
 static int put_docker_layer(struct work *w, size_t i, const char *name, struct mlr_error *err)
 {
 	auto_call(pack_done) struct pack p = PACK_INIT;
-	int r = pack_layer(
-		w->st, w->doc.config.diff_ids.v[i], OCI_PLAIN, w->opt->cancel, NULL, &p, err);
 
-	return r < 0 ? r : outlet_put_fd(w->out, name, p.fd, p.size, err);
+	TRY(pack_layer(
+		w->st, w->doc.config.diff_ids.v[i], OCI_PLAIN, w->opt->cancel, NULL, &p, err));
+	return outlet_put_fd(w->out, name, p.fd, p.size, err);
 }
 
 int layers_write_docker(struct work *w, struct export_result *ret, struct mlr_error *err)

@@ -101,7 +101,7 @@ static int fail_not_empty(const struct outlet *o, struct mlr_error *err)
 /* Is the existing directory empty? Checked before an hour of work instead of after it. */
 static int check_dir(const struct outlet *o, struct mlr_error *err)
 {
-	DIR *d = file_open_dir(o->parent_fd, o->name, O_NOFOLLOW);
+	auto_dir DIR *d = file_open_dir(o->parent_fd, o->name, O_NOFOLLOW);
 	int n = 0;
 
 	if (!d && errno == ENOENT)
@@ -112,7 +112,6 @@ static int check_dir(const struct outlet *o, struct mlr_error *err)
 		return mlr_fail_errno(err, "open '%s'", o->path);
 	while (readdir(d))
 		n++;
-	closedir(d);
 	return n > 2 ? fail_not_empty(o, err) : 0; /* "." and ".." */
 }
 
@@ -465,12 +464,10 @@ void outlet_free(struct outlet *o)
 		(void)!fchdir(o->back_fd);
 		close(o->back_fd);
 	}
-	if (o->fd >= 0)
-		close(o->fd);
+	fd_close(&o->fd);
 	if (o->work)
 		file_remove_tree(o->parent_fd, o->work, NULL);
-	if (o->parent_fd >= 0)
-		close(o->parent_fd);
+	fd_close(&o->parent_fd);
 	strv_done(&o->dirs);
 	free(o->work);
 	free(o->name);

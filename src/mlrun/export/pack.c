@@ -20,8 +20,7 @@ struct press {
 
 void pack_done(struct pack *p)
 {
-	if (p->fd >= 0)
-		close(p->fd);
+	fd_close(&p->fd);
 	*p = (struct pack)PACK_INIT;
 }
 

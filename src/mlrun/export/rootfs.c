@@ -176,8 +176,8 @@ static int put_name(struct walk *k, const struct place *p, const char *name, str
 	r = put_thing(k, p, p->v[i].fd, name, &st, err);
 	if (r < 0 || !S_ISDIR(st.st_mode))
 		return r;
-	r = open_below(p, name, i, &below, err);
-	return r < 0 ? r : walk(k, &below, err);
+	TRY(open_below(p, name, i, &below, err));
+	return walk(k, &below, err);
 }
 
 /* The recursion is at most LAYER_DEPTH_MAX deep, as the trees are. */

@@ -1,5 +1,6 @@
 #include "export/squash.h"
 
+#include "base/spawn.h"
 #include "export/outlet.h"
 #include "layer/entry.h"
 #include "layer/unpack.h"
@@ -227,8 +228,7 @@ static int check_end(struct view *v, struct mlr_error *err)
 			*err = its;
 		return -its.code;
 	}
-	while (waitpid(v->pid, &status, 0) < 0 && errno == EINTR)
-		;
+	status = spawn_wait(v->pid);
 	v->pid = 0;
 	return status == 0 ? 0 : mlr_fail(err, EIO, "the process that read the root was killed");
 }
@@ -258,8 +258,7 @@ static void view_free(struct view **at)
 	close(v->failed);
 	if (v->pid > 0) {
 		kill(v->pid, SIGKILL);
-		while (waitpid(v->pid, NULL, 0) < 0 && errno == EINTR)
-			;
+		spawn_wait(v->pid);
 	}
 	free(v);
 }

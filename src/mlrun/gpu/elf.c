@@ -312,9 +312,9 @@ static int read_versions(const struct elf *elf, const struct dynamic *d, const s
 	auto_part needs = d->needs ? at_address(elf, d->needs, VERSIONS_SIZE) : (struct part){ 0 };
 	auto_part defines =
 		d->defines ? at_address(elf, d->defines, VERSIONS_SIZE) : (struct part){ 0 };
-	int r = read_needs(&needs, strings, &e->glibc);
 
-	return r < 0 ? r : read_defines(&defines, strings, &e->defines);
+	TRY(read_needs(&needs, strings, &e->glibc));
+	return read_defines(&defines, strings, &e->defines);
 }
 
 /* Copy the notes of a section; the alignment of their parts goes to *align. */
@@ -366,8 +366,7 @@ int gpu_elf_read(int fd, struct gpu_elf *ret)
 			&elf, d.strings, d.strings_size < NAMES_SIZE ? d.strings_size : NAMES_SIZE);
 	TRY(read_names(&d, &strings, &e));
 	TRY(read_versions(&elf, &d, &strings, &e));
-	*ret = e;
-	e = (struct gpu_elf){ 0 };
+	*ret = take_struct(&e, { 0 });
 	return 0;
 }
 

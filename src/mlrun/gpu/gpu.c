@@ -1,14 +1,11 @@
 #include "gpu/gpu.h"
 
 #include "gpu/choice/choice.h"
-#include "gpu/inject/compat.h"
 #include "gpu/inject/inject.h"
 #include "gpu/inject/linker.h"
-#include "gpu/machine.h"
 #include "gpu/nvidia/nvml.h"
 #include "gpu/vendor.h"
 #include "gpu/choice/requirement.h"
-#include "gpu/choice/wish.h"
 
 #define TOLD_MAX 3 /* files that a message names */
 
@@ -226,7 +223,6 @@ static int can_have_cdi(const struct decision *d, struct mlr_error *err)
 static int add_cdi(const struct decision *d, struct mlr_error *err)
 {
 	struct mlr_error why = MLR_ERROR_INIT;
-	int r;
 
 	if (d->wish.cdi.n == 0)
 		return 0;
@@ -235,8 +231,9 @@ static int add_cdi(const struct decision *d, struct mlr_error *err)
 			(int)strcspn(why.text, "\n"), why.text);
 		return 0;
 	}
-	r = d->request->plan_cdi(&d->wish.cdi, d->request->image, d->plan, err);
-	return r < 0 ? mlr_wrap(err, "%s", d->wish.who) : 0;
+	return d->request->plan_cdi(&d->wish.cdi, d->request->image, d->plan, err) < 0
+		? mlr_wrap(err, "%s", d->wish.who)
+		: 0;
 }
 
 static int is_cdi_alone(const struct decision *d)

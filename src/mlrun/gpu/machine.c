@@ -1,7 +1,6 @@
 #include "gpu/machine.h"
 
 #include "gpu/gpu.h"
-#include "gpu/root.h"
 #include "gpu/vendor.h"
 
 #include <sys/utsname.h>
@@ -93,8 +92,7 @@ static int read_machine(const char *root, int with_files, unsigned caps, struct 
 	gpu_machine_count(&m);
 	uname(&u);
 	m.processors = xstrdup(u.machine);
-	*ret = m;
-	m = (struct gpu_machine)GPU_MACHINE_INIT;
+	*ret = take_struct(&m, GPU_MACHINE_INIT);
 	return 0;
 }
 

@@ -2,7 +2,6 @@
 #ifndef MLR_GPU_NODE_H
 #define MLR_GPU_NODE_H
 
-#include "gpu/machine.h"
 #include "gpu/root.h"
 
 #define GPU_DRM_MAJOR 226 /* of /dev/dri (Linux, Documentation/admin-guide/devices.txt) */

@@ -232,8 +232,7 @@ int gpu_machine_from_json(const json_t *j, struct gpu_machine *ret, struct mlr_e
 	const struct record_reader r = { .manner = RECORD_ALL, .err = err };
 
 	TRY(record_read(&r, machine_rows, j, &m));
-	*ret = m;
-	m = (struct gpu_machine)GPU_MACHINE_INIT;
+	*ret = take_struct(&m, GPU_MACHINE_INIT);
 	return 0;
 }
 
@@ -241,7 +240,6 @@ static int read_profile(const json_t *j, struct gpu_machine *ret, struct mlr_err
 {
 	const json_t *format = json_object_get(j, "format");
 	const char *processors = json_string_value(json_object_get(j, "architecture"));
-	int r;
 
 	/* Later formats may have other keys than these two. */
 	if (!json_is_integer(format) || !json_object_get(j, "mlrun")) {
@@ -255,8 +253,7 @@ static int read_profile(const json_t *j, struct gpu_machine *ret, struct mlr_err
 	}
 	if (!json_object_get(j, "gpu"))
 		return mlr_fail(err, EPROTO, "'gpu' is missing");
-	r = gpu_machine_from_json(json_object_get(j, "gpu"), ret, err);
-	if (r < 0)
+	if (gpu_machine_from_json(json_object_get(j, "gpu"), ret, err) < 0)
 		return mlr_wrap(err, "gpu");
 	ret->processors = processors ? xstrdup(processors) : NULL;
 	return 0;

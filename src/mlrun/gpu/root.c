@@ -18,8 +18,7 @@ int gpu_dir_open(const char *root, struct gpu_dir *ret)
 
 void gpu_dir_close(struct gpu_dir *d)
 {
-	if (d->fd >= 0)
-		close(d->fd);
+	fd_close(&d->fd);
 	*d = (struct gpu_dir)GPU_DIR_INIT;
 }
 

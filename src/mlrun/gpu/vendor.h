@@ -7,7 +7,6 @@
 #ifndef MLR_GPU_VENDOR_H
 #define MLR_GPU_VENDOR_H
 
-#include "gpu/machine.h"
 #include "gpu/root.h"
 
 struct gpu_sample; /* nvidia/nvml.h */

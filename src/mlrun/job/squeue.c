@@ -1,7 +1,8 @@
 #include "job/job.h"
 
+#include "base/spawn.h"
+
 #include <poll.h>
-#include <spawn.h>
 
 #define SQUEUE_MS 5000
 #define ID_MAX    20
@@ -74,21 +75,6 @@ static void plain_environment(struct strv *ret)
 			strv_add(ret, *s);
 }
 
-/* Start a program with fd as its output and errors, and no input. */
-static int spawn(char *const *argv, char *const *env, int fd, pid_t *pid)
-{
-	posix_spawn_file_actions_t files;
-	int r;
-
-	posix_spawn_file_actions_init(&files);
-	posix_spawn_file_actions_addopen(&files, 0, "/dev/null", O_RDONLY, 0);
-	posix_spawn_file_actions_adddup2(&files, fd, 1);
-	posix_spawn_file_actions_adddup2(&files, fd, 2);
-	r = posix_spawnp(pid, argv[0], &files, NULL, argv, env);
-	posix_spawn_file_actions_destroy(&files);
-	return -r;
-}
-
 /* Wait for a process; kill it if time runs out. Returns 0 and its status, or -ETIMEDOUT. */
 static int reap(pid_t pid, int64_t until, int *status)
 {
@@ -97,8 +83,7 @@ static int reap(pid_t pid, int64_t until, int *status)
 	while ((r = waitpid(pid, status, WNOHANG)) == 0 || (r < 0 && errno == EINTR)) {
 		if (mlr_now_ms() >= until) {
 			kill(pid, SIGKILL);
-			while (waitpid(pid, status, 0) < 0 && errno == EINTR)
-				;
+			*status = spawn_wait(pid);
 			return -ETIMEDOUT;
 		}
 		mlr_sleep_ms(10);
@@ -109,13 +94,15 @@ static int reap(pid_t pid, int64_t until, int *status)
 int job_ask(char *const *argv, char *const *env, int ms, char *said, size_t size)
 {
 	int64_t until = mlr_now_ms() + ms;
+	struct spawn s = { argv[0], argv, env, .in = SPAWN_NOTHING };
 	int out[2], status = 0, r;
 	pid_t pid;
 
 	said[0] = '\0';
 	if (pipe2(out, O_CLOEXEC) < 0)
 		return -errno;
-	r = spawn(argv, env, out[1], &pid);
+	s.out = s.err = out[1];
+	r = spawn_start(&s, &pid);
 	close(out[1]);
 	if (r < 0) {
 		close(out[0]);

@@ -1,7 +1,7 @@
 #include "layer/blocks.h"
 
 #include "base/base.h"
-#include "base/processors.h"
+#include "base/machine.h"
 
 #include <pthread.h>
 

@@ -2,8 +2,8 @@
 
 #define ANCESTORS 4 /* "/usr" is that far above Debian's libpmix */
 
-/* What a library loads or reads besides. A path with "^" is looked for in the library's directory
- * and in those above it. */
+/* What a library loads or reads besides. A path with "^" is looked for in the library's
+ * directory and in those above it. */
 static const struct {
 	const char *stem, *path;
 	int is_module;

@@ -6,7 +6,6 @@
 #include "gpu/elf.h"
 #include "gpu/gpu.h"
 #include "gpu/root.h"
-#include "gpu/version.h"
 
 struct mpi_tree {
 	const struct gpu_image *files;

@@ -121,7 +121,6 @@ int oci_config_parse(const char *json, size_t len, struct oci_config *ret, struc
 	auto_call(oci_config_done) struct oci_config c = OCI_CONFIG_INIT;
 
 	TRY(oci_json_read(json, len, OCI_DOCUMENT_MAX, rows, &c, err));
-	*ret = c;
-	c = (struct oci_config)OCI_CONFIG_INIT;
+	*ret = take_struct(&c, OCI_CONFIG_INIT);
 	return 0;
 }

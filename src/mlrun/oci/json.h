@@ -8,8 +8,6 @@
 #include "base/base.h"
 #include "base/record.h"
 
-#include <jansson.h>
-
 #define OCI_SIZE_MAX ((uint64_t)1 << 42) /* 4 TiB: beyond any image; sums fit in 64 bits */
 
 /* Parse an object. A repeated key is an error, since readers disagree on which one counts. A number

@@ -167,8 +167,7 @@ int oci_save_parse(const char *json, size_t len, struct oci_save *ret, struct ml
 		return mlr_fail(err, EPROTO, "%zu images; 1 to %d are expected",
 			json_array_size(root), IMAGES_MAX);
 	TRY(record_value(&r, rows, root, &s));
-	*ret = s;
-	s = (struct oci_save){ 0 };
+	*ret = take_struct(&s, { 0 });
 	return 0;
 }
 

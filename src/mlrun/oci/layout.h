@@ -6,7 +6,6 @@
 #define MLR_OCI_LAYOUT_H
 
 #include "oci/manifest.h"
-#include "oci/platform.h"
 
 /* Check that "oci-layout" names a supported version. Returns 0, -EPROTO, -ENOTSUP. */
 int oci_layout_check(const char *json, size_t len, struct mlr_error *err);

@@ -352,8 +352,7 @@ int oci_document_parse(const char *json, size_t len, const char *content_type,
 	TRY(record_read(&r, type_rows, root, &d));
 	TRY(settle_type(root, content_type, descriptor_type, &d, err));
 	TRY(d.kind == OCI_MANIFEST ? read_manifest(&r, root, &d) : read_index(&r, root, &d));
-	*ret = d;
-	d = (struct oci_document){ 0 };
+	*ret = take_struct(&d, { 0 });
 	return 0;
 }
 

@@ -232,8 +232,7 @@ void oci_name_stored(enum oci_transport t, const char *path, const char *said, s
 
 	if (said && (is_name || t == OCI_DOCKER_ARCHIVE) && take("", said, &ref) == 0) {
 		if (!ref.short_name || t == OCI_DOCKER_ARCHIVE) {
-			*ret = ref;
-			ref = (struct oci_ref)OCI_REF_INIT;
+			*ret = take_struct(&ref, OCI_REF_INIT);
 			return;
 		}
 		if (take("localhost/", said, ret) == 0)

@@ -272,8 +272,7 @@ int oci_ref_parse(const char *text, struct oci_ref *ret, struct mlr_error *err)
 			"127.0.0.1:5000/team/image:1.0");
 		return -EINVAL;
 	}
-	*ret = ref;
-	ref = (struct oci_ref)OCI_REF_INIT;
+	*ret = take_struct(&ref, OCI_REF_INIT);
 	return 0;
 }
 

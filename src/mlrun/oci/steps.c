@@ -3,7 +3,6 @@
 #include "base/json.h"
 #include "oci/json.h"
 #include "oci/manifest.h"
-#include "oci/platform.h"
 
 #define KEY "org.mlrun.steps"
 

@@ -5,21 +5,11 @@
 #include "plan/capability.h"
 
 /* Text from images may contain anything: characters that could control a terminal are escaped. */
-static void put(FILE *out, const char *s)
-{
-	char one[ESCAPE_SIZE];
-
-	while (*s) {
-		s += escape_next(s, one);
-		fputs(one, out);
-	}
-}
-
 static void put_list(FILE *out, const struct strv *l)
 {
 	for (size_t i = 0; i < l->n; i++) {
 		fputc(' ', out);
-		put(out, l->v[i]);
+		escape_print(out, l->v[i]);
 	}
 	fputc('\n', out);
 }
@@ -42,7 +32,7 @@ static void print_seen(const struct plan_seen *s, const struct plan_mount *on, F
 		break;
 	case PLAN_THERE_LINK:
 		fprintf(out, "over the %s's link to ", whose);
-		put(out, s->link ? s->link : "?");
+		escape_print(out, s->link ? s->link : "?");
 		break;
 	default:
 		fprintf(out, "over the %s's %s", whose,
@@ -62,12 +52,12 @@ static void print_place(const struct plan_mount *m, const struct plan_place *v, 
 	print_seen(&v->seen, v->on, out);
 	if (v->seen.path && strcmp(v->seen.path, m->target) != 0) {
 		fputs(", at ", out);
-		put(out, v->seen.path);
+		escape_print(out, v->seen.path);
 	}
 	for (size_t i = 0; i < v->n_hides; i++) {
 		fprintf(out, "%s %s's ", i ? "," : "; hides",
 			plan_origin_name(v->hides[i]->origin));
-		put(out, v->hides[i]->target);
+		escape_print(out, v->hides[i]->target);
 	}
 	fputs(")\n", out);
 }
@@ -83,16 +73,16 @@ static void print_mount(const struct plan_mount *m, const struct plan_place *v, 
 {
 	fprintf(out, "  %-8s %-8s ", plan_origin_name(m->origin), plan_kind_name(m->kind));
 	if (m->source) {
-		put(out, m->source);
+		escape_print(out, m->source);
 		fputs(" -> ", out);
 	}
-	put(out, m->target);
+	escape_print(out, m->target);
 	fprintf(out, "%s%s%s%s", m->flags & PLAN_READONLY ? " ro" : "",
 		m->flags & PLAN_NOSUID ? " nosuid" : "", m->flags & PLAN_NODEV ? " nodev" : "",
 		m->flags & PLAN_NOEXEC ? " noexec" : "");
 	if (m->options) {
 		fputc(' ', out);
-		put(out, m->options);
+		escape_print(out, m->options);
 	}
 	print_size(m, out);
 	if (m->kind == PLAN_SEAL)
@@ -119,9 +109,9 @@ static void print_libraries(const struct plan *p, FILE *out)
 		const struct plan_library *l = &p->libraries[i];
 
 		fprintf(out, "  %-8s ", plan_origin_name(l->origin));
-		put(out, l->name);
+		escape_print(out, l->name);
 		fprintf(out, " (%d bits) ", l->bits);
-		put(out, l->path);
+		escape_print(out, l->path);
 		fputc('\n', out);
 	}
 }
@@ -132,7 +122,7 @@ static void print_remarks(const struct plan *p, FILE *out)
 		fprintf(out, "decisions\n");
 	for (size_t i = 0; i < p->n_remarks; i++) {
 		fprintf(out, "  %-8s ", plan_origin_name(p->remarks[i].origin));
-		put(out, p->remarks[i].text);
+		escape_print(out, p->remarks[i].text);
 		fputc('\n', out);
 	}
 }
@@ -146,7 +136,7 @@ static void print_files(const struct plan_context *c, FILE *out)
 
 		c->look(c->ctx, c->files.v[i], 0, &s);
 		fprintf(out, "  default  ");
-		put(out, c->files.v[i]);
+		escape_print(out, c->files.v[i]);
 		fputs("   (", out);
 		print_seen(&s, NULL, out);
 		fputs(")\n", out);
@@ -157,12 +147,12 @@ static void print_files(const struct plan_context *c, FILE *out)
 static void print_env(const struct plan_env *e, FILE *out)
 {
 	fprintf(out, "  %-8s ", plan_origin_name(e->origin));
-	put(out, e->key);
+	escape_print(out, e->key);
 	fputc('=', out);
-	put(out, e->value);
+	escape_print(out, e->value);
 	if (e->shadowed) {
 		fprintf(out, "   (instead of %s's '", plan_origin_name(e->shadowed_by));
-		put(out, e->shadowed);
+		escape_print(out, e->shadowed);
 		fputs("')", out);
 	}
 	fputc('\n', out);
@@ -172,7 +162,7 @@ static void print_root(const struct plan *p, FILE *out)
 {
 	if (p->join) {
 		fprintf(out, "container  that of process %ld, as it is: ", (long)p->join);
-		put(out, p->image ? p->image : "?");
+		escape_print(out, p->image ? p->image : "?");
 		fputc('\n', out);
 		return;
 	}
@@ -181,7 +171,7 @@ static void print_root(const struct plan *p, FILE *out)
 					    : "written to in memory, forgotten at exit";
 
 	fprintf(out, "image      ");
-	put(out, p->image);
+	escape_print(out, p->image);
 	fprintf(out, " (%s)\n", p->platform ? p->platform : "platform unknown");
 	if (p->squashfs)
 		fprintf(out, "root       squashfs file, served by FUSE, %s\n           %s\n",
@@ -208,7 +198,7 @@ static void print_identity(const struct plan *p, FILE *out)
 	if (!p->image_user)
 		return;
 	fprintf(out, "           the image's User '");
-	put(out, p->image_user);
+	escape_print(out, p->image_user);
 	fprintf(out, "' is not obeyed\n");
 }
 
@@ -247,7 +237,7 @@ static void print_confinement(const struct plan *p, const struct plan_context *c
 	fprintf(out, "\nseccomp    typing into the terminal is refused (TIOCSTI, TIOCLINUX)\n");
 	if (p->seccomp) {
 		fputs("           ", out);
-		put(out, p->seccomp);
+		escape_print(out, p->seccomp);
 		fputs(" (user)\n", out);
 	}
 	for (size_t i = 0; i < p->n_limits; i++)
@@ -267,14 +257,14 @@ void plan_print(const struct plan *p, const struct plan_context *c, FILE *out)
 	print_identity(p, out);
 	print_confinement(p, c, out);
 	fprintf(out, "directory  ");
-	put(out, p->workdir);
+	escape_print(out, p->workdir);
 	fprintf(out, " (%s)\n", plan_origin_name(p->workdir_origin));
 	fprintf(out, "command    (%s)", plan_origin_name(p->argv_origin));
 	put_list(out, &p->argv);
 
 	for (size_t i = 0; i < p->notes.n; i++) {
 		fputs("note       ", out);
-		put(out, p->notes.v[i]);
+		escape_print(out, p->notes.v[i]);
 		fputc('\n', out);
 	}
 	if (!p->join)

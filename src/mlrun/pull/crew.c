@@ -1,6 +1,6 @@
 #include "pull/crew.h"
 
-#include "base/wait.h"
+#include "base/clock.h"
 #include "pull/layer.h"
 
 #define TICK_MS 100

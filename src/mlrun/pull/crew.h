@@ -7,7 +7,6 @@
 
 #include "oci/manifest.h"
 #include "pull/pull.h"
-#include "pull/source.h"
 #include "store/store.h"
 
 #include <pthread.h>

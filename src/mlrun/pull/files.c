@@ -23,8 +23,7 @@ struct files {
 
 void files_part_done(struct files_part *p)
 {
-	if (p->fd >= 0)
-		close(p->fd);
+	fd_close(&p->fd);
 	*p = (struct files_part)FILES_PART_INIT;
 }
 
@@ -37,8 +36,7 @@ void files_free(struct files *f)
 		free(f->v[i].target);
 	}
 	free(f->v);
-	if (f->fd >= 0)
-		close(f->fd);
+	fd_close(&f->fd);
 	free(f);
 }
 

@@ -9,7 +9,6 @@
 #include "base/filesystem.h"
 #include "store/facts.h"
 #include "store/probe.h"
-#include "store/store.h"
 
 /*
  * Choose a format.

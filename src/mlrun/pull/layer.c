@@ -1,12 +1,9 @@
 #include "pull/layer.h"
 
-#include "layer/codec.h"
 #include "layer/record.h"
 #include "rootfs/flatten.h"
 #include "store/blob.h"
 #include "store/tree.h"
-
-#include <pthread.h>
 
 /* What the thread that reads from the source shares with the one that writes files. */
 struct download {

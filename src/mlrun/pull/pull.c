@@ -1,17 +1,104 @@
 #include "pull/pull.h"
 
-#include "oci/platform.h"
 #include "pull/crew.h"
 #include "pull/layer.h"
-#include "pull/source.h"
 #include "pull/space.h"
 #include "pull/squash.h"
-#include "pull/stored.h"
 #include "rootfs/image.h"
 #include "store/facts.h"
 #include "store/blob.h"
 #include "store/stores.h"
 #include "store/tree.h"
+#include "oci/ref.h"
+#include "oci/manifest.h"
+
+/* --- what the store has already --- */
+
+struct stored_want {
+	const struct oci_ref *ref;
+	const char *name; /* the canonical name */
+	const struct oci_platform *platform;
+	unsigned format; /* an enum store_format; 0: any */
+	int blobs;       /* the compressed layers, too */
+};
+
+static int has_blobs(struct store *st, const struct oci_document *manifest)
+{
+	size_t i = 0;
+
+	while (i < manifest->n_layers &&
+		store_blob_is_kept(
+			st, manifest->layers[i].blob.digest, manifest->layers[i].blob.size))
+		i++;
+	return i == manifest->n_layers;
+}
+
+/* Are manifest and configuration readable, with correct digests? For the layers' blobs only their
+ * existence is checked. */
+static int has_documents(struct store *st, const struct store_image *im, int blobs)
+{
+	auto_call(oci_document_done) struct oci_document manifest = { 0 };
+	auto_free char *text = NULL, *config = NULL, *index = NULL;
+	size_t len;
+
+	if (im->index && store_blob_get(st, im->index, &index, NULL, NULL) < 0)
+		return 0;
+	return store_blob_get(st, im->manifest, &text, &len, NULL) == 0 &&
+		oci_document_parse(text, len, NULL, NULL, &manifest, NULL) == 0 &&
+		store_blob_get(st, manifest.config.digest, &config, NULL, NULL) == 0 &&
+		(!blobs || has_blobs(st, &manifest));
+}
+
+/* Does the store have an image in a format, or in one that replaces it? If an overlay would show
+ * the layers wrongly, one tree replaces them. */
+static int has_format(
+	struct store *st, const char *manifest, const struct store_facts *f, unsigned format)
+{
+	unsigned serving = format ? format : ~0u;
+
+	if (format == STORE_FORMAT_LAYERS)
+		serving |= STORE_FORMAT_DIR;
+	for (unsigned bit = 1; bit < 1u << STORE_FORMATS; bit <<= 1)
+		if ((f->formats & serving & bit) &&
+			store_facts_whole(st, manifest, f, (enum store_format)bit, NULL))
+			return 1;
+	return 0;
+}
+
+/* Do the documents, the facts and the format's parts still exist? */
+static int is_whole(struct store *st, const struct store_image *im, const struct stored_want *want,
+	unsigned *formats)
+{
+	auto_call(store_facts_done) struct store_facts f = STORE_FACTS_INIT;
+
+	if (!has_documents(st, im, want->blobs) || store_facts_get(st, im->manifest, &f, NULL) < 0)
+		return 0;
+	*formats = f.formats;
+	return has_format(st, im->manifest, &f, want->format);
+}
+
+/*
+ * Returns 1 if the store has an image under exactly this name, for the platform, with its
+ * documents, its facts and the format's parts; else 0.
+ *
+ *   formats  the formats that the store has it in
+ */
+static int stored_find(struct store *st, const struct stored_want *want, struct store_image *ret,
+	unsigned *formats)
+{
+	auto_call(store_image_done) struct store_image im = STORE_IMAGE_INIT;
+	struct oci_platform have;
+
+	if (store_image_find(st, want->ref, &im, NULL) < 0 || strcmp(im.name, want->name) != 0)
+		return 0;
+	if (oci_platform_parse(im.platform, &have, NULL) < 0 ||
+		!oci_platform_match(want->platform, &have) || !is_whole(st, &im, want, formats))
+		return 0;
+	*ret = take_struct(&im, STORE_IMAGE_INIT);
+	return 1;
+}
+
+/* --- the pull --- */
 
 /* One pull_image() call. */
 struct pull {
@@ -51,8 +138,7 @@ static void pull_done(struct pull *p)
 	free(p->shown);
 	free(p->name);
 	free(p->told);
-	if (p->plain.tmp_fd >= 0)
-		close(p->plain.tmp_fd);
+	fd_close(&p->plain.tmp_fd);
 }
 
 static int is_cancelled(void *ctx)
@@ -370,11 +456,8 @@ static int run(struct pull *p, struct pull_result *ret, struct mlr_error *err)
 		r = is_kept_elsewhere(p, ret, err);
 	if (r != 0)
 		return r < 0 ? r : 0;
-	r = resolve(p->source, &p->want, &p->res, err);
-	if (r == 0)
-		r = hold_parts(p, err);
-	if (r < 0)
-		return r;
+	TRY(resolve(p->source, &p->want, &p->res, err));
+	TRY(hold_parts(p, err));
 
 	TRY(choose_format(p, err));
 	show_layers(p);
@@ -423,8 +506,7 @@ int pull_image(struct store *st, const struct oci_name *what, const struct pull_
 	/* Sweep after work; if there was none, an unchanged image costs one request and a look. */
 	if (!result.up_to_date || store_has_work(st))
 		store_sweep(st);
-	*ret = result;
-	result = (struct pull_result){ 0 };
+	*ret = take_struct(&result, { 0 });
 	return 0;
 }
 

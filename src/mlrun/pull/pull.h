@@ -10,11 +10,9 @@
 #define MLR_PULL_PULL_H
 
 #include "oci/name.h"
-#include "oci/ref.h"
 #include "pull/format.h"
 #include "pull/resolve.h"
 #include "store/image.h"
-#include "store/store.h"
 
 #define PULL_JOBS       3 /* layers at once by default */
 #define PULL_JOBS_MAX   32

@@ -1,7 +1,5 @@
 #include "pull/queue.h"
 
-#include <pthread.h>
-
 /* A ring buffer. Each thread copies without the lock: the bytes between head and tail belong to the
  * reader, and the rest to the writer. */
 struct queue {

@@ -2,7 +2,6 @@
 
 #include "oci/name.h"
 #include "store/facts.h"
-#include "store/image.h"
 #include "store/lease.h"
 #include "store/removal.h"
 #include "store/removal.h"
@@ -47,7 +46,7 @@ static void admit(struct ward *w, struct store *st, const char *path)
 
 static void load(struct ward *w, struct store *st)
 {
-	DIR *d = file_open_dir(store_fd(st), "images", 0);
+	auto_dir DIR *d = file_open_dir(store_fd(st), "images", 0);
 	struct dirent *e;
 
 	while (d && (e = readdir(d))) {
@@ -56,8 +55,6 @@ static void load(struct ward *w, struct store *st)
 		if (strlen(e->d_name) == 64 + strlen(".json"))
 			admit(w, st, path);
 	}
-	if (d)
-		closedir(d);
 }
 
 void pull_repair_needed_by(struct store *st, const char *path, struct strv *names)

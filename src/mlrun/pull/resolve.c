@@ -42,8 +42,7 @@ static int descend(struct pull_source *source, const struct oci_platform *want,
 		res->index = *doc;
 	else
 		registry_document_done(doc);
-	*doc = next;
-	next = (struct registry_document){ 0 };
+	*doc = take_struct(&next, { 0 });
 	return 0;
 }
 
@@ -91,12 +90,10 @@ static int get_config(struct pull_source *source, const struct oci_platform *wan
 	struct resolved *res, struct mlr_error *err)
 {
 	const struct oci_descriptor *d = &res->layers.config;
-	int r = source->ops->blob(source, d->digest, d->size, &res->config_json, err);
 
-	if (r < 0)
+	if (source->ops->blob(source, d->digest, d->size, &res->config_json, err) < 0)
 		return mlr_wrap(err, "configuration");
-	r = oci_config_parse(res->config_json, d->size, &res->config, err);
-	if (r < 0)
+	if (oci_config_parse(res->config_json, d->size, &res->config, err) < 0)
 		return mlr_wrap(err, "configuration %s", d->digest);
 	if (res->config.diff_ids.n != res->layers.n_layers)
 		return mlr_fail(err, EPROTO, "the manifest has %zu layers, the configuration %zu",
@@ -117,7 +114,6 @@ int resolve(struct pull_source *source, const struct oci_platform *want, struct 
 			want->os);
 	TRY(get_manifest(source, want, &res, err));
 	TRY(get_config(source, want, &res, err));
-	*ret = res;
-	res = (struct resolved){ 0 };
+	*ret = take_struct(&res, { 0 });
 	return 0;
 }

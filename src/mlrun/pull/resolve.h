@@ -4,7 +4,6 @@
 
 #include "oci/config.h"
 #include "oci/manifest.h"
-#include "oci/platform.h"
 #include "pull/source.h"
 
 struct resolved {

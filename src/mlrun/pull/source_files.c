@@ -1,5 +1,4 @@
 /* Opens the files that a name refers to, and detects their kind. */
-#include "pull/source.h"
 
 #include "pull/bundle.h"
 

@@ -2,7 +2,6 @@
 
 #include "oci/digest.h"
 #include "oci/layout.h"
-#include "oci/manifest.h"
 
 #define CHUNK (256u << 10)
 

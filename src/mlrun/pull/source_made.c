@@ -3,7 +3,6 @@
 
 #include "oci/config.h"
 #include "oci/digest.h"
-#include "oci/manifest.h"
 #include "oci/layout.h"
 
 struct made_layer {

@@ -85,9 +85,8 @@ int space_check(struct store *st, uint64_t compressed, unsigned times, int files
 	auto_free char *words = NULL;
 	uint64_t inodes = files ? compressed / BYTES_PER_INODE : 1;
 	struct space_room room;
-	int r = space_room(store_fd(st), &room, err);
 
-	if (r < 0)
+	if (space_room(store_fd(st), &room, err) < 0)
 		return mlr_wrap(err, "store '%s'", store_path(st));
 	if (compressed > room.bytes)
 		return refuse(st, compressed, &room, err);

@@ -4,8 +4,8 @@
 
 #include "store/store.h"
 
-/* What the caller may still use, by the file system's free space (statvfs(3)) and the quotas of
- * user and group (quotactl(2)), whichever is less. */
+/* What the caller may still use, by the file system's free space (statvfs(3)) and
+ * the quotas of user and group (quotactl(2)), whichever is less. */
 struct space_room {
 	uint64_t bytes, inodes;
 	const char *bytes_by, *inodes_by; /* "file system", "quota of user", "quota of group" */

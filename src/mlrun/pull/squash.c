@@ -5,12 +5,9 @@
 #include "oci/digest.h"
 #include "pull/crew.h"
 #include "pull/layer.h"
-#include "pull/queue.h"
 #include "rootfs/layers.h"
 #include "squashfs/writer.h"
 #include "store/tree.h"
-
-#include <pthread.h>
 
 /*
  * Delivers layers one after another to a reader that needs them in order. A thread fetches up to
@@ -243,11 +240,9 @@ static int feed_next(struct feed *f, const struct layer_sink *sink, void *sink_c
 	uint64_t *devices, struct mlr_error *err)
 {
 	size_t i = f->read;
-	int r;
 
 	wait_for(f, &f->begun, i);
-	r = read_layer(f, i, sink, sink_ctx, devices, err);
-	if (r < 0)
+	if (read_layer(f, i, sink, sink_ctx, devices, err) < 0)
 		return mlr_wrap(err, "layer %.19s", f->v[i].layer->blob.digest);
 	queue_free(take_ptr(&f->flows[i].queue));
 	step(f, &f->read);

@@ -3,7 +3,6 @@
 #include "oci/config.h"
 #include "oci/manifest.h"
 #include "pull/layer.h"
-#include "pull/source.h"
 
 struct pull_steps {
 	struct pull_source *source;

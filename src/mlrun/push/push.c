@@ -1,14 +1,12 @@
 #include "push/push.h"
 
-#include "base/wait.h"
+#include "base/clock.h"
 #include "export/documents.h"
 #include "oci/manifest.h"
 #include "push/send.h"
 #include "store/blob.h"
 #include "store/cache.h"
 #include "store/lease.h"
-
-#include <pthread.h>
 
 /* Finds layers that a registry has already, so that they need not be sent. */
 
@@ -484,11 +482,10 @@ int push_held(struct store *st, const struct store_image *im, const struct oci_r
 		.lock = PTHREAD_MUTEX_INITIALIZER,
 		.changed = PTHREAD_COND_INITIALIZER };
 	auto_free char *name = oci_ref_canonical(to);
-	int r;
 
 	memset(ret, 0, sizeof(*ret));
-	r = run(&p, im, to, ret, err);
-	return r < 0 ? mlr_wrap(err, "push '%s' to '%s'", im->name, name) : 0;
+	return run(&p, im, to, ret, err) < 0 ? mlr_wrap(err, "push '%s' to '%s'", im->name, name)
+					     : 0;
 }
 
 int push_image(struct store *st, const struct store_image *im, const struct oci_ref *to,

@@ -14,12 +14,10 @@
 
 #include "base/config.h"
 #include "oci/compression.h"
-#include "oci/digest.h"
 #include "oci/ref.h"
 #include "oci/steps.h"
 #include "registry/registry.h"
 #include "store/image.h"
-#include "store/store.h"
 
 #define PUSH_JOBS     3 /* layers at once by default */
 #define PUSH_JOBS_MAX 32

@@ -3,8 +3,6 @@
 #include "export/pack.h"
 #include "store/blob.h"
 
-#include <pthread.h>
-
 /* A blob that one thread makes and another sends. */
 struct blob {
 	const struct send *send;
@@ -28,8 +26,7 @@ struct blob {
 
 static void blob_done(struct blob *b)
 {
-	if (b->fd >= 0)
-		close(b->fd);
+	fd_close(&b->fd);
 }
 
 /* The file is closed if making it fails, so keep a descriptor of our own. */
@@ -148,7 +145,6 @@ int send_kept(const struct send *s, const char *what, const struct oci_descripto
 {
 	auto_call(blob_done) struct blob b = BLOB_INIT;
 	auto_call(pack_done) struct pack p = PACK_INIT;
-	int r;
 
 	if (!store_blob_is_kept(s->st, blob->digest, blob->size))
 		return 0;
@@ -158,8 +154,8 @@ int send_kept(const struct send *s, const char *what, const struct oci_descripto
 	b.size = p.size;
 	b.is_done = 1;
 	memcpy(b.digest, blob->digest, sizeof(b.digest));
-	r = upload(&b, what, err);
-	return r < 0 ? r : 1;
+	TRY(upload(&b, what, err));
+	return 1;
 }
 
 /* A document's bytes. */

@@ -2,7 +2,6 @@
 #ifndef MLR_PUSH_SEND_H
 #define MLR_PUSH_SEND_H
 
-#include "oci/compression.h"
 #include "oci/digest.h"
 #include "oci/manifest.h"
 #include "registry/registry.h"

@@ -5,7 +5,6 @@
 #include "registry/url.h"
 
 #include <openssl/evp.h>
-#include <pthread.h>
 
 /*
  * Parses the WWW-Authenticate header (RFC 9110, 11.6.1), which says how to authenticate to a
@@ -144,8 +143,7 @@ int auth_challenge_parse(const char *value, struct challenge *ret, struct mlr_er
 				err, EPROTO, "a malformed WWW-Authenticate header '%.200s'", value);
 	}
 	prefer(&best, &c);
-	*ret = best;
-	best = (struct challenge)CHALLENGE_INIT;
+	*ret = take_struct(&best, CHALLENGE_INIT);
 	return 0;
 }
 
@@ -319,8 +317,7 @@ static int fetch(
 	TRY(auth_challenge_parse(text ? text : "", &c, err));
 	TRY(answer_challenge(a, &c, base, transient, err));
 	auth_challenge_done(&a->from);
-	a->from = c;
-	c = (struct challenge)CHALLENGE_INIT;
+	a->from = take_struct(&c, CHALLENGE_INIT);
 	return 0;
 }
 

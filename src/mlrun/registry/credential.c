@@ -7,7 +7,7 @@
 #include <sys/file.h>
 
 #define LOCK_TRIES  500 /* ten seconds */
-#define LOCK_NAP_NS 20000000
+#define LOCK_NAP_MS 20
 
 void credential_free_secret(char *s)
 {
@@ -135,8 +135,7 @@ static int find_in(const char *path, const char *registry, const char *repositor
 		return mlr_hint(err, "chmod 600 '%s'", path);
 	}
 	c.origin = xstrdup(path);
-	*ret = c;
-	c = (struct credential){ 0 };
+	*ret = take_struct(&c, { 0 });
 	return 1;
 }
 
@@ -195,12 +194,10 @@ static int lock_file(const char *path)
 	int fd = open(dir, O_RDONLY | O_DIRECTORY | O_CLOEXEC), r = -1;
 
 	for (int i = 0; fd >= 0 && i < LOCK_TRIES; i++) {
-		const struct timespec nap = { 0, LOCK_NAP_NS };
-
 		r = flock(fd, LOCK_EX | LOCK_NB);
 		if (r == 0 || errno != EWOULDBLOCK)
 			break;
-		nanosleep(&nap, NULL);
+		mlr_sleep_ms(LOCK_NAP_MS);
 	}
 	if (r < 0)
 		mlr_debug("'%s' is not locked: %s", dir, strerror(errno));

@@ -170,8 +170,7 @@ static int certs_load(
 		r = add_dirs(&c, host, err);
 	if (r < 0)
 		return r;
-	*ret = c;
-	c = (struct certs){ 0 };
+	*ret = take_struct(&c, { 0 });
 	return 0;
 }
 

@@ -6,7 +6,6 @@
 #define MLR_REGISTRY_ENDPOINT_H
 
 #include "registry/auth.h"
-#include "registry/http.h"
 #include "registry/registry.h"
 
 struct request;

@@ -1,12 +1,12 @@
 #include "registry/helper.h"
 
 #include "base/program.h"
+#include "base/spawn.h"
 #include "oci/json.h"
 #include "registry/buffer.h"
 #include "registry/http.h"
 
 #include <poll.h>
-#include <spawn.h>
 
 #define ANSWER_MAX (64u << 10) /* bytes */
 #define TIME_MS    60000
@@ -25,31 +25,6 @@ static int check_name(const char *name, struct mlr_error *err)
 	if (n > 0 && name[n] == '\0')
 		return 0;
 	return mlr_fail(err, EPROTO, "'%s' is not a credential helper's name", name);
-}
-
-/* Run it between two pipes; stderr stays the user's, since helpers ask for passwords there. */
-static int start(const char *program, const char *action, int in, int out, pid_t *pid)
-{
-	char *argv[] = { (char *)program, (char *)action, NULL };
-	posix_spawn_file_actions_t files;
-	posix_spawnattr_t attr;
-	sigset_t defaults;
-	int r;
-
-	sigemptyset(&defaults);
-	sigaddset(&defaults, SIGPIPE);
-	sigaddset(&defaults, SIGXFSZ);
-	posix_spawn_file_actions_init(&files);
-	posix_spawn_file_actions_adddup2(&files, in, 0);
-	posix_spawn_file_actions_adddup2(&files, out, 1);
-	posix_spawn_file_actions_addclosefrom_np(&files, 3);
-	posix_spawnattr_init(&attr);
-	posix_spawnattr_setflags(&attr, POSIX_SPAWN_SETSIGDEF);
-	posix_spawnattr_setsigdefault(&attr, &defaults);
-	r = posix_spawn(pid, program, &files, &attr, argv, environ);
-	posix_spawnattr_destroy(&attr);
-	posix_spawn_file_actions_destroy(&files);
-	return -r;
 }
 
 /* Read its output until it closes it or time runs out. */
@@ -82,14 +57,13 @@ static int read_answer(int fd, int64_t end, struct buffer *b, struct mlr_error *
 /* Wait for it to end, which may be long after it closed its output. */
 static int wait_end(pid_t pid, int64_t end, int *status, struct mlr_error *err)
 {
-	const struct timespec nap = { 0, 10000000 };
 	pid_t got;
 
 	while ((got = waitpid(pid, status, WNOHANG)) == 0 || (got < 0 && errno == EINTR)) {
 		if (mlr_now_ms() > end)
 			return mlr_fail(
 				err, ETIMEDOUT, "it does not end within %d s", TIME_MS / 1000);
-		nanosleep(&nap, NULL);
+		mlr_sleep_ms(10);
 	}
 	/* If SIGCHLD is ignored, its status is lost, and only its output counts. */
 	return got < 0 && errno != ECHILD ? mlr_fail_errno(err, "wait for its end") : 0;
@@ -98,8 +72,7 @@ static int wait_end(pid_t pid, int64_t end, int *status, struct mlr_error *err)
 static void kill_and_reap(pid_t pid)
 {
 	kill(pid, SIGKILL);
-	while (waitpid(pid, NULL, 0) < 0 && errno == EINTR)
-		;
+	spawn_wait(pid);
 }
 
 /* Send its input; get its output and status. */
@@ -138,6 +111,9 @@ static int judge(int status, struct buffer *b, struct mlr_error *err)
 static int talk(const char *program, const char *action, const char *input, struct buffer *b,
 	struct mlr_error *err)
 {
+	char *const argv[] = { (char *)program, (char *)action, NULL };
+	/* Standard error stays the user's, since helpers ask for passwords there. */
+	struct spawn s = { program, argv, .flags = SPAWN_CLOSES | SPAWN_USUAL };
 	int to[2], from[2], status = 0, r;
 	pid_t pid;
 
@@ -150,7 +126,9 @@ static int talk(const char *program, const char *action, const char *input, stru
 		return r;
 	}
 	mlr_debug("%s %s", program, action);
-	r = start(program, action, to[0], from[1], &pid);
+	s.in = to[0];
+	s.out = from[1];
+	r = spawn_start(&s, &pid);
 	close(to[0]);
 	close(from[1]);
 	if (r < 0) {
@@ -160,8 +138,7 @@ static int talk(const char *program, const char *action, const char *input, stru
 		if (r == 0)
 			r = judge(status, b, err);
 	}
-	if (to[1] >= 0)
-		close(to[1]);
+	fd_close(&to[1]);
 	close(from[0]);
 	return r;
 }
@@ -170,10 +147,9 @@ static int run(const char *name, const char *action, const char *input, struct b
 	struct mlr_error *err)
 {
 	auto_free char *program = NULL, *full = NULL;
-	int r = check_name(name, err);
+	int r;
 
-	if (r < 0)
-		return r;
+	TRY(check_name(name, err));
 	program = xasprintf("docker-credential-%s", name);
 	full = program_find(program);
 	if (full)

@@ -7,7 +7,6 @@
 #include "registry/url.h"
 
 #include <curl/curl.h>
-#include <pthread.h>
 
 #define BUFFER_SIZE   (512 * 1024) /* bytes that libcurl reads at once */
 #define REDIRECTS_MAX 5
@@ -60,11 +59,9 @@ int http_sleep(struct http *h, int64_t ms, struct mlr_error *err)
 	int64_t end = mlr_now_ms() + ms, left;
 
 	while ((left = end - mlr_now_ms()) > 0) {
-		struct timespec t = { 0, (long)(left < 100 ? left : 100) * 1000000 };
-
 		if (is_cancelled(h))
 			return mlr_fail(err, ECANCELED, "interrupted");
-		nanosleep(&t, NULL);
+		mlr_sleep_ms(left < 100 ? left : 100);
 	}
 	return 0;
 }

@@ -2,7 +2,6 @@
 
 #include "oci/manifest.h"
 #include "registry/buffer.h"
-#include "registry/endpoint.h"
 #include "registry/request.h"
 
 /* "cache.example:5000/dockerhub" is a host and a prefix for the repository. */

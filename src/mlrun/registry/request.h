@@ -6,8 +6,6 @@
 #define MLR_REGISTRY_REQUEST_H
 
 #include "registry/endpoint.h"
-#include "registry/http.h"
-#include "registry/registry.h"
 #include "registry/retry.h"
 
 struct registry {

@@ -1,4 +1,3 @@
-#include "registry/registry.h"
 
 #include "oci/json.h"
 #include "registry/buffer.h"
@@ -10,7 +9,8 @@
 #define PAGES_MAX 10000
 #define ALL_MAX   (32u << 20) /* bytes of all responses */
 
-/* One page of the list (distribution-spec, "Content Discovery"); *query gets the next one's. */
+/* One page of the list (distribution-spec, "Content Discovery"); *query gets the next one's.
+ */
 struct page {
 	struct buffer b;
 	char *next;

@@ -1,8 +1,6 @@
-#include "registry/registry.h"
 
 #include "registry/answer.h"
 #include "registry/request.h"
-#include "registry/retry.h"
 #include "registry/url.h"
 
 #define PIECE_FIRST (32u << 20) /* bytes, once a whole blob is too large for a registry */
@@ -31,12 +29,10 @@ static int take_location(struct endpoint *e, const struct http_exchange *x, char
 {
 	const char *base = e->bases[e->at];
 	auto_free char *next = x->location ? url_join(request_url, x->location) : NULL;
-	int r;
 
 	if (!next)
 		return mlr_fail(err, EPROTO, "'%s' does not say where to upload", e->name);
-	r = url_check_redirect(next, base, err);
-	if (r < 0)
+	if (url_check_redirect(next, base, err) < 0)
 		return mlr_wrap(err, "'%s' says where to upload", e->name);
 	free(*url);
 	*url = take_ptr(&next);
@@ -138,8 +134,9 @@ static void begin_body(void *ctx, struct http_exchange *x)
 	s->saw_end = 0;
 }
 
-/* What "0-1023" says that the registry has: 1024. Registries say "0-0" for nothing, too; a single
- * byte is then sent twice, which a registry that counts refuses and the next try mends. */
+/* What "0-1023" says that the registry has: 1024. Registries say "0-0" for
+ * nothing, too; a single byte is then sent twice, which a registry that counts refuses and the next
+ * try mends. */
 static int parse_range(const char *range, uint64_t *ret)
 {
 	unsigned long long first, last;

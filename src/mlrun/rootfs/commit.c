@@ -198,9 +198,7 @@ static void list_layers(struct committing *m)
 static int derive(const struct committing *m, char **ret, struct mlr_error *err)
 {
 	auto_free char *by = xasprintf("mlrun commit %s", m->c.name);
-	char created[32];
-	time_t now = time(NULL);
-	struct tm tm;
+	char created[MLR_TIME_SIZE];
 	struct derive d = { .diff_id = *m->result.diff_id ? m->result.diff_id : NULL,
 		.created = created,
 		.created_by = by,
@@ -209,7 +207,7 @@ static int derive(const struct committing *m, char **ret, struct mlr_error *err)
 		.changes = m->changes,
 		.n_changes = m->n_changes };
 
-	strftime(created, sizeof(created), "%Y-%m-%dT%H:%M:%SZ", gmtime_r(&now, &tm));
+	mlr_time_utc(time(NULL), created);
 	return derive_config(m->config, m->config_len, &d, ret, err);
 }
 

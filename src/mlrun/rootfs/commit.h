@@ -3,8 +3,6 @@
 #define MLR_ROOTFS_COMMIT_H
 
 #include "oci/digest.h"
-#include "store/image.h"
-#include "store/store.h"
 #include "store/stores.h"
 
 struct rootfs_commit {

@@ -5,8 +5,6 @@
 #include "rootfs/layers.h"
 #include "store/tree.h"
 
-#include <pthread.h>
-
 #define PIPE_SIZE (1 << 20)
 
 struct measure {
@@ -138,8 +136,8 @@ int rootfs_fill(
 	TRY(unpack(&f, tree, &result, err));
 	if (strcmp(result.diff_id, diff_id) != 0)
 		return mlr_fail(err, EBUSY, "the files changed while they were read");
-	r = rootfs_layer_note(tree, &result, err);
-	return r < 0 ? r : store_tree_publish(take_ptr(&tree), err);
+	TRY(rootfs_layer_note(tree, &result, err));
+	return store_tree_publish(take_ptr(&tree), err);
 }
 
 /* --- from another store --------------------------------------------------- */
@@ -161,13 +159,13 @@ int rootfs_fill_from(
 {
 	auto_close int record = -1, tree = -1;
 	struct stored s;
-	int r;
 
 	if (store_tree_exists(st, STORE_LAYER, diff_id))
 		return 0;
 	TRY(tree = store_tree_open(from, STORE_LAYER, diff_id, err));
 	TRY(record = rootfs_layer_record(from, diff_id, err));
 	s = (struct stored){ record, tree, diff_id };
-	r = rootfs_fill(st, diff_id, rewrite, &s, err);
-	return r < 0 ? mlr_wrap(err, "layer %s of store '%s'", diff_id, store_path(from)) : 0;
+	return rootfs_fill(st, diff_id, rewrite, &s, err) < 0
+		? mlr_wrap(err, "layer %s of store '%s'", diff_id, store_path(from))
+		: 0;
 }

@@ -84,7 +84,7 @@ static int follow(
 static int open_to(const struct applying *a, int to, const char *name, const char *path,
 	struct stat *before, int *fresh, struct mlr_error *err)
 {
-	int fd, r;
+	int fd;
 
 	*fresh = 1;
 	if (fstatat(to, name, before, AT_SYMLINK_NOFOLLOW) == 0) {
@@ -101,8 +101,8 @@ static int open_to(const struct applying *a, int to, const char *name, const cha
 	} else if (errno != ENOENT) {
 		return mlr_fail_errno(err, "look at '%s'", name);
 	}
-	r = make_dir(to, name, err);
-	return r < 0 ? r : open_dir(to, name, S_IRWXU, before, err);
+	TRY(make_dir(to, name, err));
+	return open_dir(to, name, S_IRWXU, before, err);
 }
 
 /* Set mode and time: the layer's if it named the directory or the directory is new, else the old

@@ -8,7 +8,6 @@
 #define MLR_ROOTFS_FLATTEN_H
 
 #include "layer/unpack.h"
-#include "store/store.h"
 #include "store/tree.h"
 
 /*

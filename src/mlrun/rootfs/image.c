@@ -69,7 +69,8 @@ static int narrow(const struct rootfs_layers *l, const char *path, size_t *at, s
 	return kept ? DIRECTORY : NOTHING;
 }
 
-/* What the layers below top have at path; at gets the *n layers whose directories are merged. */
+/* What the layers below top have at path; at gets the *n layers whose directories are merged.
+ */
 static int look_below(
 	const struct rootfs_layers *l, size_t top, const char *path, size_t *at, size_t *n)
 {

@@ -8,7 +8,6 @@
 #include "oci/manifest.h"
 #include "store/facts.h"
 #include "store/image.h"
-#include "store/store.h"
 
 /*
  * Check how the image's layers stack (below) and make the extra trees they need.

@@ -74,8 +74,8 @@ static const char *file_of(const char *image)
 	return oci_transport_of(image, &path) == OCI_SQUASHFS ? path : NULL;
 }
 
-/* What stands for the digest of such a file, which would take seconds to hash: changes with its
- * size and time. */
+/* What stands for the digest of such a file, which would take seconds to hash: changes with
+ * its size and time. */
 static int identify(const char *path, char ret[OCI_DIGEST_SIZE], struct mlr_error *err)
 {
 	auto_free char *text = NULL;

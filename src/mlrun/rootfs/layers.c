@@ -131,16 +131,14 @@ int rootfs_layers_open(struct store *st, const struct strv *diff_ids, struct roo
 		if (r < 0)
 			return mlr_wrap(err, "layer %s", diff_ids->v[i]);
 	}
-	*ret = l;
-	l = (struct rootfs_layers){ 0 };
+	*ret = take_struct(&l, { 0 });
 	return 0;
 }
 
 void rootfs_layers_done(struct rootfs_layers *l)
 {
 	for (size_t i = 0; i < l->n; i++) {
-		if (l->v[i].fd >= 0)
-			close(l->v[i].fd);
+		fd_close(&l->v[i].fd);
 		strv_done(&l->v[i].implicit);
 		strv_done(&l->v[i].hiding);
 	}
@@ -148,17 +146,9 @@ void rootfs_layers_done(struct rootfs_layers *l)
 	*l = (struct rootfs_layers){ 0 };
 }
 
-static int by_text(const void *a, const void *b)
-{
-	return strcmp(*(char *const *)a, *(char *const *)b);
-}
-
 int rootfs_layer_implies(const struct rootfs_layer *l, const char *path)
 {
-	const char *key = *path ? path : ".";
-
-	return l->implicit.n &&
-		bsearch(&key, l->implicit.v, l->implicit.n, sizeof(char *), by_text) != NULL;
+	return strv_has_sorted(&l->implicit, *path ? path : ".");
 }
 
 int rootfs_layer_record(struct store *st, const char *diff_id, struct mlr_error *err)

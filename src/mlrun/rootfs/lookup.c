@@ -174,17 +174,6 @@ int rootfs_lookup(const struct plan *p, const char *path, struct mlr_error *err)
 	return fcntl(f.at.fds[0], F_DUPFD_CLOEXEC, 0);
 }
 
-static int by_name(const void *a, const void *b)
-{
-	return strcmp(*(char *const *)a, *(char *const *)b);
-}
-
-/* known is sorted, as a directory of an image may have very many names. */
-static int is_known(const struct strv *known, const char *name)
-{
-	return known->n > 0 && bsearch(&name, known->v, known->n, sizeof(*known->v), by_name);
-}
-
 /* Append the names of one tree that the trees above it neither have nor hide; seen gets all the
  * names and whiteouts of this tree. */
 static void add_new(int fd, const struct strv *known, struct strv *seen, struct strv *ret)
@@ -196,7 +185,7 @@ static void add_new(int fd, const struct strv *known, struct strv *seen, struct 
 		struct stat st;
 
 		if (strcmp(e->d_name, ".") == 0 || strcmp(e->d_name, "..") == 0 ||
-			is_known(known, e->d_name))
+			strv_has_sorted(known, e->d_name))
 			continue;
 		if (seen)
 			strv_add(seen, e->d_name);

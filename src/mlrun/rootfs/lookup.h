@@ -3,7 +3,6 @@
 #define MLR_ROOTFS_LOOKUP_H
 
 #include "plan/explain.h"
-#include "plan/plan.h"
 
 /*
  * Open a file as the overlay of plan->lowers would show it: whiteouts and opaque directories hide

@@ -3,7 +3,6 @@
 #include "layer/archive.h"
 #include "layer/names.h"
 #include "layer/path.h"
-#include "layer/record.h"
 #include "rootfs/fill.h"
 #include "rootfs/layers.h"
 #include "store/tree.h"

@@ -373,7 +373,6 @@ int rootfs_verify(struct store *st, const struct rootfs_verify_options *opt,
 
 	for (size_t i = 0; i < ARRAY_LEN(places); i++)
 		TRY(verify_place(&v, i, err));
-	*ret = report;
-	report = (struct rootfs_report){ 0 };
+	*ret = take_struct(&report, { 0 });
 	return 0;
 }

@@ -59,7 +59,6 @@ unsigned long bind_mount_flags(unsigned flags)
 int bind_take(int dirfd, const char *path, unsigned flags)
 {
 	auto_close int fd = -1;
-	int r;
 
 	probe();
 	/* Always recursive: what is locked below a mount must stay covered, so the kernel refuses
@@ -73,8 +72,8 @@ int bind_take(int dirfd, const char *path, unsigned flags)
 		no_open_tree |= fd >= 0;
 		return fd < 0 ? -errno : take_fd(&fd);
 	}
-	r = set_flags(fd, flags);
-	return r < 0 ? r : take_fd(&fd);
+	TRY(set_flags(fd, flags));
+	return take_fd(&fd);
 }
 
 int bind_clones(void)

@@ -242,8 +242,7 @@ int container_look(int proc, pid_t pid, struct container *ret)
 		snprintf(name, sizeof(name), "%ld", (long)pid);
 		return faccessat(proc, name, F_OK, 0) < 0 ? -ESRCH : r;
 	}
-	*ret = c;
-	c = (struct container)CONTAINER_INIT;
+	*ret = take_struct(&c, CONTAINER_INIT);
 	return 0;
 }
 

@@ -114,11 +114,10 @@ static int enter_each(const struct door *d, int namespaces)
 {
 	auto_call(close_all) int fds[DOOR_KINDS];
 	char pid[24];
-	int r;
 
 	snprintf(pid, sizeof(pid), "%ld", (long)d->pid);
-	r = open_all(d->proc, pid, namespaces, fds);
-	return r < 0 ? r : door_lives(d) ? enter_fds(fds, namespaces) : -ESRCH;
+	TRY(open_all(d->proc, pid, namespaces, fds));
+	return door_lives(d) ? enter_fds(fds, namespaces) : -ESRCH;
 }
 
 int door_enter(const struct door *d, int namespaces, struct mlr_error *err)
@@ -168,7 +167,6 @@ int door_take(const int fds[DOOR_KINDS], struct mlr_error *err)
 
 void door_close(struct door *d)
 {
-	if (d->pidfd >= 0)
-		close(d->pidfd);
+	fd_close(&d->pidfd);
 	*d = (struct door)DOOR_INIT;
 }

@@ -81,13 +81,11 @@ static int is_busy(struct overlay *o)
 static int stays_busy(struct overlay *o)
 {
 	for (long us = 200, waited = 0;; waited += us, us = us < 20000 ? us * 2 : us) {
-		struct timespec t = { 0, us * 1000 };
-
 		if (!is_busy(o))
 			return 0;
 		if (waited > BUSY_WAIT_US)
 			return 1;
-		nanosleep(&t, NULL);
+		mlr_sleep_us(us);
 	}
 }
 

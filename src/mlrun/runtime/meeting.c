@@ -63,8 +63,7 @@ static int list_read(int file, struct meeting_list *ret, struct mlr_error *err)
 		l.v = xgrow(l.v, l.n, sizeof(*l.v));
 		l.v[l.n++] = e;
 	}
-	*ret = l;
-	l = (struct meeting_list){ 0 };
+	*ret = take_struct(&l, { 0 });
 	return 0;
 }
 
@@ -83,21 +82,6 @@ static int anybody_lives(int proc, const struct meeting_list *l)
 		if (lives(proc, &l->v[i]))
 			return 1;
 	return 0;
-}
-
-void meeting_pause_us(long us)
-{
-	struct timespec t = { us / 1000000, us % 1000000 * 1000 };
-
-	nanosleep(&t, NULL);
-}
-
-long meeting_now_ms(void)
-{
-	struct timespec t;
-
-	clock_gettime(CLOCK_MONOTONIC, &t);
-	return t.tv_sec * 1000 + t.tv_nsec / 1000000;
 }
 
 /* --- the file ------------------------------------------------------------------------ */
@@ -156,8 +140,7 @@ int meeting_open(const struct container_keys *k, struct meeting *ret, struct mlr
 	if (m.proc < 0)
 		return mlr_fail_errno(err, "open '/proc'");
 	TRY(name_of(m.proc, k, m.name, err));
-	*ret = m;
-	m = (struct meeting)MEETING_INIT;
+	*ret = take_struct(&m, MEETING_INIT);
 	return 0;
 }
 
@@ -165,10 +148,9 @@ int meeting_open(const struct container_keys *k, struct meeting *ret, struct mlr
  * execve(2). */
 int meeting_lock(struct meeting *m, enum meeting_lock how, long wait_ms, struct mlr_error *err)
 {
-	long end = meeting_now_ms() + wait_ms, pause = 100;
+	int64_t end = mlr_now_ms() + wait_ms, pause = 100;
 
-	if (m->file >= 0)
-		close(take_fd(&m->file));
+	fd_close(&m->file);
 	for (;;) {
 		auto_close int fd = open_file(m->dir, m->name, O_CREAT);
 
@@ -178,14 +160,14 @@ int meeting_lock(struct meeting *m, enum meeting_lock how, long wait_ms, struct 
 			m->file = take_fd(&fd);
 			return 0;
 		}
-		if (meeting_now_ms() > end) {
+		if (mlr_now_ms() > end) {
 			mlr_fail(err, ETIMEDOUT,
 				"another process has been making the container for %ld s",
 				wait_ms / 1000);
 			return mlr_hint(err, "fuser " MEETING_PLACE "/mlrun-%u*/%s shows which",
 				(unsigned)geteuid(), m->name);
 		}
-		meeting_pause_us(pause);
+		mlr_sleep_us(pause);
 		pause = pause < 4000 ? pause * 3 / 2 : pause;
 	}
 }
@@ -203,9 +185,10 @@ int meeting_read(const struct meeting *m, struct meeting_list *ret, struct mlr_e
 int meeting_use_any(
 	const struct meeting_list *l, meeting_use *use, void *ctx, long wait_ms, long *pid)
 {
-	long end = meeting_now_ms() + wait_ms, pause = 50, shut;
+	int64_t end = mlr_now_ms() + wait_ms, pause = 50;
+	long shut;
 
-	for (;; meeting_pause_us(pause), pause = pause < 2000 ? pause * 2 : pause) {
+	for (;; mlr_sleep_us(pause), pause = pause < 2000 ? pause * 2 : pause) {
 		shut = 0;
 		for (size_t i = 0; i < l->n; i++) {
 			int r = use(ctx, &l->v[i]);
@@ -221,7 +204,7 @@ int meeting_use_any(
 		*pid = shut;
 		if (!shut)
 			return 0;
-		if (meeting_now_ms() > end)
+		if (mlr_now_ms() > end)
 			return -EPERM;
 	}
 }
@@ -280,11 +263,9 @@ void meeting_sweep(const struct meeting *m)
 
 void meeting_done(struct meeting *m)
 {
-	if (m->file >= 0)
-		close(m->file);
+	fd_close(&m->file);
 	if (m->dir >= 0)
 		close(m->dir);
-	if (m->proc >= 0)
-		close(m->proc);
+	fd_close(&m->proc);
 	*m = (struct meeting)MEETING_INIT;
 }

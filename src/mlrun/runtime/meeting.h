@@ -90,10 +90,6 @@ void meeting_sweep(const struct meeting *m);
 /* Unlock and close; the file stays, as it lists other processes. */
 void meeting_done(struct meeting *m);
 
-/* A monotonic clock in milliseconds and a short sleep, for waits with a time limit. */
-long meeting_now_ms(void);
-void meeting_pause_us(long us);
-
 /* --- meeting_dir.c: the user's private directory in the node's memory --- */
 
 #define MEETING_PLACE "/dev/shm"

@@ -177,7 +177,7 @@ static int open_secret(int place, struct mlr_error *err)
 		if (r < 0)
 			return r;
 		if (!*oldest.name || !is_settled(&oldest)) {
-			meeting_pause_us(SETTLE_MS * 1000);
+			mlr_sleep_ms(SETTLE_MS);
 			continue;
 		}
 		if (*mine && strcmp(mine, oldest.name) == 0)

@@ -32,8 +32,7 @@ static int compile(const char *path, uint64_t caps, struct mlr_error *err)
 	TRY(file_read(AT_FDCWD, path, PROFILE_MAX, &text, &len, err));
 	profile_for_here(&here);
 	here.caps = caps;
-	r = profile_load(text, len, &here, &ctx, err);
-	if (r < 0)
+	if (profile_load(text, len, &here, &ctx, err) < 0)
 		return mlr_wrap(err, "'%s'", path);
 	r = write_filter(ctx);
 	seccomp_release(ctx);

@@ -7,9 +7,7 @@
 #include "runtime/overlay.h"
 
 #include "runtime/bind.h"
-#include "runtime/container.h"
 #include "runtime/runtime.h"
-#include "runtime/squash.h"
 
 #include <sys/mount.h>
 #include <sys/utsname.h>
@@ -184,8 +182,7 @@ int overlay_open(const struct plan *p, const struct squash_server *server, struc
 	auto_call(overlay_done) struct overlay o = OVERLAY_INIT;
 
 	TRY(open_all(p, server, &o, err));
-	*ret = o;
-	o = (struct overlay)OVERLAY_INIT;
+	*ret = take_struct(&o, OVERLAY_INIT);
 	return 0;
 }
 
@@ -326,16 +323,13 @@ int overlay_mount_itself(struct overlay *o, struct mlr_error *err)
 
 void overlay_done(struct overlay *o)
 {
-	if (o->scratch >= 0)
-		close(o->scratch);
+	fd_close(&o->scratch);
 	if (o->upper >= 0)
 		close(o->upper);
-	if (o->root >= 0)
-		close(o->root);
+	fd_close(&o->root);
 	if (o->image >= 0)
 		close(o->image);
-	if (o->command >= 0)
-		close(o->command);
+	fd_close(&o->command);
 	if (o->kept >= 0)
 		close(o->kept);
 	stack_done(&o->trees);

@@ -5,8 +5,8 @@
 #include <sys/prctl.h>
 #include <sys/syscall.h>
 
-/* What package managers and installers use, from Docker's default set (moby, oci/caps/defaults.go);
- * they apply only to the one mapped id. */
+/* What package managers and installers use, from Docker's default set (moby,
+ * oci/caps/defaults.go); they apply only to the one mapped id. */
 #define FAKEROOT_CAPS                                                                              \
 	(1ull << CAP_CHOWN | 1ull << CAP_DAC_OVERRIDE | 1ull << CAP_FOWNER | 1ull << CAP_FSETID |  \
 		1ull << CAP_KILL | 1ull << CAP_SETGID | 1ull << CAP_SETUID | 1ull << CAP_SETPCAP | \

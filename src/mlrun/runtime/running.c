@@ -35,8 +35,7 @@ static void search_done(struct search *s)
 	running_list_done(&s->found);
 	free(s->seen);
 	free(s->starts);
-	if (s->proc >= 0)
-		close(s->proc);
+	fd_close(&s->proc);
 }
 
 static int stat_of(const struct search *s, const char *pid, const char *what, struct stat *ret)

@@ -8,8 +8,6 @@
 #include "runtime/privileges.h"
 #include "runtime/seccomp.h"
 #include "runtime/share.h"
-#include "runtime/squash.h"
-#include "runtime/squash_share.h"
 #include "runtime/supervise.h"
 #include "runtime/userns.h"
 

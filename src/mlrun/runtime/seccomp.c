@@ -130,7 +130,6 @@ int seccomp_prepare(const struct plan *p, struct seccomp *ret, struct mlr_error 
 {
 	auto_call(seccomp_done) struct seccomp s = { 0 };
 	auto_free char *program = NULL;
-	int r;
 
 	if (!p->seccomp)
 		return 0;
@@ -140,11 +139,9 @@ int seccomp_prepare(const struct plan *p, struct seccomp *ret, struct mlr_error 
 		return mlr_hint(
 			err, "build it with libseccomp-dev installed, or leave --seccomp out");
 	}
-	r = compile(p, program, &s, err);
-	if (r < 0)
+	if (compile(p, program, &s, err) < 0)
 		return mlr_wrap(err, "--seccomp");
-	*ret = s;
-	s = (struct seccomp){ 0 };
+	*ret = take_struct(&s, { 0 });
 	return 0;
 }
 
@@ -166,12 +163,11 @@ static int install(
 
 int seccomp_apply(const struct seccomp *s, struct mlr_error *err)
 {
-	int r = install(terminal, sizeof(terminal), 0, err);
-
-	if (r < 0)
+	if (install(terminal, sizeof(terminal), 0, err) < 0)
 		return mlr_hint(err, "the kernel needs CONFIG_SECCOMP_FILTER");
 	if (!s->filter)
 		return 0;
-	r = install((const struct sock_filter *)s->filter, s->size, s->flags, err);
-	return r < 0 ? mlr_wrap(err, "--seccomp") : 0;
+	return install((const struct sock_filter *)s->filter, s->size, s->flags, err) < 0
+		? mlr_wrap(err, "--seccomp")
+		: 0;
 }

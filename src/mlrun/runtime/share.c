@@ -80,10 +80,9 @@ static int enter_list(struct share *s, const struct meeting_list *l, int inside,
 static int try_enter(const struct plan *p, struct share *s, int exclusive, struct mlr_error *err)
 {
 	auto_call(meeting_list_done) struct meeting_list l = { 0 };
-	int r = meeting_read(&s->meeting, &l, err);
+	int r;
 
-	if (r < 0)
-		return r;
+	TRY(meeting_read(&s->meeting, &l, err));
 	if (exclusive && l.n > MEETING_LIST_LONG) {
 		r = meeting_drop_dead(&s->meeting, &l, err);
 		if (r < 0)
@@ -157,8 +156,7 @@ int share_enter(const struct plan *p, struct share *ret, struct mlr_error *err)
 					: "--mpi=none gives this process a container of its own");
 		return r;
 	}
-	*ret = s;
-	s = (struct share)SHARE_INIT;
+	*ret = take_struct(&s, SHARE_INIT);
 	if (r == 0)
 		return SHARE_NOBODY;
 	return ret->entered & CLONE_NEWPID ? SHARE_ENTERED_PID : SHARE_ENTERED;

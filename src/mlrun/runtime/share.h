@@ -22,7 +22,6 @@
 #define MLR_RUNTIME_SHARE_H
 
 #include "plan/plan.h"
-#include "runtime/container.h"
 #include "runtime/meeting.h"
 
 struct share {

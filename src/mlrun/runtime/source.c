@@ -112,8 +112,7 @@ int sources_open(const struct plan *p, struct source **ret, struct mlr_error *er
 void sources_close(struct source *s, size_t n)
 {
 	for (size_t i = 0; s && i < n; i++) {
-		if (s[i].fd >= 0)
-			close(s[i].fd);
+		fd_close(&s[i].fd);
 		free(s[i].layers);
 		stack_done(&s[i].dirs);
 	}

@@ -1,10 +1,9 @@
 #include "runtime/squash.h"
 
-#include "base/elf.h"
+#include "base/machine.h"
 #include "base/program.h"
 #include "runtime/runtime.h"
 
-#include <sched.h>
 #include <sys/mount.h>
 #include <sys/socket.h>
 
@@ -190,8 +189,7 @@ void squash_look_at_loader(int root, int command)
 	for (size_t i = 0; i < ARRAY_LEN(paths); i++) {
 		int fd = file_open_in_root(root, paths[i], O_PATH, 0);
 
-		if (fd >= 0)
-			close(fd);
+		fd_close(&fd);
 	}
 }
 
@@ -199,7 +197,6 @@ void squash_done(struct squash_server *server)
 {
 	if (server->cpu >= 0)
 		sched_setaffinity(0, sizeof(server->cpus), &server->cpus);
-	if (server->sock >= 0)
-		close(server->sock);
+	fd_close(&server->sock);
 	*server = (struct squash_server)SQUASH_SERVER_INIT;
 }

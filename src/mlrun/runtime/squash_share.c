@@ -11,7 +11,6 @@
 #include <sched.h>
 #include <sys/mount.h>
 #include <sys/prctl.h>
-#include <sys/resource.h>
 #include <sys/vfs.h>
 
 #define WAIT_MS       2000 /* for a container that is being made; then a server of its own */
@@ -132,8 +131,7 @@ static int clone_in_child(struct clone_job *j)
 
 static void drop(struct squash_share *s)
 {
-	if (s->mount >= 0)
-		close(take_fd(&s->mount));
+	fd_close(&s->mount);
 	if (s->userns >= 0)
 		close(take_fd(&s->userns));
 }
@@ -261,8 +259,7 @@ int squash_share_find(const struct plan *p, const struct stat *image, struct squ
 			meeting_add(&s.meeting, s.key, NULL);
 		meeting_unlock(&s.meeting);
 	}
-	*ret = s;
-	s = (struct squash_share)SQUASH_SHARE_INIT;
+	*ret = take_struct(&s, SQUASH_SHARE_INIT);
 	return r;
 }
 

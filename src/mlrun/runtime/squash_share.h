@@ -15,7 +15,6 @@
 #define MLR_RUNTIME_SQUASH_SHARE_H
 
 #include "plan/plan.h"
-#include "runtime/container.h"
 #include "runtime/meeting.h"
 
 #define SQUASH_SOURCE_SIZE (CONTAINER_KEY_SIZE + 24)

@@ -84,7 +84,6 @@ enum stack_kind stack_down(
 		}
 		stack_take(&got, fd);
 	}
-	*ret = got;
-	got = (struct stack){ 0 };
+	*ret = take_struct(&got, { 0 });
 	return STACK_DIR;
 }

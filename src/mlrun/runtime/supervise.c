@@ -6,7 +6,6 @@
 #include <poll.h>
 #include <sched.h>
 #include <sys/prctl.h>
-#include <sys/resource.h>
 #include <sys/signalfd.h>
 #include <sys/syscall.h>
 #include <termios.h>
@@ -382,8 +381,7 @@ int supervise_detach(struct mlr_error *err)
 	return child < 0 ? fork_failed(err) : 0;
 }
 
-/* --- pid 1
- * -------------------------------------------------------------------------------------- */
+/* --- pid 1 --- */
 
 struct inside {
 	pid_t command;

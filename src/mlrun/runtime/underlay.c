@@ -124,7 +124,6 @@ static int make_root(struct overlay *o, struct mlr_error *err)
 
 int underlay_mount(struct overlay *o, struct mlr_error *err)
 {
-	int r = make_root(o, err);
-
-	return r < 0 ? r : fill(o->trees.fds[0], o->root, err);
+	TRY(make_root(o, err));
+	return fill(o->trees.fds[0], o->root, err);
 }

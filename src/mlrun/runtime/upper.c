@@ -29,8 +29,7 @@ static void upper_done(struct upper *u)
 	for (size_t i = 0; i < u->n; i++) {
 		free(u->dirs[i].path);
 		stack_done(&u->dirs[i].image);
-		if (u->dirs[i].fd >= 0)
-			close(u->dirs[i].fd);
+		fd_close(&u->dirs[i].fd);
 	}
 	free(u->dirs);
 }

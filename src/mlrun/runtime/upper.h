@@ -9,7 +9,6 @@
 
 #include "plan/plan.h"
 #include "runtime/source.h"
-#include "runtime/stack.h"
 
 /*
  * Fill the upper layer, as far as plain directories lead; what lies behind links of the image is

@@ -125,7 +125,6 @@ int shifter_mount_add(const char *text, struct exec_options *o, struct mlr_error
 	auto_free char *to = NULL;
 	size_t len = 0;
 	const char *type = find_value(text, "type", &len), *value = NULL;
-	int r;
 
 	if (!type || len != strlen("per-node-cache") || strncmp(type, "per-node-cache", len) != 0) {
 		strv_add(&o->mounts, text);
@@ -136,6 +135,5 @@ int shifter_mount_add(const char *text, struct exec_options *o, struct mlr_error
 	if (!value)
 		return mlr_fail(err, EINVAL, "--mount '%s': destination= is missing", text);
 	to = xstrndup(value, len);
-	r = add_cache(to, text, o, err);
-	return r < 0 ? mlr_wrap(err, "--mount '%s'", text) : 0;
+	return add_cache(to, text, o, err) < 0 ? mlr_wrap(err, "--mount '%s'", text) : 0;
 }

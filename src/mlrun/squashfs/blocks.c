@@ -1,6 +1,6 @@
 #include "squashfs/blocks.h"
 
-#include "base/processors.h"
+#include "base/machine.h"
 
 #include <sqfs/block.h>
 #include <sqfs/block_processor.h>

@@ -28,8 +28,7 @@ static struct {
 
 static void ahead_done(struct ahead *a)
 {
-	if (a->fd >= 0)
-		close(a->fd);
+	fd_close(&a->fd);
 	free(a->path);
 	free(a->answer);
 	*a = (struct ahead){ .fd = -1 };
@@ -40,8 +39,7 @@ static void stop(void)
 	for (size_t i = 0; i < looker.n_ahead; i++)
 		ahead_done(&looker.ahead[i]);
 	looker.n_ahead = looker.n_come = 0;
-	if (looker.sock >= 0)
-		close(looker.sock);
+	fd_close(&looker.sock);
 	free(looker.file);
 	looker.file = NULL;
 	looker.sock = -1;

@@ -1,6 +1,5 @@
 #include "squashfs/server_blocks.h"
 
-#include <pthread.h>
 #include <sys/mman.h>
 #include <sys/queue.h>
 

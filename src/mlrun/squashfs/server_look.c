@@ -1,7 +1,6 @@
 #include "squashfs/server_look.h"
 
 #include "squashfs/look.h"
-#include "squashfs/server_image.h"
 
 #include <elf.h>
 #include <sys/mman.h>

@@ -1,7 +1,6 @@
 #include "squashfs/server_ops.h"
 
-#include "base/elf.h"
-#include "squashfs/server_image.h"
+#include "base/machine.h"
 
 #include <pthread.h>
 

@@ -2,7 +2,6 @@
 
 #include "layer/changes.h"
 #include "squashfs/blocks.h"
-#include "squashfs/writer_file.h"
 #include "squashfs/writer_table.h"
 
 #include <fnmatch.h>

@@ -91,8 +91,7 @@ static void spool_free(struct store_spool *s)
 {
 	if (!s)
 		return;
-	if (s->fd >= 0)
-		close(s->fd);
+	fd_close(&s->fd);
 	store_lock_release(s->lock);
 	free(s->digest);
 	free(s->path);

@@ -121,14 +121,13 @@ int store_container_get(
 		return bad_record(st, name, "manifest: an invalid digest", err);
 	c.name = xstrdup(name);
 	c.used = sb.st_mtime;
-	*ret = c;
-	c = (struct store_container){ 0 };
+	*ret = take_struct(&c, { 0 });
 	return 0;
 }
 
 int store_container_names(struct store *st, struct strv *ret, struct mlr_error *err)
 {
-	DIR *d = file_open_dir(store_fd(st), "containers", 0);
+	auto_dir DIR *d = file_open_dir(store_fd(st), "containers", 0);
 	struct dirent *e;
 
 	if (!d)
@@ -138,7 +137,6 @@ int store_container_names(struct store *st, struct strv *ret, struct mlr_error *
 	while ((e = readdir(d)))
 		if (store_container_name_check(e->d_name, NULL) == 0)
 			strv_add(ret, e->d_name);
-	closedir(d);
 	strv_sort(ret);
 	return 0;
 }

@@ -19,7 +19,6 @@
 #define MLR_STORE_CONTAINER_H
 
 #include "store/lease.h"
-#include "store/store.h"
 
 #define STORE_CONTAINER_NAME_MAX 220
 

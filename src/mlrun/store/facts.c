@@ -129,8 +129,7 @@ int store_facts_get(
 	for (size_t i = 0; i < ids->n; i++) /* they become parts of paths */
 		if (oci_digest_check(ids->v[i], NULL) < 0)
 			return store_json_bad(st, path, "a digest is invalid", err);
-	*ret = f;
-	f = (struct store_facts)STORE_FACTS_INIT;
+	*ret = take_struct(&f, STORE_FACTS_INIT);
 	return 0;
 }
 
@@ -158,8 +157,7 @@ int store_facts_renew(struct store *st, const char *manifest, struct mlr_error *
 	if (r < 0 || open.n == 0)
 		return r;
 	strv_done(&f.open);
-	f.open = open;
-	open = (struct strv)STRV_INIT;
+	f.open = take_struct(&open, STRV_INIT);
 	if (fstatat(store_fd(st), path, &sb, AT_SYMLINK_NOFOLLOW) < 0)
 		return mlr_fail_errno(err, "look at '%s/%s'", store_path(st), path);
 	r = store_json_put(st, path, rows, &f, err);

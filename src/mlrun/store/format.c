@@ -29,7 +29,7 @@ static int is_ours(const char *name)
 /* Refuse a directory that holds other things. */
 static int check_empty(const struct store *st, struct mlr_error *err)
 {
-	DIR *d = file_open_dir(st->fd, ".", 0);
+	auto_dir DIR *d = file_open_dir(st->fd, ".", 0);
 	struct dirent *e;
 	int r = 0;
 
@@ -44,7 +44,6 @@ static int check_empty(const struct store *st, struct mlr_error *err)
 				"move that away, or name another directory with --store or MLRUN_STORE");
 		}
 	}
-	closedir(d);
 	return r;
 }
 
@@ -128,8 +127,7 @@ int store_format_make(const struct store *st, struct mlr_error *err)
 	aside.path = name = xasprintf("%s.%s", path, hex);
 	if (r == 0)
 		r = make_aside(&aside, path, err);
-	if (aside.fd >= 0)
-		close(aside.fd);
+	fd_close(&aside.fd);
 	file_remove_tree(
 		AT_FDCWD, name, NULL); /* another process was first, or the rename failed */
 	return r < 0 ? mlr_wrap(err, "store '%s'", st->path) : 0;
@@ -194,7 +192,7 @@ int store_format_check(struct store *st, int create, struct mlr_error *err)
  * alive. */
 static void empty_tmp(struct store *st)
 {
-	DIR *d = file_open_dir(st->fd, "tmp", 0);
+	auto_dir DIR *d = file_open_dir(st->fd, "tmp", 0);
 	struct dirent *e;
 
 	while (d && (e = readdir(d))) {
@@ -204,8 +202,6 @@ static void empty_tmp(struct store *st)
 			strncmp(e->d_name, "cover-", 6) == 0)
 			file_remove_tree(st->fd, path, NULL);
 	}
-	if (d)
-		closedir(d);
 }
 
 /* Wait for processes of format 1: all adders shared one lock by flock(2). If flock(2) does not work

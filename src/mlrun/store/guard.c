@@ -2,7 +2,6 @@
 
 #include "base/account.h"
 #include "base/tighten.h"
-#include "store/facts.h"
 #include "store/format.h"
 #include "store/handle.h"
 #include "store/open_dirs.h"
@@ -72,8 +71,9 @@ int store_tighten(struct store *st, const char *path, struct mlr_error *err)
 		mlr_warning(
 			"'%s/%s/%s' belongs to user %ld, who could write there: mlrun store verify --repair",
 			store_path(st), tree, seen.foreign, (long)seen.uid);
-	r = tighten_tree(fd, tree, NULL, NULL, err);
-	return r < 0 ? mlr_wrap(err, "'%s/%s'", store_path(st), tree) : 0;
+	return tighten_tree(fd, tree, NULL, NULL, err) < 0
+		? mlr_wrap(err, "'%s/%s'", store_path(st), tree)
+		: 0;
 }
 
 static int each(struct store *st, const char *dir, size_t rest,

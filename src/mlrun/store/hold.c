@@ -1,6 +1,6 @@
 #include "store/hold.h"
 
-#include "base/wait.h"
+#include "base/clock.h"
 #include "oci/digest.h"
 #include "store/format.h"
 #include "store/handle.h"
@@ -100,8 +100,7 @@ static void hold_file_free(struct store_hold *h)
 		pthread_mutex_unlock(&h->lock);
 		pthread_join(h->thread, NULL);
 	}
-	if (h->fd >= 0)
-		close(h->fd);
+	fd_close(&h->fd);
 	pthread_cond_destroy(&h->wake);
 	pthread_mutex_destroy(&h->lock);
 	free(h);
@@ -144,8 +143,7 @@ static int hold_file_put(struct store_hold *h, const struct strv *digests, struc
 		int old = h->fd;
 
 		h->fd = take_fd(&fd);
-		if (old >= 0)
-			close(old);
+		fd_close(&old);
 	} else {
 		unlinkat(top, tmp, 0);
 	}
@@ -196,7 +194,7 @@ int store_hold_lost(struct store *st, struct mlr_error *err)
 static int list(struct store *st, char kind, const struct store_hold *own, struct strv *ret,
 	struct mlr_error *err)
 {
-	DIR *d = file_open_dir(store_fd(st), "holds", 0);
+	auto_dir DIR *d = file_open_dir(store_fd(st), "holds", 0);
 	struct dirent *e;
 
 	if (!d)
@@ -210,7 +208,6 @@ static int list(struct store *st, char kind, const struct store_hold *own, struc
 			continue;
 		strv_add(ret, e->d_name);
 	}
-	closedir(d);
 	return 0;
 }
 
@@ -324,8 +321,8 @@ int store_hold_set(struct store *st, const struct strv *digests, struct mlr_erro
 		return store_hold_lost(st, err);
 	if (!digests)
 		return 0;
-	r = hold_file_put(st->hold, digests, err);
-	return r < 0 ? r : wait_for_removers(st->hold, digests, err);
+	TRY(hold_file_put(st->hold, digests, err));
+	return wait_for_removers(st->hold, digests, err);
 }
 
 void store_hold_close(struct store_hold *h)

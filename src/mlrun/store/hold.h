@@ -24,7 +24,6 @@
 #define MLR_STORE_HOLD_H
 
 #include "store/process.h"
-#include "store/store.h"
 
 #include <pthread.h>
 

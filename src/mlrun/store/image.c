@@ -53,8 +53,7 @@ int store_image_load(
 	store_image_path(im.name, right);
 	if (strcmp(path, right) != 0)
 		return store_json_bad(st, path, "it is another image's", err);
-	*ret = im;
-	im = (struct store_image)STORE_IMAGE_INIT;
+	*ret = take_struct(&im, STORE_IMAGE_INIT);
 	return 0;
 }
 
@@ -90,7 +89,7 @@ static int load_all(
 
 int store_image_list(struct store *st, struct store_image **ret, size_t *n, struct mlr_error *err)
 {
-	DIR *d = file_open_dir(store_fd(st), "images", 0);
+	auto_dir DIR *d = file_open_dir(store_fd(st), "images", 0);
 	struct store_image *v = NULL;
 	size_t count = 0;
 	int r;
@@ -98,7 +97,6 @@ int store_image_list(struct store *st, struct store_image **ret, size_t *n, stru
 	if (!d)
 		return mlr_fail_errno(err, "open '%s/images'", store_path(st));
 	r = load_all(st, d, &v, &count, err);
-	closedir(d);
 	if (r < 0) {
 		store_images_free(v, count);
 		return r;

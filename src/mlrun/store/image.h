@@ -3,7 +3,6 @@
 #define MLR_STORE_IMAGE_H
 
 #include "oci/name.h"
-#include "oci/ref.h"
 #include "store/store.h"
 
 struct store_image {

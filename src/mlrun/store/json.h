@@ -5,8 +5,6 @@
 #include "base/record.h"
 #include "store/store.h"
 
-#include <jansson.h>
-
 #define STORE_JSON_MAX (4u << 20) /* bytes; the limit of configurations, too */
 
 /* Read an object. Returns 0, -ENOENT, or -EPROTO naming file and line, with a hint. */

@@ -154,7 +154,7 @@ static void sweep_days(DIR *d)
 
 static void sweep(struct store *st, enum ask ask)
 {
-	DIR *d = open_leases(st);
+	auto_dir DIR *d = open_leases(st);
 	struct store_process self;
 	struct store_lease one;
 	const char *name;
@@ -164,8 +164,6 @@ static void sweep(struct store *st, enum ask ask)
 			judge(st, dirfd(d), name, &self, ask, &one);
 		sweep_days(d);
 	}
-	if (d)
-		closedir(d);
 }
 
 /* Is the shared file this user's? Others may have made one of this name, and root may link to it
@@ -283,7 +281,7 @@ static int is_meant(const struct store_lease *l, enum store_lease_who who)
 int store_lease_find(
 	struct store *st, const char *key, enum store_lease_who who, struct store_lease *ret)
 {
-	DIR *d = open_leases(st);
+	auto_dir DIR *d = open_leases(st);
 	struct store_process self;
 	struct store_lease one;
 	const char *name;
@@ -303,8 +301,6 @@ int store_lease_find(
 				break;
 		}
 	}
-	if (d)
-		closedir(d);
 	return found;
 }
 
@@ -324,7 +320,7 @@ int64_t store_lease_last_use(struct store *st, const char *manifest)
 
 static void drop(struct store *st, const char *key, int also_seen)
 {
-	DIR *d = open_leases(st);
+	auto_dir DIR *d = open_leases(st);
 	struct store_process self;
 	struct store_lease one;
 	const char *name;
@@ -335,8 +331,6 @@ static void drop(struct store *st, const char *key, int also_seen)
 				(judge(st, dirfd(d), name, &self, ASK_SLURM, &one) &&
 					!one.is_running))
 				unlinkat(dirfd(d), name, 0);
-	if (d)
-		closedir(d);
 }
 
 void store_lease_drop(struct store *st, const char *manifest)

@@ -77,8 +77,7 @@ static int lead(struct store *st, const char *manifest, struct strv *open, struc
 				real + strlen(top), name);
 	}
 	strv_done(open);
-	*open = led;
-	led = (struct strv)STRV_INIT;
+	*open = take_struct(&led, STRV_INIT);
 	return 0;
 }
 

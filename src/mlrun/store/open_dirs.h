@@ -7,7 +7,6 @@
 #define MLR_STORE_OPEN_DIRS_H
 
 #include "store/facts.h"
-#include "store/store.h"
 
 /* The note beside a layer's tree: "1777 var/tmp", a NUL after each; absent without any. */
 #define STORE_OPEN_NOTE "open"

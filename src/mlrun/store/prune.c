@@ -2,7 +2,7 @@
 
 #include "store/lease.h"
 #include "store/removal.h"
-#include "store/usage.h"
+#include "store/tree.h"
 
 /* The directories of parts. */
 static const char *const places[] = { "layers", "cover", "dir", "squash", "facts", "blobs/sha256" };
@@ -238,7 +238,7 @@ static int is_part(const char *place, const char *name)
 static int collect_place(struct pruning *p, const char *place, const struct strv *keep,
 	const struct strv *spare, struct strv *go, struct mlr_error *err)
 {
-	DIR *d = file_open_dir(store_fd(p->st), place, 0);
+	auto_dir DIR *d = file_open_dir(store_fd(p->st), place, 0);
 	struct dirent *e;
 
 	if (!d)
@@ -252,7 +252,6 @@ static int collect_place(struct pruning *p, const char *place, const struct strv
 			!store_parts_spared(spare, path))
 			strv_add(go, path);
 	}
-	closedir(d);
 	return 0;
 }
 
@@ -323,7 +322,6 @@ int store_prune(struct store *st, const struct store_prune_options *opt,
 		return r < 0 ? r : e;
 	if (!opt->dry_run)
 		store_sweep(st);
-	*ret = result;
-	result = (struct store_prune_result)STORE_PRUNE_RESULT_INIT;
+	*ret = take_struct(&result, STORE_PRUNE_RESULT_INIT);
 	return 0;
 }

@@ -3,7 +3,6 @@
 #define MLR_STORE_PRUNE_H
 
 #include "store/image.h"
-#include "store/store.h"
 
 struct store_prune_options {
 	int keep_last; /* how many images of each repository to keep, last used first; -1: not given

@@ -6,7 +6,6 @@
 #include "store/facts.h"
 #include "store/hold.h"
 #include "store/json.h"
-#include "store/lease.h"
 #include "store/trash.h"
 
 static void add_blob(struct strv *paths, const char *digest)
@@ -94,7 +93,7 @@ static int add_nameless(struct store *st, const char *file, const struct strv *n
 int store_parts_add_nameless(struct store *st, const struct strv *named, struct strv *keep,
 	struct strv *go, struct mlr_error *err)
 {
-	DIR *d = file_open_dir(store_fd(st), "facts", 0);
+	auto_dir DIR *d = file_open_dir(store_fd(st), "facts", 0);
 	int r = 0;
 	struct dirent *e;
 
@@ -103,7 +102,6 @@ int store_parts_add_nameless(struct store *st, const struct strv *named, struct 
 	store_cache_keep(st, keep);
 	while (r == 0 && (e = readdir(d)))
 		r = add_nameless(st, e->d_name, named, keep, go, err);
-	closedir(d);
 	return r;
 }
 

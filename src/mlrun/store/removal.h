@@ -6,7 +6,6 @@
 #define MLR_STORE_REMOVAL_H
 
 #include "store/image.h"
-#include "store/store.h"
 
 struct store_hold;
 

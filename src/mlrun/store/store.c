@@ -13,9 +13,9 @@ static int default_path(char **ret, struct mlr_error *err)
 	auto_call(config_done) struct config c = CONFIG_INIT;
 	const char *dir = getenv("MLRUN_STORE");
 	/* With MLRUN_STORE set, a broken configuration file does not matter. */
-	int r = dir && *dir ? 0 : config_load(&c, err);
 
-	return r < 0 ? r : store_place(&c, ret, NULL, err);
+	TRY(dir && *dir ? 0 : config_load(&c, err));
+	return store_place(&c, ret, NULL, err);
 }
 
 static char *absolute(char *path, struct mlr_error *err)
@@ -105,8 +105,7 @@ void store_close(struct store *st)
 	if (!st)
 		return;
 	store_hold_close(st->hold);
-	if (st->fd >= 0)
-		close(st->fd);
+	fd_close(&st->fd);
 	pthread_mutex_destroy(&st->mutex);
 	free(st->path);
 	free(st);

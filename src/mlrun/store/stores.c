@@ -128,9 +128,9 @@ static int open_own(
 	const char *dir, const struct config *c, struct store **ret, struct mlr_error *err)
 {
 	auto_free char *place = NULL;
-	int r = dir ? 0 : store_place(c, &place, NULL, err);
 
-	return r < 0 ? r : store_open(dir ? dir : place, 0, ret, err);
+	TRY(dir ? 0 : store_place(c, &place, NULL, err));
+	return store_open(dir ? dir : place, 0, ret, err);
 }
 
 static int open_all(
@@ -152,17 +152,16 @@ static int open_all(
 	open_additional(own, c, &s);
 	if (s.n == 0)
 		return absent;
-	*ret = s;
-	s = (struct stores)STORES_INIT;
+	*ret = take_struct(&s, STORES_INIT);
 	return 0;
 }
 
 int stores_open(const char *dir, const struct config *c, struct stores *ret, struct mlr_error *err)
 {
 	auto_call(config_done) struct config read = CONFIG_INIT;
-	int r = c ? 0 : config_load(&read, err);
 
-	return r < 0 ? r : open_all(dir, c ? c : &read, ret, err);
+	TRY(c ? 0 : config_load(&read, err));
+	return open_all(dir, c ? c : &read, ret, err);
 }
 
 void stores_close(struct stores *s)

@@ -11,7 +11,6 @@
 
 #include "base/config.h"
 #include "store/image.h"
-#include "store/store.h"
 
 struct stores {
 	struct store **v; /* n of them, in search order */

@@ -1,10 +1,8 @@
 /* Sweeping: implements store_sweep() and store_has_work() of store/store.h. */
-#include "store/store.h"
 
 #include "store/hold.h"
 #include "store/lease.h"
 #include "store/lock.h"
-#include "store/process.h"
 #include "store/blob.h"
 #include "store/trash.h"
 #include "store/unsynced.h"
@@ -99,20 +97,18 @@ static void sweep_broken(struct store *st, int dir, const char *name)
 /* Remove holds of processes that ended; adders' would pile up. */
 static void sweep_holds(struct store *st)
 {
-	DIR *d = file_open_dir(store_fd(st), "holds", 0);
+	auto_dir DIR *d = file_open_dir(store_fd(st), "holds", 0);
 	struct dirent *e;
 
 	while (d && (e = readdir(d)))
 		if (strchr("ar", e->d_name[0]) && e->d_name[1] == '-')
 			store_hold_alive(st, e->d_name, HOLD_SECONDS);
-	if (d)
-		closedir(d);
 }
 
 /* Remove temporary files that killed file_replace() calls left beside the documents. */
 static void sweep_temps(struct store *st, const char *path)
 {
-	DIR *d = file_open_dir(store_fd(st), path, 0);
+	auto_dir DIR *d = file_open_dir(store_fd(st), path, 0);
 	struct dirent *e;
 	struct stat sb;
 
@@ -125,27 +121,23 @@ static void sweep_temps(struct store *st, const char *path)
 			time(NULL) - sb.st_mtime > TEMP_SECONDS)
 			remove_entry(dirfd(d), e->d_name);
 	}
-	if (d)
-		closedir(d);
 }
 
 int store_has_work(struct store *st)
 {
-	DIR *d = file_open_dir(store_fd(st), "tmp", 0);
+	auto_dir DIR *d = file_open_dir(store_fd(st), "tmp", 0);
 	int found = 0;
 	struct dirent *e;
 
 	while (d && !found && (e = readdir(d)))
 		found = e->d_name[0] != '.';
-	if (d)
-		closedir(d);
 	return found;
 }
 
 void store_sweep(struct store *st)
 {
 	struct store_process self;
-	DIR *d = file_open_dir(store_fd(st), "tmp", 0);
+	auto_dir DIR *d = file_open_dir(store_fd(st), "tmp", 0);
 	struct dirent *e;
 
 	if (d && store_process_self(&self) == 0) {
@@ -164,8 +156,6 @@ void store_sweep(struct store *st)
 				sweep_work(st, e->d_name);
 		}
 	}
-	if (d)
-		closedir(d);
 	sweep_holds(st);
 	sweep_temps(st, ".");
 	sweep_temps(st, "tmp"); /* of temp_open(), on file systems where its files need names */

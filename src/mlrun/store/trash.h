@@ -6,7 +6,6 @@
 #define MLR_STORE_TRASH_H
 
 #include "store/process.h"
-#include "store/store.h"
 
 /* Rename a path below the top to "tmp/trash.<n>.<process>", which is returned in to. Returns 0, or
  * -ENOENT if nothing is there. */

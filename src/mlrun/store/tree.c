@@ -4,7 +4,6 @@
 #include "store/handle.h"
 #include "store/hold.h"
 #include "store/lock.h"
-#include "store/process.h"
 #include "store/trash.h"
 #include "store/unsynced.h"
 
@@ -111,8 +110,7 @@ static void tree_free(struct store_tree *t)
 {
 	if (!t)
 		return;
-	if (t->tree_fd >= 0)
-		close(t->tree_fd);
+	fd_close(&t->tree_fd);
 	store_lock_release(t->lock);
 	free(t->final);
 	free(t->work);
@@ -153,7 +151,7 @@ static int lock(struct store_tree *t, const char *key, struct mlr_error *err)
  */
 static int remove_stale(const struct store_tree *t, struct mlr_error *err)
 {
-	DIR *d = file_open_dir(store_fd(t->st), "tmp", 0);
+	auto_dir DIR *d = file_open_dir(store_fd(t->st), "tmp", 0);
 	size_t prefix = strlen(kinds[t->kind].name) + 1 + 64 + 1;
 	struct dirent *e;
 	int r = 0;
@@ -173,7 +171,6 @@ static int remove_stale(const struct store_tree *t, struct mlr_error *err)
 		mlr_debug("store: removing '%s' of a process that ended", e->d_name);
 		r = store_discard(t->st, path, err);
 	}
-	closedir(d);
 	return r;
 }
 
@@ -399,4 +396,37 @@ int store_tree_open(
 	if (fd < 0)
 		return mlr_fail_errno(err, "open '%s/%s'", store_path(st), path);
 	return fd;
+}
+
+static uint64_t usage_at(int dir, const char *name);
+
+static uint64_t usage_below(int dir, const char *name)
+{
+	auto_dir DIR *d = file_open_dir(dir, name, O_NOFOLLOW);
+	struct dirent *e;
+	uint64_t sum = 0;
+
+	while (d && (e = readdir(d)))
+		if (strcmp(e->d_name, ".") != 0 && strcmp(e->d_name, "..") != 0)
+			sum += usage_at(dirfd(d), e->d_name);
+	return sum;
+}
+
+/* Recursion is as deep as a layer, at most LAYER_DEPTH_MAX. */
+static uint64_t usage_at(int dir, const char *name)
+{
+	struct stat sb;
+	uint64_t own;
+
+	if (fstatat(dir, name, &sb, AT_SYMLINK_NOFOLLOW) < 0)
+		return 0;
+	own = (uint64_t)sb.st_blocks * 512;
+	if (S_ISDIR(sb.st_mode))
+		return own + usage_below(dir, name);
+	return sb.st_nlink > 1 ? own / sb.st_nlink : own;
+}
+
+uint64_t store_usage(struct store *st, const char *path)
+{
+	return usage_at(store_fd(st), path);
 }

@@ -74,4 +74,12 @@ char *store_tree_relpath(enum store_tree_kind kind, const char *key);
 /* Refuse a store whose mark lost something. Returns 0, also without a mark, or -EUCLEAN. */
 int store_check_mark(const struct store *st, struct mlr_error *err);
 
+/* Disk usage. */
+
+/*
+ * Bytes on disk of a path below the top, recursively. Each hard link counts its share of the file,
+ * so the sum over a store is right. What cannot be read counts as 0.
+ */
+uint64_t store_usage(struct store *st, const char *path);
+
 #endif

@@ -4,7 +4,6 @@
 #include "job/job.h"
 #include "store/handle.h"
 #include "store/hold.h"
-#include "store/process.h"
 
 static unsigned quirks(struct store *st)
 {
@@ -51,7 +50,7 @@ enum whose { THIS_BOOT, EARLIER_BOOTS };
 /* Add the names of marks: of the tree with this stem, or of any (NULL). */
 static void collect(struct store *st, enum whose whose, const char *of, struct strv *ret)
 {
-	DIR *d = file_open_dir(store_fd(st), "unsynced", 0);
+	auto_dir DIR *d = file_open_dir(store_fd(st), "unsynced", 0);
 	char boot[STORE_BOOT_SIZE] = "";
 	struct dirent *e;
 
@@ -69,8 +68,6 @@ static void collect(struct store *st, enum whose whose, const char *of, struct s
 				of[dot - e->d_name] == '\0'))
 			strv_addf(ret, "unsynced/%s", e->d_name);
 	}
-	if (d)
-		closedir(d);
 }
 
 /* Does the directory have any mark? Each start of a container asks; readdir(3) would take twice as

@@ -57,7 +57,7 @@ static void hold_done(struct hold *h)
 	int *const all[] = { &h->out[0], &h->out[1], &h->input, &h->probe.out, &h->step_fd };
 
 	for (size_t i = 0; i < ARRAY_LEN(all); i++)
-		mlr_cleanup_close(all[i]);
+		fd_close(all[i]);
 	supervisor_done(&h->sup);
 	service_done(&h->s);
 	service_log_done(&h->log);

@@ -241,7 +241,7 @@ void supervisor_done(struct supervisor *s)
 	int *const all[] = { &s->inside.root, &s->signals, &s->proc, &s->starter, &s->lock };
 
 	for (size_t i = 0; i < ARRAY_LEN(all); i++)
-		mlr_cleanup_close(all[i]);
+		fd_close(all[i]);
 	free(s->process);
 	*s = (struct supervisor)SUPERVISOR_INIT;
 }

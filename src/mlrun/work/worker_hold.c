@@ -308,7 +308,7 @@ static void tell_end(struct hold *h)
 static void hold_done(struct hold *h)
 {
 	worker_done(&h->w);
-	mlr_cleanup_close(&h->input);
+	fd_close(&h->input);
 	supervisor_done(&h->sup);
 }
 

@@ -1,6 +1,6 @@
 #include "serve/server.h"
 
-#include "base/processors.h"
+#include "base/machine.h"
 #include "serve/conns.h"
 #include "serve/readers.h"
 #include "serve/strict.h"
@@ -592,7 +592,6 @@ int server_open(const struct server_wish *wish, const int *fds, struct serve_con
 
 int server_drain(struct server *s, int64_t timeout_ms)
 {
-	const struct timespec pause = { 0, 5000000 };
 	int64_t end_ms = mlr_now_ms() + timeout_ms;
 	int busy;
 
@@ -601,11 +600,10 @@ int server_drain(struct server *s, int64_t timeout_ms)
 	for (int i = 0; i < SERVER_SOCKETS; i++)
 		if (s->daemon[i]) {
 			MHD_quiesce_daemon(s->daemon[i]);
-			mlr_cleanup_close(&s->fd[i]);
-			s->fd[i] = -1;
+			fd_close(&s->fd[i]);
 		}
 	while ((busy = serve_conns_drain(s->conns)) > 0 && mlr_now_ms() < end_ms)
-		nanosleep(&pause, NULL);
+		mlr_sleep_ms(5);
 	return busy;
 }
 

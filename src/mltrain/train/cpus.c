@@ -1,6 +1,6 @@
 #include "train/cpus.h"
 
-#include "base/processors.h"
+#include "base/machine.h"
 
 #include <sched.h>
 

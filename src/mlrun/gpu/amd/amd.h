@@ -2,7 +2,6 @@
 #ifndef MLR_GPU_AMD_H
 #define MLR_GPU_AMD_H
 
-#include "gpu/machine.h"
 #include "gpu/nvidia/nvml.h"
 #include "gpu/root.h"
 

@@ -1,4 +1,3 @@
-#include "gpu/choice/choice.h"
 
 #include "gpu/choice/name.h"
 #include "gpu/choice/variable.h"

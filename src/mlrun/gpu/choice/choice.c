@@ -373,8 +373,7 @@ int gpu_choose(const struct gpu_wish *w, const struct gpu_machine *m,
 	free(s.refused);
 	if (r < 0)
 		return r;
-	*ret = c;
-	c = (struct gpu_choice){ 0 };
+	*ret = take_struct(&c, { 0 });
 	return 0;
 }
 

@@ -1,7 +1,6 @@
 #include "gpu/choice/requirement.h"
 
 #include "gpu/choice/choice.h"
-#include "gpu/choice/wish.h"
 
 #define SHOWN_MAX 120 /* bytes of a requirement quoted in messages */
 

@@ -4,7 +4,6 @@
 #define MLR_GPU_REQUIREMENT_H
 
 #include "gpu/machine.h"
-#include "gpu/version.h"
 
 struct gpu_wish;
 struct gpu_choice;

@@ -450,7 +450,6 @@ int gpu_wish_read(const struct gpu_request *q, const struct plan *p, struct gpu_
 	auto_call(gpu_wish_done) struct gpu_wish w = GPU_WISH_INIT;
 
 	TRY(read_all(q, p, &w, err));
-	*ret = w;
-	w = (struct gpu_wish)GPU_WISH_INIT;
+	*ret = take_struct(&w, GPU_WISH_INIT);
 	return 0;
 }

@@ -3,7 +3,6 @@
 #define MLR_GPU_INJECT_H
 
 #include "gpu/choice/choice.h"
-#include "gpu/choice/wish.h"
 #include "gpu/gpu.h"
 #include "gpu/inject/compat.h"
 #include "gpu/machine.h"

@@ -417,8 +417,7 @@ int gpu_ldcache_parse(const void *data, size_t size, struct gpu_ldcache *ret, st
 		return mlr_fail(err, EPROTO, "linker cache: more than %u entries", ENTRIES_MAX);
 	if (r < 0)
 		return r;
-	*ret = c;
-	c = (struct gpu_ldcache){ 0 };
+	*ret = take_struct(&c, { 0 });
 	return 0;
 }
 

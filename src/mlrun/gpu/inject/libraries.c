@@ -185,10 +185,10 @@ int gpu_libraries_plan(const struct gpu_injection *i, struct mlr_error *err)
 {
 	auto_call(shelf_done) struct shelf wide = { .i = i, .dir = GPU_LIB_DIR, .bits = 64 };
 	auto_call(shelf_done) struct shelf narrow = { .i = i, .dir = GPU_LIB32_DIR, .bits = 32 };
-	int with[GPU_VENDORS], r;
+	int with[GPU_VENDORS];
 
 	for (int v = 0; v < GPU_VENDORS; v++)
 		with[v] = image_lacks_own(i, (enum gpu_vendor)v);
-	r = fill(&wide, with, err);
-	return r < 0 ? r : fill(&narrow, with, err);
+	TRY(fill(&wide, with, err));
+	return fill(&narrow, with, err);
 }

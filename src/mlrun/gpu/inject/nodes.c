@@ -5,7 +5,6 @@
  */
 #include "gpu/inject/inject.h"
 #include "gpu/node.h"
-#include "gpu/root.h"
 #include "gpu/vendor.h"
 
 #define NODE_FLAGS (PLAN_READONLY | PLAN_NOSUID | PLAN_NOEXEC)

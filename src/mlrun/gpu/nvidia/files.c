@@ -1,6 +1,5 @@
 #include "gpu/nvidia/nvidia.h"
 
-#include "gpu/nvidia/places.h"
 #include "gpu/nvidia/table.h"
 
 /* A root to search: the driver's own, if it has one, and the machine's. */

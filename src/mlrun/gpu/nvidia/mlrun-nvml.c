@@ -15,7 +15,6 @@
 #include "base/nvml.h"
 
 #include <dlfcn.h>
-#include <jansson.h>
 #include <poll.h>
 #include <sys/prctl.h>
 

@@ -2,7 +2,6 @@
 #ifndef MLR_GPU_NVIDIA_H
 #define MLR_GPU_NVIDIA_H
 
-#include "gpu/machine.h"
 #include "gpu/root.h"
 #include "gpu/nvidia/places.h"
 

@@ -171,11 +171,10 @@ static void drop_line(struct gpu_watch *w, const char *line)
 int gpu_nvml_fill(struct gpu_machine *m, struct mlr_error *err)
 {
 	auto_call(gpu_watch_close) struct gpu_watch w = GPU_WATCH_INIT;
-	int r = start(m, NULL, &w, err);
 
-	if (r == 0)
-		r = wait_for_line(&w, ANSWER_MS, err);
-	return r < 0 ? r : gpu_nvml_read_query(last_line(&w), m, err);
+	TRY(start(m, NULL, &w, err));
+	TRY(wait_for_line(&w, ANSWER_MS, err));
+	return gpu_nvml_read_query(last_line(&w), m, err);
 }
 
 int gpu_watch_open(const struct gpu_machine *m, unsigned interval_ms, struct gpu_watch *ret,
@@ -208,15 +207,11 @@ int gpu_watch_next(struct gpu_watch *w, struct gpu_sample **ret, struct mlr_erro
 /* Do not wait for it: in the driver it cannot be killed. The closed pipe ends it later. */
 void gpu_watch_close(struct gpu_watch *w)
 {
-	if (w->from >= 0)
-		close(w->from);
+	fd_close(&w->from);
 	if (w->pid > 0) {
-		struct timespec moment = { .tv_nsec = 100000 };
-
 		kill(w->pid, SIGKILL);
-		for (; moment.tv_nsec < 200000000 && waitpid(w->pid, NULL, WNOHANG) == 0;
-			moment.tv_nsec *= 2)
-			nanosleep(&moment, NULL);
+		for (long us = 100; us < 200000 && waitpid(w->pid, NULL, WNOHANG) == 0; us *= 2)
+			mlr_sleep_us(us);
 	}
 	free(w->buf);
 	*w = (struct gpu_watch)GPU_WATCH_INIT;

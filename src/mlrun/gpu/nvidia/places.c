@@ -258,8 +258,7 @@ static void clear(struct gpu_places *p)
 {
 	for (size_t i = 0; i < p->n; i++) {
 		free(p->v[i].path);
-		if (p->v[i].fd >= 0)
-			close(p->v[i].fd);
+		fd_close(&p->v[i].fd);
 	}
 	free(p->v);
 	p->v = NULL;
@@ -315,8 +314,7 @@ int gpu_places_find(const struct gpu_dir *d, struct gpu_machine *m, struct gpu_p
 	}
 	if (p.n == 0 && m->driver_text)
 		warn(d, &dirs, m);
-	*ret = p;
-	p = (struct gpu_places)GPU_PLACES_INIT;
+	*ret = take_struct(&p, GPU_PLACES_INIT);
 	return 0;
 }
 

@@ -18,7 +18,6 @@
 #ifndef MLR_GPU_PLACES_H
 #define MLR_GPU_PLACES_H
 
-#include "gpu/machine.h"
 #include "gpu/root.h"
 
 struct gpu_place {

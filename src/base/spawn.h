@@ -1,0 +1,30 @@
+/* Starts programs by posix_spawn(3), which copies no page tables as fork(2) does. */
+#ifndef MLR_BASE_SPAWN_H
+#define MLR_BASE_SPAWN_H
+
+#include <sys/types.h>
+
+/* What a standard stream is: one of these, or a descriptor above 0. */
+enum { SPAWN_OURS = 0, SPAWN_NOTHING = -1 /* /dev/null */ };
+
+enum {
+	SPAWN_CLOSES = 1,   /* no descriptor from 3 on is inherited */
+	SPAWN_UNBLOCKS = 2, /* no signal is blocked */
+	SPAWN_USUAL = 4,    /* SIGPIPE and SIGXFSZ end it, even if we ignore them */
+};
+
+struct spawn {
+	const char *file; /* a path, or a name to look for in PATH */
+	char *const *argv;
+	char *const *envp; /* NULL: our environment */
+	int in, out, err;
+	unsigned flags;
+};
+
+/* Returns 0 or -errno; the caller waits for pid. */
+int spawn_start(const struct spawn *s, pid_t *pid);
+
+/* Wait for a child, also if signals come. Returns waitpid(2)'s status or -errno. */
+int spawn_wait(pid_t pid);
+
+#endif
