@@ -5,9 +5,7 @@
  * Parameters, their gradients and what the optimiser keeps are blocks of the same layout, so that
  * the update is one pass. All memory is one block, planned when the engine is made.
  */
-#include "backend/backend.h"
 
-#include "backend/kernels.h"
 #include "backend/onednn_node.h"
 #include "backend/ops.h"
 #include "backend/parallel.h"

@@ -13,7 +13,6 @@
 #include "backend/backend.h"
 #include "backend/dnn.h"
 #include "backend/graph.h"
-#include "backend/kernels.h"
 #include "backend/norm.h"
 #include "backend/pooling.h"
 #include "backend/lanes.h"
@@ -188,8 +187,8 @@ int node_batch_dims(int batch, const struct shape *s, int dims[4]);
  * as an image, in any format, which saves the flattening. Returns the rank. */
 int node_weight_dims(const struct layer *l, int dims[4]);
 
-/* What it reads, its format, and where that one's gradient is to be written: NULL when nobody wants
- * it. */
+/* What it reads, its format, and where that one's gradient is to be written: NULL when nobody
+ * wants it. */
 void *node_x(const struct node *d, const struct node_world *w, int input);
 struct dnn_format node_in(const struct node *d, const struct node_world *w, int input);
 void *node_dx(const struct node *d, const struct node_world *w, int input);

@@ -1,7 +1,5 @@
 #include "bench/roofline.h"
 
-#include <pthread.h>
-
 static int compare(const void *a, const void *b)
 {
 	const double *x = a, *y = b;

@@ -5,6 +5,7 @@
 
 #include "base/options.h"
 #include "model/net_file.h"
+#include "train/predictor.h"
 
 #define ARG_THREADS_MAX 1024
 
@@ -22,5 +23,16 @@ void arg_isa(void *field, char *arg, struct argp_state *state);
 
 /* The rows of --input and --classes, which fill a struct net_wish. */
 extern const struct option_row arg_net_rows[];
+
+/* The options of commands that predict from a checkpoint: eval, predict and serve. */
+
+/* Their rows, which fill a struct predictor_options. */
+extern const struct option_row predictor_rows[];
+
+/* Their defaults. */
+struct predictor_options predictor_options(void);
+
+/* Check that there is a checkpoint and cut the threads, for the check of a command's syntax. */
+void predictor_check(struct predictor_options *o, struct argp_state *state);
 
 #endif

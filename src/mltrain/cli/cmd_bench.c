@@ -1,6 +1,5 @@
 /* mltrain bench: measures training and predicting against the machine's limits. */
 #include "base/json.h"
-#include "bench/roofline.h"
 #include "bench/throughput.h"
 #include "cli/arg.h"
 #include "cli/mltrain.h"

@@ -3,7 +3,7 @@
 
 #include "base/escape.h"
 #include "data/dataset.h"
-#include "cli/predictor_arg.h"
+#include "cli/arg.h"
 #include "cli/test_record.h"
 #include "train/evaluate.h"
 
@@ -220,8 +220,8 @@ static int run(const struct args *a, struct mlr_error *err)
 		.classes = p.from.net->classes,
 		.threads = a->use.threads,
 		.details = 1 };
-	r = evaluate(&what, &e, err);
-	return r < 0 ? r : print(a, &p, &data, &e, err);
+	TRY(evaluate(&what, &e, err));
+	return print(a, &p, &data, &e, err);
 }
 
 int cmd_eval(int argc, char **argv)

@@ -66,7 +66,6 @@ static int run(const struct args *a, struct mlr_error *err)
 	auto_free char *model = NULL;
 	char input[SHAPE_TEXT_MAX];
 	size_t len;
-	int r;
 
 	if (file_is_same(a->out, a->checkpoint))
 		return mlr_fail(
@@ -74,11 +73,9 @@ static int run(const struct args *a, struct mlr_error *err)
 	if (a->map && file_is_same(a->out, a->map))
 		return mlr_fail(err, EEXIST, "'%s' is the map, not overwriting it", a->out);
 	TRY(checkpoint_read(a->checkpoint, &c, err));
-	r = build(a, &c, &model, &len, err);
-	if (r < 0)
+	if (build(a, &c, &model, &len, err) < 0)
 		return mlr_wrap(err, "export checkpoint '%s'", a->checkpoint);
-	r = file_put(a->out, model, len, 0666, err);
-	if (r < 0)
+	if (file_put(a->out, model, len, 0666, err) < 0)
 		return mlr_wrap(err, "export checkpoint '%s' to '%s'", a->checkpoint, a->out);
 	printf("%s: network %s, images of %s, %d classes, %zu bytes\n", a->out, c.net->name,
 		shape_text(&c.net->input, input), c.net->classes, len);

@@ -1,11 +1,11 @@
 /* mltrain import: makes a checkpoint of a network's weights in PyTorch's form. */
 #include "cli/mltrain.h"
 
+#include "base/escape.h"
 #include "base/json.h"
 #include "cli/arg.h"
 #include "model/checkpoint.h"
 #include "model/net_file.h"
-#include "model/recipe.h"
 #include "model/state_dict.h"
 
 #define TOLD_MAX 50 /* problems: a file of strangers' may have any number */
@@ -131,7 +131,7 @@ static int take(const struct args *a, const struct safetensors *st, struct check
 	if (words.problems.n > TOLD_MAX)
 		mlr_warning("and %zu more such tensors", words.problems.n - TOLD_MAX);
 	for (size_t i = 0; r == 0 && !a->quiet && i < words.matches.n; i++) {
-		print_shown(words.matches.v[i]);
+		escape_print(stdout, words.matches.v[i]);
 		putchar('\n');
 	}
 	strv_done(&words.matches);
@@ -170,8 +170,7 @@ static int run(const struct args *a, struct mlr_error *err)
 	if ((a->map && file_is_same(a->out, a->map)) || file_is_same(a->out, a->net))
 		return mlr_fail(err, EEXIST, "'%s' is the %s, not overwriting it", a->out,
 			a->map && file_is_same(a->out, a->map) ? "map" : "network");
-	r = file_read(AT_FDCWD, a->from, CHECKPOINT_MAX, &buf, &len, err);
-	if (r < 0)
+	if (file_read(AT_FDCWD, a->from, CHECKPOINT_MAX, &buf, &len, err) < 0)
 		return mlr_wrap(err, "import");
 	r = safetensors_parse(buf, len, &st, err);
 	if (r < 0)
@@ -180,8 +179,7 @@ static int run(const struct args *a, struct mlr_error *err)
 		(r = set_norm(a, &c, err)) < 0 ||
 		(r = checkpoint_check_size(c.net, OPTIMISER_SGD, err)) < 0)
 		return r;
-	r = take(a, &st, &c, err);
-	if (r < 0)
+	if (take(a, &st, &c, err) < 0)
 		return mlr_wrap(err, "import '%s'", a->from);
 	TRY(write_checkpoint(a, &c, &recipe, err));
 	printf("%s: network %s, images of %s, %d classes, %zu parameters\n", a->out, c.net->name,

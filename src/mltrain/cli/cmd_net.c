@@ -4,10 +4,7 @@
 #include "cli/arg.h"
 #include "base/json.h"
 #include "model/net_file.h"
-#include "model/recipe.h"
 #include "optimiser/optimiser.h"
-
-#include <jansson.h>
 
 struct args {
 	const char *name;

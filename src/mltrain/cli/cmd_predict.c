@@ -1,11 +1,11 @@
 /* mltrain predict: names what pictures show. */
 #include "cli/mltrain.h"
 
+#include "base/escape.h"
 #include "base/json.h"
 #include "data/idx.h"
-#include "data/image.h"
 #include "data/pixels.h"
-#include "cli/predictor_arg.h"
+#include "cli/arg.h"
 
 #define BATCH_MAX 64 /* pictures at once */
 
@@ -41,15 +41,13 @@ static const struct options_syntax syntax = {
 	.check = check_args,
 };
 
-/* --- pictures
- * ---------------------------------------------------------------------------------- */
+/* --- pictures --- */
 
 static int read_stdin(const struct image_size *want, uint8_t *to, struct mlr_error *err)
 {
 	auto_free char *bytes = NULL;
 	size_t len = 0, room = 0;
 	ssize_t n;
-	int r;
 
 	do {
 		if (len == room) {
@@ -64,8 +62,8 @@ static int read_stdin(const struct image_size *want, uint8_t *to, struct mlr_err
 			return mlr_fail(err, EFBIG, "standard input has more than %zu bytes",
 				IMAGE_FILE_MAX);
 	} while (n > 0);
-	r = image_read_bytes(bytes, len, want, to, err);
-	return r < 0 ? mlr_wrap(err, "standard input") : 0;
+	return image_read_bytes(bytes, len, want, to, err) < 0 ? mlr_wrap(err, "standard input")
+							       : 0;
 }
 
 /* Read image `number`, from 0, of an IDX file. */
@@ -125,8 +123,7 @@ static int read_picture(
 	return r;
 }
 
-/* --- answers
- * ----------------------------------------------------------------------------------- */
+/* --- answers --- */
 
 /* Put the indices of the most probable classes first. */
 static void rank_classes(const double *p, int n, int top, int *order)
@@ -169,10 +166,10 @@ static void answer_text(const struct args *a, const struct predictor *p, const c
 		char buf[12];
 
 		if (a->files.n > 1) {
-			print_shown(file);
+			escape_print(stdout, file);
 			fputs(": ", stdout);
 		}
-		print_shown(predictor_class(p, order[i], buf));
+		escape_print(stdout, predictor_class(p, order[i], buf));
 		printf(" %.2f %%\n", 100 * share[order[i]]);
 	}
 }

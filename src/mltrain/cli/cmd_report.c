@@ -95,10 +95,9 @@ static int read_file(struct shown *s, const char *path, struct mlr_error *err)
 {
 	auto_free char *text = NULL;
 	size_t len;
-	int r = file_read(AT_FDCWD, path, RUNS_LOG_MAX, &text, &len, err);
+	int r;
 
-	if (r < 0)
-		return r;
+	TRY(file_read(AT_FDCWD, path, RUNS_LOG_MAX, &text, &len, err));
 	if (!traffic_is(text, len))
 		r = runs_parse(&s->runs, text, len, path, err);
 	else if (len > TRAFFIC_BYTES_MAX)

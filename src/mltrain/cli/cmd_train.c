@@ -5,7 +5,6 @@
 #include "data/dataset.h"
 #include "metrics/metrics.h"
 #include "model/net_file.h"
-#include "model/recipe.h"
 #include "train/cpus.h"
 #include "train/train.h"
 
@@ -174,8 +173,7 @@ static void say_result(const struct session *s, const struct train_state *state,
 		printf("log %s\n", s->args.metrics.log);
 }
 
-/* --- making ready
- * ------------------------------------------------------------------------------ */
+/* --- making ready --- */
 
 /* A mistyped --resume must not cost the weights in --checkpoint. */
 static int check_anew(const struct session *s, struct mlr_error *err)
@@ -269,15 +267,13 @@ static int read_recipe(const char *text, struct recipe *ret, struct mlr_error *e
 {
 	json_error_t why;
 	json_auto_t *o = text ? json_loads(text, JSON_REJECT_DUPLICATES, &why) : NULL;
-	int r;
 
 	if (!text)
 		return mlr_fail(err, EPROTO, "the checkpoint to go on from has no recipe");
 	if (!o)
 		return mlr_fail(err, EPROTO, "the checkpoint's recipe is not JSON: %s", why.text);
 	*ret = (struct recipe)RECIPE_INIT; /* what it does not name has its default */
-	r = recipe_parse(o, ret, err);
-	return r < 0 ? mlr_wrap(err, "the checkpoint's recipe") : 0;
+	return recipe_parse(o, ret, err) < 0 ? mlr_wrap(err, "the checkpoint's recipe") : 0;
 }
 
 /* Keep less for validation than usual if the data set is small. */
@@ -362,8 +358,7 @@ static int run(struct session *s, struct train_state *state, struct mlr_error *e
 	return train_run(t, s->net, &s->data, tell, s, state, err);
 }
 
-/* --- the end
- * ------------------------------------------------------------------------------------ */
+/* --- the end --- */
 
 /* Report the failure, and end the other ranks too. */
 static int fail(struct session *s, struct mlr_error *err)

@@ -80,11 +80,6 @@ static const struct options_syntax syntax = {
 	.check = check,
 };
 
-static void print_version(FILE *out, struct argp_state *state)
-{
-	fprintf(out, "mltrain %s\n", PACKAGE_VERSION);
-}
-
 static void draw(void *ctx, const char *name, uint64_t done, uint64_t total)
 {
 	struct telling *t = ctx;
@@ -243,7 +238,7 @@ int main(int argc, char **argv)
 
 	mlr_log_init("mltrain");
 	argp_err_exit_status = EXIT_USAGE;
-	argp_program_version_hook = print_version;
+	argp_program_version = "mltrain " PACKAGE_VERSION;
 	options_parse("mltrain fetch", argc, argv, &syntax, &a);
 	for (size_t i = 0; i < a.what.n; i++)
 		if (fetch_one(&a, a.what.v[i], &err) < 0) {

@@ -1,10 +1,8 @@
 /* mltrain load: puts load on an HTTP server. */
 #include "cli/mltrain.h"
 #include "config.h"
-#include "load/load.h"
 #include "load/stream.h"
 #include "load/summary.h"
-#include "load/threshold.h"
 #include "report/traffic_page.h"
 
 #include <argp.h>
@@ -212,11 +210,6 @@ static const struct options_syntax syntax = {
 	.check = check,
 };
 
-static void print_version(FILE *out, struct argp_state *state)
-{
-	fprintf(out, "mltrain %s\n", PACKAGE_VERSION);
-}
-
 /* Read it; invalid options end the program. */
 static void load_args_parse(int argc, char **argv, struct load_args *ret)
 {
@@ -227,7 +220,7 @@ static void load_args_parse(int argc, char **argv, struct load_args *ret)
 		.verify = 1,
 		.abort_s = -1 };
 	argp_err_exit_status = EXIT_USAGE;
-	argp_program_version_hook = print_version;
+	argp_program_version = "mltrain " PACKAGE_VERSION;
 	options_parse("mltrain load", argc, argv, &syntax, ret);
 }
 

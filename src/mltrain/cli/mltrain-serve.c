@@ -2,7 +2,7 @@
 #include "cli/mltrain.h"
 
 #include "config.h"
-#include "cli/predictor_arg.h"
+#include "cli/arg.h"
 #include "serve/listen.h"
 #include "serve/server.h"
 
@@ -76,11 +76,6 @@ static const struct options_syntax syntax = {
 	.check = check,
 };
 
-static void print_version(FILE *out, struct argp_state *state)
-{
-	fprintf(out, "mltrain %s\n", PACKAGE_VERSION);
-}
-
 /* Everything that runs. */
 struct running {
 	struct serve_counts counts;
@@ -103,9 +98,8 @@ static int read_token(const char *path, char **ret, struct mlr_error *err)
 {
 	auto_free char *text = NULL;
 	size_t len;
-	int r = file_read(AT_FDCWD, path, TOKEN_FILE_MAX, &text, &len, err);
 
-	if (r < 0)
+	if (file_read(AT_FDCWD, path, TOKEN_FILE_MAX, &text, &len, err) < 0)
 		return mlr_wrap(err, "--token-file");
 	if (len && text[len - 1] == '\n')
 		text[--len] = '\0';
@@ -287,7 +281,7 @@ int main(int argc, char **argv)
 	fds_open_standard();
 	mlr_log_init("mltrain");
 	argp_err_exit_status = EXIT_USAGE;
-	argp_program_version_hook = print_version;
+	argp_program_version = "mltrain " PACKAGE_VERSION;
 	a.use.batch = 64;
 	options_parse("mltrain serve", argc, argv, &syntax, &a);
 	if (!a.listen[0] && !a.listen[1])

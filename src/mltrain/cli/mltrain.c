@@ -13,24 +13,6 @@
 
 #define SPIN_COUNT "5000" /* some 0.1 ms */
 
-static const struct command {
-	const char *name;
-	int (*run)(int argc, char **argv);
-	const char *help;
-} commands[] = {
-	{ "train", cmd_train, "train a network on a data set and test it" },
-	{ "eval", cmd_eval, "test a checkpoint on a data set" },
-	{ "bench", cmd_bench, "measure speed against this machine's limits" },
-	{ "fetch", cmd_fetch, "download data sets" },
-	{ "export", cmd_export, "write a checkpoint as ONNX, or for PyTorch" },
-	{ "import", cmd_import, "make a checkpoint of PyTorch's weights" },
-	{ "net", cmd_net, "show a network's layers and recipe" },
-	{ "predict", cmd_predict, "print what pictures show" },
-	{ "serve", cmd_serve, "answer predictions over HTTP" },
-	{ "load", cmd_load, "put load on an HTTP server and measure its answers" },
-	{ "report", cmd_report, "make an HTML page of the logs of runs" },
-};
-
 static int told; /* a failure was reported */
 
 int main_fail(const struct mlr_error *err)
@@ -40,25 +22,40 @@ int main_fail(const struct mlr_error *err)
 	return EXIT_BROKEN;
 }
 
-int main_become(const char *program, char **argv)
+/* Become a command's own program, of libexec. Returns EXIT_BROKEN. */
+static int become(const char *command, char **argv)
 {
-	auto_free char *path = program_path(program);
+	auto_free char *program = xasprintf("mltrain-%s", command), *path = program_path(program);
 	struct mlr_error err = MLR_ERROR_INIT;
 
 	execv(path, argv);
 	mlr_fail_errno(&err, "start '%s'", path);
+	if (err.code == ENOENT && strcmp(command, "serve") == 0)
+		mlr_hint(&err,
+			"this mltrain was built without it: install libmicrohttpd-dev and "
+			"libhiredis-dev (Debian's names) and build it with --with-serve");
 	return main_fail(&err);
 }
 
-void print_shown(const char *name)
-{
-	char shown[ESCAPE_SIZE];
-
-	while (*name) {
-		name += escape_next(name, shown);
-		fputs(shown, stdout);
-	}
-}
+static const struct command {
+	const char *name;
+	/* NULL: a program of its own, whose libraries take longer to load than mltrain takes for
+	 * everything else before it trains */
+	int (*run)(int argc, char **argv);
+	const char *help;
+} commands[] = {
+	{ "train", cmd_train, "train a network on a data set and test it" },
+	{ "eval", cmd_eval, "test a checkpoint on a data set" },
+	{ "bench", cmd_bench, "measure speed against this machine's limits" },
+	{ "fetch", NULL, "download data sets" },
+	{ "export", cmd_export, "write a checkpoint as ONNX, or for PyTorch" },
+	{ "import", cmd_import, "make a checkpoint of PyTorch's weights" },
+	{ "net", cmd_net, "show a network's layers and recipe" },
+	{ "predict", cmd_predict, "print what pictures show" },
+	{ "serve", NULL, "answer predictions over HTTP" },
+	{ "load", NULL, "put load on an HTTP server and measure its answers" },
+	{ "report", cmd_report, "make an HTML page of the logs of runs" },
+};
 
 void print_accuracy(int64_t wrong, uint32_t count)
 {
@@ -164,6 +161,7 @@ int main(int argc, char **argv)
 	}
 	for (size_t i = 0; i < ARRAY_LEN(commands); i++)
 		if (strcmp(argv[1], commands[i].name) == 0)
-			return commands[i].run(argc - 1, argv + 1);
+			return commands[i].run ? commands[i].run(argc - 1, argv + 1)
+					       : become(argv[1], argv + 1);
 	return unknown_command(argv[1]);
 }

@@ -8,8 +8,6 @@
 #include "base/base.h"
 #include "base/options.h"
 
-#include <argp.h>
-
 /* Exit statuses. */
 enum {
 	EXIT_BROKEN = 1, /* the command failed */
@@ -19,24 +17,14 @@ enum {
 int cmd_train(int argc, char **argv);
 int cmd_eval(int argc, char **argv);
 int cmd_bench(int argc, char **argv);
-int cmd_fetch(int argc, char **argv);
 int cmd_export(int argc, char **argv);
 int cmd_import(int argc, char **argv);
-int cmd_load(int argc, char **argv);
 int cmd_net(int argc, char **argv);
 int cmd_predict(int argc, char **argv);
 int cmd_report(int argc, char **argv);
-int cmd_serve(int argc, char **argv);
-
-/* Become a program of libexec, mltrain-NAME, which links what mltrain does not. Returns
- * EXIT_BROKEN. */
-int main_become(const char *program, char **argv);
 
 /* Print "mltrain: text" on stderr, a hint on its own line, and return EXIT_BROKEN. */
 int main_fail(const struct mlr_error *err);
-
-/* Print an untrusted name on stdout with control characters escaped. */
-void print_shown(const char *name);
 
 /* Print "test accuracy 97.98 % (error 2.02 %)", the line of train and eval. */
 void print_accuracy(int64_t wrong, uint32_t count);

@@ -2,6 +2,7 @@
 
 #include "base/json.h"
 #include "data/picture.h"
+#include "report/html.h"
 
 #include <math.h>
 
@@ -14,28 +15,6 @@ static json_t *confusion(const struct evaluation *e)
 		: json_null();
 }
 
-/* RFC 4648, section 4. */
-static char *base64(const uint8_t *bytes, size_t n)
-{
-	static const char digits[] =
-		"ABCDEFGHIJKLMNOPQRSTUVWXYZabcdefghijklmnopqrstuvwxyz0123456789+/";
-	char *text = malloc((n + 2) / 3 * 4 + 1), *to = text;
-
-	for (size_t i = 0; text && i < n; i += 3) {
-		uint32_t v = (uint32_t)bytes[i] << 16 |
-			(uint32_t)(i + 1 < n ? bytes[i + 1] : 0) << 8 |
-			(uint32_t)(i + 2 < n ? bytes[i + 2] : 0);
-
-		*to++ = digits[v >> 18];
-		*to++ = digits[v >> 12 & 63];
-		*to++ = i + 1 < n ? digits[v >> 6 & 63] : '=';
-		*to++ = i + 2 < n ? digits[v & 63] : '=';
-	}
-	if (text)
-		*to = '\0';
-	return text;
-}
-
 /* Make the picture of one test image, or null. */
 static json_t *picture(const struct dataset *data, uint32_t index)
 {
@@ -45,8 +24,8 @@ static json_t *picture(const struct dataset *data, uint32_t index)
 
 	if (picture_png(data, &data->test, index, &png, &len) < 0)
 		return json_null();
-	text = base64(png, len);
-	return text ? json_string(text) : json_null();
+	text = html_base64(png, len);
+	return json_string(text);
 }
 
 static json_t *mistake(const struct mistake *m, const struct dataset *data)
@@ -65,8 +44,7 @@ json_t *test_record(
 	return json_pack("{s:s, s:I, s:o, s:I, s:I, s:f, s:f, s:o, s:o, s:o, s:o}", "event", "test",
 		"step", (json_int_t)step, "data", mlr_json_text(data->dir), "images",
 		(json_int_t)e->count, "wrong", (json_int_t)e->wrong, "error", error, "accuracy",
-		1 - error, "cross_entropy",
-		isfinite(e->cross_entropy) ? json_real(e->cross_entropy) : json_null(), "names",
+		1 - error, "cross_entropy", mlr_json_real(e->cross_entropy), "names",
 		MLR_JSON_LIST(i, e->classes,
 			mlr_json_text(names ? names[i] : dataset_class(data, i, buf))),
 		"confusion", confusion(e), "mistakes",

@@ -184,8 +184,7 @@ int dataset_load(const char *name, enum dataset_part part, const struct dataset_
 		d.norm.mean[c] = 127.5f;
 		d.norm.scale[c] = 255;
 	}
-	*ret = d;
-	d = (struct dataset){ 0 };
+	*ret = take_struct(&d, { 0 });
 	return 0;
 }
 

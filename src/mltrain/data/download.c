@@ -346,8 +346,7 @@ static void transfer_done(struct transfer *t)
 	curl_slist_free_all(t->headers);
 	if (t->curl)
 		curl_easy_cleanup(t->curl);
-	if (t->fd >= 0)
-		close(t->fd);
+	fd_close(&t->fd);
 	free(t->version);
 	free(t->shown);
 }

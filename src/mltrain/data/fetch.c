@@ -139,8 +139,7 @@ struct fetching {
 
 static void fetching_done(struct fetching *f)
 {
-	if (f->lock >= 0)
-		close(f->lock);
+	fd_close(&f->lock);
 	if (f->dirfd >= 0)
 		close(f->dirfd);
 }

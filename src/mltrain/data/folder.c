@@ -78,32 +78,15 @@ static void skip(struct skipped *s, const char *part, const char *class, const c
 	escape_text(path, s->first, sizeof(s->first));
 }
 
-static int compare(const void *a, const void *b)
-{
-	return strcmp(*(char *const *)a, *(char *const *)b);
-}
-
 /* Which entries a listing keeps. */
 enum wanted { DIRECTORIES, IMAGES };
 
-struct list {
-	char **names;
-	size_t n;
-};
-
-static void list_done(struct list *l)
-{
-	for (size_t i = 0; i < l->n; i++)
-		free(l->names[i]);
-	free(l->names);
-}
-
 /* List the wanted names in dir/part/class, sorted. */
 static int list(const char *dir, const char *part, const char *class, enum wanted wanted,
-	struct list *ret, struct skipped *skipped, struct mlr_error *err)
+	struct strv *ret, struct skipped *skipped, struct mlr_error *err)
 {
 	auto_free char *above = dir_of(dir, part), *path = dir_of(above, class);
-	auto_call(list_done) struct list l = { NULL, 0 };
+	auto_strv struct strv l = STRV_INIT;
 	auto_dir DIR *d = opendir(path);
 	struct dirent *e;
 
@@ -117,18 +100,15 @@ static int list(const char *dir, const char *part, const char *class, enum wante
 		k = kind_of(dirfd(d), e->d_name, e->d_type);
 		if (wanted == DIRECTORIES ? k == A_DIRECTORY
 					  : k == A_FILE && is_image_name(e->d_name)) {
-			l.names = xgrow(l.names, l.n, sizeof(*l.names));
-			l.names[l.n++] = xstrdup(e->d_name);
+			strv_add(&l, e->d_name);
 		} else {
 			skip(skipped, part, class, e->d_name);
 		}
 	}
 	if (errno)
 		return mlr_fail_errno(err, "read directory '%s'", path);
-	if (l.n)
-		qsort(l.names, l.n, sizeof(*l.names), compare);
-	*ret = l;
-	l = (struct list){ NULL, 0 };
+	strv_sort(&l);
+	*ret = take_struct(&l, STRV_INIT);
 	return 0;
 }
 
@@ -180,7 +160,7 @@ static int list_classes(const char *dir, const char *part, char ***names, int *n
 	struct skipped *skipped, struct mlr_error *err)
 {
 	auto_free char *path = dir_of(dir, part);
-	auto_call(list_done) struct list l = { NULL, 0 };
+	auto_strv struct strv l = STRV_INIT;
 
 	TRY(list(dir, part, "", DIRECTORIES, &l, skipped, err));
 	if (!l.n) {
@@ -191,13 +171,13 @@ static int list_classes(const char *dir, const char *part, char ***names, int *n
 		return mlr_fail(err, EFBIG, "'%s' has %zu directories; %d classes are the most",
 			path, l.n, CLASSES_MAX);
 	for (size_t i = 0; i < l.n; i++)
-		for (const char *c = l.names[i]; *c; c++)
+		for (const char *c = l.v[i]; *c; c++)
 			if ((unsigned char)*c < ' ' || *c == 0x7f)
 				return mlr_fail(err, EINVAL,
 					"'%s': the class '%s' has a control character in its name",
-					path, l.names[i]);
+					path, l.v[i]);
 	*n = (int)l.n;
-	*names = take_ptr(&l.names);
+	*names = take_ptr(&l.v);
 	l.n = 0;
 	return 0;
 }
@@ -227,7 +207,7 @@ static int make_room(struct image_set *set, size_t n, struct mlr_error *err)
 static int add_class(const char *dir, const char *part, const char *name, int label,
 	struct image_set *set, struct skipped *skipped, struct mlr_error *err)
 {
-	auto_call(list_done) struct list l = { NULL, 0 };
+	auto_strv struct strv l = STRV_INIT;
 	auto_free char *within = dir_of(part, name);
 	int r;
 
@@ -243,7 +223,7 @@ static int add_class(const char *dir, const char *part, const char *name, int la
 		return r;
 	TRY(make_room(set, l.n, err));
 	for (size_t i = 0; i < l.n; i++) {
-		set->files[set->count].path = xasprintf("%s/%s", within, l.names[i]);
+		set->files[set->count].path = xasprintf("%s/%s", within, l.v[i]);
 		set->labels[set->count++] = (uint16_t)label;
 	}
 	return 0;

@@ -3,7 +3,6 @@
 #include "data/image.h"
 
 #include <assert.h>
-#include <pthread.h>
 
 #define THREADS_MAX 256
 #define NONE        UINT64_MAX

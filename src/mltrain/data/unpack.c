@@ -35,8 +35,7 @@ static void unpacking_done(struct unpacking *u)
 			unlinkat(u->dirfd, tmp, 0);
 	}
 	archive_read_free(u->a);
-	if (u->fd >= 0)
-		close(u->fd);
+	fd_close(&u->fd);
 }
 
 const struct archive_files *archive_files_find(const char *archive)

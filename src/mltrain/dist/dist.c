@@ -136,8 +136,7 @@ int dist_open(struct dist **ret, struct mlr_error *err)
 		*ret = open_alone();
 		return 0;
 	}
-	r = plugin_open("mpi", &p, err);
-	if (r < 0)
+	if (plugin_open("mpi", &p, err) < 0)
 		return mlr_wrap(err, "one of several ranks, but no MPI");
 	TRY(((const struct dist_plugin *)p)->open(&d, err));
 	r = check(d, expected, err);

@@ -174,10 +174,10 @@ static int across_test(void *ctx, uint64_t k, struct mlr_error *err)
 {
 	struct mpi_node *m = ctx;
 	int done = 0;
-	int r = check(MPI_Test(&m->requests[k % NODE_SLOTS], &done, MPI_STATUS_IGNORE),
-		"sum gradients", err);
 
-	return r < 0 ? r : done;
+	TRY(check(MPI_Test(&m->requests[k % NODE_SLOTS], &done, MPI_STATUS_IGNORE), "sum gradients",
+		err));
+	return done;
 }
 
 /* Only this node's ranks know the file's name, which is removed once they all have it open. */
@@ -407,9 +407,9 @@ static int join(struct mpi_ranks *m, struct mlr_error *err)
 static int open_ranks(struct dist **ret, struct mlr_error *err)
 {
 	struct mpi_ranks *m;
-	int r = start_mpi(err);
+	int r;
 
-	if (r < 0)
+	if (start_mpi(err) < 0)
 		return mlr_pass(err, EPROTO, err->text);
 	m = xcalloc(1, sizeof(*m));
 	r = join(m, err);

@@ -3,7 +3,6 @@
 #include <arpa/inet.h>
 #include <netinet/tcp.h>
 #include <poll.h>
-#include <pthread.h>
 #include <sys/eventfd.h>
 #include <sys/socket.h>
 
@@ -200,12 +199,10 @@ static void free_listener(struct listener *d)
 		close(d->callers[i].fd);
 	for (int i = 0; i < d->n_guests; i++)
 		close(d->guests[i].fd);
-	if (d->listening >= 0)
-		close(d->listening);
+	fd_close(&d->listening);
 	if (d->wake >= 0)
 		close(d->wake);
-	if (d->came >= 0)
-		close(d->came);
+	fd_close(&d->came);
 	pthread_mutex_destroy(&d->lock);
 	free(d);
 }

@@ -82,8 +82,7 @@ struct peers *peers_new(const struct peer *all, int n, const struct peer *self, 
 			lifeline_take(&next->offer, same_host(next, self) ? NULL : &self->offer));
 	if (!is_neighbour(last, self) && offered >= 0)
 		watch(p, last, 0, lifeline_give(offered, &self->offer));
-	if (offered >= 0)
-		close(offered);
+	fd_close(&offered);
 	return p;
 }
 

@@ -48,7 +48,7 @@ int check_numbers(enum check_op op, double a, double b)
 	}
 }
 
-static const char *skip_blanks(const char *p)
+const char *check_skip_blanks(const char *p)
 {
 	return p + strspn(p, " \t");
 }
@@ -57,7 +57,7 @@ static int subject_read(const char **p, enum check_subject *ret)
 {
 	for (size_t i = 0; i < ARRAY_LEN(subjects); i++)
 		if (strncmp(*p, subjects[i], strlen(subjects[i])) == 0) {
-			*p = skip_blanks(*p + strlen(subjects[i]));
+			*p = check_skip_blanks(*p + strlen(subjects[i]));
 			*ret = (enum check_subject)i;
 			return 0;
 		}
@@ -90,7 +90,7 @@ static int status_parse(struct check *c, struct mlr_error *err)
 
 static int parse(const char *text, struct check *c, struct mlr_error *err)
 {
-	const char *p = skip_blanks(text);
+	const char *p = check_skip_blanks(text);
 	size_t len = 0;
 	int op;
 
@@ -101,14 +101,14 @@ static int parse(const char *text, struct check *c, struct mlr_error *err)
 		if (!len)
 			return mlr_fail(err, EINVAL, "the header has no name");
 		c->name = xstrndup(p, len);
-		p = skip_blanks(p + len);
+		p = check_skip_blanks(p + len);
 		len = 0;
 	}
 	op = check_op_read(p, &len);
 	if (op < 0)
 		return mlr_fail(err, EINVAL, "no comparison at '%s'", p);
 	c->op = (enum check_op)op;
-	c->value = value_copy(skip_blanks(p + len));
+	c->value = value_copy(check_skip_blanks(p + len));
 	c->len = strlen(c->value);
 	if (c->subject == CHECK_STATUS)
 		return status_parse(c, err);
@@ -124,8 +124,7 @@ int check_parse(const char *text, struct check *ret, struct mlr_error *err)
 	auto_call(check_done) struct check c = { .text = xstrdup(text) };
 
 	TRY(parse(text, &c, err));
-	*ret = c;
-	c = (struct check){ 0 };
+	*ret = take_struct(&c, { 0 });
 	return 0;
 }
 

@@ -46,6 +46,9 @@ int check_parse(const char *text, struct check *ret, struct mlr_error *err);
 int check_status(const struct check *c, int status);
 int check_bytes(const struct check *c, const char *bytes, size_t len);
 
+/* The first of text that is neither a blank nor a tab. For thresholds, too. */
+const char *check_skip_blanks(const char *p);
+
 /* Read the operator at the start of text, longest first; add its length to *len. Returns -1 without
  * one. For thresholds, too. */
 int check_op_read(const char *text, size_t *len);

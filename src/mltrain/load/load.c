@@ -510,8 +510,7 @@ static void load_done(struct load *l)
 	free(l->all);
 	free(l->ready.v);
 	free(l->rest.v);
-	if (l->poll >= 0)
-		close(l->poll);
+	fd_close(&l->poll);
 }
 
 static int load_init(struct load *l, const struct load_options *o, struct mlr_error *err)

@@ -12,7 +12,6 @@
 #include "load/request.h"
 #include "load/results.h"
 #include "load/stages.h"
-#include "load/target.h"
 
 #include <openssl/types.h>
 

@@ -1,6 +1,5 @@
 #include "load/pictures.h"
 
-#include "data/dataset.h"
 #include "data/picture.h"
 
 void pictures_done(struct pictures *p)
@@ -108,8 +107,7 @@ int pictures_read(const char *where, size_t max, struct pictures *ret, struct ml
 		TRY(read_dataset(where, &p, err));
 	if (!p.n)
 		return mlr_fail(err, ENOENT, "no pictures in '%s'", where);
-	*ret = p;
-	p = (struct pictures){ 0 };
+	*ret = take_struct(&p, { 0 });
 	return 0;
 }
 

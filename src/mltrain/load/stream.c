@@ -88,8 +88,7 @@ void stream_close(struct stream *s)
 		SSL_set_quiet_shutdown(s->ssl, 1);
 		SSL_free(s->ssl);
 	}
-	if (s->fd >= 0)
-		close(s->fd);
+	fd_close(&s->fd);
 	*s = (struct stream){ .fd = -1 };
 }
 

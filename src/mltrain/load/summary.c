@@ -43,16 +43,6 @@ static double percent(uint64_t part, uint64_t of)
 	return of ? 100 * (double)part / (double)of : 0;
 }
 
-static void put_shown(FILE *f, const char *text)
-{
-	char shown[ESCAPE_SIZE];
-
-	while (*text) {
-		text += escape_next(text, shown);
-		fputs(shown, f);
-	}
-}
-
 char *summary_loop(const struct load_options *o)
 {
 	const struct stages *s = &o->stages;
@@ -87,7 +77,7 @@ static void write_failures(FILE *f, const struct results *r)
 			r->kinds[k]);
 		if (r->examples[k]) {
 			fputs(" (", f);
-			put_shown(f, r->examples[k]);
+			escape_print(f, r->examples[k]);
 			fputs(")", f);
 		}
 		between = ", ";
@@ -152,7 +142,7 @@ static void write_verdicts(FILE *f, const struct summary *s)
 		const struct check *c = &s->o->checks[i];
 
 		fputs("  check         ", f);
-		put_shown(f, c->text);
+		escape_print(f, c->text);
 		fprintf(f, "  %.2f %%: %" PRIu64 " passed, %" PRIu64 " failed\n",
 			percent(c->passed, c->passed + c->failed), c->passed, c->failed);
 	}
@@ -160,7 +150,7 @@ static void write_verdicts(FILE *f, const struct summary *s)
 		const struct threshold *t = &s->thresholds[i];
 
 		fputs("  threshold     ", f);
-		put_shown(f, t->text);
+		escape_print(f, t->text);
 		fprintf(f, "  %s: %s\n", threshold_kept(t, s->results) ? "kept" : "broken",
 			threshold_shown(t, threshold_seen(t, s->results), buf));
 	}
@@ -191,7 +181,7 @@ void summary_write(FILE *f, const struct summary *s)
 	const struct results *r = s->results;
 	auto_free char *loop = summary_loop(s->o);
 
-	put_shown(f, s->url);
+	escape_print(f, s->url);
 	fprintf(f, ": %s\n", loop);
 	fprintf(f, "  requests      %" PRIu64 "  %.1f/s\n", r->requests, results_rate(r));
 	write_failures(f, r);
@@ -220,11 +210,6 @@ void summary_line(
 static json_t *whole(uint64_t v)
 {
 	return json_integer((json_int_t)v);
-}
-
-static json_t *real(double v)
-{
-	return isfinite(v) ? json_real(v) : json_null();
 }
 
 /* Milliseconds of µs; null of an empty histogram. */
@@ -298,10 +283,10 @@ static json_t *rows(const struct results *r)
 				w->time, "seconds", w->seconds, "users", (int)w->users, "requests",
 				whole(w->requests), "failed", whole(w->failed), "sent",
 				whole(w->sent), "received", whole(w->received), "med",
-				none ? json_null() : real((double)w->p50 / 1000), "p95",
-				none ? json_null() : real((double)w->p95 / 1000), "p99",
-				none ? json_null() : real((double)w->p99 / 1000), "max",
-				none ? json_null() : real((double)w->most / 1000)));
+				none ? json_null() : mlr_json_real((double)w->p50 / 1000), "p95",
+				none ? json_null() : mlr_json_real((double)w->p95 / 1000), "p99",
+				none ? json_null() : mlr_json_real((double)w->p99 / 1000), "max",
+				none ? json_null() : mlr_json_real((double)w->most / 1000)));
 	}
 	return all;
 }
@@ -331,8 +316,8 @@ static json_t *thresholds(const struct summary *s)
 
 		json_array_append_new(all,
 			json_pack("{s:o, s:b, s:o, s:s}", "threshold", mlr_json_text(t->text),
-				"kept", threshold_kept(t, s->results), "value", real(seen), "shown",
-				threshold_shown(t, seen, shown)));
+				"kept", threshold_kept(t, s->results), "value", mlr_json_real(seen),
+				"shown", threshold_shown(t, seen, shown)));
 	}
 	return all;
 }
@@ -349,16 +334,17 @@ static json_t *run(const struct summary *s)
 		"event", "load_test", "version", PACKAGE_VERSION, "name", mlr_json_text(s->name),
 		"url", mlr_json_text(s->url), "method", requests_method(s->o->requests), "loop",
 		is_closed ? "closed" : "open", "load", mlr_json_text(loop), "rate",
-		is_closed ? json_null() : real(s->o->rate), "think", real(s->o->think_s), "timeout",
-		real(s->o->timeout_s), "keep_alive", !s->o->close, "cache_rate",
-		real(s->cache_rate), "images", mlr_json_text(s->images), "host",
-		mlr_json_text(host), "began", real(s->began), "interrupted", s->interrupted);
+		is_closed ? json_null() : mlr_json_real(s->o->rate), "think",
+		mlr_json_real(s->o->think_s), "timeout", mlr_json_real(s->o->timeout_s),
+		"keep_alive", !s->o->close, "cache_rate", mlr_json_real(s->cache_rate), "images",
+		mlr_json_text(s->images), "host", mlr_json_text(host), "began",
+		mlr_json_real(s->began), "interrupted", s->interrupted);
 }
 
 /* Compute v for each of n; null without any. */
 static json_t *each(double v, uint64_t n)
 {
-	return n ? real(v / (double)n) : json_null();
+	return n ? mlr_json_real(v / (double)n) : json_null();
 }
 
 static json_t *measured(const struct summary *s)
@@ -367,16 +353,17 @@ static json_t *measured(const struct summary *s)
 
 	return json_pack("{s:o, s:i, s:o, s:o, s:o, s:o, s:o, s:o, s:o, s:o, s:o, s:o, s:o, s:o, "
 			 "s:o, s:o, s:o, s:o, s:o, s:o, s:o, s:o}",
-		"seconds", real(r->seconds), "users_max", (int)r->users_most, "requests",
-		whole(r->requests), "requests_per_second", real(results_rate(r)), "failed",
+		"seconds", mlr_json_real(r->seconds), "users_max", (int)r->users_most, "requests",
+		whole(r->requests), "requests_per_second", mlr_json_real(results_rate(r)), "failed",
 		whole(r->failed), "failures", failures(r), "statuses", statuses(r), "not_sent",
 		whole(r->not_sent), "unfinished", whole(r->unfinished), "sent", whole(r->sent),
 		"received", whole(r->received), "known", whole(r->repeated), "unique",
 		whole(r->unique), "connections", whole(r->connections), "connect_ms",
 		each(1e3 * r->connect_seconds, r->connections), "cpu_us_per_request",
-		each(1e6 * r->cpu_seconds, r->requests), "cpu_share", real(results_busy(r)),
-		"latency_ms", latency(r->all), "percentiles_ms", percentiles(r->all), "checks",
-		checks(s), "thresholds", thresholds(s), "rows", rows(r));
+		each(1e6 * r->cpu_seconds, r->requests), "cpu_share",
+		mlr_json_real(results_busy(r)), "latency_ms", latency(r->all), "percentiles_ms",
+		percentiles(r->all), "checks", checks(s), "thresholds", thresholds(s), "rows",
+		rows(r));
 }
 
 char *summary_json(const struct summary *s, size_t *len)

@@ -26,23 +26,18 @@ void threshold_done(struct threshold *t)
 	*t = (struct threshold){ 0 };
 }
 
-static const char *skip_blanks(const char *p)
-{
-	return p + strspn(p, " \t");
-}
-
 /* Read a metric and what separates it from the aggregate. The default is the duration. */
 static int metric_read(const char **p, struct threshold *t, struct mlr_error *err)
 {
 	size_t len = strcspn(*p, ": \t<>=!");
-	const char *after = skip_blanks(*p + len);
+	const char *after = check_skip_blanks(*p + len);
 
 	if (*after != ':' && (len == (size_t)(after - *p) || strchr("<>=!", *after)))
 		return 0; /* the word is an aggregate */
 	for (size_t i = 0; i < ARRAY_LEN(metrics); i++)
 		if (strlen(metrics[i].name) == len && memcmp(metrics[i].name, *p, len) == 0) {
 			t->metric = (enum threshold_metric)i;
-			*p = skip_blanks(*after == ':' ? after + 1 : after);
+			*p = check_skip_blanks(*after == ':' ? after + 1 : after);
 			return 0;
 		}
 	return mlr_fail(err, EINVAL,
@@ -91,7 +86,7 @@ static int value_read(const char *text, struct threshold *t, struct mlr_error *e
 	char *end;
 	double v = strtod(text, &end);
 
-	if (*text == '-' || *text == '+' || *skip_blanks(text + len) ||
+	if (*text == '-' || *text == '+' || *check_skip_blanks(text + len) ||
 		strspn(text, "0123456789.") != letter)
 		len = 0; /* neither a number nor a duration */
 	if (t->metric == THRESHOLD_DURATION && letter < len) {
@@ -116,18 +111,18 @@ static int value_read(const char *text, struct threshold *t, struct mlr_error *e
 
 static int parse(const char *text, struct threshold *t, struct mlr_error *err)
 {
-	const char *p = skip_blanks(text);
+	const char *p = check_skip_blanks(text);
 	size_t len = 0;
 	int op;
 
 	TRY(metric_read(&p, t, err));
 	TRY(aggregate_read(&p, t, err));
-	p = skip_blanks(p);
+	p = check_skip_blanks(p);
 	op = check_op_read(p, &len);
 	if (op < 0 || op == CHECK_CONTAINS)
 		return mlr_fail(err, EINVAL, "no comparison (< <= > >= == !=) at '%s'", p);
 	t->op = (enum check_op)op;
-	return value_read(skip_blanks(p + len), t, err);
+	return value_read(check_skip_blanks(p + len), t, err);
 }
 
 int threshold_parse(const char *text, struct threshold *ret, struct mlr_error *err)
@@ -135,8 +130,7 @@ int threshold_parse(const char *text, struct threshold *ret, struct mlr_error *e
 	auto_call(threshold_done) struct threshold t = { .text = xstrdup(text) };
 
 	TRY(parse(text, &t, err));
-	*ret = t;
-	t = (struct threshold){ 0 };
+	*ret = take_struct(&t, { 0 });
 	return 0;
 }
 

@@ -3,12 +3,9 @@
 #include "base/json.h"
 #include "metrics/jsonl.h"
 #include "metrics/live.h"
-#include "metrics/usage.h"
 #include "metrics/records.h"
 #include "metrics/tfevents.h"
 #include "metrics/tflog.h"
-
-#include <pthread.h>
 
 struct metrics {
 	const struct metrics_options *o;

@@ -12,15 +12,9 @@ int record_images(const struct train_options *o)
 	return o->recipe.batch;
 }
 
-/* Make a number, or null for an unknown value. */
-static json_t *real(double v)
-{
-	return isfinite(v) ? json_real(v) : json_null();
-}
-
 static json_t *share(double v)
 {
-	return v >= 0 ? real(v) : json_null();
+	return v >= 0 ? mlr_json_real(v) : json_null();
 }
 
 static json_t *text(const char *s)
@@ -35,12 +29,9 @@ static json_t *integer(uint64_t v)
 
 static void set_machine(json_t *r, const struct train_state *s)
 {
-	char when[32], host[256] = "";
-	time_t t = time(NULL);
-	struct tm tm;
+	char when[MLR_TIME_SIZE], host[256] = "";
 
-	gmtime_r(&t, &tm);
-	strftime(when, sizeof(when), "%Y-%m-%dT%H:%M:%SZ", &tm);
+	mlr_time_utc(time(NULL), when);
 	gethostname(host, sizeof(host) - 1);
 	json_object_set_new(r, "event", json_string("run"));
 	json_object_set_new(r, "time", json_string(when));
@@ -75,10 +66,10 @@ static void set_recipe(json_t *r, const struct train_state *s, const struct trai
 	json_object_set_new(r, "batch", json_integer(record_images(o)));
 	json_object_set_new(r, "steps", integer(s->steps));
 	json_object_set_new(r, "steps_per_epoch", integer(s->epoch_steps));
-	json_object_set_new(r, "lr", real(o->recipe.lr));
+	json_object_set_new(r, "lr", mlr_json_real(o->recipe.lr));
 	json_object_set_new(r, "optimiser", text(optimisers[o->recipe.optimiser].name));
-	json_object_set_new(r, "momentum", real(o->recipe.momentum));
-	json_object_set_new(r, "l2", real(o->recipe.l2));
+	json_object_set_new(r, "momentum", mlr_json_real(o->recipe.momentum));
+	json_object_set_new(r, "l2", mlr_json_real(o->recipe.l2));
 	json_object_set_new(r, "recipe", recipe_json(&o->recipe));
 	json_object_set_new(r, "ranks", json_integer(s->ranks));
 	json_object_set_new(r, "checkpoint", text(o->checkpoint));
@@ -96,21 +87,13 @@ json_t *record_run(
 	return r;
 }
 
-/* Seconds since 1970. */
-static double clock_now(void)
-{
-	struct timespec t;
-
-	clock_gettime(CLOCK_REALTIME, &t);
-	return (double)t.tv_sec + 1e-9 * (double)t.tv_nsec;
-}
-
 json_t *record_ranks(const struct train_state *s)
 {
 	return json_pack("{s:s, s:o, s:i, s:o, s:i, s:i, s:i, s:i, s:o, s:o}", "event", "ranks",
 		"step", integer(s->step), "epoch", s->epoch, "generation", integer(s->generation),
 		"ranks", s->ranks, "joined", s->joined, "left", s->left, "lost", s->lost,
-		"pause_seconds", real(s->pause_seconds), "clock", real(clock_now()));
+		"pause_seconds", mlr_json_real(s->pause_seconds), "clock",
+		mlr_json_real(mlr_epoch()));
 }
 
 /* What images the steps of the epoch so far were made with. */
@@ -129,13 +112,14 @@ json_t *record_state(const char *event, const struct train_state *s, double rate
 	json_t *r = json_pack(
 		"{s:s, s:o, s:i, s:i, s:o, s:o, s:o, s:o, s:o, s:o, s:o, s:o, s:o, s:o, s:o, s:o}",
 		"event", event, "step", integer(s->step), "epoch", s->epoch, "epochs_done",
-		s->epochs_done, "lr", real(s->lr), "loss", real(s->loss), "cross_entropy",
-		real(s->cross_entropy), "batch_error", share(s->batch_error), "validation_error",
-		share(s->validation_error), "test_error", share(s->test_error), "test_accuracy",
-		real(right), "test_wrong",
+		s->epochs_done, "lr", mlr_json_real(s->lr), "loss", mlr_json_real(s->loss),
+		"cross_entropy", mlr_json_real(s->cross_entropy), "batch_error",
+		share(s->batch_error), "validation_error", share(s->validation_error), "test_error",
+		share(s->test_error), "test_accuracy", mlr_json_real(right), "test_wrong",
 		s->test_wrong < 0 ? json_null() : json_integer(s->test_wrong), "train_seconds",
-		real(s->step_seconds), "evaluate_seconds", real(s->evaluate_seconds),
-		"checkpoint_seconds", real(s->checkpoint_seconds), "images_per_second", real(rate));
+		mlr_json_real(s->step_seconds), "evaluate_seconds",
+		mlr_json_real(s->evaluate_seconds), "checkpoint_seconds",
+		mlr_json_real(s->checkpoint_seconds), "images_per_second", mlr_json_real(rate));
 
 	set_samples(r, s);
 	json_object_set_new(r, "ranks", json_integer(s->ranks));

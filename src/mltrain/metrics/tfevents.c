@@ -217,10 +217,7 @@ enum { EVENT_WALL_TIME = 1, EVENT_STEP, EVENT_FILE_VERSION, EVENT_SUMMARY = 5, E
 
 static void begin_event(struct wire *m, uint64_t step)
 {
-	struct timespec now;
-
-	clock_gettime(CLOCK_REALTIME, &now);
-	wire_double(m, EVENT_WALL_TIME, (double)now.tv_sec + 1e-9 * (double)now.tv_nsec);
+	wire_double(m, EVENT_WALL_TIME, mlr_epoch());
 	wire_number(m, EVENT_STEP, (int64_t)step);
 }
 

@@ -2,8 +2,6 @@
 
 #include "metrics/nvml.h"
 
-#include <pthread.h>
-
 #define SHORT_S 0.05 /* a last sample over less says nothing */
 #define HANG_S  1
 
@@ -16,14 +14,6 @@ struct usage_sampler {
 	usage_tell tell;
 	void *ctx;
 };
-
-static double clock_seconds(clockid_t clock)
-{
-	struct timespec t = { 0 };
-
-	clock_gettime(clock, &t);
-	return (double)t.tv_sec + 1e-9 * (double)t.tv_nsec;
-}
 
 /* proc(5), /proc/stat: "cpu  user nice system idle iowait irq softirq steal guest guest_nice". */
 static int node_times(const char *root, unsigned long long *busy, unsigned long long *all)
@@ -55,8 +45,8 @@ static uint64_t resident(const char *root)
 
 void usage_read(const char *root, struct usage_before *before, struct usage *ret)
 {
-	struct usage_before now = { .seconds = clock_seconds(CLOCK_MONOTONIC),
-		.process = clock_seconds(CLOCK_PROCESS_CPUTIME_ID) };
+	struct usage_before now = { .seconds = mlr_now(),
+		.process = (double)clock() / CLOCKS_PER_SEC };
 	double spent = now.seconds - before->seconds;
 
 	*ret = (struct usage){ .cpu_process_percent = -1, .cpu_node_percent = -1 };
@@ -74,7 +64,7 @@ void usage_read(const char *root, struct usage_before *before, struct usage *ret
 static int wait_stop(struct usage_sampler *s)
 {
 	struct timespec until;
-	double at = clock_seconds(CLOCK_MONOTONIC) + s->every;
+	double at = mlr_now() + s->every;
 	int r = 0;
 
 	until.tv_sec = (time_t)at;
@@ -112,7 +102,7 @@ static void *sample(void *arg)
 		nvml = nvml_open();
 	while (!wait_stop(s))
 		take(s, nvml, &before);
-	if (clock_seconds(CLOCK_MONOTONIC) - before.seconds >= SHORT_S)
+	if (mlr_now() - before.seconds >= SHORT_S)
 		take(s, nvml, &before);
 	nvml_close(&nvml);
 	return NULL;
@@ -121,7 +111,7 @@ static void *sample(void *arg)
 struct usage_sampler *usage_start(double every, int with_gpus, usage_tell tell, void *ctx)
 {
 	struct usage_sampler *s = xcalloc(1, sizeof(*s));
-	pthread_condattr_t clock;
+	pthread_condattr_t attributes;
 	sigset_t all, was;
 	int r;
 
@@ -129,10 +119,10 @@ struct usage_sampler *usage_start(double every, int with_gpus, usage_tell tell, 
 		.every = every, .with_gpus = with_gpus, .tell = tell, .ctx = ctx
 	};
 	pthread_mutex_init(&s->lock, NULL);
-	pthread_condattr_init(&clock);
-	pthread_condattr_setclock(&clock, CLOCK_MONOTONIC);
-	pthread_cond_init(&s->wake, &clock);
-	pthread_condattr_destroy(&clock);
+	pthread_condattr_init(&attributes);
+	pthread_condattr_setclock(&attributes, CLOCK_MONOTONIC);
+	pthread_cond_init(&s->wake, &attributes);
+	pthread_condattr_destroy(&attributes);
 	sigfillset(&all);
 	pthread_sigmask(SIG_BLOCK, &all, &was);
 	r = pthread_create(&s->thread, NULL, sample, s);

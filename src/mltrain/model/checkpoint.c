@@ -54,7 +54,6 @@ int checkpoint_write(const char *path, const struct checkpoint *c, struct mlr_er
 	auto_call(checkpoint_meta_done) struct checkpoint_meta meta = { 0 };
 	struct safetensors st = { .tensors = tensors };
 	size_t len;
-	int r;
 
 	memcpy(blocks + BLOCK_KEPT, c->kept, sizeof(c->kept));
 	for (size_t i = 0; i < parts; i++)
@@ -63,12 +62,12 @@ int checkpoint_write(const char *path, const struct checkpoint *c, struct mlr_er
 	checkpoint_meta_make(c, &meta);
 	st.meta = meta.entries;
 	st.metas = meta.n;
-	r = safetensors_build(&st, &buf, &len, err);
-	if (r < 0)
+	if (safetensors_build(&st, &buf, &len, err) < 0)
 		return mlr_wrap(err, "write checkpoint '%s'", path);
 	file_replace_sweep(AT_FDCWD, path); /* makes room before the disk must hold one more */
-	r = file_replace(AT_FDCWD, path, buf, len, 0666, err);
-	return r < 0 ? mlr_wrap(err, "write checkpoint '%s'", path) : 0;
+	return file_replace(AT_FDCWD, path, buf, len, 0666, err) < 0
+		? mlr_wrap(err, "write checkpoint '%s'", path)
+		: 0;
 }
 
 static int load_tensor(
@@ -195,8 +194,7 @@ int checkpoint_parse(const char *buf, size_t len, struct checkpoint *ret, struct
 		(r = checkpoint_meta_read(&st, &c, err)) < 0 ||
 		(r = load_blocks(&st, &c, err)) < 0 || (r = check_digest(&st, &c, err)) < 0)
 		return r;
-	*ret = c;
-	c = (struct checkpoint){ 0 };
+	*ret = take_struct(&c, { 0 });
 	return 0;
 }
 
@@ -213,8 +211,8 @@ int checkpoint_read(const char *path, struct checkpoint *ret, struct mlr_error *
 		mlr_hint(err, "mltrain train --checkpoint FILE writes one");
 	if (r < 0)
 		return r;
-	r = checkpoint_parse(buf, len, ret, err);
-	return r < 0 ? mlr_wrap(err, "checkpoint '%s'", path) : 0;
+	return checkpoint_parse(buf, len, ret, err) < 0 ? mlr_wrap(err, "checkpoint '%s'", path)
+							: 0;
 }
 
 void checkpoint_done(struct checkpoint *c)

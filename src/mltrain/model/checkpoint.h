@@ -23,7 +23,6 @@
 #ifndef MLT_MODEL_CHECKPOINT_H
 #define MLT_MODEL_CHECKPOINT_H
 
-#include "model/net.h"
 #include "model/parts.h"
 #include "optimiser/optimiser.h"
 #include "tensor/batch.h"

@@ -5,7 +5,6 @@
 #include "config.h"
 #include "model/net_file.h"
 
-#include <jansson.h>
 #include <math.h>
 
 #define TEXT_OF(value) mlr_json_print(value, JSON_COMPACT | JSON_REAL_PRECISION(17))

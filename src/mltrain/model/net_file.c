@@ -4,7 +4,6 @@
 #include "base/record.h"
 #include "model/layer_file.h"
 
-#include <jansson.h>
 #include <math.h>
 
 #define SUFFIX     ".json"
@@ -269,11 +268,9 @@ int net_read(const char *name, const struct net_wish *wish, struct net **ret, st
 {
 	auto_free char *path = NULL, *text = NULL;
 	size_t len;
-	int r;
 
 	TRY(net_file_find(name, &path, err));
-	r = file_read(AT_FDCWD, path, NET_FILE_MAX, &text, &len, err);
-	if (r < 0)
+	if (file_read(AT_FDCWD, path, NET_FILE_MAX, &text, &len, err) < 0)
 		return mlr_wrap(err, "net '%s'", name);
 	return net_parse(text, len, path, wish, ret, recipe, err);
 }

@@ -4,8 +4,6 @@
 #include "config.h"
 #include "model/wire.h"
 
-#include <jansson.h>
-
 #define IR_VERSION 8
 #define OPSET      17
 

@@ -19,7 +19,8 @@ enum part {
 };
 #define PARTS_OF_WEIGHTS ((int)PART_KEPT)
 
-/* What follows the layer's name and a dot: of the first PARTS_OF_WEIGHTS parts. */
+/* What follows the layer's name and a dot: of the first PARTS_OF_WEIGHTS parts.
+ */
 extern const char *const part_words[PARTS_OF_WEIGHTS];
 
 /* The blocks of floats: [net->params], [net->states], then the optimiser's. NULL: not there. */

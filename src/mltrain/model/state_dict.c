@@ -49,17 +49,14 @@ int state_dict_map_read(const char *path, json_t **ret, struct mlr_error *err)
 	json_auto_t *map = NULL;
 	json_error_t why;
 	size_t len;
-	int r;
 
-	r = file_read(AT_FDCWD, path, STATE_DICT_MAP_MAX, &text, &len, err);
-	if (r < 0)
+	if (file_read(AT_FDCWD, path, STATE_DICT_MAP_MAX, &text, &len, err) < 0)
 		return mlr_wrap(err, "map");
 	map = mlr_json_load(text, len, JSON_REJECT_DUPLICATES | JSON_DECODE_ANY, &why);
 	if (!map)
 		return mlr_fail(
 			err, EPROTO, "map '%s': line %d: not JSON: %s", path, why.line, why.text);
-	r = check_map(map, err);
-	if (r < 0)
+	if (check_map(map, err) < 0)
 		return mlr_wrap(err, "map '%s'", path);
 	*ret = json_incref(map);
 	return 0;

@@ -3,7 +3,6 @@
 #include "base/json.h"
 #include "report/html.h"
 
-#include <jansson.h>
 #include <math.h>
 
 /* Sizes of the drawing, in pixels at the width of a column on a desktop. */

@@ -84,38 +84,80 @@ char *html_percent(double share, int decimals, char buf[32])
 	return buf;
 }
 
-/* Format a digest for Content-Security-Policy: base64 of its bytes (W3C, CSP 3, 2.3.1). */
-static void script_hash(char ret[48])
+char *html_ratio(double of, double to, char buf[64])
 {
-	static const char alphabet[] =
+	double x = of / to, y = x < 1 ? 1 / x : x;
+
+	*buf = '\0';
+	if (isfinite(y) && x > 0)
+		snprintf(buf, 64, "%s%.*f", x < 1 ? "÷" : "×", y < 9.95 ? 2 : y < 99.5 ? 1 : 0, y);
+	return buf;
+}
+
+char *html_cut(const char *s, size_t max)
+{
+	size_t n = strlen(s);
+
+	if (n > max)
+		for (n = max; n > 0 && (s[n] & 0xc0) == 0x80; n--)
+			;
+	return xstrndup(s, n);
+}
+
+char *html_base64(const uint8_t *bytes, size_t n)
+{
+	static const char digits[] =
 		"ABCDEFGHIJKLMNOPQRSTUVWXYZabcdefghijklmnopqrstuvwxyz0123456789+/";
-	unsigned char bytes[33] = { 0 };
+	char *text = xmalloc((n + 2) / 3 * 4 + 1), *to = text;
+
+	for (size_t i = 0; i < n; i += 3) {
+		uint32_t v = (uint32_t)bytes[i] << 16 |
+			(uint32_t)(i + 1 < n ? bytes[i + 1] : 0) << 8 |
+			(uint32_t)(i + 2 < n ? bytes[i + 2] : 0);
+
+		*to++ = digits[v >> 18];
+		*to++ = digits[v >> 12 & 63];
+		*to++ = i + 1 < n ? digits[v >> 6 & 63] : '=';
+		*to++ = i + 2 < n ? digits[v & 63] : '=';
+	}
+	*to = '\0';
+	return text;
+}
+
+void html_table_begin(FILE *f, const char *section, const char *title, const char *table)
+{
+	html_format(f,
+		"<section aria-labelledby=\"h-%s\"><h2 id=\"h-%s\">%s</h2>\n<div class=\"scroll\" "
+		"tabindex=\"0\" role=\"region\" aria-labelledby=\"h-%s\"><table id=\"%s\">\n",
+		section, section, title, section, table);
+}
+
+void html_column(FILE *f, size_t run, const char *name)
+{
+	fprintf(f, "<th scope=\"col\"><span class=\"dot c%zu\"></span>", run % 8);
+	html_format(f, "%s</th>", name);
+}
+
+/* Format a digest for Content-Security-Policy: base64 of its bytes (W3C, CSP 3, 2.3.1); to free().
+ */
+static char *script_hash(void)
+{
+	uint8_t bytes[32];
 	char hex[HASH_HEX_SIZE];
-	char *p = ret;
 
 	hash_short(report_js, strlen(report_js), hex);
-	for (int i = 0; i < 32; i++) {
+	for (size_t i = 0; i < sizeof(bytes); i++) {
 		char two[3] = { hex[2 * i], hex[2 * i + 1], '\0' };
 
-		bytes[i] = (unsigned char)strtoul(two, NULL, 16);
+		bytes[i] = (uint8_t)strtoul(two, NULL, 16);
 	}
-	for (int i = 0; i < 33; i += 3) {
-		unsigned v = (unsigned)bytes[i] << 16 | (unsigned)bytes[i + 1] << 8 | bytes[i + 2];
-
-		*p++ = alphabet[v >> 18];
-		*p++ = alphabet[v >> 12 & 63];
-		*p++ = alphabet[v >> 6 & 63];
-		*p++ = alphabet[v & 63];
-	}
-	p[-1] = '='; /* 32 bytes end with one padding character */
-	*p = '\0';
+	return html_base64(bytes, sizeof(bytes));
 }
 
 void html_page_begin(FILE *f, const char *title)
 {
-	char hash[48];
+	auto_free char *hash = script_hash();
 
-	script_hash(hash);
 	fputs("<!DOCTYPE html>\n<html lang=\"en\">\n<head>\n<meta charset=\"utf-8\">\n", f);
 	fprintf(f,
 		"<meta http-equiv=\"Content-Security-Policy\" content=\"default-src 'none'; "

@@ -22,6 +22,21 @@ char *html_count(double n, char buf[48]);
 /* A fraction in percent, with a number of decimals: "9.02 %". "–" for NAN. */
 char *html_percent(double share, int decimals, char buf[32]);
 
+/* How one number compares with another: "×2.0" or "÷2.0"; "" if that says nothing. */
+char *html_ratio(double of, double to, char buf[64]);
+
+/* Copy a text, cut between two characters to at most max bytes; to free(). */
+char *html_cut(const char *s, size_t max);
+
+/* Bytes as base64 (RFC 4648, section 4); to free(). */
+char *html_base64(const uint8_t *bytes, size_t n);
+
+/* Begin a section with a heading and a table. section and table are ids. */
+void html_table_begin(FILE *f, const char *section, const char *title, const char *table);
+
+/* The heading of a run's column, with the dot that has the colour of its curves. */
+void html_column(FILE *f, size_t run, const char *name);
+
 /* The frame of every page: head, style, policy, footer and script. */
 
 /* Write everything up to the body's first element. The title is untrusted. */

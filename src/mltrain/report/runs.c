@@ -1,35 +1,42 @@
 #include "report/runs.h"
 
 #include "base/json.h"
+#include "report/html.h"
 #include "report/test_record.h"
 
-#include <jansson.h>
 #include <math.h>
 
 #define NOTES_MAX 20
 
-static void curve_done(struct curve *c)
+static void curve_done(struct curve *c, double step)
 {
 	free(c->step);
 	free(c->time);
 	free(c->y);
 }
 
-static void run_done(struct run *r)
+/* Call fn for every curve of a run. */
+static void each_curve(struct run *r, void (*fn)(struct curve *c, double step), double step)
 {
 	struct curve *curves[] = { &r->loss, &r->cross_entropy, &r->batch_error,
 		&r->validation_error, &r->lr, &r->rate, &r->cpu_process, &r->cpu_node, &r->rss,
 		&r->ranks };
 
 	for (size_t i = 0; i < ARRAY_LEN(curves); i++)
-		curve_done(curves[i]);
+		fn(curves[i], step);
 	for (int i = 0; i < r->n_gpus; i++) {
-		curve_done(&r->gpus[i].percent);
-		curve_done(&r->gpus[i].memory);
-		curve_done(&r->gpus[i].power);
-		curve_done(&r->gpus[i].temperature);
-		free(r->gpus[i].name);
+		fn(&r->gpus[i].percent, step);
+		fn(&r->gpus[i].memory, step);
+		fn(&r->gpus[i].power, step);
+		fn(&r->gpus[i].temperature, step);
 	}
+}
+
+static void run_done(struct run *r)
+{
+	each_curve(r, curve_done, 0);
+	for (int i = 0; i < r->n_gpus; i++)
+		free(r->gpus[i].name);
 	for (size_t i = 0; i < r->n_facts; i++) {
 		free(r->facts[i].key);
 		free(r->facts[i].value);
@@ -73,16 +80,9 @@ struct reader {
 /* Copy text of any bytes as UTF-8, cut to the size shown. */
 static char *copy_text(const char *s)
 {
-	json_t *text = mlr_json_text(s);
-	size_t n = strlen(json_string_value(text));
-	char *copy;
+	json_auto_t *text = mlr_json_text(s);
 
-	if (n > RUNS_TEXT_MAX)
-		for (n = RUNS_TEXT_MAX; n > 0 && (json_string_value(text)[n] & 0xc0) == 0x80; n--)
-			;
-	copy = xstrndup(json_string_value(text), n);
-	json_decref(text);
-	return copy;
+	return html_cut(json_string_value(text), RUNS_TEXT_MAX);
 }
 
 static void note(struct reader *r, const char *what)
@@ -244,18 +244,7 @@ static void set_facts(struct run *run, const json_t *record, int depth)
 
 static void resume(struct run *run, double step)
 {
-	struct curve *curves[] = { &run->loss, &run->cross_entropy, &run->batch_error,
-		&run->validation_error, &run->lr, &run->rate, &run->cpu_process, &run->cpu_node,
-		&run->rss, &run->ranks };
-
-	for (size_t i = 0; i < ARRAY_LEN(curves); i++)
-		curve_cut(curves[i], step);
-	for (int i = 0; i < run->n_gpus; i++) {
-		curve_cut(&run->gpus[i].percent, step);
-		curve_cut(&run->gpus[i].memory, step);
-		curve_cut(&run->gpus[i].power, step);
-		curve_cut(&run->gpus[i].temperature, step);
-	}
+	each_curve(run, curve_cut, step);
 	run->offset_s = isnan(run->total_s) ? 0 : run->total_s;
 	run->rate_step = NAN;
 	run->outcome = RUN_CUT;

@@ -4,7 +4,8 @@
 
 #include <math.h>
 
-#define EPOCHS_MAX 1000 /* rows */
+#define EPOCHS_MAX  1000 /* rows */
+#define FACTS_TITLE "What was given"
 
 static double best_validation(const struct run *r)
 {
@@ -83,35 +84,22 @@ static void cell_validation(const struct run *r, const struct run *first, char a
 	html_percent(best_validation(r), 2, a);
 }
 
-/* Format a ratio: "×2.0" or "÷2.0". */
-static void ratio(double of, double to, char b[64])
-{
-	double x = of / to, y = x < 1 ? 1 / x : x;
-
-	if (isfinite(y) && x > 0)
-		snprintf(b, 64,
-			y < 9.95           ? "%s%.2f"
-				: y < 99.5 ? "%s%.1f"
-					   : "%s%.0f",
-			x < 1 ? "÷" : "×", y);
-}
-
 static void cell_speed(const struct run *r, const struct run *first, char a[64], char b[64])
 {
 	html_count(r->images_per_second, a);
-	ratio(r->images_per_second, first->images_per_second, b);
+	html_ratio(r->images_per_second, first->images_per_second, b);
 }
 
 static void cell_training(const struct run *r, const struct run *first, char a[64], char b[64])
 {
 	html_duration(r->train_s, a);
-	ratio(r->train_s, first->train_s, b);
+	html_ratio(r->train_s, first->train_s, b);
 }
 
 static void cell_total(const struct run *r, const struct run *first, char a[64], char b[64])
 {
 	html_duration(r->total_s, a);
-	ratio(r->total_s, first->total_s, b);
+	html_ratio(r->total_s, first->total_s, b);
 }
 
 static void cell_step(const struct run *r, const struct run *first, char a[64], char b[64])
@@ -148,13 +136,11 @@ static void result_row(FILE *f, const struct runs *runs, const char *name, cell_
 	fputs("</tr>\n", f);
 }
 
-static void head(FILE *f, const struct runs *runs, const char *first)
+static void head(FILE *f, const struct runs *runs)
 {
-	html_format(f, "<thead><tr><th scope=\"col\">%s</th>", first);
-	for (size_t i = 0; i < runs->n; i++) {
-		fprintf(f, "<th scope=\"col\"><span class=\"dot c%zu\"></span>", i % 8);
-		html_format(f, "%s</th>", runs->v[i].label);
-	}
+	fputs("<thead><tr><th scope=\"col\"></th>", f);
+	for (size_t i = 0; i < runs->n; i++)
+		html_column(f, i, runs->v[i].label);
 	fputs("</tr></thead>\n", f);
 }
 
@@ -208,11 +194,8 @@ void tables_differences(FILE *f, const struct runs *runs)
 {
 	auto_strv struct strv keys = STRV_INIT;
 
-	fputs("<section aria-labelledby=\"h-diff\"><h2 id=\"h-diff\">Side by side</h2>\n"
-	      "<div class=\"scroll\" tabindex=\"0\" role=\"region\" aria-labelledby=\"h-diff\">"
-	      "<table id=\"differences\">\n",
-		f);
-	head(f, runs, "");
+	html_table_begin(f, "diff", "Side by side", "differences");
+	head(f, runs);
 	fputs("<tbody>\n", f);
 	result_row(f, runs, "test error", cell_test);
 	result_row(f, runs, "best validation error", cell_validation);
@@ -274,10 +257,8 @@ void tables_timings(FILE *f, const struct runs *runs)
 	static const char *const names[] = { "loading", "training", "evaluating", "checkpoints",
 		"the rest" };
 
-	fputs("<section aria-labelledby=\"h-time\"><h2 id=\"h-time\">Where the time went</h2>\n"
-	      "<div class=\"scroll\" tabindex=\"0\" role=\"region\" aria-labelledby=\"h-time\">"
-	      "<table id=\"timings\"><thead><tr><th scope=\"col\">run</th><td></td>",
-		f);
+	html_table_begin(f, "time", "Where the time went", "timings");
+	fputs("<thead><tr><th scope=\"col\">run</th><td></td>", f);
 	for (size_t i = 0; i < ARRAY_LEN(names); i++)
 		fprintf(f,
 			"<th scope=\"col\" class=\"num\"><span class=\"dot part%zu\"></span>%s</th>",
@@ -360,7 +341,9 @@ void tables_epochs(FILE *f, const struct runs *runs)
 
 static void run_facts(FILE *f, const struct run *r)
 {
-	fputs("<dl id=\"facts\">\n", f);
+	fputs("<section aria-labelledby=\"h-facts\"><h2 id=\"h-facts\">" FACTS_TITLE "</h2>\n"
+	      "<dl id=\"facts\">\n",
+		f);
 	for (size_t i = 0; i < r->n_facts; i++) {
 		fputs("<div><dt>", f);
 		write_key(f, r->facts[i].key);
@@ -373,15 +356,12 @@ void tables_facts(FILE *f, const struct runs *runs)
 {
 	auto_strv struct strv keys = STRV_INIT;
 
-	fputs("<section aria-labelledby=\"h-facts\"><h2 id=\"h-facts\">What was given</h2>\n", f);
 	if (runs->n == 1) {
 		run_facts(f, &runs->v[0]);
 		return;
 	}
-	fputs("<div class=\"scroll\" tabindex=\"0\" role=\"region\" aria-labelledby=\"h-facts\">"
-	      "<table id=\"facts\">\n",
-		f);
-	head(f, runs, "");
+	html_table_begin(f, "facts", FACTS_TITLE, "facts");
+	head(f, runs);
 	fputs("<tbody>\n", f);
 	keys_of(runs, &keys);
 	for (size_t i = 0; i < keys.n; i++)

@@ -1,5 +1,7 @@
 #include "report/test_record.h"
 
+#include "report/html.h"
+
 #include <math.h>
 
 #define NAME_MAX_BYTES 60
@@ -25,17 +27,6 @@ int test_is_png(const char *s)
 
 	return strncmp(s, head, sizeof(head) - 1) == 0 && n <= RUNS_PNG_MAX && n % 4 == 0 &&
 		n - body <= 2 && strspn(s + body, "=") == n - body;
-}
-
-/* Do not cut a character. */
-static char *name_copy(const char *s)
-{
-	size_t n = strlen(s);
-
-	if (n > NAME_MAX_BYTES)
-		for (n = NAME_MAX_BYTES; n > 0 && (s[n] & 0xc0) == 0x80; n--)
-			;
-	return xstrndup(s, n);
 }
 
 static int read_confusion(const json_t *rows, struct test *t)
@@ -72,7 +63,7 @@ static void read_names(const json_t *names, struct test *t)
 	for (int i = 0; i < t->classes; i++) {
 		const char *name = json_string_value(json_array_get(names, (size_t)i));
 
-		t->names[i] = name ? name_copy(name) : xasprintf("%d", i);
+		t->names[i] = name ? html_cut(name, NAME_MAX_BYTES) : xasprintf("%d", i);
 	}
 }
 

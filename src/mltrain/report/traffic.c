@@ -1,6 +1,6 @@
 #include "report/traffic.h"
 
-#include "base/json.h"
+#include "report/html.h"
 
 #include <jansson.h>
 #include <math.h>
@@ -58,12 +58,8 @@ static double number(const json_t *o, const char *key)
 static char *text(const json_t *o, const char *key)
 {
 	const char *s = json_string_value(json_object_get(o, key));
-	size_t n = s ? strlen(s) : 0;
 
-	if (n > TEXT_MAX)
-		for (n = TEXT_MAX; n > 0 && (s[n] & 0xc0) == 0x80; n--)
-			;
-	return xstrndup(s ? s : "", n);
+	return html_cut(s ? s : "", TEXT_MAX);
 }
 
 static void add_point(struct traffic_points *p, double x, double y)
@@ -157,7 +153,6 @@ static int read_run(
 	for (int i = 0; i < TRAFFIC_LATENCIES; i++)
 		r->latencies[i] = number(latency, traffic_latencies[i]);
 	r->interrupted = json_is_true(json_object_get(o, "interrupted"));
-	r->open_loop = json_is_number(json_object_get(o, "rate"));
 	read_rows(r, json_object_get(o, "rows"));
 	read_percentiles(r, json_object_get(o, "percentiles_ms"));
 	read_verdicts(r, o);

@@ -71,7 +71,7 @@ struct traffic_run {
 	char *name, *url, *load, *host; /* owned, never NULL */
 	char *where;                    /* the file, and behind a colon its line from 2 on; owned */
 	double numbers[TRAFFIC_NUMBERS], latencies[TRAFFIC_LATENCIES];
-	int interrupted, open_loop;
+	int interrupted;
 	struct traffic_points curves[TRAFFIC_CURVES];
 	struct traffic_verdict *verdicts; /* [n_verdicts], owned */
 	size_t n_verdicts;

@@ -66,16 +66,6 @@ static double known_share(const struct traffic_run *r)
 	return all > 0 ? r->numbers[TRAFFIC_KNOWN] / all : NAN;
 }
 
-/* "×2.0" or "÷2.0" against the first run. */
-static void ratio(double of, double to, char buf[64])
-{
-	double x = of / to, y = x < 1 ? 1 / x : x;
-
-	*buf = '\0';
-	if (isfinite(y) && x > 0)
-		snprintf(buf, 64, "%s%.*f", x < 1 ? "÷" : "×", y < 9.95 ? 2 : y < 99.5 ? 1 : 0, y);
-}
-
 /* --- tables ----------------------------------------------------------------------------- */
 
 /* A row: a number of the run or a share of two, how it is written, whether it is compared. */
@@ -110,26 +100,16 @@ static void cell(FILE *f, const char *shown, double v, double first, int compare
 	char b[64] = "";
 
 	if (compared)
-		ratio(v, first, b);
+		html_ratio(v, first, b);
 	html_format(f, "<td class=\"num\">%s <small>%s</small></td>", shown, b);
 }
 
-static void write_head(FILE *f, const struct traffic *t, const char *first)
+static void write_head(FILE *f, const struct traffic *t)
 {
-	html_format(f, "<thead><tr><th scope=\"col\">%s</th>", first);
-	for (size_t i = 0; i < t->n; i++) {
-		fprintf(f, "<th scope=\"col\"><span class=\"dot c%zu\"></span>", i % 8);
-		html_format(f, "%s</th>", t->v[i].name);
-	}
+	fputs("<thead><tr><th scope=\"col\"></th>", f);
+	for (size_t i = 0; i < t->n; i++)
+		html_column(f, i, t->v[i].name);
 	fputs("</tr></thead>\n<tbody>\n", f);
-}
-
-static void begin_table(FILE *f, const char *id, const char *title)
-{
-	html_format(f,
-		"<section aria-labelledby=\"h-%s\"><h2 id=\"h-%s\">%s</h2>\n<div class=\"scroll\" "
-		"tabindex=\"0\" role=\"region\" aria-labelledby=\"h-%s\"><table id=\"%s\">\n",
-		id, id, title, id, id);
 }
 
 static void end_table(FILE *f)
@@ -139,8 +119,8 @@ static void end_table(FILE *f)
 
 static void write_latencies(FILE *f, const struct traffic *t)
 {
-	begin_table(f, "latency", "Latency");
-	write_head(f, t, "");
+	html_table_begin(f, "latency", "Latency", "latency");
+	write_head(f, t);
 	for (int l = 0; l < TRAFFIC_LATENCIES; l++) {
 		html_format(f, "<tr><th scope=\"row\">%s</th>", traffic_latencies[l]);
 		for (size_t i = 0; i < t->n; i++) {
@@ -156,8 +136,8 @@ static void write_latencies(FILE *f, const struct traffic *t)
 
 static void write_requests(FILE *f, const struct traffic *t)
 {
-	begin_table(f, "requests", "Requests");
-	write_head(f, t, "");
+	html_table_begin(f, "requests", "Requests", "requests");
+	write_head(f, t);
 	for (size_t k = 0; k < ARRAY_LEN(rows); k++) {
 		html_format(f, "<tr><th scope=\"row\">%s</th>", rows[k].name);
 		for (size_t i = 0; i < t->n; i++) {
@@ -180,7 +160,7 @@ static void write_verdicts(FILE *f, const struct traffic *t)
 		n += t->v[i].n_verdicts;
 	if (!n)
 		return;
-	begin_table(f, "verdicts", "Checks and thresholds");
+	html_table_begin(f, "verdicts", "Checks and thresholds", "verdicts");
 	fputs("<thead><tr><th scope=\"col\">run</th><th scope=\"col\">what must be true</th>"
 	      "<th scope=\"col\">seen</th><th scope=\"col\">result</th></tr></thead>\n<tbody>\n",
 		f);

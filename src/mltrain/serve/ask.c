@@ -273,3 +273,17 @@ json_t *serve_reply_error(const char *text)
 {
 	return json_pack("{s:o}", "error", mlr_json_text(text));
 }
+
+int serve_values_images(const json_t *images, struct serve_ask *ask,
+	const json_t *(*one)(const json_t *item), const char *what, struct mlr_error *err)
+{
+	TRY(serve_ask_images(ask, json_array_size(images), err));
+	for (size_t i = 0; i < json_array_size(images); i++) {
+		const json_t *item = json_array_get(images, i);
+
+		if (serve_values_image(one ? one(item) : item, ask,
+			    ask->images + i * ask->model->pixels, err) < 0)
+			return mlr_wrap(err, "%s %zu", what, i);
+	}
+	return 0;
+}

@@ -118,6 +118,11 @@ json_t *serve_reply_error(const char *text);
  */
 int serve_values_image(const json_t *v, struct serve_ask *ask, uint8_t *to, struct mlr_error *err);
 
+/* Take memory for the images of an array, and read each: one() gives an
+ * item's value, NULL: the item itself; what: the word for an item in messages. */
+int serve_values_images(const json_t *images, struct serve_ask *ask,
+	const json_t *(*one)(const json_t *item), const char *what, struct mlr_error *err);
+
 /* Read a PNG's or JPEG's bytes; scales them as mltrain predict does. */
 int serve_values_picture(
 	const void *bytes, size_t len, struct serve_ask *ask, uint8_t *to, struct mlr_error *err);

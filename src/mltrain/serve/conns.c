@@ -1,6 +1,5 @@
 #include "serve/conns.h"
 
-#include <pthread.h>
 #include <sys/socket.h>
 
 #define LOOK_MS 250

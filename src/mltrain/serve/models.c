@@ -3,7 +3,6 @@
 #include "model/net_file.h"
 
 #include <assert.h>
-#include <pthread.h>
 
 struct entry {
 	char name[SERVE_NAME_MAX];
@@ -85,11 +84,11 @@ static int open_model(const struct serve_models *m, const struct entry *entry, i
 {
 	auto_call(serve_model_drop) struct serve_model *model = xcalloc(1, sizeof(*model));
 	const struct net *net;
-	int r;
 
 	atomic_init(&model->users, 1);
 	memcpy(model->name, entry->name, sizeof(model->name));
 	model->version = version;
+	snprintf(model->version_text, sizeof(model->version_text), "%d", version);
 	TRY(checkpoint_read(entry->path, &model->predictor.from, err));
 	net = model->predictor.from.net;
 	model->input = (struct image_size){ (uint32_t)net->input.dim[0],
@@ -98,8 +97,7 @@ static int open_model(const struct serve_models *m, const struct entry *entry, i
 	model->classes = net->classes;
 	make_key(&model->predictor.from, model->key);
 	choose_sizes(model, m->use.batch);
-	r = open_engine(m, entry->path, model, model->n_engines - 1, err);
-	if (r < 0)
+	if (open_engine(m, entry->path, model, model->n_engines - 1, err) < 0)
 		return mlr_wrap(err, "'%s'", entry->path);
 	*ret = take_ptr(&model);
 	return 0;

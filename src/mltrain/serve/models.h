@@ -21,6 +21,7 @@ struct serve_model {
 	atomic_int users;
 	char name[SERVE_NAME_MAX];
 	int version; /* from 1; a reload counts on */
+	char version_text[12];
 	struct predictor predictor;
 	struct image_size input; /* of an image; channels may be other than 1 and 3 */
 	size_t pixels;           /* bytes of an image */

@@ -1,7 +1,5 @@
 #include "serve/queue.h"
 
-#include <pthread.h>
-
 #define PARTS_MAX 1024 /* requests in a batch: as many as a batch has images */
 
 struct share {

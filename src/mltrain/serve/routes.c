@@ -73,14 +73,12 @@ static int get_v2_model(struct serve_context *c, struct serve_model *model, stru
 	struct mlr_error *err)
 {
 	const struct image_size *in = &model->input;
-	char version[12];
 
-	snprintf(version, sizeof(version), "%d", model->version);
 	return serve_reply_json(ret,
 		json_pack("{s:s, s:[s], s:s, s:[{s:s, s:s, s:[i, i, i, i]}], s:o}", "name",
-			model->name, "versions", version, "platform", "mltrain", "inputs", "name",
-			"images", "datatype", "UINT8", "shape", -1, (int)in->channels,
-			(int)in->height, (int)in->width, "outputs",
+			model->name, "versions", model->version_text, "platform", "mltrain",
+			"inputs", "name", "images", "datatype", "UINT8", "shape", -1,
+			(int)in->channels, (int)in->height, (int)in->width, "outputs",
 			MLR_JSON_LIST(i, SERVE_OUTPUTS, output_info(&serve_v2_outputs[i], model))),
 		err);
 }
@@ -88,12 +86,9 @@ static int get_v2_model(struct serve_context *c, struct serve_model *model, stru
 static int get_tfs_status(struct serve_context *c, struct serve_model *model,
 	struct serve_reply *ret, struct mlr_error *err)
 {
-	char version[12];
-
-	snprintf(version, sizeof(version), "%d", model->version);
 	return serve_reply_json(ret,
 		json_pack("{s:[{s:s, s:s, s:{s:s, s:s}}]}", "model_version_status", "version",
-			version, "state", "AVAILABLE", "status", "error_code", "OK",
+			model->version_text, "state", "AVAILABLE", "status", "error_code", "OK",
 			"error_message", ""),
 		err);
 }
@@ -114,18 +109,16 @@ static int get_tfs_metadata(struct serve_context *c, struct serve_model *model,
 	const int in[] = { -1, (int)model->input.channels, (int)model->input.height,
 		(int)model->input.width };
 	const int out[] = { -1, model->classes };
-	char version[12];
 	json_t *signature;
 
-	snprintf(version, sizeof(version), "%d", model->version);
 	signature = json_pack("{s:{s:o}, s:{s:o}, s:s}", "inputs", "images",
 		tensor_info("images", "DT_UINT8", in, 4), "outputs", "probabilities",
 		tensor_info("probabilities", "DT_FLOAT", out, 2), "method_name",
 		"tensorflow/serving/predict");
 	return serve_reply_json(ret,
 		json_pack("{s:{s:s, s:s, s:s}, s:{s:{s:{s:o}}}}", "model_spec", "name", model->name,
-			"signature_name", "", "version", version, "metadata", "signature_def",
-			"signature_def", "serving_default", signature),
+			"signature_name", "", "version", model->version_text, "metadata",
+			"signature_def", "signature_def", "serving_default", signature),
 		err);
 }
 
@@ -196,12 +189,12 @@ static int is_like(const char *path, const char *pattern, struct piece parts[2])
 static int take_model(struct serve_context *c, const struct piece parts[2], struct serve_match *ret,
 	struct mlr_error *err)
 {
-	char version[12];
+	const char *version;
 
 	ret->model = serve_models_take(c->models, parts[0].at, parts[0].len);
 	if (!ret->model)
 		return mlr_fail(err, ENOENT, "there is no model of that name");
-	snprintf(version, sizeof(version), "%d", ret->model->version);
+	version = ret->model->version_text;
 	if (parts[1].at &&
 		(strlen(version) != parts[1].len ||
 			memcmp(version, parts[1].at, parts[1].len) != 0))

@@ -19,7 +19,6 @@ static int parse(struct serve_ask *ask, struct mlr_error *err)
 	const json_t *images;
 	const char *key;
 	json_t *value;
-	int r;
 
 	if (serve_ask_is_picture(ask))
 		return parse_picture(ask, err);
@@ -32,14 +31,7 @@ static int parse(struct serve_ask *ask, struct mlr_error *err)
 	json_object_foreach(body, key, value)
 		if (value != images)
 			return mlr_fail(err, EINVAL, "extra fields not permitted: \"%s\"", key);
-	r = serve_ask_images(ask, json_array_size(images), err);
-	for (size_t i = 0; r == 0 && i < json_array_size(images); i++) {
-		r = serve_values_image(
-			json_array_get(images, i), ask, ask->images + i * ask->model->pixels, err);
-		if (r < 0)
-			mlr_wrap(err, "image %zu", i);
-	}
-	return r;
+	return serve_values_images(images, ask, NULL, "image", err);
 }
 
 static int write_answer(const struct serve_ask *ask, const float *logits, struct serve_reply *ret,

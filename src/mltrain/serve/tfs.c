@@ -36,7 +36,6 @@ static int parse(struct serve_ask *ask, struct mlr_error *err)
 {
 	json_auto_t *body = serve_ask_json(ask, ask->len, err);
 	const json_t *rows, *columns, *images;
-	int r;
 
 	if (!body)
 		return -err->code;
@@ -48,14 +47,7 @@ static int parse(struct serve_ask *ask, struct mlr_error *err)
 		return mlr_fail(err, EINVAL,
 			"the body has to have either \"instances\" or \"inputs\", an array of images");
 	ask->by_columns = !rows;
-	r = serve_ask_images(ask, json_array_size(images), err);
-	for (size_t i = 0; r == 0 && i < json_array_size(images); i++) {
-		r = serve_values_image(unwrap(json_array_get(images, i)), ask,
-			ask->images + i * ask->model->pixels, err);
-		if (r < 0)
-			mlr_wrap(err, "instance %zu", i);
-	}
-	return r;
+	return serve_values_images(images, ask, unwrap, "instance", err);
 }
 
 static int write_answer(const struct serve_ask *ask, const float *logits, struct serve_reply *ret,

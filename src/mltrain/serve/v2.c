@@ -275,7 +275,6 @@ static int write_answer(const struct serve_ask *ask, const float *logits, struct
 	json_t *outputs = json_array(), *body;
 	auto_free char *binary = NULL;
 	size_t size = 0;
-	char version[12];
 	int r;
 
 	for (int i = 0; i < ask->n_outputs; i++) {
@@ -299,9 +298,8 @@ static int write_answer(const struct serve_ask *ask, const float *logits, struct
 		memcpy(binary + size, numbers, bytes);
 		size += bytes;
 	}
-	snprintf(version, sizeof(version), "%d", ask->model->version);
 	body = json_pack("{s:s, s:s, s:o}", "model_name", ask->model->name, "model_version",
-		version, "outputs", outputs);
+		ask->model->version_text, "outputs", outputs);
 	if (body && ask->id[0])
 		json_object_set_new(body, "id", mlr_json_text(ask->id));
 	r = serve_reply_json(ret, body, err);

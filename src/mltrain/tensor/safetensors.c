@@ -2,7 +2,6 @@
 
 #include "base/json.h"
 
-#include <jansson.h>
 #include <math.h>
 
 _Static_assert(__BYTE_ORDER__ == __ORDER_LITTLE_ENDIAN__, "safetensors data is little-endian");
@@ -329,8 +328,7 @@ int safetensors_parse(const char *buf, size_t len, struct safetensors *ret, stru
 			why.position);
 
 	TRY(parse_header(root, buf + 8 + header, len - 8 - header, &st, err));
-	*ret = st;
-	st = (struct safetensors){ 0 };
+	*ret = take_struct(&st, { 0 });
 	return 0;
 }
 

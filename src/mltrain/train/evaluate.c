@@ -145,8 +145,7 @@ int evaluate(const struct evaluation_of *what, struct evaluation *ret, struct ml
 		TRY(gather_mistakes(what, &e, err));
 	if (e.count)
 		e.cross_entropy /= e.count;
-	*ret = e;
-	e = (struct evaluation){ 0 };
+	*ret = take_struct(&e, { 0 });
 	return 0;
 }
 

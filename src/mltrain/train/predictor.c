@@ -51,8 +51,7 @@ int predictor_open(const struct predictor_options *o, struct predictor *ret, str
 
 	TRY(checkpoint_read(o->checkpoint, &p.from, err));
 	TRY(predictor_engine(o, &p, &p.engine, err));
-	*ret = p;
-	p = (struct predictor){ 0 };
+	*ret = take_struct(&p, { 0 });
 	return 0;
 }
 

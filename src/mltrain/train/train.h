@@ -20,7 +20,6 @@
 #include "data/dataset.h"
 #include "dist/dist.h"
 #include "model/checkpoint.h"
-#include "model/net.h"
 #include "model/recipe.h"
 #include "train/evaluate.h"
 

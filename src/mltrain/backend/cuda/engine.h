@@ -57,8 +57,8 @@ struct held {
 	size_t count;
 };
 
-/* What changes from call to call, copied to the device as one: the host's pinned side and the
- * device's. `now` comes first, so that every copy starts the count anew. */
+/* What changes from call to call, copied to the device as one: the host's pinned side and
+ * the device's. `now` comes first, so that every copy starts the count anew. */
 struct upload {
 	kernel_now *now;
 	struct kernel_step *step; /* [slots] */

@@ -168,8 +168,7 @@ int nodes_make(const struct layer *layers, size_t n, int batch, enum dtype dtype
 		TRY(add_node(&out, &plan, batch, dtype, err));
 	find_masked(&out);
 	out.tensor[out.node[out.n - 1].y].is_float = 1;
-	*ret = out;
-	out = (struct nodes){ 0 };
+	*ret = take_struct(&out, { 0 });
 	return 0;
 }
 
