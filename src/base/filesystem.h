@@ -24,7 +24,7 @@ struct filesystem {
 	unsigned quirks;    /* enum filesystem_quirk; 0 if it has no row */
 };
 
-/* What a user can do on a file system, found by trial (runtime/probe.h), as servers, mount options
+/* Abilities of a user on a file system, found by trial (runtime/probe.h), as servers, mount options
  * and kernels differ for one type. */
 struct filesystem_probe {
 	int whiteouts; /* character devices 0:0 can be made */

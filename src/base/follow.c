@@ -103,7 +103,7 @@ int follow_append(const char *path, struct mlr_error *err)
 
 	if (r < 0)
 		return r;
-	/* What was looked at, but for /dev/stdout and the like. */
+	/* The file looked at, except for /dev/stdout and the like. */
 	is_file = real && (stat(real, &st) < 0 || S_ISREG(st.st_mode));
 	fd = open(
 		is_file ? real : path, O_WRONLY | O_CREAT | O_APPEND | O_NOCTTY | O_CLOEXEC, 0666);

@@ -40,7 +40,7 @@ void owners_file_open(struct owners_file *o, int fd);
 /* Read what others have added. Returns whether there are records. */
 int owners_file_has_any(struct owners_file *o);
 
-/* What distinguishes a file. */
+/* The identity of a file. */
 struct owners_file_key {
 	uint64_t ino;
 	int64_t seconds; /* when it was created; 0: unknown */

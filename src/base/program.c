@@ -110,7 +110,7 @@ ssize_t program_ask(const char *path, char *const *argv, char *buf, size_t size,
 	return r < 0 ? r : n;
 }
 
-/* What program_serve() starts. Children that share our memory write the result. */
+/* The server that program_serve() starts. Children that share our memory write the result. */
 struct service {
 	const char *path;
 	char *const *argv;

@@ -4,7 +4,7 @@
 
 #include <sys/types.h>
 
-/* What a standard stream is: one of these, or a descriptor above 0. */
+/* Kinds of standard streams: one of these, or a descriptor above 0. */
 enum { SPAWN_OURS = 0, SPAWN_NOTHING = -1 /* /dev/null */ };
 
 enum {

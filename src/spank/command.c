@@ -206,7 +206,7 @@ static int check_name(const char *text, size_t len, struct mlr_error *err)
 	return 0;
 }
 
-/* What --write-if is for NAME:WAY, or "". Two containers cannot write to one layer at
+/* Return the value of --write-if for NAME:WAY, or "". Two containers cannot write to one layer at
  * once, so that
  * ":no_exec" joins, too. */
 static int read_way(const char *text, const char *way, const char **ret, struct mlr_error *err)
@@ -409,7 +409,7 @@ int command_of_rank(const char *text, unsigned rank, struct strv *ret, struct ml
 	return mlr_fail(err, EINVAL, "--multi-prog: no line is for task %u", rank);
 }
 
-/* What Slurm does with a task prolog's output (srun(1), --task-prolog). */
+/* Shell code that does as Slurm does with a task prolog's output (srun(1), --task-prolog). */
 #define WITH_PROLOG                                                                   \
 	"said=$(\"$1\" </dev/null) || {\n"                                            \
 	"echo \"mlrun: --task-prolog $1: exit status $?\" >&2; exit 125; }\n"         \

@@ -9,12 +9,12 @@
 
 #include "base/base.h"
 
-/* What Slurm looks up in the plugin is seen from outside, unlike all else in it. */
+/* Symbols that Slurm looks up in the plugin are visible from outside, unlike the others. */
 #pragma GCC visibility push(default)
 #include <slurm/spank.h>
 #pragma GCC visibility pop
 
-/* What the user may set. */
+/* Settings of the user. */
 enum spank_setting {
 	SPANK_IMAGE,      /* a name, REGISTRY#NAME, or a path that begins with "/" or "./" */
 	SPANK_MOUNTS,     /* SRC[:DST[:FLAG+FLAG]],... */

@@ -141,7 +141,7 @@ static void set(const char *name, const char *value)
 		unsetenv(name);
 }
 
-/* What slurmstepd will not do for a task in a container. */
+/* Pass on the rest, which slurmstepd will not do for a task in a container. */
 static void pass_rest(spank_t sp)
 {
 	auto_strv struct strv words = STRV_INIT;

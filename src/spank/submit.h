@@ -1,4 +1,4 @@
-/* What happens in srun, sbatch and salloc, as the user: the image's tag becomes a digest. */
+/* Acts in srun, sbatch and salloc, as the user: the image's tag becomes a digest. */
 #ifndef MLR_SPANK_SUBMIT_H
 #define MLR_SPANK_SUBMIT_H
 

@@ -25,7 +25,7 @@ static int plan_root(
 	return 0;
 }
 
-/* One that the caller is in is there already. */
+/* Is the namespace the caller's own? */
 static int is_callers(const char *type, const char *path)
 {
 	const char *file = strcmp(type, "network") == 0 ? "net"
@@ -101,7 +101,7 @@ static const struct {
 	{ "uts", PLAN_NS_UTS },
 };
 
-/* One with a path is entered, where the kernel lets the caller, unless he is in it. */
+/* Enter a namespace with a path, where the kernel lets the caller, unless he is in it. */
 static int join_namespace(const char *type, const char *path, unsigned bits, struct bundle *b,
 	struct plan *p, struct mlr_error *err)
 {

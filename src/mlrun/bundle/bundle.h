@@ -37,7 +37,7 @@ struct bundle_hooks {
 	size_t n;
 };
 
-/* What config.json says besides the plan. */
+/* The parts of config.json that are not in the plan. */
 struct bundle {
 	char *version;           /* ociVersion */
 	struct strv annotations; /* keys and values alternate */

@@ -130,7 +130,7 @@ static const struct record_row terminal_rows[] = {
 	{ NULL },
 };
 
-/* What confines the process, or changes it, must not be skipped. Empty it asks for nothing. */
+/* Refuse a key that confines or changes the process, unless its value is empty. */
 static int refuse(const struct record_reader *r, const json_t *v, void *to)
 {
 	int is_empty = json_is_string(v) ? json_string_length(v) == 0

@@ -350,7 +350,7 @@ static int make_process(const struct lifecycle_exec *x, json_t *config, struct m
 	return 0;
 }
 
-/* What the command line gives, byte by byte. */
+/* Apply the command line, byte by byte. */
 static int set_command(const struct lifecycle_exec *x, struct plan *p, struct mlr_error *err)
 {
 	if (x->process)

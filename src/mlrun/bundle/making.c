@@ -102,7 +102,7 @@ static int ask(struct making *m, const struct talk_message *what, struct mlr_err
 	return 0;
 }
 
-/* Those of namespaces that this process is in now, which /proc/sys shows to it. */
+/* Write the settings of namespaces that this process is in now, which /proc/sys shows to it. */
 static int write_sysctls(const struct bundle *b, const char *of, struct mlr_error *err)
 {
 	for (size_t i = 0; i < b->sysctls.n; i += 3) {
@@ -296,7 +296,7 @@ __attribute__((noreturn)) static void become_container(struct making *m)
 	fd_close(&m->talk[0]);
 	fd_close(&m->state.making);
 	set_oom_score(&m->bundle);
-	/* Of the caller's terminal neither signals nor /dev/tty reach the container. */
+	/* Neither signals of the caller's terminal nor /dev/tty reach the container. */
 	if (m->plan.detached)
 		setsid();
 	r = take_place(m, err);
@@ -334,7 +334,7 @@ int making_keep_fds(int n, struct plan *p, struct mlr_error *err)
 	for (int fd = 3; fd < 3 + n; fd++) {
 		int flags = fcntl(fd, F_GETFD);
 
-		/* One with close-on-exec is mlrun's own, not inherited. */
+		/* A descriptor with close-on-exec is mlrun's own, not inherited. */
 		if (flags < 0 || flags & FD_CLOEXEC)
 			return mlr_fail(
 				err, EBADF, "--preserve-fds %d: descriptor %d is not open", n, fd);

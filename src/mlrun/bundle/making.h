@@ -8,7 +8,7 @@
 #include "plan/plan.h"
 #include "runtime/door.h"
 
-/* What both sides have at the fork. plan.join: the container's process; 0: it is a new
+/* The state that both sides have at the fork. plan.join: the container's process; 0: it is a new
  * one. */
 struct making {
 	struct bundle bundle;

@@ -152,7 +152,7 @@ static int add_tmpfs(const char *target, const char *source, struct wish *w, str
 	auto_free char *below = w->copies_up ? directory_in_root(p, target) : NULL;
 	int r;
 
-	/* What would be copied is shown; what is written goes to memory all the same. */
+	/* Files that would be copied are only shown; writes go to memory all the same. */
 	if (below)
 		return plan_mount_add(
 			p, PLAN_OVERLAY, below, target, w->flags, PLAN_FROM_CONFIG, err);
@@ -164,7 +164,7 @@ static int add_tmpfs(const char *target, const char *source, struct wish *w, str
 	return r;
 }
 
-/* What the kernel makes for a namespace of the container's own, or else shows of the host.
+/* File systems that the kernel makes for the container's own namespace, or else shows of the host.
  */
 static const struct kernels {
 	const char *type, *host;

@@ -252,7 +252,7 @@ static int is_alive(const struct state *s)
 {
 	int r = s->pid > 0 ? proc_is_running(s->pid, s->start) : 0;
 
-	/* One that is hidden counts if it is the caller's. */
+	/* A hidden process counts if it is the caller's. */
 	return r > 0 || (r < 0 && kill(s->pid, 0) == 0);
 }
 

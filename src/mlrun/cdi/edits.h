@@ -7,7 +7,7 @@
 #include "gpu/root.h"
 #include "plan/plan.h"
 
-/* One call's work on a plan. */
+/* A call's work on a plan. */
 struct cdi_job {
 	struct gpu_dir root;
 	char *root_path;               /* gpu_root() resolved; "" for "/" */

@@ -9,7 +9,7 @@
 
 #define GPU_CDI_FILE_MAX (4u << 20) /* bytes */
 
-/* What the file does not set is NULL, -1 or an empty list. */
+/* Members that the file does not set are NULL, -1 or an empty list. */
 struct cdi_node {
 	char *path;      /* in the container */
 	char *host_path; /* NULL: the same */

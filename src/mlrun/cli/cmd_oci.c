@@ -94,7 +94,7 @@ static int fail(const struct mlr_error *err)
 	return OCI_FAILED;
 }
 
-/* Of a command whose only operand is a container's name. */
+/* The syntax of a command whose only operand is a container's name. */
 #define SYNTAX(name, target, its_options, text)                \
 	static const struct cli_syntax name = {                \
 		.s.options = its_options,                      \

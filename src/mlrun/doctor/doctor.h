@@ -19,7 +19,7 @@ enum doctor_verdict {
 	DOCTOR_FAILURE, /* mlrun does not work, or not as configured */
 };
 
-/* Who can fix it. */
+/* The person who can fix it. */
 enum doctor_who { DOCTOR_NOBODY, DOCTOR_YOU, DOCTOR_ADMINISTRATOR };
 
 struct doctor_finding {

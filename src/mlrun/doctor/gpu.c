@@ -109,7 +109,7 @@ static void look_at_windows(const struct gpu_machine *m, struct doctor_report *r
 			m->driver_text ? " " : "", m->driver_text ? m->driver_text : "");
 }
 
-/* Of a vendor whose driver is the kernel's own. */
+/* Check a vendor whose driver is the kernel's own. */
 static int look_at_others(
 	const struct gpu_machine *m, enum gpu_vendor vendor, struct doctor_report *r)
 {

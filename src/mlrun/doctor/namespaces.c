@@ -238,7 +238,7 @@ static void read_settings(const struct doctor_machine *m, struct doctor_report *
 		"modprobe overlay && echo overlay >/etc/modules-load.d/mlrun.conf");
 }
 
-/* What the parts' checks do not foresee, such as a root that no new one can take the place of.
+/* Report a fault that the parts' checks do not foresee, such as a root that cannot be replaced.
  */
 static void tell_start(int result, const struct mlr_error *err, struct doctor_report *r)
 {

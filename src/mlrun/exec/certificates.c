@@ -3,7 +3,7 @@
 
 #define PLACE "/run/mlrun/"
 
-/* What OpenSSL, curl, Python's requests, pip, git, Node.js and boto read. */
+/* Variables that OpenSSL, curl, Python's requests, pip, git, Node.js and boto read. */
 static const char *const names[] = { "SSL_CERT_FILE", "CURL_CA_BUNDLE", "REQUESTS_CA_BUNDLE",
 	"PIP_CERT", "GIT_SSL_CAINFO", "NODE_EXTRA_CA_CERTS", "AWS_CA_BUNDLE" };
 

@@ -43,7 +43,7 @@ static const char *const locales[] = { "LANG", "LC_ALL", "LC_CTYPE", "LC_NUMERIC
 	"LC_COLLATE", "LC_MONETARY", "LC_MESSAGES", "LC_PAPER", "LC_NAME", "LC_ADDRESS",
 	"LC_TELEPHONE", "LC_MEASUREMENT", "LC_IDENTIFICATION" };
 
-/* What --clearenv keeps besides job_sets(): the job's GPUs. */
+/* Variables that --clearenv keeps besides job_sets(): the job's GPUs. */
 static const char *const job_gpus[] = { "CUDA_VISIBLE_DEVICES", "ROCR_VISIBLE_DEVICES",
 	"GPU_DEVICE_ORDINAL" };
 

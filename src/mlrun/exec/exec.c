@@ -96,7 +96,7 @@ static int plan_hosts(struct plan *p, struct mlr_error *err)
 	return plan_file_add(p, text, strlen(text), "/etc/hosts", PLAN_FROM_DEFAULT, err);
 }
 
-/* What a container that is apart does without. */
+/* Default mounts that a separate container does without. */
 static int is_left_out(const struct exec_options *o, const char *target)
 {
 	static const char *const names[] = { "/etc/localtime", "/tmp" };

@@ -1,4 +1,4 @@
-/* What an image's labels ask of mlrun, where neither an option nor the configuration says. */
+/* Reads the wishes of an image's labels, where neither an option nor the configuration says. */
 #include "exec/parts.h"
 
 static const char *find(const struct strv *labels, const char *name)

@@ -85,7 +85,7 @@ int tmpfs_add(const char *target, const struct strv *options, unsigned flags, st
 	auto_free char *text = xstrdup("mode=" DEFAULT_MODE);
 
 	TRY(plan_mount_add(p, PLAN_TMPFS, NULL, target, flags, PLAN_FROM_USER, err));
-	/* Of repeated options the kernel takes the last. */
+	/* The kernel takes the last of repeated options. */
 	for (size_t i = 0; i < options->n; i++) {
 		char *more = xasprintf("%s,%s", text, options->v[i]);
 

@@ -20,7 +20,7 @@ struct branch {
 	struct stat st;
 };
 
-/* One directory: the trees that have it, topmost first. */
+/* A directory: the trees that have it, topmost first. */
 struct place {
 	struct branch *v;
 	size_t n;

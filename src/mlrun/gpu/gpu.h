@@ -31,7 +31,7 @@ struct gpu_image {
 	const char *processors; /* its machine, as in uname(2); NULL: this one's */
 };
 
-/* What decides about GPUs. All pointers stay the caller's. */
+/* The inputs of the decision about GPUs. All pointers stay the caller's. */
 struct gpu_request {
 	const char *word;        /* --gpu: "auto", "all", "none" or a list of devices; NULL: auto */
 	enum plan_origin origin; /* who set it; PLAN_FROM_NOBODY: the user */

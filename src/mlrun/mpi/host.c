@@ -338,7 +338,7 @@ static void tell(const struct swap *s)
 	tell_libraries(s, MPI_LIBRARY_NEWER, "MPI needs and are newer than the image's");
 }
 
-/* Whoever asks for the machine's MPI runs a program of several ranks; once for a step. */
+/* A request for the machine's MPI means a program of several ranks; warn once for a step. */
 static void tell_lack_of_pmi(const struct swap *s)
 {
 	struct job_rank rank = job_rank_read(s->q->env);

@@ -2,7 +2,7 @@
 
 #define ANCESTORS 4 /* "/usr" is that far above Debian's libpmix */
 
-/* What a library loads or reads besides. A path with "^" is looked for in the library's
+/* Files that a library loads or reads besides. A path with "^" is looked for in the library's
  * directory and in those above it. */
 static const struct {
 	const char *stem, *path;

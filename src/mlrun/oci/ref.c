@@ -21,7 +21,7 @@ static int is_in(char c, const char *set)
 	return c != '\0' && strchr(set, c) != NULL;
 }
 
-/* One dot-separated label of a host name: letters, digits, dashes inside. */
+/* Parse a dot-separated label of a host name: letters, digits, dashes inside. */
 static int check_label(const char *s, size_t n)
 {
 	if (n == 0 || s[0] == '-' || s[n - 1] == '-')

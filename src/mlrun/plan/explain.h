@@ -17,7 +17,7 @@ enum plan_there {
 	PLAN_THERE_OTHER, /* a device, a fifo, a socket */
 };
 
-/* What is at a path of the image. */
+/* The kind of file at a path of the image. */
 struct plan_seen {
 	enum plan_there there;
 	char *path; /* the path with links resolved, as the kernel lists mounts; NULL: the path that
@@ -36,7 +36,7 @@ void plan_seen_done(struct plan_seen *s);
  */
 typedef void (*plan_look_fn)(void *ctx, const char *path, int follow, struct plan_seen *ret);
 
-/* What explaining a plan needs beside the plan. */
+/* Inputs of an explanation beside the plan. */
 struct plan_context {
 	plan_look_fn look;
 	void *ctx;         /* look's */

@@ -100,7 +100,7 @@ struct plan_identity {
 	char *name, *group, *home, *shell; /* NULL: the image's passwd and group stay as they are */
 };
 
-/* What happens to files written to the root. */
+/* The fate of files written to the root. */
 enum plan_root {
 	PLAN_ROOT_MEMORY,    /* they stay in memory and are lost at the end */
 	PLAN_ROOT_READ_ONLY, /* writing fails: EROFS */
@@ -116,7 +116,7 @@ enum plan_namespace {
 	PLAN_NS_UTS = 1 << 3,
 };
 
-/* One resource limit, setrlimit(2); RLIM_INFINITY is unlimited. */
+/* A resource limit, setrlimit(2); RLIM_INFINITY is unlimited. */
 struct plan_limit {
 	int resource; /* RLIMIT_NOFILE and so on */
 	rlim_t soft, hard;

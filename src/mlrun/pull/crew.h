@@ -30,7 +30,7 @@ struct crew_work {
 int crew_run(struct crew_work *w, int jobs, const struct pull_watch *watch, const int *cancel,
 	struct mlr_error *err);
 
-/* What working threads share with the thread that waits for them. */
+/* State shared by working threads and the thread that waits for them. */
 struct crew_news {
 	pthread_mutex_t lock; /* guards the members below */
 	pthread_cond_t changed;

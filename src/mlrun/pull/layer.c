@@ -5,7 +5,7 @@
 #include "store/blob.h"
 #include "store/tree.h"
 
-/* What the thread that reads from the source shares with the one that writes files. */
+/* State shared by the thread that reads from the source and the one that writes files. */
 struct download {
 	struct pull_source *source;
 	const struct oci_layer *layer;

@@ -100,7 +100,7 @@ static int stored_find(struct store *st, const struct stored_want *want, struct 
 
 /* --- the pull --- */
 
-/* One pull_image() call. */
+/* A call of pull_image(). */
 struct pull {
 	struct store *st;
 	const struct oci_name *what;

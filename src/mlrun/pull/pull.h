@@ -25,7 +25,7 @@ enum pull_state {
 	PULL_PRESENT, /* the store has it, perhaps from another process just now */
 };
 
-/* One layer for a progress display; read received and state with the functions below. */
+/* A layer for a progress display; read received and state with the functions below. */
 struct pull_layer {
 	const char *digest; /* of the compressed blob; pull's own */
 	uint64_t size;      /* compressed bytes */

@@ -17,7 +17,7 @@
 
 #define MB(bytes) ((unsigned long long)(bytes) / 1000000)
 
-/* What is left below a limit; 0 means no limit. */
+/* Compute the rest below a limit; 0 means no limit. */
 static uint64_t left(uint64_t limit, uint64_t used)
 {
 	if (limit == 0)

@@ -4,7 +4,7 @@
 
 #include "store/store.h"
 
-/* What the caller may still use, by the file system's free space (statvfs(3)) and
+/* Compute the bytes that the caller may still use, by the file system's free space (statvfs(3)) and
  * the quotas of user and group (quotactl(2)), whichever is less. */
 struct space_room {
 	uint64_t bytes, inodes;

@@ -20,7 +20,7 @@ struct problem {
 
 #define AT(member) RECORD_AT(struct problem, member)
 
-/* What is no text says nothing. */
+/* Read a text, and ignore any other value. */
 static int read_words(const struct record_reader *r, const json_t *v, void *to)
 {
 	return json_is_string(v) ? record_text(r, v, to) : 0;

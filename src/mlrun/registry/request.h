@@ -36,7 +36,7 @@ struct request {
 	const int *fatal; /* non-zero after a failure of our own instead of a host's; or NULL */
 };
 
-/* One try at one host. Returns 0; -errno, and x->transient if another try may help. */
+/* Try one host once. Returns 0; -errno, and x->transient if another try may help. */
 int request_once(struct endpoint *e, const struct request *q, struct http_exchange *x,
 	struct mlr_error *err);
 

@@ -9,7 +9,7 @@
 #define PAGES_MAX 10000
 #define ALL_MAX   (32u << 20) /* bytes of all responses */
 
-/* One page of the list (distribution-spec, "Content Discovery"); *query gets the next one's.
+/* A page of the list (distribution-spec, "Content Discovery"); next: the query of the one after it.
  */
 struct page {
 	struct buffer b;

@@ -134,7 +134,7 @@ static void begin_body(void *ctx, struct http_exchange *x)
 	s->saw_end = 0;
 }
 
-/* What "0-1023" says that the registry has: 1024. Registries say "0-0" for
+/* Parse the count of bytes that the registry has: "0-1023" is 1024. Registries say "0-0" for
  * nothing, too; a single byte is then sent twice, which a registry that counts refuses and the next
  * try mends. */
 static int parse_range(const char *range, uint64_t *ret)

@@ -34,7 +34,7 @@ struct rootfs_writing {
 	const int *cancel;
 };
 
-/* What was written in a container, as a layer. */
+/* The layer of the files written in a container. */
 struct rootfs_written {
 	char diff_id[OCI_DIGEST_SIZE]; /* "" if nothing was written */
 	uint64_t bytes;                /* of its tar */

@@ -5,7 +5,7 @@
 #include "rootfs/listing.h"
 #include "rootfs/place.h"
 
-/* One layer being applied to the tree at root. */
+/* A layer being applied to the tree at root. */
 struct applying {
 	const struct rootfs_layer *layer;
 	int root;

@@ -12,7 +12,7 @@
 #include "store/open_dirs.h"
 #include "store/tree.h"
 
-/* What the layers below a given one have at a path. */
+/* The contents of the layers below a given one at a path. */
 enum below { NOTHING, DIRECTORY, OTHER };
 
 /* Returns 1, 0 or -errno. */
@@ -69,7 +69,7 @@ static int narrow(const struct rootfs_layers *l, const char *path, size_t *at, s
 	return kept ? DIRECTORY : NOTHING;
 }
 
-/* What the layers below top have at path; at gets the *n layers whose directories are merged.
+/* Find what the layers below top have at path; at gets the *n layers whose directories are merged.
  */
 static int look_below(
 	const struct rootfs_layers *l, size_t top, const char *path, size_t *at, size_t *n)

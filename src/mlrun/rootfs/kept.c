@@ -6,7 +6,7 @@
 #include "store/container.h"
 #include "store/image.h"
 
-/* What the user asked for, and what was found. */
+/* The user's wish, and the findings. */
 struct kept {
 	const struct rootfs_kept_wish *wish;
 	const char *text; /* the image as the user wrote it */
@@ -74,7 +74,7 @@ static const char *file_of(const char *image)
 	return oci_transport_of(image, &path) == OCI_SQUASHFS ? path : NULL;
 }
 
-/* What stands for the digest of such a file, which would take seconds to hash: changes with
+/* Make a key in place of the digest of such a file, which would take seconds to hash: changes with
  * its size and time. */
 static int identify(const char *path, char ret[OCI_DIGEST_SIZE], struct mlr_error *err)
 {

@@ -5,7 +5,7 @@
 
 #define MAX_LINKS 40 /* the kernel's own limit, path_resolution(7) */
 
-/* One file, or one directory as the overlay merges it: the trees that have it, topmost first. */
+/* A file, or a directory as the overlay merges it: the trees that have it, topmost first. */
 struct merged {
 	int *fds; /* O_PATH */
 	size_t n;

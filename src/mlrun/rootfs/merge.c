@@ -119,7 +119,7 @@ static int note(void *ctx, struct archive_entry *e, struct mlr_error *err)
 	return 0;
 }
 
-/* What this layer hides, it hides from the layers below it. */
+/* Names that this layer hides are hidden only in the layers below it. */
 static void lower(struct layer_name *dir)
 {
 	dir->marks |= (dir->opaque ? WAS_OPAQUE : 0) | (dir->marks & GONE ? WAS_GONE : 0);

@@ -6,7 +6,7 @@
 
 #define MOUNTINFO_MAX (16u << 20) /* bytes */
 
-/* What this kernel lacks, learnt at the first refusal. */
+/* Features that this kernel lacks, learnt at the first refusal. */
 static int no_open_tree, no_setattr;
 
 static int is_lacking(int code)
@@ -81,7 +81,7 @@ int bind_clones(void)
 	return !no_open_tree;
 }
 
-/* One line of proc_pid_mountinfo(5): "36 35 98:0 /root /point options…", spaces as "\040". */
+/* Parse a line of proc_pid_mountinfo(5): "36 35 98:0 /root /point options…", spaces as "\040". */
 struct line {
 	char *point;
 	unsigned long flags; /* its MS_… flags */

@@ -1,4 +1,4 @@
-/* What a container of root does not get of the host's /proc and /sys. */
+/* Hides parts of the host's /proc and /sys from a container of root. */
 #ifndef MLR_RUNTIME_MASKS_H
 #define MLR_RUNTIME_MASKS_H
 

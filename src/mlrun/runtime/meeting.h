@@ -22,7 +22,7 @@ struct meeting {
 		.proc = -1, .dir = -1, .file = -1 \
 	}
 
-/* One line, "PID START KEY\n". */
+/* A line, "PID START KEY\n". */
 struct meeting_entry {
 	long pid;
 	unsigned long long start; /* clock ticks since boot; pid and start identify a process */

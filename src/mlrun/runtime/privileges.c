@@ -5,7 +5,7 @@
 #include <sys/prctl.h>
 #include <sys/syscall.h>
 
-/* What package managers and installers use, from Docker's default set (moby,
+/* Capabilities that package managers and installers use, from Docker's default set (moby,
  * oci/caps/defaults.go); they apply only to the one mapped id. */
 #define FAKEROOT_CAPS                                                                              \
 	(1ull << CAP_CHOWN | 1ull << CAP_DAC_OVERRIDE | 1ull << CAP_FOWNER | 1ull << CAP_FSETID |  \
@@ -17,7 +17,7 @@ uint64_t privileges_kept(const struct plan *p)
 	return p->id.is_fake_root ? FAKEROOT_CAPS & ~p->caps_dropped : 0;
 }
 
-/* What capset(2) takes: two words of each set. */
+/* The argument of capset(2): two words of each set. */
 static int set(const struct plan_capabilities *c)
 {
 	struct __user_cap_header_struct head = { .version = _LINUX_CAPABILITY_VERSION_3 };

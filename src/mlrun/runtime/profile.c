@@ -125,7 +125,7 @@ static int read_errno(const struct record_reader *r, const json_t *v, void *to)
 	return 0;
 }
 
-/* What is too large for jansson's signed integers is a real. */
+/* Numbers too large for jansson's signed integers are reals. */
 static int read_value(const struct record_reader *r, const json_t *v, void *to)
 {
 	scmp_datum_t *ret = to;

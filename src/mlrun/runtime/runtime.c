@@ -172,7 +172,7 @@ static int look_on(int code)
 	return code == ENOENT || code == ENOTDIR || code == EACCES || code == ENAMETOOLONG;
 }
 
-/* What exec says of such a failure, with its newline; to free(). */
+/* Format the message of exec for such a failure, with its newline; to free(). */
 static char *failure_text(const struct plan *p, const char *path, int code)
 {
 	struct mlr_error err = MLR_ERROR_INIT;

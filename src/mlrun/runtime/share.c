@@ -124,7 +124,7 @@ static int enter(const struct plan *p, struct share *s, struct mlr_error *err)
 	return r;
 }
 
-/* One that is entered as it is must not have less of its own than is asked for. */
+/* Refuse a container that lacks a namespace of its own that is asked for. */
 static int check_namespaces(const struct plan *p, const struct share *s, struct mlr_error *err)
 {
 	int missing = userns_clone_flags(p->namespaces) & ~s->entered;

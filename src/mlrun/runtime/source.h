@@ -5,7 +5,7 @@
 #include "plan/plan.h"
 #include "runtime/stack.h"
 
-/* One of a plan's mounts on its way into the container. */
+/* A mount of the plan on its way into the container. */
 struct source {
 	int fd;            /* a cloned mount, or an open file or directory; or -1 */
 	char *layers;      /* PLAN_OVERLAY's options with descriptors for directories; or NULL */

@@ -10,7 +10,7 @@
 #include <sys/syscall.h>
 #include <termios.h>
 
-/* What our pid 1 reports to the supervisor outside, which cannot see the command itself. */
+/* The report of our pid 1 to the supervisor outside, which cannot see the command itself. */
 struct report {
 	char what; /* 'T': the command has stopped, 'K': it was killed */
 	char sig;

@@ -11,7 +11,7 @@
 
 #include "plan/plan.h"
 
-/* What the parent still does when the child has ended, with all signals blocked, in the working
+/* A task of the parent after the child's end, with all signals blocked, in the working
  * directory, which it otherwise leaves. */
 struct supervise_end {
 	int (*fn)(void *ctx); /* returns 0, or the exit status instead of the child's 0 */

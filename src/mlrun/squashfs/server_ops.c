@@ -79,7 +79,7 @@ static void op_open(fuse_req_t req, fuse_ino_t ino, struct fuse_file_info *fi)
 
 /* --- reading files ------------------------------------------------------------------ */
 
-/* One request's blocks while the reply is sent. */
+/* A request's blocks while the reply is sent. */
 struct answer {
 	struct blocks *blocks;
 	struct image_piece *pieces;

@@ -34,12 +34,12 @@ int store_cache_get(struct store *st, const char *key, struct store_cached *ret)
 int store_cache_put(
 	struct store *st, const char *key, const struct store_cached *step, struct mlr_error *err);
 
-/* What was computed of files with these inodes and times. Returns 0 or -ENOENT. */
+/* Find the result for files with these inodes and times. Returns 0 or -ENOENT. */
 int store_cache_content_get(struct store *st, const char *key, char hex[HASH_HEX_SIZE]);
 int store_cache_content_put(
 	struct store *st, const char *key, const char *hex, struct mlr_error *err);
 
-/* What a layer became when it was compressed. */
+/* The descriptor of a layer that was compressed. */
 struct store_cache_blob {
 	char digest[OCI_DIGEST_SIZE];
 	uint64_t size;

@@ -63,7 +63,7 @@ int store_hold_lost(struct store *st, struct mlr_error *err);
 
 struct store_seen;
 
-/* What a waiting process remembers. */
+/* The memory of a waiting process. */
 struct store_wait {
 	struct store *st;
 	const char *what; /* completes "waiting for process 12 on 'host', which is …" */

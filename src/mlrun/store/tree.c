@@ -90,7 +90,7 @@ struct store_tree {
 	int tree_fd;
 };
 
-/* What one rename publishes: "layers/<hex>", "squash/<hex>.sqfs". */
+/* The path that a rename publishes: "layers/<hex>", "squash/<hex>.sqfs". */
 static void final_path(enum store_tree_kind kind, const char *hex, char path[TREE_PATH])
 {
 	const char *end = kinds[kind].file ? kinds[kind].file : "";

@@ -69,7 +69,7 @@ enum engine_block {
 	ENGINE_OPTIMISER, /* + n: the optimiser's nth block; zero at the start */
 };
 
-/* What one step of training needs besides its batch. */
+/* The numbers of a training step besides its batch. */
 struct step {
 	float lr, momentum;
 	float l2;        /* factor of the penalty, times each layer's decay */
@@ -77,7 +77,7 @@ struct step {
 	uint64_t number; /* of the step, from 0 */
 };
 
-/* Of this rank's share of the batch; norm2 and penalty are the same on every rank. */
+/* Sums over this rank's share of the batch; norm2 and penalty are the same on every rank. */
 struct step_result {
 	double cross_entropy; /* mean over the rows, with smoothed labels if the engine smooths */
 	double penalty; /* l2 * (sum of squares of decaying parameters) / 2, before the update */

@@ -80,7 +80,7 @@ int dnn_format_block(const struct dnn_format *f);
 
 #define DNN_ARGS_MAX 5
 
-/* One primitive with its arguments. All zero: empty. */
+/* A primitive with its arguments. All zero: empty. */
 struct dnn_op {
 	dnnl_primitive_desc_t desc;
 	dnnl_primitive_t prim;

@@ -1,4 +1,4 @@
-/* What dnn.c needs of oneDNN and has another form in 2.x and 3.x. For dnn.c. */
+/* Hides the differences between oneDNN 2.x and 3.x. For dnn.c. */
 #ifndef MLT_BACKEND_DNN_VERSION_H
 #define MLT_BACKEND_DNN_VERSION_H
 

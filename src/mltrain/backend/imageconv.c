@@ -53,7 +53,7 @@ INLINE size_t gradient_size(const struct imageconv *g)
 	return (size_t)(g->k * g->c * g->size * ROW_LANES);
 }
 
-/* What each thread has for itself: an image, the gradients that it gathers, and of a vector of
+/* A thread's own memory: an image, the gradients that it gathers, and of a vector of
  * channels of an image each pooled gradient and where its window's winner begins. */
 struct room {
 	float *image, *dw, *db, *dy;

@@ -244,7 +244,7 @@ INLINE void apply_in_order(const struct dropout_call *c, size_t from, size_t to,
 	}
 }
 
-/* One image's element of a channel, wherever it lies. */
+/* Apply dropout to an image's elements one by one, in any layout. */
 INLINE void apply_scattered(const struct dropout_call *c, int from, int to)
 {
 	const struct kernel_image *m = &c->d->image;

@@ -69,7 +69,7 @@ struct layer {
 	size_t state_at, states;
 };
 
-/* What descriptions and messages call it: "conv". */
+/* The name in descriptions and messages: "conv". */
 static inline const char *layer_kind_name(enum layer_kind kind)
 {
 	static const char *const names[LAYER_KINDS] = { "conv", "relu", "maxpool", "dense",

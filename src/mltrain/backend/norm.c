@@ -36,7 +36,7 @@ INLINE size_t channel_of(const struct norm *l, size_t plane)
 
 /* --- sums ------------------------------------------------------------------------------------ */
 
-/* What one plane of 16 channels adds to two sums a channel. */
+/* Add a plane of 16 channels to two sums of each channel. */
 INLINE void sum_lanes(const struct call *c, size_t plane, double *s, double *t, int bf16)
 {
 	const struct norm *l = c->l;

@@ -18,7 +18,7 @@
 #include "backend/lanes.h"
 #include "optimiser/optimiser.h"
 
-/* What all nodes of an engine share. */
+/* State that all nodes of an engine share. */
 struct node_world {
 	struct node *nodes; /* those made so far */
 	struct dnn dnn;
@@ -48,10 +48,10 @@ struct node_world {
 struct node;
 struct plan;
 
-/* What a node does itself of what follows: graph_takes(). ctx is a struct node_world. */
+/* Does a node take over its follower? As graph_takes(). ctx is a struct node_world. */
 int node_takes(void *ctx, const struct graph_node *d, const struct layer *next);
 
-/* What a kind of node does. Only what is needed is there. */
+/* The functions of a kind of node; NULL where it needs none. */
 struct node_kind {
 	const char *name; /* for people: who computes it */
 	int (*make)(struct node *d, struct node_world *w, struct mlr_error *err);
@@ -187,7 +187,7 @@ int node_batch_dims(int batch, const struct shape *s, int dims[4]);
  * as an image, in any format, which saves the flattening. Returns the rank. */
 int node_weight_dims(const struct layer *l, int dims[4]);
 
-/* What it reads, its format, and where that one's gradient is to be written: NULL when nobody
+/* Its input, the input's format, and where that one's gradient is to be written: NULL when nobody
  * wants it. */
 void *node_x(const struct node *d, const struct node_world *w, int input);
 struct dnn_format node_in(const struct node *d, const struct node_world *w, int input);

@@ -88,7 +88,7 @@ INLINE void window_back(const struct call *c, size_t corner, size_t at, int size
 		}
 }
 
-/* What no window covers gets no gradient. */
+/* Elements that no window covers get no gradient. */
 INLINE void clear_rest(const struct pooling *l, void *x, size_t m)
 {
 	int h = l->p * l->stride, w = l->q * l->stride;

@@ -8,7 +8,7 @@
 #include "optimiser/optimiser.h"
 #include "tensor/rng.h"
 
-/* One layer's arrays in the engine's block of memory. */
+/* A layer's arrays in the engine's block of memory. */
 struct layer_memory {
 	float *y;          /* its output */
 	float *dy;         /* gradient of the loss with respect to y: the sum over y's readers */

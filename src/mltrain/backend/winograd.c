@@ -41,7 +41,7 @@ INLINE size_t padded(const struct winograd *g)
 		LANES;
 }
 
-/* What each thread has for itself. */
+/* A thread's own memory. */
 struct room {
 	float *v, *m, *planes, *du, *db;
 	uint32_t *rounded; /* of a point's matrices: chunk/2 * (c + 2k) */
@@ -293,7 +293,7 @@ static void winograd_forward(const struct winograd *g, int rows, const void *x, 
 
 /* --- backward ------------------------------------------------------------------------------ */
 
-/* What a tile's outputs get of a pooled gradient. */
+/* Spread a pooled gradient over a tile's outputs. */
 INLINE void load_pooled(const struct call *a, int n, int b, int i, int j, vecf *y)
 {
 	const struct winograd *g = a->g;

@@ -46,7 +46,7 @@ int winograd_fits(struct winograd *g, int n, int c, int k, int h, int w, int siz
 /* Count the floats in U and its transpose. */
 size_t winograd_u(const struct winograd *g);
 
-/* What is compiled for each size of kernel and width of vectors (lanes.h). */
+/* The functions that are compiled for each size of kernel and width of vectors (lanes.h). */
 struct winograd_code {
 	/* Count the floats of work memory. */
 	size_t (*work)(const struct winograd *g, int trains);

@@ -42,7 +42,7 @@ int throughput_open(const struct throughput_wish *w, struct engine **ret, struct
 int throughput_measure(
 	const struct throughput_wish *w, struct throughput *ret, struct mlr_error *err);
 
-/* What one batch takes at least: operations of convolutions and dense layers (net_flops, three
+/* The least work of a batch: operations of convolutions and dense layers (net_flops, three
  * times of that to train), and bytes of parameters that are read and written. */
 double throughput_flops(const struct throughput_wish *w);
 double throughput_bytes(const struct throughput_wish *w);

@@ -15,7 +15,7 @@ struct bench_ceiling {
 	struct roofline roofline;
 };
 
-/* One batch size in one dtype, trained or predicted. */
+/* A batch size in a dtype, trained or predicted. */
 struct bench_row {
 	enum engine_use use;
 	enum dtype dtype;

@@ -32,7 +32,7 @@ static const struct options_syntax syntax = {
 	.check = check,
 };
 
-/* What is to be shown: runs of training, or of load. */
+/* The content of the page: runs of training, or of load. */
 struct shown {
 	struct runs runs;
 	struct traffic traffic;

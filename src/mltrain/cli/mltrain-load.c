@@ -367,7 +367,7 @@ static int tell(const struct load_args *a, const struct summary *s, struct mlr_e
 	return r;
 }
 
-/* What a run needs, and lets go of in the end. */
+/* The resources of a run. */
 struct needs {
 	struct target target;
 	struct pictures pictures;

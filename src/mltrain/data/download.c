@@ -12,7 +12,7 @@
 #define FROM_MAX    ((size_t)64 << 10)
 #define VERSION_MAX 512
 
-/* One request. */
+/* A request. */
 struct transfer {
 	const struct download *d;
 	const char *url;

@@ -156,7 +156,7 @@ void idx_done(struct idx *x)
 static const char *const names[] = { "train-images-idx3-ubyte", "train-labels-idx1-ubyte",
 	"t10k-images-idx3-ubyte", "t10k-labels-idx1-ubyte" };
 
-/* One of the four identifies the format: an error then names the missing one. */
+/* Any of the four identifies the format, so that an error can name the missing one. */
 static int is_there(const char *dir)
 {
 	for (size_t i = 0; i < ARRAY_LEN(names); i++) {

@@ -39,7 +39,7 @@ struct answer {
 	void *ctx;
 	size_t keep_max; /* bytes of the body to keep */
 
-	/* What is known of it. */
+	/* Properties known so far. */
 	enum answer_state state;
 	int status;
 	int keeps_alive; /* another request may follow; known with ANSWER_DONE */

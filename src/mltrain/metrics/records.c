@@ -96,7 +96,7 @@ json_t *record_ranks(const struct train_state *s)
 		mlr_json_real(mlr_epoch()));
 }
 
-/* What images the steps of the epoch so far were made with. */
+/* Add how many images the epoch's steps have used so far, and their digest. */
 static void set_samples(json_t *r, const struct train_state *s)
 {
 	char digest[17];

@@ -68,7 +68,7 @@ static void tfsummary_text(struct wire *summary, const char *tag, const char *te
 	wire_end(summary, value);
 }
 
-/* What is counted for a HistogramProto. */
+/* The counts of a HistogramProto. */
 struct counts {
 	double min, max, sum, squares;
 	double bucket[TFSUMMARY_BUCKETS];

@@ -9,7 +9,7 @@
 /* The distribution of initial weights. All but INIT_NORMAL depend on the layer's shapes. */
 enum layer_init { INIT_NORMAL, INIT_HE, INIT_XAVIER, INIT_ZERO };
 
-/* What the description does not decide. */
+/* Properties that the description does not decide. */
 struct layer_wish {
 	int classes;    /* of the data set; 0: unknown */
 	double dropout; /* the rate of every dropout layer; < 0: its own */

@@ -19,7 +19,7 @@ enum part {
 };
 #define PARTS_OF_WEIGHTS ((int)PART_KEPT)
 
-/* What follows the layer's name and a dot: of the first PARTS_OF_WEIGHTS parts.
+/* The parts' names, which follow the layer's name and a dot: of the first PARTS_OF_WEIGHTS parts.
  */
 extern const char *const part_words[PARTS_OF_WEIGHTS];
 

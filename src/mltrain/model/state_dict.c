@@ -249,7 +249,7 @@ static int same_shape(const struct shape *a, const struct shape *b)
 	return memcmp(a, b, sizeof(*a)) == 0;
 }
 
-/* What a layer needs of a module. */
+/* The tensors of a module that a layer needs. */
 struct needs {
 	int is[PARTS_OF_WEIGHTS];
 	struct shape shape[PARTS_OF_WEIGHTS];

@@ -24,7 +24,7 @@
  * layer, or an error of reading. Errors name the file. */
 int state_dict_map_read(const char *path, json_t **ret, struct mlr_error *err);
 
-/* What state_dict_take() has to say; release both lists. */
+/* The findings of state_dict_take(); release both lists. */
 struct state_dict_words {
 	struct strv matches;  /* "conv1 <- features.0": layers in order */
 	struct strv problems; /* each tensor, layer and entry of the map that does not fit */

@@ -20,7 +20,7 @@ struct optimiser_part {
 	float l2;
 };
 
-/* One step over all parameters. All blocks have the same layout; grad does not change. */
+/* Make a step over all parameters. All blocks have the same layout; grad does not change. */
 struct optimiser_step {
 	const struct optimiser_part *parts; /* [n], in order, without overlap */
 	size_t n;

@@ -1,4 +1,4 @@
-/* What a network gets wrong, as HTML: the confusion matrix and the worst mistakes. */
+/* The mistakes of a network as HTML: the confusion matrix and the worst mistakes. */
 #ifndef MLT_REPORT_MATRIX_H
 #define MLT_REPORT_MATRIX_H
 

@@ -48,7 +48,7 @@ struct test {
 	size_t n_mistakes;
 };
 
-/* Of one GPU. */
+/* The load of a GPU. */
 struct run_gpu {
 	int index;
 	char *name;

@@ -255,7 +255,7 @@ static void write_curves(FILE *f, const struct traffic *t)
 
 /* --- the page --------------------------------------------------------------------------- */
 
-/* What the runs were, a line each. */
+/* Describe the runs, a line each. */
 static void write_header(FILE *f, const struct traffic *t, const char *title)
 {
 	html_format(f, "<header><h1>%s</h1>\n", title);

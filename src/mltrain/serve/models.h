@@ -16,7 +16,7 @@
 #define SERVE_NAME_MAX    64 /* characters of a model's name, with a NUL */
 #define SERVE_ENGINES_MAX 4
 
-/* One version of one checkpoint. */
+/* A version of a checkpoint. */
 struct serve_model {
 	atomic_int users;
 	char name[SERVE_NAME_MAX];

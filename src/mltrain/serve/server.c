@@ -461,7 +461,7 @@ static enum MHD_Result begin(
 		    &x->error) == 0 &&
 		!x->match.route->get && x->late)
 		mlr_fail(&x->error, ESHUTDOWN, "the server is ending");
-	/* Who has no token learns nothing of paths and models. */
+	/* Without a token a client learns nothing of paths and models. */
 	if (check_token(x, NULL) < 0)
 		x->error = (struct mlr_error)MLR_ERROR_INIT;
 	if (!x->error.code)

@@ -98,7 +98,7 @@ static char *find_runtime(const struct gpu_dir *d, char **root)
 	return NULL;
 }
 
-/* Of several versions, the one with the shortest link: links with fewer numbers lead to the
+/* Choose of several versions the one with the shortest link: links with fewer numbers lead to the
  * newer. */
 static char *find_file(const struct gpu_dir *d, const char *dir, const char *stem)
 {

@@ -160,7 +160,7 @@ static int image_has_directory(const struct gpu_image *image, const char *path)
 	return image && image->list && image->list(image->ctx, path, &names) == 0;
 }
 
-/* What shows that the image is for GPUs, to free(); NULL. */
+/* Return a sign that the image is for GPUs, to free(), or NULL. */
 static char *carried(const struct gpu_request *q)
 {
 	for (int v = 0; v < GPU_VENDORS; v++) {

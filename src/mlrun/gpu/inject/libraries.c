@@ -15,7 +15,7 @@
 #define ALLOCATOR  "libnvidia-allocator.so.1"
 #define GBM_LINK   "gbm/nvidia-drm_gbm.so"
 
-/* One of the two directories. */
+/* Either of the two directories. */
 struct shelf {
 	const struct gpu_injection *i;
 	const char *dir;

@@ -10,7 +10,7 @@
 #define NODE_FLAGS (PLAN_READONLY | PLAN_NOSUID | PLAN_NOEXEC)
 #define IMEX_NODE  "/dev/nvidia-caps-imex-channels/channel"
 
-/* What NVIDIA_GDS=enabled and so on add. */
+/* The nodes that NVIDIA_GDS=enabled and so on add. */
 static const struct {
 	enum gpu_extra extra;
 	const char *variable;

@@ -319,7 +319,7 @@ static void mark_dead(struct gpu_machine *m)
 		"the kernel module nvidia is not loaded, though its device nodes are there: as root, modprobe nvidia");
 }
 
-/* One sentence for all nodes that a group's mode closes, as they mostly are alike. */
+/* Report all nodes that a group's mode closes in one sentence, as they mostly are alike. */
 static void warn_closed(struct gpu_machine *m)
 {
 	const struct gpu_node *first = NULL;

@@ -17,7 +17,7 @@
  */
 int gpu_nvml_fill(struct gpu_machine *m, struct mlr_error *err);
 
-/* What a GPU does now; -1: unknown. */
+/* The load of a GPU; -1: unknown. */
 struct gpu_process {
 	pid_t pid;
 	int64_t memory; /* bytes */

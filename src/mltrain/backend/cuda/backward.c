@@ -62,7 +62,7 @@ static int undo_after(struct back *b, struct mlr_error *err)
 
 /* --- convolutions and dense layers --- */
 
-/* What this node's data gradient does for the layer that made x. */
+/* Tasks of this node's data gradient for the layer that made x. */
 static struct kernel_before before_of(const struct cuda *c, int tensor)
 {
 	const struct tensor_use *x = &c->nodes.tensor[tensor];

@@ -1,4 +1,4 @@
-/* What cuBLASLt's matrix product and a copy make of the device in the best of cases. */
+/* Measures the best speed of cuBLASLt's matrix product and of a copy on the device. */
 #include "backend/cuda/engine.h"
 
 #include "backend/cuda/libraries/gemm_lt.h"

@@ -57,7 +57,7 @@ struct held {
 	size_t count;
 };
 
-/* What changes from call to call, copied to the device as one: the host's pinned side and
+/* Numbers that change from call to call, copied to the device as one: the host's pinned side and
  * the device's. `now` comes first, so that every copy starts the count anew. */
 struct upload {
 	kernel_now *now;
@@ -160,7 +160,7 @@ struct kernel_source cuda_source(const struct cuda *c, const uint8_t *images, in
 /* train: 0 predicts. The last layer is left to cuda_backward() where that is c->head. */
 int cuda_forward(
 	struct cuda *c, const struct kernel_source *from, int train, struct mlr_error *err);
-/* What kernels want to know of a batch norm, and of the dropout of a layer (the node's own or one
+/* Arguments of kernels for a batch norm, and for the dropout of a layer (the node's own or one
  * that it took in). */
 struct kernel_norm cuda_norm(const struct cuda *c, const struct node *n);
 struct kernel_dropout cuda_dropout(const struct cuda *c, const struct node *n, int layer);
@@ -194,7 +194,7 @@ static inline const float *cuda_biases(const struct cuda *c, const struct node *
 	return n->biases ? c->param + n->at + n->weights : NULL;
 }
 
-/* What cuBLASLt and a copy make of the device (backend.h). */
+/* Measure the speed of cuBLASLt and of a copy on the device (backend.h). */
 int cuda_ceiling(struct cuda *c, int n, struct engine_ceiling *ret, struct mlr_error *err);
 
 /* --- reduce.c --- */

@@ -53,7 +53,7 @@ void kernel_overlap(int on);
 
 /* --- what changes from step to step (device memory) --- */
 
-/* One step's numbers; an engine uploads an array of them, one for each step of a call. */
+/* A step's numbers; an engine uploads an array of them, one for each step of a call. */
 struct kernel_step {
 	float lr, momentum;
 	float l2;                   /* factor of the penalty; with AdamW, of the decay */
@@ -61,7 +61,7 @@ struct kernel_step {
 	uint64_t seed, number;      /* name dropout's numbers (tensor/philox.h) */
 };
 
-/* One step's results; an array as long as that of the steps. */
+/* A step's results; an array as long as that of the steps. */
 struct kernel_result {
 	double cross_entropy;  /* mean over this rank's rows */
 	double penalty, norm2; /* as in struct step_result */
@@ -125,7 +125,7 @@ struct kernel_scratch {
 /* Bytes of scratch memory that forward and backward_data of this shape need at most. */
 size_t kernel_conv_scratch(const struct kernel_conv *d, enum dtype dtype);
 
-/* What happens to a sum before it is stored, in this order. Zeroed: nothing. */
+/* Operations on a sum before it is stored, in this order. Zeroed: nothing. */
 struct kernel_after {
 	const float *bias; /* [k]; NULL: none */
 	int relu;          /* max(x, 0) */
@@ -154,7 +154,7 @@ cudaError_t kernel_conv_forward(const struct kernel_conv *d, enum dtype dtype, c
 	const void *w, const struct kernel_after *after, void *y,
 	const struct kernel_scratch *scratch, cudaStream_t stream);
 
-/* What happens to an input's gradient before it is stored. Zeroed: nothing. */
+/* Operations on an input's gradient before it is stored. Zeroed: nothing. */
 struct kernel_before {
 	/* The activation x itself: where it is not above 0 the gradient is 0. That is the gradient
 	 * of a ReLU that made x, of a ReLU and a 2x2 maximum, of a ReLU and dropout. NULL: none. */

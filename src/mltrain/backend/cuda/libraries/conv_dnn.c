@@ -22,7 +22,7 @@ static struct {
 static cudnnHandle_t handle;
 static cudnnBackendDescriptor_t described; /* a device that is not here, instead of a handle's */
 
-/* What the graphs call their tensors. */
+/* The graphs' names of their tensors. */
 enum { UID_X = 'x', UID_W = 'w', UID_Y = 'y', UID_B = 'b', UID_SUM = 's', UID_BIASED = 't' };
 
 #define DESCS_MAX   24 /* descriptors of one graph */
@@ -36,7 +36,7 @@ struct conv_dnn {
 	int64_t workspace;
 };
 
-/* What cuDNN refuses is ENOTSUP: there are other engines, and kernels of our own. */
+/* A refusal of cuDNN's is ENOTSUP: there are other engines, and our own kernels. */
 static int check(cudnnStatus_t got, const char *call, int line, struct mlr_error *err)
 {
 	char why[256] = "";

@@ -121,7 +121,7 @@ void nccl_close(struct nccl **n)
 	*n = NULL;
 }
 
-/* What NCCL's threads and the other ranks have met with meanwhile. */
+/* Return an error that NCCL's threads or the other ranks have met with meanwhile. */
 static int look(struct nccl *n, const struct exchange *x, unsigned *turns, struct mlr_error *err)
 {
 	ncclResult_t broken = ncclSuccess;

@@ -14,7 +14,7 @@ enum product_what { PRODUCT_FORWARD, PRODUCT_DATA, PRODUCT_WEIGHTS };
 #define WORKSPACE_MAX   ((size_t)64 << 20) /* bytes that a library may use */
 #define PRODUCT_KEY_MAX 128
 
-/* What a measurement is filed under: "forward bf16 n64 14x14x32 k64 r5 s1 p2 relu pool". */
+/* The key of a measurement: "forward bf16 n64 14x14x32 k64 r5 s1 p2 relu pool". */
 void product_key(const struct node *node, enum dtype dtype, enum product_what what,
 	char key[PRODUCT_KEY_MAX]);
 
@@ -27,7 +27,7 @@ struct product {
 	struct gemm_lt *lt[PRODUCTS];
 };
 
-/* What the libraries may use. */
+/* Limits on what the libraries may use. */
 struct product_limits {
 	enum dtype dtype;
 	int trains, deterministic;
