@@ -186,7 +186,8 @@ as_buildah() {
 
 # users NAME: one of the images that change users; see users/attempts.
 users() {
-	cp -r "$FILES/users" "$1"
+	cp -r --no-preserve=mode "$FILES/users" "$1" # those of a release cannot be written to
+	chmod 755 "$1"/{_dockerfile_shell.sh,attempts,fix-permissions,prepare}
 	mv "$1/$1.Dockerfile" "$1/Dockerfile"
 	rm -f "$1"/*.Dockerfile "$1"/*.expected
 }

@@ -15,18 +15,15 @@ static int refused(long r)
 static int try_openat2(void)
 {
 	struct open_how how = { .flags = O_PATH | O_CLOEXEC, .resolve = RESOLVE_IN_ROOT };
-	long fd = syscall(SYS_openat2, AT_FDCWD, "/", &how, sizeof(how));
+	auto_close int fd = (int)syscall(SYS_openat2, AT_FDCWD, "/", &how, sizeof(how));
 
-	if (fd >= 0)
-		close((int)fd);
 	return refused(fd);
 }
 
 static int try_open_tree(void)
 {
-	int fd = open_tree(AT_FDCWD, "/", OPEN_TREE_CLOEXEC);
+	auto_close int fd = open_tree(AT_FDCWD, "/", OPEN_TREE_CLOEXEC);
 
-	fd_close(&fd);
 	return refused(fd);
 }
 

@@ -293,6 +293,21 @@ static int parse_header(
 	return check_cover(st, data, size, err);
 }
 
+/* A ZIP archive, or before PyTorch 1.6 a pickle; a header of safetensors is not that long. */
+static int is_of_torch_save(const char *buf)
+{
+	return memcmp(buf, "PK\3\4", 4) == 0 || memcmp(buf, "\x80\2", 2) == 0;
+}
+
+static int fail_torch_save(struct mlr_error *err)
+{
+	mlr_fail(err, EPROTO, "a file of torch.save(), not safetensors");
+	return mlr_hint(err,
+		"python3 -c 'import torch, safetensors.torch as s; "
+		"s.save_file(torch.load(\"FILE.pt\", weights_only=True), \"FILE.safetensors\")'"
+		", then mltrain import");
+}
+
 int safetensors_parse(const char *buf, size_t len, struct safetensors *ret, struct mlr_error *err)
 {
 	auto_call(safetensors_done) struct safetensors st = { 0 };
@@ -300,16 +315,11 @@ int safetensors_parse(const char *buf, size_t len, struct safetensors *ret, stru
 	json_error_t why;
 	uint64_t header;
 
-	if (len > 4 && (memcmp(buf, "PK\3\4", 4) == 0 || memcmp(buf, "\x80\2", 2) == 0)) {
-		mlr_fail(err, EPROTO, "a file of torch.save(), not safetensors");
-		return mlr_hint(err,
-			"python3 -c 'import torch, safetensors.torch as s; "
-			"s.save_file(torch.load(\"FILE.pt\", weights_only=True), \"FILE.safetensors\")'"
-			", then mltrain import");
-	}
 	if (len < 8)
 		return mlr_fail(err, EPROTO, "not a safetensors file: %zu bytes are too few", len);
 	memcpy(&header, buf, 8);
+	if (header > len - 8 && is_of_torch_save(buf))
+		return fail_torch_save(err);
 	if (header > len - 8)
 		return mlr_fail(err, EPROTO,
 			"not a safetensors file, or truncated: a header of %" PRIu64
