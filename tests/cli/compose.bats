@@ -512,10 +512,10 @@ for i in range(50): socket.create_connection(('127.0.0.1', ${free[3]})).send(b'z
 	until_true [ -s busy ]
 	printf 'services: {a: {image: "%s", command: sleep 1000, ports: ["%s:%s"]}}' "$IMG" "$busy" "$target" >compose.yaml
 	run -125 mlrun up -d
-	assert_line "mlrun: up 'shop-a-1': port $busy is in use by 'python3', PID $!"
+	assert_line "mlrun: up 'shop-a-1': port $busy: Address already in use"
 	printf 'services: {a: {image: "%s", command: sleep 1000, ports: ["%s"]}}' "$IMG" "$busy" >compose.yaml
 	run -125 mlrun up -d
-	assert_line "mlrun: up 'shop-a-1': port $busy is in use by 'python3', PID $!"
+	assert_line "mlrun: up 'shop-a-1': port $busy: Address already in use"
 	run -0 mlrun ps --all -p shop --json
 	assert_output "[]"
 	printf 'services: {a: {image: i, ports: [80]}, b: {image: i, ports: ["81:80"]}}' >compose.yaml

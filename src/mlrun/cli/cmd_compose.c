@@ -5,8 +5,6 @@
 #include "cli/project.h"
 #include "cli/services.h"
 
-#include "base/base.h"
-
 struct args {
 	struct cli_common common;
 	struct project_wish w;
@@ -38,7 +36,7 @@ static const struct row {
 	{ "top", "ps", cmd_ps, NAME },
 	{ "logs", "logs", cmd_logs, NAME },
 	{ "stop", "stop", cmd_stop, NAME },
-	{ "kill", "stop --timeout=0", cmd_stop, NAME },
+	{ "kill", "kill", cmd_kill, NAME },
 	{ "restart", "restart", cmd_restart, NAME },
 	{ "exec", "exec", cmd_exec, INSIDE },
 	{ "ls", "ps --all", cmd_ps, NOTHING },

@@ -1,7 +1,5 @@
 #include "work/forward.h"
 
-#include "base/base.h"
-
 #include <arpa/inet.h>
 #include <netinet/in.h>
 #include <sys/epoll.h>
@@ -99,65 +97,17 @@ static int listen_at(const char *text, uint16_t port)
 	return take_fd(&fd);
 }
 
-/* Find the socket that listens on a port, in a table of the kernel's; "": none. Its lines are
- * "N: ADDRESS:PORT ADDRESS:PORT STATE ... UID ... INODE". */
-static void find_listener(const char *table, uint16_t port, char *ret, size_t size)
-{
-	FILE *in = fopen(table, "re");
-	unsigned long inode;
-	unsigned is, state;
-	char line[512];
-
-	while (in && fgets(line, sizeof(line), in))
-		if (sscanf(line, " %*d: %*[0-9A-F]:%x %*s %x %*s %*s %*s %*u %*d %lu", &is, &state,
-			    &inode) == 3 &&
-			is == port && state == 10)
-			snprintf(ret, size, "socket:[%lu]", inode);
-	if (in)
-		fclose(in);
-}
-
-/* Does a process have it, as far as this user may see? */
-static int has_socket(const char *pid, const char *socket)
-{
-	auto_free char *dir = xasprintf("/proc/%s/fd", pid);
-	auto_strv struct strv fds = STRV_INIT;
-	char link[64] = "";
-
-	file_list(AT_FDCWD, dir, 0, &fds);
-	for (size_t i = 0; i < fds.n && strcmp(link, socket) != 0; i++) {
-		auto_free char *path = xasprintf("%s/%s", dir, fds.v[i]);
-		ssize_t n = readlink(path, link, sizeof(link) - 1);
-
-		link[n < 0 ? 0 : n] = '\0';
-	}
-	return strcmp(link, socket) == 0;
-}
-
 static int refuse(uint16_t port, int code, struct mlr_error *err)
 {
-	auto_strv struct strv pids = STRV_INIT;
-	char socket[64] = "";
-
-	find_listener("/proc/net/tcp", port, socket, sizeof(socket));
-	find_listener("/proc/net/tcp6", port, socket, sizeof(socket));
-	mlr_fail(err, code, "listen on port %u: %s", port, strerror(code));
-	file_list(AT_FDCWD, "/proc", 0, &pids);
-	for (size_t i = 0; code == EADDRINUSE && *socket && i < pids.n; i++) {
-		auto_free char *comm = xasprintf("/proc/%s/comm", pids.v[i]), *name = NULL;
-
-		if (atol(pids.v[i]) <= 0 || !has_socket(pids.v[i], socket) ||
-			file_read(AT_FDCWD, comm, 64, &name, NULL, NULL) < 0)
-			continue;
-		mlr_fail(err, code, "port %u is in use by '%.*s', PID %s", port,
-			(int)strcspn(name, "\n"), name, pids.v[i]);
-		break;
-	}
+	mlr_fail(err, code, "port %u: %s", port, strerror(code));
 	return code == EACCES
 		? mlr_hint(err,
 			  "ports below net.ipv4.ip_unprivileged_port_start are root's: have the "
 			  "command listen on another, and write that one, such as 8080:8080")
-		: mlr_hint(err, "end it, or write another port in 'ports'");
+		: mlr_hint(err,
+			  "`ss -ltnp sport = :%u` shows the process that has it; end it, or write "
+			  "another port in 'ports'",
+			  port);
 }
 
 /* Look whether a port is free. */

@@ -6,8 +6,7 @@
 #ifndef MLR_WORK_FORWARD_H
 #define MLR_WORK_FORWARD_H
 
-#include "base/error.h"
-#include "base/strv.h"
+#include "base/base.h"
 
 struct forward {
 	int poll;  /* readable when there is something to do; -1: nothing is passed on */
@@ -29,7 +28,7 @@ void forward_done(struct forward *f);
  *
  *   ports  "PUBLISHED TARGET ADDRESS" each; without an address it is all of the machine's
  *
- * Returns 0, or -EADDRINUSE and kin, naming the port and who has it.
+ * Returns 0, or -EADDRINUSE and kin, naming the port.
  */
 int forward_open(const struct strv *ports, struct forward *ret, struct mlr_error *err);
 
