@@ -347,14 +347,14 @@ void config_files(struct strv *ret)
 
 int config_load(struct config *ret, struct mlr_error *err)
 {
-	auto_call(config_done) struct config c = CONFIG_INIT;
+	auto_call(config_done) struct config c = { 0 };
 	int r = read_files(&c, err);
 
 	if (r < 0) {
 		mlr_wrap(err, "configuration");
 		return r;
 	}
-	*ret = take_struct(&c, CONFIG_INIT);
+	*ret = take_struct(&c, { 0 });
 	return 0;
 }
 
@@ -367,7 +367,7 @@ void config_done(struct config *c)
 		free(c->v[i].file);
 	}
 	free(c->v);
-	*c = (struct config)CONFIG_INIT;
+	*c = (struct config){ 0 };
 }
 
 const struct config_key *config_keys(size_t *n)

@@ -52,11 +52,6 @@ struct config {
 	size_t n;
 };
 
-#define CONFIG_INIT     \
-	{               \
-		NULL, 0 \
-	}
-
 /* A known setting. */
 struct config_key {
 	const char *section; /* "", "exec", "registry": that of each [registry HOST] */

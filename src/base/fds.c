@@ -1,4 +1,3 @@
-#include "base/fds.h"
 
 #include "base/base.h"
 

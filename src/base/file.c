@@ -1,4 +1,3 @@
-#include "base/file.h"
 
 #include "base/base.h"
 #include "base/file_owner.h"
@@ -483,14 +482,11 @@ static int remove_below(DIR *d, const char *path, struct mlr_error *err)
 	struct dirent *e;
 
 	while ((e = readdir(d))) {
-		int r;
-
 		if (strcmp(e->d_name, ".") == 0 || strcmp(e->d_name, "..") == 0)
 			continue;
+
 		auto_free char *sub = xasprintf("%s/%s", path, e->d_name);
-		r = remove_at(dirfd(d), e->d_name, sub, err);
-		if (r < 0)
-			return r;
+		TRY(remove_at(dirfd(d), e->d_name, sub, err));
 	}
 	return 0;
 }

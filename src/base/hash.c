@@ -1,4 +1,3 @@
-#include "base/hash.h"
 
 #include "base/base.h"
 

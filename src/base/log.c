@@ -1,4 +1,3 @@
-#include "base/log.h"
 
 #include "base/base.h"
 #include "base/escape.h"

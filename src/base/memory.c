@@ -1,4 +1,3 @@
-#include "base/memory.h"
 
 #include "base/base.h"
 

@@ -1,4 +1,3 @@
-#include "base/path.h"
 
 #include "base/base.h"
 

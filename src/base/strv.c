@@ -1,4 +1,3 @@
-#include "base/strv.h"
 
 #include "base/base.h"
 

@@ -1,4 +1,3 @@
-#include "base/temp.h"
 
 #include "base/base.h"
 

@@ -53,7 +53,7 @@ int LLVMFuzzerTestOneInput(const uint8_t *data, size_t size)
 		return 0;
 	oci_platform_host(&host);
 	for (size_t i = 0; i < ARRAY_LEN(kinds); i++) {
-		auto_call(oci_ref_done) struct oci_ref stored = OCI_REF_INIT;
+		auto_call(oci_ref_done) struct oci_ref stored = { 0 };
 		struct oci_name name = { .transport = kinds[i], .path = path };
 		struct mlr_error err = MLR_ERROR_INIT;
 		struct pull_source *s = NULL;

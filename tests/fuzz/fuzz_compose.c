@@ -48,7 +48,7 @@ static void check(const struct compose_project *p)
 /* What is printed can be read again, and is the same. */
 static void check_again(const char *text)
 {
-	auto_call(compose_project_done) struct compose_project p = COMPOSE_PROJECT_INIT;
+	auto_call(compose_project_done) struct compose_project p = { 0 };
 	auto_strv struct strv refused = STRV_INIT;
 	struct mlr_error err = MLR_ERROR_INIT;
 	const struct compose_text file = { "f", text, strlen(text) };
@@ -75,7 +75,7 @@ int LLVMFuzzerTestOneInput(const uint8_t *data, size_t size)
 		abort();
 	expanded = compose_interpolate(text, look, NULL, &err);
 	for (int i = 0; i < 1 + (cut != NULL); i++) {
-		auto_call(compose_project_done) struct compose_project p = COMPOSE_PROJECT_INIT;
+		auto_call(compose_project_done) struct compose_project p = { 0 };
 		auto_strv struct strv refused = STRV_INIT;
 		const struct compose_wish w = { .files = i ? two : &one,
 			.n = 1 + (size_t)i,

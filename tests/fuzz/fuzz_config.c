@@ -11,7 +11,7 @@ int LLVMFuzzerTestOneInput(const uint8_t *data, size_t size);
 
 int LLVMFuzzerTestOneInput(const uint8_t *data, size_t size)
 {
-	auto_call(config_done) struct config c = CONFIG_INIT;
+	auto_call(config_done) struct config c = { 0 };
 	struct mlr_error err = MLR_ERROR_INIT;
 
 	if (config_parse(&c, (const char *)data, size, "fuzz", &err) < 0 && !*err.text)

@@ -12,7 +12,7 @@ int LLVMFuzzerTestOneInput(const uint8_t *data, size_t size);
 
 int LLVMFuzzerTestOneInput(const uint8_t *data, size_t size)
 {
-	auto_call(container_done) struct container c = CONTAINER_INIT;
+	auto_call(container_done) struct container c = { 0 };
 	auto_free char *text = xstrndup((const char *)data, size);
 	struct meeting_entry e;
 	struct proc_stat st;

@@ -19,7 +19,7 @@ static int is_equal(const struct strv *a, const struct strv *b)
 
 int LLVMFuzzerTestOneInput(const uint8_t *data, size_t size)
 {
-	auto_call(oci_config_done) struct oci_config c = OCI_CONFIG_INIT, again = OCI_CONFIG_INIT;
+	auto_call(oci_config_done) struct oci_config c = { 0 }, again = { 0 };
 	auto_free char *text = xstrndup((const char *)data, size), *rc = NULL;
 
 	(void)oci_enroot_is_rc(text);

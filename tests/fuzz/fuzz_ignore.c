@@ -14,7 +14,7 @@ int LLVMFuzzerTestOneInput(const uint8_t *data, size_t size)
 {
 	auto_free char *path = xstrndup((const char *)data, size), *below = NULL;
 	char *patterns = strchr(path, '\n');
-	struct ignore g = IGNORE_INIT;
+	struct ignore g = { 0 };
 
 	if (!patterns || size > 512)
 		return 0;

@@ -55,7 +55,7 @@ static void check_save(const char *json, size_t len)
 /* Whatever a file is called and says, a name comes out that parses as itself. */
 static void check_names(const char *text, enum oci_transport t)
 {
-	struct oci_ref ref = OCI_REF_INIT, again = OCI_REF_INIT;
+	struct oci_ref ref = { 0 }, again = { 0 };
 	struct oci_name name = OCI_NAME_INIT;
 	struct mlr_error err = MLR_ERROR_INIT;
 	char *canonical;

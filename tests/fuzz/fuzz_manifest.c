@@ -53,7 +53,7 @@ static void check_derived(const char *json, size_t len, size_t layers)
 	struct derive d = { .diff_id = "sha256:" ZEROS ZEROS ZEROS ZEROS,
 		.created = "2026-01-01T00:00:00Z",
 		.created_by = "fuzz" };
-	struct oci_config c = OCI_CONFIG_INIT;
+	struct oci_config c = { 0 };
 	struct mlr_error err = MLR_ERROR_INIT;
 	char *text = NULL;
 	int r;
@@ -79,7 +79,7 @@ static void check_derived(const char *json, size_t len, size_t layers)
 
 static void check_config(const char *json, size_t len)
 {
-	struct oci_config c = OCI_CONFIG_INIT;
+	struct oci_config c = { 0 };
 	struct mlr_error err = MLR_ERROR_INIT;
 
 	if (oci_config_parse(json, len, &c, &err) < 0)

@@ -14,7 +14,7 @@ int LLVMFuzzerTestOneInput(const uint8_t *data, size_t size);
 
 static void check_again(const struct instruction *in, char escape)
 {
-	struct instruction again = INSTRUCTION_INIT;
+	struct instruction again = { 0 };
 
 	if (instruction_parse(in->text, escape, &again, NULL) < 0 || again.word != in->word ||
 		again.args.n != in->args.n || again.n_heredocs != in->n_heredocs)
@@ -30,8 +30,8 @@ static void check_stages(const struct recipe *r)
 	static char given[] = "A=1";
 	char *v[] = { given, NULL };
 	const struct strv list = { v, 1 };
-	struct stages s = STAGES_INIT;
-	struct lint lint = LINT_INIT;
+	struct stages s = { 0 };
+	struct lint lint = { 0 };
 	struct mlr_error err = MLR_ERROR_INIT;
 	char *needed;
 

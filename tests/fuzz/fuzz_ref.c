@@ -14,7 +14,7 @@ int LLVMFuzzerTestOneInput(const uint8_t *data, size_t size);
 /* What was taken for a name must be spelled in one way that is taken for the same name. */
 static void check_name(const char *text)
 {
-	struct oci_ref ref = OCI_REF_INIT, again = OCI_REF_INIT;
+	struct oci_ref ref = { 0 }, again = { 0 };
 	struct mlr_error err = MLR_ERROR_INIT;
 	auto_free char *name = NULL, *second = NULL;
 

@@ -101,7 +101,7 @@ static int parse(const char *text, struct compose_project *p, struct mlr_error *
 
 static void a_file_is_read_whole(void **state)
 {
-	auto_call(compose_project_done) struct compose_project p = COMPOSE_PROJECT_INIT;
+	auto_call(compose_project_done) struct compose_project p = { 0 };
 	struct mlr_error err = MLR_ERROR_INIT;
 	const struct compose_service *s;
 
@@ -211,7 +211,7 @@ static void what_is_not_supported_is_named_with_its_line(void **state)
 	};
 
 	for (size_t i = 0; i < sizeof(rows) / sizeof(*rows); i++) {
-		auto_call(compose_project_done) struct compose_project p = COMPOSE_PROJECT_INIT;
+		auto_call(compose_project_done) struct compose_project p = { 0 };
 		struct mlr_error err = MLR_ERROR_INIT;
 
 		assert_true(parse(rows[i].text, &p, &err) < 0);
@@ -222,7 +222,7 @@ static void what_is_not_supported_is_named_with_its_line(void **state)
 
 static void what_docker_alone_has_is_ignored_and_listed(void **state)
 {
-	auto_call(compose_project_done) struct compose_project p = COMPOSE_PROJECT_INIT;
+	auto_call(compose_project_done) struct compose_project p = { 0 };
 	struct mlr_error err = MLR_ERROR_INIT;
 	const struct compose_service *s;
 
@@ -275,7 +275,7 @@ static void what_docker_alone_has_is_ignored_and_listed(void **state)
 
 static void all_that_is_wrong_is_said_at_once(void **state)
 {
-	auto_call(compose_project_done) struct compose_project p = COMPOSE_PROJECT_INIT;
+	auto_call(compose_project_done) struct compose_project p = { 0 };
 	static const char text[] = "services:\n  a:\n    image: i\n    ports: [1:x]\n    odd: x\n"
 				   "  b:\n    image: i\n    deploy: {replicas: x}\n";
 	static const char *const why[] = { "'f' line 4: services.a.ports: ",
@@ -309,7 +309,7 @@ static void the_name_alone_needs_no_variables(void **state)
 
 static void of_several_files_the_later_ones_win(void **state)
 {
-	auto_call(compose_project_done) struct compose_project p = COMPOSE_PROJECT_INIT;
+	auto_call(compose_project_done) struct compose_project p = { 0 };
 	auto_strv struct strv refused = STRV_INIT;
 	struct mlr_error err = MLR_ERROR_INIT;
 	static const char *const texts[] = {
@@ -359,7 +359,7 @@ static void of_several_files_the_later_ones_win(void **state)
 
 static void what_a_merged_file_has_wrong_is_placed_in_that_file(void **state)
 {
-	auto_call(compose_project_done) struct compose_project p = COMPOSE_PROJECT_INIT;
+	auto_call(compose_project_done) struct compose_project p = { 0 };
 	auto_strv struct strv refused = STRV_INIT;
 	struct mlr_error err = MLR_ERROR_INIT;
 	static const char *const texts[] = { "services:\n  a:\n    image: i\n",
@@ -381,7 +381,7 @@ static void services_are_chosen_with_what_they_need(void **state)
 	const struct compose_text file = { "f", text, strlen(text) };
 
 	for (int alone = 0; alone < 2; alone++) {
-		auto_call(compose_project_done) struct compose_project p = COMPOSE_PROJECT_INIT;
+		auto_call(compose_project_done) struct compose_project p = { 0 };
 		auto_strv struct strv refused = STRV_INIT;
 		struct mlr_error err = MLR_ERROR_INIT;
 		struct compose_wish w = {
@@ -410,7 +410,7 @@ static void services_are_chosen_with_what_they_need(void **state)
 
 static void aliases_of_aliases_are_bounded(void **state)
 {
-	auto_call(compose_project_done) struct compose_project p = COMPOSE_PROJECT_INIT;
+	auto_call(compose_project_done) struct compose_project p = { 0 };
 	struct mlr_error err = MLR_ERROR_INIT;
 	char text[4096] = "x-0: &a0 [x, x, x, x, x, x, x, x]\n";
 
@@ -425,7 +425,7 @@ static void aliases_of_aliases_are_bounded(void **state)
 
 static void anchors_and_merges_keep_their_lines(void **state)
 {
-	auto_call(compose_project_done) struct compose_project p = COMPOSE_PROJECT_INIT;
+	auto_call(compose_project_done) struct compose_project p = { 0 };
 	struct mlr_error err = MLR_ERROR_INIT;
 
 	assert_true(

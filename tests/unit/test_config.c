@@ -52,7 +52,7 @@ static void is(const struct config *c, const char *section, const char *key, con
 
 static void a_later_value_wins_and_lists_add_up(void **state)
 {
-	auto_call(config_done) struct config c = CONFIG_INIT;
+	auto_call(config_done) struct config c = { 0 };
 	auto_strv struct strv stores = STRV_INIT, mirrors = STRV_INIT;
 
 	parse("\xef\xbb\xbf# a comment\n"
@@ -86,7 +86,7 @@ static void a_later_value_wins_and_lists_add_up(void **state)
 
 static void names_longer_than_libinihs_buffers_are_kept_whole(void **state)
 {
-	auto_call(config_done) struct config c = CONFIG_INIT;
+	auto_call(config_done) struct config c = { 0 };
 	const char *host =
 		"registry 123456789012.dkr.ecr.us-gov-west-1.amazonaws.com.and.some.more";
 	auto_free char *text = xasprintf("[%s]\nca = /%0150d\n", host, 7);
@@ -97,7 +97,7 @@ static void names_longer_than_libinihs_buffers_are_kept_whole(void **state)
 
 static void variables_and_the_home_directory_stand_in_paths(void **state)
 {
-	auto_call(config_done) struct config c = CONFIG_INIT;
+	auto_call(config_done) struct config c = { 0 };
 
 	setenv("HOME", "/home/u", 1);
 	setenv("MLR_A", "alpha", 1);
@@ -108,7 +108,7 @@ static void variables_and_the_home_directory_stand_in_paths(void **state)
 
 static void an_ipv6_address_has_brackets_of_its_own(void **state)
 {
-	auto_call(config_done) struct config c = CONFIG_INIT;
+	auto_call(config_done) struct config c = { 0 };
 
 	parse("[registry [::1]:5000] # a comment [1]\ninsecure = true\n"
 	      "[registry [fd00::2]]\ntimeout = 7\nmirror = [::1]:5000/p\n",
@@ -120,7 +120,7 @@ static void an_ipv6_address_has_brackets_of_its_own(void **state)
 
 static void the_exec_section_has_lists_and_words(void **state)
 {
-	auto_call(config_done) struct config c = CONFIG_INIT;
+	auto_call(config_done) struct config c = { 0 };
 	auto_strv struct strv volumes = STRV_INIT, env = STRV_INIT;
 
 	setenv("MLR_A", "alpha", 1);
@@ -150,7 +150,7 @@ static void the_exec_section_has_lists_and_words(void **state)
 
 static void an_environment_variable_wins_over_the_files_and_must_be_right(void **state)
 {
-	auto_call(config_done) struct config c = CONFIG_INIT;
+	auto_call(config_done) struct config c = { 0 };
 	struct mlr_error err = MLR_ERROR_INIT;
 	int is_sites = -1;
 	char *word = NULL;
@@ -234,7 +234,7 @@ static void what_is_wrong_is_told_with_file_and_line(void **state)
 
 	unsetenv("MLR_NOT_SET");
 	for (size_t i = 0; i < ARRAY_LEN(cases); i++) {
-		auto_call(config_done) struct config c = CONFIG_INIT;
+		auto_call(config_done) struct config c = { 0 };
 		struct mlr_error err = MLR_ERROR_INIT;
 
 		assert_int_equal(
@@ -245,7 +245,7 @@ static void what_is_wrong_is_told_with_file_and_line(void **state)
 
 static void long_lines_and_binary_files_are_refused(void **state)
 {
-	auto_call(config_done) struct config c = CONFIG_INIT;
+	auto_call(config_done) struct config c = { 0 };
 	auto_free char *text = xasprintf("# %0300d\nstore = /%0300d\n", 0, 0);
 	struct mlr_error err = MLR_ERROR_INIT;
 
@@ -265,14 +265,14 @@ static void the_users_file_is_found_and_must_be_the_users(void **state)
 		path, path);
 
 	{
-		auto_call(config_done) struct config c = CONFIG_INIT;
+		auto_call(config_done) struct config c = { 0 };
 
 		assert_int_equal(config_load(&c, &err), 0);
 		is(&c, "", "store", "/mine");
 		assert_string_equal(config_get(&c, "", "store")->file, path);
 	}
 	for (int i = 0; i < 2; i++) {
-		auto_call(config_done) struct config c = CONFIG_INIT;
+		auto_call(config_done) struct config c = { 0 };
 
 		chmod(path, i ? 0606 : 0602);
 		assert_int_equal(config_load(&c, &err), -EACCES);
@@ -286,7 +286,7 @@ static void a_home_that_may_not_be_looked_into_has_no_settings(void **state)
 {
 	auto_free char *path = put("mlrun.conf", "store = /mine\n", 0600);
 	auto_free char *parent = xstrndup(path, (size_t)(strrchr(path, '/') - path));
-	auto_call(config_done) struct config c = CONFIG_INIT;
+	auto_call(config_done) struct config c = { 0 };
 	struct mlr_error err = MLR_ERROR_INIT;
 
 	chmod(parent, 0);
@@ -304,7 +304,7 @@ static void a_named_file_is_read_instead_and_must_be_there(void **state)
 	struct mlr_error err = MLR_ERROR_INIT;
 
 	{
-		auto_call(config_done) struct config c = CONFIG_INIT;
+		auto_call(config_done) struct config c = { 0 };
 
 		setenv("MLRUN_CONFIG", other, 1);
 		assert_int_equal(config_load(&c, &err), 0);
@@ -312,14 +312,14 @@ static void a_named_file_is_read_instead_and_must_be_there(void **state)
 		is(&c, "", "additional_stores", "/o");
 	}
 	{
-		auto_call(config_done) struct config c = CONFIG_INIT;
+		auto_call(config_done) struct config c = { 0 };
 
 		setenv("MLRUN_CONFIG", "/dev/null", 1);
 		assert_int_equal(config_load(&c, &err), 0);
 		assert_int_equal(c.n, 0);
 	}
 	{
-		auto_call(config_done) struct config c = CONFIG_INIT;
+		auto_call(config_done) struct config c = { 0 };
 
 		setenv("MLRUN_CONFIG", "/no/such", 1);
 		assert_int_equal(config_load(&c, &err), -ENOENT);

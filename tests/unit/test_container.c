@@ -146,7 +146,7 @@ static char *mountinfo(const char *source)
 static void a_mark_is_read_as_it_was_written(void **state)
 {
 	for (int shared = 0; shared < 2; shared++) {
-		auto_call(container_done) struct container c = CONTAINER_INIT;
+		auto_call(container_done) struct container c = { 0 };
 		auto_call(plan_done) struct plan p;
 		struct container_keys k;
 
@@ -182,7 +182,7 @@ static void a_long_name_is_cut_where_the_kernel_would_refuse_it(void **state)
 
 static void escapes_of_the_kernel_are_undone(void **state)
 {
-	auto_call(container_done) struct container c = CONTAINER_INIT;
+	auto_call(container_done) struct container c = { 0 };
 	auto_free char *text = mountinfo("mlrun:rootfs:/a\\040b\\134c\\012");
 
 	assert_int_equal(container_parse(text, &c), 0);

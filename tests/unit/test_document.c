@@ -433,7 +433,7 @@ static void an_older_variant_runs_on_a_newer_machine_only(void **state)
 static void a_configuration_gives_what_exec_needs(void **state)
 {
 	struct mlr_error err = MLR_ERROR_INIT;
-	struct oci_config c = OCI_CONFIG_INIT;
+	struct oci_config c = { 0 };
 
 	assert_int_equal(oci_config_parse(FULL_CONFIG, strlen(FULL_CONFIG), &c, &err), 0);
 	assert_string_equal(c.os, "linux");
@@ -458,7 +458,7 @@ static void a_configuration_without_a_config_object_is_fine(void **state)
 	static const char json[] =
 		"{\"os\":\"linux\",\"architecture\":\"amd64\",\"config\":null,\"rootfs\":{\"type\":"
 		"\"layers\",\"diff_ids\":[]}}";
-	struct oci_config c = OCI_CONFIG_INIT;
+	struct oci_config c = { 0 };
 
 	assert_int_equal(oci_config_parse(json, strlen(json), &c, NULL), 0);
 	assert_int_equal(c.env.n, 0);
@@ -493,7 +493,7 @@ static void hostile_configurations_are_refused(void **state)
 
 	for (size_t i = 0; i < ARRAY_LEN(cases); i++) {
 		struct mlr_error err = MLR_ERROR_INIT;
-		struct oci_config c = OCI_CONFIG_INIT;
+		struct oci_config c = { 0 };
 
 		assert_int_equal(oci_config_parse(cases[i].json, strlen(cases[i].json), &c, &err),
 			-cases[i].code);

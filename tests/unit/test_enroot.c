@@ -4,7 +4,7 @@
 
 static void read_all(const char *rc, const char *environment, struct oci_config *ret)
 {
-	*ret = (struct oci_config)OCI_CONFIG_INIT;
+	*ret = (struct oci_config){ 0 };
 	assert_true(oci_enroot_is_rc(rc));
 	oci_enroot_read_rc(rc, ret);
 	oci_enroot_read_environment(environment, ret);
@@ -57,7 +57,7 @@ static void test_reads_enroots(void **state)
 static void test_reads_what_it_writes(void **state)
 {
 	static const char *const words[] = { "/bin/it's", "", "a\nb", "$HOME", "\"$@\"", "x;y" };
-	struct oci_config c = OCI_CONFIG_INIT, back;
+	struct oci_config c = { 0 }, back;
 	auto_strv struct strv omitted = STRV_INIT;
 
 	(void)state;

@@ -143,7 +143,7 @@ static void a_container_is_called_like_its_image(void **state)
 		{ "quay.io/a/b/app:1.0-rc", "app-1.0-rc" }, { "x@" MANIFEST_A, "x-aaaaaaaaaaaa" } };
 
 	for (size_t i = 0; i < ARRAY_LEN(cases); i++) {
-		auto_call(oci_ref_done) struct oci_ref ref = OCI_REF_INIT;
+		auto_call(oci_ref_done) struct oci_ref ref = { 0 };
 		auto_free char *name = NULL;
 
 		ok(oci_ref_parse(cases[i].image, &ref, &err));
@@ -332,7 +332,7 @@ static char *derived(const char *diff_id, const char *const *changes, size_t n)
 
 static void a_derived_configuration_keeps_what_it_does_not_change(void **state)
 {
-	auto_call(oci_config_done) struct oci_config c = OCI_CONFIG_INIT;
+	auto_call(oci_config_done) struct oci_config c = { 0 };
 	auto_free char *text = derived(LAYER_1, NULL, 0);
 
 	assert_non_null(text);
@@ -350,7 +350,7 @@ static void changes_are_done_in_their_order(void **state)
 {
 	static const char *const changes[] = { "ENV B=3 C='x y' D=\"q\\\"r\"", "env B 4 5",
 		"WORKDIR sub", "WORKDIR ../up", "ENTRYPOINT [\"/e\"]", "USER me" };
-	auto_call(oci_config_done) struct oci_config c = OCI_CONFIG_INIT;
+	auto_call(oci_config_done) struct oci_config c = { 0 };
 	auto_free char *text = derived(NULL, changes, ARRAY_LEN(changes));
 
 	if (!text)

@@ -513,7 +513,7 @@ static const struct {
 static void what_is_unwise_is_found(void **state)
 {
 	for (size_t i = 0; i < ARRAY_LEN(unwise); i++) {
-		auto_call(lint_done) struct lint lint = LINT_INIT;
+		auto_call(lint_done) struct lint lint = { 0 };
 
 		ok(resolve(unwise[i].text, NULL));
 		ok(lint_recipe(&recipe, &stages, NULL, &lint, &err));
@@ -530,7 +530,7 @@ static void what_is_unwise_is_found(void **state)
 
 static void warnings_may_be_errors(void **state)
 {
-	auto_call(lint_done) struct lint lint = LINT_INIT;
+	auto_call(lint_done) struct lint lint = { 0 };
 
 	ok(resolve("# check=skip=StageNameCasing;error=true\nFROM x AS Up\n", NULL));
 	ok(lint_recipe(&recipe, &stages, NULL, &lint, &err));

@@ -100,7 +100,7 @@ static void good_names_come_apart_as_docker_takes_them(void **state)
 {
 	for (size_t i = 0; i < ARRAY_LEN(good); i++) {
 		struct mlr_error err = MLR_ERROR_INIT;
-		struct oci_ref ref = OCI_REF_INIT;
+		struct oci_ref ref = { 0 };
 
 		if (oci_ref_parse(good[i].text, &ref, &err) != 0)
 			fail_msg("%s", err.text);
@@ -122,7 +122,7 @@ static void bad_names_are_refused_with_the_reason(void **state)
 {
 	for (size_t i = 0; i < ARRAY_LEN(bad); i++) {
 		struct mlr_error err = MLR_ERROR_INIT;
-		struct oci_ref ref = OCI_REF_INIT;
+		struct oci_ref ref = { 0 };
 
 		if (oci_ref_parse(bad[i].text, &ref, &err) != -EINVAL)
 			fail_msg("'%s' was taken for a name", bad[i].text);
@@ -137,7 +137,7 @@ static void bad_names_are_refused_with_the_reason(void **state)
 static void the_canonical_spelling_parses_to_itself(void **state)
 {
 	for (size_t i = 0; i < ARRAY_LEN(good); i++) {
-		struct oci_ref ref = OCI_REF_INIT, again = OCI_REF_INIT;
+		struct oci_ref ref = { 0 }, again = { 0 };
 		auto_free char *name = NULL, *second = NULL;
 
 		assert_int_equal(oci_ref_parse(good[i].text, &ref, NULL), 0);
@@ -153,7 +153,7 @@ static void the_canonical_spelling_parses_to_itself(void **state)
 static void lengths_have_limits(void **state)
 {
 	struct mlr_error err = MLR_ERROR_INIT;
-	struct oci_ref ref = OCI_REF_INIT;
+	struct oci_ref ref = { 0 };
 	char text[2000];
 
 	memset(text, 'a', sizeof(text));

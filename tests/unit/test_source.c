@@ -72,7 +72,7 @@ static void what_a_file_says_becomes_a_name(void **state)
 	};
 
 	for (size_t i = 0; i < ARRAY_LEN(cases); i++) {
-		auto_call(oci_ref_done) struct oci_ref ref = OCI_REF_INIT;
+		auto_call(oci_ref_done) struct oci_ref ref = { 0 };
 
 		oci_name_stored(cases[i].t, cases[i].path, cases[i].said, &ref);
 		auto_free char *name = oci_ref_canonical(&ref);
@@ -95,7 +95,7 @@ static void a_local_name_is_what_was_typed_without_a_registry(void **state)
 	};
 
 	for (size_t i = 0; i < ARRAY_LEN(cases); i++) {
-		auto_call(oci_ref_done) struct oci_ref ref = OCI_REF_INIT;
+		auto_call(oci_ref_done) struct oci_ref ref = { 0 };
 
 		assert_int_equal(oci_ref_parse_local(cases[i].text, &ref, NULL), 0);
 		auto_free char *name = oci_ref_canonical(&ref);

@@ -23,7 +23,7 @@
 
 static struct oci_ref ref_of(const char *text)
 {
-	struct oci_ref ref = OCI_REF_INIT;
+	struct oci_ref ref = { 0 };
 
 	ok(oci_ref_parse(text, &ref, &err));
 	return ref;
@@ -65,7 +65,7 @@ static void make_layer(const char *diff_id)
 static void make_image(
 	const char *name, const char *manifest, const char *index, const char *l1, const char *l2)
 {
-	auto_call(store_facts_done) struct store_facts f = STORE_FACTS_INIT;
+	auto_call(store_facts_done) struct store_facts f = { 0 };
 	auto_call(oci_ref_done) struct oci_ref ref = ref_of(name);
 	auto_free char *canonical = oci_ref_canonical(&ref);
 	struct store_image im = { canonical, (char *)manifest, (char *)index, "linux/amd64", 1234,
@@ -240,8 +240,8 @@ static void a_blob_comes_back_and_one_of_other_bytes_is_refused(void **state)
 
 static void a_named_image_is_found_with_all_that_was_said_of_it(void **state)
 {
-	auto_call(store_image_done) struct store_image im = STORE_IMAGE_INIT;
-	auto_call(store_facts_done) struct store_facts f = STORE_FACTS_INIT;
+	auto_call(store_image_done) struct store_image im = { 0 };
+	auto_call(store_facts_done) struct store_facts f = { 0 };
 
 	assert_int_equal(find("debian:12", &im), -ENOENT);
 	says("image 'docker.io/library/debian:12' is not in store");
@@ -269,12 +269,12 @@ static void a_digest_finds_the_image_by_its_manifest_or_index(void **state)
 
 	make_image("debian:12", MANIFEST_A, MANIFEST_B, LAYER_1, LAYER_2);
 	for (size_t i = 0; i < ARRAY_LEN(good); i++) {
-		auto_call(store_image_done) struct store_image im = STORE_IMAGE_INIT;
+		auto_call(store_image_done) struct store_image im = { 0 };
 
 		ok(find(good[i], &im));
 		assert_string_equal(im.name, "docker.io/library/debian:12");
 	}
-	auto_call(store_image_done) struct store_image im = STORE_IMAGE_INIT;
+	auto_call(store_image_done) struct store_image im = { 0 };
 
 	assert_int_equal(find("ubuntu@" MANIFEST_A, &im), -ENOENT); /* another repository */
 	assert_int_equal(find("debian@" LAYER_1, &im), -ENOENT);
@@ -282,7 +282,7 @@ static void a_digest_finds_the_image_by_its_manifest_or_index(void **state)
 
 static void a_name_for_an_image_that_is_not_whole_is_refused(void **state)
 {
-	auto_call(store_facts_done) struct store_facts f = STORE_FACTS_INIT;
+	auto_call(store_facts_done) struct store_facts f = { 0 };
 	struct store_image im = { "docker.io/library/x:1", MANIFEST_A, NULL, "linux/amd64", 0, 0 };
 
 	assert_int_equal(store_image_put(st, &im, &err), -ENOENT);
@@ -305,7 +305,7 @@ static void a_name_for_an_image_that_is_not_whole_is_refused(void **state)
 static void facts_that_are_there_are_dated_anew_not_replaced(void **state)
 {
 	static const struct timespec old[2] = { { 1000, 0 }, { 1000, 0 } };
-	auto_call(store_facts_done) struct store_facts f = STORE_FACTS_INIT;
+	auto_call(store_facts_done) struct store_facts f = { 0 };
 	struct stat before, after;
 
 	f.config.os = xstrdup("linux");
@@ -337,7 +337,7 @@ static void *put_back(void *store)
 
 static void a_document_that_is_being_replaced_is_waited_for(void **state)
 {
-	auto_call(store_facts_done) struct store_facts f = STORE_FACTS_INIT;
+	auto_call(store_facts_done) struct store_facts f = { 0 };
 	pthread_t thread;
 
 	make_image("a:1", MANIFEST_A, NULL, LAYER_1, LAYER_2);
@@ -359,7 +359,7 @@ static void facts_of_the_first_version_are_understood(void **state)
 	};
 
 	for (size_t i = 0; i < ARRAY_LEN(old); i++) {
-		auto_call(store_facts_done) struct store_facts f = STORE_FACTS_INIT;
+		auto_call(store_facts_done) struct store_facts f = { 0 };
 
 		ok(file_replace(store_fd(st), FACTS_A, old[i], strlen(old[i]), 0644, &err));
 		ok(store_facts_get(st, MANIFEST_A, &f, &err));
@@ -379,7 +379,7 @@ static void make_squash(const char *manifest)
 
 static void a_squashfs_file_is_published_at_once_and_removed_with_its_image(void **state)
 {
-	auto_call(store_facts_done) struct store_facts f = STORE_FACTS_INIT;
+	auto_call(store_facts_done) struct store_facts f = { 0 };
 	auto_free char *path = store_tree_relpath(STORE_SQUASH, MANIFEST_A), *text = NULL;
 	struct store_tree *t = NULL;
 
@@ -422,7 +422,7 @@ static void images_are_listed_in_order_of_their_names(void **state)
 
 static void a_removed_image_takes_along_only_what_no_other_needs(void **state)
 {
-	auto_call(store_image_done) struct store_image im = STORE_IMAGE_INIT;
+	auto_call(store_image_done) struct store_image im = { 0 };
 
 	make_image("a:1", MANIFEST_A, NULL, LAYER_1, LAYER_2);
 	make_image("b:1", MANIFEST_B, NULL, LAYER_1, LAYER_3);
@@ -441,7 +441,7 @@ static void a_removed_image_takes_along_only_what_no_other_needs(void **state)
 
 static void a_second_name_keeps_the_image(void **state)
 {
-	auto_call(store_image_done) struct store_image im = STORE_IMAGE_INIT;
+	auto_call(store_image_done) struct store_image im = { 0 };
 
 	make_image("a:1", MANIFEST_A, NULL, LAYER_1, LAYER_2);
 	make_image("a:latest", MANIFEST_A, NULL, LAYER_1, LAYER_2);
@@ -525,7 +525,7 @@ static void documents_go_with_their_last_image(void **state)
 
 static void an_image_in_use_is_not_removed_until_its_user_ends(void **state)
 {
-	auto_call(store_image_done) struct store_image im = STORE_IMAGE_INIT;
+	auto_call(store_image_done) struct store_image im = { 0 };
 	auto_free char *words = NULL;
 	struct store_lease l;
 	pid_t pid;
@@ -920,8 +920,8 @@ static void damaged_documents_are_refused_with_the_way_out(void **state)
 {
 	static const char *const bad[] = { "", "{", "[]", "{}", "{\"name\":3}",
 		"{\"name\":\"n\",\"name\":\"n\"}" };
-	auto_call(store_facts_done) struct store_facts f = STORE_FACTS_INIT;
-	struct store_image im = STORE_IMAGE_INIT;
+	auto_call(store_facts_done) struct store_facts f = { 0 };
+	struct store_image im = { 0 };
 	char path[100], hex[HASH_HEX_SIZE];
 	struct store_image *v;
 	size_t n;
@@ -959,7 +959,7 @@ static void damaged_documents_are_refused_with_the_way_out(void **state)
 static void a_document_copied_over_another_name_is_refused(void **state)
 {
 	auto_free char *text = NULL;
-	struct store_image im = STORE_IMAGE_INIT;
+	struct store_image im = { 0 };
 	char from[100] = "images/", to[100] = "images/";
 
 	make_image("a:1", MANIFEST_A, NULL, LAYER_1, LAYER_2);

@@ -16,7 +16,7 @@ static void squeues_lines_are_jobs_and_its_warnings_are_none(void **state)
 		"m1|9|FAILED|ann|cpu2|NonZeroExitCode|workq|1|1|N/A|N/A|N/A|a|b\n"
 		"m1|10|RUNNING|ann|cpu3\n"
 		"\n";
-	auto_call(work_jobs_done) struct batch_jobs l = BATCH_JOBS_INIT;
+	auto_call(work_jobs_done) struct batch_jobs l = { 0 };
 
 	slurm_jobs_parse(text, "m1", &l);
 	assert_int_equal(l.n, 3);
@@ -33,7 +33,7 @@ static void a_line_in_another_users_comment_is_no_job(void **state)
 		"m1|7|RUNNING|bob|cpu1|None|workq|1|1|N/A|N/A|N/A|hello\n"
 		"8|RUNNING|ann|cpu1|None|workq|1|1|N/A|N/A|N/A|mlrun-worker:00112233445566aa 00:1:4:1:c1\n"
 		"m0|9|RUNNING|ann|cpu1|None|workq|1|1|N/A|N/A|N/A|mlrun-worker:00112233445566aa 00:1:4:1:c1\n";
-	auto_call(work_jobs_done) struct batch_jobs l = BATCH_JOBS_INIT;
+	auto_call(work_jobs_done) struct batch_jobs l = { 0 };
 
 	slurm_jobs_parse(text, "m1", &l);
 	assert_int_equal(l.n, 1);
@@ -45,7 +45,7 @@ static void a_job_is_a_workers_by_its_comment_and_not_by_its_number(void **state
 	char text[] =
 		"m|7|RUNNING|ann|cpu1|None|workq|1|1|N/A|N/A|N/A|(null)\n"
 		"m|8|RUNNING|ann|cpu1|None|workq|1|1|N/A|N/A|N/A|mlrun-worker:00112233445566aa\n";
-	auto_call(work_jobs_done) struct batch_jobs l = BATCH_JOBS_INIT;
+	auto_call(work_jobs_done) struct batch_jobs l = { 0 };
 	struct worker w = { .id = (char *)"7", .key = (char *)"00112233445566aa" };
 
 	slurm_jobs_parse(text, "m", &l);
@@ -199,8 +199,8 @@ static void runs_of_a_partition_are_collected_from_their_jobs(void **state)
 		"m|12|RUNNING|2|d|None|q|1|1|N/A|N/A|N/A|mlrun-worker:07 dd:1:4:1:c1\n"
 		"m|13|FAILED|2|d|None|q|1|1|gpu:1|N/A|N/A|mlrun-worker:08 ee:1:4:1:g1\n"
 		"m|14|RUNNING|2|d|None|q|1|1|gpu:1|N/A|N/A|mlrun-worker:09\n";
-	auto_call(work_jobs_done) struct batch_jobs jobs = BATCH_JOBS_INIT;
-	auto_call(share_table_done) struct share_table t = SHARE_TABLE_INIT;
+	auto_call(work_jobs_done) struct batch_jobs jobs = { 0 };
+	auto_call(share_table_done) struct share_table t = { 0 };
 
 	slurm_jobs_parse(text, "m", &jobs);
 	share_collect(&jobs, "q", 'g', &t);
@@ -222,8 +222,8 @@ static void a_comment_gives_its_run_neither_slots_nor_needs_beyond_its_jobs(void
 		"m|7|RUNNING|2|a|None|q|1|4|gpu:1|N/A|N/A|mlrun-worker:01 aa:900:1000:1:g1000\n"
 		"m|8|PENDING|2||Priority|q|1|4|gpu:1|N/A|N/A|mlrun-worker:02 aa:900:1000:1:g1000\n"
 		"m|9|RUNNING|3|b|None|q|1|4|N/A|N/A|N/A|mlrun-worker:03 bb:900:1000:1:g1000\n";
-	auto_call(work_jobs_done) struct batch_jobs jobs = BATCH_JOBS_INIT;
-	auto_call(share_table_done) struct share_table t = SHARE_TABLE_INIT;
+	auto_call(work_jobs_done) struct batch_jobs jobs = { 0 };
+	auto_call(share_table_done) struct share_table t = { 0 };
 	struct share_wish own = { "cc", 1, 4, 1, 1, 'g' };
 
 	slurm_jobs_parse(text, "m", &jobs);
@@ -239,7 +239,7 @@ static void a_comment_gives_its_run_neither_slots_nor_needs_beyond_its_jobs(void
 static void a_jobs_time_is_that_of_this_machine(void **state)
 {
 	char text[] = "m|7|COMPLETED|1|a|None|q|1|1|N/A|2026-11-26T17:04:00|2026-11-26T18:04:30|\n";
-	auto_call(work_jobs_done) struct batch_jobs jobs = BATCH_JOBS_INIT;
+	auto_call(work_jobs_done) struct batch_jobs jobs = { 0 };
 
 	setenv("TZ", "UTC", 1);
 	slurm_jobs_parse(text, "m", &jobs);
@@ -262,7 +262,7 @@ struct want {
 
 static void divides(long units, const struct want *wants, size_t n)
 {
-	auto_call(share_table_done) struct share_table t = SHARE_TABLE_INIT;
+	auto_call(share_table_done) struct share_table t = { 0 };
 
 	for (size_t i = 0; i < n; i++) {
 		struct share_wish w = { .min = wants[i].min,

@@ -1,6 +1,5 @@
 #include "build/build.h"
 
-#include "base/base.h"
 #include "build/run.h"
 #include "cdi/cdi.h"
 #include "oci/name.h"
@@ -14,7 +13,7 @@ void build_result_done(struct build_result *r)
 	store_image_done(&r->image);
 	strv_done(&r->unused_args);
 	free(r->made);
-	*r = (struct build_result)BUILD_RESULT_INIT;
+	*r = (struct build_result){ 0 };
 }
 
 static void build_done(struct build *b)
@@ -124,7 +123,7 @@ int build_may(const struct build *b, const struct instruction *in, struct mlr_er
 int build_open_image(struct build *b, const char *name, const char *platform, struct state *s,
 	struct mlr_error *err)
 {
-	auto_call(store_image_done) struct store_image im = STORE_IMAGE_INIT;
+	auto_call(store_image_done) struct store_image im = { 0 };
 	const char *given = build_context_named(b, name), *image = given ? given : name;
 	struct store *from;
 	int r;

@@ -11,16 +11,10 @@
 #define MLR_BUILD_BUILD_H
 
 #include "base/config.h"
-#include "base/error.h"
-#include "base/strv.h"
 #include "oci/steps.h"
 #include "recipe/recipe.h"
 #include "store/cache.h"
-#include "store/image.h"
-#include "store/store.h"
 #include "store/stores.h"
-
-#include <stdint.h>
 
 struct build_options {
 	struct store *st;            /* gets the image; opened for adding */
@@ -64,10 +58,6 @@ struct build_result {
 	struct oci_step *made; /* the steps, in the order in which they were done */
 };
 
-#define BUILD_RESULT_INIT \
-	{                 \
-		0         \
-	}
 void build_result_done(struct build_result *r);
 
 /*

@@ -1,7 +1,5 @@
 #include "build/context.h"
 
-#include "base/base.h"
-#include "base/temp.h"
 #include "build/url.h"
 #include "layer/archive.h"
 #include "layer/extract.h"

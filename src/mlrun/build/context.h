@@ -6,12 +6,9 @@
 #ifndef MLR_BUILD_CONTEXT_H
 #define MLR_BUILD_CONTEXT_H
 
-#include "base/error.h"
 #include "build/git.h"
 #include "recipe/recipe.h"
 #include "store/store.h"
-
-#include <stddef.h>
 
 struct build_context {
 	int fd; /* the directory, opened once: whoever may write beside it could exchange it */

@@ -1,6 +1,5 @@
 #include "build/copy.h"
 
-#include "base/base.h"
 #include "layer/archive.h"
 #include "layer/entry.h"
 #include "layer/names.h"

@@ -5,16 +5,10 @@
 #ifndef MLR_BUILD_COPY_H
 #define MLR_BUILD_COPY_H
 
-#include "base/error.h"
 #include "base/file_owner.h"
-#include "base/hash.h"
-#include "base/strv.h"
 #include "build/ignore.h"
 #include "layer/record.h"
 #include "rootfs/layers.h"
-
-#include <stdint.h>
-#include <sys/stat.h>
 
 /* Where files come from: a directory, from which no path leads out. */
 struct copy_source {

@@ -1,6 +1,5 @@
 #include "build/git.h"
 
-#include "base/base.h"
 #include "base/config_value.h"
 #include "build/secret.h"
 #include "registry/authfile.h"

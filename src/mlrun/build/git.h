@@ -2,8 +2,7 @@
 #ifndef MLR_BUILD_GIT_H
 #define MLR_BUILD_GIT_H
 
-#include "base/error.h"
-#include "base/strv.h"
+#include "base/base.h"
 
 /* Whose word a repository is, and what the caller gives for it. */
 struct git_access {

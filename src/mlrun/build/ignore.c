@@ -1,7 +1,5 @@
 #include "build/ignore.h"
 
-#include "base/base.h"
-
 #include <fnmatch.h>
 
 #define BLANKS " \t\r\n\v\f"
@@ -16,7 +14,7 @@ void ignore_done(struct ignore *g)
 	for (size_t i = 0; i < g->n; i++)
 		strv_done(&g->v[i].parts);
 	free(g->v);
-	*g = (struct ignore)IGNORE_INIT;
+	*g = (struct ignore){ 0 };
 }
 
 static void split(const char *path, struct strv *ret)

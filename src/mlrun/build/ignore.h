@@ -9,9 +9,7 @@
 #ifndef MLR_BUILD_IGNORE_H
 #define MLR_BUILD_IGNORE_H
 
-#include "base/error.h"
-
-#include <stddef.h>
+#include "base/base.h"
 
 struct ignore {
 	struct ignore_pattern *v;
@@ -19,10 +17,6 @@ struct ignore {
 	int has_exceptions; /* a pattern begins with "!" */
 };
 
-#define IGNORE_INIT        \
-	{                  \
-		NULL, 0, 0 \
-	}
 void ignore_done(struct ignore *g);
 
 /* Add one pattern; an empty one and a comment do nothing. */

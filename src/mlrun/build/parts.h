@@ -2,9 +2,7 @@
 #ifndef MLR_BUILD_PARTS_H
 #define MLR_BUILD_PARTS_H
 
-#include "build/build.h"
 #include "build/copy.h"
-#include "build/ignore.h"
 #include "build/state.h"
 #include "recipe/stages.h"
 

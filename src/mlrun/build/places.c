@@ -1,6 +1,5 @@
 /* Where the containers of RUN write: in the store, or on a local disk where the store's file system
  * cannot hold an overlay's upper layer, as NFS, Lustre and FUSE cannot. */
-#include "base/base.h"
 #include "build/parts.h"
 #include "exec/exec.h"
 #include "runtime/probe.h"

@@ -1,8 +1,6 @@
 /* Finds and reads a context's recipe and its ignore file. */
 #include "build/context.h"
 
-#include "base/base.h"
-
 /* Read a file to its end, or up to more than a recipe may have. */
 static int read_all(int fd, const char *name, char **ret, size_t *len, struct mlr_error *err)
 {

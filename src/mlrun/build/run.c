@@ -1,7 +1,6 @@
 /* RUN: a command in a container of the state, whose changes become a layer. */
 #include "build/run.h"
 
-#include "base/base.h"
 #include "base/proc.h"
 #include "rootfs/commit.h"
 #include "runtime/runtime.h"

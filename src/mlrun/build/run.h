@@ -8,8 +8,6 @@
 #include "build/parts.h"
 #include "exec/exec.h"
 
-#include <sys/types.h>
-
 #define RUN_CONTAINER_SIZE 32
 
 /* A command's output, where it does not go to our standard error. */

@@ -2,7 +2,6 @@
 #include "build/run.h"
 
 #include "base/authorities.h"
-#include "base/base.h"
 #include "base/file_owner.h"
 #include "base/program.h"
 #include "build/secret.h"

@@ -1,8 +1,6 @@
 /* Prints the output of a RUN's command. */
 #include "build/run.h"
 
-#include "base/base.h"
-
 #define LINE_SIZE (4u << 10) /* longer lines are printed in pieces */
 #define TAIL_SIZE (8u << 10) /* bytes that a failure shows */
 #define PIPE_SIZE (1 << 20)

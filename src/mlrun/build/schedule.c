@@ -2,8 +2,6 @@
  * side, with each RUN's command in a process of its own. */
 #include "build/run.h"
 
-#include "base/base.h"
-
 #include <jansson.h>
 
 /* A stage under way. */
@@ -73,9 +71,7 @@ static int follow(struct build *b, struct state *s, const struct instruction *in
 
 	if (build_is_cancelled(b))
 		return mlr_fail(err, ECANCELED, "interrupted");
-	r = build_may(b, in, err);
-	if (r < 0)
-		return r;
+	TRY(build_may(b, in, err));
 	switch (in->word) {
 	case INSTRUCTION_ARG:
 		return declare(b, s, in, err);
@@ -123,7 +119,7 @@ static int read_triggers(
 	int r = json_array_size(list) > 0 ? state_derive(s, &d, 0, err) : 0;
 
 	json_array_foreach(list, i, v) {
-		struct instruction in = INSTRUCTION_INIT;
+		struct instruction in = { 0 };
 
 		if (r == 0)
 			r = recipe_parse_trigger(

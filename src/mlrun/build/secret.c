@@ -1,7 +1,5 @@
 #include "build/secret.h"
 
-#include "base/base.h"
-
 /* "id=ID[,src=FILE|,env=NAME]" of --secret. 1 if it is the one; file and env may remain NULL. */
 static int is_secret(const char *spec, const char *id, char **file, char **env)
 {

@@ -2,8 +2,7 @@
 #ifndef MLR_BUILD_SECRET_H
 #define MLR_BUILD_SECRET_H
 
-#include "base/error.h"
-#include "base/strv.h"
+#include "base/base.h"
 
 /*
  * Read a secret.

@@ -1,6 +1,5 @@
 #include "build/state.h"
 
-#include "base/base.h"
 #include "oci/compression.h"
 #include "oci/platform.h"
 #include "rootfs/fill.h"
@@ -81,7 +80,7 @@ static char *add_path(const char *config)
 /* Take a new document; the scope sees its variables. Steals it. */
 static int set_config(struct state *s, char *config, struct mlr_error *err)
 {
-	struct oci_config parsed = OCI_CONFIG_INIT;
+	struct oci_config parsed = { 0 };
 	int r = oci_config_parse(config, strlen(config), &parsed, err);
 
 	if (r < 0) {
@@ -204,7 +203,7 @@ int state_derive(struct state *s, struct derive *d, uint64_t size, struct mlr_er
 
 static int put(struct state *s, struct store *st, int one_tree, struct mlr_error *err)
 {
-	auto_call(store_image_done) struct store_image im = STORE_IMAGE_INIT;
+	auto_call(store_image_done) struct store_image im = { 0 };
 	const struct rootfs_image image = {
 		.config = s->config, .layers = s->layers, .n = s->n_layers, .one_tree = one_tree
 	};
@@ -224,7 +223,7 @@ int state_image(struct state *s, struct store *st, struct mlr_error *err)
 
 int state_plan(struct state *s, struct store *st, struct plan *ret, struct mlr_error *err)
 {
-	auto_call(store_facts_done) struct store_facts f = STORE_FACTS_INIT;
+	auto_call(store_facts_done) struct store_facts f = { 0 };
 	int r = s->n_layers == 0 ? 0 : state_image(s, st, err);
 
 	if (r < 0 || s->n_layers == 0)

@@ -2,9 +2,6 @@
 #ifndef MLR_BUILD_STATE_H
 #define MLR_BUILD_STATE_H
 
-#include "base/error.h"
-#include "base/hash.h"
-#include "base/strv.h"
 #include "build/build.h"
 #include "oci/config.h"
 #include "oci/digest.h"

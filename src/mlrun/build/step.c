@@ -3,7 +3,6 @@
 #include "build/parts.h"
 #include "build/url.h"
 
-#include "base/base.h"
 #include "exec/parts.h"
 #include "recipe/text.h"
 #include "rootfs/fill.h"

@@ -1,8 +1,6 @@
 /* Fetches files of URLs: ADD's, and contexts. */
 #include "build/url.h"
 
-#include "base/base.h"
-#include "base/temp.h"
 #include "oci/digest.h"
 #include "registry/registry.h"
 

@@ -2,7 +2,7 @@
 #ifndef MLR_BUILD_URL_H
 #define MLR_BUILD_URL_H
 
-#include "base/error.h"
+#include "base/base.h"
 
 /* Is it a URL of http or https? */
 int build_is_url(const char *s);

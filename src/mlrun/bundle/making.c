@@ -8,7 +8,6 @@
 #include "bundle/signal.h"
 #include "runtime/limits.h"
 #include "runtime/runtime.h"
-#include "base/base.h"
 
 #include <sched.h>
 #include <sys/personality.h>

@@ -98,10 +98,7 @@ static int read_options(
 	const char *type, const struct strv *options, struct wish *w, struct mlr_error *err)
 {
 	for (size_t i = 0; i < options->n; i++) {
-		int r = read_option(type, options->v[i], w, err);
-
-		if (r < 0)
-			return r;
+		TRY(read_option(type, options->v[i], w, err));
 	}
 	return 0;
 }

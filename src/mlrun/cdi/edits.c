@@ -30,10 +30,7 @@ int cdi_edits_check(const struct cdi_edits *e, struct mlr_error *err)
 		return mlr_fail(
 			err, ENOTSUP, "only root can set intelRdt, shares of caches and memory");
 	for (size_t i = 0; i < e->n_hooks; i++) {
-		int r = cdi_hook_check(&e->hooks[i], err);
-
-		if (r < 0)
-			return r;
+		TRY(cdi_hook_check(&e->hooks[i], err));
 	}
 	return 0;
 }

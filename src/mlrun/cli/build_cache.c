@@ -38,7 +38,7 @@ static void open_all(struct build_cache *c)
 	c->options.cancelled = is_stopped;
 	c->v = xcalloc(c->from->n + 1, sizeof(*c->v));
 	for (size_t i = 0; i < c->from->n; i++) {
-		auto_call(oci_ref_done) struct oci_ref ref = OCI_REF_INIT;
+		auto_call(oci_ref_done) struct oci_ref ref = { 0 };
 		struct mlr_error err = MLR_ERROR_INIT;
 		int r = build_cache_parse(c->from->v[i], &ref, &err);
 
@@ -92,7 +92,7 @@ void build_cache_done(struct build_cache *c)
 static int push_one(struct store *st, const struct cli_registry *registry, const char *text,
 	const struct build_result *r, struct mlr_error *err)
 {
-	auto_call(oci_ref_done) struct oci_ref ref = OCI_REF_INIT;
+	auto_call(oci_ref_done) struct oci_ref ref = { 0 };
 	const struct push_options opt = { .compression = OCI_GZIP,
 		.jobs = PUSH_JOBS,
 		.tls_verify = registry->tls_verify,

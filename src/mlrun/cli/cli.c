@@ -2,7 +2,6 @@
 
 #include "base/program.h"
 #include "config.h"
-#include "base/base.h"
 
 #include <argp.h>
 #include <jansson.h>

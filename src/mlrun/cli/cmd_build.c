@@ -140,7 +140,7 @@ static void parse_output(void *args, char *arg, struct argp_state *state)
 
 static void add_cache(struct strv *to, const char *option, char *arg, struct argp_state *state)
 {
-	auto_call(oci_ref_done) struct oci_ref ref = OCI_REF_INIT;
+	auto_call(oci_ref_done) struct oci_ref ref = { 0 };
 	struct mlr_error err = MLR_ERROR_INIT;
 
 	if (build_cache_parse(arg, &ref, &err) < 0)
@@ -315,8 +315,8 @@ static int platform_variables(const struct args *a, struct strv *ret, struct mlr
 
 static int check(const struct args *a, const struct recipe *r, struct mlr_error *err)
 {
-	auto_call(stages_done) struct stages stages = STAGES_INIT;
-	auto_call(lint_done) struct lint lint = LINT_INIT;
+	auto_call(stages_done) struct stages stages = { 0 };
+	auto_call(lint_done) struct lint lint = { 0 };
 	auto_strv struct strv platform = STRV_INIT;
 
 	if (platform_variables(a, &platform, err) < 0 ||
@@ -371,7 +371,7 @@ static int fetch(
 static int is_usable(
 	struct store *st, const struct store_image *im, const char *platform, struct mlr_error *err)
 {
-	auto_call(store_facts_done) struct store_facts facts = STORE_FACTS_INIT;
+	auto_call(store_facts_done) struct store_facts facts = { 0 };
 	struct oci_platform want, have;
 
 	if (store_facts_get(st, im->manifest, &facts, NULL) < 0)
@@ -419,7 +419,7 @@ static int find_step(void *ctx, const char *key, struct store_cached *ret)
 static int parse_names(const struct args *a, struct strv *ret, struct mlr_error *err)
 {
 	for (size_t i = 0; i < a->names.n; i++) {
-		auto_call(oci_ref_done) struct oci_ref ref = OCI_REF_INIT;
+		auto_call(oci_ref_done) struct oci_ref ref = { 0 };
 		int r = cli_parse_new_name(a->names.v[i], &ref, err);
 
 		if (r < 0)
@@ -533,8 +533,8 @@ static int named_open(
 static int build(struct args *a, const struct build_context *context, const struct recipe *recipe,
 	struct store *st, struct mlr_error *err)
 {
-	auto_call(build_result_done) struct build_result result = BUILD_RESULT_INIT;
-	auto_call(stores_close) struct stores others = STORES_INIT;
+	auto_call(build_result_done) struct build_result result = { 0 };
+	auto_call(stores_close) struct stores others = { 0 };
 	auto_call(named_close) struct named_contexts contexts = { .st = st };
 	auto_strv struct strv platform = STRV_INIT, names = STRV_INIT, named = STRV_INIT;
 	auto_free struct store **all = NULL;

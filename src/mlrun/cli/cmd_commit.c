@@ -86,8 +86,8 @@ static void tell(const struct args *a, const struct rootfs_committed *c)
 static int run(const struct args *a, struct store *st, struct mlr_error *err)
 {
 	auto_call(rootfs_committed_done) struct rootfs_committed done = ROOTFS_COMMITTED_INIT;
-	auto_call(stores_close) struct stores all = STORES_INIT;
-	auto_call(oci_ref_done) struct oci_ref ref = OCI_REF_INIT;
+	auto_call(stores_close) struct stores all = { 0 };
+	auto_call(oci_ref_done) struct oci_ref ref = { 0 };
 	auto_free char *name = NULL;
 	struct rootfs_commit opt = { .container = a->container,
 		.message = a->message,

@@ -147,15 +147,11 @@ static int add_section(const struct config *c, const char *section, const char *
 	const struct config_key *keys = config_keys(&n);
 
 	for (size_t i = 0; i < n; i++) {
-		int r;
-
 		if (strcmp(keys[i].section, kind) != 0)
 			continue;
 		ret->v = xreallocarray(ret->v, ret->n + 1, sizeof(*ret->v));
 		ret->v[ret->n] = (struct setting){ .section = section, .key = &keys[i] };
-		r = fill(c, &ret->v[ret->n++], err);
-		if (r < 0)
-			return r;
+		TRY(fill(c, &ret->v[ret->n++], err));
 	}
 	return 0;
 }
@@ -294,7 +290,7 @@ static int print_one(const struct settings *s, const char *name)
 
 int cmd_config(int argc, char **argv)
 {
-	auto_call(config_done) struct config c = CONFIG_INIT;
+	auto_call(config_done) struct config c = { 0 };
 	auto_call(settings_done) struct settings s = { NULL, 0 };
 	struct mlr_error err = MLR_ERROR_INIT;
 	struct args a = { 0 };

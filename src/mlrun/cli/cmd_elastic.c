@@ -1,11 +1,9 @@
 /* mlrun elastic run, list, stop: runs that grow onto idle nodes and share them with others. */
-#include "cli/cli.h"
 #include "cli/commands.h"
 #include "cli/listing.h"
 #include "cli/options.h"
 #include "cli/workers.h"
 
-#include "base/base.h"
 #include "base/json.h"
 #include "base/proc.h"
 #include "work/elastic.h"
@@ -224,7 +222,7 @@ static int cmd_list(int argc, char **argv)
 	static const struct cli_syntax syntax = { .s.options = options,
 		.s.doc = "List your elastic runs." };
 	auto_store struct store *st = NULL;
-	auto_call(elastic_list_done) struct elastic_list l = ELASTIC_LIST_INIT;
+	auto_call(elastic_list_done) struct elastic_list l = { 0 };
 	struct mlr_error err = MLR_ERROR_INIT;
 	struct some a = { 0 };
 
@@ -252,7 +250,7 @@ static int cmd_elastic_stop(int argc, char **argv)
 		.s.needed = 1,
 		.s.missing = "expected a run's id" };
 	auto_store struct store *st = NULL;
-	auto_call(elastic_list_done) struct elastic_list l = ELASTIC_LIST_INIT;
+	auto_call(elastic_list_done) struct elastic_list l = { 0 };
 	struct mlr_error err = MLR_ERROR_INIT;
 	struct some a = { 0 };
 	int r;

@@ -4,7 +4,6 @@
 #include "cli/options.h"
 #include "cli/screen.h"
 
-#include "base/base.h"
 #include "base/json.h"
 #include "work/watch.h"
 #include "work/work.h"
@@ -191,7 +190,7 @@ static int run(struct screen *s, struct store *st, const struct args *a, struct 
 	if (is_drawn)
 		screen_open_keys(s);
 	for (int is_first = 1; !screen_shall_end(); is_first = 0) {
-		auto_call(watch_done) struct watch w = WATCH_INIT;
+		auto_call(watch_done) struct watch w = { 0 };
 		auto_free char *text = NULL;
 		int r = watch_read(st, &w, err);
 
@@ -208,7 +207,7 @@ static int run(struct screen *s, struct store *st, const struct args *a, struct 
 
 static int once(struct store *st, const struct args *a, struct mlr_error *err)
 {
-	auto_call(watch_done) struct watch w = WATCH_INIT;
+	auto_call(watch_done) struct watch w = { 0 };
 	auto_free char *text = NULL;
 
 	if (watch_read(st, &w, err) < 0)

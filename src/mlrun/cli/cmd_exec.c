@@ -308,7 +308,7 @@ static void write_variables(const struct plan *p, const char *path)
 
 static int plan_and_exec(struct cli_exec *x, int (*become)(struct plan *p, struct mlr_error *err))
 {
-	auto_call(config_done) struct config config = CONFIG_INIT;
+	auto_call(config_done) struct config config = { 0 };
 	auto_call(plan_done) struct plan p;
 	struct mlr_error err = MLR_ERROR_INIT;
 	struct exec_options *o = &x->exec;

@@ -241,7 +241,7 @@ static int read_config(struct store *st, const struct store_image *im, struct oc
 static int export_bundle(const struct args *a, struct store *st, const struct store_image *im,
 	struct export_result *result, struct mlr_error *err)
 {
-	auto_call(oci_config_done) struct oci_config c = OCI_CONFIG_INIT;
+	auto_call(oci_config_done) struct oci_config c = { 0 };
 	auto_free char *root = xasprintf("%s/rootfs", a->path);
 
 	TRY(read_config(st, im, &c, err));
@@ -269,7 +269,7 @@ static int run_squashfs(const struct args *a, struct mlr_error *err)
 
 static int run(const struct args *a, const struct stores *all, struct mlr_error *err)
 {
-	auto_call(store_image_done) struct store_image im = STORE_IMAGE_INIT;
+	auto_call(store_image_done) struct store_image im = { 0 };
 	auto_call(oci_name_done) struct oci_name name = OCI_NAME_INIT;
 	struct export_result result;
 	struct store *st;
@@ -293,7 +293,7 @@ static void args_done(struct args *a)
 
 int cmd_export(int argc, char **argv)
 {
-	auto_call(stores_close) struct stores all = STORES_INIT;
+	auto_call(stores_close) struct stores all = { 0 };
 	auto_call(args_done) struct args a = { .export = { .compression = OCI_GZIP,
 						       .cancel = &cli_stop_signal },
 		.place = OCI_NAME_INIT };

@@ -49,7 +49,7 @@ static int add_store(struct table *t, struct store *st, const char *wanted, stru
 	TRY(store_image_list(st, &v, &n, err));
 	t->v = xreallocarray(t->v, t->n + n + 1, sizeof(*t->v));
 	for (size_t i = 0; i < n; i++) {
-		auto_call(store_facts_done) struct store_facts f = STORE_FACTS_INIT;
+		auto_call(store_facts_done) struct store_facts f = { 0 };
 
 		if (wanted && !is_wanted(v[i].name, wanted)) {
 			store_image_done(&v[i]);
@@ -102,7 +102,7 @@ static int print(const struct table *t, int with_store, int as_json)
 
 int cmd_images(int argc, char **argv)
 {
-	auto_call(stores_close) struct stores all = STORES_INIT;
+	auto_call(stores_close) struct stores all = { 0 };
 	auto_call(table_done) struct table t = { NULL, 0 };
 	struct mlr_error err = MLR_ERROR_INIT;
 	static const struct option_row options[] = { CLI_OPTION_JSON(struct cli_listing), { 0 } };

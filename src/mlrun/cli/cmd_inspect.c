@@ -43,7 +43,7 @@ static int load_config(struct store *st, struct picture *p, struct mlr_error *er
 static int load(const struct stores *all, const struct inspect_args *a, struct picture *p,
 	struct mlr_error *err)
 {
-	auto_call(store_facts_done) struct store_facts facts = STORE_FACTS_INIT;
+	auto_call(store_facts_done) struct store_facts facts = { 0 };
 	struct store *st;
 	int by_digest;
 
@@ -61,7 +61,7 @@ static int load(const struct stores *all, const struct inspect_args *a, struct p
 
 static int print_raw(const struct stores *all, const struct inspect_args *a, struct mlr_error *err)
 {
-	auto_call(store_image_done) struct store_image im = STORE_IMAGE_INIT;
+	auto_call(store_image_done) struct store_image im = { 0 };
 	auto_free char *text = NULL;
 	struct store *st;
 	size_t len = 0;
@@ -78,7 +78,7 @@ static int print_raw(const struct stores *all, const struct inspect_args *a, str
 /* Returns -ENOENT if no store has the image. */
 static int print_pin(const struct stores *all, const struct inspect_args *a, struct mlr_error *err)
 {
-	auto_call(store_image_done) struct store_image im = STORE_IMAGE_INIT;
+	auto_call(store_image_done) struct store_image im = { 0 };
 	struct store *st;
 	int r = find(all, a, &st, &im, err);
 
@@ -110,7 +110,7 @@ static int print_service(const struct inspect_args *a, struct mlr_error *err)
 
 int cmd_inspect(int argc, char **argv)
 {
-	auto_call(stores_close) struct stores all = STORES_INIT;
+	auto_call(stores_close) struct stores all = { 0 };
 	auto_call(picture_done) struct picture p = { 0 };
 	auto_call(inspect_args_done) struct inspect_args a = INSPECT_ARGS_INIT;
 	struct mlr_error err = MLR_ERROR_INIT;

@@ -43,7 +43,7 @@ static void make_picture(struct pull_sight *s, struct picture *p)
 	p->image.platform = xstrdup(res->platform);
 	p->image.size = res->layers.size;
 	p->config = res->config;
-	res->config = (struct oci_config)OCI_CONFIG_INIT;
+	res->config = (struct oci_config){ 0 };
 	p->manifest = res->layers;
 	res->layers = (struct oci_document){ 0 };
 }

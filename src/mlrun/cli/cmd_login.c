@@ -195,7 +195,7 @@ static void tell_kept(const char *key, const char *user, const char *where)
 static int login(struct args *a, struct mlr_error *err)
 {
 	auto_call(credential_done) struct credential c = { 0 };
-	auto_call(oci_ref_done) struct oci_ref ref = OCI_REF_INIT;
+	auto_call(oci_ref_done) struct oci_ref ref = { 0 };
 	auto_free char *key = NULL, *where = NULL;
 	auto_registry struct registry *reg = NULL;
 	struct registry_options opt;
@@ -219,7 +219,7 @@ static int login(struct args *a, struct mlr_error *err)
 
 static int logout(struct args *a, struct mlr_error *err)
 {
-	auto_call(oci_ref_done) struct oci_ref ref = OCI_REF_INIT;
+	auto_call(oci_ref_done) struct oci_ref ref = { 0 };
 	auto_free char *key = NULL, *where = NULL;
 	int r = cli_registry_load(&a->registry, a->name, err);
 

@@ -41,8 +41,8 @@ static int add(struct args *a, const struct stores *all, const struct oci_ref *t
 	struct index_items *items, struct mlr_error *err)
 {
 	auto_call(oci_name_done) struct oci_name image = OCI_NAME_INIT;
-	auto_call(store_image_done) struct store_image im = STORE_IMAGE_INIT;
-	auto_call(oci_ref_done) struct oci_ref place = OCI_REF_INIT;
+	auto_call(store_image_done) struct store_image im = { 0 };
+	auto_call(oci_ref_done) struct oci_ref place = { 0 };
 	struct push_result pushed;
 	struct store *st;
 	int r;
@@ -82,7 +82,7 @@ static int print_json(const char *name, const char *digest, const struct index_i
 
 static int run(struct args *a, const struct stores *all)
 {
-	auto_call(oci_ref_done) struct oci_ref to = OCI_REF_INIT;
+	auto_call(oci_ref_done) struct oci_ref to = { 0 };
 	auto_call(index_items_done) struct index_items items = { 0 };
 	auto_free char *name = NULL;
 	struct mlr_error err = MLR_ERROR_INIT;
@@ -99,7 +99,7 @@ static int run(struct args *a, const struct stores *all)
 
 static int run_push(int argc, char **argv)
 {
-	auto_call(stores_close) struct stores all = STORES_INIT;
+	auto_call(stores_close) struct stores all = { 0 };
 	struct args a = { .push = PUSH_ARGS_INIT };
 	struct mlr_error err = MLR_ERROR_INIT;
 	int status = CLI_FAILED, r;

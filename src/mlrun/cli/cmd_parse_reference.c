@@ -18,7 +18,7 @@ static const struct cli_syntax syntax = {
 
 int cmd_parse_reference(int argc, char **argv)
 {
-	auto_call(oci_ref_done) struct oci_ref ref = OCI_REF_INIT;
+	auto_call(oci_ref_done) struct oci_ref ref = { 0 };
 	struct mlr_error err = MLR_ERROR_INIT;
 	struct args a = { 0 };
 

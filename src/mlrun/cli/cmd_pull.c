@@ -244,7 +244,7 @@ static int run_import(struct args *a)
 {
 	auto_store struct store *st = NULL;
 	auto_call(oci_name_done) struct oci_name name = OCI_NAME_INIT;
-	auto_call(oci_ref_done) struct oci_ref as = OCI_REF_INIT;
+	auto_call(oci_ref_done) struct oci_ref as = { 0 };
 	struct mlr_error err = MLR_ERROR_INIT;
 	int status;
 

@@ -65,7 +65,7 @@ static int push(struct args *a, const struct stores *all, struct oci_ref *to,
 	struct push_result *result, struct mlr_error *err)
 {
 	auto_call(oci_name_done) struct oci_name image = OCI_NAME_INIT;
-	auto_call(store_image_done) struct store_image im = STORE_IMAGE_INIT;
+	auto_call(store_image_done) struct store_image im = { 0 };
 	struct store *st;
 	int r = oci_name_parse(a->image, &image, err);
 
@@ -86,7 +86,7 @@ static int push(struct args *a, const struct stores *all, struct oci_ref *to,
 
 static int run(struct args *a, const struct stores *all)
 {
-	auto_call(oci_ref_done) struct oci_ref to = OCI_REF_INIT;
+	auto_call(oci_ref_done) struct oci_ref to = { 0 };
 	struct mlr_error err = MLR_ERROR_INIT;
 	struct push_result result;
 	double start = mlr_now();
@@ -100,7 +100,7 @@ static int run(struct args *a, const struct stores *all)
 
 int cmd_push(int argc, char **argv)
 {
-	auto_call(stores_close) struct stores all = STORES_INIT;
+	auto_call(stores_close) struct stores all = { 0 };
 	struct args a = { .push = PUSH_ARGS_INIT };
 	struct mlr_error err = MLR_ERROR_INIT;
 	int status;

@@ -45,7 +45,7 @@ static const struct cli_syntax syntax = {
 static int parse(struct store *st, const char *text, struct oci_ref *ret, struct mlr_error *err)
 {
 	auto_call(oci_name_done) struct oci_name name = OCI_NAME_INIT;
-	auto_call(store_image_done) struct store_image im = STORE_IMAGE_INIT;
+	auto_call(store_image_done) struct store_image im = { 0 };
 
 	TRY(oci_name_parse(text, &name, err));
 	if (name.transport == OCI_REGISTRY) {
@@ -72,8 +72,8 @@ static int remove_service(struct store *st, const char *name, int force)
 
 static int remove_image(struct store *st, const char *text, enum store_remove_how how)
 {
-	auto_call(oci_ref_done) struct oci_ref ref = OCI_REF_INIT;
-	auto_call(store_image_done) struct store_image gone = STORE_IMAGE_INIT;
+	auto_call(oci_ref_done) struct oci_ref ref = { 0 };
+	auto_call(store_image_done) struct store_image gone = { 0 };
 	auto_free char *service = how == STORE_REMOVE_UNUSED ? services_needing(st, text) : NULL;
 	struct mlr_error err = MLR_ERROR_INIT;
 	int r;

@@ -152,7 +152,7 @@ static int become(const struct call *c, const struct worker *w, struct mlr_error
 static int run(const struct call *c, struct mlr_error *err)
 {
 	auto_store struct store *st = NULL;
-	auto_call(worker_list_done) struct worker_list l = WORKER_LIST_INIT;
+	auto_call(worker_list_done) struct worker_list l = { 0 };
 	int at = check_user(c, err);
 
 	if (at == 0)

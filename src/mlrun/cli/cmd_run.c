@@ -3,7 +3,6 @@
 #include "cli/options.h"
 #include "cli/services.h"
 
-#include "base/base.h"
 #include "base/duration.h"
 #include "base/proc.h"
 

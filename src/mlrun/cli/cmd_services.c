@@ -3,7 +3,6 @@
 #include "cli/options.h"
 #include "cli/services.h"
 
-#include "base/base.h"
 #include "base/duration.h"
 #include "base/proc.h"
 
@@ -261,10 +260,7 @@ int cmd_restart(int argc, char **argv)
 
 static int await(const struct args *a, struct store *st, struct service *s, struct mlr_error *err)
 {
-	int r = service_await(st, s, -1, err);
-
-	if (r < 0)
-		return r;
+	TRY(service_await(st, s, -1, err));
 	if (s->status == SERVICE_LOST)
 		return mlr_fail(err, ECHILD, "its supervisor was killed: how it ended is unknown");
 	if (s->exit_status < 0)

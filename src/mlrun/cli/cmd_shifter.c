@@ -35,7 +35,7 @@ static int become_command(const char *command, const char *option, char **words)
 /* Ask for a name and password before the pull. */
 static int login_first(const char *image)
 {
-	auto_call(oci_ref_done) struct oci_ref ref = OCI_REF_INIT;
+	auto_call(oci_ref_done) struct oci_ref ref = { 0 };
 	struct mlr_error err = MLR_ERROR_INIT;
 	char *words[2] = { 0 };
 	pid_t child;
@@ -119,7 +119,7 @@ static int cmd_login_to(int argc, char **argv)
 /* "docker.io/library/debian:12" in three columns: "library/debian", "12", "docker.io". */
 static void print_image(const struct store_image *im)
 {
-	auto_call(oci_ref_done) struct oci_ref ref = OCI_REF_INIT;
+	auto_call(oci_ref_done) struct oci_ref ref = { 0 };
 	char size[CLI_SIZE_SIZE], pulled[CLI_TIME_SIZE];
 	struct mlr_error err = MLR_ERROR_INIT;
 

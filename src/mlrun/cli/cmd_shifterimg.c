@@ -18,7 +18,7 @@ struct args {
 
 int shifter_each_image(void (*row)(const struct store_image *im), struct mlr_error *err)
 {
-	auto_call(stores_close) struct stores all = STORES_INIT;
+	auto_call(stores_close) struct stores all = { 0 };
 	int r = cli_open_stores(NULL, &all, err);
 
 	if (r == -ENOENT)
@@ -66,7 +66,7 @@ static void tell_status(const struct args *a, const char *image, const char *sta
 
 static int pull(const struct args *a, const char *image)
 {
-	auto_call(store_image_done) struct store_image im = STORE_IMAGE_INIT;
+	auto_call(store_image_done) struct store_image im = { 0 };
 	int status;
 
 	tell_status(a, image, "PULLING", NULL);
@@ -100,7 +100,7 @@ static int pull_without_waiting(const struct args *a, const char *image)
 
 static int lookup(const char *image)
 {
-	auto_call(store_image_done) struct store_image im = STORE_IMAGE_INIT;
+	auto_call(store_image_done) struct store_image im = { 0 };
 	struct mlr_error err = MLR_ERROR_INIT;
 
 	if (cli_find_image(image, NULL, &im, &err) < 0) {

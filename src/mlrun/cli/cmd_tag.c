@@ -22,8 +22,8 @@ static const struct cli_syntax syntax = {
 static int tag(struct store *st, const struct args *a, struct mlr_error *err)
 {
 	auto_call(oci_name_done) struct oci_name image = OCI_NAME_INIT;
-	auto_call(oci_ref_done) struct oci_ref name = OCI_REF_INIT;
-	auto_call(store_image_done) struct store_image im = STORE_IMAGE_INIT;
+	auto_call(oci_ref_done) struct oci_ref name = { 0 };
+	auto_call(store_image_done) struct store_image im = { 0 };
 	auto_free char *was = NULL;
 	int r = oci_name_parse(a->image, &image, err);
 

@@ -60,7 +60,7 @@ static int list(struct args *a, struct oci_ref *ref, struct strv *ret, struct ml
 int cmd_tags(int argc, char **argv)
 {
 	struct args a = { .registry = CLI_REGISTRY_INIT };
-	auto_call(oci_ref_done) struct oci_ref ref = OCI_REF_INIT;
+	auto_call(oci_ref_done) struct oci_ref ref = { 0 };
 	auto_strv struct strv tags = STRV_INIT;
 	struct mlr_error err = MLR_ERROR_INIT;
 	int status;

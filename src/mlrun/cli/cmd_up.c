@@ -4,8 +4,6 @@
 #include "cli/project.h"
 #include "cli/services.h"
 
-#include "base/base.h"
-
 #define LOOK_MS 50
 
 struct args {
@@ -230,7 +228,7 @@ static int has_its_name(
 /* Stop surplus replicas; warn about services that the file no longer has. */
 static int remove_surplus(struct up *u, struct mlr_error *err)
 {
-	auto_call(service_list_done) struct service_list all = SERVICE_LIST_INIT;
+	auto_call(service_list_done) struct service_list all = { 0 };
 	int r = service_list_read(u->st, &all, err);
 
 	for (size_t i = 0; r == 0 && i < all.n; i++) {
@@ -379,9 +377,9 @@ static int print_plan(const struct project *p)
 
 static int run_up(const struct args *a)
 {
-	auto_call(project_done) struct project p = PROJECT_INIT;
+	auto_call(project_done) struct project p = { 0 };
 	struct mlr_error err = MLR_ERROR_INIT;
-	struct up u = { .a = a, .p = &p, .list = SERVICE_LIST_INIT };
+	struct up u = { .a = a, .p = &p, .list = { 0 } };
 	int status;
 
 	if (project_read(&a->w, &p, &err) < 0)

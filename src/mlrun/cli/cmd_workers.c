@@ -1,11 +1,7 @@
 /* mlrun workers: a row for each subcommand; those that end workers and show their output. */
-#include "cli/cli.h"
 #include "cli/commands.h"
-#include "cli/common.h"
 #include "cli/options.h"
 #include "cli/workers.h"
-
-#include "base/base.h"
 
 struct args {
 	struct cli_common common;
@@ -28,7 +24,7 @@ static void check_stop(void *args, struct argp_state *state)
 static int stop(const struct args *a)
 {
 	auto_store struct store *st = NULL;
-	auto_call(worker_list_done) struct worker_list l = WORKER_LIST_INIT;
+	auto_call(worker_list_done) struct worker_list l = { 0 };
 	struct mlr_error err = MLR_ERROR_INIT;
 	int r = workers_open(a->common.store, &st, &l, &err);
 
@@ -135,7 +131,7 @@ static int cmd_workers_logs(int argc, char **argv)
 		.s.needed = 1,
 		.s.missing = "expected a worker's id" };
 	auto_store struct store *st = NULL;
-	auto_call(worker_list_done) struct worker_list l = WORKER_LIST_INIT;
+	auto_call(worker_list_done) struct worker_list l = { 0 };
 	struct mlr_error err = MLR_ERROR_INIT;
 	struct args a = { 0 };
 	int r;

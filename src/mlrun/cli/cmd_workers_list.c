@@ -1,11 +1,9 @@
 /* mlrun workers list, await, hosts: how workers are, and where. */
 #include "cli/cli.h"
-#include "cli/common.h"
 #include "cli/listing.h"
 #include "cli/options.h"
 #include "cli/workers.h"
 
-#include "base/base.h"
 #include "base/json.h"
 
 #include <math.h>
@@ -53,7 +51,7 @@ int cmd_workers_list(int argc, char **argv)
 		.s.doc = "List your workers.",
 		.s.operands = { OPT(struct args, names) } };
 	auto_store struct store *st = NULL;
-	auto_call(worker_list_done) struct worker_list l = WORKER_LIST_INIT;
+	auto_call(worker_list_done) struct worker_list l = { 0 };
 	struct args a = { 0 };
 	int status;
 
@@ -112,7 +110,7 @@ int cmd_workers_await(int argc, char **argv)
 			"if one ended otherwise, 124 if the time was up, 125 if mlrun failed.",
 		.s.operands = { OPT(struct args, names) } };
 	auto_store struct store *st = NULL;
-	auto_call(worker_list_done) struct worker_list l = WORKER_LIST_INIT;
+	auto_call(worker_list_done) struct worker_list l = { 0 };
 	struct args a = { .seconds = -1 };
 	int status;
 
@@ -185,7 +183,7 @@ int cmd_workers_hosts(int argc, char **argv)
 			 "They are reached by mlrun-rsh: mpirun --mca plm_rsh_agent mlrun-rsh.",
 		.s.operands = { OPT(struct args, names) } };
 	auto_store struct store *st = NULL;
-	auto_call(worker_list_done) struct worker_list l = WORKER_LIST_INIT;
+	auto_call(worker_list_done) struct worker_list l = { 0 };
 	struct mlr_error err = MLR_ERROR_INIT;
 	struct args a = { 0 };
 	int status;

@@ -3,8 +3,6 @@
 #include "cli/options.h"
 #include "cli/workers.h"
 
-#include "base/base.h"
-
 #define WORKERS_MAX 10000 /* a mistyped number shall not flood a cluster */
 
 struct args {
@@ -86,7 +84,7 @@ static int print(const struct args *a, const struct store *st, const struct work
 static int start(const struct args *a)
 {
 	auto_store struct store *st = NULL;
-	auto_call(worker_list_done) struct worker_list l = WORKER_LIST_INIT;
+	auto_call(worker_list_done) struct worker_list l = { 0 };
 	struct mlr_error err = MLR_ERROR_INIT;
 	int status, r = workers_refuse_options(&a->w, &err);
 

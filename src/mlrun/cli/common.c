@@ -133,7 +133,7 @@ static void hint_no_store(struct mlr_error *err)
 
 int cli_store_may_come(struct mlr_error *err)
 {
-	auto_call(config_done) struct config c = CONFIG_INIT;
+	auto_call(config_done) struct config c = { 0 };
 	auto_free char *path = NULL, *near = NULL;
 
 	TRY(config_load(&c, err));
@@ -227,7 +227,7 @@ int cli_stored_manifest(
 int cli_find_image(
 	const char *name, const char *dir, struct store_image *ret, struct mlr_error *err)
 {
-	auto_call(stores_close) struct stores all = STORES_INIT;
+	auto_call(stores_close) struct stores all = { 0 };
 	auto_call(oci_name_done) struct oci_name parsed = OCI_NAME_INIT;
 	struct store *st;
 

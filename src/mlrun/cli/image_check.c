@@ -175,8 +175,8 @@ static int check(const struct image_check *a)
 {
 	auto_call(gpu_machine_done) struct gpu_machine m = GPU_MACHINE_INIT;
 	auto_call(gpu_report_done) struct gpu_report report = { 0 };
-	auto_call(store_facts_done) struct store_facts facts = STORE_FACTS_INIT;
-	auto_call(config_done) struct config config = CONFIG_INIT;
+	auto_call(store_facts_done) struct store_facts facts = { 0 };
+	auto_call(config_done) struct config config = { 0 };
 	auto_strv struct strv libs = STRV_INIT;
 	auto_call(plan_done) struct plan p;
 	struct mlr_error err = MLR_ERROR_INIT;

@@ -41,9 +41,12 @@ struct cli_registry {
 	struct config config;
 };
 
-#define CLI_REGISTRY_INIT               \
-	{                               \
-		1, 0, NULL, CONFIG_INIT \
+#define CLI_REGISTRY_INIT   \
+	{                   \
+		1, 0, NULL, \
+		{           \
+			0   \
+		}           \
 	}
 
 /*

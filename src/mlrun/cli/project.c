@@ -1,8 +1,6 @@
 #include "cli/project.h"
 
-#include "base/base.h"
 #include "cli/cli.h"
-#include "cli/common.h"
 #include "cli/fetch.h"
 #include "cli/services.h"
 #include "work/work.h"
@@ -240,7 +238,7 @@ static struct compose_wish wish_of(struct reading *r)
 
 int project_read(const struct project_wish *w, struct project *ret, struct mlr_error *err)
 {
-	auto_call(project_done) struct project p = PROJECT_INIT;
+	auto_call(project_done) struct project p = { 0 };
 	auto_call(reading_done) struct reading r = { w, &p, NULL, NULL };
 	auto_strv struct strv refused = STRV_INIT;
 	struct compose_wish c;
@@ -256,13 +254,13 @@ int project_read(const struct project_wish *w, struct project *ret, struct mlr_e
 	reading_done(&r);
 	r = (struct reading){ w, &p, NULL, NULL };
 	*ret = p;
-	p = (struct project)PROJECT_INIT;
+	p = (struct project){ 0 };
 	return 0;
 }
 
 char *project_name(const struct project_wish *w, struct mlr_error *err)
 {
-	auto_call(project_done) struct project p = PROJECT_INIT;
+	auto_call(project_done) struct project p = { 0 };
 	auto_call(reading_done) struct reading r = { w, &p, NULL, NULL };
 	struct compose_wish c;
 
@@ -322,7 +320,7 @@ static int build(const struct compose_service *c, const char *image, const char 
 int project_bring(const struct project *p, const struct compose_service *c, const char *store,
 	int again, int pull)
 {
-	auto_call(store_image_done) struct store_image im = STORE_IMAGE_INIT;
+	auto_call(store_image_done) struct store_image im = { 0 };
 	auto_free char *image = project_image_of(p, c);
 	struct mlr_error err = MLR_ERROR_INIT;
 	int r;

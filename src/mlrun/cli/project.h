@@ -2,7 +2,6 @@
 #ifndef MLR_CLI_PROJECT_H
 #define MLR_CLI_PROJECT_H
 
-#include "base/error.h"
 #include "compose/compose.h"
 #include "store/store.h"
 #include "work/service.h"
@@ -44,10 +43,6 @@ struct project {
 	struct compose_project compose;
 };
 
-#define PROJECT_INIT \
-	{            \
-		0    \
-	}
 void project_done(struct project *p);
 
 /* Read a project. Returns 0, -ENOENT, -EINVAL, -EPROTO, with hints. */

@@ -1,6 +1,5 @@
 #include "cli/runs.h"
 
-#include "base/base.h"
 #include "base/account.h"
 #include "base/home.h"
 #include "base/json.h"
@@ -91,7 +90,7 @@ static void find_word(const struct cli_exec *x, json_t *image)
 static json_t *image_of(const struct cli_exec *x)
 {
 	json_t *image;
-	auto_call(store_image_done) struct store_image im = STORE_IMAGE_INIT;
+	auto_call(store_image_done) struct store_image im = { 0 };
 	auto_free char *pin = NULL;
 
 	if (!rootfs_kept_of(x->exec.image) &&

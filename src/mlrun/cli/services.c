@@ -1,8 +1,6 @@
 #include "cli/services.h"
 
-#include "base/base.h"
 #include "cli/cli.h"
-#include "cli/common.h"
 #include "cli/fetch.h"
 
 #include "base/config.h"
@@ -12,7 +10,6 @@
 #include "oci/name.h"
 #include "plan/plan.h"
 #include "rootfs/lookup.h"
-#include "store/image.h"
 #include "store/stores.h"
 #include "work/service_log.h"
 
@@ -42,7 +39,7 @@ int services_has(const char *store, const char *name)
 static char *stored_name(struct store *st, const char *text)
 {
 	auto_call(oci_name_done) struct oci_name name = OCI_NAME_INIT;
-	auto_call(store_image_done) struct store_image im = STORE_IMAGE_INIT;
+	auto_call(store_image_done) struct store_image im = { 0 };
 
 	return oci_name_parse(text, &name, NULL) == 0 &&
 			store_image_find_name(st, &name, &im, NULL) == 0 && im.name
@@ -52,7 +49,7 @@ static char *stored_name(struct store *st, const char *text)
 
 char *services_needing(struct store *st, const char *image)
 {
-	auto_call(service_list_done) struct service_list l = SERVICE_LIST_INIT;
+	auto_call(service_list_done) struct service_list l = { 0 };
 	auto_free char *wanted = stored_name(st, image);
 
 	service_list_read(st, &l, NULL);
@@ -122,9 +119,9 @@ static int read_config(
 int services_take_image(const char *image, const char *store, int with_check, struct service *s,
 	char **manifest, struct mlr_error *err)
 {
-	auto_call(stores_close) struct stores all = STORES_INIT;
+	auto_call(stores_close) struct stores all = { 0 };
 	auto_call(oci_name_done) struct oci_name name = OCI_NAME_INIT;
-	auto_call(store_image_done) struct store_image im = STORE_IMAGE_INIT;
+	auto_call(store_image_done) struct store_image im = { 0 };
 	json_auto_t *config = NULL;
 	const json_t *run;
 	const char *word;
@@ -152,7 +149,7 @@ int services_take_image(const char *image, const char *store, int with_check, st
 
 int services_prepare(struct cli_exec *x, const char *command)
 {
-	auto_call(config_done) struct config config = CONFIG_INIT;
+	auto_call(config_done) struct config config = { 0 };
 	auto_call(plan_done) struct plan p;
 	struct mlr_error err = MLR_ERROR_INIT;
 	struct exec_options *o = &x->exec;
@@ -170,7 +167,7 @@ int services_prepare(struct cli_exec *x, const char *command)
 
 static void print_last_words(struct store *st, const char *name)
 {
-	struct service_reader r = SERVICE_READER_INIT;
+	struct service_reader r = { 0 };
 	struct service_line line;
 
 	service_reader_open(st, name, NULL, &r);
@@ -222,7 +219,7 @@ static int is_wanted(const struct services_choice *c, const struct service *s)
 
 static int choose_of_project(struct store *st, struct services_choice *c, struct mlr_error *err)
 {
-	auto_call(service_list_done) struct service_list all = SERVICE_LIST_INIT;
+	auto_call(service_list_done) struct service_list all = { 0 };
 	int r = service_list_read(st, &all, err);
 
 	for (size_t i = 0; r == 0 && i < all.n; i++) {

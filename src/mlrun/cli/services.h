@@ -2,8 +2,6 @@
 #ifndef MLR_CLI_SERVICES_H
 #define MLR_CLI_SERVICES_H
 
-#include "base/error.h"
-#include "base/strv.h"
 #include "cli/exec_options.h"
 #include "work/service.h"
 #include "work/service_log.h"

@@ -226,7 +226,7 @@ static int add_volumes(struct args *a, struct mlr_error *err)
 /* For struct cli_exec. The image's id is known only now: it may have been pulled. */
 static void adjust(struct plan *p)
 {
-	auto_call(store_image_done) struct store_image im = STORE_IMAGE_INIT;
+	auto_call(store_image_done) struct store_image im = { 0 };
 
 	shifter_modules_env(&run.modules, &run.site, p);
 	plan_env_set(p, "SHIFTER_RUNTIME", "1", PLAN_FROM_SITE);

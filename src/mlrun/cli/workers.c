@@ -1,9 +1,7 @@
 #include "cli/workers.h"
 
-#include "base/base.h"
 #include "base/json.h"
 #include "cli/cli.h"
-#include "cli/common.h"
 #include "cli/listing.h"
 
 int workers_open(const char *dir, struct store **st, struct worker_list *ret, struct mlr_error *err)

@@ -5,8 +5,6 @@
 #ifndef MLR_CLI_WORKERS_H
 #define MLR_CLI_WORKERS_H
 
-#include "base/error.h"
-#include "base/strv.h"
 #include "cli/exec_options.h"
 #include "store/store.h"
 #include "work/work.h"

@@ -4,7 +4,6 @@
 #include "cli/options.h"
 #include "cli/workers.h"
 
-#include "base/base.h"
 #include "base/config_value.h"
 
 void workers_parse_deadline(void *args, char *arg, struct argp_state *state)
@@ -69,7 +68,7 @@ int workers_refuse_options(const struct workers_wish *a, struct mlr_error *err)
 
 int workers_bring_image(const struct workers_wish *a, const char *command)
 {
-	auto_call(store_image_done) struct store_image im = STORE_IMAGE_INIT;
+	auto_call(store_image_done) struct store_image im = { 0 };
 	const struct exec_options *o = &a->x.exec;
 	struct mlr_error err = MLR_ERROR_INIT;
 	int r;

@@ -1,6 +1,5 @@
 #include "compose/parts.h"
 
-#include "base/base.h"
 #include "base/spelling.h"
 
 #define SERVICES_MAX 1000
@@ -30,7 +29,7 @@ void compose_project_done(struct compose_project *p)
 	free(p->name);
 	free(p->text);
 	strv_done(&p->ignored);
-	*p = (struct compose_project)COMPOSE_PROJECT_INIT;
+	*p = (struct compose_project){ 0 };
 }
 
 int compose_is_project(const char *name)
@@ -376,7 +375,7 @@ static void reader_done(struct compose_reader *c)
 int compose_parse(const struct compose_wish *w, struct compose_project *ret, struct strv *refused,
 	struct mlr_error *err)
 {
-	auto_call(compose_project_done) struct compose_project p = COMPOSE_PROJECT_INIT;
+	auto_call(compose_project_done) struct compose_project p = { 0 };
 	auto_call(reader_done) struct compose_reader c = {
 		.wish = w, .read = json_array(), .ignored = &p.ignored, .refused = refused
 	};
@@ -393,7 +392,7 @@ int compose_parse(const struct compose_wish *w, struct compose_project *ret, str
 	TRY(pass_refused(&r));
 	TRY(parse(&r, v, &p));
 	*ret = p;
-	p = (struct compose_project)COMPOSE_PROJECT_INIT;
+	p = (struct compose_project){ 0 };
 	return 0;
 }
 

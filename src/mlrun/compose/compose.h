@@ -9,12 +9,8 @@
 #ifndef MLR_COMPOSE_COMPOSE_H
 #define MLR_COMPOSE_COMPOSE_H
 
-#include "base/error.h"
+#include "base/base.h"
 #include "base/reach.h"
-#include "base/strv.h"
-
-#include <stddef.h>
-#include <stdint.h>
 
 enum compose_condition { COMPOSE_STARTED, COMPOSE_HEALTHY, COMPOSE_COMPLETED };
 
@@ -74,10 +70,6 @@ struct compose_project {
 	char *text;          /* the files merged into one, in YAML; NULL: too long */
 };
 
-#define COMPOSE_PROJECT_INIT \
-	{                    \
-		0            \
-	}
 void compose_project_done(struct compose_project *p);
 
 /* The value of a variable, or NULL. */

@@ -1,8 +1,6 @@
 /* .env files and env_file. */
 #include "compose/compose.h"
 
-#include "base/base.h"
-
 #define BLANKS " \t\r"
 
 struct scope {

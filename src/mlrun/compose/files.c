@@ -2,8 +2,6 @@
  * the specification). */
 #include "compose/parts.h"
 
-#include "base/base.h"
-
 #define FILE_MAX   (1u << 20)  /* bytes */
 #define TEXTS_MAX  (64u << 20) /* bytes of all values, with their variables */
 #define FILES_MAX  100

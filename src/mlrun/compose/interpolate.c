@@ -1,8 +1,6 @@
 /* Variables in values, as the compose specification has them (12-interpolation.md). */
 #include "compose/compose.h"
 
-#include "base/base.h"
-
 #define NAME_FIRST  "abcdefghijklmnopqrstuvwxyzABCDEFGHIJKLMNOPQRSTUVWXYZ_"
 #define NAME_REST   NAME_FIRST "0123456789"
 #define RESULT_MAX  (1u << 20) /* bytes of a value */
@@ -139,9 +137,7 @@ static int expand(struct expansion *x, const char *s, size_t n, unsigned depth)
 
 		if (r < 0 || !dollar)
 			return r;
-		r = expand_dollar(x, dollar, end, depth, &used);
-		if (r < 0)
-			return r;
+		TRY(expand_dollar(x, dollar, end, depth, &used));
 		s = dollar + used;
 	}
 	return 0;

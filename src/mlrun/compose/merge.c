@@ -1,8 +1,6 @@
 /* Merges the values of several files (13-merge.md of the specification). */
 #include "compose/parts.h"
 
-#include "base/base.h"
-
 #define LONG  1000 /* items: what such a list repeats stays */
 #define OTHER 10   /* a depth without services */
 

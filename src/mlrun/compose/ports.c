@@ -1,7 +1,6 @@
 /* Ports of a service (05-services.md of the specification). */
 #include "compose/ports.h"
 
-#include "base/base.h"
 #include "compose/parts.h"
 
 #include <arpa/inet.h>

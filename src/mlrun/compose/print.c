@@ -1,8 +1,6 @@
 /* Writes values in YAML. */
 #include "compose/parts.h"
 
-#include "base/base.h"
-
 #define TEXT_MAX (16 << 20) /* bytes; aliases of aliases are many values */
 #define LETTERS  "abcdefghijklmnopqrstuvwxyzABCDEFGHIJKLMNOPQRSTUVWXYZ"
 

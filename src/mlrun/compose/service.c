@@ -1,7 +1,6 @@
 /* One service of a compose file (05-services.md of the specification). */
 #include "compose/parts.h"
 
-#include "base/base.h"
 #include "base/proc.h"
 
 #define ENV_FILE_MAX (1u << 20) /* bytes */

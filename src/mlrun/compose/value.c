@@ -1,6 +1,5 @@
 #include "compose/parts.h"
 
-#include "base/base.h"
 #include "base/duration.h"
 
 void compose_place(const struct record_reader *r, const json_t *in, const char *key, size_t at)

@@ -2,7 +2,6 @@
  * 09-secrets.md of the specification). */
 #include "compose/parts.h"
 
-#include "base/base.h"
 #include "base/config_value.h"
 
 /* A name of the file's mapping "volumes", "secrets" or "configs"; NULL: it is not there. */

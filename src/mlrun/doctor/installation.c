@@ -41,7 +41,7 @@ static void name_files(const struct config *c, struct strv *ret)
 
 void check_configuration(const struct doctor_machine *m, struct doctor_report *r)
 {
-	auto_call(config_done) struct config c = CONFIG_INIT;
+	auto_call(config_done) struct config c = { 0 };
 	auto_strv struct strv files = STRV_INIT;
 	struct mlr_error err = MLR_ERROR_INIT;
 	struct doctor_finding *f;

@@ -27,7 +27,7 @@ static void look_at_launcher(const struct doctor_machine *m, struct doctor_repor
 static void look_at_machines_mpi(const struct doctor_machine *m, struct doctor_report *r)
 {
 	auto_call(gpu_dir_close) struct gpu_dir d = GPU_DIR_INIT;
-	auto_call(config_done) struct config c = CONFIG_INIT;
+	auto_call(config_done) struct config c = { 0 };
 	auto_call(mpi_tree_done) struct mpi_tree tree = { 0 };
 	auto_call(mpi_place_done) struct mpi_place at = MPI_PLACE_INIT;
 	auto_strv struct strv named = STRV_INIT, files = STRV_INIT;

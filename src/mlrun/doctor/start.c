@@ -7,7 +7,7 @@
 static int enter(const char *image, const char *store, struct mlr_error *err)
 {
 	static char *command[] = { "true", NULL };
-	auto_call(config_done) struct config config = CONFIG_INIT;
+	auto_call(config_done) struct config config = { 0 };
 	auto_call(plan_done) struct plan p;
 	struct exec_options o = { .image = image, .store = store, .command = command };
 

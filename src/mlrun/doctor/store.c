@@ -26,7 +26,7 @@ static void tell_error(struct doctor_report *r, const struct mlr_error *err, con
 static int find_place(
 	const struct doctor_machine *m, struct doctor_report *r, char **path, char **origin)
 {
-	auto_call(config_done) struct config c = CONFIG_INIT;
+	auto_call(config_done) struct config c = { 0 };
 	struct mlr_error err = MLR_ERROR_INIT;
 
 	if (m->store) {
@@ -36,7 +36,7 @@ static int find_place(
 	}
 	/* Another check reports an unreadable configuration. */
 	if (config_load(&c, NULL) < 0)
-		c = (struct config)CONFIG_INIT;
+		c = (struct config){ 0 };
 	if (store_place(&c, path, origin, &err) == 0)
 		return 0;
 	if (err.code == EINVAL) {
@@ -214,7 +214,7 @@ static void look_at_own(const struct doctor_machine *m, struct doctor_report *r)
 /* stores_open_additional() skips faulty stores; here they are reported. */
 static void look_at_additional(struct doctor_report *r)
 {
-	auto_call(config_done) struct config c = CONFIG_INIT;
+	auto_call(config_done) struct config c = { 0 };
 	auto_strv struct strv lists = STRV_INIT, dirs = STRV_INIT;
 	const char *env = getenv("MLRUN_STORES");
 

@@ -168,9 +168,7 @@ static int add_options(
 	int r;
 
 	for (size_t i = 0; i < o->env_files.n; i++) {
-		r = add_file(o->env_files.v[i], caller, p, err);
-		if (r < 0)
-			return r;
+		TRY(add_file(o->env_files.v[i], caller, p, err));
 	}
 	for (size_t i = 0; i < o->env.n; i++) {
 		r = add_text(o->env.v[i], caller, p, PLAN_FROM_USER, err);

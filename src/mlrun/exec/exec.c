@@ -573,7 +573,7 @@ static int find_root(const struct exec_options *o, int lease, struct plan *p,
 static int plan_image(
 	const struct exec_options *o, int lease, struct plan *p, struct mlr_error *err)
 {
-	auto_call(store_facts_done) struct store_facts facts = STORE_FACTS_INIT;
+	auto_call(store_facts_done) struct store_facts facts = { 0 };
 	auto_call(asked_mounts_done) struct asked_mounts m = { 0 };
 	struct exec_options with_labels = *o;
 	int r;

@@ -145,7 +145,7 @@ static int read_process(
 {
 	pid_t pid = o->join;
 	auto_close int proc = open("/proc", O_PATH | O_DIRECTORY | O_CLOEXEC), dir = -1;
-	auto_call(container_done) struct container c = CONTAINER_INIT;
+	auto_call(container_done) struct container c = { 0 };
 	char name[24];
 	int r;
 

@@ -15,10 +15,7 @@ int users_mounts_plan(const struct exec_options *o, struct plan *p, struct mlr_e
 
 	for (size_t k = 0; k < ARRAY_LEN(kinds); k++)
 		for (size_t i = 0; i < kinds[k].texts->n; i++) {
-			int r = kinds[k].plan(kinds[k].texts->v[i], p, err);
-
-			if (r < 0)
-				return r;
+			TRY(kinds[k].plan(kinds[k].texts->v[i], p, err));
 		}
 	if (o->given)
 		plan_mounts_move(o->given, p);

@@ -18,7 +18,7 @@ static void work_done(struct work *w)
  * nothing but a digest is left out. */
 static char *settle_name(const struct work *w)
 {
-	auto_call(oci_ref_done) struct oci_ref ref = OCI_REF_INIT;
+	auto_call(oci_ref_done) struct oci_ref ref = { 0 };
 
 	if (w->opt->name)
 		return xstrdup(w->opt->name);
@@ -30,7 +30,7 @@ static char *settle_name(const struct work *w)
 /* Check that the store has the layers' trees and records. */
 static int check_layers(struct work *w, struct mlr_error *err)
 {
-	auto_call(store_facts_done) struct store_facts f = STORE_FACTS_INIT;
+	auto_call(store_facts_done) struct store_facts f = { 0 };
 	int r = store_facts_get(w->st, w->image->manifest, &f, err);
 
 	if (r < 0 || (f.formats & STORE_FORMAT_LAYERS))

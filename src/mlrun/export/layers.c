@@ -1,7 +1,6 @@
 #include "export/layers.h"
 
 #include "base/machine.h"
-#include "base/clock.h"
 #include "export/pack.h"
 #include "oci/manifest.h"
 

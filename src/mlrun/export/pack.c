@@ -1,6 +1,5 @@
 #include "export/pack.h"
 
-#include "base/temp.h"
 #include "layer/codec.h"
 #include "rootfs/layers.h"
 #include "store/blob.h"

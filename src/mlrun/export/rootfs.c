@@ -202,7 +202,7 @@ static int walk(struct walk *k, const struct place *p, struct mlr_error *err)
 static int open_top(struct work *w, struct place *ret, struct mlr_error *err)
 {
 	auto_call(plan_done) struct plan p;
-	auto_call(store_facts_done) struct store_facts facts = STORE_FACTS_INIT;
+	auto_call(store_facts_done) struct store_facts facts = { 0 };
 
 	plan_init(&p);
 	TRY(rootfs_plan(store_path(w->st), NULL, w->image->name, 0, &p, &facts, err));

@@ -361,7 +361,7 @@ int export_squash(const char *store, const char *image, const char *path, const 
 	struct export_squashed *ret, struct mlr_error *err)
 {
 	auto_call(plan_done) struct plan p;
-	auto_call(store_facts_done) struct store_facts facts = STORE_FACTS_INIT;
+	auto_call(store_facts_done) struct store_facts facts = { 0 };
 	int r;
 
 	plan_init(&p);

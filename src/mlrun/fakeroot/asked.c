@@ -1,7 +1,5 @@
 #include "fakeroot/asked.h"
 
-#include "base/base.h"
-
 #include <linux/seccomp.h>
 #include <sys/syscall.h>
 

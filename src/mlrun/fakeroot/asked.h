@@ -9,11 +9,6 @@
 
 #include "fakeroot/calls.h"
 
-#include <limits.h>
-#include <stddef.h>
-#include <stdint.h>
-#include <sys/types.h>
-
 struct seccomp_data;
 struct asked;
 

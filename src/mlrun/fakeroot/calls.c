@@ -1,7 +1,5 @@
 #include "fakeroot/calls.h"
 
-#include "base/cleanup.h"
-
 #include <linux/audit.h>
 #include <sys/syscall.h>
 

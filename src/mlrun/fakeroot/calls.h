@@ -2,8 +2,7 @@
 #ifndef MLR_FAKEROOT_CALLS_H
 #define MLR_FAKEROOT_CALLS_H
 
-#include <stddef.h>
-#include <stdint.h>
+#include "base/base.h"
 
 /*
  * All calls, in groups by who answers them (asked_answer()), with like ones together: X(name here,

@@ -2,7 +2,6 @@
  * user are that user's, and what is in a set-group-ID directory is its group's. */
 #include "fakeroot/asked.h"
 
-#include "base/base.h"
 #include "fakeroot/rights.h"
 
 #include <linux/openat2.h>

@@ -1,6 +1,5 @@
 #include "fakeroot/fakeroot.h"
 
-#include "base/base.h"
 #include "base/owners_file.h"
 #include "fakeroot/calls.h"
 #include "fakeroot/ids.h"

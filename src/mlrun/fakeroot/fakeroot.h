@@ -40,11 +40,7 @@
 #ifndef MLR_FAKEROOT_FAKEROOT_H
 #define MLR_FAKEROOT_FAKEROOT_H
 
-#include "base/error.h"
-#include "base/strv.h"
-
-#include <stddef.h>
-#include <stdint.h>
+#include "base/base.h"
 
 /* Whom the command believes to be. */
 struct fakeroot_user {

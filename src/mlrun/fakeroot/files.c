@@ -1,7 +1,6 @@
 /* The fake root's answers on files: owners, modes, attributes. */
 #include "fakeroot/asked.h"
 
-#include "base/base.h"
 #include "fakeroot/rights.h"
 
 #include <sys/xattr.h>

@@ -1,7 +1,6 @@
 /* The fake root's answers on ids: what a process believes to be (setresuid(2), getgroups(2)). */
 #include "fakeroot/asked.h"
 
-#include "base/base.h"
 #include "fakeroot/rights.h"
 
 #define GROUPS_MAX 65536 /* the kernel's NGROUPS_MAX */

@@ -1,6 +1,5 @@
 #include "fakeroot/ids.h"
 
-#include "base/base.h"
 #include "fakeroot/asked.h"
 
 #define ANCESTORS_MAX 64

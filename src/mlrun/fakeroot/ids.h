@@ -4,10 +4,6 @@
 
 #include "fakeroot/fakeroot.h"
 
-#include <stddef.h>
-#include <stdint.h>
-#include <sys/types.h>
-
 struct fakeroot_ids {
 	pid_t pid;               /* of the process, not the thread */
 	unsigned long start;     /* its start time, proc_pid_stat(5) */

@@ -1,6 +1,5 @@
 #include "fakeroot/records.h"
 
-#include "base/base.h"
 #include "base/owners_file.h"
 
 #include <sys/xattr.h>

@@ -5,9 +5,8 @@
 #ifndef MLR_FAKEROOT_RECORDS_H
 #define MLR_FAKEROOT_RECORDS_H
 
+#include "base/base.h"
 #include "base/file_owner.h"
-
-#include <sys/stat.h>
 
 /*
  * Before the first call.

@@ -1,6 +1,5 @@
 #include "fakeroot/rights.h"
 
-#include "base/base.h"
 #include "fakeroot/asked.h"
 
 #include <linux/magic.h>

@@ -3,7 +3,6 @@
 #ifndef MLR_LAYER_ARCHIVE_H
 #define MLR_LAYER_ARCHIVE_H
 
-#include "base/base.h"
 #include "layer/record.h"
 
 #include <archive.h>

@@ -1,9 +1,6 @@
 #include "layer/blocks.h"
 
-#include "base/base.h"
 #include "base/machine.h"
-
-#include <pthread.h>
 
 #define THREADS_MAX 7 /* beside the caller's */
 

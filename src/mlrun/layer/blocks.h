@@ -7,8 +7,6 @@
 
 #include "layer/codec.h"
 
-#include <stddef.h>
-
 #define LAYER_BLOCK (512u << 10) /* bytes of input */
 
 /* How to compress one block. A state is used by one thread at a time. */

@@ -1,7 +1,5 @@
 #include "layer/changes.h"
 
-#include "base/base.h"
-
 int layer_changes_init(
 	struct layer_changes *c, struct layer_names *t, size_t layer, struct mlr_error *err)
 {

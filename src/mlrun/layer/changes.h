@@ -6,7 +6,6 @@
 #ifndef MLR_LAYER_CHANGES_H
 #define MLR_LAYER_CHANGES_H
 
-#include "base/error.h"
 #include "layer/names.h"
 
 struct layer_changes {

@@ -1,7 +1,5 @@
 #include "layer/codec.h"
 
-#include "base/cleanup.h"
-
 static const struct layer_codec *const codecs[] = { [OCI_PLAIN] = NULL,
 #define ROW(ID, name) [OCI_##ID] = &layer_##name,
 	OCI_COMPRESSIONS(ROW)

@@ -1,7 +1,6 @@
 #include "layer/dirs.h"
 
 #include "base/tighten.h"
-#include "layer/unpack.h"
 #include "layer/path.h"
 
 void layer_dirs_init(struct layer_dirs *d, size_t memory)

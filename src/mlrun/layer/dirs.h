@@ -5,7 +5,6 @@
 #ifndef MLR_LAYER_DIRS_H
 #define MLR_LAYER_DIRS_H
 
-#include "base/base.h"
 #include "layer/names.h"
 
 #define LAYER_DIRS_HIDES 1 /* a mark of a name: the directory has whiteouts */

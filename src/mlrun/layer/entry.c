@@ -1,6 +1,5 @@
 #include "layer/entry.h"
 
-#include "base/base.h"
 #include "base/file_owner.h"
 
 #include <archive.h>

@@ -2,7 +2,7 @@
 #ifndef MLR_LAYER_ENTRY_H
 #define MLR_LAYER_ENTRY_H
 
-#include "base/error.h"
+#include "base/base.h"
 
 #include <archive_entry.h>
 

@@ -1,6 +1,5 @@
 #include "layer/extract.h"
 
-#include "base/base.h"
 #include "layer/archive.h"
 #include "layer/path.h"
 

@@ -4,7 +4,7 @@
 #ifndef MLR_LAYER_EXTRACT_H
 #define MLR_LAYER_EXTRACT_H
 
-#include "base/error.h"
+#include "base/base.h"
 
 #include <archive.h>
 #include <archive_entry.h>

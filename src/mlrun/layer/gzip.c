@@ -1,7 +1,5 @@
 #include "layer/blocks.h"
-#include "layer/codec.h"
 
-#include "base/base.h"
 #include "config.h"
 
 /* Of one block: what cannot be compressed is stored, 5 bytes more for each 16 to 64 KiB. */

@@ -1,7 +1,5 @@
 #include "layer/record.h"
 
-#include "base/base.h"
-
 #include <archive.h>
 #include <archive_entry.h>
 

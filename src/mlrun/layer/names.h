@@ -8,7 +8,6 @@
 #ifndef MLR_LAYER_NAMES_H
 #define MLR_LAYER_NAMES_H
 
-#include "base/base.h"
 #include "layer/tar.h"
 
 #define LAYER_NO_XATTR     0xffffffffu

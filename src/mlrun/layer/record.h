@@ -22,7 +22,6 @@
 #ifndef MLR_LAYER_RECORD_H
 #define MLR_LAYER_RECORD_H
 
-#include "base/base.h"
 #include "layer/codec.h"
 
 #include <zstd.h>

@@ -1,9 +1,6 @@
 #include "layer/stream.h"
 
-#include "base/base.h"
 #include "layer/codec.h"
-
-#include <pthread.h>
 
 #define SLOT_SIZE  (1u << 20)
 #define SLOTS      4

@@ -3,7 +3,6 @@
 #include "base/file_owner.h"
 #include "layer/archive.h"
 #include "layer/path.h"
-#include "layer/record.h"
 #include "layer/stream.h"
 
 #include <archive.h>

@@ -6,7 +6,6 @@
 #ifndef MLR_LAYER_TAR_H
 #define MLR_LAYER_TAR_H
 
-#include "base/base.h"
 #include "layer/unpack.h"
 
 struct layer_xattr {

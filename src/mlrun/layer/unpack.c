@@ -1,7 +1,6 @@
 #include "layer/unpack.h"
 
 #include "base/filesystem.h"
-#include "layer/tar.h"
 #include "layer/writer.h"
 
 #define LARGE (16u << 20) /* bytes of a file, after which free space is checked again */

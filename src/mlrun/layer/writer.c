@@ -1,6 +1,5 @@
 #include "layer/writer.h"
 
-#include "base/file_owner.h"
 #include "base/owners_file.h"
 #include "base/tighten.h"
 #include "layer/path.h"

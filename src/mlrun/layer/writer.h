@@ -6,10 +6,8 @@
 #ifndef MLR_LAYER_WRITER_H
 #define MLR_LAYER_WRITER_H
 
-#include "base/base.h"
 #include "layer/dirs.h"
 #include "layer/recorder.h"
-#include "layer/tar.h"
 
 struct layer_writer {
 	int root; /* borrowed */

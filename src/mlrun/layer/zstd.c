@@ -1,7 +1,4 @@
 #include "layer/blocks.h"
-#include "layer/codec.h"
-
-#include "base/base.h"
 
 #include <zstd.h>
 #include <zstd_errors.h>

@@ -118,9 +118,9 @@ void oci_config_done(struct oci_config *c)
 
 int oci_config_parse(const char *json, size_t len, struct oci_config *ret, struct mlr_error *err)
 {
-	auto_call(oci_config_done) struct oci_config c = OCI_CONFIG_INIT;
+	auto_call(oci_config_done) struct oci_config c = { 0 };
 
 	TRY(oci_json_read(json, len, OCI_DOCUMENT_MAX, rows, &c, err));
-	*ret = take_struct(&c, OCI_CONFIG_INIT);
+	*ret = take_struct(&c, { 0 });
 	return 0;
 }

@@ -20,11 +20,6 @@ struct oci_config {
 	struct strv diff_ids; /* "sha256:…", lowest layer first, each checked */
 };
 
-#define OCI_CONFIG_INIT \
-	{               \
-		0       \
-	}
-
 /* Parse a configuration document of len bytes. Returns 0, -EPROTO for a malformed document,
  * -ENOTSUP for a rootfs type other than "layers" or an unsupported digest algorithm. */
 int oci_config_parse(const char *json, size_t len, struct oci_config *ret, struct mlr_error *err);

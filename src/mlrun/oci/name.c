@@ -226,13 +226,13 @@ static int take(const char *registry, const char *text, struct oci_ref *ret)
 
 void oci_name_stored(enum oci_transport t, const char *path, const char *said, struct oci_ref *ret)
 {
-	auto_call(oci_ref_done) struct oci_ref ref = OCI_REF_INIT;
+	auto_call(oci_ref_done) struct oci_ref ref = { 0 };
 	auto_free char *base = repository_of(path), *tagged = NULL;
 	int is_name = said && strpbrk(said, "/:@");
 
 	if (said && (is_name || t == OCI_DOCKER_ARCHIVE) && take("", said, &ref) == 0) {
 		if (!ref.short_name || t == OCI_DOCKER_ARCHIVE) {
-			*ret = take_struct(&ref, OCI_REF_INIT);
+			*ret = take_struct(&ref, { 0 });
 			return;
 		}
 		if (take("localhost/", said, ret) == 0)

@@ -29,9 +29,9 @@ struct oci_name {
 	char *path, *which; /* other transports: never NULL; REF or NULL */
 };
 
-#define OCI_NAME_INIT                                  \
-	{                                              \
-		OCI_REGISTRY, OCI_REF_INIT, NULL, NULL \
+#define OCI_NAME_INIT                           \
+	{                                       \
+		OCI_REGISTRY, { 0 }, NULL, NULL \
 	}
 
 /* A hint for Apptainer's images: how to convert one; takes its path. */

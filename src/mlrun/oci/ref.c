@@ -246,12 +246,12 @@ void oci_ref_done(struct oci_ref *ref)
 	free(ref->tag);
 	free(ref->digest);
 	free(ref->short_name);
-	*ref = (struct oci_ref)OCI_REF_INIT;
+	*ref = (struct oci_ref){ 0 };
 }
 
 int oci_ref_parse(const char *text, struct oci_ref *ret, struct mlr_error *err)
 {
-	auto_call(oci_ref_done) struct oci_ref ref = OCI_REF_INIT;
+	auto_call(oci_ref_done) struct oci_ref ref = { 0 };
 	auto_free char *copy = NULL;
 	const char *name = text;
 	int r;
@@ -272,7 +272,7 @@ int oci_ref_parse(const char *text, struct oci_ref *ret, struct mlr_error *err)
 			"127.0.0.1:5000/team/image:1.0");
 		return -EINVAL;
 	}
-	*ret = take_struct(&ref, OCI_REF_INIT);
+	*ret = take_struct(&ref, { 0 });
 	return 0;
 }
 
@@ -312,8 +312,8 @@ char *oci_ref_canonical(const struct oci_ref *ref)
 
 int oci_ref_is_same(const char *a, const char *b)
 {
-	auto_call(oci_ref_done) struct oci_ref x = OCI_REF_INIT;
-	auto_call(oci_ref_done) struct oci_ref y = OCI_REF_INIT;
+	auto_call(oci_ref_done) struct oci_ref x = { 0 };
+	auto_call(oci_ref_done) struct oci_ref y = { 0 };
 	auto_free char *one = NULL, *two = NULL;
 
 	if (oci_ref_parse(a, &x, NULL) < 0 || oci_ref_parse(b, &y, NULL) < 0)

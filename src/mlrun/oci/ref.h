@@ -18,11 +18,6 @@ struct oci_ref {
 	char *short_name; /* "debian", "team/app": as written without a registry, else NULL */
 };
 
-#define OCI_REF_INIT                         \
-	{                                    \
-		NULL, NULL, NULL, NULL, NULL \
-	}
-
 /* Parse a reference. Returns 0, or -EINVAL saying what is wrong, where, and what is valid. */
 int oci_ref_parse(const char *text, struct oci_ref *ret, struct mlr_error *err);
 

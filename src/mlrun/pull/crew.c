@@ -1,6 +1,5 @@
 #include "pull/crew.h"
 
-#include "base/clock.h"
 #include "pull/layer.h"
 
 #define TICK_MS 100

@@ -9,8 +9,6 @@
 #include "pull/pull.h"
 #include "store/store.h"
 
-#include <pthread.h>
-
 struct crew_work {
 	struct store *st;
 	struct pull_source *source;

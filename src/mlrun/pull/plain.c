@@ -1,7 +1,6 @@
 #include "pull/plain.h"
 
 #include "layer/archive.h"
-#include "base/temp.h"
 
 #include <archive.h>
 #include <archive_entry.h>

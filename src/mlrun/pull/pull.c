@@ -69,7 +69,7 @@ static int has_format(
 static int is_whole(struct store *st, const struct store_image *im, const struct stored_want *want,
 	unsigned *formats)
 {
-	auto_call(store_facts_done) struct store_facts f = STORE_FACTS_INIT;
+	auto_call(store_facts_done) struct store_facts f = { 0 };
 
 	if (!has_documents(st, im, want->blobs) || store_facts_get(st, im->manifest, &f, NULL) < 0)
 		return 0;
@@ -86,7 +86,7 @@ static int is_whole(struct store *st, const struct store_image *im, const struct
 static int stored_find(struct store *st, const struct stored_want *want, struct store_image *ret,
 	unsigned *formats)
 {
-	auto_call(store_image_done) struct store_image im = STORE_IMAGE_INIT;
+	auto_call(store_image_done) struct store_image im = { 0 };
 	struct oci_platform have;
 
 	if (store_image_find(st, want->ref, &im, NULL) < 0 || strcmp(im.name, want->name) != 0)
@@ -94,7 +94,7 @@ static int stored_find(struct store *st, const struct stored_want *want, struct 
 	if (oci_platform_parse(im.platform, &have, NULL) < 0 ||
 		!oci_platform_match(want->platform, &have) || !is_whole(st, &im, want, formats))
 		return 0;
-	*ret = take_struct(&im, STORE_IMAGE_INIT);
+	*ret = take_struct(&im, { 0 });
 	return 1;
 }
 
@@ -211,7 +211,7 @@ static int is_up_to_date(
 {
 	const struct stored_want want = { &p->ref, p->name, &p->want, p->opt->format,
 		p->opt->keep_blobs };
-	auto_call(store_image_done) struct store_image im = STORE_IMAGE_INIT;
+	auto_call(store_image_done) struct store_image im = { 0 };
 	char digest[OCI_DIGEST_SIZE];
 
 	if (!stored_find(st, &want, &im, &ret->formats))
@@ -221,7 +221,7 @@ static int is_up_to_date(
 		return 0;
 	ret->image = im;
 	ret->up_to_date = 1;
-	im = (struct store_image)STORE_IMAGE_INIT;
+	im = (struct store_image){ 0 };
 	return 1;
 }
 
@@ -240,7 +240,7 @@ static int is_kept_here(struct pull *p, struct pull_result *ret, struct mlr_erro
  * (store/stores.h). */
 static int is_kept_elsewhere(struct pull *p, struct pull_result *ret, struct mlr_error *err)
 {
-	auto_call(stores_close) struct stores others = STORES_INIT;
+	auto_call(stores_close) struct stores others = { 0 };
 	int r = stores_open_additional(p->st, &others, err);
 
 	for (size_t i = 0; r == 0 && i < others.n; i++) {
@@ -435,7 +435,7 @@ static int choose_format(struct pull *p, struct mlr_error *err)
 	int r = 0;
 
 	if (store_facts_get(p->st, p->res.manifest.digest, &p->had, NULL) < 0)
-		p->had = (struct store_facts)STORE_FACTS_INIT;
+		p->had = (struct store_facts){ 0 };
 	if (p->opt->format)
 		p->format = (enum store_format)p->opt->format;
 	else

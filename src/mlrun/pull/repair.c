@@ -31,7 +31,7 @@ static void ward_done(struct ward *w)
 /* Damaged facts do not name the layers, but are findings themselves. */
 static void admit(struct ward *w, struct store *st, const char *path)
 {
-	struct store_image im = STORE_IMAGE_INIT;
+	struct store_image im = { 0 };
 	struct patient *p;
 
 	if (store_image_load(st, path, &im, NULL) < 0)
@@ -189,7 +189,7 @@ static unsigned formats_of(struct store *st, const struct patient *p, const stru
 		enum store_format format;
 	} places[] = { { "layers/", STORE_FORMAT_LAYERS }, { "cover/", STORE_FORMAT_LAYERS },
 		{ "dir/", STORE_FORMAT_DIR }, { "squash/", STORE_FORMAT_SQUASHFS } };
-	auto_call(store_facts_done) struct store_facts f = STORE_FACTS_INIT;
+	auto_call(store_facts_done) struct store_facts f = { 0 };
 	unsigned lost = 0;
 
 	for (size_t i = 0; i < gone->n; i++)
@@ -212,7 +212,7 @@ static unsigned formats_of(struct store *st, const struct patient *p, const stru
 static int fetch(struct store *st, const struct store_image *im, unsigned format,
 	const struct pull_options *base, const struct pull_watch *watch, struct mlr_error *err)
 {
-	auto_call(oci_ref_done) struct oci_ref name = OCI_REF_INIT;
+	auto_call(oci_ref_done) struct oci_ref name = { 0 };
 	auto_call(oci_name_done) struct oci_name what = OCI_NAME_INIT;
 	auto_call(pull_result_done) struct pull_result result = { 0 };
 	struct pull_options opt = *base;

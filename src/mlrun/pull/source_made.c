@@ -189,7 +189,7 @@ static int take_image(struct source_made **ret, struct bundle *b, const struct o
 	struct mlr_error *err)
 {
 	auto_call(made_cleanup) struct source_made *m = made_new(b->plain, im->layers.n);
-	auto_call(oci_config_done) struct oci_config c = OCI_CONFIG_INIT;
+	auto_call(oci_config_done) struct oci_config c = { 0 };
 	int r = files_read(b->files, im->config, OCI_DOCUMENT_MAX, &m->config, &m->config_len, err);
 
 	if (r < 0)

@@ -43,7 +43,7 @@ int index_add_pushed(struct index_items *l, const struct push_result *r, const c
 static int add_manifest(struct index_items *l, struct registry *reg,
 	const struct registry_document *d, const struct oci_document *doc, struct mlr_error *err)
 {
-	auto_call(oci_config_done) struct oci_config config = OCI_CONFIG_INIT;
+	auto_call(oci_config_done) struct oci_config config = { 0 };
 	auto_free char *text = NULL;
 	struct index_item item = { 0 };
 	struct oci_platform p;

@@ -1,6 +1,5 @@
 #include "push/push.h"
 
-#include "base/clock.h"
 #include "export/documents.h"
 #include "oci/manifest.h"
 #include "push/send.h"
@@ -46,7 +45,7 @@ static int reuse_is_fit(const struct reuse *u, size_t i)
 /* Note the repository of a stored image at the layers that are in it as well. */
 static void note_places(struct reuse *u, const struct store_image *im)
 {
-	auto_call(oci_ref_done) struct oci_ref ref = OCI_REF_INIT;
+	auto_call(oci_ref_done) struct oci_ref ref = { 0 };
 	auto_call(oci_document_done) struct oci_document doc = { 0 };
 	auto_free char *text = NULL;
 	size_t len;

@@ -38,7 +38,7 @@ static int put(
 int push_steps(struct store *st, const struct oci_step *steps, size_t n, const struct oci_ref *to,
 	const struct push_options *opt, struct push_result *ret, struct mlr_error *err)
 {
-	auto_call(oci_config_done) struct oci_config c = OCI_CONFIG_INIT;
+	auto_call(oci_config_done) struct oci_config c = { 0 };
 	auto_free char *config = oci_steps_write(steps, n), *manifest = NULL;
 	char config_digest[OCI_DIGEST_SIZE], digest[OCI_DIGEST_SIZE];
 	struct store_image im = { .name = digest, .manifest = digest };

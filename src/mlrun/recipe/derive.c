@@ -373,7 +373,7 @@ int derive_config(
 	/* Docker's builder describes here the container in which it made the last layer. */
 	static const char *const gone[] = { "container", "container_config", "docker_version", "id",
 		"parent" };
-	auto_call(oci_config_done) struct oci_config c = OCI_CONFIG_INIT;
+	auto_call(oci_config_done) struct oci_config c = { 0 };
 	json_auto_t *root = NULL;
 
 	TRY(oci_config_parse(json, len, &c, err));

@@ -5,7 +5,6 @@
 #ifndef MLR_RECIPE_DERIVE_H
 #define MLR_RECIPE_DERIVE_H
 
-#include "base/base.h"
 #include "recipe/instruction.h"
 
 struct derive {

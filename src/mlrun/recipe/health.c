@@ -1,6 +1,5 @@
 #include "recipe/health.h"
 
-#include "base/base.h"
 #include "base/duration.h"
 
 static json_int_t duration(const char *s)

@@ -2,7 +2,6 @@
 #ifndef MLR_RECIPE_HEALTH_H
 #define MLR_RECIPE_HEALTH_H
 
-#include "base/error.h"
 #include "recipe/instruction.h"
 
 #include <jansson.h>

@@ -95,7 +95,7 @@ void instruction_done(struct instruction *in)
 	for (size_t i = 0; i < in->n_heredocs; i++)
 		instruction_heredoc_done(&in->heredocs[i]);
 	free(in->heredocs);
-	*in = (struct instruction)INSTRUCTION_INIT;
+	*in = (struct instruction){ 0 };
 }
 
 const char *instruction_name(enum instruction_word word)
@@ -262,7 +262,7 @@ static int health(struct instruction *in, const char *rest, struct mlr_error *er
 
 static int nested(struct instruction *in, const char *rest, char escape, struct mlr_error *err)
 {
-	auto_call(instruction_done) struct instruction inner = INSTRUCTION_INIT;
+	auto_call(instruction_done) struct instruction inner = { 0 };
 	int r = *rest ? instruction_parse(rest, escape, &inner, err) : 0;
 
 	if (r < 0)
@@ -331,13 +331,13 @@ static int parse(struct instruction *in, char escape, struct mlr_error *err)
 
 int instruction_parse(const char *text, char escape, struct instruction *ret, struct mlr_error *err)
 {
-	auto_call(instruction_done) struct instruction in = INSTRUCTION_INIT;
+	auto_call(instruction_done) struct instruction in = { 0 };
 
 	in.text = xstrdup(text + text_blank(text));
 	text_chop(in.text);
 	TRY(parse(&in, escape, err));
 	*ret = in;
-	in = (struct instruction)INSTRUCTION_INIT;
+	in = (struct instruction){ 0 };
 	return 0;
 }
 
@@ -467,7 +467,7 @@ int instruction_check_trigger(const struct instruction *in, struct mlr_error *er
 
 static int check_onbuild(const struct instruction *in, char escape, struct mlr_error *err)
 {
-	auto_call(instruction_done) struct instruction inner = INSTRUCTION_INIT;
+	auto_call(instruction_done) struct instruction inner = { 0 };
 	int r = instruction_parse(in->args.v[0], escape, &inner, err);
 
 	if (r == 0 && instruction_check_trigger(&inner, err) < 0)
@@ -551,10 +551,7 @@ static int expand_pairs(const struct instruction *in, const struct expand *e, st
 	for (size_t i = 0; i < in->args.n; i++) {
 		const char *equals = strchr(in->args.v[i], '=');
 		auto_free char *name = xstrndup(in->args.v[i], (size_t)(equals - in->args.v[i]));
-		int r = expand_pair(name, equals + 1, e, ret, err);
-
-		if (r < 0)
-			return r;
+		TRY(expand_pair(name, equals + 1, e, ret, err));
 	}
 	return 0;
 }

@@ -2,7 +2,6 @@
 #ifndef MLR_RECIPE_INSTRUCTION_H
 #define MLR_RECIPE_INSTRUCTION_H
 
-#include "base/base.h"
 #include "base/reach.h"
 #include "recipe/expand.h"
 
@@ -62,10 +61,6 @@ struct instruction {
 	size_t n_heredocs;
 };
 
-#define INSTRUCTION_INIT \
-	{                \
-		0        \
-	}
 void instruction_done(struct instruction *in);
 
 /* The name in capitals. */

@@ -28,7 +28,7 @@ void lint_done(struct lint *l)
 	for (size_t i = 0; i < l->n; i++)
 		free(l->v[i].text);
 	free(l->v);
-	*l = (struct lint)LINT_INIT;
+	*l = (struct lint){ 0 };
 }
 
 static void find(struct linting *l, unsigned line, const char *rule, const char *fmt, ...)
@@ -391,7 +391,7 @@ static void look_at_defaults(struct linting *l)
 	without_given(l, &scope);
 	for (size_t i = 0; i < l->s->n; i++) {
 		const struct instruction *from = &l->r->v[l->s->v[i].from];
-		auto_call(oci_ref_done) struct oci_ref ref = OCI_REF_INIT;
+		auto_call(oci_ref_done) struct oci_ref ref = { 0 };
 		auto_free char *base = NULL;
 
 		strv_done(&scope.unset);
@@ -420,7 +420,7 @@ static int by_line(const void *a, const void *b)
 int lint_recipe(const struct recipe *r, const struct stages *s, const struct strv *given,
 	struct lint *ret, struct mlr_error *err)
 {
-	struct linting l = { .r = r, .s = s, .given = given, .result = LINT_INIT };
+	struct linting l = { .r = r, .s = s, .given = given, .result = { 0 } };
 	int status = 0;
 
 	l.scopes = xcalloc(s->n, sizeof(*l.scopes));

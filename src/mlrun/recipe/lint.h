@@ -5,8 +5,6 @@
 #ifndef MLR_RECIPE_LINT_H
 #define MLR_RECIPE_LINT_H
 
-#include "base/base.h"
-#include "recipe/recipe.h"
 #include "recipe/stages.h"
 
 struct lint_finding {
@@ -21,10 +19,6 @@ struct lint {
 	int is_error; /* "check=error=true": the recipe must not be built */
 };
 
-#define LINT_INIT          \
-	{                  \
-		NULL, 0, 0 \
-	}
 void lint_done(struct lint *l);
 
 /*

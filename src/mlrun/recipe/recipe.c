@@ -262,7 +262,7 @@ static int read_heredocs(struct lines *l, struct instruction *in, struct mlr_err
 static int add_line(
 	struct recipe *r, struct lines *l, const struct logical_line *line, struct mlr_error *err)
 {
-	auto_call(instruction_done) struct instruction in = INSTRUCTION_INIT;
+	auto_call(instruction_done) struct instruction in = { 0 };
 	int ret = instruction_parse(line->text, l->escape, &in, err);
 
 	if (ret == 0)
@@ -276,7 +276,7 @@ static int add_line(
 	in.line = line->first;
 	r->v = xgrow(r->v, r->n, sizeof(in));
 	r->v[r->n++] = in;
-	in = (struct instruction)INSTRUCTION_INIT;
+	in = (struct instruction){ 0 };
 	if (line->gap) {
 		r->gaps = xgrow(r->gaps, r->n_gaps, sizeof(*r->gaps));
 		r->gaps[r->n_gaps++] = line->gap;
@@ -304,7 +304,7 @@ static int add_lines(struct recipe *r, struct lines *l, struct mlr_error *err)
 int recipe_parse_trigger(const char *text, struct instruction *ret, struct mlr_error *err)
 {
 	struct lines l = lines_of(text, strlen(text));
-	struct instruction in = INSTRUCTION_INIT;
+	struct instruction in = { 0 };
 	struct logical_line line;
 	int r = lines_next(&l, &line, err);
 

@@ -7,7 +7,6 @@
 #ifndef MLR_RECIPE_RECIPE_H
 #define MLR_RECIPE_RECIPE_H
 
-#include "base/base.h"
 #include "recipe/instruction.h"
 
 #define RECIPE_MAX ((size_t)1 << 20) /* bytes of a file */

@@ -2,7 +2,6 @@
 #ifndef MLR_RECIPE_RUN_MOUNT_H
 #define MLR_RECIPE_RUN_MOUNT_H
 
-#include "base/base.h"
 #include "base/reach.h"
 #include "recipe/expand.h"
 

@@ -2,7 +2,6 @@
 #ifndef MLR_RECIPE_SCOPE_H
 #define MLR_RECIPE_SCOPE_H
 
-#include "base/base.h"
 #include "recipe/instruction.h"
 
 /*

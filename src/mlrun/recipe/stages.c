@@ -11,7 +11,7 @@ void stages_done(struct stages *s)
 		free(s->v[i].platform);
 	}
 	free(s->v);
-	*s = (struct stages)STAGES_INIT;
+	*s = (struct stages){ 0 };
 }
 
 int stages_find(const struct stages *s, const char *name, size_t before)
@@ -68,7 +68,7 @@ static int add_stage(struct stages *s, const struct instruction *from, size_t at
 int stages_resolve(const struct recipe *r, const struct strv *platform, const struct strv *given,
 	struct stages *ret, struct mlr_error *err)
 {
-	struct stages s = STAGES_INIT;
+	struct stages s = { 0 };
 	int status = 0;
 
 	s.global.given = given;

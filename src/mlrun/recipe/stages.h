@@ -2,7 +2,6 @@
 #ifndef MLR_RECIPE_STAGES_H
 #define MLR_RECIPE_STAGES_H
 
-#include "base/base.h"
 #include "recipe/recipe.h"
 #include "recipe/scope.h"
 
@@ -21,10 +20,6 @@ struct stages {
 	size_t n; /* at least 1 */
 };
 
-#define STAGES_INIT \
-	{           \
-		0   \
-	}
 void stages_done(struct stages *s);
 
 /*

@@ -250,9 +250,7 @@ static int send_once(struct sending *s, struct mlr_error *err)
 		forget_upload(s);
 	}
 	if (!s->url) {
-		r = start(s->r, s, s->u->what, NULL, NULL, err);
-		if (r < 0)
-			return r;
+		TRY(start(s->r, s, s->u->what, NULL, NULL, err));
 	}
 	do
 		r = send_piece(s, err);

@@ -44,7 +44,7 @@ int url_same_origin(const char *a, const char *b)
 int url_is_loopback(const char *url)
 {
 	auto_call(parts_done) struct parts p = { 0 };
-	struct oci_ref host = OCI_REF_INIT;
+	struct oci_ref host = { 0 };
 
 	if (!split(url, &p))
 		return 0;

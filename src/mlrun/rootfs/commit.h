@@ -21,9 +21,9 @@ struct rootfs_committed {
 	int is_running;                /* a process of this host uses the container */
 };
 
-#define ROOTFS_COMMITTED_INIT                         \
-	{                                             \
-		STORE_IMAGE_INIT, "", 0, STRV_INIT, 0 \
+#define ROOTFS_COMMITTED_INIT              \
+	{                                  \
+		{ 0 }, "", 0, STRV_INIT, 0 \
 	}
 
 void rootfs_committed_done(struct rootfs_committed *c);

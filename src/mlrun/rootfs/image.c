@@ -387,7 +387,7 @@ static int put_name(struct store *st, const char *name, const char *manifest,
 int rootfs_image_put(struct store *st, const char *name, const struct rootfs_image *im,
 	struct store_image *ret, struct mlr_error *err)
 {
-	auto_call(store_facts_done) struct store_facts f = STORE_FACTS_INIT;
+	auto_call(store_facts_done) struct store_facts f = { 0 };
 	auto_free char *manifest = NULL;
 	char digest[OCI_DIGEST_SIZE];
 

@@ -135,7 +135,7 @@ static int open_stores(
  * must give it. */
 static int settle_name(struct kept *k, const char *name, struct mlr_error *err)
 {
-	auto_call(oci_ref_done) struct oci_ref ref = OCI_REF_INIT;
+	auto_call(oci_ref_done) struct oci_ref ref = { 0 };
 	int r;
 
 	if (*name) {
@@ -156,7 +156,7 @@ static int settle_name(struct kept *k, const char *name, struct mlr_error *err)
 /* Did the user write the container's image name? */
 static int names_it(const struct kept *k)
 {
-	auto_call(oci_ref_done) struct oci_ref local = OCI_REF_INIT;
+	auto_call(oci_ref_done) struct oci_ref local = { 0 };
 	auto_free char *plain = NULL, *own = NULL;
 
 	if (k->found.name && strcmp(k->found.name, k->was.image) == 0)
@@ -252,7 +252,7 @@ static int find(const char *dir, const struct config *c, const char *name, int u
 int rootfs_kept_hint(
 	const char *image, const char *manifest, const char *options, struct mlr_error *err)
 {
-	auto_call(oci_ref_done) struct oci_ref ref = OCI_REF_INIT;
+	auto_call(oci_ref_done) struct oci_ref ref = { 0 };
 
 	if (oci_ref_parse(image, &ref, NULL) < 0 || strcmp(ref.registry, "localhost") == 0)
 		return mlr_hint(err,
@@ -295,7 +295,7 @@ int rootfs_kept_image(const struct stores *all, const char *name, const char *im
 static int plan_image(struct kept *k, const char *image, const char *manifest, int use,
 	struct plan *p, struct store_facts *ret, struct mlr_error *err)
 {
-	auto_call(store_facts_done) struct store_facts look = STORE_FACTS_INIT;
+	auto_call(store_facts_done) struct store_facts look = { 0 };
 	struct store *st;
 
 	if (file_of(image))
@@ -374,7 +374,7 @@ int rootfs_kept_plan(const char *store_dir, const struct config *c, const char *
 	struct mlr_error *err)
 {
 	auto_call(kept_done) struct kept k = {
-		.wish = wish, .text = image, .image = OCI_NAME_INIT, .all = STORES_INIT
+		.wish = wish, .text = image, .image = OCI_NAME_INIT, .all = { 0 }
 	};
 	const char *of, *manifest, *path;
 	enum oci_transport t;

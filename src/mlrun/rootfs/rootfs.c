@@ -196,7 +196,7 @@ int rootfs_not_here(const struct stores *all, const char *image, struct mlr_erro
 static int plan_image(const struct stores *all, const struct oci_name *name, const char *text,
 	int lease, struct plan *p, struct store_facts *ret, struct mlr_error *err)
 {
-	auto_call(store_image_done) struct store_image im = STORE_IMAGE_INIT;
+	auto_call(store_image_done) struct store_image im = { 0 };
 	struct store *st;
 	int r = stores_find(all, name, &st, &im, err);
 
@@ -209,7 +209,7 @@ int rootfs_plan(const char *store_dir, const struct config *c, const char *image
 	struct plan *p, struct store_facts *ret, struct mlr_error *err)
 {
 	auto_call(oci_name_done) struct oci_name name = OCI_NAME_INIT;
-	auto_call(stores_close) struct stores all = STORES_INIT;
+	auto_call(stores_close) struct stores all = { 0 };
 	enum oci_transport t;
 	const char *path;
 	int r;

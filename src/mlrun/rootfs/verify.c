@@ -240,8 +240,8 @@ static int parse_config(
 
 static int verify_facts(struct verification *v, const char *name, struct mlr_error *err)
 {
-	auto_call(store_facts_done) struct store_facts f = STORE_FACTS_INIT;
-	auto_call(oci_config_done) struct oci_config c = OCI_CONFIG_INIT;
+	auto_call(store_facts_done) struct store_facts f = { 0 };
+	auto_call(oci_config_done) struct oci_config c = { 0 };
 	auto_free char *manifest = xasprintf("sha256:%.64s", name);
 	struct mlr_error why = MLR_ERROR_INIT;
 	int r = store_facts_get(v->st, manifest, &f, &why);
@@ -267,7 +267,7 @@ static int whole_image(struct verification *v, struct store_image *im, struct ml
 
 static int verify_image(struct verification *v, const char *name, struct mlr_error *err)
 {
-	auto_call(store_image_done) struct store_image im = STORE_IMAGE_INIT;
+	auto_call(store_image_done) struct store_image im = { 0 };
 	struct mlr_error why = MLR_ERROR_INIT;
 
 	(void)name, (void)err;
@@ -280,7 +280,7 @@ static int verify_image(struct verification *v, const char *name, struct mlr_err
 
 static int verify_dir(struct verification *v, const char *name, struct mlr_error *err)
 {
-	auto_call(store_facts_done) struct store_facts f = STORE_FACTS_INIT;
+	auto_call(store_facts_done) struct store_facts f = { 0 };
 	auto_strv struct strv files = STRV_INIT;
 	auto_free char *manifest = xasprintf("sha256:%s", name);
 	struct mlr_error why = MLR_ERROR_INIT;
@@ -314,7 +314,7 @@ static int verify_cover(struct verification *v, const char *name, struct mlr_err
 
 static int verify_squash(struct verification *v, const char *name, struct mlr_error *err)
 {
-	auto_call(store_facts_done) struct store_facts f = STORE_FACTS_INIT;
+	auto_call(store_facts_done) struct store_facts f = { 0 };
 	auto_free char *manifest = xasprintf("sha256:%.64s", name);
 	struct mlr_error why = MLR_ERROR_INIT;
 	char hex[HASH_HEX_SIZE];

@@ -100,7 +100,7 @@ char *container_mark(const struct plan *p)
 void container_done(struct container *c)
 {
 	free(c->image);
-	*c = (struct container)CONTAINER_INIT;
+	*c = (struct container){ 0 };
 }
 
 /* The nth field, counted from 0, of a line whose fields are separated by one space; or NULL. */
@@ -156,7 +156,7 @@ static int parse_mark(const char *mark, struct container *c)
  * "-". */
 static int parse_root(const char *line, struct container *ret)
 {
-	struct container c = CONTAINER_INIT;
+	struct container c = { 0 };
 	auto_free char *mark = NULL;
 	unsigned major, minor;
 	const char *f = field(line, 2);
@@ -216,7 +216,7 @@ int container_is_users(int proc, int userns)
 
 int container_look(int proc, pid_t pid, struct container *ret)
 {
-	auto_call(container_done) struct container c = CONTAINER_INIT;
+	auto_call(container_done) struct container c = { 0 };
 	auto_free char *text = NULL;
 	auto_close int ns = -1;
 	char name[40];
@@ -242,7 +242,7 @@ int container_look(int proc, pid_t pid, struct container *ret)
 		snprintf(name, sizeof(name), "%ld", (long)pid);
 		return faccessat(proc, name, F_OK, 0) < 0 ? -ESRCH : r;
 	}
-	*ret = take_struct(&c, CONTAINER_INIT);
+	*ret = take_struct(&c, { 0 });
 	return 0;
 }
 

@@ -39,10 +39,6 @@ struct container {
 	struct container_keys keys; /* empty if nobody may enter it */
 };
 
-#define CONTAINER_INIT \
-	{              \
-		0      \
-	}
 void container_done(struct container *c);
 
 /*

@@ -97,9 +97,7 @@ int runtime_enter_stopping(
 	if (r < 0)
 		return r;
 	if (made && p->init) {
-		r = supervise_init(err);
-		if (r < 0)
-			return r;
+		TRY(supervise_init(err));
 	}
 	TRY(share_open(&share, err));
 	squash_share_open(&squash);

@@ -11,7 +11,7 @@
 /* Is the list's entry for a process true? A false one could lead us into a forged root. */
 static int check(const struct share *s, const struct meeting_entry *e, int inside)
 {
-	auto_call(container_done) struct container c = CONTAINER_INIT;
+	auto_call(container_done) struct container c = { 0 };
 
 	TRY(container_look(s->meeting.proc, (pid_t)e->pid, &c));
 	if (container_is_foreign(&c) || strcmp(c.keys.word, s->keys.word) != 0 ||
@@ -84,9 +84,7 @@ static int try_enter(const struct plan *p, struct share *s, int exclusive, struc
 
 	TRY(meeting_read(&s->meeting, &l, err));
 	if (exclusive && l.n > MEETING_LIST_LONG) {
-		r = meeting_drop_dead(&s->meeting, &l, err);
-		if (r < 0)
-			return r;
+		TRY(meeting_drop_dead(&s->meeting, &l, err));
 	}
 	if (!exclusive && l.n > MEETING_LIST_LONG)
 		return 0;
@@ -185,7 +183,7 @@ int share_join(const struct plan *p, struct mlr_error *err)
 {
 	pid_t pid = p->join;
 	auto_close int proc = open("/proc", O_PATH | O_DIRECTORY | O_CLOEXEC);
-	auto_call(container_done) struct container c = CONTAINER_INIT;
+	auto_call(container_done) struct container c = { 0 };
 	auto_call(door_close) struct door d = DOOR_INIT;
 	int r, namespaces;
 

@@ -90,10 +90,7 @@ int shifter_modules_choose(
 		for (size_t i = 0; i < u->standard_modules.n; i++)
 			add_names(ret, u->standard_modules.v[i]);
 	for (size_t i = 0; i < ret->n; i++) {
-		int r = check(ret->v[i], ret, u, err);
-
-		if (r < 0)
-			return r;
+		TRY(check(ret->v[i], ret, u, err));
 	}
 	return 0;
 }

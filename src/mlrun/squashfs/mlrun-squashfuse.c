@@ -33,7 +33,6 @@
 #include <linux/landlock.h>
 #include <linux/seccomp.h>
 #include <malloc.h>
-#include <pthread.h>
 #include <sched.h>
 #include <stdatomic.h>
 #include <sys/mman.h>

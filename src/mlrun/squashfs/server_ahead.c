@@ -1,7 +1,5 @@
 #include "squashfs/server_ops.h"
 
-#include <pthread.h>
-
 #define READERS       64           /* files whose reads are tracked */
 #define DEPTH_MAX     8            /* blocks of a file decompressed ahead */
 #define SLACK         (256u << 10) /* bytes; the kernel sends requests out of order */

@@ -4,7 +4,6 @@
 
 #include "squashfs/server_image.h"
 
-#include <pthread.h>
 #include <squashfuse/squashfuse.h>
 
 /* The longest name that an image can claim: libsquashfuse does not check it. */

@@ -2,8 +2,6 @@
 
 #include "base/machine.h"
 
-#include <pthread.h>
-
 #define FILE_MAX    (2u << 20) /* bytes of a file; larger files are not read whole */
 #define PIECES      16
 #define TARGETS_MAX 16

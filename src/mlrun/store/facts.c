@@ -117,7 +117,7 @@ void store_facts_done(struct store_facts *f)
 int store_facts_get(
 	struct store *st, const char *manifest, struct store_facts *ret, struct mlr_error *err)
 {
-	auto_call(store_facts_done) struct store_facts f = STORE_FACTS_INIT;
+	auto_call(store_facts_done) struct store_facts f = { 0 };
 	const struct strv *ids = &f.config.diff_ids;
 	char path[80];
 
@@ -129,7 +129,7 @@ int store_facts_get(
 	for (size_t i = 0; i < ids->n; i++) /* they become parts of paths */
 		if (oci_digest_check(ids->v[i], NULL) < 0)
 			return store_json_bad(st, path, "a digest is invalid", err);
-	*ret = take_struct(&f, STORE_FACTS_INIT);
+	*ret = take_struct(&f, { 0 });
 	return 0;
 }
 
@@ -145,7 +145,7 @@ int store_facts_put(
 
 int store_facts_renew(struct store *st, const char *manifest, struct mlr_error *err)
 {
-	auto_call(store_facts_done) struct store_facts f = STORE_FACTS_INIT;
+	auto_call(store_facts_done) struct store_facts f = { 0 };
 	auto_strv struct strv open = STRV_INIT;
 	struct stat sb;
 	char path[80];

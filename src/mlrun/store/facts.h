@@ -29,11 +29,6 @@ char *store_format_names(unsigned formats, const char *sep);
 /* The format of a name, or 0. */
 unsigned store_format_parse(const char *name);
 
-#define STORE_FACTS_INIT                               \
-	{                                              \
-		OCI_CONFIG_INIT, 0, 0, NULL, STRV_INIT \
-	}
-
 void store_facts_done(struct store_facts *f);
 
 /* Read or write the facts of a manifest, "sha256:…". Returns 0, -ENOENT, or -EPROTO for a damaged

@@ -212,10 +212,7 @@ static int wait_for_old(struct store *st, int fd, struct mlr_error *err)
 		STORE_WAIT_INIT(st, "an older mlrun, changing this store");
 
 	while (flock(fd, LOCK_EX | LOCK_NB) < 0 && errno == EWOULDBLOCK) {
-		int r = store_wait_nap(&w, "", err);
-
-		if (r < 0)
-			return r;
+		TRY(store_wait_nap(&w, "", err));
 	}
 	return 0;
 }

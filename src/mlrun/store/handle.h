@@ -4,8 +4,6 @@
 
 #include "store/store.h"
 
-#include <pthread.h>
-
 struct store_hold;
 
 struct store {

@@ -1,6 +1,5 @@
 #include "store/hold.h"
 
-#include "base/clock.h"
 #include "oci/digest.h"
 #include "store/format.h"
 #include "store/handle.h"

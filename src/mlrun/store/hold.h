@@ -25,8 +25,6 @@
 
 #include "store/process.h"
 
-#include <pthread.h>
-
 /* A process of another host without a heartbeat for so long counts as dead; $MLRUN_STALE_SECONDS
  * overrides this. A holder writes its counter twelve times as often. */
 #define STORE_STALE_S   60

@@ -43,7 +43,7 @@ void store_image_path(const char *name, char path[STORE_IMAGE_PATH])
 int store_image_load(
 	struct store *st, const char *path, struct store_image *ret, struct mlr_error *err)
 {
-	auto_call(store_image_done) struct store_image im = STORE_IMAGE_INIT;
+	auto_call(store_image_done) struct store_image im = { 0 };
 	char right[STORE_IMAGE_PATH];
 
 	TRY(store_json_take(st, path, rows, &im, err));
@@ -53,7 +53,7 @@ int store_image_load(
 	store_image_path(im.name, right);
 	if (strcmp(path, right) != 0)
 		return store_json_bad(st, path, "it is another image's", err);
-	*ret = take_struct(&im, STORE_IMAGE_INIT);
+	*ret = take_struct(&im, { 0 });
 	return 0;
 }
 
@@ -111,7 +111,7 @@ int store_image_list(struct store *st, struct store_image **ret, size_t *n, stru
 /* Is im of ref's repository, with a manifest or index that has ref's digest? */
 static int has_digest(const struct store_image *im, const struct oci_ref *ref)
 {
-	auto_call(oci_ref_done) struct oci_ref name = OCI_REF_INIT;
+	auto_call(oci_ref_done) struct oci_ref name = { 0 };
 
 	if (strcmp(im->manifest, ref->digest) != 0 &&
 		(!im->index || strcmp(im->index, ref->digest) != 0))
@@ -134,7 +134,7 @@ static int find_digest(
 		if (!has_digest(&v[i], ref))
 			continue;
 		*ret = v[i];
-		v[i] = (struct store_image)STORE_IMAGE_INIT;
+		v[i] = (struct store_image){ 0 };
 		r = 0;
 	}
 	store_images_free(v, n);
@@ -204,7 +204,7 @@ static int find_exactly(
 /* "sha256:<hex>", which reads as a name and its tag, is a manifest here. */
 static int find_manifest(struct store *st, const struct oci_ref *ref, struct store_image *ret)
 {
-	auto_call(store_facts_done) struct store_facts f = STORE_FACTS_INIT;
+	auto_call(store_facts_done) struct store_facts f = { 0 };
 	auto_free char *manifest = ref->tag ? xasprintf("sha256:%s", ref->tag) : NULL;
 	struct oci_platform p;
 	char platform[OCI_PLATFORM_SIZE];
@@ -223,7 +223,7 @@ static int find_manifest(struct store *st, const struct oci_ref *ref, struct sto
 int store_image_find(
 	struct store *st, const struct oci_ref *ref, struct store_image *ret, struct mlr_error *err)
 {
-	auto_call(oci_ref_done) struct oci_ref local = OCI_REF_INIT;
+	auto_call(oci_ref_done) struct oci_ref local = { 0 };
 	int r;
 
 	if (find_manifest(st, ref, ret) == 0)
@@ -285,7 +285,7 @@ static int find_source(struct store *st, const struct oci_name *name, const char
 	}
 	if (score == 2 || found == 1) {
 		*ret = v[best];
-		v[best] = (struct store_image)STORE_IMAGE_INIT;
+		v[best] = (struct store_image){ 0 };
 	} else if (found > 1) {
 		r = mlr_fail(err, EINVAL, "%zu images came from '%s': which one?", found, source);
 		mlr_hint(err, "mlrun images lists their names");
@@ -312,7 +312,7 @@ int store_image_find_name(struct store *st, const struct oci_name *name, struct 
 /* A name stands for a whole image: its facts and every format that they list. */
 int store_image_check(struct store *st, const struct store_image *im, struct mlr_error *err)
 {
-	auto_call(store_facts_done) struct store_facts f = STORE_FACTS_INIT;
+	auto_call(store_facts_done) struct store_facts f = { 0 };
 
 	TRY(store_facts_get(st, im->manifest, &f, err));
 	if (!f.formats)
@@ -329,7 +329,7 @@ int store_image_check(struct store *st, const struct store_image *im, struct mlr
 
 char *store_image_other(struct store *st, const struct store_image *im)
 {
-	auto_call(store_image_done) struct store_image was = STORE_IMAGE_INIT;
+	auto_call(store_image_done) struct store_image was = { 0 };
 	char path[STORE_IMAGE_PATH];
 
 	store_image_path(im->name, path);

@@ -16,11 +16,6 @@ struct store_image {
 			   registry */
 };
 
-#define STORE_IMAGE_INIT \
-	{                \
-		0        \
-	}
-
 void store_image_done(struct store_image *im);
 
 /* Find an image by its reference. A reference with a digest also finds an image of that repository

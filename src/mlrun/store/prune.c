@@ -280,7 +280,7 @@ static void tell(struct pruning *p, struct store_prune_result *ret)
 		if (!c->goes)
 			continue;
 		ret->images[ret->n++] = (struct store_pruned){ c->image, c->last_use, c->in_use };
-		c->image = (struct store_image)STORE_IMAGE_INIT;
+		c->image = (struct store_image){ 0 };
 	}
 }
 

@@ -41,7 +41,7 @@ static void add_blobs(struct store *st, const char *manifest, struct strv *paths
 static int add_parts(
 	struct store *st, const char *manifest, struct strv *paths, struct mlr_error *err)
 {
-	auto_call(store_facts_done) struct store_facts f = STORE_FACTS_INIT;
+	auto_call(store_facts_done) struct store_facts f = { 0 };
 	const char *hex = oci_digest_hex(manifest);
 	int r = store_facts_get(st, manifest, &f, err);
 
@@ -335,7 +335,7 @@ static int has_other_name(const struct choice *c)
  */
 static int settle_name(struct store *st, struct choice *c, struct mlr_error *err)
 {
-	struct store_image *v = NULL, named = STORE_IMAGE_INIT;
+	struct store_image *v = NULL, named = { 0 };
 	size_t n = 0, found = 0;
 	int r = strcmp(c->image.name, c->image.manifest) == 0 ? store_image_list(st, &v, &n, err)
 							      : 0;
@@ -344,7 +344,7 @@ static int settle_name(struct store *st, struct choice *c, struct mlr_error *err
 		if (strcmp(v[i].manifest, c->image.manifest) != 0 || ++found > 1)
 			continue;
 		named = v[i];
-		v[i] = (struct store_image)STORE_IMAGE_INIT;
+		v[i] = (struct store_image){ 0 };
 	}
 	store_images_free(v, n);
 	if (found > 1) {
@@ -409,8 +409,7 @@ int store_image_remove(struct store *st, const struct oci_ref *ref, enum store_r
 	struct store_image *ret, struct mlr_error *err)
 {
 	auto_call(removal_done) struct removal rm = REMOVAL_INIT(st);
-	auto_call(choice_done) struct choice c = { STORE_IMAGE_INIT, STRV_INIT, STRV_INIT,
-		STRV_INIT };
+	auto_call(choice_done) struct choice c = { { 0 }, STRV_INIT, STRV_INIT, STRV_INIT };
 	int r = removal_begin(&rm, err), e;
 
 	if (r == 0)
@@ -421,7 +420,7 @@ int store_image_remove(struct store *st, const struct oci_ref *ref, enum store_r
 		return e;
 	if (r >= 0 && ret) {
 		*ret = c.image;
-		c.image = (struct store_image)STORE_IMAGE_INIT;
+		c.image = (struct store_image){ 0 };
 	}
 	return r;
 }

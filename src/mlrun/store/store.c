@@ -10,7 +10,7 @@
 
 static int default_path(char **ret, struct mlr_error *err)
 {
-	auto_call(config_done) struct config c = CONFIG_INIT;
+	auto_call(config_done) struct config c = { 0 };
 	const char *dir = getenv("MLRUN_STORE");
 	/* With MLRUN_STORE set, a broken configuration file does not matter. */
 

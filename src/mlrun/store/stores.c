@@ -116,7 +116,7 @@ static void open_additional(const struct store *own, const struct config *c, str
 
 int stores_open_additional(const struct store *own, struct stores *ret, struct mlr_error *err)
 {
-	auto_call(config_done) struct config c = CONFIG_INIT;
+	auto_call(config_done) struct config c = { 0 };
 
 	TRY(getenv("MLRUN_STORES") ? 0 : config_load(&c, err));
 	open_additional(own, &c, ret);
@@ -136,7 +136,7 @@ static int open_own(
 static int open_all(
 	const char *dir, const struct config *c, struct stores *ret, struct mlr_error *err)
 {
-	auto_call(stores_close) struct stores s = STORES_INIT;
+	auto_call(stores_close) struct stores s = { 0 };
 	struct mlr_error first = MLR_ERROR_INIT;
 	struct store *own = NULL;
 	int absent = open_own(dir, c, &own, &first);
@@ -152,13 +152,13 @@ static int open_all(
 	open_additional(own, c, &s);
 	if (s.n == 0)
 		return absent;
-	*ret = take_struct(&s, STORES_INIT);
+	*ret = take_struct(&s, { 0 });
 	return 0;
 }
 
 int stores_open(const char *dir, const struct config *c, struct stores *ret, struct mlr_error *err)
 {
-	auto_call(config_done) struct config read = CONFIG_INIT;
+	auto_call(config_done) struct config read = { 0 };
 
 	TRY(c ? 0 : config_load(&read, err));
 	return open_all(dir, c ? c : &read, ret, err);
@@ -169,7 +169,7 @@ void stores_close(struct stores *s)
 	for (size_t i = 0; i < s->n; i++)
 		store_close(s->v[i]);
 	free(s->v);
-	*s = (struct stores)STORES_INIT;
+	*s = (struct stores){ 0 };
 }
 
 int stores_find(const struct stores *s, const struct oci_name *name, struct store **st,

@@ -18,11 +18,6 @@ struct stores {
 	int has_own; /* v[0] is the user's own, which exists */
 };
 
-#define STORES_INIT        \
-	{                  \
-		NULL, 0, 0 \
-	}
-
 /*
  * Open the stores that exist.
  *

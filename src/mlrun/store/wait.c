@@ -3,8 +3,6 @@
 
 #include "store/handle.h"
 
-#include <pthread.h>
-
 #define TELL_AFTER_MS 2000 /* shorter waits are not reported */
 #define NAP_MIN_MS    5
 #define NAP_MAX_MS    100

@@ -5,12 +5,7 @@
 #ifndef MLR_WORK_BATCH_H
 #define MLR_WORK_BATCH_H
 
-#include "base/error.h"
-#include "base/strv.h"
 #include "work/worker.h"
-
-#include <stddef.h>
-#include <stdint.h>
 
 struct batch_job {
 	char *id, *state; /* "4711", "RUNNING" */
@@ -31,10 +26,6 @@ struct batch_jobs {
 	size_t n;
 };
 
-#define BATCH_JOBS_INIT \
-	{               \
-		NULL, 0 \
-	}
 void work_jobs_done(struct batch_jobs *l);
 
 /* The job of a worker, by its key; or NULL. */

@@ -1,9 +1,7 @@
 /* An elastic run: its files, its start, its end. round.c is its coordinator. */
 #include "work/elastic.h"
-#include "work/batch.h"
 #include "work/work.h"
 
-#include "base/base.h"
 #include "base/json.h"
 #include "store/json.h"
 
@@ -38,7 +36,7 @@ void elastic_list_done(struct elastic_list *l)
 	for (size_t i = 0; i < l->n; i++)
 		elastic_run_done(&l->v[i]);
 	free(l->v);
-	*l = (struct elastic_list)ELASTIC_LIST_INIT;
+	*l = (struct elastic_list){ 0 };
 }
 
 /* --- files -------------------------------------------------------------------------------- */
@@ -202,7 +200,7 @@ void elastic_jobs(const struct batch_jobs *jobs, const char *user, struct elasti
 /* How many to begin with: what it is due beside those that are there. */
 static long first_share(const struct elastic_run *run)
 {
-	auto_call(work_jobs_done) struct batch_jobs jobs = BATCH_JOBS_INIT;
+	auto_call(work_jobs_done) struct batch_jobs jobs = { 0 };
 	struct mlr_error err = MLR_ERROR_INIT;
 	long share = 0;
 
@@ -288,7 +286,7 @@ static int64_t last_change(struct store *st, const char *key)
 
 int elastic_list(struct store *st, struct elastic_list *ret, struct mlr_error *err)
 {
-	auto_call(work_jobs_done) struct batch_jobs jobs = BATCH_JOBS_INIT;
+	auto_call(work_jobs_done) struct batch_jobs jobs = { 0 };
 	auto_strv struct strv keys = STRV_INIT;
 	int r = file_list(store_fd(st), TOP, O_NOFOLLOW, &keys);
 
@@ -343,7 +341,7 @@ int elastic_stop(struct store *st, const struct elastic_run *run, struct mlr_err
 	int r = elastic_flag(st, run->share.key, "stop", err);
 
 	while (r == 0) {
-		auto_call(work_jobs_done) struct batch_jobs jobs = BATCH_JOBS_INIT;
+		auto_call(work_jobs_done) struct batch_jobs jobs = { 0 };
 		auto_call(elastic_run_done) struct elastic_run now = ELASTIC_RUN_INIT;
 		int64_t waited = mlr_now_ms() - begin;
 

@@ -21,11 +21,8 @@
 #ifndef MLR_WORK_ELASTIC_H
 #define MLR_WORK_ELASTIC_H
 
-#include "base/error.h"
-#include "base/strv.h"
 #include "store/store.h"
 #include "work/share.h"
-#include "work/worker.h"
 
 enum elastic_status {
 	ELASTIC_WAITING, /* no worker runs, some wait */
@@ -63,10 +60,6 @@ struct elastic_list {
 	size_t n;
 };
 
-#define ELASTIC_LIST_INIT \
-	{                 \
-		NULL, 0   \
-	}
 void elastic_list_done(struct elastic_list *l);
 
 /*

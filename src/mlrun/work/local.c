@@ -2,7 +2,6 @@
 #include "work/supervisor.h"
 #include "work/work.h"
 
-#include "base/base.h"
 #include "gpu/gpu.h"
 #include "gpu/machine.h"
 #include "runtime/limits.h"
@@ -50,7 +49,7 @@ static void mark_all(const char *list, int *used, int n)
 /* How many of this machine's running workers use each. */
 static int *count_used(struct store *st, size_t which, int n)
 {
-	auto_call(worker_list_done) struct worker_list l = WORKER_LIST_INIT;
+	auto_call(worker_list_done) struct worker_list l = { 0 };
 	int *used = xcalloc((size_t)n + 1, sizeof(*used));
 
 	worker_read_all(st, &l, NULL);

@@ -1,10 +1,8 @@
 /* An elastic run's coordinator: every two seconds it computes the run's share and starts or stops
  * workers. */
-#include "work/batch.h"
 #include "work/elastic.h"
 #include "work/work.h"
 
-#include "base/base.h"
 #include "job/job.h"
 #include "store/json.h"
 
@@ -48,7 +46,7 @@ static void keeper_done(struct keeper *k)
 int round_share(const struct batch_jobs *jobs, const struct elastic_run *run, const char *partition,
 	long *slots, size_t *runs, long *ret, struct mlr_error *err)
 {
-	auto_call(share_table_done) struct share_table t = SHARE_TABLE_INIT;
+	auto_call(share_table_done) struct share_table t = { 0 };
 	auto_free struct batch_node *nodes = NULL;
 	auto_free char *user = xasprintf("%u", (unsigned)geteuid());
 	struct share_run *own;
@@ -218,7 +216,7 @@ static struct batch_job *find_job(const struct batch_jobs *jobs, const char *id)
 /* leaving: the job is about to end, and does not count. */
 static int look(struct keeper *k, struct word *w, int leaving, struct mlr_error *err)
 {
-	auto_call(work_jobs_done) struct batch_jobs jobs = BATCH_JOBS_INIT;
+	auto_call(work_jobs_done) struct batch_jobs jobs = { 0 };
 	auto_free char *user = xasprintf("%u", (unsigned)geteuid());
 	struct batch_job *own;
 	struct elastic_flags flags;
@@ -336,7 +334,7 @@ void elastic_add_options(const struct store *st, const struct worker *w, struct 
 
 char *elastic_host(const struct worker *w)
 {
-	auto_call(work_jobs_done) struct batch_jobs jobs = BATCH_JOBS_INIT;
+	auto_call(work_jobs_done) struct batch_jobs jobs = { 0 };
 	auto_call(elastic_run_done) struct elastic_run run = ELASTIC_RUN_INIT;
 	struct mlr_error err = MLR_ERROR_INIT;
 

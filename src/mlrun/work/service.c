@@ -2,7 +2,6 @@
 #include "work/supervisor.h"
 #include "work/work.h"
 
-#include "base/base.h"
 #include "base/json.h"
 #include "base/proc.h"
 #include "base/record.h"
@@ -104,7 +103,7 @@ void service_list_done(struct service_list *l)
 	for (size_t i = 0; i < l->n; i++)
 		service_done(&l->v[i]);
 	free(l->v);
-	*l = (struct service_list)SERVICE_LIST_INIT;
+	*l = (struct service_list){ 0 };
 }
 
 #define LETTERS "abcdefghijklmnopqrstuvwxyzABCDEFGHIJKLMNOPQRSTUVWXYZ"
@@ -294,7 +293,7 @@ static void look(struct store *st, struct service *s)
 
 static int refuse_missing(struct store *st, const char *name, struct mlr_error *err)
 {
-	auto_call(service_list_done) struct service_list l = SERVICE_LIST_INIT;
+	auto_call(service_list_done) struct service_list l = { 0 };
 	struct spelling near = spelling_of(name, strlen(name));
 
 	service_list_read(st, &l, NULL);

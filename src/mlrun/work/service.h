@@ -17,13 +17,8 @@
 #ifndef MLR_WORK_SERVICE_H
 #define MLR_WORK_SERVICE_H
 
-#include "base/error.h"
 #include "base/json.h"
-#include "base/strv.h"
 #include "store/store.h"
-
-#include <stdint.h>
-#include <sys/types.h>
 
 enum service_status {
 	SERVICE_STARTING,   /* its command does not run yet */
@@ -106,10 +101,6 @@ struct service_list {
 	size_t n;
 };
 
-#define SERVICE_LIST_INIT \
-	{                 \
-		NULL, 0   \
-	}
 void service_list_done(struct service_list *l);
 
 /* Check a name: [a-zA-Z0-9][a-zA-Z0-9_.-]*, not only digits, which are a process id. Returns 0 or

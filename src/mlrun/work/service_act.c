@@ -2,7 +2,6 @@
 #include "work/service.h"
 #include "work/supervisor.h"
 
-#include "base/base.h"
 #include "base/proc.h"
 #include "store/trash.h"
 
@@ -307,10 +306,7 @@ static int await_run(struct store *st, struct service *s, int64_t timeout_ms, st
 	long runs = s->runs;
 
 	do {
-		int r = read_again(st, s, err);
-
-		if (r < 0)
-			return r;
+		TRY(read_again(st, s, err));
 		if (service_has_ended(s))
 			return mlr_fail(err, ECHILD, "it has ended");
 		if (s->status >= SERVICE_RUNNING && (s->runs != runs || s->started != was))

@@ -5,7 +5,6 @@
 #include "work/supervisor.h"
 #include "work/work.h"
 
-#include "base/base.h"
 #include "base/proc.h"
 
 #include <sys/syscall.h>

@@ -1,10 +1,6 @@
 #include "work/service_log.h"
 #include "work/service.h"
 
-#include "base/base.h"
-
-#include <sys/uio.h>
-
 #define LINE_MAX_BYTES (1u << 20) /* of a line that the supervisor did not write */
 
 void service_log_done(struct service_log *l)
@@ -150,7 +146,7 @@ void service_reader_done(struct service_reader *r)
 	free(r->line);
 	if (r->file)
 		fclose(r->file);
-	*r = (struct service_reader)SERVICE_READER_INIT;
+	*r = (struct service_reader){ 0 };
 }
 
 static int open_to_read(struct service_reader *r, int old)

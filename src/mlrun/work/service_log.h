@@ -8,14 +8,7 @@
 #ifndef MLR_WORK_SERVICE_LOG_H
 #define MLR_WORK_SERVICE_LOG_H
 
-#include "base/error.h"
 #include "store/store.h"
-
-#include <stddef.h>
-#include <stdint.h>
-#include <stdio.h>
-#include <sys/types.h>
-#include <time.h>
 
 /* --- the supervisor's end ----------------------------------------------------------------- */
 
@@ -71,10 +64,6 @@ struct service_reader {
 	int goes_on;   /* the last line of each stream was P; bits */
 };
 
-#define SERVICE_READER_INIT \
-	{                   \
-		0           \
-	}
 void service_reader_done(struct service_reader *r);
 
 /* Begin to read a service's log. range NULL: all. */

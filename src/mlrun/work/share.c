@@ -1,7 +1,5 @@
 #include "work/share.h"
 
-#include "base/base.h"
-
 char *share_word(const struct share_wish *w)
 {
 	return xasprintf(
@@ -37,7 +35,7 @@ void share_table_done(struct share_table *t)
 	for (size_t i = 0; i < t->n; i++)
 		free(t->v[i].user);
 	free(t->v);
-	*t = (struct share_table)SHARE_TABLE_INIT;
+	*t = (struct share_table){ 0 };
 }
 
 struct share_run *share_add(struct share_table *t, const char *user, const struct share_wish *w)

@@ -42,10 +42,6 @@ struct share_table {
 	size_t n;
 };
 
-#define SHARE_TABLE_INIT \
-	{                \
-		NULL, 0  \
-	}
 void share_table_done(struct share_table *t);
 
 /* Add a run without jobs, and return it, or the one that is there. The pointer is good until the

@@ -7,7 +7,6 @@
  */
 #include "work/batch.h"
 
-#include "base/base.h"
 #include "base/program.h"
 #include "job/job.h"
 

@@ -1,7 +1,6 @@
 #include "work/supervisor.h"
 #include "work/work.h"
 
-#include "base/base.h"
 #include "base/proc.h"
 #include "runtime/container.h"
 
@@ -108,7 +107,7 @@ static int take(int proc, pid_t pid, const struct container *c, struct inside *r
 
 pid_t work_inside_find(int proc, pid_t pid, struct inside *ret)
 {
-	auto_call(container_done) struct container c = CONTAINER_INIT;
+	auto_call(container_done) struct container c = { 0 };
 	char name[64], children[4096], *rest = children, *word;
 
 	if (container_look(proc, pid, &c) == 0 && !is_ours(proc, pid) && take(proc, pid, &c, ret))
@@ -136,7 +135,7 @@ void work_inside_kill(int proc, struct inside *in)
 		found = 0;
 		file_list(proc, ".", 0, &names);
 		for (size_t k = 0; k < names.n; k++) {
-			auto_call(container_done) struct container c = CONTAINER_INIT;
+			auto_call(container_done) struct container c = { 0 };
 			pid_t pid = (pid_t)atol(names.v[k]);
 
 			if (pid <= 0 || container_look(proc, pid, &c) < 0 || c.id != in->id)

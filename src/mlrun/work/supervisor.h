@@ -9,13 +9,9 @@
 #ifndef MLR_WORK_SUPERVISOR_H
 #define MLR_WORK_SUPERVISOR_H
 
-#include "base/error.h"
-#include "base/strv.h"
 #include "store/process.h"
 
-#include <stdint.h>
 #include <sys/signalfd.h>
-#include <sys/types.h>
 
 /* --- children ------------------------------------------------------------------------------ */
 

@@ -1,10 +1,6 @@
 #include "work/watch.h"
-#include "work/batch.h"
 #include "work/elastic.h"
 
-#include "base/base.h"
-
-#include <jansson.h>
 #include <math.h>
 
 #define TAIL 65536 /* bytes of a program's log that are read */
@@ -27,7 +23,7 @@ void watch_done(struct watch *w)
 		free(w->v[i].partition);
 	}
 	free(w->v);
-	*w = (struct watch)WATCH_INIT;
+	*w = (struct watch){ 0 };
 }
 
 /* --- the past --------------------------------------------------------------------------------- */
@@ -156,7 +152,7 @@ static void take_run(const struct batch_jobs *jobs, const struct watch_pool *poo
 static int fill(struct store *st, const struct batch_jobs *jobs, int64_t now,
 	struct watch_pool *pool, struct mlr_error *err)
 {
-	auto_call(share_table_done) struct share_table t = SHARE_TABLE_INIT;
+	auto_call(share_table_done) struct share_table t = { 0 };
 	auto_free struct batch_node *nodes = NULL;
 	auto_free char *self = xasprintf("%u", (unsigned)geteuid());
 	struct share_wish one = { .units = 1, .kind = pool->kind };
@@ -197,7 +193,7 @@ static void add_pool(struct watch *w, const struct batch_job *j)
 
 int watch_read(struct store *st, struct watch *ret, struct mlr_error *err)
 {
-	auto_call(work_jobs_done) struct batch_jobs jobs = BATCH_JOBS_INIT;
+	auto_call(work_jobs_done) struct batch_jobs jobs = { 0 };
 	int r = work_batch()->jobs(BATCH_EVERYBODYS, &jobs, err);
 
 	ret->time = time(NULL);

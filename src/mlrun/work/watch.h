@@ -6,11 +6,8 @@
 #ifndef MLR_WORK_WATCH_H
 #define MLR_WORK_WATCH_H
 
-#include "base/error.h"
 #include "store/store.h"
 #include "work/share.h"
-
-#include <stdint.h>
 
 #define WATCH_CELLS  20
 #define WATCH_CELL_S 15 /* seconds that a cell stands for */
@@ -51,10 +48,6 @@ struct watch {
 	size_t n;
 };
 
-#define WATCH_INIT         \
-	{                  \
-		0, NULL, 0 \
-	}
 void watch_done(struct watch *w);
 
 /*

@@ -1,7 +1,6 @@
 #include "work/work.h"
 #include "work/batch.h"
 
-#include "base/base.h"
 #include "base/escape.h"
 
 #define SLURM_MS 2000 /* between two questions to Slurm */
@@ -69,7 +68,7 @@ void work_jobs_done(struct batch_jobs *l)
 		free(j->run);
 	}
 	free(l->v);
-	*l = (struct batch_jobs)BATCH_JOBS_INIT;
+	*l = (struct batch_jobs){ 0 };
 }
 
 const struct batch_job *work_job_of(const struct batch_jobs *l, const struct worker *w)
@@ -252,7 +251,7 @@ static void look_again(struct store *st, const struct batch_jobs *jobs, struct w
 
 int work_look(struct store *st, struct worker_list *l, struct mlr_error *err)
 {
-	auto_call(work_jobs_done) struct batch_jobs jobs = BATCH_JOBS_INIT;
+	auto_call(work_jobs_done) struct batch_jobs jobs = { 0 };
 	int r = ask_all(l, &jobs, err);
 
 	for (size_t i = 0; r == 0 && i < l->n; i++)
@@ -330,7 +329,7 @@ static void pause_for(size_t workers, int64_t waited_ms)
 int work_await(struct store *st, struct worker_list *l, enum work_until until, double seconds,
 	struct mlr_error *err)
 {
-	auto_call(work_jobs_done) struct batch_jobs jobs = BATCH_JOBS_INIT;
+	auto_call(work_jobs_done) struct batch_jobs jobs = { 0 };
 	int64_t begin = mlr_now_ms(), asked = INT64_MIN / 2;
 
 	for (;;) {
@@ -338,10 +337,7 @@ int work_await(struct store *st, struct worker_list *l, enum work_until until, d
 		size_t left = 0;
 
 		if (now - asked >= SLURM_MS) {
-			int r = ask_all(l, &jobs, err);
-
-			if (r < 0)
-				return r;
+			TRY(ask_all(l, &jobs, err));
 			asked = now;
 		}
 		for (size_t i = 0; i < l->n; i++) {

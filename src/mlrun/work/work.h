@@ -9,12 +9,8 @@
 #ifndef MLR_WORK_WORK_H
 #define MLR_WORK_WORK_H
 
-#include "base/error.h"
-#include "base/strv.h"
 #include "store/store.h"
 #include "work/worker.h"
-
-#include <stdint.h>
 
 /*
  * Start one worker. Call it for each.

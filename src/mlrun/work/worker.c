@@ -1,6 +1,5 @@
 #include "work/worker.h"
 
-#include "base/base.h"
 #include "base/record.h"
 #include "store/json.h"
 #include "store/process.h"
@@ -89,7 +88,7 @@ void worker_list_done(struct worker_list *l)
 	for (size_t i = 0; i < l->n; i++)
 		worker_done(&l->v[i]);
 	free(l->v);
-	*l = (struct worker_list)WORKER_LIST_INIT;
+	*l = (struct worker_list){ 0 };
 }
 
 int worker_has_ended(const struct worker *w)

@@ -18,13 +18,8 @@
 #ifndef MLR_WORK_WORKER_H
 #define MLR_WORK_WORKER_H
 
-#include "base/error.h"
 #include "base/record.h"
-#include "base/strv.h"
 #include "store/store.h"
-
-#include <stdint.h>
-#include <sys/types.h>
 
 enum worker_status {
 	WORKER_PENDING,  /* waits for resources */
@@ -83,10 +78,6 @@ struct worker_list {
 	size_t n;
 };
 
-#define WORKER_LIST_INIT \
-	{                \
-		NULL, 0  \
-	}
 void worker_list_done(struct worker_list *l);
 
 /* Has it ended, whatever way? */

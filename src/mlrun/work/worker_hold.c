@@ -1,10 +1,8 @@
 /* A worker's supervisor: sleeps until its command ends, a signal comes or the deadline. */
-#include "work/batch.h"
 #include "work/elastic.h"
 #include "work/supervisor.h"
 #include "work/work.h"
 
-#include "base/base.h"
 #include "job/job.h"
 
 #include <arpa/inet.h>

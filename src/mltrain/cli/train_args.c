@@ -6,7 +6,6 @@
 #include "train/cpus.h"
 
 #include <argp.h>
-#include <math.h>
 
 /*
  * Parses options of mltrain train that have a syntax of their own. Errors end the program as

@@ -1,7 +1,5 @@
 #include "metrics/rate.h"
 
-#include <math.h>
-
 void rate_start(struct rate *r, const struct train_state *s)
 {
 	*r = (struct rate){

@@ -5,8 +5,6 @@
 #include "model/recipe.h"
 #include "optimiser/optimiser.h"
 
-#include <math.h>
-
 int record_images(const struct train_options *o)
 {
 	return o->recipe.batch;

@@ -7,7 +7,6 @@
 #include "model/wire.h"
 
 #include <endian.h>
-#include <math.h>
 
 /*
  * Values of a TensorBoard summary (TensorFlow's core/framework/summary.proto), one after another in

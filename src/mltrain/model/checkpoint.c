@@ -5,7 +5,6 @@
 #include "tensor/safetensors.h"
 
 #include <jansson.h>
-#include <math.h>
 
 int checkpoint_check_size(const struct net *net, int optimiser, struct mlr_error *err)
 {

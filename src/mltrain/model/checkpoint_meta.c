@@ -5,8 +5,6 @@
 #include "config.h"
 #include "model/net_file.h"
 
-#include <math.h>
-
 #define TEXT_OF(value) mlr_json_print(value, JSON_COMPACT | JSON_REAL_PRECISION(17))
 
 static int read_dtype(const struct record_reader *r, const json_t *v, void *to)

@@ -168,10 +168,7 @@ static int make_layers(const json_t *array, const struct layer_wish *wish, struc
 	struct layer_names names = { { 0 } };
 
 	for (size_t i = 0; i < n; i++) {
-		int r = layer_parse(array, i, wish, &names, layers, &inits[i], err);
-
-		if (r < 0)
-			return r;
+		TRY(layer_parse(array, i, wish, &names, layers, &inits[i], err));
 	}
 	return 0;
 }

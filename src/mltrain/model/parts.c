@@ -1,7 +1,5 @@
 #include "model/parts.h"
 
-#include <math.h>
-
 const char *const part_words[] = { "weight", "bias", "running_mean", "running_var" };
 
 int part_of(const struct layer *l, int part, int optimiser, float *const blocks[BLOCKS], char *name,

@@ -1,8 +1,6 @@
 /* A cache in this process: a table of lists, and a list of all in the order of their use. */
 #include "serve/cache_kind.h"
 
-#include <pthread.h>
-
 #define SIZE_MIN ((uint64_t)1 << 16)
 #define SIZE_TOP ((uint64_t)1 << 40)
 #define SLOT     4096 /* bytes of the cache for each list of the table */

@@ -6,7 +6,6 @@
 #include "serve/cache_kind.h"
 
 #include <hiredis/hiredis.h>
-#include <pthread.h>
 
 #define TIMEOUT_MS   250 /* of connecting, and of an answer */
 #define RETRY_MIN_MS 100

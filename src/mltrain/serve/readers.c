@@ -1,7 +1,5 @@
 #include "serve/readers.h"
 
-#include <pthread.h>
-
 struct serve_readers {
 	pthread_mutex_t lock;
 	pthread_cond_t more;

@@ -1,6 +1,5 @@
 #include "serve/strict.h"
 
-#include <ctype.h>
 #include <microhttpd.h>
 
 #define PORT_MAX 65535

@@ -130,10 +130,7 @@ static int read_binary(struct serve_ask *ask, const char *p, size_t size, const 
 		return 0;
 	}
 	for (size_t i = 0; i < n; i++) {
-		int r = serve_values_byte(kind->read(p + i * kind->size), &ask->images[i], err);
-
-		if (r < 0)
-			return r;
+		TRY(serve_values_byte(kind->read(p + i * kind->size), &ask->images[i], err));
 	}
 	return 0;
 }

@@ -1,7 +1,5 @@
 #include "train/predictor.h"
 
-#include <math.h>
-
 static int open_engine(const struct predictor_options *o, const struct predictor *p,
 	enum dtype dtype, struct engine **ret, struct mlr_error *err)
 {

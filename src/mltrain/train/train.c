@@ -4,8 +4,6 @@
 #include "tensor/rng.h"
 #include "train/run.h"
 
-#include <math.h>
-
 /* --- what the ranks agree on --------------------------------------------------------------- */
 
 /* Reasons to end or interrupt training, as one rank sees them, or their sum over all. */

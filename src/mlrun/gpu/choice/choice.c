@@ -181,10 +181,7 @@ static void take(struct choosing *s, size_t gpu, int mig)
 static int choose_list(struct choosing *s, struct mlr_error *err)
 {
 	for (size_t i = 0; i < s->w->devices.n; i++) {
-		int r = resolve(s, s->w->devices.v[i], err);
-
-		if (r < 0)
-			return r;
+		TRY(resolve(s, s->w->devices.v[i], err));
 	}
 	for (size_t i = 0; i < s->a->n; i++)
 		take(s, s->a->order[i], s->a->mig[i]);
