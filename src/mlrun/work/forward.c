@@ -38,7 +38,7 @@ struct forward_link {
 static void drop(struct forward_link *l)
 {
 	for (int i = 0; i < 2; i++) {
-		close(take_fd(&l->sides[i].fd));
+		fd_close(&l->sides[i].fd);
 		free(l->sides[i].rest);
 	}
 	*l->self = l->next;
@@ -55,8 +55,8 @@ void forward_done(struct forward *f)
 		close(f->ports[i].fd);
 	free(f->ports);
 	free(f->buffer);
-	close(take_fd(&f->poll));
-	close(take_fd(&f->spare));
+	fd_close(&f->poll);
+	fd_close(&f->spare);
 	*f = (struct forward)FORWARD_INIT;
 }
 
@@ -180,8 +180,8 @@ static void accept_one(struct forward *f, const struct forward_port *p)
 	struct forward_link *l;
 
 	/* Turn it away, else epoll would not let the loop sleep. */
-	if (from < 0 && errno == EMFILE) {
-		close(take_fd(&f->spare));
+	if (from < 0 && (errno == EMFILE || errno == ENFILE)) {
+		fd_close(&f->spare);
 		close(accept4(p->fd, NULL, NULL, SOCK_CLOEXEC));
 		f->spare = open("/dev/null", O_RDONLY | O_CLOEXEC);
 	}
