@@ -195,6 +195,13 @@ os.execvp("mlrun", ["mlrun", "up"])' >out 2>err &
 	python3 -c 'print("x: [" * 100000)' >compose.yaml
 	run -125 timeout 20 mlrun up -d
 	assert_output --partial "nested too deeply"
+	python3 - >compose.yaml <<-'END'
+		print("x-a: &a '" + "y" * 900000 + "'")
+		print("x-b: [" + ", ".join(["*a"] * 25) + "]")
+		print("services: {a: {image: i}}")
+	END
+	run -125 timeout 20 mlrun up --config
+	assert_output "mlrun: up --config: 'compose.yaml': the merged file is too long to be printed"
 	head -c 2000000 /dev/zero | tr '\0' '#' >compose.yaml
 	run -125 timeout 20 mlrun up -d
 	assert_output --partial "compose.yaml"

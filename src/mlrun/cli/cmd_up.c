@@ -375,6 +375,19 @@ static int print_plan(const struct project *p)
 	return 0;
 }
 
+static int print_config(const struct project *p)
+{
+	struct mlr_error err = MLR_ERROR_INIT;
+
+	if (!p->compose.text) {
+		mlr_fail(&err, EFBIG, "'%s': the merged file is too long to be printed",
+			p->files.v[0]);
+		return cli_fail_at(&err, "up --config");
+	}
+	fputs(p->compose.text, stdout);
+	return 0;
+}
+
 static int run_up(const struct args *a)
 {
 	auto_call(project_done) struct project p = { 0 };
@@ -386,7 +399,7 @@ static int run_up(const struct args *a)
 		return cli_fail_at(&err, "up");
 	tell_ignored(&p);
 	if (a->w.config)
-		return fputs(p.compose.text ? p.compose.text : "", stdout) == EOF;
+		return print_config(&p);
 	if (a->dry_run)
 		return print_plan(&p);
 	catch_signals();
