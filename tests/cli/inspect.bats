@@ -153,3 +153,12 @@ GET /v2/tiny/blobs/D"
 	run -125 mlrun inspect --pin --raw mine
 	assert_output --partial "choose one"
 }
+
+@test "inspect: an image is printed though its store's services are another user's" {
+	mlrun import -q "$BATS_FILE_TMPDIR/tiny.tar" web
+	mkdir -m 0 "$MLRUN_STORE/services"
+	run -0 mlrun inspect web
+	assert_line --regexp '^name +localhost/web'
+	run -125 mlrun inspect other
+	assert_line --partial "image 'docker.io/library/other:latest' is not in store"
+}

@@ -101,7 +101,10 @@ static int print_service(const struct inspect_args *a, struct mlr_error *err)
 	if (r < 0 || a->raw || a->pin || a->platform ||
 		cli_open_store(a->common.store, &st, NULL) < 0)
 		return -ENOENT;
-	TRY(service_get(st, a->image, &s, err));
+	r = service_get(st, a->image, &s, err);
+	/* In another user's store services are not to be seen, but images are. */
+	if (r < 0)
+		return r == -EPROTO ? r : -ENOENT;
 	o = service_json(&s);
 	json_dumpf(o, stdout, JSON_INDENT(2));
 	putchar('\n');
