@@ -28,6 +28,7 @@
 #   image_push DIR NAME [oci|v2s2]      to $REGISTRY/NAME (":latest" when NAME has no tag)
 #   image_push_tar [-f oci|v2s2] [-c UMOCI_CONFIG_ARG]... NAME LAYER...
 #   image_tiny NAME [oci|v2s2]          busybox with every applet, passwd, an Env and a Cmd
+#   base_image [COMMAND...]             in setup_file: bring image mlrun/base of images/, or skip the file
 #   python_with PACKAGE[==VERSION]...   sets $PYTHON to one with PyPI's packages, or skips; in a test
 #   store_hold_of PID [HOST]            make a hold of that process in $MLRUN_STORE; prints its name
 #   sha256_of FILE                      "sha256:<hex>"
@@ -40,18 +41,25 @@
 #   runs PID WORD...                    it executes these words now, which are all of its command line
 #   has_moved PID rchar|wchar BYTES     it has read or written so many bytes (proc(5), io), or has ended
 #   $NAP                                seconds to sleep for, a number that no other test sleeps: for pgrep
+#   in_all                              in a test: a variant of a promise, which `check --all` tries, a daily check does not
+#   rounds N                            how often to try what chance decides: N times in `check --all`, N / 4 times daily
 #   ends_early                          in a subshell, before a program that is killed at any moment
 #
 # A process may stand still for seconds at any point, and several files run at once. So no test sleeps for a
 # time and takes for granted what came about meanwhile: it waits for that itself.
 
 bats_require_minimum_version 1.5.0
-bats_load_library bats-support
-bats_load_library bats-assert
+# Their parts, not their load.bash, which starts fifteen processes; each test loads this file.
+for part in "${BATS_LIB_PATH:-/usr/lib/bats}"/bats-{support,assert}/src/*.bash; do
+	# shellcheck source=/dev/null
+	. "$part"
+done
 
-top_srcdir=$(cd "${top_srcdir:-$BATS_TEST_DIRNAME/../..}" && pwd)
-top_builddir=$(cd "${top_builddir:-$top_srcdir}" && pwd)
-export top_srcdir top_builddir
+if [[ ${top_srcdir-} != /* || ${top_builddir-} != /* ]]; then
+	top_srcdir=$(cd "${top_srcdir:-$BATS_TEST_DIRNAME/../..}" && pwd)
+	top_builddir=$(cd "${top_builddir:-$top_srcdir}" && pwd)
+	export top_srcdir top_builddir
+fi
 
 # shellcheck source=tests/cli/registry.bash
 . "$top_srcdir/tests/cli/registry.bash"
@@ -116,6 +124,27 @@ python_with() {
 	else
 		skip "$said"
 	fi
+}
+
+# Made for the first file that asks, and kept for the build directory's others; by COMMAND if there is one.
+base_image() {
+	local kept=$top_builddir/tests/base.oci log=$BATS_FILE_TMPDIR/base.log
+
+	if ! command -v mmdebstrap >/dev/null || ! command -v fakechroot >/dev/null; then
+		skip_file "mmdebstrap or fakechroot is not installed"
+	elif (flock 9 && make_base "$@") 9>"$kept.lock" >"$log" 2>&1; then
+		mlrun import -q - mlrun/base <"$kept"
+	else
+		grep -q -e 'apt-get update' -e 'Could not resolve' "$log" || { cat "$log" >&2; return 1; }
+		skip_file "Debian's packages can't be had: $(grep -m 1 '^E: ' "$log")"
+	fi
+}
+
+make_base() {
+	[ -e "$kept" ] || {
+		(cd "${TMPDIR:-/tmp}" && MLRUN=$top_builddir/bin/mlrun "$@" "$top_srcdir/images/build" base mlrun/base) &&
+			mlrun export -q mlrun/base - >"$kept.new" && mv "$kept.new" "$kept"
+	}
 }
 
 # Root's HOME inside is /root, modes do not bind root, and root owns the host's files.
@@ -186,6 +215,10 @@ has_moved() {
 	n=$(sed -n "s/^$2: //p" "/proc/$1/io" 2>/dev/null)
 	[ -z "$n" ] || [ "$n" -ge "$3" ]
 }
+
+in_all() { [ "${CHECK_ALL:-no}" = yes ] || skip "run by check --all"; }
+
+rounds() { if [ "${CHECK_ALL:-no}" = yes ]; then echo "$1"; else echo $((($1 + 3) / 4)); fi; }
 
 # One that is killed in the middle of its own look for leaks leaves a complaint of the sanitizer's behind.
 ends_early() { export ASAN_OPTIONS=$ASAN_OPTIONS:detect_leaks=0; }

@@ -1,6 +1,6 @@
 # Whatever fails at whatever moment, the store is good afterwards: the next pull succeeds and all
 # that is in it verifies. FAULT_POINTS is the number of points tried of each family of system calls
-# (8; 0: all), KILLS the number of kills (20).
+# (4; 0: all), KILLS the number of kills (5); four times as many in `check --all`.
 load common
 
 setup_file() {
@@ -44,14 +44,14 @@ is_usable() {
 
 # each_call_fails FAMILY ERRNO: the n-th call of the family fails, for n spread over all there are.
 each_call_fails() {
-	local count n step status failed=0
+	local count n step status failed=0 points=${FAULT_POINTS:-$(rounds 16)}
 
 	FAULT_COUNT=$TMPDIR/count LD_PRELOAD=$fault mlrun pull -q "$REGISTRY/app"
 	count=$(sed -n "s/^$1 //p" "$TMPDIR/count")
 	assert [ "$count" -ge 1 ]
 	step=1
-	if [ "${FAULT_POINTS:-8}" -gt 0 ] && [ "$count" -gt "${FAULT_POINTS:-8}" ]; then
-		step=$((count / ${FAULT_POINTS:-8}))
+	if [ "$points" -gt 0 ] && [ "$count" -gt "$points" ]; then
+		step=$((count / $points))
 	fi
 	for ((n = 1; n <= count; n += step)); do
 		chmod -R u+rwX "$MLRUN_STORE" && rm -rf "$MLRUN_STORE"
@@ -79,7 +79,7 @@ each_call_fails() {
 @test "faults: a connect fails" { FAULT_POINTS=0 each_call_fails connect 111; }
 
 @test "faults: a pull killed at any moment leaves a good store" {
-	for ((i = 0; i < ${KILLS:-20}; i++)); do
+	for ((i = 0; i < ${KILLS:-$(rounds 20)}; i++)); do
 		without_leak_check pull -q "$REGISTRY/many" "$REGISTRY/app" 3>&- &
 		sleep "0.$(printf %03d $((RANDOM % 250)))"
 		kill -KILL $! 2>/dev/null || true
@@ -98,7 +98,7 @@ each_call_fails() {
 }
 
 @test "faults: rm and prune killed at any moment leave a good store" {
-	for ((i = 0; i < ${KILLS:-20} / 2; i++)); do
+	for ((i = 0; i < ${KILLS:-$(rounds 20)} / 2; i++)); do
 		mlrun pull -q "$REGISTRY/many" "$REGISTRY/app"
 		for command in "rm $REGISTRY/many" "rm --defer $REGISTRY/app" prune "prune --keep-last 1"; do
 			# shellcheck disable=SC2086

@@ -270,7 +270,7 @@ corrupt() {
 @test "pull: killed at any moment, the next one succeeds and leaves nothing over" {
 	MLRUN_STORE=$PWD/whole mlrun pull -q "$REGISTRY/many"
 	trees whole >want
-	for i in 1 2 3 4 5 6 7 8 9 10; do
+	for ((i = $(rounds 12); i > 0; i--)); do
 		(ends_early && exec mlrun pull -q "$REGISTRY/many") &
 		sleep "0.$((RANDOM % 2))$((RANDOM % 10))$((RANDOM % 10))"
 		kill -KILL $! || true

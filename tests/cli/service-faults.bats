@@ -1,6 +1,6 @@
 #!/usr/bin/env bats
 # Whatever fails while a service or a worker starts, stops or ends: there is a whole one, or none and a sentence.
-# With CHECK_ALL=yes every call fails once, and there are 150 kills.
+# With CHECK_ALL=yes every call fails once, and there are more kills.
 # shellcheck disable=SC2016 # the shell inside expands
 
 load common
@@ -15,8 +15,6 @@ setup() {
 	refuse=$top_builddir/tests/fault/refuse
 	[ -x "$refuse" ] || skip "mlrun was built without libseccomp"
 	export REFUSED=$PWD/refused
-	kills=15
-	[ "${CHECK_ALL:-no}" = no ] || kills=150
 	mlrun run -d --rm --name first "$IMG" true # makes the store
 	until_true is_clean
 }
@@ -167,7 +165,7 @@ works() {
 @test "service faults: a start that is killed at any moment leaves one service that is listed, or none" {
 	local i status
 
-	for ((i = 0; i < kills; i++)); do
+	for ((i = 0; i < $(rounds 40); i++)); do
 		(ends_early; exec mlrun run -d --name web "$IMG" sleep "$NAP") >/dev/null 2>&1 3>&- &
 		sleep "0.0$(printf %02d $((RANDOM % 50)))"
 		kill -KILL $! 2>/dev/null || true
@@ -185,7 +183,7 @@ works() {
 @test "service faults: a start of a worker that is killed at any moment leaves one that is listed, or none" {
 	local i
 
-	for ((i = 0; i < kills; i++)); do
+	for ((i = 0; i < $(rounds 40); i++)); do
 		(ends_early; exec mlrun workers start --local "$IMG" sleep "$NAP") >/dev/null 2>&1 3>&- &
 		sleep "0.0$(printf %02d $((RANDOM % 50)))"
 		kill -KILL $! 2>/dev/null || true
