@@ -4,7 +4,6 @@
 #include <poll.h>
 
 #define CONNECT_MS 20000 /* for the ring */
-#define CALL_MS    5000
 
 /* Did socket(2) or connect(2) fail because of this machine, whatever is at the other end? */
 static int is_local_failure(int code)
@@ -14,7 +13,7 @@ static int is_local_failure(int code)
 }
 
 static int call_at(
-	struct elastic *e, const struct in6_addr *at, uint32_t port, struct mlr_error *err)
+	struct elastic *e, const struct in6_addr *at, uint32_t port, int ms, struct mlr_error *err)
 {
 	auto_close int fd = lifeline_connect(at, port);
 
@@ -22,29 +21,30 @@ static int call_at(
 		return mlr_fail(err, is_local_failure(errno) ? errno : EHOSTUNREACH, "connect: %s",
 			strerror(errno));
 	lifeline_keep(fd);
-	TRY(secret_call(fd, &e->secret, CALL_MS, err));
+	TRY(secret_call(fd, &e->secret, ms, err));
 	return take_fd(&fd);
 }
 
-/* Try the loopback first on this machine: it needs no network. Skip addresses that both machines
+/* Try the loopback first on this machine: it needs no network, and who listens there and does not
+ * answer will not do so at another address. Skip addresses that both machines
  * have, such as a bridge's: they lead back here. */
-int elastic_call(struct elastic *e, const struct member *to, struct mlr_error *err)
+int elastic_call(struct elastic *e, const struct member *to, int ms, struct mlr_error *err)
 {
 	static const struct in6_addr loopback = { .s6_addr = { [10] = 0xff, 0xff, 127, 0, 0, 1 } };
 	int is_here = to->boot[0] && strcmp(to->boot, e->self.boot) == 0;
 	int r = mlr_fail(err, EHOSTUNREACH, "'%s' has no address", to->host), at;
 
 	if (is_here) {
-		r = call_at(e, &loopback, to->offer.port, err);
-		if (r >= 0 || r == -EACCES)
+		r = call_at(e, &loopback, to->offer.port, ms, err);
+		if (r != -EHOSTUNREACH)
 			return r;
 	}
 	for (uint32_t i = 0; i < to->offer.addresses; i++) {
 		if (!is_here && to->boot[0] &&
 			lifeline_is_own(&to->offer.address[i], &e->self.offer))
 			continue;
-		at = call_at(
-			e, &to->offer.address[i], to->offer.port, r == -EHOSTUNREACH ? err : NULL);
+		at = call_at(e, &to->offer.address[i], to->offer.port, ms,
+			r == -EHOSTUNREACH ? err : NULL);
 		if (at >= 0)
 			return at;
 		if (r == -EHOSTUNREACH) /* the failure of an address that answered counts more */
@@ -100,10 +100,10 @@ static int connect_node(struct elastic *e, int segment, struct mlr_error *err)
 /* Wait for the predecessor's call. Guests of older generations have given up. */
 static int await_predecessor(struct elastic *e, int *ret, struct mlr_error *err)
 {
-	int64_t end = mlr_now_ms() + CONNECT_MS;
+	int64_t begin = mlr_now_ms();
 	struct guest g;
 
-	while (mlr_now_ms() < end) {
+	while (mlr_now_ms() - begin < CONNECT_MS) {
 		struct pollfd p = { .fd = listener_fd(e->listener), .events = POLLIN };
 
 		while (listener_take(e->listener, FRAME_RING, &g)) {
@@ -114,6 +114,7 @@ static int await_predecessor(struct elastic *e, int *ret, struct mlr_error *err)
 			close(g.fd);
 		}
 		TRY(elastic_look(e, err));
+		TRY(elastic_turn(e, begin, err));
 		if (poll(&p, 1, CHANGE_TURN_MS / 2) > 0)
 			listener_seen(e->listener);
 	}
@@ -124,7 +125,7 @@ static int connect_ring(struct elastic *e, struct mlr_error *err)
 {
 	const struct group *g = &e->group;
 	int next = (e->dist.rank + 1) % e->dist.ranks, from = -1, r;
-	int to = elastic_call(e, &g->member[next], err);
+	int to = elastic_call(e, &g->member[next], ELASTIC_CALL_MS, err);
 
 	if (to < 0 || elastic_tell(e, to, FRAME_RING, CHANGE_SEND_MS) < 0) {
 		mlr_warning(
@@ -159,7 +160,7 @@ int elastic_connect(struct elastic *e, int segment, struct mlr_error *err)
 
 	d->rank = d->exchange.rank = group_find(&e->group, e->self.id);
 	d->ranks = d->exchange.ranks = (int)e->group.n;
-	e->broken = 0;
+	e->broken = e->leader = 0;
 	close_old_watchers(e);
 	if (d->ranks == 1) {
 		memset(e->heard_ms, 0, sizeof(e->heard_ms));

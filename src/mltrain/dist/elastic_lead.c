@@ -187,14 +187,26 @@ static int count_losses(struct change *c, struct mlr_error *err)
 	return 0;
 }
 
+static void tell_missing(struct elastic *e, int n)
+{
+	auto_free char *text = xasprintf("%d of at least %d ranks", n, e->o.min);
+
+	mlr_info("--elastic: waiting for %s", text);
+	elastic_note(e, text);
+}
+
 /* Wait for all members, and for enough ranks. Returns 0, -EINTR after a signal to stop, or -ESTALE.
  */
 static int collect(struct change *c, struct mlr_error *err)
 {
-	int told = 0, r = 0;
+	int64_t begin = mlr_now_ms();
+	int told = 0, r = 0, late;
 
 	elastic_receive_newcomers(c->e);
 	for (; r == 0; r = listen_once(c, err)) {
+		late = all_reported(c) ? -1 : elastic_late(c->e, begin);
+		if (late >= 0)
+			elastic_lose(c, late);
 		if (!all_reported(c))
 			continue;
 		r = count_losses(c, err);
@@ -203,8 +215,7 @@ static int collect(struct change *c, struct mlr_error *err)
 		if (elastic_is_stopping(c))
 			return -EINTR;
 		if (!told++)
-			mlr_info("--elastic: waiting for %d of at least %d ranks",
-				c->e->o.min - staying(c), c->e->o.min);
+			tell_missing(c->e, c->e->o.min - staying(c));
 	}
 	return r;
 }
@@ -257,7 +268,8 @@ int elastic_lead(struct change *c, int *segment, struct mlr_error *err)
 	struct group next;
 	int lost, taken;
 
-	c->reports[elastic_own_place(c)] = c->mine;
+	e->leader = elastic_own_place(c);
+	c->reports[e->leader] = c->mine;
 	for (int i = 0; e->broken && i < (int)e->group.n; i++)
 		if (e->fd[i] >= 0)
 			elastic_tell(e, e->fd[i], FRAME_BROKEN, 1000);
