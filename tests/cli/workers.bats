@@ -203,6 +203,8 @@ has_log() { mlrun workers logs "$1" | grep -qxF "$2"; }
 		start --partition p $IMG|workers on this machine have no partition
 		start --join 1 true|a worker is a new container
 		start --explain $IMG|--explain runs nothing
+		start --local rootfs:/no/such|'rootfs:/no/such': image: No such file or directory
+		start squashfs:/no/such.sqsh|'squashfs:/no/such.sqsh': image: No such file or directory
 		start --preserve-fds 1 $IMG|a worker inherits no descriptors
 		start|an image is missing
 		stop|which? Give ids, or --all

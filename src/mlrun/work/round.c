@@ -15,6 +15,7 @@
 #define FINISH_MS   10000 /* for the other commands, when one has ended with 0 */
 #define AT_ONCE_S   30    /* a command that fails sooner is taken for a wrong one */
 #define SUBMIT_MOST 16    /* in a round */
+#define BACK_S      60    /* for a command that was suspended to find that it was left out */
 
 /* When the run grew and shrank last, in seconds since the epoch. */
 struct word {
@@ -172,6 +173,8 @@ static int wind_up(struct keeper *k, struct mlr_error *err)
 	int64_t now = mlr_now_ms();
 	int r = work_batch()->cancel(&k->run.waiting, err);
 
+	if (r == 0)
+		r = work_batch()->cancel(&k->run.suspended, err);
 	if (k->over_since == 0)
 		k->over_since = now;
 	if (r == 0 && now - k->over_since > FINISH_MS)
@@ -213,6 +216,45 @@ static struct batch_job *find_job(const struct batch_jobs *jobs, const char *id)
 	return NULL;
 }
 
+static char *left_file(const char *run, const char *worker)
+{
+	auto_free char *name = xasprintf("shared/meet.left-%s", worker);
+
+	return elastic_path(run, name);
+}
+
+/* Tell ranks which of them are not to be waited for: those of jobs that are suspended, or were
+ * until a moment ago, as they may not have seen it yet. */
+static void mark_suspended(const struct keeper *k, const struct batch_jobs *jobs)
+{
+	for (size_t i = 0; i < jobs->n; i++) {
+		const struct batch_job *j = &jobs->v[i];
+		auto_free char *name = NULL, *path = NULL;
+		struct stat s;
+
+		if (!j->key || !j->run || strcmp(j->run, k->run.wish.run) != 0)
+			continue;
+		name = xasprintf("shared/meet.left-%s", j->key);
+		path = left_file(k->run.share.key, j->key);
+		if (j->status == WORKER_SUSPENDED)
+			elastic_flag(k->st, k->run.share.key, name, NULL);
+		else if (fstatat(store_fd(k->st), path, &s, AT_SYMLINK_NOFOLLOW) == 0 &&
+			time(NULL) - s.st_mtime > BACK_S)
+			unlinkat(store_fd(k->st), path, 0);
+	}
+}
+
+int elastic_comes_back(struct store *st, const struct worker *w)
+{
+	struct share_wish share;
+	auto_free char *path = NULL;
+
+	if (share_read(w->run, &share) < 0)
+		return 0;
+	path = left_file(share.key, w->key);
+	return unlinkat(store_fd(st), path, 0) == 0;
+}
+
 /* leaving: the job is about to end, and does not count. */
 static int look(struct keeper *k, struct word *w, int leaving, struct mlr_error *err)
 {
@@ -229,6 +271,7 @@ static int look(struct keeper *k, struct word *w, int leaving, struct mlr_error 
 	k->coordinates = own && k->run.running.n > 0 && strcmp(k->run.running.v[0], k->job) == 0;
 	if (!k->coordinates)
 		return 0;
+	mark_suspended(k, &jobs);
 	own->runs = !leaving;
 	elastic_jobs(&jobs, user, &k->run);
 	own->runs = 1; /* it has its slots until it has ended */
@@ -328,6 +371,7 @@ void elastic_add_options(const struct store *st, const struct worker *w, struct 
 	strv_addf(options, "--mount=type=bind,src=%s,dst=%s", dir, dir);
 	strv_addf(options, "--env=MLRUN_ELASTIC=%s", meet);
 	strv_addf(options, "--env=MLRUN_ELASTIC_LOG=%s/log", dir);
+	strv_addf(options, "--env=MLRUN_ELASTIC_WORKER=%s", w->key);
 	if (w->warning)
 		strv_addf(options, "--env=MLRUN_ELASTIC_NODES=%ld", w->nodes);
 }
