@@ -23,11 +23,10 @@ static const char *find_option(
 	group_digest_options(e->options, own);
 	json_object_foreach(e->options, name, value) {
 		auto_free char *text = json_dumps(value, JSON_ENCODE_ANY | JSON_REAL_PRECISION(9));
+		size_t i = n++ % GROUP_OPTIONS;
 
-		if (own[n % GROUP_OPTIONS] == theirs[n % GROUP_OPTIONS]) {
-			n++;
+		if (own[i] == theirs[i])
 			continue;
-		}
 		snprintf(words, FLAW, "its options differ from the run's: the run's %s is %s", name,
 			text && strlen(text) < FLAW / 2 ? text : "another one");
 		return words;

@@ -50,65 +50,56 @@ void elastic_late_done(struct elastic *e)
 	e->has_note = 0;
 }
 
-static char *describe(int rank, const struct member *m, const char *why)
+/* Why a rank is waited for that answers so. */
+static const char *why(const struct elastic *e, int answer)
 {
-	return xasprintf("rank %d on '%s' (process %d), which %s", rank, m->host, (int)m->pid, why);
-}
-
-static const char *why(int answer)
-{
-	return answer == 0 ? "has not come as far: it computes, or waits for data"
-			   : "does not answer: it is stopped, or its job or node is suspended";
-}
-
-/* Rank 0 answers a newcomer that waits for a place, too. */
-static void tell_newcomer(struct elastic *e)
-{
-	const struct member *m = &e->file.coordinator;
-	int answer = ask(e, m);
-	auto_free char *words = describe(0, m,
-		answer < 0 ? why(answer) : "lets ranks in after a step, up to its --max-ranks");
-
-	if (answer != -EHOSTUNREACH && !e->named[0]++)
-		mlr_warning("--elastic: waiting for %s", words);
+	if (answer < 0)
+		return "does not answer: it is stopped, or its job or node is suspended";
+	return e->group.n == 0 ? "lets ranks in after a step, up to its --max-ranks"
+			       : "has not come as far: it computes, or waits for data";
 }
 
 /* --- looking -------------------------------------------------------------------------------- */
 
-/* Is member i one that this rank sees to? */
-static int is_mine(const struct elastic *e, int i)
+/* Return member i if this rank sees to it, a newcomer's coordinator being its only one; or NULL. */
+static const struct member *seen_to(const struct elastic *e, int i)
 {
 	int me = group_find(&e->group, e->self.id);
 
-	return me == e->leader ? i != me : i == e->leader;
+	if (e->group.n == 0)
+		return &e->file.coordinator;
+	return (me == e->leader ? i != me : i == e->leader) ? &e->group.member[i] : NULL;
 }
 
-static void tell_members(struct elastic *e)
+static void tell(struct elastic *e)
 {
 	auto_strv struct strv late = STRV_INIT;
 	auto_free char *all = NULL;
+	int n = e->group.n ? (int)e->group.n : 1;
 
-	for (int i = 0; i < (int)e->group.n; i++) {
-		int answer = is_mine(e, i) ? ask(e, &e->group.member[i]) : 1;
+	for (int i = 0; i < n; i++) {
+		const struct member *m = seen_to(e, i);
+		int answer = m ? ask(e, m) : 1;
 
-		if (answer > 0 || answer == -EHOSTUNREACH)
+		if ((answer > 0 && e->group.n) || answer == -EHOSTUNREACH)
 			continue;
-		strv_take(&late, describe(i, &e->group.member[i], why(answer)));
-		if (!e->named[i]++)
+		strv_addf(&late, "rank %d on '%s' (process %d), which %s", i, m->host, (int)m->pid,
+			why(e, answer));
+		if (!e->named[i])
 			mlr_warning("--elastic: waiting for %s", late.v[late.n - 1]);
 		e->named[i] = 1;
 	}
 	all = strv_join(&late, late.n, "; ");
-	if (late.n > 0)
+	if (late.n > 0 && e->group.n)
 		elastic_note(e, all);
 }
 
 static int find_suspended(struct elastic *e)
 {
 	for (int i = 0; i < (int)e->group.n; i++) {
-		const struct member *m = &e->group.member[i];
+		const struct member *m = seen_to(e, i);
 
-		if (!is_mine(e, i) || !elastic_is_suspended(e, m))
+		if (!m || !elastic_is_suspended(e, m))
 			continue;
 		mlr_warning("--elastic: rank %d on '%s' (process %d) counts as lost: its job is "
 			    "suspended",
@@ -131,10 +122,7 @@ int elastic_late(struct elastic *e, int64_t since)
 	e->late_since = since;
 	if (now - since >= LATE_MS && now - e->asked >= LATE_MS) {
 		e->asked = now;
-		if (e->group.n == 0)
-			tell_newcomer(e);
-		else
-			tell_members(e);
+		tell(e);
 	}
 	return find_suspended(e);
 }

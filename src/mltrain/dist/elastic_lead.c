@@ -187,11 +187,16 @@ static int count_losses(struct change *c, struct mlr_error *err)
 	return 0;
 }
 
-static void tell_missing(struct elastic *e, int n)
+/* Again now and then, as a note that grows old counts as left by a process that was killed. */
+static void tell_missing(struct elastic *e, int n, int64_t *told)
 {
 	auto_free char *text = xasprintf("%d of at least %d ranks", n, e->o.min);
 
-	mlr_info("--elastic: waiting for %s", text);
+	if (!*told)
+		mlr_info("--elastic: waiting for %s", text);
+	if (mlr_now_ms() - *told < LATE_MS)
+		return;
+	*told = mlr_now_ms();
 	elastic_note(e, text);
 }
 
@@ -199,12 +204,12 @@ static void tell_missing(struct elastic *e, int n)
  */
 static int collect(struct change *c, struct mlr_error *err)
 {
-	int64_t begin = mlr_now_ms();
-	int told = 0, r = 0, late;
+	int64_t begin = mlr_now_ms(), told = 0;
+	int r = 0, late;
 
 	elastic_receive_newcomers(c->e);
 	for (; r == 0; r = listen_once(c, err)) {
-		late = all_reported(c) ? -1 : elastic_late(c->e, begin);
+		late = elastic_late(c->e, begin);
 		if (late >= 0)
 			elastic_lose(c, late);
 		if (!all_reported(c))
@@ -214,8 +219,7 @@ static int collect(struct change *c, struct mlr_error *err)
 			return r;
 		if (elastic_is_stopping(c))
 			return -EINTR;
-		if (!told++)
-			tell_missing(c->e, c->e->o.min - staying(c));
+		tell_missing(c->e, c->e->o.min - staying(c), &told);
 	}
 	return r;
 }
