@@ -211,6 +211,7 @@ has_log() { mlrun workers logs "$1" | grep -qxF "$2"; }
 		stop --all x|no id is expected
 		stop nobody|you have no worker 'nobody'
 		logs|expected a worker's id
+		logs --store $PWD/no nobody|$PWD/no
 		hosts|no worker runs
 		await|no worker waits or runs
 		await --timeout x|--timeout takes seconds

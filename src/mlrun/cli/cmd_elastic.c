@@ -297,7 +297,7 @@ static int cmd_elastic_logs(int argc, char **argv)
 	struct some a = { 0 };
 
 	cli_options_parse(argc, argv, &syntax, &a);
-	return workers_logs(a.common.store, NULL, a.id, a.follow);
+	return workers_logs(a.common.store, a.id, 1, a.follow);
 }
 
 /* ------------------------------------------------------------------------------------------ */

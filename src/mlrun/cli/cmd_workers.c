@@ -6,6 +6,7 @@
 struct args {
 	struct cli_common common;
 	struct strv names;
+	const char *id;
 	int json, all, follow;
 };
 
@@ -65,22 +66,14 @@ static int cmd_workers_logs(int argc, char **argv)
 	static const struct cli_syntax syntax = { .s.options = options,
 		.s.args_doc = "ID",
 		.s.doc = "Print what a worker's command has printed.",
-		.s.operands = { OPT(struct args, names) },
+		.s.operands = { OPT(struct args, id) },
 		.s.needed = 1,
-		.s.missing = "expected a worker's id" };
-	struct mlr_error err = MLR_ERROR_INIT;
+		.s.missing = "expected a worker's id",
+		.s.surplus = "one worker at a time" };
 	struct args a = { 0 };
-	int status;
 
 	cli_options_parse(argc, argv, &syntax, &a);
-	if (a.names.n > 1) {
-		mlr_fail(&err, EINVAL, "one worker at a time");
-		status = cli_fail_at(&err, "workers logs");
-	} else {
-		status = workers_logs(a.common.store, &a.names, NULL, a.follow);
-	}
-	strv_done(&a.names);
-	return status;
+	return workers_logs(a.common.store, a.id, 0, a.follow);
 }
 
 /* --- hold --------------------------------------------------------------------------------- */

@@ -29,13 +29,12 @@ int workers_print(const struct store *st, const struct worker_list *l, int json)
  * Print what commands have printed, of several workers each part under a line that names it.
  * (workers_logs.c)
  *
- *   names   workers; or
- *   run     the id of an elastic run, all of whose workers are meant
+ *   id      a worker's; is_run: an elastic run's, all of whose workers are meant
  *   follow  go on until they have ended
  *
  * Returns the exit status.
  */
-int workers_logs(const char *dir, const struct strv *names, const char *run, int follow);
+int workers_logs(const char *dir, const char *id, int is_run, int follow);
 
 /* --- what a worker is to be (workers_wish.c) ------------------------------------------------- */
 

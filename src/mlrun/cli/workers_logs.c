@@ -14,7 +14,7 @@ struct log {
 };
 
 struct logs {
-	const char *run; /* NULL: the workers that were named */
+	int titles;
 	struct log *v;
 	size_t n;
 	const char *last; /* the key of whose output was printed last; NULL: none was */
@@ -43,7 +43,7 @@ static void print_title(struct logs *l, const struct log *log, const struct work
 {
 	auto_free char *how = worker_describe(w), *text = NULL;
 
-	if (!l->run || l->last == log->key)
+	if (!l->titles || l->last == log->key)
 		return;
 	text = xasprintf("%s==> worker %s on %s, %s <==\n", l->last ? "\n" : "", w->id,
 		w->node ? w->node : "-", how);
@@ -80,7 +80,8 @@ static int keep_run(struct store *st, const char *run, struct worker_list *l, in
 	auto_call(elastic_list_done) struct elastic_list runs = { 0 };
 	size_t n = 0, at = 0;
 
-	TRY(elastic_list(st, &runs, err));
+	if (st)
+		TRY(elastic_list(st, &runs, err));
 	while (at < runs.n && strcmp(runs.v[at].share.key, run) != 0)
 		at++;
 	if (at == runs.n) {
@@ -98,23 +99,27 @@ static int keep_run(struct store *st, const char *run, struct worker_list *l, in
 }
 
 /* Look which workers there are. */
-static int look(struct store *st, const struct strv *names, const char *run, struct worker_list *l,
-	int *goes_on, struct mlr_error *err)
+static int look(struct store *st, const char *id, int is_run, struct worker_list *l, int *goes_on,
+	struct mlr_error *err)
 {
+	auto_strv struct strv names = STRV_INIT;
+
 	worker_list_done(l);
-	TRY(work_list(st, l, err));
-	if (run)
-		return keep_run(st, run, l, goes_on, err);
-	TRY(workers_choose(l, names, err));
+	if (st)
+		TRY(work_list(st, l, err));
+	if (is_run)
+		return keep_run(st, id, l, goes_on, err);
+	strv_add(&names, id);
+	TRY(workers_choose(l, &names, err));
 	*goes_on = !worker_has_ended(&l->v[0]);
 	return 0;
 }
 
-int workers_logs(const char *dir, const struct strv *names, const char *run, int follow)
+int workers_logs(const char *dir, const char *id, int is_run, int follow)
 {
 	auto_store struct store *st = NULL;
 	auto_call(worker_list_done) struct worker_list l = { 0 };
-	auto_call(logs_done) struct logs logs = { .run = run };
+	auto_call(logs_done) struct logs logs = { .titles = is_run };
 	struct mlr_error err = MLR_ERROR_INIT;
 	int goes_on = 1, r = workers_open(dir, &st, &l, &err);
 
@@ -122,7 +127,7 @@ int workers_logs(const char *dir, const struct strv *names, const char *run, int
 		int is_last;
 
 		if (i % SLURM == 0)
-			r = look(st, names, run, &l, &goes_on, &err);
+			r = look(st, id, is_run, &l, &goes_on, &err);
 		is_last = !follow || !goes_on;
 		for (size_t k = 0; r == 0 && k < l.n; k++)
 			r = pass_on(st, &logs, &l.v[k], &err);
@@ -130,5 +135,5 @@ int workers_logs(const char *dir, const struct strv *names, const char *run, int
 			break;
 		mlr_sleep_ms(LOOK_MS);
 	}
-	return r < 0 ? cli_fail_at(&err, "%s logs", run ? "elastic" : "workers") : 0;
+	return r < 0 ? cli_fail_at(&err, "%s logs %s", is_run ? "elastic" : "workers", id) : 0;
 }

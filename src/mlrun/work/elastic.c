@@ -111,9 +111,8 @@ static const struct record_row run_rows[] = {
 static int write_run(struct store *st, const struct elastic_run *run, struct mlr_error *err)
 {
 	auto_free char *path = elastic_path(run->share.key, "run.json");
-	json_auto_t *o = record_write(run_rows, run);
 
-	return store_json_write(st, path, o, err);
+	return store_json_put(st, path, run_rows, run, err);
 }
 
 int elastic_read(struct store *st, const char *key, struct elastic_run *ret, struct mlr_error *err)
@@ -366,19 +365,24 @@ static char *last_line(const struct store *st, const struct worker *w)
 	return xstrdup(line ? line + 1 : text);
 }
 
-/* Why a run has ended, by its last worker that failed or was lost. */
+/* Say why a run has ended, by its last worker that failed, or else that did not succeed. */
 static void add_end(struct store *st, const struct worker_list *workers, struct elastic_run *run)
 {
-	for (size_t i = workers->n; i-- > 0 && !run->reason;) {
-		const struct worker *w = &workers->v[i];
-		auto_free char *how = NULL, *line = NULL;
+	const struct worker *last = NULL;
+	auto_free char *how = NULL, *line = NULL;
 
-		if (!w->run || strcmp(w->run, run->wish.run) != 0 || w->status == WORKER_SUCCEEDED)
-			continue;
-		how = worker_describe(w);
-		line = last_line(st, w);
-		run->reason = xasprintf("worker %s %s%s%s", w->id, how, *line ? ": " : "", line);
+	for (size_t i = 0; i < workers->n; i++) {
+		const struct worker *w = &workers->v[i];
+
+		if (w->run && strcmp(w->run, run->wish.run) == 0 && w->status > WORKER_SUCCEEDED &&
+			(!last || last->status != WORKER_FAILED || w->status == WORKER_FAILED))
+			last = w;
 	}
+	if (!last)
+		return;
+	how = worker_describe(last);
+	line = last_line(st, last);
+	run->reason = xasprintf("worker %s %s%s%s", last->id, how, *line ? ": " : "", line);
 }
 
 static int add_ends(struct store *st, struct elastic_list *runs, struct mlr_error *err)
