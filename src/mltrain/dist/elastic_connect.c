@@ -55,26 +55,22 @@ int elastic_call(struct elastic *e, const struct member *to, int ms, struct mlr_
 
 /* --- a new generation --- */
 
-static int add_to_node(void *ctx, float *x, size_t n, struct mlr_error *err)
+static int add(void *ctx, float *x, size_t n, struct mlr_error *err)
 {
-	node_sums_add(((struct elastic *)ctx)->node, x, n);
+	struct elastic *e = ctx;
+
+	if (e->node)
+		node_sums_add(e->node, x, n);
+	else
+		ring_sums_add(e->ring, x, n);
 	return 0;
 }
 
-static int advance_node(void *ctx, struct mlr_error *err)
+static int advance(void *ctx, struct mlr_error *err)
 {
-	return node_sums_advance(((struct elastic *)ctx)->node, err);
-}
+	struct elastic *e = ctx;
 
-static int add_to_ring(void *ctx, float *x, size_t n, struct mlr_error *err)
-{
-	ring_sums_add(((struct elastic *)ctx)->ring, x, n);
-	return 0;
-}
-
-static int advance_ring(void *ctx, struct mlr_error *err)
-{
-	return ring_sums_advance(((struct elastic *)ctx)->ring, err);
+	return e->node ? node_sums_advance(e->node, err) : ring_sums_advance(e->ring, err);
 }
 
 /* Share memory, if all ranks can. The sum also makes all wait for one another. */
@@ -154,8 +150,7 @@ static void close_old_watchers(struct elastic *e)
 
 int elastic_connect(struct elastic *e, int segment, struct mlr_error *err)
 {
-	const struct sums_by node = { e, add_to_node, advance_node, elastic_idle };
-	const struct sums_by ring = { e, add_to_ring, advance_ring, elastic_idle };
+	const struct sums_by by = { e, add, advance, elastic_idle };
 	struct dist *d = &e->dist;
 
 	d->rank = d->exchange.rank = group_find(&e->group, e->self.id);
@@ -169,6 +164,6 @@ int elastic_connect(struct elastic *e, int segment, struct mlr_error *err)
 	TRY(connect_node(e, segment, err));
 	if (!e->node)
 		TRY(connect_ring(e, err));
-	e->sums = sums_new(e->node ? &node : &ring);
+	e->sums = sums_new(&by);
 	return 0;
 }
