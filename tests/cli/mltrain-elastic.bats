@@ -235,6 +235,73 @@ alone() { mltrain "${COMMON[@]}" -q --log alone.jsonl "$@" >alone.out; }
 	done
 }
 
+@test "elastic: after ten seconds each wait says for whom it is, and why" {
+	export MLTRAIN_NO_SHARED_MEMORY=1
+	for name in a b c; do
+		rank $name --epochs 100000 --min-ranks 3
+		eval "$name=$pid"
+		until_true test -e meet
+	done
+	until_true has_ranks 3
+	until_true has_steps run.jsonl 5
+	kill -STOP "$c"
+	# In the sums rank 0 names a rank that is stopped; who comes then is told for whom it waits.
+	rank d --epochs 100000 --min-ranks 3
+	d=$pid
+	# At an address where nobody is
+	port=$(python3 -c 'import socket; s = socket.socket(); s.bind(("", 0)); print(s.getsockname()[1])')
+	MLTRAIN_ELASTIC_SECRET="a secret among friends" mltrain "${COMMON[@]}" --elastic "192.0.2.1:$port" 2>f.err 3>&- &
+	PIDS+=($!)
+	until_true grep -q "waiting for rank [12] on '.*' (process $c), which does not answer: it is stopped" a.err
+	grep -q "rank [12] on '.*' (process $c), which does not answer" meet.waits
+	until_true grep -q "waiting for rank 0 on '.*' (process $a), which lets ranks in after a step" d.err
+	until_true grep -q "waiting for rank 0 at '192.0.2.1:$port': connect: .*; calling for [1-9][0-9]* more seconds" f.err
+	[ ! -s b.err ]
+	kill -CONT "$c"
+	until_true has_ranks 4
+	goes_on
+	[ ! -e meet.waits ]
+	# The others name rank 0
+	kill -STOP "$a"
+	until_true grep -q "waiting for rank 0 on '.*' (process $a), which does not answer" b.err
+	kill -CONT "$a"
+	goes_on
+	kill -TERM "$a" "$b" "$c" "$d"
+	assert_ends "$a"
+	assert_equal "$status" 0
+}
+
+@test "elastic: a rank whose job mlrun has suspended counts as lost, and joins again when it goes on" {
+	for name in a b c; do
+		MLRUN_ELASTIC_WORKER=worker-$name rank $name --epochs 100000
+		eval "$name=$pid"
+		until_true test -e meet
+	done
+	until_true has_ranks 3
+	goes_on
+	touch meet.left-worker-c
+	sleep 1.5 # who runs does not count as lost, whatever lies there
+	goes_on
+	kill -STOP "$c"
+	until_true grep -q "rank [12] on '.*' (process $c) counts as lost: its job is suspended" a.err
+	until_true has_ranks 2
+	goes_on
+	kill -CONT "$c"
+	assert_ends "$c"
+	assert_equal "$status" 1
+	grep -q "the run went on without it" c.err
+	# The coordinator, too
+	touch meet.left-worker-a
+	kill -STOP "$a"
+	until_true grep -q "rank 0 on '.*' (process $a) counts as lost: its job is suspended" b.err
+	until_true has_ranks 1
+	goes_on
+	kill -KILL "$a"
+	kill -TERM "$b"
+	assert_ends "$b"
+	assert_equal "$status" 0
+}
+
 @test "elastic: a run whose last rank was killed is begun anew by the next, from its checkpoint" {
 	rank a --epochs 100000 --checkpoint c.safetensors --checkpoint-every 5 --resume
 	until_true has_steps run.jsonl 11
@@ -349,7 +416,9 @@ alone() { mltrain "${COMMON[@]}" -q --log alone.jsonl "$@" >alone.out; }
 	rank a --epochs 100000
 	until_true has_steps run.jsonl 5
 	run -1 mltrain "${COMMON[@]}" --elastic meet --epochs 100000 --momentum 0.5
-	assert_output --partial "this rank was refused: its options differ from the run's"
+	assert_output --partial "this rank was refused: its options differ from the run's: the run's momentum is 0.9"
+	run -1 mltrain "${COMMON[@]}" --elastic meet --epochs 100000 --net lenet-5
+	assert_output --partial "the run's net is another one"
 	cp -r "$DATA" other
 	cp "$DATA/t10k-labels-idx1-ubyte" other/x
 	python3 -c "d = bytearray(open('other/x', 'rb').read()); d[-1] = (d[-1] + 1) % 10; open('other/t10k-labels-idx1-ubyte', 'wb').write(d)"

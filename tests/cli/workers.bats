@@ -203,12 +203,15 @@ has_log() { mlrun workers logs "$1" | grep -qxF "$2"; }
 		start --partition p $IMG|workers on this machine have no partition
 		start --join 1 true|a worker is a new container
 		start --explain $IMG|--explain runs nothing
+		start --local rootfs:/no/such|'rootfs:/no/such': image: No such file or directory
+		start squashfs:/no/such.sqsh|'squashfs:/no/such.sqsh': image: No such file or directory
 		start --preserve-fds 1 $IMG|a worker inherits no descriptors
 		start|an image is missing
 		stop|which? Give ids, or --all
 		stop --all x|no id is expected
 		stop nobody|you have no worker 'nobody'
 		logs|expected a worker's id
+		logs --store $PWD/no nobody|$PWD/no
 		hosts|no worker runs
 		await|no worker waits or runs
 		await --timeout x|--timeout takes seconds

@@ -314,6 +314,64 @@ writer() { for pid in $(trainers "$1"); do ! readlink "/proc/$pid/fd/"* | grep -
 	until_true have "$ALICE" 1 "$BOB" 3
 }
 
+@test "elastic: a job that Slurm has suspended has left its training, is named, and comes back when it goes on" {
+	local a job node
+
+	a=$(begin_training "$ALICE" paused)
+	until_true ranks_are paused 4
+	job=$(squeue -h -o %A | sort -n | tail -1)
+	node=$(squeue -h -j "$job" -o %N)
+	# Nobody else is to have its place.
+	scontrol update PartitionName=elastq State=DOWN
+	scontrol suspend "$job"
+	within 20 ranks_are paused 3
+	run -0 as "$ALICE" mlrun elastic list
+	assert_line --regexp "^$a .* running +3 .* job $job on $node is suspended"
+	run -0 as "$BOB" mlrun elastic top --once
+	assert_line --regexp "^$a +$ALICE .* job $job on $node is suspended"
+	run -0 as "$ALICE" mlrun workers list
+	assert_line --regexp "^$job .* $a .* suspended "
+	scontrol resume "$job"
+	within 20 ranks_are paused 4
+	assert_equal "$(squeue -h -j "$job" -o %T)" RUNNING
+	scontrol update PartitionName=elastq State=UP
+	run -0 as "$ALICE" mlrun elastic logs "$a"
+	assert_output --partial "==> worker $job on $node, running <=="
+	assert_output --partial "counts as lost: its job is suspended"
+	# What is suspended can be stopped.
+	scontrol suspend "$job"
+	until_true eval '[[ $(squeue -h -j "$job" -o %T) == SUSPENDED ]]'
+	run -0 as "$ALICE" mlrun elastic stop --all
+	no_jobs
+}
+
+@test "elastic: what a run has printed, why it failed or was lost, and a run that can never begin" {
+	local a b
+
+	a=$(as "$ALICE" mlrun elastic run "${SHARE[@]}" --max 1 "$IMG" -- sh -c 'echo "no such data"; exit 4')
+	until_true eval '[[ $(as "$ALICE" mlrun elastic list --all) == *" failed "* ]]'
+	run -0 as "$ALICE" mlrun elastic list --all
+	assert_line --regexp "^$a .* failed .* worker [0-9]+ failed \(4\): no such data"
+	run -0 as "$ALICE" mlrun elastic logs "$a"
+	assert_line --regexp "^==> worker [0-9]+ on gpu[1-4], failed \(4\) <==$"
+	assert_line "no such data"
+	b=$(as "$ALICE" mlrun elastic run "${SHARE[@]}" --max 2 "$IMG" -- sh -c 'echo "I am here"; '"$STEPS")
+	until_true have "$ALICE" 2
+	as "$ALICE" timeout 60 mlrun elastic logs --follow "$b" >followed 3>&- &
+	until_true eval '[ "$(grep -c "I am here" followed)" = 2 ]'
+	as "$ALICE" scancel --user "$ALICE"
+	wait $!
+	until_true eval '[[ $(as "$ALICE" mlrun elastic list --all) == *"$b "*" lost "*"worker "*" stopped"* ]]'
+	run -125 as "$ALICE" mlrun elastic run "${SHARE[@]}" --min 8 --max 9 "$IMG" -- true
+	assert_line --partial "--min=8: all nodes of partition elastq have room for 4 such workers"
+	no_jobs
+	run -125 as "$ALICE" mlrun elastic run --cpus 2 --gpus-per-worker 0 --min 3 "$IMG" -- true
+	assert_line --partial "--min=3: all nodes of the default partition have room for 2 such workers"
+	no_jobs
+	run -125 as "$ALICE" mlrun elastic logs nothing
+	assert_line --partial "no run of yours is 'nothing'"
+}
+
 @test "elastic: a command that takes its time to leave is waited for" {
 	local a
 
@@ -373,4 +431,18 @@ writer() { for pid in $(trainers "$1"); do ! readlink "/proc/$pid/fd/"* | grep -
 	grep ranks out
 	# From a checkpoint, and not from the start.
 	[ "$(grep '^2 ranks from' out | grep -o '[0-9]*$' | head -n 1)" -ge 5 ]
+}
+
+@test "elastic: a store that the nodes do not see is told" {
+	mkdir hidden
+	cat >try <<-'END'
+	mount -t tmpfs none hidden
+	chmod 777 hidden
+	export MLRUN_STORE=$PWD/hidden/store
+	runuser -u "$1" -- mlrun elastic run "${@:2}"
+	until runuser -u "$1" -- mlrun elastic list --all | grep 'lost.*worker [0-9]* failed (it did not begin: does its node see the store?)'; do sleep 0.2; done
+	runuser -u "$1" -- mlrun workers list --all
+	END
+	PATH=$top_builddir/bin:$PATH run -0 timeout 60 unshare -m bash try "$ALICE" "${SHARE[@]}" --max 1 "$IMG" -- true
+	assert_output --partial " failed (it did not begin: does its node see the store?) "
 }

@@ -80,7 +80,7 @@ static void open_rank(struct stage *s)
 
 	if (elastic_open(&o, &s->d, &err) < 0)
 		fail_msg("%s", err.text);
-	elastic_say_options(s->d, "options", "data");
+	elastic_say_options(s->d, NULL, "data");
 }
 
 /* The second member hangs up on some callers, then lets one in and refuses it. */
@@ -297,7 +297,7 @@ static int call_as(struct stage *s, enum frame_kind kind, uint64_t id)
 {
 	struct elastic *e = (struct elastic *)s->d;
 	const struct group_report r = { .id = id, .generation = 1 };
-	int fd = elastic_call(e, &e->self, NULL);
+	int fd = elastic_call(e, &e->self, ELASTIC_CALL_MS, NULL);
 
 	assert_true(fd >= 0);
 	assert_int_equal(frame_send(fd, kind, 1, &r, sizeof(r), 1000, NULL), 0);
@@ -352,6 +352,46 @@ static void a_member_that_was_left_out_is_told_of_the_end(void **state)
 	close(watches);
 }
 
+static void who_asks_hears_whether_a_rank_waits_itself(void **state)
+{
+	struct stage *s = *state;
+	struct elastic *e;
+
+	unlink(s->meet);
+	open_rank(s);
+	e = (struct elastic *)s->d;
+	for (int waits = 0; waits < 2; waits++) {
+		int fd = elastic_call(e, &e->self, ELASTIC_CALL_MS, NULL);
+		uint8_t answer = 2;
+
+		if (waits)
+			elastic_late(e, mlr_now_ms());
+		assert_int_equal(elastic_tell(e, fd, FRAME_ASK, 1000), 0);
+		assert_int_equal(frame_recv_bytes(fd, &answer, 1, 1000, NULL), 0);
+		assert_int_equal(answer, waits);
+		close(fd);
+	}
+}
+
+static void a_rank_counts_as_suspended_only_if_it_does_not_answer(void **state)
+{
+	struct stage *s = *state;
+	auto_free char *left = xasprintf("%s.left-w1", s->meet);
+	struct member silent = { .worker = "w1" };
+	struct elastic *e;
+
+	unlink(s->meet);
+	open_rank(s);
+	e = (struct elastic *)s->d;
+	s->listening = lifeline_listen(0, &silent.offer);
+	assert_false(elastic_is_suspended(e, &silent));
+	close(open(left, O_WRONLY | O_CREAT, 0600));
+	assert_true(elastic_is_suspended(e, &silent));
+	silent.offer = e->self.offer;
+	assert_false(elastic_is_suspended(e, &silent));
+	unlink(left);
+}
+
 #define STAGED(test) cmocka_unit_test_setup_teardown(test, set_up, tear_down)
 
 int main(void)
@@ -367,6 +407,8 @@ int main(void)
 		cmocka_unit_test(at_an_address_who_was_silent_for_long_does_not_go_on_alone),
 		STAGED(a_member_that_was_left_out_is_told_at_the_next_step),
 		STAGED(a_member_that_was_left_out_is_told_of_the_end),
+		STAGED(who_asks_hears_whether_a_rank_waits_itself),
+		STAGED(a_rank_counts_as_suspended_only_if_it_does_not_answer),
 	};
 
 	return cmocka_run_group_tests(tests, NULL, NULL);

@@ -63,6 +63,7 @@ static void slurms_words_for_an_end_are_four_kinds(void **state)
 	assert_int_equal(batch_slurm.status("COMPLETING"), WORKER_STARTING);
 	assert_int_equal(batch_slurm.status("COMPLETED"), WORKER_SUCCEEDED);
 	assert_int_equal(batch_slurm.status("NODE_FAIL"), WORKER_FAILED);
+	assert_int_equal(batch_slurm.status("SUSPENDED"), WORKER_SUSPENDED);
 	assert_int_equal(batch_slurm.status("CANCELLED"), WORKER_STOPPED);
 	assert_int_equal(batch_slurm.status("DEADLINE"), WORKER_TIMEDOUT);
 	assert_int_equal(batch_slurm.status("A_NEW_STATE"), WORKER_STARTING);
@@ -144,7 +145,7 @@ static void slots_are_gpus_else_processors(void **state)
 	assert_int_equal(worker_slots(&some[2]), 1);
 }
 
-static void sinfos_lines_are_the_nodes_in_service(void **state)
+static void sinfos_lines_are_nodes_and_what_is_free_in_service(void **state)
 {
 	char text[] =
 		"sinfo: error: something odd\n"
@@ -158,11 +159,15 @@ static void sinfos_lines_are_the_nodes_in_service(void **state)
 	size_t n = 0;
 
 	slurm_nodes_parse(text, &nodes, &n);
-	assert_int_equal(n, 3);
+	assert_int_equal(n, 5);
 	assert_int_equal(nodes[0].free_gpus, 3);
 	assert_int_equal(nodes[0].free_cpus, 6);
 	assert_int_equal(nodes[1].free_gpus, 3);
 	assert_int_equal(nodes[1].free_cpus, 2);
+	assert_int_equal(nodes[1].all_cpus, 2);
+	/* Those that are down have nothing free, and may have again. */
+	assert_int_equal(nodes[2].free_gpus, 0);
+	assert_int_equal(nodes[2].all_gpus, 4);
 	/* One worker on either: of three GPUs one stays idle. */
 	assert_int_equal(share_free(nodes, n, &two, 1, 9), 4);
 	/* None on the second: it has no three processors. */
@@ -213,6 +218,65 @@ static void runs_of_a_partition_are_collected_from_their_jobs(void **state)
 	assert_string_equal(t.v[1].user, "2");
 	assert_int_equal(t.v[1].waiting, 1);
 	assert_int_equal(t.v[1].held, 0);
+}
+
+static void nodes_of_all_partitions_are_those_of_the_default_one(void **state)
+{
+	char text[] = "idle 0/4/0/4 UNLIMITED (null) gpu:0 other\n"
+		      "idle 0/2/0/2 UNLIMITED (null) gpu:0 main*\n";
+	auto_free struct batch_node *nodes = NULL;
+	size_t n = 0;
+
+	slurm_nodes_parse(text, &nodes, &n);
+	assert_int_equal(n, 1);
+	assert_int_equal(nodes[0].all_cpus, 2);
+}
+
+static void who_is_waited_for_is_known_from_the_jobs(void **state)
+{
+	char text[] = "m|7|RUNNING|1|a|None|q|1|1|gpu:1|N/A|N/A|mlrun-worker:01 aa:1:4:1:g1\n"
+		      "m|8|SUSPENDED|1|b|None|q|1|1|gpu:1|N/A|N/A|mlrun-worker:02 aa:1:4:1:g1\n"
+		      "m|9|PENDING|1||Resources|q|1|1|gpu:1|N/A|N/A|mlrun-worker:03 aa:1:4:1:g1\n"
+		      "m|10|SUSPENDED|2|d|None|q|1|1|gpu:1|N/A|N/A|mlrun-worker:04 aa:1:4:1:g1\n";
+	auto_call(work_jobs_done) struct batch_jobs jobs = { 0 };
+	auto_call(share_table_done) struct share_table t = { 0 };
+	auto_free char *words = NULL;
+	const struct share_wish run = { .key = "aa" };
+
+	slurm_jobs_parse(text, "m", &jobs);
+	words = elastic_waits(NULL, &jobs, "1", &run);
+	assert_string_equal(words, "job 8 on b is suspended; job 9 waits (Resources)");
+	/* It has left: it neither has its slots nor counts as needed. */
+	share_collect(&jobs, "q", 'g', &t);
+	assert_int_equal(t.n, 2);
+	assert_int_equal(t.v[0].held, 1);
+	assert_int_equal(t.v[0].suspended, 1);
+	assert_int_equal(t.v[1].wish.min, 0);
+}
+
+static void a_workers_status_says_what_is_known_of_its_end(void **state)
+{
+	static const struct {
+		enum worker_status status;
+		int exit_status;
+		const char *state, *reason, *words;
+	} rows[] = {
+		{ WORKER_FAILED, 3, "FAILED", NULL, "failed (3)" },
+		{ WORKER_FAILED, -1, "PREEMPTED", NULL, "failed (PREEMPTED)" },
+		{ WORKER_FAILED, -1, "FAILED", NULL, "failed" },
+		{ WORKER_PENDING, -1, "PENDING", "Resources", "pending (Resources)" },
+		{ WORKER_SUSPENDED, -1, "SUSPENDED", NULL, "suspended" },
+	};
+
+	for (size_t i = 0; i < ARRAY_LEN(rows); i++) {
+		const struct worker w = { .status = rows[i].status,
+			.exit_status = rows[i].exit_status,
+			.state = (char *)rows[i].state,
+			.reason = (char *)rows[i].reason };
+		auto_free char *words = worker_describe(&w);
+
+		assert_string_equal(words, rows[i].words);
+	}
 }
 
 static void a_comment_gives_its_run_neither_slots_nor_needs_beyond_its_jobs(void **state)
@@ -354,7 +418,10 @@ int main(void)
 		cmocka_unit_test(an_outer_jobs_variables_are_kept_from_slurms_programs),
 		cmocka_unit_test(a_worker_is_found_by_id_and_host_and_by_a_node_of_its_own),
 		cmocka_unit_test(slots_are_gpus_else_processors),
-		cmocka_unit_test(sinfos_lines_are_the_nodes_in_service),
+		cmocka_unit_test(sinfos_lines_are_nodes_and_what_is_free_in_service),
+		cmocka_unit_test(nodes_of_all_partitions_are_those_of_the_default_one),
+		cmocka_unit_test(who_is_waited_for_is_known_from_the_jobs),
+		cmocka_unit_test(a_workers_status_says_what_is_known_of_its_end),
 		cmocka_unit_test(a_run_in_a_comment_is_read_and_a_strangers_nonsense_is_not),
 		cmocka_unit_test(runs_of_a_partition_are_collected_from_their_jobs),
 		cmocka_unit_test(a_comment_gives_its_run_neither_slots_nor_needs_beyond_its_jobs),

@@ -96,6 +96,9 @@ static void put(struct listing *l, const struct elastic_run *run, const char *me
 	listing_number(l, NULL, "cpus", run->wish.cpus);
 	listing_text(l, NULL, "mode", elastic_is_one_job(run) ? "requeue" : "workers");
 	listing_number(l, NULL, "workers", run->workers);
+	listing_json(l, "suspended", mlr_json_texts(&run->suspended));
+	listing_text(l, "REASON", "reason", run->reason);
+	listing_optional(l);
 }
 
 static void put_row(struct listing *l, const struct store *st, const struct elastic_run *run)
@@ -129,7 +132,7 @@ static int run(const struct args *a)
 
 	if (r < 0)
 		return cli_fail_at(&err, "elastic run");
-	status = workers_bring_image(&a->w, "elastic run");
+	status = workers_bring_image(&a->w, 0, "elastic run");
 	if (status != 0)
 		return status;
 	new.share.min = a->min;
@@ -185,7 +188,8 @@ static int cmd_elastic_run(int argc, char **argv)
 struct some {
 	struct cli_common common;
 	struct strv names;
-	int json, all;
+	const char *id;
+	int json, all, follow;
 };
 
 static int load(
@@ -242,13 +246,24 @@ static int stop_one(
 	return mlr_hint(err, "mlrun elastic list shows them");
 }
 
+static void check_stop(void *args, struct argp_state *state)
+{
+	const struct some *a = args;
+
+	workers_check_all(state, a->all, &a->names);
+}
+
 static int cmd_elastic_stop(int argc, char **argv)
 {
-	static const struct cli_syntax syntax = { .s.args_doc = "ID...",
+	static const struct option_row options[] = {
+		{ "all", 'a', NULL, 0, "all of your runs in this store", 0, OPT(struct some, all) },
+		{ 0 }
+	};
+	static const struct cli_syntax syntax = { .s.options = options,
+		.s.args_doc = "ID...\n--all",
 		.s.doc = "End elastic runs, and wait until their workers are gone.",
 		.s.operands = { OPT(struct some, names) },
-		.s.needed = 1,
-		.s.missing = "expected a run's id" };
+		.s.check = check_stop };
 	auto_store struct store *st = NULL;
 	auto_call(elastic_list_done) struct elastic_list l = { 0 };
 	struct mlr_error err = MLR_ERROR_INIT;
@@ -257,10 +272,32 @@ static int cmd_elastic_stop(int argc, char **argv)
 
 	cli_options_parse(argc, argv, &syntax, &a);
 	r = load(&a, &st, &l, &err);
+	for (size_t i = 0; r == 0 && a.all && i < l.n; i++)
+		if (l.v[i].status <= ELASTIC_RUNNING)
+			r = elastic_stop(st, &l.v[i], &err);
 	for (size_t i = 0; r == 0 && i < a.names.n; i++)
 		r = stop_one(st, &l, a.names.v[i], &err);
 	strv_done(&a.names);
 	return r < 0 ? cli_fail_at(&err, "elastic stop") : 0;
+}
+
+static int cmd_elastic_logs(int argc, char **argv)
+{
+	static const struct option_row options[] = {
+		{ "follow", 'f', NULL, 0, "go on until it has ended", 0, OPT(struct some, follow) },
+		{ 0 }
+	};
+	static const struct cli_syntax syntax = { .s.options = options,
+		.s.args_doc = "ID",
+		.s.doc = "Print what the command has printed in each of a run's workers.",
+		.s.operands = { OPT(struct some, id) },
+		.s.needed = 1,
+		.s.missing = "expected a run's id",
+		.s.surplus = "one run at a time" };
+	struct some a = { 0 };
+
+	cli_options_parse(argc, argv, &syntax, &a);
+	return workers_logs(a.common.store, a.id, 1, a.follow);
 }
 
 /* ------------------------------------------------------------------------------------------ */
@@ -269,6 +306,7 @@ static const struct command rows[] = {
 	{ "run", cmd_elastic_run, NULL, "start one" },
 	{ "list", cmd_list, NULL, "list them" },
 	{ "top", cmd_elastic_top, NULL, "show who has what, again and again" },
+	{ "logs", cmd_elastic_logs, NULL, "print what one has printed" },
 	{ "stop", cmd_elastic_stop, NULL, "end some" },
 };
 

@@ -93,6 +93,8 @@ static void put(struct listing *l, const struct watch_pool *pool, const struct w
 		l, "images_per_second", knows_rate ? json_real(r->images_per_second) : json_null());
 	listing_cell(l, "LAST 5 MINUTES", picture(r, pool->slots));
 	listing_json(l, "past", MLR_JSON_LIST(i, WATCH_CELLS, json_real(r->past[i])));
+	listing_text(l, "WAITS FOR", "reason", r->reason);
+	listing_optional(l);
 }
 
 static json_t *to_json(const struct watch *w)

@@ -6,6 +6,7 @@
 struct args {
 	struct cli_common common;
 	struct strv names;
+	const char *id;
 	int json, all, follow;
 };
 
@@ -15,10 +16,7 @@ static void check_stop(void *args, struct argp_state *state)
 {
 	const struct args *a = args;
 
-	if (a->all && a->names.n > 0)
-		argp_error(state, "--all is all of them: no id is expected");
-	if (!a->all && a->names.n == 0)
-		argp_error(state, "which? Give ids, or --all");
+	workers_check_all(state, a->all, &a->names);
 }
 
 static int stop(const struct args *a)
@@ -59,65 +57,6 @@ static int cmd_workers_stop(int argc, char **argv)
 
 /* --- logs --------------------------------------------------------------------------------- */
 
-/* Print what there is from here on. Returns -errno of writing. */
-static int pass_on(int log)
-{
-	char buf[1 << 16];
-	ssize_t n;
-	int r = 0;
-
-	while (r == 0 && (n = read(log, buf, sizeof(buf))) > 0)
-		r = file_write_all(STDOUT_FILENO, buf, (size_t)n);
-	return r;
-}
-
-/* The log comes with the job's start. Whether the worker has ended is asked seldom: that may be a
- * question to Slurm. */
-static int follow(struct store *st, struct worker_list *l, const char *path, struct mlr_error *err)
-{
-	auto_close int log = -1;
-
-	for (int i = 0;; i++) {
-		int r = i % 10 == 0 ? work_look(st, l, err) : 0, over;
-
-		if (r < 0)
-			return r;
-		over = worker_has_ended(&l->v[0]);
-		if (log < 0)
-			log = open(path, O_RDONLY | O_CLOEXEC | O_NOFOLLOW);
-		r = log >= 0 ? pass_on(log) : 0;
-		if (r < 0)
-			return mlr_fail(err, -r, "write: %s", strerror(-r));
-		if (over)
-			return 0;
-		mlr_sleep_ms(200);
-	}
-}
-
-static int print_log(const struct args *a, struct store *st, struct worker_list *l)
-{
-	struct mlr_error err = MLR_ERROR_INIT;
-	auto_free char *path = worker_path(st, &l->v[0], "log");
-	auto_close int log = -1;
-	int r;
-
-	if (a->follow) {
-		r = follow(st, l, path, &err);
-		return r < 0 ? cli_fail_at(&err, "workers logs %s", l->v[0].id) : 0;
-	}
-	log = open(path, O_RDONLY | O_CLOEXEC | O_NOFOLLOW);
-	if (log < 0 && errno == ENOENT) /* it has not begun */
-		return 0;
-	if (log < 0) {
-		mlr_fail_errno(&err, "'%s'", path);
-		return cli_fail_at(&err, "workers logs %s", l->v[0].id);
-	}
-	r = pass_on(log);
-	if (r < 0)
-		cli_stdout_failed(-r);
-	return r < 0 ? CLI_FAILED : 0;
-}
-
 static int cmd_workers_logs(int argc, char **argv)
 {
 	static const struct option_row options[] = {
@@ -127,24 +66,14 @@ static int cmd_workers_logs(int argc, char **argv)
 	static const struct cli_syntax syntax = { .s.options = options,
 		.s.args_doc = "ID",
 		.s.doc = "Print what a worker's command has printed.",
-		.s.operands = { OPT(struct args, names) },
+		.s.operands = { OPT(struct args, id) },
 		.s.needed = 1,
-		.s.missing = "expected a worker's id" };
-	auto_store struct store *st = NULL;
-	auto_call(worker_list_done) struct worker_list l = { 0 };
-	struct mlr_error err = MLR_ERROR_INIT;
+		.s.missing = "expected a worker's id",
+		.s.surplus = "one worker at a time" };
 	struct args a = { 0 };
-	int r;
 
 	cli_options_parse(argc, argv, &syntax, &a);
-	if (a.names.n > 1)
-		r = mlr_fail(&err, EINVAL, "one worker at a time");
-	else
-		r = workers_open(a.common.store, &st, &l, &err);
-	if (r == 0)
-		r = workers_choose(&l, &a.names, &err);
-	strv_done(&a.names);
-	return r < 0 ? cli_fail_at(&err, "workers logs") : print_log(&a, st, &l);
+	return workers_logs(a.common.store, a.id, 0, a.follow);
 }
 
 /* --- hold --------------------------------------------------------------------------------- */

@@ -3,6 +3,8 @@
 #include "cli/options.h"
 #include "cli/workers.h"
 
+#include "work/batch.h"
+
 #define WORKERS_MAX 10000 /* a mistyped number shall not flood a cluster */
 
 struct args {
@@ -90,7 +92,7 @@ static int start(const struct args *a)
 
 	if (r < 0)
 		return cli_fail_at(&err, "workers start");
-	status = workers_bring_image(&a->w, "workers start");
+	status = workers_bring_image(&a->w, a->local || !work_batch()->is_here(), "workers start");
 	if (status != 0)
 		return status;
 	r = store_open(a->w.x.common.store, 1, &st, &err);

@@ -13,6 +13,14 @@ int workers_open(const char *dir, struct store **st, struct worker_list *ret, st
 	return r < 0 ? r : work_list(*st, ret, err);
 }
 
+void workers_check_all(struct argp_state *state, int all, const struct strv *names)
+{
+	if (all && names->n > 0)
+		argp_error(state, "--all is all of them: no id is expected");
+	if (!all && names->n == 0)
+		argp_error(state, "which? Give ids, or --all");
+}
+
 static int keep(struct worker_list *l, const int *wanted)
 {
 	size_t n = 0;
@@ -42,23 +50,17 @@ int workers_choose(struct worker_list *l, const struct strv *names, struct mlr_e
 	return keep(l, wanted);
 }
 
-static char *status_of(const struct worker *w)
-{
-	if (w->reason && *w->reason && w->status != WORKER_RUNNING)
-		return xasprintf("%s (%s)", worker_status_names[w->status], w->reason);
-	if (w->status == WORKER_FAILED && w->exit_status > 0)
-		return xasprintf("failed (%d)", w->exit_status);
-	return xstrdup(worker_status_names[w->status]);
-}
-
 static void put(struct listing *l, const struct worker *w, const char *host, const char *log)
 {
 	long slots = host ? worker_slots(w) : 0;
+	auto_free char *run = w->run ? xstrndup(w->run, strcspn(w->run, ":")) : NULL;
 
 	listing_text(l, "ID", "id", w->id);
 	listing_text(l, "NAME", "name", w->name);
+	listing_text(l, "RUN", "run", run);
+	listing_optional(l);
 	listing_text(l, NULL, "system", w->system);
-	listing_cell(l, "STATUS", status_of(w));
+	listing_cell(l, "STATUS", worker_describe(w));
 	listing_text(l, NULL, "status", worker_status_names[w->status]);
 	listing_text(l, NULL, "state", w->state);
 	listing_text(l, NULL, "reason", w->reason);

@@ -19,8 +19,22 @@ int workers_open(
 /* Keep the named workers, or all active ones. -ENOENT: unknown name; -EEXIST: ambiguous. */
 int workers_choose(struct worker_list *l, const struct strv *names, struct mlr_error *err);
 
+/* Check the operands of a command that takes ids, or --all. */
+void workers_check_all(struct argp_state *state, int all, const struct strv *names);
+
 /* Print them on stdout. Return the exit status. */
 int workers_print(const struct store *st, const struct worker_list *l, int json);
+
+/*
+ * Print what commands have printed, of several workers each part under a line that names it.
+ * (workers_logs.c)
+ *
+ *   id      a worker's; is_run: an elastic run's, all of whose workers are meant
+ *   follow  go on until they have ended
+ *
+ * Returns the exit status.
+ */
+int workers_logs(const char *dir, const char *id, int is_run, int follow);
 
 /* --- what a worker is to be (workers_wish.c) ------------------------------------------------- */
 
@@ -44,9 +58,10 @@ void workers_keep_word(void *args, const char *name, const char *arg);
  * 0 or -EINVAL. */
 int workers_refuse_options(const struct workers_wish *a, struct mlr_error *err);
 
-/* Bring a missing image now: nodes may have no way out, and one fetch serves all workers. Returns
+/* Bring a missing image now: nodes may have no way out, and one fetch serves all workers. here: the
+ * workers will be on this machine, and so must a directory or file that is used in place. Returns
  * 0, or the exit status after a failure, which was printed as the command's. */
-int workers_bring_image(const struct workers_wish *a, const char *command);
+int workers_bring_image(const struct workers_wish *a, int here, const char *command);
 
 /* Fill a worker that is to be started. Returns 0 or -EINVAL. */
 int workers_fill(const struct workers_wish *a, struct worker *w, struct mlr_error *err);

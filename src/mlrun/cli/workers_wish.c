@@ -5,6 +5,7 @@
 #include "cli/workers.h"
 
 #include "base/config_value.h"
+#include "oci/name.h"
 
 void workers_parse_deadline(void *args, char *arg, struct argp_state *state)
 {
@@ -66,13 +67,19 @@ int workers_refuse_options(const struct workers_wish *a, struct mlr_error *err)
 	return read_limits(o, &limits, err);
 }
 
-int workers_bring_image(const struct workers_wish *a, const char *command)
+int workers_bring_image(const struct workers_wish *a, int here, const char *command)
 {
 	auto_call(store_image_done) struct store_image im = { 0 };
 	const struct exec_options *o = &a->x.exec;
 	struct mlr_error err = MLR_ERROR_INIT;
+	const char *path;
 	int r;
 
+	if (here && oci_transport_is_root(oci_transport_of(o->image, &path)) &&
+		access(path, F_OK) < 0) {
+		mlr_fail_errno(&err, "image");
+		return cli_fail_at(&err, "%s '%s'", command, o->image);
+	}
 	if (!cli_can_fetch(o->image))
 		return 0;
 	r = cli_find_image(o->image, o->store, &im, &err);

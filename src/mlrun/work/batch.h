@@ -31,9 +31,11 @@ void work_jobs_done(struct batch_jobs *l);
 /* The job of a worker, by its key; or NULL. */
 const struct batch_job *work_job_of(const struct batch_jobs *l, const struct worker *w);
 
-/* The free resources of a node, as far as jobs of a partition may use them. */
+/* The resources of a node, as far as jobs of a partition may use them: those that are free in
+ * service, and all. */
 struct batch_node {
 	long free_cpus, free_gpus;
+	long all_cpus, all_gpus;
 };
 
 enum batch_whose { BATCH_OWN, BATCH_EVERYBODYS };
@@ -49,7 +51,7 @@ struct batch {
 	enum worker_status (*status)(const char *state);
 	/* Add the jobs that it knows, also those that ended some minutes ago. Returns 0 or -EIO. */
 	int (*jobs)(enum batch_whose whose, struct batch_jobs *ret, struct mlr_error *err);
-	/* List the nodes of a partition that are in service: an array of *n, to free(). */
+	/* List the nodes of a partition, NULL: of the default one: an array of *n, to free(). */
 	int (*nodes)(
 		const char *partition, struct batch_node **ret, size_t *n, struct mlr_error *err);
 	/*

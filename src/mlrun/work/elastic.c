@@ -5,17 +5,20 @@
 #include "base/json.h"
 #include "store/json.h"
 
-#define TOP       "elastic"
-#define KEY_SIZE  8     /* digits: people type them */
-#define ASK_MS    300   /* the first time between two questions to Slurm, */
-#define SELDOM_MS 5000  /* and the longest */
-#define AGAIN_MS  3000  /* between two signals */
-#define STOP_MS   30000 /* as long as a supervisor lets a command end */
-#define KILLED_MS 60000
-#define FAILURES  3 /* workers that fail at once: the run is in vain */
+#define TOP        "elastic"
+#define KEY_SIZE   8     /* digits: people type them */
+#define ASK_MS     300   /* the first time between two questions to Slurm, */
+#define SELDOM_MS  5000  /* and the longest */
+#define AGAIN_MS   3000  /* between two signals */
+#define STOP_MS    30000 /* as long as a supervisor lets a command end */
+#define KILLED_MS  60000
+#define WAITS_S    25  /* ranks that wait say so every ten seconds */
+#define LINE_BYTES 160 /* of what a command printed last */
+#define FAILURES   3   /* workers that fail at once: the run is in vain */
 
 const char *const elastic_status_names[] = {
 	[ELASTIC_WAITING] = "waiting",
+	[ELASTIC_SUSPENDED] = "suspended",
 	[ELASTIC_RUNNING] = "running",
 	[ELASTIC_SUCCEEDED] = "succeeded",
 	[ELASTIC_FAILED] = "failed",
@@ -29,6 +32,8 @@ void elastic_run_done(struct elastic_run *run)
 	strv_done(&run->sbatch);
 	strv_done(&run->running);
 	strv_done(&run->waiting);
+	strv_done(&run->suspended);
+	free(run->reason);
 }
 
 void elastic_list_done(struct elastic_list *l)
@@ -57,7 +62,9 @@ int elastic_flag(struct store *st, const char *key, const char *file, struct mlr
 	auto_close int fd =
 		openat(store_fd(st), path, O_WRONLY | O_CREAT | O_CLOEXEC | O_NOFOLLOW, 0600);
 
-	return fd < 0 ? mlr_fail_errno(err, "make '%s/%s'", store_path(st), path) : 0;
+	return fd < 0 || futimens(fd, NULL) < 0
+		? mlr_fail_errno(err, "make '%s/%s'", store_path(st), path)
+		: 0;
 }
 
 void elastic_flags_read(struct store *st, const char *key, struct elastic_flags *ret)
@@ -104,9 +111,8 @@ static const struct record_row run_rows[] = {
 static int write_run(struct store *st, const struct elastic_run *run, struct mlr_error *err)
 {
 	auto_free char *path = elastic_path(run->share.key, "run.json");
-	json_auto_t *o = record_write(run_rows, run);
 
-	return store_json_write(st, path, o, err);
+	return store_json_put(st, path, run_rows, run, err);
 }
 
 int elastic_read(struct store *st, const char *key, struct elastic_run *ret, struct mlr_error *err)
@@ -174,6 +180,7 @@ void elastic_jobs(const struct batch_jobs *jobs, const char *user, struct elasti
 {
 	strv_done(&run->running);
 	strv_done(&run->waiting);
+	strv_done(&run->suspended);
 	run->workers = run->ending = 0;
 	for (size_t i = 0; i < jobs->n; i++) {
 		const struct batch_job *j = &jobs->v[i];
@@ -188,11 +195,54 @@ void elastic_jobs(const struct batch_jobs *jobs, const char *user, struct elasti
 		} else if (j->status == WORKER_PENDING) {
 			strv_add(&run->waiting, j->id);
 			run->workers += j->nodes;
+		} else if (j->status == WORKER_SUSPENDED) {
+			strv_add(&run->suspended, j->id);
 		}
 		run->ending += j->ends;
 	}
 	sort(&run->running);
 	sort(&run->waiting);
+}
+
+/* --- whom it waits for ---------------------------------------------------------------------- */
+
+/* What the program's ranks say, unless who said it has ended since: then it is older than the
+ * coordinator's last word, of the same server's clock. */
+static void add_ranks(struct store *st, const char *key, struct strv *ret)
+{
+	auto_free char *path = elastic_path(key, "shared/meet.waits"), *text = NULL,
+		       *round = elastic_path(key, "round");
+	struct stat said, now;
+
+	if (fstatat(store_fd(st), path, &said, AT_SYMLINK_NOFOLLOW) == 0 &&
+		fstatat(store_fd(st), round, &now, AT_SYMLINK_NOFOLLOW) == 0 &&
+		now.st_mtime - said.st_mtime < WAITS_S &&
+		file_read(store_fd(st), path, STORE_JSON_MAX, &text, NULL, NULL) == 0)
+		strv_take(ret, take_ptr(&text));
+}
+
+char *elastic_waits(struct store *st, const struct batch_jobs *jobs, const char *user,
+	const struct share_wish *run)
+{
+	auto_strv struct strv all = STRV_INIT;
+	size_t waiting = 0, runs = 0;
+
+	for (size_t i = 0; i < jobs->n; i++) {
+		const struct batch_job *j = &jobs->v[i];
+		struct share_wish w;
+
+		if (!j->run || share_read(j->run, &w) < 0 || strcmp(w.key, run->key) != 0 ||
+			(user && strcmp(user, j->user) != 0))
+			continue;
+		runs += (size_t)j->runs;
+		if (j->status == WORKER_SUSPENDED)
+			strv_addf(&all, "job %s on %s is suspended", j->id, j->node);
+		else if (j->status == WORKER_PENDING && j->reason && waiting++ == 0)
+			strv_addf(&all, "job %s waits (%s)", j->id, j->reason);
+	}
+	if (st && runs > 0)
+		add_ranks(st, run->key, &all);
+	return all.n > 0 ? strv_join(&all, all.n, "; ") : NULL;
 }
 
 /* --- start -------------------------------------------------------------------------------- */
@@ -213,6 +263,34 @@ static long first_share(const struct elastic_run *run)
 	return share > run->share.min ? share : run->share.min;
 }
 
+/* Refuse a run that can never have its least workers. Where Slurm's answer does not tell, it is not
+ * refused. */
+static int check_room(const struct elastic_run *run, struct mlr_error *err)
+{
+	auto_free struct batch_node *nodes = NULL;
+	const char *partition = run->wish.partition;
+	size_t n = 0;
+	long room;
+
+	if (!partition && (run->sbatch.n > 0 || getenv("SBATCH_PARTITION")))
+		return 0;
+	if (work_batch()->nodes(partition, &nodes, &n, NULL) < 0 || n == 0)
+		return 0;
+	for (size_t i = 0; i < n; i++) {
+		nodes[i].free_cpus = nodes[i].all_cpus;
+		nodes[i].free_gpus = nodes[i].all_gpus;
+	}
+	room = share_free(nodes, n, &run->share, run->wish.cpus,
+		       elastic_is_one_job(run) ? 1 : LONG_MAX) /
+		run->share.units;
+	if (run->share.min <= room)
+		return 0;
+	mlr_fail(err, EINVAL, "--min=%ld: all nodes of %s%s have room for %ld such workers",
+		run->share.min, partition ? "partition " : "the default partition",
+		partition ? partition : "", room);
+	return mlr_hint(err, "ask for fewer, or for less for each (sinfo shows what there is)");
+}
+
 /* All of what began. */
 static void take_back(struct store *st, const struct elastic_run *run)
 {
@@ -228,6 +306,7 @@ int elastic_start(struct store *st, struct elastic_run *run, struct mlr_error *e
 	TRY(check_slurm(err));
 	run->share.kind = run->wish.gpus > 0 ? 'g' : 'c';
 	run->share.units = run->wish.gpus > 0 ? run->wish.gpus : run->wish.cpus;
+	TRY(check_room(run, err));
 	run->wish.directory = getcwd(NULL, 0);
 	run->wish.created = time(NULL);
 	if (!run->wish.directory)
@@ -261,9 +340,64 @@ static enum elastic_status status_of(struct store *st, const struct elastic_run 
 		return ELASTIC_STOPPED;
 	if (flags.over)
 		return ELASTIC_FAILED;
+	if (run->suspended.n > 0)
+		return ELASTIC_SUSPENDED;
 	if (run->waiting.n > 0 || time(NULL) - run->wish.created < WORK_NEW_S)
 		return ELASTIC_WAITING;
 	return ELASTIC_LOST;
+}
+
+/* The last line that a worker's command printed, to free(). */
+static char *last_line(const struct store *st, const struct worker *w)
+{
+	auto_free char *path = worker_path(st, w, "log");
+	auto_close int fd = open(path, O_RDONLY | O_CLOEXEC | O_NOFOLLOW);
+	off_t size = fd < 0 ? 0 : lseek(fd, 0, SEEK_END);
+	char text[LINE_BYTES + 1];
+	ssize_t n =
+		fd < 0 ? 0 : pread(fd, text, LINE_BYTES, size > LINE_BYTES ? size - LINE_BYTES : 0);
+	char *line;
+
+	while (n > 0 && isspace((unsigned char)text[n - 1]))
+		n--;
+	text[n > 0 ? n : 0] = '\0';
+	line = strrchr(text, '\n');
+	return xstrdup(line ? line + 1 : text);
+}
+
+/* Say why a run has ended, by its last worker that failed, or else that did not succeed. */
+static void add_end(struct store *st, const struct worker_list *workers, struct elastic_run *run)
+{
+	const struct worker *last = NULL;
+	auto_free char *how = NULL, *line = NULL;
+
+	for (size_t i = 0; i < workers->n; i++) {
+		const struct worker *w = &workers->v[i];
+
+		if (w->run && strcmp(w->run, run->wish.run) == 0 && w->status > WORKER_SUCCEEDED &&
+			(!last || last->status != WORKER_FAILED || w->status == WORKER_FAILED))
+			last = w;
+	}
+	if (!last)
+		return;
+	how = worker_describe(last);
+	line = last_line(st, last);
+	run->reason = xasprintf("worker %s %s%s%s", last->id, how, *line ? ": " : "", line);
+}
+
+static int add_ends(struct store *st, struct elastic_list *runs, struct mlr_error *err)
+{
+	auto_call(worker_list_done) struct worker_list workers = { 0 };
+	int needed = 0;
+
+	for (size_t i = 0; i < runs->n; i++)
+		needed |= runs->v[i].status == ELASTIC_FAILED || runs->v[i].status == ELASTIC_LOST;
+	if (needed)
+		TRY(work_list(st, &workers, err));
+	for (size_t i = 0; i < runs->n; i++)
+		if (runs->v[i].status == ELASTIC_FAILED || runs->v[i].status == ELASTIC_LOST)
+			add_end(st, &workers, &runs->v[i]);
+	return 0;
 }
 
 static int is_older(const void *a, const void *b)
@@ -305,6 +439,8 @@ int elastic_list(struct store *st, struct elastic_list *ret, struct mlr_error *e
 		if (bad == 0) {
 			elastic_jobs(&jobs, NULL, &run);
 			run.status = status_of(st, &run);
+			if (run.status <= ELASTIC_RUNNING)
+				run.reason = elastic_waits(st, &jobs, NULL, &run.share);
 		}
 		if (bad == 0 && run.status > ELASTIC_RUNNING &&
 			time(NULL) - last_change(st, keys.v[i]) > WORK_KEEP_S)
@@ -318,7 +454,7 @@ int elastic_list(struct store *st, struct elastic_list *ret, struct mlr_error *e
 	}
 	if (ret->n > 1)
 		qsort(ret->v, ret->n, sizeof(*ret->v), is_older);
-	return r;
+	return r < 0 ? r : add_ends(st, ret, err);
 }
 
 /* End what waits, and tell what runs; again, but seldom: a job's script that is not there yet does
@@ -327,6 +463,7 @@ static int tell_to_end(const struct elastic_run *now, int64_t grace, int64_t wai
 	struct mlr_error *err)
 {
 	TRY(work_batch()->cancel(&now->waiting, err));
+	TRY(work_batch()->cancel(&now->suspended, err));
 	if (waited > STOP_MS + grace)
 		return work_batch()->cancel(&now->running, err);
 	if (*told >= 0 && waited - *told < AGAIN_MS)
@@ -350,7 +487,7 @@ int elastic_stop(struct store *st, const struct elastic_run *run, struct mlr_err
 		if (r < 0)
 			break;
 		elastic_jobs(&jobs, NULL, &now);
-		if (now.running.n + now.waiting.n == 0 && !now.ending)
+		if (now.running.n + now.waiting.n + now.suspended.n == 0 && !now.ending)
 			return 0;
 		if (waited > KILLED_MS + grace)
 			return mlr_fail(err, ETIMEDOUT, "after %lld seconds run %s has not ended",

@@ -16,7 +16,9 @@
  *   elastic/<key>/next        of a run that is one job: {"nodes": N}, of the job after this one
  *   elastic/<key>/failed-KEY  worker KEY failed soon after its start
  *   elastic/<key>/shared/     for the command: a directory that all its workers have, with `meet`
- *                             and `log`, the program's own
+ *                             and `log`, the program's own; `meet.waits`, whom its ranks wait for;
+ *                             and `meet.left-KEY`, the coordinator's: the job of worker KEY is
+ *                             suspended, so its ranks shall not be waited for
  */
 #ifndef MLR_WORK_ELASTIC_H
 #define MLR_WORK_ELASTIC_H
@@ -25,7 +27,8 @@
 #include "work/share.h"
 
 enum elastic_status {
-	ELASTIC_WAITING, /* no worker runs, some wait */
+	ELASTIC_WAITING,   /* no worker runs, some wait */
+	ELASTIC_SUSPENDED, /* none runs, and the batch system lets some go on later */
 	ELASTIC_RUNNING,
 	ELASTIC_SUCCEEDED, /* a worker's command ended with 0 */
 	ELASTIC_FAILED,    /* workers failed as soon as they had begun */
@@ -44,9 +47,11 @@ struct elastic_run {
 
 	/* Set by elastic_list(): */
 	struct strv running, waiting; /* jobs; the first that runs is the coordinator's */
-	long workers;                 /* of those jobs */
+	struct strv suspended;        /* jobs that have left until Slurm lets them go on */
+	long workers;                 /* of those that run or wait */
 	long ending;                  /* jobs until Slurm has freed their nodes */
 	enum elastic_status status;
+	char *reason; /* whom or what it waits for, or why it has ended; NULL: nothing is known */
 };
 
 #define ELASTIC_RUN_INIT            \
@@ -78,6 +83,11 @@ int elastic_is_one_job(const struct elastic_run *run);
  * nothing.
  */
 int elastic_start(struct store *st, struct elastic_run *run, struct mlr_error *err);
+
+/* Whom or what a run waits for, of the jobs of a user's (NULL: all that were read) and, where st is
+ * not NULL, of what the program's ranks say; to free(), or NULL. */
+char *elastic_waits(struct store *st, const struct batch_jobs *jobs, const char *user,
+	const struct share_wish *run);
 
 /* List the caller's runs in a store. Removes the files of those that ended a week ago. Returns 0 or
  * -EIO if Slurm does not answer. */
@@ -146,6 +156,9 @@ char *elastic_host(const struct worker *w);
 
 /* Is the run over, so that a worker that comes late has nothing to do? */
 int elastic_is_over(struct store *st, const struct worker *w);
+
+/* Was the job suspended, so that its command has been left out and shall begin again? */
+int elastic_comes_back(struct store *st, const struct worker *w);
 
 /* Start a process that is the coordinator while its job is the run's oldest. It ends with its
  * parent. Returns its pid or -errno. */

@@ -15,19 +15,31 @@
 #define FINISH_MS   10000 /* for the other commands, when one has ended with 0 */
 #define AT_ONCE_S   30    /* a command that fails sooner is taken for a wrong one */
 #define SUBMIT_MOST 16    /* in a round */
+#define LEFT        "shared/meet.left-" /* and the worker's key */
+#define BACK_S      60 /* for a command that was suspended to find that it was left out */
 
-/* When the run grew and shrank last, in seconds since the epoch. */
+/* The last round. */
 struct word {
-	int64_t grew, shrank;
+	char round[RANDOM_HEX_SIZE];
+	char job[32];         /* whose */
+	int64_t grew, shrank; /* when the run did so last, in seconds since the epoch */
+};
+
+static const struct record_row word_rows[] = {
+	{ "round", RECORD_CHARS, RECORD_AT(struct word, round) },
+	{ "job", RECORD_CHARS, RECORD_AT(struct word, job) },
+	{ "grew", RECORD_NUMBER, RECORD_AT(struct word, grew) },
+	{ "shrank", RECORD_NUMBER, RECORD_AT(struct word, shrank) },
+	{ NULL },
 };
 
 /* A coordinator's state from round to round. */
 struct keeper {
 	struct store *st;
 	struct elastic_run run;
-	const char *job; /* its own */
-	char *seen;      /* the last round that it saw */
-	int quiet;       /* rounds since then */
+	const char *job;            /* its own */
+	char seen[RANDOM_HEX_SIZE]; /* the last round that it saw */
+	int quiet;                  /* rounds since then */
 	long slots;
 	int64_t over_since; /* 0: it is not over */
 	int coordinates;    /* by Slurm's last answer */
@@ -38,7 +50,6 @@ struct keeper {
 static void keeper_done(struct keeper *k)
 {
 	elastic_run_done(&k->run);
-	free(k->seen);
 }
 
 /* --- shares ------------------------------------------------------------------------------- */
@@ -82,38 +93,25 @@ int round_say(struct store *st, const char *key, const char *job, int64_t grew, 
 	struct mlr_error *err)
 {
 	auto_free char *path = elastic_path(key, "round");
-	char round[RANDOM_HEX_SIZE];
-	json_auto_t *o = NULL;
+	struct word w = { .grew = grew, .shrank = shrank };
 
-	random_hex(round);
-	o = json_pack("{s:s, s:s, s:I, s:I}", "round", round, "job", job, "grew", (json_int_t)grew,
-		"shrank", (json_int_t)shrank);
-	return o ? store_json_write(st, path, o, err) : mlr_fail(err, ENOMEM, "a round");
-}
-
-static json_t *read_word(struct keeper *k)
-{
-	auto_free char *path = elastic_path(k->run.share.key, "round");
-	json_t *o = NULL;
-
-	return store_json_read(k->st, path, &o, NULL) == 0 ? o : NULL;
+	random_hex(w.round);
+	snprintf(w.job, sizeof(w.job), "%s", job);
+	return store_json_put(st, path, word_rows, &w, err);
 }
 
 /* Has another job said something lately? Then it is the coordinator. */
 static int hears_another(struct keeper *k, struct word *ret)
 {
-	json_auto_t *o = read_word(k);
-	const char *said = json_string_value(json_object_get(o, "round")),
-		   *job = json_string_value(json_object_get(o, "job"));
+	auto_free char *path = elastic_path(k->run.share.key, "round");
 
-	ret->grew = json_integer_value(json_object_get(o, "grew"));
-	ret->shrank = json_integer_value(json_object_get(o, "shrank"));
-	if (!said || !job || strcmp(job, k->job) == 0)
+	*ret = (struct word){ .grew = 0 };
+	store_json_take(k->st, path, word_rows, ret, NULL);
+	if (!*ret->round || strcmp(ret->job, k->job) == 0)
 		return 0;
-	if (k->seen && strcmp(k->seen, said) == 0)
+	if (strcmp(k->seen, ret->round) == 0)
 		return ++k->quiet < PATIENCE;
-	free(k->seen);
-	k->seen = xstrdup(said);
+	strcpy(k->seen, ret->round);
 	k->quiet = 0;
 	return 1;
 }
@@ -172,6 +170,8 @@ static int wind_up(struct keeper *k, struct mlr_error *err)
 	int64_t now = mlr_now_ms();
 	int r = work_batch()->cancel(&k->run.waiting, err);
 
+	if (r == 0)
+		r = work_batch()->cancel(&k->run.suspended, err);
 	if (k->over_since == 0)
 		k->over_since = now;
 	if (r == 0 && now - k->over_since > FINISH_MS)
@@ -213,6 +213,37 @@ static struct batch_job *find_job(const struct batch_jobs *jobs, const char *id)
 	return NULL;
 }
 
+/* Tell ranks which of them are not to be waited for: those of jobs that are suspended, or were
+ * until a moment ago, as they may not have seen it yet. */
+static void mark_suspended(const struct keeper *k, const struct batch_jobs *jobs)
+{
+	for (size_t i = 0; i < jobs->n; i++) {
+		const struct batch_job *j = &jobs->v[i];
+		auto_free char *name = xasprintf(LEFT "%s", j->key ? j->key : ""),
+			       *path = elastic_path(k->run.share.key, name);
+		struct stat s;
+
+		if (!j->key || !j->run || strcmp(j->run, k->run.wish.run) != 0)
+			continue;
+		if (j->status == WORKER_SUSPENDED)
+			elastic_flag(k->st, k->run.share.key, name, NULL);
+		else if (fstatat(store_fd(k->st), path, &s, AT_SYMLINK_NOFOLLOW) == 0 &&
+			time(NULL) - s.st_mtime > BACK_S)
+			unlinkat(store_fd(k->st), path, 0);
+	}
+}
+
+int elastic_comes_back(struct store *st, const struct worker *w)
+{
+	auto_free char *name = xasprintf(LEFT "%s", w->key), *path = NULL;
+	struct share_wish share;
+
+	if (share_read(w->run, &share) < 0)
+		return 0;
+	path = elastic_path(share.key, name);
+	return unlinkat(store_fd(st), path, 0) == 0;
+}
+
 /* leaving: the job is about to end, and does not count. */
 static int look(struct keeper *k, struct word *w, int leaving, struct mlr_error *err)
 {
@@ -229,6 +260,7 @@ static int look(struct keeper *k, struct word *w, int leaving, struct mlr_error 
 	k->coordinates = own && k->run.running.n > 0 && strcmp(k->run.running.v[0], k->job) == 0;
 	if (!k->coordinates)
 		return 0;
+	mark_suspended(k, &jobs);
 	own->runs = !leaving;
 	elastic_jobs(&jobs, user, &k->run);
 	own->runs = 1; /* it has its slots until it has ended */
@@ -328,6 +360,7 @@ void elastic_add_options(const struct store *st, const struct worker *w, struct 
 	strv_addf(options, "--mount=type=bind,src=%s,dst=%s", dir, dir);
 	strv_addf(options, "--env=MLRUN_ELASTIC=%s", meet);
 	strv_addf(options, "--env=MLRUN_ELASTIC_LOG=%s/log", dir);
+	strv_addf(options, "--env=MLRUN_ELASTIC_WORKER=%s", w->key);
 	if (w->warning)
 		strv_addf(options, "--env=MLRUN_ELASTIC_NODES=%ld", w->nodes);
 }

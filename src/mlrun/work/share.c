@@ -51,15 +51,17 @@ struct share_run *share_add(struct share_table *t, const char *user, const struc
 static void count_job(struct share_table *t, const struct batch_job *j, struct share_wish w)
 {
 	int runs = j->runs, ends = j->ends, waits = j->status == WORKER_PENDING && !j->is_held;
+	int is_suspended = j->status == WORKER_SUSPENDED;
 	struct share_run *run;
 
 	w.units = w.kind == 'g' ? j->gpus : j->cpus;
-	if ((!runs && !ends && !waits) || !is_within(w.units, 1, SHARE_MAX))
+	if ((!runs && !ends && !waits && !is_suspended) || !is_within(w.units, 1, SHARE_MAX))
 		return;
 	run = share_add(t, j->user, &w);
 	run->running += runs ? j->nodes : 0;
 	run->waiting += waits ? j->nodes : 0;
 	run->ending += ends ? j->nodes : 0;
+	run->suspended += is_suspended ? j->nodes : 0;
 	run->held += ends || runs ? j->nodes * w.units : 0;
 	if (!ends && atol(j->id) < run->first)
 		run->first = atol(j->id);

@@ -32,9 +32,10 @@ struct share_run {
 	struct share_wish wish; /* units are those of a job's, and min is no more than its jobs */
 	char *user;
 	long first;                    /* its oldest job */
-	long running, waiting, ending; /* workers */
-	long held;                     /* units, those of jobs that are about to end included */
-	long share;                    /* workers */
+	long running, waiting, ending; /* workers; those of jobs that are suspended have left */
+	long suspended;
+	long held;  /* units, those of jobs that are about to end included */
+	long share; /* workers */
 };
 
 struct share_table {

@@ -155,6 +155,7 @@ static enum worker_status status_of(const char *state)
 	} rows[] = {
 		{ "PENDING", WORKER_PENDING },
 		{ "CONFIGURING", WORKER_PENDING },
+		{ "SUSPENDED", WORKER_SUSPENDED },
 		{ "REQUEUED", WORKER_PENDING },
 		{ "REQUEUE_HOLD", WORKER_PENDING },
 		{ "RESV_DEL_HOLD", WORKER_PENDING },
@@ -283,24 +284,30 @@ static int is_in_service(const char *state)
 }
 
 /* Fields without blanks: the state, allocated/idle/other/all processors, how many of them jobs of
- * the partition may use ("UNLIMITED"), GPUs, those in use. */
+ * the partition may use ("UNLIMITED"), GPUs, those in use; of all partitions also the name, which
+ * ends with '*' for the default one. */
 void slurm_nodes_parse(char *text, struct batch_node **ret, size_t *n)
 {
 	char *line;
 
 	while ((line = strsep(&text, "\n"))) {
-		char state[64], most[64], gres[512], used[512];
+		char state[64], most[64], gres[512], used[512], partition[64] = "*";
 		long in_use, idle, other, all, limit, free;
+		struct batch_node node;
 
-		if (sscanf(line, "%63s %ld/%ld/%ld/%ld %63s %511s %511s", state, &in_use, &idle,
-			    &other, &all, most, gres, used) != 8 ||
-			!is_in_service(state))
+		if (sscanf(line, "%63s %ld/%ld/%ld/%ld %63s %511s %511s %63s", state, &in_use,
+			    &idle, &other, &all, most, gres, used, partition) < 8 ||
+			!strchr(partition, '*'))
 			continue;
-		*ret = xgrow(*ret, *n, sizeof(**ret));
 		limit = atol(most);
-		free = (limit > 0 && limit < all ? limit : all) - in_use;
-		(*ret)[(*n)++] = (struct batch_node){ free < idle ? free : idle,
-			gpus_in(gres) - gpus_in(used) };
+		all = limit > 0 && limit < all ? limit : all;
+		free = all - in_use;
+		node = (struct batch_node){ free < idle ? free : idle,
+			gpus_in(gres) - gpus_in(used), all, gpus_in(gres) };
+		if (!is_in_service(state))
+			node.free_cpus = node.free_gpus = 0;
+		*ret = xgrow(*ret, *n, sizeof(**ret));
+		(*ret)[(*n)++] = node;
 	}
 }
 
@@ -314,9 +321,11 @@ static int read_nodes(
 	strv_add(&argv, "sinfo");
 	strv_add(&argv, "--noheader");
 	strv_add(&argv, "--Node");
-	strv_addf(&argv, "--partition=%s", partition);
-	strv_add(&argv,
-		"--Format=StateLong:64,CPUsState:64,MaxCPUsPerNode:64,Gres:512,GresUsed:512");
+	if (partition)
+		strv_addf(&argv, "--partition=%s", partition);
+	strv_addf(&argv,
+		"--Format=StateLong:64,CPUsState:64,MaxCPUsPerNode:64,Gres:512,GresUsed:512%s",
+		partition ? "" : ",Partition:64");
 	r = ask(&argv, NULL, ASK_MS, &said, err);
 	if (r == 0)
 		slurm_nodes_parse(said, ret, n);

@@ -7,6 +7,7 @@
 
 const char *const watch_state_names[] = {
 	[WATCH_WAITS] = "waits",
+	[WATCH_SUSPENDED] = "suspended",
 	[WATCH_GROWS] = "grows",
 	[WATCH_SHRINKS] = "shrinks",
 	[WATCH_RUNS] = "runs",
@@ -18,6 +19,7 @@ void watch_done(struct watch *w)
 		for (size_t k = 0; k < w->v[i].n; k++) {
 			free(w->v[i].runs[k].user);
 			free(w->v[i].runs[k].name);
+			free(w->v[i].runs[k].reason);
 		}
 		free(w->v[i].runs);
 		free(w->v[i].partition);
@@ -116,7 +118,7 @@ static void read_own(struct store *st, struct watch_run *run)
 static enum watch_state state_of(const struct share_run *r)
 {
 	if (r->running == 0)
-		return WATCH_WAITS;
+		return r->suspended > 0 ? WATCH_SUSPENDED : WATCH_WAITS;
 	if (r->ending > 0 || r->running > r->share)
 		return WATCH_SHRINKS;
 	return r->waiting > 0 || r->running < r->share ? WATCH_GROWS : WATCH_RUNS;
@@ -157,6 +159,7 @@ static int fill(struct store *st, const struct batch_jobs *jobs, int64_t now,
 	auto_free char *self = xasprintf("%u", (unsigned)geteuid());
 	struct share_wish one = { .units = 1, .kind = pool->kind };
 	size_t n = 0;
+	int is_own;
 
 	TRY(work_batch()->nodes(pool->partition, &nodes, &n, err));
 	share_collect(jobs, pool->partition, pool->kind, &t);
@@ -169,7 +172,10 @@ static int fill(struct store *st, const struct batch_jobs *jobs, int64_t now,
 		struct watch_run *run = &pool->runs[pool->n];
 
 		take_run(jobs, pool, now, &t.v[pool->n], run);
-		if (st && strcmp(run->user, self) == 0)
+		is_own = st && strcmp(run->user, self) == 0;
+		run->reason =
+			elastic_waits(is_own ? st : NULL, jobs, run->user, &t.v[pool->n].wish);
+		if (is_own)
 			read_own(st, run);
 	}
 	return 0;

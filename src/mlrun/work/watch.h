@@ -13,9 +13,10 @@
 #define WATCH_CELL_S 15 /* seconds that a cell stands for */
 
 enum watch_state {
-	WATCH_WAITS,   /* no worker runs */
-	WATCH_GROWS,   /* it is due more than run */
-	WATCH_SHRINKS, /* workers end, or more run than it is due */
+	WATCH_WAITS,     /* no worker runs */
+	WATCH_SUSPENDED, /* none runs, and Slurm lets some go on later */
+	WATCH_GROWS,     /* it is due more than run */
+	WATCH_SHRINKS,   /* workers end, or more run than it is due */
 	WATCH_RUNS,
 };
 
@@ -27,6 +28,7 @@ struct watch_run {
 	long running, waiting, ending, due, min, max, weight; /* workers */
 	long held;                                            /* slots */
 	enum watch_state state;
+	char *reason;             /* whom or what it waits for (elastic_waits()); NULL */
 	double past[WATCH_CELLS]; /* slots, the mean of each cell, oldest first */
 	/* For the caller's own runs: */
 	char *name;               /* NULL: another user's, or of another store */

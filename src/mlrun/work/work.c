@@ -145,6 +145,9 @@ static void look_at_job(const struct batch_jobs *jobs, struct worker *w)
 		w->id = xstrdup(j->id);
 	if (j && !w->node && *j->node)
 		w->node = xstrdup(j->node);
+	/* Slurm cannot even open the worker's log where the store is not. */
+	if (w->status == WORKER_FAILED && !w->process && strcmp(w->state, "FAILED") == 0)
+		worker_set(&w->reason, "it did not begin: does its node see the store?");
 	if (w->status <= WORKER_STARTING && w->process)
 		w->status = w->pid > 0 ? WORKER_RUNNING : WORKER_STARTING;
 }

@@ -11,6 +11,7 @@ const char *const worker_status_names[] = {
 	[WORKER_PENDING] = "pending",
 	[WORKER_STARTING] = "starting",
 	[WORKER_RUNNING] = "running",
+	[WORKER_SUSPENDED] = "suspended",
 	[WORKER_SUCCEEDED] = "succeeded",
 	[WORKER_FAILED] = "failed",
 	[WORKER_STOPPED] = "stopped",
@@ -104,6 +105,19 @@ char *worker_host(const struct worker *w)
 long worker_slots(const struct worker *w)
 {
 	return w->gpus > 0 ? w->gpus : w->cpus;
+}
+
+char *worker_describe(const struct worker *w)
+{
+	const char *name = worker_status_names[w->status];
+
+	if (w->reason && *w->reason && w->status != WORKER_RUNNING)
+		return xasprintf("%s (%s)", name, w->reason);
+	if (w->status == WORKER_FAILED && w->exit_status > 0)
+		return xasprintf("%s (%d)", name, w->exit_status);
+	if (w->status == WORKER_FAILED && w->state && strcmp(w->state, "FAILED") != 0)
+		return xasprintf("%s (%s)", name, w->state);
+	return xstrdup(name);
 }
 
 static char *below(const struct worker *w, const char *file)

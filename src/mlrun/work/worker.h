@@ -25,6 +25,7 @@ enum worker_status {
 	WORKER_PENDING,  /* waits for resources */
 	WORKER_STARTING, /* its container is not there yet */
 	WORKER_RUNNING,
+	WORKER_SUSPENDED, /* the batch system has stopped it, and lets it go on later */
 	WORKER_SUCCEEDED, /* its command ended with 0 */
 	WORKER_FAILED,    /* it ended otherwise, or its node did */
 	WORKER_STOPPED,   /* by `stop`, scancel(1) or a signal */
@@ -89,6 +90,9 @@ char *worker_host(const struct worker *w);
 
 /* How many ranks it is made for: its GPUs, else its processors. */
 long worker_slots(const struct worker *w);
+
+/* Its status for people, with what is known of the reason: "failed (3)"; to free(). */
+char *worker_describe(const struct worker *w);
 
 /* The absolute path of one of its files, to free(): "log". */
 char *worker_path(const struct store *st, const struct worker *w, const char *file);

@@ -288,6 +288,10 @@ static void ended(void *of, int status)
 {
 	struct hold *h = of;
 
+	/* Others went on without a command whose job was suspended: it comes back to them. */
+	if (!h->w.why && status != 0 && h->w.run && elastic_comes_back(h->st, &h->w) &&
+		start(h, NULL) == 0)
+		return;
 	if (!h->w.why)
 		begin_end(h, why_ended(h));
 	h->w.exit_status = status;

@@ -60,13 +60,18 @@ int elastic_idle(void *ctx, unsigned *turns, struct mlr_error *err)
 {
 	struct elastic *e = ctx;
 
-	if (e->ring && ++*turns > RING_SPINS)
+	if (++*turns == 1)
+		e->idle_since = mlr_now_ms();
+	if (e->ring && *turns > RING_SPINS)
 		ring_sums_sleep(e->ring, 1);
-	else if (!e->ring && ++*turns > SPINS)
+	else if (!e->ring && *turns > SPINS)
 		sched_yield();
 	else
 		return 0;
-	return *turns & LOOK_MASK ? 0 : elastic_look(e, err);
+	if (*turns & LOOK_MASK)
+		return 0;
+	TRY(elastic_turn(e, e->idle_since, err));
+	return elastic_look(e, err);
 }
 
 void elastic_hang_up(int *fd)
@@ -104,7 +109,10 @@ static void close_elastic(struct dist *d)
 	struct elastic *e = own(d);
 
 	elastic_drop_sums(e);
+	elastic_late_done(e);
 	elastic_hang_up_all(e);
+	frame_wait_by(NULL, NULL);
+	json_decref(e->options);
 	if (e->has_file && d->ranks == 1)
 		rendezvous_remove(e->o.where, &e->file);
 	free(e);
@@ -140,6 +148,7 @@ int elastic_open(const struct elastic_options *o, struct dist **ret, struct mlr_
 	for (int i = 0; i < GROUP_MAX; i++)
 		e->fd[i] = -1;
 	group_describe_self(&e->self);
+	frame_wait_by(elastic_turn, e);
 	r = elastic_meet(e, err);
 	if (r < 0) {
 		e->has_file = 0;
@@ -160,11 +169,11 @@ int elastic_most(const struct dist *d)
 	return own_const(d)->o.max;
 }
 
-void elastic_say_options(struct dist *d, const char *options, const char *data)
+void elastic_say_options(struct dist *d, const json_t *options, const char *data)
 {
 	struct elastic *e = own(d);
 
-	snprintf(e->options, sizeof(e->options), "%s", options);
+	e->options = json_deep_copy(options);
 	snprintf(e->data, sizeof(e->data), "%s", data);
 }
 

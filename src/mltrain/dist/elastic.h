@@ -64,8 +64,9 @@ int elastic_is_newcomer(const struct dist *d);
 /* Return the most ranks that the run may have. */
 int elastic_most(const struct dist *d);
 
-/* Set what must be equal on all ranks, two digests, before the first elastic_regroup(). */
-void elastic_say_options(struct dist *d, const char *options, const char *data);
+/* Set what must be equal on all ranks before the first elastic_regroup(): options by their names,
+ * GROUP_OPTIONS at most, and the data's digest. */
+void elastic_say_options(struct dist *d, const json_t *options, const char *data);
 
 /* Rank 0: is there a newcomer and a place for it? Takes microseconds. */
 int elastic_wants_change(struct dist *d);

@@ -4,7 +4,6 @@
 #include <poll.h>
 
 #define CONNECT_MS 20000 /* for the ring */
-#define CALL_MS    5000
 
 /* Did socket(2) or connect(2) fail because of this machine, whatever is at the other end? */
 static int is_local_failure(int code)
@@ -14,7 +13,7 @@ static int is_local_failure(int code)
 }
 
 static int call_at(
-	struct elastic *e, const struct in6_addr *at, uint32_t port, struct mlr_error *err)
+	struct elastic *e, const struct in6_addr *at, uint32_t port, int ms, struct mlr_error *err)
 {
 	auto_close int fd = lifeline_connect(at, port);
 
@@ -22,29 +21,30 @@ static int call_at(
 		return mlr_fail(err, is_local_failure(errno) ? errno : EHOSTUNREACH, "connect: %s",
 			strerror(errno));
 	lifeline_keep(fd);
-	TRY(secret_call(fd, &e->secret, CALL_MS, err));
+	TRY(secret_call(fd, &e->secret, ms, err));
 	return take_fd(&fd);
 }
 
-/* Try the loopback first on this machine: it needs no network. Skip addresses that both machines
+/* Try the loopback first on this machine: it needs no network, and who listens there and does not
+ * answer will not do so at another address. Skip addresses that both machines
  * have, such as a bridge's: they lead back here. */
-int elastic_call(struct elastic *e, const struct member *to, struct mlr_error *err)
+int elastic_call(struct elastic *e, const struct member *to, int ms, struct mlr_error *err)
 {
 	static const struct in6_addr loopback = { .s6_addr = { [10] = 0xff, 0xff, 127, 0, 0, 1 } };
 	int is_here = to->boot[0] && strcmp(to->boot, e->self.boot) == 0;
 	int r = mlr_fail(err, EHOSTUNREACH, "'%s' has no address", to->host), at;
 
 	if (is_here) {
-		r = call_at(e, &loopback, to->offer.port, err);
-		if (r >= 0 || r == -EACCES)
+		r = call_at(e, &loopback, to->offer.port, ms, err);
+		if (r != -EHOSTUNREACH)
 			return r;
 	}
 	for (uint32_t i = 0; i < to->offer.addresses; i++) {
 		if (!is_here && to->boot[0] &&
 			lifeline_is_own(&to->offer.address[i], &e->self.offer))
 			continue;
-		at = call_at(
-			e, &to->offer.address[i], to->offer.port, r == -EHOSTUNREACH ? err : NULL);
+		at = call_at(e, &to->offer.address[i], to->offer.port, ms,
+			r == -EHOSTUNREACH ? err : NULL);
 		if (at >= 0)
 			return at;
 		if (r == -EHOSTUNREACH) /* the failure of an address that answered counts more */
@@ -55,26 +55,22 @@ int elastic_call(struct elastic *e, const struct member *to, struct mlr_error *e
 
 /* --- a new generation --- */
 
-static int add_to_node(void *ctx, float *x, size_t n, struct mlr_error *err)
+static int add(void *ctx, float *x, size_t n, struct mlr_error *err)
 {
-	node_sums_add(((struct elastic *)ctx)->node, x, n);
+	struct elastic *e = ctx;
+
+	if (e->node)
+		node_sums_add(e->node, x, n);
+	else
+		ring_sums_add(e->ring, x, n);
 	return 0;
 }
 
-static int advance_node(void *ctx, struct mlr_error *err)
+static int advance(void *ctx, struct mlr_error *err)
 {
-	return node_sums_advance(((struct elastic *)ctx)->node, err);
-}
+	struct elastic *e = ctx;
 
-static int add_to_ring(void *ctx, float *x, size_t n, struct mlr_error *err)
-{
-	ring_sums_add(((struct elastic *)ctx)->ring, x, n);
-	return 0;
-}
-
-static int advance_ring(void *ctx, struct mlr_error *err)
-{
-	return ring_sums_advance(((struct elastic *)ctx)->ring, err);
+	return e->node ? node_sums_advance(e->node, err) : ring_sums_advance(e->ring, err);
 }
 
 /* Share memory, if all ranks can. The sum also makes all wait for one another. */
@@ -100,10 +96,10 @@ static int connect_node(struct elastic *e, int segment, struct mlr_error *err)
 /* Wait for the predecessor's call. Guests of older generations have given up. */
 static int await_predecessor(struct elastic *e, int *ret, struct mlr_error *err)
 {
-	int64_t end = mlr_now_ms() + CONNECT_MS;
+	int64_t begin = mlr_now_ms();
 	struct guest g;
 
-	while (mlr_now_ms() < end) {
+	while (mlr_now_ms() - begin < CONNECT_MS) {
 		struct pollfd p = { .fd = listener_fd(e->listener), .events = POLLIN };
 
 		while (listener_take(e->listener, FRAME_RING, &g)) {
@@ -114,6 +110,7 @@ static int await_predecessor(struct elastic *e, int *ret, struct mlr_error *err)
 			close(g.fd);
 		}
 		TRY(elastic_look(e, err));
+		TRY(elastic_turn(e, begin, err));
 		if (poll(&p, 1, CHANGE_TURN_MS / 2) > 0)
 			listener_seen(e->listener);
 	}
@@ -124,7 +121,7 @@ static int connect_ring(struct elastic *e, struct mlr_error *err)
 {
 	const struct group *g = &e->group;
 	int next = (e->dist.rank + 1) % e->dist.ranks, from = -1, r;
-	int to = elastic_call(e, &g->member[next], err);
+	int to = elastic_call(e, &g->member[next], ELASTIC_CALL_MS, err);
 
 	if (to < 0 || elastic_tell(e, to, FRAME_RING, CHANGE_SEND_MS) < 0) {
 		mlr_warning(
@@ -153,13 +150,12 @@ static void close_old_watchers(struct elastic *e)
 
 int elastic_connect(struct elastic *e, int segment, struct mlr_error *err)
 {
-	const struct sums_by node = { e, add_to_node, advance_node, elastic_idle };
-	const struct sums_by ring = { e, add_to_ring, advance_ring, elastic_idle };
+	const struct sums_by by = { e, add, advance, elastic_idle };
 	struct dist *d = &e->dist;
 
 	d->rank = d->exchange.rank = group_find(&e->group, e->self.id);
 	d->ranks = d->exchange.ranks = (int)e->group.n;
-	e->broken = 0;
+	e->broken = e->leader = 0;
 	close_old_watchers(e);
 	if (d->ranks == 1) {
 		memset(e->heard_ms, 0, sizeof(e->heard_ms));
@@ -168,6 +164,6 @@ int elastic_connect(struct elastic *e, int segment, struct mlr_error *err)
 	TRY(connect_node(e, segment, err));
 	if (!e->node)
 		TRY(connect_ring(e, err));
-	e->sums = sums_new(e->node ? &node : &ring);
+	e->sums = sums_new(&by);
 	return 0;
 }

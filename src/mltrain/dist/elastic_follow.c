@@ -53,6 +53,7 @@ int elastic_fail_ended(const struct change *c, struct mlr_error *err)
 static int listen_to_coordinator(struct change *c, enum answer *ret, struct mlr_error *err)
 {
 	struct elastic *e = c->e;
+	int64_t begin = mlr_now_ms();
 
 	for (;;) {
 		struct pollfd p = { .fd = e->fd[0], .events = POLLIN };
@@ -63,13 +64,15 @@ static int listen_to_coordinator(struct change *c, enum answer *ret, struct mlr_
 			*ret = ANSWER_STOP;
 			return 0;
 		}
+		*ret = ANSWER_LOST;
 		r = poll(&p, 1, CHANGE_TURN_MS);
+		if (elastic_late(e, begin) >= 0)
+			return 0;
 		if (r <= 0)
 			continue;
 		r = frame_peek(e->fd[0], &f);
 		if (r == 0)
 			continue;
-		*ret = ANSWER_LOST;
 		if (r > 0 && f.kind == FRAME_REFUSED)
 			return elastic_hear_refusal(c, e->fd[0], err);
 		if (r < 0 || frame_recv_head(e->fd[0], UINT32_MAX, &f, CHANGE_SEND_MS, NULL) < 0)
@@ -115,8 +118,11 @@ static int reach(struct change *c, int i, enum frame_kind kind)
 
 	for (;;) {
 		struct mlr_error why = MLR_ERROR_INIT;
-		int fd = elastic_call(e, m, &why);
+		int fd;
 
+		if (elastic_is_suspended(e, m))
+			return -ETIMEDOUT;
+		fd = elastic_call(e, m, ELASTIC_CALL_MS, &why);
 		if (fd >= 0 && send_report(c, fd, kind, &why) == 0)
 			return fd;
 		elastic_hang_up(&fd);
@@ -149,6 +155,7 @@ static int elect(struct change *c, struct mlr_error *err)
 		c->dead[i] = fd < 0;
 		if (fd >= 0) {
 			e->fd[0] = fd;
+			e->leader = i;
 			return 0;
 		}
 	}
@@ -179,7 +186,7 @@ static int call_run(struct change *c, struct mlr_error *err)
 				return 0;
 		}
 		if (r == 0)
-			r = elastic_call(e, &e->file.coordinator, err);
+			r = elastic_call(e, &e->file.coordinator, ELASTIC_CALL_MS, err);
 		if (r >= 0) {
 			e->fd[0] = r;
 			return 1;
@@ -199,7 +206,7 @@ static int join(struct change *c, struct mlr_error *err)
 	if (r <= 0)
 		return r;
 	snprintf(j.version, sizeof(j.version), "%s", PACKAGE_VERSION);
-	memcpy(j.options, e->options, sizeof(j.options));
+	group_digest_options(e->options, j.options);
 	memcpy(j.data, e->data, sizeof(j.data));
 	if (frame_send(e->fd[0], FRAME_JOIN, 0, &j, sizeof(j), CHANGE_SEND_MS, NULL) < 0)
 		elastic_hang_up(&e->fd[0]);

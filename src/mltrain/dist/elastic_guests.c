@@ -3,25 +3,48 @@
 
 #include "config.h"
 
+#define FLAW 200 /* bytes of why a newcomer is refused */
+
 void elastic_refuse(int fd, const char *why)
 {
 	frame_send(fd, FRAME_REFUSED, 0, why, strlen(why), 1000, NULL);
 	close(fd);
 }
 
-/* Find why a newcomer can't be a rank; NULL if it can. */
-static const char *flaw_of(const struct elastic *e, const struct guest *g)
+/* Name the first option that differs from a newcomer's. Returns it, or NULL: they are the same. */
+static const char *find_option(
+	const struct elastic *e, const uint32_t theirs[GROUP_OPTIONS], char words[FLAW])
+{
+	uint32_t own[GROUP_OPTIONS];
+	const char *name;
+	json_t *value;
+	size_t n = 0;
+
+	group_digest_options(e->options, own);
+	json_object_foreach(e->options, name, value) {
+		auto_free char *text = json_dumps(value, JSON_ENCODE_ANY | JSON_REAL_PRECISION(9));
+		size_t i = n++ % GROUP_OPTIONS;
+
+		if (own[i] == theirs[i])
+			continue;
+		snprintf(words, FLAW, "its options differ from the run's: the run's %s is %s", name,
+			text && strlen(text) < FLAW / 2 ? text : "another one");
+		return words;
+	}
+	return NULL;
+}
+
+/* Find why a newcomer can't be a rank; NULL if it can. words may get the text. */
+static const char *flaw_of(const struct elastic *e, const struct guest *g, char words[FLAW])
 {
 	struct group_join j;
 
 	if (group_parse_join(g->body, g->first.size, &j, NULL) < 0 ||
 		strcmp(j.version, PACKAGE_VERSION) != 0)
 		return "it is of another version of mltrain than the run";
-	if (strcmp(j.options, e->options) != 0)
-		return "its options differ from the run's";
 	if (strcmp(j.data, e->data) != 0)
 		return "its data set differs from the run's";
-	return NULL;
+	return find_option(e, j.options, words);
 }
 
 void elastic_receive_newcomers(struct elastic *e)
@@ -37,7 +60,8 @@ void elastic_receive_newcomers(struct elastic *e)
 		memmove(&e->waiting[i], &e->waiting[i + 1], (size_t)(e->n_waiting - i) * sizeof(g));
 	}
 	while (e->n_waiting < ELASTIC_WAITING && listener_take(e->listener, FRAME_JOIN, &g)) {
-		const char *flaw = flaw_of(e, &g);
+		char words[FLAW];
+		const char *flaw = flaw_of(e, &g, words);
 
 		if (flaw) {
 			mlr_warning("--elastic: a newcomer was refused: %s", flaw);
@@ -99,6 +123,7 @@ int elastic_wants_change(struct dist *d)
 {
 	struct elastic *e = (struct elastic *)d;
 
+	elastic_late_done(e);
 	if (listener_has(e->listener, FRAME_REJOIN) || listener_has(e->listener, FRAME_WATCH))
 		elastic_answer_left_out(e);
 	if (d->rank != 0)

@@ -187,14 +187,31 @@ static int count_losses(struct change *c, struct mlr_error *err)
 	return 0;
 }
 
+/* Again now and then, as a note that grows old counts as left by a process that was killed. */
+static void tell_missing(struct elastic *e, int n, int64_t *told)
+{
+	auto_free char *text = xasprintf("%d of at least %d ranks", n, e->o.min);
+
+	if (!*told)
+		mlr_info("--elastic: waiting for %s", text);
+	if (mlr_now_ms() - *told < LATE_MS)
+		return;
+	*told = mlr_now_ms();
+	elastic_note(e, text);
+}
+
 /* Wait for all members, and for enough ranks. Returns 0, -EINTR after a signal to stop, or -ESTALE.
  */
 static int collect(struct change *c, struct mlr_error *err)
 {
-	int told = 0, r = 0;
+	int64_t begin = mlr_now_ms(), told = 0;
+	int r = 0, late;
 
 	elastic_receive_newcomers(c->e);
 	for (; r == 0; r = listen_once(c, err)) {
+		late = elastic_late(c->e, begin);
+		if (late >= 0)
+			elastic_lose(c, late);
 		if (!all_reported(c))
 			continue;
 		r = count_losses(c, err);
@@ -202,9 +219,7 @@ static int collect(struct change *c, struct mlr_error *err)
 			return r;
 		if (elastic_is_stopping(c))
 			return -EINTR;
-		if (!told++)
-			mlr_info("--elastic: waiting for %d of at least %d ranks",
-				c->e->o.min - staying(c), c->e->o.min);
+		tell_missing(c->e, c->e->o.min - staying(c), &told);
 	}
 	return r;
 }
@@ -257,7 +272,8 @@ int elastic_lead(struct change *c, int *segment, struct mlr_error *err)
 	struct group next;
 	int lost, taken;
 
-	c->reports[elastic_own_place(c)] = c->mine;
+	e->leader = elastic_own_place(c);
+	c->reports[e->leader] = c->mine;
 	for (int i = 0; e->broken && i < (int)e->group.n; i++)
 		if (e->fd[i] >= 0)
 			elastic_tell(e, e->fd[i], FRAME_BROKEN, 1000);

@@ -4,6 +4,8 @@
 #include <netdb.h>
 #include <poll.h>
 
+#define MEET_MS 60000 /* for the first rank at HOST:PORT */
+
 void elastic_publish(struct elastic *e)
 {
 	struct rendezvous now = {
@@ -89,7 +91,7 @@ static int answers(struct elastic *e, struct mlr_error *err)
 	auto_close int fd = -1;
 
 	e->secret = e->file.secret;
-	fd = elastic_call(e, &e->file.coordinator, err);
+	fd = elastic_call(e, &e->file.coordinator, ELASTIC_CALL_MS, err);
 	if (fd >= 0)
 		return 1;
 	if (fd == -EHOSTUNREACH)
@@ -98,8 +100,9 @@ static int answers(struct elastic *e, struct mlr_error *err)
 	if (fd == -EACCES || fd == -EPROTO)
 		return fd;
 	return mlr_hint(err,
-		"a process answers there, but not like a run: if that run is over, remove the "
-		"file");
+		"it is led by process %d on '%s', which may be stopped or suspended; if that run is "
+		"over, remove the file",
+		(int)e->file.coordinator.pid, e->file.coordinator.host);
 }
 
 /* Join the run of the file, or begin one. The file of a dead run is removed. */
@@ -215,19 +218,26 @@ static int open_address(struct elastic *e, struct mlr_error *err)
 {
 	struct mlr_error ignored = MLR_ERROR_INIT;
 	auto_close int fd = -1;
-	int port = 0, begins;
+	int port = 0, begins, told = 0;
+	int64_t begin_ms = mlr_now_ms(), waited = 0;
 
 	TRY(read_secret(e, err));
 	TRY(resolve(e, &port, err));
 	begins = is_here(&e->file.coordinator.offer);
-	for (int tries = 0; tries < (begins ? 40 : 240); tries++) {
-		fd = elastic_call(e, &e->file.coordinator, err);
+	for (; waited < (begins ? 10000 : MEET_MS); waited = mlr_now_ms() - begin_ms) {
+		fd = elastic_call(e, &e->file.coordinator, ELASTIC_CALL_MS, err);
 		if (fd >= 0)
 			return come(e, err);
 		if (fd == -EACCES || fd == -EPROTO)
 			return mlr_wrap(err, "--elastic %s", e->o.where);
 		if (begins && begin(e, port, &ignored) == 0)
 			return 0;
+		if (waited > LATE_MS && !told++)
+			mlr_warning(
+				"--elastic: waiting for rank 0 at '%s': %.*s; calling for %d more "
+				"seconds",
+				e->o.where, (int)strcspn(err->text, "\n"), err->text,
+				(int)(MEET_MS - waited) / 1000);
 		poll(NULL, 0, 250);
 	}
 	mlr_wrap(err, "--elastic %s", e->o.where);

@@ -98,7 +98,7 @@ int elastic_regroup(struct dist *d, const struct group_progress *at, int leaves,
 			be_alone(e);
 		else if (r < 0 || *ret != ELASTIC_MEMBER) {
 			elastic_hang_up_all(e); /* the others go on at once */
-			e->has_file = 0;
+			e->has_file = e->broken = 0;
 		}
 		if (r == 0 && *ret == ELASTIC_MEMBER && d->rank == 0 && c.lost)
 			elastic_publish(e); /* a rank taken for lost sees the generation */

@@ -20,14 +20,23 @@ struct elastic {
 	struct secret secret;
 	struct listener *listener;
 	struct member self;
-	char options[72], data[72]; /* digests that a newcomer must have too */
+	json_t *options; /* a newcomer must have the same, */
+	char data[72];   /* and data with this digest */
 
 	struct group group; /* the present one; n is 0 until the first */
 	int fd[GROUP_MAX];  /* rank 0: a connection to each other rank; others: fd[0], to rank 0;
 			       -1: none */
+	int leader;         /* the coordinator's place in the group: 0, but while it changes */
 	int broken;
 	int64_t heard_ms[3]; /* when it has heard of another rank, the latest first; 0: not yet */
 	struct elastic_change change;
+
+	/* Of a wait: see elastic_late(). */
+	int64_t idle_since; /* of sums */
+	int64_t late_since; /* the wait whose ranks have been named */
+	int64_t looked, asked;
+	char named[GROUP_MAX];
+	int has_note;
 
 	/* Of the present generation; NULL where there is one rank. */
 	struct sums *sums;
@@ -74,15 +83,44 @@ int64_t elastic_silence_ms(const struct elastic *e);
 /* Look, without waiting, whether a connection of the star shows a loss. Returns 0 or -EIO. */
 int elastic_look(struct elastic *e, struct mlr_error *err);
 
+/* --- elastic_late.c: who is waited for ------------------------------------------------------- */
+
+#define LATE_MS 10000 /* a wait of this length is reported */
+
+/*
+ * Look after a wait for other ranks, once a second or more often. After ten seconds the ranks that
+ * do not wait themselves are named, with the reason, on stderr and in the rendezvous file's
+ * neighbour FILE.waits, which mlrun shows. The coordinator sees to all others, they to it.
+ *
+ *   since   the wait's beginning, mlr_now_ms(); it tells waits apart
+ *
+ * Returns a rank that counts as lost, because mlrun says that its job is suspended; or -1.
+ */
+int elastic_late(struct elastic *e, int64_t since);
+
+/* The same for a wait that a lost rank ends: struct frame's turn. Returns 0 or -EIO. */
+int elastic_turn(void *ctx, int64_t since, struct mlr_error *err);
+
+/* Say what is waited for that is no rank of the group. The text is replaced by the next one, and
+ * removed when steps are made again (elastic_late_done()). */
+void elastic_note(struct elastic *e, const char *text);
+void elastic_late_done(struct elastic *e);
+
+/* Has mlrun suspended the job of this member, and does the member not answer? */
+int elastic_is_suspended(struct elastic *e, const struct member *m);
+
 /* --- elastic_connect.c ---------------------------------------------------------------------- */
 
 /*
  * Connect to a rank and prove the secret.
  *
+ *   ms   for its answers
+ *
  * Returns a descriptor; -EHOSTUNREACH if nobody is there, so that it has ended; or another -errno,
  * which does not show that: too many callers, a process that is stopped, too many open files.
  */
-int elastic_call(struct elastic *e, const struct member *to, struct mlr_error *err);
+int elastic_call(struct elastic *e, const struct member *to, int ms, struct mlr_error *err);
+#define ELASTIC_CALL_MS 5000
 
 /* --- elastic_guests.c ----------------------------------------------------------------------- */
 

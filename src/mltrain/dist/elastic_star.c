@@ -4,8 +4,7 @@
 
 #include <poll.h>
 
-#define PIECE   ((size_t)4 << 20) /* bytes of one frame of weights */
-#define LATE_MS 10000
+#define PIECE ((size_t)4 << 20) /* bytes of one frame of weights */
 
 /* This clock runs on while the machine sleeps. */
 static int64_t now_ms(void)
@@ -88,9 +87,9 @@ static int receive(struct elastic *e, int fd, enum frame_kind kind, void *to, si
 static int receive_all(
 	struct elastic *e, enum frame_kind kind, void *to, size_t size, struct mlr_error *err)
 {
-	int n = e->dist.ranks, left = n - 1, told = 0;
+	int n = e->dist.ranks, left = n - 1;
 	char has[GROUP_MAX] = { 1 };
-	int64_t late = mlr_now_ms() + LATE_MS;
+	int64_t begin = mlr_now_ms();
 
 	while (left > 0) {
 		struct pollfd p[GROUP_MAX];
@@ -116,14 +115,7 @@ static int receive_all(
 			has[i] = 1;
 			left--;
 		}
-		for (int i = 1; i < n && !told && mlr_now_ms() > late; i++)
-			if (!has[i]) {
-				const struct member *m = &e->group.member[i];
-
-				mlr_warning("waiting for rank %d on '%s' (process %d)", i, m->host,
-					(int)m->pid);
-				told = 1;
-			}
+		TRY(elastic_turn(e, begin, err));
 	}
 	return 0;
 }

@@ -36,10 +36,23 @@ int frame_parse_head(
 	return 0;
 }
 
+/* A process has one run. */
+static struct {
+	int (*turn)(void *ctx, int64_t since, struct mlr_error *err);
+	void *ctx;
+} waits;
+
+void frame_wait_by(int (*turn)(void *ctx, int64_t since, struct mlr_error *err), void *ctx)
+{
+	waits.turn = turn;
+	waits.ctx = ctx;
+}
+
 /* Wait for a socket. Signals do not end the wait: callers look at them between frames. */
 static int wait_for(int fd, short events, int64_t end_ms, struct mlr_error *err)
 {
 	struct pollfd p = { .fd = fd, .events = events };
+	int64_t begin = mlr_now_ms();
 
 	for (;;) {
 		int64_t left = end_ms < 0 ? 1000 : end_ms - mlr_now_ms();
@@ -52,6 +65,8 @@ static int wait_for(int fd, short events, int64_t end_ms, struct mlr_error *err)
 			return 0;
 		if (r < 0 && errno != EINTR)
 			return mlr_fail_errno(err, "wait for a connection");
+		if (end_ms < 0 && waits.turn)
+			TRY(waits.turn(waits.ctx, begin, err));
 	}
 }
 

@@ -33,6 +33,7 @@ enum frame_kind {
 	FRAME_SUM,      /* doubles */
 	FRAME_BYTES,    /* bytes of a gather, a broadcast or of weights */
 	FRAME_END,      /* the run is over */
+	FRAME_ASK,      /* does the receiver wait, too? The answer is a byte, 0 or 1 */
 	FRAME_KINDS,
 };
 
@@ -47,6 +48,12 @@ void frame_write_head(const struct frame *f, uint8_t head[FRAME_HEAD]);
 /* Returns 0, or -EPROTO for bytes that are no head, -EMSGSIZE for a body above limit. */
 int frame_parse_head(
 	const uint8_t head[FRAME_HEAD], size_t limit, struct frame *ret, struct mlr_error *err);
+
+/* Have waits without a limit call turn once a second; a negative result ends the wait.
+ *
+ *   since   the wait's beginning, mlr_now_ms()
+ */
+void frame_wait_by(int (*turn)(void *ctx, int64_t since, struct mlr_error *err), void *ctx);
 
 /*
  * Send or receive so many bytes.

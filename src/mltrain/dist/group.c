@@ -7,12 +7,31 @@
 
 void group_describe_self(struct member *ret)
 {
+	const char *worker = getenv("MLRUN_ELASTIC_WORKER");
 	auto_free char *boot = NULL;
 
 	*ret = (struct member){ .pid = getpid() };
+	snprintf(ret->worker, sizeof(ret->worker), "%s", worker ? worker : "");
 	gethostname(ret->host, sizeof(ret->host) - 1);
 	if (file_read(AT_FDCWD, BOOT_ID, 64, &boot, NULL, NULL) == 0)
 		strncpy(ret->boot, boot, strcspn(boot, "\n") < 39 ? strcspn(boot, "\n") : 39);
+}
+
+void group_digest_options(const json_t *options, uint32_t ret[GROUP_OPTIONS])
+{
+	const char *name;
+	json_t *value;
+	size_t n = 0;
+
+	memset(ret, 0, GROUP_OPTIONS * sizeof(*ret));
+	json_object_foreach((json_t *)options, name, value) {
+		auto_free char *text = json_dumps(value, JSON_COMPACT | JSON_ENCODE_ANY);
+		char hex[HASH_HEX_SIZE];
+
+		hash_name(text ? text : "", hex);
+		hex[8] = '\0';
+		ret[n++ % GROUP_OPTIONS] ^= (uint32_t)strtoul(hex, NULL, 16);
+	}
 }
 
 size_t group_size(const struct group *g)
@@ -28,6 +47,7 @@ static int is_text(const char *s, size_t size)
 static int is_member(const struct member *m)
 {
 	return is_text(m->host, sizeof(m->host)) && is_text(m->boot, sizeof(m->boot)) &&
+		is_text(m->worker, sizeof(m->worker)) && !strchr(m->worker, '/') &&
 		m->offer.addresses <= LIFELINE_ADDRESSES && m->offer.port > 0 &&
 		m->offer.port <= 65535;
 }
@@ -68,8 +88,7 @@ int group_parse_join(const void *body, size_t size, struct group_join *ret, stru
 
 	if (size == sizeof(j)) {
 		memcpy(&j, body, size);
-		if (is_text(j.version, sizeof(j.version)) &&
-			is_text(j.options, sizeof(j.options)) && is_text(j.data, sizeof(j.data)) &&
+		if (is_text(j.version, sizeof(j.version)) && is_text(j.data, sizeof(j.data)) &&
 			is_member(&j.self)) {
 			*ret = j;
 			return 0;

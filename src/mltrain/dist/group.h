@@ -10,7 +10,10 @@
 
 #include "dist/lifeline.h"
 
-#define GROUP_MAX 64 /* ranks */
+#include <jansson.h>
+
+#define GROUP_MAX     64 /* ranks */
+#define GROUP_OPTIONS 48 /* options of a run */
 
 /* The progress of a rank's weights. */
 struct group_progress {
@@ -24,7 +27,8 @@ struct member {
 	int32_t pid;
 	int32_t needs; /* it takes weights from the source */
 	char host[64];
-	char boot[40]; /* the kernel's boot_id: equal on one machine */
+	char boot[40];   /* the kernel's boot_id: equal on one machine */
+	char worker[24]; /* of mlrun's, in which it runs ($MLRUN_ELASTIC_WORKER); "" */
 	struct lifeline_offer offer;
 };
 
@@ -40,8 +44,8 @@ struct group {
 
 /* The body of FRAME_JOIN. */
 struct group_join {
-	char version[32]; /* mltrain's */
-	char options[72]; /* digests of what must be equal on all ranks */
+	char version[32];                /* mltrain's */
+	uint32_t options[GROUP_OPTIONS]; /* digests of what must be equal on all ranks */
 	char data[72];
 	struct member self;
 };
@@ -56,6 +60,9 @@ struct group_report {
 
 /* Describe this process; its id is 0 until it joins. */
 void group_describe_self(struct member *ret);
+
+/* Make a digest of each option, in their order. */
+void group_digest_options(const json_t *options, uint32_t ret[GROUP_OPTIONS]);
 
 size_t group_size(const struct group *g);
 

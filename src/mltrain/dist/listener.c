@@ -3,12 +3,14 @@
 #include <arpa/inet.h>
 #include <netinet/tcp.h>
 #include <poll.h>
+#include <stdatomic.h>
 #include <sys/eventfd.h>
 #include <sys/socket.h>
 
 #define CALLERS    32 /* not yet accepted, at once; of more the oldest is rejected */
 #define GUESTS     64
 #define TIMEOUT_MS 2000
+#define WAITS_MS   3000 /* a waiting owner says so more often */
 
 /* The progress of a caller: each stage ends when `want` bytes have been read. */
 enum stage { STAGE_ANSWER, STAGE_HEAD, STAGE_BODY };
@@ -30,7 +32,8 @@ struct listener {
 	pthread_t thread;
 	struct caller callers[CALLERS]; /* the thread's */
 	int n_callers, reported;
-	pthread_mutex_t lock; /* protects what follows */
+	_Atomic int64_t waited; /* when the owner last said that it waits */
+	pthread_mutex_t lock;   /* protects what follows */
 	struct guest guests[GUESTS];
 	int n_guests;
 };
@@ -99,6 +102,14 @@ static void accept_caller(struct listener *d, int i)
 	drop(d, i);
 }
 
+static void answer(struct listener *d, int i)
+{
+	uint8_t waits = mlr_now_ms() - atomic_load(&d->waited) < WAITS_MS;
+
+	send(d->callers[i].fd, &waits, sizeof(waits), MSG_NOSIGNAL);
+	drop(d, i);
+}
+
 /* Go on to the next stage: this one's bytes are complete. */
 static void step(struct listener *d, int i)
 {
@@ -121,6 +132,10 @@ static void step(struct listener *d, int i)
 	case STAGE_HEAD:
 		if (frame_parse_head(c->buf, LISTENER_BODY_MAX, &c->first, &err) < 0) {
 			reject(d, i, "it proved the secret and then sent no valid frame");
+			return;
+		}
+		if (c->first.kind == FRAME_ASK) {
+			answer(d, i);
 			return;
 		}
 		c->stage = STAGE_BODY;
@@ -282,6 +297,11 @@ int listener_has(struct listener *d, enum frame_kind kind)
 		has |= d->guests[i].first.kind == kind;
 	pthread_mutex_unlock(&d->lock);
 	return has;
+}
+
+void listener_waits(struct listener *d, int64_t now)
+{
+	atomic_store(&d->waited, now);
 }
 
 int listener_fd(const struct listener *d)

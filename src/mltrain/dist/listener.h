@@ -44,6 +44,10 @@ void listener_give(struct listener *d, const struct guest *g);
 /* Is there such a guest? */
 int listener_has(struct listener *d, enum frame_kind kind);
 
+/* Note that the owner waits for other ranks at this moment, mlr_now_ms(): who asks (FRAME_ASK) is
+ * told so for some seconds. */
+void listener_waits(struct listener *d, int64_t now);
+
 /* Return a descriptor for poll(2) that is readable after a guest was accepted; listener_seen()
  * empties it.
  */

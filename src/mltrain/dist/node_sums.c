@@ -1,12 +1,13 @@
 #include "dist/node_sums.h"
 
+#include "dist/sums.h"
+
 #include <stdatomic.h>
 #include <sys/mman.h>
 
 #define SLOTS      NODE_SLOTS
 #define PIECE_MAX  ((size_t)1 << 18) /* floats: a slot stays in the caches */
 #define SEGMENT    ((size_t)1 << 24) /* floats in all slots of all ranks, at most */
-#define CHUNK      1024              /* floats summed at a time */
 #define CACHE_LINE 64
 
 /* A stage that a piece has reached on a rank. */
@@ -25,11 +26,6 @@ struct progress {
 	} of[STAGES];
 };
 
-struct piece {
-	float *x;
-	size_t n;
-};
-
 struct node_sums {
 	int rank, ranks;           /* on this node */
 	struct node_across across; /* all zero: there is one node */
@@ -37,9 +33,8 @@ struct node_sums {
 	size_t size, piece_max;
 	struct progress *progress; /* [ranks] */
 	float *slots;              /* [ranks][SLOTS][piece_max] */
-	struct piece *pieces;      /* [room], those not yet taken, by number modulo room */
-	size_t room;
-	uint64_t added, given, started, summed, taken;
+	struct sums_queue pieces;  /* those not yet taken */
+	uint64_t given, started, summed, taken;
 };
 
 static size_t piece_max_of(int ranks)
@@ -59,9 +54,9 @@ static size_t slice_size(const struct node_sums *n, size_t count, int rank)
 	return slice_at(n, count, rank + 1) - slice_at(n, count, rank);
 }
 
-static struct piece *piece(const struct node_sums *n, uint64_t k)
+static const struct sums_piece *piece(const struct node_sums *n, uint64_t k)
 {
-	return &n->pieces[k % n->room];
+	return &n->pieces.v[k % n->pieces.room];
 }
 
 static float *slot(const struct node_sums *n, int rank, uint64_t k)
@@ -87,7 +82,7 @@ static void publish(const struct node_sums *n, enum stage stage, uint64_t pieces
 
 static void give(struct node_sums *n)
 {
-	const struct piece *p = piece(n, n->given);
+	const struct sums_piece *p = piece(n, n->given);
 	float *to = slot(n, n->rank, n->given);
 	size_t at = slice_at(n, p->n, n->rank), end = slice_at(n, p->n, n->rank + 1);
 
@@ -96,26 +91,15 @@ static void give(struct node_sums *n)
 	publish(n, GIVEN, ++n->given);
 }
 
-/* Whole chunks have a constant number of floats, so that the compiler can vectorise. */
-static void add(float *restrict sum, const float *restrict x, size_t n)
-{
-	if (n == CHUNK)
-		for (size_t i = 0; i < CHUNK; i++)
-			sum[i] += x[i];
-	else
-		for (size_t i = 0; i < n; i++)
-			sum[i] += x[i];
-}
-
 /* Sum in place in x: other ranks read the result's place in the slot only after it is published. */
 static void sum_slice(struct node_sums *n, uint64_t k)
 {
-	const struct piece *p = piece(n, k);
+	const struct sums_piece *p = piece(n, k);
 	size_t from = slice_at(n, p->n, n->rank), end = slice_at(n, p->n, n->rank + 1);
-	float sum[CHUNK];
+	float sum[SUMS_CHUNK];
 
-	for (size_t at = from; at < end; at += CHUNK) {
-		size_t count = end - at < CHUNK ? end - at : CHUNK;
+	for (size_t at = from; at < end; at += SUMS_CHUNK) {
+		size_t count = end - at < SUMS_CHUNK ? end - at : SUMS_CHUNK;
 
 		for (int r = 0; r < n->ranks; r++) {
 			const float *x = r == n->rank ? p->x + at : slot(n, r, k) + at;
@@ -123,7 +107,7 @@ static void sum_slice(struct node_sums *n, uint64_t k)
 			if (r == 0)
 				memcpy(sum, x, count * sizeof(*sum));
 			else
-				add(sum, x, count);
+				sums_plus(sum, x, count);
 		}
 		memcpy(p->x + at, sum, count * sizeof(*sum));
 		if (!n->across.start)
@@ -134,7 +118,7 @@ static void sum_slice(struct node_sums *n, uint64_t k)
 /* With several nodes, begin to sum the slice across them. Returns 0 or -EIO. */
 static int start_sum(struct node_sums *n, struct mlr_error *err)
 {
-	const struct piece *p = piece(n, n->started);
+	const struct sums_piece *p = piece(n, n->started);
 	int r = 0;
 
 	sum_slice(n, n->started);
@@ -148,7 +132,7 @@ static int start_sum(struct node_sums *n, struct mlr_error *err)
 /* Returns 1 if the slice is summed across all nodes, 0 if not yet, or -EIO. */
 static int end_sum(struct node_sums *n, struct mlr_error *err)
 {
-	const struct piece *p = piece(n, n->summed);
+	const struct sums_piece *p = piece(n, n->summed);
 	size_t at = slice_at(n, p->n, n->rank);
 
 	if (n->across.test) {
@@ -165,7 +149,7 @@ static int end_sum(struct node_sums *n, struct mlr_error *err)
 
 static void take(struct node_sums *n)
 {
-	const struct piece *p = piece(n, n->taken);
+	const struct sums_piece *p = piece(n, n->taken);
 
 	for (int r = 0; r < n->ranks; r++) {
 		size_t at = slice_at(n, p->n, r);
@@ -197,7 +181,7 @@ static int act(struct node_sums *n, struct mlr_error *err)
 		return 1;
 	}
 	/* Piece k - SLOTS must have left its slots before piece k is written there. */
-	if (n->given < n->added && all_past(n, TAKEN, n->given, SLOTS)) {
+	if (n->given < n->pieces.added && all_past(n, TAKEN, n->given, SLOTS)) {
 		give(n);
 		return 1;
 	}
@@ -262,34 +246,16 @@ void node_sums_free(struct node_sums **n)
 	if (!*n)
 		return;
 	munmap((*n)->segment, (*n)->size);
-	free((*n)->pieces);
+	free((*n)->pieces.v);
 	free(*n);
 	*n = NULL;
 }
 
-/* Make room for one more piece; the pieces under way keep their places modulo room. */
-static void make_room(struct node_sums *n)
-{
-	size_t room = n->room ? 2 * n->room : 16;
-	struct piece *more;
-
-	if (n->added - n->taken < n->room)
-		return;
-	more = xreallocarray(NULL, room, sizeof(*more));
-	for (uint64_t k = n->taken; k < n->added; k++)
-		more[k % room] = *piece(n, k);
-	free(n->pieces);
-	n->pieces = more;
-	n->room = room;
-}
-
 void node_sums_add(struct node_sums *n, float *x, size_t count)
 {
-	for (size_t at = 0; at < count; at += n->piece_max) {
-		make_room(n);
-		*piece(n, n->added++) = (struct piece){ x + at,
-			count - at < n->piece_max ? count - at : n->piece_max };
-	}
+	for (size_t at = 0; at < count; at += n->piece_max)
+		sums_queue_add(&n->pieces, n->taken, x + at,
+			count - at < n->piece_max ? count - at : n->piece_max);
 }
 
 int node_sums_advance(struct node_sums *n, struct mlr_error *err)
@@ -299,5 +265,5 @@ int node_sums_advance(struct node_sums *n, struct mlr_error *err)
 	do
 		r = act(n, err);
 	while (r > 0);
-	return r < 0 ? r : n->taken == n->added;
+	return r < 0 ? r : n->taken == n->pieces.added;
 }

@@ -1,5 +1,7 @@
 #include "dist/ring_sums.h"
 
+#include "dist/sums.h"
+
 #include <netinet/tcp.h>
 #include <netinet/in.h>
 #include <poll.h>
@@ -7,11 +9,6 @@
 
 #define BUFFER ((size_t)64 << 10) /* bytes received at once, to be added */
 #define CHUNK  1024               /* floats added at a time */
-
-struct job {
-	float *x;
-	size_t n;
-};
 
 /* The position of one direction: a job, a phase of it, and bytes of that phase's chunk. */
 struct cursor {
@@ -23,23 +20,16 @@ struct cursor {
 struct ring_sums {
 	int to, from;
 	int rank, ranks;
-	struct job *jobs; /* [room], those under way, by number modulo room */
-	size_t room;
-	uint64_t added;
+	struct sums_queue jobs;
 	struct cursor out, in;
 	char *buffer; /* [BUFFER]; of it `kept` bytes are a float's beginning */
 	size_t kept;
 };
 
-static struct job *job(const struct ring_sums *r, uint64_t k)
-{
-	return &r->jobs[k % r->room];
-}
-
 /* Find the chunk that is sent in a phase; the one received then is the one sent in the next. */
 static char *chunk(const struct ring_sums *r, uint64_t k, int phase, size_t *bytes)
 {
-	const struct job *j = job(r, k);
+	const struct sums_piece *j = &r->jobs.v[k % r->jobs.room];
 	size_t c = (size_t)(((r->rank - phase) % r->ranks + r->ranks) % r->ranks);
 	size_t of = (size_t)r->ranks;
 	size_t from = j->n * c / of, end = j->n * (c + 1) / of;
@@ -53,7 +43,7 @@ static void settle(const struct ring_sums *r, struct cursor *c, int ahead)
 {
 	size_t bytes;
 
-	while (c->job < r->added) {
+	while (c->job < r->jobs.added) {
 		chunk(r, c->job, c->phase + ahead, &bytes);
 		if (c->at < bytes)
 			return;
@@ -84,7 +74,7 @@ static int send_some(struct ring_sums *r, struct mlr_error *err)
 	ssize_t sent;
 	char *from;
 
-	if (r->out.job == r->added)
+	if (r->out.job == r->jobs.added)
 		return 0;
 	from = chunk(r, r->out.job, r->out.phase, &bytes);
 	ready = sendable(r, bytes);
@@ -98,16 +88,6 @@ static int send_some(struct ring_sums *r, struct mlr_error *err)
 	return 1;
 }
 
-/* Whole chunks have a constant number of floats, so that the compiler can vectorise. */
-static void add(float *restrict sum, const float *restrict x, size_t n)
-{
-	for (; n >= CHUNK; n -= CHUNK, sum += CHUNK, x += CHUNK)
-		for (size_t i = 0; i < CHUNK; i++)
-			sum[i] += x[i];
-	for (size_t i = 0; i < n; i++)
-		sum[i] += x[i];
-}
-
 static int recv_some(struct ring_sums *r, struct mlr_error *err)
 {
 	size_t bytes, left, want, whole;
@@ -115,7 +95,7 @@ static int recv_some(struct ring_sums *r, struct mlr_error *err)
 	char *to;
 	int adds = r->in.phase < r->ranks - 1;
 
-	if (r->in.job == r->added)
+	if (r->in.job == r->jobs.added)
 		return 0;
 	to = chunk(r, r->in.job, r->in.phase + 1, &bytes);
 	left = bytes - r->in.at - r->kept;
@@ -130,7 +110,8 @@ static int recv_some(struct ring_sums *r, struct mlr_error *err)
 	} else {
 		r->kept += (size_t)got;
 		whole = r->kept / sizeof(float) * sizeof(float);
-		add((float *)(to + r->in.at), (const float *)r->buffer, whole / sizeof(float));
+		sums_plus(
+			(float *)(to + r->in.at), (const float *)r->buffer, whole / sizeof(float));
 		r->kept -= whole;
 		memmove(r->buffer, r->buffer + whole, r->kept);
 		r->in.at += whole;
@@ -157,33 +138,15 @@ void ring_sums_free(struct ring_sums **r)
 		return;
 	close((*r)->to);
 	close((*r)->from);
-	free((*r)->jobs);
+	free((*r)->jobs.v);
 	free((*r)->buffer);
 	free(*r);
 	*r = NULL;
 }
 
-/* Make room for one more job; those under way keep their places modulo room. */
-static void make_room(struct ring_sums *r)
-{
-	uint64_t first = r->out.job < r->in.job ? r->out.job : r->in.job;
-	size_t room = r->room ? 2 * r->room : 16;
-	struct job *more;
-
-	if (r->added - first < r->room)
-		return;
-	more = xreallocarray(NULL, room, sizeof(*more));
-	for (uint64_t k = first; k < r->added; k++)
-		more[k % room] = *job(r, k);
-	free(r->jobs);
-	r->jobs = more;
-	r->room = room;
-}
-
 void ring_sums_add(struct ring_sums *r, float *x, size_t n)
 {
-	make_room(r);
-	r->jobs[r->added++ % r->room] = (struct job){ x, n };
+	sums_queue_add(&r->jobs, r->out.job < r->in.job ? r->out.job : r->in.job, x, n);
 	settle(r, &r->out, 0);
 	settle(r, &r->in, 1);
 }
@@ -198,16 +161,16 @@ int ring_sums_advance(struct ring_sums *r, struct mlr_error *err)
 	} while (sent > 0 || got > 0);
 	if (sent < 0)
 		return sent;
-	return r->out.job == r->added && r->in.job == r->added;
+	return r->out.job == r->jobs.added && r->in.job == r->jobs.added;
 }
 
 void ring_sums_sleep(const struct ring_sums *r, int ms)
 {
-	struct pollfd p[] = { { .fd = r->in.job < r->added ? r->from : -1, .events = POLLIN },
+	struct pollfd p[] = { { .fd = r->in.job < r->jobs.added ? r->from : -1, .events = POLLIN },
 		{ .fd = -1, .events = POLLOUT } };
 	size_t bytes;
 
-	if (r->out.job < r->added) {
+	if (r->out.job < r->jobs.added) {
 		chunk(r, r->out.job, r->out.phase, &bytes);
 		if (r->out.at < sendable(r, bytes))
 			p[1].fd = r->to;

@@ -4,6 +4,32 @@
 #define LARGE  ((size_t)1 << 16) /* floats: a part this large is summed alone, in place */
 #define BUCKET ((size_t)1 << 18) /* floats: a bucket of small parts this large is full */
 
+void sums_queue_add(struct sums_queue *q, uint64_t first, float *x, size_t n)
+{
+	size_t room = q->room ? 2 * q->room : 16;
+	struct sums_piece *more;
+
+	if (q->added - first >= q->room) {
+		more = xreallocarray(NULL, room, sizeof(*more));
+		for (uint64_t k = first; k < q->added; k++)
+			more[k % room] = q->v[k % q->room];
+		free(q->v);
+		q->v = more;
+		q->room = room;
+	}
+	q->v[q->added++ % q->room] = (struct sums_piece){ x, n };
+}
+
+/* Whole chunks have a constant number of floats, so that the compiler can vectorise. */
+void sums_plus(float *restrict sum, const float *restrict x, size_t n)
+{
+	for (; n >= SUMS_CHUNK; n -= SUMS_CHUNK, sum += SUMS_CHUNK, x += SUMS_CHUNK)
+		for (size_t i = 0; i < SUMS_CHUNK; i++)
+			sum[i] += x[i];
+	for (size_t i = 0; i < n; i++)
+		sum[i] += x[i];
+}
+
 struct part {
 	float *at;
 	size_t n;

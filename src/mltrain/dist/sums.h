@@ -23,6 +23,27 @@ struct sums_by {
 	int (*idle)(void *ctx, unsigned *turns, struct mlr_error *err);
 };
 
+/* Memory that a way has been given. */
+struct sums_piece {
+	float *x;
+	size_t n;
+};
+
+/* Pieces under way: piece k is v[k % room]. */
+struct sums_queue {
+	struct sums_piece *v;
+	size_t room;
+	uint64_t added;
+};
+
+/* Add a piece. Those from number `first` on are kept. */
+void sums_queue_add(struct sums_queue *q, uint64_t first, float *x, size_t n);
+
+#define SUMS_CHUNK 1024 /* floats added at a time */
+
+/* Add x [n] to sum. */
+void sums_plus(float *restrict sum, const float *restrict x, size_t n);
+
 struct sums;
 
 struct sums *sums_new(const struct sums_by *by);

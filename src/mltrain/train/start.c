@@ -204,24 +204,24 @@ static int fill_engine(struct run *r, struct mlr_error *err)
 static int agree(struct run *r, struct mlr_error *err)
 {
 	const struct train_options *o = r->o;
-	auto_free char *recipe =
-		mlr_json_print(recipe_json(&o->recipe), JSON_COMPACT | JSON_REAL_PRECISION(17));
+	json_auto_t *options = NULL;
 	auto_free char *net = net_text(r->net), *text = NULL;
 
 	if (!r->exchange)
 		return 0;
-	text = xasprintf("%s %s %s %d %d %.17g %d %" PRIu64 " %" PRIu64 " %" PRIu64 " %" PRIu64
-			 " %" PRIu64,
-		net, recipe, o->backend->name, (int)o->dtype, o->deterministic, o->target_accuracy,
-		o->best != NULL, o->save_steps, o->validate_every, o->steps, o->seed,
-		o->resume && !run_is_elastic(r) ? o->resume->step : 0);
+	options = json_pack("{s:s, s:s, s:b, s:f, s:b, s:I, s:I, s:I, s:I, s:s}", "backend",
+		o->backend->name, "dtype", dtype_name(o->dtype), "deterministic", o->deterministic,
+		"target-accuracy", o->target_accuracy, "best", o->best != NULL, "checkpoint-every",
+		(json_int_t)o->save_steps, "validate-every", (json_int_t)o->validate_every, "steps",
+		(json_int_t)o->steps, "seed", (json_int_t)o->seed, "net", net);
+	json_object_update_new(options, recipe_json(&o->recipe));
 	if (run_is_elastic(r)) {
-		char digest[HASH_HEX_SIZE];
-
-		hash_name(text, digest);
-		elastic_say_options(o->dist, digest, r->digest);
+		elastic_say_options(o->dist, options, r->digest);
 		return 0;
 	}
+	json_object_set_new(
+		options, "resume", json_integer(o->resume ? (json_int_t)o->resume->step : 0));
+	text = json_dumps(options, JSON_COMPACT);
 	TRY(dist_agree(o->dist, "options", text, strlen(text), err));
 	return dist_agree(o->dist, "the data set", r->digest, strlen(r->digest), err);
 }
