@@ -198,17 +198,15 @@ static int login(struct args *a, struct mlr_error *err)
 	auto_call(oci_ref_done) struct oci_ref ref = { 0 };
 	auto_free char *key = NULL, *where = NULL;
 	auto_registry struct registry *reg = NULL;
-	struct registry_options opt;
 	int asked = 0, r;
 
 	TRY(cli_registry_load(&a->registry, a->name, err));
 	TRY(parse_name(a->name, &ref, &key, err));
 	TRY(gather(a, key, &c, err));
-	opt = cli_registry_options(&a->registry);
-	reg = registry_new(&ref, &opt);
+	reg = registry_new(&ref, &a->registry.options);
 	r = registry_login(reg, c.user, c.password, &asked, err);
 	if (r == 0)
-		r = credential_store(a->registry.authfile, key, &c, &where, err);
+		r = credential_store(a->registry.options.authfile, key, &c, &where, err);
 	if (r < 0)
 		return r;
 	if (!asked)
@@ -226,7 +224,7 @@ static int logout(struct args *a, struct mlr_error *err)
 	if (r == 0)
 		r = parse_name(a->name, &ref, &key, err);
 	if (r == 0)
-		r = credential_erase(a->registry.authfile, key, &where, err);
+		r = credential_erase(a->registry.options.authfile, key, &where, err);
 	if (r == 0)
 		mlr_info("logged out of '%s'; removed from '%s'", key, where);
 	return r;

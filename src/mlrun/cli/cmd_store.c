@@ -74,9 +74,7 @@ static int repair(struct store *st, const struct rootfs_report *report, const st
 {
 	static const struct repair_watch told = { NULL, tell_removed, tell_closed, tell_in_use,
 		tell_fetched, tell_failed };
-	const struct pull_options opt = { .tls_verify = a->registry.tls_verify,
-		.authfile = a->registry.authfile,
-		.config = &a->registry.config,
+	const struct pull_options opt = { .registry = a->registry.options,
 		.jobs = PULL_JOBS,
 		.probe = runtime_probe,
 		.cancel = &cli_stop_signal };

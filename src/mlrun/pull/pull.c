@@ -151,14 +151,12 @@ static int is_cancelled(void *ctx)
 
 static int open_registry(struct pull *p, struct mlr_error *err)
 {
-	struct registry_options o = { .tls_verify = p->opt->tls_verify,
-		.authfile = p->opt->authfile,
-		.config = p->opt->config,
-		.cancelled = is_cancelled,
-		.cancelled_ctx = p,
-		.notice = p->watch->notice,
-		.notice_ctx = p->watch->ctx };
+	struct registry_options o = p->opt->registry;
 
+	o.cancelled = is_cancelled;
+	o.cancelled_ctx = p;
+	o.notice = p->watch->notice;
+	o.notice_ctx = p->watch->ctx;
 	return pull_source_registry(&p->what->ref, &o, &p->source, err);
 }
 

@@ -204,15 +204,6 @@ struct pushing {
 	struct mlr_error err;
 };
 
-struct registry_options push_registry_options(const struct push_options *opt)
-{
-	return (struct registry_options){ .tls_verify = opt->tls_verify,
-		.authfile = opt->authfile,
-		.config = opt->config,
-		.notice = opt->watch.notice,
-		.notice_ctx = opt->watch.ctx };
-}
-
 static int is_stopped(void *ctx)
 {
 	const struct pushing *p = ctx;
@@ -439,7 +430,7 @@ static void count(const struct pushing *p, struct push_result *ret)
 
 static void prepare(struct pushing *p, const struct oci_ref *to)
 {
-	struct registry_options options = push_registry_options(p->opt);
+	struct registry_options options = p->opt->registry;
 
 	options.cancelled = is_stopped;
 	options.cancelled_ctx = p;
