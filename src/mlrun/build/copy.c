@@ -462,8 +462,8 @@ static int hash_content(struct copy *c, const struct copy_item *item, char hex[H
 		return 0;
 	}
 	if (item->fd >= 0) {
-		r = hash_fd(item->fd, NULL, NULL, hex, NULL);
-		return r < 0 ? mlr_fail(err, -r, "read '/%s': %s", item->to, strerror(-r)) : 0;
+		return mlr_result(
+			err, hash_fd(item->fd, NULL, NULL, hex, NULL), "read '/%s'", item->to);
 	}
 	fd = open_item(c, item, err);
 	r = fd < 0 ? fd : hash_fd(fd, NULL, NULL, hex, NULL);

@@ -144,7 +144,7 @@ static int find_source(const struct copy_source *src, const struct run_mount *m,
 	auto_close int fd = file_open_in_root(src->fd, source_of(m), O_PATH, 0);
 
 	if (fd < 0)
-		return mlr_fail(err, -fd, "'%s' in %s: %s", source_of(m), src->what, strerror(-fd));
+		return mlr_result(err, fd, "'%s' in %s", source_of(m), src->what);
 	ret->path = file_fd_path(fd);
 	return ret->path && fstat(fd, &ret->st) == 0
 		? 0
@@ -280,7 +280,7 @@ static int give_cache(const char *path, const struct run_mount *m, struct mlr_er
 		e = chmod(path, mode | S_IWUSR) < 0 ? -errno : file_owner_set(path, &o);
 	if (e == 0 && chmod(path, mode) < 0)
 		e = -errno;
-	return e < 0 ? mlr_fail(err, -e, "set mode and owner of '%s': %s", path, strerror(-e)) : 0;
+	return mlr_result(err, e, "set mode and owner of '%s'", path);
 }
 
 /* A cache is a directory of the store that outlives builds. It changes no key. */

@@ -38,21 +38,15 @@ static int lead(
 	const struct lifecycle_options *o, const char *dir, struct making *m, struct mlr_error *err)
 {
 	struct talk_message made, said;
-	int r;
 
 	TRY(making_expect(m, TALK_MADE, &made, &m->state.pid, err));
-	r = making_hooks(m, BUNDLE_PRESTART, STATUS_CREATING, err);
-	if (r == 0)
-		r = making_hooks(m, BUNDLE_CREATE_RUNTIME, STATUS_CREATING, err);
-	if (r == 0)
-		r = making_go_on(m, err);
-	if (r == 0)
-		r = making_expect(m, TALK_READY, &said, NULL, err);
-	if (r == 0)
-		r = bundle_state_write(&m->state, m->state.pid, &made, dir, err);
-	if (r == 0)
-		r = making_put_pid(o->pid_file, m->state.pid, err);
-	return r < 0 ? r : making_go_on(m, err);
+	TRY(making_hooks(m, BUNDLE_PRESTART, STATUS_CREATING, err));
+	TRY(making_hooks(m, BUNDLE_CREATE_RUNTIME, STATUS_CREATING, err));
+	TRY(making_go_on(m, err));
+	TRY(making_expect(m, TALK_READY, &said, NULL, err));
+	TRY(bundle_state_write(&m->state, m->state.pid, &made, dir, err));
+	TRY(making_put_pid(o->pid_file, m->state.pid, err));
+	return making_go_on(m, err);
 }
 
 /* Undo: nothing of the container remains. */
@@ -189,7 +183,7 @@ int lifecycle_kill(const char *root, const char *id, int sig, int all, struct ml
 		r = bundle_signal(&s, sig);
 	if (r == -ESRCH)
 		return mlr_fail(err, EINVAL, "kill '%s': container not running", id);
-	return r < 0 ? mlr_fail(err, -r, "kill '%s': %s", id, strerror(-r)) : 0;
+	return mlr_result(err, r, "kill '%s'", id);
 }
 
 /* --- pause, resume -------------------------------------------------------------------- */

@@ -465,13 +465,9 @@ static int plan_rest(const struct exec_options *o, const struct oci_config *c,
 	if (r < 0)
 		return r;
 	plan_share(o, p);
-	r = environment_plan(o, environ, &c->env, p, err);
-	if (r == 0)
-		r = plan_gpus(o, &c->env, &image, p, err);
-	if (r == 0)
-		r = plan_hosts_mpi(o, &image, p, err);
-	if (r < 0)
-		return r;
+	TRY(environment_plan(o, environ, &c->env, p, err));
+	TRY(plan_gpus(o, &c->env, &image, p, err));
+	TRY(plan_hosts_mpi(o, &image, p, err));
 	plan_mounts_move(&m->configured, p);
 	TRY(plan_workdir(o, c, home, &m->users, p, err));
 	plan_mounts_move(&m->users, p);

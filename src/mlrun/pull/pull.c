@@ -459,14 +459,10 @@ static int run(struct pull *p, struct pull_result *ret, struct mlr_error *err)
 
 	TRY(choose_format(p, err));
 	show_layers(p);
-	r = bring_layers(p, ret, err);
-	if (r == 0)
-		r = keep_documents(p, err);
-	if (r == 0)
-		r = keep_facts(p, ret, err);
-	if (r == 0)
-		r = keep_name(p, ret, err);
-	return r;
+	TRY(bring_layers(p, ret, err));
+	TRY(keep_documents(p, err));
+	TRY(keep_facts(p, ret, err));
+	return keep_name(p, ret, err);
 }
 
 /* Say which place is full, with a hint. */

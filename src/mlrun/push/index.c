@@ -77,12 +77,9 @@ int index_add_remote(struct index_items *l, const struct oci_ref *what,
 	auto_registry struct registry *reg = registry_new(what, &opt->registry);
 	auto_call(registry_document_done) struct registry_document d = { 0 };
 	auto_call(oci_document_done) struct oci_document doc = { 0 };
-	int r = registry_manifest_get(reg, what->digest ? what->digest : what->tag, &d, err);
 
-	if (r == 0)
-		r = oci_document_parse(d.data, d.len, d.content_type, NULL, &doc, err);
-	if (r < 0)
-		return r;
+	TRY(registry_manifest_get(reg, what->digest ? what->digest : what->tag, &d, err));
+	TRY(oci_document_parse(d.data, d.len, d.content_type, NULL, &doc, err));
 	return doc.kind == OCI_INDEX ? add_entries(l, &doc, err)
 				     : add_manifest(l, reg, &d, &doc, err);
 }

@@ -115,5 +115,5 @@ int rootfs_place(int from_dir, int to_dir, const char *name, struct mlr_error *e
 	 * all. */
 	if (r == -EXDEV || r == -EPERM || r == -EMLINK || r == -EOPNOTSUPP)
 		r = copy(from_dir, to_dir, name);
-	return r < 0 ? mlr_fail(err, -r, "link or copy '%s': %s", name, strerror(-r)) : 0;
+	return mlr_result(err, r, "link or copy '%s'", name);
 }

@@ -265,6 +265,6 @@ int container_refuse(pid_t pid, int r, struct mlr_error *err)
 			"process %ld may not be looked at: it or its program is another user's",
 			(long)pid);
 	default:
-		return mlr_fail(err, -r, "process %ld: %s", (long)pid, strerror(-r));
+		return mlr_result(err, r, "process %ld", (long)pid);
 	}
 }

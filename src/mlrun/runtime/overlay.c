@@ -305,7 +305,6 @@ int overlay_mount_itself(struct overlay *o, struct mlr_error *err)
 {
 	unsigned flags = PLAN_NOSUID | PLAN_NODEV;
 	auto_close int tree = bind_take(o->trees.fds[0], ".", flags), place = -1;
-	int r;
 
 	if (tree < 0)
 		return mlr_fail(err, -tree, "clone the root: %s", strerror(-tree));
@@ -314,9 +313,7 @@ int overlay_mount_itself(struct overlay *o, struct mlr_error *err)
 	place = openat(o->scratch, "root", O_PATH | O_DIRECTORY | O_CLOEXEC);
 	if (place < 0)
 		return mlr_fail_errno(err, "open 'root' in the scratch tmpfs");
-	r = bind_put(tree, place, flags);
-	if (r < 0)
-		return mlr_fail(err, -r, "mount the root: %s", strerror(-r));
+	TRY(mlr_result(err, bind_put(tree, place, flags), "mount the root"));
 	o->root = openat(o->scratch, "root", O_PATH | O_DIRECTORY | O_CLOEXEC);
 	return o->root < 0 ? mlr_fail_errno(err, "open the root") : 0;
 }
