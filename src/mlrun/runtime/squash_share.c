@@ -190,17 +190,9 @@ static int try_list(struct squash_share *s, enum meeting_lock how)
 {
 	auto_call(meeting_list_done) struct meeting_list l = { 0 };
 	long pid;
-	int r = meeting_lock(&s->meeting, how, WAIT_MS, NULL);
+	int r;
 
-	if (r == 0)
-		r = meeting_read(&s->meeting, &l, NULL);
-	if (r == 0 && l.n > MEETING_LIST_LONG) {
-		if (how == MEETING_SHARED)
-			return 0;
-		r = meeting_drop_dead(&s->meeting, &l, NULL);
-	}
-	if (r < 0)
-		return r;
+	TRY(meeting_lock(&s->meeting, how, WAIT_MS, &l, NULL));
 	r = meeting_use_any(&l, try_container, s, WAIT_MS, &pid);
 	return r == 0 && how == MEETING_ALONE ? meeting_drop_dead(&s->meeting, &l, NULL) : r;
 }
@@ -215,9 +207,8 @@ static int find(const struct plan *p, const struct stat *image, struct squash_sh
 	make_key(p, image, cgroup, s->key);
 	snprintf(s->source, sizeof(s->source), "mlrun-squashfuse@%s", s->key);
 	strcpy(keys.word, s->key);
-	r = meeting_open(&keys, &s->meeting, NULL);
-	if (r == 0)
-		r = try_list(s, MEETING_SHARED);
+	TRY(meeting_open(&keys, &s->meeting, NULL));
+	r = try_list(s, MEETING_SHARED);
 	if (r != 0)
 		return r;
 	r = try_list(s, MEETING_ALONE);
