@@ -156,12 +156,9 @@ static int check_args(const struct args *a, struct mlr_error *err)
 
 	for (size_t i = 0; i < a->images.n; i++) {
 		auto_call(oci_name_done) struct oci_name name = OCI_NAME_INIT;
-		int r = oci_name_parse(a->images.v[i], &name, err);
 
-		if (r == 0)
-			r = cli_refuse_file(a->images.v[i], err);
-		if (r < 0)
-			return r;
+		TRY(oci_name_parse(a->images.v[i], &name, err));
+		TRY(cli_refuse_file(a->images.v[i], err));
 	}
 	return a->pull.platform ? oci_platform_parse(a->pull.platform, &p, err) : 0;
 }

@@ -36,8 +36,7 @@ static int print(const struct oci_ref *ref, const struct strv *tags, int json)
 {
 	if (!json) {
 		for (size_t i = 0; i < tags->n; i++) {
-			escape_print(stdout, tags->v[i]);
-			putchar('\n');
+			cli_print_line(tags->v[i]);
 		}
 		return fflush(stdout) == 0 ? 0 : CLI_FAILED;
 	}

@@ -3,7 +3,7 @@
 #include "cli/cli.h"
 #include "cli/foreign.h"
 
-static void be_verbose(void *args, char *arg, struct argp_state *state)
+void cli_options_be_verbose(void *args, char *arg, struct argp_state *state)
 {
 	mlr_log_level = MLR_DEBUG;
 }
@@ -12,7 +12,7 @@ static const struct option_row common_options[] = {
 	{ "store", 0, "DIR", 0,
 		"the store; default: $MLRUN_STORE, else that of mlrun.conf, else ~/.local/share/mlrun",
 		90, OPT(struct cli_common, store) },
-	{ "verbose", 0, 0, 0, "print every step on stderr", 90, OPT_CALL(be_verbose) },
+	{ "verbose", 0, 0, 0, "print every step on stderr", 90, OPT_CALL(cli_options_be_verbose) },
 	{ 0 },
 };
 

@@ -20,6 +20,7 @@
 		"quiet", 'q', 0, 0, "print only errors", group, OPT_CALL(cli_options_be_quiet) \
 	}
 void cli_options_be_quiet(void *args, char *arg, struct argp_state *state);
+void cli_options_be_verbose(void *args, char *arg, struct argp_state *state);
 
 /* A command's arguments. Its struct begins with a struct cli_common, unless no_store is set. */
 struct cli_syntax {
