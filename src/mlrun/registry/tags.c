@@ -16,20 +16,6 @@ struct page {
 	char *next;
 };
 
-static void begin_page(void *ctx, struct http_exchange *x)
-{
-	struct page *p = ctx;
-
-	buffer_done(&p->b);
-}
-
-static int put_page(void *ctx, const void *buf, size_t len, struct mlr_error *err)
-{
-	struct page *p = ctx;
-
-	return buffer_put(&p->b, buf, len, err);
-}
-
 static int end_page(void *ctx, struct http_exchange *x, struct mlr_error *err)
 {
 	struct page *p = ctx;
@@ -54,9 +40,9 @@ static int read_page(struct registry *r, const char *query, char **next, size_t 
 	struct request q = { .path = path,
 		.what = "list of tags",
 		.no_mirrors = 1,
-		.begin = begin_page,
+		.begin = buffer_begin,
 		.end = end_page,
-		.sink = put_page,
+		.sink = buffer_put,
 		.ctx = &p };
 	static const struct record_row rows[] = {
 		{ "tags", RECORD_TEXTS, .size = sizeof(*ret) },
