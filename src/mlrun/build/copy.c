@@ -270,10 +270,8 @@ static int expand(const struct copy *c, const char *done, const char *rest, int 
 		return 0;
 	for (size_t i = 0; i < names.n; i++) {
 		auto_free char *path = joined(done, names.v[i]);
-		int r = fnmatch(name, names.v[i], 0) == 0 ? expand(c, path, next, 0, ret, err) : 0;
 
-		if (r < 0)
-			return r;
+		TRY(fnmatch(name, names.v[i], 0) == 0 ? expand(c, path, next, 0, ret, err) : 0);
 	}
 	return 0;
 }

@@ -374,15 +374,12 @@ static int run(struct session *s, struct mlr_error *err)
 	if (s->style == SCREEN)
 		screen_open_keys(&s->screen);
 	for (long done = 0; s->args.count == 0 || done < s->args.count; done++) {
-		int r;
 
 		wait_for_news(s, earliest, latest);
 		if (screen_shall_end() || (s->script && is_gone(s->script)))
 			break;
 		top_source_next(&s->source);
-		r = s->log >= 0 ? top_log_add(s->log, s->args.log, &s->source.top, err) : 0;
-		if (r < 0)
-			return r;
+		TRY(s->log >= 0 ? top_log_add(s->log, s->args.log, &s->source.top, err) : 0);
 		if (show_picture(s, done == 0) < 0)
 			return CLI_FAILED;
 		if (s->source.watch.from >= 0)

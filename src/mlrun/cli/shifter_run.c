@@ -250,10 +250,8 @@ static int become(struct plan *p, struct mlr_error *err)
 {
 	for (size_t i = 0; i < run.modules.n; i++) {
 		const struct udiroot_module *m = udiroot_module_named(&run.site, run.modules.v[i]);
-		int r = m && m->user_hook ? run_hook(m->user_hook, p, err) : 0;
 
-		if (r < 0)
-			return r;
+		TRY(m && m->user_hook ? run_hook(m->user_hook, p, err) : 0);
 	}
 	return run.wants_shell ? cli_become_shell(p, err) : runtime_exec(p, err);
 }

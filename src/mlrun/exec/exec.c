@@ -117,22 +117,19 @@ static int plan_defaults(const struct exec_options *o, struct plan *p, struct ml
 
 		enum plan_kind kind = kind_of(o, default_mounts[i].kind, target);
 		int made = kind != default_mounts[i].kind;
-		int r = p->hostname && strcmp(target, "/etc/hosts") == 0
-			? plan_hosts(p, err)
-			: plan_mount_add(p, kind, made ? NULL : default_mounts[i].source, target,
-				  made ? 0 : default_mounts[i].flags, PLAN_FROM_DEFAULT, err);
 
-		if (r < 0)
-			return r;
+		TRY(p->hostname && strcmp(target, "/etc/hosts") == 0
+				? plan_hosts(p, err)
+				: plan_mount_add(p, kind, made ? NULL : default_mounts[i].source,
+					  target, made ? 0 : default_mounts[i].flags,
+					  PLAN_FROM_DEFAULT, err));
 		if (made && kind == PLAN_TMPFS)
 			p->mounts[p->n_mounts - 1].options = xstrdup("mode=1777");
 		/* Control groups that are delegated to the caller are no business of a recipe's. */
 		if (o->apart && strcmp(target, "/sys") == 0)
 			p->mounts[p->n_mounts - 1].flags |= PLAN_READONLY;
 		/* Before a host directory exists that a link of the image could lead to. */
-		r = strcmp(target, "/sys") == 0 ? masks_plan(p, err) : 0;
-		if (r < 0)
-			return r;
+		TRY(strcmp(target, "/sys") == 0 ? masks_plan(p, err) : 0);
 	}
 	return plan_terminals(o, p, err);
 }

@@ -91,10 +91,8 @@ int registry_manifest_head(
 	auto_call(http_exchange_done) struct http_exchange x = { 0 };
 	auto_free char *path = xasprintf("manifests/%s", tag), *what = describe(tag);
 	struct request q = { .path = path, .what = what, .head = 1, .want_manifest = 1 };
-	int ret = request_run(r, &q, &x, err);
 
-	if (ret < 0)
-		return ret;
+	TRY(request_run(r, &q, &x, err));
 	if (x.digest && oci_digest_check(x.digest, NULL) == 0)
 		memcpy(digest, x.digest, OCI_DIGEST_SIZE);
 	else

@@ -403,11 +403,9 @@ static int pivot(struct assembly *a, struct mlr_error *err)
 	/* pivot_root(2), "pivot_root(".", ".")": this stacks the old root on the new one; then it
 	 * is unmounted. */
 	if (syscall(SYS_pivot_root, ".", ".") < 0) {
-		int r = errno == EINVAL ? move_over(err)
-					: mlr_fail_errno(err, "pivot to the new root");
 
-		if (r < 0)
-			return r;
+		TRY(errno == EINVAL ? move_over(err)
+				    : mlr_fail_errno(err, "pivot to the new root"));
 	} else if (umount2(".", MNT_DETACH) < 0) {
 		return mlr_fail_errno(err, "take off the host's root");
 	}

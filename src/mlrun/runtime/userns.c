@@ -58,8 +58,7 @@ static int put_file(const char *path, const char *text, struct mlr_error *err)
 
 	if (fd < 0)
 		return mlr_fail_errno(err, "open '%s'", path);
-	TRY(mlr_result(err, file_write_all(fd, text, strlen(text)), "write '%s'", path));
-	return 0;
+	return mlr_result(err, file_write_all(fd, text, strlen(text)), "write '%s'", path);
 }
 
 static int write_maps(const struct plan_identity *id, struct mlr_error *err)

@@ -167,9 +167,8 @@ static int keep(struct store_spool *s, struct mlr_error *err)
 	if (renameat(top, s->path, top, to) < 0)
 		return mlr_fail_errno(
 			err, "rename '%s' to '%s/%s'", s->path, store_path(s->st), to);
-	TRY(mlr_result(err, file_sync_dir(top, "blobs/sha256"), "sync '%s/blobs/sha256'",
-		store_path(s->st)));
-	return 0;
+	return mlr_result(err, file_sync_dir(top, "blobs/sha256"), "sync '%s/blobs/sha256'",
+		store_path(s->st));
 }
 
 int store_spool_keep(struct store_spool *s, struct mlr_error *err)

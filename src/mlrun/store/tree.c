@@ -308,9 +308,8 @@ int store_tree_note(
 
 	if (fd < 0)
 		return fd;
-	TRY(mlr_result(err, file_write_all(fd, buf, len), "write '%s/%s/%s'", store_path(t->st),
-		t->work, name));
-	return 0;
+	return mlr_result(err, file_write_all(fd, buf, len), "write '%s/%s/%s'", store_path(t->st),
+		t->work, name);
 }
 
 /*
@@ -340,9 +339,8 @@ static int publish(struct store_tree *t, struct mlr_error *err)
 				store_path(t->st), t->final);
 		file_remove_tree(fd, t->work, NULL); /* another process made the same tree */
 	}
-	TRY(mlr_result(err, file_sync_dir(fd, kinds[t->kind].dir), "sync '%s/%s'",
-		store_path(t->st), kinds[t->kind].dir));
-	return 0;
+	return mlr_result(err, file_sync_dir(fd, kinds[t->kind].dir), "sync '%s/%s'",
+		store_path(t->st), kinds[t->kind].dir);
 }
 
 int store_tree_publish(struct store_tree *t, struct mlr_error *err)

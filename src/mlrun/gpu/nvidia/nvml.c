@@ -75,9 +75,8 @@ static int start(const struct gpu_machine *m, const char *interval, struct gpu_w
 	char *const envp[] = { search, NULL };
 
 	*ret = (struct gpu_watch)GPU_WATCH_INIT;
-	TRY(mlr_result(
-		err, program_start(program, argv, envp, &ret->from, &ret->pid), "'%s'", program));
-	return 0;
+	return mlr_result(
+		err, program_start(program, argv, envp, &ret->from, &ret->pid), "'%s'", program);
 }
 
 /* Report how the program ended. */
