@@ -7,16 +7,16 @@
 
 #include "base/proc.h"
 #include "runtime/door.h"
+#include "runtime/mountinfo.h"
 
 #include <sched.h>
 #include <sys/mount.h>
 #include <sys/prctl.h>
 #include <sys/vfs.h>
 
-#define WAIT_MS       2000 /* for a container that is being made; then a server of its own */
-#define STACK_BYTES   (64u << 10)
-#define CGROUP_MAX    (64u << 10) /* bytes */
-#define MOUNTINFO_MAX (1u << 20)
+#define WAIT_MS     2000 /* for a container that is being made; then a server of its own */
+#define STACK_BYTES (64u << 10)
+#define CGROUP_MAX  (64u << 10) /* bytes */
 
 /* All that must be equal in those who share a server. */
 static void make_key(const struct plan *p, const struct stat *image, const char *cgroup, char *key)
@@ -67,8 +67,7 @@ static int is_image(const struct squash_share *s)
 {
 	auto_free char *text = NULL, *wanted = xasprintf(" - fuse %s ", s->source);
 
-	return file_read(s->meeting.proc, "self/mountinfo", MOUNTINFO_MAX, &text, NULL, NULL) ==
-		0 &&
+	return mountinfo_read(s->meeting.proc, "self/mountinfo", &text) == 0 &&
 		strstr(text, wanted) && strchr(text, '\n') == text + strlen(text) - 1;
 }
 
