@@ -7,16 +7,20 @@
 
 #include <fnmatch.h>
 
+static void item_done(struct copy_item *item)
+{
+	free(item->from);
+	free(item->to);
+	free(item->link);
+	free(item->bytes);
+	if (item->fd >= 0)
+		close(item->fd);
+}
+
 void copy_done(struct copy *c)
 {
-	for (size_t i = 0; i < c->n; i++) {
-		free(c->v[i].from);
-		free(c->v[i].to);
-		free(c->v[i].link);
-		free(c->v[i].bytes);
-		if (c->v[i].fd >= 0)
-			close(c->v[i].fd);
-	}
+	for (size_t i = 0; i < c->n; i++)
+		item_done(&c->v[i]);
 	rootfs_names_done(&c->names);
 	free(c->v);
 	c->v = NULL;
@@ -422,12 +426,7 @@ static void settle(struct copy *c)
 			struct copy_item gone = *older;
 
 			v[n - 1] = older == &v[n - 1] ? v[i] : v[n - 1];
-			free(gone.from);
-			free(gone.to);
-			free(gone.link);
-			free(gone.bytes);
-			if (gone.fd >= 0)
-				close(gone.fd);
+			item_done(&gone);
 			continue;
 		}
 		v[n++] = v[i];
