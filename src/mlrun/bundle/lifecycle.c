@@ -148,13 +148,10 @@ static int check_status(const struct state *s, enum status want, struct mlr_erro
 
 static int start(const struct state *s, const struct bundle *b, struct mlr_error *err)
 {
-	int r = check_status(s, STATUS_CREATED, err);
-
-	if (r == 0)
-		r = call_start(s, err);
-	if (r == 0)
-		run_late_hooks(s, b, BUNDLE_POSTSTART, STATUS_RUNNING);
-	return r;
+	TRY(check_status(s, STATUS_CREATED, err));
+	TRY(call_start(s, err));
+	run_late_hooks(s, b, BUNDLE_POSTSTART, STATUS_RUNNING);
+	return 0;
 }
 
 int lifecycle_start(const char *root, const char *id, struct mlr_error *err)
@@ -240,22 +237,18 @@ static int delete (const struct state *s, int force, struct mlr_error *err)
 	auto_call(bundle_done) struct bundle b = BUNDLE_INIT;
 	enum status status = bundle_state_status(s);
 	struct mlr_error none = MLR_ERROR_INIT;
-	int r;
 
 	if (status == STATUS_CREATING || (status != STATUS_STOPPED && !force)) {
 		mlr_fail(err, EBUSY, "it is %s, not stopped", bundle_state_status_name(status));
 		return status == STATUS_CREATING ? -EBUSY : mlr_hint(err, "--force kills it");
 	}
 	/* A container whose creation was killed has no config.json. */
-	r = bundle_state_bundle(s, &b, &none);
-	if (r < 0)
+	if (bundle_state_bundle(s, &b, &none) < 0)
 		mlr_debug("%s", none.text);
-	r = kill_rest(s, err);
-	if (r == 0)
-		r = bundle_state_remove(s, err);
-	if (r == 0)
-		run_late_hooks(s, &b, BUNDLE_POSTSTOP, STATUS_STOPPED);
-	return r;
+	TRY(kill_rest(s, err));
+	TRY(bundle_state_remove(s, err));
+	run_late_hooks(s, &b, BUNDLE_POSTSTOP, STATUS_STOPPED);
+	return 0;
 }
 
 int lifecycle_delete(const char *root, const char *id, int force, struct mlr_error *err)

@@ -216,15 +216,12 @@ static int logout(struct args *a, struct mlr_error *err)
 {
 	auto_call(oci_ref_done) struct oci_ref ref = { 0 };
 	auto_free char *key = NULL, *where = NULL;
-	int r = cli_registry_load(&a->registry, a->name, err);
 
-	if (r == 0)
-		r = parse_name(a->name, &ref, &key, err);
-	if (r == 0)
-		r = credential_erase(a->registry.options.authfile, key, &where, err);
-	if (r == 0)
-		mlr_info("logged out of '%s'; removed from '%s'", key, where);
-	return r;
+	TRY(cli_registry_load(&a->registry, a->name, err));
+	TRY(parse_name(a->name, &ref, &key, err));
+	TRY(credential_erase(a->registry.options.authfile, key, &where, err));
+	mlr_info("logged out of '%s'; removed from '%s'", key, where);
+	return 0;
 }
 
 static int run(const struct cli_syntax *syntax, int (*act)(struct args *a, struct mlr_error *err),

@@ -128,15 +128,11 @@ static int plan_image(const struct image_check *a, struct config *config, struct
 	struct exec_options o = {
 		.store = a->common.store, .image = a->image, .config = config, .gpu = a->gpu
 	};
-	int r = config_load(config, err);
 
+	TRY(config_load(config, err));
 	caller_identity(p, 0);
-	if (r == 0)
-		r = exec_defaults(config, &o, err);
-	if (r == 0)
-		r = rootfs_plan(a->common.store, config, a->image, 0, p, facts, err);
-	if (r < 0)
-		return r;
+	TRY(exec_defaults(config, &o, err));
+	TRY(rootfs_plan(a->common.store, config, a->image, 0, p, facts, err));
 	labels_read(&facts->config.labels, &o, p);
 	q->word = o.gpu;
 	q->origin = o.gpu_origin;

@@ -277,20 +277,15 @@ static void choose_command(struct args *a, struct strv *shell)
 
 static int prepare(struct args *a, char **image, struct mlr_error *err)
 {
-	int r = shifter_site(&run.site, err);
-
-	if (r == 0)
-		r = shifter_image_name(a->image, run.site.image_type, image, err);
-	if (r == 0)
-		r = shifter_modules_choose(&a->modules, &run.site, &run.modules, err);
-	if (r == 0)
-		r = shifter_modules_options(&run.modules, &run.site, &a->x.exec, err);
-	if (r == 0)
-		r = add_volumes(a, err);
+	TRY(shifter_site(&run.site, err));
+	TRY(shifter_image_name(a->image, run.site.image_type, image, err));
+	TRY(shifter_modules_choose(&a->modules, &run.site, &run.modules, err));
+	TRY(shifter_modules_options(&run.modules, &run.site, &a->x.exec, err));
+	TRY(add_volumes(a, err));
 	a->x.exec.image = *image;
 	run.request = a->image;
 	run.name = *image;
-	return r;
+	return 0;
 }
 
 static int start(struct args *a)

@@ -451,16 +451,12 @@ static int plan_rest(const struct exec_options *o, const struct oci_config *c,
 		.has = has_in_image,
 		.expect = expect_in_image,
 		.ctx = p };
-	int image_home = 0, r = 0;
+	int image_home = 0;
 
 	if (o->user)
-		r = user_plan(o->user, p, &image_home, err);
-	if (r == 0)
-		r = plan_defaults(o, p, err);
-	if (r == 0)
-		r = plan_home(o, home, image_home, p, err);
-	if (r < 0)
-		return r;
+		TRY(user_plan(o->user, p, &image_home, err));
+	TRY(plan_defaults(o, p, err));
+	TRY(plan_home(o, home, image_home, p, err));
 	plan_share(o, p);
 	TRY(environment_plan(o, environ, &c->env, p, err));
 	TRY(plan_gpus(o, &c->env, &image, p, err));

@@ -448,19 +448,14 @@ static void prepare(struct pushing *p, const struct oci_ref *to)
 static int run(struct pushing *p, const struct store_image *im, const struct oci_ref *to,
 	struct push_result *ret, struct mlr_error *err)
 {
-	int r;
-
 	TRY(documents_load(p->st, im->manifest, &p->doc, err));
 	prepare(p, to);
-	r = push_layers(p, err);
-	if (r == 0)
-		r = send_document(&p->send, "configuration", p->doc.manifest.config.digest,
-			p->doc.config_text, p->doc.config_len, err);
-	if (r == 0)
-		r = push_manifest(p, to, ret, err);
-	if (r == 0)
-		count(p, ret);
-	return r;
+	TRY(push_layers(p, err));
+	TRY(send_document(&p->send, "configuration", p->doc.manifest.config.digest,
+		p->doc.config_text, p->doc.config_len, err));
+	TRY(push_manifest(p, to, ret, err));
+	count(p, ret);
+	return 0;
 }
 
 int push_held(struct store *st, const struct store_image *im, const struct oci_ref *to,

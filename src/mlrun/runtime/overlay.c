@@ -162,18 +162,14 @@ static int make_upper(const struct plan *p, struct overlay *o, struct mlr_error 
 static int open_all(const struct plan *p, const struct squash_server *server, struct overlay *o,
 	struct mlr_error *err)
 {
-	int r;
-
 	if (p->lowers.n == 0 && !p->squashfs)
 		return mlr_fail(err, EINVAL, "the image has no layers");
-	r = open_kept(p, o, err);
-	if (r == 0)
-		r = open_trees(p, o, err);
-	if (r == 0)
-		r = overlay_mount_scratch(p, o, err);
-	if (r == 0 && p->squashfs)
-		r = mount_image(p, server, o, err);
-	return r < 0 ? r : make_upper(p, o, err);
+	TRY(open_kept(p, o, err));
+	TRY(open_trees(p, o, err));
+	TRY(overlay_mount_scratch(p, o, err));
+	if (p->squashfs)
+		TRY(mount_image(p, server, o, err));
+	return make_upper(p, o, err);
 }
 
 int overlay_open(const struct plan *p, const struct squash_server *server, struct overlay *ret,
