@@ -55,23 +55,43 @@ int mlr_fail(struct mlr_error *err, int code, const char *fmt, ...)
 	return -code;
 }
 
-int mlr_fail_errno(struct mlr_error *err, const char *fmt, ...)
+/* The words and the errno value's text. */
+__attribute__((format(printf, 3, 0))) static void fail_code(
+	struct mlr_error *err, int code, const char *fmt, va_list ap)
 {
 	char words[LONG + 100];
-	int code = errno;
-	va_list ap;
 	size_t n;
 
-	if (err) {
-		err->code = code;
-		va_start(ap, fmt);
-		say(words, LONG, fmt, ap);
-		va_end(ap);
-		n = strlen(words);
-		snprintf(words + n, sizeof(words) - n, ": %s", strerror(code));
-		set_text(err, words);
-	}
+	if (!err)
+		return;
+	err->code = code;
+	say(words, LONG, fmt, ap);
+	n = strlen(words);
+	snprintf(words + n, sizeof(words) - n, ": %s", strerror(code));
+	set_text(err, words);
+}
+
+int mlr_fail_errno(struct mlr_error *err, const char *fmt, ...)
+{
+	int code = errno;
+	va_list ap;
+
+	va_start(ap, fmt);
+	fail_code(err, code, fmt, ap);
+	va_end(ap);
 	return -code;
+}
+
+int mlr_result(struct mlr_error *err, int r, const char *fmt, ...)
+{
+	va_list ap;
+
+	if (r >= 0)
+		return r;
+	va_start(ap, fmt);
+	fail_code(err, -r, fmt, ap);
+	va_end(ap);
+	return r;
 }
 
 int mlr_wrap(struct mlr_error *err, const char *fmt, ...)

@@ -23,8 +23,7 @@ struct mlr_error {
 /*
  * Start a sentence. It is one line: newlines in the arguments appear as "\x0a", here and in all
  * calls below but mlr_pass(). Otherwise a name that a stranger chose could forge a line of ours, or
- * a hint. If the cause is an errno value that a system call left, end the format with ": %s" and
- * mlr_strerror(code), or use mlr_fail_errno().
+ * a hint. If the cause is an errno value, use mlr_fail_errno() or mlr_result().
  *
  *   err   may be NULL if the caller only needs the number
  *   code  positive errno value; HTTP and format failures borrow one: 404 ENOENT, 401/403 EACCES,
@@ -38,6 +37,11 @@ int mlr_fail(struct mlr_error *err, int code, const char *fmt, ...)
 /* The same with ": strerror(errno)" appended; returns -errno. */
 int mlr_fail_errno(struct mlr_error *err, const char *fmt, ...)
 	__attribute__((format(printf, 2, 3)));
+
+/* The same for the result of a call that returns -errno, whose text is appended. Returns r; one
+ * that is not negative is no failure, and sets nothing. */
+int mlr_result(struct mlr_error *err, int r, const char *fmt, ...)
+	__attribute__((format(printf, 3, 4)));
 
 /* Put "words: " before the text; returns -err->code. If the text gets too long, its front is
  * cut. */

@@ -50,6 +50,14 @@ int proc_stat_read(int dir, const char *name, struct proc_stat *ret)
 	return 0;
 }
 
+int proc_stat_of(int proc, pid_t pid, struct proc_stat *ret)
+{
+	char name[40];
+
+	snprintf(name, sizeof(name), "%ld/stat", (long)pid);
+	return proc_stat_read(proc, name, ret);
+}
+
 int proc_is_running(pid_t pid, unsigned long long start)
 {
 	struct proc_stat shown;

@@ -23,6 +23,8 @@ struct proc_stat {
  * -EIO for a malformed text.
  */
 int proc_stat_read(int dir, const char *name, struct proc_stat *ret);
+/* The same by a pid below the host's /proc. */
+int proc_stat_of(int proc, pid_t pid, struct proc_stat *ret);
 
 /*
  * Does the process with this pid and start time run? Returns 1, 0, or -1 if one of that pid runs

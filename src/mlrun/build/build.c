@@ -292,19 +292,14 @@ static int begin(struct build *b, struct mlr_error *err)
 static int build(struct build *b, struct build_result *ret, struct mlr_error *err)
 {
 	size_t target = 0;
-	int r = begin(b, err);
 
-	if (r == 0)
-		r = find_target(b, &target, err);
-	if (r == 0)
-		r = build_stages(b, target, err);
-	if (r == 0)
-		r = add_labels(b, &b->states[target], err);
-	if (r == 0 && b->o->squash)
-		r = state_squash(&b->states[target], b->o->st, !b->o->no_cache, b->o->cancel, err);
-	if (r == 0)
-		r = put_image(b, &b->states[target], ret, err);
-	return r;
+	TRY(begin(b, err));
+	TRY(find_target(b, &target, err));
+	TRY(build_stages(b, target, err));
+	TRY(add_labels(b, &b->states[target], err));
+	if (b->o->squash)
+		TRY(state_squash(&b->states[target], b->o->st, !b->o->no_cache, b->o->cancel, err));
+	return put_image(b, &b->states[target], ret, err);
 }
 
 int build_is_cancelled(const struct build *b)

@@ -41,10 +41,8 @@ static int read_stdin(const int *cancel, struct mlr_error *err)
 	while (fd >= 0 && r == 0 && n > 0) {
 		n = file_read_full(STDIN_FILENO, buf, CHUNK);
 		if (n < 0)
-			return mlr_fail(err, (int)-n, "read standard input: %s", strerror((int)-n));
-		r = file_write_all(fd, buf, (size_t)n);
-		if (r < 0)
-			return mlr_fail(err, -r, "write a temporary file: %s", strerror(-r));
+			return mlr_result(err, (int)n, "read standard input");
+		TRY(mlr_result(err, file_write_all(fd, buf, (size_t)n), "write a temporary file"));
 		if (cancel && __atomic_load_n(cancel, __ATOMIC_RELAXED))
 			return mlr_fail(err, ECANCELED, "interrupted");
 	}
@@ -79,7 +77,7 @@ static int read_recipe(int fd, const char *text, struct build_context *ret, stru
 	ret->recipe = xcalloc(1, (size_t)st.st_size + 1);
 	n = file_read_full(fd, ret->recipe, (size_t)st.st_size);
 	if (n < 0)
-		return mlr_fail(err, (int)-n, "read '%s': %s", text, strerror((int)-n));
+		return mlr_result(err, (int)n, "read '%s'", text);
 	ret->recipe_len = (size_t)n;
 	return memchr(ret->recipe, '\0', (size_t)n)
 		? mlr_fail(err, EPROTO, "it is neither a tar nor a recipe")

@@ -7,16 +7,20 @@
 
 #include <fnmatch.h>
 
+static void item_done(struct copy_item *item)
+{
+	free(item->from);
+	free(item->to);
+	free(item->link);
+	free(item->bytes);
+	if (item->fd >= 0)
+		close(item->fd);
+}
+
 void copy_done(struct copy *c)
 {
-	for (size_t i = 0; i < c->n; i++) {
-		free(c->v[i].from);
-		free(c->v[i].to);
-		free(c->v[i].link);
-		free(c->v[i].bytes);
-		if (c->v[i].fd >= 0)
-			close(c->v[i].fd);
-	}
+	for (size_t i = 0; i < c->n; i++)
+		item_done(&c->v[i]);
 	rootfs_names_done(&c->names);
 	free(c->v);
 	c->v = NULL;
@@ -270,10 +274,8 @@ static int expand(const struct copy *c, const char *done, const char *rest, int 
 		return 0;
 	for (size_t i = 0; i < names.n; i++) {
 		auto_free char *path = joined(done, names.v[i]);
-		int r = fnmatch(name, names.v[i], 0) == 0 ? expand(c, path, next, 0, ret, err) : 0;
 
-		if (r < 0)
-			return r;
+		TRY(fnmatch(name, names.v[i], 0) == 0 ? expand(c, path, next, 0, ret, err) : 0);
 	}
 	return 0;
 }
@@ -424,12 +426,7 @@ static void settle(struct copy *c)
 			struct copy_item gone = *older;
 
 			v[n - 1] = older == &v[n - 1] ? v[i] : v[n - 1];
-			free(gone.from);
-			free(gone.to);
-			free(gone.link);
-			free(gone.bytes);
-			if (gone.fd >= 0)
-				close(gone.fd);
+			item_done(&gone);
 			continue;
 		}
 		v[n++] = v[i];
@@ -462,8 +459,8 @@ static int hash_content(struct copy *c, const struct copy_item *item, char hex[H
 		return 0;
 	}
 	if (item->fd >= 0) {
-		r = hash_fd(item->fd, NULL, NULL, hex, NULL);
-		return r < 0 ? mlr_fail(err, -r, "read '/%s': %s", item->to, strerror(-r)) : 0;
+		return mlr_result(
+			err, hash_fd(item->fd, NULL, NULL, hex, NULL), "read '/%s'", item->to);
 	}
 	fd = open_item(c, item, err);
 	r = fd < 0 ? fd : hash_fd(fd, NULL, NULL, hex, NULL);

@@ -282,7 +282,7 @@ static int clone_into(const struct repository *g, const struct git_access *how, 
 		return mlr_fail(err, ENOENT, "it has no branch, tag or commit '%s'",
 			g->ref ? g->ref : "HEAD");
 	if (r < 0)
-		return mlr_fail(err, -r, "start git: %s", strerror(-r));
+		return mlr_result(err, r, "start git");
 	if (r == 0)
 		return 0;
 	mlr_fail(err, EIO, "git cannot fetch '%s'", g->ref ? g->ref : "HEAD");
@@ -298,8 +298,7 @@ static int find_dir(const struct repository *g, const char *into, char **ret, st
 	fd = top < 0 ? -errno
 		     : file_open_in_root(top, g->dir ? g->dir : ".", O_PATH | O_DIRECTORY, 0);
 	if (fd < 0)
-		return mlr_fail(
-			err, -fd, "its directory '%s': %s", g->dir ? g->dir : ".", strerror(-fd));
+		return mlr_result(err, fd, "its directory '%s'", g->dir ? g->dir : ".");
 	*ret = file_fd_path(fd);
 	return *ret ? 0 : mlr_fail_errno(err, "find its directory '%s'", g->dir ? g->dir : ".");
 }

@@ -8,7 +8,7 @@ static int read_all(int fd, const char *name, char **ret, size_t *len, struct ml
 	ssize_t n = file_read_full(fd, text, RECIPE_MAX + 1);
 
 	if (n < 0)
-		return mlr_fail(err, (int)-n, "read '%s': %s", name, strerror((int)-n));
+		return mlr_result(err, (int)n, "read '%s'", name);
 	text[n] = '\0';
 	*len = (size_t)n;
 	*ret = take_ptr(&text);
@@ -53,7 +53,7 @@ static int read_default(const struct build_context *c, const char *context, char
 		*name = c->scratch || strcmp(context, ".") == 0
 			? xstrdup(names[i])
 			: xasprintf("%s/%s", context, names[i]);
-		return fd < 0 ? mlr_fail(err, -fd, "open '%s': %s", *name, strerror(-fd))
+		return fd < 0 ? mlr_result(err, fd, "open '%s'", *name)
 			      : read_all(fd, *name, ret, len, err);
 	}
 	mlr_fail(err, ENOENT, "there is no Dockerfile in '%s'", context);
@@ -74,8 +74,7 @@ static int read_given(const struct build_context *c, const char *context, const 
 	if (strcmp(file, "-") == 0)
 		return read_all(STDIN_FILENO, "standard input", ret, len, err);
 	fd = open_given(c, file, 0);
-	return fd < 0 ? mlr_fail(err, -fd, "open '%s': %s", file, strerror(-fd))
-		      : read_all(fd, file, ret, len, err);
+	return fd < 0 ? mlr_result(err, fd, "open '%s'", file) : read_all(fd, file, ret, len, err);
 }
 
 int build_recipe_read(const struct build_context *c, const char *text, const char *file,
@@ -108,7 +107,7 @@ int build_ignore_read(
 			: i == 0              ? open_given(c, names[i], O_NONBLOCK)
 					      : open_in(c, names[i]);
 		struct stat st;
-		size_t len;
+		size_t len = 0;
 		int r;
 
 		if (fd == -ENOENT || fd == -ENOTDIR)
@@ -116,7 +115,7 @@ int build_ignore_read(
 		if (fd >= 0 && (fstat(fd, &st) < 0 || !S_ISREG(st.st_mode)))
 			return mlr_fail(err, EINVAL, "'%s' is not a regular file", names[i]);
 		if (fd < 0)
-			return mlr_fail(err, -fd, "open '%s': %s", names[i], strerror(-fd));
+			return mlr_result(err, fd, "open '%s'", names[i]);
 		r = read_all(fd, names[i], ret, &len, err);
 		return r == 0 && len > RECIPE_MAX
 			? mlr_fail(err, EFBIG, "'%s' is too large", names[i])

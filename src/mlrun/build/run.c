@@ -294,9 +294,7 @@ int run_start(struct running *r, const char *label, int others, struct mlr_error
 		return out;
 	const struct store_container new = { .image = r->s->manifest, .manifest = r->s->manifest };
 
-	e = store_container_open(st, r->container, &new, &c, &made, err);
-	if (e < 0)
-		return e;
+	TRY(store_container_open(st, r->container, &new, &c, &made, err));
 	e = start_command(r, out, err);
 	if (e < 0) {
 		store_container_leave(st, r->container);
@@ -312,7 +310,6 @@ static int prepare(struct running *r, struct mlr_error *err)
 	const char *network = instruction_flag(r->in, "--network");
 	struct exec_options *x = &r->exec;
 	char random[RANDOM_HEX_SIZE];
-	int e;
 
 	if (!network || strcmp(network, "default") == 0)
 		network = r->b->o->network;
@@ -322,9 +319,7 @@ static int prepare(struct running *r, struct mlr_error *err)
 		: "/";
 	run_add_site(r);
 	set_env(r);
-	e = run_add_flags(r, err);
-	if (e < 0)
-		return e;
+	TRY(run_add_flags(r, err));
 	random_hex(random);
 	snprintf(r->container, sizeof(r->container), "build-%s", random);
 	x->store = store_path(r->b->containers);
@@ -387,18 +382,13 @@ int run_new(struct build *b, struct state *s, const struct instruction *in, stru
 	int e;
 
 	*r = (struct running){ .b = b, .s = s, .in = in, .output = { .fd = -1 }, .watch = -1 };
-	e = prepare(r, err);
-	if (e < 0)
-		return e;
+	TRY(prepare(r, err));
 	mix(r);
 	e = build_cached(b, s, in, err);
 	if (e != 0)
 		return e;
-	e = check_user(r, err);
-	if (e == 0)
-		e = state_image(s, b->o->st, err);
-	if (e < 0)
-		return e;
+	TRY(check_user(r, err));
+	TRY(state_image(s, b->o->st, err));
 	r->exec.image = s->manifest;
 	*ret = take_ptr(&r);
 	return 0;

@@ -115,12 +115,9 @@ static int fill_layer(struct running *r, struct copy *c, char **ret, struct mlr_
 	auto_free char *tree = NULL;
 	char diff_id[OCI_DIGEST_SIZE];
 	uint64_t bytes;
-	int e = rootfs_fill_digest(copy_tar, c, diff_id, &bytes, err);
 
-	if (e == 0)
-		e = rootfs_fill(st, diff_id, copy_tar, c, err);
-	if (e < 0)
-		return e;
+	TRY(rootfs_fill_digest(copy_tar, c, diff_id, &bytes, err));
+	TRY(rootfs_fill(st, diff_id, copy_tar, c, err));
 	tree = store_tree_relpath(STORE_LAYER, diff_id);
 	*ret = xasprintf("%s/%s", store_path(st), tree);
 	return 0;
@@ -144,7 +141,7 @@ static int find_source(const struct copy_source *src, const struct run_mount *m,
 	auto_close int fd = file_open_in_root(src->fd, source_of(m), O_PATH, 0);
 
 	if (fd < 0)
-		return mlr_fail(err, -fd, "'%s' in %s: %s", source_of(m), src->what, strerror(-fd));
+		return mlr_result(err, fd, "'%s' in %s", source_of(m), src->what);
 	ret->path = file_fd_path(fd);
 	return ret->path && fstat(fd, &ret->st) == 0
 		? 0
@@ -178,10 +175,9 @@ static int mount_bind(struct running *r, const struct run_mount *m, struct mlr_e
 	struct copy_source src = { .fd = -1 };
 	auto_call(found_done) struct found found = { 0 };
 	auto_free char *key = NULL;
-	int e = build_source(r->b, m->from, &src, &key, err);
+	int e;
 
-	if (e < 0)
-		return e;
+	TRY(build_source(r->b, m->from, &src, &key, err));
 	if (key)
 		strv_addf(&r->keys, "%s %s", key, source_of(m));
 	e = key ? find_source(&src, m, &found, err) : find_in_directory(r, &src, m, &found, err);
@@ -219,10 +215,9 @@ static int find_seed(
 	auto_call(copy_done) struct copy listed = { 0 };
 	auto_free char *key = NULL;
 	struct stat st;
-	int e = build_source(r->b, m->from, &src, &key, err);
+	int e;
 
-	if (e < 0)
-		return e;
+	TRY(build_source(r->b, m->from, &src, &key, err));
 	e = find_source(&src, m, ret, err);
 	if (e == 0 && (stat(ret->path, &st) < 0 || !S_ISDIR(st.st_mode)))
 		e = mlr_fail(err, ENOTDIR, "'%s' in %s is no directory", source_of(m), src.what);
@@ -280,7 +275,7 @@ static int give_cache(const char *path, const struct run_mount *m, struct mlr_er
 		e = chmod(path, mode | S_IWUSR) < 0 ? -errno : file_owner_set(path, &o);
 	if (e == 0 && chmod(path, mode) < 0)
 		e = -errno;
-	return e < 0 ? mlr_fail(err, -e, "set mode and owner of '%s': %s", path, strerror(-e)) : 0;
+	return mlr_result(err, e, "set mode and owner of '%s'", path);
 }
 
 /* A cache is a directory of the store that outlives builds. It changes no key. */

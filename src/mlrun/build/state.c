@@ -148,16 +148,11 @@ int state_from_image(struct state *s, struct store *st, struct store *from,
 	auto_free char *text = NULL;
 	char *config;
 	size_t len;
-	int r = store_blob_get(from, im->manifest, &text, &len, err);
 
-	if (r == 0)
-		r = oci_document_parse(text, len, NULL, NULL, &d, err);
-	if (r == 0)
-		r = store_blob_get(from, d.config.digest, &config, &len, err);
-	if (r == 0)
-		r = set_config(s, config, err);
-	if (r < 0)
-		return r;
+	TRY(store_blob_get(from, im->manifest, &text, &len, err));
+	TRY(oci_document_parse(text, len, NULL, NULL, &d, err));
+	TRY(store_blob_get(from, d.config.digest, &config, &len, err));
+	TRY(set_config(s, config, err));
 	if (d.n_layers != s->parsed.diff_ids.n)
 		return mlr_fail(err, EPROTO, "the manifest has %zu layers, the configuration %zu",
 			d.n_layers, s->parsed.diff_ids.n);

@@ -33,7 +33,7 @@ static int take(void *ctx, const void *buf, size_t len, struct mlr_error *err)
 	int r = file_write_all(d->fd, buf, len);
 
 	hash_update(d->hash, buf, len);
-	return r < 0 ? mlr_fail(err, -r, "write a temporary file: %s", strerror(-r)) : 0;
+	return mlr_result(err, r, "write a temporary file");
 }
 
 static int is_cancelled(void *ctx)
@@ -79,14 +79,10 @@ int build_fetch(const char *url, const char *checksum, const int *cancel, int *f
 	};
 	auto_call(download_done) struct download d = { -1, NULL };
 	struct timespec times[2] = { { .tv_nsec = UTIME_NOW } };
-	int r;
 
 	d.fd = temp_open(-1, err);
-	r = d.fd < 0 ? d.fd : registry_download(url, &opt, begin, take, &d, &times[1].tv_sec, err);
-	if (r == 0)
-		r = check(&d, checksum, err);
-	if (r < 0)
-		return r;
+	TRY(d.fd < 0 ? d.fd : registry_download(url, &opt, begin, take, &d, &times[1].tv_sec, err));
+	TRY(check(&d, checksum, err));
 	if (times[1].tv_sec >= 0)
 		(void)futimens(d.fd, times);
 	*name = name_of(url);

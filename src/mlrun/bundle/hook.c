@@ -63,7 +63,7 @@ static int run(const struct bundle_hook *h, const char *state, struct mlr_error 
 	if (r == -ETIMEDOUT)
 		return mlr_fail(err, ETIMEDOUT, "not done after %d seconds", h->timeout);
 	if (r < 0)
-		return mlr_fail(err, -r, "wait: %s", strerror(-r));
+		return mlr_result(err, r, "wait");
 	if (WIFSIGNALED(status))
 		return mlr_fail(err, EIO, "ended by signal %d", WTERMSIG(status));
 	if (WEXITSTATUS(status) == 127)

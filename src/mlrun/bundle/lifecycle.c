@@ -38,21 +38,15 @@ static int lead(
 	const struct lifecycle_options *o, const char *dir, struct making *m, struct mlr_error *err)
 {
 	struct talk_message made, said;
-	int r;
 
 	TRY(making_expect(m, TALK_MADE, &made, &m->state.pid, err));
-	r = making_hooks(m, BUNDLE_PRESTART, STATUS_CREATING, err);
-	if (r == 0)
-		r = making_hooks(m, BUNDLE_CREATE_RUNTIME, STATUS_CREATING, err);
-	if (r == 0)
-		r = making_go_on(m, err);
-	if (r == 0)
-		r = making_expect(m, TALK_READY, &said, NULL, err);
-	if (r == 0)
-		r = bundle_state_write(&m->state, m->state.pid, &made, dir, err);
-	if (r == 0)
-		r = making_put_pid(o->pid_file, m->state.pid, err);
-	return r < 0 ? r : making_go_on(m, err);
+	TRY(making_hooks(m, BUNDLE_PRESTART, STATUS_CREATING, err));
+	TRY(making_hooks(m, BUNDLE_CREATE_RUNTIME, STATUS_CREATING, err));
+	TRY(making_go_on(m, err));
+	TRY(making_expect(m, TALK_READY, &said, NULL, err));
+	TRY(bundle_state_write(&m->state, m->state.pid, &made, dir, err));
+	TRY(making_put_pid(o->pid_file, m->state.pid, err));
+	return making_go_on(m, err);
 }
 
 /* Undo: nothing of the container remains. */
@@ -154,13 +148,10 @@ static int check_status(const struct state *s, enum status want, struct mlr_erro
 
 static int start(const struct state *s, const struct bundle *b, struct mlr_error *err)
 {
-	int r = check_status(s, STATUS_CREATED, err);
-
-	if (r == 0)
-		r = call_start(s, err);
-	if (r == 0)
-		run_late_hooks(s, b, BUNDLE_POSTSTART, STATUS_RUNNING);
-	return r;
+	TRY(check_status(s, STATUS_CREATED, err));
+	TRY(call_start(s, err));
+	run_late_hooks(s, b, BUNDLE_POSTSTART, STATUS_RUNNING);
+	return 0;
 }
 
 int lifecycle_start(const char *root, const char *id, struct mlr_error *err)
@@ -189,7 +180,7 @@ int lifecycle_kill(const char *root, const char *id, int sig, int all, struct ml
 		r = bundle_signal(&s, sig);
 	if (r == -ESRCH)
 		return mlr_fail(err, EINVAL, "kill '%s': container not running", id);
-	return r < 0 ? mlr_fail(err, -r, "kill '%s': %s", id, strerror(-r)) : 0;
+	return mlr_result(err, r, "kill '%s'", id);
 }
 
 /* --- pause, resume -------------------------------------------------------------------- */
@@ -246,22 +237,18 @@ static int delete (const struct state *s, int force, struct mlr_error *err)
 	auto_call(bundle_done) struct bundle b = BUNDLE_INIT;
 	enum status status = bundle_state_status(s);
 	struct mlr_error none = MLR_ERROR_INIT;
-	int r;
 
 	if (status == STATUS_CREATING || (status != STATUS_STOPPED && !force)) {
 		mlr_fail(err, EBUSY, "it is %s, not stopped", bundle_state_status_name(status));
 		return status == STATUS_CREATING ? -EBUSY : mlr_hint(err, "--force kills it");
 	}
 	/* A container whose creation was killed has no config.json. */
-	r = bundle_state_bundle(s, &b, &none);
-	if (r < 0)
+	if (bundle_state_bundle(s, &b, &none) < 0)
 		mlr_debug("%s", none.text);
-	r = kill_rest(s, err);
-	if (r == 0)
-		r = bundle_state_remove(s, err);
-	if (r == 0)
-		run_late_hooks(s, &b, BUNDLE_POSTSTOP, STATUS_STOPPED);
-	return r;
+	TRY(kill_rest(s, err));
+	TRY(bundle_state_remove(s, err));
+	run_late_hooks(s, &b, BUNDLE_POSTSTOP, STATUS_STOPPED);
+	return 0;
 }
 
 int lifecycle_delete(const char *root, const char *id, int force, struct mlr_error *err)

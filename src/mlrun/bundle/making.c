@@ -38,7 +38,7 @@ static int terminal_enter(int socket, int rows, int columns, struct mlr_error *e
 {
 	auto_close int master = open("/dev/ptmx", O_RDWR | O_NOCTTY | O_CLOEXEC), slave = -1;
 	struct winsize size = { .ws_row = (unsigned short)rows, .ws_col = (unsigned short)columns };
-	int locked = 0, r;
+	int locked = 0;
 
 	if (master < 0 || ioctl(master, TIOCSPTLCK, &locked) < 0)
 		return mlr_fail_errno(err, "open a terminal in the container");
@@ -47,9 +47,8 @@ static int terminal_enter(int socket, int rows, int columns, struct mlr_error *e
 		return mlr_fail_errno(err, "open a terminal in the container");
 	if (rows)
 		ioctl(slave, TIOCSWINSZ, &size);
-	r = (int)fds_send(socket, "/dev/ptmx", strlen("/dev/ptmx"), master);
-	if (r < 0)
-		return mlr_fail(err, -r, "send the terminal: %s", strerror(-r));
+	TRY(mlr_result(err, (int)fds_send(socket, "/dev/ptmx", strlen("/dev/ptmx"), master),
+		"send the terminal"));
 	setsid();
 	if (ioctl(slave, TIOCSCTTY, 0) < 0)
 		return mlr_fail_errno(err, "take the terminal");
@@ -277,7 +276,7 @@ static int take_place(struct making *m, struct mlr_error *err)
 	int r = m->plan.join ? cgroup_join(m->plan.join) : 0;
 
 	if (r < 0)
-		return mlr_fail(err, -r, "join the container's control group: %s", strerror(-r));
+		return mlr_result(err, r, "join the container's control group");
 	if (m->plan.join)
 		return 0;
 	TRY(bundle_state_wait_lock(&m->state, err));

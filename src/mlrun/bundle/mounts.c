@@ -2,32 +2,6 @@
 
 #include <sys/sysmacros.h>
 
-/* Options that a mount of an ordinary user has or can have. */
-static const struct option {
-	const char *word;
-	unsigned set, clear;
-} words[] = {
-	{ "ro", PLAN_READONLY, 0 },
-	{ "rro", PLAN_READONLY, 0 },
-	{ "rw", 0, PLAN_READONLY },
-	{ "nosuid", PLAN_NOSUID, 0 },
-	{ "nodev", PLAN_NODEV, 0 },
-	{ "noexec", PLAN_NOEXEC, 0 },
-	{ "exec", 0, PLAN_NOEXEC },
-	{ "noatime", PLAN_NOATIME, 0 },
-	{ "nodiratime", PLAN_NODIRATIME, 0 },
-	{ "atime", 0, PLAN_NOATIME },
-	{ "relatime", 0, PLAN_NOATIME },
-	{ "strictatime", 0, PLAN_NOATIME },
-	{ "diratime", 0, PLAN_NODIRATIME },
-};
-
-/* Options that change nothing here: the mounts are the container's alone, with all that lies below
- * them, and a set-user-ID bit or a device is the container's only id's. */
-static const char *const ignored[] = { "bind", "rbind", "private", "rprivate", "slave", "rslave",
-	"shared", "rshared", "unbindable", "runbindable", "suid", "dev", "norelatime",
-	"nostrictatime", "async", "sync", "defaults", "z", "Z", "newinstance", "" };
-
 /* Options of one type, which its file system reads: tmpfs(5), overlayfs. Those that end with '='
  * have a value. */
 static const struct data {
@@ -48,14 +22,6 @@ static void wish_done(struct wish *w)
 	free(w->data);
 }
 
-static int has(const char *const *list, size_t n, const char *word)
-{
-	for (size_t i = 0; i < n; i++)
-		if (strcmp(list[i], word) == 0)
-			return 1;
-	return 0;
-}
-
 static int is_data(const char *type, const char *word)
 {
 	for (size_t i = 0; i < ARRAY_LEN(data); i++)
@@ -69,12 +35,7 @@ static int read_option(const char *type, const char *word, struct wish *w, struc
 {
 	if (strcmp(word, "bind") == 0 || strcmp(word, "rbind") == 0)
 		w->is_bind = 1;
-	for (size_t i = 0; i < ARRAY_LEN(words); i++)
-		if (strcmp(words[i].word, word) == 0) {
-			w->flags = (w->flags | words[i].set) & ~words[i].clear;
-			return 0;
-		}
-	if (has(ignored, ARRAY_LEN(ignored), word))
+	if (plan_mount_option(word, &w->flags))
 		return 0;
 	if (strcmp(type, "tmpfs") == 0 && strcmp(word, "tmpcopyup") == 0) {
 		w->copies_up = 1;
@@ -87,9 +48,10 @@ static int read_option(const char *type, const char *word, struct wish *w, struc
 		w->data = both;
 		return 0;
 	}
-	/* The only id is the owner already; devpts and mqueue need no more. */
+	/* The only id is the owner already; devpts and mqueue need no more; no label changes. */
 	if (strncmp(word, "uid=", 4) == 0 || strncmp(word, "gid=", 4) == 0 ||
-		strcmp(type, "devpts") == 0 || strcmp(word, "userxattr") == 0)
+		strcmp(type, "devpts") == 0 || strcmp(word, "newinstance") == 0 ||
+		strcmp(word, "userxattr") == 0 || strcasecmp(word, "z") == 0 || !*word)
 		return 0;
 	return mlr_fail(err, ENOTSUP, "the option '%s' is not supported", word);
 }

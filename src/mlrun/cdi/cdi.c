@@ -441,15 +441,12 @@ int cdi_plan(const struct strv *names, const struct gpu_image *image, struct pla
 	auto_call(job_done) struct cdi_job job = {
 		.root = GPU_DIR_INIT, .image = image, .p = p, .err = err
 	};
-	int r;
 
 	if (names->n == 0)
 		return 0;
 	cdi_dir_read(&d);
 	TRY(find_steps(&d, names, &steps, err));
-	r = gpu_dir_open(gpu_root(), &job.root);
-	if (r < 0)
-		return mlr_fail(err, -r, "'%s': %s", gpu_root(), strerror(-r));
+	TRY(mlr_result(err, gpu_dir_open(gpu_root(), &job.root), "'%s'", gpu_root()));
 	job.root_path = job.root.is_machine ? xstrdup("") : realpath(gpu_root(), NULL);
 	if (!job.root_path)
 		return mlr_fail_errno(err, "'%s'", gpu_root());

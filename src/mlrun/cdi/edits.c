@@ -208,41 +208,6 @@ static int add_nodes(struct cdi_job *job, const struct cdi_edits *e)
 	return mlr_fail(job->err, EACCES, "%s", why);
 }
 
-/* Options of mount(8) as flags. Propagation options have no effect: a container never sees the
- * host's later mounts. */
-static const struct {
-	const char *word;
-	unsigned set, clear;
-} options[] = {
-	{ "ro", PLAN_READONLY, 0 },
-	{ "rro", PLAN_READONLY, 0 },
-	{ "rw", 0, PLAN_READONLY },
-	{ "nosuid", PLAN_NOSUID, 0 },
-	{ "suid", 0, PLAN_NOSUID },
-	{ "nodev", PLAN_NODEV, 0 },
-	{ "dev", 0, PLAN_NODEV },
-	{ "noexec", PLAN_NOEXEC, 0 },
-	{ "exec", 0, PLAN_NOEXEC },
-	{ "bind", 0, 0 },
-	{ "rbind", 0, 0 },
-	{ "private", 0, 0 },
-	{ "rprivate", 0, 0 },
-	{ "slave", 0, 0 },
-	{ "rslave", 0, 0 },
-	{ "shared", 0, 0 },
-	{ "rshared", 0, 0 },
-	{ "unbindable", 0, 0 },
-	{ "runbindable", 0, 0 },
-	{ "defaults", 0, 0 },
-	{ "atime", 0, 0 },
-	{ "noatime", 0, 0 },
-	{ "relatime", 0, 0 },
-	{ "norelatime", 0, 0 },
-	{ "strictatime", 0, 0 },
-	{ "nodiratime", 0, 0 },
-	{ "async", 0, 0 },
-};
-
 static int is_tmpfs_option(const char *word)
 {
 	static const char *const keys[] = { "size=", "mode=", "nr_inodes=", "nr_blocks=", "huge=" };
@@ -260,13 +225,10 @@ static int read_options(
 	*ret = xstrdup("mode=1777");
 	for (size_t i = 0; i < m->options.n; i++) {
 		const char *word = m->options.v[i];
-		size_t k = 0;
 
-		while (k < ARRAY_LEN(options) && strcmp(word, options[k].word) != 0)
-			k++;
-		if (k < ARRAY_LEN(options)) {
-			*flags = (*flags | options[k].set) & ~options[k].clear;
-		} else if (is_tmpfs && is_tmpfs_option(word)) {
+		if (plan_mount_option(word, flags))
+			continue;
+		if (is_tmpfs && is_tmpfs_option(word)) {
 			char *more = xasprintf("%s,%s", *ret, word);
 
 			free(*ret);

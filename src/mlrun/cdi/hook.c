@@ -480,18 +480,16 @@ static int check_options(const struct cdi_hook *h, const struct known *k, struct
 int cdi_hook_check(const struct cdi_hook *h, struct mlr_error *err)
 {
 	const struct known *k = find(h);
-	auto_free char *words = xstrdup("");
+	auto_strv struct strv words = STRV_INIT;
+	auto_free char *line = NULL;
 
 	if (k)
 		return check_options(h, k, err);
-	for (size_t i = 1; i < h->args.n && i < 4; i++) {
-		char *more = xasprintf("%s %s", words, h->args.v[i]);
-
-		free(words);
-		words = more;
-	}
-	mlr_fail(err, ENOTSUP, "it runs the hook '%s%s', but a user's container runs none", h->path,
-		words);
+	strv_add(&words, h->path);
+	for (size_t i = 1; i < h->args.n && i < 4; i++)
+		strv_add(&words, h->args.v[i]);
+	line = strv_join(&words, words.n, " ");
+	mlr_fail(err, ENOTSUP, "it runs the hook '%s', but a user's container runs none", line);
 	return mlr_hint(err,
 		"mlrun imitates only NVIDIA's hooks; ask the vendor for a file without this one");
 }

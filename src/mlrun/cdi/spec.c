@@ -381,15 +381,11 @@ int cdi_spec_parse(const char *text, size_t size, struct cdi_spec *ret, struct m
 		.manner = RECORD_ONLY | RECORD_ANY_CASE | RECORD_AS_YAML, .ctx = &s, .err = err
 	};
 	json_auto_t *j = NULL;
-	int e;
 
 	if (size > GPU_CDI_FILE_MAX)
 		return mlr_fail(err, EFBIG, "larger than %u MiB", GPU_CDI_FILE_MAX >> 20);
-	e = load(text, size, &j, err);
-	if (e == 0)
-		e = read_spec(&r, j, &s);
-	if (e < 0)
-		return e;
+	TRY(load(text, size, &j, err));
+	TRY(read_spec(&r, j, &s));
 	*ret = take_struct(&s, { 0 });
 	return 0;
 }

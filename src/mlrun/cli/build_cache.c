@@ -34,7 +34,7 @@ static int is_stopped(void *ctx)
 static void open_all(struct build_cache *c)
 {
 	c->is_open = 1;
-	c->options = cli_registry_options(c->registry);
+	c->options = *c->registry;
 	c->options.cancelled = is_stopped;
 	c->v = xcalloc(c->from->n + 1, sizeof(*c->v));
 	for (size_t i = 0; i < c->from->n; i++) {
@@ -89,15 +89,13 @@ void build_cache_done(struct build_cache *c)
 
 /* --- to ------------------------------------------------------------------------- */
 
-static int push_one(struct store *st, const struct cli_registry *registry, const char *text,
+static int push_one(struct store *st, const struct registry_options *registry, const char *text,
 	const struct build_result *r, struct mlr_error *err)
 {
 	auto_call(oci_ref_done) struct oci_ref ref = { 0 };
 	const struct push_options opt = { .compression = OCI_GZIP,
 		.jobs = PUSH_JOBS,
-		.tls_verify = registry->tls_verify,
-		.authfile = registry->authfile,
-		.config = &registry->config,
+		.registry = *registry,
 		.cancel = &cli_stop_signal };
 	struct push_result result;
 	int e = build_cache_parse(text, &ref, err);
@@ -105,8 +103,8 @@ static int push_one(struct store *st, const struct cli_registry *registry, const
 	return e < 0 ? e : push_steps(st, r->made, r->steps, &ref, &opt, &result, err);
 }
 
-int build_cache_push(struct store *st, const struct cli_registry *registry, const struct strv *to,
-	const struct build_result *r, struct mlr_error *err)
+int build_cache_push(struct store *st, const struct registry_options *registry,
+	const struct strv *to, const struct build_result *r, struct mlr_error *err)
 {
 	for (size_t i = 0; i < to->n && r->steps > 0; i++)
 		if (push_one(st, registry, to->v[i], r, err) < 0)

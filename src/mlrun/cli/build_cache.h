@@ -7,7 +7,7 @@
 
 struct build_cache {
 	struct store *st;
-	const struct cli_registry *registry;
+	const struct registry_options *registry;
 	const struct strv *from; /* texts of --cache-from */
 	struct registry_options options;
 	struct pull_steps **v; /* one for each text; NULL: not usable */
@@ -23,7 +23,7 @@ int build_cache_find(struct build_cache *c, const char *key, struct store_cached
 void build_cache_done(struct build_cache *c);
 
 /* Push the steps to each of the texts. Returns push_steps()'s errors. */
-int build_cache_push(struct store *st, const struct cli_registry *registry, const struct strv *to,
-	const struct build_result *r, struct mlr_error *err);
+int build_cache_push(struct store *st, const struct registry_options *registry,
+	const struct strv *to, const struct build_result *r, struct mlr_error *err);
 
 #endif

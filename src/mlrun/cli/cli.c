@@ -123,7 +123,7 @@ int cli_become(const char *program, char **argv)
 	struct mlr_error err;
 	int r = program_become(path, argv);
 
-	mlr_fail(&err, -r, "%s: cannot start '%s': %s", argv[1], path, strerror(-r));
+	mlr_result(&err, r, "%s: cannot start '%s'", argv[1], path);
 	mlr_hint(&err,
 		"mlrun's files were moved apart: install bin/mlrun and libexec/mlrun together");
 	return cli_fail(&err);

@@ -349,9 +349,7 @@ static int fetch(
 	struct progress *progress = progress_new(a->common.quiet ? PROGRESS_NONE : PROGRESS_LINES);
 	struct pull_watch watch = progress_watch(progress);
 	const struct pull_options opt = { .platform = platform,
-		.tls_verify = a->registry.tls_verify,
-		.authfile = a->registry.authfile,
-		.config = &a->registry.config,
+		.registry = a->registry.options,
 		.jobs = PULL_JOBS,
 		.format = STORE_FORMAT_LAYERS,
 		.probe = runtime_probe,
@@ -541,7 +539,7 @@ static int build(struct args *a, const struct build_context *context, const stru
 	auto_free char *ignore = NULL;
 	struct finder finder = { .a = a,
 		.st = st,
-		.cache = { .st = st, .registry = &a->registry, .from = &a->cache_from } };
+		.cache = { .st = st, .registry = &a->registry.options, .from = &a->cache_from } };
 	struct build_options o = { .st = st,
 		.others = &others,
 		.recipe = recipe,
@@ -587,7 +585,7 @@ static int build(struct args *a, const struct build_context *context, const stru
 		store_settle(st);
 	if (r == 0)
 		r = tell(a, st, &result, err);
-	return r < 0 ? r : build_cache_push(st, &a->registry, &a->cache_to, &result, err);
+	return r < 0 ? r : build_cache_push(st, &a->registry.options, &a->cache_to, &result, err);
 }
 
 /* Check or build what is in the context. */

@@ -56,13 +56,18 @@ struct settings {
 	size_t n;
 };
 
+static void drop_values(struct setting *s)
+{
+	for (; s->n > 0; s->n--) {
+		free(s->v[s->n - 1].value);
+		free(s->v[s->n - 1].where);
+	}
+}
+
 static void settings_done(struct settings *s)
 {
 	for (size_t i = 0; i < s->n; i++) {
-		for (size_t j = 0; j < s->v[i].n; j++) {
-			free(s->v[i].v[j].value);
-			free(s->v[i].v[j].where);
-		}
+		drop_values(&s->v[i]);
 		free(s->v[i].v);
 	}
 	free(s->v);
@@ -71,10 +76,7 @@ static void settings_done(struct settings *s)
 static void say(struct setting *s, const char *value, const char *origin, char *take_where)
 {
 	if (!s->key->is_list)
-		for (; s->n > 0; s->n--) {
-			free(s->v[s->n - 1].value);
-			free(s->v[s->n - 1].where);
-		}
+		drop_values(s);
 	s->v = xreallocarray(s->v, s->n + 1, sizeof(*s->v));
 	s->v[s->n++] = (struct said){ xstrdup(value), take_where, origin };
 }
@@ -166,19 +168,15 @@ static int has_section(const struct settings *s, const char *section)
 
 static int collect(const struct config *c, struct settings *ret, struct mlr_error *err)
 {
-	int r = add_section(c, "", "", ret, err);
+	static const char *const sections[] = { "", "exec", "build", "mpi" };
 
-	if (r == 0)
-		r = add_section(c, "exec", "exec", ret, err);
-	if (r == 0)
-		r = add_section(c, "build", "build", ret, err);
-	if (r == 0)
-		r = add_section(c, "mpi", "mpi", ret, err);
-	for (size_t i = 0; r == 0 && i < c->n; i++)
+	for (size_t i = 0; i < ARRAY_LEN(sections); i++)
+		TRY(add_section(c, sections[i], sections[i], ret, err));
+	for (size_t i = 0; i < c->n; i++)
 		if (strncmp(c->v[i].section, REGISTRY " ", strlen(REGISTRY " ")) == 0 &&
 			!has_section(ret, c->v[i].section))
-			r = add_section(c, c->v[i].section, REGISTRY, ret, err);
-	return r;
+			TRY(add_section(c, c->v[i].section, REGISTRY, ret, err));
+	return 0;
 }
 
 /* Print a setting as in the file, so that the output could be one. Registries' defaults are
@@ -194,8 +192,7 @@ static void print_setting(const struct setting *s)
 			continue;
 		escape_print(stdout, line);
 		printf("%*s ; ", strlen(line) < 48 ? 48 - (int)strlen(line) : 0, "");
-		escape_print(stdout, v->where ? v->where : v->origin);
-		putchar('\n');
+		cli_print_line(v->where ? v->where : v->origin);
 	}
 	if (s->n == 0 && strncmp(s->section, REGISTRY, strlen(REGISTRY)) != 0)
 		printf("# %s is not set\n", s->key->key);

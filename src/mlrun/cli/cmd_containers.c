@@ -62,52 +62,7 @@ static const struct cli_syntax syntax = {
 
 /* --- list ----------------------------------------------------------------- */
 
-struct row {
-	struct store_container c;
-	struct store_lease user; /* host "": none */
-	uint64_t size;
-};
-
-struct table {
-	struct row *v;
-	size_t n;
-};
-
-static void table_done(struct table *t)
-{
-	for (size_t i = 0; i < t->n; i++)
-		store_container_done(&t->v[i].c);
-	free(t->v);
-}
-
-/* List a container with an unreadable record by its name only. */
-static int load(struct store *st, struct table *t, struct mlr_error *err)
-{
-	auto_strv struct strv names = STRV_INIT;
-	int r;
-
-	TRY(store_container_names(st, &names, err));
-	t->v = xcalloc(names.n + 1, sizeof(*t->v));
-	for (size_t i = 0; i < names.n; i++) {
-		auto_free char *path = xasprintf("containers/%s", names.v[i]);
-		struct mlr_error why = MLR_ERROR_INIT;
-		struct row *row = &t->v[t->n];
-
-		r = store_container_get(st, names.v[i], &row->c, &why);
-		if (r == -ENOENT)
-			continue;
-		if (r < 0)
-			mlr_log_failure(MLR_WARNING, &why, "");
-		if (r < 0)
-			row->c.name = xstrdup(names.v[i]);
-		if (!store_container_used(st, names.v[i], &row->user))
-			row->user.host[0] = '\0';
-		row->size = store_usage(st, path);
-		t->n++;
-	}
-	return 0;
-}
-
+/* A host of "" means that nobody uses it. */
 static json_t *user_json(const struct store_lease *l)
 {
 	if (!l->host[0])
@@ -125,45 +80,59 @@ static char *user_cell(const struct store_lease *l)
 		l->is_running ? "" : ", perhaps", l->job[0] ? ", job " : "", l->job);
 }
 
-static void put(struct listing *l, const struct row *row, const char *path)
+static void put(struct listing *l, const struct store_container *c, const struct store_lease *user,
+	uint64_t size, const char *path)
 {
-	listing_text(l, "NAME", "name", row->c.name);
-	listing_text(l, "IMAGE", "image", row->c.image);
-	listing_text(l, NULL, "manifest", row->c.manifest);
-	listing_time(l, "CREATED", "created", row->c.created);
-	listing_time(l, "USED", "used", row->c.image ? row->c.used : 0);
-	listing_size(l, "SIZE", "size", row->size);
-	listing_json(l, "user", user_json(&row->user));
-	listing_cell(l, "IN USE BY", user_cell(&row->user));
+	listing_text(l, "NAME", "name", c->name);
+	listing_text(l, "IMAGE", "image", c->image);
+	listing_text(l, NULL, "manifest", c->manifest);
+	listing_time(l, "CREATED", "created", c->created);
+	listing_time(l, "USED", "used", c->image ? c->used : 0);
+	listing_size(l, "SIZE", "size", size);
+	listing_json(l, "user", user_json(user));
+	listing_cell(l, "IN USE BY", user_cell(user));
 	listing_text(l, NULL, "path", path);
 }
 
-static int print(struct store *st, const struct table *t, int as_json)
+/* List a container with an unreadable record by its name only. */
+static void put_container(struct listing *l, struct store *st, const char *name)
 {
-	static const struct row nothing;
-	struct listing l = { .as_json = as_json };
+	auto_call(store_container_done) struct store_container c = { 0 };
+	auto_free char *below = xasprintf("containers/%s", name);
+	auto_free char *path = store_container_path(st, name);
+	struct mlr_error why = MLR_ERROR_INIT;
+	struct store_lease user;
+	int r = store_container_get(st, name, &c, &why);
 
-	for (size_t i = 0; i < t->n; i++) {
-		auto_free char *path = store_container_path(st, t->v[i].c.name);
-
-		listing_row(&l);
-		put(&l, &t->v[i], path);
+	if (r == -ENOENT)
+		return;
+	if (r < 0) {
+		mlr_log_failure(MLR_WARNING, &why, "");
+		c.name = xstrdup(name);
 	}
-	if (t->n == 0) {
-		listing_heads(&l);
-		put(&l, &nothing, NULL);
-	}
-	return listing_end(&l);
+	if (!store_container_used(st, name, &user))
+		user.host[0] = '\0';
+	listing_row(l);
+	put(l, &c, &user, store_usage(st, below), path);
 }
 
 static int list(struct store *st, int json)
 {
-	auto_call(table_done) struct table t = { NULL, 0 };
+	static const struct store_container nothing;
+	static const struct store_lease nobody;
+	auto_strv struct strv names = STRV_INIT;
+	struct listing l = { .as_json = json };
 	struct mlr_error err = MLR_ERROR_INIT;
 
-	if (st && load(st, &t, &err) < 0)
+	if (st && store_container_names(st, &names, &err) < 0)
 		return cli_fail(&err);
-	return print(st, &t, json);
+	for (size_t i = 0; i < names.n; i++)
+		put_container(&l, st, names.v[i]);
+	if (!l.rows) {
+		listing_heads(&l);
+		put(&l, &nothing, &nobody, 0, NULL);
+	}
+	return listing_end(&l);
 }
 
 /* --- rm, unlock ----------------------------------------------------------- */

@@ -20,14 +20,12 @@ static void print_fix(const struct doctor_finding *f, int margin)
 
 	if (!strchr(fix, '\n')) {
 		printf("%*s%s: ", margin, "", who);
-		escape_print(stdout, fix);
-		putchar('\n');
+		cli_print_line(fix);
 		return;
 	}
 	printf("%*s%s:\n", margin, "", who);
 	for (char *line = strtok_r(fix, "\n", &at); line; line = strtok_r(NULL, "\n", &at)) {
-		escape_print(stdout, line);
-		putchar('\n');
+		cli_print_line(line);
 	}
 }
 
@@ -36,12 +34,10 @@ static void print_finding(const struct doctor_finding *f, int width)
 	const int margin = (int)strlen("failure  ") + width + 2;
 
 	printf("%-7s  %-*s  ", doctor_verdict_word(f->verdict), width, f->check);
-	escape_print(stdout, f->what);
-	putchar('\n');
+	cli_print_line(f->what);
 	if (f->cause) {
 		printf("%*s", margin, "");
-		escape_print(stdout, f->cause);
-		putchar('\n');
+		cli_print_line(f->cause);
 	}
 	if (f->fix)
 		print_fix(f, margin);

@@ -47,13 +47,12 @@ static void look(void *ctx, const char *path, int follow, struct plan_seen *ret)
 }
 
 /* Will the image's file be replaced? If the image cannot be read: probably. */
-static int is_written(const struct plan *p, const char *path,
-	char *(*make)(const char *old, const struct plan_identity *id))
+static int is_written(const struct plan *p, const struct accounts_file *f)
 {
 	auto_free char *old = NULL, *text = NULL;
 
-	rootfs_read(p, path, ACCOUNTS_MAX, &old, NULL);
-	text = make(old, &p->id);
+	rootfs_read(p, f->path, ACCOUNTS_MAX, &old, NULL);
+	text = f->make(old, &p->id);
 	return text != NULL;
 }
 
@@ -75,10 +74,9 @@ static int explain(struct plan *p, enum cli_explain how)
 	int status = 0;
 
 	plan_env_look(p, is_there, p);
-	if (!p->join && is_written(p, "/etc/passwd", accounts_passwd))
-		strv_add(&c.files, "/etc/passwd");
-	if (!p->join && is_written(p, "/etc/group", accounts_group))
-		strv_add(&c.files, "/etc/group");
+	for (size_t i = 0; !p->join && i < ACCOUNTS_FILES; i++)
+		if (is_written(p, &accounts_files[i]))
+			strv_add(&c.files, accounts_files[i].path);
 	if (how == CLI_EXPLAIN_JSON)
 		status = cli_print_json(plan_json(p, &c));
 	else

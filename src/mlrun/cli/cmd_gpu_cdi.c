@@ -31,17 +31,12 @@ static void check(void *args, struct argp_state *state)
 		argp_error(state, "--list and -o exclude each other");
 }
 
-static void refuse(void *args, char *arg, struct argp_state *state)
-{
-	argp_error(state, "'%s' is too much", arg);
-}
-
 static const struct cli_syntax syntax = {
 	.s.options = options,
 	.s.doc =
 		"Describe this machine's GPUs in a file of the Container Device Interface, for Podman, Docker "
 		"and others.",
-	.s.operands = { OPT_CALL(refuse) },
+	.s.surplus = "expected no argument",
 	.s.check = check,
 };
 
@@ -86,12 +81,10 @@ static int make(const char *output, struct mlr_error *err)
 {
 	auto_call(gpu_machine_done) struct gpu_machine m = GPU_MACHINE_INIT;
 	json_auto_t *spec = NULL;
-	int r = gpu_machine_read(gpu_root(), &m, err);
+	int r;
 
-	if (r == 0)
-		r = cdi_spec(&m, &spec, err);
-	if (r < 0)
-		return r;
+	TRY(gpu_machine_read(gpu_root(), &m, err));
+	TRY(cdi_spec(&m, &spec, err));
 	for (size_t i = 0; i < m.warnings.n; i++)
 		mlr_warning("%s", m.warnings.v[i]);
 	if (output) {

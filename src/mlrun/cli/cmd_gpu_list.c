@@ -124,8 +124,7 @@ static void print_none(const struct gpu_machine *m)
 	int is_machine = strcmp(root, "/") == 0;
 
 	if (m->refused) {
-		escape_print(stdout, m->refused);
-		putchar('\n');
+		cli_print_line(m->refused);
 	} else if (m->driver == GPU_DRIVER_WSL) {
 		puts("the GPUs are Windows', behind /dev/dxg; nvidia-smi -L lists them");
 	} else {

@@ -59,7 +59,7 @@ static int choose_gpus(struct top_source *s, int all, struct mlr_error *err)
 		return 0;
 	}
 	for (size_t i = 0; i < a.n; i++)
-		s->is_shown[a.order[i]] = 1;
+		s->is_shown[a.v[i].gpu] = 1;
 	for (size_t i = 0; i < m->n_gpus; i++)
 		n += s->is_shown[i] != 0;
 	if (m->n_gpus > 0)
@@ -105,12 +105,9 @@ static int top_source_open(
 	struct top_source *s, int all, unsigned interval_ms, struct mlr_error *err)
 {
 	const char *root = gpu_root();
-	int r = gpu_machine_read_gpus(root, &s->machine, err);
 
-	if (r == 0)
-		r = choose_gpus(s, all, err);
-	if (r < 0)
-		return r;
+	TRY(gpu_machine_read_gpus(root, &s->machine, err));
+	TRY(choose_gpus(s, all, err));
 	gethostname(s->top.host, sizeof(s->top.host) - 1);
 	s->top.driver = driver_text(&s->machine);
 	s->node = top_node_watch_new("/", s->is_job);
@@ -377,15 +374,12 @@ static int run(struct session *s, struct mlr_error *err)
 	if (s->style == SCREEN)
 		screen_open_keys(&s->screen);
 	for (long done = 0; s->args.count == 0 || done < s->args.count; done++) {
-		int r;
 
 		wait_for_news(s, earliest, latest);
 		if (screen_shall_end() || (s->script && is_gone(s->script)))
 			break;
 		top_source_next(&s->source);
-		r = s->log >= 0 ? top_log_add(s->log, s->args.log, &s->source.top, err) : 0;
-		if (r < 0)
-			return r;
+		TRY(s->log >= 0 ? top_log_add(s->log, s->args.log, &s->source.top, err) : 0);
 		if (show_picture(s, done == 0) < 0)
 			return CLI_FAILED;
 		if (s->source.watch.from >= 0)

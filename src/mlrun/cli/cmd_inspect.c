@@ -65,14 +65,12 @@ static int print_raw(const struct stores *all, const struct inspect_args *a, str
 	auto_free char *text = NULL;
 	struct store *st;
 	size_t len = 0;
-	int r = find(all, a, &st, &im, err);
 
-	if (r == 0)
-		r = cli_stored_text(
-			st, im.index && !a->platform ? im.index : im.manifest, &text, &len, err);
-	if (r == 0)
-		fwrite(text, 1, len, stdout);
-	return r;
+	TRY(find(all, a, &st, &im, err));
+	TRY(cli_stored_text(
+		st, im.index && !a->platform ? im.index : im.manifest, &text, &len, err));
+	fwrite(text, 1, len, stdout);
+	return 0;
 }
 
 /* Returns -ENOENT if no store has the image. */

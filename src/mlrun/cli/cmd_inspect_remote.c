@@ -12,10 +12,7 @@ static void notice(void *ctx, const char *words)
 static int look(const struct inspect_args *a, struct pull_sight *ret, struct mlr_error *err)
 {
 	auto_call(oci_name_done) struct oci_name name = OCI_NAME_INIT;
-	struct pull_options opt = { .platform = a->platform,
-		.tls_verify = a->registry.tls_verify,
-		.authfile = a->registry.authfile,
-		.config = &a->registry.config };
+	struct pull_options opt = { .platform = a->platform, .registry = a->registry.options };
 	struct pull_watch watch = { .notice = notice };
 
 	TRY(oci_name_parse(a->image, &name, err));

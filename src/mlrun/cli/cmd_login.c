@@ -147,7 +147,7 @@ static int read_stdin(char **ret, struct mlr_error *err)
 	}
 	credential_free_secret(text);
 	if (n < 0)
-		return mlr_fail(err, (int)-n, "read the password: %s", strerror((int)-n));
+		return mlr_result(err, (int)n, "read the password");
 	return mlr_fail(err, EINVAL,
 		n == 0 ? "standard input holds no password"
 		       : "the text on standard input is not a password");
@@ -198,19 +198,14 @@ static int login(struct args *a, struct mlr_error *err)
 	auto_call(oci_ref_done) struct oci_ref ref = { 0 };
 	auto_free char *key = NULL, *where = NULL;
 	auto_registry struct registry *reg = NULL;
-	struct registry_options opt;
-	int asked = 0, r;
+	int asked = 0;
 
 	TRY(cli_registry_load(&a->registry, a->name, err));
 	TRY(parse_name(a->name, &ref, &key, err));
 	TRY(gather(a, key, &c, err));
-	opt = cli_registry_options(&a->registry);
-	reg = registry_new(&ref, &opt);
-	r = registry_login(reg, c.user, c.password, &asked, err);
-	if (r == 0)
-		r = credential_store(a->registry.authfile, key, &c, &where, err);
-	if (r < 0)
-		return r;
+	reg = registry_new(&ref, &a->registry.options);
+	TRY(registry_login(reg, c.user, c.password, &asked, err));
+	TRY(credential_store(a->registry.options.authfile, key, &c, &where, err));
 	if (!asked)
 		mlr_warning("'%s' asked for no password, so this one was not tried", key);
 	tell_kept(key, c.user, where);
@@ -221,15 +216,12 @@ static int logout(struct args *a, struct mlr_error *err)
 {
 	auto_call(oci_ref_done) struct oci_ref ref = { 0 };
 	auto_free char *key = NULL, *where = NULL;
-	int r = cli_registry_load(&a->registry, a->name, err);
 
-	if (r == 0)
-		r = parse_name(a->name, &ref, &key, err);
-	if (r == 0)
-		r = credential_erase(a->registry.authfile, key, &where, err);
-	if (r == 0)
-		mlr_info("logged out of '%s'; removed from '%s'", key, where);
-	return r;
+	TRY(cli_registry_load(&a->registry, a->name, err));
+	TRY(parse_name(a->name, &ref, &key, err));
+	TRY(credential_erase(a->registry.options.authfile, key, &where, err));
+	mlr_info("logged out of '%s'; removed from '%s'", key, where);
+	return 0;
 }
 
 static int run(const struct cli_syntax *syntax, int (*act)(struct args *a, struct mlr_error *err),

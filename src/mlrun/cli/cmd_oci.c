@@ -27,8 +27,7 @@
 
 struct globals {
 	const char *root, *log, *log_format;
-	int nothing; /* set by options that change nothing */
-	const char *no_word;
+	int command; /* the index of the command in argv; 0: there is none */
 };
 
 static struct globals globals;
@@ -38,33 +37,27 @@ static const struct option_row global_options[] = {
 	{ "log", 0, "FILE", 0, "append errors to FILE, too", 0, OPT(struct globals, log) },
 	{ "log-format", 0, "text|json", 0, "how they are written there", 0,
 		OPT(struct globals, log_format) },
-	{ "debug", 0, 0, 0, "changes nothing, as the next ones", 0, OPT(struct globals, nothing) },
-	{ "systemd-cgroup", 0, 0, 0, 0, 0, OPT(struct globals, nothing) },
-	{ "cgroup-manager", 0, "NAME", 0, 0, 0, OPT(struct globals, no_word) },
-	{ "rootless", 0, "WORD", 0, 0, 0, OPT(struct globals, no_word) },
+	{ "debug", 0, 0, 0, "changes nothing, as the next ones", 0 },
+	{ "systemd-cgroup", 0, 0, 0, 0, 0 },
+	{ "cgroup-manager", 0, "NAME", 0, 0, 0 },
+	{ "rootless", 0, "WORD", 0, 0, 0 },
 	{ 0 },
 };
+
+static void take_command(void *args, char *arg, struct argp_state *state)
+{
+	globals.command = state->next - 1;
+	state->next = state->argc;
+}
+
 static const struct cli_syntax global_syntax = {
 	.s.options = global_options,
 	.s.args_doc = "COMMAND [OPTION...] [ARG...]",
 	.s.doc = "Run OCI bundles, as runc and crun do.",
 	.no_store = 1,
+	.s.in_order = 1,
+	.s.operands = { OPT_CALL(take_command) },
 };
-
-/* The number of words up to the command: options, and values of those that have one. */
-static int count_globals(int argc, char **argv)
-{
-	int i = 1;
-
-	while (i < argc && argv[i][0] == '-') {
-		const char *name = argv[i++];
-
-		for (const struct option_row *o = global_options; o->name; o++)
-			if (o->arg && strncmp(name, "--", 2) == 0 && strcmp(name + 2, o->name) == 0)
-				i++;
-	}
-	return i < argc ? i : argc;
-}
 
 /* Write the failure where callers such as conmon read it. */
 static void log_failure(const struct mlr_error *err)
@@ -94,79 +87,87 @@ static int fail(const struct mlr_error *err)
 	return OCI_FAILED;
 }
 
+/* The exit status after lifecycle_run() and its kin. */
+static int end(int r, int status, const struct mlr_error *err)
+{
+	if (r == 0)
+		return status;
+	fail(err);
+	return status ? status : OCI_FAILED;
+}
+
 /* The syntax of a command whose only operand is a container's name. */
-#define SYNTAX(name, target, its_options, text)                \
-	static const struct cli_syntax name = {                \
-		.s.options = its_options,                      \
-		.s.args_doc = "ID",                            \
-		.s.doc = text,                                 \
-		.no_store = 1,                                 \
-		.s.operands = { target },                      \
-		.s.needed = 1,                                 \
-		.s.missing = "a container's name is expected", \
-	}
+#define OF_ID(target)                                                               \
+	.s.args_doc = "ID", .no_store = 1, .s.operands = { target }, .s.needed = 1, \
+	.s.missing = "a container's name is expected"
+
+/* Of create, run and exec. */
+static const struct option_row process_options[] = {
+	{ "pid-file", 0, "FILE", 0, "write its pid to FILE", 0,
+		OPT(struct lifecycle_options, pid_file) },
+	{ "console-socket", 0, "SOCKET", 0, "send its terminal there", 0,
+		OPT(struct lifecycle_options, console_socket) },
+	{ "preserve-fds", 0, "N", 0, "the command inherits N descriptors from 3 on", 0,
+		OPT_COUNT(struct lifecycle_options, preserve_fds, 0, 1 << 20) },
+	{ 0 },
+};
 
 /* --- create, run -------------------------------------------------------------------- */
 
 struct making {
 	struct lifecycle_options o;
-	int detach, nothing;
+	int detach;
 };
 
-#define OPTIONS_OF_CREATE                                                                         \
-	{ "bundle", 'b', "DIR", 0, "the bundle's directory; default: this one", 0,                \
-		OPT(struct making, o.bundle) },                                                   \
-		{ "config", 'f', "FILE", 0, "in place of config.json", 0,                         \
-			OPT(struct making, o.config) },                                           \
-		{ "pid-file", 0, "FILE", 0, "write the container's pid to FILE", 0,               \
-			OPT(struct making, o.pid_file) },                                         \
-		{ "console-socket", 0, "SOCKET", 0, "send the container's terminal there", 0,     \
-			OPT(struct making, o.console_socket) },                                   \
-		{ "preserve-fds", 0, "N", 0, "the command inherits N descriptors from 3 on", 0,   \
-			OPT_COUNT(struct making, o.preserve_fds, 0, 1 << 20) },                   \
-		{ "no-new-keyring", 0, 0, 0, "the container has the caller's session keyring", 0, \
-			OPT(struct making, o.keep_keyring) },                                     \
-		{ "no-pivot", 0, 0, 0, "changes nothing, as the next one", 0,                     \
-			OPT(struct making, nothing) },                                            \
-	{                                                                                         \
-		"no-subreaper", 0, 0, 0, 0, 0, OPT(struct making, nothing)                        \
-	}
-
-static const struct option_row create_options[] = { OPTIONS_OF_CREATE, { 0 } };
-static const struct option_row run_options[] = { OPTIONS_OF_CREATE,
+static const struct option_row making_options[] = {
+	{ "bundle", 'b', "DIR", 0, "the bundle's directory; default: this one", 0,
+		OPT(struct making, o.bundle) },
+	{ "config", 'f', "FILE", 0, "in place of config.json", 0, OPT(struct making, o.config) },
+	{ "no-new-keyring", 0, 0, 0, "the container has the caller's session keyring", 0,
+		OPT(struct making, o.keep_keyring) },
+	{ "no-pivot", 0, 0, 0, "changes nothing, as the next one", 0 },
+	{ "no-subreaper", 0, 0, 0, 0, 0 },
+	{ 0 },
+};
+static const struct option_row run_options[] = {
 	{ "keep", 0, 0, 0, "do not delete it at the end", 0, OPT(struct making, o.keep) },
-	{ "detach", 'd', 0, 0, "do not wait for its end", 0, OPT(struct making, detach) }, { 0 } };
+	{ "detach", 'd', 0, 0, "do not wait for its end", 0, OPT(struct making, detach) },
+	{ 0 },
+};
 
-SYNTAX(create_syntax, OPT(struct making, o.id), create_options,
-	"Make a container of a bundle; it waits for its start.");
-SYNTAX(run_syntax, OPT(struct making, o.id), run_options,
-	"Create, start and delete a container. The exit status is its command's.");
+static const struct cli_syntax create_syntax = {
+	OF_ID(OPT(struct making, o.id)),
+	.s.options = making_options,
+	.s.shared = { { process_options, offsetof(struct making, o) } },
+	.s.doc = "Make a container of a bundle; it waits for its start.",
+};
+static const struct cli_syntax run_syntax = {
+	OF_ID(OPT(struct making, o.id)),
+	.s.options = run_options,
+	.s.shared = { { process_options, offsetof(struct making, o) }, { making_options, 0 } },
+	.s.doc = "Create, start and delete a container. The exit status is its command's.",
+};
 
 static int oci_create(int argc, char **argv)
 {
 	struct making m = { .o = { .root = globals.root, .bundle = "." } };
 	struct mlr_error err = MLR_ERROR_INIT;
-	int status = 0;
+	int status = 0, r;
 
 	cli_options_parse(argc, argv, &create_syntax, &m);
-	if (lifecycle_create(&m.o, &status, &err) == 0)
-		return 0;
-	fail(&err);
-	return status ? status : OCI_FAILED;
+	r = lifecycle_create(&m.o, &status, &err);
+	return end(r, r == 0 ? 0 : status, &err);
 }
 
 static int oci_run(int argc, char **argv)
 {
 	struct making m = { .o = { .root = globals.root, .bundle = "." } };
 	struct mlr_error err = MLR_ERROR_INIT;
-	int status = 0;
+	int status = 0, r;
 
 	cli_options_parse(argc, argv, &run_syntax, &m);
-	if (lifecycle_run(&m.o, m.detach, &status, &err) < 0) {
-		fail(&err);
-		return status ? status : OCI_FAILED;
-	}
-	return status;
+	r = lifecycle_run(&m.o, m.detach, &status, &err);
+	return end(r, status, &err);
 }
 
 /* --- start, state, kill, delete, list ------------------------------------------------ */
@@ -176,12 +177,17 @@ struct one {
 	int all, force;
 };
 
-#define OF_ONE(name, options, text) SYNTAX(name, OPT(struct one, id), options, text)
+#define OF_ONE(its_options, text)                                                   \
+	{                                                                           \
+		OF_ID(OPT(struct one, id)), .s.options = its_options, .s.doc = text \
+	}
 
-OF_ONE(start_syntax, NULL, "Execute the command of a created container.");
-OF_ONE(pause_syntax, NULL, "Freeze a container's processes.");
-OF_ONE(resume_syntax, NULL, "Let the processes of a paused container go on.");
-OF_ONE(state_syntax, NULL, "Print a container's state as JSON.");
+static const struct cli_syntax start_syntax =
+	OF_ONE(NULL, "Execute the command of a created container.");
+static const struct cli_syntax pause_syntax = OF_ONE(NULL, "Freeze a container's processes.");
+static const struct cli_syntax resume_syntax =
+	OF_ONE(NULL, "Let the processes of a paused container go on.");
+static const struct cli_syntax state_syntax = OF_ONE(NULL, "Print a container's state as JSON.");
 
 /* Commands of a container's name only. */
 static int act(int argc, char **argv, const struct cli_syntax *syntax,
@@ -264,7 +270,8 @@ static const struct option_row delete_options[] = {
 		OPT(struct one, force) },
 	{ 0 },
 };
-OF_ONE(delete_syntax, delete_options, "Delete a container that has ended.");
+static const struct cli_syntax delete_syntax =
+	OF_ONE(delete_options, "Delete a container that has ended.");
 
 static int oci_delete(int argc, char **argv)
 {
@@ -344,8 +351,6 @@ static int oci_list(int argc, char **argv)
 struct exec {
 	struct lifecycle_exec x;
 	struct strv words; /* the container's name and the command */
-	const char *no_word;
-	int nothing;
 };
 
 static const struct option_row exec_options[] = {
@@ -355,13 +360,7 @@ static const struct option_row exec_options[] = {
 	{ "tty", 't', 0, 0, "with a terminal", 0, OPT(struct exec, x.terminal) },
 	{ "cwd", 0, "DIR", 0, "its working directory", 0, OPT(struct exec, x.cwd) },
 	{ "env", 'e', "NAME=VALUE", 0, "a further variable", 0, OPT(struct exec, x.env) },
-	{ "pid-file", 0, "FILE", 0, "write its pid to FILE", 0, OPT(struct exec, x.o.pid_file) },
-	{ "console-socket", 0, "SOCKET", 0, "send its terminal there", 0,
-		OPT(struct exec, x.o.console_socket) },
-	{ "preserve-fds", 0, "N", 0, "the command inherits N descriptors from 3 on", 0,
-		OPT_COUNT(struct exec, x.o.preserve_fds, 0, 1 << 20) },
-	{ "no-new-privs", 0, 0, 0, "changes nothing, as it is always so", 0,
-		OPT(struct exec, nothing) },
+	{ "no-new-privs", 0, 0, 0, "changes nothing, as it is always so", 0 },
 	{ 0 },
 };
 
@@ -387,6 +386,7 @@ static void check_exec(void *args, struct argp_state *state)
 
 static const struct cli_syntax exec_syntax = {
 	.s.options = exec_options,
+	.s.shared = { { process_options, offsetof(struct exec, x.o) } },
 	.s.args_doc = "ID [COMMAND [ARG...]]",
 	.s.doc =
 		"Run a command in a container that runs or waits for its start. The exit status is the command's.",
@@ -400,16 +400,13 @@ static int oci_exec(int argc, char **argv)
 {
 	struct exec e = { .x.o.root = globals.root };
 	struct mlr_error err = MLR_ERROR_INIT;
-	int status = 0;
+	int status = 0, r;
 
 	cli_options_parse(argc, argv, &exec_syntax, &e);
-	if (lifecycle_exec(&e.x, &status, &err) < 0) {
-		fail(&err);
-		status = status ? status : OCI_FAILED;
-	}
+	r = lifecycle_exec(&e.x, &status, &err);
 	strv_done(&e.words);
 	strv_done(&e.x.env);
-	return status;
+	return end(r, status, &err);
 }
 
 struct ps {
@@ -466,7 +463,7 @@ static int print_processes(const struct strv *words, const struct strv *pids, st
 	int r = path ? program_start(path, strv_argv(words), environ, &out, &pid) : -ENOENT;
 
 	if (r < 0)
-		return mlr_fail(err, -r, "start ps(1): %s", strerror(-r));
+		return mlr_result(err, r, "start ps(1)");
 	f = fdopen(out, "r");
 	for (int first = 1; f && getline(&line, &size, f) > 0; first = 0) {
 		auto_free char *its = NULL;
@@ -517,13 +514,12 @@ static int oci_ps(int argc, char **argv)
 
 struct spec {
 	const char *bundle;
-	int nothing;
 };
 
 static const struct option_row spec_options[] = {
 	{ "bundle", 'b', "DIR", 0, "where to write it; default: this directory", 0,
 		OPT(struct spec, bundle) },
-	{ "rootless", 0, 0, 0, "changes nothing", 0, OPT(struct spec, nothing) },
+	{ "rootless", 0, 0, 0, "changes nothing", 0 },
 	{ 0 },
 };
 static const struct cli_syntax spec_syntax = {
@@ -608,7 +604,7 @@ static int is_help(const char *word)
 
 int cmd_oci(int argc, char **argv)
 {
-	int n;
+	int before; /* options, and argv[0] */
 
 	if (argc > 1 && is_version(argv[1])) {
 		printf("mlrun version %s\nspec: 1.0.2\n", PACKAGE_VERSION);
@@ -616,8 +612,8 @@ int cmd_oci(int argc, char **argv)
 	}
 	if (argc < 2 || argv[1][0] != '-' || is_help(argv[1]))
 		return commands_run(&commands, argc, argv);
-	n = count_globals(argc, argv);
-	cli_options_parse(n, argv, &global_syntax, &globals);
-	argv[n - 1] = argv[0];
-	return commands_run(&commands, argc - n + 1, argv + n - 1);
+	cli_options_parse(argc, argv, &global_syntax, &globals);
+	before = globals.command ? globals.command : argc;
+	argv[before - 1] = argv[0];
+	return commands_run(&commands, argc - before + 1, argv + before - 1);
 }

@@ -151,10 +151,8 @@ static int record(const struct args *a, json_t **ret, struct mlr_error *err)
 	char date[CLI_TIME_SIZE];
 	struct utsname host;
 	json_t *gpu;
-	int r = gpu_dir_open(gpu_root(), &d);
 
-	if (r < 0)
-		return mlr_fail(err, -r, "'%s': %s", gpu_root(), strerror(-r));
+	TRY(mlr_result(err, gpu_dir_open(gpu_root(), &d), "'%s'", gpu_root()));
 	TRY(gpu_json(&gpu, err));
 	l.list = json_array();
 	read_cache(&d, &l);

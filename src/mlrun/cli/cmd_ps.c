@@ -16,24 +16,15 @@ struct args {
 	const char *project; /* or NULL */
 };
 
-/* A container, a service, or both. */
-struct row {
-	const struct running *running; /* NULL: it has no container */
-	const struct service *service; /* NULL: it is none */
-};
-
-struct rows {
+struct found {
 	struct running_list running;
 	struct service_list services;
-	struct row *v;
-	size_t n;
 };
 
-static void rows_done(struct rows *l)
+static void found_done(struct found *l)
 {
 	running_list_done(&l->running);
 	service_list_done(&l->services);
-	free(l->v);
 }
 
 static char *user_name(uid_t uid)
@@ -44,15 +35,9 @@ static char *user_name(uid_t uid)
 	return a.user ? xstrdup(a.user) : xasprintf("%u", (unsigned)uid);
 }
 
-/* --- rows ------------------------------------------------------------------------------------ */
+/* --- what there is -------------------------------------------------------------------------- */
 
-static void add(struct rows *l, const struct running *running, const struct service *service)
-{
-	l->v = xgrow(l->v, l->n, sizeof(*l->v));
-	l->v[l->n++] = (struct row){ running, service };
-}
-
-static const struct service *service_of(const struct rows *l, const struct running *r)
+static const struct service *service_of(const struct found *l, const struct running *r)
 {
 	for (size_t i = 0; i < l->services.n; i++) {
 		const struct service *s = &l->services.v[i];
@@ -68,15 +53,15 @@ static int is_of_project(const struct args *a, const struct service *s)
 	return !a->project || (s && s->project && strcmp(s->project, a->project) == 0);
 }
 
-static int has_row(const struct rows *l, const struct service *s)
+static int has_container(const struct found *l, const struct service *s)
 {
-	for (size_t i = 0; i < l->n; i++)
-		if (l->v[i].service == s)
+	for (size_t i = 0; i < l->running.n; i++)
+		if (service_of(l, &l->running.v[i]) == s)
 			return 1;
 	return 0;
 }
 
-static int read_services(const struct args *a, struct rows *l, struct mlr_error *err)
+static int read_services(const struct args *a, struct found *l, struct mlr_error *err)
 {
 	auto_store struct store *st = NULL;
 	int r = store_open(a->common.store, 0, &st, err);
@@ -85,25 +70,6 @@ static int read_services(const struct args *a, struct rows *l, struct mlr_error 
 		r = service_list_read(st, &l->services, err);
 	/* There is no store, or it is another user's, whose containers root sees. */
 	return r == -ENOENT || r == -EPERM || r == -EACCES ? 0 : r;
-}
-
-static int read_rows(const struct args *a, struct rows *l, struct mlr_error *err)
-{
-	TRY(running_find(&l->running, err));
-	TRY(read_services(a, l, err));
-	for (size_t i = 0; i < l->running.n; i++) {
-		const struct service *s = service_of(l, &l->running.v[i]);
-
-		if (is_of_project(a, s))
-			add(l, &l->running.v[i], s);
-	}
-	for (size_t i = 0; i < l->services.n; i++) {
-		const struct service *s = &l->services.v[i];
-
-		if (!has_row(l, s) && is_of_project(a, s) && (a->all || !service_has_ended(s)))
-			add(l, NULL, s);
-	}
-	return 0;
 }
 
 /* --- columns ------------------------------------------------------------------------------------
@@ -157,41 +123,53 @@ static void put_service(struct listing *l, const struct service *s)
 	listing_known(l, NULL, "replica", s->replica, s->project != NULL);
 }
 
-static void put(struct listing *l, const struct row *r)
+/* Put a container, a service, or both; either may be NULL. */
+static void put(struct listing *l, const struct running *running, const struct service *s)
 {
 	static const struct running nothing;
-	const struct running *in = r->running ? r->running : &nothing;
-	const struct service *s = r->service;
-	const struct strv *command = r->running || !s ? &in->command : &s->command;
-	uid_t uid = r->running ? in->container.owner : geteuid();
+	const struct running *in = running ? running : &nothing;
+	const struct strv *command = running || !s ? &in->command : &s->command;
+	uid_t uid = running ? in->container.owner : geteuid();
 	auto_free char *user = user_name(uid);
 
-	listing_known(l, "PID", "pid", in->pid, r->running != NULL);
+	listing_known(l, "PID", "pid", in->pid, running != NULL);
 	listing_number(l, "PROCESSES", "processes", (int64_t)in->processes);
 	listing_text(l, NULL, "user", user);
 	if (geteuid() == 0)
 		listing_cell(l, "USER", xstrdup(user));
 	listing_number(l, NULL, "uid", uid);
 	put_service(l, s);
-	listing_text(l, "IMAGE", "image", r->running || !s ? in->container.image : s->image);
-	listing_time(l, "STARTED", "started", r->running || !s ? in->started : s->started / 1000);
+	listing_text(l, "IMAGE", "image", running || !s ? in->container.image : s->image);
+	listing_time(l, "STARTED", "started", running || !s ? in->started : s->started / 1000);
 	listing_json(l, "shared", json_boolean(in->container.keys.word[0]));
 	listing_json(l, "command", mlr_json_texts(command));
 	listing_cell(l, "COMMAND", line_of(command));
 }
 
-static int print(const struct rows *rows, int as_json)
+static int print(const struct args *a, const struct found *found)
 {
-	static const struct row nothing;
-	struct listing l = { .as_json = as_json };
+	struct listing l = { .as_json = a->json };
 
-	for (size_t i = 0; i < rows->n; i++) {
+	for (size_t i = 0; i < found->running.n; i++) {
+		const struct service *s = service_of(found, &found->running.v[i]);
+
+		if (!is_of_project(a, s))
+			continue;
 		listing_row(&l);
-		put(&l, &rows->v[i]);
+		put(&l, &found->running.v[i], s);
 	}
-	if (rows->n == 0) {
+	for (size_t i = 0; i < found->services.n; i++) {
+		const struct service *s = &found->services.v[i];
+
+		if (has_container(found, s) || !is_of_project(a, s) ||
+			(!a->all && service_has_ended(s)))
+			continue;
+		listing_row(&l);
+		put(&l, NULL, s);
+	}
+	if (!l.rows) {
 		listing_heads(&l);
-		put(&l, &nothing);
+		put(&l, NULL, NULL);
 	}
 	return listing_end(&l);
 }
@@ -213,12 +191,12 @@ int cmd_ps(int argc, char **argv)
 			"containers.\v"
 			"`mlrun exec --join PID|NAME` runs a command in one; `mlrun containers` lists what exec "
 			"--write keeps, running or not." };
-	auto_call(rows_done) struct rows l = { .n = 0 };
+	auto_call(found_done) struct found l = { 0 };
 	struct mlr_error err = MLR_ERROR_INIT;
 	struct args a = { .json = 0 };
 
 	cli_options_parse(argc, argv, &syntax, &a);
-	if (read_rows(&a, &l, &err) < 0)
+	if (running_find(&l.running, &err) < 0 || read_services(&a, &l, &err) < 0)
 		return cli_fail(&err);
-	return print(&l, a.json);
+	return print(&a, &l);
 }

@@ -156,12 +156,9 @@ static int check_args(const struct args *a, struct mlr_error *err)
 
 	for (size_t i = 0; i < a->images.n; i++) {
 		auto_call(oci_name_done) struct oci_name name = OCI_NAME_INIT;
-		int r = oci_name_parse(a->images.v[i], &name, err);
 
-		if (r == 0)
-			r = cli_refuse_file(a->images.v[i], err);
-		if (r < 0)
-			return r;
+		TRY(oci_name_parse(a->images.v[i], &name, err));
+		TRY(cli_refuse_file(a->images.v[i], err));
 	}
 	return a->pull.platform ? oci_platform_parse(a->pull.platform, &p, err) : 0;
 }
@@ -176,26 +173,16 @@ static int pull_text(struct store *st, const char *text, const struct args *a)
 	return pull_one(st, &name, a);
 }
 
-/* Load what pull needs to know about registries. */
-static int load_registry(struct args *a, struct mlr_error *err)
-{
-	int r = cli_registry_load(&a->registry, a->images.v[0], err);
-
-	a->pull.tls_verify = a->registry.tls_verify;
-	a->pull.authfile = a->registry.authfile;
-	a->pull.config = &a->registry.config;
-	return r;
-}
-
 static int run(struct args *a)
 {
 	auto_store struct store *st = NULL;
 	struct mlr_error err = MLR_ERROR_INIT;
 	int status = 0;
 
-	if (load_registry(a, &err) < 0 || check_args(a, &err) < 0 ||
+	if (cli_registry_load(&a->registry, a->images.v[0], &err) < 0 || check_args(a, &err) < 0 ||
 		store_open(a->common.store, 1, &st, &err) < 0)
 		return cli_fail(&err);
+	a->pull.registry = a->registry.options;
 	cli_stop_catch();
 	for (size_t i = 0; i < a->images.n && !cli_stop_signal; i++)
 		if (pull_text(st, a->images.v[i], a) != 0)

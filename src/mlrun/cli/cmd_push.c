@@ -67,21 +67,18 @@ static int push(struct args *a, const struct stores *all, struct oci_ref *to,
 	auto_call(oci_name_done) struct oci_name image = OCI_NAME_INIT;
 	auto_call(store_image_done) struct store_image im = { 0 };
 	struct store *st;
-	int r = oci_name_parse(a->image, &image, err);
 
-	if (r == 0)
-		r = stores_find(all, &image, &st, &im, err);
-	if (r == 0)
-		r = a->to ? push_args_destination(a->to, to, err)
-			  : default_destination(a, &image, &im, to, err);
+	TRY(oci_name_parse(a->image, &image, err));
+	TRY(stores_find(all, &image, &st, &im, err));
+	TRY(a->to ? push_args_destination(a->to, to, err)
+		  : default_destination(a, &image, &im, to, err));
 	/* Such a name is one of Docker Hub's own images, to which nobody pushes. */
-	if (r == 0 && a->to && !strchr(a->to, '/')) {
+	if (a->to && !strchr(a->to, '/')) {
 		mlr_fail(err, EINVAL, "'%s' has no registry and namespace", a->to);
 		return mlr_hint(err, "mlrun push %s REGISTRY/NAMESPACE/NAME:TAG", a->image);
 	}
-	if (r == 0)
-		r = push_args_run(&a->push, st, &im, to, result, err);
-	return r < 0 ? r : push_args_write_digest(&a->push, result->digest, err);
+	TRY(push_args_run(&a->push, st, &im, to, result, err));
+	return push_args_write_digest(&a->push, result->digest, err);
 }
 
 static int run(struct args *a, const struct stores *all)

@@ -80,8 +80,7 @@ static void print_word(const char *word)
 static void print_line(const char *key, const char *value)
 {
 	printf("%-10s ", key);
-	escape_print(stdout, value);
-	putchar('\n');
+	cli_print_line(value);
 }
 
 static int print_start(const json_t *start, struct mlr_error *err)

@@ -74,9 +74,7 @@ static int repair(struct store *st, const struct rootfs_report *report, const st
 {
 	static const struct repair_watch told = { NULL, tell_removed, tell_closed, tell_in_use,
 		tell_fetched, tell_failed };
-	const struct pull_options opt = { .tls_verify = a->registry.tls_verify,
-		.authfile = a->registry.authfile,
-		.config = &a->registry.config,
+	const struct pull_options opt = { .registry = a->registry.options,
 		.jobs = PULL_JOBS,
 		.probe = runtime_probe,
 		.cancel = &cli_stop_signal };
@@ -119,12 +117,10 @@ static void print_text(struct store *st, const struct rootfs_report *r)
 		printf("%s: %s%s", f->path,
 			f->verdict == ROOTFS_UNKNOWN ? "" : verdicts[f->verdict],
 			f->verdict == ROOTFS_UNKNOWN ? "" : ": ");
-		escape_print(stdout, f->why);
-		putchar('\n');
+		cli_print_line(f->why);
 		for (size_t j = 0; j < f->files.n; j++) {
 			printf("  ");
-			escape_print(stdout, f->files.v[j]);
-			putchar('\n');
+			cli_print_line(f->files.v[j]);
 		}
 		for (size_t j = 0; j < names.n; j++)
 			printf("  needed by '%s'\n", names.v[j]);

@@ -25,27 +25,20 @@ static int tag(struct store *st, const struct args *a, struct mlr_error *err)
 	auto_call(oci_ref_done) struct oci_ref name = { 0 };
 	auto_call(store_image_done) struct store_image im = { 0 };
 	auto_free char *was = NULL;
-	int r = oci_name_parse(a->image, &image, err);
 
-	if (r == 0)
-		r = cli_parse_new_name(a->name, &name, err);
-	if (r == 0)
-		r = store_hold(st, err); /* before the search: nobody removes what is found */
-	if (r == 0)
-		r = store_image_find_name(st, &image, &im, err);
-	if (r < 0)
-		return r;
+	TRY(oci_name_parse(a->image, &image, err));
+	TRY(cli_parse_new_name(a->name, &name, err));
+	TRY(store_hold(st, err)); /* before the search: nobody removes what is found */
+	TRY(store_image_find_name(st, &image, &im, err));
 	if (!im.source)
 		im.source = take_ptr(&im.name); /* where to get it again */
 	free(im.name);
 	im.name = oci_ref_canonical(&name);
 	was = store_image_other(st, &im);
-	r = store_image_put(st, &im, err);
-	if (r < 0)
-		return r;
+	TRY(store_image_put(st, &im, err));
 	cli_tell_replaced(im.name, was);
 	mlr_info("'%s' is %s now", im.name, im.manifest);
-	return r;
+	return 0;
 }
 
 int cmd_tag(int argc, char **argv)

@@ -36,8 +36,7 @@ static int print(const struct oci_ref *ref, const struct strv *tags, int json)
 {
 	if (!json) {
 		for (size_t i = 0; i < tags->n; i++) {
-			escape_print(stdout, tags->v[i]);
-			putchar('\n');
+			cli_print_line(tags->v[i]);
 		}
 		return fflush(stdout) == 0 ? 0 : CLI_FAILED;
 	}
@@ -48,12 +47,10 @@ static int print(const struct oci_ref *ref, const struct strv *tags, int json)
 static int list(struct args *a, struct oci_ref *ref, struct strv *ret, struct mlr_error *err)
 {
 	auto_registry struct registry *reg = NULL;
-	struct registry_options opt;
 
 	TRY(cli_registry_load(&a->registry, a->name, err));
 	TRY(oci_ref_parse(a->name, ref, err));
-	opt = cli_registry_options(&a->registry);
-	reg = registry_new(ref, &opt);
+	reg = registry_new(ref, &a->registry.options);
 	return registry_tags(reg, ret, err);
 }
 

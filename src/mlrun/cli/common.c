@@ -109,6 +109,12 @@ int cli_write_json(const char *path, const json_t *value, size_t flags, struct m
 	return file_put(path, whole, strlen(whole), 0644, err);
 }
 
+void cli_print_line(const char *text)
+{
+	escape_print(stdout, text);
+	putchar('\n');
+}
+
 int cli_print_json(json_t *value)
 {
 	auto_free char *text = value ? json_dumps(value, JSON_ENSURE_ASCII) : NULL;

@@ -46,6 +46,9 @@ char *cli_user_name(uid_t uid);
 /* Make ["layers", "squashfs"] from bits of enum store_format. */
 json_t *cli_formats(unsigned formats);
 
+/* Print a text, control characters escaped, and a newline on stdout. */
+void cli_print_line(const char *text);
+
 /* Print a value and a newline on stdout; steals the value. Returns 0 or CLI_FAILED. */
 int cli_print_json(json_t *value);
 

@@ -106,8 +106,7 @@ static int print_json(const struct picture *p)
 static void print_line(const char *label, const char *value)
 {
 	printf("%-12s", label);
-	escape_print(stdout, value);
-	putchar('\n');
+	cli_print_line(value);
 }
 
 /* Print one word on each line, so that spaces in a word are visible. */
@@ -125,8 +124,7 @@ static void print_labels(const struct strv *labels)
 		printf("%-12s", i == 0 ? "labels" : "");
 		escape_print(stdout, labels->v[i]);
 		putchar('=');
-		escape_print(stdout, labels->v[i + 1]);
-		putchar('\n');
+		cli_print_line(labels->v[i + 1]);
 	}
 }
 

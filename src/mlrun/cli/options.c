@@ -3,7 +3,7 @@
 #include "cli/cli.h"
 #include "cli/foreign.h"
 
-static void be_verbose(void *args, char *arg, struct argp_state *state)
+void cli_options_be_verbose(void *args, char *arg, struct argp_state *state)
 {
 	mlr_log_level = MLR_DEBUG;
 }
@@ -12,7 +12,7 @@ static const struct option_row common_options[] = {
 	{ "store", 0, "DIR", 0,
 		"the store; default: $MLRUN_STORE, else that of mlrun.conf, else ~/.local/share/mlrun",
 		90, OPT(struct cli_common, store) },
-	{ "verbose", 0, 0, 0, "print every step on stderr", 90, OPT_CALL(be_verbose) },
+	{ "verbose", 0, 0, 0, "print every step on stderr", 90, OPT_CALL(cli_options_be_verbose) },
 	{ 0 },
 };
 
@@ -20,9 +20,9 @@ static void parse_tls_verify(void *args, char *arg, struct argp_state *state)
 {
 	struct cli_registry *r = args;
 
-	r->tls_verify = arg ? config_truth(arg) : 1;
+	r->options.tls_verify = arg ? config_truth(arg) : 1;
 	r->bare_tls_verify = !arg;
-	if (r->tls_verify < 0)
+	if (r->options.tls_verify < 0)
 		argp_error(state, "--tls-verify takes true or false, not '%s'", arg);
 }
 
@@ -32,7 +32,7 @@ static const struct option_row registry_rows[] = {
 		OPT_CALL(parse_tls_verify) },
 	{ "authfile", 0, "FILE", 0,
 		"whose credentials to use; default: $REGISTRY_AUTH_FILE, else podman's, Docker's",
-		80, OPT(struct cli_registry, authfile) },
+		80, OPT(struct cli_registry, options.authfile) },
 	{ 0 },
 };
 
@@ -80,17 +80,11 @@ int cli_registry_load(struct cli_registry *r, const char *first, struct mlr_erro
 		mlr_fail(err, EINVAL, "--tls-verify %s: '%s' is not a name", first, first);
 		return mlr_hint(err, "write --tls-verify=%s", first);
 	}
+	r->options.config = &r->config;
 	return config_load(&r->config, err);
 }
 
 void cli_registry_done(struct cli_registry *r)
 {
 	config_done(&r->config);
-}
-
-struct registry_options cli_registry_options(const struct cli_registry *r)
-{
-	return (struct registry_options){
-		.tls_verify = r->tls_verify, .authfile = r->authfile, .config = &r->config
-	};
 }

@@ -20,6 +20,7 @@
 		"quiet", 'q', 0, 0, "print only errors", group, OPT_CALL(cli_options_be_quiet) \
 	}
 void cli_options_be_quiet(void *args, char *arg, struct argp_state *state);
+void cli_options_be_verbose(void *args, char *arg, struct argp_state *state);
 
 /* A command's arguments. Its struct begins with a struct cli_common, unless no_store is set. */
 struct cli_syntax {
@@ -36,22 +37,19 @@ void cli_options_interval(void *field, char *arg, struct argp_state *state);
 
 /* Options of all commands that use a registry: --tls-verify, --authfile, and mlrun.conf. */
 struct cli_registry {
-	int tls_verify, bare_tls_verify; /* the latter: given without =BOOL */
-	const char *authfile;
+	struct registry_options options; /* without callbacks */
+	int bare_tls_verify;             /* given without =BOOL */
 	struct config config;
 };
 
-#define CLI_REGISTRY_INIT   \
-	{                   \
-		1, 0, NULL, \
-		{           \
-			0   \
-		}           \
+#define CLI_REGISTRY_INIT                \
+	{                                \
+		.options.tls_verify = 1, \
 	}
 
 /*
  * After parsing: refuse "--tls-verify false", which would take "false" for a name, and read
- * mlrun.conf.
+ * mlrun.conf for the options, which point into r.
  *
  *   first  the first operand, or NULL
  *
@@ -59,8 +57,5 @@ struct cli_registry {
  */
 int cli_registry_load(struct cli_registry *r, const char *first, struct mlr_error *err);
 void cli_registry_done(struct cli_registry *r);
-
-/* For registry_new(); borrows from r. */
-struct registry_options cli_registry_options(const struct cli_registry *r);
 
 #endif

@@ -51,11 +51,10 @@ int push_args_settle(struct push_args *a, const char *text, struct mlr_error *er
 {
 	int r = cli_registry_load(&a->registry, text, err);
 
-	a->push.tls_verify = a->registry.tls_verify;
-	a->push.authfile = a->registry.authfile;
-	a->push.config = &a->registry.config;
+	a->push.registry = a->registry.options;
+	a->push.registry.notice = notice;
 	a->push.cancel = &cli_stop_signal;
-	a->push.watch = (struct push_watch){ .ctx = a, .notice = notice };
+	a->push.watch.ctx = a;
 	if (!a->common.quiet)
 		a->push.watch.layer = tell_layer;
 	/* A transcript and a redrawn line do not mix. */

@@ -62,13 +62,6 @@ static void take_entrypoint(void *args, char *arg, struct argp_state *state)
 	a->entrypoint = arg;
 }
 
-static void take_mount(void *args, char *arg, struct argp_state *state)
-{
-	struct args *a = args;
-
-	strv_add(&a->mounts, arg);
-}
-
 static void take_mpi(void *args, char *arg, struct argp_state *state)
 {
 	strv_add(&((struct args *)args)->modules, "mpich");
@@ -77,11 +70,6 @@ static void take_mpi(void *args, char *arg, struct argp_state *state)
 static void take_explain(void *args, char *arg, struct argp_state *state)
 {
 	((struct args *)args)->x.explain = CLI_EXPLAIN_TEXT;
-}
-
-static void be_verbose(void *args, char *arg, struct argp_state *state)
-{
-	mlr_log_level = MLR_DEBUG;
 }
 
 static void print_help(void *args, char *arg, struct argp_state *state)
@@ -111,7 +99,7 @@ static const struct option_row options[] = {
 		"mount a directory (flags: ro, perNodeCache=size=SIZE)", 0,
 		OPT(struct args, volumes) },
 	{ "mount", 0, "SPEC", 0, "type=bind,source=A,destination=B or type=per-node-cache,...", 0,
-		OPT_CALL(take_mount) },
+		OPT(struct args, mounts) },
 	{ "env", 'e', "NAME=VALUE", 0, "set a variable", 0, OPT_CALL(take_env) },
 	{ "env-file", 0, "FILE", 0, "read variables from FILE, NAME=VALUE a line", 0,
 		EXEC(env_files) },
@@ -126,12 +114,13 @@ static const struct option_row options[] = {
 	{ "mpi", 0, NULL, 0, "the same as --module=mpich", 0, OPT_CALL(take_mpi) },
 	{ "explain", 0, NULL, 0, "print what the container would have; run nothing", 0,
 		OPT_CALL(take_explain) },
-	{ "verbose", 'v', NULL, 0, "print every step on stderr", 0, OPT_CALL(be_verbose) },
+	{ "verbose", 'v', NULL, 0, "print every step on stderr", 0,
+		OPT_CALL(cli_options_be_verbose) },
 	{ "help", 'h', NULL, 0, "print this", 0, OPT_CALL(print_help) },
 	/* A container's root can be written to and forgets. */
 	{ "writable-volatile", 0, "DIR", OPTION_HIDDEN, NULL, 0, { 0 } },
 	{ "tty", 't', NULL, OPTION_HIDDEN, NULL, 0, { 0 } },
-	{ "debug", 0, NULL, OPTION_HIDDEN, NULL, 0, OPT_CALL(be_verbose) },
+	{ "debug", 0, NULL, OPTION_HIDDEN, NULL, 0, OPT_CALL(cli_options_be_verbose) },
 	{ 0 },
 };
 
@@ -261,10 +250,8 @@ static int become(struct plan *p, struct mlr_error *err)
 {
 	for (size_t i = 0; i < run.modules.n; i++) {
 		const struct udiroot_module *m = udiroot_module_named(&run.site, run.modules.v[i]);
-		int r = m && m->user_hook ? run_hook(m->user_hook, p, err) : 0;
 
-		if (r < 0)
-			return r;
+		TRY(m && m->user_hook ? run_hook(m->user_hook, p, err) : 0);
 	}
 	return run.wants_shell ? cli_become_shell(p, err) : runtime_exec(p, err);
 }
@@ -290,20 +277,15 @@ static void choose_command(struct args *a, struct strv *shell)
 
 static int prepare(struct args *a, char **image, struct mlr_error *err)
 {
-	int r = shifter_site(&run.site, err);
-
-	if (r == 0)
-		r = shifter_image_name(a->image, run.site.image_type, image, err);
-	if (r == 0)
-		r = shifter_modules_choose(&a->modules, &run.site, &run.modules, err);
-	if (r == 0)
-		r = shifter_modules_options(&run.modules, &run.site, &a->x.exec, err);
-	if (r == 0)
-		r = add_volumes(a, err);
+	TRY(shifter_site(&run.site, err));
+	TRY(shifter_image_name(a->image, run.site.image_type, image, err));
+	TRY(shifter_modules_choose(&a->modules, &run.site, &run.modules, err));
+	TRY(shifter_modules_options(&run.modules, &run.site, &a->x.exec, err));
+	TRY(add_volumes(a, err));
 	a->x.exec.image = *image;
 	run.request = a->image;
 	run.name = *image;
-	return r;
+	return 0;
 }
 
 static int start(struct args *a)
@@ -339,6 +321,18 @@ static const char doc[] =
 	"Without a command $SHELL runs. The image is also that of SHIFTER_IMAGE or SHIFTER. Of mlrun; "
 	"mlrun-shifter(1) says what differs from Shifter.";
 
+/* Fail if there is no image, with a hint at the command line. */
+static int run_parsed(struct args *a, const char *missing, const char *hint)
+{
+	struct mlr_error err;
+
+	if (a->image)
+		return start(a);
+	mlr_fail(&err, EINVAL, "%s", missing);
+	mlr_hint(&err, "%s", hint);
+	return cli_fail(&err);
+}
+
 int shifter_run_by_option(int argc, char **argv, const char *wanted)
 {
 	static const struct cli_syntax syntax = { .s.options = options,
@@ -347,19 +341,14 @@ int shifter_run_by_option(int argc, char **argv, const char *wanted)
 		.s.in_order = 1,
 		.s.operands = { OPT_CALL(take_operands) } };
 	auto_call(args_done) struct args a = { 0 };
-	struct mlr_error err;
 
 	run.argv = argv;
 	cli_options_parse(argc, argv, &syntax, &a);
 	if (!a.image)
 		a.image = wanted;
-	if (a.image)
-		return start(&a);
-	mlr_fail(&err, EINVAL, "shifter: no image: neither --image nor a command of Shifter's");
-	mlr_hint(&err,
+	return run_parsed(&a, "shifter: no image: neither --image nor a command of Shifter's",
 		"shifter --image=NAME COMMAND, or shifter run NAME COMMAND; also shifter pull, "
 		"images, rmi, load");
-	return cli_fail(&err);
 }
 
 int shifter_run(int argc, char **argv)
@@ -370,13 +359,8 @@ int shifter_run(int argc, char **argv)
 		.s.in_order = 1,
 		.s.operands = { OPT_CALL(take_operands) } };
 	auto_call(args_done) struct args a = { .is_run = 1 };
-	struct mlr_error err;
 
 	run.argv = argv;
 	cli_options_parse(argc, argv, &syntax, &a);
-	if (a.image)
-		return start(&a);
-	mlr_fail(&err, EINVAL, "shifter run: the image is missing");
-	mlr_hint(&err, "shifter run IMAGE COMMAND");
-	return cli_fail(&err);
+	return run_parsed(&a, "shifter run: the image is missing", "shifter run IMAGE COMMAND");
 }

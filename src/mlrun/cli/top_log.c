@@ -79,9 +79,7 @@ static void lock(int fd, short type)
 /* Append by one write(2), so that a killed process leaves no partial line. */
 static int append(int fd, const char *path, const char *text, struct mlr_error *err)
 {
-	int r = file_write_all(fd, text, strlen(text));
-
-	return r < 0 ? mlr_fail(err, -r, "write to '%s': %s", path, strerror(-r)) : 0;
+	return mlr_result(err, file_write_all(fd, text, strlen(text)), "write to '%s'", path);
 }
 
 int top_log_add(int fd, const char *path, const struct top *t, struct mlr_error *err)

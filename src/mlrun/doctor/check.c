@@ -2,8 +2,8 @@
 
 #define TEXT_MAX 65536 /* bytes read of a file of /proc */
 
-struct doctor_finding *doctor_add(struct doctor_report *r, const char *check,
-	enum doctor_verdict verdict, const char *fmt, ...)
+void doctor_add(struct doctor_report *r, const char *check, enum doctor_verdict verdict,
+	const char *fmt, ...)
 {
 	struct doctor_finding *f;
 	va_list ap;
@@ -14,11 +14,11 @@ struct doctor_finding *doctor_add(struct doctor_report *r, const char *check,
 	va_start(ap, fmt);
 	f->what = xvasprintf(fmt, ap);
 	va_end(ap);
-	return f;
 }
 
-void doctor_because(struct doctor_finding *f, const char *fmt, ...)
+void doctor_because(struct doctor_report *r, const char *fmt, ...)
 {
+	struct doctor_finding *f = &r->v[r->n - 1];
 	va_list ap;
 
 	free(f->cause);
@@ -27,8 +27,9 @@ void doctor_because(struct doctor_finding *f, const char *fmt, ...)
 	va_end(ap);
 }
 
-void doctor_mend(struct doctor_finding *f, enum doctor_who who, const char *fmt, ...)
+void doctor_mend(struct doctor_report *r, enum doctor_who who, const char *fmt, ...)
 {
+	struct doctor_finding *f = &r->v[r->n - 1];
 	va_list ap;
 
 	free(f->fix);

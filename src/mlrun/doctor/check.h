@@ -22,12 +22,12 @@ void check_gpu(const struct doctor_machine *m, struct doctor_report *r);
 void check_mpi(const struct doctor_machine *m, struct doctor_report *r);
 void check_slurm(const struct doctor_machine *m, struct doctor_report *r);
 
-/* Add a finding. The report owns it; the pointer is valid until the next one is added. */
-struct doctor_finding *doctor_add(struct doctor_report *r, const char *check,
-	enum doctor_verdict verdict, const char *fmt, ...) __attribute__((format(printf, 4, 5)));
-void doctor_because(struct doctor_finding *f, const char *fmt, ...)
+/* Add a finding; give the latest one its cause, and its fix. */
+void doctor_add(struct doctor_report *r, const char *check, enum doctor_verdict verdict,
+	const char *fmt, ...) __attribute__((format(printf, 4, 5)));
+void doctor_because(struct doctor_report *r, const char *fmt, ...)
 	__attribute__((format(printf, 2, 3)));
-void doctor_mend(struct doctor_finding *f, enum doctor_who who, const char *fmt, ...)
+void doctor_mend(struct doctor_report *r, enum doctor_who who, const char *fmt, ...)
 	__attribute__((format(printf, 3, 4)));
 
 /* Is the report about this machine, so that checks can try things? */

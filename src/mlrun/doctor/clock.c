@@ -7,7 +7,6 @@
 void check_clock(const struct doctor_machine *m, struct doctor_report *r)
 {
 	time_t now = time(NULL);
-	struct doctor_finding *f;
 	char text[32];
 	struct tm tm;
 
@@ -18,7 +17,7 @@ void check_clock(const struct doctor_machine *m, struct doctor_report *r)
 		doctor_add(r, "clock", DOCTOR_PASS, "it is %s", text);
 		return;
 	}
-	f = doctor_add(r, "clock", DOCTOR_FAILURE, "the clock says %s", text);
-	doctor_because(f, "registries' certificates and tokens seem to be of another time");
-	doctor_mend(f, DOCTOR_ADMINISTRATOR, "timedatectl set-ntp true");
+	doctor_add(r, "clock", DOCTOR_FAILURE, "the clock says %s", text);
+	doctor_because(r, "registries' certificates and tokens seem to be of another time");
+	doctor_mend(r, DOCTOR_ADMINISTRATOR, "timedatectl set-ntp true");
 }

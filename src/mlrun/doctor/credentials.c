@@ -49,17 +49,16 @@ static void look_at_helper(const struct doctor_machine *m, const char *path, con
 {
 	auto_free char *name = xasprintf("docker-credential-%s", helper);
 	auto_free char *program = doctor_program(m, name);
-	struct doctor_finding *f;
 
 	if (program)
 		return;
-	f = doctor_add(r, "credentials", registry ? DOCTOR_FAILURE : DOCTOR_WARNING,
+	doctor_add(r, "credentials", registry ? DOCTOR_FAILURE : DOCTOR_WARNING,
 		"'%s' is not on PATH", name);
 	if (registry)
-		doctor_because(f, "'%s' has it keep the secrets for '%s'", path, registry);
+		doctor_because(r, "'%s' has it keep the secrets for '%s'", path, registry);
 	else
-		doctor_because(f, "'%s' has it keep all secrets; it is passed over", path);
-	doctor_mend(f, DOCTOR_YOU, "export PATH=$PATH:/where/it/is; or take '%s' out of '%s'",
+		doctor_because(r, "'%s' has it keep all secrets; it is passed over", path);
+	doctor_mend(r, DOCTOR_YOU, "export PATH=$PATH:/where/it/is; or take '%s' out of '%s'",
 		helper, path);
 }
 
@@ -78,20 +77,19 @@ static void look_at_helpers(
 
 static void tell_unreadable(const char *path, int code, struct doctor_report *r)
 {
-	struct doctor_finding *f = doctor_add(
-		r, "credentials", DOCTOR_FAILURE, "'%s' cannot be read: %s", path, strerror(code));
 
-	doctor_because(f, "mlrun pull refuses to go on without it");
-	doctor_mend(f, DOCTOR_YOU, "ls -l '%s'", path);
+	doctor_add(
+		r, "credentials", DOCTOR_FAILURE, "'%s' cannot be read: %s", path, strerror(code));
+	doctor_because(r, "mlrun pull refuses to go on without it");
+	doctor_mend(r, DOCTOR_YOU, "ls -l '%s'", path);
 }
 
 static void tell_garbled(const char *path, int line, struct doctor_report *r)
 {
-	struct doctor_finding *f = doctor_add(
-		r, "credentials", DOCTOR_FAILURE, "'%s' is not JSON: line %d", path, line);
 
-	doctor_because(f, "mlrun pull refuses to go on without it");
-	doctor_mend(f, DOCTOR_YOU, "mv '%s' '%s.broken' && mlrun login REGISTRY", path, path);
+	doctor_add(r, "credentials", DOCTOR_FAILURE, "'%s' is not JSON: line %d", path, line);
+	doctor_because(r, "mlrun pull refuses to go on without it");
+	doctor_mend(r, DOCTOR_YOU, "mv '%s' '%s.broken' && mlrun login REGISTRY", path, path);
 }
 
 /* Read the file. No finding shows its contents. Returns 0, or -1 after adding a finding. */
@@ -123,7 +121,6 @@ static int read_secrets(
 /* Returns 1 if there is such a file. */
 static int look_at_file(const struct doctor_machine *m, const char *path, struct doctor_report *r)
 {
-	struct doctor_finding *f;
 	size_t secrets = 0;
 	struct stat sb;
 
@@ -132,11 +129,11 @@ static int look_at_file(const struct doctor_machine *m, const char *path, struct
 	if (read_secrets(m, path, &secrets, r) < 0)
 		return 1;
 	if (secrets > 0 && S_ISREG(sb.st_mode) && (sb.st_mode & (S_IRGRP | S_IROTH))) {
-		f = doctor_add(r, "credentials", DOCTOR_FAILURE, "others may read '%s' (mode %04o)",
+		doctor_add(r, "credentials", DOCTOR_FAILURE, "others may read '%s' (mode %04o)",
 			path, (unsigned)sb.st_mode & 07777);
-		doctor_because(f, "it holds %zu secret%s, which mlrun refuses to use then", secrets,
+		doctor_because(r, "it holds %zu secret%s, which mlrun refuses to use then", secrets,
 			secrets > 1 ? "s" : "");
-		doctor_mend(f, DOCTOR_YOU, "chmod 600 '%s'", path);
+		doctor_mend(r, DOCTOR_YOU, "chmod 600 '%s'", path);
 		return 1;
 	}
 	doctor_add(r, "credentials", DOCTOR_PASS, "'%s' holds %zu secret%s", path, secrets,
@@ -148,17 +145,16 @@ static int look_at_file(const struct doctor_machine *m, const char *path, struct
 static void look_at_authorities(struct doctor_report *r)
 {
 	const char *named = getenv("SSL_CERT_FILE");
-	struct doctor_finding *f;
 
 	if (named && *named ? access(named, R_OK) == 0 : authorities_file() != NULL)
 		return;
-	f = doctor_add(r, "credentials", DOCTOR_WARNING, "no registry can be asked over https");
+	doctor_add(r, "credentials", DOCTOR_WARNING, "no registry can be asked over https");
 	if (named && *named) {
-		doctor_because(f, "SSL_CERT_FILE names '%s', which cannot be read", named);
-		doctor_mend(f, DOCTOR_YOU, "unset SSL_CERT_FILE");
+		doctor_because(r, "SSL_CERT_FILE names '%s', which cannot be read", named);
+		doctor_mend(r, DOCTOR_YOU, "unset SSL_CERT_FILE");
 	} else {
-		doctor_because(f, "there are no certificates of authorities");
-		doctor_mend(f, DOCTOR_ADMINISTRATOR, "install the package ca-certificates");
+		doctor_because(r, "there are no certificates of authorities");
+		doctor_mend(r, DOCTOR_ADMINISTRATOR, "install the package ca-certificates");
 	}
 }
 
@@ -166,7 +162,6 @@ void check_credentials(const struct doctor_machine *m, struct doctor_report *r)
 {
 	const char *named = getenv("REGISTRY_AUTH_FILE");
 	auto_strv struct strv files = STRV_INIT;
-	struct doctor_finding *f;
 	int found = 0;
 
 	if (!doctor_is_here(m))
@@ -182,7 +177,7 @@ void check_credentials(const struct doctor_machine *m, struct doctor_report *r)
 			r, "credentials", DOCTOR_PASS, "none: registries are asked without a name");
 		return;
 	}
-	f = doctor_add(r, "credentials", DOCTOR_FAILURE, "'%s' is missing", named);
-	doctor_because(f, "REGISTRY_AUTH_FILE names it");
-	doctor_mend(f, DOCTOR_YOU, "unset REGISTRY_AUTH_FILE");
+	doctor_add(r, "credentials", DOCTOR_FAILURE, "'%s' is missing", named);
+	doctor_because(r, "REGISTRY_AUTH_FILE names it");
+	doctor_mend(r, DOCTOR_YOU, "unset REGISTRY_AUTH_FILE");
 }

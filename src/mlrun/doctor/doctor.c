@@ -166,29 +166,27 @@ static int take_answer(const struct child *c, struct doctor_report *r)
 static void conclude(
 	const struct doctor_machine *m, const char *name, struct child *c, struct doctor_report *r)
 {
-	int late = c->fd >= 0, whole;
-	struct doctor_finding *f;
+	int late = c->fd >= 0;
 
 	if (late) {
 		kill(-c->pid, SIGKILL);
 		kill(c->pid, SIGKILL);
 		close(c->fd);
 	}
-	whole = take_answer(c, r) == 0;
-	if (whole)
+	if (take_answer(c, r) == 0)
 		return;
 	if (late) {
-		f = doctor_add(r, name, DOCTOR_FAILURE, "no answer within %.1f seconds",
+		doctor_add(r, name, DOCTOR_FAILURE, "no answer within %.1f seconds",
 			m->timeout_ms / 1000.0);
-		doctor_because(f, "probably a file system whose server does not answer");
+		doctor_because(r, "probably a file system whose server does not answer");
 		doctor_mend(
-			f, DOCTOR_ADMINISTRATOR, "df -l; mount | grep -E 'nfs|lustre|beegfs|fuse'");
+			r, DOCTOR_ADMINISTRATOR, "df -l; mount | grep -E 'nfs|lustre|beegfs|fuse'");
 		return;
 	}
-	f = doctor_add(r, name, DOCTOR_FAILURE, "the look at it broke off");
-	doctor_because(f,
+	doctor_add(r, name, DOCTOR_FAILURE, "the look at it broke off");
+	doctor_because(r,
 		"no process could be made for it, or it was killed: a limit on processes or memory");
-	doctor_mend(f, DOCTOR_YOU, "ulimit -u; ulimit -v");
+	doctor_mend(r, DOCTOR_YOU, "ulimit -u; ulimit -v");
 }
 
 void doctor_look(const struct doctor_machine *m, struct doctor_report *ret)

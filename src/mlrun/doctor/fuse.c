@@ -20,19 +20,16 @@ static int count_squashfs(const struct doctor_machine *m)
 	return n;
 }
 
-static struct doctor_finding *add(
-	const struct doctor_machine *m, struct doctor_report *r, const char *what)
+static void add(const struct doctor_machine *m, struct doctor_report *r, const char *what)
 {
 	int images = doctor_is_here(m) ? count_squashfs(m) : 0;
-	struct doctor_finding *f =
-		doctor_add(r, "fuse", images > 0 ? DOCTOR_FAILURE : DOCTOR_WARNING,
-			"squashfs images cannot be run: %s", what);
 
+	doctor_add(r, "fuse", images > 0 ? DOCTOR_FAILURE : DOCTOR_WARNING,
+		"squashfs images cannot be run: %s", what);
 	if (images > 0)
-		doctor_because(f, "the store has %d of them", images);
+		doctor_because(r, "the store has %d of them", images);
 	else
-		doctor_because(f, "images that lie as trees (--format=layers, dir) can");
-	return f;
+		doctor_because(r, "images that lie as trees (--format=layers, dir) can");
 }
 
 static void tell_closed(
@@ -42,7 +39,8 @@ static void tell_closed(
 		"/dev/fuse is closed to this user (%s, mode %04o, owner %ld:%ld)", strerror(code),
 		(unsigned)sb->st_mode & 07777, (long)sb->st_uid, (long)sb->st_gid);
 
-	doctor_mend(add(m, r, what), DOCTOR_ADMINISTRATOR,
+	add(m, r, what);
+	doctor_mend(r, DOCTOR_ADMINISTRATOR,
 		"echo 'KERNEL==\"fuse\", MODE=\"0666\"' >/etc/udev/rules.d/99-fuse.rules && chmod 0666 /dev/fuse");
 }
 
@@ -54,19 +52,18 @@ void check_fuse(const struct doctor_machine *m, struct doctor_report *r)
 	struct stat sb;
 
 	if (doctor_is_here(m) && access(server, X_OK) < 0) {
-		doctor_mend(
-			add(m, r,
-				"this mlrun was built without libsquashfuse, or its mlrun-squashfuse is not installed"),
-			DOCTOR_YOU,
+		add(m, r,
+			"this mlrun was built without libsquashfuse, or its mlrun-squashfuse is not installed");
+		doctor_mend(r, DOCTOR_YOU,
 			"./quickstart deps && ./configure --with-squashfuse && make install");
 		return;
 	}
 	if (stat(device, &sb) < 0) {
-		doctor_mend(add(m, r,
-				    doctor_has_filesystem(m, "fuse")
-					    ? "there is no /dev/fuse"
-					    : "the kernel's module fuse is not loaded"),
-			DOCTOR_ADMINISTRATOR,
+		add(m, r,
+			doctor_has_filesystem(m, "fuse")
+				? "there is no /dev/fuse"
+				: "the kernel's module fuse is not loaded");
+		doctor_mend(r, DOCTOR_ADMINISTRATOR,
 			"modprobe fuse && echo fuse >/etc/modules-load.d/fuse.conf");
 		return;
 	}

@@ -57,11 +57,10 @@ static char *say(const struct count *c, const char *kind)
 static void tell_closed(const struct gpu_node *n, const char *what, struct doctor_report *r)
 {
 	auto_free char *why = gpu_node_why(n);
-	struct doctor_finding *f =
-		doctor_add(r, "gpu", DOCTOR_FAILURE, "%s, but %s cannot be opened", what, n->path);
 
-	doctor_because(f, "%s", why);
-	doctor_mend(f, DOCTOR_ADMINISTRATOR,
+	doctor_add(r, "gpu", DOCTOR_FAILURE, "%s, but %s cannot be opened", what, n->path);
+	doctor_because(r, "%s", why);
+	doctor_mend(r, DOCTOR_ADMINISTRATOR,
 		"echo 'options nvidia NVreg_DeviceFileMode=0666' >/etc/modprobe.d/nvidia-mode.conf; srun --gres=gpu:1 in a job");
 }
 
@@ -74,13 +73,12 @@ static int look_at_nvidia(const struct gpu_machine *m, struct doctor_report *r)
 	const struct gpu_node *control = gpu_machine_node(m, "/dev/nvidiactl");
 	struct count c = count_gpus(m, GPU_NVIDIA);
 	char cuda[GPU_VERSION_TEXT];
-	struct doctor_finding *f;
 
 	if (c.all == c.lacking) {
-		f = doctor_add(r, "gpu", DOCTOR_FAILURE, "%s, but no /dev/nvidia0", driver);
-		doctor_because(f,
+		doctor_add(r, "gpu", DOCTOR_FAILURE, "%s, but no /dev/nvidia0", driver);
+		doctor_because(r,
 			"the nodes are made when the driver is first used by root, or a job was given no GPU");
-		doctor_mend(f, DOCTOR_ADMINISTRATOR, "nvidia-modprobe -u -c=0");
+		doctor_mend(r, DOCTOR_ADMINISTRATOR, "nvidia-modprobe -u -c=0");
 		return 0;
 	}
 	if (control && control->error) {
@@ -116,7 +114,6 @@ static int look_at_others(
 	const struct gpu_vendor_row *row = &gpu_vendors[vendor];
 	struct count c = count_gpus(m, vendor);
 	auto_free char *kind = xasprintf("%s ", row->title), *gpus = say(&c, kind), *why = NULL;
-	struct doctor_finding *f;
 
 	if (c.all == 0)
 		return 1;
@@ -124,24 +121,23 @@ static int look_at_others(
 		doctor_add(r, "gpu", DOCTOR_PASS, "%s", gpus);
 		return 1;
 	}
-	f = doctor_add(r, "gpu", DOCTOR_FAILURE, "%s, but none can be opened", gpus);
+	doctor_add(r, "gpu", DOCTOR_FAILURE, "%s, but none can be opened", gpus);
 	why = c.closed ? gpu_node_why(&c.closed->node) : NULL;
-	doctor_because(f, "%s", why ? why : row->lacking);
-	doctor_mend(f, DOCTOR_ADMINISTRATOR, "%s", c.closed ? row->mend_group : row->mend);
+	doctor_because(r, "%s", why ? why : row->lacking);
+	doctor_mend(r, DOCTOR_ADMINISTRATOR, "%s", c.closed ? row->mend_group : row->mend);
 	return 0;
 }
 
 static void look_without_driver(const char *root, struct doctor_report *r)
 {
 	int n = count_nodes(root);
-	struct doctor_finding *f;
 
 	if (n == 0)
 		return;
-	f = doctor_add(r, "gpu", DOCTOR_FAILURE, "%d GPU device node%s, but no driver", n,
+	doctor_add(r, "gpu", DOCTOR_FAILURE, "%d GPU device node%s, but no driver", n,
 		n > 1 ? "s" : "");
-	doctor_because(f, "/proc/driver/nvidia/version is missing");
-	doctor_mend(f, DOCTOR_ADMINISTRATOR, "modprobe nvidia && dmesg | grep -i nvrm");
+	doctor_because(r, "/proc/driver/nvidia/version is missing");
+	doctor_mend(r, DOCTOR_ADMINISTRATOR, "modprobe nvidia && dmesg | grep -i nvrm");
 }
 
 /* Add a warning of the machine's and split off its command, as in "...: as root, nvidia-modprobe
@@ -151,13 +147,12 @@ static void tell_warning(const char *text, struct doctor_report *r)
 	static const char word[] = "as root, ";
 	const char *at = strstr(text, word);
 	size_t n = at ? (size_t)(at - text) : strlen(text);
-	struct doctor_finding *f;
 
 	while (n > 0 && strchr(" :;,", text[n - 1]))
 		n--;
-	f = doctor_add(r, "gpu", DOCTOR_WARNING, "%.*s", (int)n, text);
+	doctor_add(r, "gpu", DOCTOR_WARNING, "%.*s", (int)n, text);
 	if (at)
-		doctor_mend(f, DOCTOR_ADMINISTRATOR, "%s", at + strlen(word));
+		doctor_mend(r, DOCTOR_ADMINISTRATOR, "%s", at + strlen(word));
 }
 
 /* Are device nodes all there is: no kernel driver and no library? */
@@ -175,10 +170,10 @@ void check_gpu(const struct doctor_machine *m, struct doctor_report *r)
 	int well = 1;
 
 	if (gpu_machine_read_gpus(root, &gpus, &err) < 0) {
-		struct doctor_finding *f = doctor_add(r, "gpu", DOCTOR_FAILURE, "%s", err.text);
 
-		doctor_because(f, "nothing is known about GPUs without it");
-		doctor_mend(f, DOCTOR_YOU, "ls -ld '%s' '%s/dev'", root, root);
+		doctor_add(r, "gpu", DOCTOR_FAILURE, "%s", err.text);
+		doctor_because(r, "nothing is known about GPUs without it");
+		doctor_mend(r, DOCTOR_YOU, "ls -ld '%s' '%s/dev'", root, root);
 		return;
 	}
 	if (gpus.driver == GPU_DRIVER_NONE || is_unheard_of(&gpus))

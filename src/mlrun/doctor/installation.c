@@ -17,14 +17,13 @@ void check_installation(const struct doctor_machine *m, struct doctor_report *r)
 
 	for (size_t i = 0; doctor_is_here(m) && i < ARRAY_LEN(programs); i++) {
 		auto_free char *path = program_path(programs[i].name);
-		struct doctor_finding *f;
 
 		if (access(path, X_OK) == 0)
 			continue;
-		f = doctor_add(r, "installation", DOCTOR_FAILURE, "%s is missing ('%s')",
+		doctor_add(r, "installation", DOCTOR_FAILURE, "%s is missing ('%s')",
 			programs[i].name, path);
-		doctor_because(f, "%s; mlrun's files were moved apart", programs[i].means);
-		doctor_mend(f, DOCTOR_YOU, "make install");
+		doctor_because(r, "%s; mlrun's files were moved apart", programs[i].means);
+		doctor_mend(r, DOCTOR_YOU, "make install");
 		whole = 0;
 	}
 	if (doctor_is_here(m) && whole)
@@ -44,7 +43,6 @@ void check_configuration(const struct doctor_machine *m, struct doctor_report *r
 	auto_call(config_done) struct config c = { 0 };
 	auto_strv struct strv files = STRV_INIT;
 	struct mlr_error err = MLR_ERROR_INIT;
-	struct doctor_finding *f;
 	const char *hint;
 
 	if (!doctor_is_here(m))
@@ -60,8 +58,8 @@ void check_configuration(const struct doctor_machine *m, struct doctor_report *r
 		return;
 	}
 	hint = mlr_hint_of(&err);
-	f = doctor_add(
+	doctor_add(
 		r, "configuration", DOCTOR_FAILURE, "%.*s", (int)strcspn(err.text, "\n"), err.text);
-	doctor_because(f, "no command works that needs the configuration");
-	doctor_mend(f, DOCTOR_YOU, "%s", hint ? hint : "man 5 mlrun.conf");
+	doctor_because(r, "no command works that needs the configuration");
+	doctor_mend(r, DOCTOR_YOU, "%s", hint ? hint : "man 5 mlrun.conf");
 }

@@ -79,12 +79,11 @@ void check_kernel(const struct doctor_machine *m, struct doctor_report *r)
 	auto_free char *release = doctor_text(m, "/proc/sys/kernel/osrelease"), *names = NULL;
 	auto_strv struct strv has = STRV_INIT, lacks = STRV_INIT;
 	int major, minor, filtered;
-	struct doctor_finding *f;
 
 	if (!release || sscanf(release, "%d.%d", &major, &minor) != 2) {
-		f = doctor_add(r, "kernel", DOCTOR_FAILURE, "the kernel's version cannot be read");
-		doctor_because(f, "/proc is not mounted");
-		doctor_mend(f, DOCTOR_ADMINISTRATOR, "mount -t proc proc /proc");
+		doctor_add(r, "kernel", DOCTOR_FAILURE, "the kernel's version cannot be read");
+		doctor_because(r, "/proc is not mounted");
+		doctor_mend(r, DOCTOR_ADMINISTRATOR, "mount -t proc proc /proc");
 		return;
 	}
 	filtered = sort_features(m, major, minor, &has, &lacks);
@@ -93,15 +92,15 @@ void check_kernel(const struct doctor_machine *m, struct doctor_report *r)
 		doctor_add(r, "kernel", DOCTOR_PASS, "Linux %s: %s", release, names);
 		return;
 	}
-	f = doctor_add(r, "kernel", DOCTOR_WARNING, "Linux %s without %s", release, names);
-	doctor_because(f, "containers start the older way, more slowly%s",
+	doctor_add(r, "kernel", DOCTOR_WARNING, "Linux %s without %s", release, names);
+	doctor_because(r, "containers start the older way, more slowly%s",
 		filtered
 			? "; this kernel has the call, so a filter (seccomp) around this process refuses it"
 			: "");
 	if (filtered)
-		doctor_mend(f, DOCTOR_YOU,
+		doctor_mend(r, DOCTOR_YOU,
 			"start the container around it with --security-opt seccomp=unconfined");
 	else
-		doctor_mend(f, DOCTOR_ADMINISTRATOR,
+		doctor_mend(r, DOCTOR_ADMINISTRATOR,
 			"boot Linux 5.12 or newer (RHEL 9, Debian 12, Ubuntu 22.04 have one)");
 }

@@ -24,15 +24,14 @@ static void look_at_shm(const struct doctor_machine *m, struct doctor_report *r)
 {
 	auto_free char *path = doctor_path(m, "/dev/shm");
 	auto_close int fd = open(path, O_PATH | O_CLOEXEC);
-	struct doctor_finding *f;
 	struct statvfs fs;
 	unsigned long long size, left;
 
 	if (access(path, W_OK) < 0 || filesystem_room(fd, &fs) < 0) {
-		f = doctor_add(r, "shm", DOCTOR_WARNING, "/dev/shm cannot be written to: %s",
+		doctor_add(r, "shm", DOCTOR_WARNING, "/dev/shm cannot be written to: %s",
 			strerror(errno));
-		doctor_because(f, "MPI and data loaders share memory there");
-		doctor_mend(f, DOCTOR_ADMINISTRATOR,
+		doctor_because(r, "MPI and data loaders share memory there");
+		doctor_mend(r, DOCTOR_ADMINISTRATOR,
 			"mount -t tmpfs -o mode=1777,nosuid,nodev,size=50%% tmpfs /dev/shm");
 		return;
 	}
@@ -45,14 +44,14 @@ static void look_at_shm(const struct doctor_machine *m, struct doctor_report *r)
 			left / MB);
 		return;
 	}
-	f = doctor_add(r, "shm", DOCTOR_WARNING, "/dev/shm has %llu MB, %llu MB left", size / MB,
+	doctor_add(r, "shm", DOCTOR_WARNING, "/dev/shm has %llu MB, %llu MB left", size / MB,
 		left / MB);
-	doctor_because(f,
+	doctor_because(r,
 		"MPI and data loaders share memory there and end with a bus error when it is full");
 	if (size < SHM_SIZE_MIN)
-		doctor_mend(f, DOCTOR_ADMINISTRATOR, "mount -o remount,size=50%% /dev/shm");
+		doctor_mend(r, DOCTOR_ADMINISTRATOR, "mount -o remount,size=50%% /dev/shm");
 	else
-		doctor_mend(f, DOCTOR_YOU, "ls -l /dev/shm; rm what ended programs left there");
+		doctor_mend(r, DOCTOR_YOU, "ls -l /dev/shm; rm what ended programs left there");
 }
 
 static void look_at_tmp(struct doctor_report *r)
@@ -60,19 +59,18 @@ static void look_at_tmp(struct doctor_report *r)
 	const char *env = getenv("TMPDIR"), *dir = env && *env ? env : "/tmp";
 	auto_close int fd = open(dir, O_PATH | O_CLOEXEC);
 	unsigned long long left;
-	struct doctor_finding *f;
 	struct statvfs fs;
 	struct stat sb;
 
 	if (stat(dir, &sb) < 0 || (!S_ISDIR(sb.st_mode) && (errno = ENOTDIR)) ||
 		access(dir, W_OK | X_OK) < 0 || filesystem_room(fd, &fs) < 0) {
-		f = doctor_add(r, "tmpdir", DOCTOR_WARNING, "'%s' cannot be written to: %s", dir,
+		doctor_add(r, "tmpdir", DOCTOR_WARNING, "'%s' cannot be written to: %s", dir,
 			strerror(errno));
-		doctor_because(f, env && *env ? "TMPDIR names it" : "TMPDIR is not set");
+		doctor_because(r, env && *env ? "TMPDIR names it" : "TMPDIR is not set");
 		if (env && *env)
-			doctor_mend(f, DOCTOR_YOU, "mkdir -p '%s' || unset TMPDIR", dir);
+			doctor_mend(r, DOCTOR_YOU, "mkdir -p '%s' || unset TMPDIR", dir);
 		else
-			doctor_mend(f, DOCTOR_ADMINISTRATOR, "chmod 1777 /tmp");
+			doctor_mend(r, DOCTOR_ADMINISTRATOR, "chmod 1777 /tmp");
 		return;
 	}
 	if (is_unlimited(r, "tmpdir", dir, &fs))
@@ -82,9 +80,9 @@ static void look_at_tmp(struct doctor_report *r)
 		doctor_add(r, "tmpdir", DOCTOR_PASS, "'%s' has %llu MB left", dir, left / MB);
 		return;
 	}
-	f = doctor_add(r, "tmpdir", DOCTOR_WARNING, "'%s' has %llu MB left", dir, left / MB);
-	doctor_because(f, "programs write their temporary files there");
-	doctor_mend(f, DOCTOR_YOU, "export TMPDIR=/some/directory/with/room");
+	doctor_add(r, "tmpdir", DOCTOR_WARNING, "'%s' has %llu MB left", dir, left / MB);
+	doctor_because(r, "programs write their temporary files there");
+	doctor_mend(r, DOCTOR_YOU, "export TMPDIR=/some/directory/with/room");
 }
 
 void check_memory(const struct doctor_machine *m, struct doctor_report *r)

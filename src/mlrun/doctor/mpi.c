@@ -51,23 +51,22 @@ static void look_at_machines_mpi(const struct doctor_machine *m, struct doctor_r
 static void look_at_yama(const struct doctor_machine *m, struct doctor_report *r)
 {
 	long scope = doctor_number(m, "/proc/sys/kernel/yama/ptrace_scope");
-	struct doctor_finding *f;
 
 	if (scope <= 0) {
 		doctor_add(r, "ptrace", DOCTOR_PASS,
 			"processes of one user may read each other's memory");
 		return;
 	}
-	f = doctor_add(r, "ptrace", DOCTOR_WARNING, "kernel.yama.ptrace_scope is %ld", scope);
-	doctor_because(f,
+	doctor_add(r, "ptrace", DOCTOR_WARNING, "kernel.yama.ptrace_scope is %ld", scope);
+	doctor_because(r,
 		scope == 1
 			? "MPI ranks on a node that do not ask the kernel for leave cannot read each other's memory: large messages are copied twice"
 			: "MPI ranks on a node cannot read each other's memory: large messages are copied twice");
 	if (scope == 3)
-		doctor_mend(f, DOCTOR_ADMINISTRATOR,
+		doctor_mend(r, DOCTOR_ADMINISTRATOR,
 			"grep -r ptrace_scope /etc/sysctl.conf /etc/sysctl.d; set it to 0 there and reboot: 3 cannot be taken back");
 	else
-		doctor_mend(f, DOCTOR_ADMINISTRATOR,
+		doctor_mend(r, DOCTOR_ADMINISTRATOR,
 			"echo 'kernel.yama.ptrace_scope = 0' >/etc/sysctl.d/60-mlrun-ptrace.conf && sysctl --system");
 }
 

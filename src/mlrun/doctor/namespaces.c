@@ -41,14 +41,14 @@ static char *directory_of(const char *program)
 
 /* Ubuntu 23.10 and later: a program without a profile gets user namespaces without rights. AppArmor
  * matches paths without links and "..", and takes none that begins with a brace. */
-static void blame_apparmor(struct doctor_finding *f)
+static void blame_apparmor(struct doctor_report *r)
 {
 	auto_free char *helper = program_path("mlrun-pull"), *helpers = directory_of(helper);
 	auto_free char *own = directory_of("/proc/self/exe");
 
-	doctor_because(f,
+	doctor_because(r,
 		"kernel.apparmor_restrict_unprivileged_userns is 1, and no AppArmor profile allows them to mlrun");
-	doctor_mend(f, DOCTOR_ADMINISTRATOR,
+	doctor_mend(r, DOCTOR_ADMINISTRATOR,
 		"cat >/etc/apparmor.d/mlrun <<'END'\n"
 		"abi <abi/4.0>,\n"
 		"include <tunables/global>\n"
@@ -60,47 +60,52 @@ static void blame_apparmor(struct doctor_finding *f)
 		own + 1, helpers + 1);
 }
 
-/* Name the setting that is to blame. Returns 1, or 0 if none is. */
-static int blame_setting(const struct doctor_machine *m, struct doctor_finding *f)
+/* Add a finding that names the setting that is to blame. Returns 1, or 0 if none is. */
+static int blame_setting(const struct doctor_machine *m, const char *what, struct doctor_report *r)
 {
 	for (size_t i = 0; i < ARRAY_LEN(sysctls); i++) {
 		if (sysctl_value(m, sysctls[i].name) != sysctls[i].forbids)
 			continue;
-		doctor_because(f, "%s is %ld", sysctls[i].name, sysctls[i].forbids);
-		doctor_mend(f, DOCTOR_ADMINISTRATOR,
+		doctor_add(r, "userns", DOCTOR_FAILURE, "%s", what);
+		doctor_because(r, "%s is %ld", sysctls[i].name, sysctls[i].forbids);
+		doctor_mend(r, DOCTOR_ADMINISTRATOR,
 			"echo '%s = %ld' >/etc/sysctl.d/60-mlrun.conf && sysctl --system",
 			sysctls[i].name, sysctls[i].allows);
 		return 1;
 	}
 	if (sysctl_value(m, "kernel.apparmor_restrict_unprivileged_userns") == 1) {
-		blame_apparmor(f);
+		doctor_add(r, "userns", DOCTOR_FAILURE, "%s", what);
+		blame_apparmor(r);
 		return 1;
 	}
 	return 0;
 }
 
 static void blame(
-	const struct doctor_machine *m, const struct mlr_error *err, struct doctor_finding *f)
+	const struct doctor_machine *m, const struct mlr_error *err, struct doctor_report *r)
 {
-	if (blame_setting(m, f))
+	auto_free char *what = xasprintf("no container can be made: %s", err->text);
+
+	if (blame_setting(m, what, r))
 		return;
+	doctor_add(r, "userns", DOCTOR_FAILURE, "%s", what);
 	if (doctor_is_filtered(m)) {
-		doctor_because(f,
+		doctor_because(r,
 			"a seccomp filter is on this process: it runs in a container that forbids them");
-		doctor_mend(f, DOCTOR_YOU,
+		doctor_mend(r, DOCTOR_YOU,
 			"start the container around it with --security-opt seccomp=unconfined");
 	} else if (err->code == ENOSPC) {
-		doctor_because(f,
+		doctor_because(r,
 			"the limit on namespaces of this user, or of a namespace around this one, is reached");
-		doctor_mend(f, DOCTOR_ADMINISTRATOR,
+		doctor_mend(r, DOCTOR_ADMINISTRATOR,
 			"sysctl user.max_user_namespaces user.max_mnt_namespaces; lsns -t user");
 	} else if (err->code == ENOSYS || err->code == EINVAL) {
-		doctor_because(f, "the kernel was built without them (CONFIG_USER_NS)");
-		doctor_mend(f, DOCTOR_ADMINISTRATOR, "boot a kernel with CONFIG_USER_NS=y");
+		doctor_because(r, "the kernel was built without them (CONFIG_USER_NS)");
+		doctor_mend(r, DOCTOR_ADMINISTRATOR, "boot a kernel with CONFIG_USER_NS=y");
 	} else {
-		doctor_because(f,
+		doctor_because(r,
 			"a chroot, a container or a security module around this process forbids them");
-		doctor_mend(f, DOCTOR_ADMINISTRATOR, "dmesg | grep -iE 'apparmor|selinux|userns'");
+		doctor_mend(r, DOCTOR_ADMINISTRATOR, "dmesg | grep -iE 'apparmor|selinux|userns'");
 	}
 }
 
@@ -133,7 +138,6 @@ static int enter(const struct doctor_machine *m, struct doctor_report *r)
 		.uid = geteuid(), .host_uid = geteuid(), .gid = getegid(), .host_gid = getegid()
 	};
 	struct mlr_error err = MLR_ERROR_INIT;
-	struct doctor_finding *f;
 	int code;
 
 	if (userns_enter(&id, &err) == 0) {
@@ -146,8 +150,7 @@ static int enter(const struct doctor_machine *m, struct doctor_report *r)
 		mlr_fail(&err, code, "mount a tmpfs in a user namespace: %s", strerror(code));
 	}
 	cut_hint(&err);
-	f = doctor_add(r, "userns", DOCTOR_FAILURE, "no container can be made: %s", err.text);
-	blame(m, &err, f);
+	blame(m, &err, r);
 	return -1;
 }
 
@@ -166,13 +169,11 @@ static int try_overlay(void)
 }
 
 /* For a single tree, runtime/overlay.h needs no overlay. */
-static struct doctor_finding *add_no_overlay(struct doctor_report *r, const char *what)
+static void add_no_overlay(struct doctor_report *r, const char *what)
 {
-	struct doctor_finding *f = doctor_add(r, "overlay", DOCTOR_WARNING, "%s", what);
-
-	doctor_because(f,
+	doctor_add(r, "overlay", DOCTOR_WARNING, "%s", what);
+	doctor_because(r,
 		"images run as one tree only (mlrun pull --format=dir or squashfs), which cannot be changed, and nothing is kept");
-	return f;
 }
 
 static void look_at_overlay(const struct doctor_machine *m, struct doctor_report *r)
@@ -180,28 +181,25 @@ static void look_at_overlay(const struct doctor_machine *m, struct doctor_report
 	int code = try_overlay();
 	auto_free char *what =
 		xasprintf("an ordinary user cannot mount an overlay: %s", strerror(code));
-	struct doctor_finding *f;
 
 	if (code == 0) {
 		doctor_add(r, "overlay", DOCTOR_PASS, "an ordinary user can mount overlays");
 		return;
 	}
-	f = add_no_overlay(r, what);
+	add_no_overlay(r, what);
 	if (code == ENODEV)
-		doctor_mend(f, DOCTOR_ADMINISTRATOR,
+		doctor_mend(r, DOCTOR_ADMINISTRATOR,
 			"modprobe overlay && echo overlay >/etc/modules-load.d/mlrun.conf");
 	else if (doctor_is_filtered(m))
-		doctor_mend(f, DOCTOR_YOU,
+		doctor_mend(r, DOCTOR_YOU,
 			"start the container around it with --security-opt seccomp=unconfined");
 	else
-		doctor_mend(f, DOCTOR_ADMINISTRATOR, "boot Linux 5.11 or newer");
+		doctor_mend(r, DOCTOR_ADMINISTRATOR, "boot Linux 5.11 or newer");
 }
 
 /* An attribute marks the upper layer's directories that hide the image's. */
 static void look_at_attributes(struct doctor_report *r)
 {
-	struct doctor_finding *f;
-
 	if (mkdir("attributes", 0755) < 0)
 		return;
 	if (setxattr("attributes", "user.overlay.opaque", "y", 1, 0) == 0) {
@@ -209,32 +207,24 @@ static void look_at_attributes(struct doctor_report *r)
 			"tmpfs keeps user.* attributes: everything in a container's root can be replaced");
 		return;
 	}
-	f = doctor_add(r, "tmpfs", DOCTOR_WARNING, "tmpfs keeps no user.* attributes: %s",
+	doctor_add(r, "tmpfs", DOCTOR_WARNING, "tmpfs keeps no user.* attributes: %s",
 		strerror(errno));
-	doctor_because(f,
+	doctor_because(r,
 		"a directory of an image cannot be removed and made anew inside; Linux 6.6 and later can");
-	doctor_mend(f, DOCTOR_ADMINISTRATOR, "boot Linux 6.6 or newer, with CONFIG_TMPFS_XATTR=y");
+	doctor_mend(r, DOCTOR_ADMINISTRATOR, "boot Linux 6.6 or newer, with CONFIG_TMPFS_XATTR=y");
 }
 
 /* Find what another machine's settings forbid. */
 static void read_settings(const struct doctor_machine *m, struct doctor_report *r)
 {
-	struct doctor_finding f = { 0 }, *told;
-
-	if (blame_setting(m, &f)) {
-		told = doctor_add(r, "userns", DOCTOR_FAILURE, "no container can be made");
-		told->cause = f.cause;
-		told->who = f.who;
-		told->fix = f.fix;
-	} else {
+	if (!blame_setting(m, "no container can be made", r))
 		doctor_add(r, "userns", DOCTOR_PASS, "no setting forbids user namespaces");
-	}
 	if (doctor_has_filesystem(m, "overlay")) {
 		doctor_add(r, "overlay", DOCTOR_PASS, "the kernel has overlayfs");
 		return;
 	}
-	told = add_no_overlay(r, "the kernel has no overlayfs: it is not in /proc/filesystems");
-	doctor_mend(told, DOCTOR_ADMINISTRATOR,
+	add_no_overlay(r, "the kernel has no overlayfs: it is not in /proc/filesystems");
+	doctor_mend(r, DOCTOR_ADMINISTRATOR,
 		"modprobe overlay && echo overlay >/etc/modules-load.d/mlrun.conf");
 }
 
@@ -243,16 +233,14 @@ static void read_settings(const struct doctor_machine *m, struct doctor_report *
 static void tell_start(int result, const struct mlr_error *err, struct doctor_report *r)
 {
 	const char *hint = mlr_hint_of(err);
-	struct doctor_finding *f;
 
 	if (result == 0) {
 		doctor_add(r, "start", DOCTOR_PASS, "a container of an empty directory starts");
 		return;
 	}
-	f = doctor_add(
-		r, "start", DOCTOR_FAILURE, "a container of an empty directory does not start");
-	doctor_because(f, "%.*s", (int)strcspn(err->text, "\n"), err->text);
-	doctor_mend(f, DOCTOR_YOU, "%s",
+	doctor_add(r, "start", DOCTOR_FAILURE, "a container of an empty directory does not start");
+	doctor_because(r, "%.*s", (int)strcspn(err->text, "\n"), err->text);
+	doctor_mend(r, DOCTOR_YOU, "%s",
 		hint ? hint : "mkdir /tmp/empty && mlrun exec --verbose rootfs:/tmp/empty true");
 }
 
@@ -267,9 +255,8 @@ void check_namespaces(const struct doctor_machine *m, struct doctor_report *r)
 	}
 	start = doctor_try_start(NULL, NULL, &err);
 	if (enter(m, r) < 0) {
-		doctor_because(
-			doctor_add(r, "overlay", DOCTOR_WARNING, "overlays could not be tried"),
-			"they are mounted in a user namespace");
+		doctor_add(r, "overlay", DOCTOR_WARNING, "overlays could not be tried");
+		doctor_because(r, "they are mounted in a user namespace");
 		return;
 	}
 	tell_start(start, &err, r);

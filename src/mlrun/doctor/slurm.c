@@ -36,7 +36,6 @@ static int ask(const char *srun, const char *argument, char answer[ANSWER_SIZE])
 static void look_at_pmi(const char *srun, struct doctor_report *r)
 {
 	char answer[ANSWER_SIZE];
-	struct doctor_finding *f;
 
 	if (ask(srun, "--mpi=list", answer) != 0)
 		return;
@@ -45,10 +44,10 @@ static void look_at_pmi(const char *srun, struct doctor_report *r)
 			strstr(answer, "pmi2") ? ", and --mpi=pmi2" : "");
 		return;
 	}
-	f = doctor_add(r, "pmi", DOCTOR_WARNING, "srun has no PMIx");
-	doctor_because(f, "ranks of Open MPI do not find each other: each is a job of its own%s",
+	doctor_add(r, "pmi", DOCTOR_WARNING, "srun has no PMIx");
+	doctor_because(r, "ranks of Open MPI do not find each other: each is a job of its own%s",
 		strstr(answer, "pmi2") ? "; MPICH's can with --mpi=pmi2" : "");
-	doctor_mend(f, DOCTOR_ADMINISTRATOR,
+	doctor_mend(r, DOCTOR_ADMINISTRATOR,
 		"build Slurm with --with-pmix (Debian: apt-get install slurm-wlm-basic-plugins)");
 }
 
@@ -76,15 +75,14 @@ void check_slurm(const struct doctor_machine *m, struct doctor_report *r)
 	auto_free char *srun = doctor_program(m, "srun");
 	char answer[ANSWER_SIZE];
 	const char *job = doctor_is_here(m) ? getenv("SLURM_JOB_ID") : NULL;
-	struct doctor_finding *f;
 	int status;
 
 	if (!srun && job) {
-		f = doctor_add(
+		doctor_add(
 			r, "slurm", DOCTOR_WARNING, "this is in job %s, but no srun on PATH", job);
-		doctor_because(f,
+		doctor_because(r,
 			"mlrun asks squeue whether jobs that use an image still run; without it images are kept for seven days");
-		doctor_mend(f, DOCTOR_YOU, "export PATH=$PATH:/usr/bin:/opt/slurm/bin");
+		doctor_mend(r, DOCTOR_YOU, "export PATH=$PATH:/usr/bin:/opt/slurm/bin");
 		return;
 	}
 	if (!srun) {
@@ -97,10 +95,10 @@ void check_slurm(const struct doctor_machine *m, struct doctor_report *r)
 	}
 	status = ask(srun, "--version", answer);
 	if (status > 0 && status != 124) {
-		f = doctor_add(r, "slurm", DOCTOR_WARNING, "'%s' does not work here", srun);
-		doctor_because(f, "it finds no configuration, in no slurm.conf and by no server");
+		doctor_add(r, "slurm", DOCTOR_WARNING, "'%s' does not work here", srun);
+		doctor_because(r, "it finds no configuration, in no slurm.conf and by no server");
 		doctor_mend(
-			f, DOCTOR_ADMINISTRATOR, "%s --version; ls -l /etc/slurm/slurm.conf", srun);
+			r, DOCTOR_ADMINISTRATOR, "%s --version; ls -l /etc/slurm/slurm.conf", srun);
 		return;
 	}
 	answer[strcspn(answer, "\n")] = '\0';

@@ -15,11 +15,10 @@
 static void tell_error(struct doctor_report *r, const struct mlr_error *err, const char *origin)
 {
 	const char *hint = mlr_hint_of(err);
-	struct doctor_finding *f = doctor_add(
-		r, "store", DOCTOR_FAILURE, "%.*s", (int)strcspn(err->text, "\n"), err->text);
 
-	doctor_because(f, "no image can be found or pulled (the place is %s's)", origin);
-	doctor_mend(f, DOCTOR_YOU, "%s", hint ? hint : "export MLRUN_STORE=/some/directory");
+	doctor_add(r, "store", DOCTOR_FAILURE, "%.*s", (int)strcspn(err->text, "\n"), err->text);
+	doctor_because(r, "no image can be found or pulled (the place is %s's)", origin);
+	doctor_mend(r, DOCTOR_YOU, "%s", hint ? hint : "export MLRUN_STORE=/some/directory");
 }
 
 /* Find the store's path and what sets it. Returns 0, or -1 after adding a finding. */
@@ -43,39 +42,36 @@ static int find_place(
 		tell_error(r, &err, "MLRUN_STORE");
 		return -1;
 	}
-	doctor_because(doctor_add(r, "store", DOCTOR_FAILURE, "no place for the store"),
-		"this user has no home directory");
-	doctor_mend(&r->v[r->n - 1], DOCTOR_YOU, "export MLRUN_STORE=/some/directory");
+	doctor_add(r, "store", DOCTOR_FAILURE, "no place for the store");
+	doctor_because(r, "this user has no home directory");
+	doctor_mend(r, DOCTOR_YOU, "export MLRUN_STORE=/some/directory");
 	return -1;
 }
 
 static void look_at_room(int fd, struct doctor_report *r)
 {
-	struct doctor_finding *f;
+	auto_free char *files = NULL;
 	struct space_room room;
 	int low;
 
 	if (space_room(fd, &room, NULL) < 0)
 		return;
+	if (room.inodes != UINT64_MAX)
+		files = xasprintf(", and room for %llu files (%s)", (unsigned long long)room.inodes,
+			room.inodes_by);
 	low = room.bytes < SPACE_FEW_BYTES || room.inodes < SPACE_FEW_INODES;
-	f = doctor_add(r, "space",
+	doctor_add(r, "space",
 		!low                                          ? DOCTOR_PASS
 			: room.bytes < MB || room.inodes == 0 ? DOCTOR_FAILURE
 							      : DOCTOR_WARNING,
-		"%llu MB are left (%s)", (unsigned long long)room.bytes / MB, room.bytes_by);
-	if (room.inodes != UINT64_MAX) {
-		char *longer = xasprintf("%s, and room for %llu files (%s)", f->what,
-			(unsigned long long)room.inodes, room.inodes_by);
-
-		free(f->what);
-		f->what = longer;
-	}
+		"%llu MB are left (%s)%s", (unsigned long long)room.bytes / MB, room.bytes_by,
+		files ? files : "");
 	if (!low)
 		return;
-	doctor_because(f,
+	doctor_because(r,
 		room.bytes < SPACE_FEW_BYTES ? "images of machine learning take some thousand MB"
 					     : "an image has ten to a hundred thousand files");
-	doctor_mend(f, DOCTOR_YOU,
+	doctor_mend(r, DOCTOR_YOU,
 		room.bytes < SPACE_FEW_BYTES
 			? "mlrun prune --older-than 30d; or export MLRUN_STORE=/a/directory/with/room"
 			: "mlrun prune --older-than 30d; or mlrun pull --format=squashfs IMAGE, which is one file");
@@ -84,32 +80,31 @@ static void look_at_room(int fd, struct doctor_report *r)
 static void look_at_skew(const struct stat *sb, struct doctor_report *r)
 {
 	long long skew = (long long)sb->st_mtime - (long long)time(NULL);
-	struct doctor_finding *f;
 
 	if (skew >= -SKEW_MAX && skew <= SKEW_MAX) {
 		doctor_add(r, "store-clock", DOCTOR_PASS,
 			"the store's file system and this machine have one time");
 		return;
 	}
-	f = doctor_add(r, "store-clock", DOCTOR_WARNING,
+	doctor_add(r, "store-clock", DOCTOR_WARNING,
 		"the store's file system is %lld seconds %s of this machine",
 		skew < 0 ? -skew : skew, skew < 0 ? "behind" : "ahead");
-	doctor_because(f, "prune takes these times for the last use");
-	doctor_mend(f, DOCTOR_ADMINISTRATOR,
+	doctor_because(r, "prune takes these times for the last use");
+	doctor_mend(r, DOCTOR_ADMINISTRATOR,
 		"timedatectl set-ntp true, on this machine and on the file server");
 }
 
 static void tell_unwritable(struct doctor_report *r, const char *dir, int code)
 {
 	int full = code == ENOSPC || code == EDQUOT;
-	struct doctor_finding *f = doctor_add(r, "store-write", DOCTOR_FAILURE,
-		"'%s' cannot be written to: %s", dir, strerror(code));
 
-	doctor_because(f, "no image can be pulled; stored ones can be run");
+	doctor_add(r, "store-write", DOCTOR_FAILURE, "'%s' cannot be written to: %s", dir,
+		strerror(code));
+	doctor_because(r, "no image can be pulled; stored ones can be run");
 	if (full)
-		doctor_mend(f, DOCTOR_YOU, "mlrun prune --older-than 30d");
+		doctor_mend(r, DOCTOR_YOU, "mlrun prune --older-than 30d");
 	else
-		doctor_mend(f, DOCTOR_YOU, "export MLRUN_STORE=/some/directory/of/yours");
+		doctor_mend(r, DOCTOR_YOU, "export MLRUN_STORE=/some/directory/of/yours");
 }
 
 /* Make a file and remove it: access(2) is unreliable on network file systems. */
@@ -136,15 +131,14 @@ static void look_at_writing(int dir, const char *name, struct doctor_report *r)
 static void look_at_layers(int dir, struct doctor_report *r)
 {
 	struct filesystem_probe p;
-	struct doctor_finding *f;
 
 	if (runtime_probe(dir, &p, NULL) < 0)
 		return; /* not writable, which is reported */
 	if (p.upper == 0) {
-		f = doctor_add(r, "store-writing", DOCTOR_WARNING,
+		doctor_add(r, "store-writing", DOCTOR_WARNING,
 			"the store's file system cannot hold what a container writes");
-		doctor_because(f, "exec --write does not work there, and builds write to $TMPDIR");
-		doctor_mend(f, DOCTOR_YOU, "export MLRUN_STORE=/a/directory/on/a/local/disk");
+		doctor_because(r, "exec --write does not work there, and builds write to $TMPDIR");
+		doctor_mend(r, DOCTOR_YOU, "export MLRUN_STORE=/a/directory/on/a/local/disk");
 	}
 	if (p.whiteouts && p.xattrs && p.overlay == 1) {
 		doctor_add(r, "store-layers", DOCTOR_PASS,
@@ -152,28 +146,27 @@ static void look_at_layers(int dir, struct doctor_report *r)
 		return;
 	}
 	if (p.overlay < 0 && p.whiteouts && p.xattrs) {
-		doctor_because(
-			doctor_add(r, "store-layers", DOCTOR_WARNING,
-				"whether the store's file system serves as an overlay's layers could not be tried"),
-			"that takes user namespaces");
+		doctor_add(r, "store-layers", DOCTOR_WARNING,
+			"whether the store's file system serves as an overlay's layers could not be tried");
+		doctor_because(r, "that takes user namespaces");
 		return;
 	}
-	f = doctor_add(r, "store-layers", DOCTOR_WARNING,
+	doctor_add(r, "store-layers", DOCTOR_WARNING,
 		"the store's file system does not serve as an overlay's layers");
-	doctor_because(f, "it has no %s; images are kept as squashfs files there, which need FUSE",
+	doctor_because(r, "it has no %s; images are kept as squashfs files there, which need FUSE",
 		!p.whiteouts        ? "whiteouts"
 			: !p.xattrs ? "user.* attributes"
 				    : "overlays upon it");
-	doctor_mend(f, DOCTOR_YOU, "export MLRUN_STORE=/a/directory/on/a/local/disk");
+	doctor_mend(r, DOCTOR_YOU, "export MLRUN_STORE=/a/directory/on/a/local/disk");
 }
 
 static void tell_old(struct doctor_report *r)
 {
-	struct doctor_finding *f = doctor_add(r, "store-format", DOCTOR_WARNING,
-		"an older mlrun made the store, and has not closed its trees to others");
 
-	doctor_because(f, "who may enter it may write where an image's modes let everybody");
-	doctor_mend(f, DOCTOR_YOU, "mlrun prune");
+	doctor_add(r, "store-format", DOCTOR_WARNING,
+		"an older mlrun made the store, and has not closed its trees to others");
+	doctor_because(r, "who may enter it may write where an image's modes let everybody");
+	doctor_mend(r, DOCTOR_YOU, "mlrun prune");
 }
 
 static void look_at_own(const struct doctor_machine *m, struct doctor_report *r)
@@ -232,7 +225,6 @@ static void look_at_additional(struct doctor_report *r)
 	for (size_t i = 0; i < dirs.n; i++) {
 		auto_store struct store *st = NULL;
 		struct mlr_error err = MLR_ERROR_INIT;
-		struct doctor_finding *f;
 		const char *hint;
 
 		if (store_open(dirs.v[i], 0, &st, &err) == 0) {
@@ -240,11 +232,11 @@ static void look_at_additional(struct doctor_report *r)
 				r, "additional-store", DOCTOR_PASS, "'%s' can be read", dirs.v[i]);
 			continue;
 		}
-		f = doctor_add(r, "additional-store", DOCTOR_WARNING, "%.*s",
+		doctor_add(r, "additional-store", DOCTOR_WARNING, "%.*s",
 			(int)strcspn(err.text, "\n"), err.text);
 		hint = strstr(err.text, "\nhint: ");
-		doctor_because(f, "it is passed over");
-		doctor_mend(f, DOCTOR_YOU, "%s",
+		doctor_because(r, "it is passed over");
+		doctor_mend(r, DOCTOR_YOU, "%s",
 			hint ? hint + strlen("\nhint: ")
 			     : "mlrun config additional_stores; echo $MLRUN_STORES");
 	}

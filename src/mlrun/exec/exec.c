@@ -117,22 +117,19 @@ static int plan_defaults(const struct exec_options *o, struct plan *p, struct ml
 
 		enum plan_kind kind = kind_of(o, default_mounts[i].kind, target);
 		int made = kind != default_mounts[i].kind;
-		int r = p->hostname && strcmp(target, "/etc/hosts") == 0
-			? plan_hosts(p, err)
-			: plan_mount_add(p, kind, made ? NULL : default_mounts[i].source, target,
-				  made ? 0 : default_mounts[i].flags, PLAN_FROM_DEFAULT, err);
 
-		if (r < 0)
-			return r;
+		TRY(p->hostname && strcmp(target, "/etc/hosts") == 0
+				? plan_hosts(p, err)
+				: plan_mount_add(p, kind, made ? NULL : default_mounts[i].source,
+					  target, made ? 0 : default_mounts[i].flags,
+					  PLAN_FROM_DEFAULT, err));
 		if (made && kind == PLAN_TMPFS)
 			p->mounts[p->n_mounts - 1].options = xstrdup("mode=1777");
 		/* Control groups that are delegated to the caller are no business of a recipe's. */
 		if (o->apart && strcmp(target, "/sys") == 0)
 			p->mounts[p->n_mounts - 1].flags |= PLAN_READONLY;
 		/* Before a host directory exists that a link of the image could lead to. */
-		r = strcmp(target, "/sys") == 0 ? masks_plan(p, err) : 0;
-		if (r < 0)
-			return r;
+		TRY(strcmp(target, "/sys") == 0 ? masks_plan(p, err) : 0);
 	}
 	return plan_terminals(o, p, err);
 }
@@ -454,24 +451,16 @@ static int plan_rest(const struct exec_options *o, const struct oci_config *c,
 		.has = has_in_image,
 		.expect = expect_in_image,
 		.ctx = p };
-	int image_home = 0, r = 0;
+	int image_home = 0;
 
 	if (o->user)
-		r = user_plan(o->user, p, &image_home, err);
-	if (r == 0)
-		r = plan_defaults(o, p, err);
-	if (r == 0)
-		r = plan_home(o, home, image_home, p, err);
-	if (r < 0)
-		return r;
+		TRY(user_plan(o->user, p, &image_home, err));
+	TRY(plan_defaults(o, p, err));
+	TRY(plan_home(o, home, image_home, p, err));
 	plan_share(o, p);
-	r = environment_plan(o, environ, &c->env, p, err);
-	if (r == 0)
-		r = plan_gpus(o, &c->env, &image, p, err);
-	if (r == 0)
-		r = plan_hosts_mpi(o, &image, p, err);
-	if (r < 0)
-		return r;
+	TRY(environment_plan(o, environ, &c->env, p, err));
+	TRY(plan_gpus(o, &c->env, &image, p, err));
+	TRY(plan_hosts_mpi(o, &image, p, err));
 	plan_mounts_move(&m->configured, p);
 	TRY(plan_workdir(o, c, home, &m->users, p, err));
 	plan_mounts_move(&m->users, p);

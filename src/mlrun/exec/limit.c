@@ -68,30 +68,26 @@ static int add(const char *text, struct plan *p, struct mlr_error *err)
 	size_t len = strcspn(text, "=");
 	const char *s = text + len + 1;
 	rlim_t soft = 0, hard = 0;
-	int resource = 0, r;
+	int resource = 0;
 
 	if (!text[len])
 		return mlr_fail(err, EINVAL, "expected NAME=SOFT[:HARD]");
-	r = find(text, len, &resource, err);
-	if (r == 0)
-		r = take_number(&s, &soft, err);
+	TRY(find(text, len, &resource, err));
+	TRY(take_number(&s, &soft, err));
 	hard = soft;
-	if (r == 0 && *s == ':') {
+	if (*s == ':') {
 		s++;
-		r = take_number(&s, &hard, err);
+		TRY(take_number(&s, &hard, err));
 	}
-	if (r < 0)
-		return r;
 	if (*s)
 		return mlr_fail(err, EINVAL, "'%s' after the number is not understood", s);
 	if (soft > hard)
 		return mlr_fail(err, EINVAL, "the soft limit is above the hard one");
 	auto_free char *name = xstrndup(text, len);
 
-	r = check_own(resource, name, &soft, &hard, p, err);
-	if (r == 0)
-		plan_limit_set(p, resource, soft, hard);
-	return r;
+	TRY(check_own(resource, name, &soft, &hard, p, err));
+	plan_limit_set(p, resource, soft, hard);
+	return 0;
 }
 
 int limit_plan(const char *text, struct plan *p, struct mlr_error *err)

@@ -310,9 +310,7 @@ static int make_file(struct outlet *o, const char *name, struct mlr_error *err)
 static int write_file(struct outlet *o, const char *name, int to, const void *buf, size_t len,
 	struct mlr_error *err)
 {
-	int r = file_write_all(to, buf, len);
-
-	return r < 0 ? mlr_fail(err, -r, "write '%s/%s': %s", o->path, name, strerror(-r)) : 0;
+	return mlr_result(err, file_write_all(to, buf, len), "write '%s/%s'", o->path, name);
 }
 
 static int sync_file(struct outlet *o, const char *name, int fd, struct mlr_error *err)
@@ -412,10 +410,10 @@ static int move_directory(int from, const char *name, const struct stat *st, int
 static int move_content(int from, int to, const char *where, struct mlr_error *err)
 {
 	auto_strv struct strv names = STRV_INIT;
-	int r = file_list(from, ".", 0, &names);
+	int r;
 
-	if (r < 0)
-		return mlr_fail(err, -r, "list what was written for '%s': %s", where, strerror(-r));
+	TRY(mlr_result(
+		err, file_list(from, ".", 0, &names), "list what was written for '%s'", where));
 	for (size_t i = 0; i < names.n; i++) {
 		auto_free char *path = xasprintf("%s/%s", where, names.v[i]);
 		const char *name = names.v[i];
@@ -437,7 +435,7 @@ static int move_content(int from, int to, const char *where, struct mlr_error *e
 		else
 			r = renameat(from, name, to, name) < 0 ? -errno : 0;
 		if (r < 0)
-			return mlr_fail(err, -r, "write '%s': %s", path, strerror(-r));
+			return mlr_result(err, r, "write '%s'", path);
 		if (there >= 0)
 			TRY(move_content(here, there, path, err));
 	}

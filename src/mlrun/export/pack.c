@@ -26,10 +26,8 @@ void pack_done(struct pack *p)
 static int keep(void *ctx, const void *buf, size_t len, struct mlr_error *err)
 {
 	struct press *p = ctx;
-	int r = file_write_all(p->fd, buf, len);
 
-	if (r < 0)
-		return mlr_fail(err, -r, "write a temporary file: %s", strerror(-r));
+	TRY(mlr_result(err, file_write_all(p->fd, buf, len), "write a temporary file"));
 	hash_update(p->hash, buf, len);
 	p->size += len;
 	if (p->watch)
@@ -183,10 +181,8 @@ static int check_blob(int fd, const struct oci_descriptor *blob, struct mlr_erro
 {
 	char hex[HASH_HEX_SIZE];
 	uint64_t bytes;
-	int r = hash_fd(fd, NULL, NULL, hex, &bytes);
 
-	if (r < 0)
-		return mlr_fail(err, -r, "read blob %s: %s", blob->digest, strerror(-r));
+	TRY(mlr_result(err, hash_fd(fd, NULL, NULL, hex, &bytes), "read blob %s", blob->digest));
 	if (bytes != blob->size || strcmp(hex, oci_digest_hex(blob->digest)) != 0)
 		return mlr_fail(err, EBADMSG,
 			"blob %s: the %" PRIu64 " bytes that were kept hash to sha256:%s",

@@ -82,7 +82,7 @@ static int put(struct reading *k, int dir, const char *name, const char *path,
 	int r = layer_entry_describe(e, dir, name, *path ? path : ".", st);
 
 	if (r < 0)
-		return mlr_fail(err, -r, "read link '/%s': %s", path, strerror(-r));
+		return mlr_result(err, r, "read link '/%s'", path);
 	archive_entry_set_uid(e, 0);
 	archive_entry_set_gid(e, 0);
 	return layer_entry_put(&k->to, e, path, fd, err);
@@ -114,7 +114,7 @@ static int put_tree(struct reading *k, int dir, const char *name, const char *pa
 		return r;
 	r = file_list(fd, ".", 0, &names);
 	if (r < 0)
-		return mlr_fail(err, -r, "list '/%s': %s", path, strerror(-r));
+		return mlr_result(err, r, "list '/%s'", path);
 	for (size_t i = 0; r == 0 && i < names.n; i++) {
 		auto_free char *below = xasprintf("%s%s%s", path, *path ? "/" : "", names.v[i]);
 

@@ -84,7 +84,7 @@ static int read_machine(const char *root, int with_files, unsigned caps, struct 
 	int r = gpu_dir_open(root, &d);
 
 	if (r < 0)
-		return mlr_fail(err, -r, "GPUs: '%s': %s", root, strerror(-r));
+		return mlr_result(err, r, "GPUs: '%s'", root);
 	for (int v = 0; r == 0 && v < GPU_VENDORS; v++)
 		r = gpu_vendors[v].find(&d, with_files, caps, &m, err);
 	if (r < 0)

@@ -22,9 +22,9 @@ void gpu_dir_close(struct gpu_dir *d)
 	*d = (struct gpu_dir)GPU_DIR_INIT;
 }
 
-int gpu_dir_open_file(const struct gpu_dir *d, const char *path)
+int gpu_root_regular(int file)
 {
-	auto_close int fd = file_open_in_root(d->fd, path, O_RDONLY | O_NONBLOCK | O_NOCTTY, 0);
+	auto_close int fd = file;
 	struct stat st;
 
 	if (fd < 0)
@@ -32,6 +32,12 @@ int gpu_dir_open_file(const struct gpu_dir *d, const char *path)
 	if (fstat(fd, &st) < 0)
 		return -errno;
 	return S_ISREG(st.st_mode) ? take_fd(&fd) : -ENODEV;
+}
+
+int gpu_dir_open_file(const struct gpu_dir *d, const char *path)
+{
+	return gpu_root_regular(
+		file_open_in_root(d->fd, path, O_RDONLY | O_NONBLOCK | O_NOCTTY, 0));
 }
 
 char *gpu_dir_read(const struct gpu_dir *d, const char *path)

@@ -18,6 +18,9 @@ struct gpu_dir {
 int gpu_dir_open(const char *root, struct gpu_dir *ret);
 void gpu_dir_close(struct gpu_dir *d);
 
+/* The same descriptor, or -errno, if it is one of a regular file; else -ENODEV, and closed. */
+int gpu_root_regular(int file);
+
 /* An O_RDONLY descriptor of a regular file, or -errno. */
 int gpu_dir_open_file(const struct gpu_dir *d, const char *path);
 /* Resolve the path of a file opened by gpu_dir_open_file(), below the root. To free(); NULL:

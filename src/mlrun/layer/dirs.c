@@ -71,7 +71,7 @@ static int finish(struct layer_dirs *d, int root, const struct layer_name *n, st
 	struct stat sb;
 
 	if (fd < 0)
-		return mlr_fail(err, -fd, "open directory '%s': %s", path, strerror(-fd));
+		return mlr_result(err, fd, "open directory '%s'", path);
 	if (n->marks & LAYER_DIRS_HIDES)
 		TRY(drop_idle_whiteouts(fd, path, err));
 	if (futimens(fd, ts) < 0)

@@ -391,7 +391,7 @@ int layer_names_walk(struct layer_names *t, struct layer_name *top, const char *
 			return -why.code;
 		}
 		if (r < 0)
-			return mlr_fail(err, -r, "directory '%.200s': %s", name, strerror(-r));
+			return mlr_result(err, r, "directory '%.200s'", name);
 	}
 	*ret = w.cur;
 	return 0;

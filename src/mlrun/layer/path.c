@@ -188,7 +188,6 @@ static int follow(struct walk *w, const char *name)
  * layers below. */
 static int make_dir(struct walk *w, const char *name, int whiteout, struct mlr_error *err)
 {
-	int r;
 
 	if (whiteout && unlinkat(w->cur, name, 0) < 0)
 		return mlr_fail_errno(err, "remove the whiteout '%s'", name);
@@ -196,9 +195,7 @@ static int make_dir(struct walk *w, const char *name, int whiteout, struct mlr_e
 		return mlr_fail_errno(err, "create directory '%s'", name);
 	if (whiteout)
 		TRY(layer_opaque_set(w->cur, name, err));
-	r = go_down(w, name);
-	if (r < 0)
-		return mlr_fail(err, -r, "open directory '%s': %s", name, strerror(-r));
+	TRY(mlr_result(err, go_down(w, name), "open directory '%s'", name));
 	return w->made(w->ctx, w->real, whiteout, err);
 }
 
@@ -221,9 +218,7 @@ static int step(struct walk *w, const char *name, struct mlr_error *err)
 		r = go_down(w, name);
 	if (r > 0)
 		return make_dir(w, name, r == 2, err);
-	if (r < 0)
-		return mlr_fail(err, -r, "directory '%s': %s", name, strerror(-r));
-	return 0;
+	return mlr_result(err, r, "directory '%s'", name);
 }
 
 int layer_path_walk(int root, const char *path, layer_made_fn made, void *ctx, char real[PATH_MAX],
@@ -242,7 +237,7 @@ int layer_path_walk(int root, const char *path, layer_made_fn made, void *ctx, c
 			return r;
 	}
 	if (r < 0)
-		return mlr_fail(err, -r, "directory '%s': %s", path, strerror(-r));
+		return mlr_result(err, r, "directory '%s'", path);
 
 	if (w.cur == root) {
 		fd = openat(root, ".", O_PATH | O_DIRECTORY | O_CLOEXEC);

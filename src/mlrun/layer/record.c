@@ -380,8 +380,7 @@ static int open_file(
 	struct stat sb;
 
 	if (fd == -EACCES || fd == -EPERM || fd == -EMFILE || fd == -ENFILE || fd == -ENOSYS)
-		return mlr_fail(
-			err, -fd, "read '%s' of the layer's tree: %s", s->path, strerror(-fd));
+		return mlr_result(err, fd, "read '%s' of the layer's tree", s->path);
 	if (fd < 0)
 		return mlr_fail(err, EBADMSG, "'%s' of the layer's tree: %s", s->path,
 			fd == -EXDEV || fd == -ELOOP ? "it is reached through a symlink"

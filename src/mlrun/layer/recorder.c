@@ -39,7 +39,7 @@ static int compress(struct layer_recorder *r, const void *buf, size_t len, ZSTD_
 		if (out.pos > 0)
 			e = file_write_all(r->fd, r->out, out.pos);
 		if (e < 0)
-			return mlr_fail(err, -e, "write the layer's record: %s", strerror(-e));
+			return mlr_result(err, e, "write the layer's record");
 	} while (in.pos < in.size || (mode == ZSTD_e_end && left > 0));
 	return 0;
 }

@@ -50,7 +50,7 @@ static int read_input(struct layer_stream *s, uint8_t *buf, size_t len, size_t *
 	n = s->read(s->ctx, buf, len, &s->err);
 	if (n < 0) {
 		if (!s->err.code)
-			mlr_fail(&s->err, (int)-n, "read: %s", strerror((int)-n));
+			mlr_result(&s->err, (int)n, "read");
 		return (int)n;
 	}
 	s->input_ended = n == 0;

@@ -45,7 +45,7 @@ static int open_parent(struct layer_writer *w, const char *dir, struct mlr_error
 	else if (fd == -ENOENT || fd == -ENOTDIR || fd == -ELOOP || fd == -ENOSYS)
 		return layer_path_walk(w->root, dir, note_made, w, w->parent_real, err);
 	else
-		return mlr_fail(err, -fd, "directory '%s': %s", dir, strerror(-fd));
+		return mlr_result(err, fd, "directory '%s'", dir);
 	return fd;
 }
 

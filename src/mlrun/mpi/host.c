@@ -377,10 +377,9 @@ int mpi_host_plan(const struct mpi_host_request *q, struct plan *p, struct mlr_e
 {
 	auto_call(swap_done) struct swap s = { .q = q, .plan = p, .d = GPU_DIR_INIT };
 	const char *root = mpi_fabric_root();
-	int r = gpu_dir_open(root, &s.d);
+	int r;
 
-	if (r < 0)
-		return mlr_fail(err, -r, "'%s': %s", root, strerror(-r));
+	TRY(mlr_result(err, gpu_dir_open(root, &s.d), "'%s'", root));
 	mpi_tree_of(&s.d, &s.machine);
 	find_images(&s);
 	r = find_machines(&s, err);

@@ -283,8 +283,7 @@ int mpi_library_collect(struct mpi_tree *host, const struct gpu_dir *d, struct m
 		int r = read_library(&c, i, at->dir);
 
 		if (r < 0 && i == 0)
-			return mlr_fail(err, -r, "'%s' cannot be read as a library: %s", main_path,
-				strerror(-r));
+			return mlr_result(err, r, "'%s' cannot be read as a library", main_path);
 	}
 	if (c.set.n == 0)
 		return mlr_fail(err, ENOENT, "'%s' leads nowhere", main_path);

@@ -60,6 +60,45 @@ void plan_done(struct plan *p)
 	plan_init(p);
 }
 
+int plan_mount_option(const char *word, unsigned *flags)
+{
+	static const struct {
+		const char *word;
+		unsigned set, clear;
+	} known[] = {
+		{ "ro", PLAN_READONLY, 0 },
+		{ "rro", PLAN_READONLY, 0 },
+		{ "rw", 0, PLAN_READONLY },
+		{ "nosuid", PLAN_NOSUID, 0 },
+		{ "suid", 0, PLAN_NOSUID },
+		{ "nodev", PLAN_NODEV, 0 },
+		{ "dev", 0, PLAN_NODEV },
+		{ "noexec", PLAN_NOEXEC, 0 },
+		{ "exec", 0, PLAN_NOEXEC },
+		{ "noatime", PLAN_NOATIME, 0 },
+		{ "nodiratime", PLAN_NODIRATIME, 0 },
+		{ "atime", 0, PLAN_NOATIME },
+		{ "relatime", 0, PLAN_NOATIME },
+		{ "strictatime", 0, PLAN_NOATIME },
+		{ "diratime", 0, PLAN_NODIRATIME },
+	};
+	/* These change nothing: the mounts are the container's alone, with all that lies below
+	 * them, and it never sees the host's later ones. */
+	static const char *const ignored[] = { "bind", "rbind", "private", "rprivate", "slave",
+		"rslave", "shared", "rshared", "unbindable", "runbindable", "norelatime",
+		"nostrictatime", "async", "sync", "defaults" };
+
+	for (size_t i = 0; i < ARRAY_LEN(known); i++)
+		if (strcmp(known[i].word, word) == 0) {
+			*flags = (*flags | known[i].set) & ~known[i].clear;
+			return 1;
+		}
+	for (size_t i = 0; i < ARRAY_LEN(ignored); i++)
+		if (strcmp(ignored[i], word) == 0)
+			return 1;
+	return 0;
+}
+
 int plan_mount_add(struct plan *p, enum plan_kind kind, const char *source, const char *target,
 	unsigned flags, enum plan_origin origin, struct mlr_error *err)
 {

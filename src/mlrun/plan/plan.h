@@ -213,6 +213,10 @@ void plan_done(struct plan *p);
 int plan_mount_add(struct plan *p, enum plan_kind kind, const char *source, const char *target,
 	unsigned flags, enum plan_origin origin, struct mlr_error *err);
 
+/* Set or clear the flags that an option of mount(8) means, as OCI bundles and CDI files have them.
+ * Returns whether it is one. */
+int plan_mount_option(const char *word, unsigned *flags);
+
 /* Add a PLAN_FILE with a copy of these bytes. Otherwise like plan_mount_add(). */
 int plan_file_add(struct plan *p, const char *text, size_t size, const char *target,
 	enum plan_origin origin, struct mlr_error *err);

@@ -267,7 +267,7 @@ static int find_file(
 	struct stat st;
 
 	if (fd < 0)
-		return mlr_fail(err, -fd, "open '%s': %s", name, strerror(-fd));
+		return mlr_result(err, fd, "open '%s'", name);
 	if (fstat(fd, &st) < 0)
 		return mlr_fail_errno(err, "stat '%s'", name);
 	if (!S_ISREG(st.st_mode))
@@ -304,7 +304,6 @@ int files_read(struct files *f, const char *name, size_t max, char **ret, size_t
 {
 	auto_call(files_part_done) struct files_part p = FILES_PART_INIT;
 	auto_free char *buf = NULL;
-	int r;
 
 	TRY(files_find(f, name, &p, err));
 	if (p.size > max)
@@ -313,9 +312,7 @@ int files_read(struct files *f, const char *name, size_t max, char **ret, size_t
 	buf = malloc((size_t)p.size + 1);
 	if (!buf)
 		return mlr_fail(err, ENOMEM, "'%s': out of memory", name);
-	r = files_part_read(&p, 0, buf, (size_t)p.size);
-	if (r < 0)
-		return mlr_fail(err, -r, "read '%s': %s", name, strerror(-r));
+	TRY(mlr_result(err, files_part_read(&p, 0, buf, (size_t)p.size), "read '%s'", name));
 	buf[p.size] = '\0';
 	*ret = take_ptr(&buf);
 	if (len)

@@ -47,8 +47,7 @@ int format_choose(struct store *st, store_probe_fn probe, enum store_format *ret
 
 	*told = NULL;
 	if (r < 0)
-		return mlr_fail(err, -r, "ask for the file system of '%s': %s", store_path(st),
-			strerror(-r));
+		return mlr_result(err, r, "ask for the file system of '%s'", store_path(st));
 	known = store_probe_get(st, &p) == 0;
 	if (!known)
 		r = store_probe_try(st, probe, &p, err);

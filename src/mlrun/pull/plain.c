@@ -232,9 +232,7 @@ int plain_stream(int fd, uint64_t offset, uint64_t size, const struct plain_opti
 
 static int write_out(void *ctx, const void *buf, size_t len, struct mlr_error *err)
 {
-	int r = file_write_all(*(int *)ctx, buf, len);
-
-	return r < 0 ? mlr_fail(err, -r, "write a temporary file: %s", strerror(-r)) : 0;
+	return mlr_result(err, file_write_all(*(int *)ctx, buf, len), "write a temporary file");
 }
 
 int plain_open(int fd, const struct plain_options *opt, struct mlr_error *err)

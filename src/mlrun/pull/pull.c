@@ -151,14 +151,12 @@ static int is_cancelled(void *ctx)
 
 static int open_registry(struct pull *p, struct mlr_error *err)
 {
-	struct registry_options o = { .tls_verify = p->opt->tls_verify,
-		.authfile = p->opt->authfile,
-		.config = p->opt->config,
-		.cancelled = is_cancelled,
-		.cancelled_ctx = p,
-		.notice = p->watch->notice,
-		.notice_ctx = p->watch->ctx };
+	struct registry_options o = p->opt->registry;
 
+	o.cancelled = is_cancelled;
+	o.cancelled_ctx = p;
+	o.notice = p->watch->notice;
+	o.notice_ctx = p->watch->ctx;
 	return pull_source_registry(&p->what->ref, &o, &p->source, err);
 }
 
@@ -461,14 +459,10 @@ static int run(struct pull *p, struct pull_result *ret, struct mlr_error *err)
 
 	TRY(choose_format(p, err));
 	show_layers(p);
-	r = bring_layers(p, ret, err);
-	if (r == 0)
-		r = keep_documents(p, err);
-	if (r == 0)
-		r = keep_facts(p, ret, err);
-	if (r == 0)
-		r = keep_name(p, ret, err);
-	return r;
+	TRY(bring_layers(p, ret, err));
+	TRY(keep_documents(p, err));
+	TRY(keep_facts(p, ret, err));
+	return keep_name(p, ret, err);
 }
 
 /* Say which place is full, with a hint. */

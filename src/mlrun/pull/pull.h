@@ -12,6 +12,7 @@
 #include "oci/name.h"
 #include "pull/format.h"
 #include "pull/resolve.h"
+#include "registry/registry.h"
 #include "store/image.h"
 
 #define PULL_JOBS       3 /* layers at once by default */
@@ -58,11 +59,9 @@ struct pull_watch {
 };
 
 struct pull_options {
-	const char *platform; /* "linux/arm64"; NULL: this machine's */
-	int tls_verify;       /* this and the next two as in registry_options */
-	const char *authfile;
-	const struct config *config;
-	int jobs;                 /* layers at once, 1 to PULL_JOBS_MAX */
+	const char *platform;             /* "linux/arm64"; NULL: this machine's */
+	struct registry_options registry; /* without callbacks */
+	int jobs;                         /* layers at once, 1 to PULL_JOBS_MAX */
 	unsigned format;          /* an enum store_format; 0: what suits the store's file system */
 	store_probe_fn probe;     /* used if format is 0 */
 	const struct oci_ref *as; /* the name for it in the store; NULL: its own name */
@@ -106,7 +105,7 @@ struct pull_sight {
 
 void pull_sight_done(struct pull_sight *s);
 
-/* Look at an image without pulling it: fetches only its documents. Uses opt's platform, tls_verify
+/* Look at an image without pulling it: fetches only its documents. Uses opt's platform, registry
  * and cancel. Returns as above. */
 int pull_look(const struct oci_name *what, const struct pull_options *opt,
 	const struct pull_watch *watch, struct pull_sight *ret, struct mlr_error *err);

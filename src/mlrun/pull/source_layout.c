@@ -100,10 +100,8 @@ static int pump(struct source_layout *l, const struct files_part *p, const char 
 		return mlr_fail(err, ENOMEM, "blob %s: out of memory", digest);
 	for (uint64_t at = 0; at < p->size;) {
 		size_t n = p->size - at < CHUNK ? (size_t)(p->size - at) : CHUNK;
-		int r = files_part_read(p, at, buf, n);
 
-		if (r < 0)
-			return mlr_fail(err, -r, "read blob %s: %s", digest, strerror(-r));
+		TRY(mlr_result(err, files_part_read(p, at, buf, n), "read blob %s", digest));
 		if (l->plain->cancelled && l->plain->cancelled(l->plain->cancelled_ctx))
 			return mlr_fail(err, ECANCELED, "interrupted");
 		hash_update(hash, buf, n);

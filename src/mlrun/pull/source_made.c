@@ -129,10 +129,9 @@ static int measure(const struct files_part *p, const struct plain_options *plain
 	struct outflow o = { 0 };
 	char magic[8];
 	size_t n = p->size < sizeof(magic) ? (size_t)p->size : sizeof(magic);
-	int r = files_part_read(p, 0, magic, n);
+	int r;
 
-	if (r < 0)
-		return mlr_fail(err, -r, "read: %s", strerror(-r));
+	TRY(mlr_result(err, files_part_read(p, 0, magic, n), "read"));
 	if (!plain_is_compressed(magic, n)) {
 		*ret = p->size;
 		return 0;

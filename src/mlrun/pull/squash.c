@@ -325,10 +325,8 @@ static int64_t seconds_of(const char *created)
 
 static int hash_file(int fd, char digest[8 + HASH_HEX_SIZE], struct mlr_error *err)
 {
-	int r = hash_fd(fd, NULL, NULL, digest + strlen("sha256:"), NULL);
-
-	if (r < 0)
-		return mlr_fail(err, -r, "read the squashfs file: %s", strerror(-r));
+	TRY(mlr_result(err, hash_fd(fd, NULL, NULL, digest + strlen("sha256:"), NULL),
+		"read the squashfs file"));
 	memcpy(digest, "sha256:", strlen("sha256:"));
 	return 0;
 }

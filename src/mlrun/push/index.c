@@ -74,16 +74,12 @@ static int add_entries(struct index_items *l, const struct oci_document *doc, st
 int index_add_remote(struct index_items *l, const struct oci_ref *what,
 	const struct push_options *opt, struct mlr_error *err)
 {
-	const struct registry_options options = push_registry_options(opt);
-	auto_registry struct registry *reg = registry_new(what, &options);
+	auto_registry struct registry *reg = registry_new(what, &opt->registry);
 	auto_call(registry_document_done) struct registry_document d = { 0 };
 	auto_call(oci_document_done) struct oci_document doc = { 0 };
-	int r = registry_manifest_get(reg, what->digest ? what->digest : what->tag, &d, err);
 
-	if (r == 0)
-		r = oci_document_parse(d.data, d.len, d.content_type, NULL, &doc, err);
-	if (r < 0)
-		return r;
+	TRY(registry_manifest_get(reg, what->digest ? what->digest : what->tag, &d, err));
+	TRY(oci_document_parse(d.data, d.len, d.content_type, NULL, &doc, err));
 	return doc.kind == OCI_INDEX ? add_entries(l, &doc, err)
 				     : add_manifest(l, reg, &d, &doc, err);
 }
@@ -91,8 +87,7 @@ int index_add_remote(struct index_items *l, const struct oci_ref *what,
 int index_push(const struct index_items *l, const struct oci_ref *to,
 	const struct push_options *opt, char digest[OCI_DIGEST_SIZE], struct mlr_error *err)
 {
-	const struct registry_options options = push_registry_options(opt);
-	auto_registry struct registry *reg = registry_new(to, &options);
+	auto_registry struct registry *reg = registry_new(to, &opt->registry);
 	struct oci_index_item *items = xcalloc(l->n + 1, sizeof(*items));
 	auto_free char *text = NULL;
 

@@ -204,15 +204,6 @@ struct pushing {
 	struct mlr_error err;
 };
 
-struct registry_options push_registry_options(const struct push_options *opt)
-{
-	return (struct registry_options){ .tls_verify = opt->tls_verify,
-		.authfile = opt->authfile,
-		.config = opt->config,
-		.notice = opt->watch.notice,
-		.notice_ctx = opt->watch.ctx };
-}
-
 static int is_stopped(void *ctx)
 {
 	const struct pushing *p = ctx;
@@ -439,7 +430,7 @@ static void count(const struct pushing *p, struct push_result *ret)
 
 static void prepare(struct pushing *p, const struct oci_ref *to)
 {
-	struct registry_options options = push_registry_options(p->opt);
+	struct registry_options options = p->opt->registry;
 
 	options.cancelled = is_stopped;
 	options.cancelled_ctx = p;
@@ -457,19 +448,14 @@ static void prepare(struct pushing *p, const struct oci_ref *to)
 static int run(struct pushing *p, const struct store_image *im, const struct oci_ref *to,
 	struct push_result *ret, struct mlr_error *err)
 {
-	int r;
-
 	TRY(documents_load(p->st, im->manifest, &p->doc, err));
 	prepare(p, to);
-	r = push_layers(p, err);
-	if (r == 0)
-		r = send_document(&p->send, "configuration", p->doc.manifest.config.digest,
-			p->doc.config_text, p->doc.config_len, err);
-	if (r == 0)
-		r = push_manifest(p, to, ret, err);
-	if (r == 0)
-		count(p, ret);
-	return r;
+	TRY(push_layers(p, err));
+	TRY(send_document(&p->send, "configuration", p->doc.manifest.config.digest,
+		p->doc.config_text, p->doc.config_len, err));
+	TRY(push_manifest(p, to, ret, err));
+	count(p, ret);
+	return 0;
 }
 
 int push_held(struct store *st, const struct store_image *im, const struct oci_ref *to,

@@ -34,22 +34,16 @@ struct push_watch {
 	void (*layer)(void *ctx, const char *digest, uint64_t size, enum push_layer_end end);
 	/* Ten times a second, in the calling thread: the bytes of layers sent so far. */
 	void (*tick)(void *ctx, uint64_t sent);
-	/* As in struct registry_options. */
-	void (*notice)(void *ctx, const char *words);
 };
 
 struct push_options {
 	enum oci_compression compression; /* of layers that have to be compressed */
 	int only; /* layers that the registry has in another compression are compressed anew */
 	int jobs; /* layers at once, 1 to PUSH_JOBS_MAX */
-	int tls_verify; /* this and the next two as in registry_options */
-	const char *authfile;
-	const struct config *config;
+	struct registry_options registry; /* push_image() is cancelled by the next member */
 	const int *cancel; /* read atomically; not 0 stops the work with -ECANCELED. May be NULL */
 	struct push_watch watch; /* members may be NULL */
 };
-
-struct registry_options push_registry_options(const struct push_options *opt);
 
 struct push_result {
 	char digest[OCI_DIGEST_SIZE]; /* of the manifest there */

@@ -28,3 +28,8 @@ void buffer_done(struct buffer *b)
 	b->data = NULL;
 	b->len = b->room = 0;
 }
+
+void buffer_begin(void *buffer, struct http_exchange *x)
+{
+	buffer_done(buffer);
+}

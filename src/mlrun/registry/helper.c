@@ -132,7 +132,7 @@ static int talk(const char *program, const char *action, const char *input, stru
 	close(to[0]);
 	close(from[1]);
 	if (r < 0) {
-		mlr_fail(err, -r, "cannot start it: %s", strerror(-r));
+		mlr_result(err, r, "cannot start it");
 	} else {
 		r = converse(pid, &to[1], from[0], input, b, &status, err);
 		if (r == 0)

@@ -58,25 +58,11 @@ void registry_document_done(struct registry_document *d)
 
 /* The state of a manifest's download. */
 struct fetch {
+	struct buffer b;
 	const char *reference; /* tag or digest */
 	const char *what;
-	struct buffer b;
 	char digest[OCI_DIGEST_SIZE]; /* of the bytes received */
 };
-
-static void begin_fetch(void *ctx, struct http_exchange *x)
-{
-	struct fetch *f = ctx;
-
-	buffer_done(&f->b);
-}
-
-static int put_fetch(void *ctx, const void *buf, size_t len, struct mlr_error *err)
-{
-	struct fetch *f = ctx;
-
-	return buffer_put(&f->b, buf, len, err);
-}
 
 static int end_fetch(void *ctx, struct http_exchange *x, struct mlr_error *err)
 {
@@ -105,10 +91,8 @@ int registry_manifest_head(
 	auto_call(http_exchange_done) struct http_exchange x = { 0 };
 	auto_free char *path = xasprintf("manifests/%s", tag), *what = describe(tag);
 	struct request q = { .path = path, .what = what, .head = 1, .want_manifest = 1 };
-	int ret = request_run(r, &q, &x, err);
 
-	if (ret < 0)
-		return ret;
+	TRY(request_run(r, &q, &x, err));
 	if (x.digest && oci_digest_check(x.digest, NULL) == 0)
 		memcpy(digest, x.digest, OCI_DIGEST_SIZE);
 	else
@@ -127,9 +111,9 @@ int registry_manifest_get(struct registry *r, const char *reference, struct regi
 	struct request q = { .path = path,
 		.what = what,
 		.want_manifest = 1,
-		.begin = begin_fetch,
+		.begin = buffer_begin,
 		.end = end_fetch,
-		.sink = put_fetch,
+		.sink = buffer_put,
 		.ctx = &f };
 	int r2 = request_run(r, &q, &x, err);
 

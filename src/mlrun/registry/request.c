@@ -46,10 +46,7 @@ static int is_success(const struct request *q, const struct http_exchange *x)
 int request_once(
 	struct endpoint *e, const struct request *q, struct http_exchange *x, struct mlr_error *err)
 {
-	int ret = endpoint_try(e, q, x, err);
-
-	if (ret < 0)
-		return ret;
+	TRY(endpoint_try(e, q, x, err));
 	if (!is_success(q, x))
 		return endpoint_fail(e, q, x, err);
 	return q->end ? q->end(q->ctx, x, err) : 0;
@@ -81,9 +78,7 @@ static int run_at(struct registry *r, struct endpoint *e, const struct request *
 			return 0;
 		if (ret == -ECANCELED || (q->fatal && *q->fatal))
 			return ret;
-		ret = request_wait(r, e, q, x, reached, &retry, err);
-		if (ret < 0)
-			return ret;
+		TRY(request_wait(r, e, q, x, reached, &retry, err));
 	}
 }
 

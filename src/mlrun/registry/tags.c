@@ -16,20 +16,6 @@ struct page {
 	char *next;
 };
 
-static void begin_page(void *ctx, struct http_exchange *x)
-{
-	struct page *p = ctx;
-
-	buffer_done(&p->b);
-}
-
-static int put_page(void *ctx, const void *buf, size_t len, struct mlr_error *err)
-{
-	struct page *p = ctx;
-
-	return buffer_put(&p->b, buf, len, err);
-}
-
 static int end_page(void *ctx, struct http_exchange *x, struct mlr_error *err)
 {
 	struct page *p = ctx;
@@ -54,18 +40,16 @@ static int read_page(struct registry *r, const char *query, char **next, size_t 
 	struct request q = { .path = path,
 		.what = "list of tags",
 		.no_mirrors = 1,
-		.begin = begin_page,
+		.begin = buffer_begin,
 		.end = end_page,
-		.sink = put_page,
+		.sink = buffer_put,
 		.ctx = &p };
 	static const struct record_row rows[] = {
 		{ "tags", RECORD_TEXTS, .size = sizeof(*ret) },
 		{ NULL },
 	};
-	int res = request_run(r, &q, &x, err);
 
-	if (res < 0)
-		return res;
+	TRY(request_run(r, &q, &x, err));
 	if (oci_json_read(p.b.data ? p.b.data : "", p.b.len, PAGE_MAX, rows, ret, err) < 0)
 		return mlr_wrap(err, "'%s': the list of tags", r->name);
 	*next = take_ptr(&p.next);
@@ -81,13 +65,10 @@ int registry_tags(struct registry *r, struct strv *ret, struct mlr_error *err)
 
 	for (int i = 0; query; i++) {
 		char *next = NULL;
-		int res;
 
 		if (i == PAGES_MAX || bytes > ALL_MAX)
 			return mlr_fail(err, EPROTO, "'%s': the list of tags has no end", r->name);
-		res = read_page(r, query, &next, &bytes, &tags, err);
-		if (res < 0)
-			return res;
+		TRY(read_page(r, query, &next, &bytes, &tags, err));
 		if (next && strcmp(next, query) == 0) {
 			free(next);
 			return mlr_fail(

@@ -72,10 +72,9 @@ static int start(struct registry *r, struct sending *s, const char *what, const 
 		.path = path, .what = what, .no_mirrors = 1, .is_upload = 1, .method = "POST"
 	};
 	auto_free char *url = NULL;
-	int ret = digest ? request_run(r, &q, &s->x, err) : request_once(s->e, &q, &s->x, err);
+	int ret;
 
-	if (ret < 0)
-		return ret;
+	TRY(digest ? request_run(r, &q, &s->x, err) : request_once(s->e, &q, &s->x, err));
 	url = xasprintf("%s/v2/%s/blobs/uploads/", s->e->bases[s->e->at], s->e->repository);
 	if (s->x.status == 201)
 		return 201;
@@ -288,9 +287,7 @@ int registry_blob_upload(struct registry *r, const struct registry_upload *u, st
 			continue;
 		if (s.url && (s.x.status == 404 || s.x.status == 416))
 			s.x.transient = 1; /* it has forgotten the upload, or a part: ask */
-		ret = request_wait(r, s.e, &q, &s.x, reached, &retry, err);
-		if (ret < 0)
-			return ret;
+		TRY(request_wait(r, s.e, &q, &s.x, reached, &retry, err));
 		s.is_doubted = 1;
 	}
 }

@@ -158,13 +158,14 @@ void url_add_field(char **form, const char *name, const char *value)
 	*form = longer;
 }
 
-char *url_join(const char *base, const char *reference)
+/* The URL once this part of it is set, or NULL. */
+static char *with_part(const char *url, CURLUPart part, const char *text, unsigned flags)
 {
 	auto_call(url_free) CURLU *u = curl_url();
 	char *out = NULL, *ret;
 
-	if (!u || curl_url_set(u, CURLUPART_URL, base, 0) != CURLUE_OK ||
-		curl_url_set(u, CURLUPART_URL, reference, 0) != CURLUE_OK ||
+	if (!u || curl_url_set(u, CURLUPART_URL, url, 0) != CURLUE_OK ||
+		curl_url_set(u, part, text, flags) != CURLUE_OK ||
 		curl_url_get(u, CURLUPART_URL, &out, 0) != CURLUE_OK)
 		return NULL;
 	ret = xstrdup(out);
@@ -172,18 +173,14 @@ char *url_join(const char *base, const char *reference)
 	return ret;
 }
 
+char *url_join(const char *base, const char *reference)
+{
+	return with_part(base, CURLUPART_URL, reference, 0);
+}
+
 char *url_add_query(const char *url, const char *name, const char *value)
 {
-	auto_call(url_free) CURLU *u = curl_url();
 	auto_free char *pair = xasprintf("%s=%s", name, value);
-	char *out = NULL, *ret;
 
-	if (!u || curl_url_set(u, CURLUPART_URL, url, 0) != CURLUE_OK ||
-		curl_url_set(u, CURLUPART_QUERY, pair, CURLU_APPENDQUERY | CURLU_URLENCODE) !=
-			CURLUE_OK ||
-		curl_url_get(u, CURLUPART_URL, &out, 0) != CURLUE_OK)
-		return NULL;
-	ret = xstrdup(out);
-	curl_free(out);
-	return ret;
+	return with_part(url, CURLUPART_QUERY, pair, CURLU_APPENDQUERY | CURLU_URLENCODE);
 }

@@ -156,7 +156,7 @@ int rootfs_commit_layer(const struct store *in, const char *container, struct st
 		return 0;
 	r = upper < 0 ? -errno : rootfs_upper_has_any(upper);
 	if (r < 0)
-		return mlr_fail(err, -r, "open '%s/%s': %s", store_path(in), path, strerror(-r));
+		return mlr_result(err, r, "open '%s/%s'", store_path(in), path);
 	if (r == 0)
 		return 0;
 	open_owners(in, container, &owners);

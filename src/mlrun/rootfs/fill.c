@@ -46,9 +46,7 @@ struct flow {
 static int put(void *ctx, const void *buf, size_t len, struct mlr_error *err)
 {
 	struct flow *f = ctx;
-	int r = file_write_all(f->in, buf, len);
-
-	return r < 0 ? mlr_fail(err, -r, "write to a pipe: %s", strerror(-r)) : 0;
+	return mlr_result(err, file_write_all(f->in, buf, len), "write to a pipe");
 }
 
 static void *flow_main(void *ctx)

@@ -27,10 +27,8 @@ static char *path_in(const struct pair *p, const char *name)
 static int empty(int fd, struct mlr_error *err)
 {
 	auto_strv struct strv names = STRV_INIT;
-	int r = file_list(fd, ".", 0, &names);
 
-	if (r < 0)
-		return mlr_fail(err, -r, "read the directory: %s", strerror(-r));
+	TRY(mlr_result(err, file_list(fd, ".", 0, &names), "read the directory"));
 	for (size_t i = 0; i < names.n; i++)
 		TRY(file_remove_tree(fd, names.v[i], err));
 	return 0;
@@ -177,13 +175,10 @@ static int apply_name(const struct applying *a, const struct pair *p, const char
 static int apply_dir(const struct applying *a, const struct pair *p, struct mlr_error *err)
 {
 	auto_strv struct strv names = STRV_INIT, later = STRV_INIT;
-	int r;
 
 	if (layer_opaque_is(p->from))
 		TRY(empty(p->to, err));
-	r = file_list(p->from, ".", 0, &names);
-	if (r < 0)
-		return mlr_fail(err, -r, "read directory '%s': %s", p->path, strerror(-r));
+	TRY(mlr_result(err, file_list(p->from, ".", 0, &names), "read directory '%s'", p->path));
 	for (size_t i = 0; i < names.n; i++)
 		TRY(apply_name(a, p, names.v[i], &later, err));
 	for (size_t i = 0; i < later.n; i++)
@@ -218,24 +213,32 @@ static int apply_all(
 	return 0;
 }
 
-int rootfs_flatten(
-	struct store *st, const char *manifest, const struct strv *diff_ids, struct mlr_error *err)
+int rootfs_tree_make(struct store *st, enum store_tree_kind kind, const char *manifest,
+	const struct strv *diff_ids, rootfs_tree_fill *fill, const struct strv *names,
+	struct mlr_error *err)
 {
 	auto_call(rootfs_layers_done) struct rootfs_layers l = { 0 };
 	struct store_tree *t = NULL;
-	int r = store_tree_begin(st, STORE_DIR, manifest, &t, err);
+	int r = store_tree_begin(st, kind, manifest, &t, err);
 
 	if (r != 0)
 		return r < 0 ? r : 0;
 	r = rootfs_layers_open(st, diff_ids, &l, err);
 	if (r == 0)
-		r = apply_all(&l, diff_ids, store_tree_fd(t), err);
+		r = fill(&l, names, store_tree_fd(t), err);
 	if (r == 0)
 		r = rootfs_listing_note(st, t, err);
 	if (r < 0) {
 		store_tree_drop(t);
-		mlr_wrap(err, "make one tree of image %s", manifest);
+		mlr_wrap(err, "make %s of image %s", kind == STORE_DIR ? "one tree" : "the cover",
+			manifest);
 		return r;
 	}
 	return store_tree_publish(t, err);
+}
+
+int rootfs_flatten(
+	struct store *st, const char *manifest, const struct strv *diff_ids, struct mlr_error *err)
+{
+	return rootfs_tree_make(st, STORE_DIR, manifest, diff_ids, apply_all, diff_ids, err);
 }

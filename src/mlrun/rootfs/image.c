@@ -244,7 +244,7 @@ int rootfs_stacking(
 	r = judge(&l, at, cover);
 	if (r == -EACCES) /* flattening can read them */
 		return ROOTFS_FLAT;
-	return r < 0 ? mlr_fail(err, -r, "look into the layers: %s", strerror(-r)) : r;
+	return mlr_result(err, r, "look into the layers");
 }
 
 static int finish_dir(const struct rootfs_layers *l, const char *path, size_t *at, int root,
@@ -288,23 +288,7 @@ static int fill_cover(
 int rootfs_cover(struct store *st, const char *manifest, const struct strv *diff_ids,
 	const struct strv *dirs, struct mlr_error *err)
 {
-	auto_call(rootfs_layers_done) struct rootfs_layers l = { 0 };
-	struct store_tree *t = NULL;
-	int r = store_tree_begin(st, STORE_COVER, manifest, &t, err);
-
-	if (r != 0)
-		return r < 0 ? r : 0;
-	r = rootfs_layers_open(st, diff_ids, &l, err);
-	if (r == 0)
-		r = fill_cover(&l, dirs, store_tree_fd(t), err);
-	if (r == 0)
-		r = rootfs_listing_note(st, t, err);
-	if (r < 0) {
-		store_tree_drop(t);
-		mlr_wrap(err, "make the cover of image %s", manifest);
-		return r;
-	}
-	return store_tree_publish(t, err);
+	return rootfs_tree_make(st, STORE_COVER, manifest, diff_ids, fill_cover, dirs, err);
 }
 
 /* Make the extra trees that the layers need. */

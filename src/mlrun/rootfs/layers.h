@@ -4,7 +4,7 @@
 
 #include "layer/names.h"
 #include "layer/record.h"
-#include "store/store.h"
+#include "store/tree.h"
 
 struct rootfs_layer {
 	int fd;               /* its tree */
@@ -21,6 +21,16 @@ struct rootfs_layers {
 int rootfs_layers_open(struct store *st, const struct strv *diff_ids, struct rootfs_layers *ret,
 	struct mlr_error *err);
 void rootfs_layers_done(struct rootfs_layers *l);
+
+/* Fills a tree whose top is root by the layers; names is rootfs_tree_make()'s. */
+typedef int rootfs_tree_fill(
+	const struct rootfs_layers *l, const struct strv *names, int root, struct mlr_error *err);
+
+/* Make an image's tree of a kind in the store, with its listing. Returns 0 at once if it exists.
+ * (flatten.c) */
+int rootfs_tree_make(struct store *st, enum store_tree_kind kind, const char *manifest,
+	const struct strv *diff_ids, rootfs_tree_fill *fill, const struct strv *names,
+	struct mlr_error *err);
 
 /* Are the notes beside a layer's tree unchanged? Returns 0, also for a layer of an older mlrun,
  * which has no digest of them; -EBADMSG. */

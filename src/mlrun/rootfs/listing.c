@@ -69,7 +69,7 @@ int rootfs_listing_note(const struct store *st, struct store_tree *t, struct mlr
 	if (r == -EACCES) /* the top is unreadable */
 		return 0;
 	if (r < 0)
-		return mlr_fail(err, -r, "list the tree: %s", strerror(-r));
+		return mlr_result(err, r, "list the tree");
 	return store_tree_note(t, NOTE, hex, strlen(hex), err);
 }
 
@@ -91,7 +91,7 @@ int rootfs_listing_check(
 	if (r == -EACCES)
 		return 0;
 	if (r < 0)
-		return mlr_fail(err, -r, "list the tree: %s", strerror(-r));
+		return mlr_result(err, r, "list the tree");
 	if (strcmp(was, is) != 0)
 		return mlr_fail(err, EBADMSG, "its names are not as they were when it was made");
 	return 0;

@@ -121,15 +121,13 @@ static int walk(struct walk *w, const char *path, struct found *ret, struct mlr_
 		auto_free char *name = xstrndup(s, len);
 		auto_call(merged_done) struct merged next = { NULL, 0 };
 		const char *rest = s + len + strspn(s + len, "/");
-		int r;
 
 		if (len == 0) { /* before the first */
 			s = rest;
 			continue;
 		}
-		r = step(&ret->at, name, &next, &ret->st);
-		if (r < 0)
-			return mlr_fail(err, -r, "'%s' in the image: %s", path, strerror(-r));
+		TRY(mlr_result(
+			err, step(&ret->at, name, &next, &ret->st), "'%s' in the image", path));
 		if (next.n > 0 && S_ISLNK(ret->st.st_mode) && (w->follow || *rest)) {
 			auto_free char *to = follow(next.fds[0], path, (size_t)(s - path), rest);
 
@@ -318,7 +316,7 @@ static int fail_to_ask(const struct plan *p, const char *path, int r, struct mlr
 			"'%s' in the image: this mlrun cannot look into squashfs files", path);
 	if (r == -EPROTO)
 		return mlr_fail(err, EPROTO, "'%s' is not a squashfs image", p->squashfs);
-	return mlr_fail(err, -r, "'%s' in the image: %s", path, strerror(-r));
+	return mlr_result(err, r, "'%s' in the image", path);
 }
 
 static int open_file(

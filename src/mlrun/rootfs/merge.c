@@ -254,7 +254,7 @@ static int put_member(struct merge *m, const char *path, struct archive_entry *e
 		archive_entry_set_filetype(e, AE_IFREG);
 		r = open_data(m, path, e, &fd, &lent, &st);
 		if (r < 0)
-			mlr_fail(err, -r, "open '/%s': %s", path, strerror(-r));
+			mlr_result(err, r, "open '/%s'", path);
 	}
 	if (r == 0)
 		r = layer_archive_put_plain(m->tar, e, path, fd, err);

@@ -50,7 +50,6 @@ static int copy_file(int from_dir, int to_dir, const char *name, const struct st
 {
 	auto_close int from = openat(from_dir, name, O_RDONLY | O_NOFOLLOW | O_CLOEXEC);
 	auto_close int to = -1;
-	struct timespec ts[2] = { sb->st_mtim, sb->st_mtim };
 
 	if (from < 0)
 		return -errno;
@@ -59,48 +58,46 @@ static int copy_file(int from_dir, int to_dir, const char *name, const struct st
 		return -errno;
 	TRY(copy_data(from, to, sb->st_size));
 	rootfs_place_xattrs(from, to);
-	return fchmod(to, sb->st_mode & 07777) < 0 || futimens(to, ts) < 0 ? -errno : 0;
+	return fchmod(to, sb->st_mode & 07777) < 0 ? -errno : 0;
 }
 
-static int copy_symlink(int from_dir, int to_dir, const char *name, const struct stat *sb)
+static int copy_symlink(int from_dir, int to_dir, const char *name)
 {
-	struct timespec ts[2] = { sb->st_mtim, sb->st_mtim };
 	char target[PATH_MAX];
 	ssize_t n = readlinkat(from_dir, name, target, sizeof(target) - 1);
 
 	if (n < 0)
 		return -errno;
 	target[n] = '\0';
-	if (symlinkat(target, to_dir, name) < 0 ||
-		utimensat(to_dir, name, ts, AT_SYMLINK_NOFOLLOW) < 0)
-		return -errno;
-	return 0;
+	return symlinkat(target, to_dir, name) < 0 ? -errno : 0;
 }
 
 static int copy_fifo(int to_dir, const char *name, const struct stat *sb)
 {
-	struct timespec ts[2] = { sb->st_mtim, sb->st_mtim };
-
-	if (mkfifoat(to_dir, name, 0600) < 0 ||
-		fchmodat(to_dir, name, sb->st_mode & 07777, 0) < 0 ||
-		utimensat(to_dir, name, ts, AT_SYMLINK_NOFOLLOW) < 0)
-		return -errno;
-	return 0;
+	return mkfifoat(to_dir, name, 0600) < 0 ||
+			fchmodat(to_dir, name, sb->st_mode & 07777, 0) < 0
+		? -errno
+		: 0;
 }
 
 static int copy(int from_dir, int to_dir, const char *name)
 {
+	struct timespec ts[2];
 	struct stat sb;
+	int r = -EINVAL; /* layer trees hold no other types */
 
 	if (fstatat(from_dir, name, &sb, AT_SYMLINK_NOFOLLOW) < 0)
 		return -errno;
 	if (S_ISREG(sb.st_mode))
-		return copy_file(from_dir, to_dir, name, &sb);
-	if (S_ISLNK(sb.st_mode))
-		return copy_symlink(from_dir, to_dir, name, &sb);
-	if (S_ISFIFO(sb.st_mode))
-		return copy_fifo(to_dir, name, &sb);
-	return -EINVAL; /* layer trees hold no other types */
+		r = copy_file(from_dir, to_dir, name, &sb);
+	else if (S_ISLNK(sb.st_mode))
+		r = copy_symlink(from_dir, to_dir, name);
+	else if (S_ISFIFO(sb.st_mode))
+		r = copy_fifo(to_dir, name, &sb);
+	ts[0] = ts[1] = sb.st_mtim;
+	if (r < 0)
+		return r;
+	return utimensat(to_dir, name, ts, AT_SYMLINK_NOFOLLOW) < 0 ? -errno : 0;
 }
 
 int rootfs_place(int from_dir, int to_dir, const char *name, struct mlr_error *err)
@@ -115,5 +112,5 @@ int rootfs_place(int from_dir, int to_dir, const char *name, struct mlr_error *e
 	 * all. */
 	if (r == -EXDEV || r == -EPERM || r == -EMLINK || r == -EOPNOTSUPP)
 		r = copy(from_dir, to_dir, name);
-	return r < 0 ? mlr_fail(err, -r, "link or copy '%s': %s", name, strerror(-r)) : 0;
+	return mlr_result(err, r, "link or copy '%s'", name);
 }

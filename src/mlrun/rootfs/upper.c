@@ -140,7 +140,7 @@ static int put_name(struct walk *w, int dir, const char *name, const char *paren
 		if (fd == -ESTALE || fd == -ENOENT)
 			return has_changed(path, err);
 		if (fd < 0)
-			return mlr_fail(err, -fd, "open '/%s': %s", path, strerror(-fd));
+			return mlr_result(err, fd, "open '/%s'", path);
 	} else {
 		find_owner(w->upper, dir, name, path, &o);
 	}
@@ -163,7 +163,7 @@ static int walk(struct walk *w, int dir, const char *path, unsigned depth, struc
 			LAYER_DEPTH_MAX);
 	r = file_list(dir, ".", 0, &names);
 	if (r < 0)
-		mlr_fail(err, -r, "list '/%s': %s", path, strerror(-r));
+		mlr_result(err, r, "list '/%s'", path);
 	if (r == 0 && layer_opaque_is(dir) > 0)
 		r = put_mark(w, path, ".wh..opq", err);
 	for (size_t i = 0; r == 0 && i < names.n; i++) {

@@ -106,7 +106,7 @@ static int hash_file(struct verification *v, char hex[HASH_HEX_SIZE], struct mlr
 	r = hash_fd(fd, asks_cancelled, v, hex, NULL);
 	if (r == -ECANCELED)
 		return mlr_fail(err, ECANCELED, "interrupted");
-	return r < 0 ? mlr_fail(err, -r, "read: %s", strerror(-r)) : 0;
+	return mlr_result(err, r, "read");
 }
 
 static int verify_blob(struct verification *v, const char *name, struct mlr_error *err)

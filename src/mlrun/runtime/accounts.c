@@ -111,23 +111,20 @@ int accounts_is_directory(const char *path, struct mlr_error *err)
 		"remove the directory and build it again");
 }
 
+const struct accounts_file accounts_files[] = {
+	{ "/etc/passwd", accounts_passwd },
+	{ "/etc/group", accounts_group },
+};
+
 int accounts_write(int root, const struct plan_identity *id, struct mlr_error *err)
 {
-	static const struct {
-		const char *path;
-		char *(*make)(const char *old, const struct plan_identity *id);
-	} files[] = {
-		{ "/etc/passwd", accounts_passwd },
-		{ "/etc/group", accounts_group },
-	};
-
-	for (size_t i = 0; i < ARRAY_LEN(files); i++) {
-		auto_free char *old = read_old(root, files[i].path);
-		auto_free char *text = files[i].make(old, id);
-		int r = text ? target_replace(root, files[i].path, text, strlen(text), err) : 0;
+	for (size_t i = 0; i < ACCOUNTS_FILES; i++) {
+		const struct accounts_file *f = &accounts_files[i];
+		auto_free char *old = read_old(root, f->path), *text = f->make(old, id);
+		int r = text ? target_replace(root, f->path, text, strlen(text), err) : 0;
 
 		if (r == -EISDIR)
-			return accounts_is_directory(files[i].path, err);
+			return accounts_is_directory(f->path, err);
 		if (r < 0)
 			return r;
 	}

@@ -15,6 +15,15 @@
 char *accounts_passwd(const char *old, const struct plan_identity *id);
 char *accounts_group(const char *old, const struct plan_identity *id);
 
+/* Both files. */
+struct accounts_file {
+	const char *path;
+	char *(*make)(const char *old, const struct plan_identity *id);
+};
+
+#define ACCOUNTS_FILES 2
+extern const struct accounts_file accounts_files[ACCOUNTS_FILES];
+
 /* Read an image's file in an open directory. Returns its text, to free(), or NULL if the file
  * cannot be read. */
 char *accounts_read(int dir, const char *name);

@@ -1,10 +1,9 @@
 #include "runtime/bind.h"
 
 #include "plan/plan.h"
+#include "runtime/mountinfo.h"
 
 #include <sys/mount.h>
-
-#define MOUNTINFO_MAX (16u << 20) /* bytes */
 
 /* Features that this kernel lacks, learnt at the first refusal. */
 static int no_open_tree, no_setattr;
@@ -81,27 +80,6 @@ int bind_clones(void)
 	return !no_open_tree;
 }
 
-/* Parse a line of proc_pid_mountinfo(5): "36 35 98:0 /root /point options…", spaces as "\040". */
-struct line {
-	char *point;
-	unsigned long flags; /* its MS_… flags */
-};
-
-static void unescape(char *s)
-{
-	char *to = s;
-
-	for (; *s; to++) {
-		if (s[0] == '\\' && s[1] && s[2] && s[3]) {
-			*to = (char)((s[1] - '0') << 6 | (s[2] - '0') << 3 | (s[3] - '0'));
-			s += 4;
-		} else {
-			*to = *s++;
-		}
-	}
-	*to = '\0';
-}
-
 /* Flags inherited from a parent user namespace are locked: a remount must repeat them, or mount(2)
  * fails with EPERM. */
 static unsigned long parse_flags(char *options)
@@ -122,44 +100,25 @@ static unsigned long parse_flags(char *options)
 	return flags;
 }
 
-static int parse_line(char *s, struct line *ret)
+static int remount(const struct mountinfo *m, unsigned long flags)
 {
-	char *field[6];
-
-	for (int i = 0; i < 6; i++) {
-		field[i] = strsep(&s, " ");
-		if (!field[i])
-			return -1;
-	}
-	unescape(field[4]);
-	ret->point = field[4];
-	ret->flags = parse_flags(field[5]);
-	return 0;
-}
-
-static int remount(const struct line *l, unsigned long flags)
-{
-	return mount(NULL, l->point, NULL, MS_REMOUNT | MS_BIND | l->flags | flags, NULL) < 0
-		? -errno
-		: 0;
+	flags |= MS_REMOUNT | MS_BIND | parse_flags(m->options);
+	return mount(NULL, m->target, NULL, flags, NULL) < 0 ? -errno : 0;
 }
 
 /* Set the flags of the mount at a place and of the mounts below it. */
 static int set_mounted(const char *place, unsigned long flags, int below)
 {
 	auto_free char *text = NULL;
-	char *rest, *s;
-	struct line l;
-	int r = file_read(AT_FDCWD, "/proc/self/mountinfo", MOUNTINFO_MAX, &text, NULL, NULL);
+	struct mountinfo m;
+	char *rest;
 
+	TRY(mountinfo_read(AT_FDCWD, "/proc/self/mountinfo", &text));
 	rest = text;
-	while (r == 0 && (s = strsep(&rest, "\n"))) {
-		if (parse_line(s, &l) < 0)
-			continue;
-		if (strcmp(l.point, place) == 0 || (below && path_below(l.point, place)))
-			r = remount(&l, flags);
-	}
-	return r;
+	while (mountinfo_next(&rest, &m))
+		if (strcmp(m.target, place) == 0 || (below && path_below(m.target, place)))
+			TRY(remount(&m, flags));
+	return 0;
 }
 
 static int put_old(int mounted, int target, unsigned flags)

@@ -146,7 +146,7 @@ static int put(int dir, const char *name, const char *text, struct mlr_error *er
 	auto_close int fd = openat(dir, name, O_WRONLY | O_CLOEXEC);
 	int r = fd < 0 ? -errno : file_write_all(fd, text, strlen(text));
 
-	return r < 0 ? mlr_fail(err, -r, "write '%s' to %s: %s", text, name, strerror(-r)) : 0;
+	return mlr_result(err, r, "write '%s' to %s", text, name);
 }
 
 static int set_limits(int dir, const struct plan *p, struct mlr_error *err)

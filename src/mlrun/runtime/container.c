@@ -1,11 +1,12 @@
 #include "runtime/container.h"
 
+#include "runtime/mountinfo.h"
+
 #include <linux/nsfs.h>
 #include <sys/ioctl.h>
 
-#define MARK_MAX      255
-#define MOUNTINFO_MAX (8u << 20) /* bytes */
-#define KEYS_LENGTH   (2 * (CONTAINER_KEY_SIZE - 1))
+#define MARK_MAX    255
+#define KEYS_LENGTH (2 * (CONTAINER_KEY_SIZE - 1))
 
 static void key_of(const char *text, size_t size, char key[CONTAINER_KEY_SIZE])
 {
@@ -103,40 +104,6 @@ void container_done(struct container *c)
 	*c = (struct container){ 0 };
 }
 
-/* The nth field, counted from 0, of a line whose fields are separated by one space; or NULL. */
-static const char *field(const char *line, int n)
-{
-	while (line && n-- > 0) {
-		line += strcspn(line, " \n");
-		line = *line == ' ' ? line + 1 : NULL;
-	}
-	return line;
-}
-
-static int is_octal(const char *s)
-{
-	return s[0] >= '0' && s[0] <= '3' && s[1] >= '0' && s[1] <= '7' && s[2] >= '0' &&
-		s[2] <= '7';
-}
-
-/* Undo the kernel's escapes in a field: spaces, newlines and backslashes appear as "\040". */
-static char *unescape(const char *s)
-{
-	size_t len = strcspn(s, " \n");
-	char *out = xmalloc(len + 1), *o = out;
-
-	for (const char *end = s + len; s < end;) {
-		if (*s == '\\' && end - s > 3 && is_octal(s + 1)) {
-			*o++ = (char)((s[1] - '0') << 6 | (s[2] - '0') << 3 | (s[3] - '0'));
-			s += 4;
-		} else {
-			*o++ = *s++;
-		}
-	}
-	*o = '\0';
-	return out;
-}
-
 static int parse_mark(const char *mark, struct container *c)
 {
 	if (strncmp(mark, "mlrun:", 6) == 0) {
@@ -152,44 +119,22 @@ static int parse_mark(const char *mark, struct container *c)
 	return 0;
 }
 
-/* "511 480 0:55 / / rw,nosuid shared:1 - overlay SOURCE rw,lowerdir=...": optional fields end at
- * "-". */
-static int parse_root(const char *line, struct container *ret)
-{
-	struct container c = { 0 };
-	auto_free char *mark = NULL;
-	unsigned major, minor;
-	const char *f = field(line, 2);
-
-	if (!f || sscanf(f, "%u:%u", &major, &minor) != 2)
-		return -ENOENT;
-	for (f = field(line, 6); f && strncmp(f, "- ", 2) != 0;)
-		f = field(f, 1);
-	f = field(f, 2);
-	if (!f)
-		return -ENOENT;
-	mark = unescape(f);
-	c.id = (uint64_t)major << 32 | minor;
-	if (parse_mark(mark, &c) < 0)
-		return -ENOENT;
-	*ret = c;
-	return 0;
-}
-
 int container_parse(const char *mountinfo, struct container *ret)
 {
-	const char *root = NULL;
+	auto_free char *text = xstrdup(mountinfo);
+	const char *mark = NULL;
+	struct container c = { 0 };
+	struct mountinfo m;
 
 	/* The process sees the last mount on "/". */
-	for (const char *line = mountinfo; line && *line;) {
-		const char *target = field(line, 4);
-
-		if (target && strncmp(target, "/ ", 2) == 0)
-			root = line;
-		line = strchr(line, '\n');
-		line = line ? line + 1 : NULL;
-	}
-	return root ? parse_root(root, ret) : -ENOENT;
+	for (char *rest = text; mountinfo_next(&rest, &m);)
+		if (strcmp(m.target, "/") == 0) {
+			c.id = (uint64_t)m.major << 32 | m.minor;
+			mark = m.source;
+		}
+	TRY(mark ? parse_mark(mark, &c) : -ENOENT);
+	*ret = c;
+	return 0;
 }
 
 /* Is the parent of this user namespace the caller's own? Also get its owner. */
@@ -223,7 +168,7 @@ int container_look(int proc, pid_t pid, struct container *ret)
 	int r;
 
 	snprintf(name, sizeof(name), "%ld/mountinfo", (long)pid);
-	r = file_read(proc, name, MOUNTINFO_MAX, &text, NULL, NULL);
+	r = mountinfo_read(proc, name, &text);
 	if (r == 0)
 		r = container_parse(text, &c);
 	if (r == 0) {
@@ -265,6 +210,6 @@ int container_refuse(pid_t pid, int r, struct mlr_error *err)
 			"process %ld may not be looked at: it or its program is another user's",
 			(long)pid);
 	default:
-		return mlr_fail(err, -r, "process %ld: %s", (long)pid, strerror(-r));
+		return mlr_result(err, r, "process %ld", (long)pid);
 	}
 }

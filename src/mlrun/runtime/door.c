@@ -26,13 +26,11 @@ int door_open(int proc, pid_t pid, struct door *ret)
 {
 	auto_call(door_close) struct door d = { .proc = proc, .pidfd = -1, .pid = pid };
 	struct proc_stat st;
-	char name[40];
 
 	d.pidfd = (int)syscall(SYS_pidfd_open, pid, 0);
 	if (d.pidfd < 0 && errno != ENOSYS && errno != EPERM)
 		return -ESRCH;
-	snprintf(name, sizeof(name), "%ld/stat", (long)pid);
-	if (proc_stat_read(proc, name, &st) < 0)
+	if (proc_stat_of(proc, pid, &st) < 0)
 		return -ESRCH;
 	d.start = st.start;
 	*ret = d;
@@ -44,12 +42,10 @@ int door_lives(const struct door *d)
 {
 	struct pollfd p = { .fd = d->pidfd, .events = POLLIN };
 	struct proc_stat st;
-	char name[40];
 
 	if (d->pidfd >= 0)
 		return poll(&p, 1, 0) == 0;
-	snprintf(name, sizeof(name), "%ld/stat", (long)d->pid);
-	return proc_stat_read(d->proc, name, &st) == 0 && st.start == d->start;
+	return proc_stat_of(d->proc, d->pid, &st) == 0 && st.start == d->start;
 }
 
 int door_differs(const struct door *d)
@@ -161,8 +157,7 @@ int door_take(const int fds[DOOR_KINDS], struct mlr_error *err)
 	prctl(PR_SET_DUMPABLE, 0);
 	if (r == 0)
 		r = enter_fds(fds, namespaces);
-	return r < 0 ? mlr_fail(err, -r, "enter the container's namespaces: %s", strerror(-r))
-		     : namespaces;
+	return r < 0 ? mlr_result(err, r, "enter the container's namespaces") : namespaces;
 }
 
 void door_close(struct door *d)

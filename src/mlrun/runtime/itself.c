@@ -27,7 +27,6 @@ int itself_prepare(struct mlr_error *err)
 {
 	auto_close int fd = -1;
 	struct stat st;
-	int r;
 
 	if (stat("/proc/self/exe", &st) < 0)
 		return mlr_fail_errno(err, "look at mlrun's own program, '/proc/self/exe'");
@@ -44,9 +43,8 @@ int itself_prepare(struct mlr_error *err)
 				  "vm.memfd_noexec is 2: an administrator sets it to 1, or installs mlrun "
 				  "where the caller cannot write it");
 	}
-	r = file_write_all(fd, program, sizeof(program));
-	if (r < 0)
-		return mlr_fail(err, -r, "write a program in memory: %s", strerror(-r));
+	TRY(mlr_result(
+		err, file_write_all(fd, program, sizeof(program)), "write a program in memory"));
 	if (fcntl(fd, F_ADD_SEALS, SEALS) < 0)
 		return mlr_fail_errno(err, "seal a program in memory");
 	launcher = take_fd(&fd);

@@ -5,6 +5,7 @@
 #include <sys/file.h>
 
 #define LIST_MAX  (1u << 20) /* bytes of a list */
+#define LIST_LONG 500        /* lines; longer lists should lose their dead processes */
 #define SWEEP_MAX 16         /* files that one start examines for removal */
 
 void meeting_list_done(struct meeting_list *l)
@@ -70,10 +71,8 @@ static int list_read(int file, struct meeting_list *ret, struct mlr_error *err)
 static int lives(int proc, const struct meeting_entry *e)
 {
 	struct proc_stat st;
-	char name[40];
 
-	snprintf(name, sizeof(name), "%ld/stat", e->pid);
-	return proc_stat_read(proc, name, &st) == 0 && st.start == e->start;
+	return proc_stat_of(proc, (pid_t)e->pid, &st) == 0 && st.start == e->start;
 }
 
 static int anybody_lives(int proc, const struct meeting_list *l)
@@ -146,7 +145,7 @@ int meeting_open(const struct container_keys *k, struct meeting *ret, struct mlr
 
 /* Wait by polling, with a time limit: a timer would be the caller's own, as alarms survive
  * execve(2). */
-int meeting_lock(struct meeting *m, enum meeting_lock how, long wait_ms, struct mlr_error *err)
+static int lock(struct meeting *m, enum meeting_lock how, long wait_ms, struct mlr_error *err)
 {
 	int64_t end = mlr_now_ms() + wait_ms, pause = 100;
 
@@ -155,7 +154,7 @@ int meeting_lock(struct meeting *m, enum meeting_lock how, long wait_ms, struct 
 		auto_close int fd = open_file(m->dir, m->name, O_CREAT);
 
 		if (fd < 0)
-			return mlr_fail(err, -fd, "open '%s': %s", m->name, strerror(-fd));
+			return mlr_result(err, fd, "open '%s'", m->name);
 		if (locked(fd, how == MEETING_ALONE ? LOCK_EX : LOCK_SH)) {
 			m->file = take_fd(&fd);
 			return 0;
@@ -172,14 +171,38 @@ int meeting_lock(struct meeting *m, enum meeting_lock how, long wait_ms, struct 
 	}
 }
 
+int meeting_drop_dead(const struct meeting *m, const struct meeting_list *l, struct mlr_error *err)
+{
+	auto_free char *text = xmalloc(l->n * 80 + 1);
+	char *end = text;
+	int r;
+
+	for (size_t i = 0; i < l->n; i++)
+		if (lives(m->proc, &l->v[i]))
+			end += sprintf(
+				end, "%ld %llu %s\n", l->v[i].pid, l->v[i].start, l->v[i].inside);
+	if (ftruncate(m->file, 0) < 0)
+		return mlr_fail_errno(err, "empty the list of processes");
+	r = file_write_all(m->file, text, (size_t)(end - text)); /* O_APPEND */
+	return mlr_result(err, r, "write the list of processes");
+}
+
+int meeting_lock(struct meeting *m, enum meeting_lock how, long wait_ms, struct meeting_list *ret,
+	struct mlr_error *err)
+{
+	TRY(lock(m, how, wait_ms, err));
+	TRY(list_read(m->file, ret, err));
+	if (ret->n <= LIST_LONG)
+		return 0;
+	if (how == MEETING_ALONE)
+		return meeting_drop_dead(m, ret, err);
+	meeting_list_done(ret);
+	return 0;
+}
+
 void meeting_unlock(const struct meeting *m)
 {
 	flock(m->file, LOCK_UN);
-}
-
-int meeting_read(const struct meeting *m, struct meeting_list *ret, struct mlr_error *err)
-{
-	return list_read(m->file, ret, err);
 }
 
 int meeting_use_any(
@@ -209,30 +232,14 @@ int meeting_use_any(
 	}
 }
 
-int meeting_drop_dead(const struct meeting *m, const struct meeting_list *l, struct mlr_error *err)
-{
-	auto_free char *text = xmalloc(l->n * 80 + 1);
-	char *end = text;
-	int r;
-
-	for (size_t i = 0; i < l->n; i++)
-		if (lives(m->proc, &l->v[i]))
-			end += sprintf(
-				end, "%ld %llu %s\n", l->v[i].pid, l->v[i].start, l->v[i].inside);
-	if (ftruncate(m->file, 0) < 0)
-		return mlr_fail_errno(err, "empty the list of processes");
-	r = file_write_all(m->file, text, (size_t)(end - text)); /* O_APPEND */
-	return r < 0 ? mlr_fail(err, -r, "write the list of processes: %s", strerror(-r)) : 0;
-}
-
 int meeting_add(const struct meeting *m, const char *inside, struct mlr_error *err)
 {
 	struct proc_stat self;
 	char line[80];
-	int r = proc_stat_read(m->proc, "self/stat", &self), n;
+	int n;
 
-	if (r < 0)
-		return mlr_fail(err, -r, "look at /proc/self/stat: %s", strerror(-r));
+	TRY(mlr_result(
+		err, proc_stat_read(m->proc, "self/stat", &self), "look at /proc/self/stat"));
 	n = snprintf(line, sizeof(line), "%ld %llu %s\n", (long)self.pid, self.start, inside);
 	if (write(m->file, line, (size_t)n) != n) /* O_APPEND */
 		return mlr_fail_errno(err, "write the list of processes that share a container");

@@ -29,8 +29,6 @@ struct meeting_entry {
 	char inside[CONTAINER_KEY_SIZE];
 };
 
-#define MEETING_LIST_LONG 500 /* lines; longer lists should lose their dead processes */
-
 struct meeting_list {
 	struct meeting_entry *v;
 	size_t n;
@@ -53,17 +51,17 @@ int meeting_open(const struct container_keys *k, struct meeting *ret, struct mlr
 enum meeting_lock { MEETING_SHARED, MEETING_ALONE };
 
 /*
- * Open the file, making it if it is missing, and lock it (flock(2)). A lock already held is
- * released first. The descriptor is close-on-exec, so execve(2) unlocks it. Returns 0, or
- * -ETIMEDOUT if another process has kept the lock for wait_ms.
+ * Open the file, making it if it is missing, lock it (flock(2)), and read the lines; their
+ * processes may have ended. A malformed line ends the list. A long list loses its dead processes
+ * under MEETING_ALONE, and is empty under MEETING_SHARED. A lock already held is released first.
+ * The descriptor is close-on-exec, so execve(2) unlocks it. Returns 0, or -ETIMEDOUT if another
+ * process has kept the lock for wait_ms.
  */
-int meeting_lock(struct meeting *m, enum meeting_lock how, long wait_ms, struct mlr_error *err);
+int meeting_lock(struct meeting *m, enum meeting_lock how, long wait_ms, struct meeting_list *ret,
+	struct mlr_error *err);
 
 /* Let others lock the file, which stays open. */
 void meeting_unlock(const struct meeting *m);
-
-/* Read the lines; their processes may have ended. A malformed line ends the list. */
-int meeting_read(const struct meeting *m, struct meeting_list *ret, struct mlr_error *err);
 
 /*
  * Use a process of the list: 0 if it served; -EPERM if it lives and may serve soon, as one that has

@@ -36,7 +36,7 @@ static int compile(const char *path, uint64_t caps, struct mlr_error *err)
 		return mlr_wrap(err, "'%s'", path);
 	r = write_filter(ctx);
 	seccomp_release(ctx);
-	return r < 0 ? mlr_fail(err, -r, "'%s': libseccomp: %s", path, strerror(-r)) : 0;
+	return mlr_result(err, r, "'%s': libseccomp", path);
 }
 
 int main(int argc, char **argv)

@@ -164,7 +164,6 @@ static int move_to(struct assembly *a, size_t i, int mount, struct mlr_error *er
 {
 	const struct plan_mount *m = &a->plan->mounts[i];
 	auto_close int target = -1;
-	int r;
 
 	if ((is_fresh(a, i) || is_of_root(a, i)) &&
 		bind_put_at(mount, a->overlay.root, m->target + 1) == 0)
@@ -172,8 +171,7 @@ static int move_to(struct assembly *a, size_t i, int mount, struct mlr_error *er
 	target = target_open(a->overlay.root, m->target, a->sources[i].is_dir, &a->linked, err);
 	if (target < 0)
 		return target;
-	r = bind_put(mount, target, m->flags);
-	return r < 0 ? mlr_fail(err, -r, "mount: %s", strerror(-r)) : 0;
+	return mlr_result(err, bind_put(mount, target, m->flags), "mount");
 }
 
 /* Use the scratch tmpfs's directory or file that upper_fill() made: cheaper than another tmpfs. */
@@ -185,7 +183,7 @@ static int place_scratch(struct assembly *a, size_t i, struct mlr_error *err)
 	snprintf(name, sizeof(name), "mount%zu", i);
 	fd = bind_take(a->overlay.scratch, name, a->plan->mounts[i].flags);
 	if (fd < 0)
-		return mlr_fail(err, -fd, "clone a part of the scratch tmpfs: %s", strerror(-fd));
+		return mlr_result(err, fd, "clone a part of the scratch tmpfs");
 	return move_to(a, i, fd, err);
 }
 
@@ -246,12 +244,10 @@ static int place_seal(struct assembly *a, size_t i, struct mlr_error *err)
 {
 	const char *target = a->plan->mounts[i].target;
 	auto_close int fd = target_open(a->overlay.root, target, 1, &a->linked, err);
-	int r;
 
 	if (fd < 0)
 		return fd;
-	r = bind_seal(fd);
-	return r < 0 ? mlr_fail(err, -r, "make '%s' read-only: %s", target, strerror(-r)) : 0;
+	return mlr_result(err, bind_seal(fd), "make '%s' read-only", target);
 }
 
 static int place(struct assembly *a, size_t i, struct mlr_error *err)
@@ -378,13 +374,11 @@ static int place_all(struct assembly *a, struct mlr_error *err)
 
 static int seal_root(struct assembly *a, struct mlr_error *err)
 {
-	int r;
 
 	if (a->plan->root != PLAN_ROOT_READ_ONLY)
 		return 0;
 	/* Only the overlay: mounts on it have flags of their own. */
-	r = bind_seal(a->overlay.root);
-	return r < 0 ? mlr_fail(err, -r, "make the root read-only: %s", strerror(-r)) : 0;
+	return mlr_result(err, bind_seal(a->overlay.root), "make the root read-only");
 }
 
 /*
@@ -409,11 +403,9 @@ static int pivot(struct assembly *a, struct mlr_error *err)
 	/* pivot_root(2), "pivot_root(".", ".")": this stacks the old root on the new one; then it
 	 * is unmounted. */
 	if (syscall(SYS_pivot_root, ".", ".") < 0) {
-		int r = errno == EINVAL ? move_over(err)
-					: mlr_fail_errno(err, "pivot to the new root");
 
-		if (r < 0)
-			return r;
+		TRY(errno == EINVAL ? move_over(err)
+				    : mlr_fail_errno(err, "pivot to the new root"));
 	} else if (umount2(".", MNT_DETACH) < 0) {
 		return mlr_fail_errno(err, "take off the host's root");
 	}

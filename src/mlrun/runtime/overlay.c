@@ -162,18 +162,14 @@ static int make_upper(const struct plan *p, struct overlay *o, struct mlr_error 
 static int open_all(const struct plan *p, const struct squash_server *server, struct overlay *o,
 	struct mlr_error *err)
 {
-	int r;
-
 	if (p->lowers.n == 0 && !p->squashfs)
 		return mlr_fail(err, EINVAL, "the image has no layers");
-	r = open_kept(p, o, err);
-	if (r == 0)
-		r = open_trees(p, o, err);
-	if (r == 0)
-		r = overlay_mount_scratch(p, o, err);
-	if (r == 0 && p->squashfs)
-		r = mount_image(p, server, o, err);
-	return r < 0 ? r : make_upper(p, o, err);
+	TRY(open_kept(p, o, err));
+	TRY(open_trees(p, o, err));
+	TRY(overlay_mount_scratch(p, o, err));
+	if (p->squashfs)
+		TRY(mount_image(p, server, o, err));
+	return make_upper(p, o, err);
 }
 
 int overlay_open(const struct plan *p, const struct squash_server *server, struct overlay *ret,
@@ -305,7 +301,6 @@ int overlay_mount_itself(struct overlay *o, struct mlr_error *err)
 {
 	unsigned flags = PLAN_NOSUID | PLAN_NODEV;
 	auto_close int tree = bind_take(o->trees.fds[0], ".", flags), place = -1;
-	int r;
 
 	if (tree < 0)
 		return mlr_fail(err, -tree, "clone the root: %s", strerror(-tree));
@@ -314,9 +309,7 @@ int overlay_mount_itself(struct overlay *o, struct mlr_error *err)
 	place = openat(o->scratch, "root", O_PATH | O_DIRECTORY | O_CLOEXEC);
 	if (place < 0)
 		return mlr_fail_errno(err, "open 'root' in the scratch tmpfs");
-	r = bind_put(tree, place, flags);
-	if (r < 0)
-		return mlr_fail(err, -r, "mount the root: %s", strerror(-r));
+	TRY(mlr_result(err, bind_put(tree, place, flags), "mount the root"));
 	o->root = openat(o->scratch, "root", O_PATH | O_DIRECTORY | O_CLOEXEC);
 	return o->root < 0 ? mlr_fail_errno(err, "open the root") : 0;
 }

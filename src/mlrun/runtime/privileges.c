@@ -87,10 +87,8 @@ int privileges_drop(const struct plan *p, struct mlr_error *err)
 
 int privileges_close_fds(const struct plan *p, struct mlr_error *err)
 {
-	int r = fds_close_range(3, ~0u, CLOSE_RANGE_CLOEXEC);
-
-	if (r < 0)
-		return mlr_fail(err, -r, "close inherited descriptors: %s", strerror(-r));
+	TRY(mlr_result(
+		err, fds_close_range(3, ~0u, CLOSE_RANGE_CLOEXEC), "close inherited descriptors"));
 	for (size_t i = 0; i < p->n_keep_fds; i++) {
 		int flags = fcntl(p->keep_fds[i], F_GETFD);
 

@@ -31,10 +31,8 @@ static int make_trees(int dir, struct filesystem_probe *p, struct mlr_error *err
 		if (mkdirat(dir, dirs[i], 0755) < 0)
 			return mlr_fail_errno(err, "create a directory");
 	for (size_t i = 0; i < ARRAY_LEN(files); i++) {
-		int r = make_file(dir, files[i]);
 
-		if (r < 0)
-			return mlr_fail(err, -r, "create a file: %s", strerror(-r));
+		TRY(mlr_result(err, make_file(dir, files[i]), "create a file"));
 	}
 	opaque = openat(dir, "upper/opaque", O_RDONLY | O_DIRECTORY | O_CLOEXEC);
 	p->whiteouts = mknodat(dir, "upper/gone", S_IFCHR, makedev(0, 0)) == 0;

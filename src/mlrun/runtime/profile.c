@@ -237,8 +237,7 @@ static int add_archs(struct load *l, const struct strv *names)
 		r = seccomp_arch_add(l->ctx, w->value);
 		/* -EDOM, -EINVAL: other byte order, no such program runs here */
 		if (r < 0 && r != -EDOM && r != -EINVAL && r != -EEXIST)
-			return mlr_fail(
-				l->err, -r, "architecture '%s': %s", names->v[i], strerror(-r));
+			return mlr_result(l->err, r, "architecture '%s'", names->v[i]);
 	}
 	return 0;
 }
@@ -312,7 +311,7 @@ static int add_call(
 	if (r == -EEXIST)
 		return mlr_fail(l->err, EPROTO,
 			"an earlier rule has another action for the same arguments");
-	return r == 0 || r == -EDOM ? 0 : mlr_fail(l->err, -r, "libseccomp: %s", strerror(-r));
+	return r == 0 || r == -EDOM ? 0 : mlr_result(l->err, r, "libseccomp");
 }
 
 static int add_rule(struct load *l, const struct rule *rule)

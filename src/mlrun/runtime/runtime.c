@@ -54,10 +54,8 @@ static int enter_or_make(const struct plan *p, const struct runtime_stops *stops
 	if (r == SHARE_NOBODY)
 		return make(p, share, squash, stops, proc, err);
 	if (r == SHARE_ENTERED_PID) {
-		r = p->detached ? supervise_detach(err)
-				: supervise_fork(proc, p->dies_with_parent, NULL, err);
-		if (r < 0)
-			return r;
+		TRY(p->detached ? supervise_detach(err)
+				: supervise_fork(proc, p->dies_with_parent, NULL, err));
 	}
 	return mounts_enter_workdir(p, err);
 }

@@ -107,7 +107,7 @@ static int compile(
 	s->filter = xmalloc(ANSWER_MAX + 2);
 	n = program_ask(program, argv, s->filter, ANSWER_MAX + 1, &status);
 	if (n < 0)
-		return mlr_fail(err, (int)-n, "run '%s': %s", program, strerror((int)-n));
+		return mlr_result(err, (int)n, "run '%s'", program);
 	if (n > (ssize_t)ANSWER_MAX)
 		return mlr_fail(err, E2BIG,
 			"'%s' makes a filter of more than the kernel's %d instructions", p->seccomp,

@@ -77,21 +77,17 @@ static int enter_list(struct share *s, const struct meeting_list *l, int inside,
 
 /* Under the lock, enter the container. With an exclusive lock and nobody in the container, enter
  * the others' user namespace. */
-static int try_enter(const struct plan *p, struct share *s, int exclusive, struct mlr_error *err)
+static int try_enter(
+	const struct plan *p, struct share *s, enum meeting_lock how, struct mlr_error *err)
 {
 	auto_call(meeting_list_done) struct meeting_list l = { 0 };
 	int r;
 
-	TRY(meeting_read(&s->meeting, &l, err));
-	if (exclusive && l.n > MEETING_LIST_LONG) {
-		TRY(meeting_drop_dead(&s->meeting, &l, err));
-	}
-	if (!exclusive && l.n > MEETING_LIST_LONG)
-		return 0;
+	TRY(meeting_lock(&s->meeting, how, LOCK_WAIT_MS, &l, err));
 	r = enter_list(s, &l, 1,
 		p->enters_any ? 0 : CLONE_NEWUSER | CLONE_NEWNS | userns_clone_flags(p->namespaces),
 		err);
-	if (r != 0 || !exclusive)
+	if (r != 0 || how == MEETING_SHARED)
 		return r;
 	r = enter_list(s, &l, 0, CLONE_NEWUSER, err);
 	if (r < 0)
@@ -106,17 +102,12 @@ static int enter(const struct plan *p, struct share *s, struct mlr_error *err)
 	int r;
 
 	container_keys(p, &s->keys);
-	r = meeting_open(&s->keys, &s->meeting, err);
+	TRY(meeting_open(&s->keys, &s->meeting, err));
 	/* A shared lock first: processes that find the container do not wait for each other. */
-	if (r == 0)
-		r = meeting_lock(&s->meeting, MEETING_SHARED, LOCK_WAIT_MS, err);
-	if (r == 0)
-		r = try_enter(p, s, 0, err);
+	r = try_enter(p, s, MEETING_SHARED, err);
 	if (r != 0)
 		return r;
-	r = meeting_lock(&s->meeting, MEETING_ALONE, LOCK_WAIT_MS, err);
-	if (r == 0)
-		r = try_enter(p, s, 1, err);
+	r = try_enter(p, s, MEETING_ALONE, err);
 	if (r == 0)
 		meeting_sweep(&s->meeting);
 	return r;

@@ -133,7 +133,7 @@ ssize_t source_read(
 	buf = xmalloc((size_t)st.st_size + 1);
 	n = file_read_full(s->fd, buf, (size_t)st.st_size);
 	if (n < 0)
-		return mlr_fail(err, (int)-n, "read '%s': %s", m->source, strerror((int)-n));
+		return mlr_result(err, (int)n, "read '%s'", m->source);
 	*ret = take_ptr(&buf);
 	return n;
 }

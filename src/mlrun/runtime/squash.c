@@ -26,9 +26,7 @@ static int start_server(const struct plan *p, int image, int sock, struct mlr_er
 		return mlr_hint(
 			err, "mlrun pull --format=dir IMAGE keeps the image as a tree of files");
 	}
-	if (r < 0)
-		return mlr_fail(err, -r, "start '%s' to serve the image: %s", path, strerror(-r));
-	return 0;
+	return mlr_result(err, r, "start '%s' to serve the image", path);
 }
 
 /* Stay on this CPU: the kernel may have moved us while the server was started. Best effort, since
@@ -103,8 +101,7 @@ static int hand_over(const struct squash_server *server, int fuse, struct mlr_er
 
 	/* The server refused the image and ended: squash_wait() gets the reason. */
 	if (n < 0 && n != -EPIPE && n != -ECONNRESET)
-		return mlr_fail(err, (int)-n, "hand /dev/fuse to the image's server: %s",
-			strerror((int)-n));
+		return mlr_result(err, (int)n, "hand /dev/fuse to the image's server");
 	return 0;
 }
 

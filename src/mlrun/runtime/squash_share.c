@@ -7,16 +7,16 @@
 
 #include "base/proc.h"
 #include "runtime/door.h"
+#include "runtime/mountinfo.h"
 
 #include <sched.h>
 #include <sys/mount.h>
 #include <sys/prctl.h>
 #include <sys/vfs.h>
 
-#define WAIT_MS       2000 /* for a container that is being made; then a server of its own */
-#define STACK_BYTES   (64u << 10)
-#define CGROUP_MAX    (64u << 10) /* bytes */
-#define MOUNTINFO_MAX (1u << 20)
+#define WAIT_MS     2000 /* for a container that is being made; then a server of its own */
+#define STACK_BYTES (64u << 10)
+#define CGROUP_MAX  (64u << 10) /* bytes */
 
 /* All that must be equal in those who share a server. */
 static void make_key(const struct plan *p, const struct stat *image, const char *cgroup, char *key)
@@ -67,8 +67,7 @@ static int is_image(const struct squash_share *s)
 {
 	auto_free char *text = NULL, *wanted = xasprintf(" - fuse %s ", s->source);
 
-	return file_read(s->meeting.proc, "self/mountinfo", MOUNTINFO_MAX, &text, NULL, NULL) ==
-		0 &&
+	return mountinfo_read(s->meeting.proc, "self/mountinfo", &text) == 0 &&
 		strstr(text, wanted) && strchr(text, '\n') == text + strlen(text) - 1;
 }
 
@@ -190,17 +189,9 @@ static int try_list(struct squash_share *s, enum meeting_lock how)
 {
 	auto_call(meeting_list_done) struct meeting_list l = { 0 };
 	long pid;
-	int r = meeting_lock(&s->meeting, how, WAIT_MS, NULL);
+	int r;
 
-	if (r == 0)
-		r = meeting_read(&s->meeting, &l, NULL);
-	if (r == 0 && l.n > MEETING_LIST_LONG) {
-		if (how == MEETING_SHARED)
-			return 0;
-		r = meeting_drop_dead(&s->meeting, &l, NULL);
-	}
-	if (r < 0)
-		return r;
+	TRY(meeting_lock(&s->meeting, how, WAIT_MS, &l, NULL));
 	r = meeting_use_any(&l, try_container, s, WAIT_MS, &pid);
 	return r == 0 && how == MEETING_ALONE ? meeting_drop_dead(&s->meeting, &l, NULL) : r;
 }
@@ -215,9 +206,8 @@ static int find(const struct plan *p, const struct stat *image, struct squash_sh
 	make_key(p, image, cgroup, s->key);
 	snprintf(s->source, sizeof(s->source), "mlrun-squashfuse@%s", s->key);
 	strcpy(keys.word, s->key);
-	r = meeting_open(&keys, &s->meeting, NULL);
-	if (r == 0)
-		r = try_list(s, MEETING_SHARED);
+	TRY(meeting_open(&keys, &s->meeting, NULL));
+	r = try_list(s, MEETING_SHARED);
 	if (r != 0)
 		return r;
 	r = try_list(s, MEETING_ALONE);

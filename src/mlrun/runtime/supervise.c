@@ -145,10 +145,8 @@ static int is_withheld(const struct outside *o, int sig)
 static int child_is_stopped(const struct outside *o)
 {
 	struct proc_stat st;
-	char name[40];
 
-	snprintf(name, sizeof(name), "%ld/stat", (long)o->child);
-	return proc_stat_read(o->proc, name, &st) == 0 && st.state == 'T';
+	return proc_stat_of(o->proc, o->child, &st) == 0 && st.state == 'T';
 }
 
 /* Take the default action of a signal. */

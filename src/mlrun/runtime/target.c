@@ -61,7 +61,7 @@ static int make_place(int root, const char *path, int is_dir, int links, struct 
 	if (fd >= 0)
 		return fd;
 	if (fd != -ENOENT)
-		return mlr_fail(err, -fd, "'%s' in the image: %s", path, strerror(-fd));
+		return mlr_result(err, fd, "'%s' in the image", path);
 
 	parent = open_parent(root, path, links, &name, err);
 	if (parent < 0)
@@ -91,7 +91,7 @@ static int make_place(int root, const char *path, int is_dir, int links, struct 
 			"another user or group, for whom this user namespace has no id",
 			path);
 	if (r < 0)
-		return mlr_fail(err, -r, "create '%s' in the container: %s", path, strerror(-r));
+		return mlr_result(err, r, "create '%s' in the container", path);
 
 	fd = openat(parent, last, O_PATH | O_NOFOLLOW | O_CLOEXEC);
 	return fd < 0 ? mlr_fail_errno(err, "open '%s' in the container", path) : fd;
@@ -132,7 +132,6 @@ int target_replace(int root, const char *path, const void *buf, size_t len, stru
 	auto_close int dir = target_parent(root, path, &name, err);
 	auto_call(target_times_restore) struct target_times times = TARGET_TIMES_INIT;
 	auto_close int fd = -1;
-	int r;
 
 	if (dir < 0)
 		return dir;
@@ -142,8 +141,7 @@ int target_replace(int root, const char *path, const void *buf, size_t len, stru
 	fd = openat(dir, name, O_WRONLY | O_CREAT | O_EXCL | O_NOFOLLOW | O_CLOEXEC, 0644);
 	if (fd < 0)
 		return mlr_fail_errno(err, "create '%s' in the container", path);
-	r = file_write_all(fd, buf, len);
-	return r < 0 ? mlr_fail(err, -r, "write '%s' in the container: %s", path, strerror(-r)) : 0;
+	return mlr_result(err, file_write_all(fd, buf, len), "write '%s' in the container", path);
 }
 
 void target_times_save(struct target_times *t, int dir)

@@ -48,7 +48,7 @@ static int bind(int tree, int upper, const char *name, int is_dir, struct mlr_er
 		return mlr_fail_errno(err, "open the place for '%s'", name);
 	from = take(tree, name, is_dir);
 	r = from < 0 ? from : bind_put(from, place, PLAN_READONLY | PLAN_NOSUID | PLAN_NODEV);
-	return r < 0 ? mlr_fail(err, -r, "bind the image's '%s': %s", name, strerror(-r)) : 0;
+	return mlr_result(err, r, "bind the image's '%s'", name);
 }
 
 /* Both have a directory of this name: fill ours. What the caller cannot read, as another user's

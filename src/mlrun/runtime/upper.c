@@ -200,8 +200,7 @@ static int make_mounted(struct upper *u, size_t i)
 		r = -errno;
 	if (r == 0 && (m->uid || m->gid))
 		(void)file_owner_set_fd(fd, &(struct file_owner){ m->uid, m->gid, 0 });
-	return r < 0 ? mlr_fail(u->err, -r, "write '%s' in memory: %s", m->target, strerror(-r))
-		     : 0;
+	return mlr_result(u->err, r, "write '%s' in memory", m->target);
 }
 
 /* Can a new directory in the upper layer replace this mount? Both are empty, and in memory. */
@@ -299,24 +298,20 @@ static int read_account(
 
 static int put_accounts(struct upper *u, int *done)
 {
-	static const struct {
-		const char *path;
-		char *(*make)(const char *old, const struct plan_identity *id);
-	} files[] = { { "/etc/passwd", accounts_passwd }, { "/etc/group", accounts_group } };
-
 	if (!u->plan->id.name)
 		return 0;
-	for (size_t i = 0; i < ARRAY_LEN(files); i++) {
+	for (size_t i = 0; i < ACCOUNTS_FILES; i++) {
+		const struct accounts_file *f = &accounts_files[i];
 		auto_free char *old = NULL, *text = NULL;
 		const char *name;
-		const struct dir *d = find_parent(u, files[i].path, &name);
-		int r = d ? read_account(d, files[i].path, name, &old, u->err) : -1;
+		const struct dir *d = find_parent(u, f->path, &name);
+		int r = d ? read_account(d, f->path, name, &old, u->err) : -1;
 
 		if (r == -EISDIR)
 			return r;
 		if (r < 0)
 			return 0;
-		text = files[i].make(old, &u->plan->id);
+		text = f->make(old, &u->plan->id);
 		if (text && !put_file(d, name, text, strlen(text)))
 			return 0;
 	}

@@ -55,14 +55,10 @@ void runtime_hint_userns(const char *root, struct mlr_error *err)
 static int put_file(const char *path, const char *text, struct mlr_error *err)
 {
 	auto_close int fd = open(path, O_WRONLY | O_CLOEXEC);
-	int r;
 
 	if (fd < 0)
 		return mlr_fail_errno(err, "open '%s'", path);
-	r = file_write_all(fd, text, strlen(text));
-	if (r < 0)
-		return mlr_fail(err, -r, "write '%s': %s", path, strerror(-r));
-	return 0;
+	return mlr_result(err, file_write_all(fd, text, strlen(text)), "write '%s'", path);
 }
 
 static int write_maps(const struct plan_identity *id, struct mlr_error *err)

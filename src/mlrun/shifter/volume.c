@@ -111,10 +111,8 @@ int shifter_volumes_add(
 	char *rest = copy, *one;
 
 	while ((one = strsep(&rest, ";"))) {
-		int r = *one ? add_one(one, is_site, o, err) : 0;
 
-		if (r < 0)
-			return r;
+		TRY(*one ? add_one(one, is_site, o, err) : 0);
 	}
 	return 0;
 }

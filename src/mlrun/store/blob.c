@@ -160,18 +160,15 @@ int store_spool_append(struct store_spool *s, const void *buf, size_t len, struc
 static int keep(struct store_spool *s, struct mlr_error *err)
 {
 	auto_free char *to = xasprintf("blobs/sha256/%.64s", oci_digest_hex(s->digest));
-	int top = store_fd(s->st), r;
+	int top = store_fd(s->st);
 
 	if (fsync(s->fd) < 0)
 		return mlr_fail_errno(err, "sync '%s/%s'", store_path(s->st), s->path);
 	if (renameat(top, s->path, top, to) < 0)
 		return mlr_fail_errno(
 			err, "rename '%s' to '%s/%s'", s->path, store_path(s->st), to);
-	r = file_sync_dir(top, "blobs/sha256");
-	if (r < 0)
-		return mlr_fail(
-			err, -r, "sync '%s/blobs/sha256': %s", store_path(s->st), strerror(-r));
-	return 0;
+	return mlr_result(err, file_sync_dir(top, "blobs/sha256"), "sync '%s/blobs/sha256'",
+		store_path(s->st));
 }
 
 int store_spool_keep(struct store_spool *s, struct mlr_error *err)

@@ -173,7 +173,7 @@ int store_format_check(struct store *st, int create, struct mlr_error *err)
 
 	n = file_read_full(fd, buf, sizeof(buf) - 1);
 	if (n < 0)
-		return mlr_fail(err, (int)-n, "read '%s/version': %s", st->path, strerror((int)-n));
+		return mlr_result(err, (int)n, "read '%s/version'", st->path);
 	version = strtol(buf, &end, 10);
 	if (end == buf || (*end != '\n' && *end != '\0') || version < 1)
 		return mlr_fail(err, EPROTO, "'%s/version' contains no format number", st->path);

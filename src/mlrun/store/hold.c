@@ -71,10 +71,8 @@ static int hold_file_new(
 	struct store_hold *h;
 	struct store_process self;
 	char who[STORE_PROCESS_NAME], hex[17];
-	int r = store_process_self(&self);
 
-	if (r < 0)
-		return mlr_fail(err, -r, "read /proc/self/stat and boot_id: %s", strerror(-r));
+	TRY(mlr_result(err, store_process_self(&self), "read /proc/self/stat and boot_id"));
 	store_process_name(&self, who);
 	random_hex(hex);
 	h = xcalloc(1, sizeof(*h));
@@ -134,7 +132,7 @@ static int hold_file_put(struct store_hold *h, const struct strv *digests, struc
 		return mlr_fail_errno(err, "create '%s/%s'", store_path(h->st), tmp);
 	r = file_write_all(fd, text, strlen(text));
 	if (r < 0)
-		mlr_fail(err, -r, "write '%s/%s': %s", store_path(h->st), tmp, strerror(-r));
+		mlr_result(err, r, "write '%s/%s'", store_path(h->st), tmp);
 	pthread_mutex_lock(&h->lock);
 	if (r == 0 && renameat(top, tmp, top, h->path) < 0)
 		r = mlr_fail_errno(err, "rename '%s' to '%s/%s'", tmp, store_path(h->st), h->path);
@@ -282,7 +280,7 @@ static int cannot_change(struct store *st, int r, struct mlr_error *err)
 {
 	if (r != -EACCES && r != -EROFS && r != -EPERM)
 		return r;
-	mlr_fail(err, -r, "store '%s' cannot be written to: %s", store_path(st), strerror(-r));
+	mlr_result(err, r, "store '%s' cannot be written to", store_path(st));
 	return mlr_hint(err, "--store or MLRUN_STORE names one of your own");
 }
 
@@ -436,12 +434,10 @@ int store_remover_begin(
 	struct store *st, struct strv *spare, struct store_hold **ret, struct mlr_error *err)
 {
 	struct store_hold *h;
-	int r = store_upgrade(st, err);
+	int r;
 
-	if (r == 0)
-		r = hold_file_new(st, 'r', &h, err);
-	if (r < 0)
-		return r;
+	TRY(store_upgrade(st, err));
+	TRY(hold_file_new(st, 'r', &h, err));
 	r = remover_start(h, spare, err);
 	if (r < 0) {
 		store_remover_end(h);

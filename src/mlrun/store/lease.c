@@ -212,12 +212,7 @@ static int put(struct store *st, const char *hex, const struct store_process *se
 
 static int who_am_i(struct store_process *self, struct mlr_error *err)
 {
-	int r = store_process_self(self);
-
-	if (r < 0)
-		return mlr_fail(
-			err, -r, "lease: read /proc/self/stat and boot_id: %s", strerror(-r));
-	return 0;
+	return mlr_result(err, store_process_self(self), "lease: read /proc/self/stat and boot_id");
 }
 
 int store_lease_take(struct store *st, const char *manifest, struct mlr_error *err)

@@ -68,7 +68,7 @@ static int make_private(const struct store_lock *l, const char *dir, struct mlr_
 		return mlr_fail_errno(err, "create '%s/%s'", store_path(l->st), file);
 	r = file_write_all(fd, l->owner, strlen(l->owner));
 	if (r < 0)
-		mlr_fail(err, -r, "write '%s/%s': %s", store_path(l->st), file, strerror(-r));
+		mlr_result(err, r, "write '%s/%s'", store_path(l->st), file);
 	return r;
 }
 

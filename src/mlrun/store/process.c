@@ -87,10 +87,8 @@ int store_work_path(const char *kind, char path[STORE_WORK_PATH], struct mlr_err
 	static unsigned serial;
 	struct store_process self;
 	char who[STORE_PROCESS_NAME];
-	int r = store_process_self(&self);
 
-	if (r < 0)
-		return mlr_fail(err, -r, "read /proc/self/stat and boot_id: %s", strerror(-r));
+	TRY(mlr_result(err, store_process_self(&self), "read /proc/self/stat and boot_id"));
 	store_process_name(&self, who);
 	snprintf(path, STORE_WORK_PATH, "tmp/%s.%u.%s", kind,
 		__atomic_add_fetch(&serial, 1, __ATOMIC_RELAXED), who);

@@ -305,15 +305,11 @@ int store_tree_note(
 	struct store_tree *t, const char *name, const void *buf, size_t len, struct mlr_error *err)
 {
 	auto_close int fd = store_tree_note_open(t, name, err);
-	int r;
 
 	if (fd < 0)
 		return fd;
-	r = file_write_all(fd, buf, len);
-	if (r < 0)
-		return mlr_fail(err, -r, "write '%s/%s/%s': %s", store_path(t->st), t->work, name,
-			strerror(-r));
-	return 0;
+	return mlr_result(err, file_write_all(fd, buf, len), "write '%s/%s/%s'", store_path(t->st),
+		t->work, name);
 }
 
 /*
@@ -332,7 +328,6 @@ static int make_lasting(const struct store_tree *t)
 static int publish(struct store_tree *t, struct mlr_error *err)
 {
 	int fd = store_fd(t->st);
-	int r;
 
 	if (make_lasting(t) < 0)
 		return mlr_fail_errno(err, "sync '%s/%s'", store_path(t->st), t->work);
@@ -344,11 +339,8 @@ static int publish(struct store_tree *t, struct mlr_error *err)
 				store_path(t->st), t->final);
 		file_remove_tree(fd, t->work, NULL); /* another process made the same tree */
 	}
-	r = file_sync_dir(fd, kinds[t->kind].dir);
-	if (r < 0)
-		return mlr_fail(err, -r, "sync '%s/%s': %s", store_path(t->st), kinds[t->kind].dir,
-			strerror(-r));
-	return 0;
+	return mlr_result(err, file_sync_dir(fd, kinds[t->kind].dir), "sync '%s/%s'",
+		store_path(t->st), kinds[t->kind].dir);
 }
 
 int store_tree_publish(struct store_tree *t, struct mlr_error *err)

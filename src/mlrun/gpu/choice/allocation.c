@@ -9,8 +9,7 @@
 void gpu_allocation_done(struct gpu_allocation *a)
 {
 	free(a->from);
-	free(a->order);
-	free(a->mig);
+	free(a->v);
 	free(a->lost);
 	strv_done(&a->remarks);
 	*a = (struct gpu_allocation){ 0 };
@@ -378,13 +377,8 @@ int gpu_allocation_read(char *const *env, const struct gpu_machine *m, struct gp
 	for (int v = 0; v < GPU_VENDORS; v++)
 		if (gpu_vendor_is_here(m, (enum gpu_vendor)v))
 			read_vendor(env, m, (enum gpu_vendor)v, &l, &a);
+	a.v = take_ptr(&l.v);
 	a.n = l.n;
-	a.order = xcalloc(l.n + 1, sizeof(*a.order));
-	a.mig = xcalloc(l.n + 1, sizeof(*a.mig));
-	for (size_t i = 0; i < l.n; i++) {
-		a.order[i] = l.v[i].gpu;
-		a.mig[i] = l.v[i].mig;
-	}
 	*ret = a;
 	return 0;
 }

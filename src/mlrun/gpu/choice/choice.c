@@ -25,37 +25,31 @@ struct choosing {
 	struct gpu_choice *c;
 };
 
-static void add(struct gpu_choice *c, size_t gpu, int mig)
+static void add(struct gpu_choice *c, struct gpu_chosen one)
 {
 	for (size_t i = 0; i < c->n; i++)
-		if (c->v[i].gpu == gpu && c->v[i].mig == mig)
+		if (c->v[i].gpu == one.gpu && c->v[i].mig == one.mig)
 			return;
 	c->v = xgrow(c->v, c->n, sizeof(*c->v));
-	c->v[c->n++] = (struct gpu_chosen){ gpu, mig };
+	c->v[c->n++] = one;
 }
 
 /* Does the job have the GPU, or a part of it? */
 static int is_jobs(const struct gpu_allocation *a, struct gpu_chosen c)
 {
 	for (size_t i = 0; i < a->n; i++)
-		if (a->order[i] == c.gpu && (c.mig < 0 || a->mig[i] < 0 || a->mig[i] == c.mig))
+		if (a->v[i].gpu == c.gpu && (c.mig < 0 || a->v[i].mig < 0 || a->v[i].mig == c.mig))
 			return 1;
 	return 0;
 }
 
 static char *list_jobs(const struct choosing *s)
 {
-	char *text = NULL;
+	auto_strv struct strv names = STRV_INIT;
 
-	for (size_t i = 0; i < s->a->n; i++) {
-		auto_free char *one =
-			gpu_name_print(s->m, (struct gpu_chosen){ s->a->order[i], s->a->mig[i] });
-		char *longer = text ? xasprintf("%s, %s", text, one) : xstrdup(one);
-
-		free(text);
-		text = longer;
-	}
-	return text ? text : xstrdup("none");
+	for (size_t i = 0; i < s->a->n; i++)
+		strv_take(&names, gpu_name_print(s->m, s->a->v[i]));
+	return names.n ? strv_join(&names, names.n, ", ") : xstrdup("none");
 }
 
 /* Names the source of the allocation in messages. */
@@ -165,17 +159,18 @@ static int resolve(struct choosing *s, const char *item, struct mlr_error *err)
 }
 
 /* Choose what is wanted of one of the job's GPUs: all of it, or parts. */
-static void take(struct choosing *s, size_t gpu, int mig)
+static void take(struct choosing *s, struct gpu_chosen has)
 {
 	for (size_t i = 0; i < s->n_items; i++)
-		if (s->items[i].gpu == gpu && (s->items[i].mig < 0 || s->items[i].mig == mig)) {
-			add(s->c, gpu, mig);
+		if (s->items[i].gpu == has.gpu &&
+			(s->items[i].mig < 0 || s->items[i].mig == has.mig)) {
+			add(s->c, has);
 			return;
 		}
-	for (size_t part = 0; mig < 0 && part < s->m->gpus[gpu].n_mig; part++)
+	for (size_t part = 0; has.mig < 0 && part < s->m->gpus[has.gpu].n_mig; part++)
 		for (size_t i = 0; i < s->n_items; i++)
-			if (s->items[i].gpu == gpu && s->items[i].mig == (int)part)
-				add(s->c, gpu, (int)part);
+			if (s->items[i].gpu == has.gpu && s->items[i].mig == (int)part)
+				add(s->c, s->items[i]);
 }
 
 static int choose_list(struct choosing *s, struct mlr_error *err)
@@ -184,7 +179,7 @@ static int choose_list(struct choosing *s, struct mlr_error *err)
 		TRY(resolve(s, s->w->devices.v[i], err));
 	}
 	for (size_t i = 0; i < s->a->n; i++)
-		take(s, s->a->order[i], s->a->mig[i]);
+		take(s, s->a->v[i]);
 	return 0;
 }
 
@@ -215,7 +210,7 @@ static int refuse_all(struct choosing *s, struct mlr_error *err)
 static int choose_all(struct choosing *s, struct mlr_error *err)
 {
 	for (size_t i = 0; i < s->a->n; i++)
-		add(s->c, s->a->order[i], s->a->mig[i]);
+		add(s->c, s->a->v[i]);
 	return s->c->n ? 0 : refuse_all(s, err);
 }
 
@@ -317,13 +312,12 @@ static int models_differ(const struct choosing *s)
 static char *print_visible(const struct choosing *s, enum gpu_vendor vendor)
 {
 	const struct gpu_chosen *last = NULL;
-	auto_free char *text = NULL;
+	auto_strv struct strv names = STRV_INIT;
 	int is_ordered = 1, by_uuid = s->a->by_uuid || models_differ(s);
 
 	for (size_t i = 0; i < s->c->n; i++) {
 		const struct gpu_chosen *one = &s->c->v[i];
-		auto_free char *name = NULL;
-		char *longer;
+		char *name = NULL;
 
 		if (s->m->gpus[one->gpu].vendor != vendor)
 			continue;
@@ -332,13 +326,9 @@ static char *print_visible(const struct choosing *s, enum gpu_vendor vendor)
 		last = one;
 		if (by_uuid || one->mig >= 0)
 			name = gpu_name_uuid(s->m, *one);
-		if (!name)
-			name = xasprintf("%zu", rank(s, one->gpu));
-		longer = text ? xasprintf("%s,%s", text, name) : xstrdup(name);
-		free(text);
-		text = longer;
+		strv_take(&names, name ? name : xasprintf("%zu", rank(s, one->gpu)));
 	}
-	return is_ordered ? NULL : take_ptr(&text);
+	return is_ordered ? NULL : strv_join(&names, names.n, ",");
 }
 
 static int choose(struct choosing *s, struct mlr_error *err)

@@ -5,12 +5,16 @@
 #include "gpu/machine.h"
 #include "gpu/choice/wish.h"
 
+struct gpu_chosen {
+	size_t gpu; /* index into machine->gpus */
+	int mig;    /* index into gpu->mig; -1: the GPU with all its parts */
+};
+
 /* The job's share, according to its environment. */
 struct gpu_allocation {
-	int is_job;    /* inside a job */
-	char *from;    /* "CUDA_VISIBLE_DEVICES=2,3", for messages; NULL: no variable lists them */
-	size_t *order; /* n indices into machine->gpus, in the job's order */
-	int *mig;      /* the part of each, an index into gpu->mig; -1: all of it */
+	int is_job; /* inside a job */
+	char *from; /* "CUDA_VISIBLE_DEVICES=2,3", for messages; NULL: no variable lists them */
+	struct gpu_chosen *v; /* in the job's order */
 	size_t n;
 	int by_uuid; /* listed by UUIDs, which are valid inside too */
 	/* Sentences: ignored variables with the reason, and contradictions. */
@@ -38,11 +42,6 @@ void gpu_allocation_done(struct gpu_allocation *a);
  */
 int gpu_allocation_read(char *const *env, const struct gpu_machine *m, struct gpu_allocation *ret,
 	struct mlr_error *err);
-
-struct gpu_chosen {
-	size_t gpu; /* index into machine->gpus */
-	int mig;    /* index into gpu->mig; -1: the GPU with all its parts */
-};
 
 struct gpu_choice {
 	struct gpu_chosen *v; /* in the job's order; parts of a GPU by number */

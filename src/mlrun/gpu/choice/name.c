@@ -203,27 +203,18 @@ char *gpu_name_print(const struct gpu_machine *m, struct gpu_chosen c)
 	return xasprintf("%s (%s%s%s)", number, g->model, uuid ? ", " : "", uuid ? uuid : "");
 }
 
-static void append(char **text, char *name)
-{
-	char *longer = *text ? xasprintf("%s, %s", *text, name) : xstrdup(name);
-
-	free(*text);
-	free(name);
-	*text = longer;
-}
-
 char *gpu_name_list(const struct gpu_machine *m)
 {
-	char *text = NULL;
+	auto_strv struct strv names = STRV_INIT;
 
 	for (size_t i = 0; i < m->n_gpus; i++) {
 		if (m->gpus[i].index < 0)
 			continue;
-		append(&text, gpu_name_print(m, (struct gpu_chosen){ i, -1 }));
+		strv_take(&names, gpu_name_print(m, (struct gpu_chosen){ i, -1 }));
 		for (size_t k = 0; k < m->gpus[i].n_mig; k++)
-			append(&text, gpu_name_print(m, (struct gpu_chosen){ i, (int)k }));
+			strv_take(&names, gpu_name_print(m, (struct gpu_chosen){ i, (int)k }));
 	}
-	return text ? text : xstrdup("none");
+	return names.n ? strv_join(&names, names.n, ", ") : xstrdup("none");
 }
 
 static char *node_obstacle(const struct gpu_node *n)

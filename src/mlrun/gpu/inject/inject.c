@@ -211,9 +211,7 @@ int gpu_inject(const struct gpu_machine *m, const struct gpu_wish *w, const stru
 	int r = 0;
 
 	if (gpu_injection_has(&i, GPU_NVIDIA) && gpu_injection_wants(&i, GPU_COMPUTE | GPU_VIDEO))
-		r = gpu_compat_read(image, m, &compat);
-	if (r < 0)
-		return mlr_fail(err, -r, "forward compatibility: %s", strerror(-r));
+		TRY(mlr_result(err, gpu_compat_read(image, m, &compat), "forward compatibility"));
 	tell_compat(&i);
 	r = inject(&i, err);
 	if (r == 0)

@@ -210,7 +210,7 @@ static int add_texts(const struct gpu_injection *i, struct mlr_error *err)
 	int r = gpu_dir_open(gpu_root(), &d);
 
 	if (r < 0)
-		return mlr_fail(err, -r, "GPUs: '%s': %s", gpu_root(), strerror(-r));
+		return mlr_result(err, r, "GPUs: '%s'", gpu_root());
 	for (size_t k = 0; r == 0 && k < ARRAY_LEN(names); k++)
 		r = add_text(i, &d, names[k], err);
 	return r;

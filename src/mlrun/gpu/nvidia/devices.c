@@ -352,7 +352,7 @@ int gpu_devices_find(const struct gpu_dir *d, struct gpu_machine *m, struct mlr_
 		return 0;
 	r = gpu_dir_list(d, "/dev", &dev);
 	if (r < 0 && r != -ENOENT)
-		return mlr_fail(err, -r, "GPUs: '/dev' cannot be listed: %s", strerror(-r));
+		return mlr_result(err, r, "GPUs: '/dev' cannot be listed");
 	majors = read_majors(d);
 	m->has_caps = majors.known ? majors.caps >= 0 : strv_has(&dev, "nvidia-caps");
 	if (m->driver == GPU_DRIVER_NVIDIA)

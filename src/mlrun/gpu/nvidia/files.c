@@ -276,10 +276,8 @@ static int find_nvidia(const struct gpu_dir *d, struct gpu_machine *m, int with_
 	auto_call(gpu_places_done) struct gpu_places p = GPU_PLACES_INIT;
 	struct root roots[2] = { { d, "" }, { d, "" } };
 	size_t n = 1;
-	int r = gpu_places_find(d, m, &p);
 
-	if (r < 0)
-		return mlr_fail(err, -r, "the driver's libraries: %s", strerror(-r));
+	TRY(mlr_result(err, gpu_places_find(d, m, &p), "the driver's libraries"));
 	m->driver_root = xstrdup(p.root);
 	if (!with_files || !m->driver_text)
 		return 0;

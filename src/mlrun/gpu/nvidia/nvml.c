@@ -68,7 +68,6 @@ static int start(const struct gpu_machine *m, const char *interval, struct gpu_w
 	struct mlr_error *err)
 {
 	auto_free char *program = program_path(PROGRAM), *library = NULL, *search = NULL;
-	int r;
 
 	TRY(library_path(m, &library, err));
 	search = search_path(m, library);
@@ -76,10 +75,8 @@ static int start(const struct gpu_machine *m, const char *interval, struct gpu_w
 	char *const envp[] = { search, NULL };
 
 	*ret = (struct gpu_watch)GPU_WATCH_INIT;
-	r = program_start(program, argv, envp, &ret->from, &ret->pid);
-	if (r < 0)
-		return mlr_fail(err, -r, "'%s': %s", program, strerror(-r));
-	return 0;
+	return mlr_result(
+		err, program_start(program, argv, envp, &ret->from, &ret->pid), "'%s'", program);
 }
 
 /* Report how the program ended. */

@@ -321,14 +321,7 @@ int gpu_places_find(const struct gpu_dir *d, struct gpu_machine *m, struct gpu_p
 /* Open a file that is not a link: its path is known without asking. */
 static int open_plain(const struct gpu_place *at, const char *name)
 {
-	auto_close int fd = file_open_beneath(at->fd, name, O_RDONLY | O_NONBLOCK | O_NOCTTY);
-	struct stat st;
-
-	if (fd < 0)
-		return fd;
-	if (fstat(fd, &st) < 0)
-		return -errno;
-	return S_ISREG(st.st_mode) ? take_fd(&fd) : -ENODEV;
+	return gpu_root_regular(file_open_beneath(at->fd, name, O_RDONLY | O_NONBLOCK | O_NOCTTY));
 }
 
 int gpu_place_open(
