@@ -69,6 +69,11 @@ int elastic_idle(void *ctx, unsigned *turns, struct mlr_error *err)
 	return *turns & LOOK_MASK ? 0 : elastic_look(e, err);
 }
 
+static void lost(void *ctx)
+{
+	elastic_break(ctx, -1, NULL);
+}
+
 void elastic_hang_up(int *fd)
 {
 	if (*fd >= 0)
@@ -136,6 +141,7 @@ int elastic_open(const struct elastic_options *o, struct dist **ret, struct mlr_
 			.sum = elastic_sum,
 			.broadcast = elastic_broadcast,
 			.idle = elastic_idle,
+			.lost = lost,
 			.local_ranks = 1 } };
 	for (int i = 0; i < GROUP_MAX; i++)
 		e->fd[i] = -1;

@@ -151,6 +151,16 @@ static void close_old_watchers(struct elastic *e)
 		close(g.fd);
 }
 
+/* This rank's place among those on its machine, whose GPUs they share. */
+static int local_rank(const struct elastic *e)
+{
+	int n = 0;
+
+	for (int i = 0; i < e->dist.rank; i++)
+		n += strcmp(e->group.member[i].boot, e->self.boot) == 0;
+	return n;
+}
+
 int elastic_connect(struct elastic *e, int segment, struct mlr_error *err)
 {
 	const struct sums_by node = { e, add_to_node, advance_node, elastic_idle };
@@ -159,6 +169,7 @@ int elastic_connect(struct elastic *e, int segment, struct mlr_error *err)
 
 	d->rank = d->exchange.rank = group_find(&e->group, e->self.id);
 	d->ranks = d->exchange.ranks = (int)e->group.n;
+	d->exchange.local_rank = local_rank(e);
 	e->broken = 0;
 	close_old_watchers(e);
 	if (d->ranks == 1) {

@@ -115,10 +115,9 @@ int nccl_sum_double(struct nccl *n, const double *from, double *to, size_t count
 	abort();
 }
 
-int nccl_wait(struct nccl *n, const struct exchange *x, cudaStream_t stream, struct mlr_error *err)
+int nccl_wait(struct nccl *n, cudaStream_t stream, struct mlr_error *err)
 {
 	(void)n;
-	(void)x;
 	(void)stream;
 	(void)err;
 	abort();
