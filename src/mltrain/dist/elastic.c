@@ -18,11 +18,6 @@ static const struct elastic *own_const(const struct dist *d)
 
 /* --- what struct dist provides ------------------------------------------------------------- */
 
-static int gather(struct dist *d, const void *from, size_t bytes, void *to, struct mlr_error *err)
-{
-	return elastic_gather(own(d), from, bytes, to, err);
-}
-
 static int barrier(struct dist *d, struct mlr_error *err)
 {
 	double nothing = 0;
@@ -120,7 +115,7 @@ static void abort_elastic(struct dist *d, int status)
 {
 }
 
-static const struct dist_ops ops = { gather, barrier, close_elastic, abort_elastic };
+static const struct dist_ops ops = { elastic_gather, barrier, close_elastic, abort_elastic };
 
 int elastic_open(const struct elastic_options *o, struct dist **ret, struct mlr_error *err)
 {

@@ -55,28 +55,6 @@ int elastic_call(struct elastic *e, const struct member *to, struct mlr_error *e
 
 /* --- a new generation --- */
 
-static int add_to_node(void *ctx, float *x, size_t n, struct mlr_error *err)
-{
-	node_sums_add(((struct elastic *)ctx)->node, x, n);
-	return 0;
-}
-
-static int advance_node(void *ctx, struct mlr_error *err)
-{
-	return node_sums_advance(((struct elastic *)ctx)->node, err);
-}
-
-static int add_to_ring(void *ctx, float *x, size_t n, struct mlr_error *err)
-{
-	ring_sums_add(((struct elastic *)ctx)->ring, x, n);
-	return 0;
-}
-
-static int advance_ring(void *ctx, struct mlr_error *err)
-{
-	return ring_sums_advance(((struct elastic *)ctx)->ring, err);
-}
-
 /* Share memory, if all ranks can. The sum also makes all wait for one another. */
 static int connect_node(struct elastic *e, int segment, struct mlr_error *err)
 {
@@ -163,8 +141,6 @@ static int local_rank(const struct elastic *e)
 
 int elastic_connect(struct elastic *e, int segment, struct mlr_error *err)
 {
-	const struct sums_by node = { e, add_to_node, advance_node, elastic_idle };
-	const struct sums_by ring = { e, add_to_ring, advance_ring, elastic_idle };
 	struct dist *d = &e->dist;
 
 	d->rank = d->exchange.rank = group_find(&e->group, e->self.id);
@@ -179,6 +155,9 @@ int elastic_connect(struct elastic *e, int segment, struct mlr_error *err)
 	TRY(connect_node(e, segment, err));
 	if (!e->node)
 		TRY(connect_ring(e, err));
-	e->sums = sums_new(e->node ? &node : &ring);
+	e->sums = sums_new(e->node ? &(struct sums_by){ e->node, node_sums_add, node_sums_advance,
+					     e, elastic_idle }
+				   : &(struct sums_by){ e->ring, ring_sums_add, ring_sums_advance,
+					     e, elastic_idle });
 	return 0;
 }

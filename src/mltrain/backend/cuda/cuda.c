@@ -257,13 +257,13 @@ static int step(struct engine *e, const struct batch *batches, const struct step
 	if (reduce_is_lost(c))
 		return mlr_fail(err, EIO, "backend cuda: the other ranks are gone");
 	TRY(enter(c, err));
-	TRY(cuda_params_keep(c, err));
+	TRY(cuda_params_keep(c, KEEP, err));
 	for (int done = 0; done < n;) {
 		int r = some_steps(c, batches + done, steps + done, n - done, ret + done, err);
 
 		if (r == -EIO) {
 			reduce_lose(c);
-			cuda_params_put_back(c, NULL);
+			cuda_params_keep(c, PUT_BACK, NULL);
 		}
 		if (r < 0)
 			return r;

@@ -141,10 +141,11 @@ int cuda_params_get(struct cuda *c, enum engine_block which, float *to, struct m
 int cuda_params_set(
 	struct cuda *c, enum engine_block which, const float *from, struct mlr_error *err);
 
-/* Keep what a step changes, and put it back after one that failed. They do nothing where the
+enum keep { KEEP, PUT_BACK };
+
+/* Keep what a step changes, or put it back after one that failed. It does nothing where the
  * exchange loses no ranks. */
-int cuda_params_keep(struct cuda *c, struct mlr_error *err);
-int cuda_params_put_back(struct cuda *c, struct mlr_error *err);
+int cuda_params_keep(struct cuda *c, enum keep which, struct mlr_error *err);
 
 /* --- upload.c --- */
 

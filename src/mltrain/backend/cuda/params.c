@@ -76,8 +76,7 @@ static float *block_of(const struct cuda *c, enum engine_block which)
 	return NULL;
 }
 
-/* Copy every block that a step changes to or from where it is kept. */
-static int copy_kept(struct cuda *c, int back, struct mlr_error *err)
+int cuda_params_keep(struct cuda *c, enum keep which, struct mlr_error *err)
 {
 	float *const block[] = { c->param, c->moment, c->square };
 	size_t n = c->nodes.elements;
@@ -85,20 +84,11 @@ static int copy_kept(struct cuda *c, int back, struct mlr_error *err)
 	for (size_t i = 0; c->before && i < ARRAY_LEN(block) && block[i]; i++) {
 		float *kept = c->before + i * n;
 
-		CU_TRY(cudaMemcpyAsync(back ? block[i] : kept, back ? kept : block[i],
-			n * sizeof(float), cudaMemcpyDeviceToDevice, c->stream));
+		CU_TRY(cudaMemcpyAsync(which == PUT_BACK ? block[i] : kept,
+			which == PUT_BACK ? kept : block[i], n * sizeof(float),
+			cudaMemcpyDeviceToDevice, c->stream));
 	}
 	return 0;
-}
-
-int cuda_params_keep(struct cuda *c, struct mlr_error *err)
-{
-	return copy_kept(c, 0, err);
-}
-
-int cuda_params_put_back(struct cuda *c, struct mlr_error *err)
-{
-	return copy_kept(c, 1, err);
 }
 
 static int refuse(enum engine_block which, struct mlr_error *err)

@@ -125,7 +125,8 @@ int reduce_statistics(struct cuda *c, const struct node_memory *m, size_t n, con
 	if (!c->reduce)
 		return 0;
 	if (c->reduce->nccl)
-		return nccl_sum_double(c->reduce->nccl, m->local, m->sums, n, c->stream, err);
+		return nccl_sum(
+			c->reduce->nccl, m->local, m->sums, n, NCCL_DOUBLES, c->stream, err);
 	return statistics_by_host(c, m, n, err);
 }
 
@@ -145,7 +146,7 @@ static int flush(struct cuda *c, cudaStream_t stream, struct mlr_error *err)
 			CU_TRY(cudaEventRecord(r->made, stream));
 			CU_TRY(cudaStreamWaitEvent(r->stream, r->made, 0));
 		}
-		return nccl_sum(r->nccl, grad, grad, count, r->stream, err);
+		return nccl_sum(r->nccl, grad, grad, count, NCCL_FLOATS, r->stream, err);
 	}
 	b = &r->bucket[r->buckets++];
 	b->at = r->low;

@@ -188,23 +188,12 @@ int nccl_wait(struct nccl *n, cudaStream_t stream, struct mlr_error *err)
 	}
 }
 
-/* A sum's type is float or double. */
-static int sum(struct nccl *n, const void *from, void *to, size_t count, ncclDataType_t type,
+int nccl_sum(struct nccl *n, const void *from, void *to, size_t count, enum nccl_number is,
 	cudaStream_t stream, struct mlr_error *err)
 {
+	ncclDataType_t type = is == NCCL_FLOATS ? ncclFloat : ncclDouble;
+
 	return tell(n,
 		settle(n, lib.all_reduce(from, to, count, type, ncclSum, n->comm, stream),
 			"ncclAllReduce", err));
-}
-
-int nccl_sum(struct nccl *n, const float *from, float *to, size_t count, cudaStream_t stream,
-	struct mlr_error *err)
-{
-	return sum(n, from, to, count, ncclFloat, stream, err);
-}
-
-int nccl_sum_double(struct nccl *n, const double *from, double *to, size_t count,
-	cudaStream_t stream, struct mlr_error *err)
-{
-	return sum(n, from, to, count, ncclDouble, stream, err);
 }

@@ -36,10 +36,10 @@ void nccl_close(struct nccl **n);
  */
 int nccl_wait(struct nccl *n, cudaStream_t stream, struct mlr_error *err);
 
-/* to [n] = the ranks' sum of from [n]; to may be from. Put on the stream. */
-int nccl_sum(struct nccl *n, const float *from, float *to, size_t count, cudaStream_t stream,
-	struct mlr_error *err);
-int nccl_sum_double(struct nccl *n, const double *from, double *to, size_t count,
+enum nccl_number { NCCL_FLOATS, NCCL_DOUBLES };
+
+/* to [count] = the ranks' sum of from [count]; to may be from. Put on the stream. */
+int nccl_sum(struct nccl *n, const void *from, void *to, size_t count, enum nccl_number is,
 	cudaStream_t stream, struct mlr_error *err);
 
 #endif
