@@ -73,10 +73,10 @@ static void check_list(const struct gpu_machine *m, const char *key, const char 
 
 	gpu_allocation_read(env, m, &a, NULL);
 	for (size_t i = 0; i < a.n; i++) {
-		if (a.order[i] >= m->n_gpus || m->gpus[a.order[i]].index < 0)
+		if (a.v[i].gpu >= m->n_gpus || m->gpus[a.v[i].gpu].index < 0)
 			abort();
 		for (size_t k = 0; k < i; k++)
-			if (a.order[k] == a.order[i] && a.mig[k] == a.mig[i])
+			if (a.v[k].gpu == a.v[i].gpu && a.v[k].mig == a.v[i].mig)
 				abort();
 	}
 }

@@ -238,7 +238,7 @@ is() { [ "$(field "$1" "$2")" = "$3" ]; }
 }
 
 @test "workers: Cloudera's module runs a script for its workers" {
-	export PYTHONPATH=$top_srcdir/recipes/horovod PYTHONDONTWRITEBYTECODE=1 MLRUN_WORKERS_IMAGE=$IMG MLRUN_WORKERS_OPTIONS
+	export PYTHONPATH=$top_srcdir/recipes/cloudera PYTHONDONTWRITEBYTECODE=1 MLRUN_WORKERS_IMAGE=$IMG MLRUN_WORKERS_OPTIONS
 	MLRUN_WORKERS_OPTIONS="-v $(python3 -c 'import os; print(os.path.dirname(os.__file__))')"
 	cat >train.py <<-'END'
 		import os
@@ -291,4 +291,115 @@ is() { [ "$(field "$1" "$2")" = "$3" ]; }
 	assert_line "['succeeded', 'succeeded'] [] a b"
 	assert_line "[] [('failed', 3)]"
 	assert_line --partial "sbatch: Memory specification can not be satisfied"
+}
+
+# A script of a session's, in the container too: the standard library and what lies here are mounted.
+cloudera() {
+	export PYTHONPATH=$top_srcdir/recipes/cloudera PYTHONDONTWRITEBYTECODE=1 MLRUN_WORKERS_IMAGE=$IMG MLRUN_WORKERS_OPTIONS
+	MLRUN_WORKERS_OPTIONS="-v $(python3 -c 'import os; print(os.path.dirname(os.__file__))')"
+}
+
+@test "workers: Cloudera's module takes what scripts for it pass" {
+	cloudera
+	echo 'import os; print("script of", os.environ["CDSW_MASTER_ID"])' >script.py
+	cat >session.py <<-'END'
+		import os, socket, sys
+		import cml.workers_v1 as workers
+		import cdsw
+		assert workers.launch_workers is cdsw.launch_workers
+		said = os.path.join(os.getcwd(), "said")
+		!echo session {1 + 1} >&2
+
+		# The numbers of a job's variables, of which some have no meaning here; a worker that calls its master.
+		server = socket.create_server(("0.0.0.0", 0))
+		code = f"""import os, socket
+		to = socket.create_connection((os.environ["CDSW_MASTER_IP"], {server.getsockname()[1]}))
+		to.sendall(to.getsockname()[0].encode() + b" " + os.environ["CDSW_IP_ADDRESS"].encode())
+		!cat >/dev/null; sleep 600"""
+		some = workers.launch_workers(n="1", cpu="0.2", memory="0.5", nvidia_gpu="0", code=code, resource_profile_id=3,
+			accelerator_label_id=None, env={"A": 1})
+		caller = server.accept()[0].recv(100).decode().split()
+		running = workers.await_workers(some, wait_for_completion=False, timeout_seconds=0)
+		assert caller[0] == caller[1] == running["workers"][0]["ip_address"], (caller, running)
+		assert running["workers"][0]["app_url"].startswith(f"http://{caller[0]}:"), running
+		assert [w["id"] for w in workers.list_workers()] == [some[0]["id"]], workers.list_workers()
+		assert workers.stop_workers([]) == []
+		assert [w["status"] for w in workers.stop_workers(some)] == ["stopped"]
+
+		# The script counts where there is code, too; of a command only its output.
+		some = workers.launch_workers(1, 1, 0.5, script="script.py", code="no Python")
+		some += workers.launch_workers(1, 1, 0.5, code="if 1 != 2:\n  word = 'a b'\n  !echo {word} $word; exit 3\nprint(_exit_code)")
+		some += workers.launch_workers(1, 1, 0.5, code="no Python")
+		done = cdsw.await_workers([some[0], int(some[1]["id"]), some[2]["id"]], timeout_seconds=120)
+		print("failed", *[w["id"] == some[2]["id"] for w in done["failures"]])
+		assert cdsw.await_workers(some[0], False)["failures"][0]["status"] == "succeeded"
+	END
+	mlrun workers start "$IMG"
+	run -0 timeout 300 python3 -m cdsw session.py
+	assert_line "session 2"
+	assert_line --partial "cdsw: launch_workers: resource_profile_id=3 is ignored: a worker gets cpu, memory and nvidia_gpu"
+	assert_line --regexp '^\[[0-9]+\] script of .+-[0-9]+$'
+	assert_line --regexp '^\[[0-9]+\] a b a b$'
+	assert_line --regexp '^\[[0-9]+\] 3$'
+	assert_line --regexp '^\[[0-9]+\] SyntaxError: '
+	assert_line "failed True"
+	run -0 grep -h '"deadline":' "$MLRUN_STORE"/workers/*/worker.json
+	assert_equal "$(grep -vc ' 0,' <<<"$output") $(grep -c ' 0,' <<<"$output")" "4 1"
+}
+
+@test "workers: Cloudera's module runs a scheduler and workers that connect to it" {
+	cloudera
+	cat >pool.py <<-'END'
+		import os, socket, sys
+		if sys.argv[1] == "head":
+		    server = socket.create_server(("0.0.0.0", int(sys.argv[2])))
+		    pool = []
+		    while True:
+		        caller = server.accept()[0]
+		        word = caller.recv(1)
+		        if word == b"w":
+		            pool.append(caller)
+		        else:
+		            for worker in pool:
+		                worker.sendall(b"?")
+		            caller.sendall(b" ".join(worker.recv(64) for worker in pool))
+		            caller.close()
+		else:
+		    head = socket.create_connection(sys.argv[2].split(":"))
+		    head.sendall(b"w")
+		    print("connected", flush=True)
+		    while head.recv(1):
+		        head.sendall(socket.gethostname().encode())
+	END
+	cat >cluster.py <<-'END'
+		import socket, sys, time
+		import cdsw
+		head = cdsw.launch_workers(n=1, cpu=1, memory=0.5, code="!python3 pool.py head 6379")
+		details = cdsw.await_workers(head, wait_for_completion=False, timeout_seconds=90)
+		address = details["workers"][0]["ip_address"] + ":6379"
+		nodes = cdsw.launch_workers(n=2, cpu=1, memory=0.5, code=f"!until python3 pool.py worker {address}; do sleep 0.1; done")
+		assert len(cdsw.await_workers(nodes, wait_for_completion=False)["workers"]) == 2
+		answer = []
+		while len(answer) < 2:
+		    time.sleep(0.1)
+		    with socket.create_connection(address.split(":")) as client:
+		        client.sendall(b"c")
+		        answer = client.recv(200).decode().split()
+		print("nodes", *sorted(answer), flush=True)
+		cdsw.stop_workers(*[worker["id"] for worker in head + nodes])
+	END
+	run -0 timeout 300 python3 cluster.py
+	assert_line --regexp "^nodes cpu1 cpu[12]$"
+	assert_line --regexp '^\[[0-9]+\] connected$'
+	run -0 squeue -h -t PD,R
+	assert_output ""
+}
+
+@test "workers: a Dask cluster by Cloudera's module" {
+	[ "${CHECK_ALL:-no}" = yes ] || skip "./quickstart check --all fetches Dask and runs it"
+	cloudera
+	python3 -m venv dask && dask/bin/pip install -q distributed==2024.12.1 || skip "PyPI gives no Dask"
+	MLRUN_WORKERS_OPTIONS+=" -v $PWD -v /usr/lib -e PATH=$PWD/dask/bin:/usr/bin:/bin"
+	run -0 timeout 400 dask/bin/python3 "$top_srcdir/recipes/cloudera/dask_sum.py"
+	assert_line "sum of squares 332833500 on 2 workers"
 }

@@ -14,6 +14,7 @@
 #include "optimiser/optimiser.h"
 #include <errno.h>
 #include <fcntl.h>
+#include <sched.h>
 #include <sys/wait.h>
 #include <unistd.h>
 
@@ -510,6 +511,14 @@ static int unlocked_broadcast(void *ctx, void *x, size_t bytes, struct mlr_error
 	return r;
 }
 
+static int unlocked_idle(void *ctx, unsigned *turns, struct mlr_error *err)
+{
+	pthread_mutex_unlock(&device);
+	sched_yield();
+	pthread_mutex_lock(&device);
+	return pair_idle(ctx, turns, err);
+}
+
 /* What two ranks of a node see. */
 enum gpus {
 	GPU_SHARED, /* one GPU, both the same */
@@ -527,11 +536,11 @@ struct rank {
 	int failed;
 };
 
-/* Rank k has rows k * half .. of every batch of the whole. */
-static void split(struct setup *part, const struct setup *whole, int rank)
+/* A rank has the rows from first on of every batch of the whole. */
+static void split(struct setup *part, const struct setup *whole, int first)
 {
 	for (int i = 0; i < STEPS; i++) {
-		size_t from = (size_t)(i * whole->batch + rank * part->batch);
+		size_t from = (size_t)(i * whole->batch + first);
 		size_t to = (size_t)(i * part->batch), n = (size_t)part->batch;
 
 		memcpy(part->index + to, whole->index + from, n * sizeof(*part->index));
@@ -549,7 +558,7 @@ static void *run_rank(void *arg)
 	pthread_mutex_lock(&device);
 	cuda_fake_first_device(r->gpus == GPU_OWN ? rank : 0);
 	r->s = set_up(cuda_backend(), r->net, &r->config, 1);
-	split(&r->s, r->whole, rank);
+	split(&r->s, r->whole, rank * r->config.batch);
 	r->failed = engine_step(r->s.engine, r->s.batches, r->s.steps, STEPS, r->got, NULL);
 	pthread_mutex_unlock(&device);
 	return NULL;
@@ -570,6 +579,7 @@ static void compare_ranks(struct net *net, enum gpus gpus, int takes_device_memo
 		pair.rank[i].exchange.wait = unlocked_wait;
 		pair.rank[i].exchange.sum = unlocked_sum;
 		pair.rank[i].exchange.broadcast = unlocked_broadcast;
+		pair.rank[i].exchange.idle = unlocked_idle;
 		pair.rank[i].exchange.takes_device_memory = takes_device_memory;
 		ranks[i] = (struct rank){ .whole = &one,
 			.config = { .batch = 3, .exchange = &pair.rank[i].exchange },
@@ -742,6 +752,306 @@ static void a_rank_that_is_late_is_waited_for(void **state)
 	nccl_fake_alone(0);
 	tear_down(&s);
 	assert_int_equal(nccl_fake_open(), 0);
+}
+
+/* --- ranks that come and go --- */
+
+#define CROWD      3
+#define CROWD_ROWS 7
+#define LOST_STEP  4
+
+/* The ranks of one generation, threads that let each other go on by `device`. */
+struct crowd {
+	int ranks, arrived, broken, losses;
+	unsigned long round;
+	pthread_cond_t changed;
+	double given[CROWD][8];
+	char bytes[256];
+	struct crowd_rank {
+		struct exchange exchange;
+		struct crowd *crowd;
+	} rank[CROWD];
+};
+
+static int crowd_look(struct crowd *c, struct mlr_error *err)
+{
+	return c->broken ? mlr_fail(err, EIO, "rank 2 on 'node7' (process 9) was lost") : 0;
+}
+
+static int crowd_meet(struct crowd *c, struct mlr_error *err)
+{
+	unsigned long round = c->round;
+
+	if (++c->arrived == c->ranks) {
+		c->arrived = 0;
+		c->round++;
+		pthread_cond_broadcast(&c->changed);
+	}
+	while (c->round == round && !c->broken)
+		pthread_cond_wait(&c->changed, &device);
+	return crowd_look(c, err);
+}
+
+static int crowd_sum(void *ctx, double *x, size_t n, struct mlr_error *err)
+{
+	struct crowd_rank *r = ctx;
+	struct crowd *c = r->crowd;
+
+	memcpy(c->given[r->exchange.rank], x, n * sizeof(*x));
+	if (crowd_meet(c, err) < 0)
+		return -EIO;
+	memset(x, 0, n * sizeof(*x));
+	for (int i = 0; i < c->ranks; i++)
+		for (size_t k = 0; k < n; k++)
+			x[k] += c->given[i][k];
+	return crowd_meet(c, err);
+}
+
+static int crowd_broadcast(void *ctx, void *x, size_t bytes, struct mlr_error *err)
+{
+	struct crowd_rank *r = ctx;
+	struct crowd *c = r->crowd;
+
+	if (r->exchange.rank == 0)
+		memcpy(c->bytes, x, bytes);
+	if (crowd_meet(c, err) < 0)
+		return -EIO;
+	memcpy(x, c->bytes, bytes);
+	return crowd_meet(c, err);
+}
+
+static int crowd_idle(void *ctx, unsigned *turns, struct mlr_error *err)
+{
+	pthread_mutex_unlock(&device);
+	sched_yield();
+	pthread_mutex_lock(&device);
+	++*turns;
+	return crowd_look(((struct crowd_rank *)ctx)->crowd, err);
+}
+
+static void crowd_lost(void *ctx)
+{
+	((struct crowd_rank *)ctx)->crowd->losses++;
+}
+
+static void crowd_break(struct crowd *c)
+{
+	c->broken = 1;
+	pthread_cond_broadcast(&c->changed);
+}
+
+static void crowd_open(struct crowd *c, int ranks)
+{
+	*c = (struct crowd){ .ranks = ranks, .changed = PTHREAD_COND_INITIALIZER };
+	for (int i = 0; i < ranks; i++)
+		c->rank[i] = (struct crowd_rank){ { .rank = i,
+							  .ranks = ranks,
+							  .ctx = &c->rank[i],
+							  .sum = crowd_sum,
+							  .broadcast = crowd_broadcast,
+							  .idle = crowd_idle,
+							  .lost = crowd_lost },
+			c };
+}
+
+/* One that takes part from the first generation on. */
+struct elastic_rank {
+	struct crowd *generation[2];
+	const struct net *net;
+	const struct setup *whole;
+	int rank;
+	struct setup s;
+	float *params, *moment, *states, *after[2];
+	int failed, refused, differs;
+};
+
+static void read_all(struct setup *s, float *params, float *moment)
+{
+	assert_int_equal(engine_get(s->engine, ENGINE_PARAMS, params, NULL), 0);
+	assert_int_equal(engine_get(s->engine, ENGINE_OPTIMISER, moment, NULL), 0);
+}
+
+/* Open an engine for this rank's share in a generation, which is not that of all others. */
+static void take_place(struct elastic_rank *r, int generation)
+{
+	struct crowd *c = r->generation[generation];
+	int first = CROWD_ROWS * r->rank / c->ranks;
+	struct engine_config config = { .batch = CROWD_ROWS * (r->rank + 1) / c->ranks - first,
+		.first_row = first,
+		.all_rows = CROWD_ROWS,
+		.exchange = &c->rank[r->rank].exchange };
+
+	r->s = set_up(cuda_backend(), r->net, &config, 1);
+	split(&r->s, r->whole, first);
+}
+
+static void step_alone(struct elastic_rank *r, int step, struct mlr_error *err)
+{
+	struct step_result got;
+
+	r->failed |= engine_step(r->s.engine, &r->s.batches[step], &r->s.steps[step], 1, &got, err);
+}
+
+/* The step that fails leaves everything as it was. */
+static void lose_a_rank(struct elastic_rank *r)
+{
+	size_t bytes = r->net->params * sizeof(float);
+	struct mlr_error err = MLR_ERROR_INIT;
+
+	assert_int_equal(engine_get(r->s.engine, ENGINE_STATES, r->states, NULL), 0);
+	read_all(&r->s, r->params, r->moment);
+	step_alone(r, LOST_STEP, &err);
+	r->refused = r->failed == -EIO && strstr(err.text, "rank 2 on 'node7'");
+	r->failed = 0;
+	read_all(&r->s, r->after[0], r->after[1]);
+	r->differs = memcmp(r->params, r->after[0], bytes) || memcmp(r->moment, r->after[1], bytes);
+	tear_down(&r->s);
+}
+
+static void *run_elastic_rank(void *arg)
+{
+	struct elastic_rank *r = arg;
+
+	pthread_mutex_lock(&device);
+	cuda_fake_first_device(r->rank);
+	take_place(r, 0);
+	for (int i = 0; i < LOST_STEP; i++)
+		step_alone(r, i, NULL);
+	if (r->rank == CROWD - 1) {
+		nccl_fake_vanish();
+		crowd_break(r->generation[0]);
+		tear_down(&r->s); /* as the kernel does */
+	} else {
+		lose_a_rank(r);
+		take_place(r, 1);
+		r->failed |= engine_set(r->s.engine, ENGINE_PARAMS, r->params, NULL);
+		r->failed |= engine_set(r->s.engine, ENGINE_OPTIMISER, r->moment, NULL);
+		r->failed |= engine_set(r->s.engine, ENGINE_STATES, r->states, NULL);
+		for (int i = LOST_STEP; i < STEPS; i++)
+			step_alone(r, i, NULL);
+	}
+	pthread_mutex_unlock(&device);
+	return NULL;
+}
+
+static void lose_one_of_a_crowd(struct net *net)
+{
+	struct engine_config config = { .batch = CROWD_ROWS };
+	struct setup one = set_up(&backend_reference, net, &config, 1);
+	struct step_result want[STEPS];
+	struct elastic_rank ranks[CROWD];
+	pthread_t thread[CROWD];
+	struct crowd crowd[2];
+
+	crowd_open(&crowd[0], CROWD);
+	crowd_open(&crowd[1], CROWD - 1);
+	for (int i = 0; i < CROWD; i++) {
+		float *floats = calloc(4 * net->params + net->states + 1, sizeof(*floats));
+
+		ranks[i] = (struct elastic_rank){ { &crowd[0], &crowd[1] }, net, &one, i,
+			.params = floats, .moment = floats + net->params,
+			.after = { floats + 2 * net->params, floats + 3 * net->params },
+			.states = floats + 4 * net->params };
+		assert_int_equal(pthread_create(&thread[i], NULL, run_elastic_rank, &ranks[i]), 0);
+	}
+	take_steps(&one, 0, STEPS, want);
+	for (int i = 0; i < CROWD; i++) {
+		pthread_join(thread[i], NULL);
+		assert_int_equal(ranks[i].failed, 0);
+		assert_int_equal(ranks[i].refused, i < CROWD - 1);
+		assert_false(ranks[i].differs);
+		if (i < CROWD - 1) {
+			compare_blocks(&ranks[i].s, &one, 1e-3);
+			tear_down(&ranks[i].s);
+		}
+		free(ranks[i].params);
+	}
+	tear_down(&one);
+}
+
+static void ranks_go_on_with_a_new_communicator_after_one_has_vanished(void **state)
+{
+	auto_call(net_free) struct net *usual = usual_net(), *residual = small_residual_net();
+	size_t left = cuda_fake_left();
+	int sums = nccl_fake_sums();
+
+	nccl_fake_lock(&device);
+	lose_one_of_a_crowd(usual);
+	lose_one_of_a_crowd(residual);
+	assert_true(nccl_fake_sums() >= sums + 2 * STEPS);
+	assert_int_equal(nccl_fake_open(), 0);
+	assert_int_equal(cuda_fake_left(), left);
+}
+
+/* It meets the others, but does not join. */
+static void *run_deserter(void *arg)
+{
+	struct crowd_rank *r = arg;
+	double device_id[2] = { 0, 7 }, well = 0;
+	char id[sizeof(ncclUniqueId)];
+
+	pthread_mutex_lock(&device);
+	crowd_sum(r, device_id, 2, NULL);
+	crowd_sum(r, &well, 1, NULL);
+	crowd_broadcast(r, id, sizeof(id), NULL);
+	crowd_break(r->crowd);
+	pthread_mutex_unlock(&device);
+	return NULL;
+}
+
+static void a_rank_that_vanishes_while_others_join_lets_them_go_on(void **state)
+{
+	auto_call(net_free) struct net *net = usual_net();
+	struct mlr_error err = MLR_ERROR_INIT;
+	size_t left = cuda_fake_left();
+	struct engine *engine = NULL;
+	struct crowd crowd;
+	pthread_t thread;
+
+	crowd_open(&crowd, 2);
+	nccl_fake_lock(&device);
+	assert_int_equal(pthread_create(&thread, NULL, run_deserter, &crowd.rank[1]), 0);
+	pthread_mutex_lock(&device);
+	assert_int_equal(cuda_backend()->open(net->layers, net->n,
+				 &(struct engine_config){
+					 .batch = BATCH, .exchange = &crowd.rank[0].exchange },
+				 &engine, &err),
+		-EIO);
+	pthread_mutex_unlock(&device);
+	pthread_join(thread, NULL);
+	assert_non_null(strstr(err.text, "was lost"));
+	assert_null(engine);
+	assert_int_equal(nccl_fake_open(), 0);
+	assert_int_equal(cuda_fake_left(), left);
+}
+
+/* Every rank is alive, but the network between the GPUs is not: the ranks make a new group, and
+ * after the third time sum on the host. */
+static void what_nccl_alone_has_met_with_breaks_the_generation(void **state)
+{
+	auto_call(net_free) struct net *net = usual_net();
+	struct exchange x;
+	struct setup s;
+	struct step_result got;
+	struct crowd crowd;
+
+	crowd_open(&crowd, 1);
+	for (int i = 1; i <= 3; i++) {
+		s = set_up_alone(net, &x, pair_idle);
+		x.ctx = &crowd.rank[0];
+		x.lost = crowd_lost;
+		assert_int_equal(nccl_fake_open(), 1);
+		nccl_fake_break(ncclRemoteError);
+		assert_int_equal(engine_step(s.engine, s.batches, s.steps, 1, &got, NULL), -EIO);
+		assert_int_equal(crowd.losses, i);
+		assert_int_equal(nccl_fake_open(), 0);
+		nccl_fake_break(ncclSuccess);
+		tear_down(&s);
+	}
+	s = set_up_alone(net, &x, pair_idle);
+	assert_int_equal(nccl_fake_open(), 0);
+	nccl_fake_alone(0);
+	tear_down(&s);
 }
 
 #endif
@@ -981,6 +1291,9 @@ int main(void)
 		cmocka_unit_test(a_rank_that_ends_while_gpus_wait_for_it_is_named),
 		cmocka_unit_test(what_nccl_meets_with_meanwhile_is_told),
 		cmocka_unit_test(a_rank_that_is_late_is_waited_for),
+		cmocka_unit_test(ranks_go_on_with_a_new_communicator_after_one_has_vanished),
+		cmocka_unit_test(a_rank_that_vanishes_while_others_join_lets_them_go_on),
+		cmocka_unit_test(what_nccl_alone_has_met_with_breaks_the_generation),
 #endif
 		cmocka_unit_test(arrays_share_bytes_only_when_never_used_together),
 		cmocka_unit_test(the_plan_names_what_memory_is_for),

@@ -395,9 +395,9 @@ static void *sum_in_thread(void *ctx)
 			for (size_t i = 0; i < lengths[k]; i++)
 				s->x[k][i] = value(s->rank, k, i);
 			if (s->ring)
-				ring_sums_add(s->ring, s->x[k], lengths[k]);
+				ring_sums_add(s->ring, s->x[k], lengths[k], NULL);
 			else
-				node_sums_add(s->node, s->x[k], lengths[k]);
+				node_sums_add(s->node, s->x[k], lengths[k], NULL);
 		}
 		do {
 			r = s->ring ? ring_sums_advance(s->ring, NULL)
@@ -551,7 +551,7 @@ static void a_ring_whose_neighbour_is_gone_says_so(void **state)
 	assert_int_equal(socketpair(AF_UNIX, SOCK_STREAM | SOCK_NONBLOCK, 0, to), 0);
 	assert_int_equal(socketpair(AF_UNIX, SOCK_STREAM | SOCK_NONBLOCK, 0, from), 0);
 	ring = ring_sums_new(to[0], from[0], 0, 2);
-	ring_sums_add(ring, x, ARRAY_LEN(x));
+	ring_sums_add(ring, x, ARRAY_LEN(x), NULL);
 	assert_int_equal(ring_sums_advance(ring, NULL), 0);
 	close(from[1]);
 	r = ring_sums_advance(ring, NULL);

@@ -46,7 +46,7 @@ struct engine_config {
 	struct image_norm norm;
 	const struct exchange *exchange; /* NULL: one process. Borrowed for the engine's life */
 	/* This rank's rows among the all_rows of all ranks' batch. 0 and 0: equal shares, by rank.
-	 * Only the CPU's backends take unequal ones. */
+	 */
 	int first_row, all_rows;
 };
 
@@ -126,9 +126,10 @@ struct backend {
 	 *
 	 *   g = d(cross_entropy)/dp + decay * l2 * p    v = momentum * v + g    p = p - lr * v
 	 *
-	 * Returns 0 with ret [n], or -EIO if a device or another rank failed. On a GPU the engine's
-	 * parameters are undefined then. On a CPU they and the optimiser's blocks are as before the
-	 * step that failed; ENGINE_STATES may have followed its images.
+	 * Returns 0 with ret [n], or -EIO if a device or another rank failed. On a CPU parameters
+	 * and the optimiser's blocks are as before the step that failed then, on a GPU as before
+	 * the call if the exchange has lost() and the device works, else undefined. ENGINE_STATES
+	 * may have followed the images.
 	 */
 	int (*step)(struct engine *e, const struct batch *batches, const struct step *steps, int n,
 		struct step_result *ret, struct mlr_error *err);

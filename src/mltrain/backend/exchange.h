@@ -37,6 +37,14 @@ struct exchange {
 	 */
 	int (*idle)(void *ctx, unsigned *turns, struct mlr_error *err);
 
+	/*
+	 * Sums of the engine's own have failed, though every rank may be alive: the ranks make a
+	 * new group. NULL where ranks do not come and go. Where they do, the group goes on with
+	 * another engine after a failed step, so that step leaves this one's parameters as they
+	 * were.
+	 */
+	void (*lost)(void *ctx);
+
 	/* This rank's index on its node, and whether ready() accepts a GPU's memory. */
 	int local_rank, local_ranks;
 	int takes_device_memory;

@@ -376,10 +376,6 @@ static void check_elastic(struct argp_state *state, struct train_args *a)
 			"--elastic-secret is for --elastic HOST:PORT; a file holds its own secret");
 	if (e->where && a->train.backend == &backend_auto)
 		a->train.backend = backend_of_cpu();
-	if (e->where && strcmp(a->train.backend->name, "cuda") == 0)
-		argp_error(state,
-			"--elastic does not work with the backend cuda: give --backend onednn, or "
-			"train on several GPUs under mpirun");
 }
 
 static void check_whole(struct argp_state *state, struct train_args *a)

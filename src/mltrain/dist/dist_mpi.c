@@ -263,17 +263,6 @@ static int node_new(
 	return 0;
 }
 
-static int node_add(void *ctx, float *x, size_t n, struct mlr_error *err)
-{
-	node_sums_add(((struct mpi_ranks *)ctx)->node->sums, x, n);
-	return 0;
-}
-
-static int node_advance(void *ctx, struct mlr_error *err)
-{
-	return node_sums_advance(((struct mpi_ranks *)ctx)->node->sums, err);
-}
-
 /* Sum by messages, where the ranks of a node share no memory. */
 static int message_add(void *ctx, float *x, size_t count, struct mlr_error *err)
 {
@@ -379,15 +368,16 @@ static int meet(struct mpi_ranks *m, struct mlr_error *err)
 
 static int join(struct mpi_ranks *m, struct mlr_error *err)
 {
-	const struct sums_by node = { m, node_add, node_advance, idle };
-	const struct sums_by messages = { m, message_add, message_advance, idle };
+	const struct sums_by messages = { m, message_add, message_advance, m, idle };
 	struct dist *d = &m->dist;
 
 	TRY(check(MPI_Comm_dup(MPI_COMM_WORLD, &m->all), "copy the communicator", err));
 	MPI_Comm_rank(m->all, &d->rank);
 	MPI_Comm_size(m->all, &d->ranks);
 	TRY(meet(m, err));
-	m->sums = sums_new(m->node ? &node : &messages);
+	m->sums = sums_new(m->node ? &(struct sums_by){ m->node->sums, node_sums_add,
+					     node_sums_advance, m, idle }
+				   : &messages);
 	d->name = "mpi";
 	d->ops = &ops;
 	d->exchange = (struct exchange){ .rank = d->rank,

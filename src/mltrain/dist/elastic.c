@@ -18,11 +18,6 @@ static const struct elastic *own_const(const struct dist *d)
 
 /* --- what struct dist provides ------------------------------------------------------------- */
 
-static int gather(struct dist *d, const void *from, size_t bytes, void *to, struct mlr_error *err)
-{
-	return elastic_gather(own(d), from, bytes, to, err);
-}
-
 static int barrier(struct dist *d, struct mlr_error *err)
 {
 	double nothing = 0;
@@ -74,6 +69,11 @@ int elastic_idle(void *ctx, unsigned *turns, struct mlr_error *err)
 	return elastic_look(e, err);
 }
 
+static void lost(void *ctx)
+{
+	elastic_break(ctx, -1, NULL);
+}
+
 void elastic_hang_up(int *fd)
 {
 	if (*fd >= 0)
@@ -123,7 +123,7 @@ static void abort_elastic(struct dist *d, int status)
 {
 }
 
-static const struct dist_ops ops = { gather, barrier, close_elastic, abort_elastic };
+static const struct dist_ops ops = { elastic_gather, barrier, close_elastic, abort_elastic };
 
 int elastic_open(const struct elastic_options *o, struct dist **ret, struct mlr_error *err)
 {
@@ -144,6 +144,7 @@ int elastic_open(const struct elastic_options *o, struct dist **ret, struct mlr_
 			.sum = elastic_sum,
 			.broadcast = elastic_broadcast,
 			.idle = elastic_idle,
+			.lost = lost,
 			.local_ranks = 1 } };
 	for (int i = 0; i < GROUP_MAX; i++)
 		e->fd[i] = -1;

@@ -55,24 +55,6 @@ int elastic_call(struct elastic *e, const struct member *to, int ms, struct mlr_
 
 /* --- a new generation --- */
 
-static int add(void *ctx, float *x, size_t n, struct mlr_error *err)
-{
-	struct elastic *e = ctx;
-
-	if (e->node)
-		node_sums_add(e->node, x, n);
-	else
-		ring_sums_add(e->ring, x, n);
-	return 0;
-}
-
-static int advance(void *ctx, struct mlr_error *err)
-{
-	struct elastic *e = ctx;
-
-	return e->node ? node_sums_advance(e->node, err) : ring_sums_advance(e->ring, err);
-}
-
 /* Share memory, if all ranks can. The sum also makes all wait for one another. */
 static int connect_node(struct elastic *e, int segment, struct mlr_error *err)
 {
@@ -148,13 +130,23 @@ static void close_old_watchers(struct elastic *e)
 		close(g.fd);
 }
 
+/* This rank's place among those on its machine, whose GPUs they share. */
+static int local_rank(const struct elastic *e)
+{
+	int n = 0;
+
+	for (int i = 0; i < e->dist.rank; i++)
+		n += strcmp(e->group.member[i].boot, e->self.boot) == 0;
+	return n;
+}
+
 int elastic_connect(struct elastic *e, int segment, struct mlr_error *err)
 {
-	const struct sums_by by = { e, add, advance, elastic_idle };
 	struct dist *d = &e->dist;
 
 	d->rank = d->exchange.rank = group_find(&e->group, e->self.id);
 	d->ranks = d->exchange.ranks = (int)e->group.n;
+	d->exchange.local_rank = local_rank(e);
 	e->broken = e->leader = 0;
 	close_old_watchers(e);
 	if (d->ranks == 1) {
@@ -164,6 +156,9 @@ int elastic_connect(struct elastic *e, int segment, struct mlr_error *err)
 	TRY(connect_node(e, segment, err));
 	if (!e->node)
 		TRY(connect_ring(e, err));
-	e->sums = sums_new(&by);
+	e->sums = sums_new(e->node ? &(struct sums_by){ e->node, node_sums_add, node_sums_advance,
+					     e, elastic_idle }
+				   : &(struct sums_by){ e->ring, ring_sums_add, ring_sums_advance,
+					     e, elastic_idle });
 	return 0;
 }

@@ -70,8 +70,7 @@ int elastic_idle(void *ctx, unsigned *turns, struct mlr_error *err);
 
 int elastic_sum(void *ctx, double *x, size_t n, struct mlr_error *err);
 int elastic_broadcast(void *ctx, void *x, size_t bytes, struct mlr_error *err);
-int elastic_gather(
-	struct elastic *e, const void *from, size_t bytes, void *to, struct mlr_error *err);
+int elastic_gather(struct dist *d, const void *from, size_t bytes, void *to, struct mlr_error *err);
 
 /* Note that a rank was lost (-1: it is not known which), and return -EIO with a message. */
 int elastic_break(struct elastic *e, int rank, struct mlr_error *err);

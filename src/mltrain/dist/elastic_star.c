@@ -182,9 +182,10 @@ int elastic_broadcast(void *ctx, void *x, size_t bytes, struct mlr_error *err)
 				 : receive_down(e, FRAME_BYTES, x, bytes, err);
 }
 
-int elastic_gather(
-	struct elastic *e, const void *from, size_t bytes, void *to, struct mlr_error *err)
+int elastic_gather(struct dist *d, const void *from, size_t bytes, void *to, struct mlr_error *err)
 {
+	struct elastic *e = (struct elastic *)d;
+
 	if (e->broken)
 		return elastic_break(e, -1, err);
 	if (e->dist.rank != 0)

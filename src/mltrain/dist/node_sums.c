@@ -251,15 +251,19 @@ void node_sums_free(struct node_sums **n)
 	*n = NULL;
 }
 
-void node_sums_add(struct node_sums *n, float *x, size_t count)
+int node_sums_add(void *sums, float *x, size_t count, struct mlr_error *err)
 {
+	struct node_sums *n = sums;
+
 	for (size_t at = 0; at < count; at += n->piece_max)
 		sums_queue_add(&n->pieces, n->taken, x + at,
 			count - at < n->piece_max ? count - at : n->piece_max);
+	return 0;
 }
 
-int node_sums_advance(struct node_sums *n, struct mlr_error *err)
+int node_sums_advance(void *sums, struct mlr_error *err)
 {
+	struct node_sums *n = sums;
 	int r;
 
 	do

@@ -60,10 +60,8 @@ int node_sums_segment_of(const char *path, size_t size);
 struct node_sums *node_sums_new(int fd, int rank, int ranks, const struct node_across *across);
 void node_sums_free(struct node_sums **n);
 
-/* Begin to sum x [count]; the caller leaves the memory alone until everything is done. */
-void node_sums_add(struct node_sums *n, float *x, size_t count);
-
-/* Make progress without waiting. Returns 1 when everything added is summed, else 0; -EIO. */
-int node_sums_advance(struct node_sums *n, struct mlr_error *err);
+/* A struct node_sums' add and advance, as struct sums_by has them. add does not fail. */
+int node_sums_add(void *sums, float *x, size_t count, struct mlr_error *err);
+int node_sums_advance(void *sums, struct mlr_error *err);
 
 #endif

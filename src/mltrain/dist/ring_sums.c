@@ -144,15 +144,19 @@ void ring_sums_free(struct ring_sums **r)
 	*r = NULL;
 }
 
-void ring_sums_add(struct ring_sums *r, float *x, size_t n)
+int ring_sums_add(void *sums, float *x, size_t n, struct mlr_error *err)
 {
+	struct ring_sums *r = sums;
+
 	sums_queue_add(&r->jobs, r->out.job < r->in.job ? r->out.job : r->in.job, x, n);
 	settle(r, &r->out, 0);
 	settle(r, &r->in, 1);
+	return 0;
 }
 
-int ring_sums_advance(struct ring_sums *r, struct mlr_error *err)
+int ring_sums_advance(void *sums, struct mlr_error *err)
 {
+	struct ring_sums *r = sums;
 	int sent, got;
 
 	do {

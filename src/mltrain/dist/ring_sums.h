@@ -21,12 +21,9 @@ struct ring_sums;
 struct ring_sums *ring_sums_new(int to, int from, int rank, int ranks);
 void ring_sums_free(struct ring_sums **r);
 
-/* Begin to sum x [n]; the caller leaves the memory alone until everything is done. */
-void ring_sums_add(struct ring_sums *r, float *x, size_t n);
-
-/* Make progress without waiting. Returns 1 when everything added is summed, else 0; -ECONNRESET and
- * kin if a neighbour is gone. */
-int ring_sums_advance(struct ring_sums *r, struct mlr_error *err);
+/* A struct ring_sums' add and advance, as struct sums_by has them. add does not fail. */
+int ring_sums_add(void *sums, float *x, size_t n, struct mlr_error *err);
+int ring_sums_advance(void *sums, struct mlr_error *err);
 
 /* Wait until there may be progress, so many milliseconds at most. */
 void ring_sums_sleep(const struct ring_sums *r, int ms);

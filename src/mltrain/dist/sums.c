@@ -101,7 +101,7 @@ static void start(struct sums *s)
 
 	s->open = 0;
 	if (s->failed == 0)
-		s->failed = s->by.add(s->by.ctx, x, b->n, &s->error);
+		s->failed = s->by.add(s->by.carrier, x, b->n, &s->error);
 }
 
 static struct bucket *open_bucket(struct sums *s)
@@ -164,7 +164,7 @@ void sums_poll(struct sums *s)
 
 	if (s->failed < 0)
 		return;
-	r = s->by.advance(s->by.ctx, &s->error);
+	r = s->by.advance(s->by.carrier, &s->error);
 	if (r < 0)
 		s->failed = r;
 }
@@ -179,7 +179,7 @@ static int finish(struct sums *s, struct mlr_error *err)
 		return s->failed;
 	}
 	for (;;) {
-		r = s->by.advance(s->by.ctx, err);
+		r = s->by.advance(s->by.carrier, err);
 		if (r)
 			return r < 0 ? r : 0;
 		r = s->by.idle(s->by.ctx, &turns, err);

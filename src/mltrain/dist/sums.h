@@ -13,12 +13,13 @@
 
 /* A way to sum memory over the ranks, piece after piece. */
 struct sums_by {
-	void *ctx;
+	void *carrier; /* add's and advance's: struct node_sums, for one */
 	/* Begin to sum x [n]; it is left alone until everything is done. Returns 0 or -EIO. */
-	int (*add)(void *ctx, float *x, size_t n, struct mlr_error *err);
-	/* Make progress without waiting. Returns 1 when everything added is summed, else 0; -EIO.
-	 */
-	int (*advance)(void *ctx, struct mlr_error *err);
+	int (*add)(void *carrier, float *x, size_t n, struct mlr_error *err);
+	/* Make progress without waiting. Returns 1 when everything added is summed, else 0; -EIO,
+	 * -ECONNRESET and kin if another rank is gone. */
+	int (*advance)(void *carrier, struct mlr_error *err);
+	void *ctx;
 	/* Between two calls of advance() that had to wait: struct exchange's idle. */
 	int (*idle)(void *ctx, unsigned *turns, struct mlr_error *err);
 };

@@ -163,9 +163,9 @@ static int allocate(struct run *r, struct mlr_error *err)
 	int kept = optimiser_states(r->o->recipe.optimiser), has_all = 0;
 
 	r->at_once = r->engine->steps_at_once > 0 ? r->engine->steps_at_once : 1;
-	if (r->exchange && !r->data->train.images)
-		r->at_once = 1; /* ranks decode at different speeds but must take the same number of
-				   batches */
+	if (run_is_elastic(r) || (r->exchange && !r->data->train.images))
+		r->at_once = 1; /* a group may change after every step; ranks decode at different
+				   speeds but must take the same number of batches */
 	r->batches = xcalloc((size_t)r->at_once, sizeof(*r->batches));
 	r->steps = xcalloc((size_t)r->at_once, sizeof(*r->steps));
 	r->results = xcalloc((size_t)r->at_once, sizeof(*r->results));

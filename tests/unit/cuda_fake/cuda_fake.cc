@@ -29,7 +29,7 @@ struct CUevent_st {
 };
 
 static struct {
-	int devices = 1, driver = 13000, sm = 90, fails_after = -1, launches, busy;
+	int devices = 1, driver = 13000, sm = 90, fails_after = -1, launches;
 	size_t memory = (size_t)-1;
 	bool failed, invalid;
 	cudaStream_t origin; /* of the capture that goes on */
@@ -43,6 +43,7 @@ static struct {
 } fake;
 
 static thread_local int device_of_thread, first_device;
+static thread_local int busy; /* each thread has streams of its own */
 
 /* Every call counts, and may be the one that is to fail. */
 static cudaError_t call(void)
@@ -108,7 +109,7 @@ int cuda_fake_device(void)
 
 void cuda_fake_busy(int questions)
 {
-	fake.busy = questions;
+	busy = questions;
 }
 
 int cuda_fake_is_device(const void *p, size_t bytes)
@@ -298,9 +299,9 @@ cudaError_t cudaStreamQuery(cudaStream_t stream)
 		return cudaErrorStreamCaptureUnsupported;
 	}
 	CALL();
-	if (!fake.busy)
+	if (!busy)
 		return cudaSuccess;
-	fake.busy -= fake.busy > 0;
+	busy -= busy > 0;
 	return cudaErrorNotReady;
 }
 
@@ -310,7 +311,7 @@ cudaError_t cudaStreamSynchronize(cudaStream_t stream)
 		fake.invalid = true;
 		return cudaErrorStreamCaptureUnsupported;
 	}
-	if (fake.busy < 0) {
+	if (busy < 0) {
 		fprintf(stderr, "fake CUDA: a stream that is never done is waited for\n");
 		abort();
 	}

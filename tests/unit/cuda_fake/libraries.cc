@@ -135,7 +135,7 @@ static const struct {
 	FUNCTION(cublasLtMatmulPreferenceDestroy),
 	FUNCTION(cublasLtMatmulPreferenceSetAttribute),
 	FUNCTION(ncclGetUniqueId),
-	FUNCTION(ncclCommInitRank),
+	FUNCTION(ncclCommInitRankConfig),
 	FUNCTION(ncclCommDestroy),
 	FUNCTION(ncclCommAbort),
 	FUNCTION(ncclCommGetAsyncError),

@@ -23,13 +23,15 @@ struct clique {
 	std::vector<contribution> brought;
 	int waiting;
 	unsigned long round;
-	bool refused;
+	bool refused, gone;
 	pthread_cond_t changed = PTHREAD_COND_INITIALIZER;
 };
 
 struct ncclComm {
 	std::shared_ptr<clique> all;
 	int rank, device;
+	int busy; /* questions to ask until a call is done */
+	bool connected;
 	/* One more owner for each sum in a captured graph. */
 	std::shared_ptr<int> captured = std::make_shared<int>(0);
 };
@@ -50,6 +52,14 @@ void nccl_fake_lock(pthread_mutex_t *lock)
 void nccl_fake_alone(int is)
 {
 	fake.alone = is;
+}
+
+static thread_local ncclComm_t mine; /* the thread's latest */
+
+void nccl_fake_vanish(void)
+{
+	mine->all->gone = true;
+	pthread_cond_broadcast(&mine->all->changed);
 }
 
 void nccl_fake_break(ncclResult_t error)
@@ -102,12 +112,14 @@ static bool has_twins(const std::vector<int> &devices)
 	return false;
 }
 
-ncclResult_t ncclCommInitRank(ncclComm_t *comm, int ranks, ncclUniqueId id, int rank)
+ncclResult_t ncclCommInitRankConfig(
+	ncclComm_t *comm, int ranks, ncclUniqueId id, int rank, ncclConfig_t *config)
 {
 	std::string key(id.internal, sizeof(id.internal));
 	std::shared_ptr<clique> &made = fake.cliques[key], all;
 
 	demand(key.compare(0, 6, "unique") == 0, "a unique id that ncclGetUniqueId() did not give");
+	demand(!config->blocking, "a communicator that blocks, for ever if a rank has ended");
 	if (!made) {
 		made = std::make_shared<clique>();
 		made->ranks = made->left = ranks;
@@ -120,20 +132,15 @@ ncclResult_t ncclCommInitRank(ncclComm_t *comm, int ranks, ncclUniqueId id, int 
 	all->devices[(size_t)rank] = cuda_fake_device();
 	if (fake.alone)
 		all->joined = ranks - 1;
-	if (++all->joined == ranks) {
+	if (++all->joined == ranks)
 		all->refused = !fake.alone && has_twins(all->devices);
-		pthread_cond_broadcast(&all->changed);
-	}
-	while (all->joined < ranks)
-		pthread_cond_wait(&all->changed, fake.lock);
-	if (all->refused)
-		return ncclInvalidUsage;
-	*comm = new ncclComm();
+	mine = *comm = new ncclComm();
 	(*comm)->all = all;
 	(*comm)->rank = rank;
 	(*comm)->device = cuda_fake_device();
+	(*comm)->busy = 2;
 	fake.open++;
-	return ncclSuccess;
+	return ncclInProgress;
 }
 
 static void give_back(ncclComm_t comm)
@@ -146,7 +153,8 @@ static void give_back(ncclComm_t comm)
 
 ncclResult_t ncclCommDestroy(ncclComm_t comm)
 {
-	demand(!fake.error && !fake.alone, "ncclCommDestroy() waits for ranks that are gone");
+	demand(!fake.error && !fake.alone && !comm->all->gone && !comm->busy,
+		"ncclCommDestroy() waits for ranks that are gone");
 	give_back(comm);
 	return ncclSuccess;
 }
@@ -159,9 +167,17 @@ ncclResult_t ncclCommAbort(ncclComm_t comm)
 	return ncclSuccess;
 }
 
-ncclResult_t ncclCommGetAsyncError(ncclComm_t, ncclResult_t *error)
+ncclResult_t ncclCommGetAsyncError(ncclComm_t comm, ncclResult_t *error)
 {
-	*error = fake.error;
+	*error = comm->connected ? fake.error : ncclSuccess;
+	if (*error)
+		return ncclSuccess;
+	if (comm->all->joined < comm->all->ranks)
+		*error = ncclInProgress;
+	else if (comm->all->refused)
+		*error = ncclInvalidUsage;
+	else if (comm->busy && --comm->busy)
+		*error = ncclInProgress;
 	return ncclSuccess;
 }
 
@@ -198,7 +214,7 @@ static void meet(const std::shared_ptr<clique> &all, int rank, const contributio
 {
 	unsigned long round = all->round;
 
-	if (fake.alone) {
+	if (fake.alone || all->gone) {
 		cuda_fake_busy(-1);
 		return;
 	}
@@ -207,8 +223,10 @@ static void meet(const std::shared_ptr<clique> &all, int rank, const contributio
 		finish(*all);
 		return;
 	}
-	while (all->round == round)
+	while (all->round == round && !all->gone)
 		pthread_cond_wait(&all->changed, fake.lock);
+	if (all->round == round)
+		cuda_fake_busy(-1);
 }
 
 ncclResult_t ncclAllReduce(const void *from, void *to, size_t count, ncclDataType_t type,
@@ -220,6 +238,7 @@ ncclResult_t ncclAllReduce(const void *from, void *to, size_t count, ncclDataTyp
 	std::shared_ptr<int> captured = comm->captured;
 	int rank = comm->rank;
 
+	demand(!comm->busy, "a sum before the call before it is done");
 	demand(stream != NULL, "a sum on the default stream, which can't be captured");
 	demand(count > 0 && op == ncclSum, "a sum of nothing, or another operation");
 	demand(type == ncclFloat || type == ncclDouble, "a sum of a type that is not played");
@@ -231,5 +250,8 @@ ncclResult_t ncclAllReduce(const void *from, void *to, size_t count, ncclDataTyp
 		(void)captured;
 		meet(all, rank, mine);
 	});
-	return ncclSuccess;
+	/* The first sum connects the ranks, in the background. */
+	comm->busy = comm->connected ? 0 : 2;
+	comm->connected = true;
+	return comm->busy ? ncclInProgress : ncclSuccess;
 }

@@ -1,9 +1,12 @@
 /*
- * As much of NCCL as the backend cuda calls, for ranks that are threads of one process.
+ * As much of NCCL as the backend cuda calls, for ranks that are threads of one process. A rank may
+ * vanish. Communicators do not block: joining and the first sum go on in the background until
+ * ncclCommGetAsyncError() has been asked for a while.
  *
  * What a program gets wrong shows: ranks of one GPU, sums of other counts, types or operations on
- * other ranks, memory that is not the device's, calls in the wrong order and a communicator that is
- * given back while a captured graph has sums on it abort with a line that says so.
+ * other ranks, memory that is not the device's, calls in the wrong order or before the one before
+ * is done, and a communicator that is given back while a captured graph has sums on it abort with a
+ * line that says so.
  */
 #ifndef CUDA_FAKE_NCCL_H
 #define CUDA_FAKE_NCCL_H
@@ -34,8 +37,17 @@ typedef struct {
 	char internal[128];
 } ncclUniqueId;
 
+typedef struct {
+	int blocking;
+} ncclConfig_t;
+#define NCCL_CONFIG_INITIALIZER \
+	{                       \
+		1               \
+	}
+
 ncclResult_t ncclGetUniqueId(ncclUniqueId *id);
-ncclResult_t ncclCommInitRank(ncclComm_t *comm, int ranks, ncclUniqueId id, int rank);
+ncclResult_t ncclCommInitRankConfig(
+	ncclComm_t *comm, int ranks, ncclUniqueId id, int rank, ncclConfig_t *config);
 ncclResult_t ncclCommDestroy(ncclComm_t comm);
 ncclResult_t ncclCommAbort(ncclComm_t comm);
 ncclResult_t ncclCommGetAsyncError(ncclComm_t comm, ncclResult_t *error);
@@ -51,6 +63,10 @@ void nccl_fake_lock(pthread_mutex_t *lock);
 /* From now on the other ranks are gone: nobody is waited for, and streams with sums stay busy until
  * their communicator is aborted. */
 void nccl_fake_alone(int is);
+
+/* This thread's rank, which has joined, is gone: the streams of others, with sums that it has not
+ * brought its share to, stay busy until their own rank aborts. */
+void nccl_fake_vanish(void);
 
 /* What ncclCommGetAsyncError() tells of every communicator. */
 void nccl_fake_break(ncclResult_t error);

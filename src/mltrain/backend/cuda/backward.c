@@ -291,7 +291,7 @@ static struct kernel_loss loss_of(const struct cuda *c)
 {
 	return (struct kernel_loss){ .rows = c->engine.batch,
 		.classes = c->classes,
-		.all_rows = (double)c->engine.batch * c->ranks,
+		.all_rows = c->all_rows,
 		.labels = c->there.labels,
 		.now = c->there.now,
 		.result = c->result,

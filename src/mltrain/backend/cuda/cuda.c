@@ -50,8 +50,8 @@ static void fill_in(
 	c->norm = config->norm;
 	c->exchange = config->exchange;
 	c->ranks = config->exchange ? config->exchange->ranks : 1;
-	c->first =
-		config->exchange ? (uint64_t)config->exchange->rank * (uint64_t)config->batch : 0;
+	c->first = (uint64_t)engine_first_row(config);
+	c->all_rows = engine_all_rows(config);
 	c->pixels = shape_count(&layers[0].in);
 	c->classes = layers[n - 1].out.dim[0];
 	for (size_t i = 0; i < n; i++) {
@@ -257,9 +257,14 @@ static int step(struct engine *e, const struct batch *batches, const struct step
 	if (reduce_is_lost(c))
 		return mlr_fail(err, EIO, "backend cuda: the other ranks are gone");
 	TRY(enter(c, err));
+	TRY(cuda_params_keep(c, KEEP, err));
 	for (int done = 0; done < n;) {
 		int r = some_steps(c, batches + done, steps + done, n - done, ret + done, err);
 
+		if (r == -EIO) {
+			reduce_lose(c);
+			cuda_params_keep(c, PUT_BACK, NULL);
+		}
 		if (r < 0)
 			return r;
 		done += r;

@@ -76,8 +76,9 @@ struct cuda {
 	struct image_norm norm;
 	const struct exchange *exchange; /* NULL: alone */
 	int ranks;
-	uint64_t first; /* this rank's first row in the batch of all */
-	size_t pixels;  /* bytes of an image */
+	uint64_t first;  /* this rank's first row in the batch of all */
+	double all_rows; /* of that batch */
+	size_t pixels;   /* bytes of an image */
 	int classes;
 
 	struct device device;
@@ -94,8 +95,9 @@ struct cuda {
 	struct tensor_memory *tensor;                  /* [nodes.tensors] */
 	struct node_memory *node;                      /* [nodes.n] */
 	float *param, *moment, *square, *grad, *state; /* moment, square: the optimiser's */
-	void *copy;                                    /* the parameters as bf16 */
-	struct kernel_part *parts;                     /* what kernel_update() reads */
+	float *before; /* param, moment and square before a step, if the exchange may lose ranks */
+	void *copy;    /* the parameters as bf16 */
+	struct kernel_part *parts; /* what kernel_update() reads */
 	int part_count;
 	struct kernel_result *result; /* [slots] */
 	double *loss_partial, *update_partial;
@@ -138,6 +140,12 @@ void cuda_memory_give(struct cuda *c);
 int cuda_params_get(struct cuda *c, enum engine_block which, float *to, struct mlr_error *err);
 int cuda_params_set(
 	struct cuda *c, enum engine_block which, const float *from, struct mlr_error *err);
+
+enum keep { KEEP, PUT_BACK };
+
+/* Keep what a step changes, or put it back after one that failed. It does nothing where the
+ * exchange loses no ranks. */
+int cuda_params_keep(struct cuda *c, enum keep which, struct mlr_error *err);
 
 /* --- upload.c --- */
 
@@ -215,9 +223,13 @@ void reduce_close(struct cuda *c);
 
 /*
  * Wait until c->stream has done everything. Where sums on it wait for other ranks these are looked
- * after meanwhile: when one has ended it is named, and the engine takes no more steps.
+ * after meanwhile: when one has ended it is named.
  */
 int reduce_wait(struct cuda *c, struct mlr_error *err);
+
+/* After a step that failed: end sums that wait on the device for other ranks. With NCCL the engine
+ * takes no more steps. */
+void reduce_lose(struct cuda *c);
 int reduce_is_lost(const struct cuda *c);
 
 /* May a step be captured? */

@@ -19,11 +19,9 @@ struct kernel_source cuda_source(const struct cuda *c, const uint8_t *images, in
 
 struct kernel_norm cuda_norm(const struct cuda *c, const struct node *n)
 {
-	size_t rows = (size_t)c->engine.batch * (size_t)n->pixels;
-
-	return (struct kernel_norm){ .rows = rows,
+	return (struct kernel_norm){ .rows = (size_t)c->engine.batch * (size_t)n->pixels,
 		.c = c->nodes.tensor[n->x].c,
-		.all_rows = (double)rows * c->ranks,
+		.all_rows = c->all_rows * n->pixels,
 		.epsilon = n->layer->epsilon,
 		.momentum = n->layer->momentum,
 		.relu = n->relu };

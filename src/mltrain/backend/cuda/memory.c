@@ -215,6 +215,9 @@ static void want_parameters(struct arranging *a)
 	want_always(a, &c->moment, "moments", bytes);
 	if (c->optimiser != OPTIMISER_SGD)
 		want_always(a, &c->square, "moments", bytes);
+	if (c->exchange && c->exchange->lost)
+		want_always(a, &c->before, "parameters before a step",
+			bytes * (c->optimiser == OPTIMISER_SGD ? 2 : 3));
 	want_always(a, &c->grad, "gradients of parameters", bytes);
 	want_always(a, &c->parts, "scratch", (size_t)c->nodes.n * sizeof(struct kernel_part));
 	want_always(a, &c->loss_partial, "scratch", 2 * KERNEL_LOSS_BLOCKS * sizeof(double));

@@ -76,6 +76,21 @@ static float *block_of(const struct cuda *c, enum engine_block which)
 	return NULL;
 }
 
+int cuda_params_keep(struct cuda *c, enum keep which, struct mlr_error *err)
+{
+	float *const block[] = { c->param, c->moment, c->square };
+	size_t n = c->nodes.elements;
+
+	for (size_t i = 0; c->before && i < ARRAY_LEN(block) && block[i]; i++) {
+		float *kept = c->before + i * n;
+
+		CU_TRY(cudaMemcpyAsync(which == PUT_BACK ? block[i] : kept,
+			which == PUT_BACK ? kept : block[i], n * sizeof(float),
+			cudaMemcpyDeviceToDevice, c->stream));
+	}
+	return 0;
+}
+
 static int refuse(enum engine_block which, struct mlr_error *err)
 {
 	return mlr_fail(err, ENOTSUP, "backend cuda: an engine that predicts has no %s",

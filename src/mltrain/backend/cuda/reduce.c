@@ -12,7 +12,7 @@ struct bucket {
 
 struct reduce {
 	struct nccl *nccl;   /* NULL: by the exchange */
-	int lost;            /* it was by NCCL, and another rank is gone */
+	int lost;            /* it was by NCCL, which can do no more */
 	cudaStream_t stream; /* beside the backward pass; c->stream itself with batch norms */
 	cudaEvent_t made, summed;
 	float *host; /* [elements] pinned, where the exchange takes no device memory */
@@ -53,7 +53,7 @@ int reduce_open(struct cuda *c, struct mlr_error *err)
 	CU_TRY(cudaEventCreateWithFlags(&r->summed, cudaEventDisableTiming));
 	got = nccl_open(c->exchange, &c->device, &r->nccl, &why);
 	if (got == -ENOTSUP && c->exchange->rank == 0)
-		mlr_debug("cuda: gradients are summed by MPI and not by NCCL: %s", why.text);
+		mlr_debug("cuda: gradients are summed on the host and not by NCCL: %s", why.text);
 	if (got < 0 && got != -ENOTSUP) {
 		*err = why;
 		return got;
@@ -90,18 +90,18 @@ void reduce_close(struct cuda *c)
 
 int reduce_wait(struct cuda *c, struct mlr_error *err)
 {
-	struct reduce *r = c->reduce;
-	int got;
-
-	if (!r || !r->nccl)
+	if (!c->reduce || !c->reduce->nccl)
 		return CU(cudaStreamSynchronize(c->stream));
-	got = nccl_wait(r->nccl, c->exchange, c->stream, err);
-	if (got < 0) {
-		cuda_graph_drop(c);
-		nccl_close(&r->nccl);
-		r->lost = 1;
-	}
-	return got;
+	return nccl_wait(c->reduce->nccl, c->stream, err);
+}
+
+void reduce_lose(struct cuda *c)
+{
+	if (!c->reduce || !c->reduce->nccl)
+		return;
+	cuda_graph_drop(c);
+	nccl_close(&c->reduce->nccl);
+	c->reduce->lost = 1;
 }
 
 /* By the exchange, which waits. */
@@ -125,7 +125,8 @@ int reduce_statistics(struct cuda *c, const struct node_memory *m, size_t n, con
 	if (!c->reduce)
 		return 0;
 	if (c->reduce->nccl)
-		return nccl_sum_double(c->reduce->nccl, m->local, m->sums, n, c->stream, err);
+		return nccl_sum(
+			c->reduce->nccl, m->local, m->sums, n, NCCL_DOUBLES, c->stream, err);
 	return statistics_by_host(c, m, n, err);
 }
 
@@ -145,7 +146,7 @@ static int flush(struct cuda *c, cudaStream_t stream, struct mlr_error *err)
 			CU_TRY(cudaEventRecord(r->made, stream));
 			CU_TRY(cudaStreamWaitEvent(r->stream, r->made, 0));
 		}
-		return nccl_sum(r->nccl, grad, grad, count, r->stream, err);
+		return nccl_sum(r->nccl, grad, grad, count, NCCL_FLOATS, r->stream, err);
 	}
 	b = &r->bucket[r->buckets++];
 	b->at = r->low;

@@ -7,7 +7,7 @@
 
 static struct {
 	__typeof__(ncclGetUniqueId) *unique_id;
-	__typeof__(ncclCommInitRank) *init_rank;
+	__typeof__(ncclCommInitRankConfig) *init_rank;
 	__typeof__(ncclCommDestroy) *destroy;
 	__typeof__(ncclCommAbort) *abort;
 	__typeof__(ncclCommGetAsyncError) *async_error;
@@ -15,15 +15,22 @@ static struct {
 	__typeof__(ncclGetErrorString) *error_string;
 } lib;
 
+#define FAILURES_MAX 3
+
+static int failures; /* since the latest sum that was made */
+
 struct nccl {
 	ncclComm_t comm;
+	const struct exchange *x;
 	int failed; /* what waits on the device is to be ended there */
 };
 
+/* Nothing blocks: what a call has begun goes on in the background. */
 static int check(ncclResult_t got, const char *call, int line, struct mlr_error *err)
 {
-	if (got == ncclSuccess)
+	if (got == ncclSuccess || got == ncclInProgress)
 		return 0;
+	failures++;
 	return mlr_fail(
 		err, EIO, "%s: NCCL: %s (nccl.c, line %d)", call, lib.error_string(got), line);
 }
@@ -34,7 +41,7 @@ static int open_library(struct mlr_error *err)
 {
 	static const struct library_symbol symbols[] = {
 		{ "ncclGetUniqueId", &lib.unique_id },
-		{ "ncclCommInitRank", &lib.init_rank },
+		{ "ncclCommInitRankConfig", &lib.init_rank },
 		{ "ncclCommDestroy", &lib.destroy },
 		{ "ncclCommAbort", &lib.abort },
 		{ "ncclCommGetAsyncError", &lib.async_error },
@@ -69,36 +76,74 @@ static int agree(const struct exchange *x, int mine, struct mlr_error *err)
 	double bad = mine < 0;
 	struct mlr_error why = MLR_ERROR_INIT;
 
-	TRY(x->sum(x->ctx, &bad, 1, &why));
+	TRY(x->sum(x->ctx, &bad, 1, mine < 0 ? &why : err));
 	if (mine < 0)
 		return -ENOTSUP;
 	return bad > 0 ? mlr_fail(err, ENOTSUP, "%.0f of the other ranks can't", bad) : 0;
+}
+
+/* Look after the other ranks, and then for what NCCL's threads have met with, or are still doing.
+ */
+static int look(struct nccl *n, unsigned *turns, ncclResult_t *state, struct mlr_error *err)
+{
+	TRY(n->x->idle(n->x->ctx, turns, err));
+	TRY(NCCL(lib.async_error(n->comm, state)));
+	return check(*state, "sum over the ranks", __LINE__, err);
+}
+
+/* Wait until what a call has begun is done, so that the next one may come. */
+static int settle(struct nccl *n, ncclResult_t got, const char *call, struct mlr_error *err)
+{
+	unsigned turns = 0;
+	int r = check(got, call, __LINE__, err);
+
+	while (r == 0 && got == ncclInProgress)
+		r = look(n, &turns, &got, err);
+	return r;
+}
+
+/* Have ranks that come and go make a new group if a sum has failed. */
+static int tell(struct nccl *n, int r)
+{
+	n->failed |= r < 0;
+	if (r < 0 && n->x->lost)
+		n->x->lost(n->x->ctx);
+	return r;
 }
 
 int nccl_open(const struct exchange *x, const struct device *device, struct nccl **ret,
 	struct mlr_error *err)
 {
 	struct mlr_error shares = MLR_ERROR_INIT;
+	ncclConfig_t config = NCCL_CONFIG_INITIALIZER;
 	struct nccl *n;
 	ncclUniqueId id;
 	int r, own;
 
 	r = open_library(err);
+	if (r == 0 && failures >= FAILURES_MAX)
+		r = mlr_fail(err, ENOTSUP, "it has failed %d times", failures);
 	own = has_own_device(x, device, &shares);
 	if (own < 0 && own != -ENOTSUP)
 		return mlr_pass(err, EIO, shares.text);
 	if (r == 0 && own < 0)
 		r = mlr_pass(err, ENOTSUP, shares.text);
+	config.blocking = 0; /* a rank that has ended would be waited for without end */
 	memset(&id, 0, sizeof(id));
 	if (r == 0 && x->rank == 0)
 		r = NCCL(lib.unique_id(&id));
 	TRY(agree(x, r, err));
 	TRY(x->broadcast(x->ctx, &id, sizeof(id), err));
 	n = xcalloc(1, sizeof(*n));
-	r = NCCL(lib.init_rank(&n->comm, x->ranks, id, x->rank));
+	n->x = x;
+	r = settle(n, lib.init_rank(&n->comm, x->ranks, id, x->rank, &config),
+		"ncclCommInitRankConfig", err);
+	n->failed = r < 0;
 	if (r < 0)
-		n->comm = NULL;
+		nccl_close(&n); /* so that no other rank waits for this one there */
 	r = agree(x, r, err);
+	if (n)
+		n->failed = r < 0;
 	if (r < 0)
 		nccl_close(&n);
 	else
@@ -113,7 +158,8 @@ void nccl_close(struct nccl **n)
 	if (!*n)
 		return;
 	if ((*n)->comm &&
-		((*n)->failed || lib.async_error((*n)->comm, &broken) != ncclSuccess || broken))
+		((*n)->failed || (*n)->x->lost ||
+			lib.async_error((*n)->comm, &broken) != ncclSuccess || broken))
 		lib.abort((*n)->comm);
 	else if ((*n)->comm)
 		lib.destroy((*n)->comm);
@@ -121,40 +167,33 @@ void nccl_close(struct nccl **n)
 	*n = NULL;
 }
 
-/* Return an error that NCCL's threads or the other ranks have met with meanwhile. */
-static int look(struct nccl *n, const struct exchange *x, unsigned *turns, struct mlr_error *err)
+int nccl_wait(struct nccl *n, cudaStream_t stream, struct mlr_error *err)
 {
-	ncclResult_t broken = ncclSuccess;
-
-	TRY(x->idle(x->ctx, turns, err));
-	TRY(NCCL(lib.async_error(n->comm, &broken)));
-	return check(broken, "sum over the ranks", __LINE__, err);
-}
-
-int nccl_wait(struct nccl *n, const struct exchange *x, cudaStream_t stream, struct mlr_error *err)
-{
+	ncclResult_t state;
 	unsigned turns = 0;
 
 	for (;;) {
 		cudaError_t got = cudaStreamQuery(stream);
 		int r = got == cudaErrorNotReady
-			? look(n, x, &turns, err)
+			? tell(n, look(n, &turns, &state, err))
 			: cuda_check(got, "cudaStreamQuery", __FILE__, __LINE__, err);
 
-		n->failed = r < 0;
-		if (r < 0 || got == cudaSuccess)
+		n->failed |= r < 0;
+		if (r < 0)
 			return r;
+		if (got == cudaSuccess) {
+			failures = 0;
+			return 0;
+		}
 	}
 }
 
-int nccl_sum(struct nccl *n, const float *from, float *to, size_t count, cudaStream_t stream,
-	struct mlr_error *err)
-{
-	return NCCL(lib.all_reduce(from, to, count, ncclFloat, ncclSum, n->comm, stream));
-}
-
-int nccl_sum_double(struct nccl *n, const double *from, double *to, size_t count,
+int nccl_sum(struct nccl *n, const void *from, void *to, size_t count, enum nccl_number is,
 	cudaStream_t stream, struct mlr_error *err)
 {
-	return NCCL(lib.all_reduce(from, to, count, ncclDouble, ncclSum, n->comm, stream));
+	ncclDataType_t type = is == NCCL_FLOATS ? ncclFloat : ncclDouble;
+
+	return tell(n,
+		settle(n, lib.all_reduce(from, to, count, type, ncclSum, n->comm, stream),
+			"ncclAllReduce", err));
 }
