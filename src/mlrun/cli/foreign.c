@@ -75,8 +75,6 @@ static const struct row rows[] = {
 		SERVICE },
 	{ NULL, "container",
 		"mlrun ps lists the containers that run, mlrun containers what exec --write keeps" },
-	{ NULL, "compose run",
-		"mlrun compose exec SERVICE COMMAND runs a command in a service, mlrun run IMAGE COMMAND in a container of its own" },
 	{ NULL, "compose rm", "mlrun compose down SERVICE ends services and removes them" },
 	{ NULL, "compose cp", "a directory in 'volumes' is on both sides" },
 	{ NULL, "compose attach|compose watch|compose events",

@@ -236,6 +236,16 @@ static struct compose_wish wish_of(struct reading *r)
 		.ctx = r };
 }
 
+static void tell_ignored(const struct project *p)
+{
+	auto_free char *keys = strv_join(&p->compose.ignored, p->compose.ignored.n, ", ");
+
+	if (*keys)
+		mlr_info(
+			"ignored, as services have this machine's network and the caller's rights: %s",
+			keys);
+}
+
 int project_read(const struct project_wish *w, struct project *ret, struct mlr_error *err)
 {
 	auto_call(project_done) struct project p = { 0 };
@@ -251,6 +261,7 @@ int project_read(const struct project_wish *w, struct project *ret, struct mlr_e
 	e = compose_parse(&c, &p.compose, &refused, err);
 	print_refused(&refused);
 	TRY(e);
+	tell_ignored(&p);
 	reading_done(&r);
 	r = (struct reading){ w, &p, NULL, NULL };
 	*ret = p;

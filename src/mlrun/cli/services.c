@@ -264,7 +264,7 @@ struct source {
 /* Name a project's service as docker compose does: "web-1". */
 static char *label(const struct service *s)
 {
-	return s->part ? xasprintf("%s-%ld", s->part, s->replica) : xstrdup(s->name);
+	return s->replica ? xasprintf("%s-%ld", s->part, s->replica) : xstrdup(s->name);
 }
 
 static int wide(const struct source *sources, size_t len)
