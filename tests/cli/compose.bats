@@ -700,3 +700,43 @@ $(cat /etc/hostname)"
 		--frobnicate web true|--frobnicate
 	END
 }
+
+@test "compose: volumes_from takes another service's volumes, dockerfile_inline is the recipe" {
+	tar -C "$BATS_FILE_TMPDIR/root" -cf root.tar .
+	mlrun import -q root.tar tiny
+	mkdir data app
+	echo here >app/file
+	cat >compose.yaml <<-'END'
+		volumes: { kept: }
+		services:
+		  last: { image: "$IMG", volumes_from: [middle], volumes: ["./app:/data"], command: [sh, -c, "cat /data/file /kept/a"] }
+		  middle: { image: "$IMG", volumes_from: ["first:ro"], command: [sh, -c, "cat /data/f; touch /data/x || echo read-only"] }
+		  first: { image: "$IMG", volumes: ["./data:/data", "kept:/kept"], command: [sh, -c, "echo f >/data/f; echo a >/kept/a"] }
+		  made:
+		    build:
+		      context: app
+		      dockerfile_inline: |
+		        FROM tiny
+		        COPY file /made
+		        CMD cat /made
+	END
+	run -0 timeout 100 mlrun up --build
+	assert_line --regexp "^made-1 *\| here$"
+	assert_line --regexp "^middle-1 *\| read-only$"
+	assert_line --regexp "^last-1 *\| here$"
+	assert_line --regexp "^last-1 *\| a$"
+	mlrun down -v
+	while IFS='|' read -r from says; do
+		printf 'services: {a: {image: i, volumes_from: ["%s"]}}' "$from" >compose.yaml
+		run -125 mlrun up --dry-run
+		assert_output --partial "$says"
+	done <<-'END'
+		container:x|volumes_from: 'container:x' is no service of the file
+		a|it needs itself
+		b|there is no service 'b'
+		b:rx|unknown mode 'rx'
+	END
+	printf 'services: {a: {build: {dockerfile: F, dockerfile_inline: FROM x}}}' >compose.yaml
+	run -125 mlrun up --dry-run
+	assert_output --partial "dockerfile and dockerfile_inline exclude each other"
+}

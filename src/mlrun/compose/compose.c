@@ -12,6 +12,7 @@ static void service_done(struct compose_service *s)
 	free(s->name);
 	strv_done(&s->entrypoint);
 	strv_done(&s->volumes);
+	strv_done(&s->volumes_from);
 	strv_done(&s->options);
 	strv_done(&s->hosts);
 	strv_done(&s->test);
@@ -238,6 +239,19 @@ static int sort(const struct record_reader *r, struct compose_project *p)
 	return 0;
 }
 
+/* What a service takes them from stands before it, and has all of its own. */
+static void take_volumes(const struct compose_project *p)
+{
+	for (size_t i = 0; i < p->n; i++)
+		for (size_t k = 0; k < p->services[i].volumes_from.n; k++) {
+			const char *from = p->services[i].volumes_from.v[k];
+			auto_free char *name = xstrndup(from, strcspn(from, ":"));
+
+			compose_take_volumes(&p->services[i], &p->services[index_of(p, name)],
+				strchr(from, ':') != NULL);
+		}
+}
+
 /* Mark a service, and what it needs: that stands before it. */
 static void want(const struct compose_project *p, size_t at, int alone)
 {
@@ -360,6 +374,7 @@ static int parse(const struct record_reader *r, const json_t *v, struct compose_
 		return wrap(r, c->line, c->where ? c->where : "");
 	TRY(pass_refused(r));
 	TRY(sort(r, p));
+	take_volumes(p);
 	TRY(choose(r, p));
 	return check_ports(r, p);
 }

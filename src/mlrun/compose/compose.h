@@ -29,6 +29,7 @@ struct compose_service {
 	int is_wanted; /* it is to be started */
 
 	char *context, *dockerfile, *target; /* of build; context NULL: it is not built */
+	char *recipe;                        /* in place of dockerfile: its text */
 	struct strv build_args;              /* "K=V" */
 
 	int has_entrypoint;
@@ -37,10 +38,11 @@ struct compose_service {
 	/* As -v takes them. Sources are absolute; "@/NAME" is a volume of the project, "_/NAME" one
 	 * that projects share. */
 	struct strv volumes;
-	struct strv options;  /* further ones of mlrun exec */
-	struct strv hosts;    /* other names by which services find it */
-	struct strv profiles; /* it is there if one of them is asked for; none: always */
-	struct strv tmpfs;    /* as --tmpfs takes them */
+	struct strv volumes_from; /* "SERVICE" or "SERVICE:ro"; volumes has theirs, too */
+	struct strv options;      /* further ones of mlrun exec */
+	struct strv hosts;        /* other names by which services find it */
+	struct strv profiles;     /* it is there if one of them is asked for; none: always */
+	struct strv tmpfs;        /* as --tmpfs takes them */
 	int read_only, init;
 	int has_ports;     /* it says which ports shall be reachable */
 	int is_narrow;     /* for one address only */

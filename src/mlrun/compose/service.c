@@ -14,8 +14,7 @@ static const struct record_row build_rows[] = {
 	{ "dockerfile", RECORD_TEXT, AT(dockerfile), .reach = REACH_FILES },
 	{ "args", RECORD_TEXTS, AT(build_args), .read = compose_read_pairs },
 	{ "target", RECORD_TEXT, AT(target) },
-	{ "dockerfile_inline", RECORD_OWN,
-		.refusal = "write it into a file, and name that: dockerfile: FILE" },
+	{ "dockerfile_inline", RECORD_TEXT, AT(recipe) },
 	{ NULL },
 };
 
@@ -29,6 +28,8 @@ static int read_build(const struct record_reader *r, const json_t *v, void *to)
 		s->context = xstrdup(".");
 	if (strstr(s->context, "://"))
 		return record_wrong(r, "'%s' is no directory of this machine", s->context);
+	if (s->dockerfile && s->recipe)
+		return record_wrong(r, "dockerfile and dockerfile_inline exclude each other");
 	whole = compose_absolute(r, s->context);
 	free(s->context);
 	s->context = whole;
@@ -262,6 +263,27 @@ static int read_depends_on(const struct record_reader *r, const json_t *v, void 
 {
 	return json_is_object(v) ? compose_read_keys(r, v, read_named_need, to)
 				 : record_each(r, v, read_need, to);
+}
+
+/* "SERVICE[:ro|rw]", which starts before this one */
+static int read_volumes_from(const struct record_reader *r, const json_t *v, void *to)
+{
+	struct compose_service *s = to;
+	auto_free char *text = NULL, *name = NULL;
+	const char *mode;
+
+	TRY(record_text(r, v, &text));
+	name = xstrndup(text, strcspn(text, ":"));
+	mode = text + strlen(name);
+	if (strcmp(name, "container") == 0 && *mode) {
+		record_wrong(r, "'%s' is no service of the file", text);
+		return mlr_hint(r->err, "write the container's directories into 'volumes'");
+	}
+	if (*mode && strcmp(mode, ":ro") != 0 && strcmp(mode, ":rw") != 0)
+		return record_wrong(r, "unknown mode '%s': use ro or rw", mode + 1);
+	add_need(s, name, (struct compose_need){ .condition = COMPOSE_STARTED, .required = 1 });
+	strv_addf(&s->volumes_from, "%s%s", name, strcmp(mode, ":ro") == 0 ? mode : "");
+	return 0;
 }
 
 /* --- healthcheck ----------------------------------------------------------------------------- */
@@ -555,8 +577,7 @@ const struct record_row compose_service_rows[] = {
 		.reach = REACH_DEVICES },
 	{ "gpus", RECORD_OWN, .rows = gpu_rows, .read = read_gpus, .reach = REACH_DEVICES },
 	{ "runtime", RECORD_OWN, .read = read_runtime },
-	{ "volumes_from", RECORD_OWN,
-		.refusal = "write the other's volumes into this one's 'volumes'" },
+	{ "volumes_from", RECORD_OWN, .flags = RECORD_EACH, .read = read_volumes_from },
 	{ "external_links", RECORD_OWN,
 		.refusal = "services of one file find each other by their names" },
 	{ "profiles", RECORD_TEXTS, AT(profiles) },

@@ -209,6 +209,29 @@ int compose_read_volume(const struct record_reader *r, const json_t *v, void *to
 	return e;
 }
 
+static int has_target(const struct compose_service *s, const char *target, size_t len)
+{
+	for (size_t i = 0; i < s->volumes.n; i++) {
+		const char *its = strchr(s->volumes.v[i], ':') + 1;
+
+		if (strcspn(its, ":") == len && strncmp(its, target, len) == 0)
+			return 1;
+	}
+	return 0;
+}
+
+void compose_take_volumes(
+	struct compose_service *to, const struct compose_service *from, int read_only)
+{
+	for (size_t i = 0; i < from->volumes.n; i++) {
+		const char *v = from->volumes.v[i], *target = strchr(v, ':') + 1;
+		size_t len = strcspn(target, ":");
+
+		if (!has_target(to, target, len))
+			strv_addf(&to->volumes, "%s%s", v, read_only && !target[len] ? ":ro" : "");
+	}
+}
+
 /* --- secrets and configs --------------------------------------------------------------------- */
 
 struct file {
