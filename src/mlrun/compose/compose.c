@@ -56,7 +56,7 @@ static int check_name(const struct record_reader *r, void *member)
 /* Replicas are named PROJECT-SERVICE-1. */
 static int is_service_name(const char *name)
 {
-	return *name && strlen(name) <= 50 && name[0] != '.' && name[0] != '-' &&
+	return *name && strlen(name) <= 63 && name[0] != '.' && name[0] != '-' &&
 		!name[strspn(name, LETTERS "ABCDEFGHIJKLMNOPQRSTUVWXYZ" DIGITS "._-")];
 }
 
@@ -358,6 +358,14 @@ static int check_ports(const struct record_reader *r, const struct compose_proje
 	return pass_refused(r);
 }
 
+static int refuse_empty(const struct record_reader *r, const json_t *services)
+{
+	if (json_object_size(services) == 0)
+		return record_wrong(r, "it has no services");
+	record_wrong(r, "every service has a profile");
+	return mlr_hint(r->err, "--profile NAME starts those of one");
+}
+
 static int parse(const struct record_reader *r, const json_t *v, struct compose_project *p)
 {
 	struct compose_reader *c = r->ctx;
@@ -369,7 +377,7 @@ static int parse(const struct record_reader *r, const json_t *v, struct compose_
 	compose_drop(r, v, ignored);
 	e = record_read(r, rows, v, p);
 	if (e == 0 && p->n == 0 && c->refused->n == 0)
-		e = record_wrong(r, "it has no services");
+		e = refuse_empty(r, json_object_get(v, "services"));
 	if (e < 0)
 		return wrap(r, c->line, c->where ? c->where : "");
 	TRY(pass_refused(r));

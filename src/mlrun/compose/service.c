@@ -386,12 +386,17 @@ static const struct record_row gpu_rows[] = {
 /* The first `count` GPUs, those that are named, or all. */
 static int add_gpus(const struct record_reader *r, const struct gpus *g, struct compose_service *s)
 {
+	/* And what NVIDIA's driver is divided into. */
+	static const char *const of_gpus[] = { "gpu", "nvidia", "compute", "utility", "graphics",
+		"video", "display", "compat32" };
+	int is_gpu = g->capabilities.n == 0;
 	auto_free char *ids = strv_join(&g->ids, g->ids.n, ",");
 	int64_t n = g->count && strcmp(g->count, "all") != 0 ? strtol(g->count, NULL, 10) : -1;
 	auto_strv struct strv first = STRV_INIT;
 
-	if (g->capabilities.n > 0 && !strv_has(&g->capabilities, "gpu") &&
-		!strv_has(&g->capabilities, "nvidia"))
+	for (size_t i = 0; i < ARRAY_LEN(of_gpus); i++)
+		is_gpu |= strv_has(&g->capabilities, of_gpus[i]);
+	if (!is_gpu)
 		return record_wrong(r, "only GPUs can be had: capabilities: [gpu]");
 	if (n > 64 || n == 0)
 		return record_wrong(r, "invalid count '%s' of GPUs", g->count);
@@ -509,8 +514,8 @@ static const char *const deploy_ignored[] = { "endpoint_mode", "labels", "mode",
 static const char *const resources_ignored[] = { "limits", NULL };
 static const char *const reservations_ignored[] = { "cpus", "memory", "generic_resources", NULL };
 static const char *const build_ignored[] = { "cache_from", "cache_to", "labels", "network",
-	"no_cache", "platforms", "privileged", "provenance", "pull", "sbom", "shm_size", "tags",
-	"ulimits", NULL };
+	"no_cache", "platform", "platforms", "privileged", "provenance", "pull", "sbom", "shm_size",
+	"tags", "ulimits", NULL };
 static const char *const service_ignored[] = { "annotations", "attach", "blkio_config", "cap_add",
 	"cap_drop", "cgroup", "cgroup_parent", "cpu_count", "cpu_percent", "cpu_period",
 	"cpu_quota", "cpu_rt_period", "cpu_rt_runtime", "cpu_shares", "cpus", "cpuset",
@@ -580,6 +585,8 @@ const struct record_row compose_service_rows[] = {
 	{ "volumes_from", RECORD_OWN, .flags = RECORD_EACH, .read = read_volumes_from },
 	{ "external_links", RECORD_OWN,
 		.refusal = "services of one file find each other by their names" },
+	{ "post_start", RECORD_OWN, .refusal = "a service that depends on this one can do it" },
+	{ "pre_stop", RECORD_OWN, .refusal = "have the command do it at 'stop_signal'" },
 	{ "profiles", RECORD_TEXTS, AT(profiles) },
 	{ NULL },
 };

@@ -164,7 +164,11 @@ static int find_source(const struct record_reader *r, const struct volume *v,
 			*p = *p == ':' || (*p == '/' && p > *ret + 1) ? '+' : *p;
 		return 0;
 	}
-	if (!*v->source || !strchr("./~", *v->source))
+	if (!*v->source) {
+		record_wrong(r, "the source before ':%s' is empty", v->target);
+		return mlr_hint(r->err, "a variable in it may be unset: ${NAME:-./DIR}");
+	}
+	if (!strchr("./~", *v->source))
 		return find_named(r, v->source, ret);
 	if (*v->source == '~' && (!home || (v->source[1] && v->source[1] != '/')))
 		return record_wrong(r, "'%s': whose home directory?", v->source);

@@ -9,7 +9,7 @@
 #include "store/json.h"
 
 #define TOP        "services"
-#define NAME_BYTES 128
+#define NAME_BYTES 140 /* a project, a service and a number: 63 + 1 + 63 + 12 */
 #define HOSTS_MAX  (1u << 20)
 #define SPARE      8192 /* bytes; a state with what a failed check printed has less */
 
