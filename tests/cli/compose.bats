@@ -573,7 +573,8 @@ for i in range(50): socket.create_connection(('127.0.0.1', ${free[3]})).send(b'z
 	run -0 mlrun up -d tool
 	run -0 mlrun up --dry-run --profile tools
 	assert_line --regexp "^shop-tool-1: "
-	run -0 mlrun down other
+	run -0 mlrun up -d --remove-orphans web # a service of another profile is no orphan
+	run -0 mlrun down other not-there
 	assert_equal "$(names shop)" "base shop-tool-1 shop-web-1"
 	run -125 mlrun up -d wbe
 	assert_line "mlrun: up: there is no service 'wbe'"
@@ -617,6 +618,10 @@ for i in range(50): socket.create_connection(('127.0.0.1', ${free[3]})).send(b'z
 	run -0 compose start
 	is mine-web-1 status running
 	run -0 compose restart web
+	for verb in logs restart stop kill exec; do
+		run -125 compose "$verb" wbe true
+		assert_output --partial "project 'mine' has started no service 'wbe'"
+	done
 	run -0 compose kill db
 	is mine-db-1 status exited
 	run -0 compose config
@@ -629,6 +634,8 @@ for i in range(50): socket.create_connection(('127.0.0.1', ${free[3]})).send(b'z
 	assert_line --regexp "^other-web-1: "
 	run -0 compose down
 	assert_equal "$(names mine)" ""
+	run -125 compose pause
+	assert_line --partial "hint: mlrun kill -s STOP NAME"
 	run -125 compose fly
 	assert_line "mlrun: compose: unknown command 'fly'"
 	run -125 compose up --wait

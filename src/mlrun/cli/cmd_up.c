@@ -249,7 +249,7 @@ static int run_down(struct args *a)
 		return 0;
 	if (r == 0)
 		r = services_choose(st, &c, &err);
-	if (r < 0)
+	if (r < 0 && r != -ENOENT) /* what is not there is down */
 		return cli_fail_at(&err, "down");
 	for (size_t i = c.list.n; i-- > 0;) {
 		int one = stop_one(st, &c.list.v[i], a, 1, "down");

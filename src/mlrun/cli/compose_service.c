@@ -181,7 +181,7 @@ static int run_one_off(
 	char hex[RANDOM_HEX_SIZE];
 
 	random_hex(hex);
-	if (project_fill(u->p, c, 1, 0, u->store, u->st, &s, &err) < 0)
+	if (project_fill(u->p, c, 1, (long)u->p->compose.n, u->store, u->st, &s, &err) < 0)
 		return cli_fail_at(&err, "compose run '%s'", c->name);
 	free(s.name);
 	free(s.part);
@@ -212,6 +212,7 @@ int compose_run(struct project_wish *w, const char *store, int argc, char **argv
 		{ "no-TTY", 0, NULL, OPTION_ALIAS | OPTION_HIDDEN, NULL },
 		{ "use-aliases", 0, NULL, OPTION_HIDDEN, NULL },
 		{ "quiet-pull", 0, NULL, OPTION_HIDDEN, NULL },
+		{ "remove-orphans", 0, NULL, OPTION_HIDDEN, NULL },
 		{ 0 },
 	};
 	static const volatile sig_atomic_t never;

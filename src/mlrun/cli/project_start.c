@@ -105,7 +105,8 @@ static int keep_one(struct project_start *u, const struct compose_service *c, st
 	struct mlr_error err = MLR_ERROR_INIT;
 	int restarts = needs_restart(u, c), r = service_write_hosts(u->st, s, &err);
 
-	mlr_info("%s %s", s->name, restarts ? "restarts after what it needs" : "runs");
+	if (restarts || !u->one_off)
+		mlr_info("%s %s", s->name, restarts ? "restarts after what it needs" : "runs");
 	if (r == 0 && restarts)
 		r = service_restart(u->st, s, u->timeout_ms, &err);
 	return r < 0 ? cli_fail_at(&err, "%s '%s'", u->command, s->name) : 0;
@@ -194,8 +195,10 @@ static int remove_surplus(struct project_start *u, struct mlr_error *err)
 		struct service *s = &all.v[i];
 		const struct compose_service *c;
 
-		/* What compose run has started is no replica. */
-		if (!is_of_project(u, s) || (s->replica == 0 && !u->remove_orphans))
+		/* What compose run has started is no replica, and another profile's service stays.
+		 */
+		if (!is_of_project(u, s) || (s->replica == 0 && !u->remove_orphans) ||
+			strv_has(&u->p->compose.others, s->part))
 			continue;
 		c = part_of(u, s);
 		if (c && s->replica <= c->replicas && has_its_name(u, c, s))

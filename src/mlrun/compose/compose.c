@@ -29,6 +29,7 @@ void compose_project_done(struct compose_project *p)
 	free(p->services);
 	free(p->name);
 	free(p->text);
+	strv_done(&p->others);
 	strv_done(&p->ignored);
 	*p = (struct compose_project){ 0 };
 }
@@ -136,6 +137,8 @@ static int read_service(const struct record_reader *r, const char *name, const j
 			p->services[p->n++] = s;
 			return 0;
 		}
+		if (e == 0)
+			strv_add(&p->others, name);
 		service_done(&s);
 	} while (e < 0 && refuse_key(r, name, v));
 	/* That a key is missing may follow from what was refused. */

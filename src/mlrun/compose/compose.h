@@ -68,6 +68,7 @@ struct compose_project {
 	char *name;                       /* NULL: not set */
 	struct compose_service *services; /* each after those that it needs */
 	size_t n;
+	struct strv others;  /* services that no profile asks for */
 	struct strv ignored; /* keys, each once */
 	char *text;          /* the files merged into one, in YAML; NULL: too long */
 };
