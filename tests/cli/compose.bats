@@ -682,6 +682,15 @@ $(cat /etc/hostname)"
 	# A service of a profile may be named, and its own command is the default.
 	run -0 mlrun compose run --service-ports tool
 	assert_output tool
+	# Of two at once that need the same service one starts it.
+	mlrun compose stop db
+	mlrun compose run web 'echo one' >one 2>&1 & PIDS+=("$!")
+	run -0 mlrun compose run web 'echo two'
+	wait "$!"
+	run -0 cat one - <<<"$output"
+	assert_equal "$(grep -c started <<<"$output")" 1
+	assert_line one
+	assert_line two
 	# In the background it is listed and ends with the project; up leaves it.
 	run -0 mlrun compose run -d --name mine web 'echo in back; exec sleep 1000'
 	assert_line --index -1 mine

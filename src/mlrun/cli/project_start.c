@@ -3,6 +3,7 @@
 #include "cli/cli.h"
 #include "cli/services.h"
 #include "work/forward.h"
+#include "work/supervisor.h"
 
 #define LOOK_MS 50
 
@@ -243,16 +244,26 @@ static int check_ports(const struct project_start *u)
 	return status;
 }
 
+/* Of two at once the second waits, and sees what the first has started. */
+static int lock_project(const struct project_start *u, struct mlr_error *err)
+{
+	auto_free char *path = xasprintf(PROJECT_VOLUMES "/%s", u->p->name);
+
+	TRY(file_mkdir_p(store_fd(u->st), path, 0700, err));
+	return supervisor_lock(u->st, path, O_RDONLY | O_DIRECTORY, err);
+}
+
 int project_start(struct project_start *u)
 {
 	struct mlr_error err = MLR_ERROR_INIT;
+	auto_close int lock = -1;
 	int status = u->no_start ? 0 : check_ports(u);
 
 	if (status == 0)
 		status = bring_images(u);
 	if (status != 0 || u->no_start)
 		return status;
-	if (store_open(u->store, 1, &u->st, &err) < 0 ||
+	if (store_open(u->store, 1, &u->st, &err) < 0 || (lock = lock_project(u, &err)) < 0 ||
 		(!u->one_off && remove_surplus(u, &err) < 0) ||
 		project_prepare(u->p, u->store, u->st, &err) < 0)
 		return cli_fail_at(&err, "%s", u->command);
