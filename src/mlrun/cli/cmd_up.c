@@ -7,8 +7,10 @@
 struct args {
 	struct cli_common common;
 	struct project_wish w;
-	int64_t timeout_ms;
-	int detach, build, pull, no_start, again, remove_orphans, volumes, dry_run;
+	struct project_start start;
+	int detach, volumes, dry_run;
+	size_t left; /* how many of the list are not stopped yet */
+	int status;  /* of stopping them */
 };
 
 /* --- signals --------------------------------------------------------------------------------- */
@@ -37,13 +39,6 @@ static int is_interrupted(void *ctx)
 
 /* --- stop ------------------------------------------------------------------------------------ */
 
-struct up {
-	const struct args *a;
-	struct project_start start;
-	size_t left; /* how many of the list are not stopped yet */
-	int status;
-};
-
 static int stop_one(
 	struct store *st, struct service *s, const struct args *a, int forget, const char *command)
 {
@@ -52,7 +47,7 @@ static int stop_one(
 
 	if (!service_has_ended(s))
 		mlr_info("stopping %s", s->name);
-	r = service_stop(st, s, a->timeout_ms, &err);
+	r = service_stop(st, s, a->start.timeout_ms, &err);
 	if (r == 0 && forget)
 		r = service_forget(st, s, &err);
 	return r < 0 ? cli_fail_at(&err, "%s '%s'", command, s->name) : 0;
@@ -60,7 +55,7 @@ static int stop_one(
 
 /* --- up -------------------------------------------------------------------------------------- */
 
-static void read_again(struct up *u, struct service *s)
+static void read_again(struct args *u, struct service *s)
 {
 	struct service now = SERVICE_INIT;
 
@@ -73,7 +68,7 @@ static void read_again(struct up *u, struct service *s)
 /* Stop the last of the list that was not stopped yet. Returns 0 when there is none. */
 static int stop_next(void *ctx)
 {
-	struct up *u = ctx;
+	struct args *u = ctx;
 	struct service *s;
 	int status;
 
@@ -81,13 +76,13 @@ static int stop_next(void *ctx)
 		return 0;
 	s = &u->start.list.v[--u->left];
 	read_again(u, s);
-	status = stop_one(u->start.st, s, u->a, 0, "up");
+	status = stop_one(u->start.st, s, u, 0, "up");
 	u->status = status ? status : u->status;
 	return 1;
 }
 
 /* Print until all have ended or a signal comes; then end all, and print what they say to that. */
-static int attend(struct up *u, int status)
+static int attend(struct args *u, int status)
 {
 	struct services_output o = { .range.tail = -1,
 		.follow = status == 0,
@@ -135,23 +130,16 @@ static int print_config(const struct project *p)
 	return 0;
 }
 
-static int run_up(const struct args *a)
+static int run_up(struct args *a)
 {
 	auto_call(project_done) struct project p = { 0 };
 	struct mlr_error err = MLR_ERROR_INIT;
-	struct up u = { .a = a,
-		.start = { .p = &p,
-			.command = "up",
-			.store = a->common.store,
-			.timeout_ms = a->timeout_ms,
-			.build = a->build,
-			.pull = a->pull,
-			.no_start = a->no_start,
-			.again = a->again,
-			.remove_orphans = a->remove_orphans,
-			.interrupted = &interrupted } };
 	int status;
 
+	a->start.p = &p;
+	a->start.command = "up";
+	a->start.store = a->common.store;
+	a->start.interrupted = &interrupted;
 	if (project_read(&a->w, &p, &err) < 0)
 		return cli_fail_at(&err, "up");
 	if (a->w.config)
@@ -159,12 +147,12 @@ static int run_up(const struct args *a)
 	if (a->dry_run)
 		return print_plan(&p);
 	catch_signals();
-	status = project_start(&u.start);
-	if (!a->detach && !a->no_start)
-		status = attend(&u, status);
+	status = project_start(&a->start);
+	if (!a->detach && !a->start.no_start)
+		status = attend(a, status);
 	else if (interrupted)
 		status = 128 + interrupted;
-	project_start_done(&u.start);
+	project_start_done(&a->start);
 	return status;
 }
 
@@ -183,15 +171,15 @@ static void take_operand(void *args, char *arg, struct argp_state *state)
 #define TIMEOUT_ROW                                                                          \
 	{                                                                                    \
 		"timeout", 't', "SECONDS", 0, "to SIGKILL (default: each service's own)", 0, \
-			OPT_COUNT_OF(struct args, timeout_ms, 0, INT_MAX / 1000, 1000)       \
+			OPT_COUNT_OF(struct args, start.timeout_ms, 0, INT_MAX / 1000, 1000) \
 	}
 
 static void parse_pull(void *args, char *arg, struct argp_state *state)
 {
 	struct args *a = args;
 
-	a->pull = strcmp(arg, "always") == 0;
-	if (!a->pull && strcmp(arg, "missing") != 0)
+	a->start.pull = strcmp(arg, "always") == 0;
+	if (!a->start.pull && strcmp(arg, "missing") != 0)
 		argp_error(state, "--pull takes missing or always, not '%s'", arg);
 }
 
@@ -200,15 +188,15 @@ int cmd_up(int argc, char **argv)
 	static const struct option_row options[] = { { "detach", 'd', NULL, 0,
 							     "return when all are started", 0,
 							     OPT(struct args, detach) },
-		{ "build", 0, NULL, 0, "build images again", 0, OPT(struct args, build) },
+		{ "build", 0, NULL, 0, "build images again", 0, OPT(struct args, start.build) },
 		{ "pull", 0, "WHEN", 0, "fetch images that are missing (default), or always", 0,
 			OPT_CALL(parse_pull) },
 		{ "no-deps", 0, NULL, 0, "start the services named without what they need", 0,
 			OPT(struct args, w.alone) },
 		{ "no-start", 0, NULL, 0, "only fetch and build the images", 0,
-			OPT(struct args, no_start) },
+			OPT(struct args, start.no_start) },
 		{ "force-recreate", 0, NULL, 0, "start also unchanged services anew", 0,
-			OPT(struct args, again) },
+			OPT(struct args, start.again) },
 		{ "scale", 0, "SERVICE=N", 0, "start so many replicas", 0,
 			OPT(struct args, w.scale) },
 		{ "dry-run", 0, NULL, 0, "only read the files, and print what would start", 0,
@@ -217,14 +205,14 @@ int cmd_up(int argc, char **argv)
 			OPT(struct args, w.config) },
 		{ "remove-orphans", 0, NULL, 0,
 			"end services of the project that the file does not have", 0,
-			OPT(struct args, remove_orphans) },
+			OPT(struct args, start.remove_orphans) },
 		PROJECT_ROWS(struct args), TIMEOUT_ROW, { 0 } };
 	static const struct cli_syntax syntax = { .s.options = options,
 		.s.args_doc = "[FILE] [SERVICE...]",
 		.s.doc =
 			"Start the services of a compose file, print what they print, and end them at Ctrl-C.",
 		.s.operands = { OPT_CALL(take_operand) } };
-	struct args a = { .timeout_ms = -1 };
+	struct args a = { .start.timeout_ms = -1 };
 	int status;
 
 	cli_options_parse(argc, argv, &syntax, &a);
@@ -267,14 +255,14 @@ int cmd_down(int argc, char **argv)
 							     "remove its volumes, too", 0,
 							     OPT(struct args, volumes) },
 		{ "remove-orphans", 0, NULL, OPTION_HIDDEN, "all of the project end anyway", 0,
-			OPT(struct args, remove_orphans) },
+			OPT(struct args, start.remove_orphans) },
 		PROJECT_ROWS(struct args), TIMEOUT_ROW, { 0 } };
 	static const struct cli_syntax syntax = { .s.options = options,
 		.s.args_doc = "[FILE] [SERVICE...]",
 		.s.doc =
 			"End the services of a compose file, those first that need others, and forget them.",
 		.s.operands = { OPT_CALL(take_operand) } };
-	struct args a = { .timeout_ms = -1 };
+	struct args a = { .start.timeout_ms = -1 };
 	int status;
 
 	cli_options_parse(argc, argv, &syntax, &a);

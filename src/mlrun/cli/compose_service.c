@@ -78,16 +78,6 @@ int compose_exec(struct project_wish *w, const char *store, int argc, char **arg
 
 /* --- run ------------------------------------------------------------------------------------- */
 
-static struct compose_service *find(const struct project *p, const char *name)
-{
-	size_t i = 0;
-
-	/* It is there, else the project could not be read. */
-	while (strcmp(p->compose.services[i].name, name) != 0)
-		i++;
-	return &p->compose.services[i];
-}
-
 /* A port that differs from the command's own needs a supervisor that passes it on. */
 static int refuse_ports(const struct compose_service *c, struct mlr_error *err)
 {
@@ -235,7 +225,7 @@ int compose_run(struct project_wish *w, const char *store, int argc, char **argv
 	w->alone = a.alone;
 	if (project_read(w, &p, &err) < 0)
 		return cli_fail_at(&err, "compose run");
-	c = find(&p, a.x.exec.image);
+	c = compose_find(&p.compose, a.x.exec.image); /* else it could not be read */
 	if (shape(&a, c, &err) < 0)
 		return cli_fail_at(&err, "compose run");
 	u.one_off = c;

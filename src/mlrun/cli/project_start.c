@@ -170,14 +170,6 @@ static int bring_images(const struct project_start *u)
 	return status;
 }
 
-static const struct compose_service *part_of(const struct project_start *u, const struct service *s)
-{
-	for (size_t i = 0; i < u->p->compose.n; i++)
-		if (strcmp(u->p->compose.services[i].name, s->part) == 0)
-			return &u->p->compose.services[i];
-	return NULL;
-}
-
 static int has_its_name(
 	const struct project_start *u, const struct compose_service *c, const struct service *s)
 {
@@ -201,7 +193,7 @@ static int remove_surplus(struct project_start *u, struct mlr_error *err)
 		if (!is_of_project(u, s) || (s->replica == 0 && !u->remove_orphans) ||
 			strv_has(&u->p->compose.others, s->part))
 			continue;
-		c = part_of(u, s);
+		c = compose_find(&u->p->compose, s->part);
 		if (c && s->replica <= c->replicas && has_its_name(u, c, s))
 			continue;
 		if (!c && !u->remove_orphans) {

@@ -173,6 +173,13 @@ static int index_of(const struct compose_project *p, const char *name)
 	return -1;
 }
 
+struct compose_service *compose_find(const struct compose_project *p, const char *name)
+{
+	int at = index_of(p, name);
+
+	return at < 0 ? NULL : &p->services[at];
+}
+
 static int refuse_unknown(
 	const struct record_reader *r, const struct compose_project *p, const char *name)
 {

@@ -108,6 +108,9 @@ struct compose_wish {
 int compose_parse(const struct compose_wish *w, struct compose_project *ret, struct strv *refused,
 	struct mlr_error *err);
 
+/* The service of that name, or NULL. */
+struct compose_service *compose_find(const struct compose_project *p, const char *name);
+
 /* Read the project's name alone, which needs no other variables. *ret to free(); NULL: the files
  * have none. */
 int compose_parse_name(const struct compose_wish *w, char **ret, struct mlr_error *err);
