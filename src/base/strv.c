@@ -24,6 +24,12 @@ void strv_add(struct strv *l, const char *s)
 	strv_take(l, xstrdup(s));
 }
 
+void strv_add_all(struct strv *to, const struct strv *from)
+{
+	for (size_t i = 0; i < from->n; i++)
+		strv_add(to, from->v[i]);
+}
+
 void strv_addf(struct strv *l, const char *fmt, ...)
 {
 	va_list ap;

@@ -530,6 +530,26 @@ for i in range(50): socket.create_connection(('127.0.0.1', ${free[3]})).send(b'z
 	assert_line --partial "services.b.ports: port 80 is that of service 'a', too"
 }
 
+@test "compose: ports of root's are refused before images are fetched, and work where the machine allows them" {
+	cat >compose.yaml <<-'END'
+		services:
+		  a: { image: "127.0.0.1:1/none", ports: ["82:8080", "81:80"] }
+		  b: { image: "127.0.0.1:1/none", ports: ["8081:83"] }
+	END
+	# A network of this process's own, in which it has no rights.
+	outer() { unshare -Urn bash -c 'echo "$0" >/proc/sys/net/ipv4/ip_unprivileged_port_start && exec unshare -U --map-user="$1" --map-group="$2" "${@:3}"' "$1" "$(id -u)" "$(id -g)" "${@:2}"; }
+	outer 1024 true || skip "no network namespaces here"
+	run -125 outer 1024 mlrun up -d
+	assert_line "mlrun: up 'a': port 82: Permission denied"
+	assert_line --regexp "^hint: .* root's: write another in 'ports', such as 8080:8080; or an administrator .*_port_start=82$"
+	assert_line "mlrun: up 'b': port 83: Permission denied"
+	assert_line --regexp "^hint: .* root's: have the command listen on another, .* such as 8080:8080; or an administrator .*_port_start=83$"
+	refute_output --partial fetch
+	printf 'services: {a: {image: "%s", command: sleep 1000, ports: ["81:8080", "82:82"]}}' "$IMG" >compose.yaml
+	run -0 outer 81 mlrun up -d
+	is shop-a-1 status running
+}
+
 @test "compose: some services are started with what they need, in any number, and others restart after them" {
 	cat >compose.yaml <<-'END'
 		services:
@@ -553,7 +573,8 @@ for i in range(50): socket.create_connection(('127.0.0.1', ${free[3]})).send(b'z
 	run -0 mlrun up -d tool
 	run -0 mlrun up --dry-run --profile tools
 	assert_line --regexp "^shop-tool-1: "
-	run -0 mlrun down other
+	run -0 mlrun up -d --remove-orphans web # a service of another profile is no orphan
+	run -0 mlrun down other not-there
 	assert_equal "$(names shop)" "base shop-tool-1 shop-web-1"
 	run -125 mlrun up -d wbe
 	assert_line "mlrun: up: there is no service 'wbe'"
@@ -597,6 +618,10 @@ for i in range(50): socket.create_connection(('127.0.0.1', ${free[3]})).send(b'z
 	run -0 compose start
 	is mine-web-1 status running
 	run -0 compose restart web
+	for verb in logs restart stop kill exec; do
+		run -125 compose "$verb" wbe true
+		assert_output --partial "project 'mine' has started no service 'wbe'"
+	done
 	run -0 compose kill db
 	is mine-db-1 status exited
 	run -0 compose config
@@ -609,12 +634,125 @@ for i in range(50): socket.create_connection(('127.0.0.1', ${free[3]})).send(b'z
 	assert_line --regexp "^other-web-1: "
 	run -0 compose down
 	assert_equal "$(names mine)" ""
-	run -125 compose run web
-	assert_line --partial "hint: mlrun compose exec SERVICE COMMAND"
+	run -125 compose pause
+	assert_line --partial "hint: mlrun kill -s STOP NAME"
 	run -125 compose fly
 	assert_line "mlrun: compose: unknown command 'fly'"
 	run -125 compose up --wait
 	assert_line "mlrun: up: mlrun has no --wait"
 	run -125 mlrun config --services
 	assert_line "hint: mlrun compose config prints the compose file"
+}
+
+@test "compose: run starts what a service needs, and is a command of its own with the caller's terminal and exit status" {
+	cat >compose.yaml <<-'END'
+		services:
+		  db:
+		    image: "$IMG"
+		    command: sh -c 'touch /here/up; exec sleep 1000'
+		    volumes: [".:/here"]
+		    healthcheck: { test: [CMD, test, -e, /here/up], interval: 50ms }
+		  web:
+		    image: "$IMG"
+		    entrypoint: [sh, -c]
+		    command: ["echo the service; exec sleep 1000"]
+		    environment: { A: file, SECRET: "s3cr3t" }
+		    volumes: [".:/here", "../shop:/other"]
+		    depends_on: { db: { condition: service_healthy } }
+		    ports: ["1:8080"]
+		    restart: always
+		  tool: { image: "$IMG", command: "echo tool", profiles: [tools], ports: ["8080"] }
+	END
+	run -125 mlrun compose run --no-deps --service-ports web true
+	assert_line "mlrun: compose run: port 1 leads to 8080 only in the background"
+	run -7 mlrun compose run --rm -T -e A=mine -e B web 'cat /etc/hosts /here/in; echo $A $B $SECRET; exit 7' <<<ignored
+	assert_line "mlrun: shop-db-1 started"
+	assert_line "cat: can't open '/here/in': No such file or directory"
+	assert_line "127.0.0.1 db web"
+	assert_line "mine s3cr3t"
+	assert_equal "$(names shop)" shop-db-1
+	run -0 mlrun compose run --no-deps -v /etc/hostname:/other/name -w /here web 'cat; pwd; cat /other/name' <<<given
+	assert_output "given
+/here
+$(cat /etc/hostname)"
+	run -0 mlrun compose run --entrypoint echo web a b
+	assert_line "a b"
+	run -0 mlrun compose run --entrypoint pwd web
+	assert_line /
+	# A service of a profile may be named, and its own command is the default.
+	run -0 mlrun compose run --service-ports tool
+	assert_output tool
+	# Of two at once that need the same service one starts it.
+	mlrun compose stop db
+	mlrun compose run web 'echo one' >one 2>&1 & PIDS+=("$!")
+	run -0 mlrun compose run web 'echo two'
+	wait "$!"
+	run -0 cat one - <<<"$output"
+	assert_equal "$(grep -c started <<<"$output")" 1
+	assert_line one
+	assert_line two
+	# In the background it is listed and ends with the project; up leaves it.
+	run -0 mlrun compose run -d --name mine web 'echo in back; exec sleep 1000'
+	assert_line --index -1 mine
+	until_true prints mine "in back"
+	run -0 mlrun compose run -d --rm tool sleep 1000
+	assert_line --regexp '^shop-tool-run-[0-9a-f]{6}$'
+	run -0 mlrun up -d db
+	refute_output --partial mine
+	run -0 mlrun compose logs
+	assert_line --regexp "^mine *\| in back$"
+	is mine restarts 0
+	mlrun compose down
+	assert_equal "$(mlrun ps --all --json | jq -r '.[].name // empty')" ""
+	while IFS='|' read -r words says; do
+		# shellcheck disable=SC2086 # words
+		run -125 mlrun compose run $words
+		assert_output --partial "$says"
+	done <<-'END'
+		|the service's name is missing
+		wbe true|there is no service 'wbe'
+		--name x web true|--name is a service's
+		--name ../x -d --no-deps web true|invalid name '../x' of a service
+		--frobnicate web true|--frobnicate
+	END
+}
+
+@test "compose: volumes_from takes another service's volumes, dockerfile_inline is the recipe" {
+	tar -C "$BATS_FILE_TMPDIR/root" -cf root.tar .
+	mlrun import -q root.tar tiny
+	mkdir data app
+	echo here >app/file
+	cat >compose.yaml <<-'END'
+		volumes: { kept: }
+		services:
+		  last: { image: "$IMG", volumes_from: [middle], volumes: ["./app:/data"], command: [sh, -c, "cat /data/file /kept/a"] }
+		  middle: { image: "$IMG", volumes_from: ["first:ro"], command: [sh, -c, "cat /data/f; touch /data/x || echo read-only"] }
+		  first: { image: "$IMG", volumes: ["./data:/data", "kept:/kept"], command: [sh, -c, "echo f >/data/f; echo a >/kept/a"] }
+		  made:
+		    build:
+		      context: app
+		      dockerfile_inline: |
+		        FROM tiny
+		        COPY file /made
+		        CMD cat /made
+	END
+	run -0 timeout 100 mlrun up --build
+	assert_line --regexp "^made-1 *\| here$"
+	assert_line --regexp "^middle-1 *\| read-only$"
+	assert_line --regexp "^last-1 *\| here$"
+	assert_line --regexp "^last-1 *\| a$"
+	mlrun down -v
+	while IFS='|' read -r from says; do
+		printf 'services: {a: {image: i, volumes_from: ["%s"]}}' "$from" >compose.yaml
+		run -125 mlrun up --dry-run
+		assert_output --partial "$says"
+	done <<-'END'
+		container:x|volumes_from: 'container:x' is no service of the file
+		a|it needs itself
+		b|there is no service 'b'
+		b:rx|unknown mode 'rx'
+	END
+	printf 'services: {a: {build: {dockerfile: F, dockerfile_inline: FROM x}}}' >compose.yaml
+	run -125 mlrun up --dry-run
+	assert_output --partial "dockerfile and dockerfile_inline exclude each other"
 }

@@ -116,7 +116,6 @@ setup() {
 		system df|mlrun images
 		volume create x|volumes are directories
 		network ls|the host's network
-		compose run x|mlrun compose exec SERVICE COMMAND
 		sif list x|mlrun exec rootfs:DIR
 		cache clean|mlrun prune
 		remove x|mlrun rm IMAGE

@@ -195,3 +195,32 @@ works() {
 		is_clean
 	done
 }
+
+@test "service faults: a connection that cannot be watched is ended, and the next one is passed on" {
+	local n
+
+	cat >ports.py <<-'END'
+		import socket
+		every = [socket.socket() for i in range(2)]
+		for s in every: s.bind(("127.0.0.1", 0))
+		for s in every: print(s.getsockname()[1])
+	END
+	for n in 2 3; do # one of the two sides; the first call is the port's own
+		rm -f "$REFUSED"
+		mapfile -t free < <(python3 ports.py)
+		printf 'services: {a: {image: "%s", command: sleep 1000, ports: ["%s:%s"]}}' "$IMG" "${free[@]}" >compose.yaml
+		"$refuse" "epoll_ctl#$n=ENOSPC" -- mlrun up -d -p "n$n" 3>&-
+		python3 -c "import socket
+s = socket.create_server(('127.0.0.1', ${free[1]}))
+while True: s.accept()[0].sendall(b'hello')" 3>&- &
+		PIDS+=("$!")
+		python3 -c "import socket
+def ask(port):
+    try: return socket.create_connection(('127.0.0.1', port), 60).recv(5)
+    except ConnectionError: return b''
+while ask(${free[1]}) != b'hello': pass # until the server is there
+assert ask(${free[0]}) == b''
+assert ask(${free[0]}) == b'hello'"
+		[ -e "$REFUSED" ]
+	done
+}

@@ -232,7 +232,7 @@ dir() { echo "$MLRUN_STORE/services/$(hostname)/$1"; }
 	run -0 mlrun run -d "$IMG" sleep "$NAP"
 	assert_output --regexp '^root-[0-9a-f]{6}$'
 	local name
-	for name in ../x .x a/b $'a\nb' '' 123 "$(printf 'x%.0s' {1..129})" -x 'a b'; do
+	for name in ../x .x a/b $'a\nb' '' 123 "$(printf 'x%.0s' {1..141})" -x 'a b'; do
 		run -125 mlrun run -d --name="$name" "$IMG" true
 		assert_output --partial "invalid name"
 		[ "${#lines[@]}" = 1 ]

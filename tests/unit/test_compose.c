@@ -207,7 +207,7 @@ static void what_is_not_supported_is_named_with_its_line(void **state)
 		{ "services: [a]", "expected a mapping" },
 		{ "a: &a [x, x]\nb: &b [*a, *a]\n", "line 1: a: this key is not supported" },
 		{ "services: {a: 1, a: 2}", "appears twice" },
-		{ "", "it is empty" },
+		{ "", "it has no services" },
 	};
 
 	for (size_t i = 0; i < sizeof(rows) / sizeof(*rows); i++) {

@@ -100,8 +100,7 @@ static void read_shell(const struct state *s, struct strv *ret)
 static void set_command(struct running *r)
 {
 	if (r->in->is_json) {
-		for (size_t i = 0; i < r->in->args.n; i++)
-			strv_add(&r->argv, r->in->args.v[i]);
+		strv_add_all(&r->argv, &r->in->args);
 		return;
 	}
 	read_shell(r->s, &r->argv);

@@ -98,8 +98,7 @@ static int set_config(struct state *s, char *config, struct mlr_error *err)
 	s->config = config;
 	s->parsed = parsed;
 	strv_done(&s->scope.env);
-	for (size_t i = 0; i < parsed.env.n; i++)
-		strv_add(&s->scope.env, parsed.env.v[i]);
+	strv_add_all(&s->scope.env, &parsed.env);
 	forget_image(s);
 	return 0;
 }

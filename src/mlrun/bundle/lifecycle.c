@@ -343,8 +343,7 @@ static int set_command(const struct lifecycle_exec *x, struct plan *p, struct ml
 	if (x->process)
 		return 0;
 	strv_done(&p->argv);
-	for (size_t i = 0; i < x->argv.n; i++)
-		strv_add(&p->argv, x->argv.v[i]);
+	strv_add_all(&p->argv, &x->argv);
 	for (size_t i = 0; i < x->env.n; i++) {
 		const char *equals = strchr(x->env.v[i], '=');
 		auto_free char *name =

@@ -13,9 +13,8 @@ struct args {
 
 /* What a command gets of the project. */
 enum gets {
-	FILES,  /* the options that name its files */
-	NAME,   /* --project */
-	INSIDE, /* --join, of the service that the first operand names */
+	FILES, /* the options that name its files */
+	NAME,  /* --project */
 	NOTHING,
 };
 
@@ -38,7 +37,6 @@ static const struct row {
 	{ "stop", "stop", cmd_stop, NAME },
 	{ "kill", "kill", cmd_kill, NAME },
 	{ "restart", "restart", cmd_restart, NAME },
-	{ "exec", "exec", cmd_exec, INSIDE },
 	{ "ls", "ps --all", cmd_ps, NOTHING },
 	{ "images", "images", cmd_images, NOTHING },
 };
@@ -60,59 +58,12 @@ static void add_files(const struct args *a, struct strv *to)
 		strv_addf(to, "--project=%s", a->w.name);
 }
 
-/* Name the container of a project's service; to free(). NULL: err says why. */
-static char *container_of(
-	const struct args *a, const char *project, const char *service, struct mlr_error *err)
-{
-	auto_call(services_choice_done) struct services_choice c = { .project = project };
-	auto_store struct store *st = NULL;
-
-	strv_add(&c.names, service);
-	if (services_open(a->common.store, &st, err) < 0 || services_choose(st, &c, err) < 0)
-		return NULL;
-	for (size_t i = 0; i < c.list.n; i++)
-		if (!service_has_ended(&c.list.v[i]))
-			return xstrdup(c.list.v[i].name);
-	mlr_fail(err, ENOENT, "service '%s' of project '%s' does not run", service, project);
-	mlr_hint(err, "mlrun compose up -d %s starts it", service);
-	return NULL;
-}
-
-/* Docker's options of exec up to the service, and that as --join. Returns how many words that is.
- */
-static int add_container(
-	const struct args *a, const char *project, struct strv *to, struct mlr_error *err)
-{
-	static const char valued[] = " -e --env -u --user -w --workdir ";
-	size_t i = 0;
-	char *name;
-
-	for (; i < a->words.n && a->words.v[i][0] == '-'; i++) {
-		auto_free char *padded = xasprintf(" %s ", a->words.v[i]);
-
-		if (strcmp(padded, " -T ") != 0 && strcmp(padded, " --no-TTY ") != 0)
-			strv_add(to, a->words.v[i]);
-		if (strstr(valued, padded) && i + 1 < a->words.n)
-			strv_add(to, a->words.v[++i]);
-	}
-	if (i == a->words.n)
-		return mlr_fail(err, EINVAL, "the service's name is missing");
-	name = container_of(a, project, a->words.v[i], err);
-	if (!name)
-		return -err->code;
-	strv_addf(to, "--join=%s", name);
-	free(name);
-	strv_add(to, "--");
-	return (int)i + 1;
-}
-
 static int run_row(const struct row *row, const struct args *a)
 {
 	auto_strv struct strv argv = STRV_INIT;
 	auto_free char *is = xstrdup(row->is), *project = NULL;
 	struct mlr_error err = MLR_ERROR_INIT;
 	char *rest = is, *word;
-	int used = 0;
 
 	while ((word = strsep(&rest, " ")))
 		strv_add(&argv, word);
@@ -120,20 +71,25 @@ static int run_row(const struct row *row, const struct args *a)
 		strv_addf(&argv, "--store=%s", a->common.store);
 	if (row->gets == FILES)
 		add_files(a, &argv);
-	if (row->gets == NAME || row->gets == INSIDE) {
+	if (row->gets == NAME) {
 		project = project_name(&a->w, &err);
 		if (!project)
 			return cli_fail_at(&err, "compose");
-	}
-	if (row->gets == NAME)
 		strv_addf(&argv, "--project=%s", project);
-	if (row->gets == INSIDE)
-		used = add_container(a, project, &argv, &err);
-	if (used < 0)
-		return cli_fail_at(&err, "compose");
-	for (size_t i = (size_t)used; i < a->words.n; i++)
-		strv_add(&argv, a->words.v[i]);
+	}
+	strv_add_all(&argv, &a->words);
 	return row->run((int)argv.n, argv.v);
+}
+
+/* A command in a service, of which exec's options are not compose's. */
+static int run_in_service(struct args *a, const char *name,
+	int (*run)(struct project_wish *w, const char *store, int argc, char **argv))
+{
+	auto_strv struct strv argv = STRV_INIT;
+
+	strv_add(&argv, name);
+	strv_add_all(&argv, &a->words);
+	return run(&a->w, a->common.store, (int)argv.n, argv.v);
 }
 
 static int refuse(const char *word)
@@ -174,7 +130,7 @@ int cmd_compose(int argc, char **argv)
 		.s.args_doc = "COMMAND [ARG...]",
 		.s.doc =
 			"The commands of docker compose, by those of mlrun: up, down, start, stop, restart, kill, "
-			"ps, top, ls, logs, exec, config, build, pull, create, images.",
+			"ps, top, ls, logs, exec, run, config, build, pull, create, images.",
 		.s.operands = { OPT_CALL(take_words) },
 		.s.needed = 1,
 		.s.missing = "a command is missing: mlrun compose up" };
@@ -190,7 +146,10 @@ int cmd_compose(int argc, char **argv)
 		if (strcmp(word, rows[i].word) == 0)
 			status = run_row(&rows[i], &a);
 	if (status < 0)
-		status = refuse(word);
+		status = strcmp(word, "exec") == 0
+			? run_in_service(&a, "compose exec", compose_exec)
+			: strcmp(word, "run") == 0 ? run_in_service(&a, "compose run", compose_run)
+						   : refuse(word);
 	project_wish_done(&a.w);
 	strv_done(&a.words);
 	return status;

@@ -23,12 +23,7 @@ static void keep_word(void *args, const char *name, const char *arg)
 {
 	struct args *a = args;
 
-	if (strcmp(name, "env") == 0) /* its value shall stand in no command line */
-		strv_add(&a->s.env, arg);
-	else if (arg)
-		strv_addf(&a->words, "--%s=%s", name, arg);
-	else
-		strv_addf(&a->words, "--%s", name);
+	cli_exec_keep(name, arg, &a->words, &a->s.env);
 }
 
 static void parse_restart(void *args, char *arg, struct argp_state *state)

@@ -210,7 +210,7 @@ static void check(void *args, struct argp_state *state)
 	struct cli_exec *x = args;
 
 	if (!x->exec.join && !x->exec.image)
-		argp_error(state, "an image is missing");
+		argp_error(state, "%s is missing", x->operand ? x->operand : "an image");
 	if (x->exec.join && !x->exec.command && !x->command_optional)
 		argp_error(state, "a command is missing");
 	x->exec.store = x->common.store;
@@ -362,6 +362,27 @@ void cli_exec_parse_with(int argc, char **argv, const struct option_row *own,
 	syntax.s.seen = seen;
 	ret->argv = argv;
 	cli_options_parse(argc, argv, &syntax, ret);
+}
+
+void cli_exec_keep(const char *name, const char *arg, struct strv *words, struct strv *env)
+{
+	if (strcmp(name, "env") == 0)
+		strv_add(env, arg);
+	else if (arg)
+		strv_addf(words, "--%s=%s", name, arg);
+	else
+		strv_addf(words, "--%s", name);
+}
+
+void cli_exec_words(
+	struct strv *ret, const char *store, const struct strv *words, const struct strv *env)
+{
+	strv_add(ret, "exec");
+	if (store)
+		strv_addf(ret, "--store=%s", store);
+	strv_add_all(ret, words);
+	for (size_t i = 0; env && i < env->n; i++)
+		strv_addf(ret, "--env=%s", env->v[i]);
 }
 
 void cli_exec_done(struct cli_exec *x)

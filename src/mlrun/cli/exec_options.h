@@ -24,6 +24,7 @@ struct cli_exec {
 	const char *join_name;    /* --join's service, or NULL; exec.join is its process then */
 	enum cli_explain explain;
 	int command_optional; /* set before parsing; --join needs no command */
+	const char *operand;  /* the same: what the first operand is; NULL: an image */
 	/* Changes the finished plan, before it is printed or made true; or NULL. */
 	void (*adjust)(struct plan *p);
 };
@@ -51,6 +52,15 @@ void cli_exec_parse_with(int argc, char **argv, const struct option_row *own,
 	const char *doc, struct cli_exec *ret);
 
 void cli_exec_done(struct cli_exec *x);
+
+/* For seen(): keep an option in its long form, and a variable in a list of its own, as its value
+ * shall stand in no command line. */
+void cli_exec_keep(const char *name, const char *arg, struct strv *words, struct strv *env);
+
+/* Begin a command line of exec: the store (NULL: the usual), options (words), and variables, or
+ * NULL. */
+void cli_exec_words(
+	struct strv *ret, const char *store, const struct strv *words, const struct strv *env);
 
 /*
  * Fetch the image if --pull says so, make the plan, and become the command; or print the plan

@@ -75,8 +75,7 @@ static const struct row rows[] = {
 		SERVICE },
 	{ NULL, "container",
 		"mlrun ps lists the containers that run, mlrun containers what exec --write keeps" },
-	{ NULL, "compose run",
-		"mlrun compose exec SERVICE COMMAND runs a command in a service, mlrun run IMAGE COMMAND in a container of its own" },
+	{ NULL, "compose push", PUSH },
 	{ NULL, "compose rm", "mlrun compose down SERVICE ends services and removes them" },
 	{ NULL, "compose cp", "a directory in 'volumes' is on both sides" },
 	{ NULL, "compose attach|compose watch|compose events",
@@ -117,8 +116,9 @@ static const struct row rows[] = {
 	{ "up",
 		"--no-recreate|--no-build|--always-recreate-deps|-V|--renew-anon-volumes|--attach|--no-attach|"
 		"--attach-dependencies|--menu|-w|--watch|--timestamps|--no-color|--no-log-prefix|--quiet-pull|-y|"
-		"--no-cache|--progress|--parallel|--ignore-pull-failures|--include-deps",
+		"--progress|--parallel|--ignore-pull-failures|--include-deps",
 		"leave it out" },
+	{ "up", "--no-cache", "mlrun build --no-cache -t PROJECT-SERVICE DIRECTORY" },
 	{ "down", "--rmi", "mlrun rm IMAGE removes an image" },
 	{ "config", "-f|--file|--services|-q|--quiet|--images|--volumes",
 		"mlrun compose config prints the compose file" },
@@ -205,8 +205,8 @@ const char *foreign_command(const char *word, const char *next)
 	auto_free char *both = xasprintf("%s %s", word, next ? next : "");
 	const char *hint = find(NULL, both, strlen(both));
 
-	/* "container cp" is "cp". */
-	if (!hint && next && strcmp(word, "container") == 0)
+	/* "container cp" is "cp", and so is "compose pause" "pause". */
+	if (!hint && next && (strcmp(word, "container") == 0 || strcmp(word, "compose") == 0))
 		hint = find(NULL, next, strlen(next));
 	return hint ? hint : find(NULL, word, strlen(word));
 }

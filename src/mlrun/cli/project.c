@@ -6,6 +6,7 @@
 #include "work/work.h"
 
 #include <spawn.h>
+#include <sys/mman.h>
 
 #define FILE_MAX (1u << 20) /* bytes */
 
@@ -145,8 +146,7 @@ static int open_files(struct reading *r, struct mlr_error *err)
 	const struct project_wish *w = r->w;
 	struct project *p = r->p;
 
-	for (size_t i = 0; i < w->files.n; i++)
-		strv_add(&p->files, w->files.v[i]);
+	strv_add_all(&p->files, &w->files);
 	if (p->files.n == 0)
 		TRY(find_files(p, err));
 	TRY(find_directory(w->directory, p, err));
@@ -236,6 +236,16 @@ static struct compose_wish wish_of(struct reading *r)
 		.ctx = r };
 }
 
+static void tell_ignored(const struct project *p)
+{
+	auto_free char *keys = strv_join(&p->compose.ignored, p->compose.ignored.n, ", ");
+
+	if (*keys)
+		mlr_info(
+			"ignored, as services have this machine's network and the caller's rights: %s",
+			keys);
+}
+
 int project_read(const struct project_wish *w, struct project *ret, struct mlr_error *err)
 {
 	auto_call(project_done) struct project p = { 0 };
@@ -251,6 +261,7 @@ int project_read(const struct project_wish *w, struct project *ret, struct mlr_e
 	e = compose_parse(&c, &p.compose, &refused, err);
 	print_refused(&refused);
 	TRY(e);
+	tell_ignored(&p);
 	reading_done(&r);
 	r = (struct reading){ w, &p, NULL, NULL };
 	*ret = p;
@@ -277,15 +288,20 @@ char *project_image_of(const struct project *p, const struct compose_service *c)
 	return c->image ? xstrdup(c->image) : xasprintf("%s-%s", p->name, c->name);
 }
 
-/* Run mlrun. Returns its exit status. */
-static int run_itself(const struct strv *argv)
+/* Run mlrun; input: its standard input, or -1. Returns its exit status. */
+static int run_itself(const struct strv *argv, int input)
 {
 	auto_free char *program = work_program();
 	struct mlr_error err = MLR_ERROR_INIT;
+	posix_spawn_file_actions_t files;
 	int r, status = 0;
 	pid_t pid;
 
-	r = posix_spawn(&pid, program, NULL, NULL, strv_argv(argv), environ);
+	posix_spawn_file_actions_init(&files);
+	if (input >= 0)
+		posix_spawn_file_actions_adddup2(&files, input, STDIN_FILENO);
+	r = posix_spawn(&pid, program, &files, NULL, strv_argv(argv), environ);
+	posix_spawn_file_actions_destroy(&files);
 	while (r == 0 && waitpid(pid, &status, 0) < 0 && errno == EINTR)
 		;
 	if (r != 0) {
@@ -295,26 +311,44 @@ static int run_itself(const struct strv *argv)
 	return WIFSIGNALED(status) ? 128 + WTERMSIG(status) : WEXITSTATUS(status);
 }
 
+/* Open a file in memory with a text. Returns it, or -errno. */
+static int open_text(const char *text)
+{
+	auto_close int fd = memfd_create("recipe", MFD_CLOEXEC);
+	int r = fd < 0 ? -errno : file_write_all(fd, text, strlen(text));
+
+	if (r == 0 && lseek(fd, 0, SEEK_SET) < 0)
+		r = -errno;
+	return r < 0 ? r : take_fd(&fd);
+}
+
 static int build(const struct compose_service *c, const char *image, const char *store)
 {
+	auto_close int recipe = c->recipe ? open_text(c->recipe) : -1;
 	auto_strv struct strv argv = STRV_INIT;
+	struct mlr_error err = MLR_ERROR_INIT;
 
+	if (c->recipe && recipe < 0) {
+		mlr_fail(&err, -recipe, "dockerfile_inline: %s", strerror(-recipe));
+		return cli_fail_at(&err, "up '%s'", c->name);
+	}
 	strv_add(&argv, "mlrun");
 	strv_add(&argv, "build");
 	strv_addf(&argv, "--tag=%s", image);
 	if (store)
 		strv_addf(&argv, "--store=%s", store);
-	if (c->dockerfile && c->dockerfile[0] == '/')
-		strv_addf(&argv, "--file=%s", c->dockerfile);
+	if (c->recipe)
+		strv_add(&argv, "--file=-");
 	else if (c->dockerfile)
-		strv_addf(&argv, "--file=%s/%s", c->context, c->dockerfile);
+		strv_addf(&argv, "--file=%s%s%s", c->dockerfile[0] == '/' ? "" : c->context,
+			c->dockerfile[0] == '/' ? "" : "/", c->dockerfile);
 	if (c->target)
 		strv_addf(&argv, "--target=%s", c->target);
 	/* Never as variables, which mlrun and its helpers would follow. */
 	for (size_t i = 0; i < c->build_args.n; i++)
 		strv_addf(&argv, "--build-arg=%s", c->build_args.v[i]);
 	strv_add(&argv, c->context);
-	return run_itself(&argv);
+	return run_itself(&argv, recipe);
 }
 
 int project_bring(const struct project *p, const struct compose_service *c, const char *store,
@@ -369,7 +403,7 @@ static int fill_volume(const struct project *p, const struct compose_service *c,
 	strv_add(&argv, "[ ! -d \"$1\" ] || cp -a \"$1/.\" /.volume");
 	strv_add(&argv, "sh");
 	strv_addf(&argv, "%.*s", (int)strcspn(target, ":"), target);
-	status = run_itself(&argv);
+	status = run_itself(&argv, -1);
 	if (status == 126 || status == 127)
 		mlr_warning("volume '%s' of '%s' begins empty", argv.v[argv.n - 1], c->name);
 	else if (status != 0)
@@ -453,8 +487,7 @@ static void add_options(const struct project *p, const struct compose_service *c
 
 		strv_addf(&s->options, "--volume=%s%s", path, strchr(c->volumes.v[i], ':'));
 	}
-	for (size_t i = 0; i < c->options.n; i++)
-		strv_add(&s->options, c->options.v[i]);
+	strv_add_all(&s->options, &c->options);
 	for (size_t i = 0; i < c->tmpfs.n; i++)
 		strv_addf(&s->options, "--tmpfs=%s", c->tmpfs.v[i]);
 	if (c->read_only)
@@ -470,16 +503,14 @@ static void add_command(const struct compose_service *c, struct service *s)
 			&s->options, "--entrypoint=%s", c->entrypoint.n ? c->entrypoint.v[0] : "");
 	for (size_t i = 1; i < c->entrypoint.n; i++)
 		strv_add(&s->command, c->entrypoint.v[i]);
-	for (size_t i = 0; i < c->command.n; i++)
-		strv_add(&s->command, c->command.v[i]);
+	strv_add_all(&s->command, &c->command);
 }
 
 static void take_check(const struct compose_service *c, struct service_check *check)
 {
 	if (c->test.n > 0) {
 		strv_done(&check->test);
-		for (size_t i = 0; i < c->test.n; i++)
-			strv_add(&check->test, c->test.v[i]);
+		strv_add_all(&check->test, &c->test);
 	}
 	check->interval = c->interval ? c->interval : check->interval;
 	check->timeout = c->timeout ? c->timeout : check->timeout;
@@ -491,8 +522,7 @@ static void take_check(const struct compose_service *c, struct service_check *ch
 static void add_environment(
 	const struct project *p, const struct compose_service *c, long replica, struct service *s)
 {
-	for (size_t i = 0; i < c->environment.n; i++)
-		strv_add(&s->env, c->environment.v[i]);
+	strv_add_all(&s->env, &c->environment);
 	strv_addf(&s->env, "MLRUN_REPLICA=%ld", replica);
 	for (size_t i = 0; i < p->compose.n; i++) {
 		const struct compose_service *other = &p->compose.services[i];

@@ -6,6 +6,8 @@
 #include "store/store.h"
 #include "work/service.h"
 
+#include <signal.h>
+
 /* What the command line says of a project. */
 struct project_wish {
 	struct strv files; /* "-": standard input; empty: $COMPOSE_FILE, else compose.yaml and the
@@ -84,5 +86,35 @@ char *project_name_of(const struct project *p, const struct compose_service *c, 
  */
 int project_fill(const struct project *p, const struct compose_service *c, long replica, long order,
 	const char *store, struct store *st, struct service *ret, struct mlr_error *err);
+
+/* --- commands in services (compose_service.c) ------------------------------------------------ */
+
+/* mlrun compose exec and run. argv[0] is the command; the wish is the project's. Returns the exit
+ * status. */
+int compose_exec(struct project_wish *w, const char *store, int argc, char **argv);
+int compose_run(struct project_wish *w, const char *store, int argc, char **argv);
+
+/* --- starting (project_start.c) -------------------------------------------------------------- */
+
+struct project_start {
+	const struct project *p;
+	const char *command, *store; /* for messages; --store */
+	int64_t timeout_ms;          /* as service_stop()'s */
+	int build, pull, no_start, again, remove_orphans;
+	const struct compose_service *one_off; /* all is made ready for it, but it is not started;
+						  NULL */
+	const volatile sig_atomic_t *interrupted; /* a signal's number: nothing more is started */
+	/* What is there then. */
+	struct store *st;
+	struct service_list list; /* in the order of starting */
+	struct strv open;         /* services that others reach, though the file does not say so */
+	struct strv fresh;        /* services that were started now */
+};
+
+/* Bring the images and start the services that are wanted, each when what it needs is there. Ports
+ * that are root's are refused before. Returns 0 or the exit status after a failure, which was
+ * printed. */
+int project_start(struct project_start *u);
+void project_start_done(struct project_start *u);
 
 #endif

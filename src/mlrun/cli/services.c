@@ -217,6 +217,14 @@ static int is_wanted(const struct services_choice *c, const struct service *s)
 	return c->names.n == 0 || strv_has(&c->names, s->name) || strv_has(&c->names, s->part);
 }
 
+static int is_found(const struct services_choice *c, const char *name)
+{
+	for (size_t i = 0; i < c->list.n; i++)
+		if (strcmp(c->list.v[i].name, name) == 0 || strcmp(c->list.v[i].part, name) == 0)
+			return 1;
+	return 0;
+}
+
 static int choose_of_project(struct store *st, struct services_choice *c, struct mlr_error *err)
 {
 	auto_call(service_list_done) struct service_list all = { 0 };
@@ -231,6 +239,13 @@ static int choose_of_project(struct store *st, struct services_choice *c, struct
 	}
 	if (c->list.n > 1)
 		qsort(c->list.v, c->list.n, sizeof(*c->list.v), by_order);
+	for (size_t i = 0; r == 0 && i < c->names.n; i++)
+		if (!is_found(c, c->names.v[i])) {
+			r = mlr_fail(err, ENOENT, "project '%s' has started no service '%s'",
+				c->project, c->names.v[i]);
+			mlr_hint(err, "mlrun ps --all -p %s lists them; mlrun up -d %s starts it",
+				c->project, c->names.v[i]);
+		}
 	return r;
 }
 
@@ -264,7 +279,7 @@ struct source {
 /* Name a project's service as docker compose does: "web-1". */
 static char *label(const struct service *s)
 {
-	return s->part ? xasprintf("%s-%ld", s->part, s->replica) : xstrdup(s->name);
+	return s->replica ? xasprintf("%s-%ld", s->part, s->replica) : xstrdup(s->name);
 }
 
 static int wide(const struct source *sources, size_t len)

@@ -12,6 +12,7 @@ static void service_done(struct compose_service *s)
 	free(s->name);
 	strv_done(&s->entrypoint);
 	strv_done(&s->volumes);
+	strv_done(&s->volumes_from);
 	strv_done(&s->options);
 	strv_done(&s->hosts);
 	strv_done(&s->test);
@@ -28,6 +29,7 @@ void compose_project_done(struct compose_project *p)
 	free(p->services);
 	free(p->name);
 	free(p->text);
+	strv_done(&p->others);
 	strv_done(&p->ignored);
 	*p = (struct compose_project){ 0 };
 }
@@ -55,7 +57,7 @@ static int check_name(const struct record_reader *r, void *member)
 /* Replicas are named PROJECT-SERVICE-1. */
 static int is_service_name(const char *name)
 {
-	return *name && strlen(name) <= 50 && name[0] != '.' && name[0] != '-' &&
+	return *name && strlen(name) <= 63 && name[0] != '.' && name[0] != '-' &&
 		!name[strspn(name, LETTERS "ABCDEFGHIJKLMNOPQRSTUVWXYZ" DIGITS "._-")];
 }
 
@@ -135,6 +137,8 @@ static int read_service(const struct record_reader *r, const char *name, const j
 			p->services[p->n++] = s;
 			return 0;
 		}
+		if (e == 0)
+			strv_add(&p->others, name);
 		service_done(&s);
 	} while (e < 0 && refuse_key(r, name, v));
 	/* That a key is missing may follow from what was refused. */
@@ -167,6 +171,13 @@ static int index_of(const struct compose_project *p, const char *name)
 		if (strcmp(p->services[i].name, name) == 0)
 			return (int)i;
 	return -1;
+}
+
+struct compose_service *compose_find(const struct compose_project *p, const char *name)
+{
+	int at = index_of(p, name);
+
+	return at < 0 ? NULL : &p->services[at];
 }
 
 static int refuse_unknown(
@@ -236,6 +247,19 @@ static int sort(const struct record_reader *r, struct compose_project *p)
 	free(p->services);
 	p->services = sorted;
 	return 0;
+}
+
+/* What a service takes them from stands before it, and has all of its own. */
+static void take_volumes(const struct compose_project *p)
+{
+	for (size_t i = 0; i < p->n; i++)
+		for (size_t k = 0; k < p->services[i].volumes_from.n; k++) {
+			const char *from = p->services[i].volumes_from.v[k];
+			auto_free char *name = xstrndup(from, strcspn(from, ":"));
+
+			compose_take_volumes(&p->services[i], &p->services[index_of(p, name)],
+				strchr(from, ':') != NULL);
+		}
 }
 
 /* Mark a service, and what it needs: that stands before it. */
@@ -344,6 +368,14 @@ static int check_ports(const struct record_reader *r, const struct compose_proje
 	return pass_refused(r);
 }
 
+static int refuse_empty(const struct record_reader *r, const json_t *services)
+{
+	if (json_object_size(services) == 0)
+		return record_wrong(r, "it has no services");
+	record_wrong(r, "every service has a profile");
+	return mlr_hint(r->err, "--profile NAME starts those of one");
+}
+
 static int parse(const struct record_reader *r, const json_t *v, struct compose_project *p)
 {
 	struct compose_reader *c = r->ctx;
@@ -355,11 +387,12 @@ static int parse(const struct record_reader *r, const json_t *v, struct compose_
 	compose_drop(r, v, ignored);
 	e = record_read(r, rows, v, p);
 	if (e == 0 && p->n == 0 && c->refused->n == 0)
-		e = record_wrong(r, "it has no services");
+		e = refuse_empty(r, json_object_get(v, "services"));
 	if (e < 0)
 		return wrap(r, c->line, c->where ? c->where : "");
 	TRY(pass_refused(r));
 	TRY(sort(r, p));
+	take_volumes(p);
 	TRY(choose(r, p));
 	return check_ports(r, p);
 }

@@ -29,6 +29,7 @@ struct compose_service {
 	int is_wanted; /* it is to be started */
 
 	char *context, *dockerfile, *target; /* of build; context NULL: it is not built */
+	char *recipe;                        /* in place of dockerfile: its text */
 	struct strv build_args;              /* "K=V" */
 
 	int has_entrypoint;
@@ -37,10 +38,11 @@ struct compose_service {
 	/* As -v takes them. Sources are absolute; "@/NAME" is a volume of the project, "_/NAME" one
 	 * that projects share. */
 	struct strv volumes;
-	struct strv options;  /* further ones of mlrun exec */
-	struct strv hosts;    /* other names by which services find it */
-	struct strv profiles; /* it is there if one of them is asked for; none: always */
-	struct strv tmpfs;    /* as --tmpfs takes them */
+	struct strv volumes_from; /* "SERVICE" or "SERVICE:ro"; volumes has theirs, too */
+	struct strv options;      /* further ones of mlrun exec */
+	struct strv hosts;        /* other names by which services find it */
+	struct strv profiles;     /* it is there if one of them is asked for; none: always */
+	struct strv tmpfs;        /* as --tmpfs takes them */
 	int read_only, init;
 	int has_ports;     /* it says which ports shall be reachable */
 	int is_narrow;     /* for one address only */
@@ -66,6 +68,7 @@ struct compose_project {
 	char *name;                       /* NULL: not set */
 	struct compose_service *services; /* each after those that it needs */
 	size_t n;
+	struct strv others;  /* services that no profile asks for */
 	struct strv ignored; /* keys, each once */
 	char *text;          /* the files merged into one, in YAML; NULL: too long */
 };
@@ -104,6 +107,9 @@ struct compose_wish {
  */
 int compose_parse(const struct compose_wish *w, struct compose_project *ret, struct strv *refused,
 	struct mlr_error *err);
+
+/* The service of that name, or NULL. */
+struct compose_service *compose_find(const struct compose_project *p, const char *name);
 
 /* Read the project's name alone, which needs no other variables. *ret to free(); NULL: the files
  * have none. */

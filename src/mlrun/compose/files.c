@@ -4,7 +4,7 @@
 
 #define FILE_MAX   (1u << 20)  /* bytes */
 #define TEXTS_MAX  (64u << 20) /* bytes of all values, with their variables */
-#define FILES_MAX  100
+#define FILES_MAX  300
 #define VALUES_MAX 400000
 #define DEPTH_MAX  16 /* of files that include others, and of services that extend others */
 
@@ -53,6 +53,14 @@ static int replace(void *ctx, size_t line, const char *text, char **ret, struct 
 		: 0;
 }
 
+/* Only comments, as in a file that a variable chooses to include nothing. */
+static int is_empty(const char *s)
+{
+	for (s += strspn(s, " \t\r\n"); *s == '#'; s += strspn(s, " \t\r\n"))
+		s += strcspn(s, "\n");
+	return !*s;
+}
+
 static int parse(struct loader *l, const char *file, const char *text, size_t size, json_t **ret)
 {
 	struct mlr_yaml_lines *lines = &l->c->lines;
@@ -64,7 +72,9 @@ static int parse(struct loader *l, const char *file, const char *text, size_t si
 	lines->file = l->c->files.v[l->c->files.n - 1];
 	lines->text = replace;
 	lines->ctx = l;
-	if (mlr_yaml_load(text, size, MLR_YAML_TEXTS, lines, &v, l->err) < 0)
+	if (is_empty(text))
+		v = json_object();
+	else if (mlr_yaml_load(text, size, MLR_YAML_TEXTS, lines, &v, l->err) < 0)
 		return mlr_wrap(l->err, "'%s'", file);
 	/* Places of values that are no longer there would lead to others. */
 	json_array_append_new(l->c->read, v);

@@ -69,6 +69,9 @@ void compose_drop(const struct record_reader *r, const json_t *v, const char *co
 /* Read an item of volumes, secrets and configs (volumes.c). to: a struct compose_service. */
 extern const struct record_row compose_volume_rows[], compose_file_rows[];
 int compose_read_volume(const struct record_reader *r, const json_t *v, void *to);
+/* Add another's volumes where the service has none. */
+void compose_take_volumes(
+	struct compose_service *to, const struct compose_service *from, int read_only);
 int compose_read_secret(const struct record_reader *r, const json_t *v, void *to);
 int compose_read_config(const struct record_reader *r, const json_t *v, void *to);
 

@@ -14,8 +14,7 @@ static const struct record_row build_rows[] = {
 	{ "dockerfile", RECORD_TEXT, AT(dockerfile), .reach = REACH_FILES },
 	{ "args", RECORD_TEXTS, AT(build_args), .read = compose_read_pairs },
 	{ "target", RECORD_TEXT, AT(target) },
-	{ "dockerfile_inline", RECORD_OWN,
-		.refusal = "write it into a file, and name that: dockerfile: FILE" },
+	{ "dockerfile_inline", RECORD_TEXT, AT(recipe) },
 	{ NULL },
 };
 
@@ -29,6 +28,8 @@ static int read_build(const struct record_reader *r, const json_t *v, void *to)
 		s->context = xstrdup(".");
 	if (strstr(s->context, "://"))
 		return record_wrong(r, "'%s' is no directory of this machine", s->context);
+	if (s->dockerfile && s->recipe)
+		return record_wrong(r, "dockerfile and dockerfile_inline exclude each other");
 	whole = compose_absolute(r, s->context);
 	free(s->context);
 	s->context = whole;
@@ -264,6 +265,27 @@ static int read_depends_on(const struct record_reader *r, const json_t *v, void 
 				 : record_each(r, v, read_need, to);
 }
 
+/* "SERVICE[:ro|rw]", which starts before this one */
+static int read_volumes_from(const struct record_reader *r, const json_t *v, void *to)
+{
+	struct compose_service *s = to;
+	auto_free char *text = NULL, *name = NULL;
+	const char *mode;
+
+	TRY(record_text(r, v, &text));
+	name = xstrndup(text, strcspn(text, ":"));
+	mode = text + strlen(name);
+	if (strcmp(name, "container") == 0 && *mode) {
+		record_wrong(r, "'%s' is no service of the file", text);
+		return mlr_hint(r->err, "write the container's directories into 'volumes'");
+	}
+	if (*mode && strcmp(mode, ":ro") != 0 && strcmp(mode, ":rw") != 0)
+		return record_wrong(r, "unknown mode '%s': use ro or rw", mode + 1);
+	add_need(s, name, (struct compose_need){ .condition = COMPOSE_STARTED, .required = 1 });
+	strv_addf(&s->volumes_from, "%s%s", name, strcmp(mode, ":ro") == 0 ? mode : "");
+	return 0;
+}
+
 /* --- healthcheck ----------------------------------------------------------------------------- */
 
 /* A text is a line for a shell; the kinds of lists are HEALTHCHECK's. */
@@ -364,12 +386,17 @@ static const struct record_row gpu_rows[] = {
 /* The first `count` GPUs, those that are named, or all. */
 static int add_gpus(const struct record_reader *r, const struct gpus *g, struct compose_service *s)
 {
+	/* And what NVIDIA's driver is divided into. */
+	static const char *const of_gpus[] = { "gpu", "nvidia", "compute", "utility", "graphics",
+		"video", "display", "compat32" };
+	int is_gpu = g->capabilities.n == 0;
 	auto_free char *ids = strv_join(&g->ids, g->ids.n, ",");
 	int64_t n = g->count && strcmp(g->count, "all") != 0 ? strtol(g->count, NULL, 10) : -1;
 	auto_strv struct strv first = STRV_INIT;
 
-	if (g->capabilities.n > 0 && !strv_has(&g->capabilities, "gpu") &&
-		!strv_has(&g->capabilities, "nvidia"))
+	for (size_t i = 0; i < ARRAY_LEN(of_gpus); i++)
+		is_gpu |= strv_has(&g->capabilities, of_gpus[i]);
+	if (!is_gpu)
 		return record_wrong(r, "only GPUs can be had: capabilities: [gpu]");
 	if (n > 64 || n == 0)
 		return record_wrong(r, "invalid count '%s' of GPUs", g->count);
@@ -487,8 +514,8 @@ static const char *const deploy_ignored[] = { "endpoint_mode", "labels", "mode",
 static const char *const resources_ignored[] = { "limits", NULL };
 static const char *const reservations_ignored[] = { "cpus", "memory", "generic_resources", NULL };
 static const char *const build_ignored[] = { "cache_from", "cache_to", "labels", "network",
-	"no_cache", "platforms", "privileged", "provenance", "pull", "sbom", "shm_size", "tags",
-	"ulimits", NULL };
+	"no_cache", "platform", "platforms", "privileged", "provenance", "pull", "sbom", "shm_size",
+	"tags", "ulimits", NULL };
 static const char *const service_ignored[] = { "annotations", "attach", "blkio_config", "cap_add",
 	"cap_drop", "cgroup", "cgroup_parent", "cpu_count", "cpu_percent", "cpu_period",
 	"cpu_quota", "cpu_rt_period", "cpu_rt_runtime", "cpu_shares", "cpus", "cpuset",
@@ -555,10 +582,11 @@ const struct record_row compose_service_rows[] = {
 		.reach = REACH_DEVICES },
 	{ "gpus", RECORD_OWN, .rows = gpu_rows, .read = read_gpus, .reach = REACH_DEVICES },
 	{ "runtime", RECORD_OWN, .read = read_runtime },
-	{ "volumes_from", RECORD_OWN,
-		.refusal = "write the other's volumes into this one's 'volumes'" },
+	{ "volumes_from", RECORD_OWN, .flags = RECORD_EACH, .read = read_volumes_from },
 	{ "external_links", RECORD_OWN,
 		.refusal = "services of one file find each other by their names" },
+	{ "post_start", RECORD_OWN, .refusal = "a service that depends on this one can do it" },
+	{ "pre_stop", RECORD_OWN, .refusal = "have the command do it at 'stop_signal'" },
 	{ "profiles", RECORD_TEXTS, AT(profiles) },
 	{ NULL },
 };

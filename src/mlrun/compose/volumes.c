@@ -164,7 +164,11 @@ static int find_source(const struct record_reader *r, const struct volume *v,
 			*p = *p == ':' || (*p == '/' && p > *ret + 1) ? '+' : *p;
 		return 0;
 	}
-	if (!*v->source || !strchr("./~", *v->source))
+	if (!*v->source) {
+		record_wrong(r, "the source before ':%s' is empty", v->target);
+		return mlr_hint(r->err, "a variable in it may be unset: ${NAME:-./DIR}");
+	}
+	if (!strchr("./~", *v->source))
 		return find_named(r, v->source, ret);
 	if (*v->source == '~' && (!home || (v->source[1] && v->source[1] != '/')))
 		return record_wrong(r, "'%s': whose home directory?", v->source);
@@ -207,6 +211,29 @@ int compose_read_volume(const struct record_reader *r, const json_t *v, void *to
 	record_done(compose_volume_rows, &volume);
 	record_done(tmpfs_rows, &volume);
 	return e;
+}
+
+static int has_target(const struct compose_service *s, const char *target, size_t len)
+{
+	for (size_t i = 0; i < s->volumes.n; i++) {
+		const char *its = strchr(s->volumes.v[i], ':') + 1;
+
+		if (strcspn(its, ":") == len && strncmp(its, target, len) == 0)
+			return 1;
+	}
+	return 0;
+}
+
+void compose_take_volumes(
+	struct compose_service *to, const struct compose_service *from, int read_only)
+{
+	for (size_t i = 0; i < from->volumes.n; i++) {
+		const char *v = from->volumes.v[i], *target = strchr(v, ':') + 1;
+		size_t len = strcspn(target, ":");
+
+		if (!has_target(to, target, len))
+			strv_addf(&to->volumes, "%s%s", v, read_only && !target[len] ? ":ro" : "");
+	}
 }
 
 /* --- secrets and configs --------------------------------------------------------------------- */

@@ -244,8 +244,7 @@ static int list_names(void *ctx, const char *path, struct strv *ret)
 {
 	const struct strv *names = ctx;
 
-	for (size_t i = 0; i < names->n; i++)
-		strv_add(ret, names->v[i]);
+	strv_add_all(ret, names);
 	return 0;
 }
 

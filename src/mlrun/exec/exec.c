@@ -277,12 +277,6 @@ static int plan_workdir(const struct exec_options *o, const struct oci_config *c
 	return 0;
 }
 
-static void add_all(struct strv *to, const struct strv *from)
-{
-	for (size_t i = 0; i < from->n; i++)
-		strv_add(to, from->v[i]);
-}
-
 /* Combine Entrypoint and Cmd like docker-run(1): the user's entrypoint or command replaces the
  * image's Cmd. */
 static int plan_command(const struct exec_options *o, const struct oci_config *c, struct plan *p,
@@ -296,13 +290,13 @@ static int plan_command(const struct exec_options *o, const struct oci_config *c
 			strv_add(&p->argv, o->entrypoint);
 	} else if (c->entrypoint.n != 1 ||
 		*c->entrypoint.v[0]) { /* [""] is no entrypoint, as in Docker */
-		add_all(&p->argv, &c->entrypoint);
+		strv_add_all(&p->argv, &c->entrypoint);
 	}
 	if (own)
 		for (char *const *s = o->command; *s; s++)
 			strv_add(&p->argv, *s);
 	else if (!o->entrypoint)
-		add_all(&p->argv, &c->cmd);
+		strv_add_all(&p->argv, &c->cmd);
 
 	if (p->argv.n == 0 || !*p->argv.v[0]) {
 		mlr_fail(err, EINVAL, "no command was given and the image names none");

@@ -280,8 +280,7 @@ static void look_only(struct plan *p)
 	p->lowers = (struct strv)STRV_INIT;
 	if (upper && access(upper, F_OK) == 0) /* else it was never started */
 		strv_add(&p->lowers, upper);
-	for (size_t i = 0; i < lowers.n; i++)
-		strv_add(&p->lowers, lowers.v[i]);
+	strv_add_all(&p->lowers, &lowers);
 	p->root = PLAN_ROOT_READ_ONLY;
 	p->id = (struct plan_identity){
 		.uid = 0, .host_uid = geteuid(), .gid = 0, .host_gid = getegid()

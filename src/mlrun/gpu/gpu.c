@@ -146,8 +146,7 @@ static void tell_choice(const struct decision *d)
 			d->plan, PLAN_FROM_GPU, "the job's GPUs come from %s", d->allocation.from);
 	tell(d, &d->allocation.remarks);
 	tell(d, &d->choice.remarks);
-	for (size_t i = 0; i < d->choice.notes.n; i++)
-		strv_add(&d->plan->notes, d->choice.notes.v[i]);
+	strv_add_all(&d->plan->notes, &d->choice.notes);
 }
 
 /* Warn of libraries whose users would end with "version `GLIBC_2.38' not found". */

@@ -94,8 +94,7 @@ int gpu_dir_list(const struct gpu_dir *d, const char *path, struct strv *ret)
 	auto_strv struct strv names = STRV_INIT;
 
 	TRY(fd < 0 ? fd : file_list(fd, ".", 0, &names));
-	for (size_t i = 0; i < names.n; i++)
-		strv_add(ret, names.v[i]);
+	strv_add_all(ret, &names);
 	return 0;
 }
 

@@ -254,8 +254,7 @@ static int cover_all(struct swap *s, struct mlr_error *err)
 {
 	auto_strv struct strv dirs = STRV_INIT;
 
-	for (size_t i = 0; i < s->image.dirs.n; i++)
-		strv_add(&dirs, s->image.dirs.v[i]);
+	strv_add_all(&dirs, &s->image.dirs);
 	for (size_t i = 0; i < s->usual.n; i++)
 		if (!strv_has(&dirs, s->usual.v[i]))
 			strv_add(&dirs, s->usual.v[i]);

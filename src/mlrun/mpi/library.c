@@ -177,8 +177,7 @@ static void add_modules(struct collection *c, const char *dir)
 	if (strv_has(&c->set.modules, dir) || !has_modules(known))
 		return;
 	strv_add(&c->set.modules, dir);
-	for (size_t i = 0; i < known->n; i++)
-		strv_add(&names, known->v[i]);
+	strv_add_all(&names, known);
 	for (size_t i = 0; i < names.n; i++)
 		if (strstr(names.v[i], ".so"))
 			read_module(c, dir, names.v[i]);

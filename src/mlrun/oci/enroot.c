@@ -128,8 +128,7 @@ static void read_exec(const char **line, struct oci_config *ret)
 	int has_arguments = words(line, &all);
 
 	if (has_arguments == 1 && ret->entrypoint.n == 0)
-		for (size_t i = 0; i < all.n; i++)
-			strv_add(&ret->entrypoint, all.v[i]);
+		strv_add_all(&ret->entrypoint, &all);
 	else if (has_arguments == 0 && ret->cmd.n == 0)
 		for (size_t i = ret->entrypoint.n; i < all.n; i++)
 			strv_add(&ret->cmd, all.v[i]);

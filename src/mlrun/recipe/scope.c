@@ -8,17 +8,11 @@ void scope_done(struct scope *s)
 	strv_done(&s->unset);
 }
 
-static void append(struct strv *to, const struct strv *from)
-{
-	for (size_t i = 0; i < from->n; i++)
-		strv_add(to, from->v[i]);
-}
-
 void scope_inherit(struct scope *s, const struct scope *parent)
 {
-	append(&s->env, &parent->env);
-	append(&s->args, &parent->args);
-	append(&s->declared, &parent->declared);
+	strv_add_all(&s->env, &parent->env);
+	strv_add_all(&s->args, &parent->args);
+	strv_add_all(&s->declared, &parent->declared);
 }
 
 static const char *value_of(const struct strv *l, const char *name)

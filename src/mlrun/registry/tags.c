@@ -77,7 +77,6 @@ int registry_tags(struct registry *r, struct strv *ret, struct mlr_error *err)
 		free(query);
 		query = next;
 	}
-	for (size_t i = 0; i < tags.n; i++)
-		strv_add(ret, tags.v[i]);
+	strv_add_all(ret, &tags);
 	return 0;
 }

@@ -367,8 +367,7 @@ static int look(
 	TRY(store_image_find(st, ref, &c->image, err));
 	TRY(settle_name(st, c, err));
 	TRY(look_at_others(st, c, err));
-	for (size_t i = 0; i < c->named.n; i++)
-		strv_add(&all, c->named.v[i]);
+	strv_add_all(&all, &c->named);
 	strv_add(&all, c->image.manifest);
 	r = store_parts_add_nameless(st, &all, &c->keep, &c->go, err);
 	if (r < 0 || has_other_name(c))

@@ -97,25 +97,42 @@ static int listen_at(const char *text, uint16_t port)
 	return take_fd(&fd);
 }
 
-static int refuse(uint16_t port, int code, struct mlr_error *err)
+static int refuse(unsigned port, unsigned target, int code, struct mlr_error *err)
 {
 	mlr_fail(err, code, "port %u: %s", port, strerror(code));
-	return code == EACCES
-		? mlr_hint(err,
-			  "ports below net.ipv4.ip_unprivileged_port_start are root's: have the "
-			  "command listen on another, and write that one, such as 8080:8080")
-		: mlr_hint(err,
-			  "`ss -ltnp sport = :%u` shows the process that has it; end it, or write "
-			  "another port in 'ports'",
-			  port);
+	if (code != EACCES)
+		return mlr_hint(err,
+			"`ss -ltnp sport = :%u` shows the process that has it; end it, or write "
+			"another port in 'ports'",
+			port);
+	return mlr_hint(err,
+		"ports below net.ipv4.ip_unprivileged_port_start are root's: %s%u; or an "
+		"administrator lowers it: sysctl net.ipv4.ip_unprivileged_port_start=%u",
+		port == target ? "have the command listen on another, by its configuration or "
+				 "variables, and write that one, such as 8080:"
+			       : "write another in 'ports', such as 8080:",
+		port == target ? 8080 : target, port);
 }
 
-/* Look whether a port is free. */
-static int try_port(unsigned port, struct mlr_error *err)
+/* Look whether a port can be had. Returns 0 or -errno. */
+static int try_port(unsigned port)
 {
 	auto_close int fd = listen_at("", (uint16_t)port);
 
-	return fd < 0 ? refuse((uint16_t)port, -fd, err) : 0;
+	return fd < 0 ? fd : 0;
+}
+
+int forward_may(const struct strv *ports, struct mlr_error *err)
+{
+	for (size_t i = 0; i < ports->n; i++) {
+		unsigned port[2] = { 0, 0 };
+
+		sscanf(ports->v[i], "%u %u", &port[0], &port[1]);
+		for (int k = 1; k >= 0; k--)
+			if (port[k] < IPPORT_RESERVED && try_port(port[k]) == -EACCES)
+				return refuse(port[k], port[1], EACCES, err);
+	}
+	return 0;
 }
 
 static int add_port(const char *text, struct forward *f, struct mlr_error *err)
@@ -125,12 +142,14 @@ static int add_port(const char *text, struct forward *f, struct mlr_error *err)
 	int fd;
 
 	sscanf(text, "%u %u", &published, &target);
-	TRY(try_port(target, err));
+	fd = try_port(target);
+	if (fd < 0)
+		return refuse(target, target, -fd, err);
 	if (published == target)
 		return 0;
 	fd = listen_at(address ? address + 1 : "", (uint16_t)published);
 	if (fd < 0)
-		return refuse((uint16_t)published, -fd, err);
+		return refuse(published, target, -fd, err);
 	f->ports[f->n++] = (struct forward_port){ PORT, fd, (uint16_t)target };
 	return 0;
 }
@@ -174,6 +193,14 @@ static int connect_to(uint16_t port)
 	return -ECONNREFUSED;
 }
 
+static int watch_first(struct forward *f, struct side *s)
+{
+	struct epoll_event e = { .events = EPOLLIN, .data.ptr = s };
+
+	s->watched = EPOLLIN;
+	return epoll_ctl(f->poll, EPOLL_CTL_ADD, s->fd, &e);
+}
+
 static void accept_one(struct forward *f, const struct forward_port *p)
 {
 	auto_close int from = accept4(p->fd, NULL, NULL, SOCK_NONBLOCK | SOCK_CLOEXEC), to = -1;
@@ -189,19 +216,16 @@ static void accept_one(struct forward *f, const struct forward_port *p)
 	if (to < 0)
 		return;
 	l = xcalloc(1, sizeof(*l));
-	for (int i = 0; i < 2; i++) {
-		struct side *s = &l->sides[i];
-		struct epoll_event e = { .events = EPOLLIN, .data.ptr = s };
-
-		*s = (struct side){ SIDE, take_fd(i == 0 ? &from : &to), &l->sides[1 - i], l,
-			.watched = EPOLLIN };
-		epoll_ctl(f->poll, EPOLL_CTL_ADD, s->fd, &e);
-	}
 	l->next = f->links;
 	l->self = &f->links;
 	if (l->next)
 		l->next->self = &l->next;
 	f->links = l;
+	l->sides[0] = (struct side){ SIDE, take_fd(&from), &l->sides[1], l };
+	l->sides[1] = (struct side){ SIDE, take_fd(&to), &l->sides[0], l };
+	/* Nobody would see what comes: end it, and the client knows. */
+	if (watch_first(f, &l->sides[0]) < 0 || watch_first(f, &l->sides[1]) < 0)
+		drop(l);
 }
 
 /* Keep what the other side does not take now. */

@@ -32,6 +32,10 @@ void forward_done(struct forward *f);
  */
 int forward_open(const struct strv *ports, struct forward *ret, struct mlr_error *err);
 
+/* May this user listen on such ports? Returns 0; -EACCES, naming the first that is root's, with the
+ * way out. One in use is none of its business. */
+int forward_may(const struct strv *ports, struct mlr_error *err);
+
 /* Do what can be done now. */
 void forward_turn(struct forward *f);
 

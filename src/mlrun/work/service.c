@@ -9,7 +9,7 @@
 #include "store/json.h"
 
 #define TOP        "services"
-#define NAME_BYTES 128
+#define NAME_BYTES 140 /* a project, a service and a number: 63 + 1 + 63 + 12 */
 #define HOSTS_MAX  (1u << 20)
 #define SPARE      8192 /* bytes; a state with what a failed check printed has less */
 
@@ -169,19 +169,24 @@ static int write_json(struct store *st, const struct service *s, const char *fil
 	return file_replace(store_fd(st), path, text, strlen(text), 0600, err);
 }
 
-/* Rewrite the file in place: running containers have it mounted. /etc/hosts is not touched. */
+char *service_hosts_text(const struct service *s)
+{
+	auto_free char *old = NULL, *names = strv_join(&s->hosts, s->hosts.n, " ");
+
+	if (file_read(AT_FDCWD, "/etc/hosts", HOSTS_MAX, &old, NULL, NULL) < 0)
+		old = xstrdup("127.0.0.1 localhost\n");
+	return xasprintf("%s\n127.0.0.1 %s\n", old, names);
+}
+
+/* Rewrite the file in place: running containers have it mounted. */
 int service_write_hosts(struct store *st, const struct service *s, struct mlr_error *err)
 {
-	auto_free char *path = service_below(s->name, "hosts"), *old = NULL, *text = NULL,
-		       *names = strv_join(&s->hosts, s->hosts.n, " ");
+	auto_free char *path = service_below(s->name, "hosts"), *text = service_hosts_text(s);
 	auto_close int fd = -1;
 	int r;
 
 	if (s->hosts.n == 0)
 		return 0;
-	if (file_read(AT_FDCWD, "/etc/hosts", HOSTS_MAX, &old, NULL, NULL) < 0)
-		old = xstrdup("127.0.0.1 localhost\n");
-	text = xasprintf("%s\n127.0.0.1 %s\n", old, names);
 	fd = openat(
 		store_fd(st), path, O_WRONLY | O_CREAT | O_TRUNC | O_CLOEXEC | O_NOFOLLOW, 0600);
 	r = fd < 0 ? -errno : file_write_all(fd, text, strlen(text));

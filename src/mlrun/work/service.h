@@ -127,6 +127,9 @@ char *service_digest(const struct service *s, const char *manifest);
  * hosts leaves that file as it is. */
 int service_write_wish(struct store *st, const struct service *s, struct mlr_error *err);
 
+/* The text of its /etc/hosts: the machine's, and its hosts; to free(). */
+char *service_hosts_text(const struct service *s);
+
 /* Write its hosts again, also while it runs. */
 int service_write_hosts(struct store *st, const struct service *s, struct mlr_error *err);
 

@@ -164,8 +164,7 @@ static int start_probe(struct hold *h)
 	strv_addf(&argv, "--store=%s", store_path(h->st));
 	strv_addf(&argv, "--join=%s", h->s.name);
 	strv_add(&argv, "--"); /* the words are the image's: none is an option of mlrun's */
-	for (size_t i = 0; i < h->s.check.test.n; i++)
-		strv_add(&argv, h->s.check.test.v[i]);
+	strv_add_all(&argv, &h->s.check.test);
 	r = work_child_start(&c, &h->probe.pid);
 	close(pair[1]);
 	h->probe.out = pair[0];
@@ -263,14 +262,12 @@ static void add_words(const struct hold *h, struct strv *argv)
 	strv_addf(argv, "--env-out=%s", environ_file);
 	if (access(hosts, F_OK) == 0)
 		strv_addf(argv, "--mount=type=bind,src=%s,dst=/etc/hosts,ro", hosts);
-	for (size_t i = 0; i < s->options.n; i++)
-		strv_add(argv, s->options.v[i]);
+	strv_add_all(argv, &s->options);
 	if (access(env, F_OK) == 0) /* the last file: -e wins over all of the user's */
 		strv_addf(argv, "--env-file=%s", env);
 	strv_add(argv, "--");
 	strv_add(argv, s->image);
-	for (size_t i = 0; i < s->command.n; i++)
-		strv_add(argv, s->command.v[i]);
+	strv_add_all(argv, &s->command);
 }
 
 /* With -i or -t a shell waits for input, which never comes, until it is ended, as Docker's does. */
