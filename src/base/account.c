@@ -15,19 +15,6 @@ void account_done(struct account *a)
 	*a = (struct account){ 0 };
 }
 
-/* The next line of a text, without its newline; NULL at the end. */
-static char *next_line(char **text)
-{
-	char *line = *text, *end = strchr(line, '\n');
-
-	if (!*line)
-		return NULL;
-	*text = end ? end + 1 : line + strlen(line);
-	if (end)
-		*end = '\0';
-	return line;
-}
-
 /* Does a line "name:password:id:…" belong to an id? "+name" and "-name" belong to the old compat
  * service. */
 static int is_of(const char *line, unsigned long id)
@@ -53,7 +40,7 @@ static size_t find_line(char *text, unsigned long id, char **field, size_t max)
 	char *line;
 	size_t n = 0;
 
-	while ((line = next_line(&text)))
+	while ((line = strsep(&text, "\n")))
 		if (is_of(line, id)) {
 			while (n < max && (field[n] = strsep(&line, ":")))
 				n++;

@@ -60,13 +60,14 @@ void mlr_time_utc(int64_t at, char out[MLR_TIME_SIZE])
 		strcpy(out, "?");
 }
 
+int mlr_cond_wait_until(pthread_cond_t *changed, pthread_mutex_t *lock, double at)
+{
+	struct timespec until = { (time_t)at, (long)((at - (double)(time_t)at) * 1e9) };
+
+	return pthread_cond_clockwait(changed, lock, CLOCK_MONOTONIC, &until);
+}
+
 int mlr_cond_wait_ms(pthread_cond_t *changed, pthread_mutex_t *lock, long ms)
 {
-	struct timespec until;
-
-	clock_gettime(CLOCK_MONOTONIC, &until);
-	until.tv_nsec += ms % 1000 * 1000000;
-	until.tv_sec += ms / 1000 + until.tv_nsec / 1000000000;
-	until.tv_nsec %= 1000000000;
-	return pthread_cond_clockwait(changed, lock, CLOCK_MONOTONIC, &until);
+	return mlr_cond_wait_until(changed, lock, mlr_now() + (double)ms / 1e3);
 }

@@ -28,7 +28,10 @@ void mlr_time_utc(int64_t at, char out[MLR_TIME_SIZE]);
  * prolongs it.
  */
 
-/* As pthread_cond_timedwait(3), for at most ms milliseconds. Returns 0 or ETIMEDOUT. */
+/* As pthread_cond_timedwait(3), until mlr_now() is `at`. Returns 0 or ETIMEDOUT. */
+int mlr_cond_wait_until(pthread_cond_t *changed, pthread_mutex_t *lock, double at);
+
+/* The same, for at most ms milliseconds. */
 int mlr_cond_wait_ms(pthread_cond_t *changed, pthread_mutex_t *lock, long ms);
 
 #endif

@@ -18,12 +18,7 @@ static char **task_env;
 
 static const char *variable(const char *name)
 {
-	size_t n = strlen(name);
-
-	for (char **s = task_env; s && *s; s++)
-		if (strncmp(*s, name, n) == 0 && (*s)[n] == '=')
-			return *s + n + 1;
-	return NULL;
+	return strv_env_get(task_env, name);
 }
 
 static void fail(const char *text) __attribute__((noreturn));

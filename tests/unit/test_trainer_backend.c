@@ -58,7 +58,7 @@ static void convolution_has_the_gradients_of_finite_differences(void **state)
 }
 
 struct dense {
-	struct op_dense d;
+	struct op_conv d;
 	float *x, *w, *b;
 };
 
@@ -66,32 +66,32 @@ static void dense_of_x(void *l, const float *x, float *y)
 {
 	struct dense *c = l;
 
-	op_dense_forward(&c->d, x, c->w, c->b, y);
+	op_conv_forward(&c->d, x, c->w, c->b, y);
 }
 
 static void dense_of_w(void *l, const float *w, float *y)
 {
 	struct dense *c = l;
 
-	op_dense_forward(&c->d, c->x, w, c->b, y);
+	op_conv_forward(&c->d, c->x, w, c->b, y);
 }
 
 static void dense_of_b(void *l, const float *b, float *y)
 {
 	struct dense *c = l;
 
-	op_dense_forward(&c->d, c->x, c->w, b, y);
+	op_conv_forward(&c->d, c->x, c->w, b, y);
 }
 
 static void a_dense_layer_has_the_gradients_of_finite_differences(void **state)
 {
-	struct op_dense d = { 3, 7, 5 };
+	struct op_conv d = op_dense(3, 7, 5);
 	struct dense c = { d, random_floats(1, 21), random_floats(2, 35), random_floats(3, 5) };
 	auto_free float *r = random_floats(4, 15);
 	float dx[21], dw[35], db[5];
 
-	op_dense_backward_data(&d, r, c.w, dx);
-	op_dense_backward_weights(&d, c.x, r, dw, db);
+	op_conv_backward_data(&d, r, c.w, dx);
+	op_conv_backward_weights(&d, c.x, r, dw, db);
 	check_gradient(dense_of_x, &c, c.x, 21, r, 15, dx);
 	check_gradient(dense_of_w, &c, c.w, 35, r, 15, dw);
 	check_gradient(dense_of_b, &c, c.b, 5, r, 15, db);

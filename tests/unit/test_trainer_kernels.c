@@ -450,15 +450,15 @@ struct head_want {
 static void head_loops(int classes, const float *x, const float *w, const float *b,
 	const uint16_t *labels, struct head_want *want)
 {
-	struct op_dense d = { LOSS_ROWS, INPUTS, classes };
+	struct op_conv d = op_dense(LOSS_ROWS, INPUTS, classes);
 
-	op_dense_forward(&d, x, w, b, want->logits);
+	op_conv_forward(&d, x, w, b, want->logits);
 	want->loss = op_softmax_loss(
 		LOSS_ROWS, classes, want->logits, labels, want->slope, &want->wrong);
 	for (int i = 0; i < LOSS_ROWS * classes; i++)
 		want->slope[i] /= 2; /* two ranks */
-	op_dense_backward_data(&d, want->slope, w, want->dx);
-	op_dense_backward_weights(&d, x, want->slope, want->grads, want->grads + classes * INPUTS);
+	op_conv_backward_data(&d, want->slope, w, want->dx);
+	op_conv_backward_weights(&d, x, want->slope, want->grads, want->grads + classes * INPUTS);
 	for (int i = 0; i < LOSS_ROWS * INPUTS; i++)
 		want->dx[i] = x[i] > 0 ? 2 * want->dx[i] : 0;
 }

@@ -13,7 +13,7 @@
 
 /* --- elementwise --------------------------------------------------------------------------- */
 
-enum map { MAP_RELU, MAP_RELU_BACK, MAP_ADD, MAP_ADD_RELU, MAP_COPY };
+enum map { MAP_RELU, MAP_RELU_BACK, MAP_ADD, MAP_ADD_RELU, MAP_ROUND, MAP_COPY };
 
 struct map_call {
 	size_t n;
@@ -40,6 +40,11 @@ INLINE void map_lanes(
 			x = x + y;
 			if (map == MAP_ADD_RELU)
 				x = (vecf)((veci)x & ~(veci)(x < 0));
+		} else if (map == MAP_ROUND) {
+			vech half;
+
+			wide_store(&half, 0, &x, 1);
+			wide_load(&x, &half, 0, 1);
 		}
 		wide_store(c->z, i, &x, z_bf16);
 	}
@@ -63,6 +68,7 @@ WIDE static void map_in_thread(void *ctx, int me, int of)
 		MAP(MAP_RELU_BACK);
 		MAP(MAP_ADD);
 		MAP(MAP_ADD_RELU);
+		MAP(MAP_ROUND);
 	case MAP_COPY:
 		if (c->bf16 && !c->z_bf16)
 			map_lanes(c, MAP_COPY, 1, 0, from, to);
@@ -105,6 +111,13 @@ void kernel_convert(size_t n, const void *x, int x_bf16, void *y, int y_bf16)
 	parallel_run(map_in_thread, &c);
 }
 
+void kernel_round_to_bf16(size_t n, const float *x, float *y)
+{
+	struct map_call c = { n, x, NULL, y, 0, 0, MAP_ROUND };
+
+	parallel_run(map_in_thread, &c);
+}
+
 WIDE static void to_bf16(size_t n, const float *x, uint16_t *y)
 {
 	size_t i = 0;
@@ -119,41 +132,6 @@ WIDE static void to_bf16(size_t n, const float *x, uint16_t *y)
 void kernel_to_bf16(size_t n, const float *x, uint16_t *y)
 {
 	to_bf16(n, x, y);
-}
-
-struct round_call {
-	size_t n;
-	const float *x;
-	float *y;
-};
-
-INLINE void round_span(const struct round_call *c, size_t from, size_t to)
-{
-	for (size_t i = from; i < to; i++) {
-		uint16_t half;
-
-		wide_put(&half, 0, c->x[i], 1);
-		c->y[i] = wide_get(&half, 0, 1);
-	}
-}
-
-WIDE static void round_share(const struct round_call *c, size_t from, size_t to)
-{
-	round_span(c, from, to);
-}
-
-static void round_in_thread(void *ctx, int me, int of)
-{
-	const struct round_call *c = ctx;
-
-	round_share(c, parallel_from(c->n, LANES, me, of), parallel_from(c->n, LANES, me + 1, of));
-}
-
-void kernel_round_to_bf16(size_t n, const float *x, float *y)
-{
-	struct round_call c = { n, x, y };
-
-	parallel_run(round_in_thread, &c);
 }
 
 /* --- dropout ------------------------------------------------------------------------------- */

@@ -135,51 +135,6 @@ void op_conv_backward_weights(
 	}
 }
 
-void op_dense_forward(
-	const struct op_dense *d, const float *x, const float *w, const float *b, float *y)
-{
-	for (int n = 0; n < d->n; n++)
-		for (int k = 0; k < d->k; k++) {
-			double sum = b ? b[k] : 0;
-
-			for (int c = 0; c < d->c; c++)
-				sum += (double)x[n * d->c + c] * w[k * d->c + c];
-			y[n * d->k + k] = (float)sum;
-		}
-}
-
-void op_dense_backward_data(const struct op_dense *d, const float *dy, const float *w, float *dx)
-{
-	for (int n = 0; n < d->n; n++)
-		for (int c = 0; c < d->c; c++) {
-			double sum = 0;
-
-			for (int k = 0; k < d->k; k++)
-				sum += (double)dy[n * d->k + k] * w[k * d->c + c];
-			dx[n * d->c + c] = (float)sum;
-		}
-}
-
-void op_dense_backward_weights(
-	const struct op_dense *d, const float *x, const float *dy, float *dw, float *db)
-{
-	for (int k = 0; k < d->k; k++) {
-		double total = 0;
-
-		for (int c = 0; c < d->c; c++) {
-			double sum = 0;
-
-			for (int n = 0; n < d->n; n++)
-				sum += (double)dy[n * d->k + k] * x[n * d->c + c];
-			dw[k * d->c + c] = (float)sum;
-		}
-		for (int n = 0; n < d->n; n++)
-			total += dy[n * d->k + k];
-		if (db)
-			db[k] = (float)total;
-	}
-}
-
 void op_relu_forward(size_t n, const float *x, float *y)
 {
 	for (size_t i = 0; i < n; i++)

@@ -14,6 +14,12 @@ struct op_conv {
 	int n, c, h, w, k, r, stride, pad, p, q;
 };
 
+/* A dense layer, y [n][k] = x [n][c] * transpose(w [k][c]) + b: images of one pixel. */
+static inline struct op_conv op_dense(int n, int c, int k)
+{
+	return (struct op_conv){ n, c, 1, 1, k, 1, 1, 0, 1, 1 };
+}
+
 /*
  * Convolution: y = w * x + b (b NULL: 0, and so for db below), zeros beyond the edge
  * (cross-correlation; Goodfellow et al., Deep Learning, eq. 9.6).
@@ -23,17 +29,6 @@ void op_conv_forward(
 void op_conv_backward_data(const struct op_conv *d, const float *dy, const float *w, float *dx);
 void op_conv_backward_weights(
 	const struct op_conv *d, const float *x, const float *dy, float *dw, float *db);
-
-/* Dense: x [n][c], w [k][c], y [n][k] = x * transpose(w) + b (NULL as above). */
-struct op_dense {
-	int n, c, k;
-};
-
-void op_dense_forward(
-	const struct op_dense *d, const float *x, const float *w, const float *b, float *y);
-void op_dense_backward_data(const struct op_dense *d, const float *dy, const float *w, float *dx);
-void op_dense_backward_weights(
-	const struct op_dense *d, const float *x, const float *dy, float *dw, float *db);
 
 /* y = max(x, 0); NaN stays NaN. The gradient at 0 is 0. y may be x, and dx may be dy. */
 void op_relu_forward(size_t n, const float *x, float *y);

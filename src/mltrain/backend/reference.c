@@ -209,8 +209,11 @@ static int set(struct engine *e, enum engine_block which, const float *from, str
 
 /* --- layers ---------------------------------------------------------------------- */
 
+/* A convolution's sizes, or a dense layer's. */
 static struct op_conv conv_of(const struct layer *l, int n)
 {
+	if (l->kind == LAYER_DENSE)
+		return op_dense(n, (int)shape_count(&l->in), l->outputs);
 	return (struct op_conv){ n, l->in.dim[0], l->in.dim[1], l->in.dim[2], l->outputs, l->size,
 		l->stride, l->pad, l->out.dim[1], l->out.dim[2] };
 }
@@ -219,11 +222,6 @@ static struct op_pool pool_of(const struct layer *l, int n)
 {
 	return (struct op_pool){ n, l->in.dim[0], l->in.dim[1], l->in.dim[2], l->size, l->stride,
 		l->out.dim[1], l->out.dim[2] };
-}
-
-static struct op_dense dense_of(const struct layer *l, int n)
-{
-	return (struct op_dense){ n, (int)shape_count(&l->in), l->outputs };
 }
 
 static struct op_norm norm_of(const struct layer *l, int n)
@@ -329,11 +327,11 @@ static int layer_forward(
 	const float *b = l->biases ? r->param + l->bias_at : NULL;
 	size_t count = (size_t)n * shape_count(&l->out);
 	struct op_conv conv = conv_of(l, n);
-	struct op_dense dense = dense_of(l, n);
 	struct op_pool pool = pool_of(l, n);
 
 	switch (l->kind) {
 	case LAYER_CONV:
+	case LAYER_DENSE:
 		op_conv_forward(&conv, x, w, b, at->y);
 		break;
 	case LAYER_RELU:
@@ -341,9 +339,6 @@ static int layer_forward(
 		break;
 	case LAYER_MAXPOOL:
 		op_pool_forward(&pool, x, at->y, at->winner);
-		break;
-	case LAYER_DENSE:
-		op_dense_forward(&dense, x, w, b, at->y);
 		break;
 	case LAYER_DROPOUT:
 		dropout_forward(r, i, x, n, step);
@@ -374,23 +369,18 @@ static int layer_backward(struct reference *r, size_t i, float *dx, struct mlr_e
 	float *dw = r->grad + l->weight_at, *db = l->biases ? r->grad + l->bias_at : NULL;
 	size_t count = (size_t)n * shape_count(&l->out);
 	struct op_conv conv = conv_of(l, n);
-	struct op_dense dense = dense_of(l, n);
 	struct op_pool pool = pool_of(l, n);
 
-	if (l->kind == LAYER_CONV)
+	if (l->kind == LAYER_CONV || l->kind == LAYER_DENSE)
 		op_conv_backward_weights(&conv, x, at->dy, dw, db);
-	if (l->kind == LAYER_DENSE)
-		op_dense_backward_weights(&dense, x, at->dy, dw, db);
 	if (l->kind == LAYER_BATCHNORM)
 		return norm_backward(r, i, x, dx, err);
 	if (!dx)
 		return 0;
 	switch (l->kind) {
 	case LAYER_CONV:
-		op_conv_backward_data(&conv, at->dy, w, dx);
-		break;
 	case LAYER_DENSE:
-		op_dense_backward_data(&dense, at->dy, w, dx);
+		op_conv_backward_data(&conv, at->dy, w, dx);
 		break;
 	case LAYER_RELU:
 		op_relu_backward(count, at->y, at->dy, dx);

@@ -22,12 +22,102 @@
 #define INPUT  (TILE + KERNEL - 1) /* inputs of a tile, and points */
 #define POINTS (INPUT * INPUT)
 
+/*
+ * Lavin and Gray, 2016, section 4: 4 outputs and a kernel of 3 (section 4.2) at the points 0, 1,
+ * -1, 2, -2 and infinity; a kernel of 5 also at 1/2 and -1/2.
+ */
+#define PAIRS      (INPUT / 2 - 1) /* of points that differ in sign */
+#define POWERS_MAX 5
+
+static const float powers[][POWERS_MAX] = {
+	{ 1, 1, 1, 1, 1 },
+	{ 1, 2, 4, 8, 16 },
+	{ 1, 0.5f, 0.25f, 0.125f, 0.0625f },
+};
+
+/* Scales of the point 0 and of each pair. */
+static const float scale_output[] = { 1, 1, 1, 1 };
+
+#if KERNEL == 3
+static const float scale_weights[] = { 0.25f, -1.0f / 6, 1.0f / 24 };
+#else
+static const float scale_weights[] = { 1, -2.0f / 9, 1.0f / 90, 32.0f / 45 };
+#endif
+
+/* Values at the points of a polynomial of n coefficients. */
+INLINE void line_values(const vecf *a, int as, int n, const float *scale, vecf *t, int ts)
+{
+	vecf c[POWERS_MAX];
+
+	for (int r = 0; r < n; r++)
+		c[r] = a[r * as];
+	t[0] = c[0] * scale[0];
+#pragma GCC unroll 8
+	for (int i = 0; i < PAIRS; i++) {
+		vecf e = c[0], o = c[1] * powers[i][1]; /* even and odd powers */
+
+#pragma GCC unroll 8
+		for (int r = 2; r < n; r++)
+			if (r % 2)
+				o += c[r] * powers[i][r];
+			else
+				e += c[r] * powers[i][r];
+		e *= scale[1 + i];
+		o *= scale[1 + i];
+		t[(1 + 2 * i) * ts] = e + o;
+		t[(2 + 2 * i) * ts] = e - o;
+	}
+	t[(INPUT - 1) * ts] = c[n - 1];
+}
+
+/* The transpose of that: n sums of the points. */
+INLINE void line_sums(const vecf *t, int ts, const float *scale, vecf *a, int as, int n)
+{
+	vecf e[PAIRS], o[PAIRS];
+
+#pragma GCC unroll 8
+	for (int i = 0; i < PAIRS; i++) {
+		e[i] = (t[(1 + 2 * i) * ts] + t[(2 + 2 * i) * ts]) * scale[1 + i];
+		o[i] = (t[(1 + 2 * i) * ts] - t[(2 + 2 * i) * ts]) * scale[1 + i];
+	}
+#pragma GCC unroll 8
+	for (int r = 0; r < n; r++) {
+		const vecf *part = r % 2 ? o : e;
+		vecf sum = part[0];
+
+		if (r == 0)
+			sum = t[0] * scale[0] + sum;
+#pragma GCC unroll 8
+		for (int i = 1; i < PAIRS; i++)
+			sum += part[i] * powers[i][r];
+		if (r == n - 1)
+			sum += t[(INPUT - 1) * ts];
+		a[r * as] = sum;
+	}
+}
+
+INLINE void line_output(const vecf *m, int ms, vecf *y, int ys)
+{
+	line_sums(m, ms, scale_output, y, ys, TILE);
+}
+
+INLINE void line_output_back(const vecf *y, int ys, vecf *m, int ms)
+{
+	line_values(y, ys, TILE, scale_output, m, ms);
+}
+
+INLINE void line_weights(const vecf *w, int ws, vecf *u, int us)
+{
+	line_values(w, ws, KERNEL, scale_weights, u, us);
+}
+
+INLINE void line_weights_back(const vecf *u, int us, vecf *w, int ws)
+{
+	line_sums(u, us, scale_weights, w, ws, KERNEL);
+}
+
 #if KERNEL == 3
 
-/*
- * Lavin and Gray, 2016, section 4.2: 4 outputs and a kernel of 3 at the points 0, 1, -1, 2, -2 and
- * infinity.
- */
 INLINE void line_input(const vecf *d, int ds, vecf *t, int ts)
 {
 	vecf d1 = d[ds], d2 = d[2 * ds], d3 = d[3 * ds], d4 = d[4 * ds], e, o;
@@ -58,68 +148,8 @@ INLINE void line_input_back(const vecf *t, int ts, vecf *d, int ds)
 	d[5 * ds] = t5;
 }
 
-INLINE void line_output(const vecf *m, int ms, vecf *y, int ys)
-{
-	vecf e1 = m[ms] + m[2 * ms], o1 = m[ms] - m[2 * ms];
-	vecf e2 = m[3 * ms] + m[4 * ms], o2 = m[3 * ms] - m[4 * ms];
-
-	y[0] = m[0] + e1 + e2;
-	y[ys] = o1 + o2 * 2.0f;
-	y[2 * ys] = e1 + e2 * 4.0f;
-	y[3 * ys] = o1 + o2 * 8.0f + m[5 * ms];
-}
-
-INLINE void line_output_back(const vecf *y, int ys, vecf *m, int ms)
-{
-	vecf y0 = y[0], y1 = y[ys], y2 = y[2 * ys], y3 = y[3 * ys], e, o;
-
-	m[0] = y0;
-	e = y0 + y2;
-	o = y1 + y3;
-	m[ms] = e + o;
-	m[2 * ms] = e - o;
-	e = y0 + y2 * 4.0f;
-	o = y1 * 2.0f + y3 * 8.0f;
-	m[3 * ms] = e + o;
-	m[4 * ms] = e - o;
-	m[5 * ms] = y3;
-}
-
-#define S1 (-1.0f / 6) /* scales of the points 1 and -1, */
-#define S2 (1.0f / 24) /* 2 and -2 */
-
-INLINE void line_weights(const vecf *w, int ws, vecf *u, int us)
-{
-	vecf w0 = w[0], w1 = w[ws], w2 = w[2 * ws], e, o;
-
-	u[0] = w0 * 0.25f;
-	e = (w0 + w2) * S1;
-	o = w1 * S1;
-	u[us] = e + o;
-	u[2 * us] = e - o;
-	e = (w0 + w2 * 4.0f) * S2;
-	o = w1 * (2 * S2);
-	u[3 * us] = e + o;
-	u[4 * us] = e - o;
-	u[5 * us] = w2;
-}
-
-INLINE void line_weights_back(const vecf *u, int us, vecf *w, int ws)
-{
-	vecf e1 = (u[us] + u[2 * us]) * S1, o1 = (u[us] - u[2 * us]) * S1;
-	vecf e2 = (u[3 * us] + u[4 * us]) * S2, o2 = (u[3 * us] - u[4 * us]) * S2;
-
-	w[0] = u[0] * 0.25f + e1 + e2;
-	w[ws] = o1 + o2 * 2.0f;
-	w[2 * ws] = e1 + e2 * 4.0f + u[5 * us];
-}
-
 #else
 
-/*
- * Lavin and Gray, 2016, section 4, for 4 outputs and a kernel of 5 at the points 0, 1, -1, 2, -2,
- * 1/2, -1/2 and infinity.
- */
 INLINE void line_input(const vecf *d, int ds, vecf *t, int ts)
 {
 	vecf d0 = d[0], d1 = d[ds], d2 = d[2 * ds], d3 = d[3 * ds], d4 = d[4 * ds], d5 = d[5 * ds],
@@ -156,75 +186,6 @@ INLINE void line_input_back(const vecf *t, int ts, vecf *d, int ds)
 	d[5 * ds] = o1 + o2 * 2.0f + o3 * 0.5f - t7 * 5.25f;
 	d[6 * ds] = e1 + e2 + e3 - t0;
 	d[7 * ds] = t7;
-}
-
-INLINE void line_output(const vecf *m, int ms, vecf *y, int ys)
-{
-	vecf e1 = m[ms] + m[2 * ms], o1 = m[ms] - m[2 * ms];
-	vecf e2 = m[3 * ms] + m[4 * ms], o2 = m[3 * ms] - m[4 * ms];
-	vecf e3 = m[5 * ms] + m[6 * ms], o3 = m[5 * ms] - m[6 * ms];
-
-	y[0] = m[0] + e1 + e2 + e3;
-	y[ys] = o1 + o2 * 2.0f + o3 * 0.5f;
-	y[2 * ys] = e1 + e2 * 4.0f + e3 * 0.25f;
-	y[3 * ys] = o1 + o2 * 8.0f + o3 * 0.125f + m[7 * ms];
-}
-
-INLINE void line_output_back(const vecf *y, int ys, vecf *m, int ms)
-{
-	vecf y0 = y[0], y1 = y[ys], y2 = y[2 * ys], y3 = y[3 * ys], e, o;
-
-	m[0] = y0;
-	e = y0 + y2;
-	o = y1 + y3;
-	m[ms] = e + o;
-	m[2 * ms] = e - o;
-	e = y0 + y2 * 4.0f;
-	o = y1 * 2.0f + y3 * 8.0f;
-	m[3 * ms] = e + o;
-	m[4 * ms] = e - o;
-	e = y0 + y2 * 0.25f;
-	o = y1 * 0.5f + y3 * 0.125f;
-	m[5 * ms] = e + o;
-	m[6 * ms] = e - o;
-	m[7 * ms] = y3;
-}
-
-#define S1 (-2.0f / 9)  /* scales of the points 1 and -1, */
-#define S2 (1.0f / 90)  /* 2 and -2, */
-#define S3 (32.0f / 45) /* 1/2 and -1/2 */
-
-INLINE void line_weights(const vecf *w, int ws, vecf *u, int us)
-{
-	vecf w0 = w[0], w1 = w[ws], w2 = w[2 * ws], w3 = w[3 * ws], w4 = w[4 * ws], e, o;
-
-	u[0] = w0;
-	e = (w0 + w2 + w4) * S1;
-	o = (w1 + w3) * S1;
-	u[us] = e + o;
-	u[2 * us] = e - o;
-	e = (w0 + w2 * 4.0f + w4 * 16.0f) * S2;
-	o = (w1 * 2.0f + w3 * 8.0f) * S2;
-	u[3 * us] = e + o;
-	u[4 * us] = e - o;
-	e = (w0 + w2 * 0.25f + w4 * 0.0625f) * S3;
-	o = (w1 * 0.5f + w3 * 0.125f) * S3;
-	u[5 * us] = e + o;
-	u[6 * us] = e - o;
-	u[7 * us] = w4;
-}
-
-INLINE void line_weights_back(const vecf *u, int us, vecf *w, int ws)
-{
-	vecf e1 = (u[us] + u[2 * us]) * S1, o1 = (u[us] - u[2 * us]) * S1;
-	vecf e2 = (u[3 * us] + u[4 * us]) * S2, o2 = (u[3 * us] - u[4 * us]) * S2;
-	vecf e3 = (u[5 * us] + u[6 * us]) * S3, o3 = (u[5 * us] - u[6 * us]) * S3;
-
-	w[0] = u[0] + e1 + e2 + e3;
-	w[ws] = o1 + o2 * 2.0f + o3 * 0.5f;
-	w[2 * ws] = e1 + e2 * 4.0f + e3 * 0.25f;
-	w[3 * ws] = o1 + o2 * 8.0f + o3 * 0.125f;
-	w[4 * ws] = e1 + e2 * 16.0f + e3 * 0.0625f + u[7 * us];
 }
 
 #endif

@@ -13,42 +13,39 @@
 struct args {
 	const char *from, *out, *net, *map;
 	struct net_wish wish;
-	float mean[IMAGE_CHANNELS_MAX], std[IMAGE_CHANNELS_MAX];
-	int means, stds; /* given */
+	struct numbers {
+		float v[IMAGE_CHANNELS_MAX];
+		int n; /* given */
+	} mean, std;
 	int quiet;
 };
 
-/* Parse a number for each channel, or one for all. Returns how many there are. */
-static int parse_channels(struct argp_state *state, const char *option, const char *arg, double min,
-	float ret[IMAGE_CHANNELS_MAX])
+/* Parse a number for each channel, or one for all. */
+static void parse_channels(
+	struct numbers *ret, char *arg, struct argp_state *state, const char *option, double min)
 {
 	auto_free char *copy = xstrdup(arg);
 	char *rest = copy, *s;
-	int n = 0;
 
+	ret->n = 0;
 	while ((s = strsep(&rest, ","))) {
-		if (n == IMAGE_CHANNELS_MAX)
+		if (ret->n == IMAGE_CHANNELS_MAX)
 			argp_error(state, "--%s '%s' has more than %d numbers", option, arg,
 				IMAGE_CHANNELS_MAX);
-		ret[n++] = (float)options_real(state, option, s, min, 1e6);
+		ret->v[ret->n++] = (float)options_real(state, option, s, min, 1e6);
 	}
-	for (int i = n; i < IMAGE_CHANNELS_MAX; i++)
-		ret[i] = ret[0];
-	return n;
+	for (int i = ret->n; i < IMAGE_CHANNELS_MAX; i++)
+		ret->v[i] = ret->v[0];
 }
 
-static void parse_mean(void *args, char *arg, struct argp_state *state)
+static void parse_mean(void *field, char *arg, struct argp_state *state)
 {
-	struct args *a = args;
-
-	a->means = parse_channels(state, "mean", arg, -1e6, a->mean);
+	parse_channels(field, arg, state, "mean", -1e6);
 }
 
-static void parse_std(void *args, char *arg, struct argp_state *state)
+static void parse_std(void *field, char *arg, struct argp_state *state)
 {
-	struct args *a = args;
-
-	a->stds = parse_channels(state, "std", arg, 1e-6, a->std);
+	parse_channels(field, arg, state, "std", 1e-6);
 }
 
 static const struct option_row options[] = {
@@ -58,9 +55,9 @@ static const struct option_row options[] = {
 		OPT_FILE(struct args, map) },
 	{ "mean", 0, "X[,X...]", 0,
 		"mean of each channel that was taken off pixels from 0 to 1 (0)", 1,
-		OPT_CALL(parse_mean) },
+		OPT_PARSE(struct args, mean, parse_mean) },
 	{ "std", 0, "X[,X...]", 0, "deviation that they were then divided by (1)", 1,
-		OPT_CALL(parse_std) },
+		OPT_PARSE(struct args, std, parse_std) },
 	{ "output", 'o', "FILE", 0, "the checkpoint to write", 1, OPT_FILE(struct args, out) },
 	{ "quiet", 'q', NULL, 0, "do not print which layer takes which module", 2,
 		OPT(struct args, quiet) },
@@ -100,14 +97,14 @@ static int set_norm(const struct args *a, struct checkpoint *c, struct mlr_error
 	if (channels > IMAGE_CHANNELS_MAX)
 		return mlr_fail(err, EINVAL, "network '%s' reads images of %d channels; at most %d",
 			c->net->name, channels, IMAGE_CHANNELS_MAX);
-	if ((a->means > 1 && a->means != channels) || (a->stds > 1 && a->stds != channels))
+	if ((a->mean.n > 1 && a->mean.n != channels) || (a->std.n > 1 && a->std.n != channels))
 		return mlr_fail(err, EINVAL,
 			"network '%s' reads images of %d channels: --mean and --std need one number, "
 			"or as many",
 			c->net->name, channels);
 	for (int i = 0; i < channels; i++) {
-		c->norm.mean[i] = 255 * a->mean[i];
-		c->norm.scale[i] = 255 * a->std[i];
+		c->norm.mean[i] = 255 * a->mean.v[i];
+		c->norm.scale[i] = 255 * a->std.v[i];
 	}
 	return 0;
 }
@@ -189,7 +186,7 @@ static int run(const struct args *a, struct mlr_error *err)
 
 int cmd_import(int argc, char **argv)
 {
-	struct args a = { .wish = NET_WISH_ANYTHING, .std = { 1, 1, 1, 1 } };
+	struct args a = { .wish = NET_WISH_ANYTHING, .std = { { 1, 1, 1, 1 } } };
 	struct mlr_error err = MLR_ERROR_INIT;
 
 	options_parse("mltrain import", argc, argv, &syntax, &a);

@@ -95,6 +95,9 @@ static void recipe_arg_schedule(void *field, char *arg, struct argp_state *state
 static const char *const normalizations[] = { "fixed", "dataset", NULL };
 static const char *const scales[] = { "none", "linear", "sqrt", NULL };
 static const char *const usr1[] = { "stop", "continue", NULL };
+static const char *const formats[] = {
+	[METRICS_TEXT] = "text", [METRICS_TF] = "tf", [METRICS_JSON] = "json", NULL
+};
 
 /* --- options with a syntax of their own ------------------------------------------------------ */
 
@@ -146,8 +149,7 @@ static void parse_log_format(void *args, char *arg, struct argp_state *state)
 {
 	struct train_args *a = args;
 
-	if (metrics_format_find(arg, &a->metrics.format) < 0)
-		argp_error(state, "--log-format takes text, tf or json, not '%s'", arg);
+	a->metrics.format = (enum metrics_format)options_word(state, "log-format", arg, formats);
 	a->train.validate_every = a->metrics.format == METRICS_TF ? METRICS_TF_EVERY : 0;
 }
 

@@ -5,12 +5,11 @@
 #include <curl/curl.h>
 #include <poll.h>
 
-#define STALL_S     60
-#define PAUSE_MS    1000
-#define QUICK_MS    100                 /* where bytes came */
-#define PROGRESS    ((uint64_t)1 << 20) /* so many bytes more, and tries are counted anew */
-#define FROM_MAX    ((size_t)64 << 10)
-#define VERSION_MAX 512
+#define STALL_S  60
+#define PAUSE_MS 1000
+#define QUICK_MS 100                 /* where bytes came */
+#define PROGRESS ((uint64_t)1 << 20) /* so many bytes more, and tries are counted anew */
+#define FROM_MAX ((size_t)64 << 10)
 
 /* A request. */
 struct transfer {
@@ -19,10 +18,9 @@ struct transfer {
 	char *shown; /* the URL in messages */
 	CURL *curl;
 	struct curl_slist *headers;
-	int fd;        /* the part */
-	uint64_t have; /* bytes in it */
-	uint64_t from; /* those from before this request */
-	char etag[VERSION_MAX], modified[VERSION_MAX], range[VERSION_MAX];
+	int fd;                 /* the part */
+	uint64_t have;          /* bytes in it */
+	uint64_t from;          /* those from before this request */
 	char *version;          /* the version of the part, if only the rest is requested */
 	int begun;              /* the body began: the part now belongs to this version */
 	struct mlr_error error; /* our own error, which ends the transfer */
@@ -61,15 +59,34 @@ void download_drop(int dirfd, const char *name)
 	unlinkat(dirfd, from, 0);
 }
 
-/* --- the version of the part ---------------------------------------------------- */
+/* --- callbacks of curl ---------------------------------------------------------- */
+
+/* A header of the latest answer, "" if it has none. */
+static const char *header_of(const struct transfer *t, const char *name)
+{
+	struct curl_header *h;
+
+	return curl_easy_header(t->curl, name, 0, CURLH_HEADER, -1, &h) == CURLHE_OK ? h->value
+										     : "";
+}
+
+static long status_of(const struct transfer *t)
+{
+	long status = 0;
+
+	curl_easy_getinfo(t->curl, CURLINFO_RESPONSE_CODE, &status);
+	return status;
+}
 
 /* Write two lines: the URL, which may contain a password, and the value of If-Range. */
 static int write_from(const struct transfer *t, struct mlr_error *err)
 {
 	auto_free char *name = from_name(t->d->name), *text = NULL;
-	/* A weak ETag does not promise equal bytes. */
-	const char *version = *t->etag && strncmp(t->etag, "W/", 2) != 0 ? t->etag : t->modified;
+	const char *version = header_of(t, "ETag");
 
+	/* A weak ETag does not promise equal bytes. */
+	if (!*version || strncmp(version, "W/", 2) == 0)
+		version = header_of(t, "Last-Modified");
 	text = xasprintf("%s\n%s\n", t->url, version);
 	return file_replace(t->d->dirfd, name, text, strlen(text), 0600, err);
 }
@@ -93,52 +110,18 @@ static char *read_from(const struct transfer *t)
 	return xstrdup(version);
 }
 
-/* --- callbacks of curl ---------------------------------------------------------- */
-
-static void keep_header(const char *line, size_t len, const char *name, char *to)
-{
-	size_t n = strlen(name);
-
-	if (len <= n || strncasecmp(line, name, n) != 0)
-		return;
-	for (line += n, len -= n; len && (*line == ' ' || *line == '\t'); line++)
-		len--;
-	while (len && strchr(" \t\r\n", line[len - 1]))
-		len--;
-	if (len < VERSION_MAX && !memchr(line, '\n', len))
-		snprintf(to, VERSION_MAX, "%.*s", (int)len, line);
-}
-
-static size_t on_header(char *line, size_t size, size_t n, void *ctx)
-{
-	struct transfer *t = ctx;
-	size_t len = size * n;
-
-	if (len > 5 && strncasecmp(line, "HTTP/", 5) == 0) /* forget a redirect's headers */
-		*t->etag = *t->modified = *t->range = '\0';
-	keep_header(line, len, "etag:", t->etag);
-	keep_header(line, len, "last-modified:", t->modified);
-	keep_header(line, len, "content-range:", t->range);
-	return len;
-}
-
-static long status_of(const struct transfer *t)
-{
-	long status = 0;
-
-	curl_easy_getinfo(t->curl, CURLINFO_RESPONSE_CODE, &status);
-	return status;
-}
-
 /* Does a 206 bring the rest of the same version? */
 static int is_the_rest(const struct transfer *t)
 {
 	unsigned long long first;
 
-	if (!t->from || sscanf(t->range, "bytes %llu-", &first) != 1 || first != t->from)
+	if (!t->from || sscanf(header_of(t, "Content-Range"), "bytes %llu-", &first) != 1 ||
+		first != t->from)
 		return 0;
-	return (!*t->etag && !*t->modified) || strcmp(t->etag, t->version) == 0 ||
-		strcmp(t->modified, t->version) == 0;
+	if (strcmp(header_of(t, "ETag"), t->version) == 0 ||
+		strcmp(header_of(t, "Last-Modified"), t->version) == 0)
+		return 1;
+	return !*header_of(t, "ETag") && !*header_of(t, "Last-Modified");
 }
 
 /* Handle the body's first bytes: continue the part or begin it anew. */
@@ -212,8 +195,6 @@ static void set_options(struct transfer *t)
 	curl_easy_setopt(c, CURLOPT_LOW_SPEED_LIMIT, 1L);
 	curl_easy_setopt(c, CURLOPT_LOW_SPEED_TIME, t->d->stall_s ? t->d->stall_s : STALL_S);
 	curl_easy_setopt(c, CURLOPT_USERAGENT, "mltrain/" PACKAGE_VERSION);
-	curl_easy_setopt(c, CURLOPT_HEADERFUNCTION, on_header);
-	curl_easy_setopt(c, CURLOPT_HEADERDATA, t);
 	curl_easy_setopt(c, CURLOPT_WRITEFUNCTION, on_body);
 	curl_easy_setopt(c, CURLOPT_WRITEDATA, t);
 	curl_easy_setopt(c, CURLOPT_XFERINFOFUNCTION, on_progress);
@@ -299,7 +280,8 @@ static int judge_206(const struct transfer *t, int *again, struct mlr_error *err
 {
 	unsigned long long size;
 
-	if (sscanf(t->range, "bytes %*u-%*u/%llu", &size) != 1 || size == t->have)
+	if (sscanf(header_of(t, "Content-Range"), "bytes %*u-%*u/%llu", &size) != 1 ||
+		size == t->have)
 		return 0;
 	*again = 1;
 	if (t->have > size)
@@ -315,7 +297,8 @@ static int judge_416(const struct transfer *t, int *again, struct mlr_error *err
 {
 	unsigned long long size;
 
-	if (sscanf(t->range, "bytes */%llu", &size) == 1 && size == t->from && t->from)
+	if (sscanf(header_of(t, "Content-Range"), "bytes */%llu", &size) == 1 && size == t->from &&
+		t->from)
 		return 0;
 	download_drop(t->d->dirfd, t->d->name);
 	return fail_of_status(t, 416, again, err);

@@ -21,18 +21,6 @@ struct metrics {
 	uint64_t step;
 };
 
-int metrics_format_find(const char *name, enum metrics_format *ret)
-{
-	static const char *const names[] = { "text", "tf", "json" };
-
-	for (size_t i = 0; i < ARRAY_LEN(names); i++)
-		if (strcmp(name, names[i]) == 0) {
-			*ret = (enum metrics_format)i;
-			return 0;
-		}
-	return -ENOENT;
-}
-
 int metrics_open(const struct metrics_options *o, struct metrics **ret, struct mlr_error *err)
 {
 	struct metrics *m = xcalloc(1, sizeof(*m));

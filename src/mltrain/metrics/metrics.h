@@ -39,9 +39,6 @@ struct metrics_options {
 		.log_every = 10, .load_every = 2, \
 	}
 
-/* "text", "tf", "json". Returns 0 or -ENOENT. */
-int metrics_format_find(const char *name, enum metrics_format *ret);
-
 struct metrics;
 
 /*

@@ -63,15 +63,12 @@ void usage_read(const char *root, struct usage_before *before, struct usage *ret
 /* Wait for the next sample or the end. Returns nonzero at the end. */
 static int wait_stop(struct usage_sampler *s)
 {
-	struct timespec until;
 	double at = mlr_now() + s->every;
 	int r = 0;
 
-	until.tv_sec = (time_t)at;
-	until.tv_nsec = (long)(1e9 * (at - (double)until.tv_sec));
 	pthread_mutex_lock(&s->lock);
 	while (!s->stop && r != ETIMEDOUT)
-		r = pthread_cond_timedwait(&s->wake, &s->lock, &until);
+		r = mlr_cond_wait_until(&s->wake, &s->lock, at);
 	r = s->stop;
 	pthread_mutex_unlock(&s->lock);
 	return r;
@@ -111,7 +108,6 @@ static void *sample(void *arg)
 struct usage_sampler *usage_start(double every, int with_gpus, usage_tell tell, void *ctx)
 {
 	struct usage_sampler *s = xcalloc(1, sizeof(*s));
-	pthread_condattr_t attributes;
 	sigset_t all, was;
 	int r;
 
@@ -119,10 +115,7 @@ struct usage_sampler *usage_start(double every, int with_gpus, usage_tell tell, 
 		.every = every, .with_gpus = with_gpus, .tell = tell, .ctx = ctx
 	};
 	pthread_mutex_init(&s->lock, NULL);
-	pthread_condattr_init(&attributes);
-	pthread_condattr_setclock(&attributes, CLOCK_MONOTONIC);
-	pthread_cond_init(&s->wake, &attributes);
-	pthread_condattr_destroy(&attributes);
+	pthread_cond_init(&s->wake, NULL);
 	sigfillset(&all);
 	pthread_sigmask(SIG_BLOCK, &all, &was);
 	r = pthread_create(&s->thread, NULL, sample, s);

@@ -16,9 +16,6 @@
  *   weights   "sha256:…" of the bytes that come first: all tensors but the optimiser's (parts.h)
  *   state     JSON: epochs_done, step, seed, batch, ranks, threads, dtype,
  *             best_error, seconds, digest
- *
- * Files of mltrain's first form (net "convolutional", input "1x28x28", mean, scale, epoch, …) are
- * read too.
  */
 #ifndef MLT_MODEL_CHECKPOINT_H
 #define MLT_MODEL_CHECKPOINT_H

@@ -100,9 +100,6 @@ void checkpoint_meta_done(struct checkpoint_meta *m)
 
 /* --- reading ------------------------------------------------------------------ */
 
-/* Most bytes of an untrusted value in a message. */
-#define SHOWN "%.40s"
-
 /* Parse a metadata value as JSON of this type. */
 static int parse(const struct safetensors *st, const char *key, json_type type, json_t **ret,
 	struct mlr_error *err)
@@ -167,57 +164,7 @@ static int read_names(const json_t *names, struct checkpoint *c, struct mlr_erro
 	return 0;
 }
 
-/* Read a number of the first form, which has a metadata value of its own. */
-static int number(const struct safetensors *st, const char *key, uint64_t max, uint64_t *ret,
-	struct mlr_error *err)
-{
-	const char *s = safetensors_meta(st, key);
-	char *end;
-	uint64_t v;
-
-	if (!s)
-		return mlr_fail(err, EPROTO, "its metadata lack '%s': it is not mltrain's", key);
-	errno = 0;
-	v = strtoull(s, &end, 10);
-	if (*s < '0' || *s > '9' || *end || errno || v > max)
-		return mlr_fail(err, EPROTO,
-			"its metadata say '" SHOWN
-			"' for '%s', which is not a number up to %" PRIu64,
-			s, key, max);
-	*ret = v;
-	return 0;
-}
-
-static int read_first_form(
-	const struct safetensors *st, struct checkpoint *c, struct mlr_error *err)
-{
-	const char *mean = safetensors_meta(st, "mean"), *scale = safetensors_meta(st, "scale");
-	uint64_t epoch, batch;
-	int r;
-
-	if ((r = number(st, "epoch", 1000000000, &epoch, err)) < 0 ||
-		(r = number(st, "batch", 1000000, &batch, err)) < 0 ||
-		(r = number(st, "step", INT64_MAX, &c->step, err)) < 0 ||
-		(r = number(st, "seed", INT64_MAX, &c->seed, err)) < 0)
-		return r;
-	if (batch == 0)
-		return mlr_fail(err, EPROTO, "its metadata say '0' for 'batch'");
-	if (!mean || strcmp(mean, "127.5") != 0 || !scale || strcmp(scale, "255") != 0)
-		return mlr_fail(
-			err, EPROTO, "its metadata's 'mean' and 'scale' are not 127.5 and 255");
-	c->epochs_done = (int)epoch;
-	c->batch = (int)batch;
-	c->ranks = 1;
-	c->best_error = -1;
-	for (int i = 0; i < IMAGE_CHANNELS_MAX; i++) {
-		c->norm.mean[i] = 127.5f;
-		c->norm.scale[i] = 255;
-	}
-	return 0;
-}
-
-static int read_second_form(
-	const struct safetensors *st, struct checkpoint *c, struct mlr_error *err)
+static int read_values(const struct safetensors *st, struct checkpoint *c, struct mlr_error *err)
 {
 	const struct record_reader r = { .manner = RECORD_ALL, .err = err };
 	json_auto_t *norm = NULL, *names = NULL, *state = NULL;
@@ -231,52 +178,12 @@ static int read_second_form(
 							 : 0;
 }
 
-/* Make the only network of the first form, of which a file has just the name. */
-static const char first_net[] =
-	"{\"name\":\"convolutional\",\"layers\":["
-	"{\"kind\":\"conv\",\"name\":\"conv1\",\"outputs\":32,\"size\":5,\"pad\":\"same\"},"
-	"{\"kind\":\"relu\",\"name\":\"relu1\"},"
-	"{\"kind\":\"maxpool\",\"name\":\"pool1\",\"size\":2},"
-	"{\"kind\":\"conv\",\"name\":\"conv2\",\"outputs\":64,\"size\":5,\"pad\":\"same\"},"
-	"{\"kind\":\"relu\",\"name\":\"relu2\"},"
-	"{\"kind\":\"maxpool\",\"name\":\"pool2\",\"size\":2},"
-	"{\"kind\":\"dense\",\"name\":\"fc1\",\"outputs\":512,\"decay\":1},"
-	"{\"kind\":\"relu\",\"name\":\"relu3\"},"
-	"{\"kind\":\"dropout\",\"name\":\"dropout\",\"rate\":0.5},"
-	"{\"kind\":\"dense\",\"name\":\"fc2\",\"outputs\":\"classes\",\"decay\":1}]}";
-
-/* The metadata give its input, and the last layer's tensor its classes. */
-static int make_first_net(const struct safetensors *st, struct net **ret, struct mlr_error *err)
-{
-	const char *name = safetensors_meta(st, "net"), *input = safetensors_meta(st, "input");
-	const struct tensor *last = safetensors_find(st, "fc2.bias");
-	struct net_wish wish = { .input = { 3, { 0, 0, 0, 1 } }, .dropout = -1 };
-	int *dim = wish.input.dim, used = 0;
-
-	if (strcmp(name, "convolutional") != 0)
-		return mlr_fail(err, ENOTSUP,
-			"its network '" SHOWN "' is neither a description nor 'convolutional'",
-			name);
-	if (!input)
-		return mlr_fail(err, EPROTO, "its metadata lack 'input': it is not mltrain's");
-	if (sscanf(input, "%5dx%5dx%5d%n", &dim[0], &dim[1], &dim[2], &used) != 3 || input[used] ||
-		dim[0] < 1 || dim[1] < 1 || dim[2] < 1)
-		return mlr_fail(err, EPROTO,
-			"its metadata say '" SHOWN "' for 'input', which is not CxHxW", input);
-	if (!last || last->shape.rank != 1)
-		return mlr_fail(err, EPROTO, "tensor 'fc2.bias' is missing or is not a row");
-	wish.classes = last->shape.dim[0];
-	return net_parse(first_net, strlen(first_net), "first form", &wish, ret, NULL, err);
-}
-
 static int make_net(const struct safetensors *st, struct net **ret, struct mlr_error *err)
 {
 	const char *text = safetensors_meta(st, "net");
 
 	if (!text)
 		return mlr_fail(err, EPROTO, "its metadata lack 'net': it is not mltrain's");
-	if (*text != '{')
-		return make_first_net(st, ret, err);
 	if (strlen(text) > NET_FILE_MAX)
 		return mlr_fail(err, EPROTO, "its network's description has %zu bytes; at most %zu",
 			strlen(text), NET_FILE_MAX);
@@ -292,10 +199,8 @@ static char *copy(const struct safetensors *st, const char *key)
 
 int checkpoint_meta_read(const struct safetensors *st, struct checkpoint *c, struct mlr_error *err)
 {
-
 	TRY(make_net(st, &c->net, err));
-	TRY(safetensors_meta(st, "state") ? read_second_form(st, c, err)
-					  : read_first_form(st, c, err));
+	TRY(read_values(st, c, err));
 	c->backend = copy(st, "backend");
 	c->data = copy(st, "data");
 	c->version = copy(st, "version");

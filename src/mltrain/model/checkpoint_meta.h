@@ -20,7 +20,7 @@ void checkpoint_meta_done(struct checkpoint_meta *m);
  * Set all of c but its blocks of floats from st's metadata. Release c with checkpoint_done(), after
  * a failure too.
  *
- * Returns 0, or -EPROTO for missing or invalid metadata, -ENOTSUP for an unknown network.
+ * Returns 0, or -EPROTO for missing or invalid metadata, -EINVAL for an invalid network.
  */
 int checkpoint_meta_read(const struct safetensors *st, struct checkpoint *c, struct mlr_error *err);
 

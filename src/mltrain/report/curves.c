@@ -15,76 +15,65 @@ void curve_smooth(const double *y, size_t n, double *ret)
 	}
 }
 
-/* Smoothed values, kept until the charts are written. */
+/* Smoothed values of each run, kept until the chart is written. */
 struct smooth {
-	double **v;
-	size_t n;
+	double *v[RUNS_MAX];
 };
 
 static void smooth_done(struct smooth *s)
 {
-	for (size_t i = 0; i < s->n; i++)
+	for (int i = 0; i < RUNS_MAX; i++)
 		free(s->v[i]);
-	free(s->v);
 }
 
-static const double *smooth_of(struct smooth *s, const struct curve *c)
+static void add(struct chart *c, const char *name, const char *what, int color,
+	enum line_style style, const struct curve *k, const double *y)
 {
-	double *y = xcalloc(c->n ? c->n : 1, sizeof(*y));
+	int by_time = strcmp(c->x_name, "seconds") == 0;
 
-	curve_smooth(c->y, c->n, y);
-	s->v = xgrow(s->v, s->n, sizeof(*s->v));
-	s->v[s->n++] = y;
-	return y;
+	chart_add(c,
+		&(struct line){ name, what, color, style, by_time ? k->time : k->step, y ? y : k->y,
+			k->n });
 }
 
-/* Draw the curve at this offset in struct run for each run: the smoothed one over the raw one. */
-static void add_smoothed(
-	struct chart *c, const struct runs *runs, size_t offset, struct smooth *smooth)
+static const double *smooth_of(struct smooth *s, size_t run, const struct curve *k)
 {
+	s->v[run] = xcalloc(k->n + 1, sizeof(double));
+	curve_smooth(k->y, k->n, s->v[run]);
+	return s->v[run];
+}
+
+/* Draw the curve at this offset in struct run for each run. */
+static void write_each(
+	FILE *f, const struct runs *runs, size_t offset, enum line_style style, struct chart c)
+{
+	c.x_name = c.x_name ? c.x_name : "step";
+	for (size_t i = 0; i < runs->n; i++)
+		add(&c, runs->n > 1 ? runs->v[i].label : c.title, NULL, (int)i, style,
+			(const struct curve *)((const char *)&runs->v[i] + offset), NULL);
+	chart_write(f, &c);
+}
+
+/* Draw it as it is, and a smoothed one over it. */
+static void write_smoothed(FILE *f, const struct runs *runs, size_t offset, struct chart c)
+{
+	auto_call(smooth_done) struct smooth smooth = { { NULL } };
+
+	c.x_name = "step";
 	for (size_t i = 0; i < runs->n; i++) {
-		const struct run *r = &runs->v[i];
-		const struct curve *k = (const struct curve *)((const char *)r + offset);
-		struct line l = { runs->n > 1 ? r->label : c->title, "raw", (int)i, LINE_FAINT,
-			k->step, k->y, k->n };
+		const struct curve *k = (const struct curve *)((const char *)&runs->v[i] + offset);
+		const char *name = runs->n > 1 ? runs->v[i].label : c.title;
 
-		chart_add(c, &l);
-		l.what = "smoothed";
-		l.style = LINE_STRONG;
-		l.y = smooth_of(smooth, k);
-		chart_add(c, &l);
+		add(&c, name, "raw", (int)i, LINE_FAINT, k, NULL);
+		add(&c, name, "smoothed", (int)i, LINE_STRONG, k, smooth_of(&smooth, i, k));
 	}
-}
-
-static void add_plain(struct chart *c, const struct runs *runs, size_t offset)
-{
-	for (size_t i = 0; i < runs->n; i++) {
-		const struct run *r = &runs->v[i];
-		const struct curve *k = (const struct curve *)((const char *)r + offset);
-
-		chart_add(c,
-			&(struct line){ runs->n > 1 ? r->label : c->title, NULL, (int)i,
-				LINE_STRONG, k->step, k->y, k->n });
-	}
-}
-
-static void write_loss(FILE *f, const struct runs *runs)
-{
-	auto_call(smooth_done) struct smooth smooth = { 0 };
-	struct chart c = { .id = "loss",
-		.title = "Loss",
-		.x_name = "step",
-		.log_choice = 1,
-		.about = "Of the latest batch, with the penalty on large weights." };
-
-	add_smoothed(&c, runs, offsetof(struct run, loss), &smooth);
 	chart_write(f, &c);
 }
 
 /* Draw batches and validation of one run; of several only validation, which compares. */
 static void write_error(FILE *f, const struct runs *runs)
 {
-	auto_call(smooth_done) struct smooth smooth = { 0 };
+	auto_call(smooth_done) struct smooth smooth = { { NULL } };
 	struct chart c = { .id = "error",
 		.title = "Error",
 		.x_name = "step",
@@ -93,26 +82,20 @@ static void write_error(FILE *f, const struct runs *runs)
 		.log_choice = 1,
 		.from_zero = 1,
 		.about = "Share of images that are not named as labelled." };
-	int several = runs->n > 1;
 
 	for (size_t i = 0; i < runs->n; i++) {
 		const struct run *r = &runs->v[i];
 		const struct curve *k = &r->batch_error, *v = &r->validation_error;
-		const double *y = smooth_of(&smooth, k);
-		int color = (int)i;
+		const double *y = smooth_of(&smooth, i, k);
 
-		if (!several)
-			chart_add(&c,
-				&(struct line){
-					"batches", "raw", color, LINE_FAINT, k->step, k->y, k->n });
-		chart_add(&c,
-			&(struct line){ several ? r->label : "batches",
-				several ? "batches, smoothed" : "smoothed", color,
-				several ? LINE_FAINT : LINE_STRONG, k->step, y, k->n });
-		chart_add(&c,
-			&(struct line){ several ? r->label : "validation",
-				several ? "validation" : NULL, several ? color : 1, LINE_POINTS,
-				v->step, v->y, v->n });
+		if (runs->n > 1) {
+			add(&c, r->label, "batches, smoothed", (int)i, LINE_FAINT, k, y);
+			add(&c, r->label, "validation", (int)i, LINE_POINTS, v, NULL);
+			continue;
+		}
+		add(&c, "batches", "raw", 0, LINE_FAINT, k, NULL);
+		add(&c, "batches", "smoothed", 0, LINE_STRONG, k, y);
+		add(&c, "validation", NULL, 1, LINE_POINTS, v, NULL);
 	}
 	chart_write(f, &c);
 }
@@ -127,50 +110,6 @@ static int is_uneven(const struct runs *runs)
 		hi = fmax(hi, runs->v[i].total_s);
 	}
 	return hi > 5 * lo;
-}
-
-static void write_error_time(FILE *f, const struct runs *runs)
-{
-	struct chart c = { .id = "errortime",
-		.title = "Validation error against time",
-		.x_log = is_uneven(runs),
-		.x_name = "seconds",
-		.unit = "%",
-		.scale = 100,
-		.log_choice = 1,
-		.from_zero = 1,
-		.about = "What counts when machines of different speed are compared." };
-
-	for (size_t i = 0; i < runs->n; i++) {
-		const struct run *r = &runs->v[i];
-		const struct curve *v = &r->validation_error;
-
-		chart_add(&c,
-			&(struct line){ r->label, NULL, (int)i, LINE_POINTS, v->time, v->y, v->n });
-	}
-	chart_write(f, &c);
-}
-
-static void write_rates(FILE *f, const struct runs *runs)
-{
-	auto_call(smooth_done) struct smooth smooth = { 0 };
-	struct chart lr = { .id = "lr",
-		.title = "Learning rate",
-		.alone = runs->n == 1,
-		.x_name = "step",
-		.log_choice = 1 };
-	struct chart rate = { .id = "rate",
-		.title = "Speed",
-		.x_name = "step",
-		.unit = "images/s",
-		.from_zero = 1,
-		.log_choice = runs->n > 1,
-		.about = "While computing steps; evaluation and checkpoints do not count." };
-
-	add_plain(&lr, runs, offsetof(struct run, lr));
-	chart_write(f, &lr);
-	add_smoothed(&rate, runs, offsetof(struct run, rate), &smooth);
-	chart_write(f, &rate);
 }
 
 /* Elastic ranks over the time of day, so that runs that share a machine can be seen side by side.
@@ -212,32 +151,19 @@ static void write_cpu(FILE *f, const struct runs *runs)
 		.from_zero = 1,
 		.about = "Of this process 100 % is one processor at work the whole time, "
 			 "of the node all of them." };
-	struct chart m = { .id = "memory",
-		.title = "Memory of the process",
-		.alone = runs->n == 1,
-		.x_name = "seconds",
-		.unit = "MB",
-		.scale = 1e-6,
-		.from_zero = 1 };
 
 	for (size_t i = 0; i < runs->n; i++) {
 		const struct run *r = &runs->v[i];
-		const struct curve *p = &r->cpu_process, *n = &r->cpu_node, *s = &r->rss;
-		int several = runs->n > 1, color = (int)i;
 
-		chart_add(&c,
-			&(struct line){ several ? r->label : "this process",
-				several ? "process" : NULL, color, LINE_STRONG, p->time, p->y,
-				p->n });
-		chart_add(&c,
-			&(struct line){ several ? r->label : "the whole node",
-				several ? "node" : NULL, several ? color : 1,
-				several ? LINE_FAINT : LINE_STRONG, n->time, n->y, n->n });
-		chart_add(&m,
-			&(struct line){ r->label, NULL, color, LINE_STRONG, s->time, s->y, s->n });
+		if (runs->n > 1) {
+			add(&c, r->label, "process", (int)i, LINE_STRONG, &r->cpu_process, NULL);
+			add(&c, r->label, "node", (int)i, LINE_FAINT, &r->cpu_node, NULL);
+			continue;
+		}
+		add(&c, "this process", NULL, 0, LINE_STRONG, &r->cpu_process, NULL);
+		add(&c, "the whole node", NULL, 1, LINE_STRONG, &r->cpu_node, NULL);
 	}
 	chart_write(f, &c);
-	chart_write(f, &m);
 }
 
 /* Draw one quantity of every GPU of every run. */
@@ -260,32 +186,24 @@ static void write_gpus(FILE *f, const struct runs *runs, size_t offset, struct c
 				: xasprintf("GPU %d", gpu->index);
 
 			names.v[names.n++] = name;
-			chart_add(&c,
-				&(struct line){ name, NULL, runs->n > 1 ? (int)i : color++,
-					LINE_STRONG, k->time, k->y, k->n });
+			add(&c, name, NULL, runs->n > 1 ? (int)i : color++, LINE_STRONG, k, NULL);
 		}
 	chart_write(f, &c);
 	for (size_t i = 0; i < names.n; i++)
 		free(names.v[i]);
 }
 
-void curves_write(FILE *f, const struct runs *runs)
+static void write_load(FILE *f, const struct runs *runs)
 {
-	fputs("<section aria-labelledby=\"h-curves\"><h2 id=\"h-curves\">Curves</h2>\n"
-	      "<p class=\"about hint\">Drag across a stretch to zoom into it; a double click shows all "
-	      "again.</p>\n"
-	      "<div class=\"charts\">\n",
-		f);
-	write_loss(f, runs);
-	write_error(f, runs);
-	if (runs->n > 1)
-		write_error_time(f, runs);
-	write_rates(f, runs);
-	write_ranks(f, runs);
-	fputs("</div></section>\n<section aria-labelledby=\"h-load\"><h2 id=\"h-load\">Load of the "
-	      "machine</h2>\n<div class=\"charts\">\n",
-		f);
 	write_cpu(f, runs);
+	write_each(f, runs, offsetof(struct run, rss), LINE_STRONG,
+		(struct chart){ .id = "memory",
+			.title = "Memory of the process",
+			.alone = runs->n == 1,
+			.x_name = "seconds",
+			.unit = "MB",
+			.scale = 1e-6,
+			.from_zero = 1 });
 	write_gpus(f, runs, offsetof(struct run_gpu, percent),
 		(struct chart){ .id = "gpu",
 			.title = "GPUs",
@@ -299,5 +217,50 @@ void curves_write(FILE *f, const struct runs *runs)
 			.title = "Memory of the GPUs",
 			.unit = "GB",
 			.scale = 1e-9 });
+}
+
+void curves_write(FILE *f, const struct runs *runs)
+{
+	fputs("<section aria-labelledby=\"h-curves\"><h2 id=\"h-curves\">Curves</h2>\n"
+	      "<p class=\"about hint\">Drag across a stretch to zoom into it; a double click shows all "
+	      "again.</p>\n"
+	      "<div class=\"charts\">\n",
+		f);
+	write_smoothed(f, runs, offsetof(struct run, loss),
+		(struct chart){ .id = "loss",
+			.title = "Loss",
+			.log_choice = 1,
+			.about = "Of the latest batch, with the penalty on large weights." });
+	write_error(f, runs);
+	if (runs->n > 1)
+		write_each(f, runs, offsetof(struct run, validation_error), LINE_POINTS,
+			(struct chart){ .id = "errortime",
+				.title = "Validation error against time",
+				.x_log = is_uneven(runs),
+				.x_name = "seconds",
+				.unit = "%",
+				.scale = 100,
+				.log_choice = 1,
+				.from_zero = 1,
+				.about =
+					"What counts when machines of different speed are compared." });
+	write_each(f, runs, offsetof(struct run, lr), LINE_STRONG,
+		(struct chart){ .id = "lr",
+			.title = "Learning rate",
+			.alone = runs->n == 1,
+			.log_choice = 1 });
+	write_smoothed(f, runs, offsetof(struct run, rate),
+		(struct chart){ .id = "rate",
+			.title = "Speed",
+			.unit = "images/s",
+			.from_zero = 1,
+			.log_choice = runs->n > 1,
+			.about =
+				"While computing steps; evaluation and checkpoints do not count." });
+	write_ranks(f, runs);
+	fputs("</div></section>\n<section aria-labelledby=\"h-load\"><h2 id=\"h-load\">Load of the "
+	      "machine</h2>\n<div class=\"charts\">\n",
+		f);
+	write_load(f, runs);
 	fputs("</div></section>\n", f);
 }

@@ -180,16 +180,6 @@ static void write_verdicts(FILE *f, const struct traffic *t)
 
 /* --- curves ----------------------------------------------------------------------------- */
 
-static void add(struct chart *c, const struct traffic *t, enum traffic_curve curve,
-	const char *what, enum line_style style)
-{
-	for (size_t i = 0; i < t->n; i++) {
-		const struct traffic_points *p = &t->v[i].curves[curve];
-
-		chart_add(c, &(struct line){ t->v[i].name, what, (int)i, style, p->x, p->y, p->n });
-	}
-}
-
 static int any_failed(const struct traffic *t)
 {
 	for (size_t i = 0; i < t->n; i++)
@@ -198,58 +188,63 @@ static int any_failed(const struct traffic *t)
 	return 0;
 }
 
+static void write_curve(FILE *f, const struct traffic *t, enum traffic_curve curve, struct chart c)
+{
+	c.x_name = c.x_name ? c.x_name : "seconds";
+	c.from_zero = 1;
+	for (int two = curve == TRAFFIC_CURVE_MED, k = 0; k <= two; k++)
+		for (size_t i = 0; i < t->n; i++) {
+			const struct traffic_points *p =
+				&t->v[i].curves[k ? TRAFFIC_CURVE_P99 : curve];
+
+			chart_add(&c,
+				&(struct line){ t->v[i].name,
+					!two        ? NULL
+						: k ? "p99"
+						    : "median",
+					(int)i, k ? LINE_FAINT : LINE_STRONG, p->x, p->y, p->n });
+		}
+	chart_write(f, &c);
+}
+
 static void write_curves(FILE *f, const struct traffic *t)
 {
-	struct chart latency = { .id = "times",
-		.title = "Latency over time",
-		.about = "In each second, half and one of a hundred requests took longer.",
-		.x_name = "seconds",
-		.unit = "ms",
-		.log_choice = 1,
-		.from_zero = 1 };
-	struct chart percentiles = { .id = "percentiles",
-		.title = "Latency by percentile",
-		.about = "One of so many requests took longer: 100 is the 99th percentile.",
-		.x_name = "one of",
-		.unit = "ms",
-		.log_choice = 1,
-		.from_zero = 1,
-		.x_log = 1,
-		.alone = t->n == 1 };
-	struct chart rate = { .id = "rate",
-		.title = "Requests a second",
-		.x_name = "seconds",
-		.unit = "requests/s",
-		.from_zero = 1,
-		.log_choice = t->n > 1,
-		.alone = t->n == 1 };
-	struct chart users = { .id = "users",
-		.title = "Users, or requests on their way",
-		.x_name = "seconds",
-		.from_zero = 1,
-		.alone = t->n == 1 };
-	struct chart failed = { .id = "failed",
-		.title = "Failed requests in each second",
-		.x_name = "seconds",
-		.from_zero = 1,
-		.alone = t->n == 1 };
+	int alone = t->n == 1;
 
 	fputs("<section aria-labelledby=\"h-curves\"><h2 id=\"h-curves\">Curves</h2>\n"
 	      "<p class=\"about hint\">Drag across a stretch to zoom into it; a double click shows all "
 	      "again.</p>\n<div class=\"charts\">\n",
 		f);
-	add(&latency, t, TRAFFIC_CURVE_MED, "median", LINE_STRONG);
-	add(&latency, t, TRAFFIC_CURVE_P99, "p99", LINE_FAINT);
-	chart_write(f, &latency);
-	add(&percentiles, t, TRAFFIC_CURVE_PERCENTILES, NULL, LINE_STRONG);
-	chart_write(f, &percentiles);
-	add(&rate, t, TRAFFIC_CURVE_RATE, NULL, LINE_STRONG);
-	chart_write(f, &rate);
-	add(&users, t, TRAFFIC_CURVE_USERS, NULL, LINE_STRONG);
-	chart_write(f, &users);
+	write_curve(f, t, TRAFFIC_CURVE_MED,
+		(struct chart){ .id = "times",
+			.title = "Latency over time",
+			.about = "In each second, half and one of a hundred requests took longer.",
+			.unit = "ms",
+			.log_choice = 1 });
+	write_curve(f, t, TRAFFIC_CURVE_PERCENTILES,
+		(struct chart){ .id = "percentiles",
+			.title = "Latency by percentile",
+			.about = "One of so many requests took longer: 100 is the 99th percentile.",
+			.x_name = "one of",
+			.unit = "ms",
+			.log_choice = 1,
+			.x_log = 1,
+			.alone = alone });
+	write_curve(f, t, TRAFFIC_CURVE_RATE,
+		(struct chart){ .id = "rate",
+			.title = "Requests a second",
+			.unit = "requests/s",
+			.log_choice = !alone,
+			.alone = alone });
+	write_curve(f, t, TRAFFIC_CURVE_USERS,
+		(struct chart){ .id = "users",
+			.title = "Users, or requests on their way",
+			.alone = alone });
 	if (any_failed(t))
-		add(&failed, t, TRAFFIC_CURVE_FAILED, NULL, LINE_STRONG);
-	chart_write(f, &failed);
+		write_curve(f, t, TRAFFIC_CURVE_FAILED,
+			(struct chart){ .id = "failed",
+				.title = "Failed requests in each second",
+				.alone = alone });
 	fputs("</div></section>\n", f);
 }
 

@@ -1,6 +1,8 @@
 /* A cache in this process: a table of lists, and a list of all in the order of their use. */
 #include "serve/cache_kind.h"
 
+#include "base/config_value.h"
+
 #define SIZE_MIN ((uint64_t)1 << 16)
 #define SIZE_TOP ((uint64_t)1 << 40)
 #define SLOT     4096 /* bytes of the cache for each list of the table */
@@ -23,31 +25,12 @@ struct memory_cache {
 	struct kept *newest, *oldest;
 };
 
-/* "64m" */
-static int read_size(const char *text, uint64_t *ret)
-{
-	static const char units[] = "kmg";
-	const char *unit;
-	char *end;
-
-	errno = 0;
-	*ret = strtoull(text, &end, 10);
-	if (*text < '0' || *text > '9' || errno || *ret > SIZE_TOP)
-		return -1;
-	unit = *end ? strchr(units, *end | 0x20) : NULL;
-	if (unit) {
-		*ret <<= 10 * (unit - units + 1);
-		end++;
-	}
-	return *end || *ret < SIZE_MIN || *ret > SIZE_TOP ? -1 : 0;
-}
-
 static int open_cache(const char *where, struct serve_cache **ret, struct mlr_error *err)
 {
 	struct memory_cache *c;
 	uint64_t most;
 
-	if (read_size(where, &most) < 0)
+	if (config_bytes(where, &most) < 0 || most < SIZE_MIN || most > SIZE_TOP)
 		return mlr_fail(
 			err, EINVAL, "'%s' is not a size from 64k, such as 64m or 1g", where);
 	c = xcalloc(1, sizeof(*c));

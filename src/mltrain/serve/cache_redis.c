@@ -212,12 +212,10 @@ static void run_all(struct redis_cache *c, struct serve_lookup *lookups, struct 
 /* Wait, with the lock held, for something to do. */
 static void wait_for_more(struct redis_cache *c)
 {
-	struct timespec until = { c->next_ms / 1000, c->next_ms % 1000 * 1000000 };
-
 	while (c->up && !c->lookups && !c->puts && !c->closing)
 		pthread_cond_wait(&c->more, &c->lock);
 	while (!c->up && !c->lookups && !c->closing && mlr_now_ms() < c->next_ms)
-		pthread_cond_timedwait(&c->more, &c->lock, &until);
+		mlr_cond_wait_until(&c->more, &c->lock, (double)c->next_ms / 1e3);
 }
 
 static void *work(void *arg)
@@ -251,16 +249,12 @@ static void *work(void *arg)
 static void start(struct serve_cache *cache)
 {
 	struct redis_cache *c = own(cache);
-	pthread_condattr_t monotonic;
 
 	c->retry_ms = RETRY_MIN_MS;
 	c->last_lookup = &c->lookups;
 	c->last_put = &c->puts;
 	pthread_mutex_init(&c->lock, NULL);
-	pthread_condattr_init(&monotonic);
-	pthread_condattr_setclock(&monotonic, CLOCK_MONOTONIC);
-	pthread_cond_init(&c->more, &monotonic);
-	pthread_condattr_destroy(&monotonic);
+	pthread_cond_init(&c->more, NULL);
 	if (pthread_create(&c->thread, NULL, work, c) != 0)
 		mlr_oom();
 }

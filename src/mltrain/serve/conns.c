@@ -27,13 +27,12 @@ static void *look(void *arg)
 
 	pthread_mutex_lock(&c->lock);
 	while (!c->closing) {
-		int64_t now_ms = mlr_now_ms(), at = now_ms + LOOK_MS;
-		struct timespec until = { at / 1000, at % 1000 * 1000000 };
+		int64_t now_ms = mlr_now_ms();
 
 		for (struct serve_conn *conn = c->first; conn; conn = conn->next)
 			if (is_late(c, conn, now_ms))
 				shutdown(conn->fd, SHUT_RDWR);
-		pthread_cond_timedwait(&c->end, &c->lock, &until);
+		mlr_cond_wait_ms(&c->end, &c->lock, LOOK_MS);
 	}
 	pthread_mutex_unlock(&c->lock);
 	return NULL;
@@ -43,16 +42,12 @@ int serve_conns_open(
 	int64_t idle_ms, int64_t request_ms, struct serve_conns **ret, struct mlr_error *err)
 {
 	struct serve_conns *c = xcalloc(1, sizeof(*c));
-	pthread_condattr_t monotonic;
 	int r;
 
 	c->idle_ms = idle_ms;
 	c->request_ms = request_ms;
 	pthread_mutex_init(&c->lock, NULL);
-	pthread_condattr_init(&monotonic);
-	pthread_condattr_setclock(&monotonic, CLOCK_MONOTONIC);
-	pthread_cond_init(&c->end, &monotonic);
-	pthread_condattr_destroy(&monotonic);
+	pthread_cond_init(&c->end, NULL);
 	r = pthread_create(&c->thread, NULL, look, c);
 	if (r != 0) {
 		free(c);

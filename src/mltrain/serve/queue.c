@@ -27,19 +27,15 @@ struct serve_queue {
 /* Wait, with the lock held, until there is a batch to compute. Returns 0 at the end. */
 static int wait_for_batch(struct serve_queue *q)
 {
-	struct timespec until;
 	double end;
 
 	while (!q->first && !q->closing)
 		pthread_cond_wait(&q->more, &q->lock);
 	if (!q->first)
 		return 0;
-	if (q->wish.delay <= 0)
-		return 1;
 	end = q->first->since + q->wish.delay;
-	until = (struct timespec){ (time_t)end, (long)((end - (double)(time_t)end) * 1e9) };
 	while (q->waiting < q->wish.batch && q->wish.delay > 0 && !q->closing &&
-		pthread_cond_timedwait(&q->more, &q->lock, &until) == 0)
+		mlr_cond_wait_until(&q->more, &q->lock, end) == 0)
 		;
 	return 1;
 }
@@ -150,17 +146,13 @@ int serve_queue_open(const struct serve_queue_wish *wish, struct serve_counts *c
 	struct serve_queue **ret, struct mlr_error *err)
 {
 	struct serve_queue *q = xcalloc(1, sizeof(*q));
-	pthread_condattr_t monotonic;
 	int r;
 
 	q->wish = *wish;
 	q->counts = counts;
 	q->last = &q->first;
 	pthread_mutex_init(&q->lock, NULL);
-	pthread_condattr_init(&monotonic);
-	pthread_condattr_setclock(&monotonic, CLOCK_MONOTONIC);
-	pthread_cond_init(&q->more, &monotonic);
-	pthread_condattr_destroy(&monotonic);
+	pthread_cond_init(&q->more, NULL);
 	r = pthread_create(&q->thread, NULL, work, q);
 	if (r != 0) {
 		free(q);

@@ -166,8 +166,7 @@ static int check_checkpoint(const struct run *r, const struct checkpoint *c, str
 	uint64_t epoch_steps = r->state.epoch_steps, done = (uint64_t)c->epochs_done;
 
 	if (!c->kept[0] && c->step > 0) {
-		mlr_fail(err, EINVAL,
-			"the checkpoint to go on from has no momentum: it is of mltrain's first form");
+		mlr_fail(err, EINVAL, "the checkpoint to go on from has no momentum");
 		return mlr_hint(err, "start anew with another --checkpoint");
 	}
 	TRY(check_net(r->net, c->net, err));

@@ -58,6 +58,15 @@ static int sum_gradients(struct cuda *c, struct mlr_error *err)
 	return 0;
 }
 
+/* Copy bytes to or from the device, and wait. */
+static int copy(struct cuda *c, void *to, const void *from, size_t bytes, enum cudaMemcpyKind kind,
+	struct mlr_error *err)
+{
+	CU_TRY(cudaMemcpyAsync(to, from, bytes, kind, c->stream));
+	CU_TRY(cudaStreamSynchronize(c->stream));
+	return 0;
+}
+
 /* The device's block; NULL when this engine has none. */
 static float *block_of(const struct cuda *c, enum engine_block which)
 {
@@ -105,19 +114,14 @@ int cuda_params_get(struct cuda *c, enum engine_block which, float *to, struct m
 
 	if (!block)
 		return refuse(which, err);
-	if (which == ENGINE_STATES) {
-		CU_TRY(cudaMemcpyAsync(
-			to, block, c->states * sizeof(float), cudaMemcpyDeviceToHost, c->stream));
-		CU_TRY(cudaStreamSynchronize(c->stream));
-		return 0;
-	}
+	if (which == ENGINE_STATES)
+		return copy(c, to, block, c->states * sizeof(float), cudaMemcpyDeviceToHost, err);
 	turned = malloc(bytes + 1);
 	if (!turned)
 		return mlr_fail(err, ENOMEM, "%zu bytes of memory for parameters", bytes);
 	if (which == ENGINE_GRADS)
 		TRY(sum_gradients(c, err));
-	CU_TRY(cudaMemcpyAsync(turned, block, bytes, cudaMemcpyDeviceToHost, c->stream));
-	CU_TRY(cudaStreamSynchronize(c->stream));
+	TRY(copy(c, turned, block, bytes, cudaMemcpyDeviceToHost, err));
 	turn_all(c, turned, to, 0);
 	return 0;
 }
@@ -131,12 +135,8 @@ int cuda_params_set(
 
 	if (!block)
 		return refuse(which, err);
-	if (which == ENGINE_STATES) {
-		CU_TRY(cudaMemcpyAsync(
-			block, from, c->states * sizeof(float), cudaMemcpyHostToDevice, c->stream));
-		CU_TRY(cudaStreamSynchronize(c->stream));
-		return 0;
-	}
+	if (which == ENGINE_STATES)
+		return copy(c, block, from, c->states * sizeof(float), cudaMemcpyHostToDevice, err);
 	turned = calloc(c->nodes.elements + 1, sizeof(float));
 	if (!turned)
 		return mlr_fail(err, ENOMEM, "%zu bytes of memory for parameters", bytes);

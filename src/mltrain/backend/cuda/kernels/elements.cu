@@ -78,98 +78,70 @@ struct operands_of {
 	const void *a, *b;
 	void *y;
 	bool aligned;
-	int relu;
 };
-
-static size_t groups_of(size_t n)
-{
-	return (n + GROUP - 1) / GROUP;
-}
 
 static __device__ __forceinline__ int left(size_t n, size_t at)
 {
 	return n - at < GROUP ? (int)(n - at) : GROUP;
 }
 
-template <class T>
-__global__ void __launch_bounds__(ELEMENT_THREADS) relu_forward(const struct operands_of o)
+enum map { MAP_RELU, MAP_RELU_BACK, MAP_ADD, MAP_ADD_RELU };
+
+static __device__ __forceinline__ float map_one(enum map map, float a, float b)
 {
-	behind_previous();
-
-	for (size_t e = first_element() * GROUP; e < o.n; e += next_element() * GROUP) {
-		struct group g = load_group((const T *)o.a + e, left(o.n, e), o.aligned);
-
-#pragma unroll
-		for (int i = 0; i < GROUP; i++)
-			g.v[i] = g.v[i] < 0 ? 0 : g.v[i];
-		store_group((T *)o.y + e, g, left(o.n, e), o.aligned);
-	}
+	if (map == MAP_RELU_BACK)
+		return a > 0 ? b : 0;
+	if (map == MAP_ADD || map == MAP_ADD_RELU)
+		a += b;
+	return map != MAP_ADD && a < 0 ? 0 : a;
 }
 
-template <class T>
-__global__ void __launch_bounds__(ELEMENT_THREADS) relu_backward(const struct operands_of o)
+template <class T, enum map MAP>
+__global__ void __launch_bounds__(ELEMENT_THREADS) map_groups(const struct operands_of o)
 {
 	behind_previous();
 
 	for (size_t e = first_element() * GROUP; e < o.n; e += next_element() * GROUP) {
-		struct group y = load_group((const T *)o.a + e, left(o.n, e), o.aligned);
-		struct group g = load_group((const T *)o.b + e, left(o.n, e), o.aligned);
+		struct group a = load_group((const T *)o.a + e, left(o.n, e), o.aligned), b = a;
 
+		if (MAP != MAP_RELU)
+			b = load_group((const T *)o.b + e, left(o.n, e), o.aligned);
 #pragma unroll
 		for (int i = 0; i < GROUP; i++)
-			g.v[i] = y.v[i] > 0 ? g.v[i] : 0;
-		store_group((T *)o.y + e, g, left(o.n, e), o.aligned);
-	}
-}
-
-template <class T>
-__global__ void __launch_bounds__(ELEMENT_THREADS) add(const struct operands_of o)
-{
-	behind_previous();
-
-	for (size_t e = first_element() * GROUP; e < o.n; e += next_element() * GROUP) {
-		struct group a = load_group((const T *)o.a + e, left(o.n, e), o.aligned);
-		struct group b = load_group((const T *)o.b + e, left(o.n, e), o.aligned);
-
-#pragma unroll
-		for (int i = 0; i < GROUP; i++) {
-			a.v[i] += b.v[i];
-			if (o.relu)
-				a.v[i] = a.v[i] < 0 ? 0 : a.v[i];
-		}
+			a.v[i] = map_one(MAP, a.v[i], b.v[i]);
 		store_group((T *)o.y + e, a, left(o.n, e), o.aligned);
 	}
 }
 
-static struct operands_of operands_make(size_t n, const void *a, const void *b, void *y)
+template <enum map MAP>
+static cudaError_t launch_map(
+	size_t n, enum dtype dtype, const void *a, const void *b, void *y, cudaStream_t stream)
 {
 	struct operands_of o = { n, a, b, y,
-		group_aligned(a) && (!b || group_aligned(b)) && group_aligned(y), 0 };
+		group_aligned(a) && (!b || group_aligned(b)) && group_aligned(y) };
+	size_t groups = (n + GROUP - 1) / GROUP;
 
-	return o;
+	return dtype == DTYPE_BF16 ? launch_elements(map_groups<bf16, MAP>, groups, stream, o)
+				   : launch_elements(map_groups<float, MAP>, groups, stream, o);
 }
 
 cudaError_t kernel_relu_forward(
 	size_t n, enum dtype dtype, const void *x, void *y, cudaStream_t stream)
 {
-	return LAUNCH_TYPED(
-		dtype, relu_forward, groups_of(n), stream, operands_make(n, x, NULL, y));
+	return launch_map<MAP_RELU>(n, dtype, x, NULL, y, stream);
 }
 
 cudaError_t kernel_relu_backward(
 	size_t n, enum dtype dtype, const void *y, const void *dy, void *dx, cudaStream_t stream)
 {
-	return LAUNCH_TYPED(
-		dtype, relu_backward, groups_of(n), stream, operands_make(n, y, dy, dx));
+	return launch_map<MAP_RELU_BACK>(n, dtype, y, dy, dx, stream);
 }
 
 cudaError_t kernel_add(size_t n, enum dtype dtype, const void *a, const void *b, int relu, void *y,
 	cudaStream_t stream)
 {
-	struct operands_of o = operands_make(n, a, b, y);
-
-	o.relu = relu;
-	return LAUNCH_TYPED(dtype, add, groups_of(n), stream, o);
+	return relu ? launch_map<MAP_ADD_RELU>(n, dtype, a, b, y, stream)
+		    : launch_map<MAP_ADD>(n, dtype, a, b, y, stream);
 }
 
 template <class T>
@@ -181,25 +153,10 @@ __global__ void __launch_bounds__(ELEMENT_THREADS) from_float(size_t n, const fl
 		store_one((T *)y + e, x[e]);
 }
 
-template <class T>
-__global__ void __launch_bounds__(ELEMENT_THREADS) into_float(size_t n, const void *x, float *y)
-{
-	behind_previous();
-
-	for (size_t e = first_element(); e < n; e += next_element())
-		y[e] = to_float(((const T *)x)[e]);
-}
-
 cudaError_t kernel_from_float(
 	size_t n, enum dtype dtype, const float *x, void *y, cudaStream_t stream)
 {
 	return LAUNCH_TYPED(dtype, from_float, n, stream, n, x, y);
-}
-
-cudaError_t kernel_to_float(
-	size_t n, enum dtype dtype, const void *x, float *y, cudaStream_t stream)
-{
-	return LAUNCH_TYPED(dtype, into_float, n, stream, n, x, y);
 }
 
 /* --- dropout --- */

@@ -270,11 +270,9 @@ struct kernel_dropout {
 cudaError_t kernel_dropout(const struct kernel_dropout *d, enum dtype dtype, const void *x, void *y,
 	cudaStream_t stream);
 
-/* From float to dtype's storage and back. */
+/* From float to dtype's storage. */
 cudaError_t kernel_from_float(
 	size_t n, enum dtype dtype, const float *x, void *y, cudaStream_t stream);
-cudaError_t kernel_to_float(
-	size_t n, enum dtype dtype, const void *x, float *y, cudaStream_t stream);
 
 /* --- batch norm (norm.cu; Ioffe and Szegedy, 2015) --- */
 

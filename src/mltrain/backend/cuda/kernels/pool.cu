@@ -102,9 +102,10 @@ static __device__ __forceinline__ void windows_of(
 	*to = *to > limit ? limit : *to;
 }
 
-template <class T>
+/* winner: of maxima; NULL: of means. */
+template <class T, bool MEAN>
 __global__ void __launch_bounds__(POOL_THREADS)
-	maxpool_backward(const struct pooling p, const void *dy, const uint8_t *winner, void *dx)
+	pool_backward(const struct pooling p, const void *dy, const uint8_t *winner, void *dx)
 {
 	behind_previous();
 
@@ -125,9 +126,11 @@ __global__ void __launch_bounds__(POOL_THREADS)
 
 #pragma unroll
 				for (int i = 0; i < GROUP; i++)
-					if (i < s.count && winner[at + i] == place)
+					if (MEAN || (i < s.count && winner[at + i] == place))
 						sum.v[i] += g.v[i];
 			}
+		if (MEAN)
+			divide_group(&sum, (float)(p.d.size * p.d.size));
 		store_group((T *)dx + x_at(p.d, s, s.i, s.j), sum, s.count, p.aligned);
 	}
 }
@@ -180,30 +183,6 @@ __global__ void __launch_bounds__(POOL_THREADS)
 	}
 }
 
-template <class T>
-__global__ void __launch_bounds__(POOL_THREADS)
-	avgpool_backward(const struct pooling p, const void *dy, void *dx)
-{
-	behind_previous();
-
-	FOR_TURNS(turn, p)
-	{
-		struct spot s = spot_of(p, turn);
-		struct group sum = {};
-		int p0, p1, q0, q1;
-
-		windows_of(p.d, s.i, p.d.p, &p0, &p1);
-		windows_of(p.d, s.j, p.d.q, &q0, &q1);
-		for (int a = p0; a < p1; a++)
-			for (int b = q0; b < q1; b++)
-				add_group(&sum,
-					load_group((const T *)dy + y_at(p.d, s, a, b), s.count,
-						p.aligned));
-		divide_group(&sum, (float)(p.d.size * p.d.size));
-		store_group((T *)dx + x_at(p.d, s, s.i, s.j), sum, s.count, p.aligned);
-	}
-}
-
 /* Turns are the spots of an array of h x w pixels; arrays a and b must both be aligned. */
 static struct pooling pooling_of(
 	const struct kernel_pool *d, int h, int w, const void *a, const void *b)
@@ -236,6 +215,17 @@ static cudaError_t launch_pool(
 	((dtype) == DTYPE_BF16 ? launch_pool(KERNEL<bf16>, __VA_ARGS__) \
 			       : launch_pool(KERNEL<float>, __VA_ARGS__))
 
+template <bool MEAN>
+static cudaError_t launch_backward(const struct kernel_pool *d, enum dtype dtype, const void *dy,
+	const uint8_t *winner, void *dx, cudaStream_t stream)
+{
+	struct pooling p = pooling_of(d, d->h, d->w, dy, dx);
+
+	return dtype == DTYPE_BF16
+		? launch_pool(pool_backward<bf16, MEAN>, p, stream, dy, winner, dx)
+		: launch_pool(pool_backward<float, MEAN>, p, stream, dy, winner, dx);
+}
+
 cudaError_t kernel_maxpool_forward(const struct kernel_pool *d, enum dtype dtype, const void *x,
 	void *y, uint8_t *winner, cudaStream_t stream)
 {
@@ -246,8 +236,7 @@ cudaError_t kernel_maxpool_forward(const struct kernel_pool *d, enum dtype dtype
 cudaError_t kernel_maxpool_backward(const struct kernel_pool *d, enum dtype dtype, const void *dy,
 	const uint8_t *winner, void *dx, cudaStream_t stream)
 {
-	return POOL_TYPED(
-		dtype, maxpool_backward, pooling_of(d, d->h, d->w, dy, dx), stream, dy, winner, dx);
+	return launch_backward<false>(d, dtype, dy, winner, dx, stream);
 }
 
 cudaError_t kernel_unpool(const struct kernel_pool *d, enum dtype dtype, const void *dy,
@@ -268,8 +257,7 @@ cudaError_t kernel_avgpool_forward(
 cudaError_t kernel_avgpool_backward(const struct kernel_pool *d, enum dtype dtype, const void *dy,
 	void *dx, cudaStream_t stream)
 {
-	return POOL_TYPED(
-		dtype, avgpool_backward, pooling_of(d, d->h, d->w, dy, dx), stream, dy, dx);
+	return launch_backward<true>(d, dtype, dy, NULL, dx, stream);
 }
 
 /* --- the mean of a whole channel --- */
