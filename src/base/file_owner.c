@@ -112,10 +112,14 @@ int file_owner_decode(const unsigned char *buf, size_t len, struct file_owner *r
 struct place {
 	const char *path; /* NULL: fd */
 	int fd;
+	const char *names; /* size bytes of listxattr(2); NULL: unknown */
+	size_t size;
 };
 
 static ssize_t read_xattr(const struct place *p, const char *name, void *buf, size_t size)
 {
+	if (p->names && !memmem(p->names, p->size, name, strlen(name) + 1))
+		return -1;
 	return p->path ? getxattr(p->path, name, buf, size) : fgetxattr(p->fd, name, buf, size);
 }
 
@@ -170,20 +174,25 @@ static int set_record(const struct place *p, const struct file_owner *o)
 
 int file_owner_get(const char *path, struct file_owner *ret)
 {
-	return get_record(&(struct place){ path, -1 }, ret);
+	return get_record(&(struct place){ .path = path, .fd = -1 }, ret);
+}
+
+int file_owner_get_listed(const char *path, const char *names, size_t size, struct file_owner *ret)
+{
+	return get_record(&(struct place){ path, -1, names, size }, ret);
 }
 
 int file_owner_set(const char *path, const struct file_owner *o)
 {
-	return set_record(&(struct place){ path, -1 }, o);
+	return set_record(&(struct place){ .path = path, .fd = -1 }, o);
 }
 
 int file_owner_get_fd(int fd, struct file_owner *ret)
 {
-	return get_record(&(struct place){ NULL, fd }, ret);
+	return get_record(&(struct place){ .fd = fd }, ret);
 }
 
 int file_owner_set_fd(int fd, const struct file_owner *o)
 {
-	return set_record(&(struct place){ NULL, fd }, o);
+	return set_record(&(struct place){ .fd = fd }, o);
 }

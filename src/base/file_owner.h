@@ -51,6 +51,8 @@ int file_owner_decode(const unsigned char *buf, size_t len, struct file_owner *r
  */
 int file_owner_get(const char *path, struct file_owner *ret);
 int file_owner_set(const char *path, const struct file_owner *o);
+/* The same as file_owner_get(); names are those of listxattr(2), others are not looked for. */
+int file_owner_get_listed(const char *path, const char *names, size_t size, struct file_owner *ret);
 /* Is this a value of "security.capability" (linux/capability.h, struct vfs_ns_cap_data)? */
 int file_owner_is_capability(const void *value, size_t len);
 

@@ -85,15 +85,17 @@ int fakeroot_records_has_attributes(int fd)
 int fakeroot_records_find(int fd, const struct stat *st, struct file_owner *ret)
 {
 	struct owners_file_key key;
-	char link[32], path[PATH_MAX];
+	char link[32], path[PATH_MAX], names[512];
 	ssize_t n = -1;
 
 	*ret = (struct file_owner){ 0, 0, 0 };
 	put_link(fd, link);
 	if (has_xattrs(st->st_mode))
-		n = listxattr(link, NULL, 0);
+		n = listxattr(link, names, sizeof(names));
 	if (n >= 0) /* its own record is the only one */
-		return n > 0 && file_owner_get(link, ret);
+		return n > 0 && file_owner_get_listed(link, names, (size_t)n, ret);
+	if (errno == ERANGE && has_xattrs(st->st_mode))
+		return file_owner_get(link, ret);
 	return owners_file_has_any(&owners) && find_key(fd, path, &key) == 0 &&
 		owners_file_find(&owners, &key, ret);
 }

@@ -24,17 +24,22 @@ static int is_its_own(int fd)
 		(fs.f_type == PROC_SUPER_MAGIC || fs.f_type == PIPEFS_MAGIC);
 }
 
+/* Judge by what is shown of a file. */
+static int may(const struct fakeroot_ids *ids, int fd, const struct file_owner *o, int want)
+{
+	int shift = o->uid == ids->fsuid ? 6 : fakeroot_ids_has_group(ids, o->gid) ? 3 : 0;
+
+	return ((int)(o->mode >> shift) & want) == want || is_its_own(fd);
+}
+
 int fakeroot_may(const struct fakeroot_ids *ids, int fd, int want)
 {
 	struct file_owner o;
 	struct stat st;
-	int shift;
 
-	if (fakeroot_shown(fd, &st, &o) < 0 ||
-		(!S_ISREG(st.st_mode) && !S_ISDIR(st.st_mode) && !S_ISFIFO(st.st_mode)))
-		return 1;
-	shift = o.uid == ids->fsuid ? 6 : fakeroot_ids_has_group(ids, o.gid) ? 3 : 0;
-	return ((int)(o.mode >> shift) & want) == want || is_its_own(fd);
+	return fakeroot_shown(fd, &st, &o) < 0 ||
+		(!S_ISREG(st.st_mode) && !S_ISDIR(st.st_mode) && !S_ISFIFO(st.st_mode)) ||
+		may(ids, fd, &o, want);
 }
 
 int fakeroot_owns(const struct fakeroot_ids *ids, int fd)
@@ -71,24 +76,21 @@ static char **way_of(const char *path)
 	return &ways.paths[hash % ARRAY_LEN(ways.paths)];
 }
 
-static int is_same(int a, int b)
+static int is_same(const struct stat *a, const struct stat *b)
 {
-	struct stat x, y;
-
-	return fstat(a, &x) == 0 && fstat(b, &y) == 0 && x.st_ino == y.st_ino &&
-		x.st_dev == y.st_dev;
+	return a->st_ino == b->st_ino && a->st_dev == b->st_dev;
 }
 
-/* May it search a directory? */
-static int may_enter(const struct fakeroot_ids *ids, int fd, int *is_everybodys)
+/* May it search a directory? st gets what the kernel says of that. */
+static int may_enter(const struct fakeroot_ids *ids, int fd, struct stat *st, int *is_everybodys)
 {
 	struct file_owner o;
-	struct stat st;
 
-	if (fakeroot_shown(fd, &st, &o) < 0 || (o.mode & 0111) == 0111)
+	*st = (struct stat){ 0 };
+	if (fakeroot_shown(fd, st, &o) < 0 || (o.mode & 0111) == 0111)
 		return 1;
 	*is_everybodys = 0;
-	return fakeroot_may(ids, fd, X_OK);
+	return may(ids, fd, &o, X_OK);
 }
 
 #define DEPTH_MAX 128
@@ -101,36 +103,39 @@ static int may_enter(const struct fakeroot_ids *ids, int fd, int *is_everybodys)
  */
 static int may_search_up(const struct fakeroot_ids *ids, int dir, int start, int *is_everybodys)
 {
-	int may = 1, met = start < 0;
+	int can = 1, met = start < 0;
+	struct stat first = { 0 }, st, above;
 
 	*is_everybodys = 1;
+	if (start >= 0 && fstat(start, &first) < 0)
+		return 1;
 	for (int i = 0; i < DEPTH_MAX && dir >= 0; i++) {
 		auto_close int fd = dir;
 
-		may &= may_enter(ids, fd, is_everybodys);
-		met |= start >= 0 && is_same(fd, start);
+		can &= may_enter(ids, fd, &st, is_everybodys);
+		met |= start >= 0 && is_same(&st, &first);
 		dir = met && start >= 0 ? -1 : openat(fd, "..", O_PATH | O_CLOEXEC);
-		if (dir >= 0 && is_same(fd, dir))
+		if (dir >= 0 && fstat(dir, &above) == 0 && is_same(&st, &above))
 			close(take_fd(&dir));
 	}
-	return may || !met;
+	return can || !met;
 }
 
 static int may_search_absolute(
 	const struct asked *a, const struct fakeroot_ids *ids, const char *path)
 {
 	char **way = way_of(path);
-	int is_everybodys, may, dir;
+	int is_everybodys, can, dir;
 
 	if (*way && strcmp(*way, path) == 0)
 		return 1;
 	dir = asked_open(a, AT_FDCWD, path, 1);
-	may = may_search_up(ids, dir, -1, &is_everybodys);
+	can = may_search_up(ids, dir, -1, &is_everybodys);
 	if (dir >= 0 && is_everybodys && !ways.is_off) {
 		free(*way);
 		*way = xstrdup(path);
 	}
-	return may;
+	return can;
 }
 
 int fakeroot_may_search(
@@ -141,6 +146,7 @@ int fakeroot_may_search(
 	size_t len = strlen(path);
 	int is_everybodys, is_absolute = *path == '/';
 	const char *slash;
+	struct stat st;
 
 	while (len > 1 && path[len - 1] == '/')
 		path[--len] = '\0';
@@ -150,7 +156,7 @@ int fakeroot_may_search(
 		return may_search_absolute(a, ids, dir);
 	start = asked_open(a, dirfd, ".", 1);
 	if (start < 0 || !slash)
-		return start < 0 || may_enter(ids, start, &is_everybodys);
+		return start < 0 || may_enter(ids, start, &st, &is_everybodys);
 	return may_search_up(ids, asked_open(a, dirfd, dir, 1), start, &is_everybodys);
 }
 
