@@ -70,7 +70,7 @@ static char *findings(const struct pair *is, const char *subject)
 	auto_call(doctor_report_done) struct doctor_report r = { 0 };
 	auto_call(plan_done) struct plan p;
 	auto_strv struct strv env = STRV_INIT;
-	const struct gpu_image image = image_dir(root);
+	struct gpu_image image = image_dir(root);
 	char *const nobody[] = { NULL };
 	struct gpu_request q = {
 		.word = "all", .caller = nobody, .image_env = &env, .image = &image
@@ -82,6 +82,7 @@ static char *findings(const struct pair *is, const char *subject)
 	if (is->cuda)
 		strv_addf(&env, "CUDA_VERSION=%s", is->cuda);
 	make_machine(is, &m);
+	image.processors = m.processors;
 	doctor_image_gpus(&q, &p, &m, NULL, &r);
 	for (size_t i = 0; i < r.n; i++)
 		if (strcmp(r.v[i].check, subject) == 0) {

@@ -70,16 +70,6 @@ static const struct cli_syntax validate_syntax = {
 		"unknown.",
 };
 
-static int open_inside(void *ctx, const char *path)
-{
-	return rootfs_open(ctx, path);
-}
-
-static int list_inside(void *ctx, const char *path, struct strv *ret)
-{
-	return rootfs_list(ctx, path, ret);
-}
-
 /* The profile of a node of this partition, the user's or the site's; to free(). */
 static int find_profile(const char *partition, char **ret, struct mlr_error *err)
 {
@@ -199,7 +189,7 @@ static int check(const struct image_check *a)
 	auto_call(plan_done) struct plan p;
 	struct mlr_error err = MLR_ERROR_INIT;
 	char *const nobody[] = { NULL };
-	struct gpu_image image = { .open = open_inside, .list = list_inside, .ctx = &p };
+	struct gpu_image image = exec_gpu_image(&p);
 	struct gpu_request q = { .image_env = &facts.config.env, .image = &image };
 	int r;
 
@@ -212,8 +202,9 @@ static int check(const struct image_check *a)
 			       : gpu_machine_read(gpu_root(), &m, &err);
 	if (r < 0)
 		return cli_fail_at(&err, "%s '%s'", a->whole ? "validate" : "gpu check", a->image);
+	image.processors = m.processors;
 	if (a->whole)
-		doctor_image(&p, &facts.config, a->profile ? NULL : "",
+		doctor_image(&p, &image, &facts.config, a->profile ? NULL : "",
 			a->profile && read_libraries(a->profile, &libs) == 0 ? &libs : NULL,
 			&report);
 	if (a->whole && !a->profile)

@@ -5,7 +5,7 @@
 #include "doctor/check.h"
 #include "doctor/start.h"
 #include "exec/parts.h"
-#include "gpu/elf.h"
+#include "gpu/inject/linker.h"
 #include "mpi/place.h"
 #include "pull/space.h"
 #include "rootfs/lookup.h"
@@ -126,25 +126,19 @@ static void check_interpreter(
 
 /* --- the loader and the C library --------------------------------------------------- */
 
-static char *glibc_version(const struct plan *p)
+static char *name_libc(const struct gpu_image *image)
 {
-	static const char *const places[] = { "/lib/x86_64-linux-gnu/libc.so.6",
-		"/lib/aarch64-linux-gnu/libc.so.6", "/lib64/libc.so.6", "/usr/lib64/libc.so.6",
-		"/lib/libc.so.6", "/usr/lib/libc.so.6" };
+	auto_call(gpu_image_libc_done) struct gpu_image_libc l = GPU_IMAGE_LIBC_INIT;
+	char text[GPU_VERSION_TEXT];
 
-	for (size_t i = 0; i < ARRAY_LEN(places); i++) {
-		auto_close int fd = rootfs_open(p, places[i]);
-		auto_call(gpu_elf_done) struct gpu_elf e = { 0 };
-		char text[GPU_VERSION_TEXT];
-
-		if (fd >= 0 && gpu_elf_read(fd, &e) == 0 && gpu_version_is_known(&e.defines))
-			return xasprintf("glibc %s", gpu_version_print(&e.defines, text));
-	}
-	return xstrdup("glibc");
+	gpu_image_libc_read(image, &l);
+	if (!gpu_version_is_known(&l.version))
+		return xstrdup("glibc");
+	return xasprintf("glibc %s", gpu_version_print(&l.version, text));
 }
 
-static void check_loader(
-	const struct plan *p, const char *program, const char *loader, struct doctor_report *ret)
+static void check_loader(const struct plan *p, const struct gpu_image *image, const char *program,
+	const char *loader, struct doctor_report *ret)
 {
 	auto_free char *libc = NULL;
 
@@ -153,11 +147,12 @@ static void check_loader(
 			"'%s' needs '%s', which the image does not have", program, loader);
 		return;
 	}
-	libc = strstr(loader, "musl") ? xstrdup("musl") : glibc_version(p);
+	libc = strstr(loader, "musl") ? xstrdup("musl") : name_libc(image);
 	doctor_add(ret, "loader", DOCTOR_PASS, "%s (%s)", loader, libc);
 }
 
-static void check_program(const struct plan *p, const char *program, struct doctor_report *ret)
+static void check_program(const struct plan *p, const struct gpu_image *image, const char *program,
+	struct doctor_report *ret)
 {
 	auto_close int fd = rootfs_open(p, program);
 	char head[ELF_HEAD + 1] = "", loader[PATH_MAX];
@@ -166,14 +161,14 @@ static void check_program(const struct plan *p, const char *program, struct doct
 	if (n > 2 && strncmp(head, "#!", 2) == 0)
 		check_interpreter(p, program, head, ret);
 	else if (n > 0 && elf_interpreter(head, (size_t)n, loader))
-		check_loader(p, program, loader, ret);
+		check_loader(p, image, program, loader, ret);
 	else if (fd >= 0 && (n < 4 || memcmp(head, "\177ELF", 4) != 0))
 		doctor_add(ret, "command", DOCTOR_FAILURE,
 			"'%s' is neither a program nor a script that begins with #!", program);
 }
 
-static void check_command(
-	const struct plan *p, const struct oci_config *c, struct doctor_report *ret)
+static void check_command(const struct plan *p, const struct gpu_image *image,
+	const struct oci_config *c, struct doctor_report *ret)
 {
 	const struct strv *words =
 		c->entrypoint.n > 0 && *c->entrypoint.v[0] ? &c->entrypoint : &c->cmd;
@@ -191,20 +186,10 @@ static void check_command(
 		return;
 	}
 	doctor_add(ret, "command", DOCTOR_PASS, "%s", program);
-	check_program(p, program, ret);
+	check_program(p, image, program, ret);
 }
 
 /* --- MPI ---------------------------------------------------------------------------- */
-
-static int open_in_image(void *ctx, const char *path)
-{
-	return rootfs_open(ctx, path);
-}
-
-static int list_in_image(void *ctx, const char *path, struct strv *ret)
-{
-	return rootfs_list(ctx, path, ret);
-}
 
 static void find_mpi(const struct gpu_image *files, const char *library_path, const char *path,
 	struct mpi_place *ret)
@@ -268,15 +253,12 @@ static void compare_mpi(const struct mpi_place *image, const struct mpi_place *h
 		"start ranks with srun --mpi=pmix, or mpirun in the image on one node");
 }
 
-static void look_at_mpi(
-	const struct plan *p, const char *root, const struct strv *libs, struct doctor_report *ret)
+static void look_at_mpi(const struct plan *p, const struct gpu_image *files, const char *root,
+	const struct strv *libs, struct doctor_report *ret)
 {
 	auto_call(mpi_place_done) struct mpi_place image = MPI_PLACE_INIT, host = MPI_PLACE_INIT;
-	const struct gpu_image files = {
-		.open = open_in_image, .list = list_in_image, .ctx = (struct plan *)p
-	};
 
-	find_mpi(&files, plan_env_get(p, "LD_LIBRARY_PATH"), plan_env_get(p, "PATH"), &image);
+	find_mpi(files, plan_env_get(p, "LD_LIBRARY_PATH"), plan_env_get(p, "PATH"), &image);
 	if (root)
 		find_machines_mpi(root, &host);
 	else if (libs)
@@ -317,14 +299,14 @@ static void check_space(const struct plan *p, struct doctor_report *ret)
 		doctor_mend(ret, DOCTOR_YOU, "mlrun prune --older-than 30d");
 }
 
-void doctor_image(const struct plan *p, const struct oci_config *c, const char *root,
-	const struct strv *libs, struct doctor_report *ret)
+void doctor_image(const struct plan *p, const struct gpu_image *image, const struct oci_config *c,
+	const char *root, const struct strv *libs, struct doctor_report *ret)
 {
 	for (size_t i = 0; i + 1 < c->labels.n; i += 2)
 		if (strncmp(c->labels.v[i], "org.mlrun.", 10) == 0)
 			check_label(c->labels.v[i], c->labels.v[i + 1], ret);
-	check_command(p, c, ret);
-	look_at_mpi(p, root, libs, ret);
+	check_command(p, image, c, ret);
+	look_at_mpi(p, image, root, libs, ret);
 	check_space(p, ret);
 }
 

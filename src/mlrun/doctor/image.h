@@ -11,13 +11,14 @@
  * Add findings about an image.
  *
  *   p     its root and the environment of its container
+ *   image its files, with the machine's processors
  *   c     its configuration, with labels
  *   root  what to take for the machine's "/": "" or a made-up one; NULL: another machine, of which
  *         only a profile is known
  *   libs  with root NULL: names of that machine's libraries; NULL: unknown
  */
-void doctor_image(const struct plan *p, const struct oci_config *c, const char *root,
-	const struct strv *libs, struct doctor_report *ret);
+void doctor_image(const struct plan *p, const struct gpu_image *image, const struct oci_config *c,
+	const char *root, const struct strv *libs, struct doctor_report *ret);
 
 /* Try a start of it here, as doctor_try_start(). */
 void doctor_image_start(const char *image, const char *store, struct doctor_report *ret);
@@ -25,8 +26,7 @@ void doctor_image_start(const char *image, const char *store, struct doctor_repo
 /*
  * Judge whether an image would work with a machine's GPUs.
  *
- *   q     word, caller and image environment of the job; if nobody asks for a GPU, judge as with
- *         --gpu=all
+ *   q     word, caller and image of the job; if nobody asks for a GPU, judge as with --gpu=all
  *   p     has the image's platform and the environment
  *   m     this machine, or a recorded one
  *   fill  gpu_nvml_fill() for this machine, called only when nothing else can tell; else NULL

@@ -333,11 +333,8 @@ static void check_libc(struct check *k)
 void doctor_image_gpus(const struct gpu_request *q, const struct plan *p, struct gpu_machine *m,
 	int (*fill)(struct gpu_machine *m, struct mlr_error *err), struct doctor_report *ret)
 {
-	struct gpu_image image = *q->image;
 	struct check k = { .q = *q, .p = p, .m = m, .fill = fill, .w = GPU_WISH_INIT, .ret = ret };
 
-	image.processors = m->processors;
-	k.q.image = &image;
 	check_platform(&k);
 	if (check_driver(&k) && check_wish(&k)) {
 		check_devices(&k);
