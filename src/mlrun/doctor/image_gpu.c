@@ -6,6 +6,7 @@
 #include "doctor/check.h"
 #include "gpu/choice/requirement.h"
 #include "gpu/choice/wish.h"
+#include "gpu/inject/inject.h"
 #include "gpu/inject/linker.h"
 #include "gpu/vendor.h"
 
@@ -273,6 +274,20 @@ static int is_needed(const char *library)
 	return 0;
 }
 
+/* List the driver's files that a start would bring and that need a newer glibc. Without a GPU that
+ * could be chosen, all of the driver's count. */
+static void find_newer(const struct check *k, const struct gpu_image_libc *l, struct strv *ret)
+{
+	auto_call(plan_done) struct plan trial;
+	struct gpu_wish w = k->w;
+
+	plan_init(&trial);
+	if (k->c.n == 0)
+		w.kind = GPU_WISH_DRIVER;
+	gpu_inject(k->m, &w, &k->c, k->q.image, &trial, NULL);
+	gpu_glibc_check(k->m, l, &trial, ret);
+}
+
 static void check_glibc(struct check *k, const struct gpu_image_libc *l)
 {
 	auto_strv struct strv newer = STRV_INIT;
@@ -286,7 +301,7 @@ static void check_glibc(struct check *k, const struct gpu_image_libc *l)
 		return;
 	}
 	gpu_version_print(&l->version, version);
-	gpu_glibc_check(k->m, k->w.caps, l, NULL, &newer);
+	find_newer(k, l, &newer);
 	if (newer.n == 0) {
 		doctor_add(k->ret, "libc", DOCTOR_PASS,
 			"glibc %s, which is enough for the driver's libraries", version);

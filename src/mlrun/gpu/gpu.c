@@ -159,7 +159,7 @@ static void check_glibc(const struct decision *d)
 	char version[GPU_VERSION_TEXT];
 
 	gpu_image_libc_read(d->request->image, &l);
-	gpu_glibc_check(&d->machine, d->wish.caps, &l, d->plan, &names);
+	gpu_glibc_check(&d->machine, &l, d->plan, &names);
 	told = strv_join(&names, TOLD_MAX, ", ");
 	if (names.n > 0)
 		strv_addf(&d->plan->notes,
