@@ -158,8 +158,8 @@ static void check_devices(struct check *k)
 
 	if (k->fill && gpu_choice_needs_nvml(&k->w, k->q.caller, k->m))
 		k->fill(k->m, NULL);
-	if (gpu_allocation_read(k->q.caller, k->m, &a, &err) < 0 ||
-		gpu_choose(&k->w, k->m, &a, &k->c, &err) < 0) {
+	gpu_allocation_read(k->q.caller, k->m, &a);
+	if (gpu_choose(&k->w, k->m, &a, &k->c, &err) < 0) {
 		doctor_add_error(k->ret, "devices", &err);
 		return;
 	}

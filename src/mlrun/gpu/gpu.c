@@ -174,7 +174,7 @@ static int choose(struct decision *d, struct mlr_error *err)
 {
 	if (gpu_choice_needs_nvml(&d->wish, d->request->caller, &d->machine))
 		ask_nvml(d);
-	TRY(gpu_allocation_read(d->request->caller, &d->machine, &d->allocation, err));
+	gpu_allocation_read(d->request->caller, &d->machine, &d->allocation);
 	TRY(gpu_choose(&d->wish, &d->machine, &d->allocation, &d->choice, err));
 	tell_choice(d);
 	if (d->choice.n > 0 && d->machine.driver == GPU_DRIVER_NVIDIA)
@@ -182,10 +182,6 @@ static int choose(struct decision *d, struct mlr_error *err)
 	if (d->choice.n > 0 || d->machine.driver == GPU_DRIVER_WSL ||
 		(d->machine.driver == GPU_DRIVER_NVIDIA && d->wish.kind == GPU_WISH_DRIVER))
 		return 1;
-	if (d->wish.must && d->wish.kind != GPU_WISH_DRIVER) {
-		mlr_fail(err, ENODEV, "%s: this job may use no GPU of this machine", d->wish.who);
-		return mlr_hint(err, "`mlrun gpu list` shows the GPUs and who may use them");
-	}
 	plan_remark_add(d->plan, PLAN_FROM_GPU, "no GPU is brought in: this job may use none");
 	return 0;
 }
