@@ -92,6 +92,18 @@ mend() { jq -r --arg s "$1" '.findings[] | select(.subject == $s) | .mend' <<<"$
 	[[ $(finding libc) == "doubtful: "*"libcudadebugger.so.550.90.07"* ]] || fail "$(finding libc)"
 }
 
+@test "gpu check: a library that the image's own replaces needs no newer glibc, as a start does not bring it" {
+	driver_tree mig --glibc=libcuda.so=2.38
+	cuda 13.0.48
+	compat 580.65.06
+	run -0 mlrun gpu check --json --gpu=all "$IMAGE"
+	[[ $(finding libc) == "ok: glibc 2.36, "* ]] || fail "$(finding libc)"
+	# Where no GPU can be had, the driver's files are judged all the same.
+	rm -r root/usr/local/cuda/compat
+	CUDA_VISIBLE_DEVICES='' run -1 mlrun gpu check --json "$IMAGE"
+	[[ $(finding libc) == "fails: the image's glibc 2.36 is too old for libcuda.so."* ]] || fail "$(finding libc)"
+}
+
 @test "gpu check: musl does not load the driver, and an image without any C library is doubtful" {
 	driver_tree ubuntu
 	rm "root/$LIB/libc.so.6"

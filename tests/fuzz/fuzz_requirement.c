@@ -71,7 +71,7 @@ static void check_list(const struct gpu_machine *m, const char *key, const char 
 	auto_free char *variable = xasprintf("%s=%s", key, text);
 	char *env[] = { variable, NULL };
 
-	gpu_allocation_read(env, m, &a, NULL);
+	gpu_allocation_read(env, m, &a);
 	for (size_t i = 0; i < a.n; i++) {
 		if (a.v[i].gpu >= m->n_gpus || m->gpus[a.v[i].gpu].index < 0)
 			abort();
@@ -99,7 +99,7 @@ static void check_wish(const struct gpu_machine *m, const char *text)
 		PLAN_FROM_IMAGE);
 	if (gpu_wish_read(&q, &p, &w, NULL) < 0)
 		return;
-	gpu_allocation_read(env, m, &a, NULL);
+	gpu_allocation_read(env, m, &a);
 	if (gpu_choose(&w, m, &a, &c, NULL) < 0 || c.n > 1 || (c.n && c.v[0].gpu != 1))
 		abort();
 }

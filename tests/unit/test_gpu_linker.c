@@ -384,35 +384,36 @@ static void the_version_of_the_images_glibc_is_read_of_it(void **state)
 static void files_that_need_a_newer_glibc_are_named(void **state)
 {
 	static const struct {
-		unsigned caps;
 		const char *path, *glibc;
-		int bits;
+		int is_brought;
 	} files[] = {
-		{ GPU_COMPUTE, "/usr/lib/libcuda.so.580.65.06", "2.38", 64 },
-		{ GPU_COMPUTE, "/usr/lib/libnvidia-nvvm.so.4", "2.31", 64 },
-		{ GPU_GRAPHICS, "/usr/lib/libnvidia-glcore.so.580.65.06", "2.39", 64 },
-		{ GPU_COMPUTE, "/usr/lib32/libcuda.so.580.65.06", "2.40", 32 },
+		{ "/usr/lib/libcuda.so.580.65.06", "2.38", 1 },
+		{ "/usr/lib/libnvidia-nvvm.so.4", "2.31", 1 },
+		{ "/usr/lib/libnvidia-glcore.so.580.65.06", "2.39", 0 },
+		{ "/usr/lib32/libcuda.so.580.65.06", "2.40", 0 },
 	};
+	auto_call(plan_done) struct plan bound;
 	struct gpu_machine m = GPU_MACHINE_INIT;
 	struct gpu_image_libc l = { .kind = GPU_LIBC_GLIBC };
 	auto_strv struct strv names = STRV_INIT;
 
+	plan_init(&bound);
 	for (size_t i = 0; i < ARRAY_LEN(files); i++) {
 		struct gpu_file *f = gpu_machine_add_file(&m);
 
-		f->caps = files[i].caps;
 		f->path = xstrdup(files[i].path);
-		f->bits = files[i].bits;
 		gpu_version_parse(files[i].glibc, &f->glibc);
+		if (files[i].is_brought)
+			assert_int_equal(plan_mount_add(&bound, PLAN_BIND, f->path, f->path, 0,
+						 PLAN_FROM_GPU, NULL),
+				0);
 	}
-	gpu_glibc_check(&m, GPU_COMPUTE, &l, NULL, &names);
+	gpu_glibc_check(&m, &l, &bound, &names);
 	assert_int_equal(names.n, 0); /* not known */
 	gpu_version_parse("2.31", &l.version);
-	gpu_glibc_check(&m, GPU_COMPUTE, &l, NULL, &names);
+	gpu_glibc_check(&m, &l, &bound, &names);
 	assert_int_equal(names.n, 1);
 	assert_string_equal(names.v[0], "libcuda.so.580.65.06 (GLIBC_2.38)");
-	gpu_glibc_check(&m, GPU_COMPUTE | GPU_COMPAT32 | GPU_GRAPHICS, &l, NULL, &names);
-	assert_int_equal(names.n, 4);
 	gpu_machine_done(&m);
 }
 

@@ -44,19 +44,19 @@ static void learn_parts(struct gpu_machine *m)
 		mlr_log_failure(MLR_DEBUG, &err, "");
 }
 
-static int choose_gpus(struct top_source *s, int all, struct mlr_error *err)
+static void choose_gpus(struct top_source *s, int all)
 {
 	auto_call(gpu_allocation_done) struct gpu_allocation a = { 0 };
 	const struct gpu_machine *m = &s->machine;
 	size_t n = 0;
 
 	learn_parts(&s->machine);
-	TRY(gpu_allocation_read(environ, m, &a, err));
+	gpu_allocation_read(environ, m, &a);
 	s->is_job = a.is_job;
 	s->is_shown = xcalloc(m->n_gpus + 1, 1);
 	if (all || (!a.is_job && !a.from)) {
 		memset(s->is_shown, 1, m->n_gpus);
-		return 0;
+		return;
 	}
 	for (size_t i = 0; i < a.n; i++)
 		s->is_shown[a.v[i].gpu] = 1;
@@ -65,7 +65,6 @@ static int choose_gpus(struct top_source *s, int all, struct mlr_error *err)
 	if (m->n_gpus > 0)
 		s->top.scope = xasprintf("%zu of %zu GPUs%s%s; --all shows all", n, m->n_gpus,
 			a.from ? ": " : " of the job", a.from ? a.from : "");
-	return 0;
 }
 
 static char *driver_text(const struct gpu_machine *m)
@@ -107,7 +106,7 @@ static int top_source_open(
 	const char *root = gpu_root();
 
 	TRY(gpu_machine_read_gpus(root, &s->machine, err));
-	TRY(choose_gpus(s, all, err));
+	choose_gpus(s, all);
 	gethostname(s->top.host, sizeof(s->top.host) - 1);
 	s->top.driver = driver_text(&s->machine);
 	s->node = top_node_watch_new("/", s->is_job);

@@ -8,9 +8,7 @@
 #include "base/home.h"
 #include "base/json.h"
 #include "doctor/image.h"
-#include "doctor/start.h"
 #include "exec/parts.h"
-#include "gpu/check/check.h"
 #include "gpu/nvidia/nvml.h"
 #include "gpu/profile.h"
 #include "rootfs/lookup.h"
@@ -20,10 +18,10 @@
 enum { DOES_NOT_WORK = 1 };
 
 static const char *const verdicts[] = {
-	[GPU_OK] = "ok",
-	[GPU_NOT_NEEDED] = "not needed",
-	[GPU_DOUBTFUL] = "doubtful",
-	[GPU_FAILS] = "fails",
+	[DOCTOR_PASS] = "ok",
+	[DOCTOR_NOT_NEEDED] = "not needed",
+	[DOCTOR_WARNING] = "doubtful",
+	[DOCTOR_FAILURE] = "fails",
 };
 
 struct image_check {
@@ -71,16 +69,6 @@ static const struct cli_syntax validate_syntax = {
 		"Starts nothing. The exit status is 0 if the image works, 1 if not, 125 if that is "
 		"unknown.",
 };
-
-static int open_inside(void *ctx, const char *path)
-{
-	return rootfs_open(ctx, path);
-}
-
-static int list_inside(void *ctx, const char *path, struct strv *ret)
-{
-	return rootfs_list(ctx, path, ret);
-}
 
 /* The profile of a node of this partition, the user's or the site's; to free(). */
 static int find_profile(const char *partition, char **ret, struct mlr_error *err)
@@ -140,46 +128,46 @@ static int plan_image(const struct image_check *a, struct config *config, struct
 }
 
 /* An image that needs no GPU is validated all the same. */
-static enum gpu_verdict verdict_of(const struct image_check *a, const struct gpu_report *r)
+static enum doctor_verdict verdict_of(const struct image_check *a, const struct doctor_report *r)
 {
-	enum gpu_verdict v = gpu_report_verdict(r);
+	enum doctor_verdict v = doctor_worst(r);
 
-	return v == GPU_NOT_NEEDED && a->whole ? GPU_OK : v;
+	return v == DOCTOR_NOT_NEEDED && a->whole ? DOCTOR_PASS : v;
 }
 
-static int print_json(const struct image_check *a, const struct gpu_report *r)
+static int print_json(const struct image_check *a, const struct doctor_report *r)
 {
 	return cli_print_json(json_pack("{s:o, s:o, s:s, s:o}", "image", mlr_json_text(a->image),
 		"profile", mlr_json_text(a->profile), "verdict", verdicts[verdict_of(a, r)],
 		"findings",
 		MLR_JSON_LIST(i, r->n,
-			json_pack("{s:s, s:s, s:o, s:o}", "subject", r->v[i].subject, "verdict",
-				verdicts[r->v[i].verdict], "text", mlr_json_text(r->v[i].text),
-				"mend", mlr_json_text(r->v[i].mend)))));
+			json_pack("{s:s, s:s, s:o, s:o}", "subject", r->v[i].check, "verdict",
+				verdicts[r->v[i].verdict], "text", mlr_json_text(r->v[i].what),
+				"mend", mlr_json_text(r->v[i].fix)))));
 }
 
-static void print_findings(const struct gpu_report *r)
+static void print_findings(const struct doctor_report *r)
 {
 	for (size_t i = 0; i < r->n; i++) {
-		printf("%-10s %-13s ", verdicts[r->v[i].verdict], r->v[i].subject);
-		cli_print_line(r->v[i].text);
-		if (r->v[i].mend) {
+		printf("%-10s %-13s ", verdicts[r->v[i].verdict], r->v[i].check);
+		cli_print_line(r->v[i].what);
+		if (r->v[i].fix) {
 			printf("%-24s -> ", "");
-			cli_print_line(r->v[i].mend);
+			cli_print_line(r->v[i].fix);
 		}
 	}
 }
 
-static int print_text(const struct image_check *a, const struct gpu_report *r)
+static int print_text(const struct image_check *a, const struct doctor_report *r)
 {
-	enum gpu_verdict verdict = verdict_of(a, r);
+	enum doctor_verdict verdict = verdict_of(a, r);
 
 	print_findings(r);
-	if (verdict == GPU_NOT_NEEDED) {
+	if (verdict == DOCTOR_NOT_NEEDED) {
 		puts("the image needs no GPU");
 		return 0;
 	}
-	printf("the image %s ", verdict == GPU_FAILS ? "does not work" : "works");
+	printf("the image %s ", verdict == DOCTOR_FAILURE ? "does not work" : "works");
 	if (a->profile) {
 		printf("on the machine of '");
 		escape_print(stdout, a->profile);
@@ -187,33 +175,21 @@ static int print_text(const struct image_check *a, const struct gpu_report *r)
 	} else {
 		printf("here");
 	}
-	puts(verdict == GPU_DOUBTFUL ? ", with the doubts above" : "");
+	puts(verdict == DOCTOR_WARNING ? ", with the doubts above" : "");
 	return 0;
-}
-
-static void check_start(const struct image_check *a, struct gpu_report *r)
-{
-	struct mlr_error err = MLR_ERROR_INIT;
-
-	if (doctor_try_start(a->image, a->common.store, &err) == 0) {
-		gpu_report_add(r, GPU_OK, "start", xstrdup("a container of it starts here"), NULL);
-		return;
-	}
-	gpu_report_add(r, GPU_FAILS, "start", xstrndup(err.text, strcspn(err.text, "\n")),
-		mlr_hint_of(&err) ? xstrdup(mlr_hint_of(&err)) : NULL);
 }
 
 static int check(const struct image_check *a)
 {
 	auto_call(gpu_machine_done) struct gpu_machine m = GPU_MACHINE_INIT;
-	auto_call(gpu_report_done) struct gpu_report report = { 0 };
+	auto_call(doctor_report_done) struct doctor_report report = { 0 };
 	auto_call(store_facts_done) struct store_facts facts = { 0 };
 	auto_call(config_done) struct config config = { 0 };
 	auto_strv struct strv libs = STRV_INIT;
 	auto_call(plan_done) struct plan p;
 	struct mlr_error err = MLR_ERROR_INIT;
 	char *const nobody[] = { NULL };
-	struct gpu_image image = { .open = open_inside, .list = list_inside, .ctx = &p };
+	struct gpu_image image = exec_gpu_image(&p);
 	struct gpu_request q = { .image_env = &facts.config.env, .image = &image };
 	int r;
 
@@ -226,16 +202,17 @@ static int check(const struct image_check *a)
 			       : gpu_machine_read(gpu_root(), &m, &err);
 	if (r < 0)
 		return cli_fail_at(&err, "%s '%s'", a->whole ? "validate" : "gpu check", a->image);
+	image.processors = m.processors;
 	if (a->whole)
-		doctor_image(&p, &facts.config, a->profile ? NULL : "",
+		doctor_image(&p, &image, &facts.config, a->profile ? NULL : "",
 			a->profile && read_libraries(a->profile, &libs) == 0 ? &libs : NULL,
 			&report);
 	if (a->whole && !a->profile)
-		check_start(a, &report);
-	gpu_check(&q, &p, &m, a->profile ? NULL : gpu_nvml_fill, &report);
+		doctor_image_start(a->image, a->common.store, &report);
+	doctor_image_gpus(&q, &p, &m, a->profile ? NULL : gpu_nvml_fill, &report);
 	rootfs_look_done();
 	r = a->json ? print_json(a, &report) : print_text(a, &report);
-	return r ? r : gpu_report_verdict(&report) == GPU_FAILS ? DOES_NOT_WORK : 0;
+	return r ? r : doctor_worst(&report) == DOCTOR_FAILURE ? DOES_NOT_WORK : 0;
 }
 
 int cmd_validate(int argc, char **argv)

@@ -1,7 +1,7 @@
 /*
  * Runs the checks in parallel, each in a child that sends its findings through a pipe:
  *
- *   'P' | 'W' | 'F', '-' | 'y' | 'a', check NUL what NUL cause NUL fix NUL    a finding
+ *   'P' | 'N' | 'W' | 'F', '-' | 'y' | 'a', check NUL what NUL cause NUL fix NUL    a finding
  *   'E'                                                                         the end
  *
  * A child that hangs in the kernel cannot be killed, so the parent waits for none.
@@ -15,7 +15,7 @@
 
 #define ANSWER_MAX 65536 /* bytes of one check's findings */
 
-static const char verdicts[] = "PWF", whos[] = "-ya";
+static const char verdicts[] = "PNWF", whos[] = "-ya";
 
 static const struct {
 	const char *name;
@@ -211,6 +211,16 @@ size_t doctor_count(const struct doctor_report *r, enum doctor_verdict verdict)
 	return n;
 }
 
+enum doctor_verdict doctor_worst(const struct doctor_report *r)
+{
+	enum doctor_verdict worst = DOCTOR_PASS;
+
+	for (size_t i = 0; i < r->n; i++)
+		if (r->v[i].verdict > worst)
+			worst = r->v[i].verdict;
+	return worst;
+}
+
 void doctor_report_done(struct doctor_report *r)
 {
 	for (size_t i = 0; i < r->n; i++) {
@@ -225,9 +235,10 @@ void doctor_report_done(struct doctor_report *r)
 
 const char *doctor_verdict_word(enum doctor_verdict v)
 {
-	static const char *const words[] = {
-		[DOCTOR_PASS] = "pass", [DOCTOR_WARNING] = "warning", [DOCTOR_FAILURE] = "failure"
-	};
+	static const char *const words[] = { [DOCTOR_PASS] = "pass",
+		[DOCTOR_NOT_NEEDED] = "not needed",
+		[DOCTOR_WARNING] = "warning",
+		[DOCTOR_FAILURE] = "failure" };
 
 	return words[v];
 }

@@ -15,8 +15,10 @@
 
 enum doctor_verdict {
 	DOCTOR_PASS,
-	DOCTOR_WARNING, /* mlrun works, but slower or not completely */
-	DOCTOR_FAILURE, /* mlrun does not work, or not as configured */
+	DOCTOR_NOT_NEEDED, /* of an image: it does without */
+	DOCTOR_WARNING,    /* mlrun works, but slower or not completely; an image works for most
+			      programs, or only a start can tell */
+	DOCTOR_FAILURE,    /* mlrun or the image does not work, or not as configured */
 };
 
 /* The person who can fix it. */
@@ -28,7 +30,8 @@ struct doctor_finding {
 	char *what;  /* what was found, in a sentence */
 	char *cause; /* the cause or the consequence; NULL if what says it all */
 	enum doctor_who who;
-	char *fix; /* shell commands, one or more lines; NULL with DOCTOR_NOBODY */
+	char *fix; /* shell commands, one or more lines, or of an image a sentence; NULL with
+		      DOCTOR_NOBODY */
 };
 
 struct doctor_report {
@@ -55,8 +58,9 @@ struct doctor_machine {
  * finding. */
 void doctor_look(const struct doctor_machine *m, struct doctor_report *ret);
 
-/* The number of findings with this verdict. */
+/* The number of findings with this verdict, and the worst verdict. */
 size_t doctor_count(const struct doctor_report *r, enum doctor_verdict verdict);
+enum doctor_verdict doctor_worst(const struct doctor_report *r);
 
 /* "pass", "warning", "failure" */
 const char *doctor_verdict_word(enum doctor_verdict v);

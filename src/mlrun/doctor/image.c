@@ -2,16 +2,13 @@
 
 #include "base/config_value.h"
 #include "base/machine.h"
+#include "doctor/check.h"
+#include "doctor/start.h"
 #include "exec/parts.h"
-#include "gpu/elf.h"
+#include "gpu/inject/linker.h"
 #include "mpi/place.h"
 #include "pull/space.h"
 #include "rootfs/lookup.h"
-
-static void tell(struct gpu_report *r, enum gpu_verdict verdict, const char *subject, char *text)
-{
-	gpu_report_add(r, verdict, subject, text, NULL);
-}
 
 /* --- labels ---------------------------------------------------------------------- */
 
@@ -23,21 +20,20 @@ static const struct {
 	{ LABEL_MPI, CONFIG_MPI_WORDS, "auto, none or host" },
 };
 
-static void check_label(const char *name, const char *value, struct gpu_report *ret)
+static void check_label(const char *name, const char *value, struct doctor_report *ret)
 {
 	for (size_t i = 0; i < ARRAY_LEN(labels); i++) {
 		if (strcmp(labels[i].name, name) != 0)
 			continue;
 		if (config_is_among(labels[i].values, value))
-			tell(ret, GPU_OK, "labels", xasprintf("%s=%s", name, value));
+			doctor_add(ret, "labels", DOCTOR_PASS, "%s=%s", name, value);
 		else
-			tell(ret, GPU_DOUBTFUL, "labels",
-				xasprintf("%s='%s' is ignored: it is not %s", name, value,
-					labels[i].words));
+			doctor_add(ret, "labels", DOCTOR_WARNING,
+				"%s='%s' is ignored: it is not %s", name, value, labels[i].words);
 		return;
 	}
-	tell(ret, GPU_DOUBTFUL, "labels",
-		xasprintf("%s is ignored: mlrun reads org.mlrun.gpu and org.mlrun.mpi", name));
+	doctor_add(ret, "labels", DOCTOR_WARNING,
+		"%s is ignored: mlrun reads org.mlrun.gpu and org.mlrun.mpi", name);
 }
 
 /* --- the command ------------------------------------------------------------------ */
@@ -98,19 +94,18 @@ static void read_interpreter(char *line, char **interpreter, char **argument)
 	}
 }
 
-static void tell_interpreter(const char *program, const char *name, struct gpu_report *ret)
+static void tell_interpreter(const char *program, const char *name, struct doctor_report *ret)
 {
-	int has_cr = strchr(name, '\r') != NULL;
-
-	gpu_report_add(ret, GPU_FAILS, "command",
-		xasprintf("'%s' is a script for '%.*s', which the image does not have", program,
-			(int)strcspn(name, "\r"), name),
-		has_cr ? xstrdup("the script has Windows' line ends: dos2unix(1) removes them")
-		       : NULL);
+	doctor_add(ret, "command", DOCTOR_FAILURE,
+		"'%s' is a script for '%.*s', which the image does not have", program,
+		(int)strcspn(name, "\r"), name);
+	if (strchr(name, '\r'))
+		doctor_mend(ret, DOCTOR_YOU,
+			"the script has Windows' line ends: dos2unix(1) removes them");
 }
 
 static void check_interpreter(
-	const struct plan *p, const char *program, char *head, struct gpu_report *ret)
+	const struct plan *p, const char *program, char *head, struct doctor_report *ret)
 {
 	char *interpreter, *argument;
 	auto_free char *found = NULL;
@@ -131,39 +126,33 @@ static void check_interpreter(
 
 /* --- the loader and the C library --------------------------------------------------- */
 
-static char *glibc_version(const struct plan *p)
+static char *name_libc(const struct gpu_image *image)
 {
-	static const char *const places[] = { "/lib/x86_64-linux-gnu/libc.so.6",
-		"/lib/aarch64-linux-gnu/libc.so.6", "/lib64/libc.so.6", "/usr/lib64/libc.so.6",
-		"/lib/libc.so.6", "/usr/lib/libc.so.6" };
+	auto_call(gpu_image_libc_done) struct gpu_image_libc l = GPU_IMAGE_LIBC_INIT;
+	char text[GPU_VERSION_TEXT];
 
-	for (size_t i = 0; i < ARRAY_LEN(places); i++) {
-		auto_close int fd = rootfs_open(p, places[i]);
-		auto_call(gpu_elf_done) struct gpu_elf e = { 0 };
-		char text[GPU_VERSION_TEXT];
-
-		if (fd >= 0 && gpu_elf_read(fd, &e) == 0 && gpu_version_is_known(&e.defines))
-			return xasprintf("glibc %s", gpu_version_print(&e.defines, text));
-	}
-	return xstrdup("glibc");
+	gpu_image_libc_read(image, &l);
+	if (!gpu_version_is_known(&l.version))
+		return xstrdup("glibc");
+	return xasprintf("glibc %s", gpu_version_print(&l.version, text));
 }
 
-static void check_loader(
-	const struct plan *p, const char *program, const char *loader, struct gpu_report *ret)
+static void check_loader(const struct plan *p, const struct gpu_image *image, const char *program,
+	const char *loader, struct doctor_report *ret)
 {
 	auto_free char *libc = NULL;
 
 	if (is_program(p, loader) <= 0) {
-		tell(ret, GPU_FAILS, "loader",
-			xasprintf(
-				"'%s' needs '%s', which the image does not have", program, loader));
+		doctor_add(ret, "loader", DOCTOR_FAILURE,
+			"'%s' needs '%s', which the image does not have", program, loader);
 		return;
 	}
-	libc = strstr(loader, "musl") ? xstrdup("musl") : glibc_version(p);
-	tell(ret, GPU_OK, "loader", xasprintf("%s (%s)", loader, libc));
+	libc = strstr(loader, "musl") ? xstrdup("musl") : name_libc(image);
+	doctor_add(ret, "loader", DOCTOR_PASS, "%s (%s)", loader, libc);
 }
 
-static void check_program(const struct plan *p, const char *program, struct gpu_report *ret)
+static void check_program(const struct plan *p, const struct gpu_image *image, const char *program,
+	struct doctor_report *ret)
 {
 	auto_close int fd = rootfs_open(p, program);
 	char head[ELF_HEAD + 1] = "", loader[PATH_MAX];
@@ -172,14 +161,14 @@ static void check_program(const struct plan *p, const char *program, struct gpu_
 	if (n > 2 && strncmp(head, "#!", 2) == 0)
 		check_interpreter(p, program, head, ret);
 	else if (n > 0 && elf_interpreter(head, (size_t)n, loader))
-		check_loader(p, program, loader, ret);
+		check_loader(p, image, program, loader, ret);
 	else if (fd >= 0 && (n < 4 || memcmp(head, "\177ELF", 4) != 0))
-		tell(ret, GPU_FAILS, "command",
-			xasprintf("'%s' is neither a program nor a script that begins with #!",
-				program));
+		doctor_add(ret, "command", DOCTOR_FAILURE,
+			"'%s' is neither a program nor a script that begins with #!", program);
 }
 
-static void check_command(const struct plan *p, const struct oci_config *c, struct gpu_report *ret)
+static void check_command(const struct plan *p, const struct gpu_image *image,
+	const struct oci_config *c, struct doctor_report *ret)
 {
 	const struct strv *words =
 		c->entrypoint.n > 0 && *c->entrypoint.v[0] ? &c->entrypoint : &c->cmd;
@@ -187,30 +176,20 @@ static void check_command(const struct plan *p, const struct oci_config *c, stru
 	auto_free char *program = NULL;
 
 	if (words->n == 0) {
-		tell(ret, GPU_OK, "command", xstrdup("the image names none"));
+		doctor_add(ret, "command", DOCTOR_PASS, "the image names none");
 		return;
 	}
 	program = find_program(p, dir, words->v[0]);
 	if (!program) {
-		tell(ret, GPU_FAILS, "command",
-			xasprintf("'%s' is not in the image, or may not be executed", words->v[0]));
+		doctor_add(ret, "command", DOCTOR_FAILURE,
+			"'%s' is not in the image, or may not be executed", words->v[0]);
 		return;
 	}
-	tell(ret, GPU_OK, "command", xasprintf("%s", program));
-	check_program(p, program, ret);
+	doctor_add(ret, "command", DOCTOR_PASS, "%s", program);
+	check_program(p, image, program, ret);
 }
 
 /* --- MPI ---------------------------------------------------------------------------- */
-
-static int open_in_image(void *ctx, const char *path)
-{
-	return rootfs_open(ctx, path);
-}
-
-static int list_in_image(void *ctx, const char *path, struct strv *ret)
-{
-	return rootfs_list(ctx, path, ret);
-}
 
 static void find_mpi(const struct gpu_image *files, const char *library_path, const char *path,
 	struct mpi_place *ret)
@@ -258,75 +237,84 @@ static void find_recorded_mpi(const struct strv *libs, struct mpi_place *ret)
 }
 
 static void compare_mpi(const struct mpi_place *image, const struct mpi_place *host,
-	const char *machine, struct gpu_report *ret)
+	const char *machine, struct doctor_report *ret)
 {
-	if (image->family == host->family)
-		tell(ret, GPU_OK, "mpi",
-			xasprintf("%s (%s), as %s has (%s)", mpi_family_name(image->family),
-				image->name, machine, host->name));
-	else
-		gpu_report_add(ret, GPU_DOUBTFUL, "mpi",
-			xasprintf("the image has %s (%s), %s %s (%s): its mpirun starts no "
-				  "ranks of the image",
-				mpi_family_name(image->family), image->name, machine,
-				mpi_family_name(host->family), host->name),
-			xstrdup("start ranks with srun --mpi=pmix, or mpirun in the image on one node"));
+	if (image->family == host->family) {
+		doctor_add(ret, "mpi", DOCTOR_PASS, "%s (%s), as %s has (%s)",
+			mpi_family_name(image->family), image->name, machine, host->name);
+		return;
+	}
+	doctor_add(ret, "mpi", DOCTOR_WARNING,
+		"the image has %s (%s), %s %s (%s): its mpirun starts no ranks of the image",
+		mpi_family_name(image->family), image->name, machine, mpi_family_name(host->family),
+		host->name);
+	doctor_mend(ret, DOCTOR_YOU,
+		"start ranks with srun --mpi=pmix, or mpirun in the image on one node");
 }
 
-static void check_mpi(
-	const struct plan *p, const char *root, const struct strv *libs, struct gpu_report *ret)
+static void look_at_mpi(const struct plan *p, const struct gpu_image *files, const char *root,
+	const struct strv *libs, struct doctor_report *ret)
 {
 	auto_call(mpi_place_done) struct mpi_place image = MPI_PLACE_INIT, host = MPI_PLACE_INIT;
-	const struct gpu_image files = {
-		.open = open_in_image, .list = list_in_image, .ctx = (struct plan *)p
-	};
 
-	find_mpi(&files, plan_env_get(p, "LD_LIBRARY_PATH"), plan_env_get(p, "PATH"), &image);
+	find_mpi(files, plan_env_get(p, "LD_LIBRARY_PATH"), plan_env_get(p, "PATH"), &image);
 	if (root)
 		find_machines_mpi(root, &host);
 	else if (libs)
 		find_recorded_mpi(libs, &host);
 	if (image.family == MPI_NONE)
-		tell(ret, GPU_NOT_NEEDED, "mpi", xstrdup("the image carries no MPI"));
+		doctor_add(ret, "mpi", DOCTOR_NOT_NEEDED, "the image carries no MPI");
 	else if (host.family == MPI_NONE)
-		tell(ret, GPU_OK, "mpi",
-			xasprintf("%s (%s); %s", mpi_family_name(image.family), image.name,
-				root ? "this machine has none, srun --mpi=pmix starts ranks"
-					: libs
-					? "that machine has none in its linker's cache, srun "
-					  "--mpi=pmix starts ranks"
-					: "the profile does not tell the machine's"));
+		doctor_add(ret, "mpi", DOCTOR_PASS, "%s (%s); %s", mpi_family_name(image.family),
+			image.name,
+			root           ? "this machine has none, srun --mpi=pmix starts ranks"
+				: libs ? "that machine has none in its linker's cache, srun "
+					 "--mpi=pmix starts ranks"
+				       : "the profile does not tell the machine's");
 	else
 		compare_mpi(&image, &host, root ? "this machine" : "that machine", ret);
 }
 
 /* Room for more where the image lies: the nodes of a cluster see the same store. */
-static void check_space(const struct plan *p, struct gpu_report *ret)
+static void check_space(const struct plan *p, struct doctor_report *ret)
 {
 	auto_close int fd =
 		open(p->squashfs ? p->squashfs : p->lowers.v[0], O_RDONLY | O_NONBLOCK | O_CLOEXEC);
+	enum doctor_verdict verdict;
 	struct space_room room;
-	int low;
 
 	if (fd < 0 || space_room(fd, &room, NULL) < 0)
 		return;
-	low = room.bytes < SPACE_FEW_BYTES || room.inodes < SPACE_FEW_INODES;
-	gpu_report_add(ret, low ? GPU_DOUBTFUL : GPU_OK, "space",
-		room.inodes < SPACE_FEW_INODES
-			? xasprintf("room for %llu more files is left beside the image (%s)",
-				  (unsigned long long)room.inodes, room.inodes_by)
-			: xasprintf("%llu MB are left beside the image (%s)",
-				  (unsigned long long)room.bytes / 1000000, room.bytes_by),
-		low ? xstrdup("mlrun prune --older-than 30d") : NULL);
+	verdict = room.bytes < SPACE_FEW_BYTES || room.inodes < SPACE_FEW_INODES ? DOCTOR_WARNING
+										 : DOCTOR_PASS;
+	if (room.inodes < SPACE_FEW_INODES)
+		doctor_add(ret, "space", verdict,
+			"room for %llu more files is left beside the image (%s)",
+			(unsigned long long)room.inodes, room.inodes_by);
+	else
+		doctor_add(ret, "space", verdict, "%llu MB are left beside the image (%s)",
+			(unsigned long long)room.bytes / 1000000, room.bytes_by);
+	if (verdict == DOCTOR_WARNING)
+		doctor_mend(ret, DOCTOR_YOU, "mlrun prune --older-than 30d");
 }
 
-void doctor_image(const struct plan *p, const struct oci_config *c, const char *root,
-	const struct strv *libs, struct gpu_report *ret)
+void doctor_image(const struct plan *p, const struct gpu_image *image, const struct oci_config *c,
+	const char *root, const struct strv *libs, struct doctor_report *ret)
 {
 	for (size_t i = 0; i + 1 < c->labels.n; i += 2)
 		if (strncmp(c->labels.v[i], "org.mlrun.", 10) == 0)
 			check_label(c->labels.v[i], c->labels.v[i + 1], ret);
-	check_command(p, c, ret);
-	check_mpi(p, root, libs, ret);
+	check_command(p, image, c, ret);
+	look_at_mpi(p, image, root, libs, ret);
 	check_space(p, ret);
+}
+
+void doctor_image_start(const char *image, const char *store, struct doctor_report *ret)
+{
+	struct mlr_error err = MLR_ERROR_INIT;
+
+	if (doctor_try_start(image, store, &err) == 0)
+		doctor_add(ret, "start", DOCTOR_PASS, "a container of it starts here");
+	else
+		doctor_add_error(ret, "start", &err);
 }

@@ -393,6 +393,15 @@ static int are_gpus_named(const struct exec_options *o, const struct strv *cdi, 
 	return 0;
 }
 
+struct gpu_image exec_gpu_image(struct plan *p)
+{
+	return (struct gpu_image){ .open = open_in_image,
+		.list = list_in_image,
+		.has = has_in_image,
+		.expect = expect_in_image,
+		.ctx = p };
+}
+
 static int plan_gpus(const struct exec_options *o, const struct strv *env,
 	const struct gpu_image *image, struct plan *p, struct mlr_error *err)
 {
@@ -440,11 +449,7 @@ static int plan_rest(const struct exec_options *o, const struct oci_config *c,
 	struct asked_mounts *m, struct plan *p, struct mlr_error *err)
 {
 	auto_free char *home = caller_home();
-	const struct gpu_image image = { .open = open_in_image,
-		.list = list_in_image,
-		.has = has_in_image,
-		.expect = expect_in_image,
-		.ctx = p };
+	const struct gpu_image image = exec_gpu_image(p);
 	int image_home = 0;
 
 	if (o->user)

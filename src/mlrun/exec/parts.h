@@ -4,7 +4,11 @@
 
 #include "base/config.h"
 #include "exec/exec.h"
+#include "gpu/gpu.h"
 #include "plan/plan.h"
+
+/* Reads files of a plan's image, as gpu and mpi look at them. p must outlive it. */
+struct gpu_image exec_gpu_image(struct plan *p);
 
 /* --- confinement.c: options that restrict the command --- */
 

@@ -158,7 +158,7 @@ static void check_glibc(const struct decision *d)
 	char version[GPU_VERSION_TEXT];
 
 	gpu_image_libc_read(d->request->image, &l);
-	gpu_glibc_check(&d->machine, d->wish.caps, &l, d->plan, &names);
+	gpu_glibc_check(&d->machine, &l, d->plan, &names);
 	told = strv_join(&names, TOLD_MAX, ", ");
 	if (names.n > 0)
 		strv_addf(&d->plan->notes,
@@ -173,7 +173,7 @@ static int choose(struct decision *d, struct mlr_error *err)
 {
 	if (gpu_choice_needs_nvml(&d->wish, d->request->caller, &d->machine))
 		ask_nvml(d);
-	TRY(gpu_allocation_read(d->request->caller, &d->machine, &d->allocation, err));
+	gpu_allocation_read(d->request->caller, &d->machine, &d->allocation);
 	TRY(gpu_choose(&d->wish, &d->machine, &d->allocation, &d->choice, err));
 	tell_choice(d);
 	if (d->choice.n > 0 && d->machine.driver == GPU_DRIVER_NVIDIA)
@@ -181,10 +181,6 @@ static int choose(struct decision *d, struct mlr_error *err)
 	if (d->choice.n > 0 || d->machine.driver == GPU_DRIVER_WSL ||
 		(d->machine.driver == GPU_DRIVER_NVIDIA && d->wish.kind == GPU_WISH_DRIVER))
 		return 1;
-	if (d->wish.must && d->wish.kind != GPU_WISH_DRIVER) {
-		mlr_fail(err, ENODEV, "%s: this job may use no GPU of this machine", d->wish.who);
-		return mlr_hint(err, "`mlrun gpu list` shows the GPUs and who may use them");
-	}
 	plan_remark_add(d->plan, PLAN_FROM_GPU, "no GPU is brought in: this job may use none");
 	return 0;
 }

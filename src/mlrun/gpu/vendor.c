@@ -1,6 +1,7 @@
 #include "gpu/vendor.h"
 
 #include "gpu/amd/amd.h"
+#include "gpu/node.h"
 #include "gpu/nvidia/nvidia.h"
 
 const struct gpu_vendor_row gpu_vendors[] = {
@@ -43,6 +44,18 @@ const struct gpu_vendor_row gpu_vendors[] = {
 		.controls = { { "/dev/kfd", 0, 0 } },
 	},
 };
+
+char *gpu_control_lack(
+	const struct gpu_machine *m, unsigned caps, const struct gpu_control *control)
+{
+	const struct gpu_node lacking = { .path = (char *)control->path, .error = ENOENT };
+	const struct gpu_node *n = gpu_machine_node(m, control->path);
+
+	if (m->driver != GPU_DRIVER_NVIDIA || !control->is_needed ||
+		(control->caps && !(control->caps & caps)))
+		return NULL;
+	return gpu_node_why(n ? n : &lacking);
+}
 
 int gpu_vendor_is_here(const struct gpu_machine *m, enum gpu_vendor vendor)
 {

@@ -58,6 +58,13 @@ struct gpu_vendor_row {
 
 extern const struct gpu_vendor_row gpu_vendors[GPU_VENDORS];
 
+/*
+ * Explain why programs with these capabilities cannot use a node of NVIDIA's that they need, and
+ * what to do. To free(); NULL if they can or need not.
+ */
+char *gpu_control_lack(
+	const struct gpu_machine *m, unsigned caps, const struct gpu_control *control);
+
 /* Does the machine have a GPU of this vendor? */
 int gpu_vendor_is_here(const struct gpu_machine *m, enum gpu_vendor vendor);
 

@@ -367,18 +367,14 @@ static void read_vendor(char *const *env, const struct gpu_machine *m, enum gpu_
 		remark_order(env, m, visible, a);
 }
 
-int gpu_allocation_read(char *const *env, const struct gpu_machine *m, struct gpu_allocation *ret,
-	struct mlr_error *err)
+void gpu_allocation_read(char *const *env, const struct gpu_machine *m, struct gpu_allocation *ret)
 {
-	struct gpu_allocation a = { 0 };
-	auto_call(list_done) struct list l = { NULL, 0 };
+	struct list l = { NULL, 0 };
 
-	a.is_job = job_system(env) != NULL;
+	*ret = (struct gpu_allocation){ .is_job = job_system(env) != NULL };
 	for (int v = 0; v < GPU_VENDORS; v++)
 		if (gpu_vendor_is_here(m, (enum gpu_vendor)v))
-			read_vendor(env, m, (enum gpu_vendor)v, &l, &a);
-	a.v = take_ptr(&l.v);
-	a.n = l.n;
-	*ret = a;
-	return 0;
+			read_vendor(env, m, (enum gpu_vendor)v, &l, ret);
+	ret->v = l.v;
+	ret->n = l.n;
 }

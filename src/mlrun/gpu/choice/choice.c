@@ -1,6 +1,7 @@
 #include "gpu/choice/choice.h"
 
 #include "gpu/choice/name.h"
+#include "gpu/choice/variable.h"
 #include "gpu/vendor.h"
 
 void gpu_choice_done(struct gpu_choice *c)
@@ -388,24 +389,18 @@ static int is_unknown(const struct gpu_machine *m, const char *item)
 
 int gpu_choice_needs_nvml(const struct gpu_wish *w, char *const *env, const struct gpu_machine *m)
 {
-	static const char key[] = "CUDA_VISIBLE_DEVICES=";
+	const char *visible = strv_env_get(env, gpu_vendors[GPU_NVIDIA].visible);
+	auto_strv struct strv items = STRV_INIT;
 
 	if (!has_unknown(m))
 		return 0;
+	if (visible)
+		gpu_variable_items(visible, &items);
 	for (size_t i = 0; i < w->devices.n; i++)
 		if (is_unknown(m, w->devices.v[i]))
 			return 1;
-	for (; env && *env; env++) {
-		if (strncmp(*env, key, strlen(key)) != 0)
-			continue;
-		for (const char *at = *env + strlen(key); *at; at += strspn(at, ", \t")) {
-			size_t len = strcspn(at, ", \t");
-			auto_free char *item = xstrndup(at, len);
-
-			if (is_unknown(m, item))
-				return 1;
-			at += len;
-		}
-	}
+	for (size_t i = 0; i < items.n; i++)
+		if (is_unknown(m, items.v[i]))
+			return 1;
 	return 0;
 }

@@ -37,11 +37,8 @@ void gpu_allocation_done(struct gpu_allocation *a);
  * CUDA_VISIBLE_DEVICES, as HIP does, then Slurm's. A step of Slurm with the job's variable but not
  * its own has none (srun --gres=none). Without any variable: all that can be opened. What cannot be
  * opened is never in the share.
- *
- * Returns 0.
  */
-int gpu_allocation_read(char *const *env, const struct gpu_machine *m, struct gpu_allocation *ret,
-	struct mlr_error *err);
+void gpu_allocation_read(char *const *env, const struct gpu_machine *m, struct gpu_allocation *ret);
 
 struct gpu_choice {
 	struct gpu_chosen *v; /* in the job's order; parts of a GPU by number */

@@ -219,19 +219,8 @@ char *gpu_name_list(const struct gpu_machine *m)
 
 static char *node_obstacle(const struct gpu_node *n)
 {
-	switch (n->error) {
-	case 0:
-		return NULL;
-	case EPERM:
-		return xasprintf("the job's cgroup denies %s", n->path);
-	case EACCES:
-	case ENOENT:
-		return gpu_node_why(n);
-	case ENXIO:
-		return xasprintf("%s has no driver behind it", n->path);
-	default:
-		return xasprintf("%s: %s", n->path, strerror(n->error));
-	}
+	return n->error == EPERM ? xasprintf("the job's cgroup denies %s", n->path)
+				 : gpu_node_why(n);
 }
 
 char *gpu_name_obstacle(const struct gpu_machine *m, struct gpu_chosen c)

@@ -93,17 +93,6 @@ void gpu_image_libc_read(const struct gpu_image *image, struct gpu_image_libc *r
 		ret->version = elf.defines;
 }
 
-static int is_brought(const struct gpu_file *f, unsigned caps)
-{
-	unsigned own = f->caps & ~(unsigned)GPU_COMPAT32;
-
-	if (f->kind != GPU_LIBRARY && f->kind != GPU_PROGRAM)
-		return 0;
-	if (f->bits == 32 && !(caps & GPU_COMPAT32))
-		return 0;
-	return own == 0 || (own & caps);
-}
-
 /* Does the plan bind this file of the machine? The image's ROCm or newer CUDA may replace it. */
 static int is_bound(const struct plan *p, const char *path)
 {
@@ -120,7 +109,7 @@ static int is_bound(const struct plan *p, const char *path)
 	return 0;
 }
 
-void gpu_glibc_check(const struct gpu_machine *m, unsigned caps, const struct gpu_image_libc *l,
+void gpu_glibc_check(const struct gpu_machine *m, const struct gpu_image_libc *l,
 	const struct plan *p, struct strv *ret)
 {
 	char text[GPU_VERSION_TEXT];
@@ -130,8 +119,7 @@ void gpu_glibc_check(const struct gpu_machine *m, unsigned caps, const struct gp
 	for (size_t i = 0; i < m->n_files; i++) {
 		const struct gpu_file *f = &m->files[i];
 
-		if (is_brought(f, caps) && gpu_version_compare(&f->glibc, &l->version) > 0 &&
-			(!p || is_bound(p, f->path)))
+		if (gpu_version_compare(&f->glibc, &l->version) > 0 && is_bound(p, f->path))
 			strv_addf(ret, "%s (GLIBC_%s)", path_base(f->path),
 				gpu_version_print(&f->glibc, text));
 	}

@@ -48,14 +48,9 @@ void gpu_libc_find(const struct gpu_image *image, struct gpu_image_libc *ret);
  * read. */
 void gpu_image_libc_read(const struct gpu_image *image, struct gpu_image_libc *ret);
 
-/*
- * List the files that need a newer glibc than the image has: "libcuda.so.580.65.06 (GLIBC_2.38)".
- * Nothing if the version is unknown.
- *
- *   caps  enum gpu_capability: check their libraries and programs
- *   p     check only files that this plan binds; NULL: all
- */
-void gpu_glibc_check(const struct gpu_machine *m, unsigned caps, const struct gpu_image_libc *l,
+/* List the files that the plan binds and that need a newer glibc than the image has:
+ * "libcuda.so.580.65.06 (GLIBC_2.38)". Nothing if the version is unknown. */
+void gpu_glibc_check(const struct gpu_machine *m, const struct gpu_image_libc *l,
 	const struct plan *p, struct strv *ret);
 
 #endif

@@ -4,7 +4,6 @@
  * protects their modes; reading and writing the devices still works.
  */
 #include "gpu/inject/inject.h"
-#include "gpu/node.h"
 #include "gpu/vendor.h"
 
 #define NODE_FLAGS (PLAN_READONLY | PLAN_NOSUID | PLAN_NOEXEC)
@@ -32,15 +31,12 @@ static int add_node(const struct gpu_injection *i, const struct gpu_node *n, str
 }
 
 /* On the host CUDA calls nvidia-modprobe to make them, which is setuid root and useless inside. */
-static void note_lack(const struct gpu_injection *i, const char *path, const struct gpu_node *n)
+static void note_lack(const struct gpu_injection *i, const struct gpu_control *c)
 {
-	auto_free char *why = NULL;
+	auto_free char *why = i->choice->n ? gpu_control_lack(i->machine, i->wish->caps, c) : NULL;
 
-	if (i->choice->n == 0 || i->machine->driver != GPU_DRIVER_NVIDIA || (n && n->error == 0))
-		return;
-	why = n ? gpu_node_why(n)
-		: xasprintf("'%s' is missing; as root, create it: nvidia-modprobe -c0 -u", path);
-	strv_addf(&i->plan->notes, "CUDA finds no GPU in the container: %s", why);
+	if (why)
+		strv_addf(&i->plan->notes, "CUDA finds no GPU in the container: %s", why);
 }
 
 static int add_controls(
@@ -51,8 +47,7 @@ static int add_controls(
 
 		if (c->caps && !gpu_injection_wants(i, c->caps))
 			continue;
-		if (c->is_needed)
-			note_lack(i, c->path, n);
+		note_lack(i, c);
 		if (n)
 			TRY(add_node(i, n, err));
 	}

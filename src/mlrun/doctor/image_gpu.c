@@ -1,10 +1,13 @@
-#include "gpu/check/check.h"
+/* Judges an image by the decision that a start takes about GPUs: wish, job's share, choice,
+ * requirements, forward compatibility. */
+#include "doctor/image.h"
 
 #include "base/machine.h"
+#include "doctor/check.h"
 #include "gpu/choice/requirement.h"
 #include "gpu/choice/wish.h"
+#include "gpu/inject/inject.h"
 #include "gpu/inject/linker.h"
-#include "gpu/node.h"
 #include "gpu/vendor.h"
 
 /* The input, and the findings so far. */
@@ -15,58 +18,8 @@ struct check {
 	int (*fill)(struct gpu_machine *m, struct mlr_error *err);
 	struct gpu_wish w;
 	struct gpu_choice c;
-	struct gpu_report *ret;
+	struct doctor_report *ret;
 };
-
-void gpu_report_done(struct gpu_report *r)
-{
-	for (size_t i = 0; i < r->n; i++) {
-		free(r->v[i].text);
-		free(r->v[i].mend);
-	}
-	free(r->v);
-	*r = (struct gpu_report){ 0 };
-}
-
-enum gpu_verdict gpu_report_verdict(const struct gpu_report *r)
-{
-	enum gpu_verdict worst = GPU_OK;
-
-	for (size_t i = 0; i < r->n; i++)
-		if (r->v[i].verdict > worst)
-			worst = r->v[i].verdict;
-	return worst;
-}
-
-void gpu_report_add(
-	struct gpu_report *r, enum gpu_verdict verdict, const char *subject, char *text, char *mend)
-{
-	r->v = xgrow(r->v, r->n, sizeof(*r->v));
-	r->v[r->n++] = (struct gpu_finding){ verdict, subject, text, mend };
-}
-
-/* Add a finding. mend, what to do, may be NULL. */
-static void __attribute__((format(printf, 5, 6))) tell(struct check *k, enum gpu_verdict verdict,
-	const char *subject, const char *mend, const char *fmt, ...)
-{
-	char *text;
-	va_list ap;
-
-	va_start(ap, fmt);
-	text = xvasprintf(fmt, ap);
-	va_end(ap);
-	gpu_report_add(k->ret, verdict, subject, text, mend ? xstrdup(mend) : NULL);
-}
-
-/* Add an error's sentence, with its hint as what to do. */
-static void tell_error(struct check *k, const char *subject, const struct mlr_error *err)
-{
-	const char *end = strchr(err->text, '\n');
-	int len = end ? (int)(end - err->text) : (int)strlen(err->text);
-	const char *hint = end && strncmp(end + 1, "hint: ", 6) == 0 ? end + 7 : NULL;
-
-	tell(k, GPU_FAILS, subject, hint, "%.*s", len, err->text);
-}
 
 /* The driver's libraries are built for the machine, so an emulator does not help. A profile may
  * lack its processors. */
@@ -77,37 +30,43 @@ static void check_platform(struct check *k)
 	const struct machine *m = arch ? machine_of_arch(arch) : NULL;
 	const char *processors = k->m->processors;
 
-	if (!m)
-		tell(k, GPU_OK, "platform", NULL, "the image names none");
-	else if (!processors)
-		tell(k, GPU_DOUBTFUL, "platform", NULL,
+	if (!m) {
+		doctor_add(k->ret, "platform", DOCTOR_PASS, "the image names none");
+	} else if (!processors) {
+		doctor_add(k->ret, "platform", DOCTOR_WARNING,
 			"the image is for %s; the profile does not tell which processors the machine has",
 			platform);
-	else if (machine_runs(processors, m))
-		tell(k, GPU_OK, "platform", NULL, "the image is for %s, as the machine is (%s)",
-			platform, processors);
-	else
-		tell(k, GPU_FAILS, "platform",
-			"mlrun pull --platform fetches another variant, if there is one",
+	} else if (machine_runs(processors, m)) {
+		doctor_add(k->ret, "platform", DOCTOR_PASS,
+			"the image is for %s, as the machine is (%s)", platform, processors);
+	} else {
+		doctor_add(k->ret, "platform", DOCTOR_FAILURE,
 			"the image is for %s, the machine and its driver's libraries are for %s",
 			platform, processors);
+		doctor_mend(k->ret, DOCTOR_YOU,
+			"mlrun pull --platform fetches another variant, if there is one");
+	}
 }
 
-/* Describe the driver, to free(). */
-static char *name_driver(const struct gpu_machine *m)
+static void tell_driver(struct check *k)
 {
+	const struct gpu_machine *m = k->m;
 	int knows_cuda = gpu_version_is_known(&m->cuda);
 	char cuda[GPU_VERSION_TEXT];
 
-	return xasprintf("NVIDIA's%s%s%s%s%s", m->driver_text ? " " : "",
-		m->driver_text ? m->driver_text : "",
-		m->driver == GPU_DRIVER_WSL ? " of Windows" : "",
-		knows_cuda ? ", which serves CUDA up to " : "",
-		knows_cuda ? gpu_version_print(&m->cuda, cuda) : "");
+	if (m->driver == GPU_DRIVER_NONE)
+		doctor_add(k->ret, "driver", DOCTOR_PASS, "%s's, of the kernel",
+			gpu_vendors[m->gpus[0].vendor].title);
+	else
+		doctor_add(k->ret, "driver", DOCTOR_PASS, "NVIDIA's%s%s%s%s%s",
+			m->driver_text ? " " : "", m->driver_text ? m->driver_text : "",
+			m->driver == GPU_DRIVER_WSL ? " of Windows" : "",
+			knows_cuda ? ", which serves CUDA up to " : "",
+			knows_cuda ? gpu_version_print(&m->cuda, cuda) : "");
 }
 
 /* Does neither an option, nor the environment, nor the image ask for a GPU? */
-static int is_unneeded(struct check *k)
+static int is_unneeded(const struct check *k)
 {
 	auto_call(gpu_wish_done) struct gpu_wish w = GPU_WISH_INIT;
 
@@ -120,28 +79,24 @@ static int check_driver(struct check *k)
 	const struct gpu_machine *m = k->m;
 
 	if (m->refused) {
-		tell(k, GPU_FAILS, "driver", NULL, "%s", m->refused);
+		doctor_add(k->ret, "driver", DOCTOR_FAILURE, "%s", m->refused);
 		return 0;
 	}
 	if (m->driver == GPU_DRIVER_NONE && m->n_gpus == 0 && is_unneeded(k)) {
-		tell(k, GPU_NOT_NEEDED, "driver", NULL,
+		doctor_add(k->ret, "driver", DOCTOR_NOT_NEEDED,
 			"the machine has no driver of a GPU, and the image asks for no GPU");
 		return 0;
 	}
 	if (m->driver == GPU_DRIVER_NONE && m->n_gpus == 0) {
-		tell(k, GPU_FAILS, "driver",
+		doctor_add(k->ret, "driver", DOCTOR_FAILURE, "the machine has no driver of a GPU");
+		doctor_mend(k->ret, DOCTOR_YOU,
 			"on a machine that has one: mlrun profile >FILE; then here: mlrun gpu check "
-			"--profile FILE IMAGE",
-			"the machine has no driver of a GPU");
+			"--profile FILE IMAGE");
 		return 0;
 	}
-	if (m->driver == GPU_DRIVER_NONE)
-		tell(k, GPU_OK, "driver", NULL, "%s's, of the kernel",
-			gpu_vendors[m->gpus[0].vendor].title);
-	else
-		gpu_report_add(k->ret, GPU_OK, "driver", name_driver(m), NULL);
+	tell_driver(k);
 	for (size_t i = 0; i < m->warnings.n; i++)
-		tell(k, GPU_DOUBTFUL, "driver", NULL, "%s", m->warnings.v[i]);
+		doctor_add(k->ret, "driver", DOCTOR_WARNING, "%s", m->warnings.v[i]);
 	return 1;
 }
 
@@ -151,21 +106,21 @@ static int check_wish(struct check *k)
 	struct mlr_error err = MLR_ERROR_INIT;
 
 	if (gpu_wish_read(&k->q, k->p, &k->w, &err) < 0) {
-		tell_error(k, "devices", &err);
+		doctor_add_error(k->ret, "devices", &err);
 		return 0;
 	}
 	if (k->w.kind != GPU_WISH_NOTHING)
 		return 1;
 	if (gpu_wish_word(&k->q, k->p)) {
-		tell(k, GPU_OK, "devices", NULL, "no GPU is asked for: %s", k->w.who);
+		doctor_add(k->ret, "devices", DOCTOR_PASS, "no GPU is asked for: %s", k->w.who);
 		return 0;
 	}
-	tell(k, GPU_DOUBTFUL, "devices", "mlrun exec --gpu=all, which the rest assumes",
+	doctor_add(k->ret, "devices", DOCTOR_WARNING,
 		"the image asks for no GPU and would be given none");
+	doctor_mend(k->ret, DOCTOR_YOU, "mlrun exec --gpu=all, which the rest assumes");
 	k->q.word = "all";
 	k->q.origin = PLAN_FROM_NOBODY;
 	gpu_wish_done(&k->w);
-	k->w = (struct gpu_wish)GPU_WISH_INIT;
 	return gpu_wish_read(&k->q, k->p, &k->w, &err) == 0;
 }
 
@@ -188,22 +143,11 @@ static char *name_chosen(const struct check *k)
 /* Check the nodes that every program needs; the choice checks those of GPUs. */
 static void check_nodes(struct check *k)
 {
-	static const struct {
-		const char *path;
-		unsigned caps; /* 0: always */
-	} needed[] = { { "/dev/nvidiactl", 0 }, { "/dev/nvidia-uvm", GPU_CAPS_COMPUTE } };
+	for (const struct gpu_control *c = gpu_vendors[GPU_NVIDIA].controls; c->path; c++) {
+		auto_free char *why = gpu_control_lack(k->m, k->w.caps, c);
 
-	for (size_t i = 0; i < ARRAY_LEN(needed) && k->m->driver == GPU_DRIVER_NVIDIA; i++) {
-		const struct gpu_node *n = gpu_machine_node(k->m, needed[i].path);
-
-		if ((needed[i].caps && !(k->w.caps & needed[i].caps)) || (n && n->error == 0))
-			continue;
-		if (n && n->error != ENOENT)
-			gpu_report_add(k->ret, GPU_FAILS, "devices", gpu_node_why(n), NULL);
-		else
-			tell(k, GPU_FAILS, "devices",
-				"root makes it: nvidia-modprobe -u -c 0, or nvidia-smi",
-				"'%s' is missing", needed[i].path);
+		if (why)
+			doctor_add(k->ret, "devices", DOCTOR_FAILURE, "%s", why);
 	}
 }
 
@@ -214,23 +158,27 @@ static void check_devices(struct check *k)
 
 	if (k->fill && gpu_choice_needs_nvml(&k->w, k->q.caller, k->m))
 		k->fill(k->m, NULL);
-	if (gpu_allocation_read(k->q.caller, k->m, &a, &err) < 0 ||
-		gpu_choose(&k->w, k->m, &a, &k->c, &err) < 0) {
-		tell_error(k, "devices", &err);
+	gpu_allocation_read(k->q.caller, k->m, &a);
+	if (gpu_choose(&k->w, k->m, &a, &k->c, &err) < 0) {
+		doctor_add_error(k->ret, "devices", &err);
 		return;
 	}
-	if (k->w.kind == GPU_WISH_DRIVER)
-		tell(k, GPU_OK, "devices", NULL, "none, as %s says: only the driver's files",
-			k->w.who);
-	else if (k->m->driver == GPU_DRIVER_WSL)
-		tell(k, GPU_OK, "devices", NULL, "all of Windows', by /dev/dxg");
-	else if (k->c.n == 0)
-		tell(k, GPU_FAILS, "devices",
-			"`mlrun gpu list` shows the GPUs and who may use them",
+	if (k->w.kind == GPU_WISH_DRIVER) {
+		doctor_add(k->ret, "devices", DOCTOR_PASS,
+			"none, as %s says: only the driver's files", k->w.who);
+	} else if (k->m->driver == GPU_DRIVER_WSL) {
+		doctor_add(k->ret, "devices", DOCTOR_PASS, "all of Windows', by /dev/dxg");
+	} else if (k->c.n == 0) {
+		doctor_add(k->ret, "devices", DOCTOR_FAILURE,
 			"no GPU would be in the container%s%s", k->c.remarks.n ? ": " : "",
 			k->c.remarks.n ? k->c.remarks.v[0] : "");
-	else
-		gpu_report_add(k->ret, GPU_OK, "devices", name_chosen(k), NULL);
+		doctor_mend(
+			k->ret, DOCTOR_YOU, "`mlrun gpu list` shows the GPUs and who may use them");
+	} else {
+		auto_free char *names = name_chosen(k);
+
+		doctor_add(k->ret, "devices", DOCTOR_PASS, "%s", names);
+	}
 	if (k->c.n > 0)
 		check_nodes(k);
 }
@@ -267,21 +215,19 @@ static void check_capabilities(struct check *k)
 		if (!(k->w.caps & cap) || has_library(k->m, cap))
 			continue;
 		lacks = 1;
-		gpu_report_add(k->ret,
-			cap == GPU_COMPUTE ? GPU_FAILS
-				: is_all   ? GPU_OK
-					   : GPU_DOUBTFUL,
-			"capabilities",
-			xasprintf("the machine's driver has no libraries for '%s'", name),
-			is_all && cap != GPU_COMPUTE
-				? NULL
-				: xasprintf(
-					  "the machine's administrator can install the driver's packages "
-					  "for '%s'",
-					  name));
+		doctor_add(k->ret, "capabilities",
+			cap == GPU_COMPUTE ? DOCTOR_FAILURE
+				: is_all   ? DOCTOR_PASS
+					   : DOCTOR_WARNING,
+			"the machine's driver has no libraries for '%s'", name);
+		if (!is_all || cap == GPU_COMPUTE)
+			doctor_mend(k->ret, DOCTOR_ADMINISTRATOR,
+				"the machine's administrator can install the driver's packages for '%s'",
+				name);
 	}
 	if (!lacks)
-		tell(k, GPU_OK, "capabilities", NULL, "%s, and the driver has them", asked);
+		doctor_add(
+			k->ret, "capabilities", DOCTOR_PASS, "%s, and the driver has them", asked);
 }
 
 static void check_requirements(struct check *k)
@@ -291,9 +237,9 @@ static void check_requirements(struct check *k)
 	if (k->w.requirements.n == 0)
 		return;
 	if (gpu_requirements_check(&k->w, k->m, &k->c, k->fill, &err) < 0)
-		tell_error(k, "requirements", &err);
+		doctor_add_error(k->ret, "requirements", &err);
 	else
-		tell(k, GPU_OK, "requirements", NULL, "%zu of the image's hold",
+		doctor_add(k->ret, "requirements", DOCTOR_PASS, "%zu of the image's hold",
 			k->w.requirements.n);
 }
 
@@ -310,18 +256,10 @@ static int knows_archs(const struct check *k)
 
 static void check_cuda(struct check *k)
 {
-	struct gpu_finding f;
-
 	if (k->fill && k->m->driver != GPU_DRIVER_NONE &&
 		(!knows_archs(k) || !gpu_version_is_known(&k->m->cuda)))
 		k->fill(k->m, NULL);
-	f = gpu_cuda_check(&k->q, k->m, &k->c);
-	if (k->m->driver == GPU_DRIVER_NONE && f.verdict == GPU_OK)
-		free(f.text); /* NVIDIA's drivers do not concern AMD */
-	else
-		gpu_report_add(k->ret, f.verdict, f.subject, f.text, f.mend);
-	if (gpu_cuda_check_arch(&k->q, k->m, &k->c, &f))
-		gpu_report_add(k->ret, f.verdict, f.subject, f.text, f.mend);
+	doctor_image_cuda(&k->q, k->m, &k->c, k->ret);
 }
 
 /* A CUDA program does not start without these. */
@@ -336,31 +274,46 @@ static int is_needed(const char *library)
 	return 0;
 }
 
+/* List the driver's files that a start would bring and that need a newer glibc. Without a GPU that
+ * could be chosen, all of the driver's count. */
+static void find_newer(const struct check *k, const struct gpu_image_libc *l, struct strv *ret)
+{
+	auto_call(plan_done) struct plan trial;
+	struct gpu_wish w = k->w;
+
+	plan_init(&trial);
+	if (k->c.n == 0)
+		w.kind = GPU_WISH_DRIVER;
+	gpu_inject(k->m, &w, &k->c, k->q.image, &trial, NULL);
+	gpu_glibc_check(k->m, l, &trial, ret);
+}
+
 static void check_glibc(struct check *k, const struct gpu_image_libc *l)
 {
 	auto_strv struct strv newer = STRV_INIT;
 	char version[GPU_VERSION_TEXT];
-	enum gpu_verdict verdict = GPU_DOUBTFUL;
+	enum doctor_verdict verdict = DOCTOR_WARNING;
 	auto_free char *names = NULL;
 
 	if (!gpu_version_is_known(&l->version)) {
-		tell(k, GPU_DOUBTFUL, "libc", NULL,
+		doctor_add(k->ret, "libc", DOCTOR_WARNING,
 			"'%s' in the image does not tell which glibc it is of", l->path);
 		return;
 	}
 	gpu_version_print(&l->version, version);
-	gpu_glibc_check(k->m, k->w.caps, l, NULL, &newer);
+	find_newer(k, l, &newer);
 	if (newer.n == 0) {
-		tell(k, GPU_OK, "libc", NULL,
+		doctor_add(k->ret, "libc", DOCTOR_PASS,
 			"glibc %s, which is enough for the driver's libraries", version);
 		return;
 	}
 	for (size_t i = 0; i < newer.n; i++)
 		if (is_needed(newer.v[i]))
-			verdict = GPU_FAILS;
+			verdict = DOCTOR_FAILURE;
 	names = strv_join(&newer, newer.n, ", ");
-	tell(k, verdict, "libc", "an image of a newer distribution",
-		"the image's glibc %s is too old for %s", version, names);
+	doctor_add(
+		k->ret, "libc", verdict, "the image's glibc %s is too old for %s", version, names);
+	doctor_mend(k->ret, DOCTOR_YOU, "an image of a newer distribution");
 }
 
 static void check_libc(struct check *k)
@@ -369,38 +322,33 @@ static void check_libc(struct check *k)
 
 	if (k->m->driver == GPU_DRIVER_NONE)
 		return;
-	if (k->q.image) {
-		struct gpu_image image = *k->q.image;
-
-		image.processors = k->m->processors;
-		gpu_image_libc_read(&image, &l);
-	}
+	gpu_image_libc_read(k->q.image, &l);
 	switch (l.kind) {
 	case GPU_LIBC_GLIBC:
 		check_glibc(k, &l);
 		break;
 	case GPU_LIBC_MUSL:
-		tell(k, GPU_FAILS, "libc",
-			"an image of a distribution with glibc; some programs do with Alpine's "
-			"package gcompat",
+		doctor_add(k->ret, "libc", DOCTOR_FAILURE,
 			"the image's C library is musl, and the driver's libraries need glibc");
+		doctor_mend(k->ret, DOCTOR_YOU,
+			"an image of a distribution with glibc; some programs do with Alpine's package "
+			"gcompat");
 		break;
 	case GPU_LIBC_NONE:
-		tell(k, GPU_DOUBTFUL, "libc", "an image with glibc",
-			"the image has no C library, so that only programs that are linked statically and load "
-			"no library run in it");
+		doctor_add(k->ret, "libc", DOCTOR_WARNING,
+			"the image has no C library, so that only programs that are linked statically and "
+			"load no library run in it");
+		doctor_mend(k->ret, DOCTOR_YOU, "an image with glibc");
 		break;
 	case GPU_LIBC_UNKNOWN:
-		tell(k, GPU_DOUBTFUL, "libc", NULL, "this mlrun cannot look into the image");
+		doctor_add(k->ret, "libc", DOCTOR_WARNING, "this mlrun cannot look into the image");
 	}
 }
 
-void gpu_check(const struct gpu_request *q, const struct plan *p, struct gpu_machine *m,
-	int (*fill)(struct gpu_machine *m, struct mlr_error *err), struct gpu_report *ret)
+void doctor_image_gpus(const struct gpu_request *q, const struct plan *p, struct gpu_machine *m,
+	int (*fill)(struct gpu_machine *m, struct mlr_error *err), struct doctor_report *ret)
 {
-	struct check k = {
-		.q = *q, .p = p, .m = m, .fill = fill, .w = GPU_WISH_INIT, .c = { 0 }, .ret = ret
-	};
+	struct check k = { .q = *q, .p = p, .m = m, .fill = fill, .w = GPU_WISH_INIT, .ret = ret };
 
 	check_platform(&k);
 	if (check_driver(&k) && check_wish(&k)) {

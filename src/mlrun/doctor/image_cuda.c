@@ -1,5 +1,7 @@
-#include "gpu/check/check.h"
+/* Judges an image's CUDA by the driver and by the GPUs. */
+#include "doctor/image.h"
 
+#include "doctor/check.h"
 #include "gpu/inject/compat.h"
 
 /* From this driver on, later CUDA versions of the same major version work too: before CUDA 11
@@ -60,7 +62,7 @@ static int version_in(const struct gpu_image *image, const char *dir, struct gpu
 {
 	auto_strv struct strv names = STRV_INIT;
 
-	if (!image || image->list(image->ctx, dir, &names) < 0)
+	if (image->list(image->ctx, dir, &names) < 0)
 		return 0;
 	for (size_t i = 0; i < names.n; i++)
 		if (version_of_library(names.v[i], ret))
@@ -102,37 +104,30 @@ static int has_for_players(const struct gpu_machine *m, const struct gpu_choice 
 	return 0;
 }
 
-static struct gpu_finding finding(enum gpu_verdict verdict, char *text, char *mend)
-{
-	return (struct gpu_finding){ verdict, "cuda", text, mend };
-}
-
 /* The image's CUDA has a later major version, and its own libcuda is not used. */
-static struct gpu_finding too_new(const struct gpu_compat *compat, const char *has,
-	const char *serves, const struct gpu_version *cuda)
+static void tell_too_new(const struct gpu_compat *compat, const char *has, const char *serves,
+	const struct gpu_version *cuda, struct doctor_report *ret)
 {
-	return finding(GPU_FAILS,
-		xasprintf("the image has CUDA %s, the driver serves CUDA up to %s%s%s", has, serves,
-			compat->why ? "; " : "", compat->why ? compat->why : ""),
-		xasprintf(
-			"an image with CUDA %s or older, a newer driver, or in the image NVIDIA's "
-			"package cuda-compat-%u-%u, on GPUs of data centres",
-			serves, cuda->part[0], cuda->part[1]));
+	doctor_add(ret, "cuda", DOCTOR_FAILURE,
+		"the image has CUDA %s, the driver serves CUDA up to %s%s%s", has, serves,
+		compat->why ? "; " : "", compat->why ? compat->why : "");
+	doctor_mend(ret, DOCTOR_YOU,
+		"an image with CUDA %s or older, a newer driver, or in the image NVIDIA's package "
+		"cuda-compat-%u-%u, on GPUs of data centres",
+		serves, cuda->part[0], cuda->part[1]);
 }
 
-static struct gpu_finding with_compat(const struct gpu_machine *m, const struct gpu_choice *c,
-	const struct gpu_compat *compat, const char *has, const char *serves)
+static void tell_compat(const struct gpu_compat *compat, const char *has, const char *serves,
+	int is_for_players, struct doctor_report *ret)
 {
-	char *text = xasprintf(
-		"the image has CUDA %s, the driver serves CUDA up to %s, and the image's own "
-		"libcuda %s is used in place of the driver's",
+	doctor_add(ret, "cuda", is_for_players ? DOCTOR_WARNING : DOCTOR_PASS,
+		"the image has CUDA %s, the driver serves CUDA up to %s, and the image's own libcuda %s is "
+		"used in place of the driver's",
 		has, serves, compat->version ? compat->version : "?");
-
-	if (!has_for_players(m, c))
-		return finding(GPU_OK, text, NULL);
-	return finding(GPU_DOUBTFUL, text,
-		xstrdup("NVIDIA supports GeForce and Titan GPUs only with newer drivers; should cuInit fail, "
-			"take an image with an older CUDA or update the driver"));
+	if (is_for_players)
+		doctor_mend(ret, DOCTOR_YOU,
+			"NVIDIA supports GeForce and Titan GPUs only with newer drivers; should cuInit "
+			"fail, take an image with an older CUDA or update the driver");
 }
 
 /* Does a later CUDA of the same major version run? */
@@ -143,52 +138,40 @@ static int serves_minors(const struct gpu_machine *m, const struct gpu_version *
 			gpu_version_compare(&m->driver_version, &first_minor_compatible) >= 0);
 }
 
-struct gpu_finding gpu_cuda_check(
-	const struct gpu_request *q, const struct gpu_machine *m, const struct gpu_choice *c)
+static void tell_minor(
+	const char *has, const char *serves, unsigned major, struct doctor_report *ret)
+{
+	doctor_add(ret, "cuda", DOCTOR_WARNING,
+		"the image has CUDA %s, the driver serves CUDA up to %s: programs work as both are %u.x, "
+		"except programs whose kernels are PTX only",
+		has, serves, major);
+	doctor_mend(ret, DOCTOR_YOU,
+		"where a program says \"the provided PTX was compiled with an unsupported toolchain\": "
+		"build it for the GPU's own architecture, or take an image with an older CUDA");
+}
+
+/* Compare with the CUDA that the driver serves; how: what names the image's. */
+static void check_version(const struct gpu_request *q, const struct gpu_machine *m,
+	const struct gpu_choice *c, const struct gpu_version *cuda, const char *how,
+	struct doctor_report *ret)
 {
 	auto_call(gpu_compat_done) struct gpu_compat compat = { 0 };
 	char has[GPU_VERSION_TEXT], serves[GPU_VERSION_TEXT];
-	struct gpu_version cuda = { { 0 } };
-	const char *how = image_cuda(q, &cuda);
 
-	if (!how)
-		return finding(GPU_OK,
-			xstrdup("the image names no CUDA version: neither CUDA_VERSION nor a libcudart of its own "
-				"in the usual places"),
-			NULL);
-	gpu_version_print(&cuda, has);
+	gpu_version_print(cuda, has);
 	gpu_version_print(&m->cuda, serves);
-	if (m->driver == GPU_DRIVER_NONE)
-		return finding(GPU_FAILS,
-			xasprintf("the image has CUDA %s (%s), and the machine no GPU of NVIDIA's",
-				has, how),
-			xstrdup("an image with ROCm in place of CUDA"));
-	if (!gpu_version_is_known(&m->cuda))
-		return finding(GPU_DOUBTFUL,
-			xasprintf(
-				"the image has CUDA %s (%s); the newest that the driver supports is unknown",
-				has, how),
-			xstrdup("nvidia-smi shows it as \"CUDA Version\""));
-	if (q->image)
-		gpu_compat_read(q->image, m, &compat);
+	gpu_compat_read(q->image, m, &compat);
 	if (compat.use)
-		return with_compat(m, c, &compat, has, serves);
-	if (gpu_version_compare(&cuda, &m->cuda) <= 0 ||
-		(cuda.part[0] == m->cuda.part[0] && cuda.part[1] == m->cuda.part[1]))
-		return finding(GPU_OK,
-			xasprintf("the image has CUDA %s (%s), the driver serves CUDA up to %s",
-				has, how, serves),
-			NULL);
-	if (serves_minors(m, &cuda))
-		return finding(GPU_DOUBTFUL,
-			xasprintf(
-				"the image has CUDA %s, the driver serves CUDA up to %s: programs work as both are "
-				"%u.x, except programs whose kernels are PTX only",
-				has, serves, cuda.part[0]),
-			xstrdup("where a program says \"the provided PTX was compiled with an unsupported "
-				"toolchain\": build it for the GPU's own architecture, or take an "
-				"image with an older CUDA"));
-	return too_new(&compat, has, serves, &cuda);
+		tell_compat(&compat, has, serves, has_for_players(m, c), ret);
+	else if (gpu_version_compare(cuda, &m->cuda) <= 0 ||
+		(cuda->part[0] == m->cuda.part[0] && cuda->part[1] == m->cuda.part[1]))
+		doctor_add(ret, "cuda", DOCTOR_PASS,
+			"the image has CUDA %s (%s), the driver serves CUDA up to %s", has, how,
+			serves);
+	else if (serves_minors(m, cuda))
+		tell_minor(has, serves, cuda->part[0], ret);
+	else
+		tell_too_new(&compat, has, serves, cuda, ret);
 }
 
 /* The oldest compute capability that this CUDA supports. */
@@ -210,7 +193,8 @@ static struct gpu_version first_cuda(const struct gpu_version *arch)
 }
 
 /* Returns 1 for a GPU that the image's CUDA does not support. */
-static int check_arch(const struct gpu *g, const struct gpu_version *cuda, struct gpu_finding *ret)
+static int check_arch(
+	const struct gpu *g, const struct gpu_version *cuda, struct doctor_report *ret)
 {
 	struct gpu_version oldest = first_arch(cuda), begins = first_cuda(&g->arch);
 	char has[GPU_VERSION_TEXT], arch[GPU_VERSION_TEXT], wants[GPU_VERSION_TEXT];
@@ -220,42 +204,62 @@ static int check_arch(const struct gpu *g, const struct gpu_version *cuda, struc
 	gpu_version_print(cuda, has);
 	gpu_version_print(&g->arch, arch);
 	if (gpu_version_compare(&g->arch, &oldest) < 0) {
-		gpu_version_print(&oldest, wants);
-		*ret = finding(GPU_FAILS,
-			xasprintf(
-				"%s has compute capability %s, and CUDA %s serves those from %s on",
-				name, arch, has, wants),
-			xasprintf("an image with a CUDA older than %u", cuda->part[0]));
+		doctor_add(ret, "cuda", DOCTOR_FAILURE,
+			"%s has compute capability %s, and CUDA %s serves those from %s on", name,
+			arch, has, gpu_version_print(&oldest, wants));
+		doctor_mend(ret, DOCTOR_YOU, "an image with a CUDA older than %u", cuda->part[0]);
 		return 1;
 	}
 	if (gpu_version_compare(cuda, &begins) < 0) {
-		gpu_version_print(&begins, wants);
-		*ret = finding(GPU_DOUBTFUL,
-			xasprintf(
-				"%s has compute capability %s, which is newer than the image's CUDA %s: only programs that "
-				"bring PTX work, and their first start takes long",
-				name, arch, has),
-			xasprintf(
-				"where a program says \"no kernel image is available\": an image with CUDA %s or later",
-				wants));
+		doctor_add(ret, "cuda", DOCTOR_WARNING,
+			"%s has compute capability %s, which is newer than the image's CUDA %s: only "
+			"programs that bring PTX work, and their first start takes long",
+			name, arch, has);
+		doctor_mend(ret, DOCTOR_YOU,
+			"where a program says \"no kernel image is available\": an image with CUDA "
+			"%s or later",
+			gpu_version_print(&begins, wants));
 		return 1;
 	}
 	return 0;
 }
 
-int gpu_cuda_check_arch(const struct gpu_request *q, const struct gpu_machine *m,
-	const struct gpu_choice *c, struct gpu_finding *ret)
+static void check_archs(const struct gpu_machine *m, const struct gpu_choice *c,
+	const struct gpu_version *cuda, struct doctor_report *ret)
 {
-	struct gpu_version cuda = { { 0 } };
-
-	if (!image_cuda(q, &cuda))
-		return 0;
 	for (size_t i = 0; i < c->n; i++) {
 		const struct gpu *g = &m->gpus[c->v[i].gpu];
 
 		if (g->vendor == GPU_NVIDIA && gpu_version_is_known(&g->arch) &&
-			check_arch(g, &cuda, ret))
-			return 1;
+			check_arch(g, cuda, ret))
+			return;
 	}
-	return 0;
+}
+
+void doctor_image_cuda(const struct gpu_request *q, const struct gpu_machine *m,
+	const struct gpu_choice *c, struct doctor_report *ret)
+{
+	struct gpu_version cuda = { { 0 } };
+	const char *how = image_cuda(q, &cuda);
+	char has[GPU_VERSION_TEXT];
+
+	gpu_version_print(&cuda, has);
+	if (!how && m->driver != GPU_DRIVER_NONE) { /* NVIDIA's drivers do not concern AMD */
+		doctor_add(ret, "cuda", DOCTOR_PASS,
+			"the image names no CUDA version: neither CUDA_VERSION nor a libcudart of its own in "
+			"the usual places");
+	} else if (how && m->driver == GPU_DRIVER_NONE) {
+		doctor_add(ret, "cuda", DOCTOR_FAILURE,
+			"the image has CUDA %s (%s), and the machine no GPU of NVIDIA's", has, how);
+		doctor_mend(ret, DOCTOR_YOU, "an image with ROCm in place of CUDA");
+	} else if (how && !gpu_version_is_known(&m->cuda)) {
+		doctor_add(ret, "cuda", DOCTOR_WARNING,
+			"the image has CUDA %s (%s); the newest that the driver supports is unknown",
+			has, how);
+		doctor_mend(ret, DOCTOR_YOU, "nvidia-smi shows it as \"CUDA Version\"");
+	} else if (how) {
+		check_version(q, m, c, &cuda, how, ret);
+	}
+	if (how)
+		check_archs(m, c, &cuda, ret);
 }

@@ -1,7 +1,7 @@
 /* Judging an image against a machine, both made up. */
 #include "unit.h"
 #include "elf_file.h"
-#include "gpu/check/check.h"
+#include "doctor/image.h"
 #include "gpu/nvidia/nvidia.h"
 #include "image_dir.h"
 
@@ -67,10 +67,10 @@ static char *findings(const struct pair *is, const char *subject)
 {
 	static const char *const verdicts[] = { "ok", "not needed", "doubtful", "fails" };
 	auto_call(gpu_machine_done) struct gpu_machine m = GPU_MACHINE_INIT;
-	auto_call(gpu_report_done) struct gpu_report r = { 0 };
+	auto_call(doctor_report_done) struct doctor_report r = { 0 };
 	auto_call(plan_done) struct plan p;
 	auto_strv struct strv env = STRV_INIT;
-	const struct gpu_image image = image_dir(root);
+	struct gpu_image image = image_dir(root);
 	char *const nobody[] = { NULL };
 	struct gpu_request q = {
 		.word = "all", .caller = nobody, .image_env = &env, .image = &image
@@ -82,13 +82,14 @@ static char *findings(const struct pair *is, const char *subject)
 	if (is->cuda)
 		strv_addf(&env, "CUDA_VERSION=%s", is->cuda);
 	make_machine(is, &m);
-	gpu_check(&q, &p, &m, NULL, &r);
+	image.processors = m.processors;
+	doctor_image_gpus(&q, &p, &m, NULL, &r);
 	for (size_t i = 0; i < r.n; i++)
-		if (strcmp(r.v[i].subject, subject) == 0) {
+		if (strcmp(r.v[i].check, subject) == 0) {
 			auto_free char *before = text;
 
 			text = xasprintf(
-				"%s%s: %s\n", before, verdicts[r.v[i].verdict], r.v[i].text);
+				"%s%s: %s\n", before, verdicts[r.v[i].verdict], r.v[i].what);
 		}
 	return text;
 }
@@ -279,5 +280,5 @@ int main(void)
 			the_c_library_is_looked_for_where_those_processors_have_it, make, drop),
 	};
 
-	return cmocka_run_group_tests_name("gpu_check", tests, NULL, NULL);
+	return cmocka_run_group_tests_name("doctor_image", tests, NULL, NULL);
 }
