@@ -11,9 +11,10 @@ from dask.distributed import Client
 PORT = 8786
 
 
-def launch(n, command):
-    """Start n workers that run a command until they are stopped. Returns them when they run."""
+def launch(cluster, n, command):
+    """Add n workers to the cluster that run a command until they are stopped. Returns them when they run."""
     started = cdsw.launch_workers(n=n, cpu=1, memory=1, code=f"!{command}")
+    cluster += started
     found = cdsw.await_workers(started, wait_for_completion=False, timeout_seconds=300)
     if found["failures"]:
         raise RuntimeError(f"{command}: {found['failures']}")
@@ -23,9 +24,9 @@ def launch(n, command):
 def main(n):
     cluster = []
     try:
-        cluster += launch(1, f"dask scheduler --port {PORT} --no-dashboard")
-        address = f"tcp://{cluster[0]['ip_address']}:{PORT}"
-        cluster += launch(n, f"dask worker --nthreads 1 --no-dashboard --no-nanny {address}")
+        scheduler = launch(cluster, 1, f"dask scheduler --port {PORT} --no-dashboard")
+        address = f"tcp://{scheduler[0]['ip_address']}:{PORT}"
+        launch(cluster, n, f"dask worker --nthreads 1 --no-dashboard --no-nanny {address}")
         with Client(address, timeout=60) as client:
             client.wait_for_workers(n, timeout=60)
             total = sum(client.gather(client.map(lambda i: i * i, range(1000))))

@@ -253,7 +253,7 @@ alone() { mltrain "${COMMON[@]}" -q --log alone.jsonl "$@" >alone.out; }
 	MLTRAIN_ELASTIC_SECRET="a secret among friends" mltrain "${COMMON[@]}" --elastic "192.0.2.1:$port" 2>f.err 3>&- &
 	PIDS+=($!)
 	until_true grep -q "waiting for rank [12] on '.*' (process $c), which does not answer: it is stopped" a.err
-	grep -q "rank [12] on '.*' (process $c), which does not answer" meet.waits
+	until_true grep -q "rank [12] on '.*' (process $c), which does not answer" meet.waits
 	until_true grep -q "waiting for rank 0 on '.*' (process $a), which lets ranks in after a step" d.err
 	until_true grep -q "waiting for rank 0 at '192.0.2.1:$port': connect: .*; calling for [1-9][0-9]* more seconds" f.err
 	[ ! -s b.err ]
@@ -271,24 +271,28 @@ alone() { mltrain "${COMMON[@]}" -q --log alone.jsonl "$@" >alone.out; }
 	assert_equal "$status" 0
 }
 
-@test "elastic: a rank whose job mlrun has suspended counts as lost, and joins again when it goes on" {
-	for name in a b c; do
+@test "elastic: ranks whose job mlrun has suspended count as lost, and end when it goes on" {
+	for name in a b c d; do
 		MLRUN_ELASTIC_WORKER=worker-$name rank $name --epochs 100000
 		eval "$name=$pid"
 		until_true test -e meet
 	done
-	until_true has_ranks 3
+	until_true has_ranks 4
 	goes_on
-	touch meet.left-worker-c
+	touch meet.left-worker-{c,d}
 	sleep 1.5 # who runs does not count as lost, whatever lies there
 	goes_on
-	kill -STOP "$c"
-	until_true grep -q "rank [12] on '.*' (process $c) counts as lost: its job is suspended" a.err
+	kill -STOP "$c" "$d"
 	until_true has_ranks 2
+	for p in "$c" "$d"; do
+		assert_equal "$(grep -c "rank [123] on '.*' (process $p) counts as lost: its job is suspended" a.err)" 1
+	done
 	goes_on
-	kill -CONT "$c"
-	assert_ends "$c"
-	assert_equal "$status" 1
+	kill -CONT "$c" "$d"
+	for p in "$c" "$d"; do
+		assert_ends "$p"
+		assert_equal "$status" 1
+	done
 	grep -q "the run went on without it" c.err
 	# The coordinator, too
 	touch meet.left-worker-a

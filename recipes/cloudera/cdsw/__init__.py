@@ -56,7 +56,8 @@ def _master():
                                text=True, timeout=5, check=False).stdout.split()
     except (OSError, subprocess.TimeoutExpired):
         nodes = []
-    return cell.address(nodes[0] if nodes else "192.0.2.1")  # TEST-NET-1, which is where the default route leads
+    found = cell.address(nodes[0]) if nodes else "127.0.0.1"
+    return found if not found.startswith("127.") else cell.address("192.0.2.1")  # TEST-NET-1: the default route
 
 
 def _free_ports(n):
@@ -95,12 +96,12 @@ class _Console:
         with self.lock:
             if not self.files:
                 threading.Thread(target=self._follow, daemon=True).start()
-                atexit.register(self.show)
+                atexit.register(self.show, ends=True)
             for worker in workers:
                 self.files[worker["id"]] = [worker["log"], 0]
 
-    def show(self):
-        """Print the lines that are new. The file is opened each time, as NFS shows new ones to who does so."""
+    def show(self, ends=False):
+        """Print the lines that are new, at the end also one that has none. The file is opened each time, as NFS shows new ones to who does so."""
         with self.lock:
             for key, at in self.files.items():
                 try:
@@ -109,7 +110,7 @@ class _Console:
                         new = log.read()
                 except OSError:  # not there yet
                     continue
-                whole = new[:new.rfind(b"\n") + 1]
+                whole = new if ends else new[:new.rfind(b"\n") + 1]
                 at[1] += len(whole)
                 for line in whole.decode(errors="replace").splitlines():
                     print(f"[{key}] {line}", flush=True)
@@ -212,7 +213,7 @@ def await_workers(ids=None, wait_for_completion=True, timeout_seconds=60):
     good = "succeeded" if wait_for_completion else "running"
     ids = list(_launched) if ids is None else _ids(ids)
     words = ["await", "--json"] + ["--done"] * bool(wait_for_completion)
-    if timeout_seconds:
+    if float(timeout_seconds or 0):
         words.append(f"--timeout={timeout_seconds}")
     found = _workers(_mlrun(*words, *ids, statuses=(0, 1, 124))) if ids else []
     _console.show()

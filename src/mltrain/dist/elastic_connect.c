@@ -5,8 +5,7 @@
 
 #define CONNECT_MS 20000 /* for the ring */
 
-/* Did socket(2) or connect(2) fail because of this machine, whatever is at the other end? */
-static int is_local_failure(int code)
+int elastic_is_local_failure(int code)
 {
 	return code == EMFILE || code == ENFILE || code == ENOBUFS || code == ENOMEM ||
 		code == EAGAIN;
@@ -18,8 +17,8 @@ static int call_at(
 	auto_close int fd = lifeline_connect(at, port);
 
 	if (fd < 0)
-		return mlr_fail(err, is_local_failure(errno) ? errno : EHOSTUNREACH, "connect: %s",
-			strerror(errno));
+		return mlr_fail(err, elastic_is_local_failure(errno) ? errno : EHOSTUNREACH,
+			"connect: %s", strerror(errno));
 	lifeline_keep(fd);
 	TRY(secret_call(fd, &e->secret, ms, err));
 	return take_fd(&fd);
@@ -148,6 +147,8 @@ int elastic_connect(struct elastic *e, int segment, struct mlr_error *err)
 	d->ranks = d->exchange.ranks = (int)e->group.n;
 	d->exchange.local_rank = local_rank(e);
 	e->broken = e->leader = 0;
+	memset(e->said, 0, sizeof(e->said));
+	memset(e->lost, 0, sizeof(e->lost));
 	close_old_watchers(e);
 	if (d->ranks == 1) {
 		memset(e->heard_ms, 0, sizeof(e->heard_ms));

@@ -11,7 +11,16 @@ void elastic_refuse(int fd, const char *why)
 	close(fd);
 }
 
-/* Name the first option that differs from a newcomer's. Returns it, or NULL: they are the same. */
+static int has(const uint32_t v[GROUP_OPTIONS], uint32_t digest)
+{
+	for (size_t i = 0; i < GROUP_OPTIONS; i++)
+		if (v[i] == digest)
+			return 1;
+	return 0;
+}
+
+/* Name the first option that differs from a newcomer's, wherever it stands there: some are left out
+ * at their defaults. Returns it, or NULL: they are the same. */
 static const char *find_option(
 	const struct elastic *e, const uint32_t theirs[GROUP_OPTIONS], char words[FLAW])
 {
@@ -25,12 +34,16 @@ static const char *find_option(
 		auto_free char *text = json_dumps(value, JSON_ENCODE_ANY | JSON_REAL_PRECISION(9));
 		size_t i = n++ % GROUP_OPTIONS;
 
-		if (own[i] == theirs[i])
+		if (has(theirs, own[i]))
 			continue;
 		snprintf(words, FLAW, "its options differ from the run's: the run's %s is %s", name,
 			text && strlen(text) < FLAW / 2 ? text : "another one");
 		return words;
 	}
+	for (size_t i = 0; i < GROUP_OPTIONS; i++)
+		if (!has(own, theirs[i]))
+			return "its options differ from the run's: it sets one that the run leaves at "
+			       "its default";
 	return NULL;
 }
 

@@ -5,15 +5,17 @@
 #define LOOK_MS 1000
 #define ASK_MS  1000
 
-/* Returns 1 if the rank waits, 0 if it does not, -EHOSTUNREACH if it has ended; or another -errno:
- * it is there, and does not answer. */
+/* Returns 1 if the rank waits, or cannot be asked; 0 if it does not, -EHOSTUNREACH if it has ended;
+ * or another -errno: it is there, and does not answer. */
 static int ask(struct elastic *e, const struct member *m)
 {
 	auto_close int fd = elastic_call(e, m, ASK_MS, NULL);
 	uint8_t waits;
 
+	/* Several that do not answer take longer than a wait counts as one. */
+	listener_waits(e->listener, mlr_now_ms());
 	if (fd < 0)
-		return fd;
+		return elastic_is_local_failure(-fd) ? 1 : fd;
 	TRY(elastic_tell(e, fd, FRAME_ASK, ASK_MS));
 	TRY(frame_recv_bytes(fd, &waits, sizeof(waits), ASK_MS, NULL));
 	return waits;
@@ -61,14 +63,16 @@ static const char *why(const struct elastic *e, int answer)
 
 /* --- looking -------------------------------------------------------------------------------- */
 
-/* Return member i if this rank sees to it, a newcomer's coordinator being its only one; or NULL. */
+/* Return member i if this rank sees to it, a newcomer's coordinator being its only one; or NULL,
+ * also if it is lost already. */
 static const struct member *seen_to(const struct elastic *e, int i)
 {
 	int me = group_find(&e->group, e->self.id);
 
 	if (e->group.n == 0)
 		return &e->file.coordinator;
-	return (me == e->leader ? i != me : i == e->leader) ? &e->group.member[i] : NULL;
+	return !e->lost[i] && (me == e->leader ? i != me : i == e->leader) ? &e->group.member[i]
+									   : NULL;
 }
 
 static void tell(struct elastic *e)
@@ -94,16 +98,29 @@ static void tell(struct elastic *e)
 		elastic_note(e, all);
 }
 
+/* Does the run have another coordinator than the one that a newcomer waits for? */
+static int has_moved(const struct elastic *e)
+{
+	struct rendezvous now;
+
+	return !elastic_is_address(e->o.where) && rendezvous_read(e->o.where, &now, NULL) == 0 &&
+		!group_is_same(&now.coordinator, &e->file.coordinator);
+}
+
 static int find_suspended(struct elastic *e)
 {
+	if (e->group.n == 0)
+		return has_moved(e) ? 0 : -1;
 	for (int i = 0; i < (int)e->group.n; i++) {
 		const struct member *m = seen_to(e, i);
 
 		if (!m || !elastic_is_suspended(e, m))
 			continue;
-		mlr_warning("--elastic: rank %d on '%s' (process %d) counts as lost: its job is "
-			    "suspended",
-			i, m->host, (int)m->pid);
+		if (!e->said[i])
+			mlr_warning("--elastic: rank %d on '%s' (process %d) counts as lost: its "
+				    "job is suspended",
+				i, m->host, (int)m->pid);
+		e->said[i] = 1;
 		return i;
 	}
 	return -1;

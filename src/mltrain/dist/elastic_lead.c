@@ -18,6 +18,7 @@ void elastic_lose(struct change *c, int i)
 	elastic_hang_up(&c->watch[i]);
 	c->reports[i].id = 0;
 	c->dead[i] = 1;
+	c->e->lost[i] = 1;
 }
 
 /* Discard what a member sent before its report: it belongs to an abandoned sum. */

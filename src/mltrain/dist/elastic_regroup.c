@@ -65,6 +65,7 @@ static void begin(struct change *c)
 {
 	memset(c->reports, 0, sizeof(c->reports));
 	memset(c->dead, 0, sizeof(c->dead));
+	memset(c->e->lost, 0, sizeof(c->e->lost));
 	memset(c->told, 0, sizeof(c->told));
 	c->is_orderly = !c->e->broken;
 	c->mine.id = c->e->self.id;

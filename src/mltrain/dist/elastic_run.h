@@ -36,6 +36,8 @@ struct elastic {
 	int64_t late_since; /* the wait whose ranks have been named */
 	int64_t looked, asked;
 	char named[GROUP_MAX];
+	char lost[GROUP_MAX]; /* in the present change: not waited for any more */
+	char said[GROUP_MAX]; /* of the group: suspended, and reported */
 	int has_note;
 
 	/* Of the present generation; NULL where there is one rank. */
@@ -119,6 +121,9 @@ int elastic_is_suspended(struct elastic *e, const struct member *m);
  * which does not show that: too many callers, a process that is stopped, too many open files.
  */
 int elastic_call(struct elastic *e, const struct member *to, int ms, struct mlr_error *err);
+
+/* Did a call fail with this errno because of this machine, whatever is at the other end? */
+int elastic_is_local_failure(int code);
 #define ELASTIC_CALL_MS 5000
 
 /* --- elastic_guests.c ----------------------------------------------------------------------- */

@@ -26,9 +26,10 @@ void group_digest_options(const json_t *options, uint32_t ret[GROUP_OPTIONS])
 	memset(ret, 0, GROUP_OPTIONS * sizeof(*ret));
 	json_object_foreach((json_t *)options, name, value) {
 		auto_free char *text = json_dumps(value, JSON_COMPACT | JSON_ENCODE_ANY);
+		auto_free char *pair = xasprintf("%s=%s", name, text ? text : "");
 		char hex[HASH_HEX_SIZE];
 
-		hash_name(text ? text : "", hex);
+		hash_name(pair, hex);
 		hex[8] = '\0';
 		ret[n++ % GROUP_OPTIONS] ^= (uint32_t)strtoul(hex, NULL, 16);
 	}

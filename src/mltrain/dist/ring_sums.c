@@ -179,5 +179,8 @@ void ring_sums_sleep(const struct ring_sums *r, int ms)
 		if (r->out.at < sendable(r, bytes))
 			p[1].fd = r->to;
 	}
-	poll(p, ARRAY_LEN(p), ms);
+	if (p[0].fd >= 0 || p[1].fd >= 0)
+		poll(p, ARRAY_LEN(p), ms);
+	else
+		sched_yield(); /* the wait is for something else */
 }

@@ -142,8 +142,7 @@ int run_regroup(struct run *r, struct mlr_error *err)
 			part(r, outcome);
 			return 0;
 		}
-		/* It did not open if a rank was lost meanwhile; what it was to have is here. */
-		e = r->engine ? run_read_engine(r, err) : 0;
+		e = run_read_engine(r, err);
 		if (e == 0)
 			e = share(r, is_newcomer, err);
 		if (e == 0) {

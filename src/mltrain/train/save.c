@@ -31,6 +31,9 @@ static void free_names(char **names, int n)
 
 int run_read_engine(struct run *r, struct mlr_error *err)
 {
+	if (!r->engine) /* it did not open, as a rank was lost meanwhile; what it was to have is
+			   here */
+		return 0;
 	TRY(engine_get(r->engine, ENGINE_PARAMS, r->params, err));
 	for (int i = 0; i < optimiser_states(r->o->recipe.optimiser); i++)
 		TRY(engine_get(
@@ -56,7 +59,7 @@ int run_save(struct run *r, const char *path, struct mlr_error *err)
 		.states = r->states,
 		.norm = r->data->norm,
 		.names = class_names(r),
-		.backend = (char *)r->engine->backend->name,
+		.backend = (char *)r->o->backend->name,
 		.data = r->data->dir,
 		.digest = r->digest,
 		.epochs_done = s->epochs_done,

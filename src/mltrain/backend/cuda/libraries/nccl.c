@@ -121,8 +121,13 @@ int nccl_open(const struct exchange *x, const struct device *device, struct nccl
 	int r, own;
 
 	r = open_library(err);
-	if (r == 0 && failures >= FAILURES_MAX)
+	if (r == 0 && failures >= FAILURES_MAX) {
 		r = mlr_fail(err, ENOTSUP, "it has failed %d times", failures);
+		if (failures++ == FAILURES_MAX)
+			mlr_warning("cuda: NCCL has failed %d times; gradients are summed on the "
+				    "host from now on",
+				FAILURES_MAX);
+	}
 	own = has_own_device(x, device, &shares);
 	if (own < 0 && own != -ENOTSUP)
 		return mlr_pass(err, EIO, shares.text);
