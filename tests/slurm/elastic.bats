@@ -349,7 +349,7 @@ writer() { for pid in $(trainers "$1"); do ! readlink "/proc/$pid/fd/"* | grep -
 	local a b
 
 	a=$(as "$ALICE" mlrun elastic run "${SHARE[@]}" --max 1 "$IMG" -- sh -c 'echo "no such data"; exit 4')
-	until_true eval '[[ $(as "$ALICE" mlrun elastic list --all) == *" failed "* ]]'
+	until_true eval 'as "$ALICE" mlrun elastic list --all | grep -q "^$a .* failed .* worker"'
 	run -0 as "$ALICE" mlrun elastic list --all
 	assert_line --regexp "^$a .* failed .* worker [0-9]+ failed \(4\): no such data"
 	run -0 as "$ALICE" mlrun elastic logs "$a"
