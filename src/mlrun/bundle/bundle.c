@@ -150,14 +150,6 @@ static int plan_namespaces(
 	return 0;
 }
 
-static int has_proc(const struct plan *p)
-{
-	for (size_t i = 0; i < p->n_mounts; i++)
-		if (strcmp(p->mounts[i].target, "/proc") == 0)
-			return 1;
-	return 0;
-}
-
 static int plan_config(struct bundle_config *c, const char *dir, struct bundle *b, struct plan *p,
 	struct mlr_error *err)
 {
@@ -168,7 +160,7 @@ static int plan_config(struct bundle_config *c, const char *dir, struct bundle *
 	TRY(plan_sysctls(c, b, err));
 	TRY(resources_plan(c->resources, p, err));
 	TRY(mounts_plan(c, dir, p, err));
-	if (has_proc(p))
+	if (plan_mount_at(p, "/proc"))
 		TRY(masks_plan(p, err));
 	TRY(mounts_devices(c, p, err));
 	TRY(paths_seal(&c->sealed, p, err));
