@@ -24,7 +24,7 @@ static int read_bundle(
 	TRY(file_read(AT_FDCWD, path, BUNDLE_CONFIG_MAX, &text, &len, err));
 	r = bundle_parse(text, len, &m->bundle, err);
 	if (r == 0)
-		r = bundle_plan(text, len, dir, &m->bundle, &m->plan, err);
+		r = bundle_plan(&m->bundle, dir, &m->plan, err);
 	if (r < 0)
 		return mlr_wrap(err, "'%s'", path);
 	TRY(bundle_state_make(o->root, o->id, &m->state, err));
@@ -352,20 +352,19 @@ static int set_command(const struct lifecycle_exec *x, struct plan *p, struct ml
 static int plan_exec(const struct lifecycle_exec *x, struct making *m, struct mlr_error *err)
 {
 	auto_free char *text = NULL, *made = NULL;
-	auto_call(bundle_config_done) struct bundle_config c = { 0 }, new = { 0 };
+	auto_call(bundle_done) struct bundle b = BUNDLE_INIT;
 	auto_call(plan_done) struct plan own = { 0 };
 	size_t len;
 
 	TRY(file_read(m->state.dir, "config.json", BUNDLE_CONFIG_MAX, &text, &len, err));
-	TRY(bundle_config_read(text, len, &c, err));
-	TRY(process_plan(&c, &own, err));
-	TRY(make_process(x, c.document, err));
-	made = json_dumps(c.document, JSON_COMPACT);
+	TRY(bundle_parse(text, len, &b, err));
+	TRY(process_plan(&b, &own, err));
+	TRY(make_process(x, b.document, err));
+	made = json_dumps(b.document, JSON_COMPACT);
 	if (!made)
 		return mlr_fail(err, EPROTO, "'process' is not JSON in UTF-8");
 	TRY(bundle_parse(made, strlen(made), &m->bundle, err));
-	TRY(bundle_config_read(made, strlen(made), &new, err));
-	TRY(process_plan(&new, &m->plan, err));
+	TRY(process_plan(&m->bundle, &m->plan, err));
 	TRY(set_command(x, &m->plan, err));
 	if (m->plan.id.uid != own.id.uid || m->plan.id.gid != own.id.gid)
 		return mlr_fail(err, ENOTSUP, "'user': the container has only the ids %u:%u",

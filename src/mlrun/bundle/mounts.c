@@ -211,14 +211,13 @@ static int add_defaults(struct plan *p, struct mlr_error *err)
 	return r;
 }
 
-int mounts_plan(
-	const struct bundle_config *c, const char *dir, struct plan *p, struct mlr_error *err)
+int mounts_plan(const struct bundle *b, const char *dir, struct plan *p, struct mlr_error *err)
 {
-	for (size_t i = 0; i < c->n_mounts; i++) {
-		const char *target = c->mounts[i].target;
+	for (size_t i = 0; i < b->n_mounts; i++) {
+		const char *target = b->mounts[i].target;
 		auto_free char *absolute = xasprintf("%s%s", *target == '/' ? "" : "/", target);
 
-		if (add_mount(&c->mounts[i], absolute, dir, p, err) < 0)
+		if (add_mount(&b->mounts[i], absolute, dir, p, err) < 0)
 			return mlr_wrap(err, "'mounts': '%s'", target);
 	}
 	return add_defaults(p, err) < 0 ? mlr_wrap(err, "'mounts'") : 0;
@@ -241,10 +240,10 @@ static int add_device(const struct bundle_device *d, struct plan *p, struct mlr_
 	return plan_mount_add(p, PLAN_BIND, d->path, d->path, 0, PLAN_FROM_CONFIG, err);
 }
 
-int mounts_devices(const struct bundle_config *c, struct plan *p, struct mlr_error *err)
+int mounts_devices(const struct bundle *b, struct plan *p, struct mlr_error *err)
 {
-	for (size_t i = 0; i < c->n_devices && !has_whole_dev(p); i++)
-		if (add_device(&c->devices[i], p, err) < 0)
+	for (size_t i = 0; i < b->n_devices && !has_whole_dev(p); i++)
+		if (add_device(&b->devices[i], p, err) < 0)
 			return mlr_wrap(err, "'devices'");
 	return 0;
 }
