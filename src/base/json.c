@@ -54,6 +54,15 @@ json_t *mlr_json_texts(const struct strv *l)
 	return list;
 }
 
+json_t *mlr_json_pairs(const struct strv *l)
+{
+	json_t *o = json_object();
+
+	for (size_t i = 0; i + 1 < l->n; i += 2)
+		json_object_set_new(o, l->v[i], mlr_json_text(l->v[i + 1]));
+	return o;
+}
+
 char *mlr_json_print(json_t *take, size_t flags)
 {
 	char *text = take ? json_dumps(take, flags) : NULL;

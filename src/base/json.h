@@ -20,6 +20,9 @@ json_t *mlr_json_real(double v);
 /* An array of such strings. */
 json_t *mlr_json_texts(const struct strv *l);
 
+/* An object of keys and texts, which alternate. */
+json_t *mlr_json_pairs(const struct strv *l);
+
 /* Print a value as json_dumps(3) does, and free it. Ends the program without memory. To free(). */
 char *mlr_json_print(json_t *take, size_t flags);
 

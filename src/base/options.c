@@ -1,6 +1,7 @@
 #include "base/options.h"
 
 #include "base/base.h"
+#include "base/config_value.h"
 #include "base/duration.h"
 #include "base/spelling.h"
 
@@ -198,26 +199,26 @@ static const struct argp_option *origin(const struct argp_option *o)
 static const struct argp_option argps_own[] = { { "help", '?' }, { "usage", 0 }, { "version", 'V' },
 	{ 0 } };
 
-const struct argp_option *options_find(
-	const struct argp_option *options, const char *name, size_t len, int *several)
+/* Find an option as getopt_long(3) does, by its whole name or its beginning. An alias gives its
+ * original. */
+static const struct argp_option *find(const struct argp_option *options, const char *name)
 {
 	const struct argp_option *const tables[] = { options, argps_own };
 	const struct argp_option *found = NULL;
+	size_t len = strlen(name);
 
-	*several = 0;
 	for (size_t t = 0; t < ARRAY_LEN(tables); t++)
 		for (const struct argp_option *o = tables[t]; !is_end(o); o++) {
 			if (!o->name || strncmp(o->name, name, len) != 0)
 				continue;
 			if (strlen(o->name) == len)
 				return origin(o);
-			*several |= found && found != origin(o);
 			found = origin(o);
 		}
 	return found;
 }
 
-const struct argp_option *options_find_letter(const struct argp_option *options, char letter)
+static const struct argp_option *find_letter(const struct argp_option *options, char letter)
 {
 	const struct argp_option *const tables[] = { options, argps_own };
 
@@ -228,25 +229,31 @@ const struct argp_option *options_find_letter(const struct argp_option *options,
 	return NULL;
 }
 
-static void refuse(const char *name, const char *option, size_t len, const char *near)
-	__attribute__((noreturn));
-static void refuse(const char *name, const char *option, size_t len, const char *near)
+__attribute__((noreturn)) static void fail(const char *name, struct mlr_error *err)
 {
-	struct mlr_error err = MLR_ERROR_INIT;
 	const char *command = strchr(name, ' ');
 
-	mlr_fail(&err, EINVAL, "unknown option '%.*s'", (int)len, option);
+	if (command)
+		mlr_wrap(err, "%s", command + 1);
+	mlr_log_error(err);
+	exit(argp_err_exit_status);
+}
+
+__attribute__((noreturn)) static void refuse(const char *name, const char *option, const char *near)
+{
+	struct mlr_error err;
+
+	mlr_fail(&err, EINVAL, "unknown option '%s'", option);
 	if (near)
 		mlr_hint(&err, "is --%s meant? %s --help lists the options", near, name);
 	else
 		mlr_hint(&err, "%s --help lists the options", name);
-	if (command)
-		mlr_wrap(&err, "%s", command + 1);
-	mlr_log_error(&err);
-	exit(argp_err_exit_status);
+	fail(name, &err);
 }
 
-int options_has_word(const struct argp_option *o, const char *word)
+/* Is word one of those of an option whose value is optional, "private|host"? It may stand behind it
+ * then. */
+static int has_word(const struct argp_option *o, const char *word)
 {
 	size_t len = word ? strlen(word) : 0;
 	const char *at = len && strchr(o->arg, '|') ? strstr(o->arg, word) : NULL;
@@ -254,52 +261,122 @@ int options_has_word(const struct argp_option *o, const char *word)
 	return at && (at == o->arg || at[-1] == '|') && (at[len] == '|' || !at[len]);
 }
 
-/* Refuse an unknown option, with the name of the most similar spelling. Returns whether the next
- * argument is the value of this one. */
-static int check_long(
-	const char *name, const char *arg, const char *next, const struct argp_option *options)
-{
-	size_t len = strcspn(arg + 2, "=");
-	struct spelling s = spelling_of(arg + 2, len);
-	int several;
-	const struct argp_option *o = options_find(options, arg + 2, len, &several);
+/* The walk through a command line before argp's. */
+struct walk {
+	const char *name, *command; /* "mlrun exec", "exec" */
+	const struct argp_option *options;
+	const struct options_syntax *syntax;
+	char **at, **end; /* the argument that is looked at; the end of all */
+};
 
-	if (o && o->arg && o->flags & OPTION_ARG_OPTIONAL && !arg[2 + len])
-		return options_has_word(o, next);
+static char *next_of(const struct walk *w)
+{
+	return w->at + 1 < w->end ? w->at[1] : NULL;
+}
+
+/* Remove n arguments. */
+static void drop(struct walk *w, char **from, size_t n)
+{
+	memmove(from, from + n, (size_t)(w->end - from - (ptrdiff_t)n) * sizeof(*from));
+	w->end -= n;
+	*w->end = NULL;
+}
+
+/* Another program's option that the command lacks. value: in the same argument, or NULL. */
+static enum options_foreign judge_foreign(
+	const struct walk *w, const char *option, const char *value)
+{
+	return w->syntax->foreign ? w->syntax->foreign(w->command, option, value, next_of(w))
+				  : OPTIONS_UNKNOWN;
+}
+
+/* "--quiet=true" is "--quiet"; argp accepts no value there. */
+static void check_switch(const struct walk *w, char *value)
+{
+	int truth = config_truth(value);
+	struct mlr_error err;
+
+	if (truth >= 0)
+		value[-1] = '\0';
+	if (truth != 0)
+		return;
+	mlr_fail(&err, EINVAL, "%s is a switch, and off unless it is given", *w->at);
+	fail(w->name, &err);
+}
+
+/* Refuse an unknown option, with the name of the most similar spelling. Returns the number of
+ * arguments that argp gets: with the value of the option, if the next argument is that. */
+static int check_long(struct walk *w)
+{
+	char *arg = *w->at, *next = next_of(w);
+	size_t len = strcspn(arg, "=");
+	char *value = arg[len] ? arg + len + 1 : NULL;
+	auto_free char *option = xstrndup(arg, len);
+	struct spelling s = spelling_of(option + 2, len - 2);
+	const struct argp_option *o = find(w->options, option + 2);
+	int is_whole = o && strlen(o->name) == len - 2;
+	enum options_foreign f = is_whole ? OPTIONS_UNKNOWN : judge_foreign(w, option, value);
+
+	if (f != OPTIONS_UNKNOWN) {
+		drop(w, w->at, f == OPTIONS_WITH_VALUE && !value && next ? 2 : 1);
+		return 0;
+	}
+	if (o && !o->arg && value)
+		check_switch(w, value);
+	if (o && o->arg && o->flags & OPTION_ARG_OPTIONAL && !value)
+		return 1 + has_word(o, next);
 	if (o)
-		return o->arg && !arg[2 + len];
-	for (o = options; !is_end(o); o++)
+		return 1 + (o->arg && !value);
+	for (o = w->options; !is_end(o); o++)
 		if (o->name)
 			spelling_try(&s, o->name);
-	refuse(name, arg, 2 + len, s.near);
+	refuse(w->name, option, s.near);
 }
 
 /* The same of letters, "-it". */
-static int check_letters(const char *name, const char *arg, const struct argp_option *options)
+static int check_letters(struct walk *w)
 {
-	for (const char *letter = arg + 1; *letter; letter++) {
-		const char text[] = { '-', *letter, '\0' };
-		const struct argp_option *o = options_find_letter(options, *letter);
+	for (char *letter = *w->at + 1; *letter;) {
+		const char text[] = { '-', *letter, '\0' }, *value = letter[1] ? letter + 1 : NULL;
+		const struct argp_option *o = find_letter(w->options, *letter);
+		/* -V, by which argp prints the version, is another program's first. */
+		enum options_foreign f =
+			o && *letter != 'V' ? OPTIONS_UNKNOWN : judge_foreign(w, text, value);
 
-		if (!o)
-			refuse(name, text, 2, NULL);
-		if (o->arg)
-			return !(o->flags & OPTION_ARG_OPTIONAL) && !letter[1];
+		if (o && o->arg)
+			return 1 + (!(o->flags & OPTION_ARG_OPTIONAL) && !value);
+		if (!o && f == OPTIONS_UNKNOWN)
+			refuse(w->name, text, NULL);
+		if (f == OPTIONS_WITH_VALUE && !value && next_of(w))
+			drop(w, w->at + 1, 1);
+		if (f == OPTIONS_UNKNOWN)
+			letter++;
+		else if (f == OPTIONS_SWITCH)
+			memmove(letter, letter + 1, strlen(letter));
+		else /* of "-itp PORT" the letters before p stay */
+			*letter = '\0';
 	}
+	if ((*w->at)[1])
+		return 1;
+	drop(w, w->at, 1);
 	return 0;
 }
 
-/* argv[argc] need not be NULL: of `mlrun oci` the command follows. */
-static void check_spelling(
-	const char *name, int argc, char **argv, const struct argp_option *options, int in_order)
+/* Refuse unknown options, and remove those that change nothing. Returns the new argc. argv[argc]
+ * need not be NULL: of `mlrun oci` the command follows. */
+static int check_options(struct walk *w, int argc, char **argv)
 {
-	for (int i = 1; i < argc && strcmp(argv[i], "--") != 0; i++)
-		if (strncmp(argv[i], "--", 2) == 0)
-			i += check_long(name, argv[i], i + 1 < argc ? argv[i + 1] : NULL, options);
-		else if (argv[i][0] == '-' && argv[i][1])
-			i += check_letters(name, argv[i], options);
-		else if (in_order)
+	w->end = argv + argc;
+	for (w->at = argv + 1; w->at < w->end && strcmp(*w->at, "--") != 0;)
+		if (strncmp(*w->at, "--", 2) == 0)
+			w->at += check_long(w);
+		else if ((*w->at)[0] == '-' && (*w->at)[1])
+			w->at += check_letters(w);
+		else if (w->syntax->in_order)
 			break;
+		else
+			w->at++;
+	return (int)(w->end - argv);
 }
 
 /* --- parsing ---------------------------------------------------------------------------------- */
@@ -362,6 +439,7 @@ void options_parse(
 	struct argp argp = { .parser = parse, .args_doc = syntax->args_doc, .doc = syntax->doc };
 	char *command = argv[0];
 	static char help[] = "--help";
+	struct walk w = { .name = name, .command = command, .syntax = syntax };
 
 	table_add(&t, syntax->options, 0);
 	t.first = t.n;
@@ -370,11 +448,10 @@ void options_parse(
 		t.first_end = i ? t.first_end : t.n;
 	}
 	argp.options = t.options;
-	if (syntax->look)
-		syntax->look(&argc, argv, t.options);
 	if (argc == 2 && strcmp(argv[1], "-h") == 0)
 		argv[1] = help;
-	check_spelling(name, argc, argv, t.options, syntax->in_order);
+	w.options = t.options;
+	argc = check_options(&w, argc, argv);
 	argv[0] = (char *)name; /* for argp's messages */
 	argp_parse(&argp, argc, argv, syntax->in_order ? ARGP_IN_ORDER : 0, NULL, &p);
 	argv[0] = command;

@@ -117,6 +117,9 @@ struct options_table {
 
 #define OPTIONS_SHARED 3
 
+/* An option that the command lacks is refused, or removed if it (or its value) changes nothing. */
+enum options_foreign { OPTIONS_UNKNOWN, OPTIONS_SWITCH, OPTIONS_WITH_VALUE };
+
 /* A command's arguments. */
 struct options_syntax {
 	const struct option_row *options;            /* the last is zeroed; may be NULL */
@@ -137,8 +140,10 @@ struct options_syntax {
 	/* Called for each of shared[0] on the command line; arg may be NULL. May be NULL. */
 	void (*seen)(void *args, const char *name, const char *arg);
 
-	/* Called with the command line and its options before parsing. May be NULL. */
-	void (*look)(int *argc, char **argv, const struct argp_option *options);
+	/* Judges "-p" or "--publish" that the command lacks, before it is refused. value: in the
+	 * same argument, or NULL; next: the argument after it, or NULL. May be NULL. */
+	enum options_foreign (*foreign)(
+		const char *command, const char *option, const char *value, const char *next);
 };
 
 /*
@@ -150,16 +155,6 @@ struct options_syntax {
  */
 void options_parse(
 	const char *name, int argc, char **argv, const struct options_syntax *syntax, void *args);
-
-/* Find an option as getopt_long(3) does, by its whole name or its beginning of len bytes. *several
- * is set if that is ambiguous. An alias gives its original. NULL: there is no such option. */
-const struct argp_option *options_find(
-	const struct argp_option *options, const char *name, size_t len, int *several);
-const struct argp_option *options_find_letter(const struct argp_option *options, char letter);
-
-/* Is word one of those of an option whose value is optional, "private|host"? It may stand behind it
- * then. word may be NULL. */
-int options_has_word(const struct argp_option *o, const char *word);
 
 /* A whole number from min to max, or -1. */
 long options_number(const char *text, long min, long max);

@@ -619,6 +619,9 @@ pulls_left() { pgrep -u "$(id -u)" -f "pull.* -- $DEAF_IMG"; }
 	END
 	run -0 mlrun run --pid private "$IMG" sh -c 'echo $$'
 	assert_output 1
+	run -0 mlrun images --json=true
+	run -125 mlrun images --json=false
+	assert_output "mlrun: images: --json is a switch, and off unless it is given"
 }
 
 @test "options: an unknown option names the nearest one" {

@@ -39,14 +39,12 @@ int LLVMFuzzerTestOneInput(const uint8_t *data, size_t size)
 	struct mlr_error err = MLR_ERROR_INIT;
 
 	plan_init(&p);
-	if (bundle_parse((const char *)data, size, &b, &err) == 0)
+	if (bundle_parse((const char *)data, size, &b, &err) == 0) {
 		check_hooks(&b);
-	else if (!*err.text)
-		abort();
-	err = (struct mlr_error)MLR_ERROR_INIT;
-	if (bundle_plan((const char *)data, size, "/usr", &b, &p, &err) == 0)
-		check_plan(&p);
-	else if (!*err.text)
+		if (bundle_plan(&b, "/usr", &p, &err) == 0)
+			check_plan(&p);
+	}
+	if (err.code && !*err.text)
 		abort();
 	return 0;
 }

@@ -4,11 +4,10 @@
 #include "runtime/masks.h"
 
 /* Writes go to the bundle's files, unless they are another user's: then they stay in memory. */
-static int plan_root(
-	const struct bundle_config *c, const char *dir, struct plan *p, struct mlr_error *err)
+static int plan_root(const struct bundle *b, const char *dir, struct plan *p, struct mlr_error *err)
 {
 	auto_free char *whole =
-		*c->root == '/' ? xstrdup(c->root) : xasprintf("%s/%s", dir, c->root);
+		*b->root == '/' ? xstrdup(b->root) : xasprintf("%s/%s", dir, b->root);
 	auto_free char *real = realpath(whole, NULL);
 	struct stat st;
 
@@ -19,7 +18,7 @@ static int plan_root(
 	if (strcmp(real, "/") == 0)
 		return mlr_fail(err, EINVAL, "the root '%s' is the host's", whole);
 	strv_add(&p->lowers, real);
-	p->root = c->is_readonly          ? PLAN_ROOT_READ_ONLY
+	p->root = b->is_readonly          ? PLAN_ROOT_READ_ONLY
 		: access(real, W_OK) == 0 ? PLAN_ROOT_ITSELF
 					  : PLAN_ROOT_MEMORY;
 	return 0;
@@ -39,12 +38,12 @@ static int is_callers(const char *type, const char *path)
 }
 
 /* Has the container a namespace of this type that is not the caller's? */
-static int has_namespace(const struct bundle_config *c, const char *type)
+static int has_namespace(const struct bundle *b, const char *type)
 {
-	for (size_t i = 0; i < c->n_namespaces; i++) {
-		const char *path = c->namespaces[i].path;
+	for (size_t i = 0; i < b->n_namespaces; i++) {
+		const char *path = b->namespaces[i].path;
 
-		if (strcmp(c->namespaces[i].type, type) == 0)
+		if (strcmp(b->namespaces[i].type, type) == 0)
 			return !path || !*path || !is_callers(type, path);
 	}
 	return 0;
@@ -70,18 +69,18 @@ static const char *namespace_of(const char *key)
 	return NULL;
 }
 
-static int plan_sysctls(const struct bundle_config *c, struct bundle *b, struct mlr_error *err)
+static int plan_sysctls(struct bundle *b, struct mlr_error *err)
 {
-	for (size_t i = 0; i + 1 < c->sysctls.n; i += 2) {
-		const char *key = c->sysctls.v[i], *type = namespace_of(key);
+	for (size_t i = 0; i + 1 < b->settings.n; i += 2) {
+		const char *key = b->settings.v[i], *type = namespace_of(key);
 
-		if (!type || !has_namespace(c, type))
+		if (!type || !has_namespace(b, type))
 			return mlr_fail(err, ENOTSUP,
 				"'sysctl': '%s' is not a setting of a namespace that the container has "
 				"of its own",
 				key);
 		strv_add(&b->sysctls, key);
-		strv_add(&b->sysctls, c->sysctls.v[i + 1]);
+		strv_add(&b->sysctls, b->settings.v[i + 1]);
 		strv_add(&b->sysctls, strv_has(&b->joined, type) ? "joined" : "");
 	}
 	return 0;
@@ -130,57 +129,38 @@ static int plan_namespace(
 	return mlr_fail(err, ENOTSUP, "'%s' is not supported", ns->type);
 }
 
-static int plan_namespaces(
-	const struct bundle_config *c, struct bundle *b, struct plan *p, struct mlr_error *err)
+static int plan_namespaces(struct bundle *b, struct plan *p, struct mlr_error *err)
 {
-	for (size_t i = 0; i < c->n_namespaces; i++)
-		if (plan_namespace(&c->namespaces[i], b, p, err) < 0)
+	for (size_t i = 0; i < b->n_namespaces; i++)
+		if (plan_namespace(&b->namespaces[i], b, p, err) < 0)
 			return mlr_wrap(err, "'namespaces'");
 	/* A namespace that is joined has a name. */
 	if (b->domainname && *b->domainname && !(p->namespaces & PLAN_NS_UTS))
 		return mlr_fail(err, EINVAL,
 			"'domainname' needs a namespace of its own, of the type 'uts'");
-	if (!c->hostname || !*c->hostname || strv_has(&b->joined, "uts"))
+	if (!b->hostname || !*b->hostname || strv_has(&b->joined, "uts"))
 		return 0;
 	if (!(p->namespaces & PLAN_NS_UTS))
 		return mlr_fail(err, EINVAL, "'hostname' needs a namespace of the type 'uts'");
-	if (strlen(c->hostname) > 64)
+	if (strlen(b->hostname) > 64)
 		return mlr_fail(err, EINVAL, "'hostname' is longer than 64 bytes");
-	p->hostname = xstrdup(c->hostname);
+	p->hostname = xstrdup(b->hostname);
 	return 0;
 }
 
-static int has_proc(const struct plan *p)
+int bundle_plan(struct bundle *b, const char *dir, struct plan *p, struct mlr_error *err)
 {
-	for (size_t i = 0; i < p->n_mounts; i++)
-		if (strcmp(p->mounts[i].target, "/proc") == 0)
-			return 1;
-	return 0;
-}
-
-static int plan_config(struct bundle_config *c, const char *dir, struct bundle *b, struct plan *p,
-	struct mlr_error *err)
-{
-	b->has_other_ids = c->n_uids > 1 || (c->n_uids && c->uids->outside != geteuid());
-	TRY(process_plan(c, p, err));
-	TRY(plan_root(c, dir, p, err));
-	TRY(plan_namespaces(c, b, p, err));
-	TRY(plan_sysctls(c, b, err));
-	TRY(resources_plan(c->resources, p, err));
-	TRY(mounts_plan(c, dir, p, err));
-	if (has_proc(p))
-		TRY(masks_plan(p, err));
-	TRY(mounts_devices(c, p, err));
-	TRY(paths_seal(&c->sealed, p, err));
-	return paths_mask(&c->masked, p, err);
-}
-
-int bundle_plan(const char *text, size_t len, const char *dir, struct bundle *b, struct plan *p,
-	struct mlr_error *err)
-{
-	auto_call(bundle_config_done) struct bundle_config c = { 0 };
-
 	p->image = xstrdup(dir);
-	TRY(bundle_config_read(text, len, &c, err));
-	return plan_config(&c, dir, b, p, err);
+	b->has_other_ids = b->n_uids > 1 || (b->n_uids && b->uids->outside != geteuid());
+	TRY(process_plan(b, p, err));
+	TRY(plan_root(b, dir, p, err));
+	TRY(plan_namespaces(b, p, err));
+	TRY(plan_sysctls(b, err));
+	TRY(resources_plan(b->resources, p, err));
+	TRY(mounts_plan(b, dir, p, err));
+	if (plan_mount_at(p, "/proc"))
+		TRY(masks_plan(p, err));
+	TRY(mounts_devices(b, p, err));
+	TRY(paths_seal(&b->sealed, p, err));
+	return paths_mask(&b->masked, p, err);
 }

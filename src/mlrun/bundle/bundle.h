@@ -9,6 +9,8 @@
 
 #include "plan/plan.h"
 
+#include <jansson.h>
+
 /* config.json may have so many bytes. */
 #define BUNDLE_CONFIG_MAX (16u << 20)
 
@@ -37,7 +39,7 @@ struct bundle_hooks {
 	size_t n;
 };
 
-/* The parts of config.json that are not in the plan. */
+/* config.json; a plan is made of the second half. */
 struct bundle {
 	char *version;           /* ociVersion */
 	struct strv annotations; /* keys and values alternate */
@@ -51,28 +53,45 @@ struct bundle {
 	int has_other_ids;                    /* uidMappings map some that are not the caller's */
 	int umask;                            /* or -1 */
 	int has_oom_score_adj, oom_score_adj; /* proc_pid_oom_score_adj(5) */
+
+	json_t *document;
+	struct strv args, env;
+	char *cwd; /* NULL: there is no "process" */
+	unsigned uid, gid;
+	struct bundle_limit *limits; /* this and the next: bundle/parts.h */
+	struct bundle_mount *mounts;
+	struct bundle_map *uids, *gids;
+	struct bundle_namespace *namespaces;
+	struct bundle_device *devices;
+	size_t n_limits, n_mounts, n_uids, n_gids, n_namespaces, n_devices;
+	struct plan_capabilities caps;
+	char *root;
+	int is_readonly;
+	char *hostname;
+	struct strv settings; /* of "sysctl": keys and values alternate */
+	struct strv masked, sealed;
+	const json_t *resources;
 };
 
-#define BUNDLE_INIT         \
-	{                   \
-		.umask = -1 \
+#define BUNDLE_INIT                                 \
+	{                                           \
+		.umask = -1, .oom_score_adj = -1001 \
 	}
 void bundle_done(struct bundle *b);
 
-/* Parse what is not for the plan. Returns 0; -EPROTO; -ENOTSUP for another major version. */
+/* Parse config.json. Returns 0; -EPROTO; -ENOTSUP for another major version. */
 int bundle_parse(const char *text, size_t len, struct bundle *ret, struct mlr_error *err);
 
 /*
- * Turn the rest into a plan. Looks at files of the host, and changes nothing.
+ * Turn it into a plan. Looks at files of the host, and changes nothing.
  *
  *   dir  the bundle's directory, absolute
- *   b    gets joined, sysctls and has_other_ids: they depend on the caller, and are not looked at
- * again
+ *   b    gets joined, sysctls and has_other_ids, which depend on the caller; the command is taken
+ *        from it
  *
  * Returns 0; -EPROTO for a malformed document; -ENOTSUP for what a container without root cannot
  * have; -ENOENT for a missing root or device.
  */
-int bundle_plan(const char *text, size_t len, const char *dir, struct bundle *b, struct plan *p,
-	struct mlr_error *err);
+int bundle_plan(struct bundle *b, const char *dir, struct plan *p, struct mlr_error *err);
 
 #endif

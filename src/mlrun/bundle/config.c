@@ -64,8 +64,6 @@ static int read_pairs(const struct record_reader *r, const json_t *v, void *to)
 	return 0;
 }
 
-/* --- what is not for the plan --------------------------------------------------- */
-
 static int check_version(const struct record_reader *r, void *member)
 {
 	const char *version = *(char **)member;
@@ -92,9 +90,10 @@ static const struct record_row hook_rows[] = {
 	{ NULL },
 };
 
-#define AT(member) RECORD_AT(struct bundle, member)
-#define STAGE(i)   RECORD_LIST, RECORD_ITEMS(struct bundle, hooks[i].v, hooks[i].n, hook_rows)
-#define PART(its)  RECORD_STRUCT, .rows = (its)
+#define AT(member)        RECORD_AT(struct bundle, member)
+#define STAGE(i)          RECORD_LIST, RECORD_ITEMS(struct bundle, hooks[i].v, hooks[i].n, hook_rows)
+#define PART(its)         RECORD_STRUCT, .rows = (its)
+#define LIST(member, its) RECORD_LIST, RECORD_ITEMS(struct bundle, member, n_##member, its)
 
 static const struct record_row stage_rows[] = {
 	{ "prestart", STAGE(BUNDLE_PRESTART) },
@@ -110,25 +109,6 @@ const char *bundle_stage_name(enum bundle_stage stage)
 {
 	return stage_rows[stage].key;
 }
-
-static const struct record_row umask_rows[] = {
-	{ "umask", RECORD_NUMBER, AT(umask), .max = 0777 },
-	{ NULL },
-};
-
-static const struct record_row size_rows[] = {
-	{ "height", RECORD_NUMBER, AT(rows), .max = USHRT_MAX },
-	{ "width", RECORD_NUMBER, AT(columns), .max = USHRT_MAX },
-	{ NULL },
-};
-
-static const struct record_row terminal_rows[] = {
-	{ "user", PART(umask_rows) },
-	{ "consoleSize", PART(size_rows) },
-	{ "terminal", RECORD_FLAG, AT(terminal) },
-	{ "oomScoreAdj", RECORD_NUMBER, AT(oom_score_adj), .min = -1000, .max = 1000 },
-	{ NULL },
-};
 
 /* Refuse a key that confines or changes the process, unless its value is empty. */
 static int refuse(const struct record_reader *r, const json_t *v, void *to)
@@ -146,46 +126,6 @@ static const struct record_row personality_rows[] = {
 	{ "flags", RECORD_OWN, .read = refuse },
 	{ NULL },
 };
-
-static const struct record_row linux_part_rows[] = {
-	{ "personality", PART(personality_rows) },
-	{ "seccomp", RECORD_TEXT, AT(seccomp), .read = read_seccomp },
-	{ NULL },
-};
-
-static const struct record_row bundle_rows[] = {
-	{ "ociVersion", RECORD_TEXT, AT(version), .flags = RECORD_MUST, .rule = check_version },
-	{ "annotations", RECORD_TEXTS, AT(annotations), .read = read_pairs },
-	{ "domainname", RECORD_TEXT, AT(domainname) },
-	{ "hooks", PART(stage_rows) },
-	{ "process", PART(terminal_rows) },
-	{ "linux", PART(linux_part_rows) },
-	{ NULL },
-};
-
-void bundle_done(struct bundle *b)
-{
-	record_done(bundle_rows, b);
-	strv_done(&b->sysctls);
-	strv_done(&b->joined);
-	*b = (struct bundle)BUNDLE_INIT;
-}
-
-int bundle_parse(const char *text, size_t len, struct bundle *ret, struct mlr_error *err)
-{
-	auto_call(bundle_done) struct bundle b = BUNDLE_INIT;
-	const struct record_reader r = { .err = err };
-	json_auto_t *o = NULL;
-
-	b.oom_score_adj = -1001;
-	TRY(bundle_json(text, len, &o, err));
-	TRY(record_read(&r, bundle_rows, o, &b));
-	b.has_oom_score_adj = b.oom_score_adj >= -1000;
-	*ret = take_struct(&b, BUNDLE_INIT);
-	return 0;
-}
-
-/* --- what is for the plan ------------------------------------------------------- */
 
 /* Limits are unsigned 64-bit numbers; a number that jansson holds as a real is "unlimited", as Go
  * writes it. */
@@ -212,13 +152,16 @@ static int read_capability(const struct record_reader *r, const json_t *v, void 
 	return 0;
 }
 
-#undef AT
-#define AT(member)        RECORD_AT(struct bundle_config, member)
-#define LIST(member, its) RECORD_LIST, RECORD_ITEMS(struct bundle_config, member, n_##member, its)
-
 static const struct record_row user_rows[] = {
 	{ "uid", RECORD_NUMBER, AT(uid), .max = UINT_MAX - 1 },
 	{ "gid", RECORD_NUMBER, AT(gid), .max = UINT_MAX - 1 },
+	{ "umask", RECORD_NUMBER, AT(umask), .max = 0777 },
+	{ NULL },
+};
+
+static const struct record_row size_rows[] = {
+	{ "height", RECORD_NUMBER, AT(rows), .max = USHRT_MAX },
+	{ "width", RECORD_NUMBER, AT(columns), .max = USHRT_MAX },
 	{ NULL },
 };
 
@@ -247,6 +190,9 @@ static const struct record_row process_rows[] = {
 	{ "env", RECORD_TEXTS, AT(env) },
 	{ "cwd", RECORD_TEXT, AT(cwd), .flags = RECORD_MUST | RECORD_ABSOLUTE },
 	{ "user", PART(user_rows) },
+	{ "consoleSize", PART(size_rows) },
+	{ "terminal", RECORD_FLAG, AT(terminal) },
+	{ "oomScoreAdj", RECORD_NUMBER, AT(oom_score_adj), .min = -1000, .max = 1000 },
 	{ "rlimits", LIST(limits, limit_rows) },
 	{ "capabilities", PART(capability_rows) },
 	{ "apparmorProfile", RECORD_OWN, .read = refuse },
@@ -298,7 +244,9 @@ static const struct record_row linux_rows[] = {
 	{ "uidMappings", LIST(uids, map_rows), .init = &no_map },
 	{ "gidMappings", LIST(gids, map_rows), .init = &no_map },
 	{ "namespaces", LIST(namespaces, namespace_rows) },
-	{ "sysctl", RECORD_TEXTS, AT(sysctls), .read = read_pairs },
+	{ "personality", PART(personality_rows) },
+	{ "seccomp", RECORD_TEXT, AT(seccomp), .read = read_seccomp },
+	{ "sysctl", RECORD_TEXTS, AT(settings), .read = read_pairs },
 	{ "resources", RECORD_JSON, AT(resources) },
 	{ "devices", LIST(devices, device_rows) },
 	{ "maskedPaths", RECORD_TEXTS, AT(masked) },
@@ -310,7 +258,11 @@ static const struct record_row linux_rows[] = {
 	{ NULL },
 };
 
-static const struct record_row config_rows[] = {
+static const struct record_row rows[] = {
+	{ "ociVersion", RECORD_TEXT, AT(version), .flags = RECORD_MUST, .rule = check_version },
+	{ "annotations", RECORD_TEXTS, AT(annotations), .read = read_pairs },
+	{ "domainname", RECORD_TEXT, AT(domainname) },
+	{ "hooks", PART(stage_rows) },
 	{ "process", PART(process_rows) },
 	{ "root", PART(root_rows), .flags = RECORD_MUST },
 	{ "hostname", RECORD_TEXT, AT(hostname) },
@@ -319,17 +271,23 @@ static const struct record_row config_rows[] = {
 	{ NULL },
 };
 
-void bundle_config_done(struct bundle_config *c)
+void bundle_done(struct bundle *b)
 {
-	record_done(config_rows, c);
-	json_decref(c->document);
+	record_done(rows, b);
+	strv_done(&b->sysctls);
+	strv_done(&b->joined);
+	json_decref(b->document);
+	*b = (struct bundle)BUNDLE_INIT;
 }
 
-int bundle_config_read(
-	const char *text, size_t len, struct bundle_config *ret, struct mlr_error *err)
+int bundle_parse(const char *text, size_t len, struct bundle *ret, struct mlr_error *err)
 {
+	auto_call(bundle_done) struct bundle b = BUNDLE_INIT;
 	const struct record_reader r = { .err = err };
 
-	TRY(bundle_json(text, len, &ret->document, err));
-	return record_read(&r, config_rows, ret->document, ret);
+	TRY(bundle_json(text, len, &b.document, err));
+	TRY(record_read(&r, rows, b.document, &b));
+	b.has_oom_score_adj = b.oom_score_adj >= -1000;
+	*ret = take_struct(&b, BUNDLE_INIT);
+	return 0;
 }

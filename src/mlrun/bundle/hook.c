@@ -1,5 +1,6 @@
 #include "bundle/hook.h"
 
+#include "base/json.h"
 #include "base/spawn.h"
 
 #include <linux/close_range.h>
@@ -72,10 +73,11 @@ static int run(const struct bundle_hook *h, const char *state, struct mlr_error 
 				   : 0;
 }
 
-int hooks_run(
-	const struct bundle *b, enum bundle_stage stage, const char *state, struct mlr_error *err)
+int hooks_run(const struct state *s, const struct bundle *b, enum bundle_stage stage,
+	enum status status, struct mlr_error *err)
 {
 	const struct bundle_hooks *h = &b->hooks[stage];
+	auto_free char *state = mlr_json_print(bundle_state_json(s, b, status), JSON_COMPACT);
 
 	for (size_t i = 0; i < h->n; i++) {
 		struct mlr_error why = MLR_ERROR_INIT;

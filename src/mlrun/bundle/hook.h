@@ -2,16 +2,14 @@
 #ifndef MLR_BUNDLE_HOOK_H
 #define MLR_BUNDLE_HOOK_H
 
-#include "bundle/bundle.h"
+#include "bundle/state.h"
 
 /*
- * Run a stage's hooks in their order, each with the state on its standard input.
- *
- *   state  JSON text
+ * Run a stage's hooks in their order, each with the container's state on its standard input.
  *
  * Returns 0; -EIO for one that failed, naming it; -ETIMEDOUT. The rest then does not run.
  */
-int hooks_run(
-	const struct bundle *b, enum bundle_stage stage, const char *state, struct mlr_error *err);
+int hooks_run(const struct state *s, const struct bundle *b, enum bundle_stage stage,
+	enum status status, struct mlr_error *err);
 
 #endif

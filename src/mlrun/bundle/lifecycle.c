@@ -1,6 +1,5 @@
 #include "bundle/lifecycle.h"
 
-#include "base/json.h"
 #include "bundle/hook.h"
 #include "bundle/making.h"
 #include "bundle/parts.h"
@@ -25,7 +24,7 @@ static int read_bundle(
 	TRY(file_read(AT_FDCWD, path, BUNDLE_CONFIG_MAX, &text, &len, err));
 	r = bundle_parse(text, len, &m->bundle, err);
 	if (r == 0)
-		r = bundle_plan(text, len, dir, &m->bundle, &m->plan, err);
+		r = bundle_plan(&m->bundle, dir, &m->plan, err);
 	if (r < 0)
 		return mlr_wrap(err, "'%s'", path);
 	TRY(bundle_state_make(o->root, o->id, &m->state, err));
@@ -40,8 +39,8 @@ static int lead(
 	struct talk_message made, said;
 
 	TRY(making_expect(m, TALK_MADE, &made, &m->state.pid, err));
-	TRY(making_hooks(m, BUNDLE_PRESTART, STATUS_CREATING, err));
-	TRY(making_hooks(m, BUNDLE_CREATE_RUNTIME, STATUS_CREATING, err));
+	TRY(hooks_run(&m->state, &m->bundle, BUNDLE_PRESTART, STATUS_CREATING, err));
+	TRY(hooks_run(&m->state, &m->bundle, BUNDLE_CREATE_RUNTIME, STATUS_CREATING, err));
 	TRY(making_go_on(m, err));
 	TRY(making_expect(m, TALK_READY, &said, NULL, err));
 	TRY(bundle_state_write(&m->state, m->state.pid, &made, dir, err));
@@ -70,15 +69,9 @@ static int create(
 	const struct lifecycle_options *o, struct making *m, pid_t *child, struct mlr_error *err)
 {
 	auto_free char *dir = realpath(o->bundle, NULL);
-	int r = making_keep_fds(o->preserve_fds, &m->plan, err);
+	int r = dir ? read_bundle(o, dir, m, err)
+		    : mlr_fail_errno(err, "the bundle '%s'", o->bundle);
 
-	if (r == 0)
-		r = dir ? read_bundle(o, dir, m, err)
-			: mlr_fail_errno(err, "the bundle '%s'", o->bundle);
-
-	/* `run` leaves the caller's terminal to the command. */
-	if (r == 0 && m->bundle.terminal && m->plan.detached && !o->console_socket)
-		r = mlr_fail(err, EINVAL, "'terminal' needs --console-socket");
 	if (r == 0) {
 		m->state.bundle = xstrdup(dir);
 		r = making_fork(o, m, child, err);
@@ -129,14 +122,6 @@ static int call_start(const struct state *s, struct mlr_error *err)
 	return 0;
 }
 
-static void run_late_hooks(
-	const struct state *s, const struct bundle *b, enum bundle_stage stage, enum status status)
-{
-	auto_free char *text = mlr_json_print(bundle_state_json(s, b, status), JSON_COMPACT);
-
-	hooks_run(b, stage, text, NULL);
-}
-
 static int check_status(const struct state *s, enum status want, struct mlr_error *err)
 {
 	enum status now = bundle_state_status(s);
@@ -150,7 +135,7 @@ static int start(const struct state *s, const struct bundle *b, struct mlr_error
 {
 	TRY(check_status(s, STATUS_CREATED, err));
 	TRY(call_start(s, err));
-	run_late_hooks(s, b, BUNDLE_POSTSTART, STATUS_RUNNING);
+	hooks_run(s, b, BUNDLE_POSTSTART, STATUS_RUNNING, NULL);
 	return 0;
 }
 
@@ -247,7 +232,7 @@ static int delete (const struct state *s, int force, struct mlr_error *err)
 		mlr_debug("%s", none.text);
 	TRY(kill_rest(s, err));
 	TRY(bundle_state_remove(s, err));
-	run_late_hooks(s, &b, BUNDLE_POSTSTOP, STATUS_STOPPED);
+	hooks_run(s, &b, BUNDLE_POSTSTOP, STATUS_STOPPED, NULL);
 	return 0;
 }
 
@@ -284,8 +269,8 @@ static int wait_for(pid_t child)
 	}
 }
 
-static int run(const struct lifecycle_options *o, struct making *m, int detach, int *status,
-	struct mlr_error *err)
+static int run(
+	const struct lifecycle_options *o, struct making *m, int *status, struct mlr_error *err)
 {
 	struct mlr_error ignored = MLR_ERROR_INIT;
 	pid_t child = -1;
@@ -294,22 +279,22 @@ static int run(const struct lifecycle_options *o, struct making *m, int detach, 
 	TRY(create(o, m, &child, err));
 	fd_close(&m->state.making);
 	r = start(&m->state, &m->bundle, err);
-	if (detach && r == 0)
+	if (o->detach && r == 0)
 		return 0;
-	*status = r < 0 && detach ? 0 : wait_for(child);
+	*status = r < 0 && o->detach ? 0 : wait_for(child);
 	if (!o->keep && delete (&m->state, 1, &ignored) < 0)
 		mlr_log_failure(MLR_WARNING, &ignored, ", ignoring");
 	return r;
 }
 
-int lifecycle_run(const struct lifecycle_options *o, int detach, int *status, struct mlr_error *err)
+int lifecycle_run(const struct lifecycle_options *o, int *status, struct mlr_error *err)
 {
 	auto_call(making_done) struct making m = MAKING_INIT;
 
 	signal(SIGCHLD, SIG_DFL);
-	m.plan.detached = detach;
-	m.plan.dies_with_parent = !detach;
-	if (run(o, &m, detach, status, err) < 0) {
+	m.plan.detached = o->detach;
+	m.plan.dies_with_parent = !o->detach;
+	if (run(o, &m, status, err) < 0) {
 		*status = m.status ? m.status : *status;
 		return mlr_wrap(err, "run '%s'", o->id);
 	}
@@ -366,20 +351,19 @@ static int set_command(const struct lifecycle_exec *x, struct plan *p, struct ml
 static int plan_exec(const struct lifecycle_exec *x, struct making *m, struct mlr_error *err)
 {
 	auto_free char *text = NULL, *made = NULL;
-	auto_call(bundle_config_done) struct bundle_config c = { 0 }, new = { 0 };
+	auto_call(bundle_done) struct bundle b = BUNDLE_INIT;
 	auto_call(plan_done) struct plan own = { 0 };
 	size_t len;
 
 	TRY(file_read(m->state.dir, "config.json", BUNDLE_CONFIG_MAX, &text, &len, err));
-	TRY(bundle_config_read(text, len, &c, err));
-	TRY(process_plan(&c, &own, err));
-	TRY(make_process(x, c.document, err));
-	made = json_dumps(c.document, JSON_COMPACT);
+	TRY(bundle_parse(text, len, &b, err));
+	TRY(process_plan(&b, &own, err));
+	TRY(make_process(x, b.document, err));
+	made = json_dumps(b.document, JSON_COMPACT);
 	if (!made)
 		return mlr_fail(err, EPROTO, "'process' is not JSON in UTF-8");
 	TRY(bundle_parse(made, strlen(made), &m->bundle, err));
-	TRY(bundle_config_read(made, strlen(made), &new, err));
-	TRY(process_plan(&new, &m->plan, err));
+	TRY(process_plan(&m->bundle, &m->plan, err));
 	TRY(set_command(x, &m->plan, err));
 	if (m->plan.id.uid != own.id.uid || m->plan.id.gid != own.id.gid)
 		return mlr_fail(err, ENOTSUP, "'user': the container has only the ids %u:%u",
@@ -435,15 +419,12 @@ static int exec_in(
 		return mlr_fail(err, EINVAL, "container not running%s",
 			now == STATUS_PAUSED ? ", but paused" : "");
 	TRY(plan_exec(x, m, err));
-	TRY(making_keep_fds(x->o.preserve_fds, &m->plan, err));
-	if (m->bundle.terminal && x->detach && !x->o.console_socket)
-		return mlr_fail(err, EINVAL, "'terminal' needs --console-socket");
 	r = making_fork(&x->o, m, &child, err);
 	if (r == 0)
 		r = lead_exec(x, m, err);
 	if (r < 0 && child > 0)
 		kill(child, SIGKILL);
-	if (child > 0 && (r < 0 || !x->detach))
+	if (child > 0 && (r < 0 || !x->o.detach))
 		*status = wait_for(child);
 	return r;
 }
@@ -453,8 +434,8 @@ int lifecycle_exec(const struct lifecycle_exec *x, int *status, struct mlr_error
 	auto_call(making_done) struct making m = MAKING_INIT;
 
 	signal(SIGCHLD, SIG_DFL);
-	m.plan.detached = x->detach;
-	m.plan.dies_with_parent = !x->detach;
+	m.plan.detached = x->o.detach;
+	m.plan.dies_with_parent = !x->o.detach;
 	if (exec_in(x, &m, status, err) < 0) {
 		*status = m.status;
 		return mlr_wrap(err, "exec '%s'", x->o.id);

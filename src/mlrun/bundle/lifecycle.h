@@ -19,6 +19,7 @@ struct lifecycle_options {
 	const char *console_socket; /* gets its terminal; or NULL */
 	int keep_keyring;           /* the container has the caller's session keyring */
 	int preserve_fds;           /* that many from 3 on */
+	int detach;                 /* lifecycle_run(), lifecycle_exec(): leave it running */
 	int keep;                   /* lifecycle_run(): leave the state of the ended container */
 };
 
@@ -31,12 +32,11 @@ int lifecycle_create(const struct lifecycle_options *o, int *status, struct mlr_
  * container that does not wait. */
 int lifecycle_start(const char *root, const char *id, struct mlr_error *err);
 
-/* Create, start, wait, delete; signals go to the container. With detach, leave it running.
+/* Create, start, wait, delete; signals go to the container.
  *
  *   status  gets the command's exit status, 128 + n for signal n
  */
-int lifecycle_run(
-	const struct lifecycle_options *o, int detach, int *status, struct mlr_error *err);
+int lifecycle_run(const struct lifecycle_options *o, int *status, struct mlr_error *err);
 
 /* Another command in a container that runs or waits for its start. */
 struct lifecycle_exec {
@@ -45,7 +45,7 @@ struct lifecycle_exec {
 				     * container with the members below */
 	struct strv argv, env;      /* env: further NAME=VALUE */
 	const char *cwd;            /* or NULL */
-	int terminal, detach;
+	int terminal;
 };
 
 /* Run it. status gets its exit status unless detached; after a failure 127 or 126 if the command

@@ -1,7 +1,6 @@
 /* The process that a command of `mlrun oci` forks, and what the two say to each other. */
 #include "bundle/making.h"
 
-#include "base/json.h"
 #include "base/proc.h"
 #include "bundle/hook.h"
 #include "bundle/parts.h"
@@ -75,15 +74,6 @@ void making_done(struct making *m)
 	bundle_done(&m->bundle);
 }
 
-int making_hooks(
-	const struct making *m, enum bundle_stage stage, enum status status, struct mlr_error *err)
-{
-	auto_free char *text =
-		mlr_json_print(bundle_state_json(&m->state, &m->bundle, status), JSON_COMPACT);
-
-	return hooks_run(&m->bundle, stage, text, err);
-}
-
 /* --- in the container's process --------------------------------------------------- */
 
 /* The command's end ends us, too. */
@@ -155,7 +145,8 @@ static int join(const struct making *m, struct mlr_error *err)
 
 static int before_pivot(void *ctx, int root, struct mlr_error *err)
 {
-	const struct bundle *b = &((struct making *)ctx)->bundle;
+	struct making *m = ctx;
+	const struct bundle *b = &m->bundle;
 	struct talk_message made = { .what = TALK_MADE };
 	struct proc_stat self;
 	struct stat st;
@@ -166,16 +157,16 @@ static int before_pivot(void *ctx, int root, struct mlr_error *err)
 	if (proc_stat_read(AT_FDCWD, "/proc/self/stat", &self) == 0)
 		made.start = self.start;
 	made.root_mount = bundle_mount_of(root, "");
-	r = door_offer(((struct making *)ctx)->door);
+	r = door_offer(m->door);
 	if (r < 0)
 		mlr_debug("exec will not enter before the start: %s", strerror(-r));
-	r = ask(ctx, &made, err);
+	r = ask(m, &made, err);
 	if (r == 0 && b->domainname && *b->domainname &&
 		setdomainname(b->domainname, strlen(b->domainname)) < 0)
 		r = mlr_fail_errno(err, "'domainname'");
 	if (r == 0)
 		r = write_sysctls(b, "", err);
-	return r < 0 ? r : making_hooks(ctx, BUNDLE_CREATE_CONTAINER, STATUS_CREATING, err);
+	return r < 0 ? r : hooks_run(&m->state, b, BUNDLE_CREATE_CONTAINER, STATUS_CREATING, err);
 }
 
 /* Take a call. Returns 1 for that of `start`; 0 for another one, to whom it gives the namespaces,
@@ -244,7 +235,7 @@ static int before_command(void *ctx, struct mlr_error *err)
 
 	TRY(settle(m, err));
 	TRY(wait_for_start(m, err));
-	TRY(making_hooks(m, BUNDLE_START_CONTAINER, STATUS_CREATED, err));
+	TRY(hooks_run(&m->state, &m->bundle, BUNDLE_START_CONTAINER, STATUS_CREATED, err));
 	set_umask(&m->bundle);
 	return 0;
 }
@@ -327,7 +318,8 @@ int making_keep_seccomp(struct making *m, struct mlr_error *err)
 	return 0;
 }
 
-int making_keep_fds(int n, struct plan *p, struct mlr_error *err)
+/* Let the command inherit n descriptors from 3 on. */
+static int keep_fds(int n, struct plan *p, struct mlr_error *err)
 {
 	for (int fd = 3; fd < 3 + n; fd++) {
 		int flags = fcntl(fd, F_GETFD);
@@ -388,6 +380,10 @@ int making_put_pid(const char *path, pid_t pid, struct mlr_error *err)
 int making_fork(
 	const struct lifecycle_options *o, struct making *m, pid_t *child, struct mlr_error *err)
 {
+	TRY(keep_fds(o->preserve_fds, &m->plan, err));
+	/* Without detach the caller's terminal is left to the command. */
+	if (m->bundle.terminal && m->plan.detached && !o->console_socket)
+		return mlr_fail(err, EINVAL, "'terminal' needs --console-socket");
 	TRY(open_ends(o, m, err));
 	*child = fork();
 	if (*child == 0) {

@@ -28,14 +28,8 @@ struct making {
 
 void making_done(struct making *m);
 
-int making_hooks(
-	const struct making *m, enum bundle_stage stage, enum status status, struct mlr_error *err);
-
 /* The profile is read as a file, runtime/seccomp.h. */
 int making_keep_seccomp(struct making *m, struct mlr_error *err);
-
-/* Let the command inherit n descriptors from 3 on. */
-int making_keep_fds(int n, struct plan *p, struct mlr_error *err);
 
 /* Fork the process; child gets it. With a PID namespace it is not the container's own. */
 int making_fork(

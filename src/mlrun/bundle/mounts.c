@@ -56,15 +56,6 @@ static int read_option(const char *type, const char *word, struct wish *w, struc
 	return mlr_fail(err, ENOTSUP, "the option '%s' is not supported", word);
 }
 
-static int read_options(
-	const char *type, const struct strv *options, struct wish *w, struct mlr_error *err)
-{
-	for (size_t i = 0; i < options->n; i++) {
-		TRY(read_option(type, options->v[i], w, err));
-	}
-	return 0;
-}
-
 static int add_bind(const char *source, const char *target, const struct wish *w, const char *dir,
 	struct plan *p, struct mlr_error *err)
 {
@@ -169,7 +160,8 @@ static int add_mount(const struct bundle_mount *m, const char *target, const cha
 
 	if (json_array_size(m->uids) > 0 || json_array_size(m->gids) > 0)
 		return mlr_fail(err, ENOTSUP, "an ordinary user may not map ids");
-	TRY(read_options(type, &m->options, &w, err));
+	for (size_t i = 0; i < m->options.n; i++)
+		TRY(read_option(type, m->options.v[i], &w, err));
 	if (!w.is_bind && strcmp(type, "bind") != 0)
 		return add_type(type, m, target, &w, p, err);
 	if (!m->source || !*m->source)
@@ -201,18 +193,9 @@ static const struct {
 /* Is /dev the host's or another directory that came whole? */
 static int has_whole_dev(const struct plan *p)
 {
-	for (size_t i = p->n_mounts; i-- > 0;)
-		if (strcmp(p->mounts[i].target, "/dev") == 0)
-			return p->mounts[i].kind == PLAN_BIND;
-	return 0;
-}
+	const struct plan_mount *dev = plan_mount_at(p, "/dev");
 
-static int is_mounted(const struct plan *p, const char *target)
-{
-	for (size_t i = 0; i < p->n_mounts; i++)
-		if (strcmp(p->mounts[i].target, target) == 0)
-			return 1;
-	return 0;
+	return dev && dev->kind == PLAN_BIND;
 }
 
 static int add_defaults(struct plan *p, struct mlr_error *err)
@@ -222,20 +205,19 @@ static int add_defaults(struct plan *p, struct mlr_error *err)
 	if (has_whole_dev(p))
 		return 0;
 	for (size_t i = 0; r == 0 && i < ARRAY_LEN(defaults); i++)
-		if (!is_mounted(p, defaults[i].target))
+		if (!plan_mount_at(p, defaults[i].target))
 			r = plan_mount_add(p, defaults[i].kind, defaults[i].source,
 				defaults[i].target, defaults[i].flags, PLAN_FROM_DEFAULT, err);
 	return r;
 }
 
-int mounts_plan(
-	const struct bundle_config *c, const char *dir, struct plan *p, struct mlr_error *err)
+int mounts_plan(const struct bundle *b, const char *dir, struct plan *p, struct mlr_error *err)
 {
-	for (size_t i = 0; i < c->n_mounts; i++) {
-		const char *target = c->mounts[i].target;
+	for (size_t i = 0; i < b->n_mounts; i++) {
+		const char *target = b->mounts[i].target;
 		auto_free char *absolute = xasprintf("%s%s", *target == '/' ? "" : "/", target);
 
-		if (add_mount(&c->mounts[i], absolute, dir, p, err) < 0)
+		if (add_mount(&b->mounts[i], absolute, dir, p, err) < 0)
 			return mlr_wrap(err, "'mounts': '%s'", target);
 	}
 	return add_defaults(p, err) < 0 ? mlr_wrap(err, "'mounts'") : 0;
@@ -253,15 +235,15 @@ static int add_device(const struct bundle_device *d, struct plan *p, struct mlr_
 		return mlr_fail(err, ENOTSUP,
 			"'%s' is another device on the host, and an ordinary user may not make one",
 			d->path);
-	if (is_mounted(p, d->path))
+	if (plan_mount_at(p, d->path))
 		return 0;
 	return plan_mount_add(p, PLAN_BIND, d->path, d->path, 0, PLAN_FROM_CONFIG, err);
 }
 
-int mounts_devices(const struct bundle_config *c, struct plan *p, struct mlr_error *err)
+int mounts_devices(const struct bundle *b, struct plan *p, struct mlr_error *err)
 {
-	for (size_t i = 0; i < c->n_devices && !has_whole_dev(p); i++)
-		if (add_device(&c->devices[i], p, err) < 0)
+	for (size_t i = 0; i < b->n_devices && !has_whole_dev(p); i++)
+		if (add_device(&b->devices[i], p, err) < 0)
 			return mlr_wrap(err, "'devices'");
 	return 0;
 }

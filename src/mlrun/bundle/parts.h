@@ -2,9 +2,7 @@
 #ifndef MLR_BUNDLE_PARTS_H
 #define MLR_BUNDLE_PARTS_H
 
-#include "plan/plan.h"
-
-#include <jansson.h>
+#include "bundle/bundle.h"
 
 struct bundle_limit {
 	char *type;
@@ -30,38 +28,11 @@ struct bundle_device {
 	int major, minor;
 };
 
-/* config.json for the plan, as it stands there. */
-struct bundle_config {
-	json_t *document;
-	struct strv args, env;
-	char *cwd; /* NULL: there is no "process" */
-	unsigned uid, gid;
-	struct bundle_limit *limits;
-	struct plan_capabilities caps;
-	char *root;
-	int is_readonly;
-	char *hostname;
-	struct bundle_mount *mounts;
-	struct bundle_map *uids, *gids;
-	struct bundle_namespace *namespaces;
-	struct bundle_device *devices;
-	size_t n_limits, n_mounts, n_uids, n_gids, n_namespaces, n_devices;
-	struct strv sysctls; /* keys and values alternate */
-	struct strv masked, sealed;
-	const json_t *resources;
-};
-
 /* config.c: parse an object as Go's programs write it. */
 int bundle_json(const char *text, size_t len, json_t **ret, struct mlr_error *err);
 
-/* config.c: read it. To bundle_config_done(), after a failure, too. Returns 0, -EPROTO, -ENOTSUP.
- */
-int bundle_config_read(
-	const char *text, size_t len, struct bundle_config *ret, struct mlr_error *err);
-void bundle_config_done(struct bundle_config *c);
-
-/* process.c: command, which is taken from c, ids, limits, capabilities. */
-int process_plan(struct bundle_config *c, struct plan *p, struct mlr_error *err);
+/* process.c: command, which is taken from b, ids, limits, capabilities. */
+int process_plan(struct bundle *b, struct plan *p, struct mlr_error *err);
 
 /* process.c: in the container, set HOME from /etc/passwd if "env" does not, as runc does. */
 void process_home(struct plan *p);
@@ -72,11 +43,10 @@ int resources_plan(const json_t *resources, struct plan *p, struct mlr_error *er
 
 /* mounts.c: the mounts in their order, then /dev's nodes and links, unless /dev is a bind mount.
  * dir: relative sources start there. The namespaces are in the plan already. */
-int mounts_plan(
-	const struct bundle_config *c, const char *dir, struct plan *p, struct mlr_error *err);
+int mounts_plan(const struct bundle *b, const char *dir, struct plan *p, struct mlr_error *err);
 
 /* mounts.c: "linux.devices", by the host's nodes. */
-int mounts_devices(const struct bundle_config *c, struct plan *p, struct mlr_error *err);
+int mounts_devices(const struct bundle *b, struct plan *p, struct mlr_error *err);
 
 /* paths.c: "linux.maskedPaths" and "linux.readonlyPaths"; what does not exist is left out. Call
  * them when the mounts are in the plan. */

@@ -44,15 +44,6 @@ static int find(const struct plan *p, const char *path, char **ret, struct stat 
 	return *ret != NULL;
 }
 
-/* An earlier mount at this very path. */
-static const struct plan_mount *mount_at(const struct plan *p, const char *path)
-{
-	for (size_t i = p->n_mounts; i-- > 0;)
-		if (strcmp(p->mounts[i].target, path) == 0)
-			return &p->mounts[i];
-	return NULL;
-}
-
 static int cover(const char *path, struct plan *p, struct mlr_error *err)
 {
 	int r = plan_mount_add(p, PLAN_TMPFS, NULL, path, PLAN_READONLY, PLAN_FROM_CONFIG, err);
@@ -70,7 +61,7 @@ static int mask(const char *path, struct plan *p, struct mlr_error *err)
 
 	if (!clean)
 		return mlr_fail(err, EPROTO, "'maskedPaths': '%s' is not absolute", path);
-	m = mount_at(p, clean);
+	m = plan_mount_at(p, clean);
 	if (m && m->kind != PLAN_BIND) /* a file system, so a directory */
 		return cover(clean, p, err);
 	if (!find(p, clean, &host, &st))
@@ -100,7 +91,7 @@ int paths_seal(const struct strv *paths, struct plan *p, struct mlr_error *err)
 			return mlr_fail(
 				err, EPROTO, "'readonlyPaths': '%s' is not absolute", paths->v[i]);
 		/* A mount is sealed itself: the container's own /proc is not the host's. */
-		if (mount_at(p, clean))
+		if (plan_mount_at(p, clean))
 			r = plan_mount_add(
 				p, PLAN_SEAL, NULL, clean, PLAN_READONLY, PLAN_FROM_CONFIG, err);
 		else if (find(p, clean, &host, &st))

@@ -2,21 +2,21 @@
 
 #include "base/account.h"
 
-static int plan_command(struct bundle_config *c, struct plan *p, struct mlr_error *err)
+static int plan_command(struct bundle *b, struct plan *p, struct mlr_error *err)
 {
-	if (c->args.n == 0 || !*c->args.v[0])
+	if (b->args.n == 0 || !*b->args.v[0])
 		return mlr_fail(err, EPROTO, "'args': a command is missing");
-	p->argv = c->args;
-	c->args = (struct strv)STRV_INIT;
+	p->argv = b->args;
+	b->args = (struct strv)STRV_INIT;
 	p->argv_origin = p->workdir_origin = PLAN_FROM_CONFIG;
-	p->workdir = take_ptr(&c->cwd);
-	for (size_t i = 0; i < c->env.n; i++) {
-		char *equals = strchr(c->env.v[i], '=');
+	p->workdir = take_ptr(&b->cwd);
+	for (size_t i = 0; i < b->env.n; i++) {
+		char *equals = strchr(b->env.v[i], '=');
 
-		if (!equals || equals == c->env.v[i])
-			return mlr_fail(err, EPROTO, "'env': '%s' is not NAME=VALUE", c->env.v[i]);
+		if (!equals || equals == b->env.v[i])
+			return mlr_fail(err, EPROTO, "'env': '%s' is not NAME=VALUE", b->env.v[i]);
 		*equals = '\0';
-		plan_env_set(p, c->env.v[i], equals + 1, PLAN_FROM_CONFIG);
+		plan_env_set(p, b->env.v[i], equals + 1, PLAN_FROM_CONFIG);
 	}
 	return 0;
 }
@@ -60,18 +60,18 @@ void process_home(struct plan *p)
 	plan_env_set(p, "HOME", a.home && *a.home ? a.home : "/", PLAN_FROM_IMAGE);
 }
 
-int process_plan(struct bundle_config *c, struct plan *p, struct mlr_error *err)
+int process_plan(struct bundle *b, struct plan *p, struct mlr_error *err)
 {
 	struct plan_identity *id = &p->id;
 
-	if (plan_command(c, p, err) < 0)
+	if (plan_command(b, p, err) < 0)
 		return mlr_wrap(err, "'process'");
-	plan_id(c->uid, c->uids, c->n_uids, geteuid(), &id->uid, &id->host_uid);
-	plan_id(c->gid, c->gids, c->n_gids, getegid(), &id->gid, &id->host_gid);
-	for (size_t i = 0; i < c->n_limits; i++)
-		if (plan_limit(&c->limits[i], p, err) < 0)
+	plan_id(b->uid, b->uids, b->n_uids, geteuid(), &id->uid, &id->host_uid);
+	plan_id(b->gid, b->gids, b->n_gids, getegid(), &id->gid, &id->host_gid);
+	for (size_t i = 0; i < b->n_limits; i++)
+		if (plan_limit(&b->limits[i], p, err) < 0)
 			return mlr_wrap(err, "'process': 'rlimits'");
 	p->caps = xmalloc(sizeof(*p->caps));
-	*p->caps = c->caps;
+	*p->caps = b->caps;
 	return 0;
 }

@@ -280,7 +280,6 @@ int bundle_state_bundle(const struct state *s, struct bundle *ret, struct mlr_er
 
 json_t *bundle_state_json(const struct state *s, const struct bundle *b, enum status status)
 {
-	json_t *annotations = json_object();
 	json_t *o = json_pack("{s:s, s:o, s:s}", "ociVersion", b->version ? b->version : "1.0.2",
 		"id", mlr_json_text(s->id), "status", bundle_state_status_name(status));
 
@@ -289,10 +288,7 @@ json_t *bundle_state_json(const struct state *s, const struct bundle *b, enum st
 	json_object_set_new(o, "bundle", mlr_json_text(s->bundle ? s->bundle : ""));
 	if (s->created)
 		json_object_set_new(o, "created", mlr_json_text(s->created));
-	for (size_t i = 0; i + 1 < b->annotations.n; i += 2)
-		json_object_set_new(
-			annotations, b->annotations.v[i], mlr_json_text(b->annotations.v[i + 1]));
-	json_object_set_new(o, "annotations", annotations);
+	json_object_set_new(o, "annotations", mlr_json_pairs(&b->annotations));
 	return o;
 }
 

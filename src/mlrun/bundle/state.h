@@ -18,8 +18,6 @@
 #include "bundle/bundle.h"
 #include "bundle/talk.h"
 
-#include <jansson.h>
-
 struct state {
 	int root;   /* the directory of all containers */
 	int dir;    /* this one's */

@@ -52,31 +52,29 @@ int talk_receive(int fd, struct talk_message *ret, pid_t *sender)
 	return 0;
 }
 
-/* A socket's name has 107 bytes, and the directory's path may be longer. */
-static struct sockaddr_un address(int dir)
+/* Make a socket and bind(2) or connect(2) it to "start". A socket's name has 107 bytes, and the
+ * directory's path may be longer. */
+static int open_start(int dir, int (*use)(int fd, const struct sockaddr *a, socklen_t size))
 {
+	auto_close int fd = socket(AF_UNIX, SOCK_SEQPACKET | SOCK_CLOEXEC, 0);
 	struct sockaddr_un a = { .sun_family = AF_UNIX };
 
 	snprintf(a.sun_path, sizeof(a.sun_path), "/proc/self/fd/%d/start", dir);
-	return a;
+	if (fd < 0 || use(fd, (struct sockaddr *)&a, sizeof(a)) < 0)
+		return -errno;
+	return take_fd(&fd);
 }
 
 int talk_listen(int dir)
 {
-	auto_close int fd = socket(AF_UNIX, SOCK_SEQPACKET | SOCK_CLOEXEC, 0);
-	struct sockaddr_un a = address(dir);
+	auto_close int fd = open_start(dir, bind);
 
-	if (fd < 0 || bind(fd, (struct sockaddr *)&a, sizeof(a)) < 0 || listen(fd, 8) < 0)
+	if (fd >= 0 && listen(fd, 8) < 0)
 		return -errno;
 	return take_fd(&fd);
 }
 
 int talk_call(int dir)
 {
-	auto_close int fd = socket(AF_UNIX, SOCK_SEQPACKET | SOCK_CLOEXEC, 0);
-	struct sockaddr_un a = address(dir);
-
-	if (fd < 0 || connect(fd, (struct sockaddr *)&a, sizeof(a)) < 0)
-		return -errno;
-	return take_fd(&fd);
+	return open_start(dir, connect);
 }

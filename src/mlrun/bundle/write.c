@@ -36,14 +36,10 @@ static json_t *make_map(unsigned id)
 
 static json_t *make_command(const struct oci_config *image)
 {
-	json_t *list = image ? mlr_json_texts(&image->entrypoint) : json_array();
+	json_t *list = mlr_json_texts(&image->entrypoint);
+	json_auto_t *cmd = mlr_json_texts(&image->cmd);
 
-	if (image) {
-		json_t *cmd = mlr_json_texts(&image->cmd);
-
-		json_array_extend(list, cmd);
-		json_decref(cmd);
-	}
+	json_array_extend(list, cmd);
 	if (json_array_size(list) == 0)
 		json_array_append_new(list, json_string("sh"));
 	return list;
@@ -51,27 +47,17 @@ static json_t *make_command(const struct oci_config *image)
 
 static json_t *make_env(const struct oci_config *image)
 {
-	json_t *list = image ? mlr_json_texts(&image->env) : json_array();
+	json_t *list = mlr_json_texts(&image->env);
 
-	if (!image || !strv_env_get(strv_argv(&image->env), "PATH"))
+	if (!strv_env_get(strv_argv(&image->env), "PATH"))
 		json_array_append_new(list, json_string("PATH=" OCI_DEFAULT_PATH));
 	return list;
 }
 
-static json_t *make_annotations(const struct oci_config *image)
-{
-	json_t *o = json_object();
-
-	for (size_t i = 0; image && i + 1 < image->labels.n; i += 2)
-		json_object_set_new(o, image->labels.v[i], mlr_json_text(image->labels.v[i + 1]));
-	return o;
-}
-
 static json_t *make(const struct oci_config *image)
 {
-	const char *dir = image && image->working_dir && *image->working_dir == '/'
-		? image->working_dir
-		: "/";
+	const char *dir =
+		image->working_dir && *image->working_dir == '/' ? image->working_dir : "/";
 
 	return json_pack("{s:s, s:{s:b, s:{s:I, s:I}, s:o, s:o, s:o, s:b}, s:{s:s, s:b}, s:o, s:o, "
 			 "s:{s:o, s:o, s:[{s:s}, {s:s}]}}",
@@ -80,17 +66,18 @@ static json_t *make(const struct oci_config *image)
 		"env", make_env(image), "cwd", mlr_json_text(dir), "noNewPrivileges", 1, "root",
 		"path", "rootfs", "readonly", 0, "mounts",
 		MLR_JSON_LIST(i, ARRAY_LEN(mounts), make_mount(&mounts[i])), "annotations",
-		make_annotations(image), "linux", "uidMappings", make_map(geteuid()), "gidMappings",
-		make_map(getegid()), "namespaces", "type", "user", "type", "mount");
+		mlr_json_pairs(&image->labels), "linux", "uidMappings", make_map(geteuid()),
+		"gidMappings", make_map(getegid()), "namespaces", "type", "user", "type", "mount");
 }
 
 int bundle_write(const char *dir, const struct oci_config *image, struct mlr_error *err)
 {
+	static const struct oci_config none = { 0 };
 	auto_free char *path = xasprintf("%s/config.json", dir), *text = NULL, *line = NULL;
 
 	if (faccessat(AT_FDCWD, path, F_OK, AT_SYMLINK_NOFOLLOW) == 0)
 		return mlr_fail(err, EEXIST, "'%s' exists already", path);
-	text = mlr_json_print(make(image), JSON_INDENT(2));
+	text = mlr_json_print(make(image ? image : &none), JSON_INDENT(2));
 	line = xasprintf("%s\n", text);
 	return file_replace(AT_FDCWD, path, line, strlen(line), 0644, err);
 }

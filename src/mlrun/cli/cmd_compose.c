@@ -111,11 +111,6 @@ static void take_words(void *args, char *arg, struct argp_state *state)
 	state->next = state->argc;
 }
 
-/* The command's own words are its own to judge. */
-static void look(int *argc, char **argv, const struct argp_option *options)
-{
-}
-
 int cmd_compose(int argc, char **argv)
 {
 	/* The hidden ones change nothing. */
@@ -126,7 +121,6 @@ int cmd_compose(int argc, char **argv)
 		{ "compatibility", 0, NULL, OPTION_HIDDEN, NULL }, { 0 } };
 	static const struct cli_syntax syntax = { .s.options = options,
 		.s.in_order = 1,
-		.s.look = look,
 		.s.args_doc = "COMMAND [ARG...]",
 		.s.doc =
 			"The commands of docker compose, by those of mlrun: up, down, start, stop, restart, kill, "

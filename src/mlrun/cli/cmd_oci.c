@@ -114,60 +114,57 @@ static const struct option_row process_options[] = {
 
 /* --- create, run -------------------------------------------------------------------- */
 
-struct making {
-	struct lifecycle_options o;
-	int detach;
-};
-
 static const struct option_row making_options[] = {
 	{ "bundle", 'b', "DIR", 0, "the bundle's directory; default: this one", 0,
-		OPT(struct making, o.bundle) },
-	{ "config", 'f', "FILE", 0, "in place of config.json", 0, OPT(struct making, o.config) },
+		OPT(struct lifecycle_options, bundle) },
+	{ "config", 'f', "FILE", 0, "in place of config.json", 0,
+		OPT(struct lifecycle_options, config) },
 	{ "no-new-keyring", 0, 0, 0, "the container has the caller's session keyring", 0,
-		OPT(struct making, o.keep_keyring) },
+		OPT(struct lifecycle_options, keep_keyring) },
 	{ "no-pivot", 0, 0, 0, "changes nothing, as the next one", 0 },
 	{ "no-subreaper", 0, 0, 0, 0, 0 },
 	{ 0 },
 };
 static const struct option_row run_options[] = {
-	{ "keep", 0, 0, 0, "do not delete it at the end", 0, OPT(struct making, o.keep) },
-	{ "detach", 'd', 0, 0, "do not wait for its end", 0, OPT(struct making, detach) },
+	{ "keep", 0, 0, 0, "do not delete it at the end", 0, OPT(struct lifecycle_options, keep) },
+	{ "detach", 'd', 0, 0, "do not wait for its end", 0,
+		OPT(struct lifecycle_options, detach) },
 	{ 0 },
 };
 
 static const struct cli_syntax create_syntax = {
-	OF_ID(OPT(struct making, o.id)),
+	OF_ID(OPT(struct lifecycle_options, id)),
 	.s.options = making_options,
-	.s.shared = { { process_options, offsetof(struct making, o) } },
+	.s.shared = { { process_options, 0 } },
 	.s.doc = "Make a container of a bundle; it waits for its start.",
 };
 static const struct cli_syntax run_syntax = {
-	OF_ID(OPT(struct making, o.id)),
+	OF_ID(OPT(struct lifecycle_options, id)),
 	.s.options = run_options,
-	.s.shared = { { process_options, offsetof(struct making, o) }, { making_options, 0 } },
+	.s.shared = { { process_options, 0 }, { making_options, 0 } },
 	.s.doc = "Create, start and delete a container. The exit status is its command's.",
 };
 
-static int oci_create(int argc, char **argv)
+static int make(int argc, char **argv, const struct cli_syntax *syntax,
+	int (*fn)(const struct lifecycle_options *o, int *status, struct mlr_error *err))
 {
-	struct making m = { .o = { .root = globals.root, .bundle = "." } };
+	struct lifecycle_options o = { .root = globals.root, .bundle = "." };
 	struct mlr_error err = MLR_ERROR_INIT;
 	int status = 0, r;
 
-	cli_options_parse(argc, argv, &create_syntax, &m);
-	r = lifecycle_create(&m.o, &status, &err);
-	return end(r, r == 0 ? 0 : status, &err);
+	cli_options_parse(argc, argv, syntax, &o);
+	r = fn(&o, &status, &err);
+	return end(r, status, &err);
+}
+
+static int oci_create(int argc, char **argv)
+{
+	return make(argc, argv, &create_syntax, lifecycle_create);
 }
 
 static int oci_run(int argc, char **argv)
 {
-	struct making m = { .o = { .root = globals.root, .bundle = "." } };
-	struct mlr_error err = MLR_ERROR_INIT;
-	int status = 0, r;
-
-	cli_options_parse(argc, argv, &run_syntax, &m);
-	r = lifecycle_run(&m.o, m.detach, &status, &err);
-	return end(r, status, &err);
+	return make(argc, argv, &run_syntax, lifecycle_run);
 }
 
 /* --- start, state, kill, delete, list ------------------------------------------------ */
@@ -356,7 +353,7 @@ struct exec {
 static const struct option_row exec_options[] = {
 	{ "process", 'p', "FILE", 0, "its \"process\", as config.json has it", 0,
 		OPT_FILE(struct exec, x.process) },
-	{ "detach", 'd', 0, 0, "do not wait for its end", 0, OPT(struct exec, x.detach) },
+	{ "detach", 'd', 0, 0, "do not wait for its end", 0, OPT(struct exec, x.o.detach) },
 	{ "tty", 't', 0, 0, "with a terminal", 0, OPT(struct exec, x.terminal) },
 	{ "cwd", 0, "DIR", 0, "its working directory", 0, OPT(struct exec, x.cwd) },
 	{ "env", 'e', "NAME=VALUE", 0, "a further variable", 0, OPT(struct exec, x.env) },

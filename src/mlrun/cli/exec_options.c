@@ -325,7 +325,8 @@ static const struct option_row options[] = {
 	{ "env-out", 0, "FILE", OPTION_HIDDEN, NULL, 4, OPT(struct cli_exec, env_out) },
 	/* Docker users type these; mlrun leaves nothing behind and passes on its terminal
 	 * anyway. */
-	{ "rm", 0, NULL, OPTION_HIDDEN, NULL, 4 },
+	{ "rm", 0, NULL, OPTION_HIDDEN, NULL, 4, OPT(struct cli_exec, rm) },
+	{ "name", 0, "NAME", OPTION_HIDDEN, NULL, 4, OPT(struct cli_exec, name) },
 	{ "interactive", 'i', NULL, OPTION_HIDDEN, NULL, 4 },
 	{ "tty", 't', NULL, OPTION_HIDDEN, NULL, 4 },
 	{ 0 },
@@ -340,8 +341,7 @@ static struct cli_syntax syntax_of(
 		.s.doc = doc,
 		.s.in_order = 1,
 		.s.operands = { OPT_CALL(take_image) },
-		.s.check = check,
-		.s.look = unknown_option_check };
+		.s.check = check };
 }
 
 void cli_exec_parse(
@@ -351,6 +351,8 @@ void cli_exec_parse(
 
 	ret->argv = argv;
 	cli_options_parse(argc, argv, &syntax, ret);
+	if (ret->name && !ret->rm)
+		foreign_option(argv[0], "--name", NULL, NULL);
 }
 
 void cli_exec_parse_with(int argc, char **argv, const struct option_row *own,

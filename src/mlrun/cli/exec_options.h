@@ -22,6 +22,8 @@ struct cli_exec {
 	const char *env_out;      /* --env-out: where to write the command's variables; NULL */
 	char *join_env;           /* exec.join_env, owned */
 	const char *join_name;    /* --join's service, or NULL; exec.join is its process then */
+	const char *name;         /* --name: without --rm it is refused */
+	int rm;
 	enum cli_explain explain;
 	int command_optional; /* set before parsing; --join needs no command */
 	const char *operand;  /* the same: what the first operand is; NULL: an image */

@@ -1,64 +1,101 @@
+/*
+ * Commands and options of Docker 27, podman 5, Apptainer and Enroot, and the common options of
+ * ch-run(1). Users' scripts are full of them.
+ */
 #include "cli/foreign.h"
 
-#include "base/options.h"
 #include "cli/cli.h"
 
-#define NEW_ONE \
-	"mlrun run IMAGE starts one, mlrun run -d --name NAME IMAGE in the background; --write=NAME keeps what it writes"
+#include "base/config_value.h"
+#include "base/filesystem.h"
+#include "compose/ports.h"
+#include "oci/platform.h"
+
 #define SERVICE \
 	"mlrun ps lists services; mlrun logs, stop, kill, restart, wait, inspect and rm take their names"
-#define PROJECT \
-	"mlrun up FILE starts the services of a compose file, --join-tag WORD puts commands into one container"
 #define IMAGES "mlrun images lists the images"
-#define UNUSED \
-	"mlrun prune removes what no image needs, --older-than 30d also images that were not used for so long"
-#define VOLUMES "volumes are directories: mlrun exec -v DIR:/PATH IMAGE ..."
-#define NETWORK "a container uses the host's network: there is none to make"
-#define FILES   "mlrun exec -v DIR:/mnt IMAGE cp ... copies from and to a directory of the host"
-#define BUILD   "mlrun build -t NAME DIRECTORY makes an image by its Dockerfile"
-#define PUSH    "mlrun push IMAGE [DESTINATION]"
-#define SIF     "apptainer build --sandbox DIR FILE.sif, then mlrun exec rootfs:DIR"
-#define HISTORY "mlrun inspect IMAGE shows the layers"
-#define SYSTEM  "mlrun doctor looks at the machine, mlrun config shows the settings"
 #define ENDED \
 	"only a service leaves something: mlrun ps --all lists them, mlrun rm NAME removes one; mlrun containers lists what exec --write keeps"
 #define JSON "--json prints all, for jq(1)"
 
-/* "|" separates words. */
-struct row {
-	const char *command; /* the options' command; NULL: commands */
-	const char *words;
-	const char *hint;
-};
+/* The commands that have exec's options. */
+#define EXEC "exec|run|shell|elastic run|workers start"
 
-static const struct row rows[] = {
+#define NETWORK   "the container uses the host's network"
+#define OPENS     NETWORK ", so a port that the command opens is open already"
+#define ROOTLESS  "mlrun has the caller's rights and no others"
+#define ONE_ID    "a container of mlrun's knows one uid and one gid, the caller's"
+#define KNOWN     "the container knows the caller by name already"
+#define BATCH     "mlrun leaves limits of processes to the batch system"
+#define MEMORY    "--tmpfs /dev/shm:size=SIZE is one of its own"
+#define BECOMES   "there is no daemon: mlrun becomes the command and leaves nothing behind"
+#define BY_PULL   "this is decided when the image is pulled"
+#define NO_HEALTH "nothing watches over the command's health"
+#define STREAMS   "the command has the caller's own standard streams and terminal"
+#define BIND      "-v SRC:DST mounts a directory"
+
+/* Is the host's /dev/shm, which containers share, this large? */
+static int is_shared_memory_so_large(const char *value)
+{
+	auto_close int fd = open("/dev/shm", O_PATH | O_CLOEXEC);
+	struct statvfs s;
+	uint64_t want;
+
+	return config_bytes(value, &want) == 0 && filesystem_room(fd, &s) == 0 &&
+		want <= (uint64_t)s.f_blocks * s.f_frsize;
+}
+
+static int is_this_machines(const char *value)
+{
+	struct oci_platform want, host;
+
+	oci_platform_host(&host);
+	return oci_platform_parse(value, &want, NULL) == 0 && oci_platform_match(&want, &host);
+}
+
+static const struct row {
+	const char *command; /* mlrun's that lacks the options, "pull|push"; NULL: words are
+			      * commands */
+	const char *words;   /* "--publish|-p", "image prune|system prune" */
+	const char *hint;    /* what to type instead, or NULL */
+	const char *why;     /* what mlrun does instead, a sentence; or NULL */
+	const char *same;    /* an option's values that change nothing, "host|keep-id"; "*": all;
+			      * "": a switch that changes nothing; NULL: mlrun refuses all */
+	int (*is_so)(const char *value); /* in place of same: does this value change nothing? */
+} rows[] = {
 	{ NULL, "save|image save", "mlrun export IMAGE FILE writes an image into a file" },
 	{ NULL, "load|image load|image import", "mlrun import FILE brings an image from a file" },
-	{ NULL, "buildx|builder|image build|dockerd|bundle", BUILD },
-	{ NULL, "image push", PUSH },
-	{ NULL, "info|system info|events|system", SYSTEM },
+	{ NULL, "buildx|builder|image build|dockerd|bundle",
+		"mlrun build -t NAME DIRECTORY makes an image by its Dockerfile" },
+	{ NULL, "image push", "mlrun push IMAGE [DESTINATION]" },
+	{ NULL, "info|system info|events|system",
+		"mlrun doctor looks at the machine, mlrun config shows the settings" },
 	{ NULL, "start|container start", "mlrun restart NAME starts a service again" },
-	{ NULL, "create|instance|batch", NEW_ONE },
+	{ NULL, "create|instance|batch",
+		"mlrun run IMAGE starts one, mlrun run -d --name NAME IMAGE in the background; --write=NAME keeps what it writes" },
 	{ NULL, "pause|unpause",
 		"mlrun kill -s STOP NAME halts a service's command, -s CONT lets it go on" },
 	{ NULL, "attach|enter",
 		"mlrun shell --join PID or NAME enters a service or container, mlrun logs -f NAME shows what a service prints" },
 	{ NULL, "top|stats",
 		"mlrun ps lists containers with their PIDs, for top(1); mlrun gpu top shows GPUs and processors" },
-	{ NULL, "cp|copy", FILES },
+	{ NULL, "cp|copy",
+		"mlrun exec -v DIR:/mnt IMAGE cp ... copies from and to a directory of the host" },
 	{ NULL, "update|checkpoint",
 		"mlrun rm -f NAME ends a service, mlrun run -d --name NAME starts it with other options" },
 	{ NULL, "diff", "mlrun commit makes an image of what exec --write keeps" },
-	{ NULL, "history|image history", HISTORY },
+	{ NULL, "history|image history", "mlrun inspect IMAGE shows the layers" },
 	{ NULL, "search",
 		"mlrun tags NAME lists the tags of an image; names are searched on the registry's web page" },
 	{ NULL, "rename|untag",
 		"mlrun tag IMAGE NEW-NAME, then mlrun rmi OLD-NAME; a service is started anew: mlrun rm -f NAME, mlrun run -d --name NEW-NAME" },
-	{ NULL, "port|network", NETWORK },
-	{ NULL, "volume|overlay|mount|umount|unmount", VOLUMES },
+	{ NULL, "port|network", "a container uses the host's network: there is none to make" },
+	{ NULL, "volume|overlay|mount|umount|unmount",
+		"volumes are directories: mlrun exec -v DIR:/PATH IMAGE ..." },
 	{ NULL, "list|ls|image ls|image list|system df|df", IMAGES },
 	{ NULL, "image rm|remove|delete", "mlrun rm IMAGE removes an image" },
-	{ NULL, "image prune|system prune|cache|clean|gc", UNUSED },
+	{ NULL, "image prune|system prune|cache|clean|gc",
+		"mlrun prune removes what no image needs, --older-than 30d also images that were not used for so long" },
 	{ NULL, "image pull", "mlrun pull IMAGE" },
 	{ NULL, "image tag", "mlrun tag IMAGE NAME" },
 	{ NULL, "image inspect", "mlrun inspect IMAGE" },
@@ -86,13 +123,14 @@ static const struct row rows[] = {
 	{ NULL, "compose version", "mlrun --version" },
 	{ NULL, "compose",
 		"mlrun compose --help lists the commands; mlrun up starts the services of a compose file" },
-	{ NULL, "swarm|stack|service|node|pod|play|kube|generate|oci", PROJECT },
+	{ NULL, "swarm|stack|service|node|pod|play|kube|generate|oci",
+		"mlrun up FILE starts the services of a compose file, --join-tag WORD puts commands into one container" },
 	{ NULL, "secret",
 		"a compose file's secrets are files; mlrun run -v FILE:/run/secrets/NAME:ro" },
 	{ NULL, "context|plugin|init|scout|trust|model|mcp|ai|desktop|extension|debug|offload|sandbox",
 		"mlrun has no daemon and no plugins: mlrun --help lists all that it does" },
 	{ NULL, "digest", "mlrun inspect --remote IMAGE; --raw prints the manifest" },
-	{ NULL, "sif", SIF },
+	{ NULL, "sif", "apptainer build --sandbox DIR FILE.sif, then mlrun exec rootfs:DIR" },
 	{ NULL, "verify|check", "mlrun store verify reads and hashes the store again" },
 	{ NULL, "unshare", "unshare(1); mlrun exec --fakeroot appears as root inside" },
 	{ NULL, "remote|registry|key|keyserver|sign", "mlrun login REGISTRY keeps a password" },
@@ -133,14 +171,14 @@ static const struct row rows[] = {
 		"mlrun rm IMAGE...; mlrun prune --older-than AGE" },
 	{ "pull", "-a|--all-tags", "mlrun tags IMAGE lists them, and pull takes several names" },
 	{ "pull", "--arch|--os|--variant", "--platform OS/ARCH[/VARIANT]" },
-	{ "pull", "--creds|--username|--password|--docker-login", "mlrun login REGISTRY" },
+	{ "pull|push|build", "--creds|--username|--password|--docker-login",
+		"mlrun login REGISTRY" },
 	{ "pull", "--policy|-F|--force",
 		"pull always asks the registry, and fetches what the store lacks" },
 	{ "pull", "-o|--output|--dir",
 		"an image goes into the store; mlrun export IMAGE FILE writes it out" },
 	{ "pull", "--disable-content-trust|--disable-cache", "leave it out" },
 	{ "push", "-a|--all-tags", "mlrun push IMAGE, one tag at a time" },
-	{ "push", "--creds|--username|--password|--docker-login", "mlrun login REGISTRY" },
 	{ "push", "--platform",
 		"an image of the store has one platform; mlrun manifest push NAME IMAGE..." },
 	{ "push", "--compression-format", "--compression gzip, zstd or none" },
@@ -169,7 +207,6 @@ static const struct row rows[] = {
 	{ "build", "--attest", "leave it out: mlrun makes no attestations" },
 	{ "build", "--ignorefile", "FILE.dockerignore beside the recipe of -f FILE" },
 	{ "build", "--logfile", "2>FILE" },
-	{ "build", "--creds", "mlrun login REGISTRY" },
 	{ "build", "--unsetenv|--unsetlabel|--identity-label|--manifest|--metadata",
 		"another recipe with FROM this image changes it" },
 	{ "export", "-o|--output", "mlrun export IMAGE FILE" },
@@ -180,74 +217,230 @@ static const struct row rows[] = {
 	{ "commit", "-p|--pause|--squash|-f|--format|--include-volumes",
 		"omit it: a container that is committed does not run" },
 	{ "commit", "-t|--tag", "mlrun commit NAME IMAGE" },
+
+	/* exec, run and the like: network */
+	{ EXEC, "--publish|-p", "have the command open that port; -p 8888:8888 is so already",
+		NETWORK ", so a port that the command opens is open there, under its own number",
+		.is_so = compose_port_is_so },
+	{ EXEC, "--publish-all|-P", NULL, OPENS, "" },
+	{ EXEC, "--expose", NULL, OPENS, "*" },
+	{ EXEC, "--add-host|--hosts-file|--no-hosts",
+		"-v FILE:/etc/hosts:ro mounts one of your own",
+		"the container has the host's /etc/hosts" },
+	{ EXEC, "--dns|--dns-search|--dns-opt|--dns-option",
+		"-v FILE:/etc/resolv.conf:ro mounts one of your own",
+		"the container has the host's /etc/resolv.conf" },
+	{ EXEC, "--no-hostname", NULL, "mlrun writes no /etc/hostname", "" },
+	{ EXEC, "--domainname", "--hostname NAME.DOMAIN", "mlrun sets no NIS domain name" },
+	{ EXEC, "--ip|--ip6|--mac-address|--link-local-ip", NULL, NETWORK " and its addresses" },
+	{ EXEC, "--network-alias|--net-alias", NULL, NETWORK " and its names" },
+	{ EXEC, "--link", NULL, NETWORK ", so containers on one host meet at localhost" },
+	{ EXEC, "--http-proxy", "--unset-env '*_proxy'",
+		"the caller's proxy variables are passed on", "" },
+
+	/* rights */
+	{ EXEC, "--privileged",
+		"--device DEV brings a device, --fakeroot lets package managers work", ROOTLESS },
+	{ EXEC, "--cap-add", "--fakeroot gives those that package managers use",
+		"a capability in the container reaches no further than the caller's one id, so none "
+		"is handed out" },
+	{ EXEC, "--security-opt", "--seccomp FILE forbids system calls",
+		"no_new_privs is always on and no label is needed to mount the caller's own files",
+		"seccomp=unconfined|seccomp:unconfined|apparmor=unconfined|apparmor:unconfined|label=disable|"
+		"label:disable|no-new-privileges|no-new-privileges=true|no-new-privileges:true" },
+	{ EXEC, "--seccomp-policy", "--seccomp FILE", "mlrun takes a profile as it is" },
+	{ EXEC, "--group-add", NULL,
+		"the caller's own supplementary groups are in force; others need an administrator",
+		"keep-groups" },
+	{ EXEC, "--uidmap|--gidmap|--subuidname|--subgidname", "--user UID[:GID] or --fakeroot",
+		ONE_ID },
+	{ EXEC, "--userns", "--fakeroot is podman's default, without it mlrun is its keep-id",
+		ONE_ID, "host|keep-id" },
+	{ EXEC, "--hostuser", NULL, KNOWN },
+	{ EXEC, "--passwd|--passwd-entry", "-v FILE:/etc/passwd:ro mounts one of your own", KNOWN },
+	{ EXEC, "--group-entry", "-v FILE:/etc/group:ro mounts one of your own",
+		"the container knows the caller's group by name already" },
+	{ EXEC, "--device-cgroup-rule", "--device DEV brings a device that you may open",
+		ROOTLESS },
+	{ EXEC, "--nv|--rocm", "--gpu=all",
+		"GPUs come by themselves where image and job have them" },
+	{ EXEC, "--nvccli", "--gpu=all", "mlrun does not use NVIDIA's toolkit" },
+	{ EXEC, "--sysctl", NULL, "the kernel's settings are the host's" },
+	{ EXEC, "--personality", "setarch(8) before mlrun sets it",
+		"the execution domain is the caller's" },
+
+	/* limits */
+	{ EXEC, "--cpu-period|--cpu-quota|--cpu-count|--cpu-percent", "--cpus N",
+		BATCH ", but for --cpus and --memory" },
+	{ EXEC, "--cpu-rt-period|--cpu-rt-runtime", "chrt(1)", BATCH },
+	{ EXEC, "--cpu-shares|-c", "nice(1)", BATCH },
+	{ EXEC, "--cpuset-cpus", "taskset -c LIST mlrun exec ..., or srun --cpu-bind",
+		"the container runs on the caller's processors" },
+	{ EXEC, "--cpuset-mems", "numactl --membind=LIST mlrun exec ...",
+		"the container uses the caller's memory nodes" },
+	{ EXEC, "--kernel-memory|--memory-reservation|--memory-swap|--memory-swappiness",
+		"--memory SIZE", BATCH ", but for --cpus and --memory" },
+	{ EXEC, "--oom-score-adj", "choom -n N -- mlrun exec ...", BATCH },
+	{ EXEC, "--pids-limit", "--ulimit nproc=N counts all processes of yours", BATCH, "-1" },
+	{ EXEC, "--shm-size", MEMORY,
+		"the container has the host's whole /dev/shm, which is no larger",
+		.is_so = is_shared_memory_so_large },
+	{ EXEC, "--shm-size-systemd", MEMORY, "the container has the host's /dev/shm, whole" },
+	{ EXEC, "--blkio-weight|--blkio-weight-device", "ionice(1)", BATCH },
+	{ EXEC,
+		"--oom-kill-disable|--device-read-bps|--device-read-iops|--device-write-bps|"
+		"--device-write-iops|--rdt-class",
+		NULL, BATCH },
+	{ EXEC, "--storage-opt", "--tmpfs DST:size=SIZE",
+		"changes of the root are kept in memory" },
+	{ EXEC, "--cgroup-conf|--cgroup-parent|--cgroups", NULL,
+		"the command stays in the caller's cgroup" },
+	{ EXEC, "--cgroupns", NULL, "the command stays in the caller's cgroup and sees it",
+		"host" },
+	{ EXEC, "--umask", "umask MODE before mlrun sets it", "the caller's umask is kept" },
+
+	/* life */
+	{ EXEC, "--detach|-d", "mlrun run -d --name NAME starts a service", BECOMES },
+	{ EXEC, "--detach-keys", "tmux(1) lets a terminal be left", BECOMES },
+	{ EXEC, "--restart", "mlrun run -d --restart WHEN starts a service", BECOMES, "no" },
+	{ EXEC, "--name",
+		"mlrun run -d --name NAME starts a service; --write=NAME names the kept container; with --rm the "
+		"name does not matter",
+		BECOMES },
+	{ EXEC, "--replace", NULL, "a service that has ended is replaced anyway" },
+	{ EXEC, "--cidfile|--pidfile|--conmon-pidfile",
+		"the process id is mlrun's own: $! in a shell", BECOMES },
+	{ EXEC, "--stop-signal|--stop-timeout", "mlrun run -d takes it for a service", BECOMES },
+	{ EXEC, "--timeout", "timeout TIME mlrun exec ...", BECOMES },
+	{ EXEC, "--requires", NULL, BECOMES },
+	{ EXEC, "--instance", "--join PID enters a container that runs", BECOMES },
+	{ EXEC, "--sig-proxy", NULL, "mlrun becomes the command, so signals reach it", "" },
+	{ EXEC, "--sdnotify", NULL, "mlrun becomes the command, which notifies systemd itself" },
+	{ EXEC, "--attach|-a", NULL, STREAMS, "stdin|stdout|stderr|STDIN|STDOUT|STDERR" },
+	{ EXEC, "--log-driver", "redirect them: mlrun exec ... >FILE 2>&1; a service has a log",
+		STREAMS },
+	{ EXEC, "--log-opt", "mlrun run -d --log-size SIZE bounds a service's log", STREAMS },
+	{ EXEC,
+		"--health-cmd|--health-interval|--health-retries|--health-timeout|--health-start-period|"
+		"--health-start-interval|--health-on-failure|--health-log-destination|--health-max-log-count|"
+		"--health-max-log-size|--health-startup-cmd|--health-startup-interval|"
+		"--health-startup-retries|--health-startup-success|--health-startup-timeout",
+		"mlrun run -d takes it for a service", NO_HEALTH },
+	{ EXEC, "--no-healthcheck", NULL, NO_HEALTH ", so there is nothing to switch off", "" },
+	{ EXEC, "--label|-l|--label-file|--annotation", NULL,
+		"a container of mlrun's has no record that could carry labels" },
+	{ EXEC, "--pod|--pod-id-file", "--join-tag WORD puts processes into one container",
+		"mlrun has no pods" },
+	{ EXEC, "--systemd", "--init reaps",
+		"an init system in a container needs cgroups of its own", "false" },
+	{ EXEC, "--runtime", NULL, "mlrun is its own runtime", "nvidia|runc|crun" },
+	{ EXEC, "--isolation", NULL, "mlrun runs only on Linux" },
+	{ EXEC, "--init-path", "--init", "--init is mlrun's own" },
+	{ EXEC, "--rmi", "mlrun rm IMAGE", "an image stays in the store" },
+
+	/* image */
+	{ EXEC, "--platform", "mlrun pull --platform OS/ARCH IMAGE", BY_PULL,
+		.is_so = is_this_machines },
+	{ EXEC, "--arch|--os", "mlrun pull --platform OS/ARCH IMAGE", BY_PULL },
+	{ EXEC, "--variant", "mlrun pull --platform OS/ARCH/VARIANT IMAGE", BY_PULL },
+	{ EXEC, "--authfile", "mlrun pull --authfile FILE IMAGE", BY_PULL },
+	{ EXEC, "--creds", "mlrun login REGISTRY", BY_PULL },
+	{ EXEC, "--tls-verify", "mlrun pull --tls-verify=BOOL IMAGE", BY_PULL },
+	{ EXEC, "--disable-content-trust", NULL, BY_PULL, "" },
+	{ EXEC, "--retry|--retry-delay", NULL,
+		BY_PULL ", and a broken transfer is taken up again anyway" },
+	{ EXEC, "--rootfs", "rootfs:PATH in IMAGE's place",
+		"a plain directory is an image of its own kind" },
+	{ EXEC, "--image", "mlrun exec IMAGE COMMAND", "the image is an argument" },
+	{ EXEC, "--image-volume", NULL,
+		"an image's volumes are part of its root, which can be written to" },
+
+	/* files */
+	{ EXEC, "--volumes-from|--volume-driver", BIND, "mlrun has no volumes but directories" },
+	{ EXEC, "--secret", "-v FILE:/run/secrets/NAME:ro", "mlrun keeps no secrets" },
+	{ EXEC, "--tz", "-e TZ=ZONE", "the container has the host's /etc/localtime" },
+	{ EXEC, "--read-only-tmpfs", "--tmpfs DST for others",
+		"with --read-only HOME, /tmp and /dev/shm can be written to" },
+	{ EXEC, "--bind|-B", BIND, "mlrun writes it as Docker does" },
+	{ EXEC, "--contain", "-w / --tmpfs /tmp --clearenv --ipc private",
+		"mlrun brings the working directory and /tmp, not the home directory" },
+	{ EXEC, "--containall", "-w / --tmpfs /tmp --clearenv --ipc private --pid",
+		"mlrun brings the working directory and /tmp, not the home directory" },
+	{ EXEC, "--writable", "--write keeps changes", "the root can be written to and forgets" },
+	{ EXEC, "--writable-tmpfs", NULL, "the root can be written to and forgets, with no option",
+		"" },
+	{ EXEC, "--overlay",
+		"--write keeps changes; -v DIR:DST:O writes to memory over a directory",
+		"the root can be written to and forgets" },
+	{ EXEC, "--pwd|--cd", "-w DIR", "mlrun calls it as Docker does" },
+
+	/* environment */
+	{ EXEC, "--env-host", NULL, "the caller's variables are passed on already", "" },
+	{ EXEC, "--env-merge", "-e K=\"$VALUE\", which your shell puts together",
+		"values are taken as they are" },
+	{ EXEC, "--unsetenv", "--unset-env GLOB", "mlrun takes globs as well" },
+	{ EXEC, "--unsetenv-all", "--clearenv", "mlrun omits only the caller's variables" },
+	{ EXEC, "--cleanenv", "--clearenv", "mlrun keeps the job's own" },
+	{ EXEC, "--set-env", "-e K=V, --env-file FILE", "mlrun calls it as Docker does" },
+	{ EXEC, "--uts", "--hostname NAME", "the host name is the host's unless one is given",
+		"host" },
+	/* In docker-run(1) that is not --help. */
+	{ EXEC, "-h", "--help, or --hostname NAME", "-h is neither help nor a host name" },
 };
 
-static int has_word(const char *words, const char *word, size_t len)
-{
-	for (const char *s = words; *s; s += strcspn(s, "|"), s += *s == '|')
-		if (strcspn(s, "|") == len && strncmp(s, word, len) == 0)
-			return 1;
-	return 0;
-}
-
-static const char *find(const char *command, const char *word, size_t len)
+/* Find an option of a command's, or with command NULL a command. */
+static const struct row *find(const char *command, const char *word)
 {
 	for (size_t i = 0; i < ARRAY_LEN(rows); i++)
-		if ((command && rows[i].command ? strcmp(rows[i].command, command) == 0
+		if ((command && rows[i].command ? config_is_among(rows[i].command, command)
 						: command == rows[i].command) &&
-			has_word(rows[i].words, word, len))
-			return rows[i].hint;
+			config_is_among(rows[i].words, word))
+			return &rows[i];
 	return NULL;
 }
 
 const char *foreign_command(const char *word, const char *next)
 {
 	auto_free char *both = xasprintf("%s %s", word, next ? next : "");
-	const char *hint = find(NULL, both, strlen(both));
+	const struct row *row = find(NULL, both);
 
 	/* "container cp" is "cp", and so is "compose pause" "pause". */
-	if (!hint && next && (strcmp(word, "container") == 0 || strcmp(word, "compose") == 0))
-		hint = find(NULL, next, strlen(next));
-	return hint ? hint : find(NULL, word, strlen(word));
+	if (!row && next && (strcmp(word, "container") == 0 || strcmp(word, "compose") == 0))
+		row = find(NULL, next);
+	if (!row)
+		row = find(NULL, word);
+	return row ? row->hint : NULL;
 }
 
-const char *foreign_option(const char *command, const char *option)
+/* Does an option with this value change nothing? */
+static int is_so(const struct row *row, const char *value)
 {
-	if (option[0] != '-' || !option[1])
-		return NULL;
-	return find(command, option, option[1] == '-' ? strcspn(option, "=") : 2);
+	if (row->is_so || *row->same)
+		return value &&
+			(row->is_so ? row->is_so(value)
+				    : strcmp(row->same, "*") == 0 ||
+						config_is_among(row->same, value));
+	return !value || config_truth(value) == 1;
 }
 
-static int wants_value(const struct argp_option *options, char letter)
+enum options_foreign foreign_option(
+	const char *command, const char *option, const char *value, const char *next)
 {
-	const struct argp_option *o = options_find_letter(options, letter);
-
-	return o && o->arg;
-}
-
-void foreign_options_refuse(int *argc, char **argv, const struct argp_option *options)
-{
+	const struct row *row = find(command, option);
+	int takes_value = row && (row->is_so || (row->same && *row->same));
 	struct mlr_error err;
 
-	for (int i = 1; i < *argc && strcmp(argv[i], "--") != 0; i++) {
-		int is_long = argv[i][0] == '-' && argv[i][1] == '-';
-		size_t letters = argv[i][0] == '-' && !is_long ? strlen(argv[i] + 1) : 0;
-
-		/* Letters may stand together, as in "-aq"; what follows one that wants a value is
-		 * that. */
-		for (size_t n = 0; is_long ? n < 1 : n < letters; n++) {
-			const char letter[] = { '-', argv[i][1 + n], '\0' };
-			const char *option = is_long ? argv[i] : letter;
-			const char *instead = foreign_option(argv[0], option);
-
-			if (!instead && !is_long && wants_value(options, letter[1]))
-				break;
-			if (!instead)
-				continue;
-			mlr_fail(&err, EINVAL, "%s: mlrun has no %.*s", argv[0],
-				(int)strcspn(option, "="), option);
-			mlr_hint(&err, "%s", instead);
-			exit(cli_fail(&err));
-		}
-	}
+	if (!row)
+		return OPTIONS_UNKNOWN;
+	if (takes_value && !value)
+		value = next;
+	else if (!takes_value && option[1] != '-') /* other letters follow */
+		value = NULL;
+	if ((row->is_so || row->same) && is_so(row, value))
+		return takes_value ? OPTIONS_WITH_VALUE : OPTIONS_SWITCH;
+	mlr_fail(&err, EINVAL, "%s: mlrun has no %s%s%s", command, option, row->why ? ": " : "",
+		row->why ? row->why : "");
+	if (row->hint)
+		mlr_hint(&err, "%s", row->hint);
+	exit(cli_fail(&err));
 }

@@ -72,15 +72,6 @@ static json_t *layer_to_json(const struct oci_descriptor *d, const char *diff_id
 		"media_type", d->media_type, "diff_id", diff_id);
 }
 
-static json_t *labels_to_json(const struct strv *labels)
-{
-	json_t *o = json_object();
-
-	for (size_t i = 0; i + 1 < labels->n; i += 2)
-		json_object_set_new(o, labels->v[i], mlr_json_text(labels->v[i + 1]));
-	return o;
-}
-
 static int print_json(const struct picture *p)
 {
 	const struct store_image *im = &p->image;
@@ -99,7 +90,7 @@ static int print_json(const struct picture *p)
 				i < c->diff_ids.n ? c->diff_ids.v[i] : NULL)),
 		"env", mlr_json_texts(&c->env), "entrypoint", mlr_json_texts(&c->entrypoint), "cmd",
 		mlr_json_texts(&c->cmd), "user", c->user, "working_dir", c->working_dir, "labels",
-		labels_to_json(&c->labels), "store", mlr_json_text(p->store), "formats",
+		mlr_json_pairs(&c->labels), "store", mlr_json_text(p->store), "formats",
 		p->store ? cli_formats(p->formats) : json_null()));
 }
 

@@ -58,8 +58,7 @@ void cli_options_parse(int argc, char **argv, const struct cli_syntax *syntax, v
 		s.shared[1] = (struct options_table){ registry_rows, syntax->registry };
 	if (!syntax->no_store)
 		s.shared[2] = (struct options_table){ common_options, 0 };
-	if (!s.look)
-		s.look = foreign_options_refuse;
+	s.foreign = foreign_option;
 	options_parse(name, argc, argv, &s, args);
 }
 

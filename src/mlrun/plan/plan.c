@@ -121,6 +121,14 @@ int plan_mount_add(struct plan *p, enum plan_kind kind, const char *source, cons
 	return 0;
 }
 
+const struct plan_mount *plan_mount_at(const struct plan *p, const char *target)
+{
+	for (size_t i = p->n_mounts; i-- > 0;)
+		if (strcmp(p->mounts[i].target, target) == 0)
+			return &p->mounts[i];
+	return NULL;
+}
+
 const char *plan_origin_name(enum plan_origin origin)
 {
 	static const char *const names[] = { [PLAN_FROM_DEFAULT] = "default",

@@ -213,6 +213,9 @@ void plan_done(struct plan *p);
 int plan_mount_add(struct plan *p, enum plan_kind kind, const char *source, const char *target,
 	unsigned flags, enum plan_origin origin, struct mlr_error *err);
 
+/* Find the last entry at a clean path; NULL: there is none. */
+const struct plan_mount *plan_mount_at(const struct plan *p, const char *target);
+
 /* Set or clear the flags that an option of mount(8) means, as OCI bundles and CDI files have them.
  * Returns whether it is one. */
 int plan_mount_option(const char *word, unsigned *flags);
