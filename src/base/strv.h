@@ -24,10 +24,9 @@ void strv_add(struct strv *l, const char *s);
 /* Append s itself; the list then owns it. */
 void strv_take(struct strv *l, char *s);
 void strv_addf(struct strv *l, const char *fmt, ...) __attribute__((format(printf, 2, 3)));
-/* Does the list contain s? */
 /* Add copies of all of another list. */
 void strv_add_all(struct strv *to, const struct strv *from);
-
+/* Does the list contain s? */
 int strv_has(const struct strv *l, const char *s);
 /* Sort by bytes, as strcmp(3). */
 void strv_sort(struct strv *l);

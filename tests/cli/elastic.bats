@@ -72,7 +72,7 @@ ago() { date -d "$1 seconds ago" +%Y-%m-%dT%H:%M:%S; }
 		run --grace 5 $IMG true|--grace is for --mode=requeue
 		run --mode requeue --grace 0 $IMG true|--grace takes a whole number from 1 to 3600, not '0'
 		run --pull=never no-such-image true|'docker.io/library/no-such-image:latest' is not in store
-		stop|expected a run's id
+		stop|which? Give ids, or --all
 		stop nobody|no run of yours is 'nobody'
 		nope|elastic: 'nope' is not a command
 	END
@@ -81,6 +81,30 @@ ago() { date -d "$1 seconds ago" +%Y-%m-%dT%H:%M:%S; }
 	run -0 mlrun elastic list --json
 	assert_output "[]"
 	[ ! -e "$MLRUN_STORE/elastic" ]
+}
+
+@test "elastic: what a container makes where ranks speak is not believed, and nothing waits for it" {
+	local id shared
+
+	fake_slurm
+	id=$(mlrun elastic run --partition q --max 2 "$IMG" -- true)
+	shared=$MLRUN_STORE/elastic/$id/shared
+	echo "$ME's secret" >secret
+	touch "$MLRUN_STORE/elastic/$id/round"
+	printf 'rank 1 on n1\nand more\n' >"$shared/meet.waits"
+	run -0 mlrun elastic list
+	assert_line --regexp "rank 1 on n1$"
+	rm "$shared/meet.waits"
+	ln -s "$PWD/secret" "$shared/meet.waits"
+	run -0 mlrun elastic list
+	refute_output --partial secret
+	rm "$shared/meet.waits"
+	mkfifo "$shared/meet.waits"
+	run -0 timeout -k 1 60 mlrun elastic list
+	assert_line --regexp "^$id "
+	touch -d 'tomorrow' "$shared/meet.waits"
+	: >jobs # of whom stop waits
+	run -0 timeout -k 1 60 mlrun elastic stop "$id"
 }
 
 @test "elastic: a stop that takes long asks Slurm less and less" {

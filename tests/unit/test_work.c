@@ -254,6 +254,21 @@ static void who_is_waited_for_is_known_from_the_jobs(void **state)
 	assert_int_equal(t.v[1].wish.min, 0);
 }
 
+/* The comment of a job is anybody's, and becomes a part of file names. */
+static void a_workers_key_has_hexadecimal_digits_only(void **state)
+{
+	char text[] = "m|7|RUNNING|1|a|None|q|1|1|gpu:1|N/A|N/A|mlrun-worker:a/../b aa:1:4:1:g1\n"
+		      "m|8|RUNNING|1|b|None|q|1|1|gpu:1|N/A|N/A|mlrun-worker: aa:1:4:1:g1\n";
+	auto_call(work_jobs_done) struct batch_jobs jobs = { 0 };
+
+	slurm_jobs_parse(text, "m", &jobs);
+	assert_int_equal(jobs.n, 2);
+	for (size_t i = 0; i < jobs.n; i++) {
+		assert_null(jobs.v[i].key);
+		assert_null(jobs.v[i].run);
+	}
+}
+
 static void a_workers_status_says_what_is_known_of_its_end(void **state)
 {
 	static const struct {
@@ -421,6 +436,7 @@ int main(void)
 		cmocka_unit_test(sinfos_lines_are_nodes_and_what_is_free_in_service),
 		cmocka_unit_test(nodes_of_all_partitions_are_those_of_the_default_one),
 		cmocka_unit_test(who_is_waited_for_is_known_from_the_jobs),
+		cmocka_unit_test(a_workers_key_has_hexadecimal_digits_only),
 		cmocka_unit_test(a_workers_status_says_what_is_known_of_its_end),
 		cmocka_unit_test(a_run_in_a_comment_is_read_and_a_strangers_nonsense_is_not),
 		cmocka_unit_test(runs_of_a_partition_are_collected_from_their_jobs),

@@ -268,17 +268,20 @@ static int cmd_elastic_stop(int argc, char **argv)
 	auto_call(elastic_list_done) struct elastic_list l = { 0 };
 	struct mlr_error err = MLR_ERROR_INIT;
 	struct some a = { 0 };
-	int r;
+	int status = 0;
 
 	cli_options_parse(argc, argv, &syntax, &a);
-	r = load(&a, &st, &l, &err);
-	for (size_t i = 0; r == 0 && a.all && i < l.n; i++)
+	if (load(&a, &st, &l, &err) < 0)
+		status = cli_fail_at(&err, "elastic stop");
+	for (size_t i = 0; status == 0 && a.all && i < l.n; i++)
 		if (l.v[i].status <= ELASTIC_RUNNING)
-			r = elastic_stop(st, &l.v[i], &err);
-	for (size_t i = 0; r == 0 && i < a.names.n; i++)
-		r = stop_one(st, &l, a.names.v[i], &err);
+			strv_add(&a.names, l.v[i].share.key);
+	/* One that does not end does not keep the others. */
+	for (size_t i = 0; i < a.names.n; i++)
+		if (stop_one(st, &l, a.names.v[i], &err) < 0)
+			status = cli_fail_at(&err, "elastic stop '%s'", a.names.v[i]);
 	strv_done(&a.names);
-	return r < 0 ? cli_fail_at(&err, "elastic stop") : 0;
+	return status;
 }
 
 static int cmd_elastic_logs(int argc, char **argv)

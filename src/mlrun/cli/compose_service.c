@@ -64,6 +64,11 @@ int compose_exec(struct project_wish *w, const char *store, int argc, char **arg
 
 	cli_exec_parse_with(argc, argv, own, keep_word, "SERVICE COMMAND [ARG...]",
 		"Run a command in a service's container.", &a.x);
+	if (!a.x.exec.command || !*a.x.exec.command) {
+		mlr_fail(&err, EINVAL, "a command is missing");
+		mlr_hint(&err, "mlrun compose exec %s sh", a.x.exec.image);
+		return cli_fail_at(&err, "compose exec '%s'", a.x.exec.image);
+	}
 	project = project_name(w, &err);
 	container = project ? container_of(&a, project, store, &err) : NULL;
 	if (!container)

@@ -112,7 +112,7 @@ static const struct row {
 		SERVICE },
 	{ NULL, "container",
 		"mlrun ps lists the containers that run, mlrun containers what exec --write keeps" },
-	{ NULL, "compose push", PUSH },
+	{ NULL, "compose push", "mlrun push IMAGE [DESTINATION]" },
 	{ NULL, "compose rm", "mlrun compose down SERVICE ends services and removes them" },
 	{ NULL, "compose cp", "a directory in 'volumes' is on both sides" },
 	{ NULL, "compose attach|compose watch|compose events",

@@ -236,13 +236,23 @@ static int check_ports(const struct project_start *u)
 	return status;
 }
 
-/* Of two at once the second waits, and sees what the first has started. */
+/* Of two at once the second waits, until a signal ends that, and sees what the first has started. */
 static int lock_project(const struct project_start *u, struct mlr_error *err)
 {
 	auto_free char *path = xasprintf(PROJECT_VOLUMES "/%s", u->p->name);
+	int is_waiting = 0, lock;
 
 	TRY(file_mkdir_p(store_fd(u->st), path, 0700, err));
-	return supervisor_lock(u->st, path, O_RDONLY | O_DIRECTORY, err);
+	for (int told = 0; !*u->interrupted; told = 1) {
+		lock = supervisor_lock(u->st, path, O_RDONLY | O_DIRECTORY, &is_waiting, err);
+		if (!is_waiting)
+			return lock;
+		if (!told)
+			mlr_info("project '%s' is being started by another process: waiting",
+				u->p->name);
+		mlr_sleep_ms(100);
+	}
+	return mlr_fail(err, EINTR, "interrupted while another process starts the project");
 }
 
 int project_start(struct project_start *u)

@@ -10,7 +10,7 @@
 /* The place to which a worker's log has been printed. */
 struct log {
 	char *key;
-	int fd;
+	off_t at;
 };
 
 struct logs {
@@ -22,10 +22,8 @@ struct logs {
 
 static void logs_done(struct logs *l)
 {
-	for (size_t i = 0; i < l->n; i++) {
+	for (size_t i = 0; i < l->n; i++)
 		free(l->v[i].key);
-		fd_close(&l->v[i].fd);
-	}
 	free(l->v);
 }
 
@@ -35,7 +33,7 @@ static struct log *log_of(struct logs *l, const struct worker *w)
 		if (strcmp(l->v[i].key, w->key) == 0)
 			return &l->v[i];
 	l->v = xgrow(l->v, l->n, sizeof(*l->v));
-	l->v[l->n] = (struct log){ xstrdup(w->key), -1 };
+	l->v[l->n] = (struct log){ xstrdup(w->key), 0 };
 	return &l->v[l->n++];
 }
 
@@ -55,22 +53,23 @@ static void print_title(struct logs *l, const struct log *log, const struct work
 static int pass_on(struct store *st, struct logs *l, const struct worker *w, struct mlr_error *err)
 {
 	auto_free char *path = worker_path(st, w, "log");
+	/* Opened each time: a run may have had thousands of workers. */
+	auto_close int fd = open(path, O_RDONLY | O_CLOEXEC | O_NOFOLLOW);
 	struct log *log = log_of(l, w);
 	char buf[1 << 16];
 	ssize_t n;
 	int r;
 
-	if (log->fd < 0)
-		log->fd = open(path, O_RDONLY | O_CLOEXEC | O_NOFOLLOW);
-	if (log->fd < 0 && errno != ENOENT)
-		return mlr_fail_errno(err, "'%s'", path);
-	while (log->fd >= 0 && (n = read(log->fd, buf, sizeof(buf))) > 0) {
+	if (fd < 0)
+		return errno == ENOENT ? 0 : mlr_fail_errno(err, "'%s'", path);
+	while ((n = pread(fd, buf, sizeof(buf), log->at)) > 0) {
 		print_title(l, log, w);
 		r = file_write_all(STDOUT_FILENO, buf, (size_t)n);
 		if (r < 0)
 			return mlr_fail(err, -r, "write: %s", strerror(-r));
+		log->at += n;
 	}
-	return 0;
+	return n < 0 ? mlr_fail_errno(err, "read '%s'", path) : 0;
 }
 
 /* Keep the workers of the run. Returns whether it is to go on: more of them may come. */

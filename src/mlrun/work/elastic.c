@@ -13,6 +13,7 @@
 #define STOP_MS    30000 /* as long as a supervisor lets a command end */
 #define KILLED_MS  60000
 #define WAITS_S    25  /* ranks that wait say so every ten seconds */
+#define WAITS_MAX  500 /* bytes of that */
 #define LINE_BYTES 160 /* of what a command printed last */
 #define FAILURES   3   /* workers that fail at once: the run is in vain */
 
@@ -60,7 +61,8 @@ int elastic_flag(struct store *st, const char *key, const char *file, struct mlr
 {
 	auto_free char *path = elastic_path(key, file);
 	auto_close int fd =
-		openat(store_fd(st), path, O_WRONLY | O_CREAT | O_CLOEXEC | O_NOFOLLOW, 0600);
+		openat(store_fd(st), path,
+			O_WRONLY | O_CREAT | O_CLOEXEC | O_NOFOLLOW | O_NONBLOCK, 0600);
 
 	return fd < 0 || futimens(fd, NULL) < 0
 		? mlr_fail_errno(err, "make '%s/%s'", store_path(st), path)
@@ -206,19 +208,27 @@ void elastic_jobs(const struct batch_jobs *jobs, const char *user, struct elasti
 
 /* --- whom it waits for ---------------------------------------------------------------------- */
 
-/* What the program's ranks say, unless who said it has ended since: then it is older than the
- * coordinator's last word, of the same server's clock. */
+/* Add what the program's ranks say, unless who said it has ended since: then it is older than the
+ * coordinator's last word, of the same server's clock. The container may make anything there. */
 static void add_ranks(struct store *st, const char *key, struct strv *ret)
 {
-	auto_free char *path = elastic_path(key, "shared/meet.waits"), *text = NULL,
+	auto_free char *path = elastic_path(key, "shared/meet.waits"),
 		       *round = elastic_path(key, "round");
+	auto_close int fd = openat(
+		store_fd(st), path, O_RDONLY | O_NONBLOCK | O_NOFOLLOW | O_CLOEXEC);
+	char text[WAITS_MAX + 1];
 	struct stat said, now;
+	ssize_t n;
 
-	if (fstatat(store_fd(st), path, &said, AT_SYMLINK_NOFOLLOW) == 0 &&
-		fstatat(store_fd(st), round, &now, AT_SYMLINK_NOFOLLOW) == 0 &&
-		now.st_mtime - said.st_mtime < WAITS_S &&
-		file_read(store_fd(st), path, STORE_JSON_MAX, &text, NULL, NULL) == 0)
-		strv_take(ret, take_ptr(&text));
+	if (fd < 0 || fstat(fd, &said) < 0 || !S_ISREG(said.st_mode) ||
+		fstatat(store_fd(st), round, &now, AT_SYMLINK_NOFOLLOW) < 0 ||
+		llabs(now.st_mtime - said.st_mtime) >= WAITS_S)
+		return;
+	n = file_read_full(fd, text, WAITS_MAX);
+	text[n > 0 ? n : 0] = '\0';
+	text[strcspn(text, "\n")] = '\0';
+	if (*text)
+		strv_add(ret, text);
 }
 
 char *elastic_waits(struct store *st, const struct batch_jobs *jobs, const char *user,

@@ -196,7 +196,7 @@ int local_start(struct store *st, struct worker *w, struct mlr_error *err)
 		return mlr_fail(err, EINVAL,
 			"--partition=%s: workers on this machine have no partition", w->partition);
 	/* Another start sees what this one took. */
-	locked = supervisor_lock(st, "workers/lock", O_RDWR | O_CREAT, err);
+	locked = supervisor_lock(st, "workers/lock", O_RDWR | O_CREAT, NULL, err);
 	if (locked < 0)
 		return locked;
 	w->id = local_id(w->key);

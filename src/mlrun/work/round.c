@@ -215,7 +215,8 @@ static struct batch_job *find_job(const struct batch_jobs *jobs, const char *id)
 
 /* Tell ranks which of them are not to be waited for: those of jobs that are suspended, or were
  * until a moment ago, as they may not have seen it yet. */
-static void mark_suspended(const struct keeper *k, const struct batch_jobs *jobs)
+static void mark_suspended(
+	const struct keeper *k, const struct batch_jobs *jobs, const char *user)
 {
 	for (size_t i = 0; i < jobs->n; i++) {
 		const struct batch_job *j = &jobs->v[i];
@@ -223,7 +224,8 @@ static void mark_suspended(const struct keeper *k, const struct batch_jobs *jobs
 			       *path = elastic_path(k->run.share.key, name);
 		struct stat s;
 
-		if (!j->key || !j->run || strcmp(j->run, k->run.wish.run) != 0)
+		if (!j->key || !j->run || strcmp(j->run, k->run.wish.run) != 0 ||
+			strcmp(j->user, user) != 0)
 			continue;
 		if (j->status == WORKER_SUSPENDED)
 			elastic_flag(k->st, k->run.share.key, name, NULL);
@@ -260,7 +262,7 @@ static int look(struct keeper *k, struct word *w, int leaving, struct mlr_error 
 	k->coordinates = own && k->run.running.n > 0 && strcmp(k->run.running.v[0], k->job) == 0;
 	if (!k->coordinates)
 		return 0;
-	mark_suspended(k, &jobs);
+	mark_suspended(k, &jobs, user);
 	own->runs = !leaving;
 	elastic_jobs(&jobs, user, &k->run);
 	own->runs = 1; /* it has its slots until it has ended */

@@ -18,7 +18,7 @@ static int lock(struct store *st, struct mlr_error *err)
 
 	if (file_mkdir_p(store_fd(st), top, 0700, err) < 0)
 		return mlr_wrap(err, "store '%s'", store_path(st));
-	return supervisor_lock(st, top, O_RDONLY | O_DIRECTORY, err);
+	return supervisor_lock(st, top, O_RDONLY | O_DIRECTORY, NULL, err);
 }
 
 /* --- the end ------------------------------------------------------------------------------- */

@@ -199,6 +199,9 @@ static void take_comment(const char *comment, struct batch_job *j)
 	if (strncmp(comment, COMMENT, strlen(COMMENT)) != 0)
 		return;
 	space = strchrnul(key, ' ');
+	/* Anybody's comment can say so, and the key becomes a file's name. */
+	if (space == key || strspn(key, "0123456789abcdef") != (size_t)(space - key))
+		return;
 	j->key = xstrndup(key, (size_t)(space - key));
 	j->run = *space ? xstrdup(space + 1) : NULL;
 }

@@ -376,13 +376,16 @@ void supervisor_tell(struct supervisor *s, enum supervisor_word word, int code, 
 	close(take_fd(&s->starter));
 }
 
-int supervisor_lock(struct store *st, const char *path, int flags, struct mlr_error *err)
+int supervisor_lock(struct store *st, const char *path, int flags, int *is_waiting,
+	struct mlr_error *err)
 {
 	auto_close int fd = openat(store_fd(st), path, flags | O_CLOEXEC | O_NOFOLLOW, 0600);
-	int r;
+	int how = is_waiting ? LOCK_EX | LOCK_NB : LOCK_EX, r;
 
-	while ((r = fd < 0 ? -1 : flock(fd, LOCK_EX)) < 0 && errno == EINTR)
+	while ((r = fd < 0 ? -1 : flock(fd, how)) < 0 && errno == EINTR)
 		;
+	if (is_waiting)
+		*is_waiting = r < 0 && errno == EWOULDBLOCK;
 	return r < 0 ? mlr_fail_errno(err, "lock '%s/%s'", store_path(st), path) : take_fd(&fd);
 }
 

@@ -135,9 +135,15 @@ enum supervisor_word {
 };
 void supervisor_tell(struct supervisor *s, enum supervisor_word word, int code, const char *text);
 
-/* Lock a file of the store's, or wait: nobody else starts such a supervisor until it is closed.
- * Returns it, or -errno. */
-int supervisor_lock(struct store *st, const char *path, int flags, struct mlr_error *err);
+/*
+ * Lock a file of the store's: nobody else starts such a supervisor until it is closed.
+ *
+ *   is_waiting   set if another process has it, instead of waiting; NULL: wait
+ *
+ * Returns it, or -errno.
+ */
+int supervisor_lock(struct store *st, const char *path, int flags, int *is_waiting,
+	struct mlr_error *err);
 
 /*
  * Start mlrun as a supervisor, and wait for its word.
