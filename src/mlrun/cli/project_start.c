@@ -236,7 +236,8 @@ static int check_ports(const struct project_start *u)
 	return status;
 }
 
-/* Of two at once the second waits, until a signal ends that, and sees what the first has started. */
+/* Of two at once the second waits, until a signal ends that, and sees what the first has started.
+ */
 static int lock_project(const struct project_start *u, struct mlr_error *err)
 {
 	auto_free char *path = xasprintf(PROJECT_VOLUMES "/%s", u->p->name);

@@ -60,9 +60,8 @@ char *elastic_meet(const struct store *st, const char *key)
 int elastic_flag(struct store *st, const char *key, const char *file, struct mlr_error *err)
 {
 	auto_free char *path = elastic_path(key, file);
-	auto_close int fd =
-		openat(store_fd(st), path,
-			O_WRONLY | O_CREAT | O_CLOEXEC | O_NOFOLLOW | O_NONBLOCK, 0600);
+	auto_close int fd = openat(
+		store_fd(st), path, O_WRONLY | O_CREAT | O_CLOEXEC | O_NOFOLLOW | O_NONBLOCK, 0600);
 
 	return fd < 0 || futimens(fd, NULL) < 0
 		? mlr_fail_errno(err, "make '%s/%s'", store_path(st), path)
@@ -214,8 +213,8 @@ static void add_ranks(struct store *st, const char *key, struct strv *ret)
 {
 	auto_free char *path = elastic_path(key, "shared/meet.waits"),
 		       *round = elastic_path(key, "round");
-	auto_close int fd = openat(
-		store_fd(st), path, O_RDONLY | O_NONBLOCK | O_NOFOLLOW | O_CLOEXEC);
+	auto_close int fd =
+		openat(store_fd(st), path, O_RDONLY | O_NONBLOCK | O_NOFOLLOW | O_CLOEXEC);
 	char text[WAITS_MAX + 1];
 	struct stat said, now;
 	ssize_t n;

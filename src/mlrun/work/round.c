@@ -215,8 +215,7 @@ static struct batch_job *find_job(const struct batch_jobs *jobs, const char *id)
 
 /* Tell ranks which of them are not to be waited for: those of jobs that are suspended, or were
  * until a moment ago, as they may not have seen it yet. */
-static void mark_suspended(
-	const struct keeper *k, const struct batch_jobs *jobs, const char *user)
+static void mark_suspended(const struct keeper *k, const struct batch_jobs *jobs, const char *user)
 {
 	for (size_t i = 0; i < jobs->n; i++) {
 		const struct batch_job *j = &jobs->v[i];

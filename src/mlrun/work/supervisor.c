@@ -376,8 +376,8 @@ void supervisor_tell(struct supervisor *s, enum supervisor_word word, int code, 
 	close(take_fd(&s->starter));
 }
 
-int supervisor_lock(struct store *st, const char *path, int flags, int *is_waiting,
-	struct mlr_error *err)
+int supervisor_lock(
+	struct store *st, const char *path, int flags, int *is_waiting, struct mlr_error *err)
 {
 	auto_close int fd = openat(store_fd(st), path, flags | O_CLOEXEC | O_NOFOLLOW, 0600);
 	int how = is_waiting ? LOCK_EX | LOCK_NB : LOCK_EX, r;

@@ -142,8 +142,8 @@ void supervisor_tell(struct supervisor *s, enum supervisor_word word, int code, 
  *
  * Returns it, or -errno.
  */
-int supervisor_lock(struct store *st, const char *path, int flags, int *is_waiting,
-	struct mlr_error *err);
+int supervisor_lock(
+	struct store *st, const char *path, int flags, int *is_waiting, struct mlr_error *err);
 
 /*
  * Start mlrun as a supervisor, and wait for its word.
