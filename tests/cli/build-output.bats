@@ -176,7 +176,7 @@ for m in t:
 		RUN mkdir -p a/a b/a c && touch a/b a/a/a b/a/c && ln -s b c/a
 	X
 	mlrun build -q -t under .
-	for ((i = $(rounds 8); i > 0; i--)); do
+	for i in $(seq "$(rounds 8)"); do
 		echo 'FROM under' >Dockerfile
 		for k in 1 2 3 4 5; do
 			printf 'RUN cd /'

@@ -688,7 +688,7 @@ $(cat /etc/hostname)"
 	run -0 mlrun compose run web 'echo two'
 	wait "$!"
 	run -0 cat one - <<<"$output"
-	assert_equal "$(grep -c started <<<"$output")" 1
+	assert_equal "$(grep -c ' started$' <<<"$output")" 1
 	assert_line one
 	assert_line two
 	# In the background it is listed and ends with the project; up leaves it.

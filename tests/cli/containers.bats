@@ -652,20 +652,20 @@ good_store() {
 }
 
 @test "kill: a first start that is killed at any moment leaves a container or none" {
-	for ((i = $(rounds 20); i > 0; i--)); do
+	for i in $(seq "$(rounds 20)"); do
 		kill_in_the_middle mlrun exec "--write=k$i" "$IMG" sh -c 'echo a >/a; sleep 1'
 		[ ! -e "$MLRUN_STORE/containers/k$i" ] || mlrun containers --json |
 			jq -e "any(.name == \"k$i\" and .image != null)" >/dev/null || fail "half a container"
 	done
 	good_store
-	for ((i = $(rounds 20); i > 0; i--)); do
+	for i in $(seq "$(rounds 20)"); do
 		run -0 mlrun exec "--write=k$i" "$IMG" true
 	done
 }
 
 @test "kill: a commit that is killed at any moment leaves an image or none" {
 	keep sh -c 'for i in $(seq 300); do echo $i >/file$i; done; head -c 20971520 /dev/zero >/big'
-	for ((i = $(rounds 16); i > 0; i--)); do
+	for i in $(seq "$(rounds 16)"); do
 		kill_in_the_middle mlrun commit -q c "k$i"
 		! mlrun inspect "localhost/k$i" >/dev/null 2>&1 ||
 			assert_equal "$(mlrun exec "localhost/k$i" cat /file300)" 300

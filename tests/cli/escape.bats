@@ -303,7 +303,7 @@ start_with_place() {
 	ln -s "$OUTSIDE" data/other
 	"$ATTACK" flip data/place data/other 3>&- &
 	flipper=$!
-	for ((i = 0; i < $(rounds 100); i++)); do
+	for i in $(seq "$(rounds 100)"); do
 		mlrun exec -w / -v ./data:/data -v ./own:/data/place/deep -v ./own:/data/place rootfs:root \
 			sh -c 'cat /data/place/secret /data/other/secret; echo x >/data/place/written' >>out 2>>err || :
 	done
@@ -598,7 +598,7 @@ needs_other_ids() {
 	mlrun exec -w / --join-tag "$tag" "rootfs:$TMPDIR/root" attack spy mlrun "$OUTSIDE/secret" "$BATS_TEST_TMPDIR/go" \
 		>"$TMPDIR/spied" 3>&- &
 	until_true test -s "$TMPDIR/spied"
-	for ((i = 0; i < $(rounds 200); i++)); do mlrun exec -w / --join-tag "$tag" "rootfs:$TMPDIR/root" true; done
+	for i in $(seq "$(rounds 200)"); do mlrun exec -w / --join-tag "$tag" "rootfs:$TMPDIR/root" true; done
 	touch "$BATS_TEST_TMPDIR/go"
 	status=0
 	wait $! || status=$?

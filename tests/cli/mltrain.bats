@@ -93,7 +93,7 @@ assert_whole() {
 
 @test "train: a signal that meets a generated kernel does no harm" {
     needs_data
-    for ((i = $(rounds 8); i > 0; i--)); do
+    for i in 1 2; do
         rm -f run.jsonl
         $mltrain train -q --threads 1 --data "$SMALL" --net lenet-5 --validation 100 --epochs 100000 --log run.jsonl &
         pid=$!

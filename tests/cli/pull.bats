@@ -270,7 +270,7 @@ corrupt() {
 @test "pull: killed at any moment, the next one succeeds and leaves nothing over" {
 	MLRUN_STORE=$PWD/whole mlrun pull -q "$REGISTRY/many"
 	trees whole >want
-	for ((i = $(rounds 12); i > 0; i--)); do
+	for i in $(seq "$(rounds 12)"); do
 		(ends_early && exec mlrun pull -q "$REGISTRY/many") &
 		sleep "0.$((RANDOM % 2))$((RANDOM % 10))$((RANDOM % 10))"
 		kill -KILL $! || true

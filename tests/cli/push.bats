@@ -426,7 +426,7 @@ for_arm() {
 	for i in 1 2 3 4 5 6 7 8; do head -c 100000 /dev/urandom >eight/$i; done
 	{ echo "FROM scratch" && printf 'COPY %s /\n' 1 2 3 4 5 6 7 8; } >eight/Dockerfile
 	mlrun build -q -t eight eight
-	for ((i = $(rounds 12); i > 0; i--)); do
+	for i in $(seq "$(rounds 12)"); do
 		run -0 mlrun push -q --tls-verify=false eight "$name:${REGISTRY##*:}/race$i/x"
 	done
 }

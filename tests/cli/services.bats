@@ -559,7 +559,7 @@ while int.from_bytes(fcntl.ioctl(fd, termios.FIONREAD, bytes(4)), sys.byteorder)
 
 	core=$(taskset -cp $$)
 	core=${core##*: } core=${core%%[-,]*}
-	for ((i = $(rounds 20); i > 0; i--)); do
+	for i in $(seq "$(rounds 20)"); do
 		# The supervisor begins in a millisecond. Beside another on one core it takes a second of the idle class.
 		taskset -c "$core" sh -c 'while :; do :; done' 3>&- &
 		hog=$!

@@ -205,7 +205,7 @@ needs_closable_fuse() {
 @test "squash server: damaged images end with an error or run, but do not hang" {
 	needs_fuse
 	size=$(stat -c %s "$FILE")
-	for ((i = $(rounds 40); i > 0; i--)); do
+	for i in $(seq "$(rounds 40)"); do
 		cp "$FILE" bad.sqfs
 		# The last 20 kB are inodes, directories and tables; the first 96 bytes say where they are.
 		at=$((i % 4 == 0 ? i * 2 : size - 1 - RANDOM % 20000))

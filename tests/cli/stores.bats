@@ -104,7 +104,7 @@ $REGISTRY/tiny:latest .*  $PWD/site"
 @test "stores: nobody sees a store that is being made without its version" {
 	local i said
 
-	for ((i = $(rounds 20); i > 0; i--)); do
+	for i in $(seq "$(rounds 20)"); do
 		mlrun import -q --store "new$i" "$BATS_FILE_TMPDIR/tiny.tar" tiny 3>&- &
 		while said=$(mlrun images --store "new$i" 2>&1); [ ! -e "new$i/version" ]; do
 			[[ $said != *"no file 'version'"* ]] || fail "$said"

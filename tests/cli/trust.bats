@@ -367,7 +367,7 @@ odd_image() {
 	recipe <<<$'FROM BASE\nRUN --mount=source=a,target=/m grep -rs CANAR[Y] /m; :'
 	ln -s "$HOME/.ssh" b
 	exchange a b 10000
-	for ((i = 0; i < $(rounds 40); i++)); do
+	for ((i = 0; i < 40; i++)); do
 		run mlrun build --no-cache .
 		refute_output --partial CANARY
 		built=$((built + (status == 0)))
@@ -387,7 +387,7 @@ odd_image() {
 	recipe <<<$'FROM BASE\nCOPY sub /s'
 	exchange sub/x sub/y 1000
 	exchange sub/d sub/e 1000
-	for ((i = 0; i < $(rounds 40); i++)); do
+	for ((i = 0; i < 40; i++)); do
 		run mlrun build -q --no-cache .
 		built=$((built + (status == 0)))
 	done
