@@ -213,11 +213,11 @@ in_file() { mlrun exec --entrypoint= "squashfs:$1" "${@:2}"; }
 
 @test "save: of several commands in a container the last one's end saves it" {
 	needs_fuse
-	mlrun exec -q --write=c --save=f.sqsh --entrypoint= app sh -c 'echo a >/a; while [ ! -e /go ]; do sleep 0.1; done' 2>/dev/null &
+	mlrun exec -q --write=c --save=f.sqsh --entrypoint= app sh -c "echo a >/a; while [ ! -e '$PWD/go' ]; do sleep 0.1; done" 2>/dev/null &
 	until_true sh -c 'mlrun ps | grep -q app'
 	mlrun exec --save=f.sqsh --entrypoint= container:c sh -c 'echo b >/b'
 	assert [ ! -e f.sqsh ]
-	mlrun exec --entrypoint= container:c touch /go
+	touch go # by none of the container's, which would be the last one if it ended late
 	wait $!
 	run -0 in_file f.sqsh cat /a /b
 	assert_output $'a\nb'
