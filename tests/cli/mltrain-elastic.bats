@@ -235,6 +235,52 @@ alone() { mltrain "${COMMON[@]}" -q --log alone.jsonl "$@" >alone.out; }
 	done
 }
 
+@test "elastic: the last rank that is left writes the end, also where it is stopped while it calls another" {
+	rank a --epochs 100000
+	a=$pid
+	until_true has_steps run.jsonl 5
+	rank b --epochs 100000
+	b=$pid
+	until_true has_ranks 2
+	rank c --epochs 100000 --checkpoint c.safetensors
+	c=$pid
+	until_true has_ranks 3
+	goes_on
+	kill -STOP "$b"
+	kill -KILL "$a"
+	until_true grep -q "rank 1 on '.*' (process $b) does not answer yet" c.err
+	kill -TERM "$c"
+	kill -KILL "$b"
+	assert_ends "$c"
+	assert_equal "$status" 0
+	grep -q '"event":"interrupted"' run.jsonl
+	[ -s c.safetensors ]
+	[ ! -e meet ]
+}
+
+@test "elastic: ranks that are all stopped at about the same time end with 0, and one of them writes the end" {
+	local p name
+
+	for ((round = $(rounds 60); round > 0; round--)); do
+		rm -f run.jsonl last.safetensors
+		PIDS=()
+		for name in a b c d; do rank $name --epochs 100000 --checkpoint last.safetensors; done
+		until_true has_ranks 4
+		for p in $(shuf -e "${PIDS[@]}"); do
+			kill -TERM "$p"
+			sleep 0.00$((RANDOM % 9))
+		done
+		for p in "${PIDS[@]}"; do
+			assert_ends "$p"
+			[ "$status" = 0 ] || cat ./*.err
+			assert_equal "$status" 0
+		done
+		grep -q '"event":"interrupted"' run.jsonl
+		[ -s last.safetensors ]
+		[ ! -e meet ]
+	done
+}
+
 @test "elastic: after ten seconds each wait says for whom it is, and why" {
 	export MLTRAIN_NO_SHARED_MEMORY=1
 	for name in a b c; do

@@ -107,7 +107,7 @@ static int send_report(struct change *c, int fd, enum frame_kind kind, struct ml
  * has ended: a process that is stopped or has too many callers gets more time.
  *
  * Returns a descriptor; -EHOSTUNREACH; another failure that lasted; or -EINTR after a signal to
- * stop.
+ * stop, when the member is called as the next coordinator and does not know that this one leaves.
  */
 static int reach(struct change *c, int i, enum frame_kind kind)
 {
@@ -128,7 +128,7 @@ static int reach(struct change *c, int i, enum frame_kind kind)
 		elastic_hang_up(&fd);
 		if (why.code == EHOSTUNREACH)
 			return -EHOSTUNREACH;
-		if (elastic_is_stopping(c) && !c->mine.leaves)
+		if (kind == FRAME_REJOIN && elastic_is_stopping(c) && !c->mine.leaves)
 			return -EINTR;
 		if (mlr_now_ms() - begin > TELL_MS && !told++)
 			mlr_warning("--elastic: rank %d on '%s' (process %d) does not answer yet: "
@@ -138,6 +138,19 @@ static int reach(struct change *c, int i, enum frame_kind kind)
 			return -why.code;
 		poll(NULL, 0, CALL_AGAIN_MS);
 	}
+}
+
+int elastic_has_heir(const struct change *c)
+{
+	struct elastic *e = c->e;
+
+	for (int i = elastic_own_place(c) + 1; i < (int)e->group.n; i++) {
+		auto_close int fd = elastic_call(e, &e->group.member[i], ELASTIC_CALL_MS, NULL);
+
+		if (fd != -EHOSTUNREACH)
+			return 1;
+	}
+	return 0;
 }
 
 /* Find the oldest member that answers, and report to it. Returns 1 if that is this one; 0 without a
@@ -150,8 +163,12 @@ static int elect(struct change *c, struct mlr_error *err)
 	for (int i = 0; i < me; i++) {
 		int fd = reach(c, i, FRAME_REJOIN);
 
-		if (fd == -EINTR)
-			return 0;
+		if (fd == -EINTR) {
+			c->mine.leaves = 1;
+			if (elastic_has_heir(c))
+				return 0;
+			fd = reach(c, i, FRAME_REJOIN);
+		}
 		c->dead[i] = fd < 0;
 		if (fd >= 0) {
 			e->fd[0] = fd;
@@ -159,7 +176,7 @@ static int elect(struct change *c, struct mlr_error *err)
 			return 0;
 		}
 	}
-	if (c->mine.leaves && me + 1 < (int)e->group.n)
+	if (c->mine.leaves && elastic_has_heir(c))
 		return 0;
 	TRY(elastic_check_run(e, !c->is_orderly && e->group.n == (uint32_t)me + 1, err));
 	for (int i = me + 1; i < (int)e->group.n; i++) {

@@ -39,7 +39,7 @@ static int agree(struct change *c, int *segment, enum elastic_outcome *ret, stru
 	struct elastic *e = c->e;
 	int is_first = e->group.n && elastic_own_place(c) == 0, r;
 
-	if (is_first && c->mine.leaves && e->group.n > 1) { /* the next oldest leads */
+	if (is_first && c->mine.leaves && elastic_has_heir(c)) {
 		*ret = ELASTIC_LEFT;
 		return 0;
 	}

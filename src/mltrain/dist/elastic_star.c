@@ -45,13 +45,43 @@ int64_t elastic_silence_ms(const struct elastic *e)
 	return longest;
 }
 
+/* Is it the second report of a rank that was asked to end while it waited for this generation? */
+static int is_late_report(const struct elastic *e, const struct frame *f)
+{
+	return f->kind == FRAME_REPORT && f->generation < e->group.generation;
+}
+
+/* Look at a rank's next frame that counts, as frame_peek() does. */
+static int peek(const struct elastic *e, int fd, struct frame *ret)
+{
+	int r = frame_peek(fd, ret);
+
+	while (r > 0 && is_late_report(e, ret)) {
+		r = frame_recv_head(fd, UINT32_MAX, ret, 0, NULL);
+		r = r < 0 || frame_skip(fd, ret->size, NULL) < 0 ? -ECONNRESET
+								 : frame_peek(fd, ret);
+	}
+	return r;
+}
+
+/* Receive the head of a rank's next frame that counts. */
+static int receive_head(const struct elastic *e, int fd, struct frame *ret)
+{
+	int r;
+
+	do
+		r = frame_recv_head(fd, UINT32_MAX, ret, -1, NULL);
+	while (r == 0 && is_late_report(e, ret) && frame_skip(fd, ret->size, NULL) == 0);
+	return r;
+}
+
 int elastic_look(struct elastic *e, struct mlr_error *err)
 {
 	int n = e->dist.rank == 0 ? e->dist.ranks : 1;
 
 	for (int i = e->dist.rank == 0; i < n; i++) {
 		struct frame f;
-		int r = frame_peek(e->fd[i], &f);
+		int r = peek(e, e->fd[i], &f);
 
 		/* A faster rank may have sent what this one will ask for. Any other frame shows a
 		 * loss. */
@@ -69,7 +99,7 @@ static int receive(struct elastic *e, int fd, enum frame_kind kind, void *to, si
 	enum frame_kind *got)
 {
 	struct frame f = { 0 };
-	int r = frame_recv_head(fd, UINT32_MAX, &f, -1, NULL);
+	int r = receive_head(e, fd, &f);
 
 	*got = f.kind;
 	if (r < 0 || f.kind != kind || f.size != size || f.generation != e->group.generation ||
@@ -105,7 +135,7 @@ static int receive_all(
 
 			if (!p[i].revents)
 				continue;
-			r = has[i] ? -EPROTO : frame_peek(e->fd[i], &f);
+			r = has[i] ? -EPROTO : peek(e, e->fd[i], &f);
 			if (r == 0)
 				continue;
 			if (r < 0 ||
