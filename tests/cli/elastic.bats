@@ -43,7 +43,7 @@ fake_slurm() {
 		echo 7
 	END
 	printf '#!/bin/sh\n' >bin/scancel
-	printf '#!/bin/sh\necho "idle 0/4/0/4 UNLIMITED gpu:2 gpu:0"\n' >bin/sinfo
+	printf '#!/bin/sh\necho "idle 0/4/0/4 UNLIMITED gpu:2 gpu:0 NO $(uname -n)"\n' >bin/sinfo
 	chmod +x bin/{squeue,sbatch,scancel,sinfo}
 	: >jobs
 }
@@ -105,6 +105,30 @@ ago() { date -d "$1 seconds ago" +%Y-%m-%dT%H:%M:%S; }
 	touch -d 'tomorrow' "$shared/meet.waits"
 	: >jobs # of whom stop waits
 	run -0 timeout -k 1 60 mlrun elastic stop "$id"
+}
+
+@test "elastic: a command that says itself that its job was suspended, and fails, is not begun again" {
+	fake_slurm
+	mlrun elastic run "$IMG" -- sh -c 'echo begun; : >"$MLRUN_ELASTIC.left-$MLRUN_ELASTIC_WORKER"; exit 3'
+	SLURM_JOB_ID=7 run -3 timeout 60 mlrun workers hold "$(grep -o '[0-9a-f]\{16\}' jobs)"
+	assert_equal "$(grep -c begun <<<"$output")" 1
+}
+
+@test "elastic, workers: a store on the machine's own disk is remarked where nodes are other machines" {
+	local own
+
+	fake_slurm
+	printf '#!/bin/sh\necho "idle 0/4/0/4 UNLIMITED gpu:2 gpu:0 NO n1.example"\n' >bin/sinfo
+	own=$(stat -f -c %T "$PWD" | cut -d/ -f1)
+	run -0 mlrun elastic run "$IMG" -- true
+	assert_line --regexp "^mlrun: warning: store '.*' is on this machine's own ($own|ext4), which 'n1.example' may not see: "
+	run -0 mlrun workers start "$IMG"
+	assert_line --partial "may not see"
+	for host in "$(uname -n).example" localhost; do
+		printf '#!/bin/sh\necho "idle 0/4/0/4 UNLIMITED gpu:2 gpu:0 NO %s"\n' "$host" >bin/sinfo
+		run -0 mlrun workers start "$IMG"
+		refute_output --partial "may not see"
+	done
 }
 
 @test "elastic: a stop that takes long asks Slurm less and less" {

@@ -96,7 +96,7 @@ make_gpus() {
 # A job that is queued again waits until its credentials have expired: cred_expire, two minutes by default. A batch job
 # is considered within a second: batch_sched_delay, three by default.
 write_configuration() {
-	local node storage=none
+	local node names storage=none
 
 	! has_dbd || storage=slurmdbd
 	{
@@ -139,10 +139,11 @@ write_configuration() {
 			GresTypes=gpu
 		END
 		for node in "${NODES[@]}"; do
+			names="NodeName=$node NodeHostname=$(uname -n) NodeAddr=$(address "$node")"
 			case $node in
-			gpu1) echo "NodeName=$node NodeAddr=$(address "$node") CPUs=4 RealMemory=8000 Gres=gpu:4" ;;
-			gpu*) echo "NodeName=$node NodeAddr=$(address "$node") CPUs=2 RealMemory=8000 Gres=gpu:1" ;;
-			*) echo "NodeName=$node NodeAddr=$(address "$node") CPUs=2 RealMemory=8000" ;;
+			gpu1) echo "$names CPUs=4 RealMemory=8000 Gres=gpu:4" ;;
+			gpu*) echo "$names CPUs=2 RealMemory=8000 Gres=gpu:1" ;;
+			*) echo "$names CPUs=2 RealMemory=8000" ;;
 			esac
 		done
 		echo "PartitionName=workq Nodes=$(nodes_named cpu) Default=YES DefaultTime=10" \

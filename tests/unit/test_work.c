@@ -149,11 +149,11 @@ static void sinfos_lines_are_nodes_and_what_is_free_in_service(void **state)
 {
 	char text[] =
 		"sinfo: error: something odd\n"
-		"mixed  2/6/0/8  UNLIMITED  gpu:a100:4(S:0-1),nic:1  gpu:a100:1(IDX:0),nic:0\n"
-		"idle   0/4/0/4  2          gpu:2,gpu:b:1            gpu:0,gpu:b:0\n"
-		"down*  0/0/4/4  UNLIMITED  gpu:4                    gpu:0\n"
-		"idle*  0/4/0/4  UNLIMITED  (null)                   gpu:0\n"
-		"allocated 4/0/0/4 2        (null)                   gpu:0\n";
+		"mixed  2/6/0/8  UNLIMITED  gpu:a100:4(S:0-1),nic:1  gpu:a100:1(IDX:0),nic:0 NO a.example\n"
+		"idle   0/4/0/4  2          gpu:2,gpu:b:1            gpu:0,gpu:b:0 FORCE:2 b\n"
+		"down*  0/0/4/4  UNLIMITED  gpu:4                    gpu:0 NO c\n"
+		"idle*  0/4/0/4  UNLIMITED  (null)                   gpu:0 NO d\n"
+		"allocated 4/0/0/4 2        (null)                   gpu:0 YES:4 e\n";
 	auto_free struct batch_node *nodes = NULL;
 	struct share_wish two = { .kind = 'g', .units = 2 }, cpus = { .kind = 'c', .units = 2 };
 	size_t n = 0;
@@ -164,7 +164,9 @@ static void sinfos_lines_are_nodes_and_what_is_free_in_service(void **state)
 	assert_int_equal(nodes[0].free_cpus, 6);
 	assert_int_equal(nodes[1].free_gpus, 3);
 	assert_int_equal(nodes[1].free_cpus, 2);
-	assert_int_equal(nodes[1].all_cpus, 2);
+	/* Two jobs share each of two processors. */
+	assert_int_equal(nodes[1].all_cpus, 4);
+	assert_string_equal(nodes[1].machine, "b");
 	/* Those that are down have nothing free, and may have again. */
 	assert_int_equal(nodes[2].free_gpus, 0);
 	assert_int_equal(nodes[2].all_gpus, 4);
@@ -222,8 +224,8 @@ static void runs_of_a_partition_are_collected_from_their_jobs(void **state)
 
 static void nodes_of_all_partitions_are_those_of_the_default_one(void **state)
 {
-	char text[] = "idle 0/4/0/4 UNLIMITED (null) gpu:0 other\n"
-		      "idle 0/2/0/2 UNLIMITED (null) gpu:0 main*\n";
+	char text[] = "idle 0/4/0/4 UNLIMITED (null) gpu:0 NO a other\n"
+		      "idle 0/2/0/2 UNLIMITED (null) gpu:0 NO b main*\n";
 	auto_free struct batch_node *nodes = NULL;
 	size_t n = 0;
 

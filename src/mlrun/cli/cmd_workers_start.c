@@ -96,6 +96,8 @@ static int start(const struct args *a)
 	if (status != 0)
 		return status;
 	r = store_open(a->w.x.common.store, 1, &st, &err);
+	if (r == 0 && !a->local)
+		work_look_at_store(st, a->w.partition);
 	if (r == 0)
 		r = start_all(a, st, &l, &err);
 	if (r < 0) {

@@ -32,10 +32,11 @@ void work_jobs_done(struct batch_jobs *l);
 const struct batch_job *work_job_of(const struct batch_jobs *l, const struct worker *w);
 
 /* The resources of a node, as far as jobs of a partition may use them: those that are free in
- * service, and all. */
+ * service, and all, processors as often as jobs share them. */
 struct batch_node {
 	long free_cpus, free_gpus;
 	long all_cpus, all_gpus;
+	char machine[64]; /* its host name */
 };
 
 enum batch_whose { BATCH_OWN, BATCH_EVERYBODYS };

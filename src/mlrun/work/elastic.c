@@ -316,6 +316,7 @@ int elastic_start(struct store *st, struct elastic_run *run, struct mlr_error *e
 	run->share.kind = run->wish.gpus > 0 ? 'g' : 'c';
 	run->share.units = run->wish.gpus > 0 ? run->wish.gpus : run->wish.cpus;
 	TRY(check_room(run, err));
+	work_look_at_store(st, run->wish.partition);
 	run->wish.directory = getcwd(NULL, 0);
 	run->wish.created = time(NULL);
 	if (!run->wish.directory)

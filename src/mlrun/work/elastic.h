@@ -15,10 +15,10 @@
  *   elastic/<key>/stop        somebody wants it to end
  *   elastic/<key>/next        of a run that is one job: {"nodes": N}, of the job after this one
  *   elastic/<key>/failed-KEY  worker KEY failed soon after its start
+ *   elastic/<key>/left-KEY    the job of worker KEY is suspended; the coordinator's
  *   elastic/<key>/shared/     for the command: a directory that all its workers have, with `meet`
  *                             and `log`, the program's own; `meet.waits`, whom its ranks wait for;
- *                             and `meet.left-KEY`, the coordinator's: the job of worker KEY is
- *                             suspended, so its ranks shall not be waited for
+ *                             and `meet.left-KEY`, for ranks, that do not wait for those of KEY
  */
 #ifndef MLR_WORK_ELASTIC_H
 #define MLR_WORK_ELASTIC_H

@@ -10,12 +10,13 @@
 #include <sys/prctl.h>
 
 #define ROUND_MS    2000
-#define TROUBLE_MS  60000 /* the longest time between two questions that Slurm does not answer */
-#define PATIENCE    2     /* rounds without a word of the coordinator's before Slurm is asked */
-#define FINISH_MS   10000 /* for the other commands, when one has ended with 0 */
-#define AT_ONCE_S   30    /* a command that fails sooner is taken for a wrong one */
-#define SUBMIT_MOST 16    /* in a round */
-#define LEFT        "shared/meet.left-" /* and the worker's key */
+#define TROUBLE_MS  60000   /* the longest time between two questions that Slurm does not answer */
+#define PATIENCE    2       /* rounds without a word of the coordinator's before Slurm is asked */
+#define FINISH_MS   10000   /* for the other commands, when one has ended with 0 */
+#define AT_ONCE_S   30      /* a command that fails sooner is taken for a wrong one */
+#define SUBMIT_MOST 16      /* in a round */
+#define LEFT        "left-" /* and the worker's key: it is suspended, */
+#define MEET        "shared/meet." /* and this says so to its ranks */
 #define BACK_S      60 /* for a command that was suspended to find that it was left out */
 
 /* The last round. */
@@ -213,36 +214,53 @@ static struct batch_job *find_job(const struct batch_jobs *jobs, const char *id)
 	return NULL;
 }
 
-/* Tell ranks which of them are not to be waited for: those of jobs that are suspended, or were
- * until a moment ago, as they may not have seen it yet. */
+/* Make, or remove if it is old, the file of a worker that is suspended. */
+static void mark(struct store *st, const char *run, const char *file, int is_suspended)
+{
+	auto_free char *path = elastic_path(run, file);
+	struct stat s;
+
+	if (is_suspended)
+		elastic_flag(st, run, file, NULL);
+	else if (fstatat(store_fd(st), path, &s, AT_SYMLINK_NOFOLLOW) == 0 &&
+		time(NULL) - s.st_mtime > BACK_S)
+		unlinkat(store_fd(st), path, 0);
+}
+
+/* Mark whom ranks shall not wait for: those of jobs that are suspended, or were until a moment ago,
+ * as they may not have seen it yet. What a supervisor believes is not where the command can write.
+ */
 static void mark_suspended(const struct keeper *k, const struct batch_jobs *jobs, const char *user)
 {
 	for (size_t i = 0; i < jobs->n; i++) {
 		const struct batch_job *j = &jobs->v[i];
-		auto_free char *name = xasprintf(LEFT "%s", j->key ? j->key : ""),
-			       *path = elastic_path(k->run.share.key, name);
-		struct stat s;
+		auto_free char *own = xasprintf(LEFT "%s", j->key ? j->key : ""),
+			       *ranks = xasprintf(MEET "%s", own);
 
 		if (!j->key || !j->run || strcmp(j->run, k->run.wish.run) != 0 ||
 			strcmp(j->user, user) != 0)
 			continue;
-		if (j->status == WORKER_SUSPENDED)
-			elastic_flag(k->st, k->run.share.key, name, NULL);
-		else if (fstatat(store_fd(k->st), path, &s, AT_SYMLINK_NOFOLLOW) == 0 &&
-			time(NULL) - s.st_mtime > BACK_S)
-			unlinkat(store_fd(k->st), path, 0);
+		mark(k->st, k->run.share.key, own, j->status == WORKER_SUSPENDED);
+		mark(k->st, k->run.share.key, ranks, j->status == WORKER_SUSPENDED);
 	}
+}
+
+static int unmark(struct store *st, const char *run, const char *file)
+{
+	auto_free char *path = elastic_path(run, file);
+
+	return unlinkat(store_fd(st), path, 0);
 }
 
 int elastic_comes_back(struct store *st, const struct worker *w)
 {
-	auto_free char *name = xasprintf(LEFT "%s", w->key), *path = NULL;
+	auto_free char *own = xasprintf(LEFT "%s", w->key), *ranks = xasprintf(MEET "%s", own);
 	struct share_wish share;
 
 	if (share_read(w->run, &share) < 0)
 		return 0;
-	path = elastic_path(share.key, name);
-	return unlinkat(store_fd(st), path, 0) == 0;
+	unmark(st, share.key, ranks);
+	return unmark(st, share.key, own) == 0;
 }
 
 /* leaving: the job is about to end, and does not count. */

@@ -287,26 +287,31 @@ static int is_in_service(const char *state)
 }
 
 /* Fields without blanks: the state, allocated/idle/other/all processors, how many of them jobs of
- * the partition may use ("UNLIMITED"), GPUs, those in use; of all partitions also the name, which
- * ends with '*' for the default one. */
+ * the partition may use ("UNLIMITED"), GPUs, those in use, how many jobs share a processor ("NO",
+ * "FORCE:4"), the host name; of all partitions also the name, which ends with '*' for the default
+ * one. */
 void slurm_nodes_parse(char *text, struct batch_node **ret, size_t *n)
 {
 	char *line;
 
 	while ((line = strsep(&text, "\n"))) {
-		char state[64], most[64], gres[512], used[512], partition[64] = "*";
-		long in_use, idle, other, all, limit, free;
+		char state[64], most[64], gres[512], used[512], share[64], partition[64] = "*";
+		long in_use, idle, other, all, limit, free, sharing;
 		struct batch_node node;
 
-		if (sscanf(line, "%63s %ld/%ld/%ld/%ld %63s %511s %511s %63s", state, &in_use,
-			    &idle, &other, &all, most, gres, used, partition) < 8 ||
+		if (sscanf(line, "%63s %ld/%ld/%ld/%ld %63s %511s %511s %63s %63s %63s", state,
+			    &in_use, &idle, &other, &all, most, gres, used, share, node.machine,
+			    partition) < 10 ||
 			!strchr(partition, '*'))
 			continue;
 		limit = atol(most);
 		all = limit > 0 && limit < all ? limit : all;
 		free = all - in_use;
-		node = (struct batch_node){ free < idle ? free : idle,
-			gpus_in(gres) - gpus_in(used), all, gpus_in(gres) };
+		sharing = strchr(share, ':') ? atol(strchr(share, ':') + 1) : 1;
+		node.free_cpus = free < idle ? free : idle;
+		node.free_gpus = gpus_in(gres) - gpus_in(used);
+		node.all_cpus = all * (sharing > 1 ? sharing : 1);
+		node.all_gpus = gpus_in(gres);
 		if (!is_in_service(state))
 			node.free_cpus = node.free_gpus = 0;
 		*ret = xgrow(*ret, *n, sizeof(**ret));
@@ -327,7 +332,8 @@ static int read_nodes(
 	if (partition)
 		strv_addf(&argv, "--partition=%s", partition);
 	strv_addf(&argv,
-		"--Format=StateLong:64,CPUsState:64,MaxCPUsPerNode:64,Gres:512,GresUsed:512%s",
+		"--Format=StateLong:64,CPUsState:64,MaxCPUsPerNode:64,Gres:512,GresUsed:512,"
+		"OverSubscribe:64,NodeHost:64%s",
 		partition ? "" : ",Partition:64");
 	r = ask(&argv, NULL, ASK_MS, &said, err);
 	if (r == 0)

@@ -2,9 +2,11 @@
 #include "work/batch.h"
 
 #include "base/escape.h"
+#include "base/filesystem.h"
 
 #define SLURM_MS 2000 /* between two questions to Slurm */
-#define STOP_S   40   /* longer than a supervisor lets an elastic run's command end */
+#define ETAB_MAX (1u << 20)
+#define STOP_S   40 /* longer than a supervisor lets an elastic run's command end */
 
 int64_t work_later(int64_t last, int64_t first, int64_t most)
 {
@@ -168,6 +170,52 @@ static int cancel_jobs(const struct worker_list *l, struct mlr_error *err)
 }
 
 /* --- start -------------------------------------------------------------------------------- */
+
+/* Does an NFS server of this machine offer the path to others? Its list is exports(5)'s. */
+static int is_exported(const char *path)
+{
+	auto_free char *text = NULL;
+	char *rest, *line;
+
+	if (file_read(AT_FDCWD, "/var/lib/nfs/etab", ETAB_MAX, &text, NULL, NULL) < 0)
+		return 0;
+	for (rest = text; (line = strsep(&rest, "\n"));) {
+		line[strcspn(line, "\t")] = '\0';
+		if (*line && path_below(path, line))
+			return 1;
+	}
+	return 0;
+}
+
+static int is_this_machine(const char *name)
+{
+	char own[HOST_NAME_MAX + 1] = "";
+	size_t n = strcspn(name, ".");
+
+	gethostname(own, sizeof(own) - 1);
+	return strcmp(name, "localhost") == 0 ||
+		(strncmp(name, own, n) == 0 && strcspn(own, ".") == n);
+}
+
+void work_look_at_store(struct store *st, const char *partition)
+{
+	const struct batch *b = work_batch();
+	auto_free struct batch_node *nodes = NULL;
+	struct filesystem fs;
+	size_t n = 0, i = 0;
+
+	if (!b->is_here() || filesystem_read(store_fd(st), &fs) < 0 ||
+		!(fs.quirks & FILESYSTEM_LOCAL) || is_exported(store_path(st)) ||
+		b->nodes(partition, &nodes, &n, NULL) < 0)
+		return;
+	while (i < n && is_this_machine(nodes[i].machine))
+		i++;
+	if (i < n)
+		mlr_warning(
+			"store '%s' is on this machine's own %s, which '%s' may not see: workers "
+			"need one that their nodes share (--store, MLRUN_STORE)",
+			store_path(st), fs.name, nodes[i].machine);
+}
 
 int work_start(struct store *st, int local, struct worker *w, const struct strv *further,
 	struct mlr_error *err)

@@ -26,6 +26,10 @@
 int work_start(struct store *st, int local, struct worker *w, const struct strv *further,
 	struct mlr_error *err);
 
+/* Warn of a store on a file system of this machine's own, where the partition (NULL: the default
+ * one) has other machines and nothing exports it to them. */
+void work_look_at_store(struct store *st, const char *partition);
+
 /* Can the limits of a started worker be kept? Returns 0, or -ENOTSUP and the like with a hint for
  * one on this machine whose memory nothing limits. */
 int work_limits_check(const struct worker *w, struct mlr_error *err);

@@ -196,8 +196,8 @@ void elastic_lose(struct change *c, int i);
  * left out. */
 int elastic_lead(struct change *c, int *segment, struct mlr_error *err);
 
-/* Does a younger member live, that leads when this one leaves? The youngest stays until the run's end
- * is written. */
+/* Does a younger member live, that leads when this one leaves? The youngest stays until the run's
+ * end is written. */
 int elastic_has_heir(const struct change *c);
 
 /* As another rank report, and wait for the coordinator's answer. Returns 0 with an outcome; 1: this
