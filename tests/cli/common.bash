@@ -43,6 +43,7 @@
 #   $NAP                                seconds to sleep for, a number that no other test sleeps: for pgrep
 #   in_all                              in a test: a variant of a promise, which `check --all` tries, a daily check does not
 #   rounds N                            how often to try what chance decides: N times in `check --all`, N / 4 times daily
+#   every DAILY WORD...                 all these words in `check --all`, the first daily
 #   ends_early                          in a subshell, before a program that is killed at any moment
 #
 # A process may stand still for seconds at any point, and several files run at once. So no test sleeps for a
@@ -219,6 +220,8 @@ has_moved() {
 in_all() { [ "${CHECK_ALL:-no}" = yes ] || skip "run by check --all"; }
 
 rounds() { if [ "${CHECK_ALL:-no}" = yes ]; then echo "$1"; else echo $((($1 + 3) / 4)); fi; }
+
+every() { if [ "${CHECK_ALL:-no}" = yes ]; then echo "$*"; else echo "$1"; fi; }
 
 # One that is killed in the middle of its own look for leaks leaves a complaint of the sanitizer's behind.
 ends_early() { export ASAN_OPTIONS=$ASAN_OPTIONS:detect_leaks=0; }

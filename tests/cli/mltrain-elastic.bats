@@ -26,10 +26,7 @@ rank() {
 	PIDS+=("$pid")
 }
 
-# carriers DAILY: what carries the sums; daily this one, for a release both.
-carriers() { if [ "$CHECK_ALL" = yes ]; then printf '%s\n' shared tcp; else echo "$1"; fi; }
-
-# carry_by shared|tcp
+# carry_by shared|tcp: what the sums go by
 carry_by() { if [ "$1" = tcp ]; then export MLTRAIN_NO_SHARED_MEMORY=1; else unset MLTRAIN_NO_SHARED_MEMORY; fi; }
 
 # has_ranks N [COUNT]: does the latest record of the group tell N ranks, and are there COUNT records with N at least?
@@ -160,7 +157,7 @@ alone() { mltrain "${COMMON[@]}" -q --log alone.jsonl "$@" >alone.out; }
 }
 
 @test "elastic: a rank that is killed costs no step that was made, and the rest goes on" {
-	for how in $(carriers shared); do
+	for how in $(every shared tcp); do
 		carry_by "$how"
 		rm -f run.jsonl alone.jsonl
 		alone --epochs 8
@@ -187,7 +184,7 @@ alone() { mltrain "${COMMON[@]}" -q --log alone.jsonl "$@" >alone.out; }
 }
 
 @test "elastic: the coordinator is killed, and the oldest of the others takes its place" {
-	for how in $(carriers tcp); do
+	for how in $(every tcp shared); do
 		carry_by "$how"
 		rm -f run.jsonl alone.jsonl
 		alone --epochs 24

@@ -34,7 +34,7 @@ rank_pids() {
 @test "ranks: one to four of them sum, tell and train as one does" {
 	[ -x "$top_builddir/tests/unit/test_trainer_dist" ] || skip "the unit tests are not built"
 	export CMOCKA_MESSAGE_OUTPUT=STDOUT MLTRAIN_PLUGINS=$top_builddir/bin
-	for n in 1 2 3 4; do
+	for n in $(every 2 1 3 4); do
 		run -0 timeout 600 mpirun -n "$n" "$top_builddir/tests/unit/test_trainer_dist"
 		assert_equal "$(grep -c 'PASSED' <<<"$output")" "$n"
 	done
@@ -99,14 +99,18 @@ elastic_pair() {
 }
 
 @test "ranks: losses and weights of two and four are those of one" {
+	local counts
+
 	for b in $BACKENDS; do
-		for n in 1 2 4; do
+		counts=$(every 2 4)
+		[ "$b" != "${BACKENDS%% *}" ] || counts="2 4"
+		for n in 1 $counts; do
 			ranks $n train -q --threads 1 --data "$DATA" --validation 100 --batch 16 --steps 8 --lr 0.002 \
 				--log-every 1 --backend "$b" --log "$b-$n.jsonl" --checkpoint "$b-$n.safetensors" >out 2>err
 			# rank 0 alone prints
 			assert_equal "$(grep -c '^test accuracy' out)" 1
 		done
-		for n in 2 4; do
+		for n in $counts; do
 			assert_same_losses "$b-$n.jsonl" "$b-1.jsonl"
 			assert_same_tensors "$b-$n.safetensors" "$b-1.safetensors"
 		done
