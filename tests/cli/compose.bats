@@ -483,7 +483,7 @@ os.execvp("mlrun", ["mlrun", "up"])' >out 2>err &
 		c = socket.create_connection(("127.0.0.1", int(sys.argv[1])), 60)
 		c.sendall(b"y" * 10000000)
 		c.shutdown(socket.SHUT_WR)
-		data = b""
+		data = bytearray() # bytes would be copied by each +=
 		while got := c.recv(65536):
 		    data += got
 		print(data.split(b"\n")[0].decode(), len(data))
