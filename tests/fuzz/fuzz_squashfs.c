@@ -160,7 +160,7 @@ int LLVMFuzzerTestOneInput(const uint8_t *data, size_t size)
 	struct statvfs vfs;
 
 	if (fd < 0 || write(fd, data, size) != (ssize_t)size ||
-		image_open(fd, 1, 2, &w.image, &why, &compression) < 0)
+		image_open(fd, "", 1, 2, &w.image, &why, &compression) < 0)
 		return 0;
 	w.blocks = blocks_new(w.image, CACHE_SIZE);
 	image_statfs(w.image, &vfs);

@@ -50,7 +50,9 @@ static void set_prompt(struct plan *p, const char *shell)
 
 int cli_become_shell(struct plan *p, struct mlr_error *err)
 {
-	const char *const shells[] = { p->argv.v[0], "bash", "sh" };
+	/* A prelude's shell is in the image, and would end if the caller's were not. */
+	const char *const shells[] = { p->prelude.n ? p->prelude.v[0] : p->argv.v[0], "bash",
+		"sh" };
 	int r = -ENOENT;
 
 	for (size_t i = 0; i < ARRAY_LEN(shells) && r == -ENOENT; i++) {

@@ -42,6 +42,7 @@ void plan_done(struct plan *p)
 	free(p->share);
 	strv_done(&p->lowers);
 	strv_done(&p->dropped);
+	strv_done(&p->prelude);
 	strv_done(&p->argv);
 	strv_done(&p->notes);
 	strv_done(&p->cgroup);
@@ -52,12 +53,18 @@ void plan_done(struct plan *p)
 	free(p->id.shell);
 	free(p->workdir);
 	free(p->squashfs);
+	free(p->part);
 	free(p->as_trees);
 	free(p->root_choice);
 	free(p->platform);
 	free(p->image);
 	free(p->image_user);
 	plan_init(p);
+}
+
+const char *plan_program(const struct plan *p)
+{
+	return p->prelude.n ? p->prelude.v[0] : p->argv.n ? p->argv.v[0] : NULL;
 }
 
 int plan_mount_option(const char *word, unsigned *flags)

@@ -154,6 +154,7 @@ struct plan {
 	size_t n_open;
 	char *squashfs; /* or the absolute path of the root's squashfs file, served by FUSE; else
 			   NULL */
+	char *part;     /* "OFFSET+BYTES": the image is that part of the file; NULL: all of it */
 	char *as_trees; /* a hint if FUSE fails, "keep the image as a tree of files: …"; or NULL */
 	char *root_choice; /* the formats to choose the root from, for people; or NULL */
 	enum plan_root root;
@@ -164,6 +165,8 @@ struct plan {
 	struct plan_env *env;
 	size_t n_env;
 	struct strv dropped; /* names of the caller's variables that were left out */
+	struct strv prelude; /* words before argv: a shell that sets variables and becomes the
+			      * command; mostly empty */
 	struct strv argv;
 	enum plan_origin argv_origin;
 	char *workdir; /* absolute, inside; made if it does not exist */
@@ -208,6 +211,9 @@ struct plan {
 
 void plan_init(struct plan *p);
 void plan_done(struct plan *p);
+
+/* The program that is executed first: the prelude's or the command's; NULL if there is neither. */
+const char *plan_program(const struct plan *p);
 
 /* Add an entry. Copies the strings and cleans the target, which must be absolute and not "/". */
 int plan_mount_add(struct plan *p, enum plan_kind kind, const char *source, const char *target,

@@ -224,7 +224,7 @@ static int ask(const struct plan *p, enum look_what what, const char *path, stru
 {
 	auto_free char *clean = path_clean(path);
 
-	return looker_ask(p->squashfs, what, clean, ret, fd);
+	return looker_ask(p->squashfs, p->part ? p->part : "", what, clean, ret, fd);
 }
 
 static void tell(const struct found *f, struct plan_seen *ret)
@@ -290,7 +290,7 @@ static void expect(const struct plan *p, enum look_what what, const char *path)
 	auto_free char *clean = path_clean(path);
 
 	if (p->squashfs)
-		looker_expect(p->squashfs, what, clean);
+		looker_expect(p->squashfs, p->part ? p->part : "", what, clean);
 }
 
 void rootfs_expect_open(const struct plan *p, const char *path)

@@ -53,6 +53,7 @@ static char *describe(const struct plan *p, size_t *size)
 	if (!p->enters_any) {
 		fprintf(f, "%d %u ", (int)p->root, p->namespaces);
 		PUT(p->squashfs);
+		PUT(p->part);
 		PUT(p->hostname);
 		PUT(p->id.name);
 		PUT(p->id.group);

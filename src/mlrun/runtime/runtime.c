@@ -287,12 +287,14 @@ static int is_there(void *ctx, const char *path)
 
 int runtime_exec(struct plan *p, struct mlr_error *err)
 {
-	auto_strv struct strv env = STRV_INIT;
-	char *const *argv = strv_argv(&p->argv);
-	char *const *envp;
+	auto_strv struct strv env = STRV_INIT, words = STRV_INIT;
+	char *const *argv, *const *envp;
 	struct stat st;
 	int r;
 
+	strv_add_all(&words, &p->prelude);
+	strv_add_all(&words, &p->argv);
+	argv = strv_argv(&words);
 	plan_env_look(p, is_there, NULL);
 	plan_env_list(p, &env);
 	envp = strv_argv(&env);

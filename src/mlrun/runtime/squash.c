@@ -14,8 +14,9 @@ static int start_server(const struct plan *p, int image, int sock, struct mlr_er
 	auto_free char *path = program_path(PROGRAM);
 	const char *search = plan_env_get(p, "PATH");
 	char uid[16], gid[16];
-	char *const argv[] = { (char *)PROGRAM, uid, gid, p->argv.n ? p->argv.v[0] : NULL,
-		(char *)(search ? search : ""), NULL };
+	const char *command = plan_program(p);
+	char *const argv[] = { (char *)PROGRAM, p->part ? p->part : (char *)"", uid, gid,
+		(char *)command, (char *)(search ? search : ""), NULL };
 	int r;
 
 	snprintf(uid, sizeof(uid), "%u", (unsigned)p->id.uid);
@@ -155,11 +156,11 @@ static int open_program(int root, const char *path)
 
 int squash_open_command(const struct plan *p, int root)
 {
-	const char *command = p->argv.n ? p->argv.v[0] : "", *path = plan_env_get(p, "PATH");
+	const char *command = plan_program(p), *path = plan_env_get(p, "PATH");
 
-	if (strchr(command, '/'))
+	if (command && strchr(command, '/'))
 		return open_program(root, command);
-	while (*command && path && *path) {
+	while (command && path && *path) {
 		size_t len = strcspn(path, ":");
 		auto_free char *file = xasprintf("%.*s/%s", (int)len, path, command);
 		int fd = open_program(root, file);

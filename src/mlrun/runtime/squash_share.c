@@ -41,6 +41,7 @@ static void make_key(const struct plan *p, const struct stat *image, const char 
 		(unsigned long long)image->st_ino, (long long)image->st_size,
 		(long long)image->st_mtim.tv_sec, image->st_mtim.tv_nsec,
 		(long long)image->st_ctim.tv_sec, image->st_ctim.tv_nsec);
+	fprintf(f, "%s\n", p->part ? p->part : "");
 	fprintf(f, "%d %llu %llu\n%s", getpriority(PRIO_PROCESS, 0),
 		(unsigned long long)cpu.rlim_max, (unsigned long long)memory.rlim_max, cgroup);
 	fwrite(&cpus, 1, sizeof(cpus), f);

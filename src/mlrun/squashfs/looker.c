@@ -63,11 +63,11 @@ void looker_done(void)
 }
 
 /* Start the program with descriptors 3 and 4, as its source file says. */
-static int start(const char *file)
+static int start(const char *file, const char *part)
 {
 	auto_close int image = open(file, O_RDONLY | O_CLOEXEC | O_NONBLOCK);
 	auto_free char *path = program_path(PROGRAM);
-	char *const argv[] = { (char *)PROGRAM, (char *)"--look", NULL };
+	char *const argv[] = { (char *)PROGRAM, (char *)part, (char *)"--look", NULL };
 	auto_close int mine = -1, its = -1;
 	struct timeval wait = { .tv_sec = WAIT_S };
 	struct stat st;
@@ -168,32 +168,32 @@ static struct ahead *find_ahead(enum look_what what, const char *path)
 	return NULL;
 }
 
-static int start_for(const char *file)
+static int start_for(const char *file, const char *part)
 {
 	if (looker.sock >= 0 && strcmp(looker.file, file) == 0)
 		return 0;
 	if (looker.failed && strcmp(looker.failed, file) == 0)
 		return -EIO;
 	stop();
-	return start(file);
+	return start(file, part);
 }
 
-void looker_expect(const char *file, enum look_what what, const char *path)
+void looker_expect(const char *file, const char *part, enum look_what what, const char *path)
 {
-	if (start_for(file) < 0 || looker.n_ahead == AHEAD_MAX ||
+	if (start_for(file, part) < 0 || looker.n_ahead == AHEAD_MAX ||
 		send_question(what, path, MSG_DONTWAIT) < 0)
 		return;
 	looker.ahead[looker.n_ahead++] =
 		(struct ahead){ .what = what, .path = xstrdup(path), .fd = -1 };
 }
 
-int looker_ask(
-	const char *file, enum look_what what, const char *path, struct look_answer *ret, int *fd)
+int looker_ask(const char *file, const char *part, enum look_what what, const char *path,
+	struct look_answer *ret, int *fd)
 {
 	struct ahead *a;
 	int r;
 
-	TRY(start_for(file));
+	TRY(start_for(file, part));
 	a = find_ahead(what, path);
 	TRY(hear_ahead(a ? (size_t)(a - looker.ahead) + 1 : looker.n_ahead));
 	if (a) {

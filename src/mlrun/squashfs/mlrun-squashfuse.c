@@ -8,9 +8,10 @@
  *      not be made. The other end closes when the container is made
  *   4  the image
  *
- *   mlrun-squashfuse UID GID [COMMAND PATH]
- *   mlrun-squashfuse --look
+ *   mlrun-squashfuse PART UID GID [COMMAND PATH]
+ *   mlrun-squashfuse PART --look
  *
+ *   PART           "OFFSET+BYTES" of the file that are the image; "" for all of it
  *   UID, GID       the owner of all files
  *   COMMAND, PATH  what will run, and its PATH: likely to be read soon
  *
@@ -308,13 +309,13 @@ static int serve(int fuse)
 }
 
 /* Open the image. Returns 0 if it can be served, or sends an error message. */
-static int take_image(const char *uid, const char *gid)
+static int take_image(const char *part, const char *uid, const char *gid)
 {
 	const char *why = "", *compression = NULL;
 	char text[200] = "";
 	struct ops *o = &server.ops;
 
-	if (image_open(IMAGE, (uid_t)strtoul(uid, NULL, 10), (gid_t)strtoul(gid, NULL, 10),
+	if (image_open(IMAGE, part, (uid_t)strtoul(uid, NULL, 10), (gid_t)strtoul(gid, NULL, 10),
 		    &o->image, &why, &compression) < 0) {
 		if (compression)
 			snprintf(text, sizeof(text),
@@ -355,7 +356,7 @@ static void start_warming(char **argv)
 }
 
 /* Answer every request, also if the file is not a squashfs image. */
-static int look(void)
+static int look(const char *part)
 {
 	struct rlimit cpu = { LOOK_CPU_S, LOOK_CPU_S };
 	const char *why, *compression;
@@ -364,7 +365,7 @@ static int look(void)
 
 	setrlimit(RLIMIT_CPU, &cpu);
 	confine();
-	if (image_open(IMAGE, 0, 0, &im, &why, &compression) == 0)
+	if (image_open(IMAGE, part, 0, 0, &im, &why, &compression) == 0)
 		blocks = blocks_new(im, LOOK_BYTES);
 	look_serve(SOCKET, blocks ? im : NULL, blocks);
 	blocks_free(blocks);
@@ -374,21 +375,21 @@ static int look(void)
 
 int main(int argc, char **argv)
 {
-	int is_look = argc == 2 && strcmp(argv[1], "--look") == 0;
+	int is_look = argc == 3 && strcmp(argv[2], "--look") == 0;
 	int fuse, cpu;
 
-	if (argc != 3 && argc != 5 && !is_look) {
+	if (argc != 4 && argc != 6 && !is_look) {
 		fprintf(stderr, "mlrun: this program is a part of mlrun: type mlrun exec IMAGE\n");
 		return 125;
 	}
 	ignore_signals();
 	tune_malloc();
 	if (is_look)
-		return look();
+		return look(argv[1]);
 	confine();
-	if (take_image(argv[1], argv[2]) < 0)
+	if (take_image(argv[1], argv[2], argv[3]) < 0)
 		return 125;
-	start_warming(argv + 3);
+	start_warming(argv + 4);
 	if (fds_receive(SOCKET, &cpu, sizeof(cpu), &fuse) != sizeof(cpu) || fuse < 0)
 		return 0;
 	pin(cpu);

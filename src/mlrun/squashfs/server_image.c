@@ -8,17 +8,34 @@
 #define METADATA_MIN      3 /* bytes: a metadata block's header and some compressed data */
 #define METADATA_ENTRIES  (8192 / sizeof(sqfs_blocklist_entry))
 
+/* The image's bytes in the file: a SIF file has others, too. One for the process, since
+ * libsquashfuse's reads bring nothing but a descriptor. */
+static uint64_t part_at, part_size;
+
+/* Take the place of libsquashfuse's only function that reads, so that neither it nor this file gets
+ * a byte from outside the image, whatever the image's offsets say. */
+ssize_t sqfs_pread(sqfs_fd_t fd, void *buf, size_t count, sqfs_off_t off);
+ssize_t sqfs_pread(sqfs_fd_t fd, void *buf, size_t count, sqfs_off_t off)
+{
+	uint64_t at = (uint64_t)off;
+
+	if (at >= part_size)
+		return 0;
+	if (count > part_size - at)
+		count = (size_t)(part_size - at);
+	return pread(fd, buf, count, (off_t)(part_at + at));
+}
+
 /* The longest possible list of blocks: lists are part of the inode table, which fits into the file.
  * libsquashfuse allocates memory by the file size that an inode claims. */
-static uint64_t list_blocks_max(const sqfs *fs, int fd)
+static uint64_t list_blocks_max(const sqfs *fs)
 {
 	const struct squashfs_super_block *sb = &fs->sb;
-	off_t size = lseek(fd, 0, SEEK_END);
 	uint64_t table = sb->directory_table_start > sb->inode_table_start
 		? sb->directory_table_start - sb->inode_table_start
 		: 0;
 
-	return (size >= 0 && table > (uint64_t)size ? (uint64_t)size : table) / METADATA_MIN + 1;
+	return (table > part_size ? part_size : table) / METADATA_MIN + 1;
 }
 
 /* Enlarge a cache of libsquashfuse's. Keeps the old one if that fails. */
@@ -42,7 +59,7 @@ static const char *compression_name(const sqfs *fs)
 						     : "an unknown method";
 }
 
-int image_open(int fd, uid_t uid, gid_t gid, struct image **ret, const char **why,
+int image_open(int fd, const char *part, uid_t uid, gid_t gid, struct image **ret, const char **why,
 	const char **compression)
 {
 	auto_free struct image *im = calloc(1, sizeof(*im));
@@ -54,6 +71,10 @@ int image_open(int fd, uid_t uid, gid_t gid, struct image **ret, const char **wh
 		return -ENOMEM;
 	im->uid = uid;
 	im->gid = gid;
+	part_at = 0;
+	part_size = (uint64_t)lseek(fd, 0, SEEK_END);
+	if (*part && sscanf(part, "%" SCNu64 "+%" SCNu64, &part_at, &part_size) != 2)
+		part_size = 0;
 	r = sqfs_init(&im->fs, fd, 0);
 	if (r != SQFS_OK) {
 		*why = r == SQFS_BADFORMAT     ? "not a squashfs image"
@@ -65,13 +86,13 @@ int image_open(int fd, uid_t uid, gid_t gid, struct image **ret, const char **wh
 		sqfs_table_destroy(&im->fs.xattr_table); /* as in image_close() */
 		return -EPROTO;
 	}
-	if (im->fs.sb.block_size < 4096 || im->fs.sb.block_size > 1u << 20 ||
-		pthread_mutex_init(&im->lock, NULL) != 0) {
+	if (im->fs.sb.bytes_used > part_size || im->fs.sb.block_size < 4096 ||
+		im->fs.sb.block_size > 1u << 20 || pthread_mutex_init(&im->lock, NULL) != 0) {
 		*why = "a damaged squashfs image";
 		sqfs_destroy(&im->fs);
 		return -EPROTO;
 	}
-	im->list_blocks_max = list_blocks_max(&im->fs, fd);
+	im->list_blocks_max = list_blocks_max(&im->fs);
 	im->has_xattrs = im->fs.sb.xattr_id_table_start != (uint64_t)SQUASHFS_INVALID_BLK;
 	grow(&im->fs.md_cache, META_BLOCKS);
 	*ret = take_ptr(&im);
@@ -98,7 +119,7 @@ void image_expect_metadata(const struct image *im)
 	uint64_t from = im->fs.sb.inode_table_start, to = im->fs.sb.bytes_used;
 
 	if (from < to)
-		posix_fadvise(im->fs.fd, (off_t)from,
+		posix_fadvise(im->fs.fd, (off_t)(part_at + from),
 			(off_t)(to - from < EXPECT_MAX ? to - from : EXPECT_MAX),
 			POSIX_FADV_WILLNEED);
 }
@@ -433,7 +454,7 @@ int image_next_file(struct image *im, uint64_t ino, uint64_t *next, struct image
 static int read_all(int fd, char *buf, size_t size, off_t at)
 {
 	for (size_t done = 0; done < size;) {
-		ssize_t n = pread(fd, buf + done, size - done, at + (off_t)done);
+		ssize_t n = sqfs_pread(fd, buf + done, size - done, at + (off_t)done);
 
 		if (n == 0 || (n < 0 && errno != EINTR))
 			return -EIO;

@@ -22,7 +22,7 @@ struct image;
 
 /* A run of a file's bytes in one block of the image. */
 struct image_piece {
-	uint64_t pos;    /* the block's offset in the file; undefined for a hole */
+	uint64_t pos;    /* the block's offset in the image; undefined for a hole */
 	uint32_t header; /* the block's size on disk and whether it is compressed, in the format's
 			  * encoding; 0 for a hole */
 	uint32_t from;   /* offset in the decompressed block */
@@ -34,12 +34,14 @@ struct image_piece {
  * Open an image.
  *
  *   fd        open for reading; stays the caller's, who keeps it open as long as the image
+ *   part      "OFFSET+BYTES" of the file that are the image, outside which nothing is read; "" for
+ *             all of it. A process has one image at a time
  *   uid, gid  the owner of all files
  *
  * Returns 0; -ENOMEM; -EPROTO. *why is a literal that says what is wrong; if it is an unsupported
  * compression, *compression is its name.
  */
-int image_open(int fd, uid_t uid, gid_t gid, struct image **ret, const char **why,
+int image_open(int fd, const char *part, uid_t uid, gid_t gid, struct image **ret, const char **why,
 	const char **compression);
 void image_close(struct image *im);
 
