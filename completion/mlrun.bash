@@ -138,6 +138,7 @@ _mlrun_complete_argument() {
 		case $cur in
 		rootfs:*) mapfile -t COMPREPLY < <(compgen -P rootfs: -d -- "${cur#*:}") ;;
 		squashfs:*) mapfile -t COMPREPLY < <(compgen -P squashfs: -f -- "${cur#*:}") ;;
+		*) mapfile -t -O ${#COMPREPLY[@]} COMPREPLY < <(compgen -f -X '!*.@(sif|simg)' -- "$cur") ;;
 		esac
 		;;
 	logs:* | restart:* | stop:* | wait:*) mapfile -t COMPREPLY < <(compgen -W "$(_mlrun_services --all)" -- "$cur") ;;

@@ -116,6 +116,19 @@ needs_fuse() {
 	[ -r /dev/fuse ] && [ -w /dev/fuse ] || skip "this user may not open /dev/fuse"
 }
 
+# without_fuse COMMAND...: where /dev/fuse cannot be opened
+without_fuse() {
+	# shellcheck disable=SC2016 # the inner shell's
+	unshare --user --map-current-user --keep-caps --mount sh -c '
+		mount --bind /dev/fuse /dev/fuse && mount -o remount,bind,nodev /dev/fuse && exec "$@"' sh "$@"
+}
+
+needs_closable_fuse() {
+	without_fuse true 2>/dev/null || skip "/dev/fuse cannot be closed here"
+	# shellcheck disable=SC2016
+	without_fuse sh -c '! (: <>/dev/fuse) 2>/dev/null' || skip "/dev/fuse stays open"
+}
+
 # Kept for the build directory's next tests. In setup_file, call tests/cli/python-env itself, and skip_file.
 python_with() {
 	local said

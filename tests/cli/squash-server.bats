@@ -51,19 +51,6 @@ start() {
 	until_true test -e ready
 }
 
-# without_fuse COMMAND...: where /dev/fuse cannot be opened
-without_fuse() {
-	# shellcheck disable=SC2016 # the inner shell's
-	unshare --user --map-current-user --keep-caps --mount sh -c '
-		mount --bind /dev/fuse /dev/fuse && mount -o remount,bind,nodev /dev/fuse && exec "$@"' sh "$@"
-}
-
-needs_closable_fuse() {
-	without_fuse true 2>/dev/null || skip "/dev/fuse cannot be closed here"
-	# shellcheck disable=SC2016
-	without_fuse sh -c '! (: <>/dev/fuse) 2>/dev/null' || skip "/dev/fuse stays open"
-}
-
 # --- what it serves ---------------------------------------------------------------------
 
 @test "squash server: 64 starts at once all read what is in the image" {

@@ -32,8 +32,6 @@ setup() {
 @test "words: a path in a name's place says what is written instead" {
 	mkdir root
 	: >x.tar
-	: >x.sif
-	: >x.sqsh
 	while IFS='|' read -r path hint; do
 		run -125 mlrun exec "$path" ls
 		assert_line --partial "'$path' is a path, not an image's name"
@@ -44,18 +42,20 @@ setup() {
 		../root|rootfs:../root is the image that is a plain directory, oci:../root one that is an OCI layout
 		./x.tar|mlrun import ./x.tar NAME brings it into the store; then mlrun exec NAME
 		x.tar|mlrun import x.tar NAME brings it into the store; then mlrun exec NAME
-		x.sif|apptainer build --sandbox DIR x.sif, then mlrun exec rootfs:DIR
-		./x.sif|apptainer build --sandbox DIR ./x.sif, then mlrun exec rootfs:DIR
-		x.sqsh|mlrun exec squashfs:x.sqsh runs it as it is
 	END
+	: >x.sif
+	for name in x.sif ./x.sif; do
+		run -125 mlrun pull "$name"
+		assert_line "hint: mlrun exec $name runs it as it is"
+	done
 	run -125 mlrun pull ./x.tar
 	assert_line "hint: mlrun import ./x.tar NAME brings it into the store; then mlrun exec NAME"
-	# A name may end so.
+	rm x.sif
+	# A name may end so, where there is no such file.
 	mlrun tag debian:12 x.sif
 	run -0 mlrun exec x.sif echo ran
 	assert_output ran
 	mlrun rm x.sif
-	rm x.sif
 	run -125 mlrun pull "$REGISTRY/x.sif"
 	assert_output --partial "has no"
 }
@@ -67,7 +67,7 @@ setup() {
 	done
 	for name in library://alpine shub://a/b oras://r/x:1; do
 		run -125 mlrun exec "$name" true
-		assert_line "hint: apptainer build --sandbox DIR $name, then mlrun exec rootfs:DIR"
+		assert_line "hint: apptainer pull FILE.sif $name, then mlrun exec FILE.sif"
 	done
 	# These are names.
 	run -125 mlrun exec --pull=never podman:1 true
@@ -110,7 +110,7 @@ setup() {
 	printf 'SIF_MAGIC\0001\0' >>x.sif
 	run -125 mlrun import x.sif
 	assert_line --partial "'x.sif' is an image of Apptainer's, a SIF file"
-	assert_line "hint: apptainer build --sandbox DIR x.sif, then mlrun exec rootfs:DIR"
+	assert_line "hint: mlrun exec sif:x.sif runs it as it is"
 	run -125 mlrun import debian:11
 	assert_line "mlrun: import 'debian:11': No such file or directory"
 	assert_line "hint: mlrun pull debian:11 brings an image of that name from its registry"

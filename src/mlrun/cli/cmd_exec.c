@@ -173,7 +173,8 @@ int cmd_exec(int argc, char **argv)
 	cli_exec_parse(argc, argv, "IMAGE [--] [COMMAND [ARG...]]",
 		"Run a command in an image, with the caller's own rights and files.\v"
 		"IMAGE is [docker://]NAME[:TAG][@DIGEST]; or oci:DIR[:REF], oci-archive:FILE[:REF], "
-		"docker-archive:FILE[:REF]; or squashfs:FILE or rootfs:PATH, a plain directory. "
+		"docker-archive:FILE[:REF]; or FILE.sif, squashfs:FILE or rootfs:PATH, a plain "
+		"directory. "
 		"The exit status is the command's own; "
 		"125: mlrun failed, 126: the command could not be executed, 127: it was not found.",
 		&x);

@@ -114,16 +114,24 @@ int cmd_inspect(int argc, char **argv)
 	auto_call(stores_close) struct stores all = { 0 };
 	auto_call(picture_done) struct picture p = { 0 };
 	auto_call(inspect_args_done) struct inspect_args a = INSPECT_ARGS_INIT;
+	auto_free char *place = NULL;
 	struct mlr_error err = MLR_ERROR_INIT;
+	const char *image;
 	int r;
 
 	if (inspect_parse(argc, argv, &a, &err) < 0)
 		return cli_fail(&err);
 	if (a.remote)
 		return cli_become("mlrun-pull", argv - 1);
-	if (a.pin && oci_transport_is_root(oci_transport_of(a.image, NULL))) {
+	place = cli_image_in_file(a.image);
+	image = place ? place : a.image;
+	if (a.pin && oci_transport_is_root(oci_transport_of(image, NULL))) {
 		puts(a.image); /* used in place */
 		return 0;
+	}
+	if (oci_transport_of(image, NULL) == OCI_SQUASHFS && !a.raw) {
+		r = inspect_file(&a, image, &err);
+		return r < 0 ? cli_fail_at(&err, "inspect '%s'", a.image) : r;
 	}
 	r = print_service(&a, &err);
 	if (r != -ENOENT)

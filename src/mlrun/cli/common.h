@@ -96,6 +96,11 @@ void cli_tell_replaced(const char *name, const char *was);
  * -EINVAL. */
 int cli_refuse_file(const char *image, struct mlr_error *err);
 
+/* The name of an image in a file that is used in place, "sif:x.sif", for "x.sif" or a path. To
+ * free(); NULL if it is none. A path's last letters or an existing file decide, not its contents.
+ */
+char *cli_image_in_file(const char *image);
+
 /* Read the manifest of a stored image and verify it. Returns 0, -ENOENT, -EBADMSG, -EPROTO. */
 int cli_stored_manifest(
 	struct store *st, const char *digest, struct oci_document *ret, struct mlr_error *err);

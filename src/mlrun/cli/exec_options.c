@@ -213,6 +213,11 @@ static void check(void *args, struct argp_state *state)
 		argp_error(state, "%s is missing", x->operand ? x->operand : "an image");
 	if (x->exec.join && !x->exec.command && !x->command_optional)
 		argp_error(state, "a command is missing");
+	x->image_place = x->exec.image ? cli_image_in_file(x->exec.image) : NULL;
+	if (x->image_place) {
+		x->image_word = x->image_word ? x->image_word : x->exec.image;
+		x->exec.image = x->image_place;
+	}
 	x->exec.store = x->common.store;
 	if (x->join_name)
 		find_joined(x, state);
@@ -402,4 +407,5 @@ void cli_exec_done(struct cli_exec *x)
 	strv_done(&o->cap_drop);
 	strv_done(&o->ulimits);
 	free(x->join_env);
+	free(x->image_place);
 }

@@ -20,6 +20,7 @@ struct cli_exec {
 	const char *image_word;   /* the image in it: a word or its end; NULL: exec.image */
 	const char *save;         /* --save, or NULL */
 	const char *env_out;      /* --env-out: where to write the command's variables; NULL */
+	char *image_place;        /* exec.image, owned: "sif:x.sif" for "x.sif"; or NULL */
 	char *join_env;           /* exec.join_env, owned */
 	const char *join_name;    /* --join's service, or NULL; exec.join is its process then */
 	const char *name;         /* --name: without --rm it is refused */

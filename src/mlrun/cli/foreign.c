@@ -130,7 +130,7 @@ static const struct row {
 	{ NULL, "context|plugin|init|scout|trust|model|mcp|ai|desktop|extension|debug|offload|sandbox",
 		"mlrun has no daemon and no plugins: mlrun --help lists all that it does" },
 	{ NULL, "digest", "mlrun inspect --remote IMAGE; --raw prints the manifest" },
-	{ NULL, "sif", "apptainer build --sandbox DIR FILE.sif, then mlrun exec rootfs:DIR" },
+	{ NULL, "sif", "mlrun inspect FILE.sif lists its parts" },
 	{ NULL, "verify|check", "mlrun store verify reads and hashes the store again" },
 	{ NULL, "unshare", "unshare(1); mlrun exec --fakeroot appears as root inside" },
 	{ NULL, "remote|registry|key|keyserver|sign", "mlrun login REGISTRY keeps a password" },

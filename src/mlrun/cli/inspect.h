@@ -29,6 +29,10 @@ void inspect_args_done(struct inspect_args *a);
 /* Parse the command line, or exit. Returns 0, or -EINVAL for an invalid platform. */
 int inspect_parse(int argc, char **argv, struct inspect_args *ret, struct mlr_error *err);
 
+/* Print what is in the file "sif:FILE" or "squashfs:FILE", without starting anything of it. Returns
+ * an exit status, or an error of rootfs_plan(). */
+int inspect_file(const struct inspect_args *a, const char *image, struct mlr_error *err);
+
 /* All that is known about an image. */
 struct picture {
 	struct store_image image; /* pulled is 0 if it is in no store */

@@ -1,6 +1,7 @@
 #include "exec/parts.h"
 
 #include "base/machine.h"
+#include "oci/name.h"
 #include "oci/platform.h"
 
 #define ENTRY_MAX 4096 /* bytes; the kernel prints less than a page about an emulator */
@@ -92,6 +93,8 @@ int architecture_check(const char *root, struct plan *p, struct mlr_error *err)
 		return 0;
 	}
 	mlr_fail(err, ENOEXEC, "the image is for %s, this machine is %s", p->platform, here);
+	if (oci_transport_is_root(oci_transport_of(p->image, NULL)))
+		return -ENOEXEC;
 	return mlr_hint(err,
 		"mlrun pull --platform %s %s fetches the right variant, if there is one", here,
 		p->image);

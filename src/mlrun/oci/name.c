@@ -10,6 +10,7 @@ static const char *const prefixes[] = {
 	[OCI_DIRECTORY] = "rootfs:",
 	[OCI_SQUASHFS] = "squashfs:",
 	[OCI_ANY_FILE] = "",
+	[OCI_SIF] = "sif:",
 };
 
 const char *oci_transport_prefix(enum oci_transport t)
@@ -26,7 +27,7 @@ enum oci_transport oci_transport_of(const char *text, const char **rest)
 			continue;
 		if (rest)
 			*rest = text + n;
-		return (enum oci_transport)t;
+		return t == OCI_SIF ? OCI_SQUASHFS : (enum oci_transport)t;
 	}
 	if (rest)
 		*rest = text;
@@ -67,15 +68,15 @@ int oci_place_parse(const char *text, struct oci_name *ret, struct mlr_error *er
 	return 0;
 }
 
-enum ending { END_NONE, END_SIF, END_SQUASHFS, END_TAR };
+enum ending { END_NONE, END_ROOT, END_TAR };
 
 static enum ending ending_of(const char *text)
 {
 	static const struct {
 		const char *ending;
 		enum ending kind;
-	} known[] = { { ".sif", END_SIF }, { ".simg", END_SIF }, { ".sqsh", END_SQUASHFS },
-		{ ".sqfs", END_SQUASHFS }, { ".squashfs", END_SQUASHFS }, { ".tar", END_TAR },
+	} known[] = { { ".sif", END_ROOT }, { ".simg", END_ROOT }, { ".sqsh", END_ROOT },
+		{ ".sqfs", END_ROOT }, { ".squashfs", END_ROOT }, { ".tar", END_TAR },
 		{ ".tar.gz", END_TAR }, { ".tgz", END_TAR }, { ".tar.xz", END_TAR },
 		{ ".tar.zst", END_TAR } };
 	size_t len = strlen(text);
@@ -94,14 +95,22 @@ int oci_name_ends_as_file(const char *text)
 	return ending_of(text) != END_NONE;
 }
 
+int oci_name_ends_as_root(const char *text)
+{
+	return ending_of(text) == END_ROOT;
+}
+
+int oci_name_is_path(const char *text)
+{
+	return text[strspn(text, ".~")] == '/';
+}
+
 int oci_name_refuse_path(const char *text, struct mlr_error *err)
 {
 	mlr_fail(err, EINVAL, "'%.200s' is a path, not an image's name", text);
 	switch (ending_of(text)) {
-	case END_SIF:
-		return mlr_hint(err, OCI_NAME_SIF, text);
-	case END_SQUASHFS:
-		return mlr_hint(err, "mlrun exec squashfs:%s runs it as it is", text);
+	case END_ROOT:
+		return mlr_hint(err, "mlrun exec %s runs it as it is", text);
 	case END_TAR:
 		return mlr_hint(err,
 			"mlrun import %s NAME brings it into the store; then mlrun exec NAME",
@@ -132,7 +141,8 @@ static int refuse_transport(const char *text, struct mlr_error *err)
 		if (strncmp(text, libraries[i], strlen(libraries[i])) == 0) {
 			mlr_fail(
 				err, EINVAL, "'%.200s' names an Apptainer image, a SIF file", text);
-			return mlr_hint(err, OCI_NAME_SIF, text);
+			return mlr_hint(
+				err, "apptainer pull FILE.sif %s, then mlrun exec FILE.sif", text);
 		}
 	return 0;
 }
@@ -154,7 +164,7 @@ int oci_name_parse(const char *text, struct oci_name *ret, struct mlr_error *err
 	if (r < 0 || ret->transport != OCI_REGISTRY)
 		return r;
 	/* No image's name begins like this. */
-	if (text[strspn(text, ".~")] == '/')
+	if (oci_name_is_path(text))
 		return oci_name_refuse_path(text, err);
 	if (refuse_transport(text, err) < 0)
 		return -EINVAL;

@@ -5,8 +5,8 @@
  *   oci:DIR[:REF]  oci-archive:FILE[:REF]  docker-archive:FILE[:REF]
  *
  * REF chooses one of several images: a name written there, or "@N", the Nth from 0. A path ends at
- * its first colon. Commands that run images also take rootfs:DIR and squashfs:FILE, whose path is
- * all that follows.
+ * its first colon. Commands that run images also take rootfs:DIR and squashfs:FILE or sif:FILE,
+ * whose path is all that follows; both are files with a squashfs image in them.
  */
 #ifndef MLR_OCI_NAME_H
 #define MLR_OCI_NAME_H
@@ -19,8 +19,9 @@ enum oci_transport {
 	OCI_ARCHIVE,
 	OCI_DOCKER_ARCHIVE,
 	OCI_DIRECTORY, /* this and the next are used in place, never stored */
-	OCI_SQUASHFS,
-	OCI_ANY_FILE, /* never written: the file's contents decide */
+	OCI_SQUASHFS,  /* or a SIF file with one: the contents decide */
+	OCI_ANY_FILE,  /* never written: the file's contents decide */
+	OCI_SIF,       /* a prefix only: another word for OCI_SQUASHFS */
 };
 
 struct oci_name {
@@ -34,11 +35,14 @@ struct oci_name {
 		OCI_REGISTRY, { 0 }, NULL, NULL \
 	}
 
-/* A hint for Apptainer's images: how to convert one; takes its path. */
-#define OCI_NAME_SIF "apptainer build --sandbox DIR %s, then mlrun exec rootfs:DIR"
-
 /* Does the text end like an image file, in ".tar", ".sif", ".sqsh" or the like? Names may, too. */
 int oci_name_ends_as_file(const char *text);
+
+/* The same, for a file that is used in place: ".sif", ".simg", ".sqsh" and the like. */
+int oci_name_ends_as_root(const char *text);
+
+/* Is the text no image's name, but a path: "/x", "./x", "../x", "~/x"? */
+int oci_name_is_path(const char *text);
 
 /* Fail for a path where a name is expected, and hint at what to write. Returns -EINVAL. */
 int oci_name_refuse_path(const char *text, struct mlr_error *err);

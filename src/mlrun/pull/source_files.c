@@ -70,7 +70,7 @@ static int refuse_others(int fd, const struct oci_name *name, struct mlr_error *
 
 	if (n == sizeof(magic) && memcmp(magic + 32, "SIF_MAGIC", 9) == 0) {
 		mlr_fail(err, ENOTSUP, "'%s' is an image of Apptainer's, a SIF file", name->path);
-		return mlr_hint(err, OCI_NAME_SIF, name->path);
+		return mlr_hint(err, "mlrun exec sif:%s runs it as it is", name->path);
 	}
 	if (n < 4 || memcmp(magic, "hsqs", 4) != 0)
 		return 0;

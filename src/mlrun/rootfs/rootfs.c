@@ -4,6 +4,7 @@
 #include "oci/name.h"
 #include "oci/platform.h"
 #include "rootfs/lookup.h"
+#include "sif/sif.h"
 #include "store/image.h"
 #include "store/lease.h"
 #include "store/probe.h"
@@ -25,13 +26,28 @@ static int plan_directory(const char *path, struct plan *p, struct mlr_error *er
 	return 0;
 }
 
-/* Plan a squashfs file that any user may have made. */
+/* Plan a squashfs or SIF file that any user may have made. */
 static int plan_file(const char *path, struct plan *p, struct mlr_error *err)
 {
-	p->squashfs = realpath(path, NULL);
+	auto_close int fd = open(path, O_RDONLY | O_CLOEXEC | O_NONBLOCK | O_NOCTTY);
+	auto_free char *skip = NULL;
+	struct sif_place at;
+
+	p->squashfs = fd < 0 ? NULL : realpath(path, NULL);
+	if (!p->squashfs)
+		return mlr_fail_errno(err, "squashfs image '%s'", path);
+	TRY(sif_find(fd, path, &at, err));
+	if (at.at > 0) {
+		p->part = xasprintf("%" PRIu64 "+%" PRIu64, at.at, at.size);
+		skip = xasprintf("-o %" PRIu64 " ", at.at);
+	}
+	p->platform = at.architecture ? xasprintf("linux/%s", at.architecture) : NULL;
+	if (at.is_signed)
+		plan_remark_add(p, PLAN_FROM_IMAGE, "signatures in '%s' are not checked", path);
 	p->as_trees = xasprintf(
-		"make a tree of files of it: unsquashfs -d DIR %s && mlrun exec rootfs:DIR", path);
-	return p->squashfs ? 0 : mlr_fail_errno(err, "squashfs image '%s'", path);
+		"make a tree of files of it: unsquashfs %s-d DIR %s && mlrun exec rootfs:DIR",
+		skip ? skip : "", path);
+	return 0;
 }
 
 /* The configuration that Enroot keeps in the files. Where they cannot be read, the start tells why.

@@ -15,7 +15,7 @@
  *   store_dir  --store's value, or NULL for the default store
  *   c          the configuration, which names stores; NULL: it is read
  *   image      a name as Docker writes it, or "rootfs:PATH" for a plain directory, or
- *              "squashfs:FILE"
+ *              "squashfs:FILE", "sif:FILE"
  *   p          gets lowers or squashfs, image, platform, image_user
  *   ret        the image's facts, to store_facts_done(); for a plain directory or file only what
  *              Enroot has written into it (oci/enroot.h)

@@ -1,0 +1,237 @@
+#include "sif/sif.h"
+
+#include <endian.h>
+
+#define LAUNCHER   "run-singularity\n" /* ends the first line of a .simg */
+#define EXT_SUPER  1080                /* of ext2 to ext4's magic number, 0xef53 */
+#define SQUASHFS   "hsqs"
+#define HEAD_BYTES 4096
+
+void sif_done(struct sif *s)
+{
+	free(s->parts);
+	*s = (struct sif){ .parts = NULL };
+}
+
+static int damaged(struct mlr_error *err, const char *what)
+{
+	return mlr_fail(err, EPROTO, "a damaged SIF file: %s", what);
+}
+
+/* Does this range of bytes lie in the file, behind the header? */
+static int is_inside(uint64_t at, uint64_t size, uint64_t file)
+{
+	return at >= sizeof(struct sif_header) && at <= file && size <= file - at;
+}
+
+static int overlap(uint64_t a, uint64_t a_size, uint64_t b, uint64_t b_size)
+{
+	return a < b + b_size && b < a + a_size;
+}
+
+static int is_a(const struct sif_descriptor *d, enum sif_type type)
+{
+	return d->used && le32toh(d->type) == type;
+}
+
+static int check_part(const struct sif *s, size_t i, uint64_t file, struct mlr_error *err)
+{
+	const struct sif_descriptor *d = &s->parts[i];
+	uint64_t at = le64toh(d->at), size = le64toh(d->size);
+
+	if (!d->used)
+		return 0;
+	if (!is_inside(at, size, file))
+		return damaged(err, "a part lies outside of it");
+	if (!is_a(d, SIF_PARTITION))
+		return 0;
+	if (size == 0)
+		return damaged(err, "a partition is empty");
+	if (overlap(at, size, le64toh(s->header.at), le64toh(s->header.size)))
+		return damaged(err, "a partition overlaps the descriptors");
+	for (size_t k = 0; k < i; k++)
+		if (is_a(&s->parts[k], SIF_PARTITION) &&
+			overlap(at, size, le64toh(s->parts[k].at), le64toh(s->parts[k].size)))
+			return damaged(err, "partitions overlap");
+	return 0;
+}
+
+static int read_parts(int fd, uint64_t file, struct sif *s, struct mlr_error *err)
+{
+	uint64_t total = le64toh(s->header.total), at = le64toh(s->header.at),
+		 size = le64toh(s->header.size);
+
+	if (total > SIF_DESCRIPTORS)
+		return damaged(err, "its number of descriptors");
+	if (size != total * sizeof(*s->parts))
+		return damaged(err, "the descriptors' size");
+	if (!is_inside(at, size, file))
+		return damaged(err, "the descriptors lie outside of it");
+	s->n = (size_t)total;
+	s->parts = xcalloc(s->n + 1, sizeof(*s->parts));
+	if (pread(fd, s->parts, (size_t)size, (off_t)at) != (ssize_t)size)
+		return damaged(err, "it is cut off");
+	for (size_t i = 0; i < s->n; i++)
+		TRY(check_part(s, i, file, err));
+	return 1;
+}
+
+int sif_read(int fd, uint64_t file, struct sif *ret, struct mlr_error *err)
+{
+	auto_call(sif_done) struct sif s = { .parts = NULL };
+	ssize_t n = pread(fd, &s.header, sizeof(s.header), 0);
+
+	if (n < 0)
+		return mlr_fail_errno(err, "read");
+	if ((size_t)n < offsetof(struct sif_header, version) ||
+		memcmp(s.header.magic, SIF_MAGIC, sizeof(SIF_MAGIC)) != 0)
+		return 0;
+	if ((size_t)n < sizeof(s.header))
+		return damaged(err, "it is cut off");
+	if (memcmp(s.header.version, "01", 3) != 0)
+		return mlr_fail(err, EPROTO, "a SIF file of another version than 01");
+	TRY(read_parts(fd, file, &s, err));
+	*ret = take_struct(&s, { .parts = NULL });
+	return 1;
+}
+
+const char *sif_architecture(const char code[3])
+{
+	static const char *const names[] = { NULL, "386", "amd64", "arm", "arm64", "ppc64",
+		"ppc64le", "mips", "mipsle", "mips64", "mips64le", "s390x", "riscv64" };
+	size_t n = isdigit(code[0]) && isdigit(code[1])
+		? (size_t)(code[0] - '0') * 10 + (size_t)(code[1] - '0')
+		: 0;
+
+	return n < ARRAY_LEN(names) ? names[n] : NULL;
+}
+
+/* --- the image in a file ---------------------------------------------------------------- */
+
+static int refuse_ext3(const char *path, struct mlr_error *err)
+{
+	mlr_fail(err, ENOTSUP, "an ext3 image of Singularity 2");
+	return mlr_hint(err, "apptainer build NEW.sif %s makes a file that mlrun runs", path);
+}
+
+static int check_file_system(
+	const struct sif_descriptor *d, const char *path, struct mlr_error *err)
+{
+	switch (le32toh(d->partition.file_system)) {
+	case SIF_SQUASHFS:
+		return 0;
+	case SIF_EXT3:
+		return refuse_ext3(path, err);
+	case SIF_ENCRYPTED:
+		mlr_fail(err, ENOTSUP, "the image is encrypted, and mlrun decrypts nothing");
+		return mlr_hint(err, "apptainer runs it; build it without --encrypt for mlrun");
+	default:
+		mlr_fail(err, ENOTSUP,
+			"its primary partition has another file system than squashfs");
+		return mlr_hint(err, "apptainer build NEW.sif %s makes one of squashfs", path);
+	}
+}
+
+static int refuse_overlay(const struct sif_descriptor *overlay, const struct sif_descriptor *root,
+	const char *path, struct mlr_error *err)
+{
+	mlr_fail(err, ENOTSUP, "part %u is an overlay, which changes what is in the image",
+		le32toh(overlay->id));
+	return mlr_hint(err,
+		"in a copy, apptainer sif del %u %s takes it out; unsquashfs -o %llu -d DIR %s && "
+		"mlrun exec rootfs:DIR runs the image without it",
+		le32toh(overlay->id), path, (unsigned long long)le64toh(root->at), path);
+}
+
+static int refuse_rootless(int is_oci, struct mlr_error *err)
+{
+	if (!is_oci)
+		return damaged(err, "it has no primary partition");
+	mlr_fail(err, ENOTSUP, "an OCI-SIF, which has an OCI image in place of a file system");
+	return mlr_hint(err,
+		"mlrun pull brings the image from its registry; or singularity pull "
+		"without --oci makes a file that mlrun runs");
+}
+
+static int find_root(
+	const struct sif *s, const char *path, struct sif_place *ret, struct mlr_error *err)
+{
+	const struct sif_descriptor *root = NULL, *overlay = NULL;
+	int is_oci = 0;
+
+	for (size_t i = 0; i < s->n; i++) {
+		const struct sif_descriptor *d = &s->parts[i];
+		uint32_t kind = is_a(d, SIF_PARTITION) ? le32toh(d->partition.kind) : 0;
+
+		if (kind == SIF_PRIMARY && root)
+			return damaged(err, "it has two primary partitions");
+		if (kind == SIF_PRIMARY)
+			root = d;
+		overlay = kind == SIF_OVERLAY ? d : overlay;
+		is_oci |= is_a(d, SIF_OCI_INDEX);
+		ret->is_signed |= is_a(d, SIF_SIGNATURE);
+	}
+	if (!root)
+		return refuse_rootless(is_oci, err);
+	TRY(check_file_system(root, path, err));
+	if (overlay)
+		return refuse_overlay(overlay, root, path, err);
+	ret->at = le64toh(root->at);
+	ret->size = le64toh(root->size);
+	ret->architecture = sif_architecture(root->partition.architecture);
+	ret->is_sif = 1;
+	return 0;
+}
+
+/* A file of Singularity 2: an image, mostly behind a line that names its launcher. */
+static int find_old(
+	int fd, uint64_t file, const char *path, struct sif_place *ret, struct mlr_error *err)
+{
+	char head[HEAD_BYTES + 1] = "";
+	ssize_t n = pread(fd, head, HEAD_BYTES, 0);
+	const char *line = n > 0 ? memchr(head, '\n', (size_t)n) : NULL;
+	size_t at = line ? (size_t)(line + 1 - head) : 0, end = sizeof(LAUNCHER) - 1;
+
+	if (at < end || memcmp(head + at - end, LAUNCHER, end) != 0)
+		at = 0;
+	if (n >= (ssize_t)(at + EXT_SUPER + 2) && memcmp(head + at, SQUASHFS, 4) != 0 &&
+		memcmp(head + at + EXT_SUPER, "\x53\xef", 2) == 0)
+		return refuse_ext3(path, err);
+	ret->at = at;
+	ret->size = file - at;
+	return 0;
+}
+
+int sif_find(int fd, const char *path, struct sif_place *ret, struct mlr_error *err)
+{
+	auto_call(sif_done) struct sif s = { .parts = NULL };
+	off_t file = lseek(fd, 0, SEEK_END);
+	struct stat st;
+	int r;
+
+	if (file < 0 || fstat(fd, &st) < 0 || (!S_ISREG(st.st_mode) && !S_ISBLK(st.st_mode)))
+		return mlr_fail(err, EINVAL, "'%s' is not a file", path);
+	*ret = (struct sif_place){ .at = 0 };
+	r = sif_read(fd, (uint64_t)file, &s, err);
+	if (r < 0)
+		return r;
+	return r ? find_root(&s, path, ret, err) : find_old(fd, (uint64_t)file, path, ret, err);
+}
+
+char *sif_describe(const struct sif_descriptor *d)
+{
+	static const char *const types[] = { "definition file", "environment", "labels",
+		"partition", "signature", "JSON", "raw data", "cryptographic message",
+		"bill of materials", "OCI index", "OCI blob" },
+				 *const systems[] = { "unknown", "squashfs", "ext3", "archive",
+					 "raw", "encrypted squashfs" },
+				 *const kinds[] = { "unknown", "system", "primary", "data",
+					 "overlay" };
+	uint32_t type = le32toh(d->type) - SIF_DEFINITION,
+		 system = le32toh(d->partition.file_system), kind = le32toh(d->partition.kind);
+
+	if (!is_a(d, SIF_PARTITION))
+		return xstrdup(type < ARRAY_LEN(types) ? types[type] : "unknown");
+	return xasprintf("%s partition, %s", kinds[kind < ARRAY_LEN(kinds) ? kind : 0],
+		systems[system < ARRAY_LEN(systems) ? system : 0]);
+}
