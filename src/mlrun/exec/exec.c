@@ -563,6 +563,7 @@ static int plan_image(
 {
 	auto_call(store_facts_done) struct store_facts facts = { 0 };
 	auto_call(asked_mounts_done) struct asked_mounts m = { 0 };
+	auto_strv struct strv scripts = STRV_INIT;
 	struct exec_options with_labels = *o;
 	int r;
 
@@ -580,7 +581,10 @@ static int plan_image(
 	if (r != 0)
 		return r;
 	labels_read(&facts.config.labels, &with_labels, p);
-	return plan_rest(&with_labels, &facts.config, &m, p, err);
+	scripts_read(p, &facts.config, &scripts);
+	TRY(plan_rest(&with_labels, &facts.config, &m, p, err));
+	scripts_plan(&scripts, p);
+	return 0;
 }
 
 static int plan_joined(const struct exec_options *o, struct plan *p, struct mlr_error *err)

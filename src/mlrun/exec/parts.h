@@ -5,6 +5,7 @@
 #include "base/config.h"
 #include "exec/exec.h"
 #include "gpu/gpu.h"
+#include "oci/config.h"
 #include "plan/plan.h"
 
 /* Reads files of a plan's image, as gpu and mpi look at them. p must outlive it. */
@@ -71,6 +72,21 @@ int defaults_volumes(const struct config *c, struct plan *p, struct mlr_error *e
  * mlrun's containers, for a missing command, and for options that would change the container.
  */
 int join_plan(const struct exec_options *o, struct plan *p, struct mlr_error *err);
+
+/* --- scripts.c: what Apptainer keeps in its images, in /.singularity.d --- */
+
+/*
+ * Look for the image's scripts.
+ *
+ *   c    gets the runscript as Cmd, if it names no command; and of an image without a shell the
+ *        variables that its scripts assign plainly
+ *   ret  gets the shell that reads them, and their names in order; stays empty without them
+ */
+void scripts_read(struct plan *p, struct oci_config *c, struct strv *ret);
+
+/* Have the shell read the scripts and then become the command, in the same process. What options,
+ * settings, GPUs and MPI set is set again after them. Call this when the environment is planned. */
+void scripts_plan(const struct strv *scripts, struct plan *p);
 
 /* --- environment.c: the caller's, the image's, files' and options' variables; later ones win ---
  */

@@ -38,6 +38,8 @@ static const char *quoted(const char *s, char how, FILE *to)
 	while (s && *s && *s != end)
 		if (how == '$' && *s == '\\')
 			s = escape(s + 1, to);
+		else if (how == '"' && strchr("$`\\", *s))
+			return NULL;
 		else
 			fputc(*s++, to);
 	return s && *s ? s + 1 : NULL;
@@ -65,7 +67,7 @@ static int next_word(const char **line, char **ret)
 		if (*s == '\'')
 			s = quoted(s + 1, '\'', to);
 		else if (*s == '"')
-			s = strchr("$`\\", s[1]) ? NULL : quoted(s + 1, '"', to);
+			s = quoted(s + 1, '"', to);
 		else if (*s == '$' && s[1] == '\'')
 			s = quoted(s + 2, '$', to);
 		else if (*s == '\\' && s[1])
@@ -173,6 +175,33 @@ void oci_enroot_read_environment(const char *text, struct oci_config *ret)
 
 		if (*line != '#' && name > 0 && line[name] == '=')
 			strv_take(&ret->env, xstrndup(line, len));
+	}
+}
+
+/* Take "K=V …", up to a comment. Words that only a shell knows, or that are no variable, end it. */
+static void read_export(const char *line, struct strv *env)
+{
+	char *word;
+
+	while (next_word(&line, &word) == 1) {
+		size_t name = strcspn(word, "=");
+		int is_variable = name > 0 && word[name] == '=';
+
+		if (is_variable)
+			strv_take(env, word);
+		else
+			free(word);
+		if (!is_variable)
+			return;
+	}
+}
+
+void oci_enroot_read_exports(const char *text, struct oci_config *ret)
+{
+	for (const char *line = text; *line; line += strcspn(line, "\n"), line += *line == '\n') {
+		line += strspn(line, " \t");
+		if (comes(&line, "export "))
+			read_export(line, &ret->env);
 	}
 }
 

@@ -19,6 +19,10 @@ int oci_enroot_is_rc(const char *text);
  * rewritten may say none of them. */
 void oci_enroot_read_rc(const char *text, struct oci_config *ret);
 
+/* Add the variables that a shell script exports in plain words, "export K='V'"; what takes a shell
+ * to know is passed over. */
+void oci_enroot_read_exports(const char *text, struct oci_config *ret);
+
 /* Add the variables. */
 void oci_enroot_read_environment(const char *text, struct oci_config *ret);
 
