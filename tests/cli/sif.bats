@@ -77,11 +77,11 @@ siftool_made() {
 	run -0 mlrun inspect x.sif
 	assert_line --regexp '^name +x.sif$'
 	assert_line --regexp '^platform +linux/amd64$'
-	assert_line --regexp '^label +org.x.a=b$'
+	assert_line --regexp '^label +org.x.a="b"$'
 	assert_line --regexp '1  definition file +32176'
 	assert_line --regexp '2  primary partition, squashfs +32768'
 	run -0 sh -c 'mlrun inspect --json x.sif | jq -c "[.platform, .labels, (.parts[] | .id, .offset)]"'
-	assert_output '["linux/amd64",{"org.x.a":"b"},1,32176,2,32768]'
+	assert_output '["linux/amd64",{"org.x.a":"b","n":1},1,32176,2,32768]'
 	run -0 mlrun inspect --pin x.sif
 	assert_output x.sif
 	for at in 32177 40001; do
@@ -156,7 +156,7 @@ siftool_made() {
 		a SIF file of another version than 01|$root header:version=02
 		an OCI-SIF, which has an OCI image in place of a file system|part:type=0x400a part:type=0x400b
 		the image is encrypted, and mlrun decrypts nothing|$root,fs=5
-		its primary partition has another file system than squashfs|$root,fs=4
+		its image has another file system than squashfs|$root,fs=4
 		an ext3 image of Singularity 2|$root,fs=2
 		part 2 is an overlay, which changes what is in the image|$root part:file=$F/made.sif,fs=2,kind=4
 	END
@@ -322,4 +322,11 @@ siftool_made() {
 	assert_output 99
 	run -0 mlrun exec --clearenv lab/tool sh -c 'echo $LAST'
 	assert_output 99
+}
+
+@test "scripts: a step of a build reads none" {
+	tar -C "$F/root" -cf - . | mlrun import -q - lab/tool
+	printf 'FROM lab/tool\nRUN echo "<$LAST>"\n' >Dockerfile
+	run -0 mlrun build -t lab/built .
+	assert_output --partial "<>"
 }

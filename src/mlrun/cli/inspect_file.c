@@ -3,7 +3,6 @@
 #include "cli/inspect.h"
 #include "cli/listing.h"
 
-#include "base/escape.h"
 #include "base/json.h"
 #include "rootfs/lookup.h"
 #include "rootfs/rootfs.h"
@@ -14,20 +13,18 @@
 #define LABELS     "/.singularity.d/labels.json"
 #define LABELS_MAX (1u << 20) /* bytes */
 
-/* The labels that Apptainer keeps in the image, those that are texts. */
+/* The labels that Apptainer keeps in the image. */
 static json_t *labels_of(const struct plan *p)
 {
 	auto_free char *text = NULL;
-	json_auto_t *all = NULL;
-	json_t *ret = json_object(), *value;
-	const char *key;
+	json_t *all = rootfs_read(p, LABELS, LABELS_MAX, &text, NULL) < 0
+		? NULL
+		: mlr_json_load(text, strlen(text), 0, NULL);
 
-	if (rootfs_read(p, LABELS, LABELS_MAX, &text, NULL) == 0)
-		all = mlr_json_load(text, strlen(text), 0, NULL);
-	json_object_foreach(all, key, value)
-		if (json_is_string(value))
-			json_object_set(ret, key, value);
-	return ret;
+	if (json_is_object(all))
+		return all;
+	json_decref(all);
+	return json_object();
 }
 
 static void list_parts(const struct sif *s, struct listing *l)
@@ -63,10 +60,11 @@ static int print(const struct inspect_args *a, const struct plan *p, const struc
 	cli_print_line(a->image);
 	printf("%-12s%s\n", "platform", p->platform ? p->platform : "-");
 	json_object_foreach(labels, key, value) {
+		auto_free char *text = json_dumps(value, JSON_ENCODE_ANY);
+		auto_free char *line = xasprintf("%s=%s", key, text);
+
 		printf("%-12s", "label");
-		escape_print(stdout, key);
-		putchar('=');
-		cli_print_line(json_string_value(value));
+		cli_print_line(line);
 	}
 	if (s->n > 0)
 		listing_write(&parts, stdout);

@@ -581,7 +581,8 @@ static int plan_image(
 	if (r != 0)
 		return r;
 	labels_read(&facts.config.labels, &with_labels, p);
-	scripts_read(p, &facts.config, &scripts);
+	if (!o->apart)
+		scripts_read(p, &facts.config, &scripts);
 	TRY(plan_rest(&with_labels, &facts.config, &m, p, err));
 	scripts_plan(&scripts, p);
 	return 0;

@@ -73,19 +73,14 @@ int defaults_volumes(const struct config *c, struct plan *p, struct mlr_error *e
  */
 int join_plan(const struct exec_options *o, struct plan *p, struct mlr_error *err);
 
-/* --- scripts.c: what Apptainer keeps in its images, in /.singularity.d --- */
+/* --- scripts.c: what Apptainer keeps in its images, /.singularity.d --- */
 
-/*
- * Look for the image's scripts.
- *
- *   c    gets the runscript as Cmd, if it names no command; and of an image without a shell the
- *        variables that its scripts assign plainly
- *   ret  gets the shell that reads them, and their names in order; stays empty without them
- */
+/* Look for scripts. ret gets the shell that reads them and their paths in order, or stays empty.
+ * c gets the runscript, if it names no command, and without a shell what scripts plainly export. */
 void scripts_read(struct plan *p, struct oci_config *c, struct strv *ret);
 
-/* Have the shell read the scripts and then become the command, in the same process. What options,
- * settings, GPUs and MPI set is set again after them. Call this when the environment is planned. */
+/* Have the shell read them and then become the command. What options, settings, GPUs and MPI have
+ * set is set again after them. Call this when the environment is planned. */
 void scripts_plan(const struct strv *scripts, struct plan *p);
 
 /* --- environment.c: the caller's, the image's, files' and options' variables; later ones win ---

@@ -1,8 +1,5 @@
-/*
- * The scripts that Apptainer keeps in its images, in /.singularity.d: env/NAME.sh set variables,
- * one after the other, and runscript is what runs without a command. A stranger wrote them: they
- * run in the container only, in a shell of its own, which then becomes the command.
- */
+/* The scripts that Apptainer keeps in its images. A stranger wrote them: they run in the container
+ * only, by a shell that then becomes the command. */
 #include "exec/parts.h"
 
 #include "base/escape.h"
@@ -43,17 +40,6 @@ static const char *find_shell(const struct plan *p)
 	return NULL;
 }
 
-/* Without a shell, what a script assigns plainly counts. */
-static void read_plain(const struct plan *p, const struct strv *names, struct oci_config *c)
-{
-	for (size_t i = 0; i < names->n; i++) {
-		auto_free char *path = xasprintf(PLACE "/env/%s", names->v[i]), *text = NULL;
-
-		if (rootfs_read(p, path, TEXT_MAX, &text, NULL) == 0)
-			oci_enroot_read_exports(text, c);
-	}
-}
-
 void scripts_read(struct plan *p, struct oci_config *c, struct strv *ret)
 {
 	auto_strv struct strv names = STRV_INIT, scripts = STRV_INIT;
@@ -64,13 +50,17 @@ void scripts_read(struct plan *p, struct oci_config *c, struct strv *ret)
 	strv_sort(&names);
 	for (size_t i = 0; i < names.n; i++)
 		if (path_ends(names.v[i], ".sh"))
-			strv_add(&scripts, names.v[i]);
-	shell = scripts.n ? find_shell(p) : NULL;
-	if (shell) {
+			strv_addf(&scripts, PLACE "/env/%s", names.v[i]);
+	if (scripts.n > 0 && (shell = find_shell(p))) {
 		strv_add(ret, shell);
 		strv_add_all(ret, &scripts);
-	} else
-		read_plain(p, &scripts, c);
+	}
+	for (size_t i = 0; i < scripts.n && ret->n == 0; i++) {
+		auto_free char *text = NULL;
+
+		if (rootfs_read(p, scripts.v[i], TEXT_MAX, &text, NULL) == 0)
+			oci_enroot_read_exports(text, c);
+	}
 	if (c->entrypoint.n == 0 && c->cmd.n == 0 && rootfs_has(p, RUNSCRIPT) == 0)
 		strv_add(&c->cmd, RUNSCRIPT);
 }
@@ -87,36 +77,28 @@ static int wins(const struct plan_env *e)
 
 void scripts_plan(const struct strv *scripts, struct plan *p)
 {
-	auto_free char *text = NULL;
-	size_t size;
-	FILE *f;
+	auto_strv struct strv text = STRV_INIT, after = STRV_INIT;
 
 	if (scripts->n == 0)
 		return;
-	f = open_memstream(&text, &size);
-	if (!f)
-		mlr_oom();
 	/* dash lacks this word of bash's; as a function it would be an error in other shells. */
-	fputs("command -v source >/dev/null || eval 'source() { . \"$@\"; }'\n", f);
+	strv_add(&text, "command -v source >/dev/null || eval 'source() { . \"$@\"; }'");
 	/* Values stay out of the text, which everybody on the machine may read. */
 	for (size_t i = 0; i < p->n_env; i++)
-		if (wins(&p->env[i]))
-			fprintf(f, "_mlrun_%s=$%s\n", p->env[i].key, p->env[i].key);
+		if (wins(&p->env[i])) {
+			strv_addf(&text, "_mlrun_%s=$%s", p->env[i].key, p->env[i].key);
+			strv_addf(&after, "export %s=\"$_mlrun_%s\"", p->env[i].key, p->env[i].key);
+		}
 	for (size_t i = 1; i < scripts->n; i++) {
-		auto_free char *path = xasprintf(PLACE "/env/%s", scripts->v[i]);
-		auto_free char *word = escape_for_sh(path);
+		auto_free char *word = escape_for_sh(scripts->v[i]);
 
-		fprintf(f, "[ ! -f %s ] || . %s\n", word, word);
+		strv_addf(&text, "[ ! -f %s ] || . %s", word, word);
 	}
-	for (size_t i = 0; i < p->n_env; i++)
-		if (wins(&p->env[i]))
-			fprintf(f, "export %s=\"$_mlrun_%s\"\n", p->env[i].key, p->env[i].key);
-	fputs("exec \"$@\"\n", f);
-	if (fclose(f) != 0)
-		mlr_oom();
+	strv_add_all(&text, &after);
+	strv_add(&text, "exec \"$@\"");
 	strv_add(&p->prelude, scripts->v[0]);
 	strv_add(&p->prelude, "-c");
-	strv_add(&p->prelude, text);
+	strv_take(&p->prelude, strv_join(&text, text.n, "\n"));
 	strv_addf(&p->prelude, "mlrun: exec '%s'", p->image);
 	plan_remark_add(p, PLAN_FROM_IMAGE,
 		"%s reads %zu scripts of " PLACE "/env before the command", scripts->v[0],

@@ -178,30 +178,17 @@ void oci_enroot_read_environment(const char *text, struct oci_config *ret)
 	}
 }
 
-/* Take "K=V …", up to a comment. Words that only a shell knows, or that are no variable, end it. */
-static void read_export(const char *line, struct strv *env)
-{
-	char *word;
-
-	while (next_word(&line, &word) == 1) {
-		size_t name = strcspn(word, "=");
-		int is_variable = name > 0 && word[name] == '=';
-
-		if (is_variable)
-			strv_take(env, word);
-		else
-			free(word);
-		if (!is_variable)
-			return;
-	}
-}
-
 void oci_enroot_read_exports(const char *text, struct oci_config *ret)
 {
-	for (const char *line = text; *line; line += strcspn(line, "\n"), line += *line == '\n') {
-		line += strspn(line, " \t");
-		if (comes(&line, "export "))
-			read_export(line, &ret->env);
+	for (const char *at = text; *at; at += strcspn(at, "\n"), at += *at == '\n') {
+		char *word = NULL;
+
+		at += strspn(at, " \t");
+		if (!comes(&at, "export "))
+			continue;
+		while (next_word(&at, &word) == 1 && strchr(word + (*word == '='), '='))
+			strv_take(&ret->env, take_ptr(&word));
+		free(word);
 	}
 }
 

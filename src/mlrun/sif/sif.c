@@ -2,10 +2,8 @@
 
 #include <endian.h>
 
-#define LAUNCHER   "run-singularity\n" /* ends the first line of a .simg */
-#define EXT_SUPER  1080                /* of ext2 to ext4's magic number, 0xef53 */
-#define SQUASHFS   "hsqs"
-#define HEAD_BYTES 4096
+#define LAUNCHER  "run-singularity\n" /* ends the first line of a .simg */
+#define EXT_SUPER 1080                /* of ext2 to ext4's magic number, 0xef53 */
 
 void sif_done(struct sif *s)
 {
@@ -81,9 +79,7 @@ int sif_read(int fd, uint64_t file, struct sif *ret, struct mlr_error *err)
 	auto_call(sif_done) struct sif s = { .parts = NULL };
 	ssize_t n = pread(fd, &s.header, sizeof(s.header), 0);
 
-	if (n < 0)
-		return mlr_fail_errno(err, "read");
-	if ((size_t)n < offsetof(struct sif_header, version) ||
+	if (n < (ssize_t)offsetof(struct sif_header, version) ||
 		memcmp(s.header.magic, SIF_MAGIC, sizeof(SIF_MAGIC)) != 0)
 		return 0;
 	if ((size_t)n < sizeof(s.header))
@@ -95,41 +91,30 @@ int sif_read(int fd, uint64_t file, struct sif *ret, struct mlr_error *err)
 	return 1;
 }
 
-const char *sif_architecture(const char code[3])
+/* Codes are "01" and so on. */
+static const char *architecture_of(const char code[3])
 {
 	static const char *const names[] = { NULL, "386", "amd64", "arm", "arm64", "ppc64",
 		"ppc64le", "mips", "mipsle", "mips64", "mips64le", "s390x", "riscv64" };
-	size_t n = isdigit(code[0]) && isdigit(code[1])
-		? (size_t)(code[0] - '0') * 10 + (size_t)(code[1] - '0')
-		: 0;
+	int n = (code[0] - '0') * 10 + code[1] - '0';
 
-	return n < ARRAY_LEN(names) ? names[n] : NULL;
+	return n > 0 && n < (int)ARRAY_LEN(names) ? names[n] : NULL;
 }
 
 /* --- the image in a file ---------------------------------------------------------------- */
 
-static int refuse_ext3(const char *path, struct mlr_error *err)
+static int check_file_system(uint32_t system, const char *path, struct mlr_error *err)
 {
-	mlr_fail(err, ENOTSUP, "an ext3 image of Singularity 2");
-	return mlr_hint(err, "apptainer build NEW.sif %s makes a file that mlrun runs", path);
-}
-
-static int check_file_system(
-	const struct sif_descriptor *d, const char *path, struct mlr_error *err)
-{
-	switch (le32toh(d->partition.file_system)) {
-	case SIF_SQUASHFS:
+	if (system == SIF_SQUASHFS)
 		return 0;
-	case SIF_EXT3:
-		return refuse_ext3(path, err);
-	case SIF_ENCRYPTED:
+	if (system == SIF_ENCRYPTED) {
 		mlr_fail(err, ENOTSUP, "the image is encrypted, and mlrun decrypts nothing");
 		return mlr_hint(err, "apptainer runs it; build it without --encrypt for mlrun");
-	default:
-		mlr_fail(err, ENOTSUP,
-			"its primary partition has another file system than squashfs");
-		return mlr_hint(err, "apptainer build NEW.sif %s makes one of squashfs", path);
 	}
+	mlr_fail(err, ENOTSUP,
+		system == SIF_EXT3 ? "an ext3 image of Singularity 2"
+				   : "its image has another file system than squashfs");
+	return mlr_hint(err, "apptainer build NEW.sif %s makes a file that mlrun runs", path);
 }
 
 static int refuse_overlay(const struct sif_descriptor *overlay, const struct sif_descriptor *root,
@@ -173,13 +158,12 @@ static int find_root(
 	}
 	if (!root)
 		return refuse_rootless(is_oci, err);
-	TRY(check_file_system(root, path, err));
+	TRY(check_file_system(le32toh(root->partition.file_system), path, err));
 	if (overlay)
 		return refuse_overlay(overlay, root, path, err);
 	ret->at = le64toh(root->at);
 	ret->size = le64toh(root->size);
-	ret->architecture = sif_architecture(root->partition.architecture);
-	ret->is_sif = 1;
+	ret->architecture = architecture_of(root->partition.architecture);
 	return 0;
 }
 
@@ -187,16 +171,16 @@ static int find_root(
 static int find_old(
 	int fd, uint64_t file, const char *path, struct sif_place *ret, struct mlr_error *err)
 {
-	char head[HEAD_BYTES + 1] = "";
-	ssize_t n = pread(fd, head, HEAD_BYTES, 0);
+	char head[4096];
+	ssize_t n = pread(fd, head, sizeof(head), 0);
 	const char *line = n > 0 ? memchr(head, '\n', (size_t)n) : NULL;
 	size_t at = line ? (size_t)(line + 1 - head) : 0, end = sizeof(LAUNCHER) - 1;
 
 	if (at < end || memcmp(head + at - end, LAUNCHER, end) != 0)
 		at = 0;
-	if (n >= (ssize_t)(at + EXT_SUPER + 2) && memcmp(head + at, SQUASHFS, 4) != 0 &&
+	if (n >= (ssize_t)(at + EXT_SUPER + 2) && memcmp(head + at, "hsqs", 4) != 0 &&
 		memcmp(head + at + EXT_SUPER, "\x53\xef", 2) == 0)
-		return refuse_ext3(path, err);
+		return check_file_system(SIF_EXT3, path, err);
 	ret->at = at;
 	ret->size = file - at;
 	return 0;

@@ -9,8 +9,8 @@
 
 #include "base/base.h"
 
-#define SIF_MAGIC       "SIF_MAGIC" /* with its NUL */
-#define SIF_DESCRIPTORS 1024        /* a file with more is refused; others write 48 */
+#define SIF_MAGIC       "SIF_MAGIC"
+#define SIF_DESCRIPTORS 1024 /* a file with more is refused; others write 48 */
 
 struct sif_header {
 	char launch[32]; /* "#!/usr/bin/env run-singularity\n" */
@@ -25,10 +25,9 @@ struct sif_header {
 enum sif_type {
 	SIF_DEFINITION = 0x4001,
 	SIF_PARTITION = 0x4004,
-	SIF_SIGNATURE = 0x4005,
-	SIF_OCI_INDEX = 0x400a,
+	SIF_SIGNATURE,
+	SIF_OCI_INDEX = 0x400a
 };
-
 enum sif_file_system { SIF_SQUASHFS = 1, SIF_EXT3, SIF_ARCHIVE, SIF_RAW, SIF_ENCRYPTED };
 enum sif_kind { SIF_SYSTEM = 1, SIF_PRIMARY, SIF_DATA, SIF_OVERLAY };
 
@@ -64,7 +63,7 @@ void sif_done(struct sif *s);
  *
  *   file  bytes of the file
  *
- * Returns 1; 0 without a message if it is no SIF file; -EPROTO for a damaged one; -EIO, -EINTR.
+ * Returns 1; 0 without a message if it is no SIF file; -EPROTO for a damaged one.
  */
 int sif_read(int fd, uint64_t file, struct sif *ret, struct mlr_error *err);
 
@@ -72,7 +71,7 @@ int sif_read(int fd, uint64_t file, struct sif *ret, struct mlr_error *err);
 struct sif_place {
 	uint64_t at, size;
 	const char *architecture; /* static, "amd64"; NULL: unknown */
-	int is_sif, is_signed;    /* signed: by anybody, unchecked */
+	int is_signed;            /* by anybody, unchecked */
 };
 
 /*
@@ -88,8 +87,5 @@ int sif_find(int fd, const char *path, struct sif_place *ret, struct mlr_error *
 
 /* The name of a part's type, file system and kind, "squashfs, primary partition". To free(). */
 char *sif_describe(const struct sif_descriptor *d);
-
-/* "amd64" for "02"; NULL if unknown. */
-const char *sif_architecture(const char code[3]);
 
 #endif
