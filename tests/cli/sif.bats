@@ -330,3 +330,13 @@ siftool_made() {
 	run -0 mlrun build -t lab/built .
 	assert_output --partial "<>"
 }
+
+@test "scripts: who joins a service of such an image has the variables, too" {
+	needs_fuse
+	cp "$F/made.sif" x.sif
+	mlrun run -d --name joined x.sif sh -c 'echo up >up; exec sleep 1000' 3>&-
+	until_true test -e up
+	run -0 mlrun exec --join joined sh -c 'echo $PLAIN $LAST'
+	assert_output "one two 99"
+	mlrun stop joined
+}

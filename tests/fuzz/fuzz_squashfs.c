@@ -1,5 +1,5 @@
 /* Images as strangers make them, read as the FUSE server reads them. */
-#include "base/cleanup.h"
+#include "base/base.h"
 #include "squashfs/look.h"
 #include "squashfs/server_blocks.h"
 #include "squashfs/server_look.h"
@@ -155,12 +155,13 @@ int LLVMFuzzerTestOneInput(const uint8_t *data, size_t size);
 int LLVMFuzzerTestOneInput(const uint8_t *data, size_t size)
 {
 	auto_close int fd = memfd_create("image", MFD_CLOEXEC);
+	auto_free char *part = xasprintf("100+%zu", size); /* as in a SIF file */
 	const char *why, *compression;
 	struct walk w = { 0 };
 	struct statvfs vfs;
 
-	if (fd < 0 || write(fd, data, size) != (ssize_t)size ||
-		image_open(fd, "", 1, 2, &w.image, &why, &compression) < 0)
+	if (fd < 0 || pwrite(fd, data, size, 100) != (ssize_t)size ||
+		image_open(fd, part, 1, 2, &w.image, &why, &compression) < 0)
 		return 0;
 	w.blocks = blocks_new(w.image, CACHE_SIZE);
 	image_statfs(w.image, &vfs);

@@ -134,7 +134,7 @@ static int plan_and_exec(struct cli_exec *x, int (*become)(struct plan *p, struc
 		return status;
 	tell_notes(&p);
 	runs_add(x, &config, &p);
-	if (x->env_out)
+	if (x->env_out && p.prelude.n == 0) /* else a shell sets them, and /proc has them */
 		write_variables(&p, x->env_out);
 	return enter_and_exec(&p, become);
 }
