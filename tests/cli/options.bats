@@ -116,7 +116,7 @@ setup() {
 		system df|mlrun images
 		volume create x|volumes are directories
 		network ls|the host's network
-		sif list x|mlrun exec rootfs:DIR
+		sif list x|mlrun inspect FILE.sif
 		cache clean|mlrun prune
 		remove x|mlrun rm IMAGE
 		login -p secret x|mlrun: login: mlrun has no -p

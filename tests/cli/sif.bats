@@ -109,7 +109,7 @@ siftool_made() {
 	cp "$F/made.sif" x.sif
 	run -125 without_fuse mlrun exec x.sif true
 	assert_output --regexp 'unsquashfs -o [0-9]+ -d DIR x.sif && mlrun exec rootfs:DIR'
-	# shellcheck disable=SC2046 # words
+	# shellcheck disable=SC2091 # the command that the hint names
 	$(sed -n 's/.*: \(unsquashfs .*\) && .*/\1/p' <<<"$output") >/dev/null
 	run -0 mlrun exec rootfs:DIR sh -c 'echo $PLAIN'
 	assert_output "one two"
