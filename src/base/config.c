@@ -28,6 +28,7 @@ static const struct config_key keys[] = {
 	{ "exec", "record", CONFIG_TRUTH, 0, "MLRUN_RECORD", "true" },
 	{ "mpi", "libraries", CONFIG_PATHS, 1, NULL, NULL },
 	{ "mpi", "compatibility", CONFIG_LEVEL, 0, NULL, "major" },
+	{ "apptainer", "library", CONFIG_TEXT, 0, NULL, NULL },
 	{ REGISTRY, "mirror", CONFIG_HOST, 1, NULL, NULL },
 	{ REGISTRY, "token_server", CONFIG_HOST, 1, NULL, NULL },
 	{ REGISTRY, "timeout", CONFIG_SECONDS, 0, NULL, "30" },
@@ -117,11 +118,11 @@ static int is_host(const char *s, size_t n)
 	return n > 0 && strspn(s, letters) >= n;
 }
 
-/* Parse "[exec]", "[build]", "[mpi]" or "[registry HOST]", ignoring spaces; libinih would cut
- * section names at 49 bytes. */
+/* Parse "[exec]", "[build]", "[mpi]", "[apptainer]" or "[registry HOST]", ignoring spaces; libinih
+ * would cut section names at 49 bytes. */
 static void begin_section(struct parse *p, const char *line, size_t len)
 {
-	static const char *const plain[] = { "exec", "build", "mpi" };
+	static const char *const plain[] = { "exec", "build", "mpi", "apptainer" };
 	const char *close = find_close(line, len), *word, *host;
 	auto_free char *name = NULL;
 	size_t n, host_n;
@@ -146,7 +147,8 @@ static void begin_section(struct parse *p, const char *line, size_t len)
 		!host[host_n + strspn(host + host_n, " \t")])
 		p->section = xasprintf(REGISTRY " %.*s", (int)host_n, host);
 	else
-		fail_at(p, "unknown section '%.60s': use [exec], [build], [mpi] or [registry HOST]",
+		fail_at(p,
+			"unknown section '%.60s': use [exec], [build], [mpi], [apptainer] or [registry HOST]",
 			name);
 }
 

@@ -17,6 +17,8 @@
  *   [mpi]                           for --mpi=host
  *   libraries = PATH:PATH…          directories or files of the machine's MPI (list)
  *   compatibility = major | full | strict
+ *   [apptainer]                     for definition files
+ *   library = HOST[/PREFIX]         has the images of "Bootstrap: library"
  *   [build]                         what every RUN of mlrun build gets
  *   volume, env                     as in [exec]
  *   ca = FILE                       CA certificates; default: the machine's

@@ -2,7 +2,7 @@
  * "ROW<tab>WORDS". */
 #include "base/reach.h"
 #include "compose/compose.h"
-#include "recipe/instruction.h"
+#include "recipe/definition.h"
 #include "recipe/run_mount.h"
 
 #include <stdio.h>
@@ -20,6 +20,7 @@ int main(int argc, char **argv)
 		compose_each_reach(print, NULL);
 		return 0;
 	}
+	definition_each_reach(print, NULL);
 	instruction_each_reach(print, NULL);
 	run_mount_each_reach(print, NULL);
 	return 0;

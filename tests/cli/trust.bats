@@ -69,7 +69,7 @@ rows() { "$top_builddir/tests/cli/reach" "$@"; }
 		done <rows
 	done
 	{ rows recipe && rows compose; } | wc -l >n
-	assert_equal "$(grep -cE '^\| `([A-Z]+( --[a-z-]+(=type=[a-z,]+)?)?|(services|version|name|include|networks|volumes|secrets|configs)[A-Za-z0-9._]*)` \|' "$top_srcdir/docs/trust.md")" "$(<n)"
+	assert_equal "$(grep -cE '^\| `(%[a-z]+|[A-Z]+( --[a-z-]+(=type=[a-z,]+)?)?|(services|version|name|include|networks|volumes|secrets|configs)[A-Za-z0-9._]*)` \|' "$top_srcdir/docs/trust.md")" "$(<n)"
 }
 
 # A row that a base image's ONBUILD asks for, as badly as it can; "!" and a message where it is refused.

@@ -93,6 +93,23 @@ first_steps() {
 	refute_output --partial latest
 }
 
+# Packages of Debian and PyPI reach the machine as they reach this one, whose sources the image's base has.
+@test "NFS: recipes/astro is built and runs with store and home there" {
+	local recipe=$top_srcdir/recipes/astro
+
+	in_all
+	base_image
+	mlrun push -q --tls-verify=false mlrun/base "$REGISTRY/base"
+	on 2 root "echo '$(grep -v '^nameserver 127[.]' /etc/resolv.conf)' >/etc/resolv.conf"
+	run -0 on 2 ada "mkdir -p astro; cd astro
+		base64 -d <<<'$(base64 -w 0 "$recipe/Dockerfile")' >Dockerfile
+		base64 -d <<<'$(base64 -w 0 "$recipe/light_curve.py")' >light_curve.py
+		mlrun build -q --tls-verify=false --build-arg BASE=$GUEST_REGISTRY/base -t astro .
+		mlrun exec astro light_curve
+		cd; mlrun rm astro $GUEST_REGISTRY/base; rm -r astro"
+	assert_line --regexp '^period 5\.36[0-9] days'
+}
+
 # leaves_fuse MODE: of /dev/fuse, on both.
 leaves_fuse() { on 1 root "chmod $1 /dev/fuse"; on 2 root "chmod $1 /dev/fuse"; }
 

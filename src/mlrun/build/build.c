@@ -120,6 +120,11 @@ int build_may(const struct build *b, const struct instruction *in, struct mlr_er
 	return r < 0 ? mlr_wrap(err, "%s", instruction_name(in->word)) : 0;
 }
 
+int build_is_callers(const struct build *b)
+{
+	return b->o->recipe->is_definition && !b->o->is_fetched;
+}
+
 int build_open_image(struct build *b, const char *name, const char *platform, struct state *s,
 	struct mlr_error *err)
 {
@@ -128,7 +133,7 @@ int build_open_image(struct build *b, const char *name, const char *platform, st
 	struct store *from;
 	int r;
 
-	if (!given && oci_name_refuse_place(name, err) < 0)
+	if (!given && !build_is_callers(b) && oci_name_refuse_place(name, err) < 0)
 		return mlr_hint(err,
 			"mlrun build --build-context NAME=docker-image://%s lets the recipe name it NAME",
 			name);
@@ -156,12 +161,22 @@ int build_source(struct build *b, const char *from, struct copy_source *ret, cha
 	int stage = from && !named ? stages_find(&b->stages, from, b->at) : -1, r;
 
 	*key = NULL;
+	if (!from && build_is_callers(b)) {
+		ret->what = "the caller's file system";
+		return open_directory("/", ret, err);
+	}
 	if (!from) {
 		*ret = (struct copy_source){ .what = "the build context", .ignore = &b->ignore };
 		ret->fd = fcntl(b->o->context, F_DUPFD_CLOEXEC, 3);
 		return ret->fd < 0 ? mlr_fail_errno(err, "open the context") : 0;
 	}
 	ret->what = from;
+	if (stage < 0 && build_is_callers(b) && oci_transport_of(from, &named) == OCI_DIRECTORY) {
+		r = open_directory(named, ret, err);
+		return r == -ENOTDIR
+			? mlr_hint(err, "unsquashfs -o OFFSET -d DIR %s makes a directory", named)
+			: r;
+	}
 	if (stage >= 0) {
 		*key = xstrdup(b->states[stage].key);
 		ret->st = b->o->st;
@@ -249,7 +264,8 @@ static int put_image(
 
 static void find_unused(const struct build *b, struct strv *ret)
 {
-	for (size_t i = 0; b->o->args && i < b->o->args->n; i++) {
+	/* Of a definition file the parser has refused them. */
+	for (size_t i = 0; !b->o->recipe->is_definition && b->o->args && i < b->o->args->n; i++) {
 		auto_free char *name = xstrndup(b->o->args->v[i], strcspn(b->o->args->v[i], "="));
 
 		if (!scope_is_proxy(name) && !strv_has(&b->used, name) &&
@@ -297,7 +313,7 @@ static int build(struct build *b, struct build_result *ret, struct mlr_error *er
 	TRY(find_target(b, &target, err));
 	TRY(build_stages(b, target, err));
 	TRY(add_labels(b, &b->states[target], err));
-	if (b->o->squash)
+	if (b->o->squash || b->o->recipe->is_definition)
 		TRY(state_squash(&b->states[target], b->o->st, !b->o->no_cache, b->o->cancel, err));
 	return put_image(b, &b->states[target], ret, err);
 }

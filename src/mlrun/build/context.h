@@ -7,7 +7,7 @@
 #define MLR_BUILD_CONTEXT_H
 
 #include "build/git.h"
-#include "recipe/recipe.h"
+#include "recipe/definition.h"
 #include "store/store.h"
 
 struct build_context {
@@ -43,12 +43,13 @@ void build_context_close(struct store *st, struct build_context *c);
  *
  *   text  what the context was given as
  *   file  -f: a file, of a context that was fetched one in it; "-": standard input. NULL:
- *         "Dockerfile" or, without it, "Containerfile" of the context
+ *         "Dockerfile" or, without it, "Containerfile" of the context, else its only definition
+ *         file
  *
- * Returns 0; -ENOENT; recipe_parse()'s errors.
+ * Returns 0; -ENOENT; recipe_parse()'s or definition_parse()'s errors.
  */
 int build_recipe_read(const struct build_context *c, const char *text, const char *file,
-	struct recipe *ret, struct mlr_error *err);
+	const struct definition_options *o, struct recipe *ret, struct mlr_error *err);
 
 /* Read the ignore file: FILE.dockerignore beside the recipe, else the context's .dockerignore or
  * .containerignore. ret stays NULL if there is none; to free(). */

@@ -55,6 +55,14 @@ static struct copy_item *add_item(
 	return item;
 }
 
+int copy_has_directory(const struct copy *c, const char *to)
+{
+	for (size_t i = c->n; i-- > 0;)
+		if (path_below(c->v[i].to, to + 1))
+			return c->v[i].to[strlen(to + 1)] || S_ISDIR(c->v[i].st.st_mode);
+	return 0;
+}
+
 void copy_add_bytes(struct copy *c, const char *to, const char *bytes)
 {
 	struct stat st = { .st_mode = S_IFREG | 0644, .st_mtime = c->newest };
@@ -150,6 +158,7 @@ struct place {
 	const char *from, *to;
 	const char *below; /* the path below what the wish names, for --exclude */
 	int is_top;        /* the wish names it: of a directory only the content is copied */
+	const struct place *up;
 };
 
 static int add_place(
@@ -169,7 +178,7 @@ static int add_content(
 		auto_free char *to = joined(p->to, names.v[i]);
 		auto_free char *below = joined(p->below, names.v[i]);
 
-		r = add_place(c, w, &(struct place){ from, to, below, 0 }, err);
+		r = add_place(c, w, &(struct place){ from, to, below, 0, p }, err);
 	}
 	return r;
 }
@@ -206,6 +215,21 @@ static int add_link(
 	return 0;
 }
 
+/* Add what a link leads to. */
+static int add_followed(
+	struct copy *c, const struct copy_wish *w, const struct place *p, struct mlr_error *err)
+{
+	auto_close int fd = open_place(c, p->from, O_PATH);
+	auto_free char *real = fd < 0 ? NULL : file_fd_below(c->source.fd, fd);
+
+	if (!real)
+		return fail(c, p->from, fd < 0 ? -fd : ESTALE, err);
+	for (const struct place *up = p->up; up; up = up->up)
+		if (strcmp(up->from, real) == 0)
+			return fail(c, p->from, ELOOP, err);
+	return add_place(c, w, &(struct place){ real, p->to, p->below, 0, p->up }, err);
+}
+
 static int add_place(
 	struct copy *c, const struct copy_wish *w, const struct place *p, struct mlr_error *err)
 {
@@ -224,7 +248,7 @@ static int add_place(
 	if (ignored)
 		return 0;
 	if (S_ISLNK(st.st_mode))
-		return add_link(c, p, fd, &st, err);
+		return w->follow ? add_followed(c, w, p, err) : add_link(c, p, fd, &st, err);
 	/* Sockets and the like have no content that a layer could hold. */
 	if (S_ISREG(st.st_mode) || S_ISFIFO(st.st_mode))
 		add_found(c, p->from, p->to, fd, &st);
@@ -309,8 +333,9 @@ static char *target_of(const struct copy_wish *w, const char *path, int is_direc
 {
 	if (w->parents)
 		return xasprintf("%s/%s", w->to, kept_of(w->pattern, path));
-	return is_directory || !w->to_is_directory ? xstrdup(w->to)
-						   : xasprintf("%s/%s", w->to, path_base(path));
+	return (is_directory && !w->with_name) || !w->to_is_directory
+		? xstrdup(w->to)
+		: xasprintf("%s/%s", w->to, path_base(path));
 }
 
 static int is_archive(const struct copy *c, const char *path)
@@ -352,8 +377,8 @@ static int add_source(
 	clean = path_clean(to);
 	if (is_directory && strcmp(clean, "/") != 0 && !(w->to_exists && strcmp(clean, w->to) == 0))
 		add_found(c, real, clean, fd, &st);
-	r = add_place(
-		c, w, &(struct place){ real, clean, is_directory ? "" : path_base(path), 1 }, err);
+	r = add_place(c, w,
+		&(struct place){ real, clean, is_directory ? "" : path_base(path), 1, NULL }, err);
 	if (r == 0 && !is_directory && c->n == before)
 		return not_found(c, w, path, err);
 	return r;

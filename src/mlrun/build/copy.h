@@ -55,6 +55,8 @@ struct copy_wish {
 	int to_exists;       /* `to` is a directory of the image, which keeps its mode and owner */
 	int unpack;          /* ADD: the members of a tar file are put instead of it */
 	int parents;         /* --parents: keep the directories of the source's path */
+	int with_name;       /* a directory is copied by its name, as a file is */
+	int follow;          /* links in directories are followed */
 	const struct ignore *exclude; /* or NULL */
 };
 
@@ -65,6 +67,9 @@ struct copy_wish {
  * is no such file; -EINVAL if several match and the destination is no directory; -errno of reading.
  */
 int copy_add(struct copy *c, const struct copy_wish *w, struct mlr_error *err);
+
+/* Has a directory been added at this place, or something in it? */
+int copy_has_directory(const struct copy *c, const char *to);
 
 /* Add a file with these bytes, which are copied. */
 void copy_add_bytes(struct copy *c, const char *to, const char *bytes);

@@ -40,8 +40,11 @@ const char *build_platform(const struct build *b, const struct stage *g);
  * or -EPERM, with the option by which the caller would allow it. */
 int build_may(const struct build *b, const struct instruction *in, struct mlr_error *err);
 
+/* Is the recipe a definition file of the caller's, which may name the caller's files? */
+int build_is_callers(const struct build *b);
+
 /* Begin a state with the image that a recipe names, for a platform or NULL. Places on this machine
- * are -EPERM, unless --build-context gives the name one. */
+ * are -EPERM, unless the recipe is the caller's or --build-context gives the name one. */
 int build_open_image(struct build *b, const char *name, const char *platform, struct state *s,
 	struct mlr_error *err);
 

@@ -40,13 +40,35 @@ static int open_given(const struct build_context *c, const char *file, int flags
 	return fd < 0 ? -errno : fd;
 }
 
+/* The context's definition file, if there is one only: its name, to free(). */
+static char *find_definition(const struct build_context *c)
+{
+	auto_strv struct strv names = STRV_INIT;
+	char *found = NULL;
+
+	file_list(c->fd, ".", 0, &names);
+	for (size_t i = 0; i < names.n; i++) {
+		auto_close int fd = definition_is_name(names.v[i]) ? open_in(c, names.v[i]) : -1;
+
+		if (fd < 0)
+			continue;
+		if (found) {
+			free(found);
+			return NULL;
+		}
+		found = xstrdup(names.v[i]);
+	}
+	return found;
+}
+
 static int read_default(const struct build_context *c, const char *context, char **name, char **ret,
 	size_t *len, struct mlr_error *err)
 {
-	static const char *const names[] = { "Dockerfile", "Containerfile" };
+	auto_free char *definition = find_definition(c);
+	const char *const names[] = { "Dockerfile", "Containerfile", definition };
 
 	for (size_t i = 0; i < ARRAY_LEN(names); i++) {
-		auto_close int fd = open_in(c, names[i]);
+		auto_close int fd = names[i] ? open_in(c, names[i]) : -ENOENT;
 
 		if (fd == -ENOENT)
 			continue;
@@ -78,7 +100,7 @@ static int read_given(const struct build_context *c, const char *context, const 
 }
 
 int build_recipe_read(const struct build_context *c, const char *text, const char *file,
-	struct recipe *ret, struct mlr_error *err)
+	const struct definition_options *o, struct recipe *ret, struct mlr_error *err)
 {
 	auto_free char *name = NULL, *bytes = NULL;
 	const char *is = file ? file : text;
@@ -93,7 +115,9 @@ int build_recipe_read(const struct build_context *c, const char *text, const cha
 		return r;
 	if (!name)
 		name = xstrdup(strcmp(is, "-") == 0 ? "standard input" : is);
-	return recipe_parse(name, bytes ? bytes : c->recipe, len, ret, err);
+	return definition_is(name, bytes ? bytes : c->recipe)
+		? definition_parse(name, bytes ? bytes : c->recipe, len, o, ret, err)
+		: recipe_parse(name, bytes ? bytes : c->recipe, len, ret, err);
 }
 
 int build_ignore_read(

@@ -242,7 +242,11 @@ static void open_shell(struct running *r)
 static int failed(struct running *r, int status, struct mlr_error *err)
 {
 	run_output_show(&r->output);
-	mlr_fail(err, ECHILD, "RUN ended with status %d: %.300s", status, r->argv.v[r->argv.n - 1]);
+	if (r->in->is_section)
+		mlr_fail(err, ECHILD, "%s ended with status %d", r->in->text, status);
+	else
+		mlr_fail(err, ECHILD, "RUN ended with status %d: %.300s", status,
+			r->argv.v[r->argv.n - 1]);
 	mlr_hint(err, "a shell at that point: mlrun shell --fakeroot%s%s --store '%s' %s",
 		r->exec.user ? " --user " : "", r->exec.user ? r->exec.user : "",
 		store_path(r->b->o->st), r->s->manifest);
@@ -304,6 +308,27 @@ int run_start(struct running *r, const char *label, int others, struct mlr_error
 
 /* --- the instruction ---------------------------------------------------------- */
 
+/* A definition file's section runs as root in /, and its script is only there while it runs. */
+static int prepare_section(struct running *r, struct mlr_error *err)
+{
+	static const char *const env[] = { "APPTAINER_ROOTFS=", "SINGULARITY_ROOTFS=",
+		"APPTAINER_ENVIRONMENT=/.singularity.d/env/91-environment.sh",
+		"SINGULARITY_ENVIRONMENT=/.singularity.d/env/91-environment.sh" };
+
+	r->exec.workdir = "/";
+	r->exec.user = NULL;
+	for (size_t i = 0; i < ARRAY_LEN(env); i++)
+		strv_add(&r->exec.env, env[i]);
+	for (size_t i = 0; i < r->in->n_heredocs; i++) {
+		const struct heredoc *h = &r->in->heredocs[i];
+
+		strv_add(&r->keys, h->content);
+		TRY(plan_file_mount(&r->mounts, h->content, strlen(h->content), 0755, h->name,
+			PLAN_FROM_USER, err));
+	}
+	return 0;
+}
+
 static int prepare(struct running *r, struct mlr_error *err)
 {
 	const char *network = instruction_flag(r->in, "--network");
@@ -337,7 +362,7 @@ static int prepare(struct running *r, struct mlr_error *err)
 		? r->s->parsed.user
 		: NULL;
 	x->fakeroot = 1;
-	return 0;
+	return r->in->is_section ? prepare_section(r, err) : 0;
 }
 
 /* All that the result depends on. Proxies, caches and secrets do not count, as in BuildKit. */

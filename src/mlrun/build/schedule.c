@@ -141,7 +141,7 @@ static int begin(struct build *b, struct worker *w, struct mlr_error *err)
 	int r = find_base(b, g, s, err);
 
 	w->is_begun = 1;
-	if (r == 0)
+	if (r == 0 && !from->is_section)
 		r = read_triggers(s, w, from, err);
 	return r < 0 ? mlr_wrap(err, "%s:%u", b->o->recipe->name, from->line) : 0;
 }

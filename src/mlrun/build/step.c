@@ -485,12 +485,11 @@ static int add_one(struct copying *c, size_t i, struct mlr_error *err)
 }
 
 /* The destination: absolute, and with the image's links followed. */
-static int find_destination(struct copying *c, struct mlr_error *err)
+static int find_destination(struct copying *c, const char *last, int several, struct mlr_error *err)
 {
-	const char *last = c->args.v[c->args.n - 1];
 	size_t len = strlen(last);
-	auto_free char *path = absolute(c->s, last);
-	int several = c->args.n > 2, links = instruction_has(c->in, "--link");
+	auto_free char *path = c->in->is_section ? xasprintf("/%s", last) : absolute(c->s, last);
+	int links = instruction_has(c->in, "--link");
 	enum found found;
 
 	if (len == 0)
@@ -535,6 +534,51 @@ static void read_excludes(struct copying *c)
 			ignore_add(&c->exclude, c->in->flags.v[i] + 10);
 }
 
+/* Find a file that %files of the caller names: from the context on, or "~/…". The mark "/./"
+ * precedes the path that it has in the image without a destination. */
+static char *callers_path(const struct build *b, const char *path)
+{
+	auto_free char *dir = file_fd_path(b->o->context);
+	const char *home = getenv("HOME");
+
+	if (*path == '/' || !dir)
+		return xstrdup(path);
+	return path[0] == '~' && (path[1] == '/' || !path[1]) && home
+		? xasprintf("%s%s", home, path + 1)
+		: xasprintf("%s/./%s", dir, path);
+}
+
+/* Add a pair of %files, as cp -r does, or -Lr for the caller's files. */
+static int add_pair(struct copying *c, const char *source, const char *to, struct mlr_error *err)
+{
+	int is_callers = !instruction_flag(c->in, "--from"), r;
+	auto_free char *path =
+		is_callers && build_is_callers(c->b) ? callers_path(c->b, source) : xstrdup(source);
+	const char *last = path_base(path);
+	struct copy_wish w = { .pattern = path,
+		.parents = !*to,
+		.with_name = *last && strcmp(last, ".") != 0 && strcmp(last, "..") != 0,
+		.follow = is_callers };
+
+	free(take_ptr(&c->to));
+	TRY(find_destination(c, *to ? to : "/", 0, err));
+	w.to = c->to;
+	w.to_exists = c->to_exists;
+	w.to_is_directory = c->to_is_directory || copy_has_directory(&c->copy, c->to);
+	r = copy_add(&c->copy, &w, err);
+	return r == 0 ? mlr_fail(err, ENOENT, "'%s' matches nothing", source) : r;
+}
+
+/* Add what a definition file's COPY has. */
+static int add_section(struct copying *c, struct mlr_error *err)
+{
+	for (size_t i = 0; i + 1 < c->args.n; i += 2)
+		TRY(add_pair(c, c->args.v[i], c->args.v[i + 1], err));
+	for (size_t i = 0; i < c->in->n_heredocs; i++)
+		copy_add_bytes(&c->copy, c->in->heredocs[i].name, c->in->heredocs[i].content);
+	return 0;
+}
+
 static int copy_files(struct copying *c, struct mlr_error *err)
 {
 	const struct expand e = scope_expand(&c->s->scope, c->b->o->recipe->escape);
@@ -548,8 +592,12 @@ static int copy_files(struct copying *c, struct mlr_error *err)
 		r = state_plan(c->s, c->b->o->st, &c->plan, err);
 	if (r == 0)
 		r = read_flags(c->b, c->s, c->in, &c->plan, &c->copy, err);
+	if (r == 0 && c->in->is_section) {
+		r = add_section(c, err);
+		return r < 0 ? r : finish(c->b, c->s, c->in, &c->copy, c, err);
+	}
 	if (r == 0)
-		r = find_destination(c, err);
+		r = find_destination(c, c->args.v[c->args.n - 1], c->args.n > 2, err);
 	if (r == 0)
 		add_destination(c);
 	made = c->copy.n;

@@ -1,4 +1,4 @@
-/* mlrun build: makes an image by a recipe in the Dockerfile language. */
+/* mlrun build: makes an image by a Dockerfile or a definition file. */
 #include "cli/build_cache.h"
 #include "cli/build_output.h"
 #include "cli/cli.h"
@@ -24,7 +24,7 @@ struct args {
 	const char *context, *file, *target, *iidfile, *platform, *network, *metadata;
 	struct strv build_args, names, labels, secrets, contexts, cache_from, cache_to, ssh,
 		allowed;
-	int check, json, no_cache, pull, shell, squash, jobs;
+	int check, json, no_cache, pull, shell, squash, jobs, no_test;
 	struct build_output *outputs;
 	size_t n_outputs;
 	struct cli_registry registry;
@@ -45,6 +45,21 @@ static void parse_build_arg(void *args, char *arg, struct argp_state *state)
 	} else if (value) {
 		strv_addf(&a->build_args, "%s=%s", arg, value);
 	}
+}
+
+/* A line each; "#" begins a comment. */
+static void parse_build_arg_file(void *args, char *arg, struct argp_state *state)
+{
+	struct mlr_error err = MLR_ERROR_INIT;
+	auto_free char *text = NULL;
+	char *rest, *line;
+	size_t len;
+
+	if (file_read(AT_FDCWD, arg, RECIPE_MAX, &text, &len, &err) < 0)
+		argp_error(state, "--build-arg-file: %s", err.text);
+	for (rest = text; (line = strsep(&rest, "\r\n"));)
+		if (*line && *line != '#')
+			parse_build_arg(args, line, state);
 }
 
 static void parse_label(void *args, char *arg, struct argp_state *state)
@@ -199,6 +214,8 @@ static const struct option_row options[] = {
 	{ "build-arg", 0, "NAME[=VALUE]", 0,
 		"set a variable that the recipe declares with ARG; without =VALUE it takes the caller's value",
 		1, OPT_CALL(parse_build_arg) },
+	{ "build-arg-file", 0, "FILE", 0, "the same for each line of FILE", 1,
+		OPT_CALL(parse_build_arg_file) },
 	{ "build-context", 0, "NAME=DIR", 0,
 		"a directory, a tar, a repository or docker-image://IMAGE, for FROM and --from", 1,
 		OPT_CALL(parse_context) },
@@ -233,6 +250,8 @@ static const struct option_row options[] = {
 		OPT(struct args, metadata) },
 	{ "jobs", 0, "N", 0, "commands of different stages at once; default: one a processor", 1,
 		OPT_COUNT(struct args, jobs, 1, JOBS_MAX) },
+	{ "notest", 'T', 0, 0, "leave out %test of a definition file", 1,
+		OPT(struct args, no_test) },
 	{ "shell-on-failure", 0, 0, 0, "open a shell where a RUN failed", 1,
 		OPT(struct args, shell) },
 	{ "progress", 0, "plain|quiet", 0, "how much is printed (plain)", 2,
@@ -253,7 +272,7 @@ static const struct option_row options[] = {
 static const struct cli_syntax syntax = {
 	.s.options = options,
 	.s.args_doc = "CONTEXT",
-	.s.doc = "Make an image by a recipe in the Dockerfile language.",
+	.s.doc = "Make an image by a Dockerfile or a definition file of Apptainer's.",
 	.registry = offsetof(struct args, registry),
 	.s.operands = { OPT(struct args, context) },
 	.s.needed = 1,
@@ -321,7 +340,7 @@ static int check(const struct args *a, const struct recipe *r, struct mlr_error 
 
 	if (platform_variables(a, &platform, err) < 0 ||
 		stages_resolve(r, &platform, &a->build_args, &stages, err) < 0 ||
-		lint_recipe(r, &stages, &a->build_args, &lint, err) < 0)
+		(!r->is_definition && lint_recipe(r, &stages, &a->build_args, &lint, err) < 0))
 		return cli_fail(err);
 	for (size_t i = 0; i < lint.n; i++)
 		mlr_warning(
@@ -544,6 +563,7 @@ static int build(struct args *a, const struct build_context *context, const stru
 		.others = &others,
 		.recipe = recipe,
 		.context = context->fd,
+		.is_fetched = context->scratch != NULL,
 		.target = a->target,
 		.args = &a->build_args,
 		.platform = &platform,
@@ -593,7 +613,12 @@ static int run_in(struct args *a, const struct build_context *context, struct st
 	struct mlr_error *err)
 {
 	auto_call(recipe_done) struct recipe recipe = RECIPE_INIT;
-	int r = build_recipe_read(context, a->context, a->file, &recipe, err);
+	const struct config_value *library =
+		config_get(&a->registry.config, "apptainer", "library");
+	const struct definition_options o = { .args = &a->build_args,
+		.library = library ? library->value : NULL,
+		.no_test = a->no_test };
+	int r = build_recipe_read(context, a->context, a->file, &o, &recipe, err);
 
 	if (r < 0)
 		return cli_fail(err);

@@ -168,7 +168,7 @@ static int has_section(const struct settings *s, const char *section)
 
 static int collect(const struct config *c, struct settings *ret, struct mlr_error *err)
 {
-	static const char *const sections[] = { "", "exec", "build", "mpi" };
+	static const char *const sections[] = { "", "exec", "build", "mpi", "apptainer" };
 
 	for (size_t i = 0; i < ARRAY_LEN(sections); i++)
 		TRY(add_section(c, sections[i], sections[i], ret, err));

@@ -573,6 +573,10 @@ int instruction_expand(const struct instruction *in, const struct expand *e, str
 {
 	int r = 0;
 
+	if (in->is_section) {
+		strv_add_all(ret, &in->args);
+		return 0;
+	}
 	if (kinds[in->word].form == FORM_PAIRS)
 		return expand_pairs(in, e, ret, err);
 	for (size_t i = 0; i < in->args.n && r == 0; i++) {

@@ -57,6 +57,13 @@ struct instruction {
 	struct strv args;
 	int is_json; /* the arguments are, or contain, a JSON array */
 	int is_old;  /* ENV or LABEL of the form NAME VALUE */
+	/*
+	 * Made of a definition file: the arguments are as instruction_expand() has them. The
+	 * here-documents, whose names are absolute, are files that COPY writes and RUN sees. COPY
+	 * has sources and destinations in turn, as cp -r takes them; without --from they are the
+	 * caller's.
+	 */
+	int is_section;
 	struct heredoc *heredocs;
 	size_t n_heredocs;
 };

@@ -19,11 +19,12 @@ struct recipe {
 	size_t n;
 	unsigned *gaps; /* lines that are empty within a continued one; n_gaps of them */
 	size_t n_gaps;
+	int is_definition; /* recipe/definition.h made it */
 };
 
-#define RECIPE_INIT                                      \
-	{                                                \
-		NULL, '\\', NULL, NULL, NULL, 0, NULL, 0 \
+#define RECIPE_INIT                                         \
+	{                                                   \
+		NULL, '\\', NULL, NULL, NULL, 0, NULL, 0, 0 \
 	}
 void recipe_done(struct recipe *r);
 

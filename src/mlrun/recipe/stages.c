@@ -44,7 +44,9 @@ static int add_stage(struct stages *s, const struct instruction *from, size_t at
 	int r;
 
 	strv_done(&s->global.unset);
-	r = expand_word(&e, from->args.v[0], &g.base, err);
+	r = from->is_section ? 0 : expand_word(&e, from->args.v[0], &g.base, err);
+	if (from->is_section)
+		g.base = xstrdup(from->args.v[0]);
 	if (r == 0 && platform)
 		r = expand_word(&e, platform, &g.platform, err);
 	if (r == 0 && !*g.base)
@@ -55,7 +57,9 @@ static int add_stage(struct stages *s, const struct instruction *from, size_t at
 		return r;
 	}
 	/* A name, but no number, stands for a stage in FROM. */
-	g.parent = isdigit((unsigned char)*g.base) ? -1 : stages_find(s, g.base, s->n);
+	g.parent = isdigit((unsigned char)*g.base) || from->is_section
+		? -1
+		: stages_find(s, g.base, s->n);
 	if (from->args.n == 3)
 		g.name = xstrdup(from->args.v[2]);
 	for (char *c = g.name; c && *c; c++)
