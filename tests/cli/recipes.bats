@@ -40,6 +40,94 @@ setup() {
 	run -1 grep -E ' (\./)?etc/(hostname|resolv.conf)$' list # the machine's
 }
 
+# built FILE: a definition file, by which the image mine is made of mlrun/base; its %test says whether it is right.
+built() {
+	run -0 mlrun build -t mine -f "$1" .
+	assert_line --partial ': %test'
+	inside() { (cd / && mlrun exec --entrypoint '' mine "$@"); }
+}
+
+@test "recipes: five definition files as people write them are built on Debian" {
+	local head=$'Bootstrap: docker\nFrom: mlrun/base\n'
+
+	{ printf '%s' "$head" && cat <<'END'; } >solver.def
+%environment
+    export PATH=/opt/solver/bin:$PATH
+    export NCPU=$(nproc)
+%post
+    mkdir -p /opt/solver/bin
+    cat >/opt/solver/bin/solve <<'EOF'
+#!/bin/bash
+printf '%s\n' "${1:-nothing}" solved
+EOF
+    chmod 755 /opt/solver/bin/solve
+%runscript
+    exec /opt/solver/bin/solve "$@"
+%test
+    solve x | grep -q solved && [ "$NCPU" -gt 0 ]
+END
+	built solver.def
+	run -0 mlrun exec mine 'a b'
+	assert_output $'a b\nsolved'
+
+	{ printf '%s' "$head" && cat <<'END'; } >Singularity.users
+%post
+    useradd -m -u 1234 worker
+    mkdir /data && chown worker /data && chmod 2775 /data
+    install -o worker -m 4755 /bin/true /usr/local/bin/set
+%test
+    test "$(stat -c '%U %a' /data /usr/local/bin/set)" = "worker 2775
+worker 4755"
+END
+	built Singularity.users
+
+	mkdir -p src/lib patches
+	touch src/a.py src/lib/b.py patches/{1,2}.patch
+	{ printf '%s' "$head" && cat <<'END'; } >files.def
+%files
+    src /opt/src
+    patches/*.patch /opt/patches/
+%post -c /bin/bash -eu
+    files=(/opt/patches/*)
+    [[ ${#files[@]} = 2 ]] && echo "${files[@]}" >/files
+%test
+    test -f /opt/src/lib/b.py && grep -q 2.patch /files
+END
+	built files.def
+
+	{ cat <<'END' && printf 'Stage: final\n' && cat <<'END2'; } >stages.def
+Bootstrap: docker
+From: {{ BASE }}
+Stage: devel
+%arguments
+    BASE=mlrun/base
+%post
+    perl -e 'print "made\n"' >/root/made
+Bootstrap: docker
+From: mlrun/base
+END
+%files from devel
+    /root/made /usr/share/made
+%test
+    grep -q made /usr/share/made && ! test -e /root/made
+END2
+	built stages.def
+
+	mlrun build -q -o tree -t tree -f solver.def .
+	{ printf 'Bootstrap: localimage\nFrom: tree\n' && cat <<'END'; } >more.def
+%post
+    solve >/solved
+    echo 'export MORE=1' >>$SINGULARITY_ENVIRONMENT
+%labels
+    Version 2
+%test
+    grep -q nothing /solved && test "$MORE" = 1
+END
+	built more.def
+	run -0 inside /.singularity.d/runscript
+	assert_line solved
+}
+
 @test "recipes: astro is built and run, for a release jupyter, too" {
 	local names=astro base=mlrun/base
 	[ -e /usr/share/datasets/fashion-mnist ] || skip "dataset-fashion-mnist is not installed"
