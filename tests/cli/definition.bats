@@ -273,13 +273,17 @@ field() {
 	assert_equal "$(<s.d/s)" S
 }
 
-@test "definition: a fetched definition file reads its context only" {
+@test "definition: a definition file that was fetched, or that -f does not name, reads its context only" {
 	mkdir ctx
 	echo secret >"$HOME/secret"
 	printf 'Bootstrap: docker\nFrom: %s\n%%files\n  %s /got\n' "$BASE" "$HOME/secret" >ctx/x.def
 	tar -C ctx -cf ctx.tar .
 	run -125 mlrun build -f x.def ctx.tar
 	assert_output --partial "'$HOME/secret' is not in the build context"
+	# Nobody named the file of a directory either.
+	run -125 mlrun build ctx
+	assert_output --partial "'$HOME/secret' is not in the build context"
+	assert_output --partial "hint: -f FILE lets"
 	printf 'Bootstrap: oci-archive\nFrom: %s/x\n' "$HOME" >ctx/x.def
 	tar -C ctx -cf ctx.tar .
 	run -125 mlrun build -f x.def ctx.tar

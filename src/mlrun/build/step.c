@@ -566,6 +566,9 @@ static int add_pair(struct copying *c, const char *source, const char *to, struc
 	w.to_exists = c->to_exists;
 	w.to_is_directory = c->to_is_directory || copy_has_directory(&c->copy, c->to);
 	r = copy_add(&c->copy, &w, err);
+	if (r < 0 && is_callers && !build_is_callers(c->b) && strchr("/~.", *source))
+		return mlr_hint(err,
+			"-f FILE lets a definition file in a directory read the caller's files");
 	return r == 0 ? mlr_fail(err, ENOENT, "'%s' matches nothing", source) : r;
 }
 

@@ -563,7 +563,7 @@ static int build(struct args *a, const struct build_context *context, const stru
 		.others = &others,
 		.recipe = recipe,
 		.context = context->fd,
-		.is_fetched = context->scratch != NULL,
+		.is_fetched = context->scratch != NULL || !a->file,
 		.target = a->target,
 		.args = &a->build_args,
 		.platform = &platform,
