@@ -64,7 +64,7 @@ static void squashfs_writer_free_p(struct squashfs_writer **s)
 static int squash(int fd)
 {
 	auto_call(squashfs_writer_free_p) struct squashfs_writer *s = NULL;
-	int r = squashfs_writer_new(fd, n_tars, CREATED, &s, &err);
+	int r = squashfs_writer_new(fd, OCI_ZSTD, n_tars, CREATED, &s, &err);
 
 	for (size_t i = n_tars; r == 0 && i-- > 0;) {
 		r = squashfs_writer_layer(s, &err);
@@ -730,7 +730,7 @@ static void some_layer(int links)
 		auto_call(squashfs_writer_free_p) struct squashfs_writer *s = NULL;
 		auto_close int fd = new_image("bad");
 
-		ok(squashfs_writer_new(fd, 1, CREATED, &s, &err));
+		ok(squashfs_writer_new(fd, OCI_ZSTD, 1, CREATED, &s, &err));
 		ok(squashfs_writer_layer(s, &err));
 		assert_true(read_into(s, &t) < 0);
 		tar_done(&t);

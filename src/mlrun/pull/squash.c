@@ -335,7 +335,8 @@ static int fill(struct squashing *s, int fd, struct mlr_error *err)
 {
 	int r;
 
-	TRY(squashfs_writer_new(fd, s->work->n, seconds_of(s->work->created), &s->squash, err));
+	TRY(squashfs_writer_new(
+		fd, OCI_ZSTD, s->work->n, seconds_of(s->work->created), &s->squash, err));
 	r = feed_layers(s, 0, err);
 	if (r == 0)
 		r = squashfs_writer_apply(s->squash, err);

@@ -18,6 +18,7 @@
  */
 #define BLOCK_SIZE   (128u << 10)
 #define LEVEL        1
+#define GZIP_LEVEL   6
 #define RAW_MAX      (4u << 20) /* bytes of a file that may be stored uncompressed */
 #define NAMES_MEMORY ((size_t)1 << 30)
 
@@ -58,19 +59,19 @@ int squashfs_writer_available(void)
 	return 1;
 }
 
-static int start_file(struct squashfs_writer *s, struct mlr_error *err)
+static int start_file(struct squashfs_writer *s, SQFS_COMPRESSOR how, struct mlr_error *err)
 {
 	sqfs_compressor_config_t cfg;
-	int r = sqfs_compressor_config_init(&cfg, SQFS_COMP_ZSTD, BLOCK_SIZE, 0);
+	int r = sqfs_compressor_config_init(&cfg, how, BLOCK_SIZE, 0);
 
-	cfg.level = LEVEL;
+	cfg.level = how == SQFS_COMP_GZIP ? GZIP_LEVEL : LEVEL;
 	if (r == 0)
 		r = sqfs_compressor_create(&cfg, &s->compressor);
 	if (r == SQFS_ERROR_UNSUPPORTED)
-		return mlr_fail(err, ENOTSUP, "this libsquashfs was built without zstd");
+		return mlr_fail(err, ENOTSUP, "this libsquashfs was built without %s",
+			sqfs_compressor_name_from_id(how));
 	if (r == 0)
-		r = sqfs_super_init(
-			&s->super, BLOCK_SIZE, squashfs_table_time(s->mtime), SQFS_COMP_ZSTD);
+		r = sqfs_super_init(&s->super, BLOCK_SIZE, squashfs_table_time(s->mtime), how);
 	if (r == 0)
 		r = sqfs_super_write(&s->super, &s->file.base);
 	if (r == 0)
@@ -93,8 +94,8 @@ static int start_tables(struct squashfs_writer *s, struct mlr_error *err)
 		&s->file, s->compressor, s->fragments, BLOCK_SIZE, s->names, &s->blocks, err);
 }
 
-int squashfs_writer_new(
-	int fd, size_t layers, int64_t mtime, struct squashfs_writer **ret, struct mlr_error *err)
+int squashfs_writer_new(int fd, enum oci_compression how, size_t layers, int64_t mtime,
+	struct squashfs_writer **ret, struct mlr_error *err)
 {
 	struct squashfs_writer *s = xcalloc(1, sizeof(*s));
 	int r;
@@ -105,7 +106,7 @@ int squashfs_writer_new(
 	s->layers = xcalloc(layers, sizeof(*s->layers));
 	s->max_layers = layers;
 	s->above = xcalloc(layers, sizeof(*s->above));
-	r = start_file(s, err);
+	r = start_file(s, how == OCI_GZIP ? SQFS_COMP_GZIP : SQFS_COMP_ZSTD, err);
 	if (r == 0)
 		r = start_tables(s, err);
 	if (r < 0) {

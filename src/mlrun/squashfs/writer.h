@@ -30,13 +30,15 @@ int squashfs_writer_available(void);
 /*
  * Begin an image.
  *
- *   fd      an empty file, open for writing and reading; stays the caller's
+ *   fd      a file, open for writing and reading, at whose end the image begins; stays the
+ *           caller's
+ *   how     OCI_GZIP, which all others read, or OCI_ZSTD
  *   layers  the number of layers
  *   mtime   of the file system, seconds since 1970; directories that no layer names have 0, as in
  *           trees
  */
-int squashfs_writer_new(
-	int fd, size_t layers, int64_t mtime, struct squashfs_writer **ret, struct mlr_error *err);
+int squashfs_writer_new(int fd, enum oci_compression how, size_t layers, int64_t mtime,
+	struct squashfs_writer **ret, struct mlr_error *err);
 void squashfs_writer_free(struct squashfs_writer *s);
 
 /* Begin the next lower layer; its members go to the sink, with s as the context. */

@@ -20,7 +20,7 @@ static int file_read_at(sqfs_file_t *base, sqfs_u64 offset, void *buf, size_t le
 	char *p = buf;
 
 	while (len > 0) {
-		ssize_t n = pread(f->fd, p, len, (off_t)offset);
+		ssize_t n = pread(f->fd, p, len, (off_t)(f->at + offset));
 
 		if (n < 0 && errno == EINTR)
 			continue;
@@ -41,7 +41,7 @@ static int file_write_at(sqfs_file_t *base, sqfs_u64 offset, const void *buf, si
 	const char *p = buf;
 
 	while (len > 0) {
-		ssize_t n = pwrite(f->fd, p, len, (off_t)offset);
+		ssize_t n = pwrite(f->fd, p, len, (off_t)(f->at + offset));
 
 		if (n < 0 && errno == EINTR)
 			continue;
@@ -65,7 +65,7 @@ static int file_truncate(sqfs_file_t *base, sqfs_u64 size)
 {
 	struct squashfs_file *f = (struct squashfs_file *)base;
 
-	if (ftruncate(f->fd, (off_t)size) < 0)
+	if (ftruncate(f->fd, (off_t)(f->at + size)) < 0)
 		return failed(f, errno);
 	f->size = size;
 	return 0;
@@ -80,6 +80,7 @@ void squashfs_file_init(struct squashfs_file *f, int fd)
 	f->base.get_size = file_get_size;
 	f->base.truncate = file_truncate;
 	f->fd = fd;
+	f->at = (sqfs_u64)lseek(fd, 0, SEEK_END);
 }
 
 int squashfs_file_fail(

@@ -12,6 +12,7 @@
 struct squashfs_file {
 	sqfs_file_t base; /* must be first: libsquashfs has a pointer to it */
 	int fd;           /* borrowed */
+	sqfs_u64 at;      /* where the image begins in it */
 	sqfs_u64 size;
 	int error; /* errno of the first failure, or 0 */
 };

@@ -6,8 +6,8 @@ int squashfs_writer_available(void)
 	return 0;
 }
 
-int squashfs_writer_new(
-	int fd, size_t layers, int64_t mtime, struct squashfs_writer **ret, struct mlr_error *err)
+int squashfs_writer_new(int fd, enum oci_compression how, size_t layers, int64_t mtime,
+	struct squashfs_writer **ret, struct mlr_error *err)
 {
 	mlr_fail(err, ENOTSUP,
 		"this mlrun was built without libsquashfs and can write no squashfs image");
