@@ -40,13 +40,20 @@ void escape_text(const char *s, char *out, size_t room)
 
 char *escape_for_sh(const char *word)
 {
-	char *out = xmalloc(4 * strlen(word) + 3), *to = stpcpy(out, "'");
+	char *out = xmalloc(5 * strlen(word) + 3), *to = stpcpy(out, "'");
 
 	for (; *word; word++)
 		if (*word == '\'')
-			to = stpcpy(to, "'\\''");
+			to = stpcpy(to, "'\"'\"'"); /* SingularityCE misreads '\'' */
 		else
 			*to++ = *word;
 	strcpy(to, "'");
 	return out;
+}
+
+int escape_is_sh_name(const char *name, size_t len)
+{
+	return len > 0 && !isdigit((unsigned char)*name) &&
+		strspn(name, "ABCDEFGHIJKLMNOPQRSTUVWXYZabcdefghijklmnopqrstuvwxyz_0123456789") >=
+		len;
 }

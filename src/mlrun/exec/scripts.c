@@ -68,11 +68,8 @@ void scripts_read(struct plan *p, struct oci_config *c, struct strv *ret)
 /* Is it set by somebody whose word counts more than the image's, and has it a name for shells? */
 static int wins(const struct plan_env *e)
 {
-	const char *letters = "ABCDEFGHIJKLMNOPQRSTUVWXYZabcdefghijklmnopqrstuvwxyz_0123456789";
-
 	return e->origin != PLAN_FROM_CALLER && e->origin != PLAN_FROM_IMAGE &&
-		e->origin != PLAN_FROM_DEFAULT && !isdigit((unsigned char)e->key[0]) &&
-		e->key[strspn(e->key, letters)] == '\0';
+		e->origin != PLAN_FROM_DEFAULT && escape_is_sh_name(e->key, strlen(e->key));
 }
 
 void scripts_plan(const struct strv *scripts, struct plan *p)
