@@ -1,5 +1,6 @@
 #include "oci/config.h"
 
+#include "base/json.h"
 #include "oci/digest.h"
 #include "oci/json.h"
 #include "oci/manifest.h"
@@ -83,6 +84,11 @@ static int read_labels(const struct record_reader *r, const json_t *v, void *to)
 	return 0;
 }
 
+static json_t *write_labels(const void *from)
+{
+	return mlr_json_pairs(from);
+}
+
 #define AT(member) RECORD_AT(struct oci_config, member)
 
 static const struct record_row rootfs_rows[] = {
@@ -95,9 +101,9 @@ static const struct record_row run_rows[] = {
 	{ "Env", RECORD_TEXTS, AT(env), .read = read_env },
 	{ "Entrypoint", RECORD_TEXTS, AT(entrypoint) },
 	{ "Cmd", RECORD_TEXTS, AT(cmd) },
-	{ "User", RECORD_TEXT, AT(user), .rule = drop_empty },
-	{ "WorkingDir", RECORD_TEXT, AT(working_dir), .rule = drop_empty },
-	{ "Labels", RECORD_TEXTS, AT(labels), .read = read_labels },
+	{ "User", RECORD_TEXT, AT(user), .flags = RECORD_SPARE, .rule = drop_empty },
+	{ "WorkingDir", RECORD_TEXT, AT(working_dir), .flags = RECORD_SPARE, .rule = drop_empty },
+	{ "Labels", RECORD_TEXTS, AT(labels), .read = read_labels, .write = write_labels },
 	{ NULL },
 };
 
@@ -123,4 +129,14 @@ int oci_config_parse(const char *json, size_t len, struct oci_config *ret, struc
 	TRY(oci_json_read(json, len, OCI_DOCUMENT_MAX, rows, &c, err));
 	*ret = take_struct(&c, { 0 });
 	return 0;
+}
+
+int oci_config_read_run(const char *json, size_t len, struct oci_config *ret, struct mlr_error *err)
+{
+	return oci_json_read(json, len, OCI_DOCUMENT_MAX, run_rows, ret, err);
+}
+
+char *oci_config_print_run(const struct oci_config *c)
+{
+	return mlr_json_print(record_write(run_rows, c), JSON_COMPACT);
 }

@@ -25,4 +25,10 @@ struct oci_config {
 int oci_config_parse(const char *json, size_t len, struct oci_config *ret, struct mlr_error *err);
 void oci_config_done(struct oci_config *c);
 
+/* Read and print the document's key "config" alone, env to labels, as SIF files have it. After a
+ * failure ret may have a part of it. What is printed is to free(). */
+int oci_config_read_run(
+	const char *json, size_t len, struct oci_config *ret, struct mlr_error *err);
+char *oci_config_print_run(const struct oci_config *c);
+
 #endif

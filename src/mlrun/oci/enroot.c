@@ -218,15 +218,11 @@ static void put_comment(const char *name, const char *value, FILE *to)
 	fputc('\n', to);
 }
 
-char *oci_enroot_rc(const struct oci_config *c, const char *origin)
+/* Put all but the command. */
+static void put_start(const struct oci_config *c, const char *origin, FILE *to)
 {
 	const char *dir = c->working_dir && *c->working_dir ? c->working_dir : "/";
-	char *text;
-	size_t size;
-	FILE *to = open_memstream(&text, &size);
 
-	if (!to)
-		mlr_oom();
 	put_comment("mlrun-image:", origin, to);
 	for (size_t i = 0; i + 1 < c->labels.n; i += 2)
 		put_comment(c->labels.v[i], c->labels.v[i + 1], to);
@@ -235,6 +231,18 @@ char *oci_enroot_rc(const struct oci_config *c, const char *origin)
 	fputs(" 2>/dev/null\ncd ", to);
 	put_word(dir, to);
 	fputs(" && unset OLDPWD || exit 1\n[ ! -s " HOOK " ] || . " HOOK "\n", to);
+}
+
+char *oci_enroot_rc(const struct oci_config *c, const char *origin)
+{
+	char *text;
+	size_t size;
+	FILE *to = open_memstream(&text, &size);
+
+	if (!to)
+		mlr_oom();
+	if (origin)
+		put_start(c, origin, to);
 	fputs("[ $# -gt 0 ] || set -- ", to);
 	if (c->cmd.n == 0 && c->entrypoint.n == 0)
 		put_word("/bin/sh", to);

@@ -26,7 +26,8 @@ void oci_enroot_read_exports(const char *text, struct oci_config *ret);
 /* Add the variables. */
 void oci_enroot_read_environment(const char *text, struct oci_config *ret);
 
-/* The script, to free(). origin: the image's name, for people. */
+/* The script, to free(). origin: the image's name, for people; NULL: its last lines only, which run
+ * the entrypoint, with the command if the script has no arguments. */
 char *oci_enroot_rc(const struct oci_config *c, const char *origin);
 
 /* The variables, to free(). Those whose value has a line break do not fit; their names are added to

@@ -11,6 +11,7 @@
 #include "store/tree.h"
 
 #define ENROOT_MAX (1u << 20) /* bytes of a file of Enroot's */
+#define CONFIG_MAX (1u << 20) /* bytes of a SIF file's configuration */
 #define TREES      (STORE_FORMAT_DIR | STORE_FORMAT_LAYERS)
 
 static int plan_directory(const char *path, struct plan *p, struct mlr_error *err)
@@ -26,8 +27,19 @@ static int plan_directory(const char *path, struct plan *p, struct mlr_error *er
 	return 0;
 }
 
+/* A stranger may have written it; what is no configuration counts as missing. */
+static void read_config(int fd, const struct sif_place *at, struct oci_config *ret)
+{
+	auto_free char *text = at->config_size <= CONFIG_MAX ? xmalloc(at->config_size + 1) : NULL;
+
+	if (text &&
+		pread(fd, text, at->config_size, (off_t)at->config_at) == (ssize_t)at->config_size)
+		(void)oci_config_read_run(text, at->config_size, ret, NULL);
+}
+
 /* Plan a squashfs or SIF file that any user may have made. */
-static int plan_file(const char *path, struct plan *p, struct mlr_error *err)
+static int plan_file(
+	const char *path, struct plan *p, struct oci_config *ret, struct mlr_error *err)
 {
 	auto_close int fd = open(path, O_RDONLY | O_CLOEXEC | O_NONBLOCK | O_NOCTTY);
 	auto_free char *skip = NULL;
@@ -41,6 +53,7 @@ static int plan_file(const char *path, struct plan *p, struct mlr_error *err)
 		p->part = xasprintf("%" PRIu64 "+%" PRIu64, at.at, at.size);
 		skip = xasprintf("-o %" PRIu64 " ", at.at);
 	}
+	read_config(fd, &at, ret);
 	p->platform = at.architecture ? xasprintf("linux/%s", at.architecture) : NULL;
 	if (at.is_signed)
 		plan_remark_add(p, PLAN_FROM_IMAGE, "signatures in '%s' are not checked", path);
@@ -67,7 +80,7 @@ static void read_enroot(const struct plan *p, struct oci_config *ret)
 static int plan_path(enum oci_transport t, const char *path, struct plan *p, struct oci_config *ret,
 	struct mlr_error *err)
 {
-	TRY(t == OCI_DIRECTORY ? plan_directory(path, p, err) : plan_file(path, p, err));
+	TRY(t == OCI_DIRECTORY ? plan_directory(path, p, err) : plan_file(path, p, ret, err));
 	read_enroot(p, ret);
 	return 0;
 }

@@ -4,6 +4,14 @@
 
 #define LAUNCHER  "run-singularity\n" /* ends the first line of a .simg */
 #define EXT_SUPER 1080                /* of ext2 to ext4's magic number, 0xef53 */
+#define CONFIG    "oci-config.json"
+
+/* As Apptainer writes. */
+#define TABLE_AT 4096
+#define TABLE_N  48
+#define DATA_AT  (TABLE_AT + TABLE_N * sizeof(struct sif_descriptor))
+#define ALIGN    4096
+#define GROUP    0xf0000001
 
 void sif_done(struct sif *s)
 {
@@ -91,14 +99,15 @@ int sif_read(int fd, uint64_t file, struct sif *ret, struct mlr_error *err)
 	return 1;
 }
 
-/* Codes are "01" and so on. */
+/* Codes are "01" and so on; "00" is unknown. */
+static const char *const architectures[] = { NULL, "386", "amd64", "arm", "arm64", "ppc64",
+	"ppc64le", "mips", "mipsle", "mips64", "mips64le", "s390x", "riscv64" };
+
 static const char *architecture_of(const char code[3])
 {
-	static const char *const names[] = { NULL, "386", "amd64", "arm", "arm64", "ppc64",
-		"ppc64le", "mips", "mipsle", "mips64", "mips64le", "s390x", "riscv64" };
 	int n = (code[0] - '0') * 10 + code[1] - '0';
 
-	return n > 0 && n < (int)ARRAY_LEN(names) ? names[n] : NULL;
+	return n > 0 && n < (int)ARRAY_LEN(architectures) ? architectures[n] : NULL;
 }
 
 /* --- the image in a file ---------------------------------------------------------------- */
@@ -155,6 +164,10 @@ static int find_root(
 		overlay = kind == SIF_OVERLAY ? d : overlay;
 		is_oci |= is_a(d, SIF_OCI_INDEX);
 		ret->is_signed |= is_a(d, SIF_SIGNATURE);
+		if (is_a(d, SIF_JSON) && d->link && strncmp(d->name, CONFIG, sizeof(CONFIG)) == 0) {
+			ret->config_at = le64toh(d->at);
+			ret->config_size = le64toh(d->size);
+		}
 	}
 	if (!root)
 		return refuse_rootless(is_oci, err);
@@ -200,6 +213,81 @@ int sif_find(int fd, const char *path, struct sif_place *ret, struct mlr_error *
 	if (r < 0)
 		return r;
 	return r ? find_root(&s, path, ret, err) : find_old(fd, (uint64_t)file, path, ret, err);
+}
+
+/* --- writing ------------------------------------------------------------------------------ */
+
+uint64_t sif_image_at(const struct sif_text *texts, size_t n)
+{
+	uint64_t at = DATA_AT;
+
+	for (size_t i = 0; i < n; i++)
+		at += strlen(texts[i].text);
+	return (at + ALIGN - 1) / ALIGN * ALIGN;
+}
+
+static void put_architecture(const char *name, char code[3])
+{
+	size_t n = ARRAY_LEN(architectures) - 1;
+
+	while (n > 0 && strcmp(architectures[n], name) != 0)
+		n--;
+	code[0] = (char)('0' + n / 10);
+	code[1] = (char)('0' + n % 10);
+}
+
+static void put_header(
+	struct sif_header *h, const struct sif_place *image, size_t used, const char *hash)
+{
+	*h = (struct sif_header){ .launch = "#!/usr/bin/env " LAUNCHER,
+		.magic = SIF_MAGIC,
+		.version = "01",
+		.free = htole64(TABLE_N - used),
+		.total = htole64(TABLE_N),
+		.at = htole64(TABLE_AT),
+		.size = htole64(DATA_AT - TABLE_AT),
+		.data_at = htole64(DATA_AT),
+		.data_size = htole64(image->at + image->size - DATA_AT) };
+	put_architecture(image->architecture, h->architecture);
+	for (size_t i = 0; i < sizeof(h->uuid); i++)
+		sscanf(hash + 2 * i, "%2hhx", &h->uuid[i]);
+	h->uuid[6] = (h->uuid[6] & 0x0f) | 0x80; /* RFC 9562: version 8, variant 10 */
+	h->uuid[8] = (h->uuid[8] & 0x3f) | 0x80;
+}
+
+int sif_write(int fd, const struct sif_place *image, const struct sif_text *texts, size_t n,
+	const char *hash, struct mlr_error *err)
+{
+	auto_free char *head = xcalloc(image->at, 1);
+	struct sif_descriptor *d = (struct sif_descriptor *)(head + TABLE_AT);
+	uint64_t end = DATA_AT;
+
+	put_header((struct sif_header *)head, image, n + 1, hash);
+	for (size_t i = 0; i <= n; i++) {
+		uint64_t at = i < n ? end : image->at,
+			 size = i < n ? strlen(texts[i].text) : image->size;
+
+		d[i] = (struct sif_descriptor){ .type = htole32(
+							i < n ? texts[i].type : SIF_PARTITION),
+			.used = 1,
+			.id = htole32((uint32_t)i + 1),
+			.group = htole32(GROUP),
+			.at = htole64(at),
+			.size = htole64(size),
+			.padded = htole64(at + size - end) };
+		if (i < n)
+			memcpy(head + at, texts[i].text, size);
+		if (i < n && texts[i].type == SIF_JSON)
+			d[i].link = htole32((uint32_t)n + 1);
+		snprintf(d[i].name, sizeof(d[i].name), "%s", i < n ? texts[i].name : "squashfs");
+		end = at + size;
+	}
+	d[n].partition.file_system = htole32(SIF_SQUASHFS);
+	d[n].partition.kind = htole32(SIF_PRIMARY);
+	put_architecture(image->architecture, d[n].partition.architecture);
+	return pwrite(fd, head, image->at, 0) == (ssize_t)image->at
+		? 0
+		: mlr_fail_errno(err, "write a SIF file's header");
 }
 
 char *sif_describe(const struct sif_descriptor *d)

@@ -26,6 +26,7 @@ enum sif_type {
 	SIF_DEFINITION = 0x4001,
 	SIF_PARTITION = 0x4004,
 	SIF_SIGNATURE,
+	SIF_JSON,
 	SIF_OCI_INDEX = 0x400a
 };
 enum sif_file_system { SIF_SQUASHFS = 1, SIF_EXT3, SIF_ARCHIVE, SIF_RAW, SIF_ENCRYPTED };
@@ -70,8 +71,9 @@ int sif_read(int fd, uint64_t file, struct sif *ret, struct mlr_error *err);
 /* Where an image lies in its file. */
 struct sif_place {
 	uint64_t at, size;
-	const char *architecture; /* static, "amd64"; NULL: unknown */
-	int is_signed;            /* by anybody, unchecked */
+	const char *architecture;        /* static, "amd64"; NULL: unknown */
+	int is_signed;                   /* by anybody, unchecked */
+	uint64_t config_at, config_size; /* of the image's oci-config.json, or 0 (oci/config.h) */
 };
 
 /*
@@ -84,6 +86,28 @@ struct sif_place {
  * cannot run, with a hint: ext3, encrypted and OCI images, overlay partitions.
  */
 int sif_find(int fd, const char *path, struct sif_place *ret, struct mlr_error *err);
+
+/* A part before the image. */
+struct sif_text {
+	enum sif_type type;
+	const char *name;
+	char *text;
+};
+
+/* Where the image begins behind n texts: at a multiple of 4096. */
+uint64_t sif_image_at(const struct sif_text *texts, size_t n);
+
+/*
+ * Write all but the image to the file's beginning. JSON is linked to the image: others, too, have
+ * an oci-config.json, but their images may have been changed since.
+ *
+ *   image  at, size, architecture
+ *   hash   of its contents, in hex, for the file's UUID
+ *
+ * The same arguments give the same bytes. Returns 0, or -ENOSPC and the like.
+ */
+int sif_write(int fd, const struct sif_place *image, const struct sif_text *texts, size_t n,
+	const char *hash, struct mlr_error *err);
 
 /* The name of a part's type, file system and kind, "squashfs, primary partition". To free(). */
 char *sif_describe(const struct sif_descriptor *d);
