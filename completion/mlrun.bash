@@ -68,7 +68,7 @@ _mlrun_values() {
 	--write-if) echo new running ;;
 	--format)
 		case $command in
-		export) echo oci-archive oci docker-archive tar rootfs bundle squashfs ;;
+		export) echo oci-archive oci docker-archive tar rootfs bundle squashfs sif ;;
 		*) echo auto layers dir squashfs ;;
 		esac
 		;;

@@ -61,7 +61,7 @@ for m in t:
 		run -125 mlrun build -o "$to" .
 		assert_output --partial "$want"
 	done <<-'X'
-		type=registry,name=x|type=registry: use local, tar, oci or docker
+		type=registry,name=x|type=registry: use local, tar, oci, docker or sif
 		type=local|lacks dest=DIRECTORY
 		dest=x|lacks type=
 		type=tar,dst=x|'dst=x': use type=, dest=, name= and tar=false

@@ -92,7 +92,7 @@ offers() {
 	run -0 offers "mlrun elastic run --mode r"
 	assert_output requeue
 	run -0 offers "mlrun export --format="
-	assert_output $'bundle\ndocker-archive\noci\noci-archive\nrootfs\nsquashfs\ntar'
+	assert_output $'bundle\ndocker-archive\noci\noci-archive\nrootfs\nsif\nsquashfs\ntar'
 	run -0 offers "mlrun pull --format="
 	assert_output $'auto\ndir\nlayers\nsquashfs'
 	for word in $(offers "mlrun export --format="); do
@@ -207,7 +207,7 @@ zsh_offers() { ASAN_OPTIONS=$ASAN_OPTIONS:detect_leaks=0 timeout 300 zsh -f "$to
 	run -0 zsh_offers "mlrun exec --pull="
 	assert_output --regexp 'always +missing +never'
 	run -0 zsh_offers "mlrun export --format="
-	assert_output --regexp 'bundle +oci +rootfs +tar'
+	assert_output --regexp 'bundle +oci +rootfs +squashfs'
 	run -0 zsh_offers "mlrun config exec.g"
 	assert_output --partial exec.gpu
 	run -0 zsh_offers "mlrun exec --net h"

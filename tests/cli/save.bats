@@ -133,13 +133,13 @@ in_file() { mlrun exec --entrypoint= "squashfs:$1" "${@:2}"; }
 	run -125 mlrun export --format=squashfs app pipe
 	assert_output --partial "'pipe' is no regular file"
 	run -125 mlrun export --format=squashfs --name=x app y
-	run -125 mlrun export --format=squashfs --compression=gzip app y
+	run -125 mlrun export --format=squashfs --compression=none app y
 	run -125 mlrun export --format=squashfs nothing y
 	assert_line "hint: mlrun pull nothing"
 	run -125 mlrun export --format=squashfs container:nothing y
 	assert_output --partial "there is no container 'nothing'"
 	run -125 mlrun export container:c y
-	assert_line "hint: --format=squashfs; or mlrun commit c IMAGE makes an image of it to export"
+	assert_line "hint: --format=squashfs or sif; or mlrun commit c IMAGE makes an image of it to export"
 	assert_equal "$(find . -name '.*sqsh*' -o -name y)" ""
 }
 

@@ -340,3 +340,145 @@ siftool_made() {
 	assert_output "one two 99"
 	mlrun stop joined
 }
+
+# --- writing --------------------------------------------------------------------------------
+
+# An image of the store, lab/app, with entrypoint, command, and values that a shell could misread.
+lab_app() {
+	needs_squashfs
+	mkdir root
+	cp -a "$F/root"/{bin,etc,tmp} root/
+	cat >Dockerfile <<-'END'
+		FROM scratch
+		COPY root /
+		ENV PLAIN=one PATH=/opt/x:/bin EMPTY= a.b=dot
+		ENV QUOTES="a \"b\" 'c' \$HOME `id` \\ *"
+		LABEL org.x.a="b c"
+		WORKDIR /etc
+		ENTRYPOINT ["echo", "it's"]
+		CMD ["a  b", "$c"]
+	END
+	mlrun build -q -t lab/app "$@" . >/dev/null
+}
+
+@test "sif: what export writes siftool reads, and its image is the image's tree and /.singularity.d" {
+	command -v siftool >/dev/null || skip "siftool is not installed"
+	lab_app
+	mlrun export -q lab/app x.sif
+	assert_equal "$(head -n 1 x.sif)" "#!/usr/bin/env run-singularity"
+	assert_equal "$(stat -c %a x.sif)" 755
+	run -0 siftool header x.sif
+	assert_line --regexp '^Primary Architecture: +amd64$'
+	assert_line --regexp '^Descriptors Free: +45$'
+	assert_line --regexp '^Descriptors Total: +48$'
+	assert_line --regexp '^Created At: +1970-'
+	run -0 siftool list x.sif
+	assert_line --regexp '^1 .*\|1 .*\|NONE .*Def.FILE$'
+	assert_line --regexp '^2 .*\|1 .*\|3 .*JSON.Generic$'
+	assert_line --regexp '^3 .*\|1 .*\|NONE .*\|32768-.*Squashfs/\*System/amd64'
+	run -0 siftool dump 1 x.sif
+	assert_output $'Bootstrap: docker\nFrom: localhost/lab/app:latest'
+	run -0 jq -c '[.Env[0], .Entrypoint, .Cmd, .WorkingDir, .Labels, .User]' <(siftool dump 2 x.sif)
+	assert_output '["PATH=/opt/x:/bin",["echo","it'"'"'s"],["a  b","$c"],"/etc",{"org.x.a":"b c"},null]'
+	siftool dump 3 x.sif >r.sqfs
+	run -0 unsquashfs -s r.sqfs
+	assert_line "Compression gzip"
+	unsquashfs -q -n -d tree r.sqfs >/dev/null
+	run -0 sh -c 'cd tree/.singularity.d && find . -type f | LC_ALL=C sort | xargs'
+	assert_output "./Singularity ./actions/exec ./actions/run ./actions/shell ./actions/start ./actions/test ./env/01-base.sh ./env/10-docker2singularity.sh ./env/90-environment.sh ./env/99-base.sh ./labels.json ./runscript ./startscript"
+	run -0 cat tree/.singularity.d/labels.json
+	assert_output --partial '"org.x.a": "b c"'
+	rm -r tree/.singularity.d
+	mlrun export -q --format=rootfs lab/app plain
+	run -0 diff -r --no-dereference plain tree
+}
+
+@test "sif: two exports are equal, another image's has another UUID, zstd and build write one, too" {
+	lab_app -o type=sif,dest=built.sif
+	mlrun export -q lab/app x.sif
+	touch y.sif
+	mlrun export -q --format=sif lab/app y.sif
+	cmp x.sif y.sif
+	cmp x.sif built.sif
+	run -1 cmp -s <(dd if=x.sif bs=1 skip=48 count=16 status=none) <(head -c 16 /dev/zero)
+	echo 'COPY Dockerfile /etc/new' >>Dockerfile
+	mlrun build -q -o type=sif,dest=z.sif . >/dev/null
+	run -1 cmp -s <(dd if=x.sif bs=1 skip=48 count=16 status=none) <(dd if=z.sif bs=1 skip=48 count=16 status=none)
+	mlrun export -q --compression=zstd lab/app sif:zstd
+	assert_equal "$(dd if=zstd bs=1 skip=$((32768 + 20)) count=1 status=none | od -An -tu1 | tr -d ' ')" 6
+	run -125 mlrun export --compression=none lab/app n.sif
+	assert_line --partial "--format=sif is gzip or zstd"
+	run -125 mlrun export lab/app --format=sif -
+	assert_output --partial "'standard output' is no regular file"
+	run -125 mlrun build -o type=sif .
+	assert_line --partial "'type=sif' lacks dest=FILE"
+}
+
+@test "sif: what export writes runs as the image itself: entrypoint, command, variables, directory" {
+	needs_fuse
+	lab_app
+	mlrun export -q lab/app x.sif
+	for image in lab/app x.sif; do
+		run -0 mlrun run $image
+		assert_output "it's a  b \$c"
+		run -0 mlrun run $image word
+		assert_output "it's word"
+		run -0 env PLAIN=callers mlrun exec --entrypoint= $image sh -c 'echo "$PLAIN|$QUOTES|$PATH|${EMPTY-none}"'
+		assert_output "one|a \"b\" 'c' \$HOME \`id\` \\ *|/opt/x:/bin|"
+	done
+	run -0 mlrun exec --entrypoint= x.sif /.singularity.d/actions/run
+	assert_output "it's a  b \$c"
+	run -0 mlrun inspect x.sif
+	assert_line --regexp '^label +org.x.a="b c"$'
+	mlrun exec -q --write=c --entrypoint= lab/app sh -c 'echo more >/etc/more'
+	mlrun commit -q --change $'ENV TWO="1\n2\'"' c lab/two
+	mlrun export -q lab/two two.sif
+	mlrun export -q container:c c.sif
+	run -0 mlrun exec --entrypoint= two.sif sh -c 'echo "$TWO"; cat /etc/more'
+	assert_output $'1\n2\'\nmore'
+	run -0 mlrun exec --entrypoint= two.sif sh -c 'unset TWO; . /.singularity.d/env/10-docker2singularity.sh; echo "$TWO"'
+	assert_output $'1\n2\''
+	run -0 mlrun run c.sif word
+	assert_output "it's word"
+	# What the image has stays as it is.
+	mkdir -p root/.singularity.d/env
+	echo 'export OWN=yes' >root/.singularity.d/env/90-environment.sh
+	echo 'Bootstrap: own' >root/.singularity.d/Singularity
+	mlrun build -q -t lab/app . >/dev/null
+	mlrun export -q lab/app y.sif
+	run -0 mlrun exec --entrypoint= y.sif sh -c 'echo $OWN; cat /.singularity.d/Singularity'
+	assert_output $'yes\nBootstrap: own'
+}
+
+@test "sif: an image without a shell runs by its configuration" {
+	needs_fuse
+	lab_app
+	rm root/bin/sh
+	mlrun build -q -t lab/app . >/dev/null
+	mlrun export -q lab/app x.sif
+	run -0 mlrun run x.sif word
+	assert_output "it's word"
+	run -0 mlrun exec --entrypoint= x.sif env
+	assert_line 'PLAIN=one'
+	assert_line 'a.b=dot'
+}
+
+@test "sif: an export that is stopped or finds the disk full leaves what was there" {
+	lab_app
+	head -c 64M /dev/urandom >root/large
+	mlrun build -q -t lab/app . >/dev/null
+	mkdir out
+	echo old >out/x.sif
+	(ulimit -f 20000 && trap '' XFSZ && exec mlrun export -q lab/app out/x.sif) 2>err && false
+	assert_equal "$(ls -A out) $(cat out/x.sif)" "x.sif old"
+	grep "export 'lab/app': .*File too large" err
+	mlrun export -q lab/app out/x.sif 3>&- &
+	pid=$!
+	PIDS+=("$pid")
+	until_true sh -c 'ls -A out | grep -q mlrun-'
+	kill -TERM "$pid"
+	status=0
+	wait "$pid" || status=$?
+	assert_equal "$status" 143
+	assert_equal "$(ls -A out) $(cat out/x.sif)" "x.sif old"
+}

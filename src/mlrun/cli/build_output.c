@@ -2,6 +2,7 @@
 
 #include "base/config_value.h"
 #include "cli/cli.h"
+#include "export/squash.h"
 
 static const struct {
 	const char *name;
@@ -11,6 +12,7 @@ static const struct {
 	{ "tar", EXPORT_TAR },
 	{ "oci", EXPORT_OCI_ARCHIVE },
 	{ "docker", EXPORT_DOCKER_ARCHIVE },
+	{ "sif", EXPORT_SIF },
 };
 
 void build_output_done(struct build_output *o)
@@ -26,7 +28,7 @@ static int set_type(const char *type, struct build_output *ret, struct mlr_error
 			ret->export.format = types[i].format;
 			return 0;
 		}
-	mlr_fail(err, EINVAL, "type=%s: use local, tar, oci or docker", type);
+	mlr_fail(err, EINVAL, "type=%s: use local, tar, oci, docker or sif", type);
 	if (strcmp(type, "image") == 0 || strcmp(type, "registry") == 0)
 		mlr_hint(err, "-t NAME puts it into the store, mlrun push NAME into a registry");
 	return -EINVAL;
@@ -71,7 +73,8 @@ static int parse_parts(const char *text, struct build_output *ret, struct mlr_er
 	if (r < 0)
 		return r;
 	if (!has_type)
-		return mlr_fail(err, EINVAL, "'%s' lacks type=local, tar, oci or docker", text);
+		return mlr_fail(
+			err, EINVAL, "'%s' lacks type=local, tar, oci, docker or sif", text);
 	if (is_dir && ret->export.format != EXPORT_OCI_ARCHIVE)
 		return mlr_fail(err, EINVAL, "tar=false is for type=oci");
 	if (is_dir)
@@ -96,6 +99,8 @@ int build_output_parse(const char *text, struct build_output *ret, struct mlr_er
 	if (strcmp(ret->dest, "-") == 0 &&
 		(ret->export.format == EXPORT_ROOTFS || ret->export.format == EXPORT_OCI))
 		return mlr_fail(err, EINVAL, "'%s' lacks dest=DIRECTORY", text);
+	if (strcmp(ret->dest, "-") == 0 && ret->export.format == EXPORT_SIF)
+		return mlr_fail(err, EINVAL, "'%s' lacks dest=FILE", text);
 	if (strcmp(ret->dest, "-") == 0 && isatty(STDOUT_FILENO))
 		return mlr_fail(err, EINVAL,
 			"an archive is nothing for a terminal: redirect it, or add dest=FILE");
@@ -105,10 +110,13 @@ int build_output_parse(const char *text, struct build_output *ret, struct mlr_er
 int build_output_write(const struct build_output *o, struct store *st, const struct store_image *im,
 	const char *name, struct mlr_error *err)
 {
+	auto_call(export_squashed_done) struct export_squashed squashed = { 0 };
 	struct export_options opt = o->export;
 	struct export_result result;
 
 	opt.name = o->name ? o->name : name;
 	opt.cancel = &cli_stop_signal;
+	if (opt.format == EXPORT_SIF)
+		return export_squash(store_path(st), im->manifest, o->dest, &opt, &squashed, err);
 	return export_image(st, im, o->dest, &opt, &result, err);
 }

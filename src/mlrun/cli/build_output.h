@@ -14,8 +14,9 @@ struct build_output {
 void build_output_done(struct build_output *o);
 
 /*
- * Parse "type=local|tar|oci|docker,dest=PATH[,name=NAME][,tar=false]", as docker-buildx-build(1)
- * has it; a directory alone is type=local, "-" is type=tar to standard output.
+ * Parse "type=local|tar|oci|docker|sif,dest=PATH[,name=NAME][,tar=false]", as
+ * docker-buildx-build(1) has it; a directory alone is type=local, "-" is type=tar to standard
+ * output.
  *
  * Returns 0, or -EINVAL with the words at fault.
  */

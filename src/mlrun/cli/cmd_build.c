@@ -240,7 +240,7 @@ static const struct option_row options[] = {
 		OPT_CALL(parse_cache_to) },
 	{ "no-cache", 0, 0, 0, "run every step again", 1, OPT(struct args, no_cache) },
 	{ "output", 'o', "DIR|type=TYPE,dest=FILE", 0,
-		"also write the image: its files to a directory, or a tar, oci or docker archive",
+		"also write the image: its files to a directory, a tar, oci or docker archive, or a sif file",
 		1, OPT_CALL(parse_output) },
 	{ "squash", 0, 0, 0, "make one layer of those that the recipe adds", 1,
 		OPT(struct args, squash) },

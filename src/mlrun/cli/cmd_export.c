@@ -18,7 +18,6 @@ struct args {
 	struct export_options export;
 	int format_given, compression_given, json;
 	int is_bundle;         /* the root goes below path, beside a config.json */
-	int is_squashfs;       /* one file, with the configuration in it */
 	struct oci_name place; /* the source of path, if it had a prefix */
 	struct mlr_error err;  /* its error */
 };
@@ -29,7 +28,15 @@ static const char *const formats[] = {
 	[EXPORT_DOCKER_ARCHIVE] = "docker-archive",
 	[EXPORT_TAR] = "tar",
 	[EXPORT_ROOTFS] = "rootfs",
+	[EXPORT_SQUASHFS] = "squashfs",
+	[EXPORT_SIF] = "sif",
 };
+
+/* Does export_squash() write it: one file, with the configuration in it? */
+static int is_squash(const struct args *a)
+{
+	return a->export.format >= EXPORT_SQUASHFS;
+}
 
 static void parse_format(void *args, char *arg, struct argp_state *state)
 {
@@ -37,15 +44,14 @@ static void parse_format(void *args, char *arg, struct argp_state *state)
 	size_t i = 0;
 
 	a->is_bundle = strcmp(arg, "bundle") == 0;
-	a->is_squashfs = strcmp(arg, "squashfs") == 0;
-	if (a->is_bundle || a->is_squashfs)
+	if (a->is_bundle)
 		arg = (char *)formats[EXPORT_ROOTFS];
 	while (i < ARRAY_LEN(formats) && strcmp(formats[i], arg) != 0)
 		i++;
 	if (i == ARRAY_LEN(formats))
 		argp_error(state,
-			"--format takes oci-archive, oci, docker-archive, tar, rootfs, bundle or squashfs, "
-			"not '%s'",
+			"--format takes oci-archive, oci, docker-archive, tar, rootfs, bundle, squashfs "
+			"or sif, not '%s'",
 			arg);
 	a->export.format = (enum export_format)i;
 	a->format_given = 1;
@@ -70,19 +76,34 @@ static const struct {
 	{ "dir:", "oci:DIRECTORY is a directory, a file named so is ./dir:…" },
 };
 
-/* Does a file have a name as users of Enroot, squashfs-tools and Charliecloud give? */
-static int is_squashfs_name(const char *path)
+/* Names of files as users of Enroot, squashfs-tools, Charliecloud and Apptainer give. */
+static const struct {
+	const char *prefix, *end;
+	enum export_format format;
+} names[] = {
+	{ "squashfs:", ".sqsh", EXPORT_SQUASHFS },
+	{ "squashfs:", ".sqfs", EXPORT_SQUASHFS },
+	{ "squashfs:", ".squashfs", EXPORT_SQUASHFS },
+	{ "sif:", ".sif", EXPORT_SIF },
+};
+
+/* Take the format from the path, unless an option says one, and the prefix off. */
+static void take_name(struct args *a)
 {
-	return path_ends(path, ".sqsh") || path_ends(path, ".sqfs") || path_ends(path, ".squashfs");
+	for (size_t i = 0; !a->format_given && i < ARRAY_LEN(names); i++) {
+		size_t n = strlen(names[i].prefix);
+		int has_prefix = strncmp(a->path, names[i].prefix, n) == 0;
+
+		if (!has_prefix && !path_ends(a->path, names[i].end))
+			continue;
+		a->path += has_prefix ? n : 0;
+		a->export.format = names[i].format;
+		return;
+	}
 }
 
 static int refuse_place(const char *path, struct mlr_error *err)
 {
-	if (path_ends(path, ".sif")) {
-		mlr_fail(err, ENOTSUP, "export to '%s': mlrun writes no SIF", path);
-		return mlr_hint(err,
-			"mlrun export IMAGE oci-archive:FILE.tar, then apptainer build IMAGE.sif oci-archive:FILE.tar");
-	}
 	for (size_t i = 0; i < ARRAY_LEN(places); i++) {
 		if (strncmp(path, places[i].prefix, strlen(places[i].prefix)) != 0)
 			continue;
@@ -100,18 +121,12 @@ static int settle_place(struct args *a, struct mlr_error *err)
 		[OCI_ARCHIVE] = EXPORT_OCI_ARCHIVE,
 		[OCI_DOCKER_ARCHIVE] = EXPORT_DOCKER_ARCHIVE };
 	enum export_format format;
-	int is_squashfs = strncmp(a->path, "squashfs:", strlen("squashfs:")) == 0;
 	int r = refuse_place(a->path, err);
 
-	if (r == 0 && !(is_squashfs && !a->format_given))
+	if (r == 0)
 		r = oci_place_parse(a->path, &a->place, err);
-	if (r == 0 && a->place.transport == OCI_REGISTRY && !a->format_given &&
-		(is_squashfs || is_squashfs_name(a->path))) {
-		a->path += is_squashfs ? strlen("squashfs:") : 0;
-		a->is_squashfs = a->format_given = 1;
-		a->export.format = EXPORT_ROOTFS;
-		return 0;
-	}
+	if (r == 0 && a->place.transport == OCI_REGISTRY)
+		take_name(a);
 	if (r < 0 || a->place.transport == OCI_REGISTRY)
 		return r;
 	format = formats_of[a->place.transport];
@@ -130,7 +145,7 @@ static int settle_place(struct args *a, struct mlr_error *err)
 
 static const char *format_name(const struct args *a)
 {
-	return a->is_bundle ? "bundle" : a->is_squashfs ? "squashfs" : formats[a->export.format];
+	return a->is_bundle ? "bundle" : formats[a->export.format];
 }
 
 static void check_args(void *args, struct argp_state *state)
@@ -139,28 +154,33 @@ static void check_args(void *args, struct argp_state *state)
 
 	if (settle_place(a, &a->err) < 0)
 		return;
-	if (rootfs_kept_of(a->image) && !a->is_squashfs) {
+	if (rootfs_kept_of(a->image) && !is_squash(a)) {
 		mlr_fail(&a->err, EINVAL,
-			"export '%s': a container can only become a squashfs file", a->image);
+			"export '%s': a container can only become a squashfs or SIF file",
+			a->image);
 		mlr_hint(&a->err,
-			"--format=squashfs; or mlrun commit %s IMAGE makes an image of it to export",
+			"--format=squashfs or sif; or mlrun commit %s IMAGE makes an image of it to export",
 			rootfs_kept_of(a->image));
 		return;
 	}
-	if (!a->is_squashfs &&
-		(a->export.format == EXPORT_OCI || a->export.format == EXPORT_ROOTFS) &&
+	if ((a->export.format == EXPORT_OCI || a->export.format == EXPORT_ROOTFS) &&
 		strcmp(a->path, "-") == 0)
 		argp_error(state, "a directory cannot be written to standard output");
 	if (a->export.format > EXPORT_OCI &&
 		(a->export.keep_blobs ||
-			(a->compression_given && a->export.compression != OCI_PLAIN)))
+			(a->compression_given && a->export.compression != OCI_PLAIN &&
+				!is_squash(a))))
 		argp_error(state, "--format=%s has no compressed layers", format_name(a));
+	if (is_squash(a) && a->export.compression == OCI_PLAIN)
+		argp_error(state, "--format=%s is gzip or zstd", format_name(a));
+	if (a->export.format == EXPORT_SQUASHFS && !a->compression_given)
+		a->export.compression = OCI_ZSTD;
 	if (a->export.keep_blobs && a->compression_given)
 		argp_error(state, "--keep-blobs and --compression exclude each other");
-	if (a->export.preserve_permissions && (a->is_squashfs || a->export.format != EXPORT_ROOTFS))
+	if (a->export.preserve_permissions && a->export.format != EXPORT_ROOTFS)
 		argp_error(state, "--preserve-permissions is for --format=rootfs and bundle");
-	if (a->is_squashfs && a->export.name)
-		argp_error(state, "--name: a squashfs file has no image's name");
+	if (is_squash(a) && a->export.name)
+		argp_error(state, "--name: a %s file has no image's name", format_name(a));
 	if (strcmp(a->path, "-") == 0 && a->json)
 		argp_error(state, "--json and an image do not both fit on standard output");
 }
@@ -169,9 +189,11 @@ static const struct option_row options[] = {
 	{ "format", 0, "FORMAT", 0,
 		"oci-archive (default), oci (a directory), docker-archive, tar (the root "
 		"directory only), rootfs (the same as a directory), bundle (rootfs and config.json, "
-		"an OCI bundle) or squashfs (one file for squashfs:FILE, Enroot and Pyxis)",
+		"an OCI bundle), squashfs (one file for squashfs:FILE, Enroot and Pyxis) or sif "
+		"(Apptainer's)",
 		1, OPT_CALL(parse_format) },
-	{ "compression", 0, "HOW", 0, "compress the layers: gzip (default), zstd or none", 1,
+	{ "compression", 0, "HOW", 0,
+		"compress layers: gzip (default), zstd or none; squashfs: zstd; sif: gzip", 1,
 		OPT_CALL(parse_compression) },
 	{ "keep-blobs", 0, 0, 0,
 		"the original compressed layers and manifest, so that the digest stays", 1,
@@ -250,10 +272,10 @@ static int export_bundle(const struct args *a, struct store *st, const struct st
 	return bundle_write(a->path, &c, err);
 }
 
-static int run_squashfs(const struct args *a, struct mlr_error *err)
+static int run_squash(const struct args *a, struct mlr_error *err)
 {
 	auto_call(export_squashed_done) struct export_squashed done = { 0 };
-	int r = export_squash(a->common.store, a->image, a->path, &cli_stop_signal, &done, err);
+	int r = export_squash(a->common.store, a->image, a->path, &a->export, &done, err);
 
 	if (r < 0)
 		return cli_fail(err);
@@ -261,10 +283,11 @@ static int run_squashfs(const struct args *a, struct mlr_error *err)
 		mlr_info("variable '%s' omitted: its value has a line break", done.omitted.v[i]);
 	if (!a->common.quiet)
 		mlr_info("exported '%s' to '%s'", a->image, a->path);
-	return a->json ? cli_print_json(json_pack("{s:o, s:o, s:s, s:n, s:n, s:I}", "name",
-				 mlr_json_text(a->image), "file", mlr_json_text(a->path), "format",
-				 "squashfs", "digest", "config", "layers", (json_int_t)done.layers))
-		       : 0;
+	return a->json
+		? cli_print_json(json_pack("{s:o, s:o, s:s, s:n, s:n, s:I}", "name",
+			  mlr_json_text(a->image), "file", mlr_json_text(a->path), "format",
+			  format_name(a), "digest", "config", "layers", (json_int_t)done.layers))
+		: 0;
 }
 
 static int run(const struct args *a, const struct stores *all, struct mlr_error *err)
@@ -309,9 +332,9 @@ int cmd_export(int argc, char **argv)
 		return cli_fail(&err);
 	}
 	cli_stop_catch();
-	r = a.is_squashfs ? 0 : cli_open_stores(a.common.store, &all, &err);
+	r = is_squash(&a) ? 0 : cli_open_stores(a.common.store, &all, &err);
 	if (r < 0)
 		return cli_fail(&err);
-	status = a.is_squashfs ? run_squashfs(&a, &err) : run(&a, &all, &err);
+	status = is_squash(&a) ? run_squash(&a, &err) : run(&a, &all, &err);
 	return cli_stop_signal ? 128 + cli_stop_signal : status;
 }

@@ -19,8 +19,10 @@ enum export_format {
 	EXPORT_OCI,            /* a directory */
 	EXPORT_DOCKER_ARCHIVE, /* its layers are never compressed */
 	EXPORT_TAR,            /* the root directory, without the configuration */
-	EXPORT_ROOTFS, /* the same as a directory; its files are the caller's, and devices missing
-			*/
+	EXPORT_ROOTFS,   /* the same as a directory; its files are the caller's, and devices missing
+			  */
+	EXPORT_SQUASHFS, /* this and the next are export_squash()'s (export/squash.h) */
+	EXPORT_SIF,
 };
 
 struct export_options {

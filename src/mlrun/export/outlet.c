@@ -138,7 +138,7 @@ static int follow(struct outlet *o, struct mlr_error *err)
 static int fail_not_regular(const char *path, struct mlr_error *err)
 {
 	return mlr_fail(err, EINVAL,
-		"'%s' is no regular file, and a squashfs file is not written in one go from its "
+		"'%s' is no regular file, and an image in one file is not written in one go from its "
 		"beginning",
 		strcmp(path, "-") == 0 ? "standard output" : path);
 }

@@ -1,14 +1,21 @@
 #include "export/squash.h"
 
+#include "base/escape.h"
+#include "base/json.h"
 #include "base/spawn.h"
+#include "export/documents.h"
 #include "export/outlet.h"
 #include "layer/entry.h"
 #include "layer/unpack.h"
+#include "oci/digest.h"
 #include "oci/enroot.h"
+#include "oci/platform.h"
 #include "plan/plan.h"
 #include "rootfs/kept.h"
+#include "rootfs/lookup.h"
 #include "rootfs/rootfs.h"
 #include "runtime/runtime.h"
+#include "sif/sif.h"
 #include "squashfs/writer.h"
 
 #include <archive.h>
@@ -20,10 +27,16 @@
  * the image's files.
  */
 
+#define PLACE          ".singularity.d/"
+#define DEFINITION     PLACE "Singularity"
+#define DEFINITION_MAX (1u << 20) /* bytes */
+#define SH             "#!/bin/sh\n"
+#define FILES_MAX      16
+
 /* A file to put in place of the root's. */
 struct view_file {
 	const char *path; /* without a leading '/' */
-	const char *text;
+	char *text;
 };
 
 struct view {
@@ -132,7 +145,8 @@ static int put_files(struct reading *k, struct mlr_error *err)
 
 		archive_entry_set_pathname(e, k->files[i].path);
 		archive_entry_set_filetype(e, AE_IFREG);
-		archive_entry_set_perm(e, 0644);
+		archive_entry_set_perm(
+			e, strncmp(k->files[i].text, SH, strlen(SH)) == 0 ? 0755 : 0644);
 		archive_entry_set_mtime(e, 0, 0);
 		archive_entry_set_size(e, (la_int64_t)size);
 		TRY(check(k, archive_write_header(k->to.archive, e), err));
@@ -301,6 +315,27 @@ static int plan_root(const char *store, const char *image, struct plan *p, struc
 	return r;
 }
 
+/* Read a stored image's full name and whole configuration: the facts lack labels. */
+static int read_config(const char *store, const char *image, char **full, struct oci_config *ret,
+	struct mlr_error *err)
+{
+	auto_call(documents_done) struct documents d = { 0 };
+	auto_call(store_image_done) struct store_image im = { 0 };
+	auto_call(oci_name_done) struct oci_name name = OCI_NAME_INIT;
+	auto_call(stores_close) struct stores all = { 0 };
+	struct store *st;
+
+	TRY(oci_name_parse(image, &name, err));
+	TRY(stores_open(store, NULL, &all, err));
+	TRY(stores_find(&all, &name, &st, &im, err));
+	TRY(documents_load(st, im.manifest, &d, err));
+	oci_config_done(ret);
+	*ret = take_struct(&d.config, { 0 });
+	free(*full);
+	*full = take_ptr(&im.name);
+	return 0;
+}
+
 /* The reader of the tar, which is asked often enough to notice a signal. */
 struct source {
 	struct view *view;
@@ -316,18 +351,19 @@ static ssize_t source_read(void *ctx, void *buf, size_t len, struct mlr_error *e
 	return view_read(s->view, buf, len, err);
 }
 
-static int fill(struct source *from, int fd, struct mlr_error *err)
+/* result: with the digest of all that is in the image. */
+static int fill(struct source *from, int fd, enum oci_compression how, struct layer_result *result,
+	struct mlr_error *err)
 {
 	static const struct layer_limits limits = LAYER_LIMITS_DEFAULT;
-	auto_call(layer_result_done) struct layer_result result = { 0 };
 	struct squashfs_writer *s = NULL;
-	int r = squashfs_writer_new(fd, 1, 0, &s, err);
+	int r = squashfs_writer_new(fd, how, 1, 0, &s, err);
 
 	if (r == 0)
 		r = squashfs_writer_layer(s, err);
 	if (r == 0)
 		r = layer_tar_read(source_read, from, OCI_PLAIN, &limits, &squashfs_writer_sink, s,
-			&result, err);
+			result, err);
 	if (r == 0)
 		r = squashfs_writer_apply(s, err);
 	if (r == 0)
@@ -336,37 +372,161 @@ static int fill(struct source *from, int fd, struct mlr_error *err)
 	return r;
 }
 
-static int write_file(const struct plan *p, const struct oci_config *c, const char *path,
-	const int *cancel, struct strv *omitted, struct mlr_error *err)
-{
-	auto_free char *rc = oci_enroot_rc(c, p->image),
-		       *environment = oci_enroot_environment(c, omitted);
-	const struct view_file files[] = { { OCI_ENROOT_ENVIRONMENT, environment },
-		{ OCI_ENROOT_RC, rc } };
-	auto_call(view_free) struct view *view = NULL;
-	auto_call(outlet_cleanup) struct outlet *out = NULL;
-	struct source from = { .cancel = cancel };
-	int r = outlet_open(path, OUTLET_FILE, 0, &out, err);
+/* --- what the file has besides the image's files --------------------------------------------- */
 
-	if (r == 0)
-		r = view_open(p, files, ARRAY_LEN(files), &view, err);
-	from.view = view;
-	if (r == 0)
-		r = fill(&from, outlet_fd(out), err);
-	return r < 0 ? r : outlet_finish(out, err);
+struct added {
+	struct view_file files[FILES_MAX];
+	size_t n;
+	struct sif_text texts[2]; /* a SIF file's parts */
+};
+
+static void added_done(struct added *a)
+{
+	for (size_t i = 0; i < a->n; i++)
+		free(a->files[i].text);
+	free(a->texts[0].text);
+	free(a->texts[1].text);
 }
 
-int export_squash(const char *store, const char *image, const char *path, const int *cancel,
-	struct export_squashed *ret, struct mlr_error *err)
+static char *print_variables(const struct oci_config *c)
 {
-	auto_call(plan_done) struct plan p;
+	auto_strv struct strv lines = STRV_INIT;
+
+	strv_add(&lines, SH);
+	for (size_t i = 0; i < c->env.n; i++) {
+		const char *name = c->env.v[i];
+		int len = (int)strcspn(name, "=");
+		auto_free char *value = escape_for_sh(name + len + (name[len] == '='));
+
+		if (escape_is_sh_name(name, (size_t)len)) /* not a.b=1 */
+			strv_addf(&lines, "export %.*s=%s\n", len, name, value);
+	}
+	return strv_join(&lines, lines.n, "");
+}
+
+static char *print_runscript(const struct oci_config *c)
+{
+	auto_free char *command = oci_enroot_rc(c, NULL);
+
+	return xasprintf(SH "%s", command);
+}
+
+static char *print_labels(const struct oci_config *c)
+{
+	return mlr_json_print(mlr_json_pairs(&c->labels), JSON_INDENT(2));
+}
+
+#define VARIABLES SH "for _script in /" PLACE "env/*.sh; do . \"$_script\"; done\nunset _script\n"
+
+/* Files that an image of Apptainer's has. */
+static const struct {
+	const char *path, *text;
+	char *(*print)(const struct oci_config *c);
+} apptainer[] = {
+	{ PLACE "actions/exec", VARIABLES "exec \"$@\"\n" },
+	{ PLACE "actions/run", VARIABLES "exec /" PLACE "runscript \"$@\"\n" },
+	{ PLACE "actions/shell", VARIABLES "exec /bin/sh \"$@\"\n" },
+	{ PLACE "actions/start", VARIABLES "exec /" PLACE "startscript \"$@\"\n" },
+	{ PLACE "actions/test",
+		VARIABLES "[ ! -x /" PLACE "test ] || exec /" PLACE "test \"$@\"\n" },
+	{ PLACE "env/01-base.sh", SH },
+	{ PLACE "env/10-docker2singularity.sh", .print = print_variables },
+	{ PLACE "env/90-environment.sh", SH },
+	{ PLACE "env/99-base.sh", /* where --nv puts libraries */
+		SH "[ ! -d /" PLACE "libs ] || export LD_LIBRARY_PATH="
+		   "\"${LD_LIBRARY_PATH:+$LD_LIBRARY_PATH:}/" PLACE "libs\"\n" },
+	{ PLACE "labels.json", .print = print_labels },
+	{ PLACE "runscript", .print = print_runscript },
+	{ PLACE "startscript", SH },
+};
+
+static void take(struct added *a, const char *path, char *text)
+{
+	a->files[a->n++] = (struct view_file){ path, text };
+}
+
+/* Add what the image lacks. */
+static void add_apptainers(
+	const struct plan *p, const struct oci_config *c, const char *image, struct added *a)
+{
+	char *definition;
+
+	for (size_t i = 0; i < ARRAY_LEN(apptainer); i++) {
+		auto_free char *path = xasprintf("/%s", apptainer[i].path);
+
+		if (rootfs_has(p, path) < 0)
+			take(a, apptainer[i].path,
+				apptainer[i].print ? apptainer[i].print(c)
+						   : xstrdup(apptainer[i].text));
+	}
+	if (rootfs_read(p, "/" DEFINITION, DEFINITION_MAX, &definition, NULL) < 0) {
+		definition = xasprintf(
+			"Bootstrap: docker\nFrom: %.*s\n", (int)strcspn(image, "\r\n"), image);
+		take(a, DEFINITION, xstrdup(definition));
+	}
+	rootfs_look_done();
+	a->texts[0] = (struct sif_text){ SIF_DEFINITION, "definition", definition };
+	a->texts[1] = (struct sif_text){ SIF_JSON, "oci-config.json", oci_config_print_run(c) };
+}
+
+/* Put the rest of a SIF file before the image; digest: of what is in that. */
+static int complete_sif(const struct plan *p, const struct added *a, const char *digest, int fd,
+	struct mlr_error *err)
+{
+	struct sif_place image = { .at = sif_image_at(a->texts, ARRAY_LEN(a->texts)) };
+	struct oci_platform platform;
+	struct stat st;
+
+	if (!p->platform || oci_platform_parse(p->platform, &platform, NULL) < 0)
+		oci_platform_host(&platform);
+	/* It is a program: whoever may read it may start it. */
+	if (fstat(fd, &st) < 0 || fchmod(fd, st.st_mode | (st.st_mode & 0444) >> 2) < 0)
+		return mlr_fail_errno(err, "make it executable");
+	image.size = (uint64_t)st.st_size - image.at;
+	image.architecture = platform.arch;
+	return sif_write(fd, &image, a->texts, ARRAY_LEN(a->texts), oci_digest_hex(digest), err);
+}
+
+static int write_file(const struct plan *p, const struct added *a, const char *path,
+	const struct export_options *opt, struct mlr_error *err)
+{
+	auto_call(layer_result_done) struct layer_result result = { 0 };
+	auto_call(view_free) struct view *view = NULL;
+	auto_call(outlet_cleanup) struct outlet *out = NULL;
+	struct source from = { .cancel = opt->cancel };
+	int is_sif = opt->format == EXPORT_SIF;
+
+	TRY(outlet_open(path, OUTLET_FILE, 0, &out, err));
+	if (is_sif && ftruncate(outlet_fd(out), (off_t)sif_image_at(a->texts, 2)) < 0)
+		return mlr_fail_errno(err, "write");
+	TRY(view_open(p, a->files, a->n, &view, err));
+	from.view = view;
+	TRY(fill(&from, outlet_fd(out), opt->compression, &result, err));
+	TRY(is_sif ? complete_sif(p, a, result.diff_id, outlet_fd(out), err) : 0);
+	return outlet_finish(out, err);
+}
+
+int export_squash(const char *store, const char *image, const char *path,
+	const struct export_options *opt, struct export_squashed *ret, struct mlr_error *err)
+{
 	auto_call(store_facts_done) struct store_facts facts = { 0 };
+	auto_call(added_done) struct added added = { .n = 0 };
+	auto_call(plan_done) struct plan p;
 	int r;
 
 	plan_init(&p);
 	r = plan_root(store, image, &p, &facts, err);
+	if (r == 0 && facts.config.diff_ids.n > 0 && !rootfs_kept_of(image))
+		r = read_config(store, image, &p.image, &facts.config, err);
+	if (r == 0 && opt->format == EXPORT_SIF) {
+		add_apptainers(&p, &facts.config, opt->name ? opt->name : p.image, &added);
+	} else if (r == 0) {
+		take(&added, OCI_ENROOT_ENVIRONMENT,
+			oci_enroot_environment(&facts.config, &ret->omitted));
+		take(&added, OCI_ENROOT_RC, oci_enroot_rc(&facts.config, p.image));
+	}
 	if (r == 0)
-		r = write_file(&p, &facts.config, path, cancel, &ret->omitted, err);
+		r = write_file(&p, &added, path, opt, err);
 	ret->layers = facts.config.diff_ids.n;
 	return r < 0 ? mlr_wrap(err, "export '%s'", image) : 0;
 }

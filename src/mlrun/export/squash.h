@@ -1,8 +1,9 @@
-/* Writes an image's or a container's root as one squashfs file, with its configuration in it. */
+/* Writes an image's or a container's root as one squashfs or SIF file, with its configuration in
+ * it. */
 #ifndef MLR_EXPORT_SQUASH_H
 #define MLR_EXPORT_SQUASH_H
 
-#include "base/base.h"
+#include "export/export.h"
 
 struct export_squashed {
 	struct strv omitted; /* variables with a line break, which the file cannot hold */
@@ -12,19 +13,20 @@ struct export_squashed {
 void export_squashed_done(struct export_squashed *s);
 
 /*
- * Write the file, which squashfs:FILE, Enroot and Pyxis run (oci/enroot.h). Owners, set-ID bits and
- * devices are not in it. The process must be single-threaded.
+ * Write the file: EXPORT_SQUASHFS is what squashfs:FILE, Enroot and Pyxis run (oci/enroot.h),
+ * EXPORT_SIF what Apptainer does, too (sif/sif.h). Owners, set-ID bits and devices are not in it.
+ * The process must be single-threaded.
  *
  *   store   --store's value, or NULL
  *   image   a name, or "container:NAME" for a container as it is now, of which what runs in it
  *           writes may be there in part
  *   path    a regular file, which appears or is replaced when it is complete
- *   cancel  read atomically; not 0 stops the work with -ECANCELED. May be NULL
+ *   opt     format, compression, which is OCI_GZIP or OCI_ZSTD, name and cancel
  *
  * Returns 0; -ENOENT, -ENXIO and -EBUSY as rootfs_kept_plan(); -ENOTSUP without libsquashfs;
  * -ENOSPC and the like.
  */
-int export_squash(const char *store, const char *image, const char *path, const int *cancel,
-	struct export_squashed *ret, struct mlr_error *err);
+int export_squash(const char *store, const char *image, const char *path,
+	const struct export_options *opt, struct export_squashed *ret, struct mlr_error *err);
 
 #endif
