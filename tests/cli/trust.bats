@@ -175,6 +175,22 @@ attempt() {
 	done 4<"$TMPDIR/rows"
 }
 
+@test "trust: a definition file that a compose file names or holds reads its context only" {
+	local how
+
+	mkdir ctx
+	printf 'Bootstrap: docker\nFrom: %s\n%%files\n  %s/.ssh/id_ed25519 /got\n' "$BASE" "$HOME" >ctx/x.def
+	for how in "dockerfile: x.def" "dockerfile_inline: $(jq -Rs . <ctx/x.def)"; do
+		printf 'services:\n  a:\n    build:\n      context: ctx\n      %s\n' "$how" >compose.yaml
+		run -125 timeout 100 mlrun up --build
+		assert_output --partial "id_ed25519' is not in the build context"
+	done
+	# The caller, too, may want no more of a file.
+	run -125 mlrun build --context-only -t got -f ctx/x.def ctx
+	assert_output --partial "id_ed25519' is not in the build context"
+	run -0 mlrun build -q -t got -f ctx/x.def ctx
+}
+
 @test "trust: devices and the network are the caller's to allow" {
 	run -125 stranger "RUN --device=test.com/thing=a true"
 	assert_output --partial "RUN: --device=test.com/thing=a: the caller has not allowed it"

@@ -122,7 +122,7 @@ int build_may(const struct build *b, const struct instruction *in, struct mlr_er
 
 int build_is_callers(const struct build *b)
 {
-	return b->o->recipe->is_definition && !b->o->is_fetched;
+	return b->o->recipe->is_definition && !b->o->is_strangers;
 }
 
 int build_open_image(struct build *b, const char *name, const char *platform, struct state *s,

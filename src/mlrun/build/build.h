@@ -21,7 +21,7 @@ struct build_options {
 	const struct stores *others; /* additional stores, which may have images that FROM names */
 	const struct recipe *recipe;
 	int context;              /* a directory, open */
-	int is_fetched;           /* it is from elsewhere, or nobody named the recipe in it */
+	int is_strangers;         /* the recipe was fetched, or the caller has not named it */
 	const char *ignore;       /* text of the ignore file, or NULL */
 	const char *const *names; /* n_names canonical names for the image; none: it gets none */
 	size_t n_names;

@@ -24,7 +24,7 @@ struct args {
 	const char *context, *file, *target, *iidfile, *platform, *network, *metadata;
 	struct strv build_args, names, labels, secrets, contexts, cache_from, cache_to, ssh,
 		allowed;
-	int check, json, no_cache, pull, shell, squash, jobs, no_test;
+	int check, json, no_cache, pull, shell, squash, jobs, no_test, context_only;
 	struct build_output *outputs;
 	size_t n_outputs;
 	struct cli_registry registry;
@@ -219,6 +219,8 @@ static const struct option_row options[] = {
 	{ "build-context", 0, "NAME=DIR", 0,
 		"a directory, a tar, a repository or docker-image://IMAGE, for FROM and --from", 1,
 		OPT_CALL(parse_context) },
+	{ "context-only", 0, 0, 0, "a definition file reads no file outside the context", 1,
+		OPT(struct args, context_only) },
 	{ "label", 0, "NAME=VALUE", 0, "add a label to the image", 1, OPT_CALL(parse_label) },
 	{ "secret", 0, "id=NAME,src=FILE", 0,
 		"a secret for RUN --mount=type=secret; or env=VARIABLE", 1,
@@ -563,7 +565,7 @@ static int build(struct args *a, const struct build_context *context, const stru
 		.others = &others,
 		.recipe = recipe,
 		.context = context->fd,
-		.is_fetched = context->scratch != NULL || !a->file,
+		.is_strangers = context->scratch || !a->file || a->context_only,
 		.target = a->target,
 		.args = &a->build_args,
 		.platform = &platform,

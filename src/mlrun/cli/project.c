@@ -334,6 +334,7 @@ static int build(const struct compose_service *c, const char *image, const char 
 	}
 	strv_add(&argv, "mlrun");
 	strv_add(&argv, "build");
+	strv_add(&argv, "--context-only"); /* the file names the recipe, not the caller */
 	strv_addf(&argv, "--tag=%s", image);
 	if (store)
 		strv_addf(&argv, "--store=%s", store);
