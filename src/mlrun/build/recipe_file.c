@@ -64,17 +64,17 @@ static char *find_definition(const struct build_context *c)
 static int read_default(const struct build_context *c, const char *context, char **name, char **ret,
 	size_t *len, struct mlr_error *err)
 {
-	auto_free char *definition = find_definition(c);
-	const char *const names[] = { "Dockerfile", "Containerfile", definition };
+	static const char *const names[] = { "Dockerfile", "Containerfile" };
 
-	for (size_t i = 0; i < ARRAY_LEN(names); i++) {
-		auto_close int fd = names[i] ? open_in(c, names[i]) : -ENOENT;
+	for (size_t i = 0; i <= ARRAY_LEN(names); i++) {
+		auto_free char *file =
+			i < ARRAY_LEN(names) ? xstrdup(names[i]) : find_definition(c);
+		auto_close int fd = file ? open_in(c, file) : -ENOENT;
 
 		if (fd == -ENOENT)
 			continue;
-		*name = c->scratch || strcmp(context, ".") == 0
-			? xstrdup(names[i])
-			: xasprintf("%s/%s", context, names[i]);
+		*name = c->scratch || strcmp(context, ".") == 0 ? take_ptr(&file)
+								: xasprintf("%s/%s", context, file);
 		return fd < 0 ? mlr_result(err, fd, "open '%s'", *name)
 			      : read_all(fd, *name, ret, len, err);
 	}

@@ -160,16 +160,16 @@ int cli_refuse_file(const char *image, struct mlr_error *err)
 
 char *cli_image_in_file(const char *image)
 {
-	int is_path = oci_name_is_path(image), is_file;
+	int is_path = oci_name_is_path(image), ends = oci_name_ends_as_root(image), is_file;
 	struct stat st;
 
-	if (oci_transport_of(image, NULL) != OCI_REGISTRY)
+	if ((!is_path && !ends) || oci_transport_of(image, NULL) != OCI_REGISTRY)
 		return NULL;
 	is_file = stat(image, &st) == 0;
-	if (oci_name_ends_as_root(image))
+	if (ends)
 		is_file |= is_path;
 	else
-		is_file &= is_path && !S_ISDIR(st.st_mode) && !oci_name_ends_as_file(image);
+		is_file &= !S_ISDIR(st.st_mode) && !oci_name_ends_as_file(image);
 	return is_file ? xasprintf("%s%s", oci_transport_prefix(OCI_SIF), image) : NULL;
 }
 
