@@ -35,6 +35,20 @@ has_ranks() {
 		[[ $(grep -s '"event":"ranks"' run.jsonl | grep -c "\"ranks\":$1,") -ge ${2:-1} ]]
 }
 
+# three_ranks ARGUMENT...: $a, $b and $c, in this order; the last has taken part in a sum, so it is a member, too.
+three_ranks() {
+	rank a "$@"
+	a=$pid
+	until_true has_steps run.jsonl 5
+	rank b "$@"
+	b=$pid
+	until_true has_ranks 2
+	rank c "$@"
+	c=$pid
+	until_true has_ranks 3
+	goes_on
+}
+
 # goes_on: ten more steps are made
 goes_on() {
 	local steps
@@ -219,16 +233,7 @@ alone() { mltrain "${COMMON[@]}" -q --log alone.jsonl "$@" >alone.out; }
 }
 
 @test "elastic: a rank that stands still while the coordinator dies is waited for, not taken for dead" {
-	rank a --epochs 100000
-	a=$pid
-	until_true has_steps run.jsonl 5
-	rank b --epochs 100000
-	b=$pid
-	until_true has_ranks 2
-	rank c --epochs 100000
-	c=$pid
-	until_true has_ranks 3
-	goes_on # the third is a member, too: it has taken part in a sum
+	three_ranks --epochs 100000
 	kill -STOP "$b"
 	kill -KILL "$a"
 	until_true grep -q "rank 1 on '.*' (process $b) does not answer yet" c.err
@@ -244,16 +249,7 @@ alone() { mltrain "${COMMON[@]}" -q --log alone.jsonl "$@" >alone.out; }
 }
 
 @test "elastic: the last rank that is left writes the end, also where it is stopped while it calls another" {
-	rank a --epochs 100000
-	a=$pid
-	until_true has_steps run.jsonl 5
-	rank b --epochs 100000
-	b=$pid
-	until_true has_ranks 2
-	rank c --epochs 100000 --checkpoint c.safetensors
-	c=$pid
-	until_true has_ranks 3
-	goes_on
+	three_ranks --epochs 100000 --checkpoint c.safetensors
 	kill -STOP "$b"
 	kill -KILL "$a"
 	until_true grep -q "rank 1 on '.*' (process $b) does not answer yet" c.err

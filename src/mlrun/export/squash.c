@@ -498,7 +498,7 @@ static int write_file(const struct plan *p, const struct added *a, const char *p
 
 	TRY(outlet_open(path, OUTLET_FILE, 0, &out, err));
 	if (is_sif && ftruncate(outlet_fd(out), (off_t)sif_image_at(a->texts, 2)) < 0)
-		return mlr_fail_errno(err, "write");
+		return mlr_fail_errno(err, "write '%s'", path);
 	TRY(view_open(p, a->files, a->n, &view, err));
 	from.view = view;
 	TRY(fill(&from, outlet_fd(out), opt->compression, &result, err));

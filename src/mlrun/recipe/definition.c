@@ -323,12 +323,14 @@ static int read_pair(struct definition *d, const char *line, struct mlr_error *e
 	const struct expand plain = { '\\', EXPAND_KEEP_UNSET, NULL, NULL };
 	struct instruction *in = &d->files.v[d->files.n - 1];
 	auto_strv struct strv words = STRV_INIT;
+	auto_free char *whole = NULL;
 
 	TRY(expand_words(&plain, line, &words, err));
 	if (words.n < 1 || words.n > 2 || !*words.v[0])
 		return mlr_fail(err, EINVAL,
 			"'%.200s': expected SOURCE [DESTINATION]; quotes hold blanks", line);
-	if (words.n == 1 && strstr(words.v[0], ".."))
+	whole = xasprintf("/%s/", words.v[0]);
+	if (words.n == 1 && strstr(whole, "/../"))
 		return mlr_fail(err, EINVAL, "'%.200s' needs a destination", words.v[0]);
 	if (in->args.n >= 2 * PAIRS_MAX)
 		return mlr_fail(err, EINVAL,

@@ -285,9 +285,9 @@ int sif_write(int fd, const struct sif_place *image, const struct sif_text *text
 	d[n].partition.file_system = htole32(SIF_SQUASHFS);
 	d[n].partition.kind = htole32(SIF_PRIMARY);
 	put_architecture(image->architecture, d[n].partition.architecture);
-	return pwrite(fd, head, image->at, 0) == (ssize_t)image->at
-		? 0
-		: mlr_fail_errno(err, "write a SIF file's header");
+	if (lseek(fd, 0, SEEK_SET) < 0)
+		return mlr_fail_errno(err, "write a SIF file's header");
+	return mlr_result(err, file_write_all(fd, head, image->at), "write a SIF file's header");
 }
 
 char *sif_describe(const struct sif_descriptor *d)
