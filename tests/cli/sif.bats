@@ -181,6 +181,9 @@ siftool_made() {
 	sif_file bad.sif part:file="$F/r.sqfs" header:magic=SIF_MAGIE
 	run -125 mlrun exec bad.sif true
 	assert_line --index 0 --regexp "^mlrun: exec 'sif:bad.sif': '.*/bad.sif': not a squashfs image$"
+	# It is no SIF file, so there are no parts to list either.
+	run -125 mlrun inspect bad.sif
+	assert_output --regexp "^mlrun: inspect 'bad.sif': '.*/bad.sif' is not a squashfs image$"
 }
 
 @test "sif: ext3 images of Singularity 2 and another machine's are refused" {

@@ -13,18 +13,22 @@
 #define LABELS     "/.singularity.d/labels.json"
 #define LABELS_MAX (1u << 20) /* bytes */
 
-/* The labels that Apptainer keeps in the image. */
-static json_t *labels_of(const struct plan *p)
+/* Read the labels that Apptainer keeps in the image. Returns 0, without labels if they are not
+ * there or damaged; -EPROTO if there is no image at all. */
+static int read_labels(
+	const struct plan *p, const struct sif *s, json_t **ret, struct mlr_error *err)
 {
 	auto_free char *text = NULL;
-	json_t *all = rootfs_read(p, LABELS, LABELS_MAX, &text, NULL) < 0
-		? NULL
-		: mlr_json_load(text, strlen(text), 0, NULL);
+	int r = rootfs_read(p, LABELS, LABELS_MAX, &text, err);
 
-	if (json_is_object(all))
-		return all;
-	json_decref(all);
-	return json_object();
+	if (r == -EPROTO && s->n == 0)
+		return r;
+	*ret = r < 0 ? NULL : mlr_json_load(text, strlen(text), 0, NULL);
+	if (!json_is_object(*ret)) {
+		json_decref(*ret);
+		*ret = json_object();
+	}
+	return 0;
 }
 
 static void list_parts(const struct sif *s, struct listing *l)
@@ -44,10 +48,10 @@ static void list_parts(const struct sif *s, struct listing *l)
 	}
 }
 
-static int print(const struct inspect_args *a, const struct plan *p, const struct sif *s)
+static int print(
+	const struct inspect_args *a, const struct plan *p, const struct sif *s, json_t *labels)
 {
 	struct listing parts = { .as_json = a->json };
-	json_auto_t *labels = labels_of(p);
 	const char *key;
 	json_t *value;
 
@@ -76,6 +80,7 @@ int inspect_file(const struct inspect_args *a, const char *image, struct mlr_err
 	auto_call(store_facts_done) struct store_facts facts = { 0 };
 	auto_call(sif_done) struct sif s = { .parts = NULL };
 	auto_call(plan_done) struct plan p;
+	json_auto_t *labels = NULL;
 	auto_close int fd = -1;
 
 	plan_init(&p);
@@ -83,5 +88,6 @@ int inspect_file(const struct inspect_args *a, const char *image, struct mlr_err
 	fd = open(p.squashfs, O_RDONLY | O_CLOEXEC | O_NONBLOCK | O_NOCTTY);
 	TRY(fd < 0 ? mlr_fail_errno(err, "open")
 		   : sif_read(fd, (uint64_t)lseek(fd, 0, SEEK_END), &s, err));
-	return print(a, &p, &s);
+	TRY(read_labels(&p, &s, &labels, err));
+	return print(a, &p, &s, labels);
 }
