@@ -105,6 +105,11 @@ ranks_are() { [[ " $(told_ranks "$1")" == *" $2" ]]; }
 # has_again NAME RANKS-UNTIL-NOW COUNT: the number has changed since then, and is this.
 has_again() { [[ "$(told_ranks "$1")" == "$2 "*" $3" ]]; }
 digests() { grep '"event":"epoch"' "$1" | grep -o '"epochs_done":[0-9]*\|"samples_digest":"[^"]*"'; }
+# end_training USER ID NAME: once an epoch is whole, since only that has a digest.
+end_training() {
+	until_true grep -q '"event":"epoch"' "$3.jsonl"
+	as "$1" mlrun elastic stop "$2"
+}
 # begin_training USER NAME: prints the run's id.
 begin_training() {
 	as "$1" mlrun elastic run "${SHARE[@]}" "$IMG" -- \
@@ -152,7 +157,7 @@ writer() { for pid in $(trainers "$1"); do ! readlink "/proc/$pid/fd/"* | grep -
 	assert_line "elastq: 4 GPUs, 0 free, 2 runs"
 	assert_line --regexp "^$a +$ALICE +- +2 of 4 +1 +4 +1 +runs +- +- +\|"
 	assert_line --regexp "^$b +$BOB +$IMG +2 of 4 +1 +4 +1 +runs +[0-9]+ +[0-9]+ +\|"
-	run -0 as "$BOB" mlrun elastic stop "$b"
+	end_training "$BOB" "$b" bob
 	within 10 have "$ALICE" 4
 	until_true ranks_are alice 4
 	# Slurm remembers jobs that have ended, so there is a past at the first look.
@@ -160,7 +165,7 @@ writer() { for pid in $(trainers "$1"); do ! readlink "/proc/$pid/fd/"* | grep -
 	assert_equal "$(jq -c '.runs[] | [.held, .state, (.past | add > 0)]' <<<"$output")" '[4,"runs",true]'
 	run -0 as "$ALICE" mlrun elastic list
 	assert_line --regexp "^$a +$IMG +running +4 +0 +1 +4 +1 "
-	run -0 as "$ALICE" mlrun elastic stop "$a"
+	end_training "$ALICE" "$a" alice
 	run -0 as "$ALICE" mlrun elastic list --all
 	assert_line --regexp "^$a .* stopped "
 	told_ranks alice
@@ -210,7 +215,7 @@ writer() { for pid in $(trainers "$1"); do ! readlink "/proc/$pid/fd/"* | grep -
 	kill -KILL "$(supervisors "$ALICE" "$job" | head -1)"
 	within 20 has_again third "$changes" 4
 	[ "$(coordinator "$ALICE")" -gt "$job" ]
-	as "$ALICE" mlrun elastic stop "$a"
+	end_training "$ALICE" "$a" third
 	# What was killed was lost; who had the time to leave has left.
 	grep -o '"joined":.*"lost":[0-9]*' third.jsonl
 	[ "$(grep -c '"lost":[1-9]' third.jsonl)" -ge 3 ]
