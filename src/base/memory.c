@@ -53,6 +53,22 @@ char *xstrndup(const char *s, size_t n)
 	return need(strndup(s, n));
 }
 
+char *xreplace(const char *text, const char *old, const char *new)
+{
+	size_t n = strlen(old), m = strlen(new), len = strlen(text) + 1;
+	char *ret, *out;
+
+	for (const char *s = text; (s = strstr(s, old)); s += n)
+		len += m;
+	ret = out = xmalloc(len);
+	for (const char *s; (s = strstr(text, old)); text = s + n) {
+		out = mempcpy(out, text, (size_t)(s - text));
+		out = mempcpy(out, new, m);
+	}
+	strcpy(out, text);
+	return ret;
+}
+
 char *xvasprintf(const char *fmt, va_list ap)
 {
 	char *s = NULL;

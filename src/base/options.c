@@ -136,6 +136,9 @@ static void put(const char *option, const struct option_target *to, void *args, 
 	case OPTION_WORD:
 		*(int *)field = options_word(state, option, arg, to->words);
 		break;
+	case OPTION_ADD:
+		strv_addf(field, "%s%s", to->word, arg ? arg : "");
+		break;
 	case OPTION_LIST:
 		strv_add(field, arg);
 		break;

@@ -29,6 +29,7 @@ enum option_kind {
 	OPTION_NUMBER,
 	OPTION_SECONDS, /* "90", "90s", "1m30s", "8h", "2d" */
 	OPTION_WORD,
+	OPTION_ADD,
 	OPTION_LIST, /* this and the next take several operands, if they are the first */
 	OPTION_CALL,
 };
@@ -42,6 +43,7 @@ struct option_target {
 	uint64_t min, max, unit;  /* OPTION_COUNT; the field gets the value times the unit */
 	double low, high;         /* OPTION_NUMBER, OPTION_SECONDS */
 	const char *const *words; /* OPTION_WORD: NULL ends them; the field gets the index */
+	const char *word;         /* OPTION_ADD: the field gets it, with the value behind it */
 	/* OPTION_CALL: gets the command's struct, or the shared one that the row belongs to.
 	 * Reports an invalid value with argp_error(). */
 	void (*call)(void *args, char *arg, struct argp_state *state);
@@ -94,6 +96,11 @@ struct option_target {
 #define OPT_WORD(type, field, list)                                             \
 	{                                                                       \
 		.kind = OPTION_WORD, .at = offsetof(type, field), .words = list \
+	}
+/* A struct strv. */
+#define OPT_ADD(type, field, text)                                            \
+	{                                                                     \
+		.kind = OPTION_ADD, .at = offsetof(type, field), .word = text \
 	}
 
 /* The first members are those of struct argp_option. A row without a name is a heading; an alias

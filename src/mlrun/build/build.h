@@ -32,6 +32,7 @@ struct build_options {
 	const struct strv *secrets;  /* "id=ID[,src=FILE|,env=NAME]" */
 	const struct strv *contexts; /* "NAME=DIR" or "NAME=IMAGE": --build-context */
 	const struct strv *ssh;      /* "ID=SOCKET": agents */
+	const struct strv *volumes;  /* "SRC[:DST[:FLAGS]]", which every command sees */
 	const struct config *config; /* its [build] section; or NULL */
 	const struct strv *allowed;  /* --allow: "device", "device=NAME", "network.host" */
 	const char *network;         /* "host" or "none"; NULL: host */

@@ -47,7 +47,7 @@ static void add_volume(struct running *r, const char *text)
 	strv_addf(&r->exec.volumes, "%s:%s%s%s", src, dst ? dst : src, *joined ? ":" : "", joined);
 }
 
-/* The [build] section: volumes and variables, which are in neither the layer nor the key. */
+/* Add volumes and variables of the section [build], which are in neither the layer nor the key. */
 static void add_configured(struct running *r)
 {
 	const struct config *c = r->b->o->config;
@@ -70,6 +70,8 @@ void run_add_site(struct running *r)
 	r->exec.ca = find_ca(r->b->o->config);
 	r->exec.ca_origin = PLAN_FROM_SITE;
 	add_configured(r);
+	for (size_t i = 0; i < r->b->o->volumes->n; i++)
+		add_volume(r, r->b->o->volumes->v[i]);
 }
 
 /* --- mounts ------------------------------------------------------------------ */

@@ -114,7 +114,7 @@ void cli_init(void)
 int cli_fail(const struct mlr_error *err)
 {
 	mlr_log_error(err);
-	return CLI_FAILED;
+	return argp_err_exit_status;
 }
 
 int cli_become(const char *program, char **argv)

@@ -20,6 +20,7 @@ enum {
 /* A command: argv[0] is its name; returns the exit status. */
 typedef int (*cli_command)(int argc, char **argv);
 
+int cmd_apptainer(int argc, char **argv);
 int cmd_build(int argc, char **argv);
 int cmd_config(int argc, char **argv);
 int cmd_doctor(int argc, char **argv);
@@ -74,7 +75,8 @@ int cmd_workers_hosts(int argc, char **argv);
 int cmd_workers_list(int argc, char **argv);
 int cmd_workers_start(int argc, char **argv);
 
-/* Print "mlrun: text" on stderr, a hint on its own line, and return CLI_FAILED. */
+/* Print "mlrun: text" on stderr, a hint on its own line, and return argp_err_exit_status:
+ * CLI_FAILED, for Apptainer's command line 255. */
 int cli_fail(const struct mlr_error *err);
 
 #define cli_fail_at(err, ...) (mlr_wrap(err, __VA_ARGS__), cli_fail(err))

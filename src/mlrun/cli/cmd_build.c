@@ -23,7 +23,7 @@ struct args {
 	struct cli_common common;
 	const char *context, *file, *target, *iidfile, *platform, *network, *metadata;
 	struct strv build_args, names, labels, secrets, contexts, cache_from, cache_to, ssh,
-		allowed;
+		volumes, allowed;
 	int check, json, no_cache, pull, shell, squash, jobs, no_test, context_only;
 	struct build_output *outputs;
 	size_t n_outputs;
@@ -227,6 +227,8 @@ static const struct option_row options[] = {
 		OPT_CALL(parse_secret) },
 	{ "ssh", 0, "default|ID[=SOCKET]", 0, "pass on an SSH agent to RUN --mount=type=ssh", 1,
 		OPT_CALL(parse_ssh) },
+	{ "volume", 'v', "SRC[:DST[:FLAGS]]", 0, "mount a directory of the host in every RUN", 1,
+		OPT(struct args, volumes) },
 	{ "network", 0, "host|none", 0, "the network of RUN (host)", 1, OPT_CALL(parse_network) },
 	{ "allow", 0, "device[=NAME]|network.host", 0,
 		"let the recipe and its base images use CDI devices, or the network despite --network=none",
@@ -573,6 +575,7 @@ static int build(struct args *a, const struct build_context *context, const stru
 		.secrets = &a->secrets,
 		.contexts = &named,
 		.ssh = &a->ssh,
+		.volumes = &a->volumes,
 		.network = a->network,
 		.allowed = &a->allowed,
 		.config = &a->registry.config,
@@ -668,6 +671,7 @@ int cmd_build(int argc, char **argv)
 	strv_done(&a.cache_from);
 	strv_done(&a.cache_to);
 	strv_done(&a.ssh);
+	strv_done(&a.volumes);
 	strv_done(&a.allowed);
 	for (size_t i = 0; i < a.n_outputs; i++)
 		build_output_done(&a.outputs[i]);

@@ -156,7 +156,7 @@ int cli_exec_run(struct cli_exec *x, int (*become)(struct plan *p, struct mlr_er
 	struct mlr_error err = MLR_ERROR_INIT;
 	int status;
 
-	if (x->exec.as_pyxis)
+	if (x->exec.dialect == EXEC_PYXIS)
 		name_node();
 	if (x->save && !x->explain && cli_save_begin(x, &err) < 0)
 		return cli_fail(&err);

@@ -64,7 +64,7 @@ static int refuse_option(const struct commands *c, char **argv)
 static int refuse_word(const struct commands *c, const char *word, const char *next)
 {
 	const char *group = c->group ? c->group : "", *gap = c->group ? " " : "";
-	const char *instead = c->group ? NULL : foreign_command(word, next);
+	const char *instead = c->group && !c->knows_foreign ? NULL : foreign_command(word, next);
 	struct spelling s = spelling_of(word, strlen(word));
 	struct mlr_error err;
 

@@ -18,6 +18,7 @@ struct command {
 
 struct commands {
 	const char *group;          /* the command whose subcommands these are; NULL: mlrun's */
+	int knows_foreign;          /* other programs' commands get a hint, as mlrun's do */
 	const char *before, *after; /* --help's text around the list */
 	const struct command *rows;
 	size_t n;

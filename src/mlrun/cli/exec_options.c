@@ -38,7 +38,6 @@ static void parse_net(void *args, char *arg, struct argp_state *state)
 			arg);
 }
 
-static const char *const dialects[] = { "mlrun", "pyxis", NULL };
 static const char *const ipcs[] = { "host", "private", NULL };
 
 static void parse_pid(void *args, char *arg, struct argp_state *state)
@@ -322,9 +321,14 @@ static const struct option_row options[] = {
 	{ "explain", 0, "json", OPTION_ARG_OPTIONAL,
 		"print every mount and variable with its origin; run nothing", 4,
 		OPT_CALL(parse_explain) },
-	/* The plugin of Slurm gives it. */
+	/* The plugin of Slurm gives it, and the command apptainer gives it and the next ones. */
 	{ "dialect", 0, "pyxis", OPTION_HIDDEN, NULL, 4,
-		OPT_WORD(struct cli_exec, exec.as_pyxis, dialects) },
+		OPT_WORD(struct cli_exec, exec.dialect, exec_dialect_names) },
+	{ "script", 0, "PATH", OPTION_HIDDEN, NULL, 4, WISH(script) },
+	{ "expand-env", 0, "K=V", OPTION_HIDDEN, NULL, 4, WISH(expand_env) },
+	{ "home-place", 0, "SRC[:DST]", OPTION_HIDDEN, NULL, 4, WISH(home_place) },
+	{ "kept-in", 0, "DIR", OPTION_HIDDEN, NULL, 4, WISH(overlay) },
+	{ "in-place", 0, NULL, OPTION_HIDDEN, NULL, 4, WISH(in_place) },
 	{ "quiet", 'q', NULL, OPTION_HIDDEN, NULL, 4, OPT_CALL(cli_options_be_quiet) },
 	/* A service's supervisor gives it, for --join NAME. */
 	{ "env-out", 0, "FILE", OPTION_HIDDEN, NULL, 4, OPT(struct cli_exec, env_out) },
@@ -402,6 +406,7 @@ void cli_exec_done(struct cli_exec *x)
 	strv_done(&o->devices);
 	strv_done(&o->env);
 	strv_done(&o->env_files);
+	strv_done(&o->expand_env);
 	strv_done(&o->unset_env);
 	strv_done(&o->keep_fds);
 	strv_done(&o->cap_drop);

@@ -45,8 +45,7 @@ static void become_pull(const char *path, char *const *argv, pid_t parent)
 	_exit(CLI_FAILED);
 }
 
-/* As in system(3): the child handles ^C, and leaves a consistent store. */
-static int wait_for(pid_t child)
+int cli_wait_for(pid_t child)
 {
 	struct sigaction ignore = { .sa_handler = SIG_IGN }, was_int, was_quit;
 	int status, r;
@@ -88,7 +87,7 @@ int cli_pull(const char *image, const char *store, int quiet)
 		mlr_fail_errno(&err, "pull '%s': fork", image);
 		return cli_fail(&err);
 	}
-	return wait_for(child);
+	return cli_wait_for(child);
 }
 
 /* --- the ranks of a step ------------------------------------------------------------- */

@@ -20,6 +20,9 @@
 
 /* The commands that have exec's options. */
 #define EXEC "exec|run|shell|elastic run|workers start"
+#define APPTAINER                                                                         \
+	"apptainer exec|apptainer run|apptainer shell|apptainer test|apptainer instance " \
+	"start|apptainer instance run"
 
 #define NETWORK   "the container uses the host's network"
 #define OPENS     NETWORK ", so a port that the command opens is open already"
@@ -133,6 +136,7 @@ static const struct row {
 	{ NULL, "sif", "mlrun inspect FILE.sif lists its parts" },
 	{ NULL, "verify|check", "mlrun store verify reads and hashes the store again" },
 	{ NULL, "unshare", "unshare(1); mlrun exec --fakeroot appears as root inside" },
+	{ NULL, "capability|fakeroot", "mlrun has the caller's rights and no others" },
 	{ NULL, "remote|registry|key|keyserver|sign", "mlrun login REGISTRY keeps a password" },
 
 	{ "login", "-p|--password",
@@ -189,7 +193,6 @@ static const struct row {
 	{ "build", "--push", "mlrun push NAME writes the image to a registry when it is built" },
 	{ "build", "--add-host|--dns|--dns-search|--dns-option|--hosts-file",
 		"RUN has the machine's names and name servers; [build] volume in mlrun.conf mounts a file of your own" },
-	{ "build", "-v|--volume", "RUN --mount, or [build] volume in mlrun.conf" },
 	{ "build", "--env",
 		"ENV and ARG in the recipe, with --build-arg; or [build] env in mlrun.conf" },
 	{ "build",
@@ -384,6 +387,28 @@ static const struct row {
 	{ EXEC, "--set-env", "-e K=V, --env-file FILE", "mlrun calls it as Docker does" },
 	{ EXEC, "--uts", "--hostname NAME", "the host name is the host's unless one is given",
 		"host" },
+	/* Apptainer's, of which its own command line here lacks these */
+	{ APPTAINER, "--network-args", "--network none", NETWORK },
+	{ APPTAINER, "--dns", "-B FILE:/etc/resolv.conf", "the container has the host's" },
+	{ APPTAINER,
+		"--apply-cgroups|--blkio-weight|--cpu-shares|--cpuset-cpus|--memory-swap|--pids-limit",
+		"--cpus and --memory", BATCH },
+	{ APPTAINER, "--add-caps|--keep-privs|--allow-setuid", "--fakeroot", ROOTLESS },
+	{ APPTAINER, "--fusemount", "mount it outside, and -B",
+		"mlrun starts no other file system" },
+	{ APPTAINER, "--oci|--no-oci|--vm|--nvccli", "leave it out", NULL },
+	{ APPTAINER, "--passphrase|--pem-path", NULL, "mlrun decrypts nothing" },
+	{ APPTAINER, "--app", "apptainer exec IMAGE /scif/apps/NAME/scif/runscript", "no apps" },
+	{ "apptainer build", "--remote|-r|--encrypt|--passphrase|--pem-path", "leave it out",
+		"it builds here, and encrypts nothing" },
+	{ "apptainer build", "--mksquashfs-args", "leave it out", "gzip is what all read" },
+	{ "apptainer build", "--section", "--notest leaves out %test", "all sections are made" },
+	{ "apptainer build", "--update", "'Bootstrap: localimage' begins with a directory",
+		"a build begins anew" },
+	{ "apptainer build", "--nv|--rocm", "leave it out", "%post has no GPUs" },
+	{ "apptainer pull", "--docker-login|--docker-username|--docker-password",
+		"mlrun login REGISTRY keeps a password" },
+
 	/* In docker-run(1) that is not --help. */
 	{ EXEC, "-h", "--help, or --hostname NAME", "-h is neither help nor a host name" },
 };

@@ -43,6 +43,9 @@ static const struct command rows[] = {
 		"Cluster" },
 	{ "elastic", cmd_elastic, NULL, "run a command on as many nodes as are free" },
 	{ "mlrun-rsh", cmd_rsh, NULL, NULL },
+	{ "apptainer", cmd_apptainer, NULL, NULL },
+	{ "singularity", cmd_apptainer, NULL, NULL },
+	{ "run-singularity", cmd_apptainer, NULL, NULL },
 	{ "shifter", cmd_shifter, NULL, NULL },
 	{ "shifterimg", cmd_shifterimg, NULL, NULL },
 	{ "gpu", cmd_gpu, NULL, "list the GPUs, and who may use them", "Machine" },
@@ -64,7 +67,7 @@ static const struct commands commands = {
 	.n = ARRAY_LEN(rows),
 };
 
-/* The command that this program's name is, as "shifter" in its modulefile's directory, or
+/* Find the command that this program's name is, as "shifter" in its modulefile's directory, or
  * "mlrun-rsh"; or NULL. */
 static const struct command *row_of_program(const char *path)
 {
@@ -72,7 +75,8 @@ static const struct command *row_of_program(const char *path)
 
 	for (size_t i = 0; i < ARRAY_LEN(rows); i++)
 		if (strcmp(name, rows[i].name) == 0 &&
-			(strncmp(name, "shifter", 7) == 0 || strcmp(name, "mlrun-rsh") == 0))
+			(rows[i].run == cmd_shifter || rows[i].run == cmd_shifterimg ||
+				rows[i].run == cmd_rsh || rows[i].run == cmd_apptainer))
 			return &rows[i];
 	return NULL;
 }

@@ -68,13 +68,25 @@ static int matches(const char *key, const char *const *patterns, size_t n)
 	return 0;
 }
 
+static int matches_any(const char *key, const char *const *patterns)
+{
+	for (; *patterns; patterns++)
+		if (matches_one(key, *patterns))
+			return 1;
+	return 0;
+}
+
 static int is_dropped(const struct exec_options *o, const char *key)
 {
+	const struct dialect *d = exec_dialect_of(o);
+
 	if (matches(key, shell_state, ARRAY_LEN(shell_state)))
 		return 1;
-	if (o->clearenv && !job_sets(key) && !matches(key, job_gpus, ARRAY_LEN(job_gpus)))
+	if (o->clearenv && !job_sets(key) && !matches(key, job_gpus, ARRAY_LEN(job_gpus)) &&
+		!matches_any(key, d->kept))
 		return 1;
-	return !o->as_pyxis && matches(key, host_only, ARRAY_LEN(host_only));
+	return matches_any(key, d->hidden) ||
+		(d->hides_hosts && matches(key, host_only, ARRAY_LEN(host_only)));
 }
 
 static void add_callers(const struct exec_options *o, char *const *caller, struct plan *p)
@@ -158,8 +170,10 @@ static void add_default(struct plan *p, const char *key, const char *value)
 static void add_defaults(const struct exec_options *o, struct plan *p)
 {
 	add_default(p, "PATH", OCI_DEFAULT_PATH);
-	if (!o->apart && !o->as_pyxis)
+	if (!o->apart && exec_dialect_of(o)->hides_hosts)
 		add_default(p, "PYTHONNOUSERSITE", "1");
+	if (o->clearenv && exec_dialect_of(o)->kept[0])
+		add_default(p, "LANG", "C");
 }
 
 static int add_options(

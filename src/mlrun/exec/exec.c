@@ -29,6 +29,7 @@ static const struct {
 	{ PLAN_BIND, "/proc", "/proc", 0 },
 	{ PLAN_BIND, "/sys", "/sys", PLAN_OPTIONAL },
 	{ PLAN_TMPFS, NULL, "/dev", 0 },
+	{ PLAN_BIND, "/dev", "/dev", 0 },
 	{ PLAN_BIND, "/dev/null", "/dev/null", 0 },
 	{ PLAN_BIND, "/dev/zero", "/dev/zero", 0 },
 	{ PLAN_BIND, "/dev/full", "/dev/full", PLAN_OPTIONAL },
@@ -43,6 +44,7 @@ static const struct {
 	{ PLAN_SYMLINK, "/proc/self/fd/1", "/dev/stdout", 0 },
 	{ PLAN_SYMLINK, "/proc/self/fd/2", "/dev/stderr", 0 },
 	{ PLAN_BIND, "/tmp", "/tmp", 0 },
+	{ PLAN_BIND, "/var/tmp", "/var/tmp", PLAN_OPTIONAL },
 };
 
 /*
@@ -57,8 +59,10 @@ static int plan_terminals(const struct exec_options *o, struct plan *p, struct m
 	int r;
 
 	if (!o->apart && access("/dev/pts/ptmx", R_OK | W_OK) == 0)
-		return plan_mount_add(
-			p, PLAN_BIND, "/dev/pts", "/dev/pts", 0, PLAN_FROM_DEFAULT, err);
+		return exec_dialect_of(o)->hosts_dev
+			? 0
+			: plan_mount_add(
+				  p, PLAN_BIND, "/dev/pts", "/dev/pts", 0, PLAN_FROM_DEFAULT, err);
 	for (int fd = 0; fd <= 2 && !tty; fd++)
 		tty = ttyname(fd);
 	r = plan_mount_add(p, PLAN_DEVPTS, NULL, "/dev/pts", 0, PLAN_FROM_DEFAULT, err);
@@ -96,11 +100,17 @@ static int plan_hosts(struct plan *p, struct mlr_error *err)
 	return plan_file_add(p, text, strlen(text), "/etc/hosts", PLAN_FROM_DEFAULT, err);
 }
 
-/* Default mounts that a separate container does without. */
-static int is_left_out(const struct exec_options *o, const char *target)
+/* Is this default mount not for this container? The host's whole /dev takes the place of single
+ * devices. */
+static int is_left_out(const struct exec_options *o, enum plan_kind kind, const char *target)
 {
 	static const char *const names[] = { "/etc/localtime", "/tmp" };
+	const struct dialect *d = exec_dialect_of(o);
 
+	if (kind == kind_of(o, kind, target) && path_below(target, "/dev"))
+		return d->hosts_dev != (kind == PLAN_BIND && strcmp(target, "/dev") == 0);
+	if (strcmp(target, "/var/tmp") == 0)
+		return !d->var_tmp;
 	for (size_t i = 0; o->apart && i < ARRAY_LEN(names); i++)
 		if (strcmp(target, names[i]) == 0)
 			return 1;
@@ -112,7 +122,7 @@ static int plan_defaults(const struct exec_options *o, struct plan *p, struct ml
 	for (size_t i = 0; i < ARRAY_LEN(default_mounts); i++) {
 		const char *target = default_mounts[i].target;
 
-		if (is_left_out(o, target))
+		if (is_left_out(o, default_mounts[i].kind, target))
 			continue;
 
 		enum plan_kind kind = kind_of(o, default_mounts[i].kind, target);
@@ -134,158 +144,18 @@ static int plan_defaults(const struct exec_options *o, struct plan *p, struct ml
 	return plan_terminals(o, p, err);
 }
 
-/* Can an empty directory be mounted here without hiding what the container needs, and without
- * creating it on the host? */
-static int home_fits(const struct plan *p, const char *home)
-{
-	struct stat st;
-
-	if (strcmp(home, "/") == 0 || caller_is_system_path(home))
-		return 0;
-	for (size_t i = 0; i < p->n_mounts; i++) {
-		const char *target = p->mounts[i].target;
-
-		if (path_below(target, home))
-			return 0;
-		if (path_below(home, target) && (stat(home, &st) < 0 || !S_ISDIR(st.st_mode)))
-			return 0;
-	}
-	return 1;
-}
-
-/*
- * Provide a writable HOME: the host's with --home, else an empty one in memory, at the same path if
- * possible. root gets the image's /root, and a user of the image the image's home directory, unless
- * the root is read-only.
- */
-static int plan_home(const struct exec_options *o, const char *home, int image_home, struct plan *p,
-	struct mlr_error *err)
-{
-	/* A setting for all nodes does not stop starts on one that lacks the directory. */
-	if (o->home == EXEC_YES && o->home_origin && (!home || access(home, F_OK) < 0))
-		strv_addf(&p->notes,
-			"the home directory '%s' is not on this node: an empty one takes its place",
-			home ? home : "");
-	else if (o->home == EXEC_YES) {
-		if (!home)
-			return mlr_fail(err, ENOENT,
-				"--home: neither HOME nor the user database names a home directory");
-		/* Pyxis's root has it at /root. Its own path stays: scripts name it. */
-		if (o->as_pyxis && p->id.uid == 0 && strcmp(home, p->id.home) != 0) {
-			TRY(plan_mount_add(p, PLAN_BIND, home, p->id.home, 0, PLAN_FROM_USER, err));
-		} else {
-			free(p->id.home);
-			p->id.home = xstrdup(home);
-		}
-		return plan_mount_add(p, PLAN_BIND, home, home, 0,
-			o->home_origin ? o->home_origin : PLAN_FROM_USER, err);
-	}
-	if ((p->id.uid == 0 || image_home) && !o->read_only)
-		return 0;
-	if (!home_fits(p, p->id.home)) {
-		free(p->id.home);
-		p->id.home = xasprintf("/home/%s", p->id.name);
-	}
-	return plan_mount_add(p, PLAN_TMPFS, NULL, p->id.home, 0, PLAN_FROM_DEFAULT, err);
-}
-
-/* The caller's directory, mounted if necessary; NULL if the container must not have it. */
-static int plan_caller_dir(const struct exec_options *o, const char *home, const struct plan *users,
-	struct plan *p, char **ret, struct mlr_error *err)
-{
-	enum caller_place place;
-	auto_free char *cwd = o->apart ? NULL : caller_workdir(home, &place);
-	const char *link;
-
-	if (!cwd)
-		return 0;
-	/* As after "sudo -u USER". */
-	if (access(cwd, X_OK) < 0) {
-		if (!o->workdir)
-			strv_take(&p->notes,
-				xasprintf(
-					"you may not enter the working directory '%s', so the command starts "
-					"in the image's; -w DIR starts it elsewhere",
-					cwd));
-		return 0;
-	}
-	if (place == CALLER_AT_HOME && o->home == EXEC_YES) {
-		*ret = xstrdup(home);
-		return 0;
-	}
-	if (plan_covers(users, cwd)) {
-		*ret = take_ptr(&cwd);
-		return 0;
-	}
-	if (!plan_covers(p, cwd)) {
-		if (place != CALLER_ELSEWHERE) {
-			if (o->home != EXEC_YES && !o->workdir)
-				plan_remark_add(p, PLAN_FROM_DEFAULT,
-					"the home directory is not in the container; "
-					"--home brings it, -v DIR a part of it");
-			return 0;
-		}
-		TRY(plan_mount_add(p, PLAN_BIND, cwd, cwd, 0, PLAN_FROM_DEFAULT, err));
-	}
-	/* Under both names: scripts use $PWD, programs what realpath(3) says. */
-	link = caller_workdir_link(cwd);
-	if (link && !plan_covers(users, link) && !plan_covers(p, link)) {
-		TRY(plan_mount_add(p, PLAN_BIND, cwd, link, 0, PLAN_FROM_DEFAULT, err));
-		*ret = xstrdup(link);
-	} else
-		*ret = take_ptr(&cwd);
-	return 0;
-}
-
-/* A relative WorkingDir starts at "/", as in Docker. */
-static char *image_workdir(const char *dir)
-{
-	auto_free char *absolute = xasprintf("/%s", dir);
-
-	return path_clean(absolute);
-}
-
-static int has_workdir(const struct oci_config *c)
-{
-	return c->working_dir && *c->working_dir && strcmp(c->working_dir, "/") != 0;
-}
-
-/* The working directory: the first of -w, the caller's, the image's, "/"; in Pyxis's dialect an
- * image's own before the caller's. */
-static int plan_workdir(const struct exec_options *o, const struct oci_config *c, const char *home,
-	const struct plan *users, struct plan *p, struct mlr_error *err)
-{
-	auto_free char *cwd = NULL;
-
-	TRY(plan_caller_dir(o, home, users, p, &cwd, err));
-	if (o->workdir && *o->workdir) {
-		p->workdir = path_clean(o->workdir);
-		p->workdir_origin = PLAN_FROM_USER;
-		return 0;
-	}
-	if (o->workdir || (o->as_pyxis && has_workdir(c))) {
-		free(cwd);
-		cwd = NULL;
-	}
-	p->workdir_origin = cwd ? PLAN_FROM_CALLER : PLAN_FROM_IMAGE;
-	if (cwd)
-		p->workdir = take_ptr(&cwd);
-	else if (c->working_dir && *c->working_dir)
-		p->workdir = image_workdir(c->working_dir);
-	if (!p->workdir)
-		p->workdir = xstrdup("/");
-	return 0;
-}
-
 /* Combine Entrypoint and Cmd like docker-run(1): the user's entrypoint or command replaces the
  * image's Cmd. */
 static int plan_command(const struct exec_options *o, const struct oci_config *c, struct plan *p,
 	struct mlr_error *err)
 {
 	int own = o->command && *o->command;
+	int is_script = o->script && rootfs_has(p, o->script) == 0;
 
 	p->argv_origin = own || o->entrypoint ? PLAN_FROM_USER : PLAN_FROM_IMAGE;
-	if (o->entrypoint) {
+	if (is_script) {
+		strv_add(&p->argv, o->script);
+	} else if (o->entrypoint) {
 		if (*o->entrypoint)
 			strv_add(&p->argv, o->entrypoint);
 	} else if (c->entrypoint.n != 1 ||
@@ -295,8 +165,10 @@ static int plan_command(const struct exec_options *o, const struct oci_config *c
 	if (own)
 		for (char *const *s = o->command; *s; s++)
 			strv_add(&p->argv, *s);
-	else if (!o->entrypoint)
+	else if (!o->entrypoint && !is_script)
 		strv_add_all(&p->argv, &c->cmd);
+	if (p->argv.n == 0 && o->script)
+		strv_add(&p->argv, "/bin/sh");
 
 	if (p->argv.n == 0 || !*p->argv.v[0]) {
 		mlr_fail(err, EINVAL, "no command was given and the image names none");
@@ -334,8 +206,8 @@ static void plan_share(const struct exec_options *o, struct plan *p)
 		p->share = xasprintf("tag %s", o->join_tag);
 	else if (!p->share && o->mpi != EXEC_MPI_NONE && !(p->namespaces & PLAN_NS_PID))
 		p->share = job_step(environ);
-	p->enters_any = o->as_pyxis && p->kept;
-	p->commands = o->as_pyxis ? getcwd(NULL, 0) : NULL;
+	p->enters_any = exec_dialect_of(o)->is_joined && p->kept;
+	p->commands = exec_dialect_of(o)->is_joined ? getcwd(NULL, 0) : NULL;
 	mpi_plan(environ, p);
 	if (o->mpi != EXEC_MPI_NONE)
 		mpi_world_plan(environ, p);
@@ -405,17 +277,21 @@ struct gpu_image exec_gpu_image(struct plan *p)
 static int plan_gpus(const struct exec_options *o, const struct strv *env,
 	const struct gpu_image *image, struct plan *p, struct mlr_error *err)
 {
+	int is_wish = exec_dialect_of(o)->gpu_is_wish;
 	const struct gpu_request q = { .word = o->gpu,
-		.origin = o->gpu_origin,
+		.origin = is_wish ? PLAN_FROM_DEFAULT : o->gpu_origin,
 		.caller = environ,
 		.image_env = env,
 		.image = image,
 		.plan_cdi = cdi_plan };
 	auto_strv struct strv cdi = STRV_INIT;
+	size_t before = p->n_mounts;
 	int r;
 
 	device_cdi_names(&o->devices, &cdi);
 	TRY(are_gpus_named(o, &cdi, p) ? 0 : gpu_plan(&q, p, err));
+	if (is_wish && o->gpu && strcmp(o->gpu, "none") != 0 && p->n_mounts == before)
+		strv_add(&p->notes, "this machine or job has no GPU: the command starts without");
 	r = cdi_plan(&cdi, image, p, err);
 	return r < 0 ? (mlr_wrap(err, "--device"), r) : 0;
 }
@@ -455,15 +331,16 @@ static int plan_rest(const struct exec_options *o, const struct oci_config *c,
 	if (o->user)
 		TRY(user_plan(o->user, p, &image_home, err));
 	TRY(plan_defaults(o, p, err));
-	TRY(plan_home(o, home, image_home, p, err));
+	TRY(caller_plan_home(o, home, image_home, p, err));
 	plan_share(o, p);
 	TRY(environment_plan(o, environ, &c->env, p, err));
 	TRY(plan_gpus(o, &c->env, &image, p, err));
 	TRY(plan_hosts_mpi(o, &image, p, err));
 	plan_mounts_move(&m->configured, p);
-	TRY(plan_workdir(o, c, home, &m->users, p, err));
+	TRY(caller_plan_workdir(o, c, home, &m->users, p, err));
 	plan_mounts_move(&m->users, p);
 	TRY(plan_caller_dir_again(p, err));
+	caller_keep_workdir(o, p);
 	TRY(certificates_plan(o, p, err));
 	environment_drop_unmounted(p);
 	mpi_data_plan(environ, p);
@@ -528,7 +405,7 @@ static int plan_kept(const struct exec_options *o, int lease, struct plan *p,
 			"inside sbatch, salloc or srun; without it, mlrun containers rm "
 			"removes the container");
 	}
-	wish.job = *job || o->write_is_passing || o->as_pyxis ? job : NULL;
+	wish.job = *job || o->write_is_passing || exec_dialect_of(o)->is_joined ? job : NULL;
 	return rootfs_kept_plan(o->store, o->config, o->image, &wish, lease, p, facts, err);
 }
 
@@ -558,6 +435,22 @@ static int find_root(const struct exec_options *o, int lease, struct plan *p,
 	return plan_root(o, lease, p, facts, err);
 }
 
+/* Have what is written kept in the user's directory, or in the image itself. */
+static int plan_writes(const struct exec_options *o, struct plan *p, struct mlr_error *err)
+{
+	if (o->overlay && !(p->kept = realpath(o->overlay, NULL))) {
+		mlr_fail_errno(err, "--overlay '%s'", o->overlay);
+		return mlr_hint(err, "mkdir %s", o->overlay);
+	}
+	if (o->in_place && (p->squashfs || p->lowers.n != 1 || access(p->lowers.v[0], W_OK) < 0)) {
+		mlr_fail(err, EROFS, "only a plain directory of yours can be written to");
+		return mlr_hint(err, "mlrun exec --write keeps changes of other images");
+	}
+	if (o->overlay || o->in_place)
+		p->root = o->overlay ? PLAN_ROOT_KEPT : PLAN_ROOT_ITSELF;
+	return 0;
+}
+
 static int plan_image(
 	const struct exec_options *o, int lease, struct plan *p, struct mlr_error *err)
 {
@@ -578,13 +471,15 @@ static int plan_image(
 		r = find_root(o, lease, p, &facts, err);
 	if (r == 0)
 		r = architecture_check("/", p, err);
+	if (r == 0)
+		r = plan_writes(o, p, err);
 	if (r != 0)
 		return r;
 	labels_read(&facts.config.labels, &with_labels, p);
 	if (!o->apart)
 		scripts_read(p, &facts.config, &scripts);
 	TRY(plan_rest(&with_labels, &facts.config, &m, p, err));
-	scripts_plan(&scripts, p);
+	scripts_plan(o, &scripts, p);
 	return 0;
 }
 

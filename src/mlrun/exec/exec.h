@@ -16,6 +16,11 @@ enum exec_pull { EXEC_PULL_UNSET, EXEC_PULL_MISSING, EXEC_PULL_ALWAYS, EXEC_PULL
  * MPI takes the image's place. */
 enum exec_mpi { EXEC_MPI_UNSET, EXEC_MPI_AUTO, EXEC_MPI_NONE, EXEC_MPI_HOST };
 
+/* Whose command line it is; they expect different things (defaults.c). CONTAINED: Apptainer's with
+ * --contain. */
+enum exec_dialect { EXEC_MLRUN, EXEC_PYXIS, EXEC_APPTAINER, EXEC_CONTAINED };
+extern const char *const exec_dialect_names[]; /* NULL ends them */
+
 /* A switch that the configuration may set as well. */
 enum exec_switch { EXEC_UNSET, EXEC_NO, EXEC_YES };
 
@@ -24,23 +29,25 @@ enum exec_switch { EXEC_UNSET, EXEC_NO, EXEC_YES };
 struct exec_options {
 	const char *store; /* --store, or NULL */
 	const char *image;
-	char *const *command;        /* NULL-terminated; empty: the image's Cmd */
-	const char *entrypoint;      /* NULL: the image's; "": none */
-	const char *workdir;         /* -w, or NULL; "": the image's */
-	struct strv volumes;         /* -v texts */
-	struct strv mounts;          /* --mount texts */
-	struct strv tmpfs;           /* --tmpfs texts, "DST[:OPTIONS]" */
-	struct strv devices;         /* --device texts, "/dev/x[:DST[:rwm]]" */
-	struct plan *given;          /* mounts that need no text: moved from here; or NULL */
-	struct strv env;             /* -e texts, "K=V" or "K" */
-	struct strv env_files;       /* --env-file names */
-	struct strv unset_env;       /* --unset-env globs */
-	struct strv keep_fds;        /* --preserve-fd texts, "FD[,FD]..." */
-	struct strv cap_drop;        /* --cap-drop names, "ALL" */
-	struct strv ulimits;         /* --ulimit texts, "nofile=1024[:4096]" */
-	int preserve_fds;            /* --preserve-fds: that many from 3 on */
-	const char *user;            /* --user UID[:GID], or NULL */
-	const char *gpu;             /* --gpu: "auto", "all", "none", a list; NULL: not set */
+	char *const *command;   /* NULL-terminated; empty: the image's Cmd */
+	const char *entrypoint; /* NULL: the image's; "": none */
+	const char *script;     /* the image's file that runs instead, if it is there; or NULL */
+	const char *workdir;    /* -w, or NULL; "": the image's */
+	struct strv volumes;    /* -v texts */
+	struct strv mounts;     /* --mount texts */
+	struct strv tmpfs;      /* --tmpfs texts, "DST[:OPTIONS]" */
+	struct strv devices;    /* --device texts, "/dev/x[:DST[:rwm]]" */
+	struct plan *given;     /* mounts that need no text: moved from here; or NULL */
+	struct strv env;        /* -e texts, "K=V" or "K" */
+	struct strv env_files;  /* --env-file names */
+	struct strv expand_env; /* "K=V": the image's shell expands V as in double quotes */
+	struct strv unset_env;  /* --unset-env globs */
+	struct strv keep_fds;   /* --preserve-fd texts, "FD[,FD]..." */
+	struct strv cap_drop;   /* --cap-drop names, "ALL" */
+	struct strv ulimits;    /* --ulimit texts, "nofile=1024[:4096]" */
+	int preserve_fds;       /* --preserve-fds: that many from 3 on */
+	const char *user;       /* --user UID[:GID], or NULL */
+	const char *gpu;        /* --gpu: "auto", "all", "none", a list; NULL: not set */
 	enum plan_origin gpu_origin; /* where it comes from; PLAN_FROM_NOBODY: an option */
 	const char *ca;              /* a file of CA certificates for the programs, or NULL */
 	enum plan_origin ca_origin;  /* likewise */
@@ -62,10 +69,11 @@ struct exec_options {
 	enum exec_switch home;
 	enum plan_origin home_origin; /* likewise */
 	const struct config *config;  /* with the [exec] section's volumes and variables; or NULL */
+	const char *home_place;       /* --home=SRC[:DST], or NULL: the caller's */
 	int clearenv, read_only, fakeroot;
-	/* --dialect=pyxis: begin in the image's directory if it has one, pass on all of the
-	 * caller's variables, and enter a container that runs, whatever mounts are asked for. */
-	int as_pyxis;
+	const char *overlay; /* a directory that keeps what is written, with "upper"; or NULL */
+	int in_place;        /* what is written goes to the image, a plain directory */
+	enum exec_dialect dialect;
 	/* For a step of a build: nothing of the caller's and the machine's is there, neither
 	 * variables nor the working directory nor /tmp, but what options bring, the standard
 	 * devices, and how to reach the network. */

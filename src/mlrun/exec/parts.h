@@ -56,7 +56,23 @@ int user_plan(const char *text, struct plan *p, int *image_home, struct mlr_erro
  * Gives its fields, at most 7, in one allocation to free(); NULL if not found. */
 char *user_find_line(const char *text, const char *name, unsigned id, char *fields[7]);
 
-/* --- defaults.c: the section [exec] of mlrun.conf --- */
+/* --- defaults.c: the section [exec] of mlrun.conf, and what a dialect expects --- */
+
+enum dialect_workdir { WORKDIR_CALLERS, WORKDIR_IMAGES, WORKDIR_OR_HOME };
+
+struct dialect {
+	const char *hidden[4];        /* the caller's variables that stay outside */
+	int hides_hosts;              /* and those about the host's files */
+	int root_has_home;            /* root's home directory is the caller's */
+	enum dialect_workdir workdir; /* the first choice, or the caller's, else home */
+	int no_caller_dir;            /* the caller's working directory stays outside */
+	int hosts_dev, var_tmp;       /* /dev and /var/tmp are the host's */
+	int gpu_is_wish;              /* without a GPU the command starts, with a note */
+	const char *kept[4];          /* further variables that --clearenv keeps */
+	int is_joined; /* commands enter a kept container that runs, whatever mounts are asked for
+			*/
+};
+const struct dialect *exec_dialect_of(const struct exec_options *o);
 
 /* Mount the volumes of the configuration, with origin "site" or "config". A missing source is an
  * error that names file and line, unless the volume has the flag "optional". c may be NULL. */
@@ -80,8 +96,9 @@ int join_plan(const struct exec_options *o, struct plan *p, struct mlr_error *er
 void scripts_read(struct plan *p, struct oci_config *c, struct strv *ret);
 
 /* Have the shell read them and then become the command. What options, settings, GPUs and MPI have
- * set is set again after them. Call this when the environment is planned. */
-void scripts_plan(const struct strv *scripts, struct plan *p);
+ * set is set again after them, and o->expand_env last. Call this when the environment is planned.
+ */
+void scripts_plan(const struct exec_options *o, const struct strv *scripts, struct plan *p);
 
 /* --- environment.c: the caller's, the image's, files' and options' variables; later ones win ---
  */
@@ -149,6 +166,23 @@ const char *caller_workdir_link(const char *cwd);
 
 /* Is this clean path in a system directory, which an image has itself? */
 int caller_is_system_path(const char *path);
+
+/*
+ * Provide a writable HOME: the host's with --home, else an empty one in memory, at the same path if
+ * possible. root gets the image's /root, and a user of the image the image's home directory, unless
+ * the root is read-only.
+ */
+int caller_plan_home(const struct exec_options *o, const char *home, int image_home, struct plan *p,
+	struct mlr_error *err);
+
+/* Choose the working directory: the first of -w, the caller's, the image's, "/"; a dialect has an
+ * image's own before the caller's, or home in its place. users: mounts that are planned later. */
+int caller_plan_workdir(const struct exec_options *o, const struct oci_config *c, const char *home,
+	const struct plan *users, struct plan *p, struct mlr_error *err);
+
+/* Let the command begin at home where the directory is not in the container: Apptainer's users name
+ * the host's. Call this when all mounts are in the plan. */
+void caller_keep_workdir(const struct exec_options *o, struct plan *p);
 
 /* --- limit.c: resource limits as users write them, nofile=1024:4096 --- */
 

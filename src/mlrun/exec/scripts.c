@@ -72,12 +72,31 @@ static int wins(const struct plan_env *e)
 		e->origin != PLAN_FROM_DEFAULT && escape_is_sh_name(e->key, strlen(e->key));
 }
 
-void scripts_plan(const struct strv *scripts, struct plan *p)
+/* Have the image's shell expand values, which travel under other names until then. An image without
+ * a shell gets them as they are, with its own PATH. */
+static void plan_expansions(
+	const struct exec_options *o, const char *shell, struct strv *after, struct plan *p)
+{
+	for (size_t i = 0; i < o->expand_env.n; i++) {
+		const char *text = o->expand_env.v[i], *equals = strchr(text, '=');
+		auto_free char *key = xstrndup(text, (size_t)(equals - text));
+		auto_free char *value = shell
+			? xreplace(equals + 1, "\"", "\\\"")
+			: xreplace(equals + 1, "$PATH", plan_env_get(p, "PATH"));
+		auto_free char *carrier = xasprintf("_mlrun_%s", key);
+
+		plan_env_set(p, shell ? carrier : key, value, PLAN_FROM_USER);
+		if (shell)
+			strv_addf(after, "eval \"export %s=\\\"$%s\\\"\"; unset %s", key, carrier,
+				carrier);
+	}
+}
+
+void scripts_plan(const struct exec_options *o, const struct strv *scripts, struct plan *p)
 {
 	auto_strv struct strv text = STRV_INIT, after = STRV_INIT;
+	const char *shell = scripts->n ? scripts->v[0] : o->expand_env.n ? find_shell(p) : NULL;
 
-	if (scripts->n == 0)
-		return;
 	/* dash lacks this word of bash's; as a function it would be an error in other shells. */
 	strv_add(&text, "command -v source >/dev/null || eval 'source() { . \"$@\"; }'");
 	/* Values stay out of the text, which everybody on the machine may read. */
@@ -86,6 +105,9 @@ void scripts_plan(const struct strv *scripts, struct plan *p)
 			strv_addf(&text, "_mlrun_%s=$%s", p->env[i].key, p->env[i].key);
 			strv_addf(&after, "export %s=\"$_mlrun_%s\"", p->env[i].key, p->env[i].key);
 		}
+	plan_expansions(o, shell, &after, p);
+	if (!shell)
+		return;
 	for (size_t i = 1; i < scripts->n; i++) {
 		auto_free char *word = escape_for_sh(scripts->v[i]);
 
@@ -93,11 +115,11 @@ void scripts_plan(const struct strv *scripts, struct plan *p)
 	}
 	strv_add_all(&text, &after);
 	strv_add(&text, "exec \"$@\"");
-	strv_add(&p->prelude, scripts->v[0]);
+	strv_add(&p->prelude, shell);
 	strv_add(&p->prelude, "-c");
 	strv_take(&p->prelude, strv_join(&text, text.n, "\n"));
 	strv_addf(&p->prelude, "mlrun: exec '%s'", p->image);
 	plan_remark_add(p, PLAN_FROM_IMAGE,
-		"%s reads %zu scripts of " PLACE "/env before the command", scripts->v[0],
-		scripts->n - 1);
+		"%s reads %zu scripts of " PLACE "/env before the command", shell,
+		scripts->n ? scripts->n - 1 : 0);
 }

@@ -1,0 +1,22 @@
+/*
+ * apptainer, singularity: Apptainer's command line, translated to mlrun's. All that a container of
+ * this dialect has and lacks is decided by exec (enum exec_dialect); here are only words.
+ */
+#ifndef MLR_CLI_APPTAINER_H
+#define MLR_CLI_APPTAINER_H
+
+#include "cli/cli.h"
+
+/* The value of APPTAINER_NAME, else of SINGULARITY_NAME; NULL if neither is set to something. */
+const char *apptainer_variable(const char *name);
+
+/* exec, run, shell, test, and instance start and run (apptainer_run.c). */
+int apptainer_run(int argc, char **argv);
+
+/*
+ * Find what an image's word means to mlrun: "sif:x.sif" for a file, "rootfs:DIR" for a directory,
+ * "docker.io/library/debian" for docker://debian. To free(); NULL with -ENOENT or -ENOTSUP in err.
+ */
+char *apptainer_image(const char *word, struct mlr_error *err);
+
+#endif

@@ -1,0 +1,573 @@
+/* Run a command in an image by Apptainer's options: a command line of mlrun's is made of them. */
+#include "cli/apptainer.h"
+
+#include "cli/exec_options.h"
+#include "cli/options.h"
+
+#include "base/config_value.h"
+
+#include <argp.h>
+
+#define PLACE        "/.singularity.d/"
+#define ENV_FILE_MAX (1u << 20) /* bytes */
+
+struct args {
+	struct cli_common common;
+	struct strv words;          /* mlrun's options */
+	struct strv env, env_files; /* --env's "K=V" */
+	struct strv scratch, binds; /* as typed */
+	const char *workdir, *home, *shell, *overlay;
+	int contain; /* 1: --contain, 2: --containall */
+	int gpu, clean, no_home, no_eval, writable, writable_tmpfs;
+	int is_instance;
+	const char *image, *name; /* name: the instance's */
+	char *const *command;
+};
+
+const char *apptainer_variable(const char *name)
+{
+	static const char *const prefixes[] = { "APPTAINER", "SINGULARITY" };
+
+	for (size_t i = 0; i < ARRAY_LEN(prefixes); i++) {
+		auto_free char *key = xasprintf("%s_%s", prefixes[i], name);
+		const char *value = getenv(key);
+
+		if (value && *value)
+			return value;
+	}
+	return NULL;
+}
+
+/* --- options -------------------------------------------------------------------- */
+
+/* The text up to one of ends that no backslash precedes, or to the end; *s then points to it. */
+static char *take_part(const char **s, const char *ends)
+{
+	char *part = xmalloc(strlen(*s) + 1), *out = part;
+
+	for (; **s && !strchr(ends, **s); (*s)++) {
+		if (**s == '\\' && (*s)[1] && strchr(ends, (*s)[1]))
+			(*s)++;
+		*out++ = **s;
+	}
+	*out = '\0';
+	return part;
+}
+
+/* SRC[:DST[:ro|rw]], several by comma. */
+static void take_binds(void *args, char *arg, struct argp_state *state)
+{
+	struct args *a = args;
+
+	strv_add(&a->binds, arg);
+	for (const char *s = arg;; s++) {
+		auto_free char *source = take_part(&s, ",:");
+		auto_free char *target = *s == ':' ? (s++, take_part(&s, ",:")) : xstrdup(source);
+		auto_free char *flag = *s == ':' ? (s++, take_part(&s, ",")) : xstrdup("rw");
+		auto_free char *from = xreplace(source, "\"", "\"\"");
+		auto_free char *to = xreplace(target, "\"", "\"\"");
+
+		if (!*source || !*target)
+			argp_error(state, "--bind '%s': expected SRC[:DST[:ro]]", arg);
+		if (strcmp(flag, "ro") != 0 && strcmp(flag, "rw") != 0)
+			argp_error(state, "--bind '%s': '%s' is not supported; use ro or rw", arg,
+				flag);
+		strv_addf(&a->words, "--mount=type=bind,\"src=%s\",\"dst=%s\",%s", from, to, flag);
+		if (!*s)
+			return;
+	}
+}
+
+/* K=V, several by comma; a part without "=" belongs to the value before it. */
+static void take_env(void *args, char *arg, struct argp_state *state)
+{
+	struct args *a = args;
+	size_t first = a->env.n;
+
+	for (char *part; (part = strsep(&arg, ","));) {
+		char **last = a->env.n > first ? &a->env.v[a->env.n - 1] : NULL;
+		auto_free char *was = last && !strchr(part, '=') ? *last : NULL;
+
+		if (was)
+			*last = xasprintf("%s,%s", was, part);
+		else if (*part == '=' || !strchr(part, '='))
+			argp_error(state, "--env takes NAME=VALUE, not '%s'", part);
+		else
+			strv_add(&a->env, part);
+	}
+}
+
+static void take_no_mount(void *args, char *arg, struct argp_state *state)
+{
+	struct args *a = args;
+
+	for (char *part; (part = strsep(&arg, ","));)
+		if (strcmp(part, "home") == 0)
+			a->no_home = 1;
+		else if (strcmp(part, "tmp") == 0)
+			strv_add(&a->words, "--tmpfs=/tmp");
+		else if (strcmp(part, "hostfs") != 0 && strcmp(part, "bind-paths") != 0)
+			argp_error(state,
+				"--no-mount takes home or tmp, not '%s'; --contain "
+				"leaves out more",
+				part);
+}
+
+static void take_network(void *args, char *arg, struct argp_state *state)
+{
+	struct args *a = args;
+
+	strv_add(&a->words, "--net=none");
+	if (arg && strcmp(arg, "none") != 0)
+		argp_error(state,
+			"--network takes none, not '%s': a network with a way out "
+			"needs root",
+			arg);
+}
+
+static void take_security(void *args, char *arg, struct argp_state *state)
+{
+	if (strncmp(arg, "seccomp:", 8) != 0)
+		argp_error(state, "--security takes seccomp:FILE, not '%s'", arg);
+	strv_addf(&((struct args *)args)->words, "--seccomp=%s", arg + 8);
+}
+
+static void take_compat(void *args, char *arg, struct argp_state *state)
+{
+	struct args *a = args;
+
+	a->contain = 2;
+	a->writable_tmpfs = 1;
+}
+
+/* The image, which ends the options; an instance's name; and the command's words. */
+static void take_operands(void *args, char *word, struct argp_state *state)
+{
+	struct args *a = args;
+
+	a->image = word;
+	if (a->is_instance && state->next < state->argc)
+		a->name = state->argv[state->next++];
+	a->command = state->argv + state->next;
+	state->next = state->argc;
+}
+
+#define ARGS(field) OPT(struct args, field)
+#define WORD(text)  OPT_ADD(struct args, words, text)
+#define ACCEPTED(name_)                                \
+	{                                              \
+		name_, 0, NULL, OPTION_HIDDEN, NULL, 3 \
+	}
+
+/* Each has a variable, APPTAINER_NAME. */
+static const struct option_row options[] = {
+	{ "bind", 'B', "SRC[:DST[:ro]][,...]", 0, "mount directories and files", 1,
+		OPT_CALL(take_binds) },
+	{ "bindpath", 0, NULL, OPTION_ALIAS | OPTION_HIDDEN, NULL, 1, OPT_CALL(take_binds) },
+	{ "mount", 0, "SPEC", 0, "type=bind,src=SRC,dst=DST[,ro]", 1, WORD("--mount=") },
+	{ "nv", 0, NULL, 0, "add the job's GPUs", 1, ARGS(gpu) },
+	{ "rocm", 0, NULL, 0, "the same", 1, ARGS(gpu) },
+	{ "env", 0, "K=V[,K=V]", 0, "set variables", 1, OPT_CALL(take_env) },
+	{ "env-file", 0, "FILE", 0, "set variables, K=V a line", 1, ARGS(env_files) },
+	{ "no-home", 0, NULL, 0, "do not mount the home directory", 1, ARGS(no_home) },
+	{ "home", 'H', "SRC[:DST]", 0, "another home directory", 1, ARGS(home) },
+	{ "pwd", 0, "DIR", 0, "start in DIR", 1, WORD("--workdir=") },
+	{ "cwd", 0, NULL, OPTION_ALIAS, NULL, 1, WORD("--workdir=") },
+	{ "cleanenv", 'e', NULL, 0, "pass on only variables of batch systems, MPI and proxies", 1,
+		ARGS(clean) },
+	{ "writable-tmpfs", 0, NULL, 0, "let the root be written to; it forgets", 1,
+		ARGS(writable_tmpfs) },
+	{ "writable", 'w', NULL, 0, "write to the image, a directory", 1, ARGS(writable) },
+	{ "overlay", 'o', "DIR", 0, "keep what is written in DIR", 1, ARGS(overlay) },
+	{ "contain", 'c', NULL, 0, "an empty home and /tmp, few devices", 1,
+		OPT_VALUE(struct args, contain, 1) },
+	{ "containall", 'C', NULL, 0, "the same, with own PIDs, IPC and environment", 1,
+		OPT_VALUE(struct args, contain, 2) },
+	{ "compat", 0, NULL, 0, "--containall --writable-tmpfs", 1, OPT_CALL(take_compat) },
+	{ "workdir", 'W', "DIR", 0, "with --contain: keep home, /tmp and /var/tmp in DIR", 1,
+		ARGS(workdir) },
+	{ "scratch", 'S', "DIR", 0, "an empty directory", 1, ARGS(scratch) },
+	{ "fakeroot", 'f', NULL, 0, "appear as root inside", 2, WORD("--fakeroot") },
+	{ "pid", 'p', NULL, 0, "own process ids", 2, WORD("--pid") },
+	{ "ipc", 'i', NULL, 0, "own shared memory and queues", 2, WORD("--ipc=private") },
+	{ "net", 'n', NULL, 0, "no network", 2, OPT_CALL(take_network) },
+	{ "network", 0, "none", 0, "the same", 2, OPT_CALL(take_network) },
+	{ "hostname", 0, "NAME", 0, "a host name of its own", 2, WORD("--hostname=") },
+	{ "cpus", 0, "N", 0, "at most N processors' time", 2, WORD("--cpus=") },
+	{ "memory", 0, "SIZE", 0, "at most SIZE of memory", 2, WORD("--memory=") },
+	{ "security", 0, "seccomp:FILE", 0, "forbid system calls", 2, OPT_CALL(take_security) },
+	{ "no-mount", 0, "LIST", 0, "leave out home or tmp", 2, OPT_CALL(take_no_mount) },
+	{ "shell", 's', "PATH", 0, "shell: this one", 2, ARGS(shell) },
+	{ "no-eval", 0, NULL, 0, "take $ in values of variables as it is", 2, ARGS(no_eval) },
+	{ "explain", 0, NULL, 0, "print what the container would have; run nothing", 2,
+		WORD("--explain") },
+	{ "drop-caps", 0, "NAMES", OPTION_HIDDEN, NULL, 3 },
+	ACCEPTED("uts"),
+	ACCEPTED("userns"),
+	ACCEPTED("no-init"),
+	ACCEPTED("no-umask"),
+	ACCEPTED("no-privs"),
+	ACCEPTED("nohttps"),
+	ACCEPTED("disable-cache"),
+	{ "u", 'u', NULL, OPTION_HIDDEN, NULL, 3 },
+	{ 0 },
+};
+
+/* Put the options that variables stand for before those of the command line, which win. */
+static void add_variables(int argc, char **argv, struct strv *ret)
+{
+	const char *takes = NULL;
+
+	strv_add(ret, argv[0]);
+	for (const struct option_row *o = options; o->name; o++) {
+		auto_free char *name = xreplace(o->name, "-", "_");
+		const char *value;
+
+		takes = o->flags & OPTION_ALIAS ? takes : o->arg;
+
+		for (char *c = name; *c; c++)
+			*c = (char)toupper((unsigned char)*c);
+		value = strcmp(o->name, "env") != 0 ? apptainer_variable(name) : NULL;
+		if (value && takes)
+			strv_addf(ret, "--%s=%s", o->name, value);
+		else if (value && config_truth(value) != 0)
+			strv_addf(ret, "--%s", o->name);
+	}
+	for (int i = 1; i < argc; i++)
+		strv_add(ret, argv[i]);
+}
+
+/* --- variables of the command ------------------------------------------------------- */
+
+/* Add "K=V" of APPTAINERENV_K; of SINGULARITYENV_K where the first is not set. */
+static void take_prefixed(struct strv *ret)
+{
+	static const char *const prefixes[] = { "SINGULARITYENV_", "APPTAINERENV_" };
+
+	for (size_t i = 0; i < ARRAY_LEN(prefixes); i++)
+		for (char **e = environ; *e; e++) {
+			const char *text = *e + strlen(prefixes[i]), *other;
+			auto_free char *key = NULL;
+
+			if (strncmp(*e, prefixes[i], strlen(prefixes[i])) != 0 ||
+				!strchr(text, '='))
+				continue;
+			strv_add(ret, text);
+			key = xasprintf("SINGULARITYENV_%.*s", (int)strcspn(text, "="), text);
+			other = i == 1 ? getenv(key) : NULL;
+			if (other && strcmp(other, strchr(text, '=') + 1) != 0)
+				mlr_log(MLR_WARNING, "%s differs from APPTAINERENV_…, which counts",
+					key);
+		}
+}
+
+/* A line of a file for shells: K=V, perhaps after "export" and with V in quotes. */
+static void take_line(char *line, struct args *a, struct strv *ret)
+{
+	char *s = line + strspn(line, " \t"), *value;
+	size_t len;
+
+	if (strncmp(s, "export ", 7) == 0)
+		s += 7 + strspn(s + 7, " \t");
+	s[strcspn(s, "\r")] = '\0';
+	value = strchr(s, '=');
+	if (*s == '#' || !value || value == s)
+		return;
+	len = strlen(++value);
+	if (len >= 2 && strchr("'\"", *value) && value[len - 1] == *value) {
+		value[len - 1] = '\0';
+		if (*value == '\'') /* what stands there is not expanded */
+			strv_addf(&a->words, "--env=%.*s%s", (int)(value - s), s, value + 1);
+		else
+			strv_addf(ret, "%.*s%s", (int)(value - s), s, value + 1);
+	} else {
+		strv_add(ret, s);
+	}
+}
+
+static int take_files(struct args *a, struct strv *ret, struct mlr_error *err)
+{
+	for (size_t i = 0; i < a->env_files.n; i++) {
+		auto_free char *text = NULL, *rest = NULL;
+
+		if (file_read(AT_FDCWD, a->env_files.v[i], ENV_FILE_MAX, &text, NULL, err) < 0)
+			return mlr_wrap(err, "--env-file");
+		rest = xstrdup(text);
+		for (char *at = rest, *line; (line = strsep(&at, "\n"));)
+			take_line(line, a, ret);
+	}
+	return 0;
+}
+
+/* The last value of a variable; NULL if nobody gives one. */
+static const char *last_of(const struct strv *env, const char *key)
+{
+	size_t len = strlen(key);
+
+	for (size_t i = env->n; i-- > 0;)
+		if (strncmp(env->v[i], key, len) == 0 && env->v[i][len] == '=')
+			return env->v[i] + len + 1;
+	return NULL;
+}
+
+/* PREPEND_PATH and APPEND_PATH are about PATH, which is the image's if nobody sets it. */
+static void join_path(struct strv *env)
+{
+	const char *before = last_of(env, "PREPEND_PATH"), *after = last_of(env, "APPEND_PATH");
+	const char *path = last_of(env, "PATH");
+
+	if (before || after)
+		strv_take(env,
+			xasprintf("PATH=%s%s%s%s%s", before ? before : "", before ? ":" : "",
+				path ? path : "$PATH", after ? ":" : "", after ? after : ""));
+}
+
+static void add_env(const struct args *a, const struct strv *env, struct strv *ret)
+{
+	for (size_t i = 0; i < env->n; i++) {
+		auto_free char *key = xstrndup(env->v[i], strcspn(env->v[i], "="));
+		const char *value = last_of(env, key);
+		int is_expanded = !a->no_eval && strpbrk(value, "$`");
+
+		if (value != env->v[i] + strlen(key) + 1 || strcmp(key, "PREPEND_PATH") == 0 ||
+			strcmp(key, "APPEND_PATH") == 0)
+			continue;
+		if (strcmp(key, "HOME") == 0)
+			mlr_log(MLR_WARNING,
+				"HOME is not set so; --home DIR chooses the home directory");
+		else
+			strv_addf(ret, "--%s=%s", is_expanded ? "expand-env" : "env", env->v[i]);
+	}
+}
+
+/* Have programs see by whom they were started. */
+static void add_own(const struct args *a, const char *command, struct strv *ret)
+{
+	auto_free char *binds = a->binds.n ? strv_join(&a->binds, a->binds.n, ",") : xstrdup("");
+	auto_free char *path = realpath(a->image, NULL);
+	const char *image = path ? path : a->image, *slash = strrchr(image, '/');
+	const char *const pairs[][2] = { { "CONTAINER", image },
+		{ "NAME", slash ? slash + 1 : image }, { "BIND", binds }, { "COMMAND", command } };
+
+	for (size_t i = 0; i < ARRAY_LEN(pairs); i++) {
+		strv_addf(ret, "--env=APPTAINER_%s=%s", pairs[i][0], pairs[i][1]);
+		strv_addf(ret, "--env=SINGULARITY_%s=%s", pairs[i][0], pairs[i][1]);
+	}
+}
+
+/* --- the command line of mlrun's ---------------------------------------------------- */
+
+char *apptainer_image(const char *word, struct mlr_error *err)
+{
+	static const char *const others[] = { "docker-archive:", "oci-archive:", "oci:" };
+	struct stat st;
+
+	if (strncmp(word, "docker://", 9) == 0)
+		return xstrdup(word + 9);
+	for (size_t i = 0; i < ARRAY_LEN(others); i++)
+		if (strncmp(word, others[i], strlen(others[i])) == 0)
+			return xstrdup(word);
+	if (strstr(word, "://")) {
+		mlr_fail(err, ENOTSUP, "'%s': mlrun knows no such source", word);
+		mlr_hint(err, "docker://NAME takes an image from a registry");
+		return NULL;
+	}
+	if (stat(word, &st) < 0) {
+		mlr_fail_errno(err, "image '%s'", word);
+		mlr_hint(err, "docker://%s takes it from a registry", word);
+		return NULL;
+	}
+	return xasprintf("%s:%s", S_ISDIR(st.st_mode) ? "rootfs" : "sif", word);
+}
+
+static void add_home(const struct args *a, struct strv *ret)
+{
+	const char *home = getenv("HOME");
+
+	if (a->home)
+		strv_addf(ret, "--home-place=%s", a->home);
+	else if (a->contain && a->workdir && home)
+		strv_addf(ret, "--home-place=%s/home:%s", a->workdir, home);
+	else
+		strv_add(ret, a->contain || a->no_home ? "--no-home" : "--home");
+}
+
+/* Make a directory of --workdir's. */
+static int make_below(const struct args *a, const char *name, struct mlr_error *err)
+{
+	auto_free char *path = xasprintf("%s/%s", a->workdir, name);
+
+	return mkdir(path, 0700) < 0 && errno != EEXIST ? mlr_fail_errno(err, "make '%s'", path)
+							: 0;
+}
+
+/* The directories that are empty at the start: in memory, or below --workdir. */
+static int add_empty(const struct args *a, struct strv *ret, struct mlr_error *err)
+{
+	static const char *const names[][2] = { { "tmp", "/tmp" }, { "var_tmp", "/var/tmp" } };
+
+	for (size_t i = 0; a->contain && i < ARRAY_LEN(names); i++) {
+		TRY(a->workdir ? make_below(a, names[i][0], err) : 0);
+		if (a->workdir)
+			strv_addf(ret, "--volume=%s/%s:%s", a->workdir, names[i][0], names[i][1]);
+		else
+			strv_addf(ret, "--tmpfs=%s", names[i][1]);
+	}
+	TRY(a->contain && a->workdir ? make_below(a, "home", err) : 0);
+	TRY(a->scratch.n && a->workdir ? make_below(a, "scratch", err) : 0);
+	for (size_t i = 0; i < a->scratch.n; i++) {
+		const char *dir = a->scratch.v[i], *slash = strrchr(dir, '/');
+		auto_free char *name = xasprintf("scratch/%s", slash ? slash + 1 : dir);
+
+		TRY(a->workdir ? make_below(a, name, err) : 0);
+		if (a->workdir)
+			strv_addf(ret, "--volume=%s/%s:%s", a->workdir, name, dir);
+		else
+			strv_addf(ret, "--tmpfs=%s", dir);
+	}
+	return 0;
+}
+
+static int add_container(const struct args *a, struct strv *ret, struct mlr_error *err)
+{
+	strv_add(ret, a->contain ? "--dialect=apptainer-contained" : "--dialect=apptainer");
+	strv_add(ret, a->gpu ? "--gpu=all" : "--gpu=none");
+	if (a->overlay)
+		strv_addf(ret, "--kept-in=%s", a->overlay);
+	else if (!a->writable_tmpfs)
+		strv_add(ret, a->writable ? "--in-place" : "--read-only");
+	if (a->clean || a->contain == 2)
+		strv_add(ret, "--clearenv");
+	if (a->contain == 2) {
+		strv_add(ret, "--pid");
+		strv_add(ret, "--ipc=private");
+	}
+	TRY(add_empty(a, ret, err));
+	add_home(a, ret);
+	return 0;
+}
+
+/* What runs, by the command's name. A shell is the image's bash, else its sh; what an instance's
+ * startscript leaves running lives until the instance is stopped. */
+static void add_command(const struct args *a, const char *how, struct strv *ret)
+{
+	static const char shell[] =
+		"for s in /bin/bash /usr/bin/bash; do [ ! -x $s ] || exec $s --norc \"$@\"; done; exec /bin/sh \"$@\"";
+	static const char instance[] =
+		"trap 'trap \"\" TERM; kill -TERM 0; wait; exit 0' TERM\n"
+		"[ ! -x " PLACE "startscript ] || " PLACE "startscript \"$@\" &\n"
+		"while :; do sleep 3600 & wait $!; done";
+	const char *own = a->shell ? a->shell : NULL;
+	int is_shell = strcmp(how, "shell") == 0;
+
+	if (strcmp(how, "test") == 0)
+		strv_add(ret, PLACE "test");
+	if (is_shell && own)
+		strv_add(ret, own);
+	else if (is_shell || strcmp(how, "start") == 0) {
+		strv_add(ret, "/bin/sh");
+		strv_add(ret, "-c");
+		strv_add(ret, is_shell ? shell : instance);
+		strv_add(ret, "sh");
+	}
+	for (char *const *s = a->command; s && *s; s++)
+		strv_add(ret, *s);
+}
+
+static const char *const instance_scheme = "instance://";
+
+static int make_line(struct args *a, const char *how, struct strv *ret, struct mlr_error *err)
+{
+	auto_strv struct strv env = STRV_INIT;
+	const char *joined = strncmp(a->image, instance_scheme, strlen(instance_scheme)) == 0
+		? a->image + strlen(instance_scheme)
+		: NULL;
+	auto_free char *image = joined ? xstrdup("") : apptainer_image(a->image, err);
+	int is_run = strcmp(how, "run") == 0;
+
+	if (!image)
+		return -err->code;
+	strv_add(ret, a->is_instance ? "run" : "exec");
+	take_prefixed(&env);
+	TRY(take_files(a, &env, err));
+	strv_add_all(&env, &a->env);
+	join_path(&env);
+	if (joined)
+		strv_addf(ret, "--join=%s", joined);
+	else
+		TRY(add_container(a, ret, err));
+	if (a->is_instance) {
+		strv_add(ret, "--detach");
+		strv_add(ret, "--rm");
+		strv_add(ret, "--init");
+		strv_addf(ret, "--name=%s", a->name);
+	}
+	if (strcmp(how, "shell") == 0)
+		strv_add(ret, "--env=PS1=Apptainer> ");
+	strv_add_all(ret, &a->words);
+	a->no_eval |= joined != NULL;
+	add_env(a, &env, ret);
+	add_own(a, how, ret);
+	if (!joined)
+		strv_add(ret, is_run ? "--script=" PLACE "runscript" : "--entrypoint=");
+	if (!joined)
+		strv_add(ret, image);
+	strv_add(ret, "--");
+	if (joined && is_run)
+		strv_add(ret, PLACE "runscript");
+	add_command(a, how, ret);
+	return 0;
+}
+
+static int check(const struct args *a, const char *how, struct mlr_error *err)
+{
+	if (strcmp(how, "exec") == 0 && !*a->command) {
+		mlr_fail(err, EINVAL, "a command is missing after '%s'", a->image);
+		return mlr_hint(
+			err, "apptainer run starts the image's own, apptainer shell a shell");
+	}
+	if (a->is_instance && !a->name) {
+		mlr_fail(err, EINVAL, "a name is missing after '%s'", a->image);
+		return mlr_hint(err, "apptainer instance start IMAGE NAME");
+	}
+	return 0;
+}
+
+static void args_done(struct args *a)
+{
+	strv_done(&a->words);
+	strv_done(&a->env);
+	strv_done(&a->env_files);
+	strv_done(&a->scratch);
+	strv_done(&a->binds);
+}
+
+int apptainer_run(int argc, char **argv)
+{
+	static const struct cli_syntax syntax = { .s.options = options,
+		.s.args_doc = "IMAGE [WORD...]",
+		.s.doc =
+			"Run a command in an image, as Apptainer does.\v"
+			"IMAGE is a SIF file, a directory, docker://NAME, docker-archive:FILE, "
+			"oci-archive:FILE, oci:DIR or instance://NAME. mlrun-apptainer(1) has more.",
+		.s.in_order = 1,
+		.s.operands = { OPT_CALL(take_operands) },
+		.s.needed = 1,
+		.s.missing = "an image is missing",
+		.no_store = 1 };
+	auto_call(
+		args_done) struct args a = { .is_instance = strstr(argv[0], " instance") != NULL };
+	auto_strv struct strv words = STRV_INIT, line = STRV_INIT;
+	auto_free char **list = NULL; /* parsing moves its elements */
+	const char *how = strpbrk(strrchr(argv[0], ' '), ".") ? "start" : strrchr(argv[0], ' ') + 1;
+	struct mlr_error err = MLR_ERROR_INIT;
+
+	add_variables(argc, argv, &words);
+	list = xreallocarray(NULL, words.n + 1, sizeof(*list));
+	memcpy(list, strv_argv(&words), (words.n + 1) * sizeof(*list));
+	cli_options_parse((int)words.n, list, &syntax, &a);
+	if (check(&a, how, &err) < 0 || make_line(&a, how, &line, &err) < 0)
+		return cli_fail_at(&err, "%s", argv[0]);
+	strv_argv(&line);
+	return (a.is_instance ? cmd_run : cmd_exec)((int)line.n, line.v);
+}

@@ -1,0 +1,536 @@
+/* apptainer, singularity, run-singularity: the commands that run no image, and the list of all. */
+#include "cli/apptainer.h"
+
+#include "cli/commands.h"
+#include "cli/fetch.h"
+#include "cli/inspect.h"
+#include "cli/listing.h"
+#include "cli/options.h"
+#include "cli/services.h"
+
+#include "base/json.h"
+#include "oci/ref.h"
+#include "rootfs/lookup.h"
+#include "rootfs/rootfs.h"
+
+#include <fnmatch.h>
+
+#define TEXT_MAX (1u << 20) /* bytes of a file of Apptainer's in an image */
+
+/* Scripts ask for a version: that whose command line this is. */
+#define VERSION "1.3.0"
+
+/* Wait for another command of mlrun's. Returns its status. */
+static int run_command(const struct strv *argv)
+{
+	pid_t child = fork();
+
+	if (child == 0)
+		_exit(cli_become("mlrun-pull", argv->v));
+	return child < 0 ? CLI_FAILED : cli_wait_for(child);
+}
+
+/* --- pull, build ---------------------------------------------------------------------- */
+
+struct making {
+	struct cli_common common;
+	struct strv words, operands; /* words: options of mlrun's pull or build */
+	const char *name, *dir, *arch;
+	int force, sandbox, no_https;
+};
+
+/* Several by comma. */
+static void take_binds(void *args, char *arg, struct argp_state *state)
+{
+	for (char *one; (one = strsep(&arg, ","));)
+		strv_addf(&((struct making *)args)->words, "--volume=%s", one);
+}
+
+#define MAKING(field) OPT(struct making, field)
+#define ACCEPTED(name_, c)                             \
+	{                                              \
+		name_, c, NULL, OPTION_HIDDEN, NULL, 2 \
+	}
+
+static const struct option_row shared_options[] = {
+	{ "force", 'F', NULL, 0, "replace a file that exists", 1, MAKING(force) },
+	{ "arch", 0, "ARCH", 0, "amd64, arm64, ...", 1, MAKING(arch) },
+	{ "nohttps", 0, NULL, 0, "use plain HTTP", 1, MAKING(no_https) },
+	{ "no-https", 0, NULL, OPTION_ALIAS | OPTION_HIDDEN, NULL, 1, MAKING(no_https) },
+	ACCEPTED("no-cleanup", 0),
+	ACCEPTED("tmpdir", 0),
+	{ 0 },
+};
+
+static const struct option_row pull_options[] = {
+	{ "name", 0, "FILE", OPTION_HIDDEN, NULL, 1, MAKING(name) },
+	{ "dir", 0, "DIR", 0, "the file's directory", 1, MAKING(dir) },
+	ACCEPTED("disable-cache", 0),
+	ACCEPTED("allow-unsigned", 'U'),
+	{ 0 },
+};
+
+static const struct option_row build_options[] = {
+	{ "sandbox", 's', NULL, 0, "make a directory", 1, MAKING(sandbox) },
+	{ "build-arg", 0, "K=V", 0, "a value for {{ K }}", 1,
+		OPT_ADD(struct making, words, "--build-arg=") },
+	{ "build-arg-file", 0, "FILE", 0, "the same, a line each", 1,
+		OPT_ADD(struct making, words, "--build-arg-file=") },
+	{ "notest", 'T', NULL, 0, "leave out %test", 1, OPT_ADD(struct making, words, "--notest") },
+	{ "disable-cache", 0, NULL, 0, "run %post again", 1,
+		OPT_ADD(struct making, words, "--no-cache") },
+	{ "bind", 'B', "SRC[:DST[:ro]][,...]", 0, "mount directories in %post", 1,
+		OPT_CALL(take_binds) },
+	ACCEPTED("fakeroot", 'f'),
+	ACCEPTED("fix-perms", 0),
+	ACCEPTED("userns", 'u'),
+	ACCEPTED("ignore-fakeroot-command", 0),
+	ACCEPTED("ignore-subuid", 0),
+	ACCEPTED("ignore-userns", 0),
+	{ 0 },
+};
+
+static void making_done(struct making *m)
+{
+	strv_done(&m->words);
+	strv_done(&m->operands);
+}
+
+/* Fail if something is there already that --force does not allow to replace. */
+static int check_target(const struct making *m, const char *path, struct mlr_error *err)
+{
+	struct stat st;
+
+	if (lstat(path, &st) < 0 || (m->force && !S_ISDIR(st.st_mode)))
+		return 0;
+	mlr_fail(err, EEXIST, "'%s' exists", path);
+	return mlr_hint(err, S_ISDIR(st.st_mode) ? "rm -r %s" : "-F replaces %s", path);
+}
+
+static void begin_line(const struct making *m, const char *command, struct strv *ret)
+{
+	strv_add(ret, "mlrun");
+	strv_add(ret, command);
+	if (mlr_log_level < MLR_INFO)
+		strv_add(ret, "--quiet");
+	if (m->arch)
+		strv_addf(ret, "--platform=linux/%s", m->arch);
+	if (m->no_https || apptainer_variable("NOHTTPS"))
+		strv_add(ret, "--tls-verify=false");
+}
+
+/* Fetch an image, and write it into a file or directory. */
+static int fetch_and_write(
+	const struct making *m, const char *source, const char *target, struct mlr_error *err)
+{
+	auto_free char *image = apptainer_image(source, err);
+	auto_strv struct strv pull = STRV_INIT, write = STRV_INIT;
+	int status;
+
+	if (!image)
+		return cli_fail_at(err, "'%s'", source);
+	begin_line(m, strncmp(source, "docker://", 9) == 0 ? "pull" : "import", &pull);
+	strv_add(&pull, "--");
+	strv_add(&pull, image);
+	status = run_command(&pull);
+	if (status != 0)
+		return status;
+	strv_add(&write, "mlrun");
+	strv_add(&write, "export");
+	strv_add(&write, "--quiet");
+	strv_add(&write, m->sandbox ? "--format=rootfs" : "--format=sif");
+	strv_add(&write, "--");
+	strv_add(&write, image);
+	strv_add(&write, target);
+	return run_command(&write);
+}
+
+/* "ubuntu_22.04.sif" of "docker://library/ubuntu:22.04". */
+static char *file_of(const char *source)
+{
+	auto_call(oci_ref_done) struct oci_ref ref = { 0 };
+	const char *name = strstr(source, "://"), *slash;
+
+	if (oci_ref_parse(name ? name + 3 : source, &ref, NULL) < 0)
+		return xstrdup("image.sif");
+	slash = strrchr(ref.repository, '/');
+	return xasprintf(
+		"%s_%s.sif", slash ? slash + 1 : ref.repository, ref.tag ? ref.tag : "latest");
+}
+
+static int cmd_pull_file(int argc, char **argv)
+{
+	static const struct cli_syntax syntax = { .s.options = pull_options,
+		.s.shared = { { shared_options, 0 } },
+		.s.args_doc = "[FILE] docker://NAME",
+		.s.doc = "Fetch an image, and write it into a SIF file.",
+		.s.operands = { MAKING(operands) },
+		.s.needed = 1,
+		.s.missing = "an image is missing",
+		.no_store = 1 };
+	auto_call(making_done) struct making m = { .operands = STRV_INIT };
+	auto_free char *file = NULL, *path = NULL;
+	struct mlr_error err = MLR_ERROR_INIT;
+	const char *source;
+
+	cli_options_parse(argc, argv, &syntax, &m);
+	source = m.operands.v[m.operands.n - 1];
+	file = m.operands.n > 1 ? xstrdup(m.operands.v[0])
+		: m.name        ? xstrdup(m.name)
+				: file_of(source);
+	path = m.dir ? xasprintf("%s/%s", m.dir, file) : xstrdup(file);
+	if (check_target(&m, path, &err) < 0)
+		return cli_fail_at(&err, "%s", argv[0]);
+	return fetch_and_write(&m, source, path, &err);
+}
+
+static int build(
+	const struct making *m, const char *target, const char *source, struct mlr_error *err)
+{
+	auto_strv struct strv line = STRV_INIT;
+	struct stat st;
+
+	if (stat(source, &st) < 0)
+		return mlr_fail_errno(err, "definition file '%s'", source), cli_fail(err);
+	begin_line(m, "build", &line);
+	strv_add_all(&line, &m->words);
+	strv_addf(&line, "--file=%s", source);
+	strv_addf(&line, "--output=type=%s,dest=%s", m->sandbox ? "local" : "sif", target);
+	strv_add(&line, ".");
+	return run_command(&line);
+}
+
+static int cmd_build_file(int argc, char **argv)
+{
+	static const struct cli_syntax syntax = { .s.options = build_options,
+		.s.shared = { { shared_options, 0 } },
+		.s.args_doc = "TARGET SOURCE",
+		.s.doc = "Make a SIF file or a directory by a definition file, or of an image.",
+		.s.operands = { MAKING(operands) },
+		.s.needed = 2,
+		.s.missing = "expected TARGET and SOURCE",
+		.no_store = 1 };
+	auto_call(making_done) struct making m = { .operands = STRV_INIT };
+	struct mlr_error err = MLR_ERROR_INIT;
+	const char *target, *source;
+
+	cli_options_parse(argc, argv, &syntax, &m);
+	target = m.operands.v[0];
+	source = m.operands.v[1];
+	if (check_target(&m, target, &err) < 0)
+		return cli_fail_at(&err, "%s", argv[0]);
+	return strstr(source, "://") || strstr(source, "-archive:")
+		? fetch_and_write(&m, source, target, &err)
+		: build(&m, target, source, &err);
+}
+
+/* --- inspect -------------------------------------------------------------------------- */
+
+struct inspecting {
+	struct cli_common common;
+	struct strv parts; /* "KEY=PATH" */
+	int json;
+	const char *image;
+};
+
+#define PART(name, letter, doc, path)                                                    \
+	{                                                                                \
+		name, letter, NULL, 0, doc, 0,                                           \
+			OPT_ADD(struct inspecting, parts, name "=/.singularity.d/" path) \
+	}
+#define HELP "helpfile=/.singularity.d/runscript.help"
+
+static const struct option_row inspect_options[] = {
+	PART("labels", 'l', "labels (default)", "labels.json"),
+	PART("deffile", 'd', "the definition file", "Singularity"),
+	PART("runscript", 'r', "what run starts", "runscript"),
+	PART("environment", 'e', "what sets its variables", "env/90-environment.sh"),
+	PART("test", 't', "what test starts", "test"),
+	PART("helpfile", 'H', "its help", "runscript.help"),
+	PART("startscript", 's', "what an instance starts", "startscript"),
+	CLI_OPTION_JSON(struct inspecting),
+	{ 0 },
+};
+
+static void print_part(const char *text, const json_t *labels)
+{
+	const char *key;
+	json_t *value;
+
+	if (!labels)
+		fputs(text, stdout);
+	json_object_foreach((json_t *)labels, key, value) {
+		const char *of = json_string_value(value);
+		auto_free char *line = xasprintf("%s: %s", key, of ? of : "");
+
+		cli_print_line(line);
+	}
+}
+
+static int inspect(const struct inspecting *a, const struct plan *p)
+{
+	json_auto_t *found = json_object();
+
+	for (size_t i = 0; i < a->parts.n; i++) {
+		const char *path = strchr(a->parts.v[i], '=') + 1;
+		auto_free char *text = NULL,
+			       *key = xstrndup(a->parts.v[i], (size_t)(path - a->parts.v[i]) - 1);
+		json_auto_t *labels = NULL;
+
+		if (rootfs_read(p, path, TEXT_MAX, &text, NULL) < 0)
+			continue;
+		labels = strcmp(key, "labels") == 0 ? mlr_json_load(text, strlen(text), 0, NULL)
+						    : NULL;
+		if (!a->json)
+			print_part(text, labels);
+		json_object_set_new(found, key, labels ? json_incref(labels) : mlr_json_text(text));
+	}
+	rootfs_look_done();
+	return a->json ? cli_print_json(json_pack("{s:{s:O}, s:s}", "data", "attributes", found,
+				 "type", "container"))
+		       : 0;
+}
+
+static int cmd_inspect_parts(int argc, char **argv)
+{
+	static const struct cli_syntax syntax = { .s.options = inspect_options,
+		.s.args_doc = "IMAGE",
+		.s.doc = "Print what an image says of itself.",
+		.s.operands = { OPT(struct inspecting, image) },
+		.s.needed = 1,
+		.s.missing = "an image is missing",
+		.no_store = 1 };
+	auto_call(store_facts_done) struct store_facts facts = { 0 };
+	auto_call(plan_done) struct plan p;
+	struct mlr_error err = MLR_ERROR_INIT;
+	struct inspecting a = { .parts = STRV_INIT };
+	auto_free char *image = NULL;
+	int status;
+
+	plan_init(&p);
+	cli_options_parse(argc, argv, &syntax, &a);
+	if (a.parts.n == 0)
+		strv_add(&a.parts, strstr(argv[0], "help") ? HELP : inspect_options[0].to.word);
+	image = apptainer_image(a.image, &err);
+	status = !image || rootfs_plan(NULL, NULL, image, 0, &p, &facts, &err) < 0
+		? cli_fail_at(&err, "inspect '%s'", a.image)
+		: inspect(&a, &p);
+	strv_done(&a.parts);
+	return status;
+}
+
+/* --- instances ------------------------------------------------------------------------ */
+
+struct instances {
+	struct cli_common common;
+	int json, all, force;
+	const char *signal, *seconds;
+	struct strv names; /* or patterns */
+	struct service_list list;
+};
+
+static void instances_done(struct instances *a)
+{
+	strv_done(&a->names);
+	service_list_done(&a->list);
+}
+
+/* Read the services of this node. */
+static int parse_instances(
+	int argc, char **argv, const struct option_row *options, struct instances *a)
+{
+	const struct cli_syntax syntax = { .s.options = options,
+		.s.args_doc = "[NAME...]",
+		.s.doc = "mlrun ps, mlrun logs and mlrun restart know instances, too.",
+		.s.operands = { OPT(struct instances, names) },
+		.no_store = 1 };
+	auto_store struct store *st = NULL;
+	struct mlr_error err = MLR_ERROR_INIT;
+	int r;
+
+	cli_options_parse(argc, argv, &syntax, a);
+	r = services_open(NULL, &st, &err);
+	if (r == 0)
+		r = service_list_read(st, &a->list, &err);
+	return r == 0 || r == -ENOENT ? 0 : cli_fail_at(&err, "%s", argv[0]);
+}
+
+/* Does it run, is it of this dialect, and is it one of those that are named? */
+static int is_wanted(const struct instances *a, const struct service *s)
+{
+	int is_named = a->names.n == 0;
+
+	for (size_t i = 0; i < a->names.n; i++)
+		is_named |= fnmatch(a->names.v[i], s->name, 0) == 0;
+	for (size_t i = 0; i < s->options.n && is_named && s->status == SERVICE_RUNNING; i++)
+		if (strncmp(s->options.v[i], "--dialect=apptainer", 19) == 0)
+			return 1;
+	return 0;
+}
+
+static void put_instance(struct listing *l, const struct service *s)
+{
+	const char *place = s->image ? strchr(s->image, ':') : NULL;
+
+	listing_text(l, "INSTANCE NAME", "instance", s->name);
+	listing_number(l, "PID", "pid", s->pid);
+	listing_text(l, "IP", "ip", "");
+	listing_text(l, "IMAGE", "img", place ? place + 1 : s->image);
+}
+
+static int cmd_list(int argc, char **argv)
+{
+	static const struct option_row options[] = { CLI_OPTION_JSON(struct instances), { 0 } };
+	const struct service none = SERVICE_INIT;
+	auto_call(instances_done) struct instances a = { .names = STRV_INIT };
+	struct listing rows = { .as_json = 0 };
+	int status = parse_instances(argc, argv, options, &a);
+
+	if (status != 0)
+		return status;
+	rows.as_json = a.json;
+	for (size_t i = 0; i < a.list.n; i++)
+		if (is_wanted(&a, &a.list.v[i])) {
+			listing_row(&rows);
+			put_instance(&rows, &a.list.v[i]);
+		}
+	if (!rows.rows) {
+		listing_heads(&rows);
+		put_instance(&rows, &none);
+	}
+	return a.json ? cli_print_json(json_pack("{s:o}", "instances", listing_take(&rows)))
+		      : listing_end(&rows);
+}
+
+static int cmd_stop_instances(int argc, char **argv)
+{
+	static const struct option_row options[] = { { "all", 'a', NULL, 0, "all of them", 0,
+							     OPT(struct instances, all) },
+		{ "force", 'F', NULL, 0, "kill them", 0, OPT(struct instances, force) },
+		{ "signal", 's', "SIGNAL", 0, "send this signal", 0,
+			OPT(struct instances, signal) },
+		{ "timeout", 't', "SECONDS", 0, "until they are killed", 0,
+			OPT(struct instances, seconds) },
+		{ 0 } };
+	auto_call(instances_done) struct instances a = { .names = STRV_INIT };
+	auto_strv struct strv line = STRV_INIT;
+	struct mlr_error err = MLR_ERROR_INIT;
+	int status = parse_instances(argc, argv, options, &a), is_kill = a.force || a.signal;
+
+	if (status != 0)
+		return status;
+	strv_add(&line, is_kill ? "kill" : "stop");
+	strv_addf(&line, is_kill ? "--signal=%s" : "--time=%s",
+		is_kill             ? (a.signal ? a.signal : "KILL")
+			: a.seconds ? a.seconds
+				    : "10");
+	for (size_t i = 0; i < a.list.n && (a.all || a.names.n); i++)
+		if (is_wanted(&a, &a.list.v[i]))
+			strv_add(&line, a.list.v[i].name);
+	strv_argv(&line);
+	if (line.n > 2)
+		return (is_kill ? cmd_kill : cmd_stop)((int)line.n, line.v);
+	mlr_fail(&err, ENOENT,
+		a.all || a.names.n ? "no such instance is running" : "a name is missing");
+	mlr_hint(&err, "apptainer instance list shows the names, --all stops all");
+	return cli_fail_at(&err, "%s", argv[0]);
+}
+
+static const struct command instance_rows[] = {
+	{ "start", apptainer_run, NULL, "start an image's startscript in the background" },
+	{ "run", apptainer_run, NULL, "start its runscript so" },
+	{ "list", cmd_list, NULL, "list those that run" },
+	{ "stop", cmd_stop_instances, NULL, "end them" },
+};
+
+static const struct commands instance_commands = {
+	.group = "apptainer instance",
+	.before = "Usage: apptainer instance COMMAND [OPTION...] [ARG...]\n\n",
+	.after = "",
+	.rows = instance_rows,
+	.n = ARRAY_LEN(instance_rows),
+};
+
+static int cmd_instance(int argc, char **argv)
+{
+	return commands_run(&instance_commands, argc, argv);
+}
+
+/* --- the list ------------------------------------------------------------------------- */
+
+static int cmd_version(int argc, char **argv)
+{
+	puts(VERSION);
+	return 0;
+}
+
+static const struct command rows[] = {
+	{ "exec", apptainer_run, NULL, "run a command in an image" },
+	{ "run", apptainer_run, NULL, "run what an image is made for" },
+	{ "shell", apptainer_run, NULL, "start a shell in an image" },
+	{ "test", apptainer_run, NULL, "run an image's test" },
+	{ "instance", cmd_instance, NULL, "start, list and stop instances" },
+	{ "instance.start", apptainer_run },
+	{ "instance.list", cmd_list },
+	{ "instance.stop", cmd_stop_instances },
+	{ "pull", cmd_pull_file, NULL, "fetch an image into a SIF file" },
+	{ "build", cmd_build_file, NULL, "make a SIF file or a directory" },
+	{ "inspect", cmd_inspect_parts, NULL, "print what an image says of itself" },
+	{ "run-help", cmd_inspect_parts, NULL, "print an image's help" },
+	{ "version", cmd_version, NULL, "print the version of this command line" },
+};
+
+static const struct commands commands = {
+	.group = "apptainer",
+	.knows_foreign = 1,
+	.before = "Usage: apptainer [-d|-q|-s|-v] COMMAND [OPTION...] [ARG...]\n"
+		  "Run container images by Apptainer's commands, with mlrun.\n\n",
+	.after =
+		"\n`apptainer COMMAND --help` lists a command's options; mlrun-apptainer(1) has more.\n",
+	.rows = rows,
+	.n = ARRAY_LEN(rows),
+};
+
+/* Read the options before the command. Returns how many there are. */
+static int take_globals(int argc, char **argv)
+{
+	static const char loud[] = "-d|--debug|-v|--verbose", quiet[] = "-q|--quiet|-s|--silent";
+	int n = 1;
+
+	for (; n < argc; n++)
+		if (config_is_among(loud, argv[n]))
+			mlr_log_level = MLR_DEBUG;
+		else if (config_is_among(quiet, argv[n]))
+			cli_be_quiet();
+		else if (strcmp(argv[n], "--nocolor") != 0)
+			break;
+	return n - 1;
+}
+
+/* Put the store where Apptainer's cache is wished, unless a setting names a place. */
+static void choose_store(void)
+{
+	const char *cache = apptainer_variable("CACHEDIR");
+	auto_call(config_done) struct config c = { 0 };
+	auto_free char *store = cache ? xasprintf("%s/mlrun", cache) : NULL;
+
+	if (store && config_load(&c, NULL) == 0 && !config_get(&c, "", "store"))
+		setenv("MLRUN_STORE", store, 0);
+}
+
+int cmd_apptainer(int argc, char **argv)
+{
+	static char run[] = "apptainer run";
+	int is_script = strcmp(basename(argv[0]), "run-singularity") == 0, n, status;
+
+	argp_err_exit_status = 255;
+	choose_store();
+	n = is_script ? 0 : take_globals(argc, argv);
+	if (is_script)
+		argv[0] = run;
+	else if (argc - n > 1 && strcmp(argv[n + 1], "--version") == 0)
+		return printf("mlrun's apptainer version %s\n", VERSION) < 0;
+	status =
+		is_script ? apptainer_run(argc, argv) : commands_run(&commands, argc - n, argv + n);
+	return status == CLI_FAILED ? 255 : status;
+}

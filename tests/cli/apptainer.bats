@@ -1,0 +1,286 @@
+#!/usr/bin/env bats
+# Apptainer's command line. Most images are directories, which start where /dev/fuse is closed.
+
+load common
+
+setup_file() {
+	local applet d=$BATS_FILE_TMPDIR/img
+
+	mkdir -p "$d"/{bin,etc,tmp,opt,.singularity.d/env}
+	cp "$(command -v busybox)" "$d/bin/busybox"
+	for applet in sh cat echo env id ls mkdir ps pwd readlink sleep stat test touch tty kill; do ln -s busybox "$d/bin/$applet"; done
+	echo '{"org.x.a": "b"}' >"$d/.singularity.d/labels.json"
+	echo 'Bootstrap: docker' >"$d/.singularity.d/Singularity"
+	echo 'help of it' >"$d/.singularity.d/runscript.help"
+	echo 'export A=image ONLY=1 PATH="/opt/image:$PATH"' >"$d/.singularity.d/env/90-environment.sh"
+	printf '#!/bin/sh\necho "runscript $A" "$@"\n' >"$d/.singularity.d/runscript"
+	printf '#!/bin/sh\necho started "$@"; exec sleep 1000\n' >"$d/.singularity.d/startscript"
+	printf '#!/bin/sh\necho tested; exit 3\n' >"$d/.singularity.d/test"
+	chmod +x "$d"/.singularity.d/{runscript,startscript,test}
+}
+
+setup() {
+	common_setup
+	PATH=$top_builddir/bin/apptainer:$PATH
+	mkdir "$BATS_TEST_TMPDIR/work"
+	cd "$BATS_TEST_TMPDIR/work" || return
+	cp -r "$BATS_FILE_TMPDIR/img" img
+	printf 'x\ny\n' >file
+}
+
+@test "apptainer: exec, run, shell and test start what the image has; its status is the command's" {
+	run -0 apptainer exec img echo a 'b c'
+	assert_output "a b c"
+	run -0 apptainer run img 1 '2 3'
+	assert_output "runscript image 1 2 3"
+	run -3 apptainer test img
+	assert_output tested
+	run -0 apptainer shell img -c 'echo $0 $PS1; readlink /proc/$$/exe'
+	assert_line --index 0 "/bin/sh Apptainer>"
+	run -7 apptainer exec img sh -c 'exit 7'
+	run -137 apptainer exec img sh -c 'kill -9 $$'
+	run -127 apptainer exec img /nothere
+	run -0 singularity exec img echo same
+	assert_output same
+	run -0 mlrun apptainer exec img echo same
+	assert_output same
+	# Words after the image are the command's, whatever they look like.
+	run -0 apptainer exec img echo --nv -B -- x
+	assert_output -- "--nv -B -- x"
+}
+
+@test "apptainer: where mlrun fails the status is 255, with one line and the way that works" {
+	local command
+
+	while IFS= read -r command; do
+		run -255 --separate-stderr bash -c "$command"
+		assert_equal "$command:$output" "$command:"
+		[[ ${stderr_lines[0]} == mlrun*:* && ${stderr_lines[1]} == @(hint:|Try )* ]] || fail "$command: $stderr"
+	done <<-'END'
+		apptainer exec img
+		apptainer exec nothere.sif ls
+		apptainer exec library://x/y ls
+		apptainer exec -B /nothere img ls
+		apptainer exec --fusemount x img ls
+		apptainer exec --network bridge img ls
+		apptainer exec --overlay nothere img ls
+		apptainer exec --nonsense img ls
+		apptainer nonsense
+		apptainer verify x.sif
+		apptainer push x.sif oras://a/b
+		apptainer instance start img
+		apptainer instance stop nothere
+		apptainer instance stop
+		apptainer pull file docker://debian
+		apptainer build file docker://debian
+		apptainer build --remote new.sif x.def
+	END
+	assert_equal "$(cat file)" $'x\ny'
+	run -255 apptainer exec --writable img/bin/busybox ls
+	run -255 apptainer exec --bind img:/x:image-src=/ img ls
+	assert_output --partial "use ro or rw"
+}
+
+@test "apptainer: the root is read-only; home, working directory and /tmp are the caller's, /dev the host's" {
+	mkdir dir
+	cd dir
+	run ! apptainer exec ../img touch /new
+	assert_output --partial "Read-only file system"
+	run -0 apptainer exec ../img sh -c 'pwd; echo $HOME; touch $HOME/a here; ls /dev | grep -c . ; ls /etc/passwd'
+	assert_line "$PWD"
+	assert_line "$HOME"
+	[ -e "$HOME/a" ] && [ -e here ]
+	run -0 apptainer exec --writable-tmpfs ../img touch /new
+	[ ! -e ../img/new ]
+	run -0 apptainer exec -w ../img touch /new
+	[ -e ../img/new ]
+	mkdir ov
+	apptainer exec --overlay ov ../img touch /kept
+	run -0 apptainer exec --overlay ov ../img ls /kept
+	run ! apptainer exec ../img ls /kept
+	# A directory that the container lacks gives way to home.
+	run -0 apptainer exec --pwd /nothere ../img pwd
+	assert_output "$HOME"
+	run -0 apptainer exec --pwd /etc ../img pwd
+	assert_output /etc
+	cd /usr/share
+	run -0 apptainer exec "$BATS_TEST_TMPDIR/work/img" pwd
+	assert_output "$HOME"
+	# The root of a fake root has the caller's home.
+	run -0 apptainer exec -f "$BATS_TEST_TMPDIR/work/img" sh -c 'id -u; echo $HOME; ls -a /root'
+	assert_line 0
+	assert_line /root
+	assert_line a
+}
+
+@test "apptainer: --bind takes a path, several, ro, escapes; relative sources; a missing target is made" {
+	mkdir -p src 'a,b' 'c:d'
+	touch src/here 'a,b/comma' 'c:d/colon'
+	run -0 apptainer exec -B src:/one,"$PWD/src":/two/three:ro img sh -c 'ls /one /two/three; touch /one/new; touch /two/three/no || true'
+	assert_line --partial "Read-only"
+	[ -e src/new ] && [ ! -e src/no ]
+	run -0 apptainer exec --bind 'a\,b:/x,c\:d:/y' img ls /x /y
+	assert_line comma
+	assert_line colon
+	run -0 apptainer exec -B"$PWD/src:/x" --mount "type=bind,src=$PWD/src,dst=/z,ro" img ls /x /z
+	assert_line /z:
+	run -0 env APPTAINER_BIND="$PWD/src:/v" SINGULARITY_BIND=/nothere apptainer exec -B src:/w img ls -d /v /w
+	assert_line /v
+	run -0 env SINGULARITY_BINDPATH="$PWD/src:/v" apptainer exec img sh -c 'ls -d /v; echo $APPTAINER_BIND'
+	assert_line "$PWD/src:/v"
+}
+
+@test "apptainer: variables: the caller's, the image's, APPTAINERENV_, --env-file and --env, in this order" {
+	export A=caller MINE=caller LD_LIBRARY_PATH=/host PYTHONPATH=/etc CONDA_PREFIX=/nothere APPTAINER_FOO=1
+	show() { apptainer exec "$@" img sh -c 'echo "$A|$MINE|$LD_LIBRARY_PATH|$PYTHONPATH|$CONDA_PREFIX$APPTAINER_FOO"'; }
+	assert_equal "$(show)" "image|caller||/etc|"
+	assert_equal "$(SINGULARITYENV_A=s show)" "s|caller||/etc|"
+	run -0 env SINGULARITYENV_A=s APPTAINERENV_A=a apptainer exec img sh -c 'echo $A'
+	assert_line a
+	assert_line --partial "SINGULARITYENV_A differs"
+	printf '# c\nexport A="file $ONLY"\nMINE='"'"'$x'"'"'\n' >vars
+	assert_equal "$(APPTAINERENV_A=a show --env-file vars)" 'file 1|$x||/etc|'
+	assert_equal "$(show --env-file vars --env A=env,MINE=1,2)" "env|1,2||/etc|"
+	assert_equal "$(APPTAINERENV_LD_LIBRARY_PATH=/l show)" "image|caller|/l|/etc|"
+	assert_equal "$(apptainer exec --env 'A=$ONLY-"x"-`echo q`' img sh -c 'echo "$A"')" '1-"x"-q'
+	assert_equal "$(apptainer exec --no-eval --env 'A=$ONLY' img sh -c 'echo "$A"')" '$ONLY'
+	assert_equal "$(APPTAINERENV_PREPEND_PATH=/pre APPTAINERENV_APPEND_PATH=/post apptainer exec img sh -c 'echo "$PATH"')" \
+		"/pre:/opt/image:/usr/local/sbin:/usr/local/bin:/usr/sbin:/usr/bin:/sbin:/bin:/post"
+	assert_equal "$(APPTAINERENV_PATH=/bin:/own apptainer exec img sh -c 'echo "$PATH"')" /bin:/own
+	run -0 env APPTAINERENV_HOME=/x apptainer exec img sh -c 'echo $HOME'
+	assert_line "$HOME"
+	assert_line --partial "--home DIR"
+	# Nothing of the way is left.
+	run -0 apptainer exec --env 'A=$ONLY' img env
+	refute_line --partial _mlrun_
+	assert_line A=1
+	assert_line APPTAINER_CONTAINER="$PWD/img"
+	assert_line SINGULARITY_NAME=img
+	assert_line APPTAINER_COMMAND=exec
+}
+
+@test "apptainer: --cleanenv keeps the job's, proxies and TERM; every option has a variable" {
+	export MINE=1 SLURM_JOB_ID=77 http_proxy=http://p TERM=vt100
+	run -0 apptainer exec -e --env B=2 img env
+	refute_line MINE=1
+	for line in SLURM_JOB_ID=77 http_proxy=http://p TERM=vt100 LANG=C B=2 A=image; do assert_line $line; done
+	run -0 env SINGULARITY_CLEANENV=1 APPTAINER_WRITABLE_TMPFS=yes APPTAINER_NV=false apptainer exec img sh -c 'touch /x; env'
+	refute_line MINE=1
+	refute_line --partial GPU
+	run -0 env APPTAINER_PWD=/etc apptainer exec --pwd /opt img pwd
+	assert_output /opt
+	run -0 env APPTAINER_PWD=/etc apptainer exec img pwd
+	assert_output /etc
+}
+
+@test "apptainer: --contain has an empty home, /tmp and few devices; --containall its own PIDs; --workdir keeps them" {
+	touch "$HOME/mine"
+	run -0 apptainer exec -c img sh -c 'ls -A $HOME /tmp; ls /dev | grep -c sd; echo $MINE; pwd'
+	refute_line mine
+	run -0 env MINE=1 apptainer exec -C img sh -c 'echo "[$MINE]"; ps | grep -c "sh -c"; ls -d /proc/[0-9]* | wc -l'
+	assert_line "[]"
+	run -0 apptainer exec -c -W "$PWD" -S /scratch/s img sh -c 'touch $HOME/h /tmp/t /var/tmp/v /scratch/s/s'
+	[ -e home/h ] && [ -e tmp/t ] && [ -e var_tmp/v ] && [ -e scratch/s/s ]
+	run -0 apptainer exec -H "$PWD:/myhome" img sh -c 'echo $HOME; grep -c :/myhome: /etc/passwd; cat /myhome/file'
+	assert_line --index 0 /myhome
+	assert_line x
+	run -0 apptainer exec --no-home img sh -c 'ls -A $HOME'
+	assert_output ""
+	run -0 apptainer exec --no-mount tmp,home img ls -A /tmp
+	refute_line mine
+}
+
+@test "apptainer: --nv without a GPU says so in a line and runs; without --nv there is none" {
+	run -0 --separate-stderr apptainer exec --nv img echo ran
+	assert_output ran
+	assert_equal "$stderr" "mlrun: this machine or job has no GPU: the command starts without"
+	run -0 apptainer exec --explain --rocm img true
+}
+
+@test "apptainer: pull writes a SIF file of an image in a registry; exec of docker:// runs it, its Entrypoint on run" {
+	registry_start
+	rm -r img/.singularity.d
+	layer_tar tiny.tar img/bin/..
+	image_push_tar -c --config.entrypoint -c /bin/echo -c --config.entrypoint -c entry -c --config.cmd -c cmd \
+		-c --config.env -c A=oci -c --config.workingdir -c /etc tiny tiny.tar
+	export APPTAINER_NOHTTPS=1
+	run -0 apptainer pull "docker://$REGISTRY/tiny:latest"
+	[ -x tiny_latest.sif ]
+	run -255 apptainer pull "docker://$REGISTRY/tiny"
+	assert_line --partial "tiny_latest.sif' exists"
+	run -0 apptainer pull -F --dir img other.sif "docker://$REGISTRY/tiny"
+	cmp tiny_latest.sif img/other.sif
+	run -0 apptainer exec "docker://$REGISTRY/tiny" /bin/busybox sh -c 'pwd; echo $A'
+	assert_output "$PWD"$'\noci'
+	run -0 apptainer run "docker://$REGISTRY/tiny"
+	assert_output "entry cmd"
+	run -0 apptainer run "docker://$REGISTRY/tiny" a b
+	assert_output "entry a b"
+	run -0 apptainer build --sandbox box "docker://$REGISTRY/tiny"
+	[ -e box/bin/busybox ]
+	run -255 apptainer pull "docker://$REGISTRY/nothere"
+	[ ! -e nothere_latest.sif ]
+	registry_stop
+}
+
+@test "apptainer: instances start, are listed, entered and stopped; a second start of a name fails" {
+	run -0 apptainer instance start --bind file:/f img web one
+	until_true eval 'mlrun logs web | grep -q "started one"'
+	run -255 apptainer instance start img web
+	run -0 apptainer instance list
+	assert_line --regexp "^INSTANCE NAME +PID +IP +IMAGE$"
+	assert_line --regexp "^web +[0-9]+ .*img$"
+	run -0 bash -c 'apptainer instance list --json | jq -r ".instances[] | .instance, .img"'
+	assert_line --index 0 web
+	run -0 apptainer exec --env Q=1 instance://web sh -c 'cat /f; echo $Q; ps'
+	assert_line x
+	assert_line 1
+	assert_line --partial "sleep 1000"
+	run -0 apptainer run instance://web again
+	assert_output "runscript image again"
+	run -0 apptainer instance.start img two
+	run -0 apptainer instance stop 'w*'
+	run -0 apptainer instance list
+	refute_line --partial web
+	assert_line --partial two
+	run -0 apptainer instance stop -a
+	run -0 apptainer instance list
+	refute_line --partial two
+	until_true eval '[ "$(mlrun ps -a | wc -l)" = 1 ]'
+}
+
+@test "apptainer: inspect prints labels, definition, scripts and JSON; run-help the help" {
+	run -0 apptainer inspect img
+	assert_output "org.x.a: b"
+	run -0 apptainer inspect -d img
+	assert_output "Bootstrap: docker"
+	run -0 apptainer inspect -r -e img
+	assert_line --partial "runscript"
+	assert_line --partial "export A=image"
+	run -0 bash -c 'apptainer inspect --json -l -H img | jq -c .data.attributes'
+	assert_output '{"labels":{"org.x.a":"b"},"helpfile":"help of it\n"}'
+	run -0 apptainer run-help img
+	assert_output "help of it"
+	run -0 apptainer --version
+	assert_output "mlrun's apptainer version 1.3.0"
+	run -0 apptainer --help
+	assert_line --partial "instance"
+}
+
+@test "apptainer: build makes a SIF file or a directory by a definition file; --build-arg, -B; an old file stays without -F" {
+	printf 'Bootstrap: localimage\nFrom: img\n%%post\necho {{ V }} >/v; cat /b/file >>/v\n%%runscript\ncat /v\n' >x.def
+	run -0 apptainer build --build-arg V=5 -B "$PWD:/b" x.sif x.def
+	run -0 apptainer inspect -r x.sif
+	run -255 apptainer build --build-arg V=6 -B "$PWD:/b" x.sif x.def
+	run -0 apptainer build -F --fakeroot --build-arg V=6 -B "$PWD:/b" x.sif x.def
+	run -0 apptainer build --sandbox --build-arg V=7 -B "$PWD:/b" box x.def
+	run -0 apptainer run box
+	assert_output $'7\nx\ny'
+	run -255 apptainer build --sandbox --build-arg V=7 box x.def
+	needs_fuse
+	run -0 apptainer run x.sif
+	assert_output $'6\nx\ny'
+	# A SIF file starts by its first line.
+	run -0 env PATH="$top_builddir/bin/apptainer:$PATH" ./x.sif
+	assert_output $'6\nx\ny'
+}
