@@ -150,6 +150,9 @@ setup() {
 	run -0 env APPTAINERENV_HOME=/x apptainer exec img sh -c 'echo $HOME'
 	assert_line "$HOME"
 	assert_line --partial "--home DIR"
+	# A name that no shell has does not reach one.
+	run -0 env 'APPTAINERENV_A;touch /tmp/made=$ONLY' apptainer exec img sh -c 'echo $A; ls /tmp'
+	refute_line made
 	# Nothing of the way is left.
 	run -0 apptainer exec --env 'A=$ONLY' img env
 	refute_line --partial _mlrun_
@@ -277,6 +280,15 @@ setup() {
 	run -0 apptainer run box
 	assert_output $'7\nx\ny'
 	run -255 apptainer build --sandbox --build-arg V=7 box x.def
+	# A directory becomes a file, a file a directory, an archive both.
+	touch box/changed
+	run -0 apptainer build y.sif box
+	run -0 apptainer build --sandbox again y.sif
+	[ -e again/changed ]
+	assert_equal "$(apptainer run again)" $'7\nx\ny'
+	run -255 apptainer build z.sif y.sif
+	run -255 apptainer build z.sif docker-archive:nothere.tar
+	[ ! -e z.sif ]
 	needs_fuse
 	run -0 apptainer run x.sif
 	assert_output $'6\nx\ny'

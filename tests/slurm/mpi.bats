@@ -87,6 +87,26 @@ setup() {
 	assert_equal "$(user_namespaces) $(mount_namespaces)" "1 1"
 }
 
+@test "mpi: eight ranks through apptainer exec, of mpirun and of srun, share one container; a job's SIGTERM reaches the program" {
+	PATH=$top_builddir/bin/apptainer:$PATH
+	cd "$BATS_TEST_TMPDIR"
+	run -0 timeout 300 mpirun -np 8 apptainer exec "$ROOT" large
+	assert_output --partial "large messages passed with 8 ranks"
+	refute_output --partial "not available due to different user namespaces"
+	assert_equal "$(user_namespaces) $(mount_namespaces)" "1 1"
+	needs_slurm
+	# Open MPI makes a directory in Slurm's TmpFS, which is not /tmp here.
+	run -0 timeout 300 srun --quiet --mpi=pmix -N1 -n8 --overcommit singularity exec --cleanenv --writable-tmpfs "$ROOT" large
+	assert_output --partial "large messages passed with 8 ranks"
+	assert_equal "$(user_namespaces) $(mount_namespaces)" "1 1"
+	printf '#!/bin/sh\nexec singularity exec --bind "$PWD" %q sh -c '"'"'trap "echo told >said; exit 0" TERM; touch runs; while :; do sleep 0.1; done'"'"'\n' "$ROOT" >job
+	job=$(sbatch --parsable --output=out job)
+	until_true test -e runs
+	scancel --full --signal=TERM "$job"
+	until_true test -s said
+	until_true eval '[[ $(squeue -h -j "$job" -o %T) == @(|COMPLETED) ]]'
+}
+
 # traced COMMAND...: run it and write its reads of other processes' memory, at least a megabyte each, to
 # reads.RANK. strace is told so by a program in its own place: mpirun and srun start that.
 traced() {

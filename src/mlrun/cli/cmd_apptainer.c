@@ -9,9 +9,12 @@
 #include "cli/services.h"
 
 #include "base/json.h"
+#include "base/program.h"
+#include "oci/name.h"
 #include "oci/ref.h"
 #include "rootfs/lookup.h"
 #include "rootfs/rootfs.h"
+#include "sif/sif.h"
 
 #include <fnmatch.h>
 
@@ -20,13 +23,26 @@
 /* Scripts ask for a version: that whose command line this is. */
 #define VERSION "1.3.0"
 
-/* Wait for another command of mlrun's. Returns its status. */
-static int run_command(const struct strv *argv)
+/* Wait for another command of mlrun's, or another program by its path. It reads text, or what we
+ * would. Returns its status. */
+static int run_command(const struct strv *argv, const char *text)
 {
-	pid_t child = fork();
+	int pipes[2] = { -1, -1 };
+	pid_t child;
 
-	if (child == 0)
+	if (text &&
+		(pipe2(pipes, O_CLOEXEC) < 0 || file_write_all(pipes[1], text, strlen(text)) < 0))
+		return CLI_FAILED;
+	child = fork();
+	if (child == 0) {
+		if (text)
+			dup2(pipes[0], STDIN_FILENO);
+		if (argv->v[0][0] == '/')
+			execv(argv->v[0], argv->v);
 		_exit(cli_become("mlrun-pull", argv->v));
+	}
+	for (size_t i = 0; text && i < ARRAY_LEN(pipes); i++)
+		close(pipes[i]);
 	return child < 0 ? CLI_FAILED : cli_wait_for(child);
 }
 
@@ -129,10 +145,10 @@ static int fetch_and_write(
 
 	if (!image)
 		return cli_fail_at(err, "'%s'", source);
-	begin_line(m, strncmp(source, "docker://", 9) == 0 ? "pull" : "import", &pull);
+	begin_line(m, "pull", &pull);
 	strv_add(&pull, "--");
 	strv_add(&pull, image);
-	status = run_command(&pull);
+	status = run_command(&pull, NULL);
 	if (status != 0)
 		return status;
 	strv_add(&write, "mlrun");
@@ -142,7 +158,7 @@ static int fetch_and_write(
 	strv_add(&write, "--");
 	strv_add(&write, image);
 	strv_add(&write, target);
-	return run_command(&write);
+	return run_command(&write, NULL);
 }
 
 /* "ubuntu_22.04.sif" of "docker://library/ubuntu:22.04". */
@@ -184,20 +200,70 @@ static int cmd_pull_file(int argc, char **argv)
 	return fetch_and_write(&m, source, path, &err);
 }
 
+/* Unpack an image's file by unsquashfs(1), as Apptainer does. */
+static int unpack(
+	const struct making *m, const char *target, const char *source, struct mlr_error *err)
+{
+	auto_close int fd = open(source, O_RDONLY | O_CLOEXEC | O_NONBLOCK | O_NOCTTY);
+	auto_free char *program = program_find("unsquashfs");
+	auto_strv struct strv line = STRV_INIT;
+	struct sif_place place = { 0 };
+	int r = fd < 0 ? mlr_fail_errno(err, "'%s'", source) : sif_find(fd, source, &place, err);
+
+	if (r == 0 && !m->sandbox) {
+		r = mlr_fail(err, EINVAL, "'%s' is an image file already", source);
+		mlr_hint(err, "cp %s %s; --sandbox makes a directory of it", source, target);
+	} else if (r == 0 && !program) {
+		r = mlr_fail(err, ENOENT, "unsquashfs is not installed");
+		mlr_hint(err, "the package squashfs-tools has it");
+	}
+	if (r < 0)
+		return cli_fail_at(err, "build '%s'", target);
+	strv_add(&line, program);
+	strv_add(&line, "-no-progress");
+	strv_add(&line, "-no-xattrs");
+	strv_addf(&line, "-offset");
+	strv_addf(&line, "%" PRIu64, place.at);
+	strv_add(&line, "-dest");
+	strv_add(&line, target);
+	strv_add(&line, source);
+	strv_argv(&line);
+	return run_command(&line, NULL);
+}
+
+/* A definition file that begins with a directory or an archive, to free(); NULL: source is one. */
+static char *definition_of(const char *source, int is_directory)
+{
+	static const char *const places[] = { "docker-archive:", "oci-archive:", "oci:" };
+
+	for (size_t i = 0; i < ARRAY_LEN(places); i++) {
+		size_t n = strlen(places[i]);
+
+		if (strncmp(source, places[i], n) == 0)
+			return xasprintf("Bootstrap: %.*s\nFrom: %s\n", (int)n - 1, places[i],
+				source + n + (strncmp(source + n, "//", 2) == 0 ? 2 : 0));
+	}
+	return is_directory ? xasprintf("Bootstrap: localimage\nFrom: %s\n", source) : NULL;
+}
+
 static int build(
 	const struct making *m, const char *target, const char *source, struct mlr_error *err)
 {
 	auto_strv struct strv line = STRV_INIT;
-	struct stat st;
+	struct stat st = { 0 };
+	int is_there = stat(source, &st) == 0;
+	auto_free char *text = definition_of(source, S_ISDIR(st.st_mode));
 
-	if (stat(source, &st) < 0)
+	if (!text && is_there && oci_name_ends_as_root(source))
+		return unpack(m, target, source, err);
+	if (!text && !is_there)
 		return mlr_fail_errno(err, "definition file '%s'", source), cli_fail(err);
 	begin_line(m, "build", &line);
 	strv_add_all(&line, &m->words);
-	strv_addf(&line, "--file=%s", source);
+	strv_addf(&line, "--file=%s", text ? "-" : source);
 	strv_addf(&line, "--output=type=%s,dest=%s", m->sandbox ? "local" : "sif", target);
 	strv_add(&line, ".");
-	return run_command(&line);
+	return run_command(&line, text);
 }
 
 static int cmd_build_file(int argc, char **argv)
@@ -219,7 +285,7 @@ static int cmd_build_file(int argc, char **argv)
 	source = m.operands.v[1];
 	if (check_target(&m, target, &err) < 0)
 		return cli_fail_at(&err, "%s", argv[0]);
-	return strstr(source, "://") || strstr(source, "-archive:")
+	return strstr(source, "://") && !strstr(source, "-archive:")
 		? fetch_and_write(&m, source, target, &err)
 		: build(&m, target, source, &err);
 }

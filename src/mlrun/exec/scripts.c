@@ -85,6 +85,9 @@ static void plan_expansions(
 			: xreplace(equals + 1, "$PATH", plan_env_get(p, "PATH"));
 		auto_free char *carrier = xasprintf("_mlrun_%s", key);
 
+		/* Shells know no other names. */
+		if (shell && !escape_is_sh_name(key, strlen(key)))
+			continue;
 		plan_env_set(p, shell ? carrier : key, value, PLAN_FROM_USER);
 		if (shell)
 			strv_addf(after, "eval \"export %s=\\\"$%s\\\"\"; unset %s", key, carrier,
