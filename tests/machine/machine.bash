@@ -52,7 +52,7 @@ machine_boot() {
 
 	[ "$3" = 1 ] || cards+=(-netdev "dgram,id=other,local.type=unix,local.path=$BATS_FILE_TMPDIR/card$node,remote.type=unix,remote.path=$BATS_FILE_TMPDIR/card$((3 - node))"
 		-device "virtio-net-pci,netdev=other,mac=52:54:00:00:01:0$node,romfile=")
-	setpriv --pdeathsig KILL qemu-system-x86_64 -machine pc -cpu max -m 1024 -display none -no-reboot -nodefaults \
+	setpriv --pdeathsig KILL qemu-system-x86_64 -machine pc -cpu max -m "${MACHINE_MEMORY:-1024}" -display none -no-reboot -nodefaults \
 		-serial "file:$BATS_FILE_TMPDIR/console$node" -monitor "unix:$BATS_FILE_TMPDIR/monitor$node,server,nowait" \
 		-kernel "$disk/kernel" -initrd "$disk/initrd" \
 		-append "console=ttyS0 quiet root=/dev/vda ro rootfstype=ext4 init=/usr/local/sbin/init node=$node net.ifnames=0 $4" \

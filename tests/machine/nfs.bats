@@ -7,7 +7,7 @@ load ../cli/common
 load machine
 
 setup_file() {
-	machines_start bookworm 2
+	MACHINE_MEMORY=2048 machines_start bookworm 2 # pip takes more than one GB
 	[ -z "${SKIP_FILE:-}" ] || return 0
 	on 1 root '
 		mkdir -p /export/home /export/small

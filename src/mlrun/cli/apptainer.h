@@ -7,6 +7,14 @@
 
 #include "cli/cli.h"
 
+#define APPTAINER_FAILED 255 /* the exit status in place of CLI_FAILED */
+
+/* The exit status for one of mlrun's. */
+int apptainer_status(int status);
+
+/* pull, build, inspect and run-help; argv[1] is the command (apptainer_make.c). */
+int apptainer_make(int argc, char **argv);
+
 /* The value of APPTAINER_NAME, else of SINGULARITY_NAME; NULL if neither is set to something. */
 const char *apptainer_variable(const char *name);
 

@@ -24,20 +24,6 @@ struct args {
 	char *const *command;
 };
 
-const char *apptainer_variable(const char *name)
-{
-	static const char *const prefixes[] = { "APPTAINER", "SINGULARITY" };
-
-	for (size_t i = 0; i < ARRAY_LEN(prefixes); i++) {
-		auto_free char *key = xasprintf("%s_%s", prefixes[i], name);
-		const char *value = getenv(key);
-
-		if (value && *value)
-			return value;
-	}
-	return NULL;
-}
-
 /* --- options -------------------------------------------------------------------- */
 
 /* The text up to one of ends that no backslash precedes, or to the end; *s then points to it. */
@@ -357,75 +343,38 @@ static void add_own(const struct args *a, const char *command, struct strv *ret)
 
 /* --- the command line of mlrun's ---------------------------------------------------- */
 
-char *apptainer_image(const char *word, struct mlr_error *err)
+/* Add a directory that is empty at the start: in memory, or below --workdir. */
+static int add_empty(const struct args *a, const char *name, const char *target, struct strv *ret,
+	struct mlr_error *err)
 {
-	static const char *const others[] = { "docker-archive:", "oci-archive:", "oci:" };
-	struct stat st;
+	auto_free char *path = a->workdir ? xasprintf("%s/%s", a->workdir, name) : NULL;
 
-	if (strncmp(word, "docker://", 9) == 0)
-		return xstrdup(word + 9);
-	for (size_t i = 0; i < ARRAY_LEN(others); i++)
-		if (strncmp(word, others[i], strlen(others[i])) == 0)
-			return xstrdup(word);
-	if (strstr(word, "://")) {
-		mlr_fail(err, ENOTSUP, "'%s': mlrun knows no such source", word);
-		mlr_hint(err, "docker://NAME takes an image from a registry");
-		return NULL;
-	}
-	if (stat(word, &st) < 0) {
-		mlr_fail_errno(err, "image '%s'", word);
-		mlr_hint(err, "docker://%s takes it from a registry", word);
-		return NULL;
-	}
-	return xasprintf("%s:%s", S_ISDIR(st.st_mode) ? "rootfs" : "sif", word);
+	if (path && file_mkdir_p(AT_FDCWD, path, 0700, err) < 0)
+		return -err->code;
+	if (path)
+		strv_addf(ret, "--volume=%s:%s", path, target);
+	else
+		strv_addf(ret, "--tmpfs=%s", target);
+	return 0;
 }
 
-static void add_home(const struct args *a, struct strv *ret)
+static int add_directories(const struct args *a, struct strv *ret, struct mlr_error *err)
 {
 	const char *home = getenv("HOME");
 
+	TRY(a->contain ? add_empty(a, "tmp", "/tmp", ret, err) : 0);
+	TRY(a->contain ? add_empty(a, "var_tmp", "/var/tmp", ret, err) : 0);
+	for (size_t i = 0; i < a->scratch.n; i++) {
+		auto_free char *name = xasprintf("scratch/%s", basename(a->scratch.v[i]));
+
+		TRY(add_empty(a, name, a->scratch.v[i], ret, err));
+	}
 	if (a->home)
 		strv_addf(ret, "--home-place=%s", a->home);
-	else if (a->contain && a->workdir && home)
-		strv_addf(ret, "--home-place=%s/home:%s", a->workdir, home);
 	else
 		strv_add(ret, a->contain || a->no_home ? "--no-home" : "--home");
-}
-
-/* Make a directory of --workdir's. */
-static int make_below(const struct args *a, const char *name, struct mlr_error *err)
-{
-	auto_free char *path = xasprintf("%s/%s", a->workdir, name);
-
-	return mkdir(path, 0700) < 0 && errno != EEXIST ? mlr_fail_errno(err, "make '%s'", path)
-							: 0;
-}
-
-/* The directories that are empty at the start: in memory, or below --workdir. */
-static int add_empty(const struct args *a, struct strv *ret, struct mlr_error *err)
-{
-	static const char *const names[][2] = { { "tmp", "/tmp" }, { "var_tmp", "/var/tmp" } };
-
-	for (size_t i = 0; a->contain && i < ARRAY_LEN(names); i++) {
-		TRY(a->workdir ? make_below(a, names[i][0], err) : 0);
-		if (a->workdir)
-			strv_addf(ret, "--volume=%s/%s:%s", a->workdir, names[i][0], names[i][1]);
-		else
-			strv_addf(ret, "--tmpfs=%s", names[i][1]);
-	}
-	TRY(a->contain && a->workdir ? make_below(a, "home", err) : 0);
-	TRY(a->scratch.n && a->workdir ? make_below(a, "scratch", err) : 0);
-	for (size_t i = 0; i < a->scratch.n; i++) {
-		const char *dir = a->scratch.v[i], *slash = strrchr(dir, '/');
-		auto_free char *name = xasprintf("scratch/%s", slash ? slash + 1 : dir);
-
-		TRY(a->workdir ? make_below(a, name, err) : 0);
-		if (a->workdir)
-			strv_addf(ret, "--volume=%s/%s:%s", a->workdir, name, dir);
-		else
-			strv_addf(ret, "--tmpfs=%s", dir);
-	}
-	return 0;
+	return a->contain && a->workdir && home && !a->home ? add_empty(a, "home", home, ret, err)
+							    : 0;
 }
 
 static int add_container(const struct args *a, struct strv *ret, struct mlr_error *err)
@@ -442,9 +391,7 @@ static int add_container(const struct args *a, struct strv *ret, struct mlr_erro
 		strv_add(ret, "--pid");
 		strv_add(ret, "--ipc=private");
 	}
-	TRY(add_empty(a, ret, err));
-	add_home(a, ret);
-	return 0;
+	return add_directories(a, ret, err);
 }
 
 /* What runs, by the command's name. A shell is the image's bash, else its sh; what an instance's
@@ -457,13 +404,12 @@ static void add_command(const struct args *a, const char *how, struct strv *ret)
 		"trap 'trap \"\" TERM; kill -TERM 0; wait; exit 0' TERM\n"
 		"[ ! -x " PLACE "startscript ] || " PLACE "startscript \"$@\" &\n"
 		"while :; do sleep 3600 & wait $!; done";
-	const char *own = a->shell ? a->shell : NULL;
 	int is_shell = strcmp(how, "shell") == 0;
 
 	if (strcmp(how, "test") == 0)
 		strv_add(ret, PLACE "test");
-	if (is_shell && own)
-		strv_add(ret, own);
+	if (is_shell && a->shell)
+		strv_add(ret, a->shell);
 	else if (is_shell || strcmp(how, "start") == 0) {
 		strv_add(ret, "/bin/sh");
 		strv_add(ret, "-c");

@@ -1,0 +1,43 @@
+#include "cli/apptainer.h"
+
+const char *apptainer_variable(const char *name)
+{
+	static const char *const prefixes[] = { "APPTAINER", "SINGULARITY" };
+
+	for (size_t i = 0; i < ARRAY_LEN(prefixes); i++) {
+		auto_free char *key = xasprintf("%s_%s", prefixes[i], name);
+		const char *value = getenv(key);
+
+		if (value && *value)
+			return value;
+	}
+	return NULL;
+}
+
+char *apptainer_image(const char *word, struct mlr_error *err)
+{
+	static const char *const others[] = { "docker-archive:", "oci-archive:", "oci:" };
+	struct stat st;
+
+	if (strncmp(word, "docker://", 9) == 0)
+		return xstrdup(word + 9);
+	for (size_t i = 0; i < ARRAY_LEN(others); i++)
+		if (strncmp(word, others[i], strlen(others[i])) == 0)
+			return xstrdup(word);
+	if (strstr(word, "://")) {
+		mlr_fail(err, ENOTSUP, "'%s': mlrun knows no such source", word);
+		mlr_hint(err, "docker://NAME takes an image from a registry");
+		return NULL;
+	}
+	if (stat(word, &st) < 0) {
+		mlr_fail_errno(err, "image '%s'", word);
+		mlr_hint(err, "docker://%s takes it from a registry", word);
+		return NULL;
+	}
+	return xasprintf("%s:%s", S_ISDIR(st.st_mode) ? "rootfs" : "sif", word);
+}
+
+int apptainer_status(int status)
+{
+	return status == CLI_FAILED ? APPTAINER_FAILED : status;
+}
