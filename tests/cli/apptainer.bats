@@ -296,3 +296,36 @@ setup() {
 	run -0 env PATH="$top_builddir/bin/apptainer:$PATH" ./x.sif
 	assert_output $'6\nx\ny'
 }
+
+# Scripts' lines, in which both names of the command stand.
+@test "apptainer: of 100 command lines as scripts have them, each runs or is refused" {
+	local want line n=0 bad=0
+
+	registry_start
+	cp -r img image.sif
+	printf '#!/bin/sh\necho python\n' >image.sif/bin/python
+	printf '#!/bin/sh\nexec sh "$@"\n' >image.sif/bin/bash
+	for applet in cp hostname true; do ln -sf busybox image.sif/bin/$applet; done
+	chmod 755 image.sif/bin/python image.sif/bin/bash
+	rm -r img/.singularity.d
+	layer_tar tiny.tar img
+	image_push_tar -c --config.cmd -c /bin/echo tiny tiny.tar
+	mkdir data out tmp 'with blank'
+	echo a >data/a.csv
+	echo in >in.txt
+	printf 'GREETING="hello world"\nexport N=1\n' >vars.env
+	printf '#!/bin/sh\necho "$@"\n' >script.sh
+	chmod 755 script.sh
+	printf 'Bootstrap: localimage\nFrom: img\n%%post\necho 1 >/made\n' >simple.def
+	export APPTAINER_NOHTTPS=1 R=$REGISTRY
+	while read -r want line; do
+		[ "$want" != '#' ] || continue
+		n=$((n + 1))
+		status=0
+		output=$(bash -c "$line" </dev/null 2>&1) || status=$?
+		[ "$status" = "$want" ] || { bad=$((bad + 1)); echo "$status instead of $want: $line: $output"; }
+	done <"$top_srcdir/tests/cli/apptainer-lines"
+	registry_stop
+	[ "$n" -ge 100 ]
+	[ "$bad" -eq 0 ]
+}

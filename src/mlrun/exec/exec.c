@@ -107,6 +107,8 @@ static int is_left_out(const struct exec_options *o, enum plan_kind kind, const 
 	static const char *const names[] = { "/etc/localtime", "/tmp" };
 	const struct dialect *d = exec_dialect_of(o);
 
+	if (d->hosts_dev && path_below(target, "/dev") && access(target, F_OK) < 0)
+		return 1;
 	if (kind == kind_of(o, kind, target) && path_below(target, "/dev"))
 		return d->hosts_dev != (kind == PLAN_BIND && strcmp(target, "/dev") == 0);
 	if (strcmp(target, "/var/tmp") == 0)
