@@ -314,6 +314,45 @@ field() {
 	assert [ "$planned" -ge 88 ]
 }
 
+# A base of busybox, in which what installs and compiles only says so, and bash is sh.
+stub_base() {
+	local name
+
+	tiny_root stub
+	for name in apt-get apt dnf yum microdnf apk pip pip3 conda mamba micromamba git curl wget make cmake ninja gcc g++ gfortran python python3 R Rscript julia npm cargo go \
+		locale-gen ldconfig update-alternatives dpkg-reconfigure add-apt-repository mpicc gpg rpm bash; do
+		rm -f "stub/bin/$name"
+		printf '#!/bin/sh\n[ "${0##*/}" != bash ] || exec sh "$@"\necho "${0##*/}" "$@" >>/ran\n' >"stub/bin/$name"
+		chmod 755 "stub/bin/$name"
+	done
+	layer_tar stub.tar stub
+	image_push_tar field stub.tar
+}
+
+@test "definition: of these at least 40 are built from a registry, with a base in which nothing is installed" {
+	local built=0 n path verdict
+
+	in_all
+	in_all
+	field
+	stub_base
+	while read -r n verdict; do
+		[ "$verdict" = parses ] || continue
+		sed -Ei "s#^ *from *:.*#From: $REGISTRY/field#I; /^ *(registry|namespace) *:/Id" "f$n.def"
+		sed -n '/^%files/,/^%[^f]/{/^%/d;s/^ *//;p}' "f$n.def" | while read -r path _; do
+			[[ -z $path || $path == /* || $path == *[\*\?]* || -e $path ]] || { mkdir -p "$(dirname "$path")"; echo "$path" >"$path"; }
+		done
+		if mlrun build -q --tls-verify=false -T -t made -f "f$n.def" . >said 2>&1; then
+			built=$((built + 1))
+			mlrun inspect made >/dev/null
+		else
+			echo "$n: $(tail -n 2 said)"
+		fi
+	done <list
+	echo "$built built"
+	[ "$built" -ge 40 ]
+}
+
 @test "definition: spython reads 20 of them as mlrun does" {
 	local n
 

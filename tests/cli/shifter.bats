@@ -298,7 +298,7 @@ stored() { mlrun pull -q "$IMG" "$REGISTRY/says"; }
 prefix() {
 	mkdir -p prefix/{libexec/mlrun,share}
 	ln -s "$top_builddir/bin" prefix/bin
-	ln -s "$top_builddir/bin/shifter" prefix/libexec/mlrun/shifter
+	ln -s "$top_builddir"/bin/{shifter,apptainer} prefix/libexec/mlrun
 	cp -r --no-preserve=mode "$top_srcdir/shifter/modulefiles" prefix/share
 }
 
@@ -310,12 +310,16 @@ module_test() {
 		. "$1"
 		module use "$PWD/prefix/share/modulefiles"
 		module load shifter && type -P shifter shifterimg mlrun && shifter version | head -n 1 &&
-			module unload shifter && ! type -P shifter; module load mlrun && type -P mlrun' sh "$1"
+			module unload shifter && ! type -P shifter; module load mlrun && type -P mlrun
+		module load singularity && type -P singularity run-singularity && module unload singularity && module load apptainer && apptainer version' sh "$1"
 	assert_line --index 0 "$PWD/prefix/libexec/mlrun/shifter/shifter"
 	assert_line --index 1 "$PWD/prefix/libexec/mlrun/shifter/shifterimg"
 	assert_line --index 2 "$PWD/prefix/bin/mlrun"
 	assert_line --index 3 --partial "mlrun "
 	assert_line --index 4 "$PWD/prefix/bin/mlrun"
+	assert_line --index 5 "$PWD/prefix/libexec/mlrun/apptainer/singularity"
+	assert_line --index 6 "$PWD/prefix/libexec/mlrun/apptainer/run-singularity"
+	assert_line --index 7 1.3.0
 }
 
 @test "modulefiles: Environment Modules loads shifter and mlrun" {
