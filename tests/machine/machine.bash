@@ -86,7 +86,7 @@ machine_port() {
 on() {
 	local port=MACHINE_PORT$1 said
 
-	said=$(printf '%s\n%s\n' "$2" "$3" | socat -t 3600 - "TCP:127.0.0.1:${!port}") || return
+	said=$(printf '%s\n%s\n\0' "$2" "$3" | socat -t 1 STDIO,ignoreeof "TCP:127.0.0.1:${!port}") || return
 	[ "$said" = "${said%exit status *}" ] || printf '%s' "${said%exit status *}"
 	[ -n "$said" ] && return "${said##*exit status }"
 }
