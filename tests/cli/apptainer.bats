@@ -103,6 +103,14 @@ setup() {
 	assert_output "$HOME"
 	run -0 apptainer exec --pwd /etc ../img pwd
 	assert_output /etc
+	run -0 bash -c 'cd /opt && apptainer exec "$1" pwd' sh "$PWD/../img"
+	assert_output /opt
+	# Open descriptors are passed on, and scripts do not move the command.
+	run -0 bash -c 'apptainer exec ../img cat <(echo from here)'
+	assert_output "from here"
+	echo 'cd /etc' >../img/.singularity.d/env/95-cd.sh
+	run -0 apptainer exec ../img pwd
+	assert_output "$PWD"
 	cd /usr/share
 	run -0 apptainer exec "$BATS_TEST_TMPDIR/work/img" pwd
 	assert_output "$HOME"
@@ -122,6 +130,7 @@ setup() {
 	run -0 apptainer exec --bind 'a\,b:/x,c\:d:/y' img ls /x /y
 	assert_line comma
 	assert_line colon
+	run -0 apptainer exec -B ",src:/x,," -B '' img ls /x
 	run -0 apptainer exec -B"$PWD/src:/x" --mount "type=bind,src=$PWD/src,dst=/z,ro" img ls /x /z
 	assert_line /z:
 	run -0 env APPTAINER_BIND="$PWD/src:/v" SINGULARITY_BIND=/nothere apptainer exec -B src:/w img ls -d /v /w
@@ -138,8 +147,8 @@ setup() {
 	run -0 env SINGULARITYENV_A=s APPTAINERENV_A=a apptainer exec img sh -c 'echo $A'
 	assert_line a
 	assert_line --partial "SINGULARITYENV_A differs"
-	printf '# c\nexport A="file $ONLY"\nMINE='"'"'$x'"'"'\n' >vars
-	assert_equal "$(APPTAINERENV_A=a show --env-file vars)" 'file 1|$x||/etc|'
+	printf '# c\nH=host\nexport A="file $H"\nMINE='"'"'$x'"'"' # note\nLINES="a\nb"\n' >vars
+	assert_equal "$(APPTAINERENV_A=a show --env-file vars)" 'file host|$x||/etc|'
 	assert_equal "$(show --env-file vars --env A=env,MINE=1,2)" "env|1,2||/etc|"
 	assert_equal "$(APPTAINERENV_LD_LIBRARY_PATH=/l show)" "image|caller|/l|/etc|"
 	assert_equal "$(apptainer exec --env 'A=$ONLY-"x"-`echo q`' img sh -c 'echo "$A"')" '1-"x"-q'
@@ -182,7 +191,7 @@ setup() {
 	refute_line mine
 	run -0 env MINE=1 apptainer exec -C img sh -c 'echo "[$MINE]"; ps | grep -c "sh -c"; ls -d /proc/[0-9]* | wc -l'
 	assert_line "[]"
-	run -0 apptainer exec -c -W "$PWD" -S /scratch/s img sh -c 'touch $HOME/h /tmp/t /var/tmp/v /scratch/s/s'
+	run -0 apptainer exec -c -W "$PWD" -S /scratch/s,/scratch/t img sh -c 'touch $HOME/h /tmp/t /var/tmp/v /scratch/s/s /scratch/t/t'
 	[ -e home/h ] && [ -e tmp/t ] && [ -e var_tmp/v ] && [ -e scratch/s/s ]
 	run -0 apptainer exec -H "$PWD:/myhome" img sh -c 'echo $HOME; grep -c :/myhome: /etc/passwd; cat /myhome/file'
 	assert_line --index 0 /myhome
@@ -235,13 +244,20 @@ setup() {
 	assert_line --regexp "^web +[0-9]+ .*img$"
 	run -0 bash -c 'apptainer instance list --json | jq -r ".instances[] | .instance, .img"'
 	assert_line --index 0 web
-	run -0 apptainer exec --env Q=1 instance://web sh -c 'cat /f; echo $Q; ps'
+	mkdir sub && cd sub
+	run -0 env MINE=2 A=3 apptainer exec --env 'Q=$ONLY-"q"' instance://web sh -c 'cat /f; echo "$Q $MINE $A ${PATH%%:*}"; pwd; ps; set'
 	assert_line x
-	assert_line 1
+	assert_line '1-"q" 2 image /opt/image'
+	assert_line "$PWD"
+	refute_output --partial _mlrun_Q
+	cd ..
 	assert_line --partial "sleep 1000"
 	run -0 apptainer run instance://web again
 	assert_output "runscript image again"
-	run -0 apptainer instance.start img two
+	run -0 --separate-stderr apptainer instance.start img two
+	assert_output ''
+	run -0 apptainer exec instance://two sh -c 'echo $APPTAINER_INSTANCE'
+	assert_output two
 	run -0 apptainer instance stop 'w*'
 	run -0 apptainer instance list
 	refute_line --partial web
@@ -260,6 +276,9 @@ setup() {
 	run -0 apptainer inspect -r -e img
 	assert_line --partial "runscript"
 	assert_line --partial "export A=image"
+	run -255 apptainer inspect file
+	run -0 bash -c 'apptainer inspect --all img | jq -r .data.attributes.test'
+	assert_line --index 1 'echo tested; exit 3'
 	run -0 bash -c 'apptainer inspect --json -l -H img | jq -c .data.attributes'
 	assert_output '{"labels":{"org.x.a":"b"},"helpfile":"help of it\n"}'
 	run -0 apptainer run-help img

@@ -17,6 +17,7 @@ const char *apptainer_variable(const char *name)
 char *apptainer_image(const char *word, struct mlr_error *err)
 {
 	static const char *const others[] = { "docker-archive:", "oci-archive:", "oci:" };
+	auto_free char *real = NULL;
 	struct stat st;
 
 	if (strncmp(word, "docker://", 9) == 0)
@@ -34,7 +35,8 @@ char *apptainer_image(const char *word, struct mlr_error *err)
 		mlr_hint(err, "docker://%s takes it from a registry", word);
 		return NULL;
 	}
-	return xasprintf("%s:%s", S_ISDIR(st.st_mode) ? "rootfs" : "sif", word);
+	real = realpath(word, NULL);
+	return xasprintf("%s:%s", S_ISDIR(st.st_mode) ? "rootfs" : "sif", real ? real : word);
 }
 
 int apptainer_status(int status)

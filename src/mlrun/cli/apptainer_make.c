@@ -299,7 +299,8 @@ static const struct option_row inspect_options[] = {
 	PART("test", 't', "what test starts", "test"),
 	PART("helpfile", 'H', "its help", "runscript.help"),
 	PART("startscript", 's', "what an instance starts", "startscript"),
-	CLI_OPTION_JSON(struct inspecting),
+	{ "all", 0, NULL, 0, "all of them, as JSON", 0, OPT_VALUE(struct inspecting, json, 2) },
+	{ "json", 'j', NULL, 0, "print JSON", 0, OPT(struct inspecting, json) },
 	{ 0 },
 };
 
@@ -318,9 +319,10 @@ static void print_part(const char *text, const json_t *labels)
 	}
 }
 
-static int inspect(const struct inspecting *a, const struct plan *p)
+static int inspect(const struct inspecting *a, const struct plan *p, struct mlr_error *err)
 {
 	json_auto_t *found = json_object();
+	int r;
 
 	for (size_t i = 0; i < a->parts.n; i++) {
 		const char *path = strchr(a->parts.v[i], '=') + 1;
@@ -328,7 +330,10 @@ static int inspect(const struct inspecting *a, const struct plan *p)
 			       *key = xstrndup(a->parts.v[i], (size_t)(path - a->parts.v[i]) - 1);
 		json_auto_t *labels = NULL;
 
-		if (rootfs_read(p, path, TEXT_MAX, &text, NULL) < 0)
+		r = rootfs_read(p, path, TEXT_MAX, &text, err);
+		if (r == -EPROTO)
+			return cli_fail_at(err, "inspect '%s'", a->image);
+		if (r < 0)
 			continue;
 		labels = strcmp(key, "labels") == 0 ? mlr_json_load(text, strlen(text), 0, NULL)
 						    : NULL;
@@ -360,12 +365,14 @@ static int cmd_inspect_parts(int argc, char **argv)
 
 	plan_init(&p);
 	cli_options_parse(argc, argv, &syntax, &a);
+	for (size_t i = 0; inspect_options[i].to.word && a.json == 2; i++)
+		strv_add(&a.parts, inspect_options[i].to.word);
 	if (a.parts.n == 0)
 		strv_add(&a.parts, strstr(argv[0], "help") ? HELP : inspect_options[0].to.word);
 	image = apptainer_image(a.image, &err);
 	status = !image || rootfs_plan(NULL, NULL, image, 0, &p, &facts, &err) < 0
 		? cli_fail_at(&err, "inspect '%s'", a.image)
-		: inspect(&a, &p);
+		: inspect(&a, &p, &err);
 	strv_done(&a.parts);
 	return status;
 }

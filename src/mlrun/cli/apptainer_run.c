@@ -5,6 +5,9 @@
 #include "cli/options.h"
 
 #include "base/config_value.h"
+#include "base/escape.h"
+#include "base/program.h"
+#include "cli/fetch.h"
 
 #include <argp.h>
 
@@ -15,12 +18,14 @@ struct args {
 	struct cli_common common;
 	struct strv words;          /* mlrun's options */
 	struct strv env, env_files; /* --env's "K=V" */
+	struct strv of_files;       /* names of the variables that files set */
 	struct strv scratch, binds; /* as typed */
 	const char *workdir, *home, *shell, *overlay;
 	int contain; /* 1: --contain, 2: --containall */
 	int gpu, clean, no_home, no_eval, writable, writable_tmpfs;
 	int is_instance;
 	const char *image, *name; /* name: the instance's */
+	const char *joined;       /* the instance of instance://, or NULL */
 	char *const *command;
 };
 
@@ -53,12 +58,14 @@ static void take_binds(void *args, char *arg, struct argp_state *state)
 		auto_free char *from = xreplace(source, "\"", "\"\"");
 		auto_free char *to = xreplace(target, "\"", "\"\"");
 
-		if (!*source || !*target)
+		if (!*source != !*target)
 			argp_error(state, "--bind '%s': expected SRC[:DST[:ro]]", arg);
 		if (strcmp(flag, "ro") != 0 && strcmp(flag, "rw") != 0)
 			argp_error(state, "--bind '%s': '%s' is not supported; use ro or rw", arg,
 				flag);
-		strv_addf(&a->words, "--mount=type=bind,\"src=%s\",\"dst=%s\",%s", from, to, flag);
+		if (*source)
+			strv_addf(&a->words, "--mount=type=bind,\"src=%s\",\"dst=%s\",%s", from, to,
+				flag);
 		if (!*s)
 			return;
 	}
@@ -81,6 +88,13 @@ static void take_env(void *args, char *arg, struct argp_state *state)
 		else
 			strv_add(&a->env, part);
 	}
+}
+
+/* Several by comma. */
+static void take_scratch(void *args, char *arg, struct argp_state *state)
+{
+	for (char *part; (part = strsep(&arg, ","));)
+		strv_add(&((struct args *)args)->scratch, part);
 }
 
 static void take_no_mount(void *args, char *arg, struct argp_state *state)
@@ -159,12 +173,14 @@ static const struct option_row options[] = {
 	{ "home", 'H', "SRC[:DST]", 0, "another home directory", 1, ARGS(home) },
 	{ "pwd", 0, "DIR", 0, "start in DIR", 1, WORD("--workdir=") },
 	{ "cwd", 0, NULL, OPTION_ALIAS, NULL, 1, WORD("--workdir=") },
+	{ "target-pwd", 0, NULL, OPTION_ALIAS | OPTION_HIDDEN, NULL, 1, WORD("--workdir=") },
 	{ "cleanenv", 'e', NULL, 0, "pass on only variables of batch systems, MPI and proxies", 1,
 		ARGS(clean) },
 	{ "writable-tmpfs", 0, NULL, 0, "let the root be written to; it forgets", 1,
 		ARGS(writable_tmpfs) },
 	{ "writable", 'w', NULL, 0, "write to the image, a directory", 1, ARGS(writable) },
 	{ "overlay", 'o', "DIR", 0, "keep what is written in DIR", 1, ARGS(overlay) },
+	{ "overlayimage", 0, NULL, OPTION_ALIAS | OPTION_HIDDEN, NULL, 1, ARGS(overlay) },
 	{ "contain", 'c', NULL, 0, "an empty home and /tmp, few devices", 1,
 		OPT_VALUE(struct args, contain, 1) },
 	{ "containall", 'C', NULL, 0, "the same, with own PIDs, IPC and environment", 1,
@@ -172,9 +188,11 @@ static const struct option_row options[] = {
 	{ "compat", 0, NULL, 0, "--containall --writable-tmpfs", 1, OPT_CALL(take_compat) },
 	{ "workdir", 'W', "DIR", 0, "with --contain: keep home, /tmp and /var/tmp in DIR", 1,
 		ARGS(workdir) },
-	{ "scratch", 'S', "DIR", 0, "an empty directory", 1, ARGS(scratch) },
+	{ "scratch", 'S', "DIR", 0, "an empty directory", 1, OPT_CALL(take_scratch) },
+	{ "scratchdir", 0, NULL, OPTION_ALIAS | OPTION_HIDDEN, NULL, 1, OPT_CALL(take_scratch) },
 	{ "fakeroot", 'f', NULL, 0, "appear as root inside", 2, WORD("--fakeroot") },
-	{ "pid", 'p', NULL, 0, "own process ids", 2, WORD("--pid") },
+	{ "pid", 'p', NULL, 0, "own process ids", 2, WORD("--init") },
+	{ "unshare-pid", 0, NULL, OPTION_ALIAS | OPTION_HIDDEN, NULL, 2, WORD("--init") },
 	{ "ipc", 'i', NULL, 0, "own shared memory and queues", 2, WORD("--ipc=private") },
 	{ "net", 'n', NULL, 0, "no network", 2, OPT_CALL(take_network) },
 	{ "network", 0, "none", 0, "the same", 2, OPT_CALL(take_network) },
@@ -247,42 +265,35 @@ static void take_prefixed(struct strv *ret)
 		}
 }
 
-/* A line of a file for shells: K=V, perhaps after "export" and with V in quotes. */
-static void take_line(char *line, struct args *a, struct strv *ret)
+/* Have a shell read a file, as Apptainer does, and take the variables that it sets. */
+static int take_file(const char *name, struct args *a, struct mlr_error *err)
 {
-	char *s = line + strspn(line, " \t"), *value;
-	size_t len;
+	static const char script[] = "set -a; . \"$0\" >&2 && exec env -0";
+	auto_free char *path = realpath(name, NULL), *text = NULL, *line = NULL;
+	char *const argv[] = { (char *)"sh", (char *)"-c", (char *)script, path, NULL };
+	size_t size = 0;
+	pid_t child;
+	FILE *in;
+	int out,
+		r = path ? file_read(AT_FDCWD, path, ENV_FILE_MAX, &text, NULL, err)
+			 : mlr_fail_errno(err, "'%s'", name);
 
-	if (strncmp(s, "export ", 7) == 0)
-		s += 7 + strspn(s + 7, " \t");
-	s[strcspn(s, "\r")] = '\0';
-	value = strchr(s, '=');
-	if (*s == '#' || !value || value == s)
-		return;
-	len = strlen(++value);
-	if (len >= 2 && strchr("'\"", *value) && value[len - 1] == *value) {
-		value[len - 1] = '\0';
-		if (*value == '\'') /* what stands there is not expanded */
-			strv_addf(&a->words, "--env=%.*s%s", (int)(value - s), s, value + 1);
-		else
-			strv_addf(ret, "%.*s%s", (int)(value - s), s, value + 1);
-	} else {
-		strv_add(ret, s);
+	if (r < 0 || (r = program_start("/bin/sh", argv, environ, &out, &child)) < 0)
+		return mlr_result(err, r, "--env-file '%s'", name);
+	in = fdopen(out, "r");
+	while (in && getdelim(&line, &size, '\0', in) > 0) {
+		size_t len = strcspn(line, "=");
+		auto_free char *key = xstrndup(line, len + 1);
+		const char *at = strstr(text, key);
+
+		if (!at || (at > text && !strchr(" \t\n;", at[-1])))
+			continue;
+		strv_addf(&a->words, "--env=%s", line);
+		strv_take(&a->of_files, xstrndup(line, len));
 	}
-}
-
-static int take_files(struct args *a, struct strv *ret, struct mlr_error *err)
-{
-	for (size_t i = 0; i < a->env_files.n; i++) {
-		auto_free char *text = NULL, *rest = NULL;
-
-		if (file_read(AT_FDCWD, a->env_files.v[i], ENV_FILE_MAX, &text, NULL, err) < 0)
-			return mlr_wrap(err, "--env-file");
-		rest = xstrdup(text);
-		for (char *at = rest, *line; (line = strsep(&at, "\n"));)
-			take_line(line, a, ret);
-	}
-	return 0;
+	if (in)
+		fclose(in);
+	return cli_wait_for(child) == 0 ? 0 : mlr_fail(err, EINVAL, "--env-file '%s'", name);
 }
 
 /* The last value of a variable; NULL if nobody gives one. */
@@ -308,21 +319,44 @@ static void join_path(struct strv *env)
 				path ? path : "$PATH", after ? ":" : "", after ? after : ""));
 }
 
-static void add_env(const struct args *a, const struct strv *env, struct strv *ret)
+/* In an instance, whose scripts a shell reads again, values come under other names until then;
+ * after gets the lines that set them. */
+static void add_value(
+	const struct args *a, const char *text, size_t key, struct strv *ret, struct strv *after)
+{
+	int is_expanded = !a->no_eval && strpbrk(text, "$`");
+	auto_free char *value = xreplace(text + key + 1, "\"", "\\\"");
+
+	if (!a->joined) {
+		strv_addf(ret, "--%s=%s", is_expanded ? "expand-env" : "env", text);
+		return;
+	}
+	strv_addf(
+		ret, "--env=_mlrun_%.*s=%s", (int)key, text, is_expanded ? value : text + key + 1);
+	strv_addf(after,
+		is_expanded ? "eval \"export %.*s=\\\"$_mlrun_%.*s\\\"\""
+			    : "export %.*s=\"$_mlrun_%.*s\"",
+		(int)key, text, (int)key, text);
+	strv_addf(after, "unset _mlrun_%.*s", (int)key, text);
+}
+
+static void add_env(
+	const struct args *a, const struct strv *env, struct strv *ret, struct strv *after)
 {
 	for (size_t i = 0; i < env->n; i++) {
 		auto_free char *key = xstrndup(env->v[i], strcspn(env->v[i], "="));
-		const char *value = last_of(env, key);
-		int is_expanded = !a->no_eval && strpbrk(value, "$`");
+		int is_options = i >= env->n - a->env.n;
+		size_t len = strlen(key);
 
-		if (value != env->v[i] + strlen(key) + 1 || strcmp(key, "PREPEND_PATH") == 0 ||
-			strcmp(key, "APPEND_PATH") == 0)
+		if (last_of(env, key) != env->v[i] + len + 1 || strcmp(key, "PREPEND_PATH") == 0 ||
+			strcmp(key, "APPEND_PATH") == 0 ||
+			(!is_options && strv_has(&a->of_files, key)))
 			continue;
 		if (strcmp(key, "HOME") == 0)
 			mlr_log(MLR_WARNING,
 				"HOME is not set so; --home DIR chooses the home directory");
-		else
-			strv_addf(ret, "--%s=%s", is_expanded ? "expand-env" : "env", env->v[i]);
+		else if (!a->joined || escape_is_sh_name(key, len))
+			add_value(a, env->v[i], len, ret, after);
 	}
 }
 
@@ -331,11 +365,11 @@ static void add_own(const struct args *a, const char *command, struct strv *ret)
 {
 	auto_free char *binds = a->binds.n ? strv_join(&a->binds, a->binds.n, ",") : xstrdup("");
 	auto_free char *path = realpath(a->image, NULL);
-	const char *image = path ? path : a->image, *slash = strrchr(image, '/');
-	const char *const pairs[][2] = { { "CONTAINER", image },
-		{ "NAME", slash ? slash + 1 : image }, { "BIND", binds }, { "COMMAND", command } };
+	const char *image = path ? path : a->image;
+	const char *const pairs[][2] = { { "CONTAINER", image }, { "NAME", basename(a->image) },
+		{ "BIND", binds }, { "COMMAND", command }, { "INSTANCE", a->name } };
 
-	for (size_t i = 0; i < ARRAY_LEN(pairs); i++) {
+	for (size_t i = 0; i < ARRAY_LEN(pairs) && pairs[i][1]; i++) {
 		strv_addf(ret, "--env=APPTAINER_%s=%s", pairs[i][0], pairs[i][1]);
 		strv_addf(ret, "--env=SINGULARITY_%s=%s", pairs[i][0], pairs[i][1]);
 	}
@@ -388,7 +422,7 @@ static int add_container(const struct args *a, struct strv *ret, struct mlr_erro
 	if (a->clean || a->contain == 2)
 		strv_add(ret, "--clearenv");
 	if (a->contain == 2) {
-		strv_add(ret, "--pid");
+		strv_add(ret, "--init");
 		strv_add(ret, "--ipc=private");
 	}
 	return add_directories(a, ret, err);
@@ -420,27 +454,47 @@ static void add_command(const struct args *a, const char *how, struct strv *ret)
 		strv_add(ret, *s);
 }
 
-static const char *const instance_scheme = "instance://";
+/* A command in an instance begins as in a container of its own: in the caller's directory, with
+ * what the image's scripts set. */
+static void add_joined(
+	const struct args *a, const char *how, const struct strv *after, struct strv *ret)
+{
+	auto_free char *own = strv_join(after, after->n, "\n"), *dir = getcwd(NULL, 0);
+
+	strv_add(ret, "/bin/sh");
+	strv_add(ret, "-c");
+	strv_addf(ret,
+		"cd \"$1\" 2>/dev/null || cd; shift\n"
+		"for _mlrun in " PLACE "env/*.sh; do [ ! -f \"$_mlrun\" ] || . \"$_mlrun\"; done\n"
+		"unset _mlrun\n%s\nexec \"$@\"",
+		own);
+	strv_add(ret, "sh");
+	strv_add(ret, dir ? dir : "/");
+	if (strcmp(how, "run") == 0)
+		strv_add(ret, PLACE "runscript");
+}
 
 static int make_line(struct args *a, const char *how, struct strv *ret, struct mlr_error *err)
 {
-	auto_strv struct strv env = STRV_INIT;
-	const char *joined = strncmp(a->image, instance_scheme, strlen(instance_scheme)) == 0
-		? a->image + strlen(instance_scheme)
-		: NULL;
-	auto_free char *image = joined ? xstrdup("") : apptainer_image(a->image, err);
+	static const char scheme[] = "instance://";
+	auto_strv struct strv env = STRV_INIT, after = STRV_INIT;
+	auto_free char *image = NULL;
 	int is_run = strcmp(how, "run") == 0;
 
-	if (!image)
+	a->joined =
+		strncmp(a->image, scheme, strlen(scheme)) == 0 ? a->image + strlen(scheme) : NULL;
+	if (!a->joined && !(image = apptainer_image(a->image, err)))
 		return -err->code;
 	strv_add(ret, a->is_instance ? "run" : "exec");
 	take_prefixed(&env);
-	TRY(take_files(a, &env, err));
+	for (size_t i = 0; i < a->env_files.n; i++)
+		TRY(take_file(a->env_files.v[i], a, err));
 	strv_add_all(&env, &a->env);
 	join_path(&env);
-	if (joined)
-		strv_addf(ret, "--join=%s", joined);
-	else
+	if (a->joined) {
+		strv_add(ret, "--dialect=apptainer");
+		strv_addf(ret, "--join=%s", a->joined);
+	} else
 		TRY(add_container(a, ret, err));
 	if (a->is_instance) {
 		strv_add(ret, "--detach");
@@ -451,16 +505,15 @@ static int make_line(struct args *a, const char *how, struct strv *ret, struct m
 	if (strcmp(how, "shell") == 0)
 		strv_add(ret, "--env=PS1=Apptainer> ");
 	strv_add_all(ret, &a->words);
-	a->no_eval |= joined != NULL;
-	add_env(a, &env, ret);
+	add_env(a, &env, ret, &after);
 	add_own(a, how, ret);
-	if (!joined)
+	if (!a->joined)
 		strv_add(ret, is_run ? "--script=" PLACE "runscript" : "--entrypoint=");
-	if (!joined)
+	if (!a->joined)
 		strv_add(ret, image);
 	strv_add(ret, "--");
-	if (joined && is_run)
-		strv_add(ret, PLACE "runscript");
+	if (a->joined)
+		add_joined(a, how, &after, ret);
 	add_command(a, how, ret);
 	return 0;
 }
@@ -484,6 +537,7 @@ static void args_done(struct args *a)
 	strv_done(&a->words);
 	strv_done(&a->env);
 	strv_done(&a->env_files);
+	strv_done(&a->of_files);
 	strv_done(&a->scratch);
 	strv_done(&a->binds);
 }
@@ -515,5 +569,7 @@ int apptainer_run(int argc, char **argv)
 	if (check(&a, how, &err) < 0 || make_line(&a, how, &line, &err) < 0)
 		return cli_fail_at(&err, "%s", argv[0]);
 	strv_argv(&line);
+	if (a.is_instance)
+		dup2(STDERR_FILENO, STDOUT_FILENO); /* the name is no result */
 	return (a.is_instance ? cmd_run : cmd_exec)((int)line.n, line.v);
 }

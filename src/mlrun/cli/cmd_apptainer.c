@@ -122,6 +122,7 @@ static int cmd_stop_instances(int argc, char **argv)
 		if (is_wanted(&a, &a.list.v[i]))
 			strv_add(&line, a.list.v[i].name);
 	strv_argv(&line);
+	dup2(STDERR_FILENO, STDOUT_FILENO);
 	if (line.n > 2)
 		return (is_kill ? cmd_kill : cmd_stop)((int)line.n, line.v);
 	mlr_fail(&err, ENOENT,

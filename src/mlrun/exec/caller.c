@@ -263,7 +263,8 @@ int caller_plan_workdir(const struct exec_options *o, const struct oci_config *c
 	if (cwd)
 		p->workdir = take_ptr(&cwd);
 	else if (exec_dialect_of(o)->workdir == WORKDIR_OR_HOME)
-		p->workdir = xstrdup(p->id.home);
+		p->workdir =
+			exec_dialect_of(o)->no_caller_dir ? xstrdup(p->id.home) : getcwd(NULL, 0);
 	else if (c->working_dir && *c->working_dir)
 		p->workdir = image_workdir(c->working_dir);
 	if (!p->workdir)

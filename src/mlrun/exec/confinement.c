@@ -30,11 +30,27 @@ static int keep_listed(const char *text, struct plan *p, struct mlr_error *err)
 	}
 }
 
+/* Keep all that the caller passes on. */
+static void keep_inherited(struct plan *p)
+{
+	auto_dir DIR *d = opendir("/proc/self/fd");
+	const struct dirent *e;
+
+	while (d && (e = readdir(d))) {
+		int fd = atoi(e->d_name);
+
+		if (fd > 2 && (fcntl(fd, F_GETFD) & FD_CLOEXEC) == 0)
+			plan_keep_fd(p, fd);
+	}
+}
+
 int confinement_fds(const struct exec_options *o, struct plan *p, struct mlr_error *err)
 {
 	char count[16];
 	int r = 0;
 
+	if (exec_dialect_of(o)->keeps_fds)
+		keep_inherited(p);
 	snprintf(count, sizeof(count), "%d", o->preserve_fds);
 	for (int fd = 3; r == 0 && fd < 3 + o->preserve_fds; fd++)
 		r = keep("--preserve-fds", count, fd, p, err);

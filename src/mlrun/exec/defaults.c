@@ -8,7 +8,8 @@ const char *const exec_dialect_names[] = { "mlrun", "pyxis", "apptainer", "appta
 /* Apptainer's own variables are options, and its LD_LIBRARY_PATH is the host's. */
 #define APPTAINER                                                                          \
 	.hidden = { "LD_LIBRARY_PATH", "APPTAINER*", "SINGULARITY*" }, .root_has_home = 1, \
-	.workdir = WORKDIR_OR_HOME, .gpu_is_wish = 1, .kept = { "TERM", "*_proxy", "*_PROXY" }
+	.workdir = WORKDIR_OR_HOME, .gpu_is_wish = 1, .keeps_fds = 1,                      \
+	.kept = { "TERM", "*_proxy", "*_PROXY" }
 
 const struct dialect *exec_dialect_of(const struct exec_options *o)
 {

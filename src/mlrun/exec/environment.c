@@ -237,6 +237,8 @@ int environment_plan_joined(const struct exec_options *o, char *const *caller,
 	for (size_t i = 0; i < joined->n; i++)
 		if (strchr(joined->v[i], '='))
 			add_text(joined->v[i], caller, p, PLAN_FROM_JOINED, NULL);
+	if (o->dialect == EXEC_APPTAINER) /* as in a container of its own */
+		add_callers(o, caller, p);
 	unset(&o->unset_env, p);
 	return add_options(o, caller, p, err);
 }

@@ -155,6 +155,8 @@ static int plan_command(const struct exec_options *o, const struct oci_config *c
 	int is_script = o->script && rootfs_has(p, o->script) == 0;
 
 	p->argv_origin = own || o->entrypoint ? PLAN_FROM_USER : PLAN_FROM_IMAGE;
+	if (o->script && !is_script && c->entrypoint.n == 0 && c->cmd.n == 0)
+		strv_add(&p->argv, "/bin/sh");
 	if (is_script) {
 		strv_add(&p->argv, o->script);
 	} else if (o->entrypoint) {
@@ -169,8 +171,6 @@ static int plan_command(const struct exec_options *o, const struct oci_config *c
 			strv_add(&p->argv, *s);
 	else if (!o->entrypoint && !is_script)
 		strv_add_all(&p->argv, &c->cmd);
-	if (p->argv.n == 0 && o->script)
-		strv_add(&p->argv, "/bin/sh");
 
 	if (p->argv.n == 0 || !*p->argv.v[0]) {
 		mlr_fail(err, EINVAL, "no command was given and the image names none");

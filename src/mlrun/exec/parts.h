@@ -67,6 +67,7 @@ struct dialect {
 	enum dialect_workdir workdir; /* the first choice, or the caller's, else home */
 	int no_caller_dir;            /* the caller's working directory stays outside */
 	int hosts_dev, var_tmp;       /* /dev and /var/tmp are the host's */
+	int keeps_fds;                /* the command has all of the caller's descriptors */
 	int gpu_is_wish;              /* without a GPU the command starts, with a note */
 	const char *kept[4];          /* further variables that --clearenv keeps */
 	int is_joined; /* commands enter a kept container that runs, whatever mounts are asked for

@@ -111,11 +111,13 @@ void scripts_plan(const struct exec_options *o, const struct strv *scripts, stru
 	plan_expansions(o, shell, &after, p);
 	if (!shell)
 		return;
+	strv_add(&text, "_mlrun_dir=$PWD");
 	for (size_t i = 1; i < scripts->n; i++) {
 		auto_free char *word = escape_for_sh(scripts->v[i]);
 
 		strv_addf(&text, "[ ! -f %s ] || . %s", word, word);
 	}
+	strv_add(&text, "[ \"$PWD\" = \"$_mlrun_dir\" ] || cd \"$_mlrun_dir\"");
 	strv_add_all(&text, &after);
 	strv_add(&text, "exec \"$@\"");
 	strv_add(&p->prelude, shell);
