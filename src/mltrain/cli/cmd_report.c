@@ -2,7 +2,7 @@
 #include "cli/mltrain.h"
 
 #include "report/report.h"
-#include "report/traffic_page.h"
+#include "report/traffic.h"
 
 struct args {
 	struct strv logs;
@@ -53,7 +53,7 @@ static char *page_of(const struct shown *s, size_t *len)
 	if (!f)
 		return NULL;
 	if (s->traffic.n)
-		traffic_page_write(f, &s->traffic);
+		traffic_write(f, &s->traffic);
 	else
 		report_write(f, &s->runs);
 	if (fclose(f) == 0)

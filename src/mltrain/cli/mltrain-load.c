@@ -1,9 +1,9 @@
 /* mltrain load: puts load on an HTTP server. */
 #include "cli/mltrain.h"
 #include "config.h"
-#include "load/stream.h"
+#include "load/connection.h"
 #include "load/summary.h"
-#include "report/traffic_page.h"
+#include "report/traffic.h"
 
 #include <argp.h>
 #include <math.h>
@@ -340,7 +340,7 @@ static int put_page(const char *path, const char *record, size_t len, struct mlr
 		return r;
 	if (!f)
 		mlr_oom();
-	traffic_page_write(f, &t);
+	traffic_write(f, &t);
 	fclose(f);
 	return put_file(path, text, size, err);
 }
@@ -395,7 +395,7 @@ static int prepare(const struct load_args *a, struct needs *n, struct request_op
 	if (a->images)
 		TRY(pictures_read(a->images, a->known, &n->pictures, err));
 	if (n->target.tls)
-		TRY(stream_tls_new(a->cacert, a->verify, &n->tls, err));
+		TRY(connection_tls_new(a->cacert, a->verify, &n->tls, err));
 	*q = (struct request_options){ &n->target, a->method, &a->also, &a->headers, n->token,
 		a->bodies, a->n_bodies, a->images ? &n->pictures : NULL, a->cache_rate, a->seed,
 		a->close };

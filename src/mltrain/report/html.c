@@ -44,20 +44,22 @@ void html_format(FILE *f, const char *fmt, ...)
 	va_end(ap);
 }
 
-char *html_duration(double s, char buf[32])
+char *html_duration(double s, char buf[HTML_NUMBER])
 {
 	if (isnan(s))
 		strcpy(buf, none);
 	else if (s < 99.95)
-		snprintf(buf, 32, s < 10 ? "%.2f s" : "%.1f s", s);
+		snprintf(buf, HTML_NUMBER, s < 10 ? "%.2f s" : "%.1f s", s);
 	else if (s < 3600)
-		snprintf(buf, 32, "%d min %02d s", (int)(s + 0.5) / 60, (int)(s + 0.5) % 60);
+		snprintf(buf, HTML_NUMBER, "%d min %02d s", (int)(s + 0.5) / 60,
+			(int)(s + 0.5) % 60);
 	else
-		snprintf(buf, 32, "%.0f h %02d min", floor(s / 3600), (int)fmod(s / 60, 60));
+		snprintf(buf, HTML_NUMBER, "%.0f h %02d min", floor(s / 3600),
+			(int)fmod(s / 60, 60));
 	return buf;
 }
 
-char *html_count(double n, char buf[48])
+char *html_count(double n, char buf[HTML_NUMBER])
 {
 	char digits[24];
 	size_t len;
@@ -76,22 +78,17 @@ char *html_count(double n, char buf[48])
 	return buf;
 }
 
-char *html_percent(double share, int decimals, char buf[32])
+char *html_percent(double share, int decimals, char buf[HTML_NUMBER])
 {
 	if (isnan(share) || share < 0 || share > 1e6)
 		return strcpy(buf, none);
-	snprintf(buf, 32, "%.*f %%", decimals, 100 * share);
+	snprintf(buf, HTML_NUMBER, "%.*f %%", decimals, 100 * share);
 	return buf;
 }
 
-char *html_ratio(double of, double to, char buf[64])
+char *html_share(double share, char buf[HTML_NUMBER])
 {
-	double x = of / to, y = x < 1 ? 1 / x : x;
-
-	*buf = '\0';
-	if (isfinite(y) && x > 0)
-		snprintf(buf, 64, "%s%.*f", x < 1 ? "÷" : "×", y < 9.95 ? 2 : y < 99.5 ? 1 : 0, y);
-	return buf;
+	return html_percent(share, 2, buf);
 }
 
 char *html_cut(const char *s, size_t max)
@@ -136,6 +133,29 @@ void html_column(FILE *f, size_t run, const char *name)
 {
 	fprintf(f, "<th scope=\"col\"><span class=\"dot c%zu\"></span>", run % 8);
 	html_format(f, "%s</th>", name);
+}
+
+/* Write how one number compares with another; nothing if that says nothing. */
+static void write_ratio(FILE *f, double of, double to)
+{
+	double x = of / to, y = x < 1 ? 1 / x : x;
+
+	if (isfinite(y) && x > 0)
+		fprintf(f, "%s%.*f", x < 1 ? "÷" : "×", y < 9.95 ? 2 : y < 99.5 ? 1 : 0, y);
+}
+
+void html_row(FILE *f, const char *name, html_number *shown, const double *v, size_t n, size_t base)
+{
+	char text[HTML_NUMBER];
+
+	html_format(f, "<tr><th scope=\"row\">%s</th>", name);
+	for (size_t i = 0; i < n; i++) {
+		html_format(f, "<td class=\"num\">%s <small>", shown(v[i], text));
+		if (base < n && i != base)
+			write_ratio(f, v[i], v[base]);
+		fputs("</small></td>", f);
+	}
+	fputs("</tr>\n", f);
 }
 
 /* Format a digest for Content-Security-Policy: base64 of its bytes (W3C, CSP 3, 2.3.1); to free().

@@ -13,17 +13,22 @@ void html_text(FILE *f, const char *s);
 /* printf(3) for the page's own words. It escapes string arguments; %s is the only conversion. */
 void html_format(FILE *f, const char *fmt, ...) __attribute__((format(printf, 2, 3)));
 
+#define HTML_NUMBER 64 /* bytes of a number as text */
+
+/* A way to write numbers. */
+typedef char *html_number(double v, char buf[HTML_NUMBER]);
+
 /* A duration: "0.82 s", "12.3 s", "3 min 20 s", "2 h 05 min". "–" for NAN. */
-char *html_duration(double s, char buf[32]);
+char *html_duration(double s, char buf[HTML_NUMBER]);
 
 /* A count with thin spaces between thousands: "55 000". "–" for NAN. */
-char *html_count(double n, char buf[48]);
+char *html_count(double n, char buf[HTML_NUMBER]);
 
 /* A fraction in percent, with a number of decimals: "9.02 %". "–" for NAN. */
-char *html_percent(double share, int decimals, char buf[32]);
+char *html_percent(double share, int decimals, char buf[HTML_NUMBER]);
 
-/* How one number compares with another: "×2.0" or "÷2.0"; "" if that says nothing. */
-char *html_ratio(double of, double to, char buf[64]);
+/* The same with two decimals. */
+char *html_share(double share, char buf[HTML_NUMBER]);
 
 /* Copy a text, cut between two characters to at most max bytes; to free(). */
 char *html_cut(const char *s, size_t max);
@@ -36,6 +41,13 @@ void html_table_begin(FILE *f, const char *section, const char *title, const cha
 
 /* The heading of a run's column, with the dot that has the colour of its curves. */
 void html_column(FILE *f, size_t run, const char *name);
+
+/*
+ * Write a row of a table of runs: their numbers v [n], each with how it compares with that of the
+ * base, "×2.0" or "÷2.0" (n: none is compared).
+ */
+void html_row(
+	FILE *f, const char *name, html_number *shown, const double *v, size_t n, size_t base);
 
 /* The frame of every page: head, style, policy, footer and script. */
 
