@@ -48,4 +48,25 @@ void serve_cache_get(struct serve_cache *c, struct serve_lookup *lookup);
 void serve_cache_put(
 	struct serve_cache *c, const char key[HASH_HEX_SIZE], const float *logits, size_t size);
 
+/* --- the kinds of caches --- */
+
+struct serve_cache {
+	const struct serve_cache_kind *kind;
+	struct serve_counts *counts;
+	int ttl; /* seconds */
+};
+
+/* What a kind does, as above. */
+struct serve_cache_kind {
+	const char *scheme; /* "memory:" */
+	int waits;
+	int (*open)(const char *where, struct serve_cache **ret, struct mlr_error *err);
+	void (*start)(struct serve_cache *c); /* counts and ttl are there; may be NULL */
+	void (*close)(struct serve_cache *c);
+	void (*get)(struct serve_cache *c, struct serve_lookup *lookup);
+	void (*put)(struct serve_cache *c, const char *key, const float *logits, size_t size);
+};
+
+extern const struct serve_cache_kind serve_cache_redis; /* if configure found hiredis */
+
 #endif

@@ -130,8 +130,7 @@ void serve_models_free(struct serve_models **m)
 /* The file's name without directory and the last ending. */
 static void name_of_path(const char *path, char name[SERVE_NAME_MAX])
 {
-	const char *slash = strrchr(path, '/'), *base = slash ? slash + 1 : path;
-	const char *dot = strrchr(base, '.');
+	const char *base = path_base(path), *dot = strrchr(base, '.');
 	size_t n = dot && dot > base ? (size_t)(dot - base) : strlen(base);
 
 	snprintf(name, SERVE_NAME_MAX, "%.*s", (int)n, base);

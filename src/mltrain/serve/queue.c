@@ -156,7 +156,7 @@ int serve_queue_open(const struct serve_queue_wish *wish, struct serve_counts *c
 	r = pthread_create(&q->thread, NULL, work, q);
 	if (r != 0) {
 		free(q);
-		return mlr_fail(err, r, "start a thread to compute: %s", strerror(r));
+		return mlr_result(err, -r, "start a thread to compute");
 	}
 	*ret = q;
 	return 0;

@@ -1,9 +1,6 @@
 #include "serve/server.h"
 
 #include "base/machine.h"
-#include "serve/conns.h"
-#include "serve/readers.h"
-#include "serve/strict.h"
 
 #include <microhttpd.h>
 #include <openssl/crypto.h>
@@ -174,7 +171,7 @@ static void computed(struct serve_job *job)
 	struct request *x = job->ctx;
 
 	if (job->failed)
-		mlr_fail(&x->error, job->failed, "compute: %s", strerror(job->failed));
+		mlr_result(&x->error, -job->failed, "compute");
 	else if (x->server->cache)
 		serve_cache_put(x->server->cache, x->lookup.key, x->logits, x->logits_size);
 	resume(x);

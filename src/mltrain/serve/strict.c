@@ -1,4 +1,6 @@
-#include "serve/strict.h"
+/* Checks of a request's head that libmicrohttpd leaves out: where two readers of HTTP could
+ * disagree, a request is refused (RFC 9112, sections 3.2, 6.1 and 6.3). */
+#include "serve/server.h"
 
 #include <microhttpd.h>
 
