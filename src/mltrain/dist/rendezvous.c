@@ -91,7 +91,7 @@ static int read_own(const char *path, char **ret, struct mlr_error *err)
 	}
 	n = file_read_full(fd, text, FILE_MAX);
 	if (n < 0)
-		return mlr_fail(err, (int)-n, "read: %s", strerror((int)-n));
+		return mlr_result(err, (int)n, "read");
 	*ret = take_ptr(&text);
 	return 0;
 }

@@ -6,7 +6,7 @@
 #define MLT_DIST_RENDEZVOUS_H
 
 #include "dist/group.h"
-#include "dist/secret.h"
+#include "dist/frame.h"
 
 struct rendezvous {
 	struct member coordinator;
