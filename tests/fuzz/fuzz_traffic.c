@@ -2,7 +2,6 @@
  * Fuzz target: results of `mltrain load`, as `mltrain report` reads and draws them.
  */
 #include "report/report.h"
-#include "report/traffic.h"
 
 #include <stdint.h>
 #include <stdlib.h>

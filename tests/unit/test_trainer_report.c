@@ -1,6 +1,5 @@
 #include "trainer_test.h"
 
-#include "report/chart.h"
 #include "report/html.h"
 #include "report/report.h"
 #include "report/runs.h"

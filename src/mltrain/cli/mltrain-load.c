@@ -2,8 +2,8 @@
 #include "cli/mltrain.h"
 #include "config.h"
 #include "load/connection.h"
-#include "load/summary.h"
-#include "report/traffic.h"
+#include "load/load.h"
+#include "report/report.h"
 
 #include <argp.h>
 #include <math.h>
@@ -319,12 +319,9 @@ static int read_token(const char *path, char **ret, struct mlr_error *err)
 /* Write to a file or, for "-", standard output. */
 static int put_file(const char *path, const char *text, size_t len, struct mlr_error *err)
 {
-	int r;
-
 	if (strcmp(path, "-") != 0)
 		return file_put(path, text, len, 0666, err);
-	r = file_write_all(STDOUT_FILENO, text, len);
-	return r < 0 ? mlr_fail(err, -r, "write to stdout: %s", strerror(-r)) : 0;
+	return mlr_result(err, file_write_all(STDOUT_FILENO, text, len), "write to stdout");
 }
 
 /* The page of one run, made of its record: as `mltrain report` makes it. */

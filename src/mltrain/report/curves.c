@@ -1,4 +1,3 @@
-#include "report/chart.h"
 #include "report/report.h"
 
 #include <math.h>

@@ -59,6 +59,19 @@ char *html_duration(double s, char buf[HTML_NUMBER])
 	return buf;
 }
 
+char *html_latency(double ms, char buf[HTML_NUMBER])
+{
+	if (isnan(ms))
+		strcpy(buf, none);
+	else if (ms < 10)
+		snprintf(buf, HTML_NUMBER, "%.3f ms", ms);
+	else if (ms < 1000)
+		snprintf(buf, HTML_NUMBER, "%.1f ms", ms);
+	else
+		snprintf(buf, HTML_NUMBER, "%.2f s", ms / 1000);
+	return buf;
+}
+
 char *html_count(double n, char buf[HTML_NUMBER])
 {
 	char digits[24];
@@ -158,14 +171,12 @@ void html_row(FILE *f, const char *name, html_number *shown, const double *v, si
 	fputs("</tr>\n", f);
 }
 
-/* Format a digest for Content-Security-Policy: base64 of its bytes (W3C, CSP 3, 2.3.1); to free().
- */
-static char *script_hash(void)
+char *html_script_hash(const char *script)
 {
 	uint8_t bytes[32];
 	char hex[HASH_HEX_SIZE];
 
-	hash_short(report_js, strlen(report_js), hex);
+	hash_short(script, strlen(script), hex);
 	for (size_t i = 0; i < sizeof(bytes); i++) {
 		char two[3] = { hex[2 * i], hex[2 * i + 1], '\0' };
 
@@ -176,7 +187,7 @@ static char *script_hash(void)
 
 void html_page_begin(FILE *f, const char *title)
 {
-	auto_free char *hash = script_hash();
+	auto_free char *hash = html_script_hash(report_js);
 
 	fputs("<!DOCTYPE html>\n<html lang=\"en\">\n<head>\n<meta charset=\"utf-8\">\n", f);
 	fprintf(f,

@@ -21,6 +21,9 @@ typedef char *html_number(double v, char buf[HTML_NUMBER]);
 /* A duration: "0.82 s", "12.3 s", "3 min 20 s", "2 h 05 min". "–" for NAN. */
 char *html_duration(double s, char buf[HTML_NUMBER]);
 
+/* Milliseconds: "0.123 ms", "12.3 ms", "1.23 s". "–" for NAN. */
+char *html_latency(double ms, char buf[HTML_NUMBER]);
+
 /* A count with thin spaces between thousands: "55 000". "–" for NAN. */
 char *html_count(double n, char buf[HTML_NUMBER]);
 
@@ -35,6 +38,10 @@ char *html_cut(const char *s, size_t max);
 
 /* Bytes as base64 (RFC 4648, section 4); to free(). */
 char *html_base64(const uint8_t *bytes, size_t n);
+
+/* A script's digest for Content-Security-Policy: base64 of its bytes (W3C, CSP 3, 2.3.1); to
+ * free(). */
+char *html_script_hash(const char *script);
 
 /* Begin a section with a heading and a table. section and table are ids. */
 void html_table_begin(FILE *f, const char *section, const char *title, const char *table);

@@ -1,28 +1,17 @@
-#include "report/traffic.h"
+/*
+ * The results of `mltrain load`, from the JSON that it writes (mltrain-load(1), "JSON"): untrusted,
+ * one object a line. Unknown keys are ignored, missing and odd numbers are NAN. And their page:
+ * numbers side by side, curves, checks.
+ */
+#include "report/report.h"
 
-#include "report/chart.h"
 #include "report/html.h"
 
-#include <jansson.h>
 #include <math.h>
 
 #define TEXT_MAX     400               /* bytes of a text that is shown */
 #define POINTS_MAX   ((size_t)1 << 20) /* of a curve */
 #define VERDICTS_MAX 64
-
-/* "0.123 ms", "12.3 ms", "1.23 s" of milliseconds. */
-static char *duration(double ms, char buf[HTML_NUMBER])
-{
-	if (isnan(ms))
-		strcpy(buf, "–");
-	else if (ms < 10)
-		snprintf(buf, HTML_NUMBER, "%.3f ms", ms);
-	else if (ms < 1000)
-		snprintf(buf, HTML_NUMBER, "%.1f ms", ms);
-	else
-		snprintf(buf, HTML_NUMBER, "%.2f s", ms / 1000);
-	return buf;
-}
 
 static char *bytes(double v, char buf[HTML_NUMBER])
 {
@@ -64,20 +53,20 @@ static const struct number requests[] = {
 };
 
 static const struct number latencies[] = {
-	{ "min", "min", duration, 1 },
-	{ "avg", "avg", duration, 1 },
-	{ "med", "med", duration, 1 },
-	{ "p90", "p90", duration, 1 },
-	{ "p95", "p95", duration, 1 },
-	{ "p99", "p99", duration, 1 },
-	{ "p99.9", "p99.9", duration, 1 },
-	{ "max", "max", duration, 1 },
+	{ "min", "min", html_latency, 1 },
+	{ "avg", "avg", html_latency, 1 },
+	{ "med", "med", html_latency, 1 },
+	{ "p90", "p90", html_latency, 1 },
+	{ "p95", "p95", html_latency, 1 },
+	{ "p99", "p99", html_latency, 1 },
+	{ "p99.9", "p99.9", html_latency, 1 },
+	{ "max", "max", html_latency, 1 },
 };
 
 #define NUMBERS_MAX 12
 
 /* Values over the seconds of the run. */
-enum curve {
+enum traffic_curve {
 	CURVE_MED,
 	CURVE_P99,
 	CURVE_RATE, /* requests a second */
@@ -389,7 +378,7 @@ static int any_failed(const struct traffic *t)
 	return 0;
 }
 
-static void write_curve(FILE *f, const struct traffic *t, enum curve curve, struct chart c)
+static void write_curve(FILE *f, const struct traffic *t, enum traffic_curve curve, struct chart c)
 {
 	c.x_name = c.x_name ? c.x_name : "seconds";
 	c.from_zero = 1;
