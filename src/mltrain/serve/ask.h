@@ -5,7 +5,6 @@
 #include "serve/models.h"
 
 #include <jansson.h>
-#include <stdatomic.h>
 
 #define SERVE_ID_MAX 128 /* of v2's "id", with a NUL */
 

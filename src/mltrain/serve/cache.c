@@ -201,21 +201,10 @@ void serve_cache_key(const struct serve_ask *ask, char key[HASH_HEX_SIZE])
 	hash_final(h, key);
 }
 
-int serve_cache_waits(const struct serve_cache *c)
-{
-	return c->kind->waits;
-}
-
 void serve_cache_get(struct serve_cache *c, struct serve_lookup *lookup)
 {
 	lookup->hit = 0;
 	c->kind->get(c, lookup);
 	if (!c->kind->waits)
 		atomic_fetch_add(lookup->hit ? &c->counts->hits : &c->counts->misses, 1);
-}
-
-void serve_cache_put(
-	struct serve_cache *c, const char key[HASH_HEX_SIZE], const float *logits, size_t size)
-{
-	c->kind->put(c, key, logits, size);
 }

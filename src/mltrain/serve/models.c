@@ -17,7 +17,8 @@ struct serve_models {
 	size_t n;
 };
 
-int serve_model_is_name(const char *name)
+/* Is this a name for a model: 1 to 63 letters, digits and "_-."? */
+static int is_name(const char *name)
 {
 	static const char letters[] =
 		"ABCDEFGHIJKLMNOPQRSTUVWXYZabcdefghijklmnopqrstuvwxyz0123456789_-.";
@@ -145,7 +146,7 @@ int serve_models_add(
 		memcpy(e.name, wish->name, strlen(wish->name));
 	else if (!wish->name)
 		name_of_path(wish->path, e.name);
-	if (!serve_model_is_name(e.name)) {
+	if (!is_name(e.name)) {
 		mlr_fail(err, EINVAL, "'%s' cannot be a model's name",
 			wish->name && *wish->name ? wish->name : wish->path);
 		return mlr_hint(err,

@@ -2,30 +2,15 @@
 
 #include "base/json.h"
 #include "config.h"
-
-#include <openssl/evp.h>
+#include "report/html.h"
 
 /* --- the page at "/": draw a digit or drop a picture ------------------------------------------ */
 
-/* A digest for Content-Security-Policy: base64 of its bytes (W3C, CSP 3, 2.3.1). */
-static int script_hash(unsigned char ret[48])
-{
-	unsigned char bytes[EVP_MAX_MD_SIZE];
-	unsigned n;
-
-	if (!EVP_Digest(serve_page_js, strlen(serve_page_js), bytes, &n, EVP_sha256(), NULL))
-		return -1;
-	EVP_EncodeBlock(ret, bytes, (int)n);
-	return 0;
-}
-
-/* Make the page, self-contained, as its policy tells browsers; to free(). NULL without memory. */
+/* Make the page, self-contained, as its policy tells browsers; to free(). */
 static char *page(void)
 {
-	unsigned char hash[48];
+	auto_free char *hash = html_script_hash(serve_page_js);
 
-	if (script_hash(hash) < 0)
-		return NULL;
 	return xasprintf(
 		"<!DOCTYPE html>\n<html lang=\"en\">\n<head>\n<meta charset=\"utf-8\">\n"
 		"<meta http-equiv=\"Content-Security-Policy\" content=\"default-src 'none'; "
@@ -45,7 +30,7 @@ static char *page(void)
 		"autocomplete=\"off\"></label></p>\n</div>\n"
 		"<table aria-live=\"polite\"><tbody id=\"answer\"></tbody></table>\n</main>\n"
 		"<p id=\"note\" role=\"status\"></p>\n<script>%s</script>\n</body>\n</html>\n",
-		(const char *)hash, serve_page_css, serve_page_js);
+		hash, serve_page_css, serve_page_js);
 }
 
 /* --- answers ---------------------------------------------------------------------------------- */
@@ -54,8 +39,6 @@ static int get_page(struct serve_context *c, struct serve_model *model, struct s
 	struct mlr_error *err)
 {
 	ret->body = page();
-	if (!ret->body)
-		return mlr_fail(err, ENOMEM, "no memory for the page");
 	ret->type = "text/html; charset=utf-8";
 	ret->len = strlen(ret->body);
 	return 0;

@@ -4,8 +4,49 @@
 #define MLT_SERVE_SERVER_H
 
 #include "serve/cache.h"
-#include "serve/queue.h"
 #include "serve/routes.h"
+
+/* --- queue.c: computes what waits --- */
+
+struct serve_job {
+	struct serve_model *model; /* borrowed until done() */
+	const uint8_t *images;     /* [rows] */
+	float *logits;             /* [rows][classes] */
+	int rows;
+	int failed; /* 0, or a positive errno */
+
+	/* Called once, in the queue's thread, after the last row. */
+	void (*done)(struct serve_job *job);
+	void *ctx;
+
+	/* The queue's own. */
+	struct serve_job *next;
+	int taken;
+	double since;
+};
+
+struct serve_queue_wish {
+	int batch;    /* images at once at most */
+	double delay; /* seconds that a batch that is not full waits for more */
+	int most;     /* images that wait at most */
+};
+
+struct serve_queue;
+
+/* Start the thread. Returns 0, or -EAGAIN. */
+int serve_queue_open(const struct serve_queue_wish *wish, struct serve_counts *counts,
+	struct serve_queue **ret, struct mlr_error *err);
+
+/* Wait for nothing any more, as the server ends. */
+void serve_queue_hurry(struct serve_queue *q);
+
+/* Compute what waits, and end the thread. */
+void serve_queue_close(struct serve_queue **q);
+
+/* Put a job at the end. Returns 0, or -EBUSY if as many images wait as may. */
+int serve_queue_put(struct serve_queue *q, struct serve_job *job);
+
+/* --- the server --- */
 
 #define SERVE_TOKEN_MIN 16 /* characters */
 
@@ -117,12 +158,6 @@ void serve_readers_put(struct serve_readers *r, struct serve_reading *reading);
 /* --- strict.c: checks of a request's head --- */
 
 struct MHD_Connection;
-
-/*
- * Check the target, raw as it stands in the request line: no NUL may be in it, "%00" either.
- * Returns 0 or -EPROTO.
- */
-int serve_strict_target(const char *uri, struct mlr_error *err);
 
 /* The path of a target without "http://HOST" before it. */
 const char *serve_strict_path(const char *target);

@@ -68,11 +68,6 @@ static int is_host(const char *s)
 	return *end == ':' && !*rest && end[1] != '+' && end[1] != '-' && port <= PORT_MAX;
 }
 
-int serve_strict_target(const char *uri, struct mlr_error *err)
-{
-	return strstr(uri, "%00") ? mlr_fail(err, EPROTO, "the path has a NUL") : 0;
-}
-
 const char *serve_strict_path(const char *target)
 {
 	const char *path;
