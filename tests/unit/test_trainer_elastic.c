@@ -8,7 +8,7 @@
 #include "dist/elastic.h"
 #include "dist/group.h"
 #include "dist/sums.h"
-#include "dist/rendezvous.h"
+#include "dist/elastic_run.h"
 #include "dist/frame.h"
 
 #include <arpa/inet.h>

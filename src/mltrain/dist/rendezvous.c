@@ -1,4 +1,8 @@
-#include "dist/rendezvous.h"
+/*
+ * The rendezvous file of an elastic run: where its coordinator is, and the secret that lets a
+ * process in. Mode 0600, on a file system that all nodes see; it appears, changes and goes whole.
+ */
+#include "dist/elastic_run.h"
 
 #include "base/json.h"
 
