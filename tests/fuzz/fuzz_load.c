@@ -3,9 +3,8 @@
  * letter says which.
  */
 #include "load/check.h"
+#include "load/request.h"
 #include "load/stages.h"
-#include "load/target.h"
-#include "load/threshold.h"
 
 #include <math.h>
 #include <stdint.h>

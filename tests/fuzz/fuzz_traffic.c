@@ -2,7 +2,6 @@
  * Fuzz target: results of `mltrain load`, as `mltrain report` reads and draws them.
  */
 #include "report/report.h"
-#include "report/traffic_page.h"
 
 #include <stdint.h>
 #include <stdlib.h>
@@ -18,7 +17,7 @@ static void draw(const struct traffic *t)
 
 	if (!f)
 		abort();
-	traffic_page_write(f, t);
+	traffic_write(f, t);
 	fclose(f);
 	/* The page's own script is the only one that runs; the others hold data. */
 	for (char *p = text; (p = strstr(p, "<script>")); p++)

@@ -1,7 +1,6 @@
 #include "trainer_net.h"
 
 #include "model/checkpoint.h"
-#include "model/checkpoint_meta.h"
 #include "tensor/safetensors.h"
 
 static struct net *tiny_reference_net(void)

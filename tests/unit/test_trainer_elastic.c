@@ -7,10 +7,9 @@
 #include "dist/listener.h"
 #include "dist/elastic.h"
 #include "dist/group.h"
-#include "dist/node_sums.h"
-#include "dist/rendezvous.h"
-#include "dist/ring_sums.h"
-#include "dist/secret.h"
+#include "dist/sums.h"
+#include "dist/elastic_run.h"
+#include "dist/frame.h"
 
 #include <arpa/inet.h>
 #include <fcntl.h>

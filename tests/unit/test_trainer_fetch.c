@@ -2,7 +2,6 @@
 
 #include "base/strv.h"
 #include "data/fetch.h"
-#include "data/unpack.h"
 
 #include <archive.h>
 #include <archive_entry.h>

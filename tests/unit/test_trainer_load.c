@@ -2,13 +2,10 @@
 
 #include "load/answer.h"
 #include "load/check.h"
-#include "load/histogram.h"
+#include "load/results.h"
 #include "load/load.h"
-#include "load/pictures.h"
 #include "load/request.h"
 #include "load/stages.h"
-#include "load/target.h"
-#include "load/threshold.h"
 
 #include <math.h>
 #include <netinet/in.h>

@@ -1,6 +1,5 @@
 #include "trainer_test.h"
 
-#include "data/augment.h"
 #include "data/loader.h"
 
 /* --- alterations --------------------------------------------------------------- */

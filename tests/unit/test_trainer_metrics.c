@@ -2,11 +2,8 @@
 
 #include "metrics/live.h"
 #include "metrics/usage.h"
-#include "metrics/nvml.h"
-#include "metrics/rate.h"
 #include "metrics/records.h"
 #include "metrics/tfevents.h"
-#include "metrics/tflog.h"
 
 #include <fcntl.h>
 #include <time.h>

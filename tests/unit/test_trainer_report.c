@@ -1,12 +1,8 @@
 #include "trainer_test.h"
 
-#include "report/chart.h"
-#include "report/curves.h"
 #include "report/html.h"
-#include "report/matrix.h"
 #include "report/report.h"
 #include "report/runs.h"
-#include "report/test_record.h"
 
 #define RUN(net)                            \
 	"{\"event\":\"run\",\"net\":\"" net \
@@ -140,7 +136,7 @@ static int read_test(const char *text, struct test *t)
 	int r;
 
 	assert_non_null(record);
-	r = test_read(record, t);
+	r = run_test_read(record, t);
 	json_decref(record);
 	return r;
 }
@@ -167,18 +163,18 @@ static void a_confusion_that_does_not_fit_together_is_refused(void **state)
 	assert_string_equal(t.names[1], "1");
 	assert_int_equal(t.n_mistakes, 1);
 	assert_null(t.mistakes[0].png);
-	test_done(&t);
+	run_test_done(&t);
 }
 
 static void only_png_in_base64_is_a_picture(void **state)
 {
-	assert_true(test_is_png("iVBORw0KGgoAAAAN"));
-	assert_true(test_is_png("iVBORw0KGgoAAAA="));
-	assert_false(test_is_png(""));
-	assert_false(test_is_png("iVBORw0KGgoAAAANA"));
-	assert_false(test_is_png("PHN2Zz4="));
-	assert_false(test_is_png("iVBORw0KGgo\" onload=\"x"));
-	assert_false(test_is_png("iVBORw0KGgoA===="));
+	assert_true(run_test_is_png("iVBORw0KGgoAAAAN"));
+	assert_true(run_test_is_png("iVBORw0KGgoAAAA="));
+	assert_false(run_test_is_png(""));
+	assert_false(run_test_is_png("iVBORw0KGgoAAAANA"));
+	assert_false(run_test_is_png("PHN2Zz4="));
+	assert_false(run_test_is_png("iVBORw0KGgo\" onload=\"x"));
+	assert_false(run_test_is_png("iVBORw0KGgoA===="));
 }
 
 /* --- drawing --------------------------------------------------------------------------------- */
@@ -299,7 +295,7 @@ static void text_cannot_become_markup(void **state)
 
 static void durations_and_counts_read_well(void **state)
 {
-	char a[32], b[48];
+	char a[HTML_NUMBER], b[HTML_NUMBER];
 
 	assert_string_equal(html_duration(0.824, a), "0.82 s");
 	assert_string_equal(html_duration(12.34, a), "12.3 s");

@@ -3,7 +3,6 @@
 #include "config.h"
 #include "model/checkpoint.h"
 #include "train/cpus.h"
-#include "train/evaluate.h"
 #include "train/train.h"
 
 #include <limits.h>

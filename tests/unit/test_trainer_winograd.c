@@ -1,9 +1,9 @@
-/* Convolutions by winograd.h against plain loops, and products in bfloat16 (pairs.h). */
+/* Convolutions by winograd.h against plain loops, and products in bfloat16 (pairs.c). */
 #include "trainer_test.h"
 
 #include "backend/dnn.h"
 #include "backend/lanes.h"
-#include "backend/pairs.h"
+#include "backend/winograd.h"
 #include "backend/parallel.h"
 
 static int can_pair(void)

@@ -13,7 +13,7 @@
 #include "tensor/batch.h"
 #include "backend/exchange.h"
 #include "backend/layer.h"
-#include "tensor/dtype.h"
+#include "tensor/shape.h"
 #include "tensor/plugin.h"
 
 struct engine {

@@ -1,4 +1,4 @@
-#include "backend/dnn_version.h"
+#include "backend/dnn.h"
 
 #include "backend/parallel.h"
 
@@ -104,7 +104,7 @@ int dnn_has_bf16(void)
 	return has(DNN_AVX512_BF16);
 }
 
-static struct dnn_format format(int rank, const int *dims, dnnl_format_tag_t tag)
+struct dnn_format dnn_format_by(int rank, const int *dims, dnnl_format_tag_t tag)
 {
 	dnnl_dims_t d = { 0 };
 
@@ -117,22 +117,12 @@ struct dnn_format dnn_format_plain(int rank, const int *dims)
 {
 	static const dnnl_format_tag_t tags[] = { dnnl_a, dnnl_ab, dnnl_abc, dnnl_abcd };
 
-	return format(rank, dims, tags[rank - 1]);
+	return dnn_format_by(rank, dims, tags[rank - 1]);
 }
 
 struct dnn_format dnn_format_any(int rank, const int *dims)
 {
-	return format(rank, dims, dnnl_format_tag_any);
-}
-
-struct dnn_format dnn_format_hwio(const int *dims)
-{
-	return format(4, dims, dnnl_hwio);
-}
-
-struct dnn_format dnn_format_by_16(const int *dims)
-{
-	return format(4, dims, dnnl_nChw16c);
+	return dnn_format_by(rank, dims, dnnl_format_tag_any);
 }
 
 struct dnn_format dnn_format_typed(struct dnn_format f, int bf16)
@@ -183,7 +173,7 @@ int dnn_format_block(const struct dnn_format *f)
 
 struct dnn_format dnn_format_like(const struct dnn_format *f, const int *dims)
 {
-	struct dnn_format g = format(4, dims, known_formats[known_format(f)].tag);
+	struct dnn_format g = dnn_format_by(4, dims, known_formats[known_format(f)].tag);
 
 	return dnn_version_retype(g, dnn_version_type(f));
 }
@@ -303,9 +293,7 @@ int dnn_reorder(struct dnn *d, const struct dnn_format *from, const struct dnn_f
 	auto_call(attr_cleanup) dnnl_primitive_attr_t attr = NULL;
 	dnnl_status_t s;
 
-	if ((s = dnnl_primitive_attr_create(&attr)) != dnnl_success ||
-		(s = dnnl_primitive_attr_set_scratchpad_mode(attr, dnnl_scratchpad_mode_user)) !=
-			dnnl_success ||
+	if ((s = make_attributes(0, &attr)) != dnnl_success ||
 		(s = dnnl_reorder_primitive_desc_create(&op->desc, from->md, d->engine, to->md,
 			 d->engine, attr)) != dnnl_success ||
 		(s = dnnl_primitive_create(&op->prim, op->desc)) != dnnl_success) {

@@ -57,11 +57,8 @@ struct dnn_format dnn_format_typed(struct dnn_format f, int bf16);
 struct dnn_format dnn_format_plain(int rank, const int *dims);
 struct dnn_format dnn_format_any(int rank, const int *dims);
 
-/* Weights [k][c][r][s] of a convolution, stored as [r][s][c][k]. */
-struct dnn_format dnn_format_hwio(const int *dims);
-
-/* An activation [n][c][h][w], stored as [n][c/16][h][w][16]. */
-struct dnn_format dnn_format_by_16(const int *dims);
+/* As a tag of oneDNN's says. */
+struct dnn_format dnn_format_by(int rank, const int *dims, dnnl_format_tag_t tag);
 
 /* The format of an activation [n][c][h][w] for other dimensions; its block must be known
  * (below). */
@@ -136,5 +133,38 @@ void dnn_op_point(struct dnn_op *op, int arg, const void *data);
 
 /* Run it and wait. A failure is a bug and aborts. An empty op does nothing. */
 void dnn_op_run(struct dnn *d, struct dnn_op *op);
+
+/* --- dnn_version.c hides the differences between oneDNN 2.x and 3.x, for dnn.c --- */
+
+enum dnn_direction { DNN_FORWARD, DNN_TO_DATA, DNN_TO_WEIGHTS, DNN_PRODUCT };
+
+/* An operation to make. */
+struct dnn_wish {
+	enum dnn_direction direction;
+	const struct dnn_layer *layer; /* of DNN_PRODUCT only the formats count */
+	const struct dnn_op *forward;  /* of the ways back */
+	const char *avoid; /* begins the names of implementations that are passed over; or NULL */
+};
+
+/* A format by oneDNN's tag. Cannot fail: net_new() checked the sizes. */
+struct dnn_format dnn_version_format(
+	int rank, const dnnl_dim_t *dims, dnnl_data_type_t type, dnnl_format_tag_t tag);
+
+/* The same layout with elements of another type. */
+struct dnn_format dnn_version_retype(struct dnn_format f, dnnl_data_type_t type);
+
+/* A copy of a description that oneDNN lends. NULL: none. */
+struct dnn_format dnn_version_keep(dnn_md md);
+
+int dnn_version_rank(const struct dnn_format *f);
+const dnnl_dim_t *dnn_version_dims(const struct dnn_format *f);
+dnnl_data_type_t dnn_version_type(const struct dnn_format *f);
+
+/* Have an operation write max(y, 0). */
+dnnl_status_t dnn_version_append_relu(dnnl_post_ops_t post);
+
+/* Find an implementation; op->desc gets its description. */
+dnnl_status_t dnn_version_describe(
+	struct dnn *d, const struct dnn_wish *w, dnnl_primitive_attr_t attr, struct dnn_op *op);
 
 #endif

@@ -1,4 +1,4 @@
-#include "backend/dnn_version.h"
+#include "backend/dnn.h"
 
 #if DNNL_VERSION_MAJOR < 2 || DNNL_VERSION_MAJOR > 3
 #error "mltrain knows oneDNN 2.x and 3.x; ./configure --with-onednn=no builds without it"

@@ -9,7 +9,7 @@
  * Layers stand in an order in which each reads only what lies before it. Most read the one right
  * before; a residual network's don't, so every layer says whose output it reads.
  *
- * A new kind is a row of enum layer_kind and its name below; its keys in model/layer_file.c, its
+ * A new kind is a row of enum layer_kind and its name below; its keys in model/net_file.c, its
  * shapes and parameters in model/net.c, its ONNX operator in model/onnx.c; and its arithmetic in
  * reference.c, onednn_node.c (or onednn_plain.c, plain loops) and cuda's forward.c and
  * backward.c.

@@ -1,4 +1,12 @@
-#include "backend/norm.h"
+/*
+ * Batch normalisation (Ioffe and Szegedy, "Batch Normalization", 2015, algorithms 1 and 2) for the
+ * backend `onednn`, on activations as kernels.h describes them.
+ *
+ * Training takes two passes each way: one that sums, between which the ranks add up their sums, and
+ * one that computes. Sums are taken around each channel's first value, so that a mean far from zero
+ * costs no digits.
+ */
+#include "backend/kernels.h"
 
 #include "backend/parallel.h"
 #include "tensor/wide.h"

@@ -9,7 +9,6 @@
 #include "backend/onednn_node.h"
 #include "backend/ops.h"
 #include "backend/parallel.h"
-#include "optimiser/optimiser.h"
 #include "tensor/wide.h"
 
 #include <sys/mman.h>
@@ -23,9 +22,8 @@ struct onednn {
 	struct node *nodes; /* [n_nodes], owned */
 	size_t n_nodes;
 	size_t n_params, n_states;
-	size_t shared;             /* bytes that nodes use one after the other */
-	float *canonical, *folded; /* of an engine that only predicts */
-	struct image_norm norm;
+	size_t shared;                /* bytes that nodes use one after the other */
+	float *canonical, *folded;    /* of an engine that only predicts */
 	struct optimiser_part *parts; /* [n_parts], owned */
 	size_t n_parts;
 	void *block; /* owned */
@@ -85,7 +83,7 @@ static size_t plan(struct onednn *o, void *block)
 	if (w->trains && w->rounds)
 		w->master = node_plan_take(&p, w->params * sizeof(float));
 	if (w->trains) {
-		for (int i = 0; i < optimiser_states(w->optimiser); i++)
+		for (int i = 0; i < optimiser_states(w->wish.optimiser); i++)
 			w->kept[i] = node_plan_take(&p, w->params * sizeof(float));
 		w->grad = node_plan_take(&p, w->params * sizeof(float));
 	} else {
@@ -233,7 +231,8 @@ static void renew(struct onednn *o)
 	if (o->world.rounds)
 		round_weights(o);
 	for (size_t i = 0; i < o->n_nodes; i++)
-		node_renew(&o->nodes[i], &o->world);
+		if (o->nodes[i].kind->renew)
+			o->nodes[i].kind->renew(&o->nodes[i], &o->world);
 }
 
 /* Fill a block from a canonical one, whose batch norms may be parts of other nodes. */
@@ -309,7 +308,7 @@ static void choose_bf16(struct node_world *w)
 
 	w->bf16 = dnn_has_bf16();
 	w->rounds = !w->bf16;
-	if (w->bf16 || said++ || (w->exchange && w->exchange->rank > 0))
+	if (w->bf16 || said++ || (w->wish.exchange && w->wish.exchange->rank > 0))
 		return;
 	mlr_info("bf16 without AVX512_BF16 or AMX: computing in f32 with weights rounded to bf16, "
 		 "as fast as f32");
@@ -355,11 +354,8 @@ static int open_engine(const struct layer *layers, size_t n, const struct engine
 		.threads = threads,
 		.dtype = config->dtype,
 		.steps_at_once = 1 };
-	o->norm = config->norm;
+	o->world.wish = *config;
 	o->world.trains = config->use == ENGINE_TRAINS;
-	o->world.optimiser = config->optimiser;
-	o->world.smoothing = config->smoothing;
-	o->world.exchange = config->exchange;
 	o->world.ranks = config->exchange ? config->exchange->ranks : 1;
 	o->world.first_row = engine_first_row(config);
 	o->world.all_rows = engine_all_rows(config);
@@ -394,8 +390,8 @@ static void gather_in_thread(void *ctx, int me, int of)
 	int to = (int)parallel_from(rows, 1, me + 1, of);
 
 	for (int i = (int)parallel_from(rows, 1, me, of); i < to; i++) {
-		batch_gather(g->batch, in->dim[0], in->dim[1], in->dim[2], &o->norm, i, i + 1,
-			o->world.pixels);
+		batch_gather(g->batch, in->dim[0], in->dim[1], in->dim[2], &o->world.wish.norm, i,
+			i + 1, o->world.pixels);
 		if (o->world.input != o->world.pixels)
 			kernel_to_bf16(n, o->world.pixels + (size_t)i * n,
 				(uint16_t *)o->world.input + (size_t)i * n);
@@ -416,7 +412,7 @@ static int forward(struct onednn *o, const struct step *s, struct mlr_error *err
 {
 	o->world.step = s;
 	for (size_t i = 0; i < o->n_nodes; i++)
-		TRY(node_forward(&o->nodes[i], &o->world, err));
+		TRY(o->nodes[i].kind->forward(&o->nodes[i], &o->world, err));
 	return 0;
 }
 
@@ -437,7 +433,7 @@ static int predict(struct engine *e, const struct batch *b, float *logits, struc
  * that is a bucketful, or all. */
 static void tell_ready(struct onednn *o, const struct node *d, size_t *end)
 {
-	const struct exchange *x = o->world.exchange;
+	const struct exchange *x = o->world.wish.exchange;
 
 	if (!x || x->plain)
 		return;
@@ -451,7 +447,7 @@ static void tell_ready(struct onednn *o, const struct node *d, size_t *end)
 /* Sum the gradients over ranks whose layouts differ. */
 static int sum_plain(struct onednn *o, struct mlr_error *err)
 {
-	const struct exchange *x = o->world.exchange;
+	const struct exchange *x = o->world.wish.exchange;
 	auto_free float *plain = malloc(o->n_params * sizeof(*plain));
 
 	if (!plain)
@@ -467,7 +463,7 @@ static int sum_plain(struct onednn *o, struct mlr_error *err)
 
 static int backward(struct onednn *o, struct mlr_error *err)
 {
-	const struct exchange *x = o->world.exchange;
+	const struct exchange *x = o->world.wish.exchange;
 	size_t end = o->world.params;
 
 	for (size_t i = o->n_nodes; i-- > 0;) {
@@ -499,7 +495,7 @@ static void update_in_thread(void *ctx, int me, int of)
 static void update(struct onednn *o, const struct step *s, struct step_result *ret)
 {
 	const struct node_world *w = &o->world;
-	struct update_call c = { .optimiser = &optimisers[w->optimiser],
+	struct update_call c = { .optimiser = &optimisers[w->wish.optimiser],
 		.step = { .parts = o->parts,
 			.n = o->n_parts,
 			.param = w->master,
@@ -532,9 +528,9 @@ static void loss(struct onednn *o, const struct batch *b, struct step_result *re
 	int classes = last->layer->out.dim[0];
 
 	ret->cross_entropy = op_softmax_loss(b->rows, classes, last->y, b->labels, dy, &ret->wrong);
-	if (o->world.smoothing > 0)
+	if (o->world.wish.smoothing > 0)
 		ret->cross_entropy += op_smooth_loss(
-			b->rows, classes, o->world.smoothing, last->y, b->labels, dy);
+			b->rows, classes, o->world.wish.smoothing, last->y, b->labels, dy);
 	for (int i = 0; o->world.ranks > 1 && i < b->rows * classes; i++)
 		dy[i] /= (float)o->world.all_rows / (float)b->rows;
 }
@@ -542,7 +538,6 @@ static void loss(struct onednn *o, const struct batch *b, struct step_result *re
 static int one_step(struct onednn *o, const struct batch *b, const struct step *s,
 	struct step_result *ret, struct mlr_error *err)
 {
-
 	o->world.rows = b->rows;
 	fill(o, b);
 	TRY(forward(o, s, err));

@@ -12,9 +12,9 @@ static int make(struct node *d, struct node_world *w, struct mlr_error *err)
 		l->size, l->stride, l->pad, w->threads);
 	d->images.bf16 = w->bf16;
 	node_batch_dims(w->batch, d->out, dims);
-	d->format = dnn_format_typed(dnn_format_by_16(dims), w->bf16);
+	d->format = dnn_format_typed(dnn_format_by(4, dims, dnnl_nChw16c), w->bf16);
 	node_weight_dims(l, dims);
-	d->weights = dnn_format_hwio(dims);
+	d->weights = dnn_format_by(4, dims, dnnl_hwio);
 	mlr_debug("layer '%s': of images, pooled", l->name);
 	return 0;
 }

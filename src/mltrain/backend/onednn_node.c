@@ -278,14 +278,8 @@ int node_bind(struct node *d, struct node_world *w, struct mlr_error *err)
 	return r < 0 ? mlr_wrap(err, "layer '%s'", d->layer->name) : 0;
 }
 
-int node_forward(struct node *d, struct node_world *w, struct mlr_error *err)
-{
-	return d->kind->forward(d, w, err);
-}
-
 int node_backward(struct node *d, struct node_world *w, struct mlr_error *err)
 {
-
 	if (!d->learns)
 		return 0;
 	/* A pooling node behind has let it pass the ReLU already. */
@@ -316,10 +310,4 @@ void node_set(
 	node_point(&d->plain_to_weights, weights, block + d->at);
 	dnn_op_run(&w->dnn, &d->plain_to_weights);
 	memcpy(block + d->bias_at, bias, d->biases * sizeof(float));
-}
-
-void node_renew(struct node *d, struct node_world *w)
-{
-	if (d->kind->renew)
-		d->kind->renew(d, w);
 }

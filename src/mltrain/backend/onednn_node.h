@@ -13,13 +13,13 @@
 #include "backend/backend.h"
 #include "backend/dnn.h"
 #include "backend/graph.h"
-#include "backend/norm.h"
-#include "backend/pooling.h"
+#include "backend/kernels.h"
 #include "backend/lanes.h"
 #include "optimiser/optimiser.h"
 
 /* State that all nodes of an engine share. */
 struct node_world {
+	struct engine_config wish;
 	struct node *nodes; /* those made so far */
 	struct dnn dnn;
 	const struct lanes *lanes; /* our own kernels for this CPU; NULL: there are none */
@@ -29,15 +29,12 @@ struct node_world {
 	int trains;
 	int bf16;   /* activations, and weights where oneDNN reads them */
 	int rounds; /* bf16 without instructions for it: floats, from weights with bf16's bits */
-	const struct exchange *exchange; /* NULL: alone */
 	int ranks;
 	int first_row, all_rows; /* of the batch of all ranks */
 	float *pixels;           /* the images, row-major */
 	void *input;             /* the same; in bf16 a copy, if there is who reads it */
 	int input_is_read;
 	size_t params; /* floats in each block, padding included; nodes add theirs */
-	int optimiser;
-	float smoothing;                                  /* of labels */
 	float *param, *grad, *kept[OPTIMISER_STATES_MAX]; /* blocks of one layout */
 	float *master; /* what is trained; param is its rounded copy or the same */
 	float *states; /* canonical */
@@ -58,7 +55,7 @@ struct node_kind {
 	void (*plan)(struct node *d, const struct node_world *w, struct plan *p);
 	size_t (*scratch)(const struct node *d, const struct node_world *w); /* bytes */
 	int (*bind)(struct node *d, struct node_world *w, struct mlr_error *err);
-	int (*forward)(struct node *d, struct node_world *w, struct mlr_error *err);
+	int (*forward)(struct node *d, struct node_world *w, struct mlr_error *err); /* y */
 	int (*backward)(struct node *d, struct node_world *w, struct mlr_error *err);
 	/* Parameters have changed: renew copies of them. */
 	void (*renew)(struct node *d, struct node_world *w);
@@ -151,11 +148,8 @@ void node_plan(struct node *d, const struct node_world *w, struct plan *p);
 /* Tell the operations where memory is. */
 int node_bind(struct node *d, struct node_world *w, struct mlr_error *err);
 
-/*
- * y of what it reads; and what dy makes of the parameters' gradients
- * and those of what it reads. Return 0, or -EIO when another rank failed.
- */
-int node_forward(struct node *d, struct node_world *w, struct mlr_error *err);
+/* Compute what dy makes of the parameters' gradients and those of what it reads. Returns 0, or -EIO
+ * when another rank failed. */
 int node_backward(struct node *d, struct node_world *w, struct mlr_error *err);
 
 /* Copy one of the blocks' part out to a canonical parameter block, or in from canonical weights and
@@ -167,9 +161,6 @@ void node_set(struct node *d, struct node_world *w, float *block, const float *w
 /* Weights and biases of a node with batch norm behind, as if that were part of the layer. */
 void node_fold(const struct node *d, const float *params, const float *states, float *weights,
 	float *bias);
-
-/* Parameters have changed. */
-void node_renew(struct node *d, struct node_world *w);
 
 /* --- for the kinds of nodes ------------------------------------------------------------------ */
 

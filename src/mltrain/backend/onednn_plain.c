@@ -192,7 +192,7 @@ static double shares(const struct node *d, const struct node_world *w)
 static int sum_over_ranks(
 	const struct node *d, struct node_world *w, const struct norm *l, struct mlr_error *err)
 {
-	const struct exchange *e = d->layer->own_rows ? NULL : w->exchange;
+	const struct exchange *e = d->layer->own_rows ? NULL : w->wish.exchange;
 
 	return e ? e->sum(e->ctx, l->sums, 2 * norm_channels(l), err) : 0;
 }

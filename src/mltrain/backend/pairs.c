@@ -1,4 +1,11 @@
-#include "backend/pairs.h"
+/*
+ * Matrix products of bfloat16 with sums in single precision, by AVX512_BF16's vdpbf16ps: twice the
+ * multiplications of an f32 product in the same time. It multiplies pairs, so the elements of A and
+ * B that meet lie two and two in words of 32 bits (the first in the lower half), an odd one with 0.
+ *
+ * Callers see to it that the CPU has the instructions (dnn_isa() is DNN_AVX512_BF16 or more).
+ */
+#include "backend/winograd.h"
 
 #if defined(__x86_64__)
 

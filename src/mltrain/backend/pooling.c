@@ -1,4 +1,10 @@
-#include "backend/pooling.h"
+/*
+ * Pooling for the backend `onednn`, with the layouts of kernels.h. ops.h defines it in plain loops.
+ *
+ * Windows usually do not overlap. Then the gradient can replace the activation, which needs no
+ * winners and no second array.
+ */
+#include "backend/kernels.h"
 
 #include "backend/parallel.h"
 #include "tensor/wide.h"

@@ -21,21 +21,17 @@ struct reference {
 	struct engine engine; /* first, so that a pointer to one is a pointer to both */
 	const struct layer *layers;
 	size_t n;
-	enum engine_use use;
-	int optimiser;
-	float smoothing;
+	struct engine_config wish;
 	size_t params; /* floats in each of the next blocks */
 	float *param, *grad, *kept[OPTIMISER_STATES_MAX];
 	size_t states;
 	float *state;
-	struct image_norm norm;
-	const struct exchange *exchange; /* NULL: alone */
-	int first_row, all_rows;         /* of the batch of all ranks */
-	float *input;                    /* [batch][c][h][w] */
-	float *dx;                       /* gradient from one reader */
-	double *sums;                    /* batch norm's, of the current layer, owned */
-	struct layer_memory *place;      /* [n], owned */
-	float *block;                    /* everything else, owned */
+	int first_row, all_rows;    /* of the batch of all ranks */
+	float *input;               /* [batch][c][h][w] */
+	float *dx;                  /* gradient from one reader */
+	double *sums;               /* batch norm's, of the current layer, owned */
+	struct layer_memory *place; /* [n], owned */
+	float *block;               /* everything else, owned */
 };
 
 static struct reference *own(struct engine *e)
@@ -73,7 +69,7 @@ static void plan_layer(struct reference *r, size_t i, float *block, size_t *used
 	}
 	if (l->kind == LAYER_MAXPOOL)
 		at->winner = (uint8_t *)take(block, used, (count + 3) / 4);
-	if (r->use == ENGINE_PREDICTS)
+	if (r->wish.use == ENGINE_PREDICTS)
 		return;
 	at->dy = take(block, used, count);
 	if (l->kind == LAYER_DROPOUT)
@@ -92,8 +88,8 @@ static size_t plan(struct reference *r, float *block)
 		if (shape_count(&r->layers[i].in) > most)
 			most = shape_count(&r->layers[i].in);
 	}
-	if (r->use == ENGINE_TRAINS) {
-		for (int i = 0; i < optimiser_states(r->optimiser); i++)
+	if (r->wish.use == ENGINE_TRAINS) {
+		for (int i = 0; i < optimiser_states(r->wish.optimiser); i++)
 			r->kept[i] = take(block, &used, r->params);
 		r->grad = take(block, &used, r->params);
 		r->dx = take(block, &used, batch * most);
@@ -142,11 +138,7 @@ static int open_engine(const struct layer *layers, size_t n, const struct engine
 		.batch = config->batch,
 		.threads = 1,
 		.steps_at_once = 1 };
-	r->use = config->use;
-	r->optimiser = config->optimiser;
-	r->smoothing = config->smoothing;
-	r->norm = config->norm;
-	r->exchange = config->exchange;
+	r->wish = *config;
 	r->all_rows = engine_all_rows(config);
 	r->first_row = engine_first_row(config);
 	r->layers = layers;
@@ -231,14 +223,14 @@ static struct op_norm norm_of(const struct layer *l, int n)
 
 static int ranks_of(const struct reference *r)
 {
-	return r->exchange ? r->exchange->ranks : 1;
+	return r->wish.exchange ? r->wish.exchange->ranks : 1;
 }
 
 /* A batch norm's sums, over the ranks unless it is of each one's rows. */
 static int sum_over_ranks(struct reference *r, const struct layer *l, struct mlr_error *err)
 {
 	return ranks_of(r) > 1 && !l->own_rows
-		? r->exchange->sum(r->exchange->ctx, r->sums, l->states, err)
+		? r->wish.exchange->sum(r->wish.exchange->ctx, r->sums, l->states, err)
 		: 0;
 }
 
@@ -414,7 +406,7 @@ static int forward(
 {
 	const struct shape *in = &r->layers[0].in; /* the first layer reads the images */
 
-	batch_gather(b, in->dim[0], in->dim[1], in->dim[2], &r->norm, 0, b->rows, r->input);
+	batch_gather(b, in->dim[0], in->dim[1], in->dim[2], &r->wish.norm, 0, b->rows, r->input);
 	for (size_t i = 0; i < r->n; i++)
 		TRY(layer_forward(r, i, b->rows, s, err));
 	return 0;
@@ -426,9 +418,9 @@ static void hand_over(struct reference *r, const struct layer *l)
 	if (ranks_of(r) == 1)
 		return;
 	if (l->weights)
-		r->exchange->ready(
-			r->exchange->ctx, r->grad + l->weight_at, l->weights + l->biases);
-	r->exchange->poll(r->exchange->ctx);
+		r->wish.exchange->ready(
+			r->wish.exchange->ctx, r->grad + l->weight_at, l->weights + l->biases);
+	r->wish.exchange->poll(r->wish.exchange->ctx);
 }
 
 /* Run backward from dy of the last layer. All others begin as 0, and each reader adds its part. */
@@ -449,13 +441,13 @@ static int backward(struct reference *r, struct mlr_error *err)
 			op_add(count, r->place[l->with].dy, r->place[i].dy, r->place[l->with].dy);
 		hand_over(r, l);
 	}
-	return ranks_of(r) > 1 ? r->exchange->wait(r->exchange->ctx, err) : 0;
+	return ranks_of(r) > 1 ? r->wish.exchange->wait(r->wish.exchange->ctx, err) : 0;
 }
 
 static void update(struct reference *r, const struct step *s, struct step_result *ret)
 {
 	auto_free struct optimiser_part *parts = xcalloc(r->n, sizeof(*parts));
-	const struct optimiser *o = &optimisers[r->optimiser];
+	const struct optimiser *o = &optimisers[r->wish.optimiser];
 	struct optimiser_step step = { .parts = parts,
 		.param = r->param,
 		.grad = r->grad,
@@ -484,9 +476,9 @@ static int one_step(struct reference *r, const struct batch *b, const struct ste
 	TRY(forward(r, b, s, err));
 	ret->cross_entropy =
 		op_softmax_loss(b->rows, classes, last->y, b->labels, last->dy, &ret->wrong);
-	if (r->smoothing > 0)
+	if (r->wish.smoothing > 0)
 		ret->cross_entropy += op_smooth_loss(
-			b->rows, classes, r->smoothing, last->y, b->labels, last->dy);
+			b->rows, classes, r->wish.smoothing, last->y, b->labels, last->dy);
 	/* The mean is over the rows of all ranks. */
 	for (size_t i = 0; ranks_of(r) > 1 && i < (size_t)b->rows * (size_t)classes; i++)
 		last->dy[i] /= (float)r->all_rows / (float)b->rows;
@@ -508,7 +500,7 @@ static int predict(struct engine *e, const struct batch *b, float *logits, struc
 static int step(struct engine *e, const struct batch *batches, const struct step *steps, int n,
 	struct step_result *ret, struct mlr_error *err)
 {
-	if (own(e)->use == ENGINE_PREDICTS)
+	if (own(e)->wish.use == ENGINE_PREDICTS)
 		return no_block(err);
 	for (int i = 0; i < n; i++)
 		if (one_step(own(e), &batches[i], &steps[i], &ret[i], err) < 0)

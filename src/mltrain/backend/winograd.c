@@ -1,8 +1,6 @@
 #include "backend/winograd.h"
 
-#include "backend/pairs.h"
 #include "backend/parallel.h"
-#include "backend/product.h"
 #include "backend/window.h"
 #include "backend/winograd_line.h"
 

@@ -12,7 +12,7 @@
  * stages at a time, so that V and M stay in a core's cache. In single precision 5x5 costs about one
  * of seven digits, so outputs differ by 1e-5 of their length from direct sums; tests allow 1e-4.
  * Everything is computed in single precision even where activations are bfloat16, but for the
- * products when a CPU with AVX512_BF16 trains in bfloat16 (pairs.h): V, U and dM are rounded, sums
+ * products when a CPU with AVX512_BF16 trains in bfloat16 (pairs.c): V, U and dM are rounded, sums
  * are not. Outputs of 5x5 are then some 4 % of their length off, evenly spread and without a bias,
  * which is far less than what gradients of a batch differ by. Predictions do without.
  *
@@ -87,5 +87,33 @@ struct winograd_code {
 		const uint8_t *winner, const float *ut, const uint32_t *pairs, float *dw, float *db,
 		void *dx, float *work);
 };
+
+/* --- pairs.c: products of bfloat16, whose elements lie in pairs --- */
+
+#define PAIRS_ROWS  8  /* rows of C that are computed at once */
+#define PAIRS_LANES 16 /* columns of C in a vector */
+
+/* to [n/2] of from [n]: pairs of neighbours in a row of an even length; n is a multiple of
+ * 2 * PAIRS_LANES. */
+void pairs_of_columns(const float *from, size_t n, uint32_t *to);
+
+/* to [(rows+1)/2][columns] of from [rows][columns]: pairs of neighbours in a column; columns is a
+ * multiple of PAIRS_LANES. */
+void pairs_of_rows(const float *from, int rows, int columns, uint32_t *to);
+
+/*
+ * C = A B, or C += A B, of m x 2k and 2k x n: m a multiple of PAIRS_ROWS, n of PAIRS_LANES.
+ *
+ *   across, down   words from a row of A to the next, and from a pair of columns to the next
+ *   b              [k][n]
+ */
+struct pairs_product {
+	const uint32_t *a, *b;
+	float *c;
+	size_t across, down;
+	int m, n, k;
+};
+
+void pairs_product(const struct pairs_product *p, int add);
 
 #endif

@@ -1,6 +1,6 @@
 #include "backend/winograd_line.h"
 
-#include "backend/pairs.h"
+#include "backend/winograd.h"
 #include "backend/parallel.h"
 
 #if defined(__GNUC__) && !defined(__clang__)

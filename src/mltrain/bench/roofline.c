@@ -1,4 +1,4 @@
-#include "bench/roofline.h"
+#include "bench/throughput.h"
 
 static int compare(const void *a, const void *b)
 {

@@ -1,7 +1,7 @@
 #include "cli/arg.h"
 
 #include "backend/backend.h"
-#include "tensor/dtype.h"
+#include "tensor/shape.h"
 #include "train/cpus.h"
 
 const struct option_row predictor_rows[] = {
@@ -23,8 +23,10 @@ struct predictor_options predictor_options(void)
 	};
 }
 
-void predictor_check(struct predictor_options *o, struct argp_state *state)
+void predictor_check(void *args, struct argp_state *state)
 {
+	struct predictor_options *o = args;
+
 	o->threads = cpus_cut(o->threads, 1);
 	if (!o->checkpoint)
 		argp_error(state, "which weights? give --checkpoint FILE");

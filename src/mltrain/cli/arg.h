@@ -1,11 +1,15 @@
-/* Parses options that several of mltrain's commands have, into the field they are given
- * (OPT_PARSE). */
+/* What several of mltrain's commands have: options, parsed into the field they are given
+ * (OPT_PARSE), and the record of a test. */
 #ifndef MLT_ARG_H
 #define MLT_ARG_H
 
 #include "base/options.h"
+#include "data/dataset.h"
 #include "model/net_file.h"
+#include "train/train.h"
 #include "train/predictor.h"
+
+#include <jansson.h>
 
 #define ARG_THREADS_MAX 1024
 
@@ -32,7 +36,19 @@ extern const struct option_row predictor_rows[];
 /* Their defaults. */
 struct predictor_options predictor_options(void);
 
-/* Check that there is a checkpoint and cut the threads, for the check of a command's syntax. */
-void predictor_check(struct predictor_options *o, struct argp_state *state);
+/* Check that there is a checkpoint and cut the threads: the check of a command's syntax, whose args
+ * begin with a struct predictor_options. */
+void predictor_check(void *args, struct argp_state *state);
+
+/*
+ * Make the record of a test, {"event": "test", ...}: the confusion matrix, and the worst mistakes
+ * as pictures. mltrain eval --json prints it, and the log of a run contains it; mltrain(1) lists
+ * its keys.
+ *
+ *   names   names of the network's classes [e->classes], or NULL
+ *   step    of the network
+ */
+json_t *test_record(
+	const struct evaluation *e, const struct dataset *data, char *const *names, uint64_t step);
 
 #endif

@@ -52,17 +52,10 @@ static void bench_result_done(struct bench_result *r)
 	free(r->rows);
 }
 
-static const char *use_name(enum engine_use use)
-{
-	return use == ENGINE_TRAINS ? "train" : "predict";
-}
-
-static const char *bound_name(enum roofline_bound bound)
-{
-	static const char *const names[] = { "", "products", "memory" };
-
-	return names[bound];
-}
+static const char *const uses[] = {
+	[ENGINE_TRAINS] = "train", [ENGINE_PREDICTS] = "predict", NULL
+};
+static const char *const bounds[] = { "", "products", "memory" };
 
 /* --- for people ------------------------------------------------------------------------------- */
 
@@ -86,7 +79,7 @@ static void print_ceiling(const struct bench_ceiling *c)
 	print_spread(", copy", &c->roofline.copy, 1e9, "GB/s\n");
 }
 
-/* Print what comes before the rows; a row once it is measured; its memory plan. */
+/* Print what comes before the rows; a row once it is measured. */
 static void bench_print_head(const struct bench_result *r)
 {
 	printf("net %s: %zu parameters, %.3f MFLOP an image forward\n", r->net->name,
@@ -111,7 +104,7 @@ static void bench_print_row(const struct bench_row *row)
 	const struct spread *s = &row->got.step;
 	char images[40], step[40], share[32] = "-";
 
-	printf("%-7s  %-5s  %6d  ", use_name(row->use), dtype_name(row->dtype), row->batch);
+	printf("%-7s  %-5s  %6d  ", uses[row->use], dtype_name(row->dtype), row->batch);
 	if (row->error) {
 		printf("not measured: %s\n", row->error);
 		return;
@@ -119,16 +112,9 @@ static void bench_print_row(const struct bench_row *row)
 	snprintf(images, sizeof(images), "(%.0f..%.0f)", row->batch / s->max, row->batch / s->min);
 	snprintf(step, sizeof(step), "(%.3f..%.3f)", s->min * 1e3, s->max * 1e3);
 	if (row->bound != BOUND_NONE)
-		snprintf(share, sizeof(share), "%.0f %% %s", 100 * row->share,
-			bound_name(row->bound));
+		snprintf(share, sizeof(share), "%.0f %% %s", 100 * row->share, bounds[row->bound]);
 	printf("%10.0f %-23s  %9.3f %-21s  %9.1f  %-15s  %9.1f\n", row->images, images,
 		s->median * 1e3, step, row->flops / 1e9, share, (double)row->got.memory / 1e6);
-}
-
-static void bench_print_plan(const struct bench_row *row)
-{
-	if (row->got.plan)
-		printf("%s", row->got.plan);
 }
 
 /* --- for scripts ------------------------------------------------------------------------------ */
@@ -157,7 +143,7 @@ static json_t *measured_json(const struct bench_row *row)
 	return json_pack("{s:o, s:o, s:I, s:f, s:o, s:o, s:I, s:o}", "images_per_second",
 		spread_json(&images), "step_seconds", spread_json(s), "steps",
 		(json_int_t)row->got.steps, "flops", row->flops, "bound",
-		mlr_json_text(bound ? bound_name(row->bound) : NULL), "roofline_share",
+		mlr_json_text(bound ? bounds[row->bound] : NULL), "roofline_share",
 		bound ? json_real(row->share) : json_null(), "memory_bytes",
 		(json_int_t)row->got.memory, "plan", mlr_json_text(row->got.plan));
 }
@@ -171,7 +157,7 @@ static json_t *nothing_json(void)
 
 static json_t *row_json(const struct bench_row *row)
 {
-	json_t *o = json_pack("{s:s, s:s, s:i, s:o}", "use", use_name(row->use), "dtype",
+	json_t *o = json_pack("{s:s, s:s, s:i, s:o}", "use", uses[row->use], "dtype",
 		dtype_name(row->dtype), "batch", row->batch, "error", mlr_json_text(row->error));
 	json_t *more = row->error ? nothing_json() : measured_json(row);
 
@@ -212,10 +198,6 @@ struct args {
 	double seconds;
 	int only; /* enum engine_use, or -1: both */
 	int json, verbose;
-};
-
-static const char *const uses[] = {
-	[ENGINE_TRAINS] = "train", [ENGINE_PREDICTS] = "predict", NULL
 };
 
 static void parse_dtypes(void *args, char *arg, struct argp_state *state)
@@ -365,8 +347,8 @@ static size_t measure_rows(const struct args *a, struct bench_result *result)
 		measured += !row->error;
 		if (!a->json)
 			bench_print_row(row);
-		if (!a->json && a->verbose)
-			bench_print_plan(row);
+		if (!a->json && a->verbose && row->got.plan)
+			printf("%s", row->got.plan);
 	}
 	return measured;
 }

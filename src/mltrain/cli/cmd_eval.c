@@ -4,13 +4,12 @@
 #include "base/escape.h"
 #include "data/dataset.h"
 #include "cli/arg.h"
-#include "cli/test_record.h"
-#include "train/evaluate.h"
+#include "train/train.h"
 
 #define MATRIX_CLASSES 20 /* as many as a terminal has columns for */
 
 struct args {
-	struct predictor_options use;
+	struct predictor_options use; /* first, as predictor_check() has it */
 	const char *data;
 	int json, quiet;
 };
@@ -24,18 +23,13 @@ static const struct option_row options[] = {
 	{ "quiet", 'q', NULL, 0, "print only the accuracy", 3, OPT(struct args, quiet) }, { 0 }
 };
 
-static void check_args(void *args, struct argp_state *state)
-{
-	predictor_check(&((struct args *)args)->use, state);
-}
-
 static const struct options_syntax syntax = {
 	.options = options,
 	.doc = "Test a checkpoint on a data set's test images: print its accuracy, that of each class, and which "
 	       "classes it confuses.",
 	.shared = { { predictor_rows, offsetof(struct args, use) } },
 	.surplus = "not an option; the weights are given with --checkpoint",
-	.check = check_args,
+	.check = predictor_check,
 };
 
 static int check(const struct args *a, const struct checkpoint *c, const struct dataset *d,

@@ -10,7 +10,7 @@
 #define BATCH_MAX 64 /* pictures at once */
 
 struct args {
-	struct predictor_options use;
+	struct predictor_options use; /* first, as predictor_check() has it */
 	struct strv files;
 	int top, json;
 };
@@ -21,11 +21,6 @@ static const struct option_row options[] = { { "top", 0, "N", 0,
 	{ "json", 0, NULL, 0, "print a JSON object for each picture, with the logits", 3,
 		OPT(struct args, json) },
 	{ 0 } };
-
-static void check_args(void *args, struct argp_state *state)
-{
-	predictor_check(&((struct args *)args)->use, state);
-}
 
 static const struct options_syntax syntax = {
 	.options = options,
@@ -38,7 +33,7 @@ static const struct options_syntax syntax = {
 	.missing =
 		"which pictures? give PNG or JPEG files, FILE:NUMBER for an image of an IDX file, "
 		"or - for standard input",
-	.check = check_args,
+	.check = predictor_check,
 };
 
 /* --- pictures --- */
@@ -56,7 +51,7 @@ static int read_stdin(const struct image_size *want, uint8_t *to, struct mlr_err
 		}
 		n = file_read_full(STDIN_FILENO, bytes + len, room - len);
 		if (n < 0)
-			return mlr_fail(err, (int)-n, "read standard input: %s", strerror((int)-n));
+			return mlr_result(err, (int)n, "read standard input");
 		len += (size_t)n;
 		if (len > IMAGE_FILE_MAX)
 			return mlr_fail(err, EFBIG, "standard input has more than %zu bytes",
@@ -141,22 +136,21 @@ static void rank_classes(const double *p, int n, int top, int *order)
 	}
 }
 
+static json_t *class_json(const struct predictor *p, int class, double share)
+{
+	char buf[12];
+
+	return json_pack("{s:i, s:o, s:f}", "class", class, "name",
+		mlr_json_text(predictor_class(p, class, buf)), "probability", share);
+}
+
 static json_t *answer_json(const struct predictor *p, const char *file, const float *logits,
 	const double *share, const int *order, int top)
 {
-	json_t *classes = json_array();
-
-	for (int i = 0; i < top; i++) {
-		char buf[12];
-
-		json_array_append_new(classes,
-			json_pack("{s:i, s:o, s:f}", "class", order[i], "name",
-				mlr_json_text(predictor_class(p, order[i], buf)), "probability",
-				share[order[i]]));
-	}
-	return json_pack("{s:o, s:o, s:o, s:s}", "file", mlr_json_text(file), "classes", classes,
-		"logits", MLR_JSON_LIST(i, p->from.net->classes, json_real((double)logits[i])),
-		"weights", p->from.weights);
+	return json_pack("{s:o, s:o, s:o, s:s}", "file", mlr_json_text(file), "classes",
+		MLR_JSON_LIST(i, top, class_json(p, order[i], share[order[i]])), "logits",
+		MLR_JSON_LIST(i, p->from.net->classes, json_real((double)logits[i])), "weights",
+		p->from.weights);
 }
 
 static void answer_text(const struct args *a, const struct predictor *p, const char *file,

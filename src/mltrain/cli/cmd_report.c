@@ -2,7 +2,6 @@
 #include "cli/mltrain.h"
 
 #include "report/report.h"
-#include "report/traffic_page.h"
 
 struct args {
 	struct strv logs;
@@ -53,7 +52,7 @@ static char *page_of(const struct shown *s, size_t *len)
 	if (!f)
 		return NULL;
 	if (s->traffic.n)
-		traffic_page_write(f, &s->traffic);
+		traffic_write(f, &s->traffic);
 	else
 		report_write(f, &s->runs);
 	if (fclose(f) == 0)
@@ -74,20 +73,6 @@ static int check_output(const struct args *a, struct mlr_error *err)
 			return mlr_fail(err, EEXIST, "'%s' is one of the logs, not overwriting it",
 				a->output);
 	return 0;
-}
-
-static int write_to_stdout(const char *text, size_t len, struct mlr_error *err)
-{
-	int r = file_write_all(STDOUT_FILENO, text, len);
-
-	return r < 0 ? mlr_fail(err, -r, "write to stdout: %s", strerror(-r)) : 0;
-}
-
-static int put_page(const struct args *a, const char *text, size_t len, struct mlr_error *err)
-{
-	if (strcmp(a->output, "-") == 0)
-		return write_to_stdout(text, len, err);
-	return file_put(a->output, text, len, 0666, err);
 }
 
 /* Read one file, which tells what it is. */
@@ -126,7 +111,9 @@ static int run(const struct args *a, struct mlr_error *err)
 	text = page_of(&shown, &len);
 	if (!text)
 		return mlr_fail(err, ENOMEM, "no memory for the page");
-	return put_page(a, text, len, err);
+	if (strcmp(a->output, "-") != 0)
+		return file_put(a->output, text, len, 0666, err);
+	return mlr_result(err, file_write_all(STDOUT_FILENO, text, len), "write to stdout");
 }
 
 int cmd_report(int argc, char **argv)

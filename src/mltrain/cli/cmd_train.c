@@ -1,6 +1,6 @@
 /* mltrain train: trains a network on a data set and tests it. */
 #include "cli/mltrain.h"
-#include "cli/test_record.h"
+#include "cli/arg.h"
 #include "cli/train_args.h"
 #include "data/dataset.h"
 #include "metrics/metrics.h"

@@ -1,9 +1,9 @@
 /* mltrain load: puts load on an HTTP server. */
 #include "cli/mltrain.h"
 #include "config.h"
-#include "load/stream.h"
-#include "load/summary.h"
-#include "report/traffic_page.h"
+#include "load/connection.h"
+#include "load/load.h"
+#include "report/report.h"
 
 #include <argp.h>
 #include <math.h>
@@ -319,12 +319,9 @@ static int read_token(const char *path, char **ret, struct mlr_error *err)
 /* Write to a file or, for "-", standard output. */
 static int put_file(const char *path, const char *text, size_t len, struct mlr_error *err)
 {
-	int r;
-
 	if (strcmp(path, "-") != 0)
 		return file_put(path, text, len, 0666, err);
-	r = file_write_all(STDOUT_FILENO, text, len);
-	return r < 0 ? mlr_fail(err, -r, "write to stdout: %s", strerror(-r)) : 0;
+	return mlr_result(err, file_write_all(STDOUT_FILENO, text, len), "write to stdout");
 }
 
 /* The page of one run, made of its record: as `mltrain report` makes it. */
@@ -340,7 +337,7 @@ static int put_page(const char *path, const char *record, size_t len, struct mlr
 		return r;
 	if (!f)
 		mlr_oom();
-	traffic_page_write(f, &t);
+	traffic_write(f, &t);
 	fclose(f);
 	return put_file(path, text, size, err);
 }
@@ -395,7 +392,7 @@ static int prepare(const struct load_args *a, struct needs *n, struct request_op
 	if (a->images)
 		TRY(pictures_read(a->images, a->known, &n->pictures, err));
 	if (n->target.tls)
-		TRY(stream_tls_new(a->cacert, a->verify, &n->tls, err));
+		TRY(connection_tls_new(a->cacert, a->verify, &n->tls, err));
 	*q = (struct request_options){ &n->target, a->method, &a->also, &a->headers, n->token,
 		a->bodies, a->n_bodies, a->images ? &n->pictures : NULL, a->cache_rate, a->seed,
 		a->close };

@@ -3,7 +3,6 @@
 
 #include "config.h"
 #include "cli/arg.h"
-#include "serve/listen.h"
 #include "serve/server.h"
 
 #include <math.h>

@@ -1,4 +1,4 @@
-#include "cli/test_record.h"
+#include "cli/arg.h"
 
 #include "base/json.h"
 #include "data/picture.h"

@@ -1,4 +1,20 @@
-#include "data/augment.h"
+/*
+ * Alters training images at random (shift, flip, cutout) against overfitting. The seed, the epoch
+ * and the image's place in that epoch's order decide what happens to an image, so the result does
+ * not depend on the number of ranks or the backend.
+ *
+ * The numbers are Philox's (tensor/philox.h), one block of four words an image:
+ *
+ *   key       the seed
+ *   counter   { place, 0xa0000000 + (place >> 32), epoch, epoch >> 32 }, the low 32 bits of each
+ *   words     rows down, columns right, the cut's row, the cut's column; the last one's lowest bit
+ *             says whether the image is flipped
+ *
+ * Dropout counts layers in the second word and never gets that far, so the two never draw the same
+ * block. A word w gives the number (w * n) >> 32 below n. Turning one kind of alteration on or off
+ * does not change what is drawn for another.
+ */
+#include "data/loader.h"
 
 #include "tensor/philox.h"
 

@@ -1,7 +1,5 @@
 #include "data/cifar.h"
 
-#include "data/format.h"
-
 static const struct shape_of {
 	const char *format, *set; /* set: the name as its authors write it */
 	int labels;               /* bytes before an image */
@@ -91,10 +89,8 @@ int cifar_read_fd(int fd, const char *path, enum cifar_kind kind, struct image_s
 	for (uint32_t i = 0; i < count; i++) {
 		ssize_t got = file_read_full(fd, buf, record);
 
-		if (got < 0) {
-			errno = (int)-got;
-			return mlr_fail_errno(err, "read '%s'", path);
-		}
+		if (got < 0)
+			return mlr_result(err, (int)got, "read '%s'", path);
 		if ((size_t)got < record)
 			return mlr_fail(err, EPROTO, "'%s' became shorter while it was read", path);
 		TRY(check_labels(buf, path, i, k, err));
@@ -129,7 +125,7 @@ static int read_names(struct dataset *d, const struct shape_of *k, struct mlr_er
 	char *save = NULL;
 	int n = 0;
 
-	if (!format_has_file(d->dir, k->names))
+	if (!dataset_has_file(d->dir, k->names))
 		return 0;
 	TRY(file_read(AT_FDCWD, path, CIFAR_NAMES_MAX, &text, NULL, err));
 	d->names = xcalloc((size_t)k->classes, sizeof(*d->names));
@@ -152,7 +148,7 @@ static int read_names(struct dataset *d, const struct shape_of *k, struct mlr_er
 static int is_there(const char *dir)
 {
 	for (size_t i = 0; i < ARRAY_LEN(kinds); i++)
-		if (format_has_file(dir, kinds[i].first) || format_has_file(dir, kinds[i].test))
+		if (dataset_has_file(dir, kinds[i].first) || dataset_has_file(dir, kinds[i].test))
 			return (int)i + 1;
 	return 0;
 }
@@ -174,6 +170,6 @@ static int read_dir(struct dataset *d, enum dataset_part part, const struct data
 	return read_file(d->dir, k->test, kind, &d->test, err);
 }
 
-const struct format format_cifar = { "CIFAR-10's binary files (data_batch_1.bin and so on); "
-				     "CIFAR-100's binary files (train.bin, test.bin)",
+const struct format dataset_cifar = { "CIFAR-10's binary files (data_batch_1.bin and so on); "
+				      "CIFAR-100's binary files (train.bin, test.bin)",
 	is_there, read_dir };

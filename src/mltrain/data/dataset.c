@@ -1,7 +1,6 @@
 #include "data/dataset.h"
 
 #include "base/home.h"
-#include "data/format.h"
 #include "data/loader.h"
 
 #include <math.h>
@@ -115,7 +114,7 @@ static int find_dir(const char *name, char **ret, struct mlr_error *err)
 	}
 }
 
-int format_has_file(const char *dir, const char *name)
+int dataset_has_file(const char *dir, const char *name)
 {
 	auto_free char *path = xasprintf("%s/%s", dir, name);
 	struct stat st;
@@ -124,7 +123,7 @@ int format_has_file(const char *dir, const char *name)
 }
 
 /* Folders come last: any file named like a picture identifies them. */
-static const struct format *const formats[] = { &format_idx, &format_cifar, &format_folders };
+static const struct format *const formats[] = { &dataset_idx, &dataset_cifar, &dataset_folders };
 
 /* The directories in the archives of CIFAR. */
 static const char *const below[] = { "cifar-10-batches-bin", "cifar-100-binary" };
@@ -142,7 +141,7 @@ static const struct format *detect(struct dataset *d)
 {
 	const struct format *here = format_of(d->dir);
 
-	if (here && here != &format_folders)
+	if (here && here != &dataset_folders)
 		return here;
 	for (size_t i = 0; i < ARRAY_LEN(below); i++) {
 		auto_free char *sub = xasprintf("%s/%s", d->dir, below[i]);

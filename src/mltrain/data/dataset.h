@@ -94,4 +94,25 @@ int dataset_measure(const struct dataset *d, uint32_t first, int threads, struct
 /* Return the name of a class; if it has none, its number, written to buf. */
 const char *dataset_class(const struct dataset *d, int label, char buf[12]);
 
+/* --- the formats on disk, for dataset.c: each recognises its directories and reads them --- */
+
+struct format {
+	const char *looks_for; /* "IDX (train-images-idx3-ubyte …)", for errors */
+
+	/* Does dir have the file that identifies the format? */
+	int (*is_there)(const char *dir);
+
+	/*
+	 * Read d->dir, for which is_there() returned true. Fills in everything but dir and norm;
+	 * after a failure dataset_done() releases it.
+	 */
+	int (*read)(struct dataset *d, enum dataset_part part, const struct dataset_wish *wish,
+		struct mlr_error *err);
+};
+
+extern const struct format dataset_idx, dataset_cifar, dataset_folders;
+
+/* Is dir/name a regular file or a link to one? */
+int dataset_has_file(const char *dir, const char *name);
+
 #endif

@@ -1,4 +1,12 @@
-#include "data/download.h"
+/*
+ * Downloads one URL into one file with libcurl and continues interrupted downloads.
+ *
+ * .NAME.part holds the bytes until the file is complete. .NAME.part.from records the URL and the
+ * version (ETag or Last-Modified). The rest is requested with Range and If-Range (RFC 9110,
+ * sections 13.1.5 and 14.2), so that the download of a file that has changed begins anew. Proxies
+ * come from curl's environment variables (curl(1), "ENVIRONMENT").
+ */
+#include "data/fetch.h"
 
 #include "config.h"
 
@@ -158,11 +166,8 @@ static size_t on_body(char *bytes, size_t size, size_t n, void *ctx)
 		return 0;
 	}
 	r = file_write_all(t->fd, bytes, len);
-	if (r < 0) {
-		errno = -r;
-		mlr_fail_errno(&t->error, "write");
+	if (mlr_result(&t->error, r, "write") < 0)
 		return 0;
-	}
 	t->have += len;
 	return len;
 }

@@ -1,7 +1,5 @@
 #include "data/fetch.h"
 
-#include "data/unpack.h"
-
 #include <sys/file.h>
 
 #define LOCK_FILE ".fetch.lock"
@@ -186,11 +184,7 @@ static int hash_file(
 		return mlr_fail(
 			err, EEXIST, "'%s/%s' is there and no regular file", f->o->dir, name);
 	r = hash_fd(fd, NULL, NULL, hex, NULL);
-	if (r < 0) {
-		errno = -r;
-		return mlr_fail_errno(err, "read '%s/%s'", f->o->dir, name);
-	}
-	return 1;
+	return r < 0 ? mlr_result(err, r, "read '%s/%s'", f->o->dir, name) : 1;
 }
 
 /* Does the file exist with the expected digest? Returns 1, 0 or -errno. */

@@ -2,7 +2,44 @@
 #ifndef MLT_DATA_FETCH_H
 #define MLT_DATA_FETCH_H
 
-#include "data/download.h"
+#include "base/base.h"
+
+#define DOWNLOAD_BYTES_MAX ((uint64_t)64 << 30) /* of a file */
+#define DOWNLOAD_TRIES     5                    /* if the error may be temporary */
+
+/* Called now and then; total is 0 while unknown. */
+typedef void (*download_tell)(void *ctx, const char *name, uint64_t done, uint64_t total);
+
+struct download {
+	int dirfd;
+	const char *name; /* of the file; the part's name derives from it */
+	const char
+		*cacert; /* PEM file of CA certificates to use instead of the system's, or NULL */
+	download_tell tell; /* may be NULL */
+	void *ctx;
+	long stall_s;  /* a connection without a byte for so long is broken; 0: 60 */
+	long pause_ms; /* before the second try, doubled before each further one; 0: 1000 */
+};
+
+/* Copy a URL without user name and password, for messages, to free(). */
+char *download_shown(const char *url);
+
+/* Return the name of the part, to free(). */
+char *download_part(const char *name);
+
+/*
+ * Download a URL (http, https, file) into the part, with several tries. A redirect from https to
+ * http is not followed.
+ *
+ * Returns 0, -EHOSTUNREACH for an unknown host, -ECONNREFUSED, -ECONNRESET for a
+ * broken connection, -ETIMEDOUT, -ENOENT for 404 and 410, -EACCES for 401 and 403, -EPERM for
+ * an untrusted certificate, -EFBIG, -EIO, -EPROTO, -ENOSPC and kin. The bytes received so far stay
+ * in the part. Errors name the URL as download_shown() does.
+ */
+int download(const struct download *d, const char *url, struct mlr_error *err);
+
+/* Remove the part, so that the next download begins anew. */
+void download_drop(int dirfd, const char *name);
 
 #define KNOWN_FILES_MAX   4
 #define KNOWN_MIRRORS_MAX 3
@@ -15,7 +52,7 @@ struct known_set {
 	struct known_file {
 		const char *name, *sha256;
 	} files[KNOWN_FILES_MAX];            /* a NULL name after the last */
-	const struct archive_files *archive; /* the contents of its one file (unpack.h), or NULL */
+	const struct archive_files *archive; /* the contents of its one file (below), or NULL */
 };
 
 /* Find a set by name, or NULL. */
@@ -41,7 +78,7 @@ struct fetch_options {
 	void (*tell)(void *ctx, enum fetch_moment moment, const char *name, const char *text);
 	download_tell progress; /* may be NULL */
 	void *ctx;
-	long stall_s, pause_ms; /* as in download.h */
+	long stall_s, pause_ms; /* as above */
 };
 
 /*
@@ -52,8 +89,8 @@ struct fetch_options {
  *   sha256   the expected digest; NULL: the one in SHA256SUMS of the directory, or else any, which
  * is then recorded there
  *
- * An archive that unpack.h knows is unpacked and removed. Processes in the same directory take
- * turns.
+ * An archive that archive_files_find() knows is unpacked and removed. Processes in the same
+ * directory take turns.
  *
  * Returns 0, -EBADMSG for a wrong digest (naming both), download()'s error for the last URL,
  * -EPROTO for a damaged archive, -EACCES, -ENOSPC and kin. After a failure an old file is intact.
@@ -86,5 +123,34 @@ int fetch_sum_find(int dirfd, const char *name, char hex[HASH_HEX_SIZE], struct 
 
 /* Set the digest of a file. Returns 0 or -errno. */
 int fetch_sum_put(int dirfd, const char *name, const char *hex, struct mlr_error *err);
+
+/* --- unpack.c: unpacks archives of data sets, only the files that are known by name --- */
+
+#define ARCHIVE_FILES_MAX 8
+#define ARCHIVE_ENTRY_MAX ((uint64_t)512 << 20) /* bytes of a file in it */
+#define ARCHIVE_SKIP_MAX  ((uint64_t)1 << 30)   /* bytes of what is passed over, all together */
+
+struct archive_files {
+	const char *archive;                  /* name of the archive */
+	const char *dir;                      /* their directory in the archive */
+	const char *files[ARCHIVE_FILES_MAX]; /* NULL after the last */
+};
+
+extern const struct archive_files archive_cifar_10, archive_cifar_100;
+
+/* Find the contents of an archive by its name, or NULL. */
+const struct archive_files *archive_files_find(const char *archive);
+
+/*
+ * Unpack the known regular files dir/NAME of a tar, compressed by gzip or not, and ignore all other
+ * entries. They replace older files all together at the end.
+ *
+ *   dirfd, name   the archive; its files go into dirfd
+ *
+ * Returns 0, -EPROTO if the archive is damaged, lacks a file or has it as a link, -EFBIG above the
+ * limits, -ENOSPC and kin. A failure leaves the directory unchanged.
+ */
+int archive_unpack(
+	int dirfd, const char *name, const struct archive_files *known, struct mlr_error *err);
 
 #endif

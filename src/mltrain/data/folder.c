@@ -11,7 +11,7 @@
  * Without test/ and val/, a share of each class is for testing: the images whose names have the
  * smallest SHA-256. So the same images are chosen in every run, even after others are added.
  */
-#include "data/format.h"
+#include "data/dataset.h"
 
 #include "base/escape.h"
 #include "data/image.h"
@@ -154,9 +154,9 @@ static int looks_like_one(const char *dir)
 	return 0;
 }
 
-/* List the classes of a part, sorted: names [*n], to free() each and the array. Returns 0, -ENOENT
- * without any, -EFBIG, -EINVAL for a name with control characters, or what opendir(3) gives. */
-static int list_classes(const char *dir, const char *part, char ***names, int *n,
+/* List the classes of a part, sorted. Returns 0, -ENOENT without any, -EFBIG, -EINVAL for a name
+ * with control characters, or what opendir(3) gives. */
+static int list_classes(const char *dir, const char *part, struct strv *ret,
 	struct skipped *skipped, struct mlr_error *err)
 {
 	auto_free char *path = dir_of(dir, part);
@@ -176,9 +176,7 @@ static int list_classes(const char *dir, const char *part, char ***names, int *n
 				return mlr_fail(err, EINVAL,
 					"'%s': the class '%s' has a control character in its name",
 					path, l.v[i]);
-	*n = (int)l.n;
-	*names = take_ptr(&l.v);
-	l.n = 0;
+	*ret = take_struct(&l, STRV_INIT);
 	return 0;
 }
 
@@ -256,21 +254,19 @@ static int find_layout(const char *dir, struct layout *ret, struct mlr_error *er
 static int check_test_classes(const struct dataset *d, const struct layout *at,
 	struct skipped *skipped, struct mlr_error *err)
 {
-	char **names = NULL;
-	int n = 0, r;
+	auto_strv struct strv l = STRV_INIT;
+	int k = 0;
 
-	r = list_classes(d->dir, at->test, &names, &n, skipped, err);
-	for (int i = 0, k = 0; r == 0 && i < n; i++) {
-		while (k < d->classes && strcmp(d->names[k], names[i]) < 0)
+	TRY(list_classes(d->dir, at->test, &l, skipped, err));
+	for (size_t i = 0; i < l.n; i++) {
+		while (k < d->classes && strcmp(d->names[k], l.v[i]) < 0)
 			k++;
-		if (k == d->classes || strcmp(d->names[k], names[i]) != 0)
-			r = mlr_fail(err, EPROTO, "'%s/%s' has the class '%s' but '%s/%s' has not",
-				d->dir, at->test, names[i], d->dir, at->train);
+		if (k == d->classes || strcmp(d->names[k], l.v[i]) != 0)
+			return mlr_fail(err, EPROTO,
+				"'%s/%s' has the class '%s' but '%s/%s' has not", d->dir, at->test,
+				l.v[i], d->dir, at->train);
 	}
-	for (int i = 0; i < n; i++)
-		free(names[i]);
-	free(names);
-	return r;
+	return 0;
 }
 
 /* --- the share for testing ----------------------------------------------------- */
@@ -426,7 +422,11 @@ static int decode_set(
 static int walk_parts(struct dataset *d, enum dataset_part part, const struct layout *at,
 	double share, struct skipped *skipped, struct mlr_error *err)
 {
-	TRY(list_classes(d->dir, at->train, &d->names, &d->classes, skipped, err));
+	struct strv classes = STRV_INIT;
+
+	TRY(list_classes(d->dir, at->train, &classes, skipped, err));
+	d->names = classes.v;
+	d->classes = (int)classes.n;
 	if (at->test)
 		TRY(check_test_classes(d, at, skipped, err));
 	if (part == DATASET_ALL || !at->test)
@@ -468,7 +468,7 @@ static int is_there(const char *dir)
 	return has_directory(dir, "train", NULL) != 0 || looks_like_one(dir);
 }
 
-const struct format format_folders = {
+const struct format dataset_folders = {
 	"folders of PNG and JPEG (train/CLASS/IMAGE and test/CLASS/IMAGE, or CLASS/IMAGE)",
 	is_there, read_dir
 };

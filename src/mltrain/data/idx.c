@@ -1,6 +1,6 @@
 #include "data/idx.h"
 
-#include "data/format.h"
+#include "data/dataset.h"
 
 #include <zlib.h>
 
@@ -162,7 +162,7 @@ static int is_there(const char *dir)
 	for (size_t i = 0; i < ARRAY_LEN(names); i++) {
 		auto_free char *gz = xasprintf("%s.gz", names[i]);
 
-		if (format_has_file(dir, names[i]) || format_has_file(dir, gz))
+		if (dataset_has_file(dir, names[i]) || dataset_has_file(dir, gz))
 			return 1;
 	}
 	return 0;
@@ -234,5 +234,5 @@ static int read_dir(struct dataset *d, enum dataset_part part, const struct data
 	return read_set(d, names[2], names[3], &d->test, err);
 }
 
-const struct format format_idx = { "IDX files (train-images-idx3-ubyte[.gz] and so on)", is_there,
+const struct format dataset_idx = { "IDX files (train-images-idx3-ubyte[.gz] and so on)", is_there,
 	read_dir };

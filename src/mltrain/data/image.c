@@ -92,10 +92,8 @@ static int slurp(const char *path, uint8_t **ret, size_t *len, struct mlr_error 
 	if (!bytes)
 		return mlr_fail(err, ENOMEM, "%zu bytes of memory", (size_t)st.st_size);
 	got = file_read_full(fd, bytes, (size_t)st.st_size);
-	if (got < 0) {
-		errno = (int)-got;
-		return mlr_fail_errno(err, "read it");
-	}
+	if (got < 0)
+		return mlr_result(err, (int)got, "read it");
 	*ret = take_ptr(&bytes);
 	*len = (size_t)got;
 	return 0;

@@ -7,7 +7,6 @@
 #ifndef MLT_DATA_LOADER_H
 #define MLT_DATA_LOADER_H
 
-#include "data/augment.h"
 #include "data/dataset.h"
 
 /* How to go on after a picture that cannot be read. */
@@ -58,5 +57,18 @@ void loader_start_range(struct loader *l, uint32_t first, uint32_t count);
  * file), -EIO and kin.
  */
 int loader_take(struct loader *l, int max, struct batch *ret, struct mlr_error *err);
+
+/* --- augment.c: alterations of training images, against overfitting --- */
+
+#define AUGMENT_SHIFT_MAX 127
+#define AUGMENT_CUT_MAX   255
+#define AUGMENT_SIDE_MAX  32767 /* of an image: places in it are 16 bits */
+
+/*
+ * Draw the alterations of the places first..first+n-1 of an epoch's order, into ret [n]. Images are
+ * h x w, at most AUGMENT_SIDE_MAX each; the policy's numbers are within the ceilings above.
+ */
+void augment_draw(const struct augment_policy *p, uint64_t seed, uint64_t epoch, uint64_t first,
+	int n, int h, int w, struct augment *ret);
 
 #endif

@@ -1,4 +1,4 @@
-#include "data/unpack.h"
+#include "data/fetch.h"
 
 #include <archive.h>
 #include <archive_entry.h>
@@ -105,10 +105,8 @@ static int copy(struct unpacking *u, int fd, uint64_t max, uint64_t *bytes, stru
 		if (fd >= 0 && lseek(fd, offset, SEEK_SET) < 0)
 			return mlr_fail_errno(err, "unpack '%s'", u->name);
 		r = fd >= 0 ? file_write_all(fd, block, len) : 0;
-		if (r < 0) {
-			errno = -r;
-			return mlr_fail_errno(err, "unpack '%s'", u->name);
-		}
+		if (r < 0)
+			return mlr_result(err, r, "unpack '%s'", u->name);
 	}
 }
 

@@ -36,11 +36,6 @@ static int gather(struct dist *d, const void *from, size_t bytes, void *to, stru
 	return 0;
 }
 
-static int barrier(struct dist *d, struct mlr_error *err)
-{
-	return 0;
-}
-
 static void close_alone(struct dist *d)
 {
 	free(d);
@@ -50,7 +45,7 @@ static void abort_alone(struct dist *d, int status)
 {
 }
 
-static const struct dist_ops alone = { gather, barrier, close_alone, abort_alone };
+static const struct dist_ops alone = { gather, close_alone, abort_alone };
 
 static struct dist *open_alone(void)
 {

@@ -28,7 +28,6 @@ struct dist_ops {
 	 * Returns 0 or -EIO. */
 	int (*gather)(
 		struct dist *d, const void *from, size_t bytes, void *to, struct mlr_error *err);
-	int (*barrier)(struct dist *d, struct mlr_error *err);
 	void (*close)(struct dist *d);
 	/* End every rank's process at once with this status. Returns only with a single rank. */
 	void (*abort)(struct dist *d, int status);

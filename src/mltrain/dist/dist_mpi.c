@@ -1,7 +1,6 @@
 /* The plugin mltrain-mpi.so: ranks of an MPI program (MPI 3.1; made with Open MPI 4.1). */
 #include "config.h"
 #include "dist/dist.h"
-#include "dist/node_sums.h"
 #include "dist/peers.h"
 #include "dist/sums.h"
 
@@ -149,14 +148,6 @@ static int gather(struct dist *d, const void *from, size_t bytes, void *to, stru
 		MPI_Igather(
 			from, (int)bytes, MPI_BYTE, to, (int)bytes, MPI_BYTE, 0, m->all, &request),
 		&request, "gather", err);
-}
-
-static int barrier(struct dist *d, struct mlr_error *err)
-{
-	struct mpi_ranks *m = (struct mpi_ranks *)d;
-	MPI_Request request;
-
-	return complete(m, MPI_Ibarrier(m->all, &request), &request, "wait for the others", err);
 }
 
 /* --- sums of gradients --- */
@@ -318,7 +309,7 @@ static void abort_ranks(struct dist *d, int status)
 	_exit(status); /* in case the launcher did not end this process */
 }
 
-static const struct dist_ops ops = { gather, barrier, close_ranks, abort_ranks };
+static const struct dist_ops ops = { gather, close_ranks, abort_ranks };
 
 /* Silence Open MPI's warnings about the machine's devices, which do not matter to training. Users
  * who need them set these variables themselves. */

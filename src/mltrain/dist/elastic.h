@@ -4,7 +4,7 @@
  *
  * One rank, the oldest, is the coordinator (group.h). Every other one has a connection to it, over
  * which small sums go (a star); gradients are summed through shared memory if all ranks are on one
- * machine (node_sums.h), else in a ring of TCP connections (ring_sums.h). A change of the group:
+ * machine (node_sums.c), else in a ring of TCP connections (ring_sums.c). A change of the group:
  *
  *   1. Every rank calls elastic_regroup() at the same step, because a sum over all ranks asked for
  * it (elastic_wants_change()), or when its own exchange has failed (elastic_is_broken()).

@@ -125,7 +125,7 @@ static int reach(struct change *c, int i, enum frame_kind kind)
 		fd = elastic_call(e, m, ELASTIC_CALL_MS, &why);
 		if (fd >= 0 && send_report(c, fd, kind, &why) == 0)
 			return fd;
-		elastic_hang_up(&fd);
+		fd_close(&fd);
 		if (why.code == EHOSTUNREACH)
 			return -EHOSTUNREACH;
 		if (kind == FRAME_REJOIN && elastic_is_stopping(c) && !c->mine.leaves)
@@ -226,7 +226,7 @@ static int join(struct change *c, struct mlr_error *err)
 	group_digest_options(e->options, j.options);
 	memcpy(j.data, e->data, sizeof(j.data));
 	if (frame_send(e->fd[0], FRAME_JOIN, 0, &j, sizeof(j), CHANGE_SEND_MS, NULL) < 0)
-		elastic_hang_up(&e->fd[0]);
+		fd_close(&e->fd[0]);
 	return 1;
 }
 
@@ -237,7 +237,7 @@ int elastic_follow(struct change *c, enum elastic_outcome *ret, struct mlr_error
 	enum answer answer;
 
 	if (!is_new && e->fd[0] >= 0 && send_report(c, e->fd[0], FRAME_REPORT, NULL) < 0)
-		elastic_hang_up(&e->fd[0]);
+		fd_close(&e->fd[0]);
 	for (;;) {
 		if (e->fd[0] < 0) {
 			r = is_new ? join(c, err) : elect(c, err);
@@ -269,7 +269,7 @@ int elastic_follow(struct change *c, enum elastic_outcome *ret, struct mlr_error
 				break;
 			/* fall through */
 		case ANSWER_LOST:
-			elastic_hang_up(&e->fd[0]);
+			fd_close(&e->fd[0]);
 			if (is_new)
 				poll(NULL, 0, CHANGE_TURN_MS);
 		}

@@ -2,17 +2,38 @@
 #ifndef MLT_DIST_ELASTIC_RUN_H
 #define MLT_DIST_ELASTIC_RUN_H
 
-#include "dist/listener.h"
 #include "dist/elastic.h"
-#include "dist/node_sums.h"
-#include "dist/rendezvous.h"
-#include "dist/ring_sums.h"
+#include "dist/listener.h"
 #include "dist/sums.h"
 
-#define ELASTIC_WAITING 64 /* newcomers that wait for a place */
+/* --- rendezvous.c: the file at which ranks meet --- */
 
-/* Why a process is refused that was a member once. */
-#define ELASTIC_WITHOUT "the run went on without it, as its connection was lost"
+struct rendezvous {
+	struct member coordinator;
+	struct secret secret;
+	uint32_t generation;
+};
+
+/* Read the file. Returns 0, -ENOENT, -EACCES for one that others own or may read, -EPROTO for other
+ * content. */
+int rendezvous_read(const char *path, struct rendezvous *ret, struct mlr_error *err);
+
+/* Leftover temporary files contain the secret, so they are deleted whenever the file is created or
+ * removed. */
+
+/* Make the file. Returns 0, or -EEXIST if another process was first. */
+int rendezvous_create(const char *path, const struct rendezvous *r, struct mlr_error *err);
+
+/* Replace the file that this run made. */
+int rendezvous_replace(const char *path, const struct rendezvous *r, struct mlr_error *err);
+
+/* Remove the file if it still is this one. Two processes may find a dead run's file at once: the
+ * one that is late removes nothing. */
+void rendezvous_remove(const char *path, const struct rendezvous *r);
+
+/* --- a rank --- */
+
+#define ELASTIC_WAITING 64 /* newcomers that wait for a place */
 
 struct elastic {
 	struct dist dist; /* first, so that both have the same address */
@@ -52,9 +73,6 @@ struct elastic {
 	int has_file;           /* o.where is a file, and this process has written it */
 };
 
-/* Close a descriptor, if it is one, and set it to -1. */
-void elastic_hang_up(int *fd);
-
 /* Close the listener and all connections to other processes. */
 void elastic_hang_up_all(struct elastic *e);
 
@@ -67,12 +85,10 @@ int elastic_tell(const struct elastic *e, int fd, enum frame_kind kind, int time
 /* Wait in sums: struct exchange's idle. */
 int elastic_idle(void *ctx, unsigned *turns, struct mlr_error *err);
 
-/* --- elastic_star.c: sums, gathers and broadcasts over the star, as exchange.h and dist.h say ---
- */
+/* --- elastic.c: the star ------------------------------------------------------------------- */
 
+/* Sum over the star, as exchange.h says. */
 int elastic_sum(void *ctx, double *x, size_t n, struct mlr_error *err);
-int elastic_broadcast(void *ctx, void *x, size_t bytes, struct mlr_error *err);
-int elastic_gather(struct dist *d, const void *from, size_t bytes, void *to, struct mlr_error *err);
 
 /* Note that a rank was lost (-1: it is not known which), and return -EIO with a message. */
 int elastic_break(struct elastic *e, int rank, struct mlr_error *err);
@@ -126,10 +142,7 @@ int elastic_call(struct elastic *e, const struct member *to, int ms, struct mlr_
 int elastic_is_local_failure(int code);
 #define ELASTIC_CALL_MS 5000
 
-/* --- elastic_guests.c ----------------------------------------------------------------------- */
-
-/* On rank 0 accept newcomers from the listener, and forget those that have gone. */
-void elastic_receive_newcomers(struct elastic *e);
+/* --- elastic_lead.c ------------------------------------------------------------------------- */
 
 /*
  * Answer ranks that take this run's coordinator for lost (FRAME_REJOIN, FRAME_WATCH): those that
@@ -139,12 +152,6 @@ void elastic_answer_left_out(struct elastic *e);
 
 /* On rank 0 inform the callers that still wait that the run is over. */
 void elastic_tell_end(struct elastic *e);
-
-/* Tell a caller why it is refused, and hang up. */
-void elastic_refuse(int fd, const char *why);
-
-/* Read a guest's report. Returns its place in this rank's group, or -1. */
-int elastic_place_of(const struct elastic *e, const struct guest *g, struct group_report *ret);
 
 /* --- elastic_meet.c ------------------------------------------------------------------------- */
 
@@ -210,8 +217,5 @@ int elastic_hear_refusal(struct change *c, int fd, struct mlr_error *err);
 
 /* Fail because the run has ended without this member. Returns -ESTALE. */
 int elastic_fail_ended(const struct change *c, struct mlr_error *err);
-
-/* Connect the ranks of the new group. segment is taken. Returns 0, or -EIO if one was lost. */
-int elastic_connect(struct elastic *e, int segment, struct mlr_error *err);
 
 #endif

@@ -75,51 +75,36 @@ static int is_later(int code)
 	return code == EAGAIN || code == EWOULDBLOCK || code == EINTR;
 }
 
-static int64_t end_of(int timeout_ms)
+/* Send (POLLOUT) or receive (POLLIN) n bytes. */
+static int transfer(int fd, short way, char *at, size_t n, int timeout_ms, struct mlr_error *err)
 {
-	return timeout_ms < 0 ? -1 : mlr_now_ms() + timeout_ms;
+	int64_t end = timeout_ms < 0 ? -1 : mlr_now_ms() + timeout_ms;
+
+	while (n > 0) {
+		ssize_t some = way == POLLOUT ? send(fd, at, n, MSG_NOSIGNAL) : recv(fd, at, n, 0);
+
+		if (some == 0 && way == POLLIN)
+			return mlr_fail(err, ECONNRESET, "the other end has closed the connection");
+		if (some < 0 && !is_later(errno))
+			return mlr_fail_errno(err, way == POLLOUT ? "send" : "receive");
+		if (some > 0) {
+			at += some;
+			n -= (size_t)some;
+			continue;
+		}
+		TRY(wait_for(fd, way, end, err));
+	}
+	return 0;
 }
 
 int frame_send_bytes(int fd, const void *bytes, size_t n, int timeout_ms, struct mlr_error *err)
 {
-	const char *at = bytes;
-	int64_t end = end_of(timeout_ms);
-
-	while (n > 0) {
-		ssize_t sent = send(fd, at, n, MSG_NOSIGNAL);
-
-		if (sent < 0 && !is_later(errno))
-			return mlr_fail_errno(err, "send");
-		if (sent > 0) {
-			at += sent;
-			n -= (size_t)sent;
-			continue;
-		}
-		TRY(wait_for(fd, POLLOUT, end, err));
-	}
-	return 0;
+	return transfer(fd, POLLOUT, (char *)bytes, n, timeout_ms, err);
 }
 
 int frame_recv_bytes(int fd, void *bytes, size_t n, int timeout_ms, struct mlr_error *err)
 {
-	char *at = bytes;
-	int64_t end = end_of(timeout_ms);
-
-	while (n > 0) {
-		ssize_t got = recv(fd, at, n, 0);
-
-		if (got == 0)
-			return mlr_fail(err, ECONNRESET, "the other end has closed the connection");
-		if (got < 0 && !is_later(errno))
-			return mlr_fail_errno(err, "receive");
-		if (got > 0) {
-			at += got;
-			n -= (size_t)got;
-			continue;
-		}
-		TRY(wait_for(fd, POLLIN, end, err));
-	}
-	return 0;
+	return transfer(fd, POLLIN, bytes, n, timeout_ms, err);
 }
 
 int frame_send(int fd, enum frame_kind kind, uint32_t generation, const void *body, size_t size,

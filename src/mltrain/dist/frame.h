@@ -1,7 +1,7 @@
 /*
  * Frames between the ranks of an elastic run, over TCP: a head of 16 bytes, then a body of at most
  * what the reader allows. The head's numbers are little-endian. Bodies are structs and arrays as
- * the machine has them; all ranks have one byte order, as who has another is refused (secret.h).
+ * the machine has them; all ranks have one byte order, as who has another is refused.
  *
  *   bytes 0-3   "mlt" and the version of this form, '1'
  *   byte  4     the kind
@@ -78,5 +78,42 @@ int frame_skip(int fd, size_t size, struct mlr_error *err);
 /* Look at the head of the next frame without taking it. Returns 1, 0 if it is not there yet,
  * -ECONNRESET if the connection has ended, -EPROTO. */
 int frame_peek(int fd, struct frame *ret);
+
+/* --- secret.c: how two processes prove to each other that they know the secret of a run --- */
+
+#define SECRET_SIZE      32
+#define SECRET_HEX_SIZE  (2 * SECRET_SIZE + 1)
+#define SECRET_TEXT_MIN  16 /* characters of a secret that a person chose */
+#define SECRET_TEXT_MAX  4096
+#define SECRET_CHALLENGE (16 + SECRET_SIZE)
+#define SECRET_ANSWER    (2 * SECRET_SIZE)
+
+struct secret {
+	uint8_t bytes[SECRET_SIZE];
+};
+
+/* Draw random bytes. Returns 0 or an errno of getrandom(2). */
+int secret_make(struct secret *ret, struct mlr_error *err);
+
+/* Write it as hexadecimal digits, for the rendezvous file. secret_parse() returns 0 or -EPROTO. */
+void secret_hex(const struct secret *s, char hex[SECRET_HEX_SIZE]);
+int secret_parse(const char *hex, struct secret *ret, struct mlr_error *err);
+
+/* Make one of a text that a person chose. Returns 0, or -EINVAL if it is short. */
+int secret_of_text(const char *text, struct secret *ret, struct mlr_error *err);
+
+/* HMAC-SHA256 (RFC 2104) of parts, one after another; at most 8. */
+void secret_hmac(const struct secret *s, const struct iovec *parts, size_t n, uint8_t mac[32]);
+
+/* The listener's side, in pieces, since it must not wait for unknown callers. secret_check()
+ * returns whether the caller's answer is right, and fills in the listener's. */
+int secret_challenge(uint8_t challenge[SECRET_CHALLENGE]);
+int secret_check(const struct secret *s, const uint8_t challenge[SECRET_CHALLENGE],
+	const uint8_t answer[SECRET_ANSWER], uint8_t proof[SECRET_SIZE]);
+
+/* The caller's side, over a connected socket. Returns 0, -EACCES if the listener has another
+ * secret or is something else, -EPROTO if its machine has another byte order, -ETIMEDOUT, or the
+ * errno of send or recv. */
+int secret_call(int fd, const struct secret *s, int timeout_ms, struct mlr_error *err);
 
 #endif

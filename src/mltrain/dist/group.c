@@ -1,9 +1,9 @@
 #include "dist/group.h"
 
-#include "dist/node_sums.h"
+#include "dist/sums.h"
 
 #define BOOT_ID "/proc/sys/kernel/random/boot_id"
-#define SEGMENT NODE_SUMS_PATH "." /* as node_sums.h names it */
+#define SEGMENT NODE_SUMS_PATH "." /* as sums.h names it */
 
 void group_describe_self(struct member *ret)
 {

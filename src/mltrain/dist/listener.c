@@ -215,8 +215,7 @@ static void free_listener(struct listener *d)
 	for (int i = 0; i < d->n_guests; i++)
 		close(d->guests[i].fd);
 	fd_close(&d->listening);
-	if (d->wake >= 0)
-		close(d->wake);
+	fd_close(&d->wake);
 	fd_close(&d->came);
 	pthread_mutex_destroy(&d->lock);
 	free(d);

@@ -1,6 +1,6 @@
 /*
  * Listens for connections to a rank of an elastic run: a socket and a thread that accepts callers
- * which prove to know the secret (secret.h) and then send a first frame. A caller that has proved
+ * which prove to know the secret (secret.c) and then send a first frame. A caller that has proved
  * nothing gets two seconds and a few hundred bytes; the first failure is reported, and whatever
  * callers do, training goes on.
  */
@@ -9,7 +9,6 @@
 
 #include "dist/frame.h"
 #include "dist/lifeline.h"
-#include "dist/secret.h"
 
 #define LISTENER_BODY_MAX 1024 /* bytes of a first frame's body */
 

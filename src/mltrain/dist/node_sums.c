@@ -1,4 +1,18 @@
-#include "dist/node_sums.h"
+/*
+ * Sums among the ranks of one node through shared memory, then sums of these across nodes.
+ *
+ * Open MPI's non-blocking sums send everything to one rank and back, three times as slow here as
+ * its blocking ones. The blocking ones can't be watched or abandoned. Here every rank sums its
+ * slice of each piece from all the others' memory, which copies no more than necessary.
+ *
+ *     piece k      rank 0's memory [slice 0][slice 1]      rank 1's memory [slice 0][slice 1]
+ *     give         copies slice 1 to its slot              copies slice 0 to its slot
+ *     sum          slice 0 = own + rank 1's slot           slice 1 = rank 0's slot + own
+ *     (across)     slice 0 over all nodes' ranks 0         slice 1 over all nodes' ranks 1
+ *     take         copies slice 1 from rank 1's slot       copies slice 0 from rank 0's slot
+ *
+ * Sums follow the order of ranks, so they have the same bits on every rank and in every run.
+ */
 
 #include "dist/sums.h"
 

@@ -1,4 +1,8 @@
-#include "dist/rendezvous.h"
+/*
+ * The rendezvous file of an elastic run: where its coordinator is, and the secret that lets a
+ * process in. Mode 0600, on a file system that all nodes see; it appears, changes and goes whole.
+ */
+#include "dist/elastic_run.h"
 
 #include "base/json.h"
 
@@ -91,7 +95,7 @@ static int read_own(const char *path, char **ret, struct mlr_error *err)
 	}
 	n = file_read_full(fd, text, FILE_MAX);
 	if (n < 0)
-		return mlr_fail(err, (int)-n, "read: %s", strerror((int)-n));
+		return mlr_result(err, (int)n, "read");
 	*ret = take_ptr(&text);
 	return 0;
 }

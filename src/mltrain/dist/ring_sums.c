@@ -1,4 +1,12 @@
-#include "dist/ring_sums.h"
+/*
+ * Sums over ranks in a ring of TCP connections (Patarasuk and Yuan, "Bandwidth optimal all-reduce
+ * algorithms for clusters of workstations", 2009). Each piece is cut into as many chunks as there
+ * are ranks. A rank sends its own chunk, then each one that it has received and added to, one place
+ * behind; in the second half of the way the chunks are sums and are only copied. What a rank sends
+ * is thus what it receives, one chunk later, and it passes on bytes as soon as they are summed.
+ *
+ * Every chunk is summed once and copied from there, so all ranks have the same bits.
+ */
 
 #include "dist/sums.h"
 

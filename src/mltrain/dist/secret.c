@@ -1,4 +1,17 @@
-#include "dist/secret.h"
+/*
+ * The secret of an elastic run, and how two processes prove to each other that they have it before
+ * anything else is said: a challenge and a response each way, with HMAC-SHA256 (RFC 2104). Nonces
+ * are fresh, so a recorded conversation proves nothing, and each side's response has its own word,
+ * so that a reflected one does not either.
+ *
+ *   listener to caller   "mltrain elastic2", nonce A [32]
+ *   caller to listener   nonce B [32], HMAC(secret, "caller" A B) [32]
+ *   listener to caller   HMAC(secret, "listener" A B) [32]
+ *
+ * A big-endian machine's greeting is "mltrain elasticB": numbers in the bodies of frames have the
+ * machine's order, so ranks must have the same one (frame.h), and the caller sees at once that it
+ * has not.
+ */
 
 #include "dist/frame.h"
 

@@ -4,7 +4,12 @@
 
 #include "load/answer.h"
 #include "load/load.h"
-#include "load/stream.h"
+
+struct stream {
+	int fd;         /* -1: not open */
+	SSL *ssl;       /* NULL without TLS */
+	uint32_t wants; /* after -EAGAIN: EPOLLIN or EPOLLOUT */
+};
 
 enum connection_state {
 	CONNECTION_OFF,    /* not connected */
@@ -51,10 +56,21 @@ struct connection_failure {
 	char text[160];
 };
 
+/*
+ * What all TLS connections share.
+ *
+ *   ca      a PEM file of authorities to trust; NULL: the machine's
+ *   verify  0: any certificate will do
+ *
+ * Returns 0, or -EINVAL for a file without certificates. SSL_CTX_free() releases ret.
+ */
+int connection_tls_new(const char *ca, int verify, SSL_CTX **ret, struct mlr_error *err);
+
 void connection_init(struct connection *c, const struct load_options *o);
 void connection_done(struct connection *c);
 
-/* Close it, if it is open. It leaves its queue. */
+/* Close it, if it is open. With connection_close() it leaves its queue, too. */
+void connection_drop(struct connection *c);
 void connection_close(struct connection *c);
 
 /*

@@ -189,9 +189,7 @@ static void happened(struct load *l, struct connection *c, enum connection_event
 	case CONNECTION_LOST: /* a thinking user keeps its place in the queue */
 		if (is_open_loop(l))
 			lose_ready(l, c);
-		stream_close(&c->stream);
-		c->state = CONNECTION_OFF;
-		c->watched = 0;
+		connection_drop(c);
 		if (is_open_loop(l))
 			put_free(l, c);
 		break;

@@ -10,7 +10,6 @@
 
 #include "load/check.h"
 #include "load/request.h"
-#include "load/results.h"
 #include "load/stages.h"
 
 #include <openssl/types.h>
@@ -59,5 +58,31 @@ int load_run(const struct load_options *o, struct results *ret, struct mlr_error
 
 /* Return the planned length of the run, without the time for the last answers. */
 double load_seconds(const struct load_options *o);
+
+/* --- summary.c: the results of a run, for people and as JSON --- */
+
+struct summary {
+	const struct load_options *o;
+	const struct results *results;
+	const char *url, *name; /* name: what a reader calls this run */
+	const struct threshold *thresholds;
+	size_t n_thresholds;
+	double cache_rate, began; /* seconds since 1970 */
+	const char *images;       /* NULL: none */
+	int interrupted;
+};
+
+/* Write a table of some lines. Text of the server is escaped. */
+void summary_write(FILE *f, const struct summary *s);
+
+/*
+ * Make a line of JSON, with a newline at its end, to free(). `mltrain report` reads it, and
+ * mltrain-load(1) lists its keys, which are always there, null if unknown.
+ */
+char *summary_json(const struct summary *s, size_t *len);
+
+/* Print a line about the latest second, at most so many columns, for a terminal. */
+void summary_line(
+	char *buf, size_t size, const struct load_options *o, const struct results_row *row);
 
 #endif

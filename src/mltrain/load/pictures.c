@@ -1,4 +1,4 @@
-#include "load/pictures.h"
+#include "load/request.h"
 
 #include "data/picture.h"
 

@@ -10,8 +10,83 @@
 #ifndef MLT_LOAD_REQUEST_H
 #define MLT_LOAD_REQUEST_H
 
-#include "load/pictures.h"
-#include "load/target.h"
+#include "data/image.h"
+
+#include <sys/socket.h>
+
+/* --- target.c: the destination of requests --- */
+
+struct target {
+	int tls;
+	char *host, *port; /* owned; NULL of a socket in the file system */
+	char *socket;      /* its path, owned; NULL otherwise */
+	char *authority;   /* for the header Host: "localhost:8000", owned */
+	char *path;        /* with the query, at least "/"; owned */
+	struct sockaddr_storage address;
+	socklen_t len; /* 0: not known yet */
+};
+
+void target_done(struct target *t);
+
+/* Returns 0, or -EINVAL with a text that names the URL and what is wrong with it. */
+int target_parse(const char *url, struct target *ret, struct mlr_error *err);
+
+/*
+ * Look up the address. Of several it takes the first that accepts a connection, else the first.
+ *
+ * Returns 0, -EHOSTUNREACH if there is no such host, or -ENAMETOOLONG for a socket's path.
+ */
+int target_find(struct target *t, struct mlr_error *err);
+
+/* Make "127.0.0.1:8000" or "unix:/run/s" for messages, to free(). */
+char *target_shown(const struct target *t);
+
+/* --- pictures.c: pictures to send, a folder's files, or the test images of a data set --- */
+
+#define PICTURES_MAX       10000
+#define PICTURES_BYTES_MAX ((size_t)256 << 20)
+
+struct picture {
+	uint8_t *file; /* PNG or JPEG [len], owned */
+	size_t len;
+	const char *type; /* "image/png", "image/jpeg" */
+};
+
+struct pictures {
+	struct picture *v; /* [n], owned; at least one */
+	size_t n;
+	size_t max, bytes; /* how many to read; of all files */
+};
+
+void pictures_done(struct pictures *p);
+
+/*
+ * Read pictures, in the order of their names; the first that fit into the limits above.
+ *
+ *   max     at most so many, up to PICTURES_MAX
+ *   where   a directory with files *.png, *.jpg and *.jpeg, or a data set as dataset_load() finds
+ *           it, whose images become PNG
+ *
+ * Returns 0, or an error of dataset_load(), or -ENOTSUP without libpng.
+ */
+int pictures_read(const char *where, size_t max, struct pictures *ret, struct mlr_error *err);
+
+/* The size and the bytes [channels][height][width], to free(), of a picture. An error of
+ * image_read_bytes(), or -ENOMEM. */
+int picture_decode(
+	const struct picture *p, struct image_size *size, uint8_t **ret, struct mlr_error *err);
+
+/*
+ * Make a picture that differs from this one, and from those of other numbers, in the lowest bits of
+ * some bytes: nobody sees it, but no cache has it. Pictures of fewer than 32 bytes are not enough
+ * for all numbers.
+ *
+ * Returns 0 and a PNG, or an error of picture_decode().
+ */
+int picture_vary(
+	const struct picture *p, uint32_t number, struct picture *ret, struct mlr_error *err);
+
+/* --- requests --- */
 
 #define REQUEST_BYTES_MAX ((size_t)256 << 20) /* of all known requests together */
 

@@ -2,8 +2,8 @@
 
 #define MOMENT_S 0.5 /* a shorter rest of a second is no row: its rate would say little */
 
-static const char *const kinds[] = { "connection", "tls", "closed", "timeout", "garbage", "size",
-	"status" };
+const char *const results_kinds[RESULTS_KINDS] = { "connection", "tls", "closed", "timeout",
+	"garbage", "size", "status" };
 
 void results_init(struct results *r)
 {
@@ -17,11 +17,6 @@ void results_done(struct results *r)
 	free(r->all);
 	free(r->second);
 	free(r->rows);
-}
-
-const char *results_kind_name(enum results_kind k)
-{
-	return kinds[k];
 }
 
 static void fail(struct results *r, enum results_kind k)

@@ -2,7 +2,44 @@
 #ifndef MLT_LOAD_RESULTS_H
 #define MLT_LOAD_RESULTS_H
 
-#include "load/histogram.h"
+#include "base/base.h"
+
+/* --- histogram.c: durations --- */
+
+#define HISTOGRAM_MAX   3600000000u        /* µs: one hour; longer ones count as this */
+#define HISTOGRAM_SLOTS (2048 + 21 * 1024) /* 22 bits above the lowest 10 of HISTOGRAM_MAX */
+
+struct histogram {
+	uint64_t count, least, most; /* least and most are exact; 0 if count is 0 */
+	double sum;
+	uint64_t slots[HISTOGRAM_SLOTS];
+};
+
+/* Make an empty one, to free(). */
+struct histogram *histogram_new(void);
+
+void histogram_clear(struct histogram *h);
+
+/* Count a duration in µs. */
+void histogram_record(struct histogram *h, uint64_t us);
+
+/* Add the counts of another one. */
+void histogram_add(struct histogram *h, const struct histogram *more);
+
+/*
+ * The smallest duration in µs that at least p per cent of those counted do not exceed, as the upper
+ * end of its slot.
+ *
+ *   p   0 to 100
+ *
+ * Returns 0 of an empty histogram.
+ */
+uint64_t histogram_percentile(const struct histogram *h, double p);
+
+/* 0 of an empty histogram. */
+double histogram_mean(const struct histogram *h);
+
+/* --- results --- */
 
 #define RESULTS_STATUS_MAX 600
 
@@ -53,8 +90,7 @@ struct results {
 void results_init(struct results *r);
 void results_done(struct results *r);
 
-/* "connection", "timeout", as in JSON. */
-const char *results_kind_name(enum results_kind k);
+extern const char *const results_kinds[RESULTS_KINDS]; /* "connection", "timeout", as in JSON */
 
 /* Count an answer of any status. Durations are in µs, here and below. */
 void results_answer(struct results *r, int status, uint64_t us);

@@ -1,8 +1,9 @@
-#include "load/summary.h"
+#include "load/load.h"
 
 #include "base/escape.h"
 #include "base/json.h"
 #include "config.h"
+#include "report/html.h"
 
 #include <math.h>
 
@@ -13,18 +14,6 @@ static const struct {
 	const char *name;
 	double p;
 } columns[] = { { "med", 50 }, { "p90", 90 }, { "p95", 95 }, { "p99", 99 }, { "p99.9", 99.9 } };
-
-/* "0.123 ms", "12.3 ms", "1.23 s" of µs. */
-static char *duration(double us, char buf[24])
-{
-	if (us < 10e3)
-		snprintf(buf, 24, "%.3f ms", us / 1e3);
-	else if (us < 1e6)
-		snprintf(buf, 24, "%.1f ms", us / 1e3);
-	else
-		snprintf(buf, 24, "%.2f s", us / 1e6);
-	return buf;
-}
 
 static char *size(double bytes, char buf[24])
 {
@@ -43,7 +32,8 @@ static double percent(uint64_t part, uint64_t of)
 	return of ? 100 * (double)part / (double)of : 0;
 }
 
-char *summary_loop(const struct load_options *o)
+/* Make "20 virtual users", "stages 30s:20,30s:0", "2000 requests a second"; to free(). */
+static char *loop_text(const struct load_options *o)
 {
 	const struct stages *s = &o->stages;
 	char *text = NULL;
@@ -73,8 +63,7 @@ static void write_failures(FILE *f, const struct results *r)
 	for (int k = 0; k < RESULTS_KINDS; k++) {
 		if (!r->kinds[k])
 			continue;
-		fprintf(f, "%s%s %" PRIu64, between, results_kind_name((enum results_kind)k),
-			r->kinds[k]);
+		fprintf(f, "%s%s %" PRIu64, between, results_kinds[k], r->kinds[k]);
 		if (r->examples[k]) {
 			fputs(" (", f);
 			escape_print(f, r->examples[k]);
@@ -100,21 +89,21 @@ static void write_statuses(FILE *f, const struct results *r)
 
 static void write_latency(FILE *f, const struct results *r)
 {
-	char a[24], b[24];
+	char a[HTML_NUMBER], b[HTML_NUMBER];
 
 	if (!r->all->count)
 		return;
-	fprintf(f, "  latency       min %s  avg %s", duration((double)r->all->least, a),
-		duration(histogram_mean(r->all), b));
+	fprintf(f, "  latency       min %s  avg %s", html_latency((double)r->all->least / 1e3, a),
+		html_latency(histogram_mean(r->all) / 1e3, b));
 	for (size_t i = 0; i < ARRAY_LEN(columns); i++)
 		fprintf(f, "  %s %s", columns[i].name,
-			duration((double)histogram_percentile(r->all, columns[i].p), a));
-	fprintf(f, "  max %s\n", duration((double)r->all->most, a));
+			html_latency((double)histogram_percentile(r->all, columns[i].p) / 1e3, a));
+	fprintf(f, "  max %s\n", html_latency((double)r->all->most / 1e3, a));
 }
 
 static void write_data(FILE *f, const struct results *r)
 {
-	char a[24], b[24];
+	char a[HTML_NUMBER], b[HTML_NUMBER];
 	double s = r->seconds > 0 ? r->seconds : 1;
 
 	fprintf(f, "  data sent     %s  %s/s\n", size((double)r->sent, a),
@@ -127,7 +116,7 @@ static void write_data(FILE *f, const struct results *r)
 			percent(r->unique, r->repeated + r->unique));
 	if (r->connections)
 		fprintf(f, "  connections   %" PRIu64 ", each made in %s\n", r->connections,
-			duration(1e6 * r->connect_seconds / (double)r->connections, a));
+			html_latency(1e3 * r->connect_seconds / (double)r->connections, a));
 	if (r->requests)
 		fprintf(f,
 			"  generator     %.1f us of processor time a request, %.0f %% of a processor\n",
@@ -179,7 +168,7 @@ static void write_doubts(FILE *f, const struct summary *s)
 void summary_write(FILE *f, const struct summary *s)
 {
 	const struct results *r = s->results;
-	auto_free char *loop = summary_loop(s->o);
+	auto_free char *loop = loop_text(s->o);
 
 	escape_print(f, s->url);
 	fprintf(f, ": %s\n", loop);
@@ -197,12 +186,13 @@ void summary_line(
 {
 	double all = load_seconds(o),
 	       rate = row->seconds > 0 ? (double)row->requests / row->seconds : 0;
-	char a[24], b[24];
+	char a[HTML_NUMBER], b[HTML_NUMBER];
 
 	snprintf(buf, room,
 		"%.0f of %g s  %u %s  %.0f requests/s  med %s  p99 %s  %" PRIu64 " failed",
 		fmin(row->time, all), all, row->users, o->stages.n ? "users" : "on their way", rate,
-		duration((double)row->p50, a), duration((double)row->p99, b), row->failed);
+		html_latency((double)row->p50 / 1e3, a), html_latency((double)row->p99 / 1e3, b),
+		row->failed);
 }
 
 /* --- as JSON ---------------------------------------------------------------------------- */
@@ -253,7 +243,7 @@ static json_t *failures(const struct results *r)
 	json_t *o = json_object();
 
 	for (int k = 0; k < RESULTS_KINDS; k++)
-		json_object_set_new(o, results_kind_name((enum results_kind)k), whole(r->kinds[k]));
+		json_object_set_new(o, results_kinds[k], whole(r->kinds[k]));
 	return o;
 }
 
@@ -270,61 +260,40 @@ static json_t *statuses(const struct results *r)
 	return o;
 }
 
-static json_t *rows(const struct results *r)
+/* Milliseconds of a row's µs; null of a row without answers. */
+static json_t *row_ms(const struct results_row *w, uint64_t us)
 {
-	json_t *all = json_array();
-
-	for (size_t i = 0; i < r->n_rows; i++) {
-		const struct results_row *w = &r->rows[i];
-		int none = !w->most;
-
-		json_array_append_new(all,
-			json_pack("{s:f, s:f, s:i, s:o, s:o, s:o, s:o, s:o, s:o, s:o, s:o}", "time",
-				w->time, "seconds", w->seconds, "users", (int)w->users, "requests",
-				whole(w->requests), "failed", whole(w->failed), "sent",
-				whole(w->sent), "received", whole(w->received), "med",
-				none ? json_null() : mlr_json_real((double)w->p50 / 1000), "p95",
-				none ? json_null() : mlr_json_real((double)w->p95 / 1000), "p99",
-				none ? json_null() : mlr_json_real((double)w->p99 / 1000), "max",
-				none ? json_null() : mlr_json_real((double)w->most / 1000)));
-	}
-	return all;
+	return w->most ? mlr_json_real((double)us / 1000) : json_null();
 }
 
-static json_t *checks(const struct summary *s)
+static json_t *row(const struct results_row *w)
 {
-	json_t *all = json_array();
-
-	for (size_t i = 0; i < s->o->n_checks; i++) {
-		const struct check *c = &s->o->checks[i];
-
-		json_array_append_new(all,
-			json_pack("{s:o, s:o, s:o}", "check", mlr_json_text(c->text), "passed",
-				whole(c->passed), "failed", whole(c->failed)));
-	}
-	return all;
+	return json_pack("{s:f, s:f, s:i, s:o, s:o, s:o, s:o, s:o, s:o, s:o, s:o}", "time", w->time,
+		"seconds", w->seconds, "users", (int)w->users, "requests", whole(w->requests),
+		"failed", whole(w->failed), "sent", whole(w->sent), "received", whole(w->received),
+		"med", row_ms(w, w->p50), "p95", row_ms(w, w->p95), "p99", row_ms(w, w->p99), "max",
+		row_ms(w, w->most));
 }
 
-static json_t *thresholds(const struct summary *s)
+static json_t *check(const struct check *c)
 {
-	json_t *all = json_array();
+	return json_pack("{s:o, s:o, s:o}", "check", mlr_json_text(c->text), "passed",
+		whole(c->passed), "failed", whole(c->failed));
+}
 
-	for (size_t i = 0; i < s->n_thresholds; i++) {
-		const struct threshold *t = &s->thresholds[i];
-		double seen = threshold_seen(t, s->results);
-		char shown[48];
+static json_t *threshold(const struct threshold *t, const struct results *r)
+{
+	double seen = threshold_seen(t, r);
+	char shown[48];
 
-		json_array_append_new(all,
-			json_pack("{s:o, s:b, s:o, s:s}", "threshold", mlr_json_text(t->text),
-				"kept", threshold_kept(t, s->results), "value", mlr_json_real(seen),
-				"shown", threshold_shown(t, seen, shown)));
-	}
-	return all;
+	return json_pack("{s:o, s:b, s:o, s:s}", "threshold", mlr_json_text(t->text), "kept",
+		threshold_kept(t, r), "value", mlr_json_real(seen), "shown",
+		threshold_shown(t, seen, shown));
 }
 
 static json_t *run(const struct summary *s)
 {
-	auto_free char *loop = summary_loop(s->o);
+	auto_free char *loop = loop_text(s->o);
 	char host[256] = "";
 	int is_closed = s->o->stages.n > 0;
 
@@ -362,8 +331,10 @@ static json_t *measured(const struct summary *s)
 		each(1e3 * r->connect_seconds, r->connections), "cpu_us_per_request",
 		each(1e6 * r->cpu_seconds, r->requests), "cpu_share",
 		mlr_json_real(results_busy(r)), "latency_ms", latency(r->all), "percentiles_ms",
-		percentiles(r->all), "checks", checks(s), "thresholds", thresholds(s), "rows",
-		rows(r));
+		percentiles(r->all), "checks",
+		MLR_JSON_LIST(i, s->o->n_checks, check(&s->o->checks[i])), "thresholds",
+		MLR_JSON_LIST(i, s->n_thresholds, threshold(&s->thresholds[i], r)), "rows",
+		MLR_JSON_LIST(i, r->n_rows, row(&r->rows[i])));
 }
 
 char *summary_json(const struct summary *s, size_t *len)

@@ -1,4 +1,8 @@
-#include "load/target.h"
+/*
+ * The destination of requests: http://HOST[:PORT]/PATH, https://…, or unix:SOCKET[:/PATH] as nginx
+ * writes it.
+ */
+#include "load/request.h"
 
 #include <netdb.h>
 #include <poll.h>

@@ -1,4 +1,13 @@
-#include "load/threshold.h"
+/*
+ * Bounds that a run must keep, in k6's grammar of thresholds: [METRIC:]AGGREGATE OP VALUE
+ *
+ *   p(99)<2000ms              http_req_duration, if no metric is named: avg min med max p(N); in
+ *                             milliseconds, or with a unit of us, ms, s, m
+ *   http_req_failed:rate<1%   a share: 0.01 or 1%
+ *   http_reqs:rate>1000       requests a second; count: requests
+ *   checks:rate>0.99          the share of checks that passed
+ */
+#include "load/check.h"
 
 #include "load/stages.h"
 

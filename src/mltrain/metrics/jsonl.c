@@ -1,4 +1,10 @@
-#include "metrics/jsonl.h"
+/*
+ * The log of a run: JSON lines, one record per line. One write(2) writes each whole, so several
+ * threads may write and a kill truncates none. After a record that a full disk truncated, the next
+ * begins on a new line, also in a later run. Every record has "event"; values not known yet are
+ * null. mltrain(1) documents the keys.
+ */
+#include "metrics/records.h"
 
 #include "base/follow.h"
 

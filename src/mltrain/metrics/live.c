@@ -180,13 +180,11 @@ void live_tell(struct live *l, const struct train_state *s, int images)
 	case TRAIN_REGROUPED:
 		regrouped(l, s);
 		break;
-	case TRAIN_VALIDATED:
-	case TRAIN_SAVED:
-	case TRAIN_LEFT:
-		break;
 	case TRAIN_INTERRUPTED:
 	case TRAIN_TESTED:
 		live_clear(l);
+		break;
+	default:
 		break;
 	}
 }

@@ -1,11 +1,9 @@
 #include "metrics/metrics.h"
 
 #include "base/json.h"
-#include "metrics/jsonl.h"
 #include "metrics/live.h"
 #include "metrics/records.h"
 #include "metrics/tfevents.h"
-#include "metrics/tflog.h"
 
 struct metrics {
 	const struct metrics_options *o;
@@ -79,40 +77,23 @@ static int is_due(const struct metrics *m, const struct train_state *s)
 	return s->step == 1 || s->step % m->o->log_every == 0 || s->step == s->steps;
 }
 
+/* The events of moments whose records are the run's state. */
+static const char *const events[TRAIN_TESTED + 1] = { [TRAIN_STEPPED] = "step",
+	[TRAIN_VALIDATED] = "validated",
+	[TRAIN_EPOCH_ENDED] = "epoch",
+	[TRAIN_SAVED] = "saved",
+	[TRAIN_INTERRUPTED] = "interrupted",
+	[TRAIN_TESTED] = "end" };
+
 static void tell_records(struct metrics *m, const struct train_state *s,
 	const struct train_options *o, const struct dataset *data)
 {
-	double rate = rate_mean(&m->rate, s, record_images(o));
-
-	switch (s->moment) {
-	case TRAIN_STARTED:
+	if (s->moment == TRAIN_STARTED)
 		put(m, record_run(s, o, data));
-		break;
-	case TRAIN_STEPPED:
-		if (is_due(m, s))
-			put(m, record_state("step", s, rate));
-		break;
-	case TRAIN_VALIDATED:
-		put(m, record_state("validated", s, rate));
-		break;
-	case TRAIN_EPOCH_ENDED:
-		put(m, record_state("epoch", s, rate));
-		break;
-	case TRAIN_SAVED:
-		put(m, record_state("saved", s, rate));
-		break;
-	case TRAIN_REGROUPED:
+	else if (s->moment == TRAIN_REGROUPED)
 		put(m, record_ranks(s));
-		break;
-	case TRAIN_LEFT:
-		break;
-	case TRAIN_INTERRUPTED:
-		put(m, record_state("interrupted", s, rate));
-		break;
-	case TRAIN_TESTED:
-		put(m, record_state("end", s, rate));
-		break;
-	}
+	else if (events[s->moment] && (s->moment != TRAIN_STEPPED || is_due(m, s)))
+		put(m, record_state(events[s->moment], s, rate_mean(&m->rate, s, o->recipe.batch)));
 }
 
 static void tell_events(struct metrics *m, const struct train_state *s,
@@ -131,7 +112,7 @@ static void tell_events(struct metrics *m, const struct train_state *s,
 void metrics_tell(struct metrics *m, const struct train_state *s, const struct train_options *o,
 	const struct dataset *data)
 {
-	int images = record_images(o);
+	int images = o->recipe.batch; /* of one step, on all ranks */
 	int ends = s->moment == TRAIN_INTERRUPTED || s->moment == TRAIN_TESTED;
 
 	if (ends) /* before the last record is written */

@@ -1,7 +1,7 @@
 /*
  * metrics: the output of a run while it goes on. train_run() prints nothing; it passes on a
  * `struct train_state`. The sinks here turn it into a line for people (live.h), the tutorial's
- * lines (tflog.h), JSON lines (jsonl.h) and TensorBoard's files (tfevents.h). usage.h samples the
+ * lines (live.h), JSON lines (records.h) and TensorBoard's files (tfevents.h). usage.h samples the
  * machine's load.
  *
  * `struct metrics` is a run's set of sinks; metrics.c calls each, so a new one is a file and its

@@ -1,4 +1,4 @@
-#include "metrics/nvml.h"
+#include "metrics/usage.h"
 
 #include "base/nvml.h"
 #include "tensor/driver.h"

@@ -1,4 +1,4 @@
-#include "metrics/rate.h"
+#include "metrics/live.h"
 
 void rate_start(struct rate *r, const struct train_state *s)
 {

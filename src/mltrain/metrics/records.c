@@ -5,11 +5,6 @@
 #include "model/recipe.h"
 #include "optimiser/optimiser.h"
 
-int record_images(const struct train_options *o)
-{
-	return o->recipe.batch;
-}
-
 static json_t *share(double v)
 {
 	return v >= 0 ? mlr_json_real(v) : json_null();
@@ -61,7 +56,7 @@ static void set_recipe(json_t *r, const struct train_state *s, const struct trai
 {
 	json_object_set_new(r, "seed", integer(o->seed));
 	json_object_set_new(r, "epochs", json_integer(o->recipe.epochs));
-	json_object_set_new(r, "batch", json_integer(record_images(o)));
+	json_object_set_new(r, "batch", json_integer(o->recipe.batch));
 	json_object_set_new(r, "steps", integer(s->steps));
 	json_object_set_new(r, "steps_per_epoch", integer(s->epoch_steps));
 	json_object_set_new(r, "lr", mlr_json_real(o->recipe.lr));

@@ -8,9 +8,6 @@
 
 #include <jansson.h>
 
-/* The images of one step, on all ranks. */
-int record_images(const struct train_options *o);
-
 /* The run and its hyper-parameters: "run". */
 json_t *record_run(
 	const struct train_state *s, const struct train_options *o, const struct dataset *data);
@@ -27,5 +24,20 @@ json_t *record_ranks(const struct train_state *s);
 
 /* A sample of the load: "load". */
 json_t *record_load(const struct usage *l, uint64_t step);
+
+/* --- jsonl.c: the log as JSON lines --- */
+
+struct jsonl;
+
+/* Append to a file, created if missing; NULL: to stdout. Warns if another run appends to it now,
+ * since readers could not tell their records apart. Returns 0, -EEXIST for a file that holds
+ * something else, or the errno of open(2). */
+int jsonl_open(const char *path, struct jsonl **ret, struct mlr_error *err);
+
+/* Write a record; takes it. A failure is kept for jsonl_close(); NULL is such a failure. */
+void jsonl_put(struct jsonl *l, json_t *record);
+
+/* Close and free; NULL is fine. Returns 0, or the first failure since it was opened. */
+int jsonl_close(struct jsonl **l, struct mlr_error *err);
 
 #endif

@@ -3,7 +3,7 @@
 #include "base/follow.h"
 #include "base/json.h"
 #include "data/picture.h"
-#include "model/parts.h"
+#include "model/checkpoint.h"
 #include "model/wire.h"
 
 #include <endian.h>

@@ -1,4 +1,17 @@
-#include "metrics/tflog.h"
+/*
+ * The lines that TensorFlow's tutorial convolutional.py prints, for scripts that read them:
+ *
+ *   Initialized!
+ *   Step 100 (epoch 0.12), 8.4 ms
+ *   Minibatch loss: 3.230, learning rate: 0.010000
+ *   Minibatch error: 4.7%
+ *   Validation error: 7.5%
+ *   …
+ *   Test error: 0.8%
+ *
+ * Steps are counted from 0, as in the tutorial. The time is a step's mean since the last block.
+ */
+#include "metrics/live.h"
 
 static void block(struct tflog *l, const struct train_state *s, int images)
 {
@@ -30,12 +43,7 @@ void tflog_tell(struct tflog *l, const struct train_state *s, int images)
 	case TRAIN_TESTED:
 		fprintf(l->to, "Test error: %.1f%%\n", 100 * s->test_error);
 		break;
-	case TRAIN_STEPPED:
-	case TRAIN_EPOCH_ENDED:
-	case TRAIN_REGROUPED:
-	case TRAIN_LEFT:
-	case TRAIN_SAVED:
-	case TRAIN_INTERRUPTED:
+	default:
 		break;
 	}
 	fflush(l->to);

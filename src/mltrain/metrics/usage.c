@@ -1,7 +1,5 @@
 #include "metrics/usage.h"
 
-#include "metrics/nvml.h"
-
 #define SHORT_S 0.05 /* a last sample over less says nothing */
 #define HANG_S  1
 

@@ -50,7 +50,7 @@ typedef void (*usage_tell)(void *ctx, const struct usage *l);
 /*
  * Start sampling at an interval in seconds.
  *
- *   with_gpus   ask NVML too, if its library is there (nvml.h); loaded in the sampler's thread
+ *   with_gpus   ask NVML too, if its library is there; loaded in the sampler's thread
  *
  * Returns NULL if the thread can't be started, which is logged at debug level: the run goes on.
  */
@@ -61,5 +61,26 @@ struct usage_sampler *usage_start(double every, int with_gpus, usage_tell tell, 
  * abandons the thread after a second; it then reports nothing more.
  */
 void usage_stop(struct usage_sampler **s);
+
+/* --- nvml.c: the load of GPUs by NVIDIA's management library, libnvidia-ml.so.1, which is loaded
+ * if it is installed and never required (base/nvml.h) --- */
+
+struct nvml_watch;
+
+/*
+ * Load and start the library. It samples the GPUs that CUDA_VISIBLE_DEVICES names by number in
+ * NVML's order or by UUID, or all of the node if the variable is not set. Returns NULL without a
+ * library, a driver or such a GPU, which is logged at debug level.
+ */
+struct nvml_watch *nvml_open(void);
+
+/* Sample at most max GPUs. Returns their number; 0 for NULL. */
+int nvml_read(const struct nvml_watch *n, struct usage_gpu *ret, int max);
+
+/* NULL is fine. The library stays loaded, as it may have threads. */
+void nvml_close(struct nvml_watch **n);
+
+/* Is a GPU in a list in CUDA_VISIBLE_DEVICES' form? A NULL list contains all. */
+int nvml_is_listed(const char *list, unsigned index, const char *uuid);
 
 #endif

@@ -351,21 +351,15 @@ static void put_graph(struct writer *o)
 	wire_end(&o->w, graph);
 }
 
-static void put_metadata(struct writer *o, const char *key, const char *value)
-{
-	size_t mark = wire_begin(&o->w, MODEL_METADATA);
-
-	wire_text(&o->w, ENTRY_KEY, key);
-	wire_text(&o->w, ENTRY_VALUE, value);
-	wire_end(&o->w, mark);
-}
-
 static void put_classes(struct writer *o, char *const *classes)
 {
 	auto_free char *text = mlr_json_print(
 		MLR_JSON_LIST(i, o->net->classes, mlr_json_text(classes[i])), JSON_COMPACT);
+	size_t mark = wire_begin(&o->w, MODEL_METADATA);
 
-	put_metadata(o, "classes", text);
+	wire_text(&o->w, ENTRY_KEY, "classes");
+	wire_text(&o->w, ENTRY_VALUE, text);
+	wire_end(&o->w, mark);
 }
 
 int onnx_build(const struct net *net, const float *params, const float *states,

@@ -1,4 +1,9 @@
-#include "model/parts.h"
+/*
+ * The tensors that a layer may have in a file, their names, and where their numbers are. Names are
+ * PyTorch's: "conv1.weight", "bn1.running_mean"; an optimiser's block of a weight is
+ * "exp_avg/conv1.weight".
+ */
+#include "model/checkpoint.h"
 
 const char *const part_words[] = { "weight", "bias", "running_mean", "running_var" };
 

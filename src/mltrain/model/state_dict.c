@@ -1,7 +1,7 @@
 #include "model/state_dict.h"
 
 #include "base/json.h"
-#include "model/parts.h"
+#include "model/checkpoint.h"
 
 /* --- the map ------------------------------------------------------------------- */
 

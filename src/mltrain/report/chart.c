@@ -1,4 +1,9 @@
-#include "report/chart.h"
+/*
+ * A chart as inline SVG, drawn without scripts: axes, grid and lines. On request it has a second
+ * drawing with a logarithmic axis, which a checkbox shows by CSS alone. The data that a script
+ * needs to show values under the pointer follows as JSON.
+ */
+#include "report/report.h"
 
 #include "base/json.h"
 #include "report/html.h"

@@ -1,6 +1,4 @@
-#include "report/curves.h"
-
-#include "report/chart.h"
+#include "report/report.h"
 
 #include <math.h>
 

@@ -44,20 +44,35 @@ void html_format(FILE *f, const char *fmt, ...)
 	va_end(ap);
 }
 
-char *html_duration(double s, char buf[32])
+char *html_duration(double s, char buf[HTML_NUMBER])
 {
 	if (isnan(s))
 		strcpy(buf, none);
 	else if (s < 99.95)
-		snprintf(buf, 32, s < 10 ? "%.2f s" : "%.1f s", s);
+		snprintf(buf, HTML_NUMBER, s < 10 ? "%.2f s" : "%.1f s", s);
 	else if (s < 3600)
-		snprintf(buf, 32, "%d min %02d s", (int)(s + 0.5) / 60, (int)(s + 0.5) % 60);
+		snprintf(buf, HTML_NUMBER, "%d min %02d s", (int)(s + 0.5) / 60,
+			(int)(s + 0.5) % 60);
 	else
-		snprintf(buf, 32, "%.0f h %02d min", floor(s / 3600), (int)fmod(s / 60, 60));
+		snprintf(buf, HTML_NUMBER, "%.0f h %02d min", floor(s / 3600),
+			(int)fmod(s / 60, 60));
 	return buf;
 }
 
-char *html_count(double n, char buf[48])
+char *html_latency(double ms, char buf[HTML_NUMBER])
+{
+	if (isnan(ms))
+		strcpy(buf, none);
+	else if (ms < 10)
+		snprintf(buf, HTML_NUMBER, "%.3f ms", ms);
+	else if (ms < 1000)
+		snprintf(buf, HTML_NUMBER, "%.1f ms", ms);
+	else
+		snprintf(buf, HTML_NUMBER, "%.2f s", ms / 1000);
+	return buf;
+}
+
+char *html_count(double n, char buf[HTML_NUMBER])
 {
 	char digits[24];
 	size_t len;
@@ -76,22 +91,17 @@ char *html_count(double n, char buf[48])
 	return buf;
 }
 
-char *html_percent(double share, int decimals, char buf[32])
+char *html_percent(double share, int decimals, char buf[HTML_NUMBER])
 {
 	if (isnan(share) || share < 0 || share > 1e6)
 		return strcpy(buf, none);
-	snprintf(buf, 32, "%.*f %%", decimals, 100 * share);
+	snprintf(buf, HTML_NUMBER, "%.*f %%", decimals, 100 * share);
 	return buf;
 }
 
-char *html_ratio(double of, double to, char buf[64])
+char *html_share(double share, char buf[HTML_NUMBER])
 {
-	double x = of / to, y = x < 1 ? 1 / x : x;
-
-	*buf = '\0';
-	if (isfinite(y) && x > 0)
-		snprintf(buf, 64, "%s%.*f", x < 1 ? "÷" : "×", y < 9.95 ? 2 : y < 99.5 ? 1 : 0, y);
-	return buf;
+	return html_percent(share, 2, buf);
 }
 
 char *html_cut(const char *s, size_t max)
@@ -138,14 +148,35 @@ void html_column(FILE *f, size_t run, const char *name)
 	html_format(f, "%s</th>", name);
 }
 
-/* Format a digest for Content-Security-Policy: base64 of its bytes (W3C, CSP 3, 2.3.1); to free().
- */
-static char *script_hash(void)
+/* Write how one number compares with another; nothing if that says nothing. */
+static void write_ratio(FILE *f, double of, double to)
+{
+	double x = of / to, y = x < 1 ? 1 / x : x;
+
+	if (isfinite(y) && x > 0)
+		fprintf(f, "%s%.*f", x < 1 ? "÷" : "×", y < 9.95 ? 2 : y < 99.5 ? 1 : 0, y);
+}
+
+void html_row(FILE *f, const char *name, html_number *shown, const double *v, size_t n, size_t base)
+{
+	char text[HTML_NUMBER];
+
+	html_format(f, "<tr><th scope=\"row\">%s</th>", name);
+	for (size_t i = 0; i < n; i++) {
+		html_format(f, "<td class=\"num\">%s <small>", shown(v[i], text));
+		if (base < n && i != base)
+			write_ratio(f, v[i], v[base]);
+		fputs("</small></td>", f);
+	}
+	fputs("</tr>\n", f);
+}
+
+char *html_script_hash(const char *script)
 {
 	uint8_t bytes[32];
 	char hex[HASH_HEX_SIZE];
 
-	hash_short(report_js, strlen(report_js), hex);
+	hash_short(script, strlen(script), hex);
 	for (size_t i = 0; i < sizeof(bytes); i++) {
 		char two[3] = { hex[2 * i], hex[2 * i + 1], '\0' };
 
@@ -156,7 +187,7 @@ static char *script_hash(void)
 
 void html_page_begin(FILE *f, const char *title)
 {
-	auto_free char *hash = script_hash();
+	auto_free char *hash = html_script_hash(report_js);
 
 	fputs("<!DOCTYPE html>\n<html lang=\"en\">\n<head>\n<meta charset=\"utf-8\">\n", f);
 	fprintf(f,

@@ -2,11 +2,124 @@
 
 #include "base/json.h"
 #include "report/html.h"
-#include "report/test_record.h"
 
 #include <math.h>
 
-#define NOTES_MAX 20
+#define NOTES_MAX      20
+#define NAME_MAX_BYTES 60
+
+/* --- the record "test": a network's mistakes ------------------------------------------------- */
+
+void run_test_done(struct test *t)
+{
+	for (int i = 0; i < t->classes && t->names; i++)
+		free(t->names[i]);
+	for (size_t i = 0; i < t->n_mistakes; i++)
+		free(t->mistakes[i].png);
+	free(t->names);
+	free(t->confusion);
+	free(t->mistakes);
+	*t = (struct test){ 0 };
+}
+
+int run_test_is_png(const char *s)
+{
+	static const char head[] = "iVBORw0KGgo"; /* 89 50 4e 47 0d 0a 1a 0a */
+	static const char alphabet[] =
+		"ABCDEFGHIJKLMNOPQRSTUVWXYZabcdefghijklmnopqrstuvwxyz0123456789+/";
+	size_t n = strlen(s), body = strspn(s, alphabet);
+
+	return strncmp(s, head, sizeof(head) - 1) == 0 && n <= RUNS_PNG_MAX && n % 4 == 0 &&
+		n - body <= 2 && strspn(s + body, "=") == n - body;
+}
+
+static int read_confusion(const json_t *rows, struct test *t)
+{
+	size_t n = json_array_size(rows);
+
+	if (n < 1 || n > RUNS_CLASSES_MAX)
+		return -EPROTO;
+	t->confusion = calloc(n * n, sizeof(*t->confusion));
+	if (!t->confusion)
+		return -ENOMEM;
+	for (size_t i = 0; i < n; i++) {
+		const json_t *row = json_array_get(rows, i);
+
+		if (json_array_size(row) != n)
+			return -EPROTO;
+		for (size_t k = 0; k < n; k++) {
+			const json_t *v = json_array_get(row, k);
+			json_int_t count = json_integer_value(v);
+
+			/* limited, so that a sum of a thousand does not overflow */
+			if (!json_is_integer(v) || count < 0 || count > INT64_C(1) << 40)
+				return -EPROTO;
+			t->confusion[i * n + k] = count;
+		}
+	}
+	t->classes = (int)n;
+	return 0;
+}
+
+static void read_names(const json_t *names, struct test *t)
+{
+	t->names = xcalloc((size_t)t->classes, sizeof(*t->names));
+	for (int i = 0; i < t->classes; i++) {
+		const char *name = json_string_value(json_array_get(names, (size_t)i));
+
+		t->names[i] = name ? html_cut(name, NAME_MAX_BYTES) : xasprintf("%d", i);
+	}
+}
+
+static int read_mistake(const json_t *record, int classes, struct mistake *ret)
+{
+	const json_t *label = json_object_get(record, "label");
+	const json_t *guess = json_object_get(record, "guess");
+	const json_t *probability = json_object_get(record, "probability");
+	const char *png = json_string_value(json_object_get(record, "png"));
+	double p = json_number_value(probability);
+
+	if (!json_is_integer(label) || !json_is_integer(guess) || json_integer_value(label) < 0 ||
+		json_integer_value(guess) < 0 || json_integer_value(label) >= classes ||
+		json_integer_value(guess) >= classes)
+		return -EPROTO;
+	*ret = (struct mistake){ .index = json_integer_value(json_object_get(record, "index")),
+		.label = (int)json_integer_value(label),
+		.guess = (int)json_integer_value(guess),
+		.probability = json_is_number(probability) && p >= 0 && p <= 1 ? p : NAN,
+		.png = png && run_test_is_png(png) ? xstrdup(png) : NULL };
+	return 0;
+}
+
+static void read_mistakes(const json_t *list, struct test *t)
+{
+	size_t n = json_array_size(list);
+
+	if (n > RUNS_MISTAKES_MAX)
+		n = RUNS_MISTAKES_MAX;
+	t->mistakes = xcalloc(n ? n : 1, sizeof(*t->mistakes));
+	for (size_t i = 0; i < n; i++)
+		if (read_mistake(
+			    json_array_get(list, i), t->classes, &t->mistakes[t->n_mistakes]) == 0)
+			t->n_mistakes++;
+}
+
+int run_test_read(const json_t *record, struct test *ret)
+{
+	int r;
+
+	run_test_done(ret);
+	r = read_confusion(json_object_get(record, "confusion"), ret);
+	if (r < 0) {
+		run_test_done(ret);
+		return r;
+	}
+	read_names(json_object_get(record, "names"), ret);
+	read_mistakes(json_object_get(record, "mistakes"), ret);
+	return 0;
+}
+
+/* --- runs --------------------------------------------------------------------------------- */
 
 static void curve_done(struct curve *c, double step)
 {
@@ -45,7 +158,7 @@ static void run_done(struct run *r)
 	free(r->label);
 	free(r->path);
 	free(r->error);
-	test_done(&r->test);
+	run_test_done(&r->test);
 }
 
 void runs_done(struct runs *r)
@@ -149,8 +262,7 @@ static void curve_cut(struct curve *c, double step)
 /* Name a run after its log: "runs/gpu.jsonl" is "gpu", its second run "gpu (2)". */
 static char *label_of(const struct reader *r)
 {
-	const char *slash = strrchr(r->path, '/'), *base = slash ? slash + 1 : r->path;
-	const char *dot = strrchr(base, '.');
+	const char *base = path_base(r->path), *dot = strrchr(base, '.');
 	size_t nth = r->to->n - r->before + 1;
 	auto_free char *stem =
 		xstrndup(base, dot && dot > base ? (size_t)(dot - base) : strlen(base));
@@ -254,14 +366,11 @@ static void resume(struct run *run, double step)
 static int read_run(struct reader *r, const json_t *record, struct mlr_error *err)
 {
 	double step = amount(record, "step");
-	int e;
 
-	if (r->run && step > 0)
+	if (r->run && step > 0) {
 		resume(r->run, step);
-	else {
-		e = run_new(r, err);
-		if (e < 0)
-			return e;
+	} else {
+		TRY(run_new(r, err));
 		update(&r->run->load_s, amount(record, "seconds"));
 	}
 	set_facts(r->run, record, 0);
@@ -293,8 +402,9 @@ static void add_ranks(struct run *run, double step, double clock, double ranks)
 	curve_add(c, step, clock, ranks);
 }
 
-static void read_ranks(struct run *run, const json_t *record)
+static void read_ranks(struct reader *r, const char *event, const json_t *record)
 {
+	struct run *run = r->run;
 	double clock = amount(record, "clock");
 
 	add_ranks(run, amount(record, "step"), clock, amount(record, "ranks"));
@@ -306,8 +416,9 @@ static int is_end(const char *event)
 	return strcmp(event, "interrupted") == 0 || strcmp(event, "end") == 0;
 }
 
-static void read_state(struct run *run, const char *event, const json_t *record)
+static void read_state(struct reader *r, const char *event, const json_t *record)
 {
+	struct run *run = r->run;
 	double step = amount(record, "step"), t = amount(record, "seconds") + run->offset_s;
 
 	update(&run->step, step);
@@ -352,8 +463,9 @@ static struct run_gpu *find_gpu(struct run *run, const json_t *record)
 	return &run->gpus[run->n_gpus++];
 }
 
-static void read_load(struct run *run, const json_t *record)
+static void read_load(struct reader *r, const char *event, const json_t *record)
 {
+	struct run *run = r->run;
 	double step = amount(record, "step"), t = amount(record, "seconds") + run->offset_s;
 	json_t *g;
 	size_t i;
@@ -373,8 +485,9 @@ static void read_load(struct run *run, const json_t *record)
 	}
 }
 
-static void read_failure(struct run *run, const json_t *record)
+static void read_failure(struct reader *r, const char *event, const json_t *record)
 {
+	struct run *run = r->run;
 	const char *why = json_string_value(json_object_get(record, "error"));
 
 	run->outcome = RUN_FAILED;
@@ -382,50 +495,41 @@ static void read_failure(struct run *run, const json_t *record)
 	run->error = copy_text(why ? why : "");
 }
 
-static int is_state(const char *event)
+static void read_test(struct reader *r, const char *event, const json_t *record)
 {
-	static const char *const events[] = { "step", "validated", "epoch", "saved", "interrupted",
-		"end" };
-
-	for (size_t i = 0; i < ARRAY_LEN(events); i++)
-		if (strcmp(event, events[i]) == 0)
-			return 1;
-	return 0;
+	if (run_test_read(record, &r->run->test) < 0)
+		note(r, "a record of a test that does not fit together");
 }
+
+/* The records that belong to a run which has begun. */
+static const struct {
+	const char *event;
+	void (*read)(struct reader *r, const char *event, const json_t *record);
+} events[] = { { "step", read_state }, { "validated", read_state }, { "epoch", read_state },
+	{ "saved", read_state }, { "interrupted", read_state }, { "end", read_state },
+	{ "load", read_load }, { "ranks", read_ranks }, { "failed", read_failure },
+	{ "test", read_test } };
 
 static int read_record(struct reader *r, const json_t *record, struct mlr_error *err)
 {
 	const char *event = json_string_value(json_object_get(record, "event"));
-	int known, e;
+	size_t i = 0;
 
 	if (!event) {
 		note(r, "not a record of a run");
 		return 0;
 	}
-	if (strcmp(event, "run") == 0) {
-		e = read_run(r, record, err);
-		if (e < 0)
-			return e;
-		update(&r->run->total_s, amount(record, "seconds") + r->run->offset_s);
+	while (i < ARRAY_LEN(events) && strcmp(event, events[i].event) != 0)
+		i++;
+	if (strcmp(event, "run") == 0)
+		TRY(read_run(r, record, err));
+	else if (i == ARRAY_LEN(events))
 		return 0;
-	}
-	known = is_state(event) || strcmp(event, "load") == 0 || strcmp(event, "failed") == 0 ||
-		strcmp(event, "test") == 0 || strcmp(event, "ranks") == 0;
-	if (!known)
-		return 0;
-	if (!r->run && (e = run_new(r, err)) < 0) /* the beginning of the log is missing */
-		return e;
+	else if (!r->run) /* the beginning of the log is missing */
+		TRY(run_new(r, err));
 	update(&r->run->total_s, amount(record, "seconds") + r->run->offset_s);
-	if (is_state(event))
-		read_state(r->run, event, record);
-	else if (strcmp(event, "load") == 0)
-		read_load(r->run, record);
-	else if (strcmp(event, "ranks") == 0)
-		read_ranks(r->run, record);
-	else if (strcmp(event, "failed") == 0)
-		read_failure(r->run, record);
-	else if (test_read(record, &r->run->test) < 0)
-		note(r, "a record of a test that does not fit together");
+	if (i < ARRAY_LEN(events))
+		events[i].read(r, event, record);
 	return 0;
 }
 

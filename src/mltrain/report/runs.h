@@ -10,6 +10,8 @@
 
 #include "base/base.h"
 
+#include <jansson.h>
+
 /* Limits on what untrusted logs may cost. */
 #define RUNS_MAX          16                  /* of all logs together */
 #define RUNS_LOG_MAX      ((size_t)512 << 20) /* bytes of a log */
@@ -101,5 +103,19 @@ int runs_parse(
 
 /* The value of a fact, or NULL. */
 const char *run_fact(const struct run *r, const char *key);
+
+/*
+ * Read the record {"event": "test", "names", "confusion", "mistakes"}; frees what ret had first.
+ *
+ * Returns 0, or -EPROTO with ret empty: a confusion that is not square or has negative counts, or
+ * more than RUNS_CLASSES_MAX classes. Leaves out invalid mistakes, and pictures that are not PNG in
+ * base64.
+ */
+int run_test_read(const json_t *record, struct test *ret);
+
+void run_test_done(struct test *t);
+
+/* Is this the beginning of a PNG file, in base64 and nothing else? */
+int run_test_is_png(const char *s);
 
 #endif

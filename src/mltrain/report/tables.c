@@ -1,6 +1,5 @@
-#include "report/tables.h"
-
 #include "report/html.h"
+#include "report/report.h"
 
 #include <math.h>
 
@@ -19,7 +18,7 @@ static double best_validation(const struct run *r)
 
 char *tables_outcome(const struct run *r)
 {
-	char step[48];
+	char step[HTML_NUMBER];
 
 	html_count(r->step, step);
 	switch (r->outcome) {
@@ -47,19 +46,18 @@ static void tile(FILE *f, const char *name, const char *value, const char *more,
 
 void tables_result(FILE *f, const struct run *r)
 {
-	char a[48], b[48];
+	char a[HTML_NUMBER], b[HTML_NUMBER];
 	auto_free char *accuracy = NULL, *best = NULL, *steps = NULL, *total = NULL;
 
 	fputs("<dl class=\"tiles\">\n", f);
 	if (!isnan(r->test_error)) {
-		accuracy = xasprintf("accuracy %s", html_percent(1 - r->test_error, 2, b));
-		tile(f, "Test error", html_percent(r->test_error, 2, a), accuracy, "main");
+		accuracy = xasprintf("accuracy %s", html_share(1 - r->test_error, b));
+		tile(f, "Test error", html_share(r->test_error, a), accuracy, "main");
 	}
 	if (r->validation_error.n) {
-		best = xasprintf("best %s", html_percent(best_validation(r), 2, b));
+		best = xasprintf("best %s", html_share(best_validation(r), b));
 		tile(f, "Validation error",
-			html_percent(r->validation_error.y[r->validation_error.n - 1], 2, a), best,
-			"");
+			html_share(r->validation_error.y[r->validation_error.n - 1], a), best, "");
 	}
 	tile(f, "Speed", html_count(r->images_per_second, a), "images/s", "");
 	total = xasprintf("of %s in all", html_duration(r->total_s, b));
@@ -71,45 +69,6 @@ void tables_result(FILE *f, const struct run *r)
 
 /* --- several runs ---------------------------------------------------------------------- */
 
-/* A run's cell in a row: its text, and how it compares with the first one that was trained. */
-typedef void cell_fn(const struct run *r, const struct run *first, char a[64], char b[64]);
-
-static void cell_test(const struct run *r, const struct run *first, char a[64], char b[64])
-{
-	html_percent(r->test_error, 2, a);
-}
-
-static void cell_validation(const struct run *r, const struct run *first, char a[64], char b[64])
-{
-	html_percent(best_validation(r), 2, a);
-}
-
-static void cell_speed(const struct run *r, const struct run *first, char a[64], char b[64])
-{
-	html_count(r->images_per_second, a);
-	html_ratio(r->images_per_second, first->images_per_second, b);
-}
-
-static void cell_training(const struct run *r, const struct run *first, char a[64], char b[64])
-{
-	html_duration(r->train_s, a);
-	html_ratio(r->train_s, first->train_s, b);
-}
-
-static void cell_total(const struct run *r, const struct run *first, char a[64], char b[64])
-{
-	html_duration(r->total_s, a);
-	html_ratio(r->total_s, first->total_s, b);
-}
-
-static void cell_step(const struct run *r, const struct run *first, char a[64], char b[64])
-{
-	char steps[48];
-
-	html_count(r->step, a);
-	snprintf(b, 64, "of %s", html_count(r->steps, steps));
-}
-
 /* Which run the others are compared with: the first that was trained at all. */
 static size_t base_of(const struct runs *runs)
 {
@@ -120,18 +79,33 @@ static size_t base_of(const struct runs *runs)
 	return i < runs->n ? i : 0;
 }
 
-static void result_row(FILE *f, const struct runs *runs, const char *name, cell_fn *cell)
+/* Write the results, each compared with those of the base where that says something. */
+static void write_results(FILE *f, const struct runs *runs)
 {
-	size_t base = base_of(runs);
+	double test[RUNS_MAX] = { 0 }, best[RUNS_MAX] = { 0 }, speed[RUNS_MAX] = { 0 };
+	double train[RUNS_MAX] = { 0 }, total[RUNS_MAX] = { 0 };
+	size_t n = runs->n, base = base_of(runs);
 
-	html_format(f, "<tr><th scope=\"row\">%s</th>", name);
-	for (size_t i = 0; i < runs->n; i++) {
-		char a[64] = "", b[64] = "";
+	for (size_t i = 0; i < n; i++) {
+		const struct run *r = &runs->v[i];
 
-		cell(&runs->v[i], &runs->v[base], a, b);
-		if (i == base && strncmp(b, "×", strlen("×")) == 0)
-			b[0] = '\0'; /* itself */
-		html_format(f, "<td class=\"num\">%s <small>%s</small></td>", a, b);
+		test[i] = r->test_error;
+		best[i] = best_validation(r);
+		speed[i] = r->images_per_second;
+		train[i] = r->train_s;
+		total[i] = r->total_s;
+	}
+	html_row(f, "test error", html_share, test, n, n);
+	html_row(f, "best validation error", html_share, best, n, n);
+	html_row(f, "images/s", html_count, speed, n, base);
+	html_row(f, "training time", html_duration, train, n, base);
+	html_row(f, "time in all", html_duration, total, n, base);
+	fputs("<tr><th scope=\"row\">steps</th>", f);
+	for (size_t i = 0; i < n; i++) {
+		char a[HTML_NUMBER], b[HTML_NUMBER];
+
+		html_format(f, "<td class=\"num\">%s <small>of %s</small></td>",
+			html_count(runs->v[i].step, a), html_count(runs->v[i].steps, b));
 	}
 	fputs("</tr>\n", f);
 }
@@ -197,12 +171,7 @@ void tables_differences(FILE *f, const struct runs *runs)
 	html_table_begin(f, "diff", "Side by side", "differences");
 	head(f, runs);
 	fputs("<tbody>\n", f);
-	result_row(f, runs, "test error", cell_test);
-	result_row(f, runs, "best validation error", cell_validation);
-	result_row(f, runs, "images/s", cell_speed);
-	result_row(f, runs, "training time", cell_training);
-	result_row(f, runs, "time in all", cell_total);
-	result_row(f, runs, "steps", cell_step);
+	write_results(f, runs);
 	fputs("</tbody><tbody>\n", f);
 	keys_of(runs, &keys);
 	for (size_t i = 0; i < keys.n; i++)
@@ -229,7 +198,7 @@ static void timing_row(FILE *f, const struct run *r)
 	} parts[] = { { "load", r->load_s }, { "train", r->train_s }, { "evaluate", r->evaluate_s },
 		{ "checkpoint", r->checkpoint_s } };
 	double rest = r->total_s, sum = 0;
-	char text[32];
+	char text[HTML_NUMBER];
 
 	html_format(f,
 		"<tr><th scope=\"row\">%s</th><td class=\"bar\"><div class=\"stack\" "
@@ -306,7 +275,7 @@ static void run_epochs(FILE *f, const struct run *r)
 		"<th scope=\"col\" class=\"num\">validation error</th></tr></thead><tbody>\n",
 		r->label);
 	for (size_t i = 0; i < v->n && i < EPOCHS_MAX; i++) {
-		char step[48], time[32], loss[32], lr[32], error[32];
+		char step[HTML_NUMBER], time[HTML_NUMBER], loss[32], lr[32], error[HTML_NUMBER];
 
 		number_text(value_at(&r->loss, v->step[i]), loss);
 		number_text(value_at(&r->lr, v->step[i]), lr);
@@ -315,7 +284,7 @@ static void run_epochs(FILE *f, const struct run *r)
 			"<td class=\"num\">%s</td><td class=\"num\">%s</td>"
 			"<td class=\"num\">%s</td></tr>\n",
 			html_count(v->step[i], step), html_duration(v->time[i], time), loss, lr,
-			html_percent(v->y[i], 2, error));
+			html_share(v->y[i], error));
 	}
 	fputs("</tbody></table>\n", f);
 	if (v->n > EPOCHS_MAX)

@@ -5,7 +5,6 @@
 #include "serve/models.h"
 
 #include <jansson.h>
-#include <stdatomic.h>
 
 #define SERVE_ID_MAX 128 /* of v2's "id", with a NUL */
 
@@ -132,5 +131,12 @@ int serve_values_flat(const json_t *v, size_t count, uint8_t *to, struct mlr_err
 
 /* Set *to to a number, if it is whole and from 0 to 255. Returns 0 or -EINVAL. */
 int serve_values_byte(double v, uint8_t *to, struct mlr_error *err);
+
+/* --- v2.c: the metadata of models in the v2 protocol --- */
+
+extern const struct serve_v2_output {
+	const char *name, *datatype;
+	int by_class; /* [n][classes], else [n] */
+} serve_v2_outputs[SERVE_OUTPUTS];
 
 #endif

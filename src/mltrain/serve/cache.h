@@ -19,7 +19,7 @@ struct serve_lookup {
 	size_t size;
 	int hit;
 
-	/* Called once if serve_cache_waits(), in any thread. */
+	/* Called once if the cache's kind waits, in any thread. */
 	void (*done)(struct serve_lookup *lookup);
 	void *ctx;
 	struct serve_lookup *next; /* the cache's own */
@@ -38,14 +38,29 @@ void serve_cache_close(struct serve_cache **c);
 /* Make the key of what is asked. */
 void serve_cache_key(const struct serve_ask *ask, char key[HASH_HEX_SIZE]);
 
-/* Does serve_cache_get() leave its answer to done()? */
-int serve_cache_waits(const struct serve_cache *c);
-
-/* Look up a key: sets lookup->hit at once, or if it waits calls done(), perhaps at once. */
+/* Look up a key: sets lookup->hit at once, or if its kind waits calls done(), perhaps at once. */
 void serve_cache_get(struct serve_cache *c, struct serve_lookup *lookup);
 
-/* Keep logits; copies them. */
-void serve_cache_put(
-	struct serve_cache *c, const char key[HASH_HEX_SIZE], const float *logits, size_t size);
+/* --- the kinds of caches --- */
+
+struct serve_cache {
+	const struct serve_cache_kind *kind;
+	struct serve_counts *counts;
+	int ttl; /* seconds */
+};
+
+/* What a kind does, as above. */
+struct serve_cache_kind {
+	const char *scheme; /* "memory:" */
+	int waits;          /* get() leaves its answer to done() */
+	int (*open)(const char *where, struct serve_cache **ret, struct mlr_error *err);
+	void (*start)(struct serve_cache *c); /* counts and ttl are there; may be NULL */
+	void (*close)(struct serve_cache *c);
+	void (*get)(struct serve_cache *c, struct serve_lookup *lookup);
+	/* Keep logits; copies them. */
+	void (*put)(struct serve_cache *c, const char *key, const float *logits, size_t size);
+};
+
+extern const struct serve_cache_kind serve_cache_redis; /* if configure found hiredis */
 
 #endif

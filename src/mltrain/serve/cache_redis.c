@@ -3,7 +3,7 @@
  * at once, then the answers are read, so that the thread follows the load by itself. Without redis
  * every lookup is a miss at once; the thread tries again after a while, at most RETRY_MAX_MS.
  */
-#include "serve/cache_kind.h"
+#include "serve/cache.h"
 
 #include <hiredis/hiredis.h>
 

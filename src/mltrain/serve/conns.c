@@ -1,4 +1,9 @@
-#include "serve/conns.h"
+/*
+ * The time limits of connections. A connection may wait for its next request, send a body and take
+ * an answer, each for so long; what is being computed has no limit here. A thread looks at all of
+ * them a few times a second and shuts down those that are late.
+ */
+#include "serve/server.h"
 
 #include <sys/socket.h>
 
@@ -51,7 +56,7 @@ int serve_conns_open(
 	r = pthread_create(&c->thread, NULL, look, c);
 	if (r != 0) {
 		free(c);
-		return mlr_fail(err, r, "start a thread for time limits: %s", strerror(r));
+		return mlr_result(err, -r, "start a thread for time limits");
 	}
 	*ret = c;
 	return 0;

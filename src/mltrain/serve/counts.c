@@ -32,11 +32,6 @@ void serve_counts_batch(struct serve_counts *c, int rows)
 	note(&c->batches, rows_at, rows, rows);
 }
 
-void serve_counts_queued(struct serve_counts *c, int rows)
-{
-	atomic_fetch_add_explicit(&c->queued, rows, memory_order_relaxed);
-}
-
 static void print_histogram(FILE *f, const char *name, const char *help, struct serve_histogram *h,
 	const double *bounds, double unit)
 {

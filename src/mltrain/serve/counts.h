@@ -27,7 +27,6 @@ struct serve_counts {
 /* A request to a route by its number was answered with a status after so many seconds. */
 void serve_counts_request(struct serve_counts *c, int route, int status, double seconds);
 void serve_counts_batch(struct serve_counts *c, int rows);
-void serve_counts_queued(struct serve_counts *c, int rows); /* negative: no more */
 
 /* The text, to free(). route_name() is given 0, 1, … until it returns NULL. */
 char *serve_counts_text(struct serve_counts *c, const char *(*route_name)(int route));

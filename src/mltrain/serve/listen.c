@@ -1,4 +1,4 @@
-#include "serve/listen.h"
+#include "serve/server.h"
 
 #include <arpa/inet.h>
 #include <netdb.h>

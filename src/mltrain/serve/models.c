@@ -17,7 +17,8 @@ struct serve_models {
 	size_t n;
 };
 
-int serve_model_is_name(const char *name)
+/* Is this a name for a model: 1 to 63 letters, digits and "_-."? */
+static int is_name(const char *name)
 {
 	static const char letters[] =
 		"ABCDEFGHIJKLMNOPQRSTUVWXYZabcdefghijklmnopqrstuvwxyz0123456789_-.";
@@ -130,8 +131,7 @@ void serve_models_free(struct serve_models **m)
 /* The file's name without directory and the last ending. */
 static void name_of_path(const char *path, char name[SERVE_NAME_MAX])
 {
-	const char *slash = strrchr(path, '/'), *base = slash ? slash + 1 : path;
-	const char *dot = strrchr(base, '.');
+	const char *base = path_base(path), *dot = strrchr(base, '.');
 	size_t n = dot && dot > base ? (size_t)(dot - base) : strlen(base);
 
 	snprintf(name, SERVE_NAME_MAX, "%.*s", (int)n, base);
@@ -146,7 +146,7 @@ int serve_models_add(
 		memcpy(e.name, wish->name, strlen(wish->name));
 	else if (!wish->name)
 		name_of_path(wish->path, e.name);
-	if (!serve_model_is_name(e.name)) {
+	if (!is_name(e.name)) {
 		mlr_fail(err, EINVAL, "'%s' cannot be a model's name",
 			wish->name && *wish->name ? wish->name : wish->path);
 		return mlr_hint(err,

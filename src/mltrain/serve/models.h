@@ -1,6 +1,6 @@
 /*
  * serve: answers predictions over HTTP. The dialects (seed.c, v2.c, tfs.c) turn bodies into images
- * and logits into bodies; queue.h computes; server.h speaks HTTP.
+ * and logits into bodies; queue.c computes; server.h speaks HTTP.
  *
  * This header: the checkpoints that are served, by name. A reload replaces a checkpoint at once;
  * who has the old one keeps it until serve_model_drop().
@@ -41,9 +41,6 @@ struct serve_model_wish {
 	const char *name; /* NULL: the file's, without directory and ending */
 	const char *path;
 };
-
-/* Is this a name for a model: 1 to 63 letters, digits and "_-."? */
-int serve_model_is_name(const char *name);
 
 /*
  *   use   its checkpoint is ignored, its batch is the largest; copied

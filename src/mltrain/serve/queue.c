@@ -1,4 +1,8 @@
-#include "serve/queue.h"
+/*
+ * Computes what waits, several requests' images in one batch, in one thread. A request waits while
+ * a batch is being computed; when none is, at most the delay wished for.
+ */
+#include "serve/server.h"
 
 #define PARTS_MAX 1024 /* requests in a batch: as many as a batch has images */
 
@@ -125,7 +129,7 @@ static void *work(void *arg)
 		int rows, n = take_batch(q, &rows), r;
 
 		pthread_mutex_unlock(&q->lock);
-		serve_counts_queued(q->counts, -rows);
+		atomic_fetch_add_explicit(&q->counts->queued, -rows, memory_order_relaxed);
 		serve_counts_batch(q->counts, rows);
 		r = compute(q, n, rows);
 		for (int i = 0; i < n; i++) {
@@ -156,7 +160,7 @@ int serve_queue_open(const struct serve_queue_wish *wish, struct serve_counts *c
 	r = pthread_create(&q->thread, NULL, work, q);
 	if (r != 0) {
 		free(q);
-		return mlr_fail(err, r, "start a thread to compute: %s", strerror(r));
+		return mlr_result(err, -r, "start a thread to compute");
 	}
 	*ret = q;
 	return 0;
@@ -203,7 +207,7 @@ int serve_queue_put(struct serve_queue *q, struct serve_job *job)
 		*q->last = job;
 		q->last = &job->next;
 		q->waiting += job->rows;
-		serve_counts_queued(q->counts, job->rows);
+		atomic_fetch_add_explicit(&q->counts->queued, job->rows, memory_order_relaxed);
 		pthread_cond_signal(&q->more);
 	}
 	pthread_mutex_unlock(&q->lock);

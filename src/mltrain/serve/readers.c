@@ -1,4 +1,8 @@
-#include "serve/readers.h"
+/*
+ * Threads that read what takes long: pictures and large bodies. The thread that speaks HTTP goes on
+ * with all other connections meanwhile.
+ */
+#include "serve/server.h"
 
 struct serve_readers {
 	pthread_mutex_t lock;
@@ -47,7 +51,7 @@ int serve_readers_open(int threads, struct serve_readers **ret, struct mlr_error
 	if (!failed)
 		return 0;
 	serve_readers_close(ret);
-	return mlr_fail(err, failed, "start a thread to read bodies: %s", strerror(failed));
+	return mlr_result(err, -failed, "start a thread to read bodies");
 }
 
 void serve_readers_close(struct serve_readers **readers)

@@ -2,17 +2,43 @@
 
 #include "base/json.h"
 #include "config.h"
-#include "serve/page.h"
-#include "serve/v2.h"
+#include "report/html.h"
+
+/* --- the page at "/": draw a digit or drop a picture ------------------------------------------ */
+
+/* Make the page, self-contained, as its policy tells browsers; to free(). */
+static char *page(void)
+{
+	auto_free char *hash = html_script_hash(serve_page_js);
+
+	return xasprintf(
+		"<!DOCTYPE html>\n<html lang=\"en\">\n<head>\n<meta charset=\"utf-8\">\n"
+		"<meta http-equiv=\"Content-Security-Policy\" content=\"default-src 'none'; "
+		"img-src data: blob:; connect-src 'self'; style-src 'unsafe-inline'; script-src "
+		"'sha256-%s'; base-uri 'none'; form-action 'none'\">\n"
+		"<meta name=\"viewport\" content=\"width=device-width, initial-scale=1\">\n"
+		"<link rel=\"icon\" href=\"data:,\">\n"
+		"<title>mltrain serve</title>\n<style>\n%s</style>\n</head>\n<body>\n"
+		"<h1>What does it show?</h1>\n"
+		"<p>Draw, or drop a PNG or JPEG here. A drawing is white on black, as the digits of "
+		"MNIST are.</p>\n"
+		"<main>\n<div>\n<canvas id=\"pad\" width=\"280\" height=\"280\" tabindex=\"0\" "
+		"aria-label=\"a square to draw on\"></canvas>\n<p>"
+		"<button id=\"clear\">Clear</button> <label>Picture <input id=\"file\" type=\"file\" "
+		"accept=\"image/png,image/jpeg\"></label></p>\n"
+		"<p id=\"login\" hidden><label>Token <input id=\"token\" type=\"password\" "
+		"autocomplete=\"off\"></label></p>\n</div>\n"
+		"<table aria-live=\"polite\"><tbody id=\"answer\"></tbody></table>\n</main>\n"
+		"<p id=\"note\" role=\"status\"></p>\n<script>%s</script>\n</body>\n</html>\n",
+		hash, serve_page_css, serve_page_js);
+}
 
 /* --- answers ---------------------------------------------------------------------------------- */
 
 static int get_page(struct serve_context *c, struct serve_model *model, struct serve_reply *ret,
 	struct mlr_error *err)
 {
-	ret->body = serve_page();
-	if (!ret->body)
-		return mlr_fail(err, ENOMEM, "no memory for the page");
+	ret->body = page();
 	ret->type = "text/html; charset=utf-8";
 	ret->len = strlen(ret->body);
 	return 0;

@@ -44,4 +44,7 @@ int serve_routes_find(struct serve_context *c, const char *path, unsigned method
 /* A route's path by its number, for /metrics; NULL: no more. */
 const char *serve_routes_name(int number);
 
+/* page.css and page.js, which the build puts into the program. */
+extern const char serve_page_css[], serve_page_js[];
+
 #endif

@@ -7,12 +7,6 @@
 
 #include "base/json.h"
 
-static int parse_picture(struct serve_ask *ask, struct mlr_error *err)
-{
-	TRY(serve_ask_images(ask, 1, err));
-	return serve_values_picture(ask->body, ask->len, ask, ask->images, err);
-}
-
 static int parse(struct serve_ask *ask, struct mlr_error *err)
 {
 	json_auto_t *body = NULL;
@@ -20,8 +14,10 @@ static int parse(struct serve_ask *ask, struct mlr_error *err)
 	const char *key;
 	json_t *value;
 
-	if (serve_ask_is_picture(ask))
-		return parse_picture(ask, err);
+	if (serve_ask_is_picture(ask)) {
+		TRY(serve_ask_images(ask, 1, err));
+		return serve_values_picture(ask->body, ask->len, ask, ask->images, err);
+	}
 	body = serve_ask_json(ask, ask->len, err);
 	if (!body)
 		return -err->code;

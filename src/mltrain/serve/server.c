@@ -1,9 +1,6 @@
 #include "serve/server.h"
 
 #include "base/machine.h"
-#include "serve/conns.h"
-#include "serve/readers.h"
-#include "serve/strict.h"
 
 #include <microhttpd.h>
 #include <openssl/crypto.h>
@@ -172,11 +169,12 @@ static void resume(struct request *x)
 static void computed(struct serve_job *job)
 {
 	struct request *x = job->ctx;
+	struct serve_cache *cache = x->server->cache;
 
 	if (job->failed)
-		mlr_fail(&x->error, job->failed, "compute: %s", strerror(job->failed));
-	else if (x->server->cache)
-		serve_cache_put(x->server->cache, x->lookup.key, x->logits, x->logits_size);
+		mlr_result(&x->error, -job->failed, "compute");
+	else if (cache)
+		cache->kind->put(cache, x->lookup.key, x->logits, x->logits_size);
 	resume(x);
 }
 
@@ -269,7 +267,7 @@ static void answer(struct request *x)
 		return;
 	}
 	serve_cache_get(cache, &x->lookup);
-	if (!serve_cache_waits(cache))
+	if (!cache->kind->waits)
 		looked_up(&x->lookup);
 }
 
@@ -302,7 +300,7 @@ static enum MHD_Result predict(struct request *x)
 		return leave_to_readers(x);
 	if (r < 0)
 		return send_failure(x);
-	if (cache && !serve_cache_waits(cache)) {
+	if (cache && !cache->kind->waits) {
 		serve_cache_get(cache, &x->lookup);
 		x->cached = x->lookup.hit ? 'H' : 'M';
 		if (x->lookup.hit)
@@ -437,7 +435,8 @@ static void *take_target(void *cls, const char *uri, struct MHD_Connection *mhd)
 	x->start = mlr_now();
 	x->late = atomic_load(&x->server->context->draining);
 	serve_conns_enter(x->server->conns, x->conn, SERVE_SENDS);
-	serve_strict_target(uri, &x->error);
+	if (strstr(uri, "%00")) /* raw, as it stands in the request line */
+		mlr_fail(&x->error, EPROTO, "the path has a NUL");
 	return x;
 }
 

@@ -1,4 +1,6 @@
-#include "serve/strict.h"
+/* Checks of a request's head that libmicrohttpd leaves out: where two readers of HTTP could
+ * disagree, a request is refused (RFC 9112, sections 3.2, 6.1 and 6.3). */
+#include "serve/server.h"
 
 #include <microhttpd.h>
 
@@ -64,11 +66,6 @@ static int is_host(const char *s)
 		return 1;
 	port = strtol(end + 1, &rest, 10);
 	return *end == ':' && !*rest && end[1] != '+' && end[1] != '-' && port <= PORT_MAX;
-}
-
-int serve_strict_target(const char *uri, struct mlr_error *err)
-{
-	return strstr(uri, "%00") ? mlr_fail(err, EPROTO, "the path has a NUL") : 0;
 }
 
 const char *serve_strict_path(const char *target)

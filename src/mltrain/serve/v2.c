@@ -9,7 +9,7 @@
  */
 
 #include "base/json.h"
-#include "serve/v2.h"
+#include "serve/ask.h"
 
 /* Numbers in binary are little-endian and need not be aligned. */
 #define READ(name, type)                         \

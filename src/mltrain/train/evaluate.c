@@ -1,4 +1,4 @@
-#include "train/evaluate.h"
+#include "train/train.h"
 
 #include "backend/ops.h"
 #include "data/loader.h"

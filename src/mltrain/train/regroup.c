@@ -1,48 +1,16 @@
 #include "train/run.h"
 
 #include "dist/elastic.h"
-#include "optimiser/optimiser.h"
 
-/* The progress that a rank takes over with the weights, as ranks send it. */
-struct progress {
-	uint64_t step, epoch_samples, epoch_indices;
-	int32_t epochs_done, reached;
-	double best_error, validation_error, test_error, batch_error;
-	double cross_entropy, loss, lr, step_seconds, validation_cross_entropy;
-};
-
-static struct progress progress_of(const struct train_state *s)
-{
-	return (struct progress){ s->step, s->epoch_samples, s->epoch_indices, s->epochs_done,
-		s->reached, s->best_error, s->validation_error, s->test_error, s->batch_error,
-		s->cross_entropy, s->loss, s->lr, s->step_seconds, s->validation_cross_entropy };
-}
-
-static void take_progress(struct train_state *s, const struct progress *p, int is_newcomer)
-{
-	s->step = p->step;
-	s->epoch_samples = p->epoch_samples;
-	s->epoch_indices = p->epoch_indices;
-	s->epochs_done = p->epochs_done;
-	s->reached = p->reached;
-	s->best_error = p->best_error;
-	s->validation_error = p->validation_error;
-	s->test_error = p->test_error;
-	s->batch_error = p->batch_error;
-	s->cross_entropy = p->cross_entropy;
-	s->loss = p->loss;
-	s->lr = p->lr;
-	s->step_seconds = p->step_seconds;
-	s->validation_cross_entropy = p->validation_cross_entropy;
-	if (is_newcomer)
-		s->first_step = p->step;
-}
+/* The progress in struct train_state. */
+#define PROGRESS_AT   offsetof(struct train_state, step)
+#define PROGRESS_SIZE (offsetof(struct train_state, step_seconds) + sizeof(double) - PROGRESS_AT)
 
 /* Copy weights and progress to the ranks that need them. */
 static int share(struct run *r, int is_newcomer, struct mlr_error *err)
 {
 	struct dist *d = r->o->dist;
-	struct progress p = progress_of(&r->state);
+	char *own = (char *)&r->state + PROGRESS_AT, progress[PROGRESS_SIZE];
 	size_t params = r->net->params * sizeof(float);
 
 	if (!elastic_must_share(d))
@@ -51,9 +19,12 @@ static int share(struct run *r, int is_newcomer, struct mlr_error *err)
 	for (int i = 0; i < optimiser_states(r->o->recipe.optimiser); i++)
 		TRY(elastic_share(d, r->kept[i], params, err));
 	TRY(elastic_share(d, r->states, r->net->states * sizeof(float), err));
-	TRY(elastic_share(d, &p, sizeof(p), err));
+	memcpy(progress, own, sizeof(progress));
+	TRY(elastic_share(d, progress, sizeof(progress), err));
 	if (elastic_needs(d))
-		take_progress(&r->state, &p, is_newcomer);
+		memcpy(own, progress, sizeof(progress));
+	if (elastic_needs(d) && is_newcomer)
+		r->state.first_step = r->state.step;
 	return 0;
 }
 

@@ -1,8 +1,6 @@
 #include "train/run.h"
 
 #include "base/json.h"
-#include "model/recipe.h"
-#include "optimiser/optimiser.h"
 
 #include <math.h>
 
@@ -20,13 +18,6 @@ static char **class_names(const struct run *r)
 	for (int i = 0; i < r->net->classes; i++)
 		names[i] = xstrdup(dataset_class(r->data, i, buf));
 	return names;
-}
-
-static void free_names(char **names, int n)
-{
-	for (int i = 0; names && i < n; i++)
-		free(names[i]);
-	free(names);
 }
 
 int run_read_engine(struct run *r, struct mlr_error *err)
@@ -78,7 +69,9 @@ int run_save(struct run *r, const char *path, struct mlr_error *err)
 	memcpy(c.kept, r->kept, sizeof(c.kept));
 	if (e == 0)
 		e = checkpoint_write(path, &c, err);
-	free_names(c.names, r->net->classes);
+	for (int i = 0; c.names && i < r->net->classes; i++)
+		free(c.names[i]);
+	free(c.names);
 	t = mlr_now() - t;
 	s->checkpoint_seconds += t;
 	r->slowest_save = fmax(r->slowest_save, t);

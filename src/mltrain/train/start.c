@@ -3,7 +3,6 @@
 #include "base/json.h"
 #include "dist/elastic.h"
 #include "model/net_file.h"
-#include "optimiser/optimiser.h"
 
 #include <math.h>
 

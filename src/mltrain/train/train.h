@@ -21,7 +21,52 @@
 #include "dist/dist.h"
 #include "model/checkpoint.h"
 #include "model/recipe.h"
-#include "train/evaluate.h"
+
+/* --- evaluate.c: tests a network on labelled images, counts its mistakes, keeps the worst --- */
+
+#define EVALUATION_MISTAKES 24
+#define EVALUATION_CLASSES  1024 /* with more there is no confusion matrix */
+
+struct mistake {
+	uint32_t index; /* of the image in its set */
+	uint16_t label, guess;
+	float probability; /* of the guess, says the network */
+};
+
+struct evaluation {
+	uint32_t count;
+	int64_t wrong;
+	double cross_entropy; /* mean */
+	int classes;
+	uint32_t *confusion; /* [label][guess] counts images, owned; NULL: without details or above
+				EVALUATION_CLASSES */
+	struct mistake mistakes[EVALUATION_MISTAKES]; /* the highest probability first */
+	int mistaken;                                 /* number of mistakes[] */
+};
+
+struct evaluation_of {
+	struct engine *engine;
+	const struct dataset *data;
+	const struct image_set *set; /* one of data's */
+	uint32_t count;              /* tests the first count images */
+	int classes;                 /* of the network */
+	int threads;                 /* decode images that are not in memory */
+	int details;                 /* fill in confusion and mistakes too */
+	struct dist *dist; /* each rank tests a part, all get the sums; NULL: one process */
+	const volatile sig_atomic_t *stop; /* nonzero: end early; may be NULL */
+};
+
+/*
+ * Predict the images and count mistakes. All ranks must call it alike; only rank 0 gets mistakes[].
+ *
+ *   ret   after success, release it with evaluate_done()
+ *
+ * Returns 0, -EINTR if a rank was stopped, or an error of engine_predict() or loader_take().
+ */
+int evaluate(const struct evaluation_of *what, struct evaluation *ret, struct mlr_error *err);
+void evaluate_done(struct evaluation *e);
+
+/* --- training --- */
 
 struct train_options {
 	struct recipe recipe; /* its batch is shared by all ranks */
@@ -78,28 +123,32 @@ struct train_state {
 	const struct net *net;
 	const struct engine *engine;
 	int ranks;
-	uint32_t generation;    /* of elastic ranks; 0: others */
-	int joined, left, lost; /* TRAIN_REGROUPED: ranks */
-	double pause_seconds;   /* TRAIN_REGROUPED: between two steps */
-	int epoch;              /* the current or just ended one, from 1 */
-	int epochs_done;
-	uint64_t step, steps, epoch_steps; /* done, planned in all, planned an epoch */
-	uint64_t first_step;               /* where this process began: 0 unless resumed */
+	uint32_t generation;         /* of elastic ranks; 0: others */
+	int joined, left, lost;      /* TRAIN_REGROUPED: ranks */
+	double pause_seconds;        /* TRAIN_REGROUPED: between two steps */
+	int epoch;                   /* the current or just ended one, from 1 */
+	uint64_t steps, epoch_steps; /* planned in all, and an epoch */
+	uint64_t first_step;         /* where this process began: 0 unless resumed */
+	uint32_t train_images, validation_images, test_images;
+	int64_t test_wrong;
+	double evaluate_seconds, checkpoint_seconds; /* total times */
+
+	/* The progress that an elastic rank takes over with the weights, as it lies here, up to
+	 * step_seconds. */
+	uint64_t step;
 	/* Of the epoch so far: how many images steps were made with, and a digest of which one at
 	 * which place of the epoch; it depends neither on the ranks nor on their shares. */
 	uint64_t epoch_samples, epoch_indices;
-	uint32_t train_images, validation_images, test_images;
+	int epochs_done, reached; /* reached: the target accuracy is */
 	double lr;
 	double cross_entropy, loss; /* of the latest batch; loss has the penalty */
 	double batch_error, validation_error, best_error, test_error;
 	double validation_cross_entropy; /* mean, with validation_error */
-	int64_t test_wrong;
-	/* Total times; step_seconds includes those of resumed runs. */
-	double step_seconds, evaluate_seconds, checkpoint_seconds;
+	double step_seconds;             /* total time, that of resumed runs included */
+
 	/* TRAIN_STARTED, TRAIN_EPOCH_ENDED: [net->params], if options.tell_weights; borrowed. */
 	const float *params;
 	int signal;        /* TRAIN_INTERRUPTED: its number, 0: max_seconds */
-	int reached;       /* the target accuracy is reached */
 	const char *saved; /* TRAIN_SAVED: the file; borrowed */
 	/* TRAIN_STARTED: files of an earlier run that are FILE~ now; else NULL. */
 	const char *kept_checkpoint, *kept_best;

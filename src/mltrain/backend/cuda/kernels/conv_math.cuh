@@ -6,7 +6,7 @@
 #define MLT_BACKEND_CUDA_KERNELS_CONV_MATH_CUH
 
 #include "backend/cuda/kernels/device.cuh"
-#include "tensor/dtype.h"
+#include "tensor/shape.h"
 
 /* Which row of which of load_matrices()'s four a lane addresses: low, of 2 * third + second. */
 struct matrix_row {

@@ -28,7 +28,7 @@
 #define MLT_BACKEND_CUDA_KERNELS_KERNELS_H
 
 #include "tensor/batch.h"
-#include "tensor/dtype.h"
+#include "tensor/shape.h"
 
 #include <cuda_runtime_api.h>
 #include <stddef.h>

@@ -11,7 +11,7 @@
 #define MLT_BACKEND_CUDA_LIBRARIES_CONV_DNN_H
 
 #include "base/base.h"
-#include "tensor/dtype.h"
+#include "tensor/shape.h"
 
 #include <cuda_runtime_api.h>
 

@@ -9,7 +9,7 @@
 #define MLT_BACKEND_CUDA_LIBRARIES_GEMM_LT_H
 
 #include "base/base.h"
-#include "tensor/dtype.h"
+#include "tensor/shape.h"
 
 #include <cuda_runtime_api.h>
 
