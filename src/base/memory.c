@@ -53,9 +53,9 @@ char *xstrndup(const char *s, size_t n)
 	return need(strndup(s, n));
 }
 
-char *xreplace(const char *text, const char *old, const char *new)
+char *xreplace(const char *text, const char *old, const char *by)
 {
-	size_t n = strlen(old), m = strlen(new), len = strlen(text) + 1;
+	size_t n = strlen(old), m = strlen(by), len = strlen(text) + 1;
 	char *ret, *out;
 
 	for (const char *s = text; (s = strstr(s, old)); s += n)
@@ -63,7 +63,7 @@ char *xreplace(const char *text, const char *old, const char *new)
 	ret = out = xmalloc(len);
 	for (const char *s; (s = strstr(text, old)); text = s + n) {
 		out = mempcpy(out, text, (size_t)(s - text));
-		out = mempcpy(out, new, m);
+		out = mempcpy(out, by, m);
 	}
 	strcpy(out, text);
 	return ret;

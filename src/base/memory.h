@@ -24,7 +24,7 @@ char *xstrdup(const char *s) __attribute__((malloc, returns_nonnull));
 char *xstrndup(const char *s, size_t n) __attribute__((malloc, returns_nonnull));
 char *xasprintf(const char *fmt, ...) __attribute__((format(printf, 1, 2), returns_nonnull));
 /* The text with each old replaced; old is not empty. */
-char *xreplace(const char *text, const char *old, const char *new) __attribute__((returns_nonnull));
+char *xreplace(const char *text, const char *old, const char *by) __attribute__((returns_nonnull));
 char *xvasprintf(const char *fmt, va_list ap)
 	__attribute__((format(printf, 1, 0), returns_nonnull));
 
