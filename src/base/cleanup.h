@@ -20,6 +20,21 @@
 #define auto_free     auto_call(mlr_cleanup_free)
 #define auto_close    auto_call(fd_close)
 
+/* Define a function for auto_call() that passes a pointer on to the one that frees it. */
+#define MLR_CLEANUP(name, type, free_it) \
+	static inline void name(type *p) \
+	{                                \
+		free_it(*p);             \
+	}
+
+/* Free an array of n elements, with what they own. */
+#define free_all(v, n, done)                        \
+	do {                                        \
+		for (size_t i_ = 0; i_ < (n); i_++) \
+			done(&(v)[i_]);             \
+		free(v);                            \
+	} while (0)
+
 /* Return the variable's value and leave NULL in it; has the variable's type. */
 #define take_ptr(p)                                           \
 	({                                                    \

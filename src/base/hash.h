@@ -41,10 +41,7 @@ void hash_name(const char *s, char hex[HASH_HEX_SIZE]);
 /* The same for n pieces of memory, one after another. */
 void hash_parts(const struct iovec *parts, size_t n, char hex[HASH_HEX_SIZE]);
 
-static inline void hash_cleanup(struct hash **h)
-{
-	hash_free(*h);
-}
+MLR_CLEANUP(hash_cleanup, struct hash *, hash_free);
 #define auto_hash __attribute__((cleanup(hash_cleanup)))
 
 #endif

@@ -46,8 +46,7 @@ static struct copy_item *add_item(
 {
 	struct copy_item *item;
 
-	c->v = xgrow(c->v, c->n, sizeof(*c->v));
-	item = &c->v[c->n++];
+	item = xadd(c->v, c->n);
 	*item = (struct copy_item){ .from = from ? xstrdup(from) : NULL,
 		.to = xstrdup(to + strspn(to, "/")),
 		.fd = -1,
@@ -442,8 +441,7 @@ static void settle(struct copy *c)
 
 	for (size_t i = 0; i < c->n; i++)
 		v[i].order = i;
-	if (c->n > 0)
-		qsort(v, c->n, sizeof(*v), by_target);
+	sort_all(v, c->n, by_target);
 	for (size_t i = 0; i < c->n; i++) {
 		if (n > 0 && strcmp(v[n - 1].to, v[i].to) == 0 && !v[i].is_archive &&
 			!v[n - 1].is_archive) {

@@ -52,10 +52,7 @@ int run_new(struct build *b, struct state *s, const struct instruction *in, stru
 /* Stops the command, removes its container and frees it. NULL is fine. */
 void run_free(struct running *r);
 
-static inline void run_cleanup(struct running **r)
-{
-	run_free(*r);
-}
+MLR_CLEANUP(run_cleanup, struct running *, run_free);
 
 /*
  * Start the command.

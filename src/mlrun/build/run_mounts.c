@@ -156,8 +156,7 @@ static int find_in_directory(struct running *r, const struct copy_source *src,
 	struct copy *c;
 	int e;
 
-	r->shown = xgrow(r->shown, r->n_shown, sizeof(*r->shown));
-	c = &r->shown[r->n_shown++];
+	c = xadd(r->shown, r->n_shown);
 	e = list(r, src, m, c, err);
 	c->source.fd =
 		fcntl(src->fd, F_DUPFD_CLOEXEC, 3); /* to look again when the command has ended */
@@ -446,8 +445,7 @@ static int lock_one(struct running *r, const char *path, int wait, struct mlr_er
 	}
 	if (e < 0)
 		return e;
-	r->locks = xgrow(r->locks, r->n_locks, sizeof(*r->locks));
-	r->locks[r->n_locks++] = take_fd(&fd);
+	*xadd(r->locks, r->n_locks) = take_fd(&fd);
 	return 0;
 }
 

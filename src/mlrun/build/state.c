@@ -119,8 +119,7 @@ int state_scratch(struct state *s, const char *platform, struct mlr_error *err)
 
 static void add_layer(struct state *s, const struct oci_layer *l)
 {
-	s->layers = xgrow(s->layers, s->n_layers, sizeof(*l));
-	s->layers[s->n_layers++] = (struct oci_layer){
+	*xadd(s->layers, s->n_layers) = (struct oci_layer){
 		{ xstrdup(l->blob.digest), xstrdup(l->blob.media_type), l->blob.size },
 		l->compression
 	};

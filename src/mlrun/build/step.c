@@ -30,8 +30,7 @@ static int add_step(struct build *b, struct state *s, const struct instruction *
 {
 	struct oci_step *made;
 
-	b->made = xgrow(b->made, b->n_made, sizeof(*made));
-	made = &b->made[b->n_made++];
+	made = xadd(b->made, b->n_made);
 	*made = (struct oci_step){ .size = step->size, .created = step->created };
 	memcpy(made->key, key, sizeof(made->key));
 	memcpy(made->diff_id, step->diff_id, sizeof(made->diff_id));

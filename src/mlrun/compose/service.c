@@ -224,9 +224,8 @@ static int read_extra_hosts(const struct record_reader *r, const json_t *v, void
 
 static void add_need(struct compose_service *s, const char *name, struct compose_need need)
 {
-	s->needs = xgrow(s->needs, s->n_needs, sizeof(*s->needs));
 	need.service = xstrdup(name);
-	s->needs[s->n_needs++] = need;
+	*xadd(s->needs, s->n_needs) = need;
 }
 
 static int read_need(const struct record_reader *r, const json_t *v, void *to)

@@ -41,10 +41,7 @@ int layer_archive_put_bytes(struct layer_archive *a, struct archive_entry *e, co
  * zstd; NULL if it is none. fd stays the caller's. */
 struct archive *layer_archive_reader(int fd);
 
-static inline void layer_archive_reader_cleanup(struct archive **a)
-{
-	archive_read_free(*a);
-}
+MLR_CLEANUP(layer_archive_reader_cleanup, struct archive *, archive_read_free);
 
 /* Put a whiteout or an opaque mark, "a/.wh.b": a member that consists of its name. */
 int layer_archive_put_mark(struct layer_archive *a, const char *path, struct mlr_error *err);

@@ -256,8 +256,7 @@ static int read_entry(const struct record_reader *r, const json_t *v, void *to)
 	}
 	if (!e.name && e.tag)
 		e.name = xstrdup(e.tag);
-	d->entries = xgrow(d->entries, d->n_entries, sizeof(*d->entries));
-	d->entries[d->n_entries++] = e;
+	*xadd(d->entries, d->n_entries) = e;
 	return 0;
 }
 
@@ -334,9 +333,7 @@ void oci_document_done(struct oci_document *d)
 {
 	record_done(type_rows, d);
 	record_done(manifest_rows, d);
-	for (size_t i = 0; i < d->n_entries; i++)
-		entry_done(&d->entries[i]);
-	free(d->entries);
+	free_all(d->entries, d->n_entries, entry_done);
 	*d = (struct oci_document){ 0 };
 }
 

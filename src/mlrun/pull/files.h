@@ -49,9 +49,6 @@ int files_read(struct files *f, const char *name, size_t max, char **ret, size_t
 /* pread(2) of exactly len bytes. Returns 0, or -errno; -EIO if there are fewer. */
 int files_part_read(const struct files_part *p, uint64_t at, void *buf, size_t len);
 
-static inline void files_cleanup(struct files **f)
-{
-	files_free(*f);
-}
+MLR_CLEANUP(files_cleanup, struct files *, files_free);
 
 #endif

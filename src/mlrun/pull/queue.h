@@ -31,9 +31,6 @@ size_t queue_peek(struct queue *q, void *buf, size_t len);
 /* Reader, last call: needs no more bytes. */
 void queue_leave(struct queue *q);
 
-static inline void queue_cleanup(struct queue **q)
-{
-	queue_free(*q);
-}
+MLR_CLEANUP(queue_cleanup, struct queue *, queue_free);
 
 #endif

@@ -135,8 +135,7 @@ static struct instruction *add(
 /* Add a file with this content, which it takes. */
 static void add_file(struct instruction *in, const char *path, char *content)
 {
-	in->heredocs = xgrow(in->heredocs, in->n_heredocs, sizeof(*in->heredocs));
-	in->heredocs[in->n_heredocs++] = (struct heredoc){ xstrdup(path), content, 0, 0 };
+	*xadd(in->heredocs, in->n_heredocs) = (struct heredoc){ xstrdup(path), content, 0, 0 };
 }
 
 /* The words of "-c SHELL…" after a script's name, or what else is to run it. */
@@ -415,8 +414,7 @@ static int end_stage(struct definition *d, struct mlr_error *err)
 	for (int is_callers = 0; is_callers < 2; is_callers++)
 		for (size_t i = 0; i < d->files.n; i++)
 			if ((d->files.v[i].flags.n == 0) == is_callers) {
-				d->r.v = xgrow(d->r.v, d->r.n, sizeof(*d->r.v));
-				d->r.v[d->r.n++] = d->files.v[i];
+				*xadd(d->r.v, d->r.n) = d->files.v[i];
 			}
 	d->files.n = 0;
 	if (d->v[POST].line) {

@@ -280,8 +280,7 @@ int derive_parse(
 
 		if (r < 0)
 			return mlr_wrap(err, "change '%.200s'", lines->v[i]);
-		*ret = xgrow(*ret, *n, sizeof(in));
-		(*ret)[(*n)++] = in;
+		*xadd(*ret, *n) = in;
 	}
 	return 0;
 }

@@ -223,9 +223,7 @@ void recipe_done(struct recipe *r)
 	free(r->name);
 	free(r->syntax);
 	free(r->check);
-	for (size_t i = 0; i < r->n; i++)
-		instruction_done(&r->v[i]);
-	free(r->v);
+	free_all(r->v, r->n, instruction_done);
 	free(r->gaps);
 	*r = (struct recipe)RECIPE_INIT;
 }
@@ -274,12 +272,10 @@ static int add_line(
 	if (ret < 0)
 		return ret;
 	in.line = line->first;
-	r->v = xgrow(r->v, r->n, sizeof(in));
-	r->v[r->n++] = in;
+	*xadd(r->v, r->n) = in;
 	in = (struct instruction){ 0 };
 	if (line->gap) {
-		r->gaps = xgrow(r->gaps, r->n_gaps, sizeof(*r->gaps));
-		r->gaps[r->n_gaps++] = line->gap;
+		*xadd(r->gaps, r->n_gaps) = line->gap;
 	}
 	return 0;
 }

@@ -21,10 +21,7 @@ struct authfile;
 int authfile_parse(const char *text, size_t len, struct authfile **ret, struct mlr_error *err);
 void authfile_free(struct authfile *f);
 
-static inline void authfile_cleanup(struct authfile **f)
-{
-	authfile_free(*f);
-}
+MLR_CLEANUP(authfile_cleanup, struct authfile *, authfile_free);
 
 /*
  * Find the entry with the longest matching namespace: "registry/a/b", "registry/a", "registry", or

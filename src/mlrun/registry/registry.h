@@ -149,10 +149,7 @@ int registry_tags(struct registry *r, struct strv *ret, struct mlr_error *err);
 int registry_login(struct registry *r, const char *user, const char *password, int *asked,
 	struct mlr_error *err);
 
-static inline void registry_cleanup(struct registry **r)
-{
-	registry_free(*r);
-}
+MLR_CLEANUP(registry_cleanup, struct registry *, registry_free);
 #define auto_registry __attribute__((cleanup(registry_cleanup)))
 
 /* Fetches a file from any server, for mlrun build's ADD. */

@@ -61,8 +61,7 @@ static int list_read(int file, struct meeting_list *ret, struct mlr_error *err)
 		if (used == 0)
 			break;
 		s += used;
-		l.v = xgrow(l.v, l.n, sizeof(*l.v));
-		l.v[l.n++] = e;
+		*xadd(l.v, l.n) = e;
 	}
 	*ret = take_struct(&l, { 0 });
 	return 0;

@@ -170,8 +170,7 @@ int running_find(struct running_list *ret, struct mlr_error *err)
 		s.found.v[i].started = time_of(s.starts[i]);
 		read_command(&s, &s.found.v[i]);
 	}
-	if (s.found.n)
-		qsort(s.found.v, s.found.n, sizeof(*s.found.v), by_age);
+	sort_all(s.found.v, s.found.n, by_age);
 	*ret = s.found;
 	s.found = (struct running_list){ 0 };
 	return 0;

@@ -27,9 +27,7 @@ void store_image_done(struct store_image *im)
 
 void store_images_free(struct store_image *v, size_t n)
 {
-	for (size_t i = 0; i < n; i++)
-		store_image_done(&v[i]);
-	free(v);
+	free_all(v, n, store_image_done);
 }
 
 void store_image_path(const char *name, char path[STORE_IMAGE_PATH])
@@ -101,8 +99,7 @@ int store_image_list(struct store *st, struct store_image **ret, size_t *n, stru
 		store_images_free(v, count);
 		return r;
 	}
-	if (count)
-		qsort(v, count, sizeof(*v), by_name);
+	sort_all(v, count, by_name);
 	*ret = v;
 	*n = count;
 	return 0;

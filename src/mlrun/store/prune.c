@@ -65,8 +65,7 @@ static int load(struct pruning *p, struct mlr_error *err)
 		p->v[i].last_use = used > v[i].pulled ? used : v[i].pulled;
 	}
 	free(v);
-	if (n)
-		qsort(p->v, n, sizeof(*p->v), by_last_use);
+	sort_all(p->v, n, by_last_use);
 	return 0;
 }
 

@@ -94,10 +94,7 @@ int store_has_work(struct store *st);
  */
 void store_settle(struct store *st);
 
-static inline void store_cleanup(struct store **st)
-{
-	store_close(*st);
-}
+MLR_CLEANUP(store_cleanup, struct store *, store_close);
 #define auto_store __attribute__((cleanup(store_cleanup)))
 
 #endif

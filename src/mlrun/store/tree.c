@@ -117,10 +117,7 @@ static void tree_free(struct store_tree *t)
 	free(t);
 }
 
-static void tree_cleanup(struct store_tree **t)
-{
-	tree_free(*t);
-}
+MLR_CLEANUP(tree_cleanup, struct store_tree *, tree_free);
 
 static struct store_tree *tree_new(struct store *st, enum store_tree_kind kind, const char *hex)
 {

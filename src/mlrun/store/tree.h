@@ -51,10 +51,7 @@ int store_tree_publish(struct store_tree *t, struct mlr_error *err);
 /* Give up: removes what was made and lets the next producer in. NULL is fine. */
 void store_tree_drop(struct store_tree *t);
 
-static inline void store_tree_cleanup(struct store_tree **t)
-{
-	store_tree_drop(*t);
-}
+MLR_CLEANUP(store_tree_cleanup, struct store_tree *, store_tree_drop);
 
 /* Open a finished tree's directory, or the file. Returns the descriptor or -ENOENT. */
 int store_tree_open(

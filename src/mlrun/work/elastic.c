@@ -39,9 +39,7 @@ void elastic_run_done(struct elastic_run *run)
 
 void elastic_list_done(struct elastic_list *l)
 {
-	for (size_t i = 0; i < l->n; i++)
-		elastic_run_done(&l->v[i]);
-	free(l->v);
+	free_all(l->v, l->n, elastic_run_done);
 	*l = (struct elastic_list){ 0 };
 }
 
@@ -173,8 +171,7 @@ static int by_number(const void *a, const void *b)
 
 static void sort(struct strv *ids)
 {
-	if (ids->n > 1)
-		qsort(ids->v, ids->n, sizeof(*ids->v), by_number);
+	sort_all(ids->v, ids->n, by_number);
 }
 
 void elastic_jobs(const struct batch_jobs *jobs, const char *user, struct elastic_run *run)
@@ -459,11 +456,9 @@ int elastic_list(struct store *st, struct elastic_list *ret, struct mlr_error *e
 			elastic_run_done(&run);
 			continue;
 		}
-		ret->v = xgrow(ret->v, ret->n, sizeof(*ret->v));
-		ret->v[ret->n++] = run;
+		*xadd(ret->v, ret->n) = run;
 	}
-	if (ret->n > 1)
-		qsort(ret->v, ret->n, sizeof(*ret->v), is_older);
+	sort_all(ret->v, ret->n, is_older);
 	return r < 0 ? r : add_ends(st, ret, err);
 }
 

@@ -100,9 +100,7 @@ void service_done(struct service *s)
 
 void service_list_done(struct service_list *l)
 {
-	for (size_t i = 0; i < l->n; i++)
-		service_done(&l->v[i]);
-	free(l->v);
+	free_all(l->v, l->n, service_done);
 	*l = (struct service_list){ 0 };
 }
 

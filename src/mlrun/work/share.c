@@ -126,8 +126,7 @@ void share_divide(struct share_table *t, long units)
 {
 	struct share_run *next;
 
-	if (t->n > 1)
-		qsort(t->v, t->n, sizeof(*t->v), by_age);
+	sort_all(t->v, t->n, by_age);
 	for (size_t i = 0; i < t->n; i++) {
 		long least = t->v[i].wish.min * t->v[i].wish.units;
 

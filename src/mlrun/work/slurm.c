@@ -250,8 +250,7 @@ void slurm_jobs_parse(char *text, const char *mark, struct batch_jobs *ret)
 		if (strncmp(line, mark, marked) != 0 || line[marked] != '|' ||
 			!take_fields(line + marked + 1, &job))
 			continue;
-		ret->v = xgrow(ret->v, ret->n, sizeof(*ret->v));
-		ret->v[ret->n++] = job;
+		*xadd(ret->v, ret->n) = job;
 	}
 }
 
@@ -314,8 +313,7 @@ void slurm_nodes_parse(char *text, struct batch_node **ret, size_t *n)
 		node.all_gpus = gpus_in(gres);
 		if (!is_in_service(state))
 			node.free_cpus = node.free_gpus = 0;
-		*ret = xgrow(*ret, *n, sizeof(**ret));
-		(*ret)[(*n)++] = node;
+		*xadd(*ret, *n) = node;
 	}
 }
 

@@ -86,9 +86,7 @@ void worker_set(char **text, const char *to)
 
 void worker_list_done(struct worker_list *l)
 {
-	for (size_t i = 0; i < l->n; i++)
-		worker_done(&l->v[i]);
-	free(l->v);
+	free_all(l->v, l->n, worker_done);
 	*l = (struct worker_list){ 0 };
 }
 
@@ -267,8 +265,7 @@ int worker_read_all(struct store *st, struct worker_list *ret, struct mlr_error 
 		else if (r != -ENOENT) /* being made or removed */
 			mlr_log_failure(MLR_WARNING, &why, ", ignoring");
 	}
-	if (ret->n > 1)
-		qsort(ret->v, ret->n, sizeof(*ret->v), is_older);
+	sort_all(ret->v, ret->n, is_older);
 	return 0;
 }
 

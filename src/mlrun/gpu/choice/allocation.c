@@ -39,8 +39,7 @@ static void add(struct list *l, struct gpu_chosen c)
 	for (size_t i = 0; i < l->n; i++)
 		if (l->v[i].gpu == c.gpu && l->v[i].mig == c.mig)
 			return;
-	l->v = xgrow(l->v, l->n, sizeof(*l->v));
-	l->v[l->n++] = c;
+	*xadd(l->v, l->n) = c;
 }
 
 static void add_openable(const struct gpu_machine *m, enum gpu_vendor vendor, struct list *l)

@@ -31,8 +31,7 @@ static void add(struct gpu_choice *c, struct gpu_chosen one)
 	for (size_t i = 0; i < c->n; i++)
 		if (c->v[i].gpu == one.gpu && c->v[i].mig == one.mig)
 			return;
-	c->v = xgrow(c->v, c->n, sizeof(*c->v));
-	c->v[c->n++] = one;
+	*xadd(c->v, c->n) = one;
 }
 
 /* Does the job have the GPU, or a part of it? */
@@ -154,8 +153,7 @@ static int resolve(struct choosing *s, const char *item, struct mlr_error *err)
 		return refuse(s, EACCES, NULL, err, xasprintf("'%s': %s", item, obstacle));
 	if (!is_jobs(s->a, c))
 		return refuse_not_jobs(s, item, err);
-	s->items = xgrow(s->items, s->n_items, sizeof(*s->items));
-	s->items[s->n_items++] = c;
+	*xadd(s->items, s->n_items) = c;
 	return 0;
 }
 

@@ -337,16 +337,13 @@ static void entry_done(struct gpu_ldcache_entry *e)
 
 void gpu_ldcache_done(struct gpu_ldcache *c)
 {
-	for (size_t i = 0; i < c->n; i++)
-		entry_done(&c->v[i]);
-	free(c->v);
+	free_all(c->v, c->n, entry_done);
 	*c = (struct gpu_ldcache){ 0 };
 }
 
 static struct gpu_ldcache_entry *add(struct gpu_ldcache *c)
 {
-	c->v = xgrow(c->v, c->n, sizeof(*c->v));
-	return &c->v[c->n++];
+	return xadd(c->v, c->n);
 }
 
 int gpu_ldcache_walk(const void *data, size_t size,

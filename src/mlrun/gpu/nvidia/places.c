@@ -223,8 +223,7 @@ static void keep_dirs(struct gpu_places *p, const struct strv *dirs, const char 
 
 		if (bits == 0)
 			continue;
-		p->v = xgrow(p->v, p->n, sizeof(*p->v));
-		p->v[p->n++] = (struct gpu_place){ xstrdup(dirs->v[i]),
+		*xadd(p->v, p->n) = (struct gpu_place){ xstrdup(dirs->v[i]),
 			file_open_in_root(p->dir.fd, dirs->v[i], O_PATH | O_DIRECTORY, 0), bits };
 	}
 }
