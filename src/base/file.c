@@ -74,8 +74,7 @@ int file_open_readable(
 	*lent = 0;
 	if (place < 0 || fstat(place, &sb) < 0)
 		return -errno;
-	if (sb.st_ino != st->st_ino || sb.st_dev != st->st_dev ||
-		(sb.st_mode & S_IFMT) != (st->st_mode & S_IFMT))
+	if (!file_is_one(&sb, st) || (sb.st_mode & S_IFMT) != (st->st_mode & S_IFMT))
 		return -ESTALE;
 	return file_reopen_readable(place, st, lent, owner);
 }
@@ -342,7 +341,7 @@ int file_is_same(const char *a, const char *b)
 	int a_there = stat(a, &a_st) == 0, b_there = stat(b, &b_st) == 0;
 
 	if (a_there && b_there)
-		return a_st.st_dev == b_st.st_dev && a_st.st_ino == b_st.st_ino;
+		return file_is_one(&a_st, &b_st);
 	if (a_there != b_there)
 		return 0;
 	a_place = place_of(a);

@@ -145,6 +145,12 @@ int file_keep(const char *path, size_t max, struct mlr_error *err);
  */
 int file_put(const char *path, const void *buf, size_t len, mode_t mode, struct mlr_error *err);
 
+/* Do two statuses describe the same file? */
+static inline int file_is_one(const struct stat *a, const struct stat *b)
+{
+	return a->st_ino == b->st_ino && a->st_dev == b->st_dev;
+}
+
 /*
  * Do two paths lead to the same file? A file that does not exist yet is identified by its directory
  * and name.

@@ -33,6 +33,10 @@ int proc_stat_of(int proc, pid_t pid, struct proc_stat *ret);
  */
 int proc_is_running(pid_t pid, unsigned long long start);
 
+/* A descriptor that is readable once the process has ended (pidfd_open(2)), or -1, as before Linux
+ * 5.3. */
+int proc_pidfd(pid_t pid);
+
 /* Give up the caller's session keyring, with Kerberos tickets for one (session-keyring(7)). */
 void proc_leave_keyring(void);
 

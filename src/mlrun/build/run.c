@@ -9,7 +9,6 @@
 #include <jansson.h>
 #include <poll.h>
 #include <sys/prctl.h>
-#include <sys/syscall.h>
 
 #define POLL_MS       500 /* a signal may come just before poll(2) */
 #define POLL_SHORT_MS 20  /* nothing but poll's time limit tells of an end */
@@ -173,7 +172,7 @@ static int start_command(struct running *r, int out, struct mlr_error *err)
 	r->pid = pid;
 	if (r->watch >= 0)
 		close(r->watch);
-	r->watch = (int)syscall(SYS_pidfd_open, pid, 0); /* Linux 5.3 */
+	r->watch = proc_pidfd(pid); /* Linux 5.3 */
 	return 0;
 }
 

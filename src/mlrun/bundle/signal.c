@@ -1,5 +1,7 @@
 #include "bundle/signal.h"
 
+#include "base/proc.h"
+
 #include <sys/syscall.h>
 
 #ifndef STATX_MNT_ID_UNIQUE /* Linux 6.8 */
@@ -19,7 +21,7 @@ uint64_t bundle_mount_of(int dir, const char *path)
 /* A process, by a descriptor that means no other one later. */
 static int hold(pid_t pid)
 {
-	return pid > 0 ? (int)syscall(SYS_pidfd_open, pid, 0) : -1;
+	return pid > 0 ? proc_pidfd(pid) : -1;
 }
 
 static int send_signal(int fd, int sig)

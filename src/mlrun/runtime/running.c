@@ -94,8 +94,7 @@ static void add_process(struct search *s, const char *name)
 		proc_stat_read(s->proc, path, &st) < 0)
 		return;
 	/* A supervisor, an init of ours, or a process that has not executed its command yet. */
-	if (stat_of(s, name, "exe", &exe) == 0 && exe.st_ino == s->self.st_ino &&
-		exe.st_dev == s->self.st_dev)
+	if (stat_of(s, name, "exe", &exe) == 0 && file_is_one(&exe, &s->self))
 		return;
 	at = container_of(s, ns.st_ino, st.pid);
 	if (at < 0)

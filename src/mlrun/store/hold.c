@@ -17,7 +17,7 @@ static int hold_file_is_there(const struct store_hold *h)
 		return errno != ENOENT && errno != ESTALE;
 	if (fstat(h->fd, &mine) < 0)
 		return errno != ESTALE;
-	return mine.st_ino == there.st_ino && mine.st_dev == there.st_dev;
+	return file_is_one(&mine, &there);
 }
 
 /* Sets the time, too, which works on a full disk; some file systems show one change late. */

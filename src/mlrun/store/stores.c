@@ -68,8 +68,7 @@ static int is_same(const struct store *a, const struct store *b)
 {
 	struct stat x, y;
 
-	return fstat(store_fd(a), &x) == 0 && fstat(store_fd(b), &y) == 0 && x.st_dev == y.st_dev &&
-		x.st_ino == y.st_ino;
+	return fstat(store_fd(a), &x) == 0 && fstat(store_fd(b), &y) == 0 && file_is_one(&x, &y);
 }
 
 static void add_one(struct stores *s, const struct store *own, const char *dir)

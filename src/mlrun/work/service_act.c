@@ -6,7 +6,6 @@
 #include "store/trash.h"
 
 #include <poll.h>
-#include <sys/syscall.h>
 
 #define LOOK_MS   5
 #define MARGIN_MS 20000 /* for a supervisor to end its container, beyond the time to stop */
@@ -27,7 +26,7 @@ static int lock(struct store *st, struct mlr_error *err)
 static int await_process(
 	struct store *st, const struct service *s, const struct store_process *p, int64_t ms)
 {
-	auto_close int fd = (int)syscall(SYS_pidfd_open, p->pid, 0);
+	auto_close int fd = proc_pidfd(p->pid);
 	int64_t end = ms < 0 ? INT64_MAX : mlr_now_ms() + ms, left;
 	struct store_process now;
 

@@ -7,8 +7,6 @@
 
 #include "base/proc.h"
 
-#include <sys/syscall.h>
-
 #define STEP_LOOK_MS 1000 /* how often to look whether the job goes on, without a pidfd */
 #define DELAY_MS     100
 #define DELAY_MAX_MS 60000
@@ -72,14 +70,6 @@ static int write_down(void *of)
 
 /* --- the step that it was started in ---------------------------------------------------------- */
 
-static int read_stat(int proc, pid_t pid, struct proc_stat *ret)
-{
-	char name[32];
-
-	snprintf(name, sizeof(name), "%ld/stat", (long)pid);
-	return proc_stat_read(proc, name, ret);
-}
-
 /* The parent of a process, and whether it is Slurm's for a step. "pid (name) state ppid ..." */
 static pid_t parent_of(int proc, pid_t pid, int *is_step)
 {
@@ -107,8 +97,8 @@ static void find_step(struct hold *h)
 		next = parent_of(h->sup.proc, pid, &is_step);
 		if (!is_step)
 			continue;
-		if (read_stat(h->sup.proc, pid, &h->step) == 0)
-			h->step_fd = (int)syscall(SYS_pidfd_open, pid, 0);
+		if (proc_stat_of(h->sup.proc, pid, &h->step) == 0)
+			h->step_fd = proc_pidfd(pid);
 		return;
 	}
 }
@@ -118,7 +108,7 @@ static int step_has_ended(const struct hold *h)
 	struct proc_stat now;
 
 	return h->step.pid > 0 &&
-		(read_stat(h->sup.proc, h->step.pid, &now) < 0 || now.start != h->step.start);
+		(proc_stat_of(h->sup.proc, h->step.pid, &now) < 0 || now.start != h->step.start);
 }
 
 /* --- checks, as Docker's HEALTHCHECK --------------------------------------------------------- */
@@ -291,7 +281,7 @@ static void remember(struct hold *h, pid_t pid)
 	struct proc_stat shown;
 
 	h->s.pid = pid;
-	h->s.start = read_stat(h->sup.proc, pid, &shown) == 0 ? shown.start : 0;
+	h->s.start = proc_stat_of(h->sup.proc, pid, &shown) == 0 ? shown.start : 0;
 }
 
 static int start(struct hold *h, struct mlr_error *err)

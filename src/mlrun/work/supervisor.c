@@ -85,7 +85,7 @@ static int is_ours(int proc, pid_t pid)
 
 	snprintf(name, sizeof(name), "%ld/exe", (long)pid);
 	return fstatat(proc, "self/exe", &own, 0) == 0 && fstatat(proc, name, &exe, 0) == 0 &&
-		own.st_ino == exe.st_ino && own.st_dev == exe.st_dev;
+		file_is_one(&own, &exe);
 }
 
 static int take(int proc, pid_t pid, const struct container *c, struct inside *ret)
