@@ -86,7 +86,7 @@ int run_add_flags(struct running *r, struct mlr_error *err);
 int run_lock(struct running *r, int wait, struct mlr_error *err);
 void run_unlock(struct running *r);
 
-/* --- run_output.c --- */
+/* --- what commands print --- */
 
 /* Make the pipe; label is copied, NULL: print bytes as they come, or with is_quiet nothing. Returns
  * the end to write to, the caller's, or -errno. */

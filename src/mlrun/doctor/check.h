@@ -50,4 +50,16 @@ char *doctor_program(const struct doctor_machine *m, const char *name);
 /* Is this process under a seccomp filter (usually of a container around it)? */
 int doctor_is_filtered(const struct doctor_machine *m);
 
+/* --- a trial start ----------------------------------------------------------------- */
+
+/*
+ * Make a container of an image, or of a made-up tree, in a child process, and leave it.
+ *
+ *   image  as exec takes it; NULL: an empty directory that is made and removed
+ *   store  --store's value, or NULL
+ *
+ * Returns 0, or the negative errno of the step that failed, with what exec would say of it.
+ */
+int doctor_try_start(const char *image, const char *store, struct mlr_error *err);
+
 #endif

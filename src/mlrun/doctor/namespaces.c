@@ -2,7 +2,6 @@
 #include "doctor/check.h"
 
 #include "base/program.h"
-#include "doctor/start.h"
 #include "runtime/userns.h"
 
 #include <sys/mount.h>

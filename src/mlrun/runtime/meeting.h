@@ -88,7 +88,7 @@ void meeting_sweep(const struct meeting *m);
 /* Unlock and close; the file stays, as it lists other processes. */
 void meeting_done(struct meeting *m);
 
-/* --- meeting_dir.c: the user's private directory in the node's memory --- */
+/* --- the user's private directory in the node's memory --- */
 
 #define MEETING_PLACE "/dev/shm"
 

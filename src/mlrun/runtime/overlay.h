@@ -39,7 +39,7 @@ int overlay_open(const struct plan *p, const struct squash_server *server, struc
 /* Mount the overlay and open its top. */
 int overlay_mount(const struct plan *p, struct overlay *o, struct mlr_error *err);
 
-/* Move the root onto the squashfs file's mount, where others can find it (runtime/squash_share.h).
+/* Move the root onto the squashfs file's mount, where others can find it (runtime/squash.h).
  * Returns 1; 0 without such a mount, or if the kernel cannot. */
 int overlay_cover_image(struct overlay *o);
 
