@@ -8,8 +8,7 @@
  * Initialise where declared, and declare in the order of acquiring: releasing runs in reverse.
  * Giving away is visible: *ret = take_ptr(&s); return take_fd(&fd).
  */
-#ifndef MLR_BASE_CLEANUP_H
-#define MLR_BASE_CLEANUP_H
+#pragma once
 
 #include <errno.h>
 #include <stddef.h>
@@ -79,5 +78,3 @@ static inline int take_fd(int *fd)
 
 /* The number of elements in an array (not a pointer). */
 #define ARRAY_LEN(a) (sizeof(a) / sizeof((a)[0]))
-
-#endif

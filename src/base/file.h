@@ -2,8 +2,7 @@
  * Files: whole reads and writes, atomic replacement, and paths that cannot leave a directory.
  * Every descriptor made here is close-on-exec.
  */
-#ifndef MLR_BASE_FILE_H
-#define MLR_BASE_FILE_H
+#pragma once
 
 #include "base/error.h"
 #include "base/strv.h"
@@ -177,5 +176,3 @@ int file_remove_tree(int dirfd, const char *path, struct mlr_error *err);
 
 /* fsync a directory by path, so that renames in it survive a power cut. Returns 0 or -errno. */
 int file_sync_dir(int dirfd, const char *path);
-
-#endif

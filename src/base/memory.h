@@ -2,8 +2,7 @@
  * Allocates small memory; never returns NULL. For sizes that come from outside (blobs, documents,
  * tensors) use malloc(), return -ENOMEM, and state a limit.
  */
-#ifndef MLR_BASE_MEMORY_H
-#define MLR_BASE_MEMORY_H
+#pragma once
 
 #include <stdarg.h>
 #include <stddef.h>
@@ -39,5 +38,3 @@ char *xvasprintf(const char *fmt, va_list ap)
 		if ((n) > 1)                                      \
 			qsort((v), (n), sizeof(*(v)), (compare)); \
 	} while (0)
-
-#endif

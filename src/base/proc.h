@@ -2,8 +2,7 @@
  * Reads about processes from proc(5). Takes a descriptor of /proc or /proc/PID, which stays valid
  * when the caller's root changes.
  */
-#ifndef MLR_BASE_PROC_H
-#define MLR_BASE_PROC_H
+#pragma once
 
 #include <stddef.h>
 #include <sys/types.h>
@@ -51,5 +50,3 @@ int proc_read(int dir, const char *name, char *buf, size_t size);
 
 /* The number of "9", "KILL", "SIGKILL", "kill" or "RTMIN+3"; -1 for anything else. */
 int signal_number(const char *word);
-
-#endif

@@ -2,8 +2,7 @@
  * RUN's commands: prepared, started, and made into a layer when they have ended. For this room's
  * other files.
  */
-#ifndef MLR_BUILD_RUN_H
-#define MLR_BUILD_RUN_H
+#pragma once
 
 #include "build/parts.h"
 #include "exec/exec.h"
@@ -100,5 +99,3 @@ void run_output_close(struct run_output *o);
 
 /* Print the end of it, unless all was printed. */
 void run_output_show(const struct run_output *o);
-
-#endif

@@ -2,8 +2,7 @@
  * What this room's checks share. Each check examines one subject and adds its findings. It runs in
  * its own process, so it may change namespaces and limits, block, and even crash.
  */
-#ifndef MLR_DOCTOR_CHECK_H
-#define MLR_DOCTOR_CHECK_H
+#pragma once
 
 #include "doctor/doctor.h"
 
@@ -61,5 +60,3 @@ int doctor_is_filtered(const struct doctor_machine *m);
  * Returns 0, or the negative errno of the step that failed, with what exec would say of it.
  */
 int doctor_try_start(const char *image, const char *store, struct mlr_error *err);
-
-#endif

@@ -1,7 +1,6 @@
 /* Writes a layer's tar: in pax format, with UTF-8 names, and the same bytes for the same members.
  */
-#ifndef MLR_LAYER_ARCHIVE_H
-#define MLR_LAYER_ARCHIVE_H
+#pragma once
 
 #include "layer/record.h"
 
@@ -69,5 +68,3 @@ int layer_archive_merge(struct layer_archive *a, int fd, const struct layer_arch
 /* Write the end, unless failed says that the tar is given up; frees a. Returns failed, or write's
  * error. */
 int layer_archive_close(struct layer_archive *a, int failed, struct mlr_error *err);
-
-#endif

@@ -1,8 +1,7 @@
 /* Extracts an archive of the user's into a directory, as tar(1) does for an ordinary user: the
  * files are the caller's, modes and times the archive's, and devices are left out. A layer is
  * unpacked by layer/unpack.h instead. */
-#ifndef MLR_LAYER_EXTRACT_H
-#define MLR_LAYER_EXTRACT_H
+#pragma once
 
 #include "base/base.h"
 
@@ -23,5 +22,3 @@ struct archive *layer_extract_new(int keep_modes);
  * Returns 0; -EPROTO for a damaged archive or a name that leads out of it; -ENOSPC and the like.
  */
 int layer_extract(int fd, const char *dir, const int *cancel, struct mlr_error *err);
-
-#endif

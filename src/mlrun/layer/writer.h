@@ -3,8 +3,7 @@
  * reached through the tree's own symlinks. The last name is never followed; what exists there is
  * removed, except that a directory stays if the member is a directory.
  */
-#ifndef MLR_LAYER_WRITER_H
-#define MLR_LAYER_WRITER_H
+#pragma once
 
 #include "layer/names.h"
 #include "layer/recorder.h"
@@ -64,5 +63,3 @@ int layer_dirs_get(
 
 /* The directories used implicitly and those with whiteouts, sorted; "." is the top. */
 void layer_dirs_list(const struct layer_dirs *d, struct strv *implicit, struct strv *hiding);
-
-#endif

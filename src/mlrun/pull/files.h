@@ -5,8 +5,7 @@
  * A bundle may be hostile: nothing outside the directory is opened, whatever its symlinks say, and
  * an archive's links lead only to its own members. Finding and reading are thread-safe.
  */
-#ifndef MLR_PULL_FILES_H
-#define MLR_PULL_FILES_H
+#pragma once
 
 #include "pull/plain.h"
 
@@ -50,5 +49,3 @@ int files_read(struct files *f, const char *name, size_t max, char **ret, size_t
 int files_part_read(const struct files_part *p, uint64_t at, void *buf, size_t len);
 
 MLR_CLEANUP(files_cleanup, struct files *, files_free);
-
-#endif

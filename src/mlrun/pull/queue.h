@@ -2,8 +2,7 @@
  * A bounded pipe of bytes from a writing thread to a reading one: the network may be ahead of the
  * disk by at most QUEUE_BYTES. For this room's other files.
  */
-#ifndef MLR_PULL_QUEUE_H
-#define MLR_PULL_QUEUE_H
+#pragma once
 
 #include "base/base.h"
 
@@ -32,5 +31,3 @@ size_t queue_peek(struct queue *q, void *buf, size_t len);
 void queue_leave(struct queue *q);
 
 MLR_CLEANUP(queue_cleanup, struct queue *, queue_free);
-
-#endif

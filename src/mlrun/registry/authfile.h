@@ -8,8 +8,7 @@
  *
  * Names and passwords in clear are Kubernetes' way.
  */
-#ifndef MLR_REGISTRY_AUTHFILE_H
-#define MLR_REGISTRY_AUTHFILE_H
+#pragma once
 
 #include "registry/credential.h"
 
@@ -49,5 +48,3 @@ char *authfile_text(const struct authfile *f);
 
 /* The name for a registry in Docker's tools and helpers: a URL for docker.io. */
 const char *authfile_docker_key(const char *registry);
-
-#endif

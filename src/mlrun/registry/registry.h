@@ -17,8 +17,7 @@
  *
  * Thread-safe.
  */
-#ifndef MLR_REGISTRY_REGISTRY_H
-#define MLR_REGISTRY_REGISTRY_H
+#pragma once
 
 #include "base/config.h"
 #include "oci/digest.h"
@@ -167,5 +166,3 @@ MLR_CLEANUP(registry_cleanup, struct registry *, registry_free);
 int registry_download(const char *url, const struct registry_options *opt,
 	int (*begin)(void *ctx, struct mlr_error *err), registry_sink_fn sink, void *ctx,
 	time_t *modified, struct mlr_error *err);
-
-#endif

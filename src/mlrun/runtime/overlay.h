@@ -1,6 +1,5 @@
 /* The container's root: the image's trees with writable memory on top, by overlayfs or without. */
-#ifndef MLR_RUNTIME_OVERLAY_H
-#define MLR_RUNTIME_OVERLAY_H
+#pragma once
 
 #include "plan/plan.h"
 #include "runtime/squash.h"
@@ -75,5 +74,3 @@ int underlay_serves(const struct plan *p, const struct overlay *o);
 
 /* Build o->root from the tree and from what upper_fill() has put into the upper layer. */
 int underlay_mount(struct overlay *o, struct mlr_error *err);
-
-#endif

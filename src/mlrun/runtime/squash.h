@@ -3,8 +3,7 @@
  * (squashfs/mlrun-squashfuse.c). The kernel's squashfs is not used: an ordinary user may not mount
  * it, and a hostile image may crash it.
  */
-#ifndef MLR_RUNTIME_SQUASH_H
-#define MLR_RUNTIME_SQUASH_H
+#pragma once
 
 #include "runtime/meeting.h"
 
@@ -112,5 +111,3 @@ int squash_share_find(const struct plan *p, const struct stat *image, struct squ
 void squash_share_open(struct squash_share *s);
 
 void squash_share_done(struct squash_share *s);
-
-#endif

@@ -2,8 +2,7 @@
  * Trees: unpacked layers and whole images; images also as one squashfs file. One producer at a time
  * makes a tree under tmp/; a rename publishes it, complete.
  */
-#ifndef MLR_STORE_TREE_H
-#define MLR_STORE_TREE_H
+#pragma once
 
 #include "store/store.h"
 
@@ -78,5 +77,3 @@ int store_check_mark(const struct store *st, struct mlr_error *err);
  * so the sum over a store is right. What cannot be read counts as 0.
  */
 uint64_t store_usage(struct store *st, const char *path);
-
-#endif
