@@ -43,6 +43,14 @@
 		taken_;                                       \
 	})
 
+/* Free what a pointer has, and give it this value, which is computed before: set_ptr(&s, more). */
+#define set_ptr(p, value)                        \
+	do {                                     \
+		__typeof__(*(p)) set_ = (value); \
+		free(*(p));                      \
+		*(p) = set_;                     \
+	} while (0)
+
 /* The same of a struct, which becomes what `empty` initialises: *ret = take_struct(&t, T_INIT). */
 #define take_struct(p, empty)                                 \
 	({                                                    \

@@ -71,6 +71,10 @@ void file_take_back(int fd, const struct stat *st);
  */
 DIR *file_open_dir(int dirfd, const char *path, int flags);
 
+/* The next entry of such a list but "." and ".."; NULL at its end, after an error, and for a list
+ * that is NULL: for (struct dirent *e; (e = file_next(d));) */
+struct dirent *file_next(DIR *d);
+
 /*
  * Add the names in a directory but "." and "..", sorted by their bytes, to an empty list. Arguments
  * are file_open_dir()'s.

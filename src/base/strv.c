@@ -119,8 +119,7 @@ void strv_env_set(struct strv *l, const char *key, const char *value)
 		strv_take(l, s);
 		return;
 	}
-	free(l->v[i]);
-	l->v[i] = s;
+	set_ptr(&l->v[i], s);
 }
 
 const char *strv_env_get(char *const *env, const char *key)

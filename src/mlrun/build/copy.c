@@ -236,8 +236,7 @@ static int add_place(
 	int ignored = *p->from && is_ignored(c, w, p->from, p->below), r = is_stopped(c, err);
 	struct stat st;
 
-	if (r < 0)
-		return r;
+	TRY(r);
 	if (fd < 0 || fstat(fd, &st) < 0)
 		return fail(c, p->from, fd < 0 ? -fd : errno, err);
 	if (S_ISDIR(st.st_mode) && p->is_top)
@@ -548,8 +547,7 @@ int copy_hash(struct copy *c, char hex[HASH_HEX_SIZE], struct mlr_error *err)
 
 		if (r == 0 && S_ISREG(item->st.st_mode))
 			r = hash_content(c, item, content, err);
-		if (r < 0)
-			return r;
+		TRY(r);
 		rest = xasprintf("%o %lld:%lld %d %s %s", mode_of(c, item),
 			(long long)uid_of(c, item), (long long)gid_of(c, item), item->is_archive,
 			content, item->link ? item->link : "");
@@ -641,8 +639,7 @@ int copy_tar(void *copy, layer_write_fn write, void *to, struct mlr_error *err)
 	struct layer_archive *a;
 	int r = layer_archive_open(write, to, &a, err);
 
-	if (r < 0)
-		return r;
+	TRY(r);
 	for (size_t i = 0; i < c->n && r == 0; i++) {
 		r = is_stopped(c, err);
 		if (r == 0)

@@ -178,8 +178,7 @@ static char *script(const struct instruction *in)
 		char *more =
 			xasprintf("%s\n%s%s", text, in->heredocs[i].content, in->heredocs[i].name);
 
-		free(text);
-		text = more;
+		set_ptr(&text, more);
 	}
 	return take_ptr(&text);
 }

@@ -365,8 +365,7 @@ static int add_mount(struct running *r, struct run_mount *m, struct mlr_error *e
 		auto_free char *absolute =
 			xasprintf("%s/%s", *m->target == '/' ? "" : r->exec.workdir, m->target);
 
-		free(m->target);
-		m->target = path_clean(absolute);
+		set_ptr(&m->target, path_clean(absolute));
 		if (strcmp(m->target, "/") == 0) {
 			mlr_fail(err, EINVAL, "it would hide the whole image: its target is /");
 			return mlr_hint(err, "name a target, or a WORKDIR before it");

@@ -245,8 +245,7 @@ static int advance_all(struct schedule *s, struct mlr_error *err)
 			r = advance(s, w, err);
 		if (r == 0 && w->run && may_start(s))
 			r = start(s, w, err);
-		if (r < 0)
-			return r;
+		TRY(r);
 	}
 	return 0;
 }

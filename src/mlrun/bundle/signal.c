@@ -59,10 +59,9 @@ static int is_inside(const struct state *s, int proc, const char *pid)
 int bundle_signal_all(const struct state *s, int sig, struct strv *pids)
 {
 	auto_dir DIR *proc = opendir("/proc");
-	struct dirent *e;
 	int n = 0;
 
-	while (proc && s->mounts && (e = readdir(proc))) {
+	for (struct dirent *e; s->mounts && (e = file_next(proc));) {
 		pid_t pid = (pid_t)atol(e->d_name);
 		auto_close int fd = pid == s->pid ? -1 : hold(pid);
 

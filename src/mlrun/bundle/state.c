@@ -296,13 +296,12 @@ int bundle_state_list(const char *root, struct strv *ret, struct mlr_error *err)
 {
 	auto_close int fd = open_root(root, err);
 	auto_dir DIR *d = fd < 0 ? NULL : file_open_dir(fd, ".", 0);
-	struct dirent *e;
 
 	if (fd < 0)
 		return fd;
 	if (!d)
 		return mlr_fail_errno(err, "list the containers");
-	while ((e = readdir(d)))
+	for (struct dirent *e; (e = file_next(d));)
 		if (e->d_name[0] != '.')
 			strv_add(ret, e->d_name);
 	strv_sort(ret);

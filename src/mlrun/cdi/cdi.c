@@ -368,8 +368,7 @@ static int plan_steps(struct cdi_job *job, const struct steps *steps)
 		if (r < 0)
 			return mlr_wrap(job->err, "%s", steps->v[i].what), r;
 	}
-	if (r < 0)
-		return r;
+	TRY(r);
 	plan_mounts_sort(job->p, first);
 	r = plan_hooks(job, steps);
 	plan_mounts_into_image(job->p, first);

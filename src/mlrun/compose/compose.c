@@ -241,8 +241,7 @@ static int sort(const struct record_reader *r, struct compose_project *p)
 	sorted = xcalloc(p->n + 1, sizeof(*sorted));
 	for (size_t i = 0; i < p->n; i++)
 		sorted[i] = p->services[order[i]];
-	free(p->services);
-	p->services = sorted;
+	set_ptr(&p->services, sorted);
 	return 0;
 }
 
@@ -421,8 +420,7 @@ int compose_parse(const struct compose_wish *w, struct compose_project *ret, str
 	TRY(compose_load(&c, &v, err));
 	TRY(pass_refused(&r));
 	TRY(parse(&r, v, &p));
-	*ret = p;
-	p = (struct compose_project){ 0 };
+	*ret = take_struct(&p, { 0 });
 	return 0;
 }
 

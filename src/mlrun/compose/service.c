@@ -31,8 +31,7 @@ static int read_build(const struct record_reader *r, const json_t *v, void *to)
 	if (s->dockerfile && s->recipe)
 		return record_wrong(r, "dockerfile and dockerfile_inline exclude each other");
 	whole = compose_absolute(r, s->context);
-	free(s->context);
-	s->context = whole;
+	set_ptr(&s->context, whole);
 	return 0;
 }
 
@@ -401,10 +400,8 @@ static int add_gpus(const struct record_reader *r, const struct gpus *g, struct 
 		return record_wrong(r, "invalid count '%s' of GPUs", g->count);
 	for (int64_t i = 0; i < n; i++)
 		strv_addf(&first, "%d", (int)i);
-	if (g->ids.n == 0 && n > 0) {
-		free(ids);
-		ids = strv_join(&first, first.n, ",");
-	}
+	if (g->ids.n == 0 && n > 0)
+		set_ptr(&ids, strv_join(&first, first.n, ","));
 	strv_addf(&s->options, "--gpu=%s", *ids ? ids : "all");
 	return 0;
 }

@@ -302,8 +302,7 @@ static int open_beneath(const struct asked *a, int dirfd, const char *path, int 
 		put_proc(a, "fd", &dirfd, link);
 	if (r == 0)
 		r = read_link(link, dir);
-	if (r < 0)
-		return r;
+	TRY(r);
 	if (!beneath(top, dir))
 		return -ENOENT;
 	whole = xasprintf("/%s/%s", beneath(top, dir), path);

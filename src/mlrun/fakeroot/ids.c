@@ -24,8 +24,7 @@ void fakeroot_ids_set_groups(struct fakeroot_ids *ids, const uint32_t *groups, s
 	if (n_groups > 0)
 		memcpy(v, groups, n_groups * sizeof(*v));
 	qsort(v, n_groups, sizeof(*v), by_number);
-	free(ids->groups);
-	ids->groups = v;
+	set_ptr(&ids->groups, v);
 	ids->n_groups = (int)n_groups;
 }
 

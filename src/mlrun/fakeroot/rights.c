@@ -126,10 +126,8 @@ static int may_search_absolute(
 		return 1;
 	dir = asked_open(a, AT_FDCWD, path, 1);
 	can = may_search_up(ids, dir, -1, &is_everybodys);
-	if (dir >= 0 && is_everybodys && !ways.is_off) {
-		free(*way);
-		*way = xstrdup(path);
-	}
+	if (dir >= 0 && is_everybodys && !ways.is_off)
+		set_ptr(way, xstrdup(path));
 	return can;
 }
 

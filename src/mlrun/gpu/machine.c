@@ -87,8 +87,7 @@ static int read_machine(const char *root, int with_files, unsigned caps, struct 
 		return mlr_result(err, r, "GPUs: '%s'", root);
 	for (int v = 0; r == 0 && v < GPU_VENDORS; v++)
 		r = gpu_vendors[v].find(&d, with_files, caps, &m, err);
-	if (r < 0)
-		return r;
+	TRY(r);
 	gpu_machine_count(&m);
 	uname(&u);
 	m.processors = xstrdup(u.machine);

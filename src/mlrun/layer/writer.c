@@ -51,10 +51,9 @@ static void layer_dirs_drop(struct layer_dirs *d, const char *real)
 static int drop_idle_whiteouts(int fd, const char *path, struct mlr_error *err)
 {
 	auto_dir DIR *d = layer_opaque_is(fd) ? file_open_dir(fd, ".", 0) : NULL;
-	struct dirent *e;
 	struct stat sb;
 
-	while (d && (e = readdir(d)))
+	for (struct dirent *e; (e = file_next(d));)
 		if (fstatat(fd, e->d_name, &sb, AT_SYMLINK_NOFOLLOW) == 0 &&
 			layer_whiteout_is(&sb) && unlinkat(fd, e->d_name, 0) < 0)
 			return mlr_fail_errno(err, "remove the whiteout '%s/%s'", path, e->d_name);
@@ -480,8 +479,7 @@ static int put_fifo(struct layer_writer *w, const struct layer_member *m, struct
 	r = retry(w, mkfifoat(w->parent_fd, name, 0600), name, "fifo", err);
 	if (r > 0 && mkfifoat(w->parent_fd, name, 0600) < 0)
 		r = mlr_fail_errno(err, "create fifo");
-	if (r < 0)
-		return r;
+	TRY(r);
 	if (fchmodat(w->parent_fd, name, tree_mode(m), 0) < 0) /* new, so no symlink */
 		return mlr_fail_errno(err, "set its mode");
 	note_owner(w, m, name);

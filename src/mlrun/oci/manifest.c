@@ -322,10 +322,8 @@ static int settle_type(json_t *root, const char *header, const char *descriptor,
 	TRY(oci_media_kind(type, &d->kind, err));
 	if (d->kind == OCI_MANIFEST ? has_entries : has_layers)
 		return mlr_fail(err, EPROTO, "the contents are not those of '%s'", type);
-	if (type != own) {
-		free(d->media_type);
-		d->media_type = xstrdup(type);
-	}
+	if (type != own)
+		set_ptr(&d->media_type, xstrdup(type));
 	return 0;
 }
 

@@ -207,8 +207,7 @@ int files_open_fd(
 		f->fd = r = plain_open(fd, opt, err);
 		if (r >= 0)
 			r = read_archive(f, f->fd, opt, &f->is_cut, err);
-		if (r < 0)
-			return r;
+		TRY(r);
 		sort_all(f->v, f->n, by_name);
 	}
 	*ret = take_ptr(&f);

@@ -47,9 +47,8 @@ static void admit(struct ward *w, struct store *st, const char *path)
 static void load(struct ward *w, struct store *st)
 {
 	auto_dir DIR *d = file_open_dir(store_fd(st), "images", 0);
-	struct dirent *e;
 
-	while (d && (e = readdir(d))) {
+	for (struct dirent *e; (e = file_next(d));) {
 		auto_free char *path = xasprintf("images/%s", e->d_name);
 
 		if (strlen(e->d_name) == 64 + strlen(".json"))

@@ -386,8 +386,7 @@ static int begin_section(struct definition *d, const char *line, struct mlr_erro
 	}
 	d->kind = (int)i;
 	d->v[i].line = d->v[i].line ? d->v[i].line : d->number;
-	free(d->v[i].args);
-	d->v[i].args = xstrndup(args, strcspn(args, "#"));
+	set_ptr(&d->v[i].args, xstrndup(args, strcspn(args, "#")));
 	text_chop(d->v[i].args);
 	args = d->v[i].args;
 	if (i == FILES)
@@ -413,9 +412,8 @@ static int end_stage(struct definition *d, struct mlr_error *err)
 		xstrdup("# What the caller sets comes after this.\n"));
 	for (int is_callers = 0; is_callers < 2; is_callers++)
 		for (size_t i = 0; i < d->files.n; i++)
-			if ((d->files.v[i].flags.n == 0) == is_callers) {
+			if ((d->files.v[i].flags.n == 0) == is_callers)
 				*xadd(d->r.v, d->r.n) = d->files.v[i];
-			}
 	d->files.n = 0;
 	if (d->v[POST].line) {
 		in = add_run(d, POST, "/bin/sh -ex", "/.post.script");

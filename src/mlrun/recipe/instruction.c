@@ -333,8 +333,7 @@ int instruction_parse(const char *text, char escape, struct instruction *ret, st
 	in.text = xstrdup(text + text_blank(text));
 	text_chop(in.text);
 	TRY(parse(&in, escape, err));
-	*ret = in;
-	in = (struct instruction){ 0 };
+	*ret = take_struct(&in, { 0 });
 	return 0;
 }
 

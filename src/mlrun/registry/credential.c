@@ -63,8 +63,7 @@ static int read_answer(int fd, int64_t end, struct buffer *b, struct mlr_error *
 			return mlr_fail_errno(err, "read its answer");
 		r = buffer_put(b, buf, (size_t)n, err);
 		explicit_bzero(buf, sizeof(buf));
-		if (r < 0)
-			return r;
+		TRY(r);
 	}
 }
 
@@ -483,8 +482,7 @@ static int store_in(const char *path, const char *key, const struct credential *
 
 	if (r == 0)
 		r = authfile_parse("", 0, &f, err);
-	if (r < 0)
-		return r;
+	TRY(r);
 	helper = authfile_helper(f, registry, &is_default);
 	if (helper) {
 		*where = xasprintf("docker-credential-%s", helper);
@@ -580,8 +578,7 @@ int credential_erase(const char *authfile, const char *key, char **where, struct
 
 		lock = lock_file(files.v[i]);
 		r = erase_in(files.v[i], key, &one, err);
-		if (r < 0)
-			return r;
+		TRY(r);
 		if (r == 1 && !gone)
 			*where = take_ptr(&one);
 		gone |= r;

@@ -91,9 +91,9 @@ static void tell_served(struct endpoint *e)
 /* A mirror without the blob may have other blobs; one that fails otherwise is not tried again. */
 static void pass_over(struct endpoint *e, int ret, const struct mlr_error *err, char **why)
 {
-	free(*why);
-	*why = xasprintf("the mirror '%s' failed (%.*s), and", e->name,
-		(int)strcspn(err->text, "\n"), err->text);
+	set_ptr(why,
+		xasprintf("the mirror '%s' failed (%.*s), and", e->name,
+			(int)strcspn(err->text, "\n"), err->text));
 	mlr_debug("the mirror '%s' is passed over: %.*s", e->name, (int)strcspn(err->text, "\n"),
 		err->text);
 	if (ret != -ENOENT)

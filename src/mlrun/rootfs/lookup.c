@@ -177,13 +177,11 @@ int rootfs_lookup(const struct plan *p, const char *path, struct mlr_error *err)
 static void add_new(int fd, const struct strv *known, struct strv *seen, struct strv *ret)
 {
 	auto_dir DIR *d = file_open_dir(fd, ".", 0);
-	struct dirent *e;
 
-	while (d && (e = readdir(d))) {
+	for (struct dirent *e; (e = file_next(d));) {
 		struct stat st;
 
-		if (strcmp(e->d_name, ".") == 0 || strcmp(e->d_name, "..") == 0 ||
-			strv_has_sorted(known, e->d_name))
+		if (strv_has_sorted(known, e->d_name))
 			continue;
 		if (seen)
 			strv_add(seen, e->d_name);
@@ -378,8 +376,7 @@ static int list_squashfs(const struct plan *p, const char *path, struct strv *re
 	TRY(ask(p, LOOK_NAMES, path, &a, &fd));
 	text = xmalloc(LOOK_NAMES_MAX + 1);
 	r = (int)file_read_full(fd, text, LOOK_NAMES_MAX);
-	if (r < 0)
-		return r;
+	TRY(r);
 	size = (size_t)r;
 	text[size] = '\0';
 	for (const char *s = text; s < text + size; s += strlen(s) + 1)

@@ -76,13 +76,12 @@ static int list(struct verification *v, const char *dir, const char *end, struct
 	struct mlr_error *err)
 {
 	auto_dir DIR *d = file_open_dir(store_fd(v->st), dir, 0);
-	struct dirent *e;
 
 	if (!d && errno == ENOENT) /* missing in a store of an older format */
 		return 0;
 	if (!d)
 		return mlr_fail_errno(err, "open '%s/%s'", store_path(v->st), dir);
-	while ((e = readdir(d)))
+	for (struct dirent *e; (e = file_next(d));)
 		if (strspn(e->d_name, "0123456789abcdef") == 64 && strcmp(e->d_name + 64, end) == 0)
 			strv_add(ret, e->d_name);
 	return 0;

@@ -249,10 +249,9 @@ int meeting_add(const struct meeting *m, const char *inside, struct mlr_error *e
 void meeting_sweep(const struct meeting *m)
 {
 	auto_dir DIR *d = file_open_dir(m->dir, ".", 0);
-	const struct dirent *e;
 	int looked = 0;
 
-	while (d && looked < SWEEP_MAX && (e = readdir(d))) {
+	for (struct dirent *e; looked < SWEEP_MAX && (e = file_next(d));) {
 		auto_call(meeting_list_done) struct meeting_list l = { 0 };
 		auto_close int file = -1;
 
@@ -365,12 +364,11 @@ static int find_link(int place, struct link *ret, struct mlr_error *err)
 	auto_dir DIR *d = file_open_dir(place, ".", 0);
 	char start[NAME_SIZE];
 	int len = snprintf(start, sizeof(start), "mlrun-%u@", (unsigned)geteuid());
-	struct dirent *e;
 
 	*ret = (struct link){ .name = "" };
 	if (!d)
 		return mlr_fail_errno(err, "read '" MEETING_PLACE "'");
-	while ((e = readdir(d))) {
+	for (struct dirent *e; (e = file_next(d));) {
 		struct link l = { .name = "" };
 		struct stat st;
 
@@ -445,8 +443,7 @@ static int open_secret(int place, struct mlr_error *err)
 		r = find_link(place, &oldest, err);
 		if (r == 0 && !*oldest.name)
 			r = make_dir(place, mine, err);
-		if (r < 0)
-			return r;
+		TRY(r);
 		if (!*oldest.name || !is_settled(&oldest)) {
 			mlr_sleep_ms(SETTLE_MS);
 			continue;

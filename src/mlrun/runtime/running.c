@@ -143,11 +143,10 @@ static int by_age(const void *a, const void *b)
 static int read_processes(struct search *s, struct mlr_error *err)
 {
 	auto_dir DIR *d = file_open_dir(s->proc, ".", 0);
-	const struct dirent *e;
 
 	if (!d)
 		return mlr_fail_errno(err, "read '/proc'");
-	while ((e = readdir(d)))
+	for (struct dirent *e; (e = file_next(d));)
 		if (e->d_name[0] >= '1' && e->d_name[0] <= '9')
 			add_process(s, e->d_name);
 	return 0;

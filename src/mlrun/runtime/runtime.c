@@ -150,8 +150,7 @@ static int enter_or_make(const struct plan *p, const struct runtime_stops *stops
 			return mlr_fail_errno(err, "open '/proc'");
 	}
 	r = p->join ? share_join(p, err) : share_enter(p, share, err);
-	if (r < 0)
-		return r;
+	TRY(r);
 	*made = r == SHARE_NOBODY;
 	if (r == SHARE_NOBODY)
 		return make(p, share, squash, stops, proc, err);
@@ -185,8 +184,7 @@ int runtime_enter_stopping(
 	r = cgroup_enter("/", p, err);
 	if (r == 0 && privileges_kept(p))
 		r = fakeroot_prepare(p->kept, &p->lowers, &user, &fakeroot, err);
-	if (r < 0)
-		return r;
+	TRY(r);
 	r = enter_or_make(p, stops, &share, &squash, &made, err);
 	if (r < 0)
 		return limits_hint(p, r, err);
@@ -194,11 +192,9 @@ int runtime_enter_stopping(
 		r = fakeroot_start(&fakeroot, err);
 	if (r >= 0)
 		r = privileges_drop(p, err);
-	if (r < 0)
-		return r;
-	if (made && p->init) {
+	TRY(r);
+	if (made && p->init)
 		TRY(supervise_init(err));
-	}
 	TRY(share_open(&share, err));
 	squash_share_open(&squash);
 	r = privileges_close_fds(p, err);

@@ -64,9 +64,7 @@ static int by_name(const void *a, const void *b)
 static int load_all(
 	struct store *st, DIR *d, struct store_image **v, size_t *n, struct mlr_error *err)
 {
-	struct dirent *e;
-
-	while ((e = readdir(d))) {
+	for (struct dirent *e; (e = file_next(d));) {
 		char path[sizeof("images/") + 255];
 		size_t len = strlen(e->d_name);
 		int r;
@@ -78,8 +76,7 @@ static int load_all(
 		r = store_image_load(st, path, &(*v)[*n], err);
 		if (r == -ENOENT)
 			continue;
-		if (r < 0)
-			return r;
+		TRY(r);
 		(*n)++;
 	}
 	return 0;
@@ -269,8 +266,7 @@ static int find_source(struct store *st, const struct oci_name *name, const char
 	size_t n = 0, best = 0, found = 0;
 	int score = 0, r = store_image_list(st, &v, &n, err);
 
-	if (r < 0)
-		return r;
+	TRY(r);
 	for (size_t i = 0; i < n; i++) {
 		int s = is_from(&v[i], source, name);
 

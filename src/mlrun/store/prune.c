@@ -238,13 +238,12 @@ static int collect_place(struct pruning *p, const char *place, const struct strv
 	const struct strv *spare, struct strv *go, struct mlr_error *err)
 {
 	auto_dir DIR *d = file_open_dir(store_fd(p->st), place, 0);
-	struct dirent *e;
 
 	if (!d)
 		return errno == ENOENT
 			? 0
 			: mlr_fail_errno(err, "open '%s/%s'", store_path(p->st), place);
-	while ((e = readdir(d))) {
+	for (struct dirent *e; (e = file_next(d));) {
 		auto_free char *path = xasprintf("%s/%s", place, e->d_name);
 
 		if (is_part(place, e->d_name) && !strv_has(keep, path) &&

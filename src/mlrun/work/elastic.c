@@ -154,8 +154,7 @@ int elastic_grow(struct store *st, const struct elastic_run *run, long nodes, st
 	w.nodes = nodes;
 	/* Others' jobs go first. */
 	strv_add(&further, "--nice=100");
-	for (size_t i = 0; i < run->sbatch.n; i++)
-		strv_add(&further, run->sbatch.v[i]);
+	strv_add_all(&further, &run->sbatch);
 	return work_start(st, 0, &w, &further, err);
 }
 
@@ -433,8 +432,7 @@ int elastic_list(struct store *st, struct elastic_list *ret, struct mlr_error *e
 
 	if (r == -ENOENT)
 		return 0;
-	if (r < 0)
-		return mlr_fail(err, -r, "list '%s/" TOP "': %s", store_path(st), strerror(-r));
+	TRY(mlr_result(err, r, "list '%s/" TOP "'", store_path(st)));
 	r = keys.n > 0 ? work_batch()->jobs(BATCH_OWN, &jobs, err) : 0;
 	for (size_t i = 0; r == 0 && i < keys.n; i++) {
 		struct elastic_run run = ELASTIC_RUN_INIT;

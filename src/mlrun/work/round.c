@@ -272,8 +272,7 @@ static int look(struct keeper *k, struct word *w, int leaving, struct mlr_error 
 	struct elastic_flags flags;
 	int r = work_batch()->jobs(BATCH_EVERYBODYS, &jobs, err);
 
-	if (r < 0)
-		return r;
+	TRY(r);
 	elastic_jobs(&jobs, user, &k->run);
 	own = find_job(&jobs, k->job);
 	k->coordinates = own && k->run.running.n > 0 && strcmp(k->run.running.v[0], k->job) == 0;

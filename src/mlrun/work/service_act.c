@@ -78,11 +78,9 @@ static int read_again(struct store *st, struct service *s, struct mlr_error *err
 		s->status = SERVICE_EXITED;
 		return 0;
 	}
-	if (r < 0)
-		return r;
+	TRY(r);
 	service_done(s);
-	*s = now;
-	now = (struct service)SERVICE_INIT;
+	*s = take_struct(&now, SERVICE_INIT);
 	return 0;
 }
 
@@ -209,8 +207,7 @@ int service_remove(struct store *st, const char *name, int force, struct mlr_err
 		s.name = xstrdup(name);
 		return service_forget(st, &s, err);
 	}
-	if (r < 0)
-		return r;
+	TRY(r);
 	if (!force && !service_has_ended(&s)) {
 		mlr_fail(err, EBUSY, "the service is %s", service_status_names[s.status]);
 		return mlr_hint(err, "mlrun rm --force %s ends and removes it", name);

@@ -225,10 +225,10 @@ static void probe_ended(struct hold *h, int status)
 		s->failures = 0;
 	} else {
 		p->said[p->n] = '\0';
-		free(s->said);
-		s->said = p->killed
-			? xasprintf("it took longer than %lld ms", (long long)s->check.timeout)
-			: xstrdup(p->said);
+		set_ptr(&s->said,
+			p->killed ? xasprintf("it took longer than %lld ms",
+					    (long long)s->check.timeout)
+				  : xstrdup(p->said));
 		if (!is_early(h) && ++s->failures >= s->check.retries)
 			s->health = SERVICE_UNHEALTHY;
 	}
@@ -507,8 +507,7 @@ static int begin(struct hold *h, const char *name, struct mlr_error *err)
 	if (chdir(h->s.directory) < 0)
 		return mlr_fail_errno(err, "enter '%s'", h->s.directory);
 	TRY(forward_open(&h->s.ports, &h->forward, err));
-	free(h->s.process);
-	h->s.process = xstrdup(h->sup.process);
+	set_ptr(&h->s.process, xstrdup(h->sup.process));
 	h->s.runs = h->s.restarts = 0;
 	h->s.status = SERVICE_STARTING;
 	TRY(service_log_open(h->st, name, h->s.log_size, &h->log, err));

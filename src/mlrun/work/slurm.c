@@ -444,8 +444,7 @@ static int run_scancel(int is_signal, const struct strv *ids, struct mlr_error *
 		strv_add(&argv, "--batch");
 		strv_add(&argv, "--signal=TERM");
 	}
-	for (size_t i = 0; i < ids->n; i++)
-		strv_add(&argv, ids->v[i]);
+	strv_add_all(&argv, ids);
 	r = ask(&argv, NULL, ASK_MS, &said, &why);
 	return r == -ENODATA ? 0 : r < 0 ? mlr_pass(err, why.code, why.text) : 0;
 }

@@ -160,7 +160,7 @@ int supervisor_start(struct supervisor *s, const struct child *c, struct mlr_err
 	s->pid = 0;
 	s->kill_at = 0;
 	s->begun = mlr_now_ms();
-	return r < 0 ? mlr_fail(err, -r, "start '%s': %s", c->program, strerror(-r)) : 0;
+	return mlr_result(err, r, "start '%s'", c->program);
 }
 
 void supervisor_end(struct supervisor *s, pid_t pid, int sig, int64_t ms)
@@ -250,7 +250,6 @@ int supervisor_begin(struct supervisor *s, int launched, struct mlr_error *err)
 	struct store_process self;
 	char name[STORE_PROCESS_NAME];
 	sigset_t all;
-	int r;
 
 	if (launched) {
 		s->starter = TO_STARTER;
@@ -259,9 +258,7 @@ int supervisor_begin(struct supervisor *s, int launched, struct mlr_error *err)
 			fcntl(LOCK, F_SETFD, FD_CLOEXEC) < 0)
 			return mlr_fail_errno(err, "its starter's descriptors");
 	}
-	r = store_process_self(&self);
-	if (r < 0)
-		return mlr_fail(err, -r, "read '/proc/self': %s", strerror(-r));
+	TRY(mlr_result(err, store_process_self(&self), "read '/proc/self'"));
 	store_process_name(&self, name);
 	s->process = xstrdup(name);
 	s->proc = open("/proc", O_PATH | O_DIRECTORY | O_CLOEXEC);
@@ -423,7 +420,7 @@ int supervisor_launch(struct store *st, const char *const *command, const char *
 {
 	auto_strv struct strv argv = STRV_INIT;
 	auto_close int from = -1, to = -1;
-	int pair[2], r;
+	int pair[2];
 	pid_t pid;
 
 	strv_take(&argv, work_program());
@@ -438,9 +435,7 @@ int supervisor_launch(struct store *st, const char *const *command, const char *
 	to = pair[1];
 	struct child c = { argv.v[0], &argv, { -1, out, out, to, *locked }, 5, .session = 1 };
 
-	r = work_child_start(&c, &pid);
-	if (r < 0)
-		return mlr_fail(err, -r, "start '%s': %s", argv.v[0], strerror(-r));
+	TRY(mlr_result(err, work_child_start(&c, &pid), "start '%s'", argv.v[0]));
 	close(take_fd(&to));
 	return hear(from, pid, locked, until, exit_status, err);
 }

@@ -80,8 +80,7 @@ void worker_done(struct worker *w)
 
 void worker_set(char **text, const char *to)
 {
-	free(*text);
-	*text = to ? xstrdup(to) : NULL;
+	set_ptr(text, to ? xstrdup(to) : NULL);
 }
 
 void worker_list_done(struct worker_list *l)
@@ -188,8 +187,7 @@ int worker_tell(
 
 	if (!text)
 		return mlr_fail(err, ENOMEM, "a line of '%s/%s'", store_path(st), path);
-	return r < 0 ? mlr_fail(err, -r, "write '%s/%s': %s", store_path(st), path, strerror(-r))
-		     : 0;
+	return mlr_result(err, r, "write '%s/%s'", store_path(st), path);
 }
 
 static void take_event(const json_t *o, struct worker *w)
@@ -225,8 +223,7 @@ int worker_read(struct store *st, const char *key, struct worker *ret, struct ml
 	w.key = xstrdup(key);
 	TRY(read_wish(st, &w, err));
 	TRY(read_run(st, &w, err));
-	*ret = w;
-	w = (struct worker)WORKER_INIT;
+	*ret = take_struct(&w, WORKER_INIT);
 	return 0;
 }
 
@@ -252,7 +249,7 @@ int worker_read_all(struct store *st, struct worker_list *ret, struct mlr_error 
 	int r = file_list(store_fd(st), TOP, O_NOFOLLOW, &keys);
 
 	if (r < 0 && r != -ENOENT)
-		return mlr_fail(err, -r, "list '%s/" TOP "': %s", store_path(st), strerror(-r));
+		return mlr_result(err, r, "list '%s/" TOP "'", store_path(st));
 	for (size_t i = 0; i < keys.n; i++) {
 		struct mlr_error why = MLR_ERROR_INIT;
 

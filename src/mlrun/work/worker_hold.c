@@ -88,8 +88,7 @@ static void add_command(const struct worker *w, struct strv *argv)
 		strv_add(argv, "--entrypoint=");
 	strv_add(argv, "--");
 	strv_add(argv, w->image);
-	for (size_t i = 0; i < w->command.n; i++)
-		strv_add(argv, w->command.v[i]);
+	strv_add_all(argv, &w->command);
 	if (w->command.n > 0)
 		return;
 	strv_add(argv, "sh");

@@ -54,8 +54,7 @@ static void add_from(struct gpu_allocation *a, const char *key, const char *valu
 	auto_free char *one = gpu_variable_print(key, value);
 	char *longer = a->from ? xasprintf("%s, %s", a->from, one) : xstrdup(one);
 
-	free(a->from);
-	a->from = longer;
+	set_ptr(&a->from, longer);
 }
 
 static char *trimmed(const char *at, size_t len)
@@ -267,8 +266,7 @@ static void read_batch_system(char *const *env, const struct gpu_machine *m, enu
 	const char *key;
 
 	if (is_step_without(env)) {
-		free(a->from);
-		a->from = xstrdup("a step of Slurm's without SLURM_STEP_GPUS");
+		set_ptr(&a->from, xstrdup("a step of Slurm's without SLURM_STEP_GPUS"));
 		return;
 	}
 	key = read_slurm(env, m, vendor, l, a);
