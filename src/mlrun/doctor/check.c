@@ -12,8 +12,7 @@ void doctor_add(struct doctor_report *r, const char *check, enum doctor_verdict 
 	struct doctor_finding *f;
 	va_list ap;
 
-	r->v = xreallocarray(r->v, r->n + 1, sizeof(*r->v));
-	f = &r->v[r->n++];
+	f = xadd(r->v, r->n);
 	*f = (struct doctor_finding){ .check = xstrdup(check), .verdict = verdict };
 	va_start(ap, fmt);
 	f->what = xvasprintf(fmt, ap);

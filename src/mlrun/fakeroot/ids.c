@@ -97,8 +97,7 @@ static struct fakeroot_ids *add(const struct process *p, const struct fakeroot_i
 	ids->umask = -1;
 	if (n >= SWEEP_FROM && (n & (n - 1)) == 0)
 		sweep();
-	table = xreallocarray(table, n + 1, sizeof(struct fakeroot_ids *));
-	table[n++] = ids;
+	*xadd(table, n) = ids;
 	return ids;
 }
 

@@ -2,10 +2,6 @@
 
 #include "layer/entry.h"
 #include "layer/path.h"
-#include "layer/record.h"
-
-#include <archive.h>
-#include <archive_entry.h>
 
 struct layer_archive {
 	struct layer_entry_target tar;

@@ -6,7 +6,6 @@
 #include "base/base.h"
 
 #include <archive.h>
-#include <archive_entry.h>
 
 /* A libarchive writer that makes files below the paths of its entries. No path with ".." or through
  * a symlink is written to; a file that is there is replaced when the new one is complete. Without

@@ -36,8 +36,7 @@ static void admit(struct ward *w, struct store *st, const char *path)
 
 	if (store_image_load(st, path, &im, NULL) < 0)
 		return;
-	w->v = xreallocarray(w->v, w->n + 1, sizeof(*w->v));
-	p = &w->v[w->n++];
+	p = xadd(w->v, w->n);
 	*p = (struct patient){ im, STRV_INIT };
 	strv_add(&p->parts, path);
 	if (store_parts_add_image(st, &im, &p->parts, NULL) < 0)

@@ -2,7 +2,6 @@
 
 #include "layer/record.h"
 #include "layer/tar.h"
-#include "oci/digest.h"
 #include "pull/crew.h"
 #include "pull/layer.h"
 #include "rootfs/layers.h"

@@ -6,7 +6,6 @@
 #include "oci/platform.h"
 #include "rootfs/flatten.h"
 #include "rootfs/layers.h"
-#include "rootfs/listing.h"
 #include "rootfs/place.h"
 #include "store/blob.h"
 #include "store/open_dirs.h"

@@ -21,8 +21,7 @@ static void merged_done(struct merged *m)
 
 static void merged_take(struct merged *m, int fd)
 {
-	m->fds = xreallocarray(m->fds, m->n + 1, sizeof(*m->fds));
-	m->fds[m->n++] = fd;
+	*xadd(m->fds, m->n) = fd;
 }
 
 static int open_root(const struct plan *p, struct merged *ret, struct mlr_error *err)

@@ -52,13 +52,8 @@ static void find(
 
 	if (faccessat(store_fd(v->st), v->path, F_OK, AT_SYMLINK_NOFOLLOW) < 0 && errno == ENOENT)
 		return;
-	r->v = xreallocarray(r->v, r->n + 1, sizeof(*r->v));
-	r->v[r->n] = (struct rootfs_finding){ verdict, xstrdup(v->path), xstrdup(why), STRV_INIT };
-	if (files) {
-		r->v[r->n].files = *files;
-		*files = (struct strv)STRV_INIT;
-	}
-	r->n++;
+	*xadd(r->v, r->n) = (struct rootfs_finding){ verdict, xstrdup(v->path), xstrdup(why),
+		files ? take_struct(files, STRV_INIT) : (struct strv)STRV_INIT };
 }
 
 /* files: the names that differ, or NULL. */

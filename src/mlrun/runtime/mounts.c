@@ -10,7 +10,6 @@
 #include "runtime/kept.h"
 #include "runtime/target.h"
 #include "runtime/upper.h"
-#include "plan/plan.h"
 
 #include <sys/mount.h>
 #include <sys/syscall.h>

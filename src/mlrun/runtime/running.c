@@ -73,8 +73,7 @@ static long container_of(struct search *s, ino_t ns, pid_t pid)
 	if (i == s->n_seen) {
 		long found = look_at(s, pid);
 
-		s->seen = xreallocarray(s->seen, s->n_seen + 1, sizeof(*s->seen));
-		s->seen[s->n_seen++] = (struct seen){ ns, found };
+		*xadd(s->seen, s->n_seen) = (struct seen){ ns, found };
 	}
 	return s->seen[i].container;
 }

@@ -7,7 +7,6 @@
 #include "runtime/mountinfo.h"
 #include "runtime/runtime.h"
 
-#include <sched.h>
 #include <sys/mount.h>
 #include <sys/prctl.h>
 #include <sys/socket.h>

@@ -6,7 +6,6 @@
 #include "store/facts.h"
 #include "store/hold.h"
 #include "store/json.h"
-#include "store/tree.h"
 
 static const struct record_row rows[] = {
 	{ "name", RECORD_TEXT, RECORD_AT(struct store_image, name), .flags = RECORD_MUST },

@@ -139,8 +139,7 @@ static void count_part(struct pruning *p, struct sizes *s, const char *path, int
 	while (i < s->n && strcmp(s->v[i].path, path) != 0)
 		i++;
 	if (i == s->n) {
-		s->v = xreallocarray(s->v, s->n + 1, sizeof(*s->v));
-		s->v[s->n++] = (struct size){ xstrdup(path), store_usage(p->st, path), 0 };
+		*xadd(s->v, s->n) = (struct size){ xstrdup(path), store_usage(p->st, path), 0 };
 	}
 	if (s->v[i].users == 0)
 		s->sum += s->v[i].bytes;

@@ -59,8 +59,7 @@ char *store_place_nearest(const char *path)
 
 static void add(struct stores *s, struct store *take)
 {
-	s->v = xreallocarray(s->v, s->n + 1, sizeof(struct store *));
-	s->v[s->n++] = take;
+	*xadd(s->v, s->n) = take;
 }
 
 /* A directory with two names is one store. */

@@ -2,7 +2,6 @@
 #include "work/supervisor.h"
 #include "work/work.h"
 
-#include "base/json.h"
 #include "base/proc.h"
 #include "base/record.h"
 #include "base/spelling.h"

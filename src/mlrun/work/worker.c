@@ -1,6 +1,5 @@
 #include "work/worker.h"
 
-#include "base/record.h"
 #include "store/json.h"
 #include "store/process.h"
 

@@ -4,8 +4,6 @@
 #include "gpu/elf.h"
 #include "gpu/inject/ldcache.h"
 
-#include <sys/mman.h>
-
 #if defined(__x86_64__)
 #define TRIPLET    "x86_64-linux-gnu"
 #define TRIPLET_32 "i386-linux-gnu"
