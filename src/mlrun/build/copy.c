@@ -13,8 +13,7 @@ static void item_done(struct copy_item *item)
 	free(item->to);
 	free(item->link);
 	free(item->bytes);
-	if (item->fd >= 0)
-		close(item->fd);
+	fd_close(&item->fd);
 }
 
 void copy_done(struct copy *c)
@@ -255,11 +254,6 @@ static int add_place(
 
 /* --- wildcards -------------------------------------------------------------- */
 
-static int has_wildcard(const char *name)
-{
-	return strpbrk(name, "*?[\\") != NULL;
-}
-
 /* Does the ignore file leave out a file, or all that is in a directory? */
 static int is_left_out(const struct copy *c, const char *path)
 {
@@ -286,7 +280,7 @@ static int expand(const struct copy *c, const char *done, const char *rest, int 
 			strv_add(ret, done);
 		return 0;
 	}
-	if (!has_wildcard(name)) {
+	if (!strpbrk(name, "*?[\\")) {
 		auto_free char *path = joined(done, name);
 
 		return expand(c, path, next, is_certain, ret, err);

@@ -37,8 +37,7 @@ int run_output_open(struct run_output *o, const char *label, int is_quiet, struc
 
 void run_output_done(struct run_output *o)
 {
-	if (o->fd >= 0)
-		close(o->fd);
+	fd_close(&o->fd);
 	free(o->label);
 	free(o->line);
 	free(o->tail);
@@ -47,8 +46,7 @@ void run_output_done(struct run_output *o)
 
 void run_output_close(struct run_output *o)
 {
-	if (o->fd >= 0)
-		close(o->fd);
+	fd_close(&o->fd);
 	o->fd = -1;
 }
 
@@ -146,8 +144,7 @@ void run_free(struct running *r)
 	strv_done(&r->argv);
 	strv_done(&r->keys);
 	for (size_t i = 0; i < r->n_shown; i++) {
-		if (r->shown[i].source.fd >= 0)
-			close(r->shown[i].source.fd);
+		fd_close(&r->shown[i].source.fd);
 		copy_done(&r->shown[i]);
 	}
 	free(r->shown);
@@ -155,8 +152,7 @@ void run_free(struct running *r)
 	strv_done(&r->to_lock);
 	run_unlock(r);
 	run_output_done(&r->output);
-	if (r->watch >= 0)
-		close(r->watch);
+	fd_close(&r->watch);
 	free(r);
 }
 
@@ -272,8 +268,7 @@ static int start_command(struct running *r, int out, struct mlr_error *err)
 		become(r, out);
 	}
 	r->pid = pid;
-	if (r->watch >= 0)
-		close(r->watch);
+	fd_close(&r->watch);
 	r->watch = proc_pidfd(pid); /* Linux 5.3 */
 	return 0;
 }

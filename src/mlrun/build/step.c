@@ -352,8 +352,7 @@ static void copying_done(struct copying *c)
 	free(c->key);
 	store_scratch_remove(c->b->o->st, c->scratch);
 	free(c->scratch);
-	if (c->copy.source.fd >= 0)
-		close(c->copy.source.fd);
+	fd_close(&c->copy.source.fd);
 }
 
 static int add_heredoc(struct copying *c, const struct heredoc *h, struct mlr_error *err)

@@ -16,8 +16,7 @@
 void bundle_state_done(struct state *s)
 {
 	fd_close(&s->root);
-	if (s->dir >= 0)
-		close(s->dir);
+	fd_close(&s->dir);
 	fd_close(&s->making);
 	free(s->id);
 	free(s->bundle);

@@ -21,10 +21,8 @@
 
 void fakeroot_done(struct fakeroot *f)
 {
-	if (f->sock >= 0)
-		close(f->sock);
-	if (f->owners >= 0)
-		close(f->owners);
+	fd_close(&f->sock);
+	fd_close(&f->owners);
 	f->sock = f->owners = -1;
 }
 

@@ -12,23 +12,20 @@ const char *const gpu_driver_names[] = { [GPU_DRIVER_NONE] = NULL,
 
 struct gpu_file *gpu_machine_add_file(struct gpu_machine *m)
 {
-	m->files = xgrow(m->files, m->n_files, sizeof(*m->files));
-	m->files[m->n_files] = (struct gpu_file){ .kind = GPU_LIBRARY };
-	return &m->files[m->n_files++];
+	*xadd(m->files, m->n_files) = (struct gpu_file){ .kind = GPU_LIBRARY };
+	return &m->files[m->n_files - 1];
 }
 
 struct gpu *gpu_machine_add_gpu(struct gpu_machine *m)
 {
-	m->gpus = xgrow(m->gpus, m->n_gpus, sizeof(*m->gpus));
-	m->gpus[m->n_gpus] = (struct gpu){ .index = -1 };
-	return &m->gpus[m->n_gpus++];
+	*xadd(m->gpus, m->n_gpus) = (struct gpu){ .index = -1 };
+	return &m->gpus[m->n_gpus - 1];
 }
 
 struct gpu_node *gpu_node_add(struct gpu_node **v, size_t *n)
 {
-	*v = xgrow(*v, *n, sizeof(**v));
-	(*v)[*n] = (struct gpu_node){ .path = NULL };
-	return &(*v)[(*n)++];
+	*xadd(*v, *n) = (struct gpu_node){ .path = NULL };
+	return &(*v)[*n - 1];
 }
 
 static const struct gpu_node *find(const struct gpu_node *v, size_t n, const char *path)

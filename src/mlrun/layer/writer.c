@@ -160,8 +160,7 @@ void layer_writer_init(struct layer_writer *w, int root, size_t dir_memory)
 
 void layer_writer_done(struct layer_writer *w)
 {
-	if (w->parent_fd >= 0)
-		close(w->parent_fd);
+	fd_close(&w->parent_fd);
 	w->parent_fd = -1;
 	layer_dirs_done(&w->dirs);
 	strv_done(&w->owners);

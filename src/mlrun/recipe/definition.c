@@ -124,12 +124,13 @@ static const char *key(const struct definition *d, const char *name)
 static struct instruction *add(
 	struct recipe *r, enum instruction_word word, const char *text, unsigned line)
 {
-	r->v = xgrow(r->v, r->n, sizeof(*r->v));
-	r->v[r->n] =
-		(struct instruction){ .word = word, .line = line, .is_json = 1, .is_section = 1 };
-	r->v[r->n].keyword = xstrdup(text);
-	r->v[r->n].text = xstrdup(text);
-	return &r->v[r->n++];
+	*xadd(r->v, r->n) = (struct instruction){ .word = word,
+		.line = line,
+		.is_json = 1,
+		.is_section = 1,
+		.keyword = xstrdup(text),
+		.text = xstrdup(text) };
+	return &r->v[r->n - 1];
 }
 
 /* Add a file with this content, which it takes. */

@@ -31,8 +31,10 @@ void rootfs_report_done(struct rootfs_report *r)
 	*r = (struct rootfs_report){ 0 };
 }
 
-static int is_cancelled(const struct verification *v)
+static int is_cancelled(void *ctx)
 {
+	const struct verification *v = ctx;
+
 	return v->opt->cancel && __atomic_load_n(v->opt->cancel, __ATOMIC_RELAXED);
 }
 
@@ -84,11 +86,6 @@ static int list(struct verification *v, const char *dir, const char *end, struct
 
 /* --- blobs and files ------------------------------------------------------ */
 
-static int asks_cancelled(void *ctx)
-{
-	return is_cancelled(ctx);
-}
-
 static int hash_file(struct verification *v, char hex[HASH_HEX_SIZE], struct mlr_error *err)
 {
 	auto_close int fd =
@@ -97,7 +94,7 @@ static int hash_file(struct verification *v, char hex[HASH_HEX_SIZE], struct mlr
 
 	if (fd < 0)
 		return mlr_fail_errno(err, "open");
-	r = hash_fd(fd, asks_cancelled, v, hex, NULL);
+	r = hash_fd(fd, is_cancelled, v, hex, NULL);
 	if (r == -ECANCELED)
 		return mlr_fail(err, ECANCELED, "interrupted");
 	return mlr_result(err, r, "read");

@@ -269,8 +269,7 @@ void meeting_sweep(const struct meeting *m)
 void meeting_done(struct meeting *m)
 {
 	fd_close(&m->file);
-	if (m->dir >= 0)
-		close(m->dir);
+	fd_close(&m->dir);
 	fd_close(&m->proc);
 	*m = (struct meeting)MEETING_INIT;
 }

@@ -46,20 +46,18 @@ static int check_empty(const struct store *st, struct mlr_error *err)
 	return r;
 }
 
-static mode_t part_mode(const char *part)
-{
-	return strcmp(part, "containers") == 0 ? 0700 : 0755;
-}
-
 /* Make all parts, and "version" last: a store with a version is complete. */
 static int make_parts(struct store *st, struct mlr_error *err)
 {
 	char version[16];
 	int r;
 
-	for (size_t i = 0; i < ARRAY_LEN(parts); i++)
-		if (mkdirat(st->fd, parts[i], part_mode(parts[i])) < 0 && errno != EEXIST)
+	for (size_t i = 0; i < ARRAY_LEN(parts); i++) {
+		mode_t mode = strcmp(parts[i], "containers") == 0 ? 0700 : 0755;
+
+		if (mkdirat(st->fd, parts[i], mode) < 0 && errno != EEXIST)
 			return mlr_fail_errno(err, "create directory '%s/%s'", st->path, parts[i]);
+	}
 	r = openat(st->fd, "holds/token", O_WRONLY | O_CREAT | O_NOFOLLOW | O_CLOEXEC, 0644);
 	if (r < 0)
 		return mlr_fail_errno(err, "create '%s/holds/token'", st->path);

@@ -296,13 +296,6 @@ static int check_room(const struct elastic_run *run, struct mlr_error *err)
 	return mlr_hint(err, "ask for fewer, or for less for each (sinfo shows what there is)");
 }
 
-/* All of what began. */
-static void take_back(struct store *st, const struct elastic_run *run)
-{
-	if (elastic_stop(st, run, NULL) == 0)
-		remove_run(st, run->share.key, NULL);
-}
-
 int elastic_start(struct store *st, struct elastic_run *run, struct mlr_error *err)
 {
 	long n;
@@ -326,8 +319,8 @@ int elastic_start(struct store *st, struct elastic_run *run, struct mlr_error *e
 		if (r == 0)
 			r = elastic_grow(st, run, elastic_is_one_job(run) ? n : 1, err);
 	}
-	if (r < 0)
-		take_back(st, run);
+	if (r < 0 && elastic_stop(st, run, NULL) == 0) /* take all back that began */
+		remove_run(st, run->share.key, NULL);
 	return r;
 }
 

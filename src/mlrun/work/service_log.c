@@ -7,8 +7,7 @@ void service_log_done(struct service_log *l)
 {
 	free(l->path);
 	free(l->old);
-	if (l->fd >= 0)
-		close(l->fd);
+	fd_close(&l->fd);
 	*l = (struct service_log)SERVICE_LOG_INIT;
 }
 

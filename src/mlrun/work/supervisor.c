@@ -99,8 +99,7 @@ static int take(int proc, pid_t pid, const struct container *c, struct inside *r
 	if (root < 0 || fstat(root, &sb) < 0 ||
 		c->id != ((uint64_t)major(sb.st_dev) << 32 | minor(sb.st_dev)))
 		return 0; /* it has ended meanwhile */
-	if (ret->root >= 0)
-		close(ret->root);
+	fd_close(&ret->root);
 	*ret = (struct inside){ c->id, take_fd(&root) };
 	return 1;
 }
@@ -146,8 +145,7 @@ void work_inside_kill(int proc, struct inside *in)
 		if (found)
 			mlr_sleep_ms(LOOK_MS);
 	}
-	if (in->root >= 0)
-		close(in->root);
+	fd_close(&in->root);
 	*in = (struct inside)INSIDE_INIT;
 }
 
