@@ -5,8 +5,7 @@
  * come from the C library, through a program of ours, mlrun-account. mlrun itself can therefore be
  * linked statically, which halves the time until its main(), and loads no name service modules.
  */
-#ifndef MLR_BASE_ACCOUNT_H
-#define MLR_BASE_ACCOUNT_H
+#pragma once
 
 #include <sys/stat.h>
 #include <sys/types.h>
@@ -38,5 +37,3 @@ void account_find_user(uid_t uid, struct account *ret);
  *   passwd, group  paths, or NULL to skip one
  */
 void account_read(const char *passwd, uid_t uid, const char *group, gid_t gid, struct account *ret);
-
-#endif

@@ -1,6 +1,5 @@
 /* Finds the machine's certificates of authorities. */
-#ifndef MLR_BASE_AUTHORITIES_H
-#define MLR_BASE_AUTHORITIES_H
+#pragma once
 
 /* The first file that can be read of those where distributions keep the certificates (PEM), a
  * static string; NULL if there is none. */
@@ -15,5 +14,3 @@ const char *authorities_file(void);
  * Returns NULL if usual is there, so that libcurl needs no help, else as authorities_file().
  */
 const char *authorities_instead_of(const char *usual);
-
-#endif

@@ -2,8 +2,7 @@
  * The words that nearly every file speaks: base's own for errors, memory, cleanup, files, lists and
  * messages, and the C library's. What few files need they include themselves.
  */
-#ifndef MLR_BASE_BASE_H
-#define MLR_BASE_BASE_H
+#pragma once
 
 #include "base/cleanup.h"
 #include "base/clock.h"
@@ -36,5 +35,3 @@
 #include <sys/wait.h>
 #include <time.h>
 #include <unistd.h>
-
-#endif

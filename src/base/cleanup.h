@@ -8,8 +8,7 @@
  * Initialise where declared, and declare in the order of acquiring: releasing runs in reverse.
  * Giving away is visible: *ret = take_ptr(&s); return take_fd(&fd).
  */
-#ifndef MLR_BASE_CLEANUP_H
-#define MLR_BASE_CLEANUP_H
+#pragma once
 
 #include <errno.h>
 #include <stddef.h>
@@ -20,6 +19,21 @@
 #define auto_free     auto_call(mlr_cleanup_free)
 #define auto_close    auto_call(fd_close)
 
+/* Define a function for auto_call() that passes a pointer on to the one that frees it. */
+#define MLR_CLEANUP(name, type, free_it) \
+	static inline void name(type *p) \
+	{                                \
+		free_it(*p);             \
+	}
+
+/* Free an array of n elements, with what they own. */
+#define free_all(v, n, done)                        \
+	do {                                        \
+		for (size_t i_ = 0; i_ < (n); i_++) \
+			done(&(v)[i_]);             \
+		free(v);                            \
+	} while (0)
+
 /* Return the variable's value and leave NULL in it; has the variable's type. */
 #define take_ptr(p)                                           \
 	({                                                    \
@@ -28,6 +42,14 @@
 		*take_from_ = NULL;                           \
 		taken_;                                       \
 	})
+
+/* Free what a pointer has, and give it this value, which is computed before: set_ptr(&s, more). */
+#define set_ptr(p, value)                        \
+	do {                                     \
+		__typeof__(*(p)) set_ = (value); \
+		free(*(p));                      \
+		*(p) = set_;                     \
+	} while (0)
 
 /* The same of a struct, which becomes what `empty` initialises: *ret = take_struct(&t, T_INIT). */
 #define take_struct(p, empty)                                 \
@@ -64,5 +86,3 @@ static inline int take_fd(int *fd)
 
 /* The number of elements in an array (not a pointer). */
 #define ARRAY_LEN(a) (sizeof(a) / sizeof((a)[0]))
-
-#endif

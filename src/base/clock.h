@@ -1,6 +1,5 @@
 /* Clocks: one that the time of day does not affect, and the time of day. */
-#ifndef MLR_BASE_CLOCK_H
-#define MLR_BASE_CLOCK_H
+#pragma once
 
 #include <stdint.h>
 #include <pthread.h>
@@ -33,5 +32,3 @@ int mlr_cond_wait_until(pthread_cond_t *changed, pthread_mutex_t *lock, double a
 
 /* The same, for at most ms milliseconds. */
 int mlr_cond_wait_ms(pthread_cond_t *changed, pthread_mutex_t *lock, long ms);
-
-#endif

@@ -224,8 +224,7 @@ static int take_value(void *ctx, const char *section, const char *key, const cha
 	judged = config_judge(k->kind, value, &why);
 	if (!judged)
 		return fail_at(p, "%s", why.text);
-	p->c->v = xreallocarray(p->c->v, p->c->n + 1, sizeof(*p->c->v));
-	v = &p->c->v[p->c->n++];
+	v = xadd(p->c->v, p->c->n);
 	*v = (struct config_value){ xstrdup(p->section ? p->section : ""), xstrdup(key),
 		take_ptr(&judged), xstrdup(p->file), p->line, p->is_sites };
 	return 1;

@@ -35,8 +35,7 @@
  * An unknown key is an error that names file and line, so that a misspelt site setting is noticed.
  * A user's file that other users may write to is an error, too.
  */
-#ifndef MLR_BASE_CONFIG_H
-#define MLR_BASE_CONFIG_H
+#pragma once
 
 #include "base/config_value.h"
 #include "base/strv.h"
@@ -103,5 +102,3 @@ const char *config_origin(const struct config_value *v);
  */
 int config_word(const struct config *c, const char *section, const char *key, char **ret,
 	int *is_sites, struct mlr_error *err);
-
-#endif

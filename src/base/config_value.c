@@ -38,8 +38,7 @@ static char *expand(const char *s, struct mlr_error *err)
 
 		if (!home)
 			return NULL;
-		free(out);
-		out = home;
+		set_ptr(&out, home);
 		s++;
 	}
 	while (*s) {
@@ -57,8 +56,7 @@ static char *expand(const char *s, struct mlr_error *err)
 			s += n;
 		}
 		longer = xasprintf("%s%.*s", out, (int)n, more);
-		free(out);
-		out = longer;
+		set_ptr(&out, longer);
 	}
 	return take_ptr(&out);
 }

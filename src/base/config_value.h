@@ -1,6 +1,5 @@
 /* Checks the values of settings. */
-#ifndef MLR_BASE_CONFIG_VALUE_H
-#define MLR_BASE_CONFIG_VALUE_H
+#pragma once
 
 #include "base/error.h"
 
@@ -38,5 +37,3 @@ int config_is_among(const char *words, const char *word);
 /* An amount of memory as Docker writes it: "512m", "4g", "4GiB", "100". Units are powers of 1024.
  * Returns 0; -EINVAL for something else; -ERANGE for more than machines have, or nothing. */
 int config_bytes(const char *text, uint64_t *ret);
-
-#endif

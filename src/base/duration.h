@@ -1,6 +1,5 @@
 /* Parses spans of time. */
-#ifndef MLR_BASE_DURATION_H
-#define MLR_BASE_DURATION_H
+#pragma once
 
 #include <stddef.h>
 #include <stdint.h>
@@ -13,5 +12,3 @@ double duration_seconds(const char *text, size_t len);
 
 /* The same in nanoseconds, as Go's: only 0 has no unit. Returns -1 for anything else. */
 int64_t duration_ns(const char *text);
-
-#endif

@@ -7,8 +7,7 @@
  *
  *   mlrun: pull 'demo:1': layer sha256:ab…: short read: Connection reset by peer
  */
-#ifndef MLR_BASE_ERROR_H
-#define MLR_BASE_ERROR_H
+#pragma once
 
 struct mlr_error {
 	int code;        /* errno value: the kind of failure; 0 = none */
@@ -65,5 +64,3 @@ int mlr_pass(struct mlr_error *err, int code, const char *text);
 		if (try_result < 0)        \
 			return try_result; \
 	} while (0)
-
-#endif

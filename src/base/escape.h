@@ -2,8 +2,7 @@
  * Escapes text: of images and servers, so that it cannot control terminals (CVE-2017-5226 and the
  * like), and words for a shell.
  */
-#ifndef MLR_BASE_ESCAPE_H
-#define MLR_BASE_ESCAPE_H
+#pragma once
 
 #include <stddef.h>
 #include <stdio.h>
@@ -29,5 +28,3 @@ char *escape_for_sh(const char *word);
 
 /* Can a variable of sh(1) have these len bytes as its name? */
 int escape_is_sh_name(const char *name, size_t len);
-
-#endif

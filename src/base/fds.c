@@ -2,7 +2,6 @@
 #include "base/base.h"
 
 #include <linux/close_range.h>
-#include <sys/resource.h>
 #include <sys/socket.h>
 #include <sys/syscall.h>
 

@@ -1,6 +1,5 @@
 /* Descriptors: many at once, and from one process to another. */
-#ifndef MLR_BASE_FDS_H
-#define MLR_BASE_FDS_H
+#pragma once
 
 #include <sys/types.h>
 
@@ -27,5 +26,3 @@ ssize_t fds_send(int sock, const void *buf, size_t len, int fd);
 /* Receive bytes and the descriptor that came with them, or -1; it is the caller's, with
  * close-on-exec. Returns the number of bytes or -errno. */
 ssize_t fds_receive(int sock, void *buf, size_t len, int *fd);
-
-#endif

@@ -74,8 +74,7 @@ int file_open_readable(
 	*lent = 0;
 	if (place < 0 || fstat(place, &sb) < 0)
 		return -errno;
-	if (sb.st_ino != st->st_ino || sb.st_dev != st->st_dev ||
-		(sb.st_mode & S_IFMT) != (st->st_mode & S_IFMT))
+	if (!file_is_one(&sb, st) || (sb.st_mode & S_IFMT) != (st->st_mode & S_IFMT))
 		return -ESTALE;
 	return file_reopen_readable(place, st, lent, owner);
 }
@@ -114,6 +113,15 @@ DIR *file_open_dir(int dirfd, const char *path, int flags)
 	return d;
 }
 
+struct dirent *file_next(DIR *d)
+{
+	struct dirent *e = d ? readdir(d) : NULL;
+
+	while (e && (strcmp(e->d_name, ".") == 0 || strcmp(e->d_name, "..") == 0))
+		e = readdir(d);
+	return e;
+}
+
 int file_list(int dirfd, const char *path, int flags, struct strv *ret)
 {
 	auto_dir DIR *d = file_open_dir(dirfd, path, flags);
@@ -122,9 +130,8 @@ int file_list(int dirfd, const char *path, int flags, struct strv *ret)
 
 	if (!d)
 		return -errno;
-	for (errno = 0; (e = readdir(d)); errno = 0)
-		if (strcmp(e->d_name, ".") != 0 && strcmp(e->d_name, "..") != 0)
-			strv_add(ret, e->d_name);
+	for (errno = 0; (e = file_next(d)); errno = 0)
+		strv_add(ret, e->d_name);
 	r = -errno;
 	strv_sort(ret);
 	return r;
@@ -238,13 +245,10 @@ static int write_temp(int dirfd, const char *tmp, const char *path, const void *
 	mode_t mode, struct mlr_error *err)
 {
 	auto_close int fd = openat(dirfd, tmp, O_WRONLY | O_CREAT | O_EXCL | O_CLOEXEC, mode);
-	int r;
 
 	if (fd < 0)
 		return mlr_fail_errno(err, "create '%s'", path);
-	r = file_write_all(fd, buf, len);
-	if (r < 0)
-		return mlr_fail(err, -r, "write '%s': %s", path, strerror(-r));
+	TRY(mlr_result(err, file_write_all(fd, buf, len), "write '%s'", path));
 	if (fsync(fd) < 0)
 		return mlr_fail_errno(err, "sync '%s'", path);
 	return take_fd(&fd);
@@ -283,7 +287,7 @@ int file_replace(int dirfd, const char *path, const void *buf, size_t len, mode_
 		goto fail;
 	}
 	r = file_sync_dir(dirfd, dir);
-	return r < 0 ? mlr_fail(err, -r, "sync the directory of '%s': %s", path, strerror(-r)) : 0;
+	return mlr_result(err, r, "sync the directory of '%s'", path);
 fail:
 	if (r != -EEXIST)
 		unlinkat(dirfd, tmp, 0);
@@ -305,9 +309,8 @@ int file_create(int dirfd, const char *path, const void *buf, size_t len, mode_t
 			? mlr_fail_errno(err, "create '%s'", path)
 			: 0;
 	unlinkat(dirfd, tmp, 0);
-	if (r == 0 && (r = file_sync_dir(dirfd, dir)) < 0)
-		return mlr_fail(err, -r, "sync the directory of '%s': %s", path, strerror(-r));
-	return r;
+	TRY(r);
+	return mlr_result(err, file_sync_dir(dirfd, dir), "sync the directory of '%s'", path);
 }
 
 int file_put(const char *path, const void *buf, size_t len, mode_t mode, struct mlr_error *err)
@@ -322,7 +325,7 @@ int file_put(const char *path, const void *buf, size_t len, mode_t mode, struct 
 		return file_replace(AT_FDCWD, real ? real : path, buf, len, mode, err);
 	fd = open(path, O_WRONLY | O_NOCTTY | O_CLOEXEC); /* not real: /dev/stdout stays a link */
 	r = fd < 0 ? -errno : file_write_all(fd, buf, len);
-	return r < 0 ? mlr_fail(err, -r, "write '%s': %s", path, strerror(-r)) : 0;
+	return mlr_result(err, r, "write '%s'", path);
 }
 
 /* The path that a new file would have; NULL if its directory does not exist. */
@@ -342,7 +345,7 @@ int file_is_same(const char *a, const char *b)
 	int a_there = stat(a, &a_st) == 0, b_there = stat(b, &b_st) == 0;
 
 	if (a_there && b_there)
-		return a_st.st_dev == b_st.st_dev && a_st.st_ino == b_st.st_ino;
+		return file_is_one(&a_st, &b_st);
 	if (a_there != b_there)
 		return 0;
 	a_place = place_of(a);
@@ -409,9 +412,8 @@ void file_replace_sweep(int at, const char *path)
 	const char *slash = strrchr(path, '/');
 	auto_free char *dir = dir_of(path);
 	auto_dir DIR *d = file_open_dir(at, dir, 0);
-	struct dirent *e;
 
-	while (d && (e = readdir(d)))
+	for (struct dirent *e; (e = file_next(d));)
 		if (is_temp_of(e->d_name, slash ? slash + 1 : path) &&
 			is_left_over(dirfd(d), e->d_name))
 			unlinkat(dirfd(d), e->d_name, 0);
@@ -479,12 +481,7 @@ static int remove_at(int dirfd, const char *name, const char *path, struct mlr_e
 
 static int remove_below(DIR *d, const char *path, struct mlr_error *err)
 {
-	struct dirent *e;
-
-	while ((e = readdir(d))) {
-		if (strcmp(e->d_name, ".") == 0 || strcmp(e->d_name, "..") == 0)
-			continue;
-
+	for (struct dirent *e; (e = file_next(d));) {
 		auto_free char *sub = xasprintf("%s/%s", path, e->d_name);
 		TRY(remove_at(dirfd(d), e->d_name, sub, err));
 	}

@@ -2,8 +2,7 @@
  * Files: whole reads and writes, atomic replacement, and paths that cannot leave a directory.
  * Every descriptor made here is close-on-exec.
  */
-#ifndef MLR_BASE_FILE_H
-#define MLR_BASE_FILE_H
+#pragma once
 
 #include "base/error.h"
 #include "base/strv.h"
@@ -71,6 +70,10 @@ void file_take_back(int fd, const struct stat *st);
  * Returns a list for closedir(3), or NULL with errno set.
  */
 DIR *file_open_dir(int dirfd, const char *path, int flags);
+
+/* The next entry of such a list but "." and ".."; NULL at its end, after an error, and for a list
+ * that is NULL: for (struct dirent *e; (e = file_next(d));) */
+struct dirent *file_next(DIR *d);
 
 /*
  * Add the names in a directory but "." and "..", sorted by their bytes, to an empty list. Arguments
@@ -145,6 +148,12 @@ int file_keep(const char *path, size_t max, struct mlr_error *err);
  */
 int file_put(const char *path, const void *buf, size_t len, mode_t mode, struct mlr_error *err);
 
+/* Do two statuses describe the same file? */
+static inline int file_is_one(const struct stat *a, const struct stat *b)
+{
+	return a->st_ino == b->st_ino && a->st_dev == b->st_dev;
+}
+
 /*
  * Do two paths lead to the same file? A file that does not exist yet is identified by its directory
  * and name.
@@ -171,5 +180,3 @@ int file_remove_tree(int dirfd, const char *path, struct mlr_error *err);
 
 /* fsync a directory by path, so that renames in it survive a power cut. Returns 0 or -errno. */
 int file_sync_dir(int dirfd, const char *path);
-
-#endif

@@ -164,8 +164,7 @@ static int set_record(const struct place *p, const struct file_owner *o)
 		r = write_xattr(p, FILE_OWNER_XATTR, buf, file_owner_encode(o, buf));
 	else
 		r = remove_xattr(p, FILE_OWNER_XATTR);
-	if (r < 0)
-		return r;
+	TRY(r);
 	if (o->mode == 0)
 		return remove_xattr(p, FILE_OWNER_MODE);
 	snprintf(mode, sizeof(mode), "%o", (unsigned)o->mode & 07777);

@@ -5,8 +5,7 @@
  * trees of the store do not have (base/tighten.h) is in another one, and file capabilities
  * (capabilities(7)), the value of the layer's "security.capability", in a third.
  */
-#ifndef MLR_BASE_FILE_OWNER_H
-#define MLR_BASE_FILE_OWNER_H
+#pragma once
 
 #include <stddef.h>
 #include <stdint.h>
@@ -59,5 +58,3 @@ int file_owner_is_capability(const void *value, size_t len);
 /* The same for a descriptor that is not O_PATH. */
 int file_owner_get_fd(int fd, struct file_owner *ret);
 int file_owner_set_fd(int fd, const struct file_owner *o);
-
-#endif

@@ -2,8 +2,7 @@
  * File systems: their types, and what mlrun has to know about each. A new file system, and a quirk
  * of one, is a row of filesystem.c.
  */
-#ifndef MLR_BASE_FILESYSTEM_H
-#define MLR_BASE_FILESYSTEM_H
+#pragma once
 
 #include <sys/statvfs.h>
 
@@ -45,5 +44,3 @@ int filesystem_read(int fd, struct filesystem *ret);
 /* Ask for a file system's room as statvfs(2). One without a size of its own (ramfs, tmpfs with
  * size=0) has FILESYSTEM_NO_SIZE, all of it free. */
 int filesystem_room(int fd, struct statvfs *ret);
-
-#endif

@@ -18,8 +18,7 @@ static void walk_done(struct walk *w)
 
 static void replace(char **s, char *by)
 {
-	free(*s);
-	*s = by;
+	set_ptr(s, by);
 }
 
 static int may_follow(
@@ -101,8 +100,7 @@ int follow_append(const char *path, struct mlr_error *err)
 	struct stat st;
 	int fd, is_file, r = follow_real(path, &real, err);
 
-	if (r < 0)
-		return r;
+	TRY(r);
 	/* The file looked at, except for /dev/stdout and the like. */
 	is_file = real && (stat(real, &st) < 0 || S_ISREG(st.st_mode));
 	fd = open(

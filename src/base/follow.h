@@ -1,6 +1,5 @@
 /* Follows links safely to where something will be written. */
-#ifndef MLR_BASE_FOLLOW_H
-#define MLR_BASE_FOLLOW_H
+#pragma once
 
 #include "base/error.h"
 
@@ -19,5 +18,3 @@ int follow_real(const char *path, char **ret, struct mlr_error *err);
  * follow_real() does. Returns a descriptor; -EACCES for another user's link; -errno of open.
  */
 int follow_append(const char *path, struct mlr_error *err);
-
-#endif

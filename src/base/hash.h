@@ -3,8 +3,7 @@
  * strings use libmd. Loading libcrypto takes longer than starting a container, so a program that
  * only looks up names must not link it; each pair of functions has its own object.
  */
-#ifndef MLR_BASE_HASH_H
-#define MLR_BASE_HASH_H
+#pragma once
 
 #include <stddef.h>
 #include <stdint.h>
@@ -41,10 +40,5 @@ void hash_name(const char *s, char hex[HASH_HEX_SIZE]);
 /* The same for n pieces of memory, one after another. */
 void hash_parts(const struct iovec *parts, size_t n, char hex[HASH_HEX_SIZE]);
 
-static inline void hash_cleanup(struct hash **h)
-{
-	hash_free(*h);
-}
+MLR_CLEANUP(hash_cleanup, struct hash *, hash_free);
 #define auto_hash __attribute__((cleanup(hash_cleanup)))
-
-#endif

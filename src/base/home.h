@@ -1,6 +1,5 @@
 /* Finds a user's own directories. */
-#ifndef MLR_BASE_HOME_H
-#define MLR_BASE_HOME_H
+#pragma once
 
 #include "base/error.h"
 
@@ -24,5 +23,3 @@ char *home_xdg_dir(const char *variable, const char *fallback, struct mlr_error 
  * makes it; /run for root, if it can be written to. To free(); NULL: there is no such directory.
  */
 char *home_runtime_dir(void);
-
-#endif

@@ -1,6 +1,5 @@
 /* Reads JSON files that people write, and makes JSON strings for output. */
-#ifndef MLR_BASE_JSON_H
-#define MLR_BASE_JSON_H
+#pragma once
 
 #include "base/strv.h"
 
@@ -34,5 +33,3 @@ char *mlr_json_print(json_t *take, size_t flags);
 			json_array_append_new(i##_list_, (value)); \
 		i##_list_;                                         \
 	})
-
-#endif

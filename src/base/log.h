@@ -2,8 +2,7 @@
  * Messages on stderr. Lower rooms log at debug only (what is odd but harmless may be a warning);
  * cli/ and the mains log the rest. stdout belongs to answers and to the contained program.
  */
-#ifndef MLR_BASE_LOG_H
-#define MLR_BASE_LOG_H
+#pragma once
 
 #include "base/error.h"
 
@@ -33,5 +32,3 @@ void mlr_log_failure(enum mlr_level level, const struct mlr_error *err, const ch
 	} while (0)
 #define mlr_warning(...) mlr_log(MLR_WARNING, __VA_ARGS__)
 #define mlr_info(...)    mlr_log(MLR_INFO, __VA_ARGS__)
-
-#endif

@@ -1,6 +1,5 @@
 /* Machine architectures, as in ELF headers (elf(5)), image platforms and uname(2). */
-#ifndef MLR_BASE_MACHINE_H
-#define MLR_BASE_MACHINE_H
+#pragma once
 
 #include <stddef.h>
 #include <limits.h>
@@ -43,5 +42,3 @@ size_t processors_count(void);
  * Returns 1 with the path, or 0 if there is none.
  */
 int elf_interpreter(const void *data, size_t size, char ret[PATH_MAX]);
-
-#endif

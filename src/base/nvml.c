@@ -104,8 +104,7 @@ size_t nvml_processes(nvml_processes_fn *f, nvml_device gpu, struct nvml_process
 	*ret = NULL;
 	/* Between two calls more may have come; thrice is enough. */
 	for (int i = 0; f && i < 3 && r == NVML_INSUFFICIENT_SIZE && room <= 1u << 16; i++) {
-		free(bytes);
-		bytes = xcalloc(room, NVML_PROCESS_MAX);
+		set_ptr(&bytes, xcalloc(room, NVML_PROCESS_MAX));
 		memset(bytes, mark, (size_t)room * NVML_PROCESS_MAX);
 		n = room;
 		r = f(gpu, &n, bytes);

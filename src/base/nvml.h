@@ -4,8 +4,7 @@
  * Reference; the names and layouts below are those of nvml.h 11.0 to 13.0, and of 10.1 where a
  * "_v1" is told).
  */
-#ifndef MLR_BASE_NVML_H
-#define MLR_BASE_NVML_H
+#pragma once
 
 #include <stddef.h>
 
@@ -120,5 +119,3 @@ size_t nvml_processes(nvml_processes_fn *f, nvml_device gpu, struct nvml_process
 
 /* "Tesla" of nvmlBrandType_t, spelled as NVIDIA_REQUIRE_… does. */
 const char *nvml_brand_name(int brand);
-
-#endif

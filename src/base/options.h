@@ -12,8 +12,7 @@
  *
  *   options_parse("mltrain train", argc, argv, &syntax, &args);
  */
-#ifndef MLR_BASE_OPTIONS_H
-#define MLR_BASE_OPTIONS_H
+#pragma once
 
 #include "base/strv.h"
 
@@ -178,5 +177,3 @@ int options_word(
 	struct argp_state *state, const char *option, const char *text, const char *const *words);
 /* A file name that is not empty. Returns text. */
 const char *options_file(struct argp_state *state, const char *option, const char *text);
-
-#endif

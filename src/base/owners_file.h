@@ -12,8 +12,7 @@
  * that one is known by its path instead. Files whose file system does not tell when they were
  * created are known only until the owners_file is closed.
  */
-#ifndef MLR_BASE_OWNERS_FILE_H
-#define MLR_BASE_OWNERS_FILE_H
+#pragma once
 
 #include "base/file_owner.h"
 
@@ -63,5 +62,3 @@ char *owners_file_text(const struct owners_file_key *key, const struct file_owne
 /* Returns 0, or -errno if it is only in memory. */
 int owners_file_set(
 	struct owners_file *o, const struct owners_file_key *key, const struct file_owner *owner);
-
-#endif

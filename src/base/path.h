@@ -1,6 +1,5 @@
 /* Works on paths as text. */
-#ifndef MLR_BASE_PATH_H
-#define MLR_BASE_PATH_H
+#pragma once
 
 /* An absolute path without empty, "." and ".." components and trailing slashes: "/a//b/./../c/" is
  * "/a/c". Does not resolve links. NULL for a relative path; else to free(). */
@@ -15,5 +14,3 @@ int path_ends(const char *path, const char *end);
 
 /* The last component: "c" of "/a/b/c" and of "c". Points into path. */
 const char *path_base(const char *path);
-
-#endif

@@ -73,6 +73,11 @@ int proc_is_running(pid_t pid, unsigned long long start)
 	return -1;
 }
 
+int proc_pidfd(pid_t pid)
+{
+	return (int)syscall(SYS_pidfd_open, pid, 0);
+}
+
 void proc_leave_keyring(void)
 {
 	syscall(SYS_keyctl, KEYCTL_JOIN_SESSION_KEYRING, NULL);

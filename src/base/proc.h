@@ -2,8 +2,7 @@
  * Reads about processes from proc(5). Takes a descriptor of /proc or /proc/PID, which stays valid
  * when the caller's root changes.
  */
-#ifndef MLR_BASE_PROC_H
-#define MLR_BASE_PROC_H
+#pragma once
 
 #include <stddef.h>
 #include <sys/types.h>
@@ -33,6 +32,10 @@ int proc_stat_of(int proc, pid_t pid, struct proc_stat *ret);
  */
 int proc_is_running(pid_t pid, unsigned long long start);
 
+/* A descriptor that is readable once the process has ended (pidfd_open(2)), or -1, as before Linux
+ * 5.3. */
+int proc_pidfd(pid_t pid);
+
 /* Give up the caller's session keyring, with Kerberos tickets for one (session-keyring(7)). */
 void proc_leave_keyring(void);
 
@@ -47,5 +50,3 @@ int proc_read(int dir, const char *name, char *buf, size_t size);
 
 /* The number of "9", "KILL", "SIGKILL", "kill" or "RTMIN+3"; -1 for anything else. */
 int signal_number(const char *word);
-
-#endif

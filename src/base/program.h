@@ -1,6 +1,5 @@
 /* Finds and runs programs, mlrun's helpers above all. */
-#ifndef MLR_BASE_PROGRAM_H
-#define MLR_BASE_PROGRAM_H
+#pragma once
 
 #include <sys/types.h>
 
@@ -61,5 +60,3 @@ int program_start(const char *path, char *const *argv, char *const *envp, int *o
  * Returns 0, or -errno of execve(2), clone(2) or open(2).
  */
 int program_serve(const char *path, char *const *argv, int sock, int file);
-
-#endif

@@ -4,8 +4,7 @@
  * recipe/run_mount.c, compose/) has one of these, REACH_NOTHING if it names none; docs/trust.md
  * lists the rows.
  */
-#ifndef MLR_BASE_REACH_H
-#define MLR_BASE_REACH_H
+#pragma once
 
 enum reach {
 	REACH_NOTHING,
@@ -27,5 +26,3 @@ extern const char *const reach_words[REACHES];
 
 /* Receives a row: "RUN --mount", "services.NAME.volumes". */
 typedef void (*reach_fn)(void *ctx, const char *row, enum reach reach);
-
-#endif

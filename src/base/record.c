@@ -145,8 +145,7 @@ int record_text(const struct record_reader *r, const json_t *v, void *to)
 	else
 		return json_is_string(v) ? record_wrong(r, "a string with a zero byte")
 					 : record_expected(r, "a string", v);
-	free(*ret);
-	*ret = text;
+	set_ptr(ret, text);
 	return 0;
 }
 

@@ -11,8 +11,7 @@
  *
  * An error names the place: "devices: [2]: hostPath: expected a string, found []".
  */
-#ifndef MLR_BASE_RECORD_H
-#define MLR_BASE_RECORD_H
+#pragma once
 
 #include "base/error.h"
 #include "base/strv.h"
@@ -136,5 +135,3 @@ int record_each(const struct record_reader *r, const json_t *v,
 int record_wrong(const struct record_reader *r, const char *fmt, ...)
 	__attribute__((format(printf, 2, 3)));
 int record_expected(const struct record_reader *r, const char *wanted, const json_t *found);
-
-#endif

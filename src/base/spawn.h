@@ -1,6 +1,5 @@
 /* Starts programs by posix_spawn(3), which copies no page tables as fork(2) does. */
-#ifndef MLR_BASE_SPAWN_H
-#define MLR_BASE_SPAWN_H
+#pragma once
 
 #include <sys/types.h>
 
@@ -26,5 +25,3 @@ int spawn_start(const struct spawn *s, pid_t *pid);
 
 /* Wait for a child, also if signals come. Returns waitpid(2)'s status or -errno. */
 int spawn_wait(pid_t pid);
-
-#endif

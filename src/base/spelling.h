@@ -6,8 +6,7 @@
  *           spelling_try(&s, known);
  *   if (s.near) …
  */
-#ifndef MLR_BASE_SPELLING_H
-#define MLR_BASE_SPELLING_H
+#pragma once
 
 #include <stddef.h>
 
@@ -21,5 +20,3 @@ struct spelling {
 
 struct spelling spelling_of(const char *word, size_t len);
 void spelling_try(struct spelling *s, const char *known);
-
-#endif

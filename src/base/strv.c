@@ -54,8 +54,7 @@ static int by_bytes(const void *a, const void *b)
 
 void strv_sort(struct strv *l)
 {
-	if (l->n > 1)
-		qsort(l->v, l->n, sizeof(*l->v), by_bytes);
+	sort_all(l->v, l->n, by_bytes);
 }
 
 int strv_has_sorted(const struct strv *l, const char *s)
@@ -120,8 +119,7 @@ void strv_env_set(struct strv *l, const char *key, const char *value)
 		strv_take(l, s);
 		return;
 	}
-	free(l->v[i]);
-	l->v[i] = s;
+	set_ptr(&l->v[i], s);
 }
 
 const char *strv_env_get(char *const *env, const char *key)

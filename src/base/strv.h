@@ -2,8 +2,7 @@
  * Lists of strings: an array that ends with NULL, like argv and environ, and its length. A zeroed
  * struct is an empty list whose v is NULL; strv_done() frees strings and array.
  */
-#ifndef MLR_BASE_STRV_H
-#define MLR_BASE_STRV_H
+#pragma once
 
 #include <stddef.h>
 
@@ -47,5 +46,3 @@ char *strv_join_within(const struct strv *l, size_t bytes, const char *sep);
 void strv_env_set(struct strv *l, const char *key, const char *value);
 /* A key's value in a list like environ(7), which may be NULL; NULL if the key is missing. */
 const char *strv_env_get(char *const *env, const char *key);
-
-#endif

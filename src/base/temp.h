@@ -1,6 +1,5 @@
 /* Unnamed temporary files: they vanish with their descriptor, however the process ends. */
-#ifndef MLR_BASE_TEMP_H
-#define MLR_BASE_TEMP_H
+#pragma once
 
 #include "base/error.h"
 
@@ -15,5 +14,3 @@ int temp_open(int dir_fd, struct mlr_error *err);
  * killed processes leave files. Early in boot, before the kernel has random bytes, uses pid and a
  * counter. */
 void random_hex(char hex[RANDOM_HEX_SIZE]);
-
-#endif

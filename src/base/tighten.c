@@ -85,17 +85,13 @@ static int visit(
 static int walk(const struct walk *w, int dir, const char *path, struct mlr_error *err)
 {
 	auto_dir DIR *d = file_open_dir(dir, ".", 0);
-	struct dirent *e;
 	int r = 0;
 
 	if (!d)
 		return mlr_fail_errno(err, "read directory '%s'", path);
-	while (r == 0 && (e = readdir(d))) {
-		auto_free char *sub = NULL;
+	for (struct dirent *e; r == 0 && (e = file_next(d));) {
+		auto_free char *sub = xasprintf("%s%s%s", path, *path ? "/" : "", e->d_name);
 
-		if (strcmp(e->d_name, ".") == 0 || strcmp(e->d_name, "..") == 0)
-			continue;
-		sub = xasprintf("%s%s%s", path, *path ? "/" : "", e->d_name);
 		r = visit(w, dir, e->d_name, sub, err);
 	}
 	return r;

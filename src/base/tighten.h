@@ -2,8 +2,7 @@
  * Keeps trees safe that other users may enter: takes away write permission for others, and set-ID
  * bits.
  */
-#ifndef MLR_BASE_TIGHTEN_H
-#define MLR_BASE_TIGHTEN_H
+#pragma once
 
 #include "base/error.h"
 
@@ -36,5 +35,3 @@ int tighten_find(int dirfd, const char *tree, tighten_fn found, void *ctx, struc
  * Returns 0 or -errno.
  */
 int tighten_tree(int dirfd, const char *tree, tighten_fn found, void *ctx, struct mlr_error *err);
-
-#endif

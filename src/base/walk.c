@@ -26,8 +26,7 @@ static void walk_done(struct walk *w)
 
 static void push(struct walk *w, int fd)
 {
-	w->fds = xreallocarray(w->fds, w->n + 1, sizeof(int));
-	w->fds[w->n++] = fd;
+	*xadd(w->fds, w->n) = fd;
 }
 
 static void pop_to(struct walk *w, size_t n)

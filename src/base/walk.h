@@ -2,8 +2,7 @@
  * Resolves paths that cannot leave a directory, for kernels without openat2(2) (before Linux 5.6)
  * and sandboxes that refuse it: opens one component after another without following links.
  */
-#ifndef MLR_BASE_WALK_H
-#define MLR_BASE_WALK_H
+#pragma once
 
 enum walk_how {
 	WALK_IN_ROOT, /* follow links, with the directory as "/" */
@@ -17,5 +16,3 @@ enum walk_how {
  * Returns a descriptor or -errno.
  */
 int walk_open(int dirfd, const char *path, int flags, enum walk_how how);
-
-#endif

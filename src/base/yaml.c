@@ -57,9 +57,8 @@ static void note_line(struct reader *r, const json_t *in, const char *key, size_
 
 	if (!l)
 		return;
-	l->v = xgrow(l->v, l->n, sizeof(*l->v));
-	l->v[l->n++] = (struct mlr_yaml_place){ in, item, key ? xstrdup(key) : NULL, at, l->file,
-		line + 1 };
+	*xadd(l->v, l->n) = (struct mlr_yaml_place){ in, item, key ? xstrdup(key) : NULL, at,
+		l->file, line + 1 };
 }
 
 static void reader_done(struct reader *r)
@@ -381,8 +380,7 @@ static int remember(
 {
 	if (r->n_anchors == MAX_ANCHORS)
 		return wrong(r, e, "too many anchors");
-	r->anchors = xgrow(r->anchors, r->n_anchors, sizeof(*r->anchors));
-	r->anchors[r->n_anchors++] =
+	*xadd(r->anchors, r->n_anchors) =
 		(struct anchor){ xstrdup((const char *)name), json_incref(v), values };
 	return 0;
 }

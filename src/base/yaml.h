@@ -7,8 +7,7 @@
  * it stands for, so a few lines of aliases of aliases are refused. Aliases share their value: do
  * not modify the result.
  */
-#ifndef MLR_BASE_YAML_H
-#define MLR_BASE_YAML_H
+#pragma once
 
 #include "base/error.h"
 
@@ -58,5 +57,3 @@ const struct mlr_yaml_place *mlr_yaml_place(
  */
 int mlr_yaml_load(const char *text, size_t size, enum mlr_yaml_how how,
 	struct mlr_yaml_lines *lines, json_t **ret, struct mlr_error *err);
-
-#endif

@@ -120,8 +120,7 @@ static int add_mount(const char *text, struct strv *argv, struct mlr_error *err)
 		return bad_mount(text, NOT_TAKEN, err);
 	if (rest)
 		r = add_flags(rest, is_tmpfs, &flags, text, err);
-	if (r < 0)
-		return r;
+	TRY(r);
 	if (is_tmpfs) {
 		strv_add(argv, "--tmpfs");
 		strv_addf(argv, "%s%s", dst, flags);
@@ -145,8 +144,7 @@ static int add_mounts(const char *list, struct strv *argv, struct mlr_error *err
 			return bad_mount(list, "an entry is empty", err);
 		if (!strv_has(&seen, one)) /* the same entry twice is one */
 			r = add_mount(one, argv, err);
-		if (r < 0)
-			return r;
+		TRY(r);
 		strv_add(&seen, one);
 	}
 	return 0;
@@ -495,8 +493,7 @@ int command_make(const char *const *settings, const struct spank_site *site,
 		r = add_env(settings[SPANK_ENV], ret, err);
 	if (r == 0)
 		r = add_root(settings, site, task, &image, ret, err);
-	if (r < 0)
-		return r;
+	TRY(r);
 	strv_add(ret, "--"); /* whatever variables of the job say, the image is no option */
 	strv_add(ret, image);
 	add_command(task, ret);

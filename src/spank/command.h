@@ -1,6 +1,5 @@
 /* Turns the settings into a command line of mlrun. Nothing of Slurm's is needed for it. */
-#ifndef MLR_SPANK_COMMAND_H
-#define MLR_SPANK_COMMAND_H
+#pragma once
 
 #include "spank/options.h"
 
@@ -36,5 +35,3 @@ int command_of_rank(const char *text, unsigned rank, struct strv *ret, struct ml
  */
 int command_make(const char *const *settings, const struct spank_site *site,
 	const struct command_task *task, struct strv *ret, struct mlr_error *err);
-
-#endif

@@ -117,8 +117,7 @@ static int keep(char **value, const char *text, int add)
 		both = strdup(text);
 	if (!both)
 		return -1;
-	free(*value);
-	*value = both;
+	set_ptr(value, both);
 	return 0;
 }
 

@@ -4,8 +4,7 @@
  *
  * Here: the options and their environment twins.
  */
-#ifndef MLR_SPANK_OPTIONS_H
-#define MLR_SPANK_OPTIONS_H
+#pragma once
 
 #include "base/base.h"
 
@@ -87,5 +86,3 @@ void spank_forget(void);
 
 /* Shifter's options: 0 image, 1 volume, 2 module; NULL if not given. */
 const char *spank_shifter_option(int which);
-
-#endif

@@ -7,8 +7,7 @@
  * random (SPANK_STAGE_VARIABLE). Nobody is told when a step has ended on a node, so
  * it stays until the user's next such step there removes those that no process has open.
  */
-#ifndef MLR_SPANK_STAGE_H
-#define MLR_SPANK_STAGE_H
+#pragma once
 
 #include "spank/options.h"
 
@@ -25,5 +24,3 @@ int stage_send(spank_t sp, const struct spank_site *site, const char *const *set
  * Returns 0; -ENOENT and the like; -EPERM for a file that another user has put there or can.
  */
 int stage_find(spank_t sp, const char *dir, const char *word, char **ret, struct mlr_error *err);
-
-#endif

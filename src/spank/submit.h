@@ -1,6 +1,5 @@
 /* Acts in srun, sbatch and salloc, as the user: the image's tag becomes a digest. */
-#ifndef MLR_SPANK_SUBMIT_H
-#define MLR_SPANK_SUBMIT_H
+#pragma once
 
 #include "spank/options.h"
 
@@ -33,5 +32,3 @@ int spank_submit(const struct spank_site *site, int is_srun);
 /* In srun, when the step is there and its tasks are about to start: do what must be done before.
  * Returns 0, or -1 after logging why the step cannot run. */
 int spank_begin(spank_t sp, const struct spank_site *site);
-
-#endif

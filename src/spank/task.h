@@ -1,6 +1,5 @@
 /* What happens in a task, as the user: it becomes `mlrun exec`. */
-#ifndef MLR_SPANK_TASK_H
-#define MLR_SPANK_TASK_H
+#pragma once
 
 #include "spank/options.h"
 
@@ -12,5 +11,3 @@
  *   failed  the options could not be read
  */
 int spank_task(spank_t sp, const struct spank_site *site, int failed);
-
-#endif

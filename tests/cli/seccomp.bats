@@ -39,7 +39,7 @@ rule() { echo '{"defaultAction": "SCMP_ACT_ALLOW", "syscalls": ['"$1"']}'; }
 	assert_success
 }
 
-# The tests' mlrun is the caller's own file (runtime/itself.h).
+# The tests' mlrun is the caller's own file (runtime/runtime.c).
 @test "seccomp: a profile needs only one of execve and execveat" {
 	needs_seccomp
 	[ -O "$(command -v mlrun)" ] || skip "mlrun is another user's file"

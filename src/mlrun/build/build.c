@@ -1,12 +1,11 @@
 #include "build/build.h"
 
+#include "base/escape.h"
 #include "build/run.h"
 #include "cdi/cdi.h"
 #include "oci/name.h"
 #include "rootfs/image.h"
 #include "store/container.h"
-
-#include <jansson.h>
 
 void build_result_done(struct build_result *r)
 {
@@ -208,21 +207,6 @@ static int find_target(const struct build *b, size_t *ret, struct mlr_error *err
 
 /* --- the image --------------------------------------------------------------------- */
 
-/* A word that stands for these characters. */
-static char *quote(const char *value)
-{
-	char *ret = xmalloc(5 * strlen(value) + 3), *to = ret;
-
-	*to++ = '\'';
-	for (; *value; value++)
-		if (*value == '\'')
-			to = stpcpy(to, "'\"'\"'");
-		else
-			*to++ = *value;
-	strcpy(to, "'");
-	return ret;
-}
-
 /* "LABEL K=V" of --label. */
 static int add_labels(struct build *b, struct state *s, struct mlr_error *err)
 {
@@ -238,7 +222,7 @@ static int add_labels(struct build *b, struct state *s, struct mlr_error *err)
 
 		in.text = line;
 		strv_addf(&in.args, "%.*s", (int)strcspn(text, "="), text);
-		strv_take(&in.args, quote(value));
+		strv_take(&in.args, escape_for_sh(value));
 		r = state_derive(s, &d, 0, err);
 		strv_done(&in.args);
 		if (r < 0)

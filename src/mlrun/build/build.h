@@ -7,8 +7,7 @@
  * depends on: the files so far, the expanded instruction, the variables, and the content and modes
  * of what it copies. Stages that do not need each other are built side by side.
  */
-#ifndef MLR_BUILD_BUILD_H
-#define MLR_BUILD_BUILD_H
+#pragma once
 
 #include "base/config.h"
 #include "oci/steps.h"
@@ -70,5 +69,3 @@ void build_result_done(struct build_result *r);
  * errors. After a failure no name has changed.
  */
 int build_run(const struct build_options *o, struct build_result *ret, struct mlr_error *err);
-
-#endif

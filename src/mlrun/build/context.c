@@ -18,8 +18,7 @@ int build_context_is_directory(const char *text)
 
 void build_context_close(struct store *st, struct build_context *c)
 {
-	if (c->fd >= 0)
-		close(c->fd);
+	fd_close(&c->fd);
 	store_scratch_remove(st, c->scratch);
 	free(c->scratch);
 	free(c->recipe);

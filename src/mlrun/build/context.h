@@ -3,8 +3,7 @@
  * of one, perhaps compressed; as a repository; as an http or https URL of a tar or a recipe; or as
  * "-", standard input with a tar or a recipe.
  */
-#ifndef MLR_BUILD_CONTEXT_H
-#define MLR_BUILD_CONTEXT_H
+#pragma once
 
 #include "build/git.h"
 #include "recipe/definition.h"
@@ -55,5 +54,3 @@ int build_recipe_read(const struct build_context *c, const char *text, const cha
  * .containerignore. ret stays NULL if there is none; to free(). */
 int build_ignore_read(
 	const struct build_context *c, const char *file, char **ret, struct mlr_error *err);
-
-#endif

@@ -13,8 +13,7 @@ static void item_done(struct copy_item *item)
 	free(item->to);
 	free(item->link);
 	free(item->bytes);
-	if (item->fd >= 0)
-		close(item->fd);
+	fd_close(&item->fd);
 }
 
 void copy_done(struct copy *c)
@@ -46,8 +45,7 @@ static struct copy_item *add_item(
 {
 	struct copy_item *item;
 
-	c->v = xgrow(c->v, c->n, sizeof(*c->v));
-	item = &c->v[c->n++];
+	item = xadd(c->v, c->n);
 	*item = (struct copy_item){ .from = from ? xstrdup(from) : NULL,
 		.to = xstrdup(to + strspn(to, "/")),
 		.fd = -1,
@@ -237,8 +235,7 @@ static int add_place(
 	int ignored = *p->from && is_ignored(c, w, p->from, p->below), r = is_stopped(c, err);
 	struct stat st;
 
-	if (r < 0)
-		return r;
+	TRY(r);
 	if (fd < 0 || fstat(fd, &st) < 0)
 		return fail(c, p->from, fd < 0 ? -fd : errno, err);
 	if (S_ISDIR(st.st_mode) && p->is_top)
@@ -256,11 +253,6 @@ static int add_place(
 }
 
 /* --- wildcards -------------------------------------------------------------- */
-
-static int has_wildcard(const char *name)
-{
-	return strpbrk(name, "*?[\\") != NULL;
-}
 
 /* Does the ignore file leave out a file, or all that is in a directory? */
 static int is_left_out(const struct copy *c, const char *path)
@@ -288,7 +280,7 @@ static int expand(const struct copy *c, const char *done, const char *rest, int 
 			strv_add(ret, done);
 		return 0;
 	}
-	if (!has_wildcard(name)) {
+	if (!strpbrk(name, "*?[\\")) {
 		auto_free char *path = joined(done, name);
 
 		return expand(c, path, next, is_certain, ret, err);
@@ -442,8 +434,7 @@ static void settle(struct copy *c)
 
 	for (size_t i = 0; i < c->n; i++)
 		v[i].order = i;
-	if (c->n > 0)
-		qsort(v, c->n, sizeof(*v), by_target);
+	sort_all(v, c->n, by_target);
 	for (size_t i = 0; i < c->n; i++) {
 		if (n > 0 && strcmp(v[n - 1].to, v[i].to) == 0 && !v[i].is_archive &&
 			!v[n - 1].is_archive) {
@@ -550,8 +541,7 @@ int copy_hash(struct copy *c, char hex[HASH_HEX_SIZE], struct mlr_error *err)
 
 		if (r == 0 && S_ISREG(item->st.st_mode))
 			r = hash_content(c, item, content, err);
-		if (r < 0)
-			return r;
+		TRY(r);
 		rest = xasprintf("%o %lld:%lld %d %s %s", mode_of(c, item),
 			(long long)uid_of(c, item), (long long)gid_of(c, item), item->is_archive,
 			content, item->link ? item->link : "");
@@ -643,8 +633,7 @@ int copy_tar(void *copy, layer_write_fn write, void *to, struct mlr_error *err)
 	struct layer_archive *a;
 	int r = layer_archive_open(write, to, &a, err);
 
-	if (r < 0)
-		return r;
+	TRY(r);
 	for (size_t i = 0; i < c->n && r == 0; i++) {
 		r = is_stopped(c, err);
 		if (r == 0)

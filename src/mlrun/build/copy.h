@@ -2,8 +2,7 @@
  * Copies files into a layer: what COPY and ADD bring, without a container. A list of files is made
  * first; it is hashed for the cache, and written as a layer's tar.
  */
-#ifndef MLR_BUILD_COPY_H
-#define MLR_BUILD_COPY_H
+#pragma once
 
 #include "base/file_owner.h"
 #include "build/ignore.h"
@@ -102,5 +101,3 @@ int copy_has_changed(const struct copy *c);
 
 /* Write the tar; a rootfs_tar_fn (rootfs/fill.h) whose ctx is a struct copy. */
 int copy_tar(void *copy, layer_write_fn write, void *to, struct mlr_error *err);
-
-#endif

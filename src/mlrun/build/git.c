@@ -52,10 +52,8 @@ static int take_field(struct repository *ret, char *field, struct mlr_error *err
 	else if (strcmp(field, "commit") != 0 && strcmp(field, "checksum") != 0)
 		return mlr_fail(err, EINVAL,
 			"'?%s=': use ref, branch, tag, commit, subdir or keep-git-dir", field);
-	if (to && *value) {
-		free(*to);
-		*to = xstrdup(value);
-	}
+	if (to && *value)
+		set_ptr(to, xstrdup(value));
 	return 0;
 }
 

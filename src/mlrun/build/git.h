@@ -1,6 +1,5 @@
 /* Clones repositories with the host's git(1): ADD's, and contexts. For this room's other files. */
-#ifndef MLR_BUILD_GIT_H
-#define MLR_BUILD_GIT_H
+#pragma once
 
 #include "base/base.h"
 
@@ -34,5 +33,3 @@ int git_keeps_history(const char *source);
  */
 int git_fetch(const char *source, const char *into, const struct git_access *how, char **ret,
 	struct mlr_error *err);
-
-#endif

@@ -41,8 +41,7 @@ void ignore_add(struct ignore *g, const char *pattern)
 	split(clean, &p.parts);
 	if (p.parts.n == 0) /* "." or "/" matches nothing, as in Docker */
 		return;
-	g->v = xgrow(g->v, g->n, sizeof(p));
-	g->v[g->n++] = p;
+	*xadd(g->v, g->n) = p;
 	g->has_exceptions |= p.is_exception;
 }
 

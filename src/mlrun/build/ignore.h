@@ -6,8 +6,7 @@
  * directory matches what is in it. "!" before a pattern takes files in again; the last pattern that
  * matches decides. Source: docs.docker.com/build/concepts/context, ".dockerignore files".
  */
-#ifndef MLR_BUILD_IGNORE_H
-#define MLR_BUILD_IGNORE_H
+#pragma once
 
 #include "base/base.h"
 
@@ -27,5 +26,3 @@ void ignore_parse(struct ignore *g, const char *text);
 
 /* Is a path left out? It has no leading '/'. */
 int ignore_match(const struct ignore *g, const char *path);
-
-#endif

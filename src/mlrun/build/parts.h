@@ -1,6 +1,5 @@
 /* Internal to this room: a build under way. */
-#ifndef MLR_BUILD_PARTS_H
-#define MLR_BUILD_PARTS_H
+#pragma once
 
 #include "build/copy.h"
 #include "build/state.h"
@@ -84,5 +83,3 @@ int build_cached(
 /* Add a layer that was made and remember it. diff_id "": nothing was written. */
 int build_add_layer(struct build *b, struct state *s, const struct instruction *in,
 	const char *diff_id, uint64_t size, struct mlr_error *err);
-
-#endif

@@ -111,8 +111,7 @@ int build_recipe_read(const struct build_context *c, const char *text, const cha
 		r = read_given(c, text, file, &bytes, &len, err);
 	else if (!c->recipe)
 		r = read_default(c, text, &name, &bytes, &len, err);
-	if (r < 0)
-		return r;
+	TRY(r);
 	if (!name)
 		name = xstrdup(strcmp(is, "-") == 0 ? "standard input" : is);
 	return definition_is(name, bytes ? bytes : c->recipe)

@@ -2,8 +2,7 @@
  * RUN's commands: prepared, started, and made into a layer when they have ended. For this room's
  * other files.
  */
-#ifndef MLR_BUILD_RUN_H
-#define MLR_BUILD_RUN_H
+#pragma once
 
 #include "build/parts.h"
 #include "exec/exec.h"
@@ -52,10 +51,7 @@ int run_new(struct build *b, struct state *s, const struct instruction *in, stru
 /* Stops the command, removes its container and frees it. NULL is fine. */
 void run_free(struct running *r);
 
-static inline void run_cleanup(struct running **r)
-{
-	run_free(*r);
-}
+MLR_CLEANUP(run_cleanup, struct running *, run_free);
 
 /*
  * Start the command.
@@ -89,7 +85,7 @@ int run_add_flags(struct running *r, struct mlr_error *err);
 int run_lock(struct running *r, int wait, struct mlr_error *err);
 void run_unlock(struct running *r);
 
-/* --- run_output.c --- */
+/* --- what commands print --- */
 
 /* Make the pipe; label is copied, NULL: print bytes as they come, or with is_quiet nothing. Returns
  * the end to write to, the caller's, or -errno. */
@@ -103,5 +99,3 @@ void run_output_close(struct run_output *o);
 
 /* Print the end of it, unless all was printed. */
 void run_output_show(const struct run_output *o);
-
-#endif

@@ -158,8 +158,7 @@ static int find_in_directory(struct running *r, const struct copy_source *src,
 	struct copy *c;
 	int e;
 
-	r->shown = xgrow(r->shown, r->n_shown, sizeof(*r->shown));
-	c = &r->shown[r->n_shown++];
+	c = xadd(r->shown, r->n_shown);
 	e = list(r, src, m, c, err);
 	c->source.fd =
 		fcntl(src->fd, F_DUPFD_CLOEXEC, 3); /* to look again when the command has ended */
@@ -368,8 +367,7 @@ static int add_mount(struct running *r, struct run_mount *m, struct mlr_error *e
 		auto_free char *absolute =
 			xasprintf("%s/%s", *m->target == '/' ? "" : r->exec.workdir, m->target);
 
-		free(m->target);
-		m->target = path_clean(absolute);
+		set_ptr(&m->target, path_clean(absolute));
 		if (strcmp(m->target, "/") == 0) {
 			mlr_fail(err, EINVAL, "it would hide the whole image: its target is /");
 			return mlr_hint(err, "name a target, or a WORKDIR before it");
@@ -448,8 +446,7 @@ static int lock_one(struct running *r, const char *path, int wait, struct mlr_er
 	}
 	if (e < 0)
 		return e;
-	r->locks = xgrow(r->locks, r->n_locks, sizeof(*r->locks));
-	r->locks[r->n_locks++] = take_fd(&fd);
+	*xadd(r->locks, r->n_locks) = take_fd(&fd);
 	return 0;
 }
 

@@ -127,8 +127,7 @@ static int read_triggers(
 		if (r < 0)
 			return mlr_wrap(err, "ONBUILD of '%s'", from->args.v[0]);
 		in.line = from->line;
-		w->triggers = xgrow(w->triggers, w->n_triggers, sizeof(in));
-		w->triggers[w->n_triggers++] = in;
+		*xadd(w->triggers, w->n_triggers) = in;
 	}
 	return r;
 }
@@ -246,8 +245,7 @@ static int advance_all(struct schedule *s, struct mlr_error *err)
 			r = advance(s, w, err);
 		if (r == 0 && w->run && may_start(s))
 			r = start(s, w, err);
-		if (r < 0)
-			return r;
+		TRY(r);
 	}
 	return 0;
 }

@@ -1,6 +1,5 @@
 /* The secrets that the caller gives to a build. For this room's other files. */
-#ifndef MLR_BUILD_SECRET_H
-#define MLR_BUILD_SECRET_H
+#pragma once
 
 #include "base/base.h"
 
@@ -14,5 +13,3 @@
  */
 int secret_read(
 	const struct strv *secrets, const char *id, char **ret, size_t *len, struct mlr_error *err);
-
-#endif

@@ -119,8 +119,7 @@ int state_scratch(struct state *s, const char *platform, struct mlr_error *err)
 
 static void add_layer(struct state *s, const struct oci_layer *l)
 {
-	s->layers = xgrow(s->layers, s->n_layers, sizeof(*l));
-	s->layers[s->n_layers++] = (struct oci_layer){
+	*xadd(s->layers, s->n_layers) = (struct oci_layer){
 		{ xstrdup(l->blob.digest), xstrdup(l->blob.media_type), l->blob.size },
 		l->compression
 	};
@@ -203,10 +202,8 @@ static int put(struct state *s, struct store *st, int one_tree, struct mlr_error
 	};
 	int r = rootfs_image_put(st, NULL, &image, &im, err);
 
-	if (r == 0) {
-		free(s->manifest);
-		s->manifest = take_ptr(&im.manifest);
-	}
+	if (r == 0)
+		set_ptr(&s->manifest, take_ptr(&im.manifest));
 	return r;
 }
 
@@ -292,8 +289,7 @@ int state_squash(
 		if (r == 0)
 			r = store_cache_put(st, key, &step, err);
 	}
-	if (r < 0)
-		return r;
+	TRY(r);
 	config = squashed_config(s, step.diff_id);
 	while (s->n_layers > s->n_base) {
 		free(s->layers[--s->n_layers].blob.digest);

@@ -1,6 +1,5 @@
 /* The state of a stage: its configuration and layers so far. For this room's other files. */
-#ifndef MLR_BUILD_STATE_H
-#define MLR_BUILD_STATE_H
+#pragma once
 
 #include "build/build.h"
 #include "oci/config.h"
@@ -60,5 +59,3 @@ int state_squash(
 
 /* Mix words into the key of the files; the list ends with NULL. */
 void state_mix(struct state *s, ...) __attribute__((sentinel));
-
-#endif

@@ -30,8 +30,7 @@ static int add_step(struct build *b, struct state *s, const struct instruction *
 {
 	struct oci_step *made;
 
-	b->made = xgrow(b->made, b->n_made, sizeof(*made));
-	made = &b->made[b->n_made++];
+	made = xadd(b->made, b->n_made);
 	*made = (struct oci_step){ .size = step->size, .created = step->created };
 	memcpy(made->key, key, sizeof(made->key));
 	memcpy(made->diff_id, step->diff_id, sizeof(made->diff_id));
@@ -79,8 +78,7 @@ int build_cached(
 
 	key_of(s, key);
 	r = b->o->no_cache ? 0 : look_up(b, key, &step, err);
-	if (r < 0)
-		return r;
+	TRY(r);
 	tell(b, in, r);
 	if (!r)
 		return 0;
@@ -149,10 +147,8 @@ static int check_item(const struct copying *c, const struct copy_item *item, cha
 	if (item->is_archive || (*missing && path_below(path, *missing)))
 		return 0;
 	rootfs_look(&c->plan, path, 0, &seen);
-	if (seen.there == PLAN_THERE_NOTHING && is_directory) {
-		free(*missing);
-		*missing = take_ptr(&path);
-	}
+	if (seen.there == PLAN_THERE_NOTHING && is_directory)
+		set_ptr(missing, take_ptr(&path));
 	if (seen.there == PLAN_THERE_NOTHING || seen.there == PLAN_THERE_UNKNOWN ||
 		is_directory == (seen.there == PLAN_THERE_DIRECTORY))
 		return 0;
@@ -303,8 +299,7 @@ static char *resolve(const struct plan *p, const char *path, int follow, enum fo
 			return rest;
 		}
 		*ret = seen.there == PLAN_THERE_DIRECTORY ? FOUND_DIRECTORY : FOUND_FILE;
-		free(done);
-		done = xstrdup(seen.path ? seen.path : next);
+		set_ptr(&done, xstrdup(seen.path ? seen.path : next));
 		if (strcmp(done, "/") == 0)
 			*done = '\0';
 		plan_seen_done(&seen);
@@ -357,8 +352,7 @@ static void copying_done(struct copying *c)
 	free(c->key);
 	store_scratch_remove(c->b->o->st, c->scratch);
 	free(c->scratch);
-	if (c->copy.source.fd >= 0)
-		close(c->copy.source.fd);
+	fd_close(&c->copy.source.fd);
 }
 
 static int add_heredoc(struct copying *c, const struct heredoc *h, struct mlr_error *err)
@@ -370,8 +364,7 @@ static int add_heredoc(struct copying *c, const struct heredoc *h, struct mlr_er
 	e.flags = EXPAND_NO_QUOTES;
 	if (h->expand)
 		r = expand_word(&e, h->content, &text, err);
-	if (r < 0)
-		return r;
+	TRY(r);
 	to = c->to_is_directory ? xasprintf("%s/%s", c->to, h->name) : xstrdup(c->to);
 	copy_add_bytes(&c->copy, to, text ? text : h->content);
 	return 0;
@@ -638,8 +631,7 @@ int build_workdir_step(
 	struct stat st = { .st_mode = S_IFDIR | 0755 };
 	enum found found;
 
-	if (r < 0)
-		return r;
+	TRY(r);
 	path = resolve(&p, s->parsed.working_dir, 1, &found);
 	if (found == FOUND_DIRECTORY)
 		return 0;

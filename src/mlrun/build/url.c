@@ -12,8 +12,7 @@ struct download {
 static void download_done(struct download *d)
 {
 	hash_free(d->hash);
-	if (d->fd >= 0)
-		close(d->fd);
+	fd_close(&d->fd);
 }
 
 static int begin(void *ctx, struct mlr_error *err)

@@ -1,6 +1,5 @@
 /* Fetches files of URLs: ADD's, and contexts. For this room's other files. */
-#ifndef MLR_BUILD_URL_H
-#define MLR_BUILD_URL_H
+#pragma once
 
 #include "base/base.h"
 
@@ -19,5 +18,3 @@ int build_is_url(const char *s);
  */
 int build_fetch(const char *url, const char *checksum, const int *cancel, int *fd, char **name,
 	struct mlr_error *err);
-
-#endif

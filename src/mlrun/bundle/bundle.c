@@ -33,8 +33,7 @@ static int is_callers(const char *type, const char *path)
 	auto_free char *own = xasprintf("/proc/self/ns/%s", file);
 	struct stat a, b;
 
-	return stat(own, &a) == 0 && stat(path, &b) == 0 && a.st_dev == b.st_dev &&
-		a.st_ino == b.st_ino;
+	return stat(own, &a) == 0 && stat(path, &b) == 0 && file_is_one(&a, &b);
 }
 
 /* Has the container a namespace of this type that is not the caller's? */

@@ -4,8 +4,7 @@
  *
  * This header: reads config.json (runtime-spec, config.md and config-linux.md).
  */
-#ifndef MLR_BUNDLE_BUNDLE_H
-#define MLR_BUNDLE_BUNDLE_H
+#pragma once
 
 #include "plan/plan.h"
 
@@ -93,5 +92,3 @@ int bundle_parse(const char *text, size_t len, struct bundle *ret, struct mlr_er
  * have; -ENOENT for a missing root or device.
  */
 int bundle_plan(struct bundle *b, const char *dir, struct plan *p, struct mlr_error *err);
-
-#endif

@@ -1,12 +1,12 @@
 #include "bundle/hook.h"
 
 #include "base/json.h"
+#include "base/proc.h"
 #include "base/spawn.h"
 
 #include <linux/close_range.h>
 #include <poll.h>
 #include <sys/mman.h>
-#include <sys/syscall.h>
 
 /* Standard input comes from memory, so a hook that does not read it blocks nobody. */
 static int open_state(const char *state, struct mlr_error *err)
@@ -35,7 +35,7 @@ __attribute__((noreturn)) static void become(const struct bundle_hook *h, int in
 
 static int wait_for(const struct bundle_hook *h, pid_t child, int *status)
 {
-	auto_close int fd = h->timeout ? (int)syscall(SYS_pidfd_open, child, 0) : -1;
+	auto_close int fd = h->timeout ? proc_pidfd(child) : -1;
 	struct pollfd p = { fd, POLLIN, 0 };
 	int late = 0;
 

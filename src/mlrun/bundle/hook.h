@@ -1,6 +1,5 @@
 /* Runs the hooks of a bundle (runtime-spec, config.md, "POSIX-platform Hooks"). */
-#ifndef MLR_BUNDLE_HOOK_H
-#define MLR_BUNDLE_HOOK_H
+#pragma once
 
 #include "bundle/state.h"
 
@@ -11,5 +10,3 @@
  */
 int hooks_run(const struct state *s, const struct bundle *b, enum bundle_stage stage,
 	enum status status, struct mlr_error *err);
-
-#endif

@@ -156,8 +156,7 @@ int lifecycle_kill(const char *root, const char *id, int sig, int all, struct ml
 	auto_call(bundle_state_done) struct state s = STATE_INIT;
 	int n = 0, r = bundle_state_open(root, id, &s, err);
 
-	if (r < 0)
-		return r;
+	TRY(r);
 	/* Before it executes the command, its mounts cannot be looked at. */
 	if (all && bundle_state_status(&s) != STATUS_CREATED)
 		n = bundle_signal_all(&s, sig, NULL);
@@ -243,8 +242,7 @@ int lifecycle_delete(const char *root, const char *id, int force, struct mlr_err
 
 	if (r == -ENOENT && force)
 		return 0;
-	if (r < 0)
-		return r;
+	TRY(r);
 	return delete (&s, force, err) < 0 ? mlr_wrap(err, "delete '%s'", id) : 0;
 }
 
@@ -340,10 +338,8 @@ static int set_command(const struct lifecycle_exec *x, struct plan *p, struct ml
 	}
 	if (x->cwd && *x->cwd != '/')
 		return mlr_fail(err, EINVAL, "--cwd '%s' is not absolute", x->cwd);
-	if (x->cwd) {
-		free(p->workdir);
-		p->workdir = xstrdup(x->cwd);
-	}
+	if (x->cwd)
+		set_ptr(&p->workdir, xstrdup(x->cwd));
 	return 0;
 }
 

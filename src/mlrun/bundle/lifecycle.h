@@ -5,8 +5,7 @@
  * the state's directory. `start` calls there. `run` does both, stays as the parent, and removes the
  * container at the end.
  */
-#ifndef MLR_BUNDLE_LIFECYCLE_H
-#define MLR_BUNDLE_LIFECYCLE_H
+#pragma once
 
 #include "base/base.h"
 
@@ -64,5 +63,3 @@ int lifecycle_resume(const char *root, const char *id, struct mlr_error *err);
 /* Delete a container that has ended, or with force any, by killing it. Processes that it left are
  * killed. Returns 0; -EBUSY for one that has not ended. */
 int lifecycle_delete(const char *root, const char *id, int force, struct mlr_error *err);
-
-#endif

@@ -215,8 +215,7 @@ static int settle(struct making *m, struct mlr_error *err)
 		return mlr_fail_errno(err, "'personality'");
 	if (m->console >= 0)
 		r = terminal_enter(m->console, m->bundle.rows, m->bundle.columns, err);
-	if (r < 0)
-		return r;
+	TRY(r);
 	process_home(&m->plan);
 	r = runtime_find_command(&m->plan, err);
 	m->status = r == 0 ? 0 : r == -ENOENT ? NOT_FOUND : NOT_EXECUTABLE;

@@ -1,7 +1,6 @@
 /* The process that a command of `mlrun oci` forks: a new container's, or another one in a container
  * that runs. For this room's other files. */
-#ifndef MLR_BUNDLE_MAKING_H
-#define MLR_BUNDLE_MAKING_H
+#pragma once
 
 #include "bundle/lifecycle.h"
 #include "bundle/state.h"
@@ -42,5 +41,3 @@ int making_go_on(struct making *m, struct mlr_error *err);
 
 /* Write the pid to a file, if path names one. */
 int making_put_pid(const char *path, pid_t pid, struct mlr_error *err);
-
-#endif

@@ -44,8 +44,7 @@ static int read_option(const char *type, const char *word, struct wish *w, struc
 	if (is_data(type, word)) {
 		char *both = w->data ? xasprintf("%s,%s", w->data, word) : xstrdup(word);
 
-		free(w->data);
-		w->data = both;
+		set_ptr(&w->data, both);
 		return 0;
 	}
 	/* The only id is the owner already; devpts and mqueue need no more; no label changes. */

@@ -1,6 +1,5 @@
 /* The parts of a bundle's plan, each in a file of its own, which bundle.c puts together. */
-#ifndef MLR_BUNDLE_PARTS_H
-#define MLR_BUNDLE_PARTS_H
+#pragma once
 
 #include "bundle/bundle.h"
 
@@ -52,5 +51,3 @@ int mounts_devices(const struct bundle *b, struct plan *p, struct mlr_error *err
  * them when the mounts are in the plan. */
 int paths_mask(const struct strv *paths, struct plan *p, struct mlr_error *err);
 int paths_seal(const struct strv *paths, struct plan *p, struct mlr_error *err);
-
-#endif

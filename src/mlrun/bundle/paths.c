@@ -97,8 +97,7 @@ int paths_seal(const struct strv *paths, struct plan *p, struct mlr_error *err)
 		else if (find(p, clean, &host, &st))
 			r = plan_mount_add(
 				p, PLAN_BIND, host, clean, PLAN_READONLY, PLAN_FROM_CONFIG, err);
-		if (r < 0)
-			return r;
+		TRY(r);
 	}
 	return 0;
 }

@@ -1,5 +1,7 @@
 #include "bundle/signal.h"
 
+#include "base/proc.h"
+
 #include <sys/syscall.h>
 
 #ifndef STATX_MNT_ID_UNIQUE /* Linux 6.8 */
@@ -19,7 +21,7 @@ uint64_t bundle_mount_of(int dir, const char *path)
 /* A process, by a descriptor that means no other one later. */
 static int hold(pid_t pid)
 {
-	return pid > 0 ? (int)syscall(SYS_pidfd_open, pid, 0) : -1;
+	return pid > 0 ? proc_pidfd(pid) : -1;
 }
 
 static int send_signal(int fd, int sig)
@@ -57,10 +59,9 @@ static int is_inside(const struct state *s, int proc, const char *pid)
 int bundle_signal_all(const struct state *s, int sig, struct strv *pids)
 {
 	auto_dir DIR *proc = opendir("/proc");
-	struct dirent *e;
 	int n = 0;
 
-	while (proc && s->mounts && (e = readdir(proc))) {
+	for (struct dirent *e; s->mounts && (e = file_next(proc));) {
 		pid_t pid = (pid_t)atol(e->d_name);
 		auto_close int fd = pid == s->pid ? -1 : hold(pid);
 

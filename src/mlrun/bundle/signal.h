@@ -1,6 +1,5 @@
 /* Finds the processes of a container of `mlrun oci` and signals them. */
-#ifndef MLR_BUNDLE_SIGNAL_H
-#define MLR_BUNDLE_SIGNAL_H
+#pragma once
 
 #include "bundle/state.h"
 
@@ -15,5 +14,3 @@ int bundle_signal(const struct state *s, int sig);
 /* Signal every other process of the container, then its own; 0 only finds them. pids gets their
  * numbers, or is NULL. Returns how many got it. */
 int bundle_signal_all(const struct state *s, int sig, struct strv *pids);
-
-#endif

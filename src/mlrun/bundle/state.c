@@ -16,8 +16,7 @@
 void bundle_state_done(struct state *s)
 {
 	fd_close(&s->root);
-	if (s->dir >= 0)
-		close(s->dir);
+	fd_close(&s->dir);
 	fd_close(&s->making);
 	free(s->id);
 	free(s->bundle);
@@ -296,13 +295,12 @@ int bundle_state_list(const char *root, struct strv *ret, struct mlr_error *err)
 {
 	auto_close int fd = open_root(root, err);
 	auto_dir DIR *d = fd < 0 ? NULL : file_open_dir(fd, ".", 0);
-	struct dirent *e;
 
 	if (fd < 0)
 		return fd;
 	if (!d)
 		return mlr_fail_errno(err, "list the containers");
-	while ((e = readdir(d)))
+	for (struct dirent *e; (e = file_next(d));)
 		if (e->d_name[0] != '.')
 			strv_add(ret, e->d_name);
 	strv_sort(ret);

@@ -12,8 +12,7 @@
  * Locks end with their holders, and a process is known by its pid and start time and the machine's
  * boot, so a kill at any moment leaves a state that is true.
  */
-#ifndef MLR_BUNDLE_STATE_H
-#define MLR_BUNDLE_STATE_H
+#pragma once
 
 #include "bundle/bundle.h"
 #include "bundle/talk.h"
@@ -78,5 +77,3 @@ int bundle_state_list(const char *root, struct strv *ret, struct mlr_error *err)
 
 /* Forget the container. */
 int bundle_state_remove(const struct state *s, struct mlr_error *err);
-
-#endif

@@ -1,7 +1,6 @@
 /* Messages between the command and the container's process that it makes, and later between `start`
  * and that process. */
-#ifndef MLR_BUNDLE_TALK_H
-#define MLR_BUNDLE_TALK_H
+#pragma once
 
 #include "base/base.h"
 
@@ -37,5 +36,3 @@ int talk_receive(int fd, struct talk_message *ret, pid_t *sender);
 /* The socket "start" in a directory: listen at it, or call. Return a descriptor or -errno. */
 int talk_listen(int dir);
 int talk_call(int dir);
-
-#endif

@@ -1,6 +1,5 @@
 /* Writes a bundle's config.json. */
-#ifndef MLR_BUNDLE_WRITE_H
-#define MLR_BUNDLE_WRITE_H
+#pragma once
 
 #include "oci/config.h"
 
@@ -13,5 +12,3 @@
  * Returns 0; -EEXIST if there is one already.
  */
 int bundle_write(const char *dir, const struct oci_config *image, struct mlr_error *err);
-
-#endif

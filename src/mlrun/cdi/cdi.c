@@ -58,8 +58,7 @@ static void add_problem(struct cdi_dir *d, const char *file, const char *text, c
 	char *words = len > MAX_WORDS ? xasprintf("'%s': ...%s", file, text + len - MAX_WORDS)
 				      : xasprintf("'%s': %s", file, text);
 
-	d->problems = xgrow(d->problems, d->n_problems, sizeof(*d->problems));
-	d->problems[d->n_problems++] = (struct cdi_problem){ words, guess_kind(bytes) };
+	*xadd(d->problems, d->n_problems) = (struct cdi_problem){ words, guess_kind(bytes) };
 }
 
 static void read_one(struct cdi_dir *d, const struct gpu_dir *root, const char *file, int priority)
@@ -94,8 +93,7 @@ static void read_one(struct cdi_dir *d, const struct gpu_dir *root, const char *
 	}
 	s.file = xstrdup(file);
 	s.priority = priority;
-	d->v = xgrow(d->v, d->n, sizeof(*d->v));
-	d->v[d->n++] = s;
+	*xadd(d->v, d->n) = s;
 }
 
 static int is_spec_name(const char *name)
@@ -176,13 +174,11 @@ static void cdi_dir_names(const struct cdi_dir *d, struct strv *ret, struct strv
 
 	for (size_t i = 0; i < d->n; i++)
 		for (size_t k = 0; k < d->v[i].n_devices; k++) {
-			v = xgrow(v, n, sizeof(*v));
-			v[n++] = (struct place){ xasprintf("%s=%s", d->v[i].kind,
-							 d->v[i].devices[k].name),
+			*xadd(v, n) = (struct place){ xasprintf("%s=%s", d->v[i].kind,
+							      d->v[i].devices[k].name),
 				d->v[i].priority };
 		}
-	if (n)
-		qsort(v, n, sizeof(*v), by_name);
+	sort_all(v, n, by_name);
 	for (size_t i = 0, next; i < n; i = next) {
 		for (next = i + 1; next < n && strcmp(v[next].name, v[i].name) == 0;)
 			next++;
@@ -300,8 +296,7 @@ static void add_step(struct steps *s, const struct cdi_edits *e, char *what)
 			free(what);
 			return;
 		}
-	s->v = xgrow(s->v, s->n, sizeof(*s->v));
-	s->v[s->n++] = (struct step){ e, what };
+	*xadd(s->v, s->n) = (struct step){ e, what };
 }
 
 static int find_steps(
@@ -373,8 +368,7 @@ static int plan_steps(struct cdi_job *job, const struct steps *steps)
 		if (r < 0)
 			return mlr_wrap(job->err, "%s", steps->v[i].what), r;
 	}
-	if (r < 0)
-		return r;
+	TRY(r);
 	plan_mounts_sort(job->p, first);
 	r = plan_hooks(job, steps);
 	plan_mounts_into_image(job->p, first);

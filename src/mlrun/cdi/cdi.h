@@ -3,8 +3,7 @@
  * (github.com/cncf-tags/container-device-interface, SPEC.md 1.1.0). The files are *.json and *.yaml
  * in /etc/cdi and /var/run/cdi; they are not trusted.
  */
-#ifndef MLR_CDI_CDI_H
-#define MLR_CDI_CDI_H
+#pragma once
 
 #include "gpu/gpu.h"
 #include "gpu/machine.h"
@@ -55,5 +54,3 @@ void cdi_list(struct strv *ret, struct strv *problems);
  * Returns -ENODEV without an NVIDIA GPU that can be opened; -ENOTSUP on an unsupported machine.
  */
 int cdi_spec(const struct gpu_machine *m, json_t **ret, struct mlr_error *err);
-
-#endif

@@ -29,9 +29,8 @@ int cdi_edits_check(const struct cdi_edits *e, struct mlr_error *err)
 	if (e->has_rdt)
 		return mlr_fail(
 			err, ENOTSUP, "only root can set intelRdt, shares of caches and memory");
-	for (size_t i = 0; i < e->n_hooks; i++) {
+	for (size_t i = 0; i < e->n_hooks; i++)
 		TRY(cdi_hook_check(&e->hooks[i], err));
-	}
 	return 0;
 }
 
@@ -198,10 +197,8 @@ static int add_nodes(struct cdi_job *job, const struct cdi_edits *e)
 		TRY(add_node(job, &e->nodes[i], &code, &st));
 		n[gpu]++;
 		closed[gpu] += code != 0;
-		if (code && (!why || (gpu && closed[1] == 1))) {
-			free(why);
-			why = why_not(path, &st, code);
-		}
+		if (code && (!why || (gpu && closed[1] == 1)))
+			set_ptr(&why, why_not(path, &st, code));
 	}
 	if (!why || (n[1] ? closed[1] < n[1] : closed[0] < n[0]))
 		return 0;
@@ -231,8 +228,7 @@ static int read_options(
 		if (is_tmpfs && is_tmpfs_option(word)) {
 			char *more = xasprintf("%s,%s", *ret, word);
 
-			free(*ret);
-			*ret = more;
+			set_ptr(ret, more);
 		} else {
 			return mlr_fail(job->err, ENOTSUP, "unknown mount option '%s'", word);
 		}

@@ -1,6 +1,5 @@
 /* Turns the container edits of a CDI file into entries of a plan. */
-#ifndef MLR_CDI_EDITS_H
-#define MLR_CDI_EDITS_H
+#pragma once
 
 #include "cdi/spec.h"
 #include "gpu/gpu.h"
@@ -32,5 +31,3 @@ int cdi_edits_plan(struct cdi_job *job, const struct cdi_edits *e, const char *w
 /* Does the plan already have this entry from CDI? source may be NULL: any. */
 int cdi_is_planned(
 	const struct plan *p, enum plan_kind kind, const char *source, const char *target);
-
-#endif

@@ -12,8 +12,7 @@
  *   update-application-profile             a profile that shows EGL the container's devices
  *   chmod                                  nothing: modes stay
  */
-#ifndef MLR_CDI_HOOK_H
-#define MLR_CDI_HOOK_H
+#pragma once
 
 #include "cdi/edits.h"
 
@@ -22,5 +21,3 @@ int cdi_hook_check(const struct cdi_hook *h, struct mlr_error *err);
 
 /* Add a hook's effect. The mounts of all devices must already be in the plan. */
 int cdi_hook_plan(struct cdi_job *job, const struct cdi_hook *h);
-
-#endif

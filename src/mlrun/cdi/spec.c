@@ -103,8 +103,7 @@ static int read_gid(const struct record_reader *r, const json_t *j, void *to)
 	int64_t gid;
 
 	TRY(record_value(r, &row, j, &gid));
-	e->gids = xgrow(e->gids, e->n_gids, sizeof(*e->gids));
-	e->gids[e->n_gids++] = gid;
+	*xadd(e->gids, e->n_gids) = gid;
 	need(r->ctx, V_070);
 	return 0;
 }
@@ -259,8 +258,7 @@ static int read_device(const struct record_reader *r, const json_t *j, void *to)
 	struct cdi_device *d;
 	int err;
 
-	s->devices = xgrow(s->devices, s->n_devices, sizeof(*s->devices));
-	d = &s->devices[s->n_devices++];
+	d = xadd(s->devices, s->n_devices);
 	memset(d, 0, sizeof(*d));
 	err = record_read(r, device_rows, j, d);
 	if (err < 0 && json_is_string(json_object_get(j, "name")))

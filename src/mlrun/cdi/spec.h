@@ -2,8 +2,7 @@
  * Reads one CDI file strictly (github.com/cncf-tags/container-device-interface, SPEC.md and
  * specs-go/config.go, versions 0.3.0 to 1.1.0). Its bytes are not trusted.
  */
-#ifndef MLR_CDI_SPEC_H
-#define MLR_CDI_SPEC_H
+#pragma once
 
 #include "base/base.h"
 
@@ -72,5 +71,3 @@ int cdi_is_device(const char *text);
  * Returns 0; -EPROTO naming device and key; -EFBIG; -ENOTSUP for an unknown version.
  */
 int cdi_spec_parse(const char *text, size_t size, struct cdi_spec *ret, struct mlr_error *err);
-
-#endif

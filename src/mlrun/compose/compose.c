@@ -24,9 +24,7 @@ static void service_done(struct compose_service *s)
 
 void compose_project_done(struct compose_project *p)
 {
-	for (size_t i = 0; i < p->n; i++)
-		service_done(&p->services[i]);
-	free(p->services);
+	free_all(p->services, p->n, service_done);
 	free(p->name);
 	free(p->text);
 	strv_done(&p->others);
@@ -133,8 +131,7 @@ static int read_service(const struct record_reader *r, const char *name, const j
 		s = (struct compose_service){ .name = xstrdup(name) };
 		e = compose_read_service(r, v, &s);
 		if (e == 0 && is_there(r, &s)) {
-			p->services = xgrow(p->services, p->n, sizeof(*p->services));
-			p->services[p->n++] = s;
+			*xadd(p->services, p->n) = s;
 			return 0;
 		}
 		if (e == 0)
@@ -244,8 +241,7 @@ static int sort(const struct record_reader *r, struct compose_project *p)
 	sorted = xcalloc(p->n + 1, sizeof(*sorted));
 	for (size_t i = 0; i < p->n; i++)
 		sorted[i] = p->services[order[i]];
-	free(p->services);
-	p->services = sorted;
+	set_ptr(&p->services, sorted);
 	return 0;
 }
 
@@ -424,8 +420,7 @@ int compose_parse(const struct compose_wish *w, struct compose_project *ret, str
 	TRY(compose_load(&c, &v, err));
 	TRY(pass_refused(&r));
 	TRY(parse(&r, v, &p));
-	*ret = p;
-	p = (struct compose_project){ 0 };
+	*ret = take_struct(&p, { 0 });
 	return 0;
 }
 

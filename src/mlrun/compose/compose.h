@@ -6,8 +6,7 @@
  * do is ignored, and listed; all else is refused by its name and line. Values are interpolated:
  * $VAR, ${VAR}, ${VAR:-default} and kin, $$ for a dollar sign.
  */
-#ifndef MLR_COMPOSE_COMPOSE_H
-#define MLR_COMPOSE_COMPOSE_H
+#pragma once
 
 #include "base/base.h"
 #include "base/reach.h"
@@ -133,5 +132,3 @@ int compose_is_project(const char *name);
 
 /* Replace the variables in a text; to free(). NULL: err says why. */
 char *compose_interpolate(const char *text, compose_lookup look, void *ctx, struct mlr_error *err);
-
-#endif

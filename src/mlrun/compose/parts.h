@@ -1,6 +1,5 @@
 /* What the files of this room share: reading values, whose place errors name. */
-#ifndef MLR_COMPOSE_PARTS_H
-#define MLR_COMPOSE_PARTS_H
+#pragma once
 
 #include "base/reach.h"
 #include "base/record.h"
@@ -86,5 +85,3 @@ char *compose_absolute(const struct record_reader *r, const char *path);
 /* Read one service. */
 int compose_read_service(
 	const struct record_reader *r, const json_t *v, struct compose_service *ret);
-
-#endif

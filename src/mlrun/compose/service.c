@@ -31,8 +31,7 @@ static int read_build(const struct record_reader *r, const json_t *v, void *to)
 	if (s->dockerfile && s->recipe)
 		return record_wrong(r, "dockerfile and dockerfile_inline exclude each other");
 	whole = compose_absolute(r, s->context);
-	free(s->context);
-	s->context = whole;
+	set_ptr(&s->context, whole);
 	return 0;
 }
 
@@ -224,9 +223,8 @@ static int read_extra_hosts(const struct record_reader *r, const json_t *v, void
 
 static void add_need(struct compose_service *s, const char *name, struct compose_need need)
 {
-	s->needs = xgrow(s->needs, s->n_needs, sizeof(*s->needs));
 	need.service = xstrdup(name);
-	s->needs[s->n_needs++] = need;
+	*xadd(s->needs, s->n_needs) = need;
 }
 
 static int read_need(const struct record_reader *r, const json_t *v, void *to)
@@ -402,10 +400,8 @@ static int add_gpus(const struct record_reader *r, const struct gpus *g, struct 
 		return record_wrong(r, "invalid count '%s' of GPUs", g->count);
 	for (int64_t i = 0; i < n; i++)
 		strv_addf(&first, "%d", (int)i);
-	if (g->ids.n == 0 && n > 0) {
-		free(ids);
-		ids = strv_join(&first, first.n, ",");
-	}
+	if (g->ids.n == 0 && n > 0)
+		set_ptr(&ids, strv_join(&first, first.n, ","));
 	strv_addf(&s->options, "--gpu=%s", *ids ? ids : "all");
 	return 0;
 }

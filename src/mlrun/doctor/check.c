@@ -1,5 +1,9 @@
 #include "doctor/check.h"
 
+#include "base/config.h"
+#include "exec/exec.h"
+#include "runtime/runtime.h"
+
 #define TEXT_MAX 65536 /* bytes read of a file of /proc */
 
 void doctor_add(struct doctor_report *r, const char *check, enum doctor_verdict verdict,
@@ -8,8 +12,7 @@ void doctor_add(struct doctor_report *r, const char *check, enum doctor_verdict 
 	struct doctor_finding *f;
 	va_list ap;
 
-	r->v = xreallocarray(r->v, r->n + 1, sizeof(*r->v));
-	f = &r->v[r->n++];
+	f = xadd(r->v, r->n);
 	*f = (struct doctor_finding){ .check = xstrdup(check), .verdict = verdict };
 	va_start(ap, fmt);
 	f->what = xvasprintf(fmt, ap);
@@ -117,4 +120,77 @@ int doctor_is_filtered(const struct doctor_machine *m)
 	const char *line = text ? strstr(text, "\nSeccomp:") : NULL;
 
 	return line && atoi(line + strlen("\nSeccomp:")) == 2;
+}
+
+/* --- a trial start ----------------------------------------------------------------- */
+
+static int enter(const char *image, const char *store, struct mlr_error *err)
+{
+	static char *command[] = { "true", NULL };
+	auto_call(config_done) struct config config = { 0 };
+	auto_call(plan_done) struct plan p;
+	struct exec_options o = { .image = image, .store = store, .command = command };
+
+	plan_init(&p);
+	TRY(config_load(&config, err));
+	TRY(exec_defaults(&config, &o, err));
+	TRY(exec_plan(&o, 0, &p, err));
+	return runtime_enter(&p, err);
+}
+
+/* In the child, which ends in the container: the parent gets the error as it is. */
+__attribute__((noreturn)) static void enter_and_tell(const char *image, const char *store, int to)
+{
+	struct mlr_error err = MLR_ERROR_INIT;
+	int null = open("/dev/null", O_RDWR | O_CLOEXEC);
+
+	/* The descriptor stays open, above those that runtime_enter() leaves. */
+	if (null >= 0)
+		dup2(null, STDERR_FILENO);
+	if (enter(image, store, &err) < 0)
+		file_write_all(to, &err, sizeof(err));
+	_exit(0);
+}
+
+static int try_in_child(const char *image, const char *store, struct mlr_error *err)
+{
+	auto_close int from = -1, to = -1;
+	struct mlr_error told;
+	int pair[2], status = 0, r;
+	ssize_t n;
+	pid_t pid;
+
+	if (pipe2(pair, O_CLOEXEC) < 0)
+		return mlr_fail_errno(err, "make a pipe");
+	from = pair[0];
+	to = pair[1];
+	pid = fork();
+	if (pid < 0)
+		return mlr_fail_errno(err, "start a process");
+	if (pid == 0)
+		enter_and_tell(image, store, to);
+	close(take_fd(&to));
+	n = file_read_full(from, &told, sizeof(told));
+	while ((r = waitpid(pid, &status, 0)) < 0 && errno == EINTR)
+		;
+	if (n == sizeof(told))
+		return mlr_pass(err, told.code, told.text);
+	if (r == pid && WIFSIGNALED(status))
+		return mlr_fail(err, EIO, "the start ended by signal %d", WTERMSIG(status));
+	return 0;
+}
+
+int doctor_try_start(const char *image, const char *store, struct mlr_error *err)
+{
+	char dir[] = "/tmp/mlrun-doctor-XXXXXX", tree[sizeof("rootfs:") + sizeof(dir)];
+	int r;
+
+	if (image)
+		return try_in_child(image, store, err);
+	if (!mkdtemp(dir))
+		return mlr_fail_errno(err, "make a directory in /tmp");
+	snprintf(tree, sizeof(tree), "rootfs:%s", dir);
+	r = try_in_child(tree, store, err);
+	rmdir(dir);
+	return r;
 }

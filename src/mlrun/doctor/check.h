@@ -2,8 +2,7 @@
  * What this room's checks share. Each check examines one subject and adds its findings. It runs in
  * its own process, so it may change namespaces and limits, block, and even crash.
  */
-#ifndef MLR_DOCTOR_CHECK_H
-#define MLR_DOCTOR_CHECK_H
+#pragma once
 
 #include "doctor/doctor.h"
 
@@ -50,4 +49,14 @@ char *doctor_program(const struct doctor_machine *m, const char *name);
 /* Is this process under a seccomp filter (usually of a container around it)? */
 int doctor_is_filtered(const struct doctor_machine *m);
 
-#endif
+/* --- a trial start ----------------------------------------------------------------- */
+
+/*
+ * Make a container of an image, or of a made-up tree, in a child process, and leave it.
+ *
+ *   image  as exec takes it; NULL: an empty directory that is made and removed
+ *   store  --store's value, or NULL
+ *
+ * Returns 0, or the negative errno of the step that failed, with what exec would say of it.
+ */
+int doctor_try_start(const char *image, const char *store, struct mlr_error *err);

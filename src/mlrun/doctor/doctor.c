@@ -157,8 +157,7 @@ static int take_answer(const struct child *c, struct doctor_report *r)
 			free(f.fix);
 			return -1;
 		}
-		r->v = xreallocarray(r->v, r->n + 1, sizeof(*r->v));
-		r->v[r->n++] = f;
+		*xadd(r->v, r->n) = f;
 	}
 	return s < end && *s == 'E' ? 0 : -1;
 }

@@ -6,8 +6,7 @@
  * store, an overlay). It tries what can be tried: an unshare(2), a mount, an open. It reads
  * settings only to explain a failure.
  */
-#ifndef MLR_DOCTOR_DOCTOR_H
-#define MLR_DOCTOR_DOCTOR_H
+#pragma once
 
 #include "base/base.h"
 
@@ -67,5 +66,3 @@ const char *doctor_verdict_word(enum doctor_verdict v);
 
 /* Make the object that `mlrun doctor --json` prints (mlrun-doctor(1)). */
 json_t *doctor_to_json(const struct doctor_report *r);
-
-#endif

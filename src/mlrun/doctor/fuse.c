@@ -10,12 +10,11 @@ static int count_squashfs(const struct doctor_machine *m)
 {
 	auto_store struct store *st = NULL;
 	auto_dir DIR *d = NULL;
-	struct dirent *e;
 	int n = 0;
 
 	if (store_open(m->store, 0, &st, NULL) == 0)
 		d = file_open_dir(store_fd(st), "squash", 0);
-	while (d && (e = readdir(d)))
+	for (struct dirent *e; (e = file_next(d));)
 		n += e->d_name[0] != '.';
 	return n;
 }

@@ -10,10 +10,9 @@ static int count_nodes(const char *root)
 {
 	auto_free char *path = xasprintf("%s/dev", root);
 	auto_dir DIR *d = opendir(path);
-	struct dirent *e;
 	int n = 0;
 
-	while (d && (e = readdir(d)))
+	for (struct dirent *e; (e = file_next(d));)
 		n += strncmp(e->d_name, "nvidia", 6) == 0 && isdigit((unsigned char)e->d_name[6]);
 	return n;
 }

@@ -3,7 +3,6 @@
 #include "base/config_value.h"
 #include "base/machine.h"
 #include "doctor/check.h"
-#include "doctor/start.h"
 #include "exec/parts.h"
 #include "gpu/inject/linker.h"
 #include "mpi/place.h"

@@ -1,6 +1,5 @@
 /* Looks whether an image would start on a machine: its labels, command, loader, MPI and GPUs. */
-#ifndef MLR_DOCTOR_IMAGE_H
-#define MLR_DOCTOR_IMAGE_H
+#pragma once
 
 #include "doctor/doctor.h"
 #include "gpu/choice/choice.h"
@@ -43,5 +42,3 @@ void doctor_image_gpus(const struct gpu_request *q, const struct plan *p, struct
  */
 void doctor_image_cuda(const struct gpu_request *q, const struct gpu_machine *m,
 	const struct gpu_choice *c, struct doctor_report *ret);
-
-#endif

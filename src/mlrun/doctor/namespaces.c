@@ -2,7 +2,6 @@
 #include "doctor/check.h"
 
 #include "base/program.h"
-#include "doctor/start.h"
 #include "runtime/userns.h"
 
 #include <sys/mount.h>
@@ -109,11 +108,6 @@ static void blame(
 	}
 }
 
-static void cut_hint(struct mlr_error *err)
-{
-	err->text[strcspn(err->text, "\n")] = '\0';
-}
-
 /* Mount a new tmpfs and enter it; the place does not matter. Returns 0 or errno. */
 static int enter_tmpfs(void)
 {
@@ -149,7 +143,7 @@ static int enter(const struct doctor_machine *m, struct doctor_report *r)
 		}
 		mlr_fail(&err, code, "mount a tmpfs in a user namespace: %s", strerror(code));
 	}
-	cut_hint(&err);
+	err.text[strcspn(err.text, "\n")] = '\0'; /* without the hint */
 	blame(m, &err, r);
 	return -1;
 }

@@ -1,5 +1,7 @@
 #include "fakeroot/asked.h"
 
+#include "base/proc.h"
+
 #include <linux/seccomp.h>
 #include <sys/syscall.h>
 
@@ -141,7 +143,7 @@ static struct {
 
 static int open_pidfd(pid_t pid)
 {
-	auto_close int fd = (int)syscall(SYS_pidfd_open, pid, 0);
+	auto_close int fd = proc_pidfd(pid);
 
 	if (fd < 0 && errno == EINVAL)
 		fd = (int)syscall(SYS_pidfd_open, pid, PIDFD_THREAD);
@@ -259,8 +261,7 @@ static int has_our_root(const struct asked *a)
 	if (!roots_differ)
 		return 1;
 	put_proc(a, "root", NULL, path);
-	return stat(path, &its) == 0 && stat("/", &ours) == 0 && its.st_ino == ours.st_ino &&
-		its.st_dev == ours.st_dev;
+	return stat(path, &its) == 0 && stat("/", &ours) == 0 && file_is_one(&its, &ours);
 }
 
 static int read_link(const char *link, char ret[PATH_MAX])
@@ -301,8 +302,7 @@ static int open_beneath(const struct asked *a, int dirfd, const char *path, int 
 		put_proc(a, "fd", &dirfd, link);
 	if (r == 0)
 		r = read_link(link, dir);
-	if (r < 0)
-		return r;
+	TRY(r);
 	if (!beneath(top, dir))
 		return -ENOENT;
 	whole = xasprintf("/%s/%s", beneath(top, dir), path);

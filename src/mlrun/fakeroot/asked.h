@@ -4,8 +4,7 @@
  * directory. For this
  * room's other files.
  */
-#ifndef MLR_FAKEROOT_ASKED_H
-#define MLR_FAKEROOT_ASKED_H
+#pragma once
 
 #include "fakeroot/calls.h"
 
@@ -106,5 +105,3 @@ int fakeroot_rights_answer(struct asked *a);
 
 /* May the process search the directories above the file that the call names? */
 int fakeroot_rights_reach(const struct asked *a);
-
-#endif

@@ -1,6 +1,5 @@
 /* The system calls of a fake root, by ABI. For this room's other files. */
-#ifndef MLR_FAKEROOT_CALLS_H
-#define MLR_FAKEROOT_CALLS_H
+#pragma once
 
 #include "base/base.h"
 
@@ -74,5 +73,3 @@ enum fakeroot_call fakeroot_call_of(uint32_t arch, int nr);
  *   owners  as in fakeroot/records.h
  */
 void fakeroot_answer(int listener, int owners);
-
-#endif

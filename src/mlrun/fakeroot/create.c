@@ -18,8 +18,7 @@ struct making {
 
 static void making_done(struct making *m)
 {
-	if (m->dir >= 0)
-		close(m->dir);
+	fd_close(&m->dir);
 }
 
 /* Find the owner: in a directory with the set-group-ID bit new files have its group, and

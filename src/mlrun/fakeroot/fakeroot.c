@@ -21,10 +21,8 @@
 
 void fakeroot_done(struct fakeroot *f)
 {
-	if (f->sock >= 0)
-		close(f->sock);
-	if (f->owners >= 0)
-		close(f->owners);
+	fd_close(&f->sock);
+	fd_close(&f->owners);
 	f->sock = f->owners = -1;
 }
 
@@ -288,13 +286,11 @@ int fakeroot_apply(struct fakeroot *f, struct mlr_error *err)
 	if (listener >= 0) {
 		r = (int)fds_send(f->sock, "", 1, listener);
 		close(listener);
-		return r < 0
-			? mlr_fail(err, -r, "reach the fake root's supervisor: %s", strerror(-r))
-			: 0;
+		return r < 0 ? mlr_result(err, r, "reach the fake root's supervisor") : 0;
 	}
 	mlr_warning("fake root: owners that commands set are lost, as %s",
 		listener == -EBUSY ? "another supervisor answers system calls here"
 				   : "this kernel cannot pass on system calls (Linux 5.5)");
 	r = install(PRETENDED, 0);
-	return r < 0 ? mlr_fail(err, -r, "install a seccomp filter: %s", strerror(-r)) : 0;
+	return r < 0 ? mlr_result(err, r, "install a seccomp filter") : 0;
 }

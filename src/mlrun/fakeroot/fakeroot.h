@@ -37,8 +37,7 @@
  * are untrusted: what they pass is read once, and looked up beneath their own root directory
  * (fakeroot/asked.h).
  */
-#ifndef MLR_FAKEROOT_FAKEROOT_H
-#define MLR_FAKEROOT_FAKEROOT_H
+#pragma once
 
 #include "base/base.h"
 
@@ -83,5 +82,3 @@ int fakeroot_start(struct fakeroot *ret, struct mlr_error *err);
  * calls merely succeed, and owners are lost; a warning says so.
  */
 int fakeroot_apply(struct fakeroot *f, struct mlr_error *err);
-
-#endif

@@ -24,8 +24,7 @@ void fakeroot_ids_set_groups(struct fakeroot_ids *ids, const uint32_t *groups, s
 	if (n_groups > 0)
 		memcpy(v, groups, n_groups * sizeof(*v));
 	qsort(v, n_groups, sizeof(*v), by_number);
-	free(ids->groups);
-	ids->groups = v;
+	set_ptr(&ids->groups, v);
 	ids->n_groups = (int)n_groups;
 }
 
@@ -98,8 +97,7 @@ static struct fakeroot_ids *add(const struct process *p, const struct fakeroot_i
 	ids->umask = -1;
 	if (n >= SWEEP_FROM && (n & (n - 1)) == 0)
 		sweep();
-	table = xreallocarray(table, n + 1, sizeof(struct fakeroot_ids *));
-	table[n++] = ids;
+	*xadd(table, n) = ids;
 	return ids;
 }
 

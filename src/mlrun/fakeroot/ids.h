@@ -1,6 +1,5 @@
 /* The ids that processes of a fake root believe to have. For this room's other files. */
-#ifndef MLR_FAKEROOT_IDS_H
-#define MLR_FAKEROOT_IDS_H
+#pragma once
 
 #include "fakeroot/fakeroot.h"
 
@@ -39,5 +38,3 @@ void fakeroot_ids_set_groups(struct fakeroot_ids *ids, const uint32_t *groups, s
 
 /* Is it one of its groups? */
 int fakeroot_ids_has_group(const struct fakeroot_ids *ids, uint32_t gid);
-
-#endif

@@ -19,7 +19,7 @@ void fakeroot_records_open(int fd)
 int fakeroot_records_refuse(const struct stat *st)
 {
 	for (size_t i = 0; i < 2; i++)
-		if (own[i].st_mode && st->st_ino == own[i].st_ino && st->st_dev == own[i].st_dev)
+		if (own[i].st_mode && file_is_one(st, &own[i]))
 			return 1;
 	return 0;
 }

@@ -2,8 +2,7 @@
  * What a fake root knows of files: with the file itself where that has extended attributes
  * (base/file_owner.h), else by inode (base/owners_file.h). For runtime/fakeroot*.c.
  */
-#ifndef MLR_FAKEROOT_RECORDS_H
-#define MLR_FAKEROOT_RECORDS_H
+#pragma once
 
 #include "base/base.h"
 #include "base/file_owner.h"
@@ -33,5 +32,3 @@ void fakeroot_records_set(int fd, const struct stat *st, const struct file_owner
 /* Is the file one of this process's own? Through /proc a path may lead there, out of the
  * container. */
 int fakeroot_records_refuse(const struct stat *st);
-
-#endif

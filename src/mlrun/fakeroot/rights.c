@@ -76,11 +76,6 @@ static char **way_of(const char *path)
 	return &ways.paths[hash % ARRAY_LEN(ways.paths)];
 }
 
-static int is_same(const struct stat *a, const struct stat *b)
-{
-	return a->st_ino == b->st_ino && a->st_dev == b->st_dev;
-}
-
 /* May it search a directory? st gets what the kernel says of that. */
 static int may_enter(const struct fakeroot_ids *ids, int fd, struct stat *st, int *is_everybodys)
 {
@@ -113,9 +108,9 @@ static int may_search_up(const struct fakeroot_ids *ids, int dir, int start, int
 		auto_close int fd = dir;
 
 		can &= may_enter(ids, fd, &st, is_everybodys);
-		met |= start >= 0 && is_same(&st, &first);
+		met |= start >= 0 && file_is_one(&st, &first);
 		dir = met && start >= 0 ? -1 : openat(fd, "..", O_PATH | O_CLOEXEC);
-		if (dir >= 0 && fstat(dir, &above) == 0 && is_same(&st, &above))
+		if (dir >= 0 && fstat(dir, &above) == 0 && file_is_one(&st, &above))
 			close(take_fd(&dir));
 	}
 	return can || !met;
@@ -131,10 +126,8 @@ static int may_search_absolute(
 		return 1;
 	dir = asked_open(a, AT_FDCWD, path, 1);
 	can = may_search_up(ids, dir, -1, &is_everybodys);
-	if (dir >= 0 && is_everybodys && !ways.is_off) {
-		free(*way);
-		*way = xstrdup(path);
-	}
+	if (dir >= 0 && is_everybodys && !ways.is_off)
+		set_ptr(way, xstrdup(path));
 	return can;
 }
 

@@ -2,8 +2,7 @@
  * What a process may do with files that has become another user: it is judged by the owners and
  * modes that it sees, as the kernel sees one user only. For this room's other files.
  */
-#ifndef MLR_FAKEROOT_RIGHTS_H
-#define MLR_FAKEROOT_RIGHTS_H
+#pragma once
 
 #include "fakeroot/ids.h"
 #include "fakeroot/records.h"
@@ -30,5 +29,3 @@ void fakeroot_ways_forget(int for_good);
 
 /* Is the file its own? */
 int fakeroot_owns(const struct fakeroot_ids *ids, int fd);
-
-#endif

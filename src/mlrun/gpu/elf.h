@@ -1,6 +1,5 @@
 /* Reads a shared library's names, needs and versions. The bytes are not trusted. */
-#ifndef MLR_GPU_ELF_H
-#define MLR_GPU_ELF_H
+#pragma once
 
 #include "base/base.h"
 #include "gpu/version.h"
@@ -36,5 +35,3 @@ int gpu_elf_read(int fd, struct gpu_elf *ret);
  * for a broken file or a longer description.
  */
 int gpu_elf_note(int fd, const char *section, const char *owner, size_t max, char **ret);
-
-#endif

@@ -231,11 +231,6 @@ static int add_cdi(const struct decision *d, struct mlr_error *err)
 		: 0;
 }
 
-static int is_cdi_alone(const struct decision *d)
-{
-	return d->wish.kind == GPU_WISH_LIST && d->wish.devices.n == 0;
-}
-
 /* Read the wish. Without a driver, an image's invalid variables are no reason to refuse it. */
 static int read_wish(struct decision *d, int has_driver, struct mlr_error *err)
 {
@@ -288,7 +283,8 @@ static int decide(struct decision *d, int has_driver, struct mlr_error *err)
 	TRY(read_wish(d, has_driver, err));
 	tell_wish(d);
 	r = add_cdi(d, err);
-	if (r < 0 || d->wish.kind == GPU_WISH_NOTHING || is_cdi_alone(d))
+	if (r < 0 || d->wish.kind == GPU_WISH_NOTHING ||
+		(d->wish.kind == GPU_WISH_LIST && d->wish.devices.n == 0)) /* CDI's only */
 		return r;
 	if (has_driver)
 		expect(d);

@@ -8,8 +8,7 @@
  * Specification: libnvidia-container and nvidia-container-toolkit (src/nvc_info.c, pkg/nvcdi),
  * CDI's SPEC.md.
  */
-#ifndef MLR_GPU_GPU_H
-#define MLR_GPU_GPU_H
+#pragma once
 
 #include "plan/plan.h"
 
@@ -67,5 +66,3 @@ int gpu_plan(const struct gpu_request *q, struct plan *p, struct mlr_error *err)
  * its libc reads instead (linker.h). Call it last. Returns 0 or -errno; 0 without libraries.
  */
 int gpu_link(const struct gpu_image *image, struct plan *p, struct mlr_error *err);
-
-#endif

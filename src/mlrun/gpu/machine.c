@@ -12,23 +12,20 @@ const char *const gpu_driver_names[] = { [GPU_DRIVER_NONE] = NULL,
 
 struct gpu_file *gpu_machine_add_file(struct gpu_machine *m)
 {
-	m->files = xgrow(m->files, m->n_files, sizeof(*m->files));
-	m->files[m->n_files] = (struct gpu_file){ .kind = GPU_LIBRARY };
-	return &m->files[m->n_files++];
+	*xadd(m->files, m->n_files) = (struct gpu_file){ .kind = GPU_LIBRARY };
+	return &m->files[m->n_files - 1];
 }
 
 struct gpu *gpu_machine_add_gpu(struct gpu_machine *m)
 {
-	m->gpus = xgrow(m->gpus, m->n_gpus, sizeof(*m->gpus));
-	m->gpus[m->n_gpus] = (struct gpu){ .index = -1 };
-	return &m->gpus[m->n_gpus++];
+	*xadd(m->gpus, m->n_gpus) = (struct gpu){ .index = -1 };
+	return &m->gpus[m->n_gpus - 1];
 }
 
 struct gpu_node *gpu_node_add(struct gpu_node **v, size_t *n)
 {
-	*v = xgrow(*v, *n, sizeof(**v));
-	(*v)[*n] = (struct gpu_node){ .path = NULL };
-	return &(*v)[(*n)++];
+	*xadd(*v, *n) = (struct gpu_node){ .path = NULL };
+	return &(*v)[*n - 1];
 }
 
 static const struct gpu_node *find(const struct gpu_node *v, size_t n, const char *path)
@@ -87,8 +84,7 @@ static int read_machine(const char *root, int with_files, unsigned caps, struct 
 		return mlr_result(err, r, "GPUs: '%s'", root);
 	for (int v = 0; r == 0 && v < GPU_VENDORS; v++)
 		r = gpu_vendors[v].find(&d, with_files, caps, &m, err);
-	if (r < 0)
-		return r;
+	TRY(r);
 	gpu_machine_count(&m);
 	uname(&u);
 	m.processors = xstrdup(u.machine);

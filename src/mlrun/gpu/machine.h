@@ -4,8 +4,7 @@
  *
  * Paths are the machine's own: absolute, without gpu_root().
  */
-#ifndef MLR_GPU_MACHINE_H
-#define MLR_GPU_MACHINE_H
+#pragma once
 
 #include "base/base.h"
 #include "gpu/version.h"
@@ -158,5 +157,3 @@ void gpu_machine_count(struct gpu_machine *m);
 struct gpu_file *gpu_machine_add_file(struct gpu_machine *m);
 struct gpu *gpu_machine_add_gpu(struct gpu_machine *m);
 struct gpu_node *gpu_node_add(struct gpu_node **v, size_t *n);
-
-#endif

@@ -1,6 +1,5 @@
 /* Checks device nodes, and explains who may open them and what to do. */
-#ifndef MLR_GPU_NODE_H
-#define MLR_GPU_NODE_H
+#pragma once
 
 #include "gpu/root.h"
 
@@ -46,5 +45,3 @@ char *gpu_node_users(const struct gpu_node *n);
  * '/dev/nvidia0' (mode 0660); as root, usermod -aG video alice". To free(); NULL when it can.
  */
 char *gpu_node_why(const struct gpu_node *n);
-
-#endif

@@ -1,6 +1,5 @@
 /* Writes a machine as JSON and reads it elsewhere: `mlrun profile`, `mlrun gpu check --profile`. */
-#ifndef MLR_GPU_PROFILE_H
-#define MLR_GPU_PROFILE_H
+#pragma once
 
 #include "gpu/machine.h"
 
@@ -24,5 +23,3 @@ int gpu_machine_from_json(const json_t *j, struct gpu_machine *ret, struct mlr_e
  * -ENOTSUP for another format.
  */
 int gpu_profile_read(const char *file, struct gpu_machine *ret, struct mlr_error *err);
-
-#endif

@@ -1,6 +1,5 @@
 /* Reads the files of a machine below its root. Links are followed inside the root. */
-#ifndef MLR_GPU_ROOT_H
-#define MLR_GPU_ROOT_H
+#pragma once
 
 #include "gpu/machine.h"
 
@@ -46,5 +45,3 @@ int gpu_dir_node(const struct gpu_dir *d, const char *path, struct gpu_node *ret
 
 /* Like gpu_dir_node(), for the access(2) mode how. */
 int gpu_dir_node_for(const struct gpu_dir *d, const char *path, int how, struct gpu_node *ret);
-
-#endif

@@ -4,8 +4,7 @@
  * the row names. How a job's variables name its GPUs is in choice/allocation.c. Capabilities,
  * requirements, MIG, forward compatibility and CDI files exist only for NVIDIA.
  */
-#ifndef MLR_GPU_VENDOR_H
-#define MLR_GPU_VENDOR_H
+#pragma once
 
 #include "gpu/root.h"
 
@@ -70,5 +69,3 @@ int gpu_vendor_is_here(const struct gpu_machine *m, enum gpu_vendor vendor);
 
 /* The vendor whose GPUs plain numbers count: the first present; GPU_VENDORS: none. */
 enum gpu_vendor gpu_vendor_first(const struct gpu_machine *m);
-
-#endif

@@ -1,6 +1,5 @@
 /* Parses, compares and prints dotted versions of drivers, CUDA and glibc. */
-#ifndef MLR_GPU_VERSION_H
-#define MLR_GPU_VERSION_H
+#pragma once
 
 #define GPU_VERSION_PARTS 4
 
@@ -21,5 +20,3 @@ int gpu_version_is_known(const struct gpu_version *v);
 
 /* Print at least two parts, without trailing zeros: "12.4"; or "unknown". Returns text. */
 const char *gpu_version_print(const struct gpu_version *v, char text[GPU_VERSION_TEXT]);
-
-#endif

@@ -1,7 +1,6 @@
 /* Writes a layer's tar: in pax format, with UTF-8 names, and the same bytes for the same members.
  */
-#ifndef MLR_LAYER_ARCHIVE_H
-#define MLR_LAYER_ARCHIVE_H
+#pragma once
 
 #include "layer/record.h"
 
@@ -41,10 +40,7 @@ int layer_archive_put_bytes(struct layer_archive *a, struct archive_entry *e, co
  * zstd; NULL if it is none. fd stays the caller's. */
 struct archive *layer_archive_reader(int fd);
 
-static inline void layer_archive_reader_cleanup(struct archive **a)
-{
-	archive_read_free(*a);
-}
+MLR_CLEANUP(layer_archive_reader_cleanup, struct archive *, archive_read_free);
 
 /* Put a whiteout or an opaque mark, "a/.wh.b": a member that consists of its name. */
 int layer_archive_put_mark(struct layer_archive *a, const char *path, struct mlr_error *err);
@@ -72,5 +68,3 @@ int layer_archive_merge(struct layer_archive *a, int fd, const struct layer_arch
 /* Write the end, unless failed says that the tar is given up; frees a. Returns failed, or write's
  * error. */
 int layer_archive_close(struct layer_archive *a, int failed, struct mlr_error *err);
-
-#endif

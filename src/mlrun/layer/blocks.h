@@ -2,8 +2,7 @@
  * Compresses a stream in blocks, each by itself and on any core, and writes them in order. The same
  * bytes give the same output, however they arrive and on any number of cores.
  */
-#ifndef MLR_LAYER_BLOCKS_H
-#define MLR_LAYER_BLOCKS_H
+#pragma once
 
 #include "layer/codec.h"
 
@@ -24,5 +23,3 @@ struct layer_deflate *layer_blocks_new(const struct layer_block_ops *ops);
 
 /* The threads that compress at once, the caller's included: the cores we may use, 8 at most. */
 size_t layer_blocks_cores(void);
-
-#endif

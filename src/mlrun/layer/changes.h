@@ -3,8 +3,7 @@
  * rules. Within a layer the last member of a name wins, and an addition wins over a whiteout of the
  * same name. A member's parent may be reached through the layer's own symlinks.
  */
-#ifndef MLR_LAYER_CHANGES_H
-#define MLR_LAYER_CHANGES_H
+#pragma once
 
 #include "layer/names.h"
 
@@ -41,5 +40,3 @@ int layer_changes_add(struct layer_changes *c, const struct layer_member *m, uin
  * has its name, its files go to the link's target. Uses up the layer's tree.
  */
 int layer_changes_apply(struct layer_changes *c, struct layer_name *result, struct mlr_error *err);
-
-#endif

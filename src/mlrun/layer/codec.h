@@ -5,8 +5,7 @@
  * zstd:chunked consist of many. Zero bytes may follow the last gzip member as padding; anything
  * else is an error.
  */
-#ifndef MLR_LAYER_CODEC_H
-#define MLR_LAYER_CODEC_H
+#pragma once
 
 #include "base/base.h"
 #include "oci/compression.h"
@@ -107,5 +106,3 @@ const struct layer_codec *layer_codec(enum oci_compression c);
  * images have wrong media types, and Docker and containerd use the bytes, too.
  */
 enum oci_compression layer_sniff(const void *magic, size_t n);
-
-#endif

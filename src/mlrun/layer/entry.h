@@ -1,6 +1,5 @@
 /* Puts files into an archive as members. */
-#ifndef MLR_LAYER_ENTRY_H
-#define MLR_LAYER_ENTRY_H
+#pragma once
 
 #include "base/base.h"
 
@@ -46,5 +45,3 @@ int layer_entry_put(const struct layer_entry_target *to, struct archive_entry *e
 /* The same for a member with all its attributes, which is no link that is to be found. */
 int layer_entry_put_plain(const struct layer_entry_target *to, struct archive_entry *e,
 	const char *path, int fd, struct mlr_error *err);
-
-#endif

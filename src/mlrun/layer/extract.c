@@ -38,10 +38,7 @@ static void make_way(struct archive_entry *e, const char *dir)
 		unlinkat(parent, slash ? slash + 1 : path, 0);
 }
 
-static void write_cleanup(struct archive **to)
-{
-	archive_write_free(*to);
-}
+MLR_CLEANUP(write_cleanup, struct archive *, archive_write_free);
 
 /* The path below dir; NULL for the top itself. */
 static int below(const char *dir, const char *name, char **ret, struct mlr_error *err)

@@ -1,13 +1,11 @@
 /* Extracts an archive of the user's into a directory, as tar(1) does for an ordinary user: the
  * files are the caller's, modes and times the archive's, and devices are left out. A layer is
  * unpacked by layer/unpack.h instead. */
-#ifndef MLR_LAYER_EXTRACT_H
-#define MLR_LAYER_EXTRACT_H
+#pragma once
 
 #include "base/base.h"
 
 #include <archive.h>
-#include <archive_entry.h>
 
 /* A libarchive writer that makes files below the paths of its entries. No path with ".." or through
  * a symlink is written to; a file that is there is replaced when the new one is complete. Without
@@ -23,5 +21,3 @@ struct archive *layer_extract_new(int keep_modes);
  * Returns 0; -EPROTO for a damaged archive or a name that leads out of it; -ENOSPC and the like.
  */
 int layer_extract(int fd, const char *dir, const int *cancel, struct mlr_error *err);
-
-#endif

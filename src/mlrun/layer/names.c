@@ -40,8 +40,7 @@ void layer_names_free(struct layer_names *t)
 	while (t->chunks) {
 		struct chunk *next = t->chunks->next;
 
-		free(t->chunks);
-		t->chunks = next;
+		set_ptr(&t->chunks, next);
 	}
 	free(t->buckets);
 	free(t);

@@ -5,8 +5,7 @@
  * layer, asks such a tree. Memory is freed only as a whole; a file costs about 120 bytes and its
  * name.
  */
-#ifndef MLR_LAYER_NAMES_H
-#define MLR_LAYER_NAMES_H
+#pragma once
 
 #include "layer/tar.h"
 
@@ -102,5 +101,3 @@ void layer_names_move(struct layer_names *t, struct layer_name *n, struct layer_
  */
 int layer_names_walk(struct layer_names *t, struct layer_name *top, const char *path, int make,
 	struct layer_name **ret, struct mlr_error *err);
-
-#endif

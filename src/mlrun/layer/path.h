@@ -2,8 +2,7 @@
  * Resolves the names of tar members beneath a root. Nothing here leaves the root, whatever a name
  * or a symlink contains.
  */
-#ifndef MLR_LAYER_PATH_H
-#define MLR_LAYER_PATH_H
+#pragma once
 
 #include "base/base.h"
 
@@ -44,5 +43,3 @@ int layer_opaque_set(int dir_fd, const char *name, struct mlr_error *err);
 
 /* Does the directory (open for reading) hide everything below? */
 int layer_opaque_is(int fd);
-
-#endif

@@ -224,9 +224,7 @@ static void kept_done(struct kept *k)
 
 static void rebuilding_done(struct rebuilding *b)
 {
-	for (size_t i = 0; i < b->n_kept; i++)
-		kept_done(&b->kept[i]);
-	free(b->kept);
+	free_all(b->kept, b->n_kept, kept_done);
 	free(b->buf);
 	hash_free(b->hash);
 	record_reader_done(&b->main);
@@ -308,8 +306,7 @@ static int survey(struct rebuilding *b, struct mlr_error *err)
 	}
 	if (e == 0)
 		e = record_take_end(r, err);
-	if (b->n_kept)
-		qsort(b->kept, b->n_kept, sizeof(*b->kept), by_path_and_place);
+	sort_all(b->kept, b->n_kept, by_path_and_place);
 	b->files = 0;
 	record_reader_rewind(r);
 	return e;

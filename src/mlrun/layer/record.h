@@ -19,8 +19,7 @@
  * no leading '/', "." or "..". A 'D' comes later than its 'F', when a member replaces the file, so
  * the reader reads the record twice.
  */
-#ifndef MLR_LAYER_RECORD_H
-#define MLR_LAYER_RECORD_H
+#pragma once
 
 #include "layer/codec.h"
 
@@ -95,5 +94,3 @@ struct record_stretch {
  * to be taken. Nothing may follow 'E', neither in the frame nor after it. */
 int record_take_magic(struct record_reader *r, struct mlr_error *err);
 int record_next(struct record_reader *r, struct record_stretch *s, struct mlr_error *err);
-
-#endif

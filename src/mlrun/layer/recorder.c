@@ -163,17 +163,13 @@ static int keep_dir(struct layer_recorder *r, int dir, const char *name, const c
 	struct mlr_error *err)
 {
 	auto_dir DIR *d = file_open_dir(dir, name, O_NOFOLLOW);
-	struct dirent *entry;
 
 	if (!d)
 		return mlr_fail_errno(err, "read directory '%s' for the layer's record", real);
-	while ((entry = readdir(d))) {
-		auto_free char *path = NULL;
+	for (struct dirent *e; (e = file_next(d));) {
+		auto_free char *path = xasprintf("%s%s%s", real, *real ? "/" : "", e->d_name);
 
-		if (strcmp(entry->d_name, ".") == 0 || strcmp(entry->d_name, "..") == 0)
-			continue;
-		path = xasprintf("%s%s%s", real, *real ? "/" : "", entry->d_name);
-		TRY(layer_recorder_keep(r, dirfd(d), entry->d_name, path, err));
+		TRY(layer_recorder_keep(r, dirfd(d), e->d_name, path, err));
 	}
 	return 0;
 }

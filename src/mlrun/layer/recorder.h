@@ -1,8 +1,7 @@
 /*
  * Writes a layer's record (layer/record.h) while the layer is being unpacked.
  */
-#ifndef MLR_LAYER_RECORDER_H
-#define MLR_LAYER_RECORDER_H
+#pragma once
 
 #include "base/base.h"
 
@@ -37,5 +36,3 @@ int layer_recorder_keep(struct layer_recorder *r, int dir, const char *name, con
 
 /* Finish the record. */
 int layer_recorder_end(struct layer_recorder *r, struct mlr_error *err);
-
-#endif

@@ -2,8 +2,7 @@
  * A layer's tar as a stream. One thread reads and inflates into a few buffers, another one hashes
  * them, and the caller uses them at the same time. The buffers take about 5 MiB.
  */
-#ifndef MLR_LAYER_STREAM_H
-#define MLR_LAYER_STREAM_H
+#pragma once
 
 #include "layer/unpack.h"
 
@@ -28,5 +27,3 @@ void layer_stream_digest(struct layer_stream *s, char hex[HASH_HEX_SIZE]);
 
 /* Stop, wait for a read in progress, and free. NULL is fine. */
 void layer_stream_close(struct layer_stream *s);
-
-#endif

@@ -3,8 +3,7 @@
  * (layer/unpack.h), or of a squashfs image. One pass, bounded memory: read -> inflate -> sha256 of
  * the tar (the diff ID) -> libarchive's tar reader -> the sink.
  */
-#ifndef MLR_LAYER_TAR_H
-#define MLR_LAYER_TAR_H
+#pragma once
 
 #include "layer/unpack.h"
 
@@ -78,5 +77,3 @@ int layer_tar_read(layer_read_fn read, void *read_ctx, enum oci_compression comp
  */
 int layer_tar_headers(
 	int record_fd, const struct layer_sink *sink, void *sink_ctx, struct mlr_error *err);
-
-#endif

@@ -19,8 +19,7 @@ struct unpacking {
 
 static void unpacking_done(struct unpacking *u)
 {
-	if (u->fd >= 0)
-		close(u->fd);
+	fd_close(&u->fd);
 	layer_writer_done(&u->writer);
 	layer_recorder_free(u->recorder);
 }

@@ -15,8 +15,7 @@
  * directories too. Within a layer the last member of a name wins, as with tar; an addition wins
  * over a whiteout of the same name whatever their order.
  */
-#ifndef MLR_LAYER_UNPACK_H
-#define MLR_LAYER_UNPACK_H
+#pragma once
 
 #include "base/base.h"
 #include "oci/compression.h"
@@ -85,5 +84,3 @@ int layer_unpack(layer_read_fn read, void *ctx, enum oci_compression comp, int t
 int layer_unpack_limited(layer_read_fn read, void *ctx, enum oci_compression comp, int tree_fd,
 	int record_fd, const struct layer_limits *limits, struct layer_result *ret,
 	struct mlr_error *err);
-
-#endif

@@ -3,11 +3,21 @@
  * reached through the tree's own symlinks. The last name is never followed; what exists there is
  * removed, except that a directory stays if the member is a directory.
  */
-#ifndef MLR_LAYER_WRITER_H
-#define MLR_LAYER_WRITER_H
+#pragma once
 
-#include "layer/dirs.h"
+#include "layer/names.h"
 #include "layer/recorder.h"
+
+/*
+ * A layer's directories, remembered until its end: making a file in a directory changes the
+ * directory's time, and nothing can be made in a read-only one, so modes and times are set last.
+ */
+struct layer_dirs {
+	struct layer_names *t; /* of directories only */
+	struct layer_name *top;
+	size_t memory;
+	struct strv open; /* layer_dirs_apply()'s: struct layer_result's */
+};
 
 struct layer_writer {
 	int root; /* borrowed */
@@ -46,4 +56,10 @@ int layer_writer_name(struct layer_writer *w, const struct layer_member *m, stru
 /* Set modes and times of directories, after the last member. */
 int layer_writer_finish(struct layer_writer *w, struct mlr_error *err);
 
-#endif
+/* Find a directory by its path without symlinks ("" is the top), or remember a new one. An implied
+ * one is used by the layer without being named. Returns 0, -EFBIG, -ENOMEM. */
+int layer_dirs_get(
+	struct layer_dirs *d, const char *real, struct layer_name **ret, struct mlr_error *err);
+
+/* The directories used implicitly and those with whiteouts, sorted; "." is the top. */
+void layer_dirs_list(const struct layer_dirs *d, struct strv *implicit, struct strv *hiding);

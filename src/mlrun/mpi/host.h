@@ -1,6 +1,5 @@
 /* Puts the machine's MPI into a container in place of the image's: --mpi=host. */
-#ifndef MLR_MPI_HOST_H
-#define MLR_MPI_HOST_H
+#pragma once
 
 #include "base/config.h"
 #include "gpu/gpu.h"
@@ -39,5 +38,3 @@ enum mpi_host_level mpi_host_level_read(const char *word);
  * the level allows, or its C library is too old or not glibc.
  */
 int mpi_host_plan(const struct mpi_host_request *q, struct plan *p, struct mlr_error *err);
-
-#endif

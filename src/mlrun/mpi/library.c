@@ -41,9 +41,7 @@ static void library_done(struct mpi_library *l)
 
 void mpi_library_set_done(struct mpi_library_set *s)
 {
-	for (size_t i = 0; i < s->n; i++)
-		library_done(&s->v[i]);
-	free(s->v);
+	free_all(s->v, s->n, library_done);
 	strv_done(&s->modules);
 	strv_done(&s->data);
 	library_done(&s->neediest);
@@ -99,8 +97,7 @@ static void add(struct collection *c, const char *name, const char *path)
 	real = gpu_dir_resolve(c->d, path, NULL);
 	if (!real)
 		return;
-	c->set.v = xgrow(c->set.v, c->set.n, sizeof(*c->set.v));
-	c->set.v[c->set.n++] = (struct mpi_library){
+	*xadd(c->set.v, c->set.n) = (struct mpi_library){
 		.name = xstrdup(name), .path = take_ptr(&real), .reason = reason
 	};
 }

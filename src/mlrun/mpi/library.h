@@ -1,6 +1,5 @@
 /* Collects the machine's MPI libraries, and what they need that an image lacks. */
-#ifndef MLR_MPI_LIBRARY_H
-#define MLR_MPI_LIBRARY_H
+#pragma once
 
 #include "mpi/place.h"
 
@@ -42,5 +41,3 @@ void mpi_library_set_done(struct mpi_library_set *s);
 int mpi_library_collect(struct mpi_tree *host, const struct gpu_dir *d, struct mpi_tree *image,
 	const struct strv *usual, const struct mpi_place *at, const struct strv *files,
 	struct mpi_library_set *ret, struct mlr_error *err);
-
-#endif

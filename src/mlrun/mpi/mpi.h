@@ -1,8 +1,7 @@
 /*
  * mpi: adds what the ranks of an MPI program need to a plan.
  */
-#ifndef MLR_MPI_MPI_H
-#define MLR_MPI_MPI_H
+#pragma once
 
 #include "plan/plan.h"
 
@@ -48,5 +47,3 @@ void mpi_fabric_plan(struct plan *p);
 /* The directory that this room takes for the machine's "/": $MLRUN_MPI_ROOT, a tree made for a
  * test, or "/". */
 const char *mpi_fabric_root(void);
-
-#endif

@@ -99,8 +99,7 @@ const struct strv *mpi_tree_list(struct mpi_tree *t, const char *dir)
 	for (size_t i = 0; i < t->n_known; i++)
 		if (strcmp(t->known[i].path, dir) == 0)
 			return &t->known[i].names;
-	t->known = xgrow(t->known, t->n_known, sizeof(*t->known));
-	d = &t->known[t->n_known++];
+	d = xadd(t->known, t->n_known);
 	*d = (struct mpi_tree_dir){ .path = xstrdup(dir) };
 	t->files->list(t->files->ctx, dir, &d->names);
 	strv_sort(&d->names);

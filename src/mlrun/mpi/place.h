@@ -1,6 +1,5 @@
 /* Finds MPI implementations in a tree: an image's or the machine's. */
-#ifndef MLR_MPI_PLACE_H
-#define MLR_MPI_PLACE_H
+#pragma once
 
 #include "base/config.h"
 #include "gpu/elf.h"
@@ -138,5 +137,3 @@ void mpi_tree_version(struct mpi_tree *t, const char *path, struct gpu_version *
 
 /* Read a library of this machine's kind. Returns 0 or -errno. */
 int mpi_tree_elf(struct mpi_tree *t, const char *path, struct gpu_elf *ret);
-
-#endif

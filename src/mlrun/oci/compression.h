@@ -3,8 +3,7 @@
  * "const struct layer_codec layer_<name>" (layer/codec.h): media types, options and the code that
  * reads and writes layers all follow from these two.
  */
-#ifndef MLR_OCI_COMPRESSION_H
-#define MLR_OCI_COMPRESSION_H
+#pragma once
 
 /* The name appears in media types, "…tar+zstd", and in mlrun-export(1)'s --compression. */
 #define OCI_COMPRESSIONS(ROW) \
@@ -26,5 +25,3 @@ int oci_compression_of_type(const char *media_type, enum oci_compression *ret);
 
 /* OCI's media type of a layer with this compression. */
 const char *oci_compression_type(enum oci_compression c);
-
-#endif

@@ -2,8 +2,7 @@
  * Parses image configurations (OCI image-spec, config.md; Docker's image.json is the same
  * document).
  */
-#ifndef MLR_OCI_CONFIG_H
-#define MLR_OCI_CONFIG_H
+#pragma once
 
 #include "base/base.h"
 
@@ -30,5 +29,3 @@ void oci_config_done(struct oci_config *c);
 int oci_config_read_run(
 	const char *json, size_t len, struct oci_config *ret, struct mlr_error *err);
 char *oci_config_print_run(const struct oci_config *c);
-
-#endif

@@ -2,8 +2,7 @@
  * Checks digests, "sha256:<64 lower-case hex>" (OCI image-spec, descriptor.md, "Digests"). A digest
  * from a server is checked here before it becomes part of a path or URL (CVE-2024-3727).
  */
-#ifndef MLR_OCI_DIGEST_H
-#define MLR_OCI_DIGEST_H
+#pragma once
 
 #include "base/base.h"
 
@@ -15,5 +14,3 @@ int oci_digest_check(const char *digest, struct mlr_error *err);
 
 /* The 64 hex digits of a checked digest; points into the argument. */
 const char *oci_digest_hex(const char *digest);
-
-#endif

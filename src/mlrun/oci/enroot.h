@@ -4,8 +4,7 @@
  * script that goes to the working directory and becomes entrypoint and command (Enroot's
  * doc/image-format.md). What is written here Enroot and Pyxis run, and what they wrote is read.
  */
-#ifndef MLR_OCI_ENROOT_H
-#define MLR_OCI_ENROOT_H
+#pragma once
 
 #include "oci/config.h"
 
@@ -33,5 +32,3 @@ char *oci_enroot_rc(const struct oci_config *c, const char *origin);
 /* The variables, to free(). Those whose value has a line break do not fit; their names are added to
  * omitted. */
 char *oci_enroot_environment(const struct oci_config *c, struct strv *omitted);
-
-#endif

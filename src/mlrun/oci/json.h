@@ -2,8 +2,7 @@
  * Reads untrusted JSON: jansson with its strictest settings. For parsers only: no parser returns a
  * json_t.
  */
-#ifndef MLR_OCI_JSON_H
-#define MLR_OCI_JSON_H
+#pragma once
 
 #include "base/base.h"
 #include "base/record.h"
@@ -22,5 +21,3 @@ int oci_json_load_array(
  */
 int oci_json_read(const char *text, size_t len, size_t max, const struct record_row *rows, void *to,
 	struct mlr_error *err);
-
-#endif

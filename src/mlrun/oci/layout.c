@@ -242,8 +242,7 @@ char *oci_save_manifest(const char *config_digest, size_t config_size, const str
 					 "\"size\":%llu,\"digest\":\"%s\"}",
 			s, i ? "," : "", sizes[i], diff_ids->v[i]);
 
-		free(s);
-		s = longer;
+		set_ptr(&s, longer);
 	}
 	char *whole = xasprintf("%s]}", s);
 

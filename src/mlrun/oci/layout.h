@@ -2,8 +2,7 @@
  * Reads the two documents at the top of an OCI layout, on disk or in an archive (image-spec,
  * image-layout.md): "oci-layout", which marks a layout, and "index.json".
  */
-#ifndef MLR_OCI_LAYOUT_H
-#define MLR_OCI_LAYOUT_H
+#pragma once
 
 #include "oci/manifest.h"
 
@@ -63,5 +62,3 @@ int oci_save_choose(const struct oci_save *s, const char *which, const struct oc
  */
 char *oci_save_manifest(const char *config_digest, size_t config_size, const struct strv *diff_ids,
 	const unsigned long long *sizes);
-
-#endif

@@ -256,8 +256,7 @@ static int read_entry(const struct record_reader *r, const json_t *v, void *to)
 	}
 	if (!e.name && e.tag)
 		e.name = xstrdup(e.tag);
-	d->entries = xgrow(d->entries, d->n_entries, sizeof(*d->entries));
-	d->entries[d->n_entries++] = e;
+	*xadd(d->entries, d->n_entries) = e;
 	return 0;
 }
 
@@ -323,10 +322,8 @@ static int settle_type(json_t *root, const char *header, const char *descriptor,
 	TRY(oci_media_kind(type, &d->kind, err));
 	if (d->kind == OCI_MANIFEST ? has_entries : has_layers)
 		return mlr_fail(err, EPROTO, "the contents are not those of '%s'", type);
-	if (type != own) {
-		free(d->media_type);
-		d->media_type = xstrdup(type);
-	}
+	if (type != own)
+		set_ptr(&d->media_type, xstrdup(type));
 	return 0;
 }
 
@@ -334,9 +331,7 @@ void oci_document_done(struct oci_document *d)
 {
 	record_done(type_rows, d);
 	record_done(manifest_rows, d);
-	for (size_t i = 0; i < d->n_entries; i++)
-		entry_done(&d->entries[i]);
-	free(d->entries);
+	free_all(d->entries, d->n_entries, entry_done);
 	*d = (struct oci_document){ 0 };
 }
 

@@ -9,8 +9,7 @@
  * Documents are untrusted. The Content-Type, the descriptor that led to a document, its own
  * mediaType and its contents must agree on its type (CVE-2021-41190).
  */
-#ifndef MLR_OCI_MANIFEST_H
-#define MLR_OCI_MANIFEST_H
+#pragma once
 
 #include "oci/compression.h"
 #include "oci/platform.h"
@@ -115,5 +114,3 @@ char *oci_index_write(const struct oci_index_item *items, size_t n);
 char *oci_save_write(const char *config, const char *tag, const struct strv *layers);
 
 #define OCI_LAYOUT_FILE "{\"imageLayoutVersion\":\"1.0.0\"}"
-
-#endif

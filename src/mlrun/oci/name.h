@@ -8,8 +8,7 @@
  * its first colon. Commands that run images also take rootfs:DIR and squashfs:FILE or sif:FILE,
  * whose path is all that follows; both are files with a squashfs image in them.
  */
-#ifndef MLR_OCI_NAME_H
-#define MLR_OCI_NAME_H
+#pragma once
 
 #include "oci/ref.h"
 
@@ -82,5 +81,3 @@ int oci_transport_is_root(enum oci_transport t);
  * a tag: "localhost/<last part of path>:<word>", as podman does. Never fails.
  */
 void oci_name_stored(enum oci_transport t, const char *path, const char *said, struct oci_ref *ret);
-
-#endif

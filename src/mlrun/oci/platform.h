@@ -2,8 +2,7 @@
  * Parses and compares platforms, OS/ARCH[/VARIANT] with Go's names (OCI image-spec, image-index.md,
  * "platform").
  */
-#ifndef MLR_OCI_PLATFORM_H
-#define MLR_OCI_PLATFORM_H
+#pragma once
 
 #include "base/base.h"
 
@@ -31,5 +30,3 @@ void oci_platform_set(
 int oci_platform_match(const struct oci_platform *want, const struct oci_platform *have);
 
 void oci_platform_print(const struct oci_platform *p, char out[OCI_PLATFORM_SIZE]);
-
-#endif

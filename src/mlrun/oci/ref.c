@@ -175,13 +175,11 @@ static int split_name(const char *name, struct oci_ref *ref, struct mlr_error *e
 	}
 	if (strcasecmp(ref->registry, "index.docker.io") == 0 ||
 		strcasecmp(ref->registry, DOCKER_REGISTRY) == 0) {
-		free(ref->registry);
-		ref->registry = xstrdup(DOCKER_REGISTRY);
+		set_ptr(&ref->registry, xstrdup(DOCKER_REGISTRY));
 		if (!strchr(ref->repository, '/')) {
 			char *full = xasprintf("library/%s", ref->repository);
 
-			free(ref->repository);
-			ref->repository = full;
+			set_ptr(&ref->repository, full);
 		}
 	}
 	return 0;

@@ -5,8 +5,7 @@
  * This header parses image references as Docker writes them, [docker://]name[:tag][@digest]
  * (github.com/distribution/reference, reference.go: the grammar; normalize.go: the defaults).
  */
-#ifndef MLR_OCI_REF_H
-#define MLR_OCI_REF_H
+#pragma once
 
 #include "base/base.h"
 
@@ -39,5 +38,3 @@ int oci_ref_is_same(const char *a, const char *b);
 
 /* Is the registry on a loopback address (127.0.0.0/8, ::1, localhost), with or without a port? */
 int oci_ref_is_loopback(const struct oci_ref *ref);
-
-#endif

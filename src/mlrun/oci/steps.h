@@ -5,8 +5,7 @@
  *   {"key": digest of all that the step depends on, "layer": diff ID or null, "size": bytes of its
  *    tar, "created": seconds since 1970}
  */
-#ifndef MLR_OCI_STEPS_H
-#define MLR_OCI_STEPS_H
+#pragma once
 
 #include "oci/digest.h"
 
@@ -26,5 +25,3 @@ char *oci_steps_write(const struct oci_step *steps, size_t n);
  * if they are malformed. */
 int oci_steps_parse(
 	const char *json, size_t len, struct oci_step **ret, size_t *n, struct mlr_error *err);
-
-#endif

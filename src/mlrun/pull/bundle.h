@@ -4,8 +4,7 @@
  * On success each function takes over the files and frees them with the source. *said gets the
  * image's name in the file, to free(), or NULL.
  */
-#ifndef MLR_PULL_BUNDLE_H
-#define MLR_PULL_BUNDLE_H
+#pragma once
 
 #include "oci/platform.h"
 #include "pull/files.h"
@@ -30,5 +29,3 @@ int pull_bundle_docker(
  * caller's. */
 int pull_bundle_rootfs(int fd, const struct oci_platform *platform,
 	const struct plain_options *plain, struct pull_source **ret, struct mlr_error *err);
-
-#endif

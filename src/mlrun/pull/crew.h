@@ -2,8 +2,7 @@
  * The threads that fetch an image's layers, several at once, the largest first. For this room's
  * other files.
  */
-#ifndef MLR_PULL_CREW_H
-#define MLR_PULL_CREW_H
+#pragma once
 
 #include "oci/manifest.h"
 #include "pull/pull.h"
@@ -52,5 +51,3 @@ void crew_attend(
 
 /* Report how many device members of an image's layers were left out, if any. */
 void crew_tell_devices(uint64_t n, const struct pull_watch *watch);
-
-#endif

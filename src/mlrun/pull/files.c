@@ -207,10 +207,8 @@ int files_open_fd(
 		f->fd = r = plain_open(fd, opt, err);
 		if (r >= 0)
 			r = read_archive(f, f->fd, opt, &f->is_cut, err);
-		if (r < 0)
-			return r;
-		if (f->n > 0)
-			qsort(f->v, f->n, sizeof(*f->v), by_name);
+		TRY(r);
+		sort_all(f->v, f->n, by_name);
 	}
 	*ret = take_ptr(&f);
 	return 0;

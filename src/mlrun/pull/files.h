@@ -5,8 +5,7 @@
  * A bundle may be hostile: nothing outside the directory is opened, whatever its symlinks say, and
  * an archive's links lead only to its own members. Finding and reading are thread-safe.
  */
-#ifndef MLR_PULL_FILES_H
-#define MLR_PULL_FILES_H
+#pragma once
 
 #include "pull/plain.h"
 
@@ -49,9 +48,4 @@ int files_read(struct files *f, const char *name, size_t max, char **ret, size_t
 /* pread(2) of exactly len bytes. Returns 0, or -errno; -EIO if there are fewer. */
 int files_part_read(const struct files_part *p, uint64_t at, void *buf, size_t len);
 
-static inline void files_cleanup(struct files **f)
-{
-	files_free(*f);
-}
-
-#endif
+MLR_CLEANUP(files_cleanup, struct files *, files_free);

@@ -3,8 +3,7 @@
  * handles one large file better than 100,000 small ones. On others, unpacked layers are shared by
  * images and start fastest, if an ordinary user can have what overlayfs needs there.
  */
-#ifndef MLR_PULL_FORMAT_H
-#define MLR_PULL_FORMAT_H
+#pragma once
 
 #include "base/filesystem.h"
 #include "store/facts.h"
@@ -28,5 +27,3 @@ enum store_format format_judge(
  */
 int format_choose(struct store *st, store_probe_fn probe, enum store_format *ret, char **told,
 	struct mlr_error *err);
-
-#endif

@@ -1,6 +1,5 @@
 /* Brings one layer from its source to a published tree. For this room's other files. */
-#ifndef MLR_PULL_LAYER_H
-#define MLR_PULL_LAYER_H
+#pragma once
 
 #include "layer/unpack.h"
 #include "oci/manifest.h"
@@ -29,5 +28,3 @@ enum layer_parts { LAYER_TREE = 1, LAYER_BLOB = 2 };
 int pull_layer_bring(struct store *st, struct pull_source *source, const struct oci_layer *layer,
 	unsigned parts, const char *diff_id, uint64_t *received, uint64_t *devices,
 	struct mlr_error *err);
-
-#endif

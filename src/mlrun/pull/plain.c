@@ -180,8 +180,7 @@ static int copy(struct input *in, plain_sink_fn sink, void *ctx, struct mlr_erro
 		r = check_limits(in, out, err);
 		if (r == 0)
 			r = sink(ctx, in->buf, (size_t)n, err);
-		if (r < 0)
-			return r;
+		TRY(r);
 	}
 }
 
@@ -214,8 +213,7 @@ static int stream(struct input *in, plain_sink_fn sink, void *ctx, struct mlr_er
 {
 	int r = look(in, err);
 
-	if (r < 0)
-		return r;
+	TRY(r);
 	return r ? run(in, sink, ctx, err) : copy(in, sink, ctx, err);
 }
 
@@ -252,8 +250,7 @@ int plain_open(int fd, const struct plain_options *opt, struct mlr_error *err)
 		.fd = fd, .in_order = !S_ISREG(st.st_mode), .left = (uint64_t)st.st_size, .opt = opt
 	};
 	r = look(in, err);
-	if (r < 0)
-		return r;
+	TRY(r);
 	if (r == 0 && S_ISREG(st.st_mode)) {
 		out = fcntl(fd, F_DUPFD_CLOEXEC, 3);
 		if (out < 0)

@@ -1,6 +1,5 @@
 /* Reads a file without its compression (gzip, zstd, xz, bzip2). For this room's other files. */
-#ifndef MLR_PULL_PLAIN_H
-#define MLR_PULL_PLAIN_H
+#pragma once
 
 #include "base/base.h"
 
@@ -32,5 +31,3 @@ typedef int (*plain_sink_fn)(void *ctx, const void *buf, size_t len, struct mlr_
  * position, so it is thread-safe. Errors as above, and the sink's. */
 int plain_stream(int fd, uint64_t offset, uint64_t size, const struct plain_options *opt,
 	plain_sink_fn sink, void *ctx, struct mlr_error *err);
-
-#endif

@@ -198,8 +198,7 @@ static int note_source(struct pull *p, struct store_image *im, struct mlr_error 
 
 	if (!source || (im->source && strcmp(source, im->source) == 0))
 		return 0;
-	free(im->source);
-	im->source = take_ptr(&source);
+	set_ptr(&im->source, take_ptr(&source));
 	return store_image_put(p->st, im, err);
 }
 
@@ -350,8 +349,7 @@ static int bring_layers(struct pull *p, struct pull_result *ret, struct mlr_erro
 		r = bring_squash(p, err);
 	if (r == 0 && w.parts)
 		r = crew_run(&w, p->opt->jobs, p->watch, p->opt->cancel, err);
-	if (r < 0)
-		return r;
+	TRY(r);
 	ret->layers = w.n;
 	for (size_t i = 0; i < w.n; i++) {
 		ret->layers_fetched += p->shown[i].state == PULL_DONE;
@@ -395,8 +393,7 @@ static int keep_facts(struct pull *p, struct pull_result *ret, struct mlr_error 
 		r = rootfs_image_stack(p->st, manifest, p->format == STORE_FORMAT_DIR, &f, err);
 		open = f.open;
 	}
-	if (r < 0)
-		return r;
+	TRY(r);
 	ret->formats = f.formats;
 	return store_facts_put(p->st, manifest, &f, err);
 }

@@ -6,8 +6,7 @@
  * both digests and the archive are right; the image's name comes last. An interrupted pull leaves
  * whole layers, which the next pull uses.
  */
-#ifndef MLR_PULL_PULL_H
-#define MLR_PULL_PULL_H
+#pragma once
 
 #include "oci/name.h"
 #include "pull/format.h"
@@ -109,5 +108,3 @@ void pull_sight_done(struct pull_sight *s);
  * and cancel. Returns as above. */
 int pull_look(const struct oci_name *what, const struct pull_options *opt,
 	const struct pull_watch *watch, struct pull_sight *ret, struct mlr_error *err);
-
-#endif

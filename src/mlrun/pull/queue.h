@@ -2,8 +2,7 @@
  * A bounded pipe of bytes from a writing thread to a reading one: the network may be ahead of the
  * disk by at most QUEUE_BYTES. For this room's other files.
  */
-#ifndef MLR_PULL_QUEUE_H
-#define MLR_PULL_QUEUE_H
+#pragma once
 
 #include "base/base.h"
 
@@ -31,9 +30,4 @@ size_t queue_peek(struct queue *q, void *buf, size_t len);
 /* Reader, last call: needs no more bytes. */
 void queue_leave(struct queue *q);
 
-static inline void queue_cleanup(struct queue **q)
-{
-	queue_free(*q);
-}
-
-#endif
+MLR_CLEANUP(queue_cleanup, struct queue *, queue_free);

@@ -36,8 +36,7 @@ static void admit(struct ward *w, struct store *st, const char *path)
 
 	if (store_image_load(st, path, &im, NULL) < 0)
 		return;
-	w->v = xreallocarray(w->v, w->n + 1, sizeof(*w->v));
-	p = &w->v[w->n++];
+	p = xadd(w->v, w->n);
 	*p = (struct patient){ im, STRV_INIT };
 	strv_add(&p->parts, path);
 	if (store_parts_add_image(st, &im, &p->parts, NULL) < 0)
@@ -47,9 +46,8 @@ static void admit(struct ward *w, struct store *st, const char *path)
 static void load(struct ward *w, struct store *st)
 {
 	auto_dir DIR *d = file_open_dir(store_fd(st), "images", 0);
-	struct dirent *e;
 
-	while (d && (e = readdir(d))) {
+	for (struct dirent *e; (e = file_next(d));) {
 		auto_free char *path = xasprintf("images/%s", e->d_name);
 
 		if (strlen(e->d_name) == 64 + strlen(".json"))

@@ -1,6 +1,5 @@
 /* Repair: removes what verifying found broken, and fetches it again. */
-#ifndef MLR_PULL_REPAIR_H
-#define MLR_PULL_REPAIR_H
+#pragma once
 
 #include "pull/pull.h"
 #include "rootfs/verify.h"
@@ -34,5 +33,3 @@ int pull_repair(struct store *st, const struct rootfs_report *report,
 
 /* The names of the images that need a path of the report, for messages. */
 void pull_repair_needed_by(struct store *st, const char *path, struct strv *names);
-
-#endif

@@ -1,6 +1,5 @@
 /* Resolves a reference: fetches and checks index, manifest and configuration. */
-#ifndef MLR_PULL_RESOLVE_H
-#define MLR_PULL_RESOLVE_H
+#pragma once
 
 #include "oci/config.h"
 #include "oci/manifest.h"
@@ -23,5 +22,3 @@ void resolve_done(struct resolved *r);
  */
 int resolve(struct pull_source *source, const struct oci_platform *want, struct resolved *ret,
 	struct mlr_error *err);
-
-#endif

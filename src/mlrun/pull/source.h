@@ -4,8 +4,7 @@
  * `docker save` ("docker-archive:FILE[:REF]"), or a plain tar of a root directory. The rest of this
  * room does not know which.
  */
-#ifndef MLR_PULL_SOURCE_H
-#define MLR_PULL_SOURCE_H
+#pragma once
 
 #include "oci/digest.h"
 #include "oci/name.h"
@@ -74,5 +73,3 @@ int pull_source_files(const struct oci_name *name, const struct source_files_opt
  */
 struct pull_source *pull_source_spool(
 	struct store *st, struct pull_source *take, uint64_t from, int keep);
-
-#endif

@@ -117,8 +117,7 @@ int pull_source_files(const struct oci_name *name, const struct source_files_opt
 		r = plain = plain_open(fd, opt->plain, err);
 	if (r >= 0)
 		r = open_plain(plain < 0 ? fd : plain, name, opt, ret, &said, err);
-	if (r < 0)
-		return r;
+	TRY(r);
 	real = realpath(name->path, NULL);
 	oci_name_stored(name->transport, real ? real : name->path, said, stored);
 	return 0;

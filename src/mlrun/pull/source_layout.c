@@ -173,8 +173,7 @@ static int settle(struct source_layout *l, struct bundle *b, char **text, size_t
 	if (r < 0)
 		return mlr_wrap(err, "index.json");
 	r = oci_layout_choose(&doc, b->which, b->want, &e, err);
-	if (r < 0)
-		return r;
+	TRY(r);
 	if (r == 1) {
 		hash_digest(*text, len, l->digest);
 		memcpy(l->index.digest, l->digest, OCI_DIGEST_SIZE);

@@ -250,8 +250,7 @@ static int take_tar(struct source_made *m, int fd, struct strv *diff_ids, unsign
 		return l->part.fd;
 	m->n = 1;
 	r = files_check_end(l->part.fd, m->plain, err); /* no digest would show a cut */
-	if (r < 0)
-		return r;
+	TRY(r);
 	end = lseek(l->part.fd, 0, SEEK_END);
 	if (end < 0)
 		return mlr_fail_errno(err, "seek");

@@ -1,6 +1,5 @@
 /* Checks whether what is to be fetched fits, before fetching it. For this room's other files. */
-#ifndef MLR_PULL_SPACE_H
-#define MLR_PULL_SPACE_H
+#pragma once
 
 #include "store/store.h"
 
@@ -31,5 +30,3 @@ int space_room(int fd, struct space_room *ret, struct mlr_error *err);
  */
 int space_check(struct store *st, uint64_t compressed, unsigned times, int files,
 	void (*notice)(void *ctx, const char *words), void *ctx, struct mlr_error *err);
-
-#endif

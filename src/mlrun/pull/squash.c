@@ -2,7 +2,6 @@
 
 #include "layer/record.h"
 #include "layer/tar.h"
-#include "oci/digest.h"
 #include "pull/crew.h"
 #include "pull/layer.h"
 #include "rootfs/layers.h"
@@ -364,8 +363,7 @@ static int make_once(struct squashing *s, struct mlr_error *err)
 	struct store_tree *t = NULL;
 	int r = store_tree_begin(s->work->st, STORE_SQUASH, s->work->manifest, &t, err);
 
-	if (r < 0)
-		return r;
+	TRY(r);
 	if (r == 1)
 		return take_existing(s, err);
 	r = fill(s, store_tree_fd(t), err);

@@ -2,8 +2,7 @@
  * Makes an image's squashfs file: feeds its layers, the topmost first, to squashfs/writer.h. For
  * this room's other files.
  */
-#ifndef MLR_PULL_SQUASH_H
-#define MLR_PULL_SQUASH_H
+#pragma once
 
 #include "oci/manifest.h"
 #include "pull/pull.h"
@@ -33,5 +32,3 @@ struct squash_work {
  */
 int squash_bring(struct squash_work *w, const struct pull_watch *watch, const int *cancel,
 	char digest[8 + HASH_HEX_SIZE], struct mlr_error *err);
-
-#endif

@@ -23,10 +23,7 @@ void pull_steps_free(struct pull_steps *s)
 	free(s);
 }
 
-static void steps_cleanup(struct pull_steps **s)
-{
-	pull_steps_free(*s);
-}
+MLR_CLEANUP(steps_cleanup, struct pull_steps *, pull_steps_free);
 
 static int read_config(struct pull_steps *s, struct mlr_error *err)
 {

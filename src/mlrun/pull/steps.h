@@ -1,6 +1,5 @@
 /* Takes steps of builds from a registry, where push_steps() put them (oci/steps.h). */
-#ifndef MLR_PULL_STEPS_H
-#define MLR_PULL_STEPS_H
+#pragma once
 
 #include "oci/ref.h"
 #include "oci/steps.h"
@@ -22,5 +21,3 @@ const struct oci_step *pull_steps_find(const struct pull_steps *s, const char *k
 /* Bring a step's layer into the store. Returns 0, also if it is there; errors as pull_image(). */
 int pull_steps_bring(
 	struct pull_steps *s, struct store *st, const struct oci_step *step, struct mlr_error *err);
-
-#endif

@@ -16,8 +16,7 @@ static int add(struct index_items *l, const struct index_item *item, struct mlr_
 		if (strcmp(l->v[i].platform, item->platform) == 0)
 			return mlr_fail(err, EEXIST, "two images are for %s: %s and %s",
 				item->platform, l->v[i].digest, item->digest);
-	l->v = xreallocarray(l->v, l->n + 1, sizeof(*l->v));
-	l->v[l->n++] = *item;
+	*xadd(l->v, l->n) = *item;
 	return 0;
 }
 

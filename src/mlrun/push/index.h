@@ -2,8 +2,7 @@
  * Makes an index of images for several platforms (OCI image-spec, image-index.md; Docker's manifest
  * list) in a repository that has the images.
  */
-#ifndef MLR_PUSH_INDEX_H
-#define MLR_PUSH_INDEX_H
+#pragma once
 
 #include "oci/digest.h"
 #include "oci/platform.h"
@@ -36,5 +35,3 @@ int index_add_remote(struct index_items *l, const struct oci_ref *what,
 /* Write the index under to's tag. Returns 0, its digest and errors as above. */
 int index_push(const struct index_items *l, const struct oci_ref *to,
 	const struct push_options *opt, char digest[OCI_DIGEST_SIZE], struct mlr_error *err);
-
-#endif

@@ -258,8 +258,7 @@ static int push_packed(struct pushing *p, size_t i, const char *what, struct mlr
 	else if (r == 0)
 		r = send_layer(&p->send, what, p->doc.config.diff_ids.v[i], p->opt->compression,
 			b.digest, &b.size, err);
-	if (r < 0)
-		return r;
+	TRY(r);
 	reuse_remember(&p->reuse, i, &b);
 	settle(&p->layers[i], b.digest, b.size, p->opt->compression, end);
 	return 0;
@@ -283,8 +282,7 @@ static int push_layer(struct pushing *p, size_t i, struct mlr_error *err)
 
 	if (r == 0)
 		r = push_packed(p, i, what, err);
-	if (r < 0)
-		return r;
+	TRY(r);
 	tell_layer(p, &p->layers[i]);
 	return 0;
 }

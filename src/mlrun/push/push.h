@@ -9,8 +9,7 @@
  * If the registry has all layers as the image was pulled, it gets the original manifest, and the
  * digest stays.
  */
-#ifndef MLR_PUSH_PUSH_H
-#define MLR_PUSH_PUSH_H
+#pragma once
 
 #include "base/config.h"
 #include "oci/compression.h"
@@ -75,5 +74,3 @@ int push_held(struct store *st, const struct store_image *im, const struct oci_r
  */
 int push_steps(struct store *st, const struct oci_step *steps, size_t n, const struct oci_ref *to,
 	const struct push_options *opt, struct push_result *ret, struct mlr_error *err);
-
-#endif

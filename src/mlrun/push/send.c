@@ -133,8 +133,7 @@ int send_layer(const struct send *s, const char *what, const char *diff_id,
 	if (r < 0)
 		__atomic_store_n(s->stop, 1, __ATOMIC_RELAXED);
 	pthread_join(maker, NULL);
-	if (r < 0)
-		return r;
+	TRY(r);
 	memcpy(digest, b.digest, sizeof(b.digest));
 	*size = b.size;
 	return 0;

@@ -1,6 +1,5 @@
 /* Sends a layer while it is compressed. For push.c. */
-#ifndef MLR_PUSH_SEND_H
-#define MLR_PUSH_SEND_H
+#pragma once
 
 #include "oci/digest.h"
 #include "oci/manifest.h"
@@ -28,5 +27,3 @@ int send_kept(const struct send *s, const char *what, const struct oci_descripto
 /* Send a document. */
 int send_document(const struct send *s, const char *what, const char *digest, const char *text,
 	size_t len, struct mlr_error *err);
-
-#endif

@@ -124,19 +124,19 @@ static const char *key(const struct definition *d, const char *name)
 static struct instruction *add(
 	struct recipe *r, enum instruction_word word, const char *text, unsigned line)
 {
-	r->v = xgrow(r->v, r->n, sizeof(*r->v));
-	r->v[r->n] =
-		(struct instruction){ .word = word, .line = line, .is_json = 1, .is_section = 1 };
-	r->v[r->n].keyword = xstrdup(text);
-	r->v[r->n].text = xstrdup(text);
-	return &r->v[r->n++];
+	*xadd(r->v, r->n) = (struct instruction){ .word = word,
+		.line = line,
+		.is_json = 1,
+		.is_section = 1,
+		.keyword = xstrdup(text),
+		.text = xstrdup(text) };
+	return &r->v[r->n - 1];
 }
 
 /* Add a file with this content, which it takes. */
 static void add_file(struct instruction *in, const char *path, char *content)
 {
-	in->heredocs = xgrow(in->heredocs, in->n_heredocs, sizeof(*in->heredocs));
-	in->heredocs[in->n_heredocs++] = (struct heredoc){ xstrdup(path), content, 0, 0 };
+	*xadd(in->heredocs, in->n_heredocs) = (struct heredoc){ xstrdup(path), content, 0, 0 };
 }
 
 /* The words of "-c SHELL…" after a script's name, or what else is to run it. */
@@ -387,8 +387,7 @@ static int begin_section(struct definition *d, const char *line, struct mlr_erro
 	}
 	d->kind = (int)i;
 	d->v[i].line = d->v[i].line ? d->v[i].line : d->number;
-	free(d->v[i].args);
-	d->v[i].args = xstrndup(args, strcspn(args, "#"));
+	set_ptr(&d->v[i].args, xstrndup(args, strcspn(args, "#")));
 	text_chop(d->v[i].args);
 	args = d->v[i].args;
 	if (i == FILES)
@@ -414,10 +413,8 @@ static int end_stage(struct definition *d, struct mlr_error *err)
 		xstrdup("# What the caller sets comes after this.\n"));
 	for (int is_callers = 0; is_callers < 2; is_callers++)
 		for (size_t i = 0; i < d->files.n; i++)
-			if ((d->files.v[i].flags.n == 0) == is_callers) {
-				d->r.v = xgrow(d->r.v, d->r.n, sizeof(*d->r.v));
-				d->r.v[d->r.n++] = d->files.v[i];
-			}
+			if ((d->files.v[i].flags.n == 0) == is_callers)
+				*xadd(d->r.v, d->r.n) = d->files.v[i];
 	d->files.n = 0;
 	if (d->v[POST].line) {
 		in = add_run(d, POST, "/bin/sh -ex", "/.post.script");

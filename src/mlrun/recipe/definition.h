@@ -5,8 +5,7 @@
  * A stage becomes FROM; COPY of %files; RUN of %post; COPY of the files below /.singularity.d that
  * other sections describe; LABEL and ENTRYPOINT; RUN of %test; all with is_section set.
  */
-#ifndef MLR_RECIPE_DEFINITION_H
-#define MLR_RECIPE_DEFINITION_H
+#pragma once
 
 #include "recipe/recipe.h"
 
@@ -32,5 +31,3 @@ int definition_parse(const char *name, const char *text, size_t len,
 
 /* List the sections. */
 void definition_each_reach(reach_fn fn, void *ctx);
-
-#endif

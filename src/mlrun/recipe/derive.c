@@ -257,8 +257,7 @@ static int parse_line(const char *line, struct instruction *ret, struct mlr_erro
 {
 	int r = instruction_parse(line, '\\', ret, err);
 
-	if (r < 0)
-		return r;
+	TRY(r);
 	if (!acts[ret->word])
 		r = mlr_fail(err, EINVAL,
 			"--change does not support %s; use CMD, ENTRYPOINT, ENV, EXPOSE, HEALTHCHECK, LABEL, MAINTAINER, ONBUILD, "
@@ -280,8 +279,7 @@ int derive_parse(
 
 		if (r < 0)
 			return mlr_wrap(err, "change '%.200s'", lines->v[i]);
-		*ret = xgrow(*ret, *n, sizeof(in));
-		(*ret)[(*n)++] = in;
+		*xadd(*ret, *n) = in;
 	}
 	return 0;
 }

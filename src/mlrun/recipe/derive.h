@@ -2,8 +2,7 @@
  * Makes an image's configuration from another: adds a layer, and does what instructions say.
  * Serves mlrun build, and docker-container-commit(1)'s --change.
  */
-#ifndef MLR_RECIPE_DERIVE_H
-#define MLR_RECIPE_DERIVE_H
+#pragma once
 
 #include "recipe/instruction.h"
 
@@ -43,5 +42,3 @@ int derive_parse(
  */
 int derive_config(
 	const char *json, size_t len, const struct derive *d, char **ret, struct mlr_error *err);
-
-#endif

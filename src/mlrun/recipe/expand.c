@@ -268,8 +268,7 @@ static int replace(struct expansion *x, const struct form *f, char **ret, struct
 	r = until(x, '/', 1, &pattern, err);
 	if (r == 0)
 		r = until(x, '}', 1, &word, err);
-	if (r < 0)
-		return r;
+	TRY(r);
 	if (!f->value && (x->e->flags & EXPAND_KEEP_UNSET)) {
 		*ret = xasprintf("${%s/%s%s/%s}", f->name, all ? "/" : "", pattern, word);
 		return 0;

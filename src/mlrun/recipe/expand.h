@@ -12,8 +12,7 @@
  * elsewhere it takes any character literally. Source: the Dockerfile reference, "Environment
  * replacement".
  */
-#ifndef MLR_RECIPE_EXPAND_H
-#define MLR_RECIPE_EXPAND_H
+#pragma once
 
 #include "base/base.h"
 
@@ -43,5 +42,3 @@ int expand_word(const struct expand *e, const char *text, char **ret, struct mlr
 /* Expand, and then split at blanks that are not quoted, also at those of variables' values: words
  * are appended to ret. */
 int expand_words(const struct expand *e, const char *text, struct strv *ret, struct mlr_error *err);
-
-#endif

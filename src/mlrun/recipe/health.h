@@ -1,6 +1,5 @@
 /* Reads HEALTHCHECK. For this room's other files. */
-#ifndef MLR_RECIPE_HEALTH_H
-#define MLR_RECIPE_HEALTH_H
+#pragma once
 
 #include "recipe/instruction.h"
 
@@ -12,5 +11,3 @@ int health_check(const struct instruction *in, struct mlr_error *err);
 /* The configuration's member "Healthcheck" (moby's image specification, config.md; OCI has no such
  * member) of an instruction that was checked. */
 json_t *health_config(const struct instruction *in);
-
-#endif

@@ -92,9 +92,7 @@ void instruction_done(struct instruction *in)
 	free(in->text);
 	strv_done(&in->flags);
 	strv_done(&in->args);
-	for (size_t i = 0; i < in->n_heredocs; i++)
-		instruction_heredoc_done(&in->heredocs[i]);
-	free(in->heredocs);
+	free_all(in->heredocs, in->n_heredocs, instruction_heredoc_done);
 	*in = (struct instruction){ 0 };
 }
 
@@ -166,8 +164,7 @@ static void find_heredocs(struct instruction *in, const char *text)
 
 		if (!instruction_heredoc(words.v[i], &h))
 			continue;
-		in->heredocs = xgrow(in->heredocs, in->n_heredocs, sizeof(h));
-		in->heredocs[in->n_heredocs++] = h;
+		*xadd(in->heredocs, in->n_heredocs) = h;
 	}
 }
 
@@ -336,8 +333,7 @@ int instruction_parse(const char *text, char escape, struct instruction *ret, st
 	in.text = xstrdup(text + text_blank(text));
 	text_chop(in.text);
 	TRY(parse(&in, escape, err));
-	*ret = in;
-	in = (struct instruction){ 0 };
+	*ret = take_struct(&in, { 0 });
 	return 0;
 }
 

@@ -1,6 +1,5 @@
 /* One instruction of a recipe. */
-#ifndef MLR_RECIPE_INSTRUCTION_H
-#define MLR_RECIPE_INSTRUCTION_H
+#pragma once
 
 #include "base/reach.h"
 #include "recipe/expand.h"
@@ -117,5 +116,3 @@ enum reach instruction_flag_reach(const struct instruction *in, const char *flag
 
 /* List instructions and their flags. */
 void instruction_each_reach(reach_fn fn, void *ctx);
-
-#endif

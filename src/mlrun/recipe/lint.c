@@ -35,14 +35,12 @@ static void find(struct linting *l, unsigned line, const char *rule, const char 
 	__attribute__((format(printf, 4, 5)));
 static void find(struct linting *l, unsigned line, const char *rule, const char *fmt, ...)
 {
-	struct lint *res = &l->result;
 	va_list ap;
 
 	if (l->skips_all || strv_has(&l->skipped, rule))
 		return;
-	res->v = xgrow(res->v, res->n, sizeof(*res->v));
 	va_start(ap, fmt);
-	res->v[res->n++] = (struct lint_finding){ line, rule, xvasprintf(fmt, ap) };
+	*xadd(l->result.v, l->result.n) = (struct lint_finding){ line, rule, xvasprintf(fmt, ap) };
 	va_end(ap);
 }
 
@@ -433,12 +431,9 @@ int lint_recipe(const struct recipe *r, const struct stages *s, const struct str
 			"an empty line within a continued instruction");
 	for (size_t i = 0; i < s->n && status == 0; i++)
 		status = look_at_stage(&l, i, err);
-	for (size_t i = 0; i < s->n; i++)
-		scope_done(&l.scopes[i]);
-	free(l.scopes);
+	free_all(l.scopes, s->n, scope_done);
 	strv_done(&l.skipped);
-	if (l.result.n > 0)
-		qsort(l.result.v, l.result.n, sizeof(*l.result.v), by_line);
+	sort_all(l.result.v, l.result.n, by_line);
 	if (status < 0)
 		lint_done(&l.result);
 	else

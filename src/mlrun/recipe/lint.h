@@ -2,8 +2,7 @@
  * Finds what is allowed in a recipe but unwise: BuildKit's build checks, under their names
  * (docs.docker.com/reference/build-checks). The directive "check" turns them off.
  */
-#ifndef MLR_RECIPE_LINT_H
-#define MLR_RECIPE_LINT_H
+#pragma once
 
 #include "recipe/stages.h"
 
@@ -30,5 +29,3 @@ void lint_done(struct lint *l);
  */
 int lint_recipe(const struct recipe *r, const struct stages *s, const struct strv *given,
 	struct lint *ret, struct mlr_error *err);
-
-#endif

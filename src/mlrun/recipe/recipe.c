@@ -153,8 +153,7 @@ static void join(struct lines *l, struct logical_line *line)
 		more = cut_continuation(l, next);
 		text_add(&all, next, strlen(next));
 	}
-	free(line->text);
-	line->text = text_take(&all);
+	set_ptr(&line->text, text_take(&all));
 }
 
 /* Read the next logical line. Returns 1, 0 at the end, or -EINVAL for an invalid directive. */
@@ -223,9 +222,7 @@ void recipe_done(struct recipe *r)
 	free(r->name);
 	free(r->syntax);
 	free(r->check);
-	for (size_t i = 0; i < r->n; i++)
-		instruction_done(&r->v[i]);
-	free(r->v);
+	free_all(r->v, r->n, instruction_done);
 	free(r->gaps);
 	*r = (struct recipe)RECIPE_INIT;
 }
@@ -252,8 +249,7 @@ static int read_heredocs(struct lines *l, struct instruction *in, struct mlr_err
 		if (in->word == INSTRUCTION_ONBUILD) {
 			char *all = xasprintf("%s\n%s%s", in->args.v[0], h->content, h->name);
 
-			free(in->args.v[0]);
-			in->args.v[0] = all;
+			set_ptr(&in->args.v[0], all);
 		}
 	}
 	return 0;
@@ -274,13 +270,10 @@ static int add_line(
 	if (ret < 0)
 		return ret;
 	in.line = line->first;
-	r->v = xgrow(r->v, r->n, sizeof(in));
-	r->v[r->n++] = in;
+	*xadd(r->v, r->n) = in;
 	in = (struct instruction){ 0 };
-	if (line->gap) {
-		r->gaps = xgrow(r->gaps, r->n_gaps, sizeof(*r->gaps));
-		r->gaps[r->n_gaps++] = line->gap;
-	}
+	if (line->gap)
+		*xadd(r->gaps, r->n_gaps) = line->gap;
 	return 0;
 }
 
@@ -310,8 +303,7 @@ int recipe_parse_trigger(const char *text, struct instruction *ret, struct mlr_e
 
 	if (r == 0)
 		r = mlr_fail(err, EINVAL, "the instruction is empty");
-	if (r < 0)
-		return r;
+	TRY(r);
 	r = instruction_parse(line.text, l.escape, &in, err);
 	if (r == 0)
 		r = instruction_check_trigger(&in, err);

@@ -4,8 +4,7 @@
  * This header: a recipe as a list of instructions, with their variables unexpanded. Source:
  * docs.docker.com/reference/dockerfile, and BuildKit where that is silent.
  */
-#ifndef MLR_RECIPE_RECIPE_H
-#define MLR_RECIPE_RECIPE_H
+#pragma once
 
 #include "recipe/instruction.h"
 
@@ -43,5 +42,3 @@ int recipe_parse(
 
 /* Parse one instruction with its here-documents, as ONBUILD keeps it. Returns 0 or -EINVAL. */
 int recipe_parse_trigger(const char *text, struct instruction *ret, struct mlr_error *err);
-
-#endif

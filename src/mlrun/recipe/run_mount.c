@@ -176,14 +176,12 @@ static int read_field(struct parsing *p, const struct key *k, const char *field,
 		r = expand_word(e, raw, &value, err);
 	else
 		value = xstrdup(raw ? raw : "true");
-	if (r < 0)
-		return r;
+	TRY(r);
 	if (k->read)
 		return k->read(p, value) < 0
 			? mlr_fail(err, EINVAL, "'%.100s': expected %s", field, k->expected)
 			: 0;
-	free(*to);
-	*to = take_ptr(&value);
+	set_ptr(to, take_ptr(&value));
 	return 0;
 }
 

@@ -1,6 +1,5 @@
 /* Reads RUN --mount (Dockerfile reference, "RUN --mount"). */
-#ifndef MLR_RECIPE_RUN_MOUNT_H
-#define MLR_RECIPE_RUN_MOUNT_H
+#pragma once
 
 #include "base/reach.h"
 #include "recipe/expand.h"
@@ -52,5 +51,3 @@ int run_mount_parse(
 
 /* List the types, and the keys of each. */
 void run_mount_each_reach(reach_fn fn, void *ctx);
-
-#endif

@@ -1,6 +1,5 @@
 /* The variables that a stage's instructions see (Dockerfile reference, "ARG" and "ENV"). */
-#ifndef MLR_RECIPE_SCOPE_H
-#define MLR_RECIPE_SCOPE_H
+#pragma once
 
 #include "recipe/instruction.h"
 
@@ -43,5 +42,3 @@ int scope_set(struct scope *s, const struct instruction *env, char escape, struc
 
 /* Is this one of the proxy variables, which RUN gets without an ARG if they are given? */
 int scope_is_proxy(const char *name);
-
-#endif

@@ -64,8 +64,7 @@ static int add_stage(struct stages *s, const struct instruction *from, size_t at
 		g.name = xstrdup(from->args.v[2]);
 	for (char *c = g.name; c && *c; c++)
 		*c = (char)tolower((unsigned char)*c);
-	s->v = xgrow(s->v, s->n, sizeof(g));
-	s->v[s->n++] = g;
+	*xadd(s->v, s->n) = g;
 	return 0;
 }
 

@@ -1,6 +1,5 @@
 /* The stages of a recipe, and what each needs of the others. */
-#ifndef MLR_RECIPE_STAGES_H
-#define MLR_RECIPE_STAGES_H
+#pragma once
 
 #include "recipe/recipe.h"
 #include "recipe/scope.h"
@@ -44,5 +43,3 @@ void stages_used_by(const struct stages *s, const struct instruction *in, size_t
 
 /* Mark the stages that a stage is made from, itself included. */
 void stages_need(const struct recipe *r, const struct stages *s, size_t target, char *ret);
-
-#endif

@@ -1,6 +1,5 @@
 /* Strings that grow, and blanks. */
-#ifndef MLR_RECIPE_TEXT_H
-#define MLR_RECIPE_TEXT_H
+#pragma once
 
 #include "base/base.h"
 
@@ -43,5 +42,3 @@ const char *text_flags(const char *text, char escape, struct strv *ret);
 /* Read a JSON array of strings. Returns 1, 0 if the text is something else, or -EINVAL if the array
  * has members that are no strings. */
 int text_json(const char *text, struct strv *ret);
-
-#endif

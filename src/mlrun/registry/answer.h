@@ -3,8 +3,7 @@
  * one sentence that says what is wrong, with a hint if the user can act. docs/pull-failures.md
  * lists them.
  */
-#ifndef MLR_REGISTRY_ANSWER_H
-#define MLR_REGISTRY_ANSWER_H
+#pragma once
 
 #include "registry/http.h"
 
@@ -30,5 +29,3 @@ int answer_refused(const struct answer_to *to, struct mlr_error *err);
 /* The first error's code and message in a JSON body; "" for what is missing. */
 void answer_problem(const struct http_exchange *x, char code[ANSWER_CODE_SIZE],
 	char message[ANSWER_MESSAGE_SIZE]);
-
-#endif

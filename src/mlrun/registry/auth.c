@@ -222,8 +222,7 @@ static int look_up(struct auth *a, struct mlr_error *err)
 		err->code = EPERM; /* the refusal is not the registry's */
 		return -EPERM;
 	}
-	if (r < 0)
-		return r;
+	TRY(r);
 	a->looked_up = 1;
 	a->has = r;
 	return 0;
@@ -271,8 +270,7 @@ static int answer_bearer(struct auth *a, const struct challenge *c, const char *
 
 	if (r == 0 && a->has)
 		r = check_trust(a, c->realm, base, err);
-	if (r < 0)
-		return r;
+	TRY(r);
 	if (!q.scope && *a->repository)
 		q.scope = scope;
 	TRY(token_fetch(&q, &t, transient, err));

@@ -8,8 +8,7 @@
  * replaced some time before it expires. Thread-safe; threads that are refused at the same time
  * share one new token.
  */
-#ifndef MLR_REGISTRY_AUTH_H
-#define MLR_REGISTRY_AUTH_H
+#pragma once
 
 #include "base/config.h"
 #include "registry/credential.h"
@@ -76,5 +75,3 @@ struct challenge {
  */
 int auth_challenge_parse(const char *value, struct challenge *ret, struct mlr_error *err);
 void auth_challenge_done(struct challenge *c);
-
-#endif

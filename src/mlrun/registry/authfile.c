@@ -30,8 +30,7 @@ int authfile_parse(const char *text, size_t len, struct authfile **ret, struct m
 		root = json_object();
 	else
 		r = oci_json_load(text, len, AUTHFILE_MAX, &root, err);
-	if (r < 0)
-		return r;
+	TRY(r);
 	*ret = xcalloc(1, sizeof(**ret));
 	(*ret)->root = root;
 	return 0;

@@ -8,8 +8,7 @@
  *
  * Names and passwords in clear are Kubernetes' way.
  */
-#ifndef MLR_REGISTRY_AUTHFILE_H
-#define MLR_REGISTRY_AUTHFILE_H
+#pragma once
 
 #include "registry/credential.h"
 
@@ -21,10 +20,7 @@ struct authfile;
 int authfile_parse(const char *text, size_t len, struct authfile **ret, struct mlr_error *err);
 void authfile_free(struct authfile *f);
 
-static inline void authfile_cleanup(struct authfile **f)
-{
-	authfile_free(*f);
-}
+MLR_CLEANUP(authfile_cleanup, struct authfile *, authfile_free);
 
 /*
  * Find the entry with the longest matching namespace: "registry/a/b", "registry/a", "registry", or
@@ -52,5 +48,3 @@ char *authfile_text(const struct authfile *f);
 
 /* The name for a registry in Docker's tools and helpers: a URL for docker.io. */
 const char *authfile_docker_key(const char *registry);
-
-#endif

@@ -1,6 +1,5 @@
 /* A size-limited buffer for a small document from the network. For this room's other files. */
-#ifndef MLR_REGISTRY_BUFFER_H
-#define MLR_REGISTRY_BUFFER_H
+#pragma once
 
 #include "base/base.h"
 
@@ -22,5 +21,3 @@ int buffer_put(void *buffer, const void *bytes, size_t len, struct mlr_error *er
 /* A struct request's begin(): empties it. The request's context begins with the buffer. */
 void buffer_begin(void *buffer, struct http_exchange *x);
 void buffer_done(struct buffer *b);
-
-#endif

@@ -15,8 +15,7 @@
  * A secret in a file that other users may read is refused, since any of them could act as this
  * user.
  */
-#ifndef MLR_REGISTRY_CREDENTIAL_H
-#define MLR_REGISTRY_CREDENTIAL_H
+#pragma once
 
 #include "base/base.h"
 
@@ -57,5 +56,3 @@ int credential_store(const char *authfile, const char *key, const struct credent
 
 /* Remove credentials. Returns 0; -ENOENT if there are none, or only Docker's. */
 int credential_erase(const char *authfile, const char *key, char **where, struct mlr_error *err);
-
-#endif

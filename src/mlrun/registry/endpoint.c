@@ -40,8 +40,7 @@ static int add_ca(struct certs *c, const char *path, struct mlr_error *err)
 		return mlr_fail(err, EINVAL, "CA certificates '%s': the file is not PEM", path);
 	mlr_debug("CA certificates of '%s'", path);
 	both = xasprintf("%s%s%s", c->ca ? c->ca : "", c->ca ? "\n" : "", text);
-	free(c->ca);
-	c->ca = both;
+	set_ptr(&c->ca, both);
 	return 0;
 }
 
@@ -168,8 +167,7 @@ static int certs_load(
 		r = add_configured(&c, host, config, err);
 	if (r == 0)
 		r = add_dirs(&c, host, err);
-	if (r < 0)
-		return r;
+	TRY(r);
 	*ret = take_struct(&c, { 0 });
 	return 0;
 }

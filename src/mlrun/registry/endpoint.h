@@ -2,8 +2,7 @@
  * One host that serves a repository: the registry itself or a mirror. Holds its certificates and
  * credentials and, once it has responded, its scheme. For request.c.
  */
-#ifndef MLR_REGISTRY_ENDPOINT_H
-#define MLR_REGISTRY_ENDPOINT_H
+#pragma once
 
 #include "registry/auth.h"
 #include "registry/registry.h"
@@ -42,5 +41,3 @@ int endpoint_try(struct endpoint *e, const struct request *q, struct http_exchan
 /* Report a failed response. Returns as answer_fail(). */
 int endpoint_fail(struct endpoint *e, const struct request *q, struct http_exchange *x,
 	struct mlr_error *err);
-
-#endif

@@ -3,8 +3,7 @@
  * connection, a proxy, each kind of bad certificate, a broken connection), with a hint.
  * docs/pull-failures.md lists them. For http.c.
  */
-#ifndef MLR_REGISTRY_FAULT_H
-#define MLR_REGISTRY_FAULT_H
+#pragma once
 
 #include "registry/http.h"
 
@@ -21,5 +20,3 @@ struct fault {
 
 /* Sets x->transient, unreached, other_protocol. Returns -errno as http_perform() says. */
 int fault_fail(const struct fault *f, struct http_exchange *x, struct mlr_error *err);
-
-#endif

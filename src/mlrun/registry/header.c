@@ -22,8 +22,7 @@ static char *value_of(const char *line, size_t len, const char *name)
 
 static void keep(char **slot, char *value)
 {
-	free(*slot);
-	*slot = value;
+	set_ptr(slot, value);
 }
 
 /* Several lines of one header are one list (RFC 9110, 5.3). */
@@ -32,8 +31,7 @@ static void append(char **slot, char *value)
 	if (*slot && strlen(*slot) < LIST_MAX) {
 		char *both = xasprintf("%s, %s", *slot, value);
 
-		free(value);
-		value = both;
+		set_ptr(&value, both);
 	}
 	keep(slot, value);
 }

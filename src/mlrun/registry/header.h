@@ -1,6 +1,5 @@
 /* Parses a response's headers, for an exchange and for lists of several pages. */
-#ifndef MLR_REGISTRY_HEADER_H
-#define MLR_REGISTRY_HEADER_H
+#pragma once
 
 #include "registry/http.h"
 
@@ -17,5 +16,3 @@ void header_forget(struct http_exchange *x);
  * free(); NULL if there is none or it is malformed.
  */
 char *header_next_query(const char *value);
-
-#endif

@@ -406,8 +406,7 @@ static int follow(struct http *h, CURL *c, struct http_exchange *x, struct mlr_e
 
 		if (r < 0 || !next)
 			return r;
-		free(url);
-		url = next;
+		set_ptr(&url, next);
 		if (hops == REDIRECTS_MAX)
 			return mlr_fail(err, ELOOP, "more than %d redirects, the last to '%.*s'",
 				REDIRECTS_MAX, (int)strcspn(url, "?"), url);

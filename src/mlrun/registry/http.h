@@ -8,8 +8,7 @@
  *
  * Thread-safe.
  */
-#ifndef MLR_REGISTRY_HTTP_H
-#define MLR_REGISTRY_HTTP_H
+#pragma once
 
 #include "base/base.h"
 
@@ -94,5 +93,3 @@ void http_exchange_done(struct http_exchange *x);
 
 /* Sleep until the time is over or the exchange is cancelled. Returns 0 or -ECANCELED. */
 int http_sleep(struct http *h, int64_t ms, struct mlr_error *err);
-
-#endif

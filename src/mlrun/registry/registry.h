@@ -17,8 +17,7 @@
  *
  * Thread-safe.
  */
-#ifndef MLR_REGISTRY_REGISTRY_H
-#define MLR_REGISTRY_REGISTRY_H
+#pragma once
 
 #include "base/config.h"
 #include "oci/digest.h"
@@ -149,10 +148,7 @@ int registry_tags(struct registry *r, struct strv *ret, struct mlr_error *err);
 int registry_login(struct registry *r, const char *user, const char *password, int *asked,
 	struct mlr_error *err);
 
-static inline void registry_cleanup(struct registry **r)
-{
-	registry_free(*r);
-}
+MLR_CLEANUP(registry_cleanup, struct registry *, registry_free);
 #define auto_registry __attribute__((cleanup(registry_cleanup)))
 
 /* Fetches a file from any server, for mlrun build's ADD. */
@@ -170,5 +166,3 @@ static inline void registry_cleanup(struct registry **r)
 int registry_download(const char *url, const struct registry_options *opt,
 	int (*begin)(void *ctx, struct mlr_error *err), registry_sink_fn sink, void *ctx,
 	time_t *modified, struct mlr_error *err);
-
-#endif

@@ -82,18 +82,12 @@ static int run_at(struct registry *r, struct endpoint *e, const struct request *
 	}
 }
 
-static void tell_served(struct endpoint *e)
-{
-	if (!__atomic_exchange_n(&e->served, 1, __ATOMIC_ACQ_REL) && e->is_mirror)
-		mlr_debug("the mirror '%s' serves '%s'", e->name, e->repository);
-}
-
 /* A mirror without the blob may have other blobs; one that fails otherwise is not tried again. */
 static void pass_over(struct endpoint *e, int ret, const struct mlr_error *err, char **why)
 {
-	free(*why);
-	*why = xasprintf("the mirror '%s' failed (%.*s), and", e->name,
-		(int)strcspn(err->text, "\n"), err->text);
+	set_ptr(why,
+		xasprintf("the mirror '%s' failed (%.*s), and", e->name,
+			(int)strcspn(err->text, "\n"), err->text));
 	mlr_debug("the mirror '%s' is passed over: %.*s", e->name, (int)strcspn(err->text, "\n"),
 		err->text);
 	if (ret != -ENOENT)
@@ -128,8 +122,9 @@ int request_run(
 		if (e->is_mirror && (q->no_mirrors || __atomic_load_n(&e->down, __ATOMIC_ACQUIRE)))
 			continue;
 		ret = run_at(r, e, q, x, err);
-		if (ret == 0)
-			tell_served(e);
+		if (ret == 0 && !__atomic_exchange_n(&e->served, 1, __ATOMIC_ACQ_REL) &&
+			e->is_mirror)
+			mlr_debug("the mirror '%s' serves '%s'", e->name, e->repository);
 		if (ret < 0 && !e->is_mirror && why && ret != -ECANCELED)
 			mlr_wrap(err, "%s", why);
 		if (ret == 0 || !e->is_mirror || ret == -ECANCELED || (q->fatal && *q->fatal))

@@ -2,8 +2,7 @@
  * One request to a registry, repeated until it succeeds: after transient failures, and at the next
  * host if a mirror fails. For this room's other files.
  */
-#ifndef MLR_REGISTRY_REQUEST_H
-#define MLR_REGISTRY_REQUEST_H
+#pragma once
 
 #include "registry/endpoint.h"
 #include "registry/retry.h"
@@ -48,5 +47,3 @@ int request_wait(struct registry *r, struct endpoint *e, const struct request *q
 /* Returns 0 with status 200 or 206 in x; -errno as in registry.h. */
 int request_run(struct registry *r, const struct request *q, struct http_exchange *x,
 	struct mlr_error *err);
-
-#endif

@@ -2,8 +2,7 @@
  * Decides whether and when to retry: exponential delays with jitter, the server's Retry-After if
  * given, and a fresh start after every MiB of progress.
  */
-#ifndef MLR_REGISTRY_RETRY_H
-#define MLR_REGISTRY_RETRY_H
+#pragma once
 
 #include "base/base.h"
 
@@ -32,5 +31,3 @@ struct retry {
  * Returns the milliseconds to wait before the next try, or -1 to give up.
  */
 int64_t retry_delay(struct retry *r, uint64_t received, int64_t retry_after_s, unsigned chance);
-
-#endif

@@ -20,8 +20,7 @@ static int end_page(void *ctx, struct http_exchange *x, struct mlr_error *err)
 {
 	struct page *p = ctx;
 
-	free(p->next);
-	p->next = x->link ? header_next_query(x->link) : NULL;
+	set_ptr(&p->next, x->link ? header_next_query(x->link) : NULL);
 	return 0;
 }
 
@@ -74,8 +73,7 @@ int registry_tags(struct registry *r, struct strv *ret, struct mlr_error *err)
 			return mlr_fail(
 				err, EPROTO, "'%s': the list of tags runs in a circle", r->name);
 		}
-		free(query);
-		query = next;
+		set_ptr(&query, next);
 	}
 	strv_add_all(ret, &tags);
 	return 0;

@@ -96,8 +96,7 @@ static void add_query(char **url, const char *name, const char *value)
 	if (!*url || !value || !*value)
 		return;
 	longer = url_add_query(*url, name, value);
-	free(*url);
-	*url = longer;
+	set_ptr(url, longer);
 }
 
 /* Each word of the scope is a parameter of its own (docs/spec/auth/token.md). */

@@ -2,8 +2,7 @@
  * Gets tokens from a token server (github.com/distribution/distribution, docs/spec/auth: token.md
  * and oauth.md): GET anonymously or with a password, POST with a refresh token. For auth.c.
  */
-#ifndef MLR_REGISTRY_TOKEN_H
-#define MLR_REGISTRY_TOKEN_H
+#pragma once
 
 #include "registry/credential.h"
 #include "registry/http.h"
@@ -37,5 +36,3 @@ int token_parse(const char *text, size_t len, struct token *ret, struct mlr_erro
 
 /* "Basic …" for a user and a password. To credential_free_secret(). */
 char *token_basic(const struct credential *c);
-
-#endif

@@ -34,8 +34,7 @@ static int take_location(struct endpoint *e, const struct http_exchange *x, char
 		return mlr_fail(err, EPROTO, "'%s' does not say where to upload", e->name);
 	if (url_check_redirect(next, base, err) < 0)
 		return mlr_wrap(err, "'%s' says where to upload", e->name);
-	free(*url);
-	*url = take_ptr(&next);
+	set_ptr(url, take_ptr(&next));
 	return 0;
 }
 
@@ -248,9 +247,8 @@ static int send_once(struct sending *s, struct mlr_error *err)
 			return -err->code;
 		forget_upload(s);
 	}
-	if (!s->url) {
+	if (!s->url)
 		TRY(start(s->r, s, s->u->what, NULL, NULL, err));
-	}
 	do
 		r = send_piece(s, err);
 	while (r == 0 && !s->is_whole);

@@ -154,8 +154,7 @@ void url_add_field(char **form, const char *name, const char *value)
 	curl_free(encoded);
 	if (*form)
 		explicit_bzero(*form, strlen(*form));
-	free(*form);
-	*form = longer;
+	set_ptr(form, longer);
 }
 
 /* The URL once this part of it is set, or NULL. */

@@ -3,8 +3,7 @@
  * use already; plain http to another origin is allowed only between loopback addresses. User names
  * in URLs are refused.
  */
-#ifndef MLR_REGISTRY_URL_H
-#define MLR_REGISTRY_URL_H
+#pragma once
 
 #include "base/base.h"
 
@@ -44,5 +43,3 @@ char *url_join(const char *base, const char *reference);
 
 /* url with "name=value" appended to its query, encoded, to free(). NULL if url is invalid. */
 char *url_add_query(const char *url, const char *name, const char *value);
-
-#endif

@@ -41,9 +41,7 @@ static void committing_done(struct committing *m)
 	store_facts_done(&m->base);
 	oci_document_done(&m->manifest);
 	rootfs_committed_done(&m->result);
-	for (size_t i = 0; i < m->n_changes; i++)
-		instruction_done(&m->changes[i]);
-	free(m->changes);
+	free_all(m->changes, m->n_changes, instruction_done);
 	free(m->layers);
 	free(m->config);
 }

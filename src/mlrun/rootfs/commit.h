@@ -1,6 +1,5 @@
 /* Commit: makes an image from a container: its image and one more layer. */
-#ifndef MLR_ROOTFS_COMMIT_H
-#define MLR_ROOTFS_COMMIT_H
+#pragma once
 
 #include "oci/digest.h"
 #include "store/stores.h"
@@ -70,5 +69,3 @@ int rootfs_commit_layer(const struct store *in, const char *container, struct st
  */
 int rootfs_commit(struct store *st, const struct stores *others, const struct rootfs_commit *opt,
 	struct rootfs_committed *ret, struct mlr_error *err);
-
-#endif

@@ -2,8 +2,7 @@
  * Fills a layer of the store from a function that writes its tar, instead of a download. The layer
  * has a tree, a record and notes like one that was pulled.
  */
-#ifndef MLR_ROOTFS_FILL_H
-#define MLR_ROOTFS_FILL_H
+#pragma once
 
 #include "layer/record.h"
 #include "oci/digest.h"
@@ -29,5 +28,3 @@ int rootfs_fill(
 /* The same, with a layer of another store. -ENOENT if that store lacks its tree or record. */
 int rootfs_fill_from(
 	struct store *st, struct store *from, const char *diff_id, struct mlr_error *err);
-
-#endif

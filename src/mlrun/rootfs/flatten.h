@@ -4,8 +4,7 @@
  * This header: flattens a whole image into one tree, for images whose layers overlayfs would not
  * show as applying them in order does, and for places where an overlay cannot be mounted.
  */
-#ifndef MLR_ROOTFS_FLATTEN_H
-#define MLR_ROOTFS_FLATTEN_H
+#pragma once
 
 #include "layer/unpack.h"
 #include "store/tree.h"
@@ -24,5 +23,3 @@ int rootfs_layer_note(struct store_tree *t, const struct layer_result *r, struct
  */
 int rootfs_flatten(
 	struct store *st, const char *manifest, const struct strv *diff_ids, struct mlr_error *err);
-
-#endif

@@ -6,7 +6,6 @@
 #include "oci/platform.h"
 #include "rootfs/flatten.h"
 #include "rootfs/layers.h"
-#include "rootfs/listing.h"
 #include "rootfs/place.h"
 #include "store/blob.h"
 #include "store/open_dirs.h"
@@ -152,8 +151,7 @@ static int judge_hiding(const struct rootfs_layers *l, size_t top, const char *p
 		r = look_below(l, top, path, at, &n);
 	else if (r > 0)
 		return ROOTFS_COVERED;
-	if (r < 0)
-		return r;
+	TRY(r);
 	return r != DIRECTORY || n == 0 ? ROOTFS_COVERED : ROOTFS_AS_IS;
 }
 
@@ -298,8 +296,7 @@ static int stack(struct store *st, const char *manifest, int one_tree, struct st
 	auto_strv struct strv cover = STRV_INIT;
 	int r = rootfs_stacking(st, &f->config.diff_ids, &cover, err);
 
-	if (r < 0)
-		return r;
+	TRY(r);
 	if (r == ROOTFS_FLAT || one_tree) {
 		mlr_debug("one tree is made of the layers");
 		f->formats |= STORE_FORMAT_DIR;

@@ -2,8 +2,7 @@
  * Makes an image from layers in the store: pull does so after the last layer, and commit with
  * documents of its own.
  */
-#ifndef MLR_ROOTFS_IMAGE_H
-#define MLR_ROOTFS_IMAGE_H
+#pragma once
 
 #include "oci/manifest.h"
 #include "store/facts.h"
@@ -71,5 +70,3 @@ int rootfs_stacking(
 /* Make cover/<manifest>/tree with these directories. Returns 0 at once if it exists. */
 int rootfs_cover(struct store *st, const char *manifest, const struct strv *diff_ids,
 	const struct strv *dirs, struct mlr_error *err);
-
-#endif

@@ -120,8 +120,7 @@ static int open_stores(
 	if (r == -ENOENT && !rootfs_kept_of(k->text))
 		return mlr_hint(
 			err, "mlrun pull %s makes the store and fetches the image", k->text);
-	if (r < 0)
-		return r;
+	TRY(r);
 	if (k->all.has_own) {
 		k->own = k->all.v[0];
 	} else if (use) {
@@ -311,9 +310,9 @@ static int plan_share(struct kept *k, struct plan *p, struct mlr_error *err)
 	if (fstat(store_fd(k->own), &st) < 0)
 		return mlr_fail_errno(err, "store '%s'", store_path(k->own));
 	/* Identify the container by inode: several paths may lead to the store. */
-	free(p->share);
-	p->share = xasprintf("container %llu:%llu %s", (unsigned long long)st.st_dev,
-		(unsigned long long)st.st_ino, k->name);
+	set_ptr(&p->share,
+		xasprintf("container %llu:%llu %s", (unsigned long long)st.st_dev,
+			(unsigned long long)st.st_ino, k->name));
 	p->kept = store_container_path(k->own, k->name);
 	return 0;
 }
@@ -392,8 +391,7 @@ int rootfs_kept_plan(const char *store_dir, const struct config *c, const char *
 		r = find(store_dir, c, wish->name, use, &k, p, err);
 	if (r == 0 && use)
 		r = check_how(&k, err);
-	if (r < 0)
-		return r;
+	TRY(r);
 	of = k.was.name ? k.was.image : k.found.name;
 	manifest = k.was.name ? k.was.manifest : k.found.manifest;
 	/* Lease the image before the container is made, which needs it. */

@@ -2,8 +2,7 @@
  * A container that keeps what is written to its root: its image with the container's own directory
  * on top (store/container.h).
  */
-#ifndef MLR_ROOTFS_KEPT_H
-#define MLR_ROOTFS_KEPT_H
+#pragma once
 
 #include "oci/ref.h"
 #include "plan/plan.h"
@@ -72,5 +71,3 @@ int rootfs_kept_hint(
  */
 int rootfs_kept_image(const struct stores *all, const char *name, const char *image,
 	const char *manifest, struct store **st, struct store_facts *ret, struct mlr_error *err);
-
-#endif

@@ -5,7 +5,6 @@
 #include "oci/digest.h"
 #include "rootfs/flatten.h"
 #include "store/open_dirs.h"
-#include "store/tree.h"
 
 #define NOTE_MAX (64u << 20) /* bytes; more than layer_unpack() remembers */
 

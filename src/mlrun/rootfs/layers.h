@@ -1,6 +1,5 @@
 /* The layer trees of one image, opened, with facts from their tars that a tree does not show. */
-#ifndef MLR_ROOTFS_LAYERS_H
-#define MLR_ROOTFS_LAYERS_H
+#pragma once
 
 #include "layer/names.h"
 #include "layer/record.h"
@@ -58,5 +57,3 @@ void rootfs_names_done(struct rootfs_names *n);
 
 /* Did the layer use this directory without naming it? path is as in its tree, "." for the top. */
 int rootfs_layer_implies(const struct rootfs_layer *l, const char *path);
-
-#endif

@@ -3,8 +3,7 @@
  * for others), times, sizes and link targets. mlrun keeps one as "listing" beside each tree that it
  * makes from layers, since no tar describes a flattened tree.
  */
-#ifndef MLR_ROOTFS_LISTING_H
-#define MLR_ROOTFS_LISTING_H
+#pragma once
 
 #include "store/tree.h"
 
@@ -19,5 +18,3 @@ int rootfs_listing_note(const struct store *st, struct store_tree *t, struct mlr
  */
 int rootfs_listing_check(
 	struct store *st, enum store_tree_kind kind, const char *key, struct mlr_error *err);
-
-#endif

@@ -21,8 +21,7 @@ static void merged_done(struct merged *m)
 
 static void merged_take(struct merged *m, int fd)
 {
-	m->fds = xreallocarray(m->fds, m->n + 1, sizeof(*m->fds));
-	m->fds[m->n++] = fd;
+	*xadd(m->fds, m->n) = fd;
 }
 
 static int open_root(const struct plan *p, struct merged *ret, struct mlr_error *err)
@@ -177,13 +176,11 @@ int rootfs_lookup(const struct plan *p, const char *path, struct mlr_error *err)
 static void add_new(int fd, const struct strv *known, struct strv *seen, struct strv *ret)
 {
 	auto_dir DIR *d = file_open_dir(fd, ".", 0);
-	struct dirent *e;
 
-	while (d && (e = readdir(d))) {
+	for (struct dirent *e; (e = file_next(d));) {
 		struct stat st;
 
-		if (strcmp(e->d_name, ".") == 0 || strcmp(e->d_name, "..") == 0 ||
-			strv_has_sorted(known, e->d_name))
+		if (strv_has_sorted(known, e->d_name))
 			continue;
 		if (seen)
 			strv_add(seen, e->d_name);
@@ -378,8 +375,7 @@ static int list_squashfs(const struct plan *p, const char *path, struct strv *re
 	TRY(ask(p, LOOK_NAMES, path, &a, &fd));
 	text = xmalloc(LOOK_NAMES_MAX + 1);
 	r = (int)file_read_full(fd, text, LOOK_NAMES_MAX);
-	if (r < 0)
-		return r;
+	TRY(r);
 	size = (size_t)r;
 	text[size] = '\0';
 	for (const char *s = text; s < text + size; s += strlen(s) + 1)

@@ -1,6 +1,5 @@
 /* Looks into an image's root without mounting it. */
-#ifndef MLR_ROOTFS_LOOKUP_H
-#define MLR_ROOTFS_LOOKUP_H
+#pragma once
 
 #include "plan/explain.h"
 
@@ -58,5 +57,3 @@ int rootfs_read(
  * file is invalid or cannot be read by this mlrun
  */
 void rootfs_look(const struct plan *p, const char *path, int follow_last, struct plan_seen *ret);
-
-#endif

@@ -3,8 +3,7 @@
  * (OCI image-spec, layer.md): of each path the topmost layer's member stays, and what a lower layer
  * hides stays hidden.
  */
-#ifndef MLR_ROOTFS_MERGE_H
-#define MLR_ROOTFS_MERGE_H
+#pragma once
 
 #include "oci/digest.h"
 #include "store/store.h"
@@ -19,5 +18,3 @@
  */
 int rootfs_merge(struct store *st, char *const *diff_ids, size_t n, const int *cancel,
 	char ret[OCI_DIGEST_SIZE], uint64_t *bytes, struct mlr_error *err);
-
-#endif

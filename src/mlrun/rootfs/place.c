@@ -95,8 +95,7 @@ static int copy(int from_dir, int to_dir, const char *name)
 	else if (S_ISFIFO(sb.st_mode))
 		r = copy_fifo(to_dir, name, &sb);
 	ts[0] = ts[1] = sb.st_mtim;
-	if (r < 0)
-		return r;
+	TRY(r);
 	return utimensat(to_dir, name, ts, AT_SYMLINK_NOFOLLOW) < 0 ? -errno : 0;
 }
 

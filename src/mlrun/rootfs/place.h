@@ -1,6 +1,5 @@
 /* Places a file of one tree in another. */
-#ifndef MLR_ROOTFS_PLACE_H
-#define MLR_ROOTFS_PLACE_H
+#pragma once
 
 #include "base/base.h"
 
@@ -12,5 +11,3 @@ int rootfs_place(int from_dir, int to_dir, const char *name, struct mlr_error *e
 
 /* Copy user.* xattrs but for overlayfs's own. Skips those that the file system refuses. */
 void rootfs_place_xattrs(int from, int to);
-
-#endif

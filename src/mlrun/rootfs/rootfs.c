@@ -252,7 +252,6 @@ int rootfs_plan(const char *store_dir, const struct config *c, const char *image
 	r = stores_open(store_dir, c, &all, err);
 	if (r == -ENOENT)
 		return mlr_hint(err, "mlrun pull %s makes the store and fetches the image", image);
-	if (r < 0)
-		return r;
+	TRY(r);
 	return plan_image(&all, &name, image, lease, p, ret, err);
 }

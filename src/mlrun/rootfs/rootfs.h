@@ -1,8 +1,7 @@
 /*
  * rootfs: finds or unpacks a stored image's tree, or adds the overlay to mount to a plan.
  */
-#ifndef MLR_ROOTFS_ROOTFS_H
-#define MLR_ROOTFS_ROOTFS_H
+#pragma once
 
 #include "base/config.h"
 #include "plan/plan.h"
@@ -33,5 +32,3 @@ int rootfs_plan_stored(struct store *st, const char *manifest, int lease, struct
 
 /* Fail with -ENOENT, "not in the store …", and a hint on how to get the image. */
 int rootfs_not_here(const struct stores *all, const char *image, struct mlr_error *err);
-
-#endif

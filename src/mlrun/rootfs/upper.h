@@ -4,8 +4,7 @@
  * belong to whom base/file_owner.h or base/owners_file.h say, else root. The tar is reproducible:
  * names are sorted, and it has no times but the files'.
  */
-#ifndef MLR_ROOTFS_UPPER_H
-#define MLR_ROOTFS_UPPER_H
+#pragma once
 
 #include "base/owners_file.h"
 #include "layer/record.h"
@@ -31,5 +30,3 @@ int rootfs_upper_tar(void *upper, layer_write_fn write, void *to, struct mlr_err
 
 /* Is the upper directory non-empty? 1, 0 or -errno. */
 int rootfs_upper_has_any(int fd);
-
-#endif

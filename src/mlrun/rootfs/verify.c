@@ -31,8 +31,10 @@ void rootfs_report_done(struct rootfs_report *r)
 	*r = (struct rootfs_report){ 0 };
 }
 
-static int is_cancelled(const struct verification *v)
+static int is_cancelled(void *ctx)
 {
+	const struct verification *v = ctx;
+
 	return v->opt->cancel && __atomic_load_n(v->opt->cancel, __ATOMIC_RELAXED);
 }
 
@@ -52,13 +54,8 @@ static void find(
 
 	if (faccessat(store_fd(v->st), v->path, F_OK, AT_SYMLINK_NOFOLLOW) < 0 && errno == ENOENT)
 		return;
-	r->v = xreallocarray(r->v, r->n + 1, sizeof(*r->v));
-	r->v[r->n] = (struct rootfs_finding){ verdict, xstrdup(v->path), xstrdup(why), STRV_INIT };
-	if (files) {
-		r->v[r->n].files = *files;
-		*files = (struct strv)STRV_INIT;
-	}
-	r->n++;
+	*xadd(r->v, r->n) = (struct rootfs_finding){ verdict, xstrdup(v->path), xstrdup(why),
+		files ? take_struct(files, STRV_INIT) : (struct strv)STRV_INIT };
 }
 
 /* files: the names that differ, or NULL. */
@@ -76,24 +73,18 @@ static int list(struct verification *v, const char *dir, const char *end, struct
 	struct mlr_error *err)
 {
 	auto_dir DIR *d = file_open_dir(store_fd(v->st), dir, 0);
-	struct dirent *e;
 
 	if (!d && errno == ENOENT) /* missing in a store of an older format */
 		return 0;
 	if (!d)
 		return mlr_fail_errno(err, "open '%s/%s'", store_path(v->st), dir);
-	while ((e = readdir(d)))
+	for (struct dirent *e; (e = file_next(d));)
 		if (strspn(e->d_name, "0123456789abcdef") == 64 && strcmp(e->d_name + 64, end) == 0)
 			strv_add(ret, e->d_name);
 	return 0;
 }
 
 /* --- blobs and files ------------------------------------------------------ */
-
-static int asks_cancelled(void *ctx)
-{
-	return is_cancelled(ctx);
-}
 
 static int hash_file(struct verification *v, char hex[HASH_HEX_SIZE], struct mlr_error *err)
 {
@@ -103,7 +94,7 @@ static int hash_file(struct verification *v, char hex[HASH_HEX_SIZE], struct mlr
 
 	if (fd < 0)
 		return mlr_fail_errno(err, "open");
-	r = hash_fd(fd, asks_cancelled, v, hex, NULL);
+	r = hash_fd(fd, is_cancelled, v, hex, NULL);
 	if (r == -ECANCELED)
 		return mlr_fail(err, ECANCELED, "interrupted");
 	return mlr_result(err, r, "read");

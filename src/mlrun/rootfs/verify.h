@@ -11,8 +11,7 @@
  *   facts     they match manifest and configuration
  *   images    everything they refer to exists
  */
-#ifndef MLR_ROOTFS_VERIFY_H
-#define MLR_ROOTFS_VERIFY_H
+#pragma once
 
 #include "store/store.h"
 
@@ -50,5 +49,3 @@ struct rootfs_verify_options {
  */
 int rootfs_verify(struct store *st, const struct rootfs_verify_options *opt,
 	struct rootfs_report *ret, struct mlr_error *err);
-
-#endif

@@ -191,7 +191,6 @@ static void check_extra(struct comparison *c, int dir, const char *name, const c
 {
 	auto_free char *sub = xasprintf("%s%s%s", path, *path ? "/" : "", name);
 	auto_dir DIR *d = NULL;
-	struct dirent *e;
 	struct stat sb;
 
 	if (fstatat(dir, name, &sb, AT_SYMLINK_NOFOLLOW) < 0 || layer_whiteout_is(&sb))
@@ -201,9 +200,8 @@ static void check_extra(struct comparison *c, int dir, const char *name, const c
 		return;
 	}
 	d = file_open_dir(dir, name, O_NOFOLLOW);
-	while (d && c->files->n <= FILES_MAX && (e = readdir(d)))
-		if (strcmp(e->d_name, ".") != 0 && strcmp(e->d_name, "..") != 0)
-			check_extra(c, dirfd(d), e->d_name, sub);
+	for (struct dirent *e; c->files->n <= FILES_MAX && (e = file_next(d));)
+		check_extra(c, dirfd(d), e->d_name, sub);
 }
 
 /* Check one name of the layer.
@@ -243,7 +241,6 @@ static void check_dir(
 {
 	auto_dir DIR *d = file_open_dir(parent, *path ? dir->name : ".", O_NOFOLLOW);
 	int is_opaque = d && layer_opaque_is(dirfd(d));
-	struct dirent *e;
 
 	if (!d)
 		return;
@@ -251,9 +248,8 @@ static void check_dir(
 		wrong(c, path, "shows what the layers below have in it");
 	for (const struct layer_name *n = dir->child; n; n = n->next)
 		check_name(c, dirfd(d), n, path, is_opaque);
-	while ((e = readdir(d)))
-		if (strcmp(e->d_name, ".") != 0 && strcmp(e->d_name, "..") != 0 &&
-			!layer_names_find(c->names, dir, e->d_name, strlen(e->d_name)))
+	for (struct dirent *e; (e = file_next(d));)
+		if (!layer_names_find(c->names, dir, e->d_name, strlen(e->d_name)))
 			check_extra(c, dirfd(d), e->d_name, path);
 }
 

@@ -131,8 +131,7 @@ int rootfs_verify_tree(struct store *st, const char *manifest, const struct strv
 	for (size_t i = 0; r == 0 && i < t.layers.n; i++)
 		walk(t.layers.v[i].fd, "", collect_inode, &t.inodes);
 	if (r == 0) {
-		if (t.inodes.n)
-			qsort(t.inodes.v, t.inodes.n, sizeof(*t.inodes.v), by_inode);
+		sort_all(t.inodes.v, t.inodes.n, by_inode);
 		walk(tree, "", check_file, &t);
 		if (files->n > 0)
 			r = mlr_fail(err, EBADMSG, "files of it are not as in its layers");

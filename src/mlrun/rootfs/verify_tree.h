@@ -1,6 +1,5 @@
 /* The parts of rootfs/verify.h that compare trees; only for verify.c. */
-#ifndef MLR_ROOTFS_VERIFY_TREE_H
-#define MLR_ROOTFS_VERIFY_TREE_H
+#pragma once
 
 #include "store/store.h"
 
@@ -30,5 +29,3 @@ int rootfs_verify_tree(struct store *st, const char *manifest, const struct strv
 /* Does cover/<manifest>/tree hold only directories, and do they match the listing? Returns as
  * above. */
 int rootfs_verify_cover(struct store *st, const char *manifest, struct mlr_error *err);
-
-#endif

@@ -125,8 +125,7 @@ int accounts_write(int root, const struct plan_identity *id, struct mlr_error *e
 
 		if (r == -EISDIR)
 			return accounts_is_directory(f->path, err);
-		if (r < 0)
-			return r;
+		TRY(r);
 	}
 	return 0;
 }

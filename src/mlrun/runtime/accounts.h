@@ -1,6 +1,5 @@
 /* /etc/passwd and /etc/group with an entry for the caller. */
-#ifndef MLR_RUNTIME_ACCOUNTS_H
-#define MLR_RUNTIME_ACCOUNTS_H
+#pragma once
 
 #include "plan/plan.h"
 
@@ -33,5 +32,3 @@ int accounts_is_directory(const char *path, struct mlr_error *err);
 
 /* Put both files into the container's root. */
 int accounts_write(int root, const struct plan_identity *id, struct mlr_error *err);
-
-#endif

@@ -5,8 +5,7 @@
  * kernel or a sandbox refuses them, it uses mount(2) on /proc/self/fd paths instead; flags are then
  * set after mounting, one mount at a time.
  */
-#ifndef MLR_RUNTIME_BIND_H
-#define MLR_RUNTIME_BIND_H
+#pragma once
 
 #include "base/base.h"
 
@@ -42,5 +41,3 @@ int bind_put_at(int mount, int root, const char *path);
 
 /* Make one mount read-only, but not the mounts below it. Returns 0 or -errno. */
 int bind_seal(int top);
-
-#endif

@@ -131,7 +131,7 @@ static void sweep(const char *parent)
 {
 	auto_dir DIR *dir = opendir(parent);
 
-	for (struct dirent *e; dir && (e = readdir(dir));) {
+	for (struct dirent *e; (e = file_next(dir));) {
 		long pid = strncmp(e->d_name, NAME, strlen(NAME)) == 0
 			? atol(e->d_name + strlen(NAME))
 			: 0;

@@ -150,7 +150,7 @@ static int is_child_namespace(int proc, int ns, uid_t *owner)
 	if (ioctl(ns, NS_GET_OWNER_UID, owner) < 0 || fstat(parent, &of_parent) < 0 ||
 		fstatat(proc, "self/ns/user", &own, 0) < 0)
 		return -errno;
-	return of_parent.st_dev == own.st_dev && of_parent.st_ino == own.st_ino;
+	return file_is_one(&of_parent, &own);
 }
 
 int container_is_users(int proc, int userns)

@@ -9,8 +9,7 @@
  * though, and a mount with any name. A container therefore counts only if its user namespace is a
  * child of the caller's.
  */
-#ifndef MLR_RUNTIME_CONTAINER_H
-#define MLR_RUNTIME_CONTAINER_H
+#pragma once
 
 #include "plan/plan.h"
 
@@ -69,5 +68,3 @@ int container_is_users(int proc, int userns);
 
 /* Explain a failure of container_look(). Returns -EINVAL for -ENOENT and -EPERM for -EACCES. */
 int container_refuse(pid_t pid, int r, struct mlr_error *err);
-
-#endif

@@ -5,7 +5,6 @@
 #include <poll.h>
 #include <sched.h>
 #include <sys/prctl.h>
-#include <sys/syscall.h>
 
 /* The order of one-by-one entry: the first gives the rights to enter the others, and the last
  * changes /proc. */
@@ -27,7 +26,7 @@ int door_open(int proc, pid_t pid, struct door *ret)
 	auto_call(door_close) struct door d = { .proc = proc, .pidfd = -1, .pid = pid };
 	struct proc_stat st;
 
-	d.pidfd = (int)syscall(SYS_pidfd_open, pid, 0);
+	d.pidfd = proc_pidfd(pid);
 	if (d.pidfd < 0 && errno != ENOSYS && errno != EPERM)
 		return -ESRCH;
 	if (proc_stat_of(proc, pid, &st) < 0)

@@ -1,6 +1,5 @@
 /* A door: a living process through which its namespaces can be entered (setns(2)). */
-#ifndef MLR_RUNTIME_DOOR_H
-#define MLR_RUNTIME_DOOR_H
+#pragma once
 
 #include "base/base.h"
 
@@ -57,5 +56,3 @@ int door_offer(int fds[DOOR_KINDS]);
 int door_take(const int fds[DOOR_KINDS], struct mlr_error *err);
 
 void door_close(struct door *d);
-
-#endif

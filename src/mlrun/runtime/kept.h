@@ -1,6 +1,5 @@
 /* A root whose upper layer is kept, for named containers (store/container.h). */
-#ifndef MLR_RUNTIME_KEPT_H
-#define MLR_RUNTIME_KEPT_H
+#pragma once
 
 #include "plan/plan.h"
 #include "runtime/overlay.h"
@@ -20,5 +19,3 @@ int kept_mount(const struct plan *p, struct overlay *o, struct mlr_error *err);
 /* Does an overlay of this machine use "upper" of this container's directory? Also returns 0 if user
  * namespaces are forbidden and it cannot find out. */
 int kept_is_mounted(const char *dir);
-
-#endif

@@ -1,6 +1,6 @@
 /*
  * Start a container's command from a program of its own, which the runtime carries as data
- * (itself.h). On the usual processors it does without libc and is about a thousand bytes.
+ * (runtime.c). On the usual processors it does without libc and is about a thousand bytes.
  *
  *   PATH ENOEXEC-TEXT ENOENT-TEXT EACCES-TEXT TEXT ARGUMENT...
  *

@@ -1,7 +1,6 @@
 /* Limits what the command may use: resource limits, a control group; and raises mlrun's own file
  * limit until then. */
-#ifndef MLR_RUNTIME_LIMITS_H
-#define MLR_RUNTIME_LIMITS_H
+#pragma once
 
 #include "plan/plan.h"
 
@@ -51,5 +50,3 @@ int cgroup_is_frozen(pid_t pid);
 /* The absolute path below root, to free(), of the group in which cgroup_enter() would make a child.
  * For tests. */
 int cgroup_find(const char *root, const struct plan *p, char **ret, struct mlr_error *err);
-
-#endif

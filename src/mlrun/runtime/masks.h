@@ -1,6 +1,5 @@
 /* Hides parts of the host's /proc and /sys from a container of root. */
-#ifndef MLR_RUNTIME_MASKS_H
-#define MLR_RUNTIME_MASKS_H
+#pragma once
 
 #include "plan/plan.h"
 
@@ -13,5 +12,3 @@
  * For other callers nothing is added, and no system call is made.
  */
 int masks_plan(struct plan *p, struct mlr_error *err);
-
-#endif

@@ -3,8 +3,7 @@
  * private directory in the node's memory. The file is only a hint, since any process of the user
  * can write to it, even one in a container.
  */
-#ifndef MLR_RUNTIME_MEETING_H
-#define MLR_RUNTIME_MEETING_H
+#pragma once
 
 #include "runtime/container.h"
 
@@ -88,7 +87,7 @@ void meeting_sweep(const struct meeting *m);
 /* Unlock and close; the file stays, as it lists other processes. */
 void meeting_done(struct meeting *m);
 
-/* --- meeting_dir.c: the user's private directory in the node's memory --- */
+/* --- the user's private directory in the node's memory --- */
 
 #define MEETING_PLACE "/dev/shm"
 
@@ -100,5 +99,3 @@ void meeting_done(struct meeting *m);
  * Returns a descriptor, or -EACCES if others may enter it.
  */
 int meeting_dir_open(struct mlr_error *err);
-
-#endif

@@ -1,6 +1,5 @@
 /* proc_pid_mountinfo(5): the mounts that a process sees, one a line. */
-#ifndef MLR_RUNTIME_MOUNTINFO_H
-#define MLR_RUNTIME_MOUNTINFO_H
+#pragma once
 
 #include "base/base.h"
 
@@ -15,5 +14,3 @@ int mountinfo_read(int dirfd, const char *path, char **ret);
 
 /* Take the next mount off a text, which changes and holds its strings. Returns 0 at the end. */
 int mountinfo_next(char **text, struct mountinfo *ret);
-
-#endif

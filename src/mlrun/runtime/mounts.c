@@ -10,7 +10,6 @@
 #include "runtime/kept.h"
 #include "runtime/target.h"
 #include "runtime/upper.h"
-#include "plan/plan.h"
 
 #include <sys/mount.h>
 #include <sys/syscall.h>
@@ -352,18 +351,13 @@ static int keep_apart(struct assembly *a, struct mlr_error *err)
 	return r < 0 ? r : kept_mount(p, &a->overlay, err);
 }
 
-static int put_accounts(struct assembly *a, struct mlr_error *err)
-{
-	return a->has_accounts || !a->plan->id.name
-		? 0
-		: accounts_write(a->overlay.root, &a->plan->id, err);
-}
-
 static int place_all(struct assembly *a, struct mlr_error *err)
 {
-	/* Must come first, while no link of the image can lead to a host directory. */
-	int r = put_accounts(a, err);
+	int r = 0;
 
+	/* Must come first, while no link of the image can lead to a host directory. */
+	if (!a->has_accounts && a->plan->id.name)
+		r = accounts_write(a->overlay.root, &a->plan->id, err);
 	if (r == 0 && a->plan->root == PLAN_ROOT_KEPT)
 		r = keep_apart(a, err);
 

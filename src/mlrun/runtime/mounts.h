@@ -1,7 +1,6 @@
 /* The container's file system: takes sources from the host, mounts the root, and puts everything in
  * place. */
-#ifndef MLR_RUNTIME_MOUNTS_H
-#define MLR_RUNTIME_MOUNTS_H
+#pragma once
 
 #include "plan/plan.h"
 #include "runtime/runtime.h"
@@ -20,5 +19,3 @@ int mounts_enter(const struct plan *p, const struct squash_server *server,
 /* Enter the plan's working directory in an existing root, which is "/" already. Makes the directory
  * if it is missing. */
 int mounts_enter_workdir(const struct plan *p, struct mlr_error *err);
-
-#endif

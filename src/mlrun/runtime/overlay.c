@@ -317,14 +317,11 @@ int overlay_mount_itself(struct overlay *o, struct mlr_error *err)
 void overlay_done(struct overlay *o)
 {
 	fd_close(&o->scratch);
-	if (o->upper >= 0)
-		close(o->upper);
+	fd_close(&o->upper);
 	fd_close(&o->root);
-	if (o->image >= 0)
-		close(o->image);
+	fd_close(&o->image);
 	fd_close(&o->command);
-	if (o->kept >= 0)
-		close(o->kept);
+	fd_close(&o->kept);
 	stack_done(&o->trees);
 	*o = (struct overlay)OVERLAY_INIT;
 }

@@ -1,6 +1,5 @@
 /* The container's root: the image's trees with writable memory on top, by overlayfs or without. */
-#ifndef MLR_RUNTIME_OVERLAY_H
-#define MLR_RUNTIME_OVERLAY_H
+#pragma once
 
 #include "plan/plan.h"
 #include "runtime/squash.h"
@@ -39,7 +38,7 @@ int overlay_open(const struct plan *p, const struct squash_server *server, struc
 /* Mount the overlay and open its top. */
 int overlay_mount(const struct plan *p, struct overlay *o, struct mlr_error *err);
 
-/* Move the root onto the squashfs file's mount, where others can find it (runtime/squash_share.h).
+/* Move the root onto the squashfs file's mount, where others can find it (runtime/squash.h).
  * Returns 1; 0 without such a mount, or if the kernel cannot. */
 int overlay_cover_image(struct overlay *o);
 
@@ -75,5 +74,3 @@ int underlay_serves(const struct plan *p, const struct overlay *o);
 
 /* Build o->root from the tree and from what upper_fill() has put into the upper layer. */
 int underlay_mount(struct overlay *o, struct mlr_error *err);
-
-#endif

@@ -1,6 +1,5 @@
 /* Takes from the command what it must not have: capabilities and descriptors. */
-#ifndef MLR_RUNTIME_PRIVILEGES_H
-#define MLR_RUNTIME_PRIVILEGES_H
+#pragma once
 
 #include "plan/plan.h"
 
@@ -14,5 +13,3 @@ uint64_t privileges_kept(const struct plan *p);
 
 /* Let execve(2) close every descriptor above 2 but plan->keep_fds. */
 int privileges_close_fds(const struct plan *p, struct mlr_error *err);
-
-#endif

@@ -106,8 +106,7 @@ int runtime_probe(int dir_fd, struct filesystem_probe *ret, struct mlr_error *er
 	if (r == 0)
 		ask_child(dir, &p);
 	file_remove_tree(dir_fd, name, NULL);
-	if (r < 0)
-		return r;
+	TRY(r);
 	mlr_debug("probe: whiteouts %d, xattrs %d, hard links %d, overlay %d, upper %d",
 		p.whiteouts, p.xattrs, p.hard_links, p.overlay, p.upper);
 	*ret = p;

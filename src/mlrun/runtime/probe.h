@@ -1,6 +1,5 @@
 /* Tries whether a file system lets an ordinary user do what a store of layer trees needs. */
-#ifndef MLR_RUNTIME_PROBE_H
-#define MLR_RUNTIME_PROBE_H
+#pragma once
 
 #include "base/base.h"
 #include "base/filesystem.h"
@@ -12,5 +11,3 @@
  * Returns 0, or -errno if not even files can be made there.
  */
 int runtime_probe(int dir_fd, struct filesystem_probe *ret, struct mlr_error *err);
-
-#endif

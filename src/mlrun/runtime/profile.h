@@ -3,8 +3,7 @@
  * podman's files (moby, profiles/seccomp; containers-common, seccomp.json): archMap, includes,
  * excludes, errno names. libseccomp compiles them; only mlrun-seccomp links this.
  */
-#ifndef MLR_RUNTIME_PROFILE_H
-#define MLR_RUNTIME_PROFILE_H
+#pragma once
 
 #include "base/base.h"
 
@@ -33,5 +32,3 @@ void profile_for_here(struct profile_for *ret);
  */
 int profile_load(const char *text, size_t len, const struct profile_for *f, scmp_filter_ctx *ret,
 	struct mlr_error *err);
-
-#endif

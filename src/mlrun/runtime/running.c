@@ -73,8 +73,7 @@ static long container_of(struct search *s, ino_t ns, pid_t pid)
 	if (i == s->n_seen) {
 		long found = look_at(s, pid);
 
-		s->seen = xreallocarray(s->seen, s->n_seen + 1, sizeof(*s->seen));
-		s->seen[s->n_seen++] = (struct seen){ ns, found };
+		*xadd(s->seen, s->n_seen) = (struct seen){ ns, found };
 	}
 	return s->seen[i].container;
 }
@@ -94,8 +93,7 @@ static void add_process(struct search *s, const char *name)
 		proc_stat_read(s->proc, path, &st) < 0)
 		return;
 	/* A supervisor, an init of ours, or a process that has not executed its command yet. */
-	if (stat_of(s, name, "exe", &exe) == 0 && exe.st_ino == s->self.st_ino &&
-		exe.st_dev == s->self.st_dev)
+	if (stat_of(s, name, "exe", &exe) == 0 && file_is_one(&exe, &s->self))
 		return;
 	at = container_of(s, ns.st_ino, st.pid);
 	if (at < 0)
@@ -144,11 +142,10 @@ static int by_age(const void *a, const void *b)
 static int read_processes(struct search *s, struct mlr_error *err)
 {
 	auto_dir DIR *d = file_open_dir(s->proc, ".", 0);
-	const struct dirent *e;
 
 	if (!d)
 		return mlr_fail_errno(err, "read '/proc'");
-	while ((e = readdir(d)))
+	for (struct dirent *e; (e = file_next(d));)
 		if (e->d_name[0] >= '1' && e->d_name[0] <= '9')
 			add_process(s, e->d_name);
 	return 0;
@@ -170,8 +167,7 @@ int running_find(struct running_list *ret, struct mlr_error *err)
 		s.found.v[i].started = time_of(s.starts[i]);
 		read_command(&s, &s.found.v[i]);
 	}
-	if (s.found.n)
-		qsort(s.found.v, s.found.n, sizeof(*s.found.v), by_age);
+	sort_all(s.found.v, s.found.n, by_age);
 	*ret = s.found;
 	s.found = (struct running_list){ 0 };
 	return 0;

@@ -1,6 +1,5 @@
 /* The containers that run on this node, found in /proc; mlrun keeps no record. */
-#ifndef MLR_RUNTIME_RUNNING_H
-#define MLR_RUNTIME_RUNNING_H
+#pragma once
 
 #include "runtime/container.h"
 
@@ -24,5 +23,3 @@ void running_list_done(struct running_list *l);
  * the caller may not inspect. Returns 0, or -errno if /proc cannot be read.
  */
 int running_find(struct running_list *ret, struct mlr_error *err);
-
-#endif

@@ -2,7 +2,6 @@
 
 #include "base/machine.h"
 #include "fakeroot/fakeroot.h"
-#include "runtime/itself.h"
 #include "runtime/limits.h"
 #include "runtime/mounts.h"
 #include "runtime/privileges.h"
@@ -12,7 +11,110 @@
 #include "runtime/userns.h"
 
 #include <stdbool.h>
+#include <sys/mman.h>
+#include <sys/syscall.h>
 #include <sys/utsname.h>
+
+/* --- mlrun's own file -------------------------------------------------------------- */
+
+/*
+ * Guards against CVE-2019-5736: where the caller may write mlrun's own file, a hostile image must
+ * not get hold of it. The command's file can be a link to /proc/self/exe, or become one at any
+ * moment, and then the host's mlrun would run as a program of the container: /proc/PID/exe leads
+ * any other process there to the file, which it could overwrite. So mlrun does not execute the
+ * command itself: it becomes a small program in sealed memory (launcher.c), which does.
+ */
+
+/* Texts that the launcher prints after a failed execve(2), each with its newline; but after the
+ * last one it prints the errno value. */
+struct itself_texts {
+	const char *enoexec;
+	const char *enoent;
+	const char *eacces;
+	const char *other;
+};
+
+#define SEALS (F_SEAL_SEAL | F_SEAL_SHRINK | F_SEAL_GROW | F_SEAL_WRITE)
+
+#ifndef MFD_EXEC
+#define MFD_EXEC 0x10u /* Linux 6.3 */
+#endif
+
+static const unsigned char program[] = {
+#include "runtime/launcher.inc"
+};
+
+static int launcher = -1;
+
+/* An owner can change the mode, and root can do either. */
+static int can_write_itself(const struct stat *st)
+{
+	uid_t me = geteuid();
+
+	return me == 0 || st->st_uid == me || access("/proc/self/exe", W_OK) == 0;
+}
+
+/* Look outside, before the container is entered, whether the caller can write mlrun's file, and
+ * make the launcher if so. Returns 0 or -errno. */
+static int itself_prepare(struct mlr_error *err)
+{
+	auto_close int fd = -1;
+	struct stat st;
+
+	if (stat("/proc/self/exe", &st) < 0)
+		return mlr_fail_errno(err, "look at mlrun's own program, '/proc/self/exe'");
+	if (launcher >= 0 || !can_write_itself(&st))
+		return 0;
+	fd = memfd_create("mlrun-launcher", MFD_CLOEXEC | MFD_ALLOW_SEALING | MFD_EXEC);
+	if (fd < 0 && errno == EINVAL)
+		fd = memfd_create("mlrun-launcher", MFD_CLOEXEC | MFD_ALLOW_SEALING);
+	if (fd < 0) {
+		mlr_fail_errno(err, "make a program in memory, which starts the command");
+		return err->code != EACCES
+			? -err->code
+			: mlr_hint(err,
+				  "vm.memfd_noexec is 2: an administrator sets it to 1, or installs mlrun "
+				  "where the caller cannot write it");
+	}
+	TRY(mlr_result(
+		err, file_write_all(fd, program, sizeof(program)), "write a program in memory"));
+	if (fcntl(fd, F_ADD_SEALS, SEALS) < 0)
+		return mlr_fail_errno(err, "seal a program in memory");
+	launcher = take_fd(&fd);
+	return 0;
+}
+
+/* Must commands start by itself_execve()? */
+static int itself_has_launcher(void)
+{
+	return launcher >= 0;
+}
+
+/* Execute a program through the launcher. Returns -errno if the launcher itself did not start; if
+ * the program does not, the text is printed and the exit status is 126. */
+static int itself_execve(
+	const char *path, char *const *argv, char *const *envp, const struct itself_texts *texts)
+{
+	auto_strv struct strv v = STRV_INIT;
+
+	strv_add(&v, path);
+	strv_add(&v, texts->enoexec);
+	strv_add(&v, texts->enoent);
+	strv_add(&v, texts->eacces);
+	strv_add(&v, texts->other);
+	for (size_t i = 0; argv[i]; i++)
+		strv_add(&v, argv[i]);
+	syscall(SYS_execveat, launcher, "", strv_argv(&v), envp, AT_EMPTY_PATH);
+	/* Some seccomp profiles know only execve(2). */
+	if (errno == EPERM || errno == ENOSYS) {
+		auto_free char *name = xasprintf("/proc/self/fd/%d", launcher);
+		int code = errno;
+
+		execve(name, strv_argv(&v), envp);
+		errno = code;
+	}
+	return -errno;
+}
 
 /* Make the container: its namespaces, then its root, in the process that will run there. */
 static int make(const struct plan *p, const struct share *share, struct squash_share *squash,
@@ -48,8 +150,7 @@ static int enter_or_make(const struct plan *p, const struct runtime_stops *stops
 			return mlr_fail_errno(err, "open '/proc'");
 	}
 	r = p->join ? share_join(p, err) : share_enter(p, share, err);
-	if (r < 0)
-		return r;
+	TRY(r);
 	*made = r == SHARE_NOBODY;
 	if (r == SHARE_NOBODY)
 		return make(p, share, squash, stops, proc, err);
@@ -83,8 +184,7 @@ int runtime_enter_stopping(
 	r = cgroup_enter("/", p, err);
 	if (r == 0 && privileges_kept(p))
 		r = fakeroot_prepare(p->kept, &p->lowers, &user, &fakeroot, err);
-	if (r < 0)
-		return r;
+	TRY(r);
 	r = enter_or_make(p, stops, &share, &squash, &made, err);
 	if (r < 0)
 		return limits_hint(p, r, err);
@@ -92,11 +192,9 @@ int runtime_enter_stopping(
 		r = fakeroot_start(&fakeroot, err);
 	if (r >= 0)
 		r = privileges_drop(p, err);
-	if (r < 0)
-		return r;
-	if (made && p->init) {
+	TRY(r);
+	if (made && p->init)
 		TRY(supervise_init(err));
-	}
 	TRY(share_open(&share, err));
 	squash_share_open(&squash);
 	r = privileges_close_fds(p, err);

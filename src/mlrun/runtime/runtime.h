@@ -7,8 +7,7 @@
  * (runtime/supervise.h) and the server of a squashfs image (runtime/squash.h), which is no child of
  * the command.
  */
-#ifndef MLR_RUNTIME_RUNTIME_H
-#define MLR_RUNTIME_RUNTIME_H
+#pragma once
 
 #include "plan/plan.h"
 
@@ -61,5 +60,3 @@ int runtime_exec(struct plan *p, struct mlr_error *err);
  * none of them explains it.
  */
 void runtime_hint_userns(const char *root, struct mlr_error *err);
-
-#endif

@@ -1,6 +1,5 @@
 /* Forbids system calls to the command. */
-#ifndef MLR_RUNTIME_SECCOMP_H
-#define MLR_RUNTIME_SECCOMP_H
+#pragma once
 
 #include "plan/plan.h"
 
@@ -35,5 +34,3 @@ int seccomp_prepare(const struct plan *p, struct seccomp *ret, struct mlr_error 
  * anything.
  */
 int seccomp_apply(const struct seccomp *s, struct mlr_error *err);
-
-#endif

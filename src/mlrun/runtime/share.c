@@ -90,8 +90,7 @@ static int try_enter(
 	if (r != 0 || how == MEETING_SHARED)
 		return r;
 	r = enter_list(s, &l, 0, CLONE_NEWUSER, err);
-	if (r < 0)
-		return r;
+	TRY(r);
 	s->in_user_namespace = r;
 	s->made = 1;
 	return r == 0 ? meeting_drop_dead(&s->meeting, &l, err) : 0;

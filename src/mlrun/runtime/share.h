@@ -18,8 +18,7 @@
  * Any process of the user can write to the file, even one in a container. It is therefore only a
  * hint: the root mount of the process joined must bear this plan's keys (runtime/container.h).
  */
-#ifndef MLR_RUNTIME_SHARE_H
-#define MLR_RUNTIME_SHARE_H
+#pragma once
 
 #include "plan/plan.h"
 #include "runtime/meeting.h"
@@ -62,5 +61,3 @@ void share_done(struct share *s);
  * caller's. The process must belong to the same user and be in a container that mlrun made. Returns
  * enum share_entered, -ESRCH, -EPERM, -EINVAL. */
 int share_join(const struct plan *p, struct mlr_error *err);
-
-#endif

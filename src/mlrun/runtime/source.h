@@ -1,6 +1,5 @@
 /* The host's parts of a plan's mounts, opened before the host's tree is out of reach. */
-#ifndef MLR_RUNTIME_SOURCE_H
-#define MLR_RUNTIME_SOURCE_H
+#pragma once
 
 #include "plan/plan.h"
 #include "runtime/stack.h"
@@ -24,5 +23,3 @@ void sources_close(struct source *s, size_t n);
 /* Read the bytes of a PLAN_COPY, to free(). Returns their number or -errno. */
 ssize_t source_read(
 	const struct source *s, const struct plan_mount *m, char **ret, struct mlr_error *err);
-
-#endif

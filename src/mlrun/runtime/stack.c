@@ -18,8 +18,7 @@ void stack_done(struct stack *s)
 
 void stack_take(struct stack *s, int fd)
 {
-	s->fds = xgrow(s->fds, s->n, sizeof(int));
-	s->fds[s->n++] = fd;
+	*xadd(s->fds, s->n) = fd;
 }
 
 static enum stack_kind kind_of(const struct stat *st)

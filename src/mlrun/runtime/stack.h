@@ -2,8 +2,7 @@
  * Looks into stacked trees as overlayfs(5) would show them, before the overlay is mounted. A look
  * costs a tenth of one through the overlay.
  */
-#ifndef MLR_RUNTIME_STACK_H
-#define MLR_RUNTIME_STACK_H
+#pragma once
 
 #include "base/base.h"
 
@@ -37,5 +36,3 @@ enum stack_kind stack_look(const struct stack *s, const char *name, size_t *at, 
 /* Look up a name and, if it is a directory, get its stack: ret, to stack_done(). */
 enum stack_kind stack_down(
 	const struct stack *s, const char *name, struct stack *ret, struct stat *st);
-
-#endif

@@ -6,8 +6,7 @@
  * default action is to end or stop it (pid_namespaces(7)). If the command is that process, the
  * supervisor outside performs the default action, so ^C, ^Z and kill(1) work as usual.
  */
-#ifndef MLR_RUNTIME_SUPERVISE_H
-#define MLR_RUNTIME_SUPERVISE_H
+#pragma once
 
 #include "plan/plan.h"
 
@@ -49,5 +48,3 @@ int supervise_detach(struct mlr_error *err);
  * Call it after privileges are dropped; the parent closes the caller's descriptors.
  */
 int supervise_init(struct mlr_error *err);
-
-#endif

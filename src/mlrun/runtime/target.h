@@ -1,6 +1,5 @@
 /* Finds and makes places to mount at, inside the container's root. */
-#ifndef MLR_RUNTIME_TARGET_H
-#define MLR_RUNTIME_TARGET_H
+#pragma once
 
 #include "base/base.h"
 
@@ -47,5 +46,3 @@ int target_parent(int root, const char *path, const char **name, struct mlr_erro
 /* Write a regular file of mode 0644, replacing whatever the image has there but a directory (a link
  * is replaced, not followed). Keeps the parent's times. */
 int target_replace(int root, const char *path, const void *buf, size_t len, struct mlr_error *err);
-
-#endif

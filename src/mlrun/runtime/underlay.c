@@ -84,7 +84,6 @@ static int fill_one(int tree, int upper, const char *name, struct mlr_error *err
 static int fill(int tree, int upper, struct mlr_error *err)
 {
 	auto_dir DIR *d = file_open_dir(tree, ".", 0);
-	struct dirent *e;
 	struct stat st;
 	int r = 0;
 
@@ -92,9 +91,8 @@ static int fill(int tree, int upper, struct mlr_error *err)
 		return mlr_fail_errno(err, "read a directory of the image");
 	if (fstat(upper, &st) < 0)
 		return mlr_fail_errno(err, "look at a directory of the scratch tmpfs");
-	while (r == 0 && (e = readdir(d)))
-		if (strcmp(e->d_name, ".") != 0 && strcmp(e->d_name, "..") != 0)
-			r = fill_one(tree, upper, e->d_name, err);
+	for (struct dirent *e; r == 0 && (e = file_next(d));)
+		r = fill_one(tree, upper, e->d_name, err);
 
 	const struct timespec times[2] = { st.st_atim, st.st_mtim };
 

@@ -37,9 +37,9 @@ static void upper_done(struct upper *u)
 /* Add an empty entry and return its index. */
 static size_t add_dir(struct upper *u, const char *path, size_t len)
 {
-	u->dirs = xgrow(u->dirs, u->n, sizeof(*u->dirs));
-	u->dirs[u->n] = (struct dir){ .path = xstrndup(path, len), .image = { 0 }, .fd = -1 };
-	return u->n++;
+	*xadd(u->dirs, u->n) =
+		(struct dir){ .path = xstrndup(path, len), .image = { 0 }, .fd = -1 };
+	return u->n - 1;
 }
 
 static size_t parent_length(const char *path, size_t len)

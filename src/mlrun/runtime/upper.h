@@ -4,8 +4,7 @@
  * directories, but cannot copy up one whose user or group has no id in this user namespace (an
  * administrator's image, a group changed by newgrp).
  */
-#ifndef MLR_RUNTIME_UPPER_H
-#define MLR_RUNTIME_UPPER_H
+#pragma once
 
 #include "plan/plan.h"
 #include "runtime/source.h"
@@ -25,5 +24,3 @@
  */
 int upper_fill(const struct plan *p, struct source *src, const struct stack *image, int upper,
 	int scratch, int *accounts, struct mlr_error *err);
-
-#endif

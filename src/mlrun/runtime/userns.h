@@ -1,6 +1,5 @@
 /* The user and mount namespace of one container. */
-#ifndef MLR_RUNTIME_USERNS_H
-#define MLR_RUNTIME_USERNS_H
+#pragma once
 
 #include "plan/plan.h"
 
@@ -18,5 +17,3 @@ int userns_clone_flags(unsigned namespaces);
 /* Then enter the plan's other namespaces and set the hostname and loopback. A PID namespace takes
  * effect for children. */
 int userns_add(const struct plan *p, struct mlr_error *err);
-
-#endif

@@ -98,10 +98,7 @@ static void spool_free(struct store_spool *s)
 	free(s);
 }
 
-static void spool_cleanup(struct store_spool **s)
-{
-	spool_free(*s);
-}
+MLR_CLEANUP(spool_cleanup, struct store_spool *, spool_free);
 
 int store_spool_open(struct store *st, const char *digest, uint64_t size, struct store_spool **ret,
 	struct mlr_error *err)

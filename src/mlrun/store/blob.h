@@ -3,8 +3,7 @@
  * that are kept as they came, and spools, "tmp/spool-<hex>": the compressed bytes of a large layer
  * while they arrive. A later process continues where a killed one stopped.
  */
-#ifndef MLR_STORE_BLOB_H
-#define MLR_STORE_BLOB_H
+#pragma once
 
 #include "store/store.h"
 
@@ -52,5 +51,3 @@ int store_blob_put(
  * Returns 0, -ENOENT, or -EBADMSG if the file was damaged. */
 int store_blob_get(
 	struct store *st, const char *digest, char **ret, size_t *len, struct mlr_error *err);
-
-#endif

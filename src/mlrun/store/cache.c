@@ -134,10 +134,9 @@ int store_cache_mount(struct store *st, const char *id, char **ret, struct mlr_e
 static void keep_mounts(struct store *st, time_t oldest)
 {
 	auto_dir DIR *d = file_open_dir(store_fd(st), "cache/mounts", 0);
-	struct dirent *e;
 	struct stat sb;
 
-	while (d && (e = readdir(d))) {
+	for (struct dirent *e; (e = file_next(d));) {
 		auto_free char *path = xasprintf("cache/mounts/%s", e->d_name);
 
 		if (e->d_name[0] != '.' &&
@@ -165,9 +164,8 @@ void store_cache_keep(struct store *st, struct strv *keep)
 {
 	auto_dir DIR *d = file_open_dir(store_fd(st), "cache", 0);
 	time_t oldest = time(NULL) - STORE_CACHE_DAYS * 24 * 3600;
-	struct dirent *e;
 
-	while (d && (e = readdir(d)))
+	for (struct dirent *e; (e = file_next(d));)
 		if (e->d_name[0] != '.')
 			keep_one(st, e->d_name, oldest, keep);
 	keep_mounts(st, oldest);

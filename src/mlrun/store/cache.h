@@ -13,8 +13,7 @@
  *
  * A layer stays in the store while a step that was used within STORE_CACHE_DAYS names it.
  */
-#ifndef MLR_STORE_CACHE_H
-#define MLR_STORE_CACHE_H
+#pragma once
 
 #include "oci/digest.h"
 #include "store/store.h"
@@ -60,5 +59,3 @@ int store_cache_mount(struct store *st, const char *id, char **ret, struct mlr_e
 /* Append "layers/<hex>" of the steps' layers to keep, and remove steps and directories that were
  * not used for long. For store/removal.c. */
 void store_cache_keep(struct store *st, struct strv *keep);
-
-#endif

@@ -128,13 +128,12 @@ int store_container_get(
 int store_container_names(struct store *st, struct strv *ret, struct mlr_error *err)
 {
 	auto_dir DIR *d = file_open_dir(store_fd(st), "containers", 0);
-	struct dirent *e;
 
 	if (!d)
 		return errno == ENOENT
 			? 0
 			: mlr_fail_errno(err, "open '%s/containers'", store_path(st));
-	while ((e = readdir(d)))
+	for (struct dirent *e; (e = file_next(d));)
 		if (store_container_name_check(e->d_name, NULL) == 0)
 			strv_add(ret, e->d_name);
 	strv_sort(ret);
@@ -183,8 +182,7 @@ static int make(struct store *st, const char *name, const struct store_container
 	char work[STORE_WORK_PATH] = "", path[CONTAINER_PATH];
 	int fd = store_fd(st), r = store_upgrade(st, err);
 
-	if (r < 0)
-		return r;
+	TRY(r);
 	if (mkdirat(fd, "containers", 0700) < 0 && errno != EEXIST)
 		return mlr_fail_errno(err, "create directory '%s/containers'", store_path(st));
 	store_container_sweep(st);
@@ -266,8 +264,7 @@ int store_container_open(struct store *st, const char *name, const struct store_
 			"one of your own");
 	if (r == 0)
 		r = refuse_far(st, name, key, err);
-	if (r < 0)
-		return r;
+	TRY(r);
 	r = store_container_get(st, name, ret, err);
 	if (r == -ENOENT && new) {
 		r = is_new = make(st, name, new, err);
@@ -382,8 +379,7 @@ int store_container_remove(struct store *st, const char *name, int force, struct
 	char path[CONTAINER_PATH], trash[STORE_WORK_PATH], key[OCI_DIGEST_SIZE];
 	int fd = store_fd(st), r = store_container_name_check(name, err);
 
-	if (r < 0)
-		return r;
+	TRY(r);
 	dir_path(name, path);
 	TRY(is_there(st, name, path, err));
 	TRY(refuse_removal(st, name, force, err));

@@ -15,8 +15,7 @@
  * takes a lease (store/lease.h) before it looks for the container; a remover moves the container
  * away before it looks for leases. Processes of one node share its namespaces.
  */
-#ifndef MLR_STORE_CONTAINER_H
-#define MLR_STORE_CONTAINER_H
+#pragma once
 
 #include "store/lease.h"
 
@@ -100,5 +99,3 @@ void store_container_sweep(struct store *st);
 
 /* Delete the leases of processes that cannot be seen from here. Returns as above. */
 int store_container_unlock(struct store *st, const char *name, struct mlr_error *err);
-
-#endif

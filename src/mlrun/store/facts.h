@@ -1,6 +1,5 @@
 /* Facts: what exec needs to know of an image, in one small file that pull writes. */
-#ifndef MLR_STORE_FACTS_H
-#define MLR_STORE_FACTS_H
+#pragma once
 
 #include "oci/config.h"
 #include "store/store.h"
@@ -45,5 +44,3 @@ int store_facts_renew(struct store *st, const char *manifest, struct mlr_error *
  * NULL) names what is missing, "layer sha256:…", to free(). */
 int store_facts_whole(struct store *st, const char *manifest, const struct store_facts *f,
 	enum store_format format, char **missing);
-
-#endif

@@ -14,7 +14,7 @@ static const char *const parts[] = { "blobs", "blobs/sha256", "layers", "cover",
 /* May a directory with this entry become a store? */
 static int is_ours(const char *name)
 {
-	static const char *const others[] = { ".", "..", "version", "lock", "mark",
+	static const char *const others[] = { "version", "lock", "mark",
 		"lost+found" /* a fresh ext4 file system has it */ };
 
 	for (size_t i = 0; i < ARRAY_LEN(parts); i++)
@@ -30,12 +30,11 @@ static int is_ours(const char *name)
 static int check_empty(const struct store *st, struct mlr_error *err)
 {
 	auto_dir DIR *d = file_open_dir(st->fd, ".", 0);
-	struct dirent *e;
 	int r = 0;
 
 	if (!d)
 		return mlr_fail_errno(err, "store '%s'", st->path);
-	while (r == 0 && (e = readdir(d))) {
+	for (struct dirent *e; r == 0 && (e = file_next(d));) {
 		if (!is_ours(e->d_name)) {
 			r = mlr_fail(err, ENOTEMPTY,
 				"'%s' is not a store of images and not empty ('%.100s')", st->path,
@@ -47,20 +46,18 @@ static int check_empty(const struct store *st, struct mlr_error *err)
 	return r;
 }
 
-static mode_t part_mode(const char *part)
-{
-	return strcmp(part, "containers") == 0 ? 0700 : 0755;
-}
-
 /* Make all parts, and "version" last: a store with a version is complete. */
 static int make_parts(struct store *st, struct mlr_error *err)
 {
 	char version[16];
 	int r;
 
-	for (size_t i = 0; i < ARRAY_LEN(parts); i++)
-		if (mkdirat(st->fd, parts[i], part_mode(parts[i])) < 0 && errno != EEXIST)
+	for (size_t i = 0; i < ARRAY_LEN(parts); i++) {
+		mode_t mode = strcmp(parts[i], "containers") == 0 ? 0700 : 0755;
+
+		if (mkdirat(st->fd, parts[i], mode) < 0 && errno != EEXIST)
 			return mlr_fail_errno(err, "create directory '%s/%s'", st->path, parts[i]);
+	}
 	r = openat(st->fd, "holds/token", O_WRONLY | O_CREAT | O_NOFOLLOW | O_CLOEXEC, 0644);
 	if (r < 0)
 		return mlr_fail_errno(err, "create '%s/holds/token'", st->path);
@@ -193,9 +190,8 @@ int store_format_check(struct store *st, int create, struct mlr_error *err)
 static void empty_tmp(struct store *st)
 {
 	auto_dir DIR *d = file_open_dir(st->fd, "tmp", 0);
-	struct dirent *e;
 
-	while (d && (e = readdir(d))) {
+	for (struct dirent *e; (e = file_next(d));) {
 		auto_free char *path = xasprintf("tmp/%s", e->d_name);
 
 		if (strncmp(e->d_name, "layer-", 6) == 0 || strncmp(e->d_name, "dir-", 4) == 0 ||
@@ -211,9 +207,8 @@ static int wait_for_old(struct store *st, int fd, struct mlr_error *err)
 	auto_call(store_wait_done) struct store_wait w =
 		STORE_WAIT_INIT(st, "an older mlrun, changing this store");
 
-	while (flock(fd, LOCK_EX | LOCK_NB) < 0 && errno == EWOULDBLOCK) {
+	while (flock(fd, LOCK_EX | LOCK_NB) < 0 && errno == EWOULDBLOCK)
 		TRY(store_wait_nap(&w, "", err));
-	}
 	return 0;
 }
 

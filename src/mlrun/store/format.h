@@ -9,8 +9,7 @@
  * Older formats can be read. The first process that changes something upgrades the store in place,
  * once no older mlrun works there. An older mlrun refuses a newer format.
  */
-#ifndef MLR_STORE_FORMAT_H
-#define MLR_STORE_FORMAT_H
+#pragma once
 
 #include "store/store.h"
 
@@ -26,5 +25,3 @@ int store_format_make(const struct store *st, struct mlr_error *err);
 /* Read "version". If it is missing, create is set and the directory is empty, make a store there.
  */
 int store_format_check(struct store *st, int create, struct mlr_error *err);
-
-#endif

@@ -80,14 +80,13 @@ static int each(struct store *st, const char *dir, size_t rest,
 	int (*fn)(struct store *st, const char *path, struct mlr_error *err), struct mlr_error *err)
 {
 	auto_dir DIR *d = file_open_dir(store_fd(st), dir, 0);
-	struct dirent *e;
 	int r = 0;
 
 	if (!d && errno == ENOENT) /* an older format lacks this part */
 		return 0;
 	if (!d)
 		return mlr_fail_errno(err, "open '%s/%s'", store_path(st), dir);
-	while (r == 0 && (e = readdir(d))) {
+	for (struct dirent *e; r == 0 && (e = file_next(d));) {
 		auto_free char *path = xasprintf("%s/%s", dir, e->d_name);
 
 		if (strspn(e->d_name, "0123456789abcdef") == 64 && strlen(e->d_name) == 64 + rest)

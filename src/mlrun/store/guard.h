@@ -2,8 +2,7 @@
  * Checks that only its owner may write to a store: others could change the programs that containers
  * run. For the files of this room.
  */
-#ifndef MLR_STORE_GUARD_H
-#define MLR_STORE_GUARD_H
+#pragma once
 
 #include "store/store.h"
 
@@ -43,5 +42,3 @@ int store_tighten_all(struct store *st, struct mlr_error *err);
 
 /* Does the store's format guarantee such trees? */
 int store_is_tight(const struct store *st);
-
-#endif

@@ -1,6 +1,5 @@
 /* The store's handle, for the files of this room. */
-#ifndef MLR_STORE_HANDLE_H
-#define MLR_STORE_HANDLE_H
+#pragma once
 
 #include "store/store.h"
 
@@ -24,5 +23,3 @@ struct store {
 
 /* Upgrade an older store to the format of this program, if nobody has done so yet. */
 int store_upgrade(struct store *st, struct mlr_error *err);
-
-#endif

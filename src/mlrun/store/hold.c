@@ -17,7 +17,7 @@ static int hold_file_is_there(const struct store_hold *h)
 		return errno != ENOENT && errno != ESTALE;
 	if (fstat(h->fd, &mine) < 0)
 		return errno != ESTALE;
-	return mine.st_ino == there.st_ino && mine.st_dev == there.st_dev;
+	return file_is_one(&mine, &there);
 }
 
 /* Sets the time, too, which works on a full disk; some file systems show one change late. */
@@ -192,11 +192,10 @@ static int list(struct store *st, char kind, const struct store_hold *own, struc
 	struct mlr_error *err)
 {
 	auto_dir DIR *d = file_open_dir(store_fd(st), "holds", 0);
-	struct dirent *e;
 
 	if (!d)
 		return mlr_fail_errno(err, "open '%s/holds'", store_path(st));
-	while ((e = readdir(d))) {
+	for (struct dirent *e; (e = file_next(d));) {
 		if (e->d_name[0] != kind || e->d_name[1] != '-')
 			continue;
 		if (own && strcmp(e->d_name, own->path + strlen("holds/")) == 0)
@@ -374,8 +373,7 @@ static int become_remover(struct store_hold *h, struct mlr_error *err)
 			if (r == 0 && !other[0])
 				return 0;
 			unlinkat(store_fd(h->st), h->path, 0);
-			if (r < 0)
-				return r;
+			TRY(r);
 		}
 		TRY(store_wait_nap(&w, other, err));
 	}

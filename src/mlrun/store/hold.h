@@ -20,8 +20,7 @@
  *   holds/r-<16 hex>.<process>   the remover: the counter
  *   holds/token                  there while nobody removes
  */
-#ifndef MLR_STORE_HOLD_H
-#define MLR_STORE_HOLD_H
+#pragma once
 
 #include "store/process.h"
 
@@ -117,5 +116,3 @@ void store_hold_close(struct store_hold *h);
 /* Write the counter once. The caller has h->lock, or the only pointer to h. Sets lost if the file
  * is gone. */
 void hold_file_beat(struct store_hold *h);
-
-#endif

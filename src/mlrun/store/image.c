@@ -6,7 +6,6 @@
 #include "store/facts.h"
 #include "store/hold.h"
 #include "store/json.h"
-#include "store/tree.h"
 
 static const struct record_row rows[] = {
 	{ "name", RECORD_TEXT, RECORD_AT(struct store_image, name), .flags = RECORD_MUST },
@@ -27,9 +26,7 @@ void store_image_done(struct store_image *im)
 
 void store_images_free(struct store_image *v, size_t n)
 {
-	for (size_t i = 0; i < n; i++)
-		store_image_done(&v[i]);
-	free(v);
+	free_all(v, n, store_image_done);
 }
 
 void store_image_path(const char *name, char path[STORE_IMAGE_PATH])
@@ -66,9 +63,7 @@ static int by_name(const void *a, const void *b)
 static int load_all(
 	struct store *st, DIR *d, struct store_image **v, size_t *n, struct mlr_error *err)
 {
-	struct dirent *e;
-
-	while ((e = readdir(d))) {
+	for (struct dirent *e; (e = file_next(d));) {
 		char path[sizeof("images/") + 255];
 		size_t len = strlen(e->d_name);
 		int r;
@@ -80,8 +75,7 @@ static int load_all(
 		r = store_image_load(st, path, &(*v)[*n], err);
 		if (r == -ENOENT)
 			continue;
-		if (r < 0)
-			return r;
+		TRY(r);
 		(*n)++;
 	}
 	return 0;
@@ -101,8 +95,7 @@ int store_image_list(struct store *st, struct store_image **ret, size_t *n, stru
 		store_images_free(v, count);
 		return r;
 	}
-	if (count)
-		qsort(v, count, sizeof(*v), by_name);
+	sort_all(v, count, by_name);
 	*ret = v;
 	*n = count;
 	return 0;
@@ -272,8 +265,7 @@ static int find_source(struct store *st, const struct oci_name *name, const char
 	size_t n = 0, best = 0, found = 0;
 	int score = 0, r = store_image_list(st, &v, &n, err);
 
-	if (r < 0)
-		return r;
+	TRY(r);
 	for (size_t i = 0; i < n; i++) {
 		int s = is_from(&v[i], source, name);
 

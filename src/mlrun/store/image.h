@@ -1,6 +1,5 @@
 /* Image names: which manifest a reference stands for in this store. */
-#ifndef MLR_STORE_IMAGE_H
-#define MLR_STORE_IMAGE_H
+#pragma once
 
 #include "oci/name.h"
 #include "store/store.h"
@@ -77,5 +76,3 @@ enum store_remove_how { STORE_REMOVE_UNUSED, STORE_REMOVE_FORCE, STORE_REMOVE_DE
  */
 int store_image_remove(struct store *st, const struct oci_ref *ref, enum store_remove_how how,
 	struct store_image *ret, struct mlr_error *err);
-
-#endif

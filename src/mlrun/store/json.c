@@ -24,9 +24,8 @@ static int is_listed(struct store *st, const char *path)
 	const char *slash = strrchr(path, '/'), *name = slash ? slash + 1 : path;
 	auto_free char *dir = slash ? xstrndup(path, (size_t)(slash - path)) : xstrdup(".");
 	auto_dir DIR *d = file_open_dir(store_fd(st), dir, 0);
-	struct dirent *e;
 
-	while (d && (e = readdir(d)))
+	for (struct dirent *e; (e = file_next(d));)
 		if (strcmp(e->d_name, name) == 0)
 			return 1;
 	return 0;

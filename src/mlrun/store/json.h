@@ -1,6 +1,5 @@
 /* The store's small JSON files: objects of limited size, replaced atomically. */
-#ifndef MLR_STORE_JSON_H
-#define MLR_STORE_JSON_H
+#pragma once
 
 #include "base/record.h"
 #include "store/store.h"
@@ -23,5 +22,3 @@ int store_json_put(struct store *st, const char *path, const struct record_row *
 
 /* Set the error "path is not one of mlrun's files: why", with a hint. Returns -EPROTO. */
 int store_json_bad(struct store *st, const char *path, const char *why, struct mlr_error *err);
-
-#endif

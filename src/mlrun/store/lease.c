@@ -109,9 +109,7 @@ static DIR *open_leases(struct store *st)
 /* The next lease of one manifest, or of any (hex NULL). */
 static const char *next(DIR *d, const char *hex)
 {
-	struct dirent *e;
-
-	while ((e = readdir(d)))
+	for (struct dirent *e; (e = file_next(d));)
 		if (strlen(e->d_name) > HEX + 1 && (!hex || strncmp(e->d_name, hex, HEX) == 0))
 			return e->d_name;
 	return NULL;
@@ -139,12 +137,11 @@ static int touch_facts(struct store *st, const char *hex)
 static void sweep_days(DIR *d)
 {
 	char today[DAY_NAME];
-	struct dirent *e;
 	struct stat sb;
 
 	day_prefix(today);
 	rewinddir(d);
-	while ((e = readdir(d)))
+	for (struct dirent *e; (e = file_next(d));)
 		if (e->d_name[0] == '.' && e->d_name[1] >= '0' && e->d_name[1] <= '9' &&
 			strncmp(e->d_name, today, strlen(today)) != 0 &&
 			fstatat(dirfd(d), e->d_name, &sb, AT_SYMLINK_NOFOLLOW) == 0 &&

@@ -12,8 +12,7 @@
  * Taking a lease also records the time of an image's last use, to the hour, as that of its facts
  * file.
  */
-#ifndef MLR_STORE_LEASE_H
-#define MLR_STORE_LEASE_H
+#pragma once
 
 #include "job/job.h"
 #include "store/store.h"
@@ -72,5 +71,3 @@ void store_lease_drop(struct store *st, const char *manifest);
 
 /* Delete every lease that is no longer valid, as store_lease_held() judges. */
 void store_lease_sweep(struct store *st);
-
-#endif

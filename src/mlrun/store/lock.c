@@ -24,8 +24,7 @@ static int read_owner(struct store *st, const char *path, char owner[OWNER_SIZE]
 
 	if (r == -ESTALE)
 		return -ENOENT;
-	if (r < 0)
-		return r;
+	TRY(r);
 	snprintf(owner, OWNER_SIZE, "%s", text);
 	return strlen(owner) > 17 && owner[16] == ' ' ? 0 : -EPROTO;
 }
@@ -94,8 +93,7 @@ static int wait_and_rename(
 			continue;
 		}
 		r = store_wait_nap(&w, r == 0 ? owner + 17 : "", err);
-		if (r < 0)
-			return r;
+		TRY(r);
 	}
 	return 0;
 }

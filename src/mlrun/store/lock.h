@@ -6,8 +6,7 @@
  * Locks only save work; nothing depends on them. What is made under a lock is published by a rename
  * of a private directory, which fails harmlessly if another process was first.
  */
-#ifndef MLR_STORE_LOCK_H
-#define MLR_STORE_LOCK_H
+#pragma once
 
 #include "store/store.h"
 
@@ -29,5 +28,3 @@ void store_lock_release(struct store_lock *l);
 
 /* Remove the lock at path if its holder is dead; seconds as for store_hold_alive(). */
 void store_lock_sweep(struct store *st, const char *path, int seconds);
-
-#endif

@@ -3,8 +3,7 @@
  * the bits that let other users write (base/tighten.h); a container gets its own copies of these
  * directories with the image's modes.
  */
-#ifndef MLR_STORE_OPEN_DIRS_H
-#define MLR_STORE_OPEN_DIRS_H
+#pragma once
 
 #include "store/facts.h"
 
@@ -22,5 +21,3 @@
  */
 int store_open_dirs(struct store *st, const char *manifest, const struct store_facts *f,
 	struct strv *ret, struct mlr_error *err);
-
-#endif

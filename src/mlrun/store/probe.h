@@ -2,8 +2,7 @@
  * What the store's file system supports, cached in "probe.json". The cache is valid while the store
  * stays on a file system of the same type.
  */
-#ifndef MLR_STORE_PROBE_H
-#define MLR_STORE_PROBE_H
+#pragma once
 
 #include "base/filesystem.h"
 #include "store/store.h"
@@ -18,5 +17,3 @@ typedef int (*store_probe_fn)(int dir_fd, struct filesystem_probe *ret, struct m
  * cannot be written is only logged. */
 int store_probe_try(struct store *st, store_probe_fn probe, struct filesystem_probe *ret,
 	struct mlr_error *err);
-
-#endif

@@ -2,8 +2,7 @@
  * An identity of a process that stays unique after it ends: a pid alone is reused, on this boot,
  * after a restart and on other nodes.
  */
-#ifndef MLR_STORE_PROCESS_H
-#define MLR_STORE_PROCESS_H
+#pragma once
 
 #include "store/store.h"
 
@@ -54,5 +53,3 @@ int store_work_path(const char *kind, char path[STORE_WORK_PATH], struct mlr_err
  */
 int store_process_judge(
 	struct store *st, const struct store_process *p, const struct store_process *self);
-
-#endif

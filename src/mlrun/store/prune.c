@@ -65,8 +65,7 @@ static int load(struct pruning *p, struct mlr_error *err)
 		p->v[i].last_use = used > v[i].pulled ? used : v[i].pulled;
 	}
 	free(v);
-	if (n)
-		qsort(p->v, n, sizeof(*p->v), by_last_use);
+	sort_all(p->v, n, by_last_use);
 	return 0;
 }
 
@@ -140,8 +139,7 @@ static void count_part(struct pruning *p, struct sizes *s, const char *path, int
 	while (i < s->n && strcmp(s->v[i].path, path) != 0)
 		i++;
 	if (i == s->n) {
-		s->v = xreallocarray(s->v, s->n + 1, sizeof(*s->v));
-		s->v[s->n++] = (struct size){ xstrdup(path), store_usage(p->st, path), 0 };
+		*xadd(s->v, s->n) = (struct size){ xstrdup(path), store_usage(p->st, path), 0 };
 	}
 	if (s->v[i].users == 0)
 		s->sum += s->v[i].bytes;
@@ -239,13 +237,12 @@ static int collect_place(struct pruning *p, const char *place, const struct strv
 	const struct strv *spare, struct strv *go, struct mlr_error *err)
 {
 	auto_dir DIR *d = file_open_dir(store_fd(p->st), place, 0);
-	struct dirent *e;
 
 	if (!d)
 		return errno == ENOENT
 			? 0
 			: mlr_fail_errno(err, "open '%s/%s'", store_path(p->st), place);
-	while ((e = readdir(d))) {
+	for (struct dirent *e; (e = file_next(d));) {
 		auto_free char *path = xasprintf("%s/%s", place, e->d_name);
 
 		if (is_part(place, e->d_name) && !strv_has(keep, path) &&

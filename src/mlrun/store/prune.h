@@ -1,6 +1,5 @@
 /* Pruning: removes images that were not used for long, and what no image needs. */
-#ifndef MLR_STORE_PRUNE_H
-#define MLR_STORE_PRUNE_H
+#pragma once
 
 #include "store/image.h"
 
@@ -52,5 +51,3 @@ void store_prune_result_done(struct store_prune_result *r);
  */
 int store_prune(struct store *st, const struct store_prune_options *opt,
 	struct store_prune_result *ret, struct mlr_error *err);
-
-#endif

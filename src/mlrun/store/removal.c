@@ -95,12 +95,11 @@ int store_parts_add_nameless(struct store *st, const struct strv *named, struct 
 {
 	auto_dir DIR *d = file_open_dir(store_fd(st), "facts", 0);
 	int r = 0;
-	struct dirent *e;
 
 	if (!d)
 		return mlr_fail_errno(err, "open '%s/facts'", store_path(st));
 	store_cache_keep(st, keep);
-	while (r == 0 && (e = readdir(d)))
+	for (struct dirent *e; r == 0 && (e = file_next(d));)
 		r = add_nameless(st, e->d_name, named, keep, go, err);
 	return r;
 }
@@ -395,8 +394,7 @@ static int remove_locked(struct removal *rm, struct choice *c, const struct oci_
 		deferred = 1;
 		r = defer(rm, c, err);
 	}
-	if (r < 0)
-		return r;
+	TRY(r);
 	file_sync_dir(store_fd(rm->st), "images");
 	for (size_t i = 0; i < c->go.n && r == 0; i++)
 		if (!strv_has(&c->keep, c->go.v[i]))

@@ -2,8 +2,7 @@
  * A removal by rm or prune. It renames parts into the trash while no other process may add
  * something that needs them, and deletes them afterwards. For the files of this room.
  */
-#ifndef MLR_STORE_REMOVAL_H
-#define MLR_STORE_REMOVAL_H
+#pragma once
 
 #include "store/image.h"
 
@@ -75,5 +74,3 @@ int store_parts_in_use(struct store *st, const char *manifest);
 
 /* Do these digests (hex) include the one that the path names? */
 int store_parts_spared(const struct strv *digests, const char *path);
-
-#endif

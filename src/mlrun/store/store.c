@@ -87,8 +87,7 @@ int store_open(const char *dir, int create, struct store **ret, struct mlr_error
 		path = xstrdup(dir);
 	else
 		r = default_path(&path, err);
-	if (r < 0)
-		return r;
+	TRY(r);
 	st = xcalloc(1, sizeof(*st));
 	st->fd = -1;
 	pthread_mutex_init(&st->mutex, NULL);

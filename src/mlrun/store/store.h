@@ -28,8 +28,7 @@
  * Everything is published by rename(2): a crash leaves the old state or the new one. A tree that a
  * crash of the machine left incomplete has a mark in unsynced/ and counts as absent.
  */
-#ifndef MLR_STORE_STORE_H
-#define MLR_STORE_STORE_H
+#pragma once
 
 #include "base/base.h"
 
@@ -94,10 +93,5 @@ int store_has_work(struct store *st);
  */
 void store_settle(struct store *st);
 
-static inline void store_cleanup(struct store **st)
-{
-	store_close(*st);
-}
+MLR_CLEANUP(store_cleanup, struct store *, store_close);
 #define auto_store __attribute__((cleanup(store_cleanup)))
-
-#endif

@@ -59,8 +59,7 @@ char *store_place_nearest(const char *path)
 
 static void add(struct stores *s, struct store *take)
 {
-	s->v = xreallocarray(s->v, s->n + 1, sizeof(struct store *));
-	s->v[s->n++] = take;
+	*xadd(s->v, s->n) = take;
 }
 
 /* A directory with two names is one store. */
@@ -68,8 +67,7 @@ static int is_same(const struct store *a, const struct store *b)
 {
 	struct stat x, y;
 
-	return fstat(store_fd(a), &x) == 0 && fstat(store_fd(b), &y) == 0 && x.st_dev == y.st_dev &&
-		x.st_ino == y.st_ino;
+	return fstat(store_fd(a), &x) == 0 && fstat(store_fd(b), &y) == 0 && file_is_one(&x, &y);
 }
 
 static void add_one(struct stores *s, const struct store *own, const char *dir)

@@ -6,8 +6,7 @@
  * An image is used from one store, whole. Layers are not combined across stores, since the keeper
  * of an additional store does not know which of its layers other stores would need.
  */
-#ifndef MLR_STORE_STORES_H
-#define MLR_STORE_STORES_H
+#pragma once
 
 #include "base/config.h"
 #include "store/image.h"
@@ -55,5 +54,3 @@ int store_place(const struct config *c, char **ret, char **origin, struct mlr_er
 
 /* The absolute path of a directory, or of its nearest existing parent, to free(). */
 char *store_place_nearest(const char *path);
-
-#endif

@@ -98,9 +98,8 @@ static void sweep_broken(struct store *st, int dir, const char *name)
 static void sweep_holds(struct store *st)
 {
 	auto_dir DIR *d = file_open_dir(store_fd(st), "holds", 0);
-	struct dirent *e;
 
-	while (d && (e = readdir(d)))
+	for (struct dirent *e; (e = file_next(d));)
 		if (strchr("ar", e->d_name[0]) && e->d_name[1] == '-')
 			store_hold_alive(st, e->d_name, HOLD_SECONDS);
 }
@@ -109,10 +108,9 @@ static void sweep_holds(struct store *st)
 static void sweep_temps(struct store *st, const char *path)
 {
 	auto_dir DIR *d = file_open_dir(store_fd(st), path, 0);
-	struct dirent *e;
 	struct stat sb;
 
-	while (d && (e = readdir(d))) {
+	for (struct dirent *e; (e = file_next(d));) {
 		size_t len = strlen(e->d_name);
 
 		if (len < 4 || strcmp(e->d_name + len - 4, ".tmp") != 0)
@@ -127,9 +125,8 @@ int store_has_work(struct store *st)
 {
 	auto_dir DIR *d = file_open_dir(store_fd(st), "tmp", 0);
 	int found = 0;
-	struct dirent *e;
 
-	while (d && !found && (e = readdir(d)))
+	for (struct dirent *e; !found && (e = file_next(d));)
 		found = e->d_name[0] != '.';
 	return found;
 }
@@ -138,10 +135,9 @@ void store_sweep(struct store *st)
 {
 	struct store_process self;
 	auto_dir DIR *d = file_open_dir(store_fd(st), "tmp", 0);
-	struct dirent *e;
 
 	if (d && store_process_self(&self) == 0) {
-		while ((e = readdir(d))) {
+		for (struct dirent *e; (e = file_next(d));) {
 			if (strncmp(e->d_name, "trash.", 6) == 0)
 				sweep_process(st, dirfd(d), e->d_name, TRASH_SECONDS, &self);
 			else if (strncmp(e->d_name, "hold.", 5) == 0 ||

@@ -6,8 +6,7 @@ int store_trash(struct store *st, const char *path, char to[STORE_WORK_PATH], st
 {
 	int fd = store_fd(st), r = store_work_path("trash", to, err);
 
-	if (r < 0)
-		return r;
+	TRY(r);
 	if (renameat(fd, path, fd, to) == 0)
 		return 0;
 	if (errno == ENOENT)

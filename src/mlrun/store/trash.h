@@ -2,8 +2,7 @@
  * Trash: paths are renamed into tmp/ before they are deleted, so that nobody sees half of one. For
  * the files of this room.
  */
-#ifndef MLR_STORE_TRASH_H
-#define MLR_STORE_TRASH_H
+#pragma once
 
 #include "store/process.h"
 
@@ -27,5 +26,3 @@ int store_scratch_make(struct store *st, const char *what, char **ret, struct ml
 
 /* Remove it, with all that is in it. NULL is fine. */
 void store_scratch_remove(struct store *st, const char *path);
-
-#endif

@@ -117,10 +117,7 @@ static void tree_free(struct store_tree *t)
 	free(t);
 }
 
-static void tree_cleanup(struct store_tree **t)
-{
-	tree_free(*t);
-}
+MLR_CLEANUP(tree_cleanup, struct store_tree *, tree_free);
 
 static struct store_tree *tree_new(struct store *st, enum store_tree_kind kind, const char *hex)
 {
@@ -153,12 +150,11 @@ static int remove_stale(const struct store_tree *t, struct mlr_error *err)
 {
 	auto_dir DIR *d = file_open_dir(store_fd(t->st), "tmp", 0);
 	size_t prefix = strlen(kinds[t->kind].name) + 1 + 64 + 1;
-	struct dirent *e;
 	int r = 0;
 
 	if (!d)
 		return mlr_fail_errno(err, "open '%s/tmp'", store_path(t->st));
-	while (r == 0 && (e = readdir(d))) {
+	for (struct dirent *e; r == 0 && (e = file_next(d));) {
 		auto_free char *path = NULL;
 
 		if (strncmp(e->d_name, t->work + strlen("tmp/"), prefix) != 0 ||
@@ -395,12 +391,10 @@ static uint64_t usage_at(int dir, const char *name);
 static uint64_t usage_below(int dir, const char *name)
 {
 	auto_dir DIR *d = file_open_dir(dir, name, O_NOFOLLOW);
-	struct dirent *e;
 	uint64_t sum = 0;
 
-	while (d && (e = readdir(d)))
-		if (strcmp(e->d_name, ".") != 0 && strcmp(e->d_name, "..") != 0)
-			sum += usage_at(dirfd(d), e->d_name);
+	for (struct dirent *e; (e = file_next(d));)
+		sum += usage_at(dirfd(d), e->d_name);
 	return sum;
 }
 

@@ -2,8 +2,7 @@
  * Trees: unpacked layers and whole images; images also as one squashfs file. One producer at a time
  * makes a tree under tmp/; a rename publishes it, complete.
  */
-#ifndef MLR_STORE_TREE_H
-#define MLR_STORE_TREE_H
+#pragma once
 
 #include "store/store.h"
 
@@ -51,10 +50,7 @@ int store_tree_publish(struct store_tree *t, struct mlr_error *err);
 /* Give up: removes what was made and lets the next producer in. NULL is fine. */
 void store_tree_drop(struct store_tree *t);
 
-static inline void store_tree_cleanup(struct store_tree **t)
-{
-	store_tree_drop(*t);
-}
+MLR_CLEANUP(store_tree_cleanup, struct store_tree *, store_tree_drop);
 
 /* Open a finished tree's directory, or the file. Returns the descriptor or -ENOENT. */
 int store_tree_open(
@@ -81,5 +77,3 @@ int store_check_mark(const struct store *st, struct mlr_error *err);
  * so the sum over a store is right. What cannot be read counts as 0.
  */
 uint64_t store_usage(struct store *st, const char *path);
-
-#endif

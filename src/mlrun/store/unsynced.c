@@ -52,9 +52,8 @@ static void collect(struct store *st, enum whose whose, const char *of, struct s
 {
 	auto_dir DIR *d = file_open_dir(store_fd(st), "unsynced", 0);
 	char boot[STORE_BOOT_SIZE] = "";
-	struct dirent *e;
 
-	while (d && (e = readdir(d))) {
+	for (struct dirent *e; (e = file_next(d));) {
 		const char *dot = strchr(e->d_name, '.');
 
 		if (!dot || dot == e->d_name)

@@ -8,8 +8,7 @@
  *
  * For the files of this room.
  */
-#ifndef MLR_STORE_UNSYNCED_H
-#define MLR_STORE_UNSYNCED_H
+#pragma once
 
 #include "store/store.h"
 
@@ -32,5 +31,3 @@ void unsynced_forget(struct store *st, const char *path);
 
 /* Delete marks of earlier boots whose trees were removed. */
 void unsynced_sweep(struct store *st);
-
-#endif

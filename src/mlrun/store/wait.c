@@ -70,11 +70,8 @@ static struct store_seen *recall(struct store_wait *w, const char *hold, int64_t
 	for (size_t i = 0; i < w->n; i++)
 		if (strcmp(w->seen[i].hold, hold) == 0)
 			return &w->seen[i];
-	w->seen = xreallocarray(w->seen, w->n + 1, sizeof(*w->seen));
-	memset(&w->seen[w->n], 0, sizeof(*w->seen));
-	w->seen[w->n].hold = xstrdup(hold);
-	w->seen[w->n].since_ms = now;
-	return &w->seen[w->n++];
+	*xadd(w->seen, w->n) = (struct store_seen){ .hold = xstrdup(hold), .since_ms = now };
+	return &w->seen[w->n - 1];
 }
 
 /* Reads the clock before the file: sleeping in between can only prolong the wait. */

@@ -2,8 +2,7 @@
  * Batch systems as engines of workers: each submits jobs, lists and cancels them and starts steps
  * in them. A system is a table with a file, slurm.c, and a row in work.c.
  */
-#ifndef MLR_WORK_BATCH_H
-#define MLR_WORK_BATCH_H
+#pragma once
 
 #include "work/worker.h"
 
@@ -95,5 +94,3 @@ void slurm_jobs_parse(char *text, const char *mark, struct batch_jobs *ret);
 
 /* Parse sinfo's answer. */
 void slurm_nodes_parse(char *text, struct batch_node **ret, size_t *n);
-
-#endif

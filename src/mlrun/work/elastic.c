@@ -39,9 +39,7 @@ void elastic_run_done(struct elastic_run *run)
 
 void elastic_list_done(struct elastic_list *l)
 {
-	for (size_t i = 0; i < l->n; i++)
-		elastic_run_done(&l->v[i]);
-	free(l->v);
+	free_all(l->v, l->n, elastic_run_done);
 	*l = (struct elastic_list){ 0 };
 }
 
@@ -156,8 +154,7 @@ int elastic_grow(struct store *st, const struct elastic_run *run, long nodes, st
 	w.nodes = nodes;
 	/* Others' jobs go first. */
 	strv_add(&further, "--nice=100");
-	for (size_t i = 0; i < run->sbatch.n; i++)
-		strv_add(&further, run->sbatch.v[i]);
+	strv_add_all(&further, &run->sbatch);
 	return work_start(st, 0, &w, &further, err);
 }
 
@@ -173,8 +170,7 @@ static int by_number(const void *a, const void *b)
 
 static void sort(struct strv *ids)
 {
-	if (ids->n > 1)
-		qsort(ids->v, ids->n, sizeof(*ids->v), by_number);
+	sort_all(ids->v, ids->n, by_number);
 }
 
 void elastic_jobs(const struct batch_jobs *jobs, const char *user, struct elastic_run *run)
@@ -300,13 +296,6 @@ static int check_room(const struct elastic_run *run, struct mlr_error *err)
 	return mlr_hint(err, "ask for fewer, or for less for each (sinfo shows what there is)");
 }
 
-/* All of what began. */
-static void take_back(struct store *st, const struct elastic_run *run)
-{
-	if (elastic_stop(st, run, NULL) == 0)
-		remove_run(st, run->share.key, NULL);
-}
-
 int elastic_start(struct store *st, struct elastic_run *run, struct mlr_error *err)
 {
 	long n;
@@ -330,8 +319,8 @@ int elastic_start(struct store *st, struct elastic_run *run, struct mlr_error *e
 		if (r == 0)
 			r = elastic_grow(st, run, elastic_is_one_job(run) ? n : 1, err);
 	}
-	if (r < 0)
-		take_back(st, run);
+	if (r < 0 && elastic_stop(st, run, NULL) == 0) /* take all back that began */
+		remove_run(st, run->share.key, NULL);
 	return r;
 }
 
@@ -436,8 +425,7 @@ int elastic_list(struct store *st, struct elastic_list *ret, struct mlr_error *e
 
 	if (r == -ENOENT)
 		return 0;
-	if (r < 0)
-		return mlr_fail(err, -r, "list '%s/" TOP "': %s", store_path(st), strerror(-r));
+	TRY(mlr_result(err, r, "list '%s/" TOP "'", store_path(st)));
 	r = keys.n > 0 ? work_batch()->jobs(BATCH_OWN, &jobs, err) : 0;
 	for (size_t i = 0; r == 0 && i < keys.n; i++) {
 		struct elastic_run run = ELASTIC_RUN_INIT;
@@ -459,11 +447,9 @@ int elastic_list(struct store *st, struct elastic_list *ret, struct mlr_error *e
 			elastic_run_done(&run);
 			continue;
 		}
-		ret->v = xgrow(ret->v, ret->n, sizeof(*ret->v));
-		ret->v[ret->n++] = run;
+		*xadd(ret->v, ret->n) = run;
 	}
-	if (ret->n > 1)
-		qsort(ret->v, ret->n, sizeof(*ret->v), is_older);
+	sort_all(ret->v, ret->n, is_older);
 	return r < 0 ? r : add_ends(st, ret, err);
 }
 

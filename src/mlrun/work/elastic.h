@@ -20,8 +20,7 @@
  *                             and `log`, the program's own; `meet.waits`, whom its ranks wait for;
  *                             and `meet.left-KEY`, for ranks, that do not wait for those of KEY
  */
-#ifndef MLR_WORK_ELASTIC_H
-#define MLR_WORK_ELASTIC_H
+#pragma once
 
 #include "store/store.h"
 #include "work/share.h"
@@ -169,5 +168,3 @@ void elastic_follow(struct store *st, const struct worker *w);
 
 /* The command has ended by itself. If it failed, sees to a successor where no other worker can. */
 void elastic_ended(struct store *st, const struct worker *w, int status, int64_t lived_s);
-
-#endif

@@ -169,8 +169,7 @@ int forward_open(const struct strv *ports, struct forward *ret, struct mlr_error
 		if (epoll_ctl(f.poll, EPOLL_CTL_ADD, f.ports[i].fd, &e) < 0)
 			return mlr_fail_errno(err, "epoll");
 	}
-	*ret = f;
-	f = (struct forward)FORWARD_INIT;
+	*ret = take_struct(&f, FORWARD_INIT);
 	return 0;
 }
 

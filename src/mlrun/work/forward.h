@@ -3,8 +3,7 @@
  * service's command listens. It is part of the supervisor's loop, so all descriptors are
  * non-blocking, and one of epoll(7) says when there is something to do.
  */
-#ifndef MLR_WORK_FORWARD_H
-#define MLR_WORK_FORWARD_H
+#pragma once
 
 #include "base/base.h"
 
@@ -38,5 +37,3 @@ int forward_may(const struct strv *ports, struct mlr_error *err);
 
 /* Do what can be done now. */
 void forward_turn(struct forward *f);
-
-#endif

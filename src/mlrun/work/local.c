@@ -106,8 +106,7 @@ static int choose_gpus(struct store *st, struct worker *w, struct mlr_error *err
 	auto_free char *list = NULL;
 	int n = 0, r = w->gpus > 0 ? gpu_machine_read_gpus(gpu_root(), &m, err) : 0;
 
-	if (r < 0)
-		return r;
+	TRY(r);
 	for (size_t i = 0; i < m.n_gpus; i++)
 		n += m.gpus[i].index >= 0;
 	allowed = xcalloc((size_t)n + 1, sizeof(*allowed));

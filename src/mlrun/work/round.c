@@ -272,8 +272,7 @@ static int look(struct keeper *k, struct word *w, int leaving, struct mlr_error 
 	struct elastic_flags flags;
 	int r = work_batch()->jobs(BATCH_EVERYBODYS, &jobs, err);
 
-	if (r < 0)
-		return r;
+	TRY(r);
 	elastic_jobs(&jobs, user, &k->run);
 	own = find_job(&jobs, k->job);
 	k->coordinates = own && k->run.running.n > 0 && strcmp(k->run.running.v[0], k->job) == 0;
@@ -312,14 +311,6 @@ static void look_once(struct keeper *k, int leaving)
 	k->ask = mlr_now_ms() + k->pause;
 }
 
-/* Slurm gave no answer, and will be asked later: meanwhile the coordinator keeps the others from
- * asking, too. */
-static void stand_by(struct keeper *k)
-{
-	if (k->coordinates)
-		say(k, &k->last, NULL);
-}
-
 /* --- what a supervisor calls ----------------------------------------------------------------- */
 
 static int keeper_open(
@@ -344,10 +335,10 @@ static void keep(struct store *st, const struct worker *w)
 		return;
 	}
 	for (;;) {
-		if (mlr_now_ms() < k.ask)
-			stand_by(&k);
-		else
+		if (mlr_now_ms() >= k.ask)
 			look_once(&k, 0);
+		else if (k.coordinates) /* Slurm gave no answer: keep the others from asking */
+			say(&k, &k.last, NULL);
 		mlr_sleep_ms(ROUND_MS);
 	}
 }

@@ -2,7 +2,6 @@
 #include "work/supervisor.h"
 #include "work/work.h"
 
-#include "base/json.h"
 #include "base/proc.h"
 #include "base/record.h"
 #include "base/spelling.h"
@@ -100,9 +99,7 @@ void service_done(struct service *s)
 
 void service_list_done(struct service_list *l)
 {
-	for (size_t i = 0; i < l->n; i++)
-		service_done(&l->v[i]);
-	free(l->v);
+	free_all(l->v, l->n, service_done);
 	*l = (struct service_list){ 0 };
 }
 
@@ -190,8 +187,7 @@ int service_write_hosts(struct store *st, const struct service *s, struct mlr_er
 	fd = openat(
 		store_fd(st), path, O_WRONLY | O_CREAT | O_TRUNC | O_CLOEXEC | O_NOFOLLOW, 0600);
 	r = fd < 0 ? -errno : file_write_all(fd, text, strlen(text));
-	return r < 0 ? mlr_fail(err, -r, "write '%s/%s': %s", store_path(st), path, strerror(-r))
-		     : 0;
+	return mlr_result(err, r, "write '%s/%s'", store_path(st), path);
 }
 
 json_t *service_json(const struct service *s)
@@ -270,12 +266,10 @@ int service_read(struct store *st, const char *name, struct service *ret, struct
 	r = store_json_take(st, state, state_rows, &s, err);
 	if (r < 0 && r != -ENOENT)
 		return r;
-	free(s.name);
-	s.name = xstrdup(name);
+	set_ptr(&s.name, xstrdup(name));
 	if (err)
 		*err = (struct mlr_error)MLR_ERROR_INIT;
-	*ret = s;
-	s = (struct service)SERVICE_INIT;
+	*ret = take_struct(&s, SERVICE_INIT);
 	return 0;
 }
 
@@ -343,7 +337,7 @@ int service_list_read(struct store *st, struct service_list *ret, struct mlr_err
 	int r = file_list(store_fd(st), top, O_NOFOLLOW, &names);
 
 	if (r < 0 && r != -ENOENT)
-		return mlr_fail(err, -r, "list '%s/%s': %s", store_path(st), top, strerror(-r));
+		return mlr_result(err, r, "list '%s/%s'", store_path(st), top);
 	for (size_t i = 0; i < names.n; i++) {
 		struct mlr_error why = MLR_ERROR_INIT;
 

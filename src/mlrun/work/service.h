@@ -14,8 +14,7 @@
  * The starter of one has a lock on services/<node>. A supervisor that was killed, or did not
  * survive a restart of the machine, is known by its name in state.json (store/process.h).
  */
-#ifndef MLR_WORK_SERVICE_H
-#define MLR_WORK_SERVICE_H
+#pragma once
 
 #include "base/json.h"
 #include "store/store.h"
@@ -206,5 +205,3 @@ int service_is_inside(const struct service *s);
 
 /* Be its supervisor. (service_hold.c) */
 int service_hold(struct store *st, const char *name, struct mlr_error *err);
-
-#endif

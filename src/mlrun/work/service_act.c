@@ -6,7 +6,6 @@
 #include "store/trash.h"
 
 #include <poll.h>
-#include <sys/syscall.h>
 
 #define LOOK_MS   5
 #define MARGIN_MS 20000 /* for a supervisor to end its container, beyond the time to stop */
@@ -27,7 +26,7 @@ static int lock(struct store *st, struct mlr_error *err)
 static int await_process(
 	struct store *st, const struct service *s, const struct store_process *p, int64_t ms)
 {
-	auto_close int fd = (int)syscall(SYS_pidfd_open, p->pid, 0);
+	auto_close int fd = proc_pidfd(p->pid);
 	int64_t end = ms < 0 ? INT64_MAX : mlr_now_ms() + ms, left;
 	struct store_process now;
 
@@ -79,11 +78,9 @@ static int read_again(struct store *st, struct service *s, struct mlr_error *err
 		s->status = SERVICE_EXITED;
 		return 0;
 	}
-	if (r < 0)
-		return r;
+	TRY(r);
 	service_done(s);
-	*s = now;
-	now = (struct service)SERVICE_INIT;
+	*s = take_struct(&now, SERVICE_INIT);
 	return 0;
 }
 
@@ -210,8 +207,7 @@ int service_remove(struct store *st, const char *name, int force, struct mlr_err
 		s.name = xstrdup(name);
 		return service_forget(st, &s, err);
 	}
-	if (r < 0)
-		return r;
+	TRY(r);
 	if (!force && !service_has_ended(&s)) {
 		mlr_fail(err, EBUSY, "the service is %s", service_status_names[s.status]);
 		return mlr_hint(err, "mlrun rm --force %s ends and removes it", name);

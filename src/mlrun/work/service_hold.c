@@ -7,8 +7,6 @@
 
 #include "base/proc.h"
 
-#include <sys/syscall.h>
-
 #define STEP_LOOK_MS 1000 /* how often to look whether the job goes on, without a pidfd */
 #define DELAY_MS     100
 #define DELAY_MAX_MS 60000
@@ -72,14 +70,6 @@ static int write_down(void *of)
 
 /* --- the step that it was started in ---------------------------------------------------------- */
 
-static int read_stat(int proc, pid_t pid, struct proc_stat *ret)
-{
-	char name[32];
-
-	snprintf(name, sizeof(name), "%ld/stat", (long)pid);
-	return proc_stat_read(proc, name, ret);
-}
-
 /* The parent of a process, and whether it is Slurm's for a step. "pid (name) state ppid ..." */
 static pid_t parent_of(int proc, pid_t pid, int *is_step)
 {
@@ -107,8 +97,8 @@ static void find_step(struct hold *h)
 		next = parent_of(h->sup.proc, pid, &is_step);
 		if (!is_step)
 			continue;
-		if (read_stat(h->sup.proc, pid, &h->step) == 0)
-			h->step_fd = (int)syscall(SYS_pidfd_open, pid, 0);
+		if (proc_stat_of(h->sup.proc, pid, &h->step) == 0)
+			h->step_fd = proc_pidfd(pid);
 		return;
 	}
 }
@@ -118,7 +108,7 @@ static int step_has_ended(const struct hold *h)
 	struct proc_stat now;
 
 	return h->step.pid > 0 &&
-		(read_stat(h->sup.proc, h->step.pid, &now) < 0 || now.start != h->step.start);
+		(proc_stat_of(h->sup.proc, h->step.pid, &now) < 0 || now.start != h->step.start);
 }
 
 /* --- checks, as Docker's HEALTHCHECK --------------------------------------------------------- */
@@ -235,10 +225,10 @@ static void probe_ended(struct hold *h, int status)
 		s->failures = 0;
 	} else {
 		p->said[p->n] = '\0';
-		free(s->said);
-		s->said = p->killed
-			? xasprintf("it took longer than %lld ms", (long long)s->check.timeout)
-			: xstrdup(p->said);
+		set_ptr(&s->said,
+			p->killed ? xasprintf("it took longer than %lld ms",
+					    (long long)s->check.timeout)
+				  : xstrdup(p->said));
 		if (!is_early(h) && ++s->failures >= s->check.retries)
 			s->health = SERVICE_UNHEALTHY;
 	}
@@ -291,7 +281,7 @@ static void remember(struct hold *h, pid_t pid)
 	struct proc_stat shown;
 
 	h->s.pid = pid;
-	h->s.start = read_stat(h->sup.proc, pid, &shown) == 0 ? shown.start : 0;
+	h->s.start = proc_stat_of(h->sup.proc, pid, &shown) == 0 ? shown.start : 0;
 }
 
 static int start(struct hold *h, struct mlr_error *err)
@@ -517,8 +507,7 @@ static int begin(struct hold *h, const char *name, struct mlr_error *err)
 	if (chdir(h->s.directory) < 0)
 		return mlr_fail_errno(err, "enter '%s'", h->s.directory);
 	TRY(forward_open(&h->s.ports, &h->forward, err));
-	free(h->s.process);
-	h->s.process = xstrdup(h->sup.process);
+	set_ptr(&h->s.process, xstrdup(h->sup.process));
 	h->s.runs = h->s.restarts = 0;
 	h->s.status = SERVICE_STARTING;
 	TRY(service_log_open(h->st, name, h->s.log_size, &h->log, err));

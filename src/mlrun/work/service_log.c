@@ -7,8 +7,7 @@ void service_log_done(struct service_log *l)
 {
 	free(l->path);
 	free(l->old);
-	if (l->fd >= 0)
-		close(l->fd);
+	fd_close(&l->fd);
 	*l = (struct service_log)SERVICE_LOG_INIT;
 }
 
@@ -27,16 +26,12 @@ int service_log_open(struct store *st, const char *name, uint64_t size, struct s
 	struct mlr_error *err)
 {
 	auto_call(service_log_done) struct service_log l = SERVICE_LOG_INIT;
-	int r;
 
 	l.path = service_path(st, name, "log");
 	l.old = service_path(st, name, "log.1");
 	l.max = size / 2;
-	r = open_file(&l);
-	if (r < 0)
-		return mlr_fail(err, -r, "open '%s': %s", l.path, strerror(-r));
-	*ret = l;
-	l = (struct service_log)SERVICE_LOG_INIT;
+	TRY(mlr_result(err, open_file(&l), "open '%s'", l.path));
+	*ret = take_struct(&l, SERVICE_LOG_INIT);
 	return 0;
 }
 

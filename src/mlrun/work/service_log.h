@@ -5,8 +5,7 @@
  *   log    the newest
  *   log.1  what came before; each is at most half of the size that was asked for
  */
-#ifndef MLR_WORK_SERVICE_LOG_H
-#define MLR_WORK_SERVICE_LOG_H
+#pragma once
 
 #include "store/store.h"
 
@@ -80,5 +79,3 @@ struct service_line {
 
 /* Get the next. Returns 1, or 0 if there is none yet. */
 int service_reader_next(struct service_reader *r, struct service_line *ret);
-
-#endif

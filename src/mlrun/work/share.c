@@ -43,9 +43,9 @@ struct share_run *share_add(struct share_table *t, const char *user, const struc
 	for (size_t i = 0; i < t->n; i++)
 		if (strcmp(t->v[i].wish.key, w->key) == 0 && strcmp(t->v[i].user, user) == 0)
 			return &t->v[i];
-	t->v = xgrow(t->v, t->n, sizeof(*t->v));
-	t->v[t->n] = (struct share_run){ .wish = *w, .user = xstrdup(user), .first = LONG_MAX };
-	return &t->v[t->n++];
+	*xadd(t->v, t->n) =
+		(struct share_run){ .wish = *w, .user = xstrdup(user), .first = LONG_MAX };
+	return &t->v[t->n - 1];
 }
 
 static void count_job(struct share_table *t, const struct batch_job *j, struct share_wish w)
@@ -126,8 +126,7 @@ void share_divide(struct share_table *t, long units)
 {
 	struct share_run *next;
 
-	if (t->n > 1)
-		qsort(t->v, t->n, sizeof(*t->v), by_age);
+	sort_all(t->v, t->n, by_age);
 	for (size_t i = 0; i < t->n; i++) {
 		long least = t->v[i].wish.min * t->v[i].wish.units;
 

@@ -3,8 +3,7 @@
  * and sinfo's answers, so none has to ask another. Runs whose workers are of one size get the same
  * result; free places count in workers of the run's own size.
  */
-#ifndef MLR_WORK_SHARE_H
-#define MLR_WORK_SHARE_H
+#pragma once
 
 #include "work/batch.h"
 
@@ -66,5 +65,3 @@ long share_free(
  * more.
  */
 void share_divide(struct share_table *t, long units);
-
-#endif

@@ -250,8 +250,7 @@ void slurm_jobs_parse(char *text, const char *mark, struct batch_jobs *ret)
 		if (strncmp(line, mark, marked) != 0 || line[marked] != '|' ||
 			!take_fields(line + marked + 1, &job))
 			continue;
-		ret->v = xgrow(ret->v, ret->n, sizeof(*ret->v));
-		ret->v[ret->n++] = job;
+		*xadd(ret->v, ret->n) = job;
 	}
 }
 
@@ -314,8 +313,7 @@ void slurm_nodes_parse(char *text, struct batch_node **ret, size_t *n)
 		node.all_gpus = gpus_in(gres);
 		if (!is_in_service(state))
 			node.free_cpus = node.free_gpus = 0;
-		*ret = xgrow(*ret, *n, sizeof(**ret));
-		(*ret)[(*n)++] = node;
+		*xadd(*ret, *n) = node;
 	}
 }
 
@@ -446,8 +444,7 @@ static int run_scancel(int is_signal, const struct strv *ids, struct mlr_error *
 		strv_add(&argv, "--batch");
 		strv_add(&argv, "--signal=TERM");
 	}
-	for (size_t i = 0; i < ids->n; i++)
-		strv_add(&argv, ids->v[i]);
+	strv_add_all(&argv, ids);
 	r = ask(&argv, NULL, ASK_MS, &said, &why);
 	return r == -ENODATA ? 0 : r < 0 ? mlr_pass(err, why.code, why.text) : 0;
 }

@@ -85,7 +85,7 @@ static int is_ours(int proc, pid_t pid)
 
 	snprintf(name, sizeof(name), "%ld/exe", (long)pid);
 	return fstatat(proc, "self/exe", &own, 0) == 0 && fstatat(proc, name, &exe, 0) == 0 &&
-		own.st_ino == exe.st_ino && own.st_dev == exe.st_dev;
+		file_is_one(&own, &exe);
 }
 
 static int take(int proc, pid_t pid, const struct container *c, struct inside *ret)
@@ -99,8 +99,7 @@ static int take(int proc, pid_t pid, const struct container *c, struct inside *r
 	if (root < 0 || fstat(root, &sb) < 0 ||
 		c->id != ((uint64_t)major(sb.st_dev) << 32 | minor(sb.st_dev)))
 		return 0; /* it has ended meanwhile */
-	if (ret->root >= 0)
-		close(ret->root);
+	fd_close(&ret->root);
 	*ret = (struct inside){ c->id, take_fd(&root) };
 	return 1;
 }
@@ -146,8 +145,7 @@ void work_inside_kill(int proc, struct inside *in)
 		if (found)
 			mlr_sleep_ms(LOOK_MS);
 	}
-	if (in->root >= 0)
-		close(in->root);
+	fd_close(&in->root);
 	*in = (struct inside)INSIDE_INIT;
 }
 
@@ -160,7 +158,7 @@ int supervisor_start(struct supervisor *s, const struct child *c, struct mlr_err
 	s->pid = 0;
 	s->kill_at = 0;
 	s->begun = mlr_now_ms();
-	return r < 0 ? mlr_fail(err, -r, "start '%s': %s", c->program, strerror(-r)) : 0;
+	return mlr_result(err, r, "start '%s'", c->program);
 }
 
 void supervisor_end(struct supervisor *s, pid_t pid, int sig, int64_t ms)
@@ -250,7 +248,6 @@ int supervisor_begin(struct supervisor *s, int launched, struct mlr_error *err)
 	struct store_process self;
 	char name[STORE_PROCESS_NAME];
 	sigset_t all;
-	int r;
 
 	if (launched) {
 		s->starter = TO_STARTER;
@@ -259,9 +256,7 @@ int supervisor_begin(struct supervisor *s, int launched, struct mlr_error *err)
 			fcntl(LOCK, F_SETFD, FD_CLOEXEC) < 0)
 			return mlr_fail_errno(err, "its starter's descriptors");
 	}
-	r = store_process_self(&self);
-	if (r < 0)
-		return mlr_fail(err, -r, "read '/proc/self': %s", strerror(-r));
+	TRY(mlr_result(err, store_process_self(&self), "read '/proc/self'"));
 	store_process_name(&self, name);
 	s->process = xstrdup(name);
 	s->proc = open("/proc", O_PATH | O_DIRECTORY | O_CLOEXEC);
@@ -423,7 +418,7 @@ int supervisor_launch(struct store *st, const char *const *command, const char *
 {
 	auto_strv struct strv argv = STRV_INIT;
 	auto_close int from = -1, to = -1;
-	int pair[2], r;
+	int pair[2];
 	pid_t pid;
 
 	strv_take(&argv, work_program());
@@ -438,9 +433,7 @@ int supervisor_launch(struct store *st, const char *const *command, const char *
 	to = pair[1];
 	struct child c = { argv.v[0], &argv, { -1, out, out, to, *locked }, 5, .session = 1 };
 
-	r = work_child_start(&c, &pid);
-	if (r < 0)
-		return mlr_fail(err, -r, "start '%s': %s", argv.v[0], strerror(-r));
+	TRY(mlr_result(err, work_child_start(&c, &pid), "start '%s'", argv.v[0]));
 	close(take_fd(&to));
 	return hear(from, pid, locked, until, exit_status, err);
 }

@@ -6,8 +6,7 @@
  * On a machine without Slurm its starter begins it in a session of its own (supervisor_launch()),
  * with the lock that lets nobody else start one of the same name.
  */
-#ifndef MLR_WORK_SUPERVISOR_H
-#define MLR_WORK_SUPERVISOR_H
+#pragma once
 
 #include "store/process.h"
 
@@ -158,5 +157,3 @@ int supervisor_lock(
  */
 int supervisor_launch(struct store *st, const char *const *command, const char *name, int out,
 	int *locked, enum supervisor_word until, int *exit_status, struct mlr_error *err);
-
-#endif

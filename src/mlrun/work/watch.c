@@ -193,8 +193,8 @@ static void add_pool(struct watch *w, const struct batch_job *j)
 	for (size_t i = 0; i < w->n; i++)
 		if (w->v[i].kind == wish.kind && strcmp(w->v[i].partition, j->partition) == 0)
 			return;
-	w->v = xgrow(w->v, w->n, sizeof(*w->v));
-	w->v[w->n++] = (struct watch_pool){ .partition = xstrdup(j->partition), .kind = wish.kind };
+	*xadd(w->v, w->n) =
+		(struct watch_pool){ .partition = xstrdup(j->partition), .kind = wish.kind };
 }
 
 int watch_read(struct store *st, struct watch *ret, struct mlr_error *err)

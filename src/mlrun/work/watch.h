@@ -3,8 +3,7 @@
  * Slurm knows it all but a program's own figures. It knows of jobs that ended within its
  * MinJobAge (slurm.conf(5); 300 s by default), so nothing has to remember them.
  */
-#ifndef MLR_WORK_WATCH_H
-#define MLR_WORK_WATCH_H
+#pragma once
 
 #include "store/store.h"
 #include "work/share.h"
@@ -71,5 +70,3 @@ void watch_add_past(const struct batch_job *j, char kind, int64_t now, double pa
  * the last two lines with the same one, "samples" and "train_seconds". Other lines are skipped.
  */
 void watch_read_log(char *text, struct watch_run *ret);
-
-#endif

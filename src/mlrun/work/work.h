@@ -6,8 +6,7 @@
  * store (worker.h) and in Slurm. A batch system that runs workers is a table with a file
  * (batch.h): slurm.c; workers on this machine are local.c's.
  */
-#ifndef MLR_WORK_WORK_H
-#define MLR_WORK_WORK_H
+#pragma once
 
 #include "store/store.h"
 #include "work/worker.h"
@@ -118,5 +117,3 @@ void local_enter(const struct worker *w);
 
 #define WORK_KEEP_S (7 * 24 * 3600) /* files of what has ended stay so long */
 #define WORK_NEW_S  10              /* for what is so young, Slurm may not have been asked yet */
-
-#endif

@@ -1,6 +1,5 @@
 #include "work/worker.h"
 
-#include "base/record.h"
 #include "store/json.h"
 #include "store/process.h"
 
@@ -80,15 +79,12 @@ void worker_done(struct worker *w)
 
 void worker_set(char **text, const char *to)
 {
-	free(*text);
-	*text = to ? xstrdup(to) : NULL;
+	set_ptr(text, to ? xstrdup(to) : NULL);
 }
 
 void worker_list_done(struct worker_list *l)
 {
-	for (size_t i = 0; i < l->n; i++)
-		worker_done(&l->v[i]);
-	free(l->v);
+	free_all(l->v, l->n, worker_done);
 	*l = (struct worker_list){ 0 };
 }
 
@@ -190,8 +186,7 @@ int worker_tell(
 
 	if (!text)
 		return mlr_fail(err, ENOMEM, "a line of '%s/%s'", store_path(st), path);
-	return r < 0 ? mlr_fail(err, -r, "write '%s/%s': %s", store_path(st), path, strerror(-r))
-		     : 0;
+	return mlr_result(err, r, "write '%s/%s'", store_path(st), path);
 }
 
 static void take_event(const json_t *o, struct worker *w)
@@ -227,8 +222,7 @@ int worker_read(struct store *st, const char *key, struct worker *ret, struct ml
 	w.key = xstrdup(key);
 	TRY(read_wish(st, &w, err));
 	TRY(read_run(st, &w, err));
-	*ret = w;
-	w = (struct worker)WORKER_INIT;
+	*ret = take_struct(&w, WORKER_INIT);
 	return 0;
 }
 
@@ -254,7 +248,7 @@ int worker_read_all(struct store *st, struct worker_list *ret, struct mlr_error 
 	int r = file_list(store_fd(st), TOP, O_NOFOLLOW, &keys);
 
 	if (r < 0 && r != -ENOENT)
-		return mlr_fail(err, -r, "list '%s/" TOP "': %s", store_path(st), strerror(-r));
+		return mlr_result(err, r, "list '%s/" TOP "'", store_path(st));
 	for (size_t i = 0; i < keys.n; i++) {
 		struct mlr_error why = MLR_ERROR_INIT;
 
@@ -267,8 +261,7 @@ int worker_read_all(struct store *st, struct worker_list *ret, struct mlr_error 
 		else if (r != -ENOENT) /* being made or removed */
 			mlr_log_failure(MLR_WARNING, &why, ", ignoring");
 	}
-	if (ret->n > 1)
-		qsort(ret->v, ret->n, sizeof(*ret->v), is_older);
+	sort_all(ret->v, ret->n, is_older);
 	return 0;
 }
 

@@ -15,8 +15,7 @@
  *   {"event": "up", "pid": a process in the container, "address": of the node, "time": seconds}
  *   {"event": "end", "status": exit status, "why": "exit", "signal" or "deadline", "time": seconds}
  */
-#ifndef MLR_WORK_WORKER_H
-#define MLR_WORK_WORKER_H
+#pragma once
 
 #include "base/record.h"
 #include "store/store.h"
@@ -124,5 +123,3 @@ int worker_tell(
 
 /* Remove its files. */
 int worker_remove(struct store *st, const struct worker *w, struct mlr_error *err);
-
-#endif

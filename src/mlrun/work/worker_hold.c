@@ -28,11 +28,6 @@ struct hold {
 
 /* --- the node ------------------------------------------------------------------------------ */
 
-static int is_loopback(const char *address)
-{
-	return strncmp(address, "127.", 4) == 0;
-}
-
 /* The address that the cluster's hosts file or name service has for this node. getent(1) asks them;
  * mlrun is linked statically. */
 static char *address_by_name(const char *node)
@@ -45,7 +40,7 @@ static char *address_by_name(const char *node)
 		return NULL;
 	n = strspn(said, "0123456789.");
 	said[n] = '\0';
-	return n > 0 && !is_loopback(said) ? xstrdup(said) : NULL;
+	return n > 0 && strncmp(said, "127.", 4) != 0 ? xstrdup(said) : NULL;
 }
 
 static char *address_of_interface(void)
@@ -88,8 +83,7 @@ static void add_command(const struct worker *w, struct strv *argv)
 		strv_add(argv, "--entrypoint=");
 	strv_add(argv, "--");
 	strv_add(argv, w->image);
-	for (size_t i = 0; i < w->command.n; i++)
-		strv_add(argv, w->command.v[i]);
+	strv_add_all(argv, &w->command);
 	if (w->command.n > 0)
 		return;
 	strv_add(argv, "sh");

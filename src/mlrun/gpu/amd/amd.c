@@ -139,10 +139,11 @@ static void add_topology_node(
 	unique = property(text, "unique_id");
 	version = property(text, "gfx_target_version");
 	if (!*g->bus_id && location) {
-		free(g->bus_id);
-		g->bus_id = xasprintf("%04" PRIx64 ":%02x:%02x.%x",
-			property(text, "domain") & 0xffffffff, (unsigned)(location >> 8 & 0xff),
-			(unsigned)(location >> 3 & 0x1f), (unsigned)(location & 7));
+		set_ptr(&g->bus_id,
+			xasprintf("%04" PRIx64 ":%02x:%02x.%x",
+				property(text, "domain") & 0xffffffff,
+				(unsigned)(location >> 8 & 0xff), (unsigned)(location >> 3 & 0x1f),
+				(unsigned)(location & 7)));
 	}
 	if (unique)
 		g->uuid = xasprintf("GPU-%016" PRIx64, unique);

@@ -1,6 +1,5 @@
 /* Finds AMD's GPUs and ROCm on this machine, and samples the GPUs. */
-#ifndef MLR_GPU_AMD_H
-#define MLR_GPU_AMD_H
+#pragma once
 
 #include "gpu/nvidia/nvml.h"
 #include "gpu/root.h"
@@ -28,5 +27,3 @@ void gpu_rocm_find(const struct gpu_dir *d, struct gpu_machine *m);
  * Returns their number; *ret goes to gpu_samples_free().
  */
 int gpu_amd_sample(const struct gpu_dir *d, const struct gpu_machine *m, struct gpu_sample **ret);
-
-#endif

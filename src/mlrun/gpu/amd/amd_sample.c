@@ -77,8 +77,7 @@ static void read_processes(const struct gpu_dir *d, const char *bus_id, struct g
 
 		if (memory < 0 || pid <= 0 || pid > INT_MAX)
 			continue;
-		s->processes = xgrow(s->processes, s->n_processes, sizeof(*s->processes));
-		s->processes[s->n_processes++] =
+		*xadd(s->processes, s->n_processes) =
 			(struct gpu_process){ .pid = (pid_t)pid, .memory = memory };
 	}
 }

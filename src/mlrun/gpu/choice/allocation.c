@@ -39,8 +39,7 @@ static void add(struct list *l, struct gpu_chosen c)
 	for (size_t i = 0; i < l->n; i++)
 		if (l->v[i].gpu == c.gpu && l->v[i].mig == c.mig)
 			return;
-	l->v = xgrow(l->v, l->n, sizeof(*l->v));
-	l->v[l->n++] = c;
+	*xadd(l->v, l->n) = c;
 }
 
 static void add_openable(const struct gpu_machine *m, enum gpu_vendor vendor, struct list *l)
@@ -55,8 +54,7 @@ static void add_from(struct gpu_allocation *a, const char *key, const char *valu
 	auto_free char *one = gpu_variable_print(key, value);
 	char *longer = a->from ? xasprintf("%s, %s", a->from, one) : xstrdup(one);
 
-	free(a->from);
-	a->from = longer;
+	set_ptr(&a->from, longer);
 }
 
 static char *trimmed(const char *at, size_t len)
@@ -268,8 +266,7 @@ static void read_batch_system(char *const *env, const struct gpu_machine *m, enu
 	const char *key;
 
 	if (is_step_without(env)) {
-		free(a->from);
-		a->from = xstrdup("a step of Slurm's without SLURM_STEP_GPUS");
+		set_ptr(&a->from, xstrdup("a step of Slurm's without SLURM_STEP_GPUS"));
 		return;
 	}
 	key = read_slurm(env, m, vendor, l, a);

@@ -31,8 +31,7 @@ static void add(struct gpu_choice *c, struct gpu_chosen one)
 	for (size_t i = 0; i < c->n; i++)
 		if (c->v[i].gpu == one.gpu && c->v[i].mig == one.mig)
 			return;
-	c->v = xgrow(c->v, c->n, sizeof(*c->v));
-	c->v[c->n++] = one;
+	*xadd(c->v, c->n) = one;
 }
 
 /* Does the job have the GPU, or a part of it? */
@@ -135,8 +134,7 @@ static int refuse_not_jobs(struct choosing *s, const char *item, struct mlr_erro
 	if (s->a->is_job)
 		return refuse(s, EACCES, hint, err,
 			xasprintf("'%s' is not one of the job's GPUs (%s)", item, from(s)));
-	free(hint);
-	hint = xasprintf("%s: %s", from(s), jobs);
+	set_ptr(&hint, xasprintf("%s: %s", from(s), jobs));
 	return refuse(s, EACCES, hint, err, xasprintf("'%s' is not of %s", item, from(s)));
 }
 
@@ -154,8 +152,7 @@ static int resolve(struct choosing *s, const char *item, struct mlr_error *err)
 		return refuse(s, EACCES, NULL, err, xasprintf("'%s': %s", item, obstacle));
 	if (!is_jobs(s->a, c))
 		return refuse_not_jobs(s, item, err);
-	s->items = xgrow(s->items, s->n_items, sizeof(*s->items));
-	s->items[s->n_items++] = c;
+	*xadd(s->items, s->n_items) = c;
 	return 0;
 }
 
@@ -176,9 +173,8 @@ static void take(struct choosing *s, struct gpu_chosen has)
 
 static int choose_list(struct choosing *s, struct mlr_error *err)
 {
-	for (size_t i = 0; i < s->w->devices.n; i++) {
+	for (size_t i = 0; i < s->w->devices.n; i++)
 		TRY(resolve(s, s->w->devices.v[i], err));
-	}
 	for (size_t i = 0; i < s->a->n; i++)
 		take(s, s->a->v[i]);
 	return 0;
@@ -359,8 +355,7 @@ int gpu_choose(const struct gpu_wish *w, const struct gpu_machine *m,
 
 	free(s.items);
 	free(s.refused);
-	if (r < 0)
-		return r;
+	TRY(r);
 	*ret = take_struct(&c, { 0 });
 	return 0;
 }

@@ -1,6 +1,5 @@
 /* Chooses the GPUs of a container: those that are wanted and that the job and the user have. */
-#ifndef MLR_GPU_CHOICE_H
-#define MLR_GPU_CHOICE_H
+#pragma once
 
 #include "gpu/machine.h"
 #include "gpu/choice/wish.h"
@@ -69,5 +68,3 @@ int gpu_choice_needs_nvml(const struct gpu_wish *w, char *const *env, const stru
  */
 int gpu_choose(const struct gpu_wish *w, const struct gpu_machine *m,
 	const struct gpu_allocation *a, struct gpu_choice *ret, struct mlr_error *err);
-
-#endif

@@ -1,6 +1,5 @@
 /* Finds GPUs and their parts by name, and prints their names. */
-#ifndef MLR_GPU_NAME_H
-#define MLR_GPU_NAME_H
+#pragma once
 
 #include "gpu/choice/choice.h"
 #include "gpu/machine.h"
@@ -33,5 +32,3 @@ char *gpu_name_obstacle(const struct gpu_machine *m, struct gpu_chosen c);
 
 /* Its UUID, valid in any container, "GPU-…", "MIG-…", to free(); NULL: unknown. */
 char *gpu_name_uuid(const struct gpu_machine *m, struct gpu_chosen c);
-
-#endif

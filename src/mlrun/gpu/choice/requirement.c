@@ -197,8 +197,7 @@ int gpu_requirement_holds(const char *text, struct gpu_facts *facts,
 			more = NULL;
 			r = judge_alternative(one, facts, err);
 		}
-		if (r < 0)
-			return r;
+		TRY(r);
 		if (r != FALSE)
 			return 1;
 	}

@@ -1,7 +1,6 @@
 /* Evaluates NVIDIA_REQUIRE_...: spaces separate alternatives, commas separate conditions
  * (libnvidia-container, src/cli/dsl.c). */
-#ifndef MLR_GPU_REQUIREMENT_H
-#define MLR_GPU_REQUIREMENT_H
+#pragma once
 
 #include "gpu/machine.h"
 
@@ -46,5 +45,3 @@ int gpu_requirement_holds(const char *text, struct gpu_facts *facts,
 int gpu_requirements_check(const struct gpu_wish *w, struct gpu_machine *m,
 	const struct gpu_choice *c, int (*fill)(struct gpu_machine *m, struct mlr_error *err),
 	struct mlr_error *err);
-
-#endif

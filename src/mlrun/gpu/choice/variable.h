@@ -2,8 +2,7 @@
  * Finds an environment variable that expresses a wish: the user's (-e, --env-file, configuration),
  * else the caller's, else the image's.
  */
-#ifndef MLR_GPU_VARIABLE_H
-#define MLR_GPU_VARIABLE_H
+#pragma once
 
 #include "gpu/gpu.h"
 
@@ -25,5 +24,3 @@ char *gpu_variable_print(const char *key, const char *value);
 
 /* Add the items between commas, trimmed; empty ones are skipped. */
 void gpu_variable_items(const char *text, struct strv *ret);
-
-#endif

@@ -8,8 +8,7 @@
  * The user's value of a variable (-e, --env-file, configuration) wins, then the caller's, then the
  * image's: as in Enroot. For all other variables the image's value wins over the caller's.
  */
-#ifndef MLR_GPU_WISH_H
-#define MLR_GPU_WISH_H
+#pragma once
 
 #include "gpu/gpu.h"
 #include "gpu/machine.h"
@@ -86,5 +85,3 @@ const char *gpu_wish_word(const struct gpu_request *q, const struct plan *p);
 
 /* Print "compute,utility" and so on, to free(). */
 char *gpu_capabilities_print(unsigned caps);
-
-#endif

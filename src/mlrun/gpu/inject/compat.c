@@ -46,8 +46,7 @@ static size_t sort_out(const struct strv *names, struct gpu_compat *c, struct gp
 			continue;
 		strv_add(&c->libraries, name);
 		if (is_driver(name, version)) {
-			free(c->version);
-			c->version = xstrdup(name + strlen(STEM));
+			set_ptr(&c->version, xstrdup(name + strlen(STEM)));
 			n++;
 		}
 	}

@@ -1,7 +1,6 @@
 /* Decides on CUDA forward compatibility: libraries in the image that are newer than the host's
  * driver. */
-#ifndef MLR_GPU_COMPAT_H
-#define MLR_GPU_COMPAT_H
+#pragma once
 
 #include "gpu/gpu.h"
 #include "gpu/machine.h"
@@ -26,5 +25,3 @@ void gpu_compat_expect(const struct gpu_image *image);
  */
 int gpu_compat_read(
 	const struct gpu_image *image, const struct gpu_machine *m, struct gpu_compat *ret);
-
-#endif

@@ -178,13 +178,6 @@ static void set_variables(const struct gpu_injection *i)
 	}
 }
 
-/* Remark on the driver's version and on the image's, if that is used. */
-static void tell_compat(const struct gpu_injection *i)
-{
-	if (i->compat->why)
-		plan_remark_add(i->plan, PLAN_FROM_GPU, "%s", i->compat->why);
-}
-
 static int inject(const struct gpu_injection *i, struct mlr_error *err)
 {
 	size_t first = i->plan->n_mounts;
@@ -212,7 +205,8 @@ int gpu_inject(const struct gpu_machine *m, const struct gpu_wish *w, const stru
 
 	if (gpu_injection_has(&i, GPU_NVIDIA) && gpu_injection_wants(&i, GPU_COMPUTE | GPU_VIDEO))
 		TRY(mlr_result(err, gpu_compat_read(image, m, &compat), "forward compatibility"));
-	tell_compat(&i);
+	if (compat.why)
+		plan_remark_add(p, PLAN_FROM_GPU, "%s", compat.why);
 	r = inject(&i, err);
 	if (r == 0)
 		set_variables(&i);

@@ -1,6 +1,5 @@
 /* Adds the chosen GPUs and the driver's files to a plan. */
-#ifndef MLR_GPU_INJECT_H
-#define MLR_GPU_INJECT_H
+#pragma once
 
 #include "gpu/choice/choice.h"
 #include "gpu/gpu.h"
@@ -58,5 +57,3 @@ int gpu_procfs_plan(const struct gpu_injection *i, struct mlr_error *err);
 
 /* For --gpu=none: hide the host's GPUs in /proc/driver/nvidia, if that exists. */
 int gpu_procfs_hide(struct plan *p, struct mlr_error *err);
-
-#endif

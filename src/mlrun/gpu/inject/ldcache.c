@@ -337,16 +337,13 @@ static void entry_done(struct gpu_ldcache_entry *e)
 
 void gpu_ldcache_done(struct gpu_ldcache *c)
 {
-	for (size_t i = 0; i < c->n; i++)
-		entry_done(&c->v[i]);
-	free(c->v);
+	free_all(c->v, c->n, entry_done);
 	*c = (struct gpu_ldcache){ 0 };
 }
 
 static struct gpu_ldcache_entry *add(struct gpu_ldcache *c)
 {
-	c->v = xgrow(c->v, c->n, sizeof(*c->v));
-	return &c->v[c->n++];
+	return xadd(c->v, c->n);
 }
 
 int gpu_ldcache_walk(const void *data, size_t size,
@@ -357,8 +354,7 @@ int gpu_ldcache_walk(const void *data, size_t size,
 	const char *nul = size ? memrchr(data, '\0', size) : NULL;
 	int r = find_header(&b, err);
 
-	if (r < 0)
-		return r;
+	TRY(r);
 	b.last_nul = nul ? (size_t)(nul - b.data) : 0;
 	find_hwcaps(&b);
 	for (size_t i = 0; i < b.head.n && r == 0; i++) {
@@ -415,8 +411,7 @@ int gpu_ldcache_parse(const void *data, size_t size, struct gpu_ldcache *ret, st
 			STRINGS_MAX >> 20);
 	if (r < 0 && c.n == ENTRIES_MAX)
 		return mlr_fail(err, EPROTO, "linker cache: more than %u entries", ENTRIES_MAX);
-	if (r < 0)
-		return r;
+	TRY(r);
 	*ret = take_struct(&c, { 0 });
 	return 0;
 }

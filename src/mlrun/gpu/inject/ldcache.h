@@ -2,8 +2,7 @@
  * Reads and writes the linker's cache, /etc/ld.so.cache, in the format "glibc-ld.so.cache1.1" of
  * glibc's sysdeps/generic/dl-cache.h, alone or behind the old "ld.so-1.7.0".
  */
-#ifndef MLR_GPU_LDCACHE_H
-#define MLR_GPU_LDCACHE_H
+#pragma once
 
 #include "base/base.h"
 
@@ -56,5 +55,3 @@ int gpu_ldcache_fits(const struct gpu_ldcache_entry *e, int bits);
  * entries of one name stay in c's order. Returns their number; *ret to free().
  */
 size_t gpu_ldcache_print(const struct gpu_ldcache *c, char **ret);
-
-#endif

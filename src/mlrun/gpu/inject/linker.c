@@ -40,8 +40,7 @@ static char *directories(const struct plan *p, char end)
 	for (size_t i = 0; i < dirs.n; i++) {
 		char *longer = xasprintf("%s%s%c", all, dirs.v[i], end);
 
-		free(all);
-		all = longer;
+		set_ptr(&all, longer);
 	}
 	return all;
 }

@@ -1,6 +1,5 @@
 /* Finds the image's C library and makes its dynamic linker find the plan's libraries. */
-#ifndef MLR_GPU_LINKER_H
-#define MLR_GPU_LINKER_H
+#pragma once
 
 #include "gpu/gpu.h"
 #include "gpu/machine.h"
@@ -52,5 +51,3 @@ void gpu_image_libc_read(const struct gpu_image *image, struct gpu_image_libc *r
  * "libcuda.so.580.65.06 (GLIBC_2.38)". Nothing if the version is unknown. */
 void gpu_glibc_check(const struct gpu_machine *m, const struct gpu_image_libc *l,
 	const struct plan *p, struct strv *ret);
-
-#endif

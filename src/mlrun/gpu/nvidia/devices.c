@@ -272,8 +272,7 @@ static void find_fabric(const struct gpu_dir *d, const struct strv *dev,
 
 static void append(char **text, char *more)
 {
-	free(*text);
-	*text = more;
+	set_ptr(text, more);
 }
 
 /* Warn of GPUs in procfs that have no node. */

@@ -119,8 +119,7 @@ int gpu_driver_is_version(const char *text)
 
 void gpu_driver_set_version(struct gpu_machine *m, const char *text)
 {
-	free(m->driver_text);
-	m->driver_text = xstrdup(text);
+	set_ptr(&m->driver_text, xstrdup(text));
 	gpu_version_parse(text, &m->driver_version);
 	m->cuda = gpu_driver_cuda(&m->driver_version);
 }

@@ -35,9 +35,7 @@ struct search {
 
 static void search_done(struct search *s)
 {
-	for (size_t i = 0; i < s->n_needed; i++)
-		strv_done(&s->needed[i]);
-	free(s->needed);
+	free_all(s->needed, s->n_needed, strv_done);
 }
 
 static int starts_with(const char *s, const char *with)
@@ -159,8 +157,7 @@ static int take(struct search *s, const struct gpu_place *at, const char *name, 
 	s->changed = 1;
 	f = add(s->m, s->places->root, path, caps, &e);
 	f->dev_link = dev_link_of(s, path, f->soname);
-	s->needed = xgrow(s->needed, s->n_needed, sizeof(*s->needed));
-	s->needed[s->n_needed++] = e.needed;
+	*xadd(s->needed, s->n_needed) = e.needed;
 	e.needed = (struct strv)STRV_INIT;
 	return 1;
 }

@@ -103,8 +103,7 @@ static void add_part(struct search *s, struct gpu *g, unsigned gi, unsigned ci)
 		       *ci_name = xasprintf("gpu%u/gi%u/ci%u/access", g->minor, gi, ci);
 	struct gpu_mig *part;
 
-	g->mig = xgrow(g->mig, g->n_mig, sizeof(*g->mig));
-	part = &g->mig[g->n_mig++];
+	part = xadd(g->mig, g->n_mig);
 	*part = (struct gpu_mig){ .gi = gi, .ci = ci };
 	part->gi_access = xasprintf(CAPABILITIES "/gpu%u/mig/gi%u/access", g->minor, gi);
 	part->ci_access = xasprintf(CAPABILITIES "/gpu%u/mig/gi%u/ci%u/access", g->minor, gi, ci);

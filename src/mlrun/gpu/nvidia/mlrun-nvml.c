@@ -254,8 +254,7 @@ static json_t *ask_processes(const struct nvml *n, nvml_device gpu)
 	for (unsigned i = 0; i < count; i++)
 		for (size_t k = 0; k < ARRAY_LEN(kinds); k++)
 			add_processes(&all, kinds[k], handles[i]);
-	if (all.n > 0)
-		qsort(all.v, all.n, sizeof(*all.v), by_pid);
+	sort_all(all.v, all.n, by_pid);
 	for (size_t i = 0; i < all.n; i++) {
 		const struct nvml_process *p = &all.v[i];
 

@@ -1,6 +1,5 @@
 /* Finds NVIDIA's GPUs, their device nodes, their driver and its files on this machine. */
-#ifndef MLR_GPU_NVIDIA_H
-#define MLR_GPU_NVIDIA_H
+#pragma once
 
 #include "gpu/root.h"
 #include "gpu/nvidia/places.h"
@@ -82,5 +81,3 @@ void gpu_driver_libraries_find(const struct gpu_places *p, unsigned caps, struct
 /* The same on WSL: /usr/lib/wsl/lib, and the driver's store below /usr/lib/wsl/drivers, which keeps
  * its path because its libraries are searched for there. */
 void gpu_wsl_libraries_find(const struct gpu_dir *d, unsigned caps, struct gpu_machine *m);
-
-#endif

@@ -37,8 +37,7 @@ static int library_path(const struct gpu_machine *m, char **ret, struct mlr_erro
 		r = gpu_machine_read(root, &whole, err);
 		f = find_library(&whole);
 	}
-	if (r < 0)
-		return r;
+	TRY(r);
 	if (!f) {
 		mlr_fail(err, ENOENT, "NVIDIA's management library " LIBRARY " was not found");
 		return mlr_hint(err,

@@ -3,8 +3,7 @@
  * loads libnvidia-ml.so.1 with dlopen(3); mlrun itself is linked statically. A start asks only if
  * it needs to judge an image's requirement or a MIG UUID.
  */
-#ifndef MLR_GPU_NVML_H
-#define MLR_GPU_NVML_H
+#pragma once
 
 #include "gpu/machine.h"
 
@@ -71,5 +70,3 @@ int gpu_watch_open(const struct gpu_machine *m, unsigned interval_ms, struct gpu
 int gpu_watch_next(struct gpu_watch *w, struct gpu_sample **ret, struct mlr_error *err);
 void gpu_samples_free(struct gpu_sample *v, int n);
 void gpu_watch_close(struct gpu_watch *w);
-
-#endif

@@ -104,8 +104,7 @@ int gpu_nvml_read_query(const char *text, struct gpu_machine *m, struct mlr_erro
 	const json_t *item;
 	size_t i;
 
-	if (r < 0)
-		return r;
+	TRY(r);
 	if (!gpu_version_is_known(&m->cuda) && cuda)
 		gpu_version_parse(cuda, &m->cuda);
 	json_array_foreach(json_object_get(o, "gpus"), i, item) {
@@ -164,8 +163,7 @@ int gpu_nvml_read_samples(const char *text, struct gpu_sample **ret, struct mlr_
 	size_t i;
 	int n = 0;
 
-	if (r < 0)
-		return r;
+	TRY(r);
 	*ret = xcalloc(json_array_size(gpus) + 1, sizeof(**ret));
 	json_array_foreach((json_t *)gpus, i, item)
 		if (text_of(item, "bus_id"))

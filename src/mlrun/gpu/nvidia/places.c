@@ -4,8 +4,6 @@
 #include "gpu/elf.h"
 #include "gpu/inject/ldcache.h"
 
-#include <sys/mman.h>
-
 #if defined(__x86_64__)
 #define TRIPLET    "x86_64-linux-gnu"
 #define TRIPLET_32 "i386-linux-gnu"
@@ -223,8 +221,7 @@ static void keep_dirs(struct gpu_places *p, const struct strv *dirs, const char 
 
 		if (bits == 0)
 			continue;
-		p->v = xgrow(p->v, p->n, sizeof(*p->v));
-		p->v[p->n++] = (struct gpu_place){ xstrdup(dirs->v[i]),
+		*xadd(p->v, p->n) = (struct gpu_place){ xstrdup(dirs->v[i]),
 			file_open_in_root(p->dir.fd, dirs->v[i], O_PATH | O_DIRECTORY, 0), bits };
 	}
 }

@@ -15,8 +15,7 @@
  * directory. If "/" has none, it tries below /run/nvidia/driver, the root of NVIDIA's driver
  * container.
  */
-#ifndef MLR_GPU_PLACES_H
-#define MLR_GPU_PLACES_H
+#pragma once
 
 #include "gpu/root.h"
 
@@ -53,5 +52,3 @@ int gpu_places_has(const struct gpu_places *p, int bits);
 /* Open name in a place with O_RDONLY and resolve its path, to free(). Returns -errno. */
 int gpu_place_open(
 	const struct gpu_places *p, const struct gpu_place *at, const char *name, char **ret_path);
-
-#endif

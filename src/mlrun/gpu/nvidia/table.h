@@ -3,8 +3,7 @@
  * src/nvc_info.c; nvidia-container-toolkit, pkg/nvcdi and internal/discover/graphics.go). A row
  * without a name ends a list.
  */
-#ifndef MLR_GPU_TABLE_H
-#define MLR_GPU_TABLE_H
+#pragma once
 
 #include "gpu/machine.h"
 
@@ -52,5 +51,3 @@ extern const struct gpu_library_row gpu_wsl_libraries[];
 /* The link to create for a library because programs open it: "libcuda.so" for "libcuda.so" and
  * "libcuda.so.1"; NULL. */
 const char *gpu_table_link(const char *name);
-
-#endif
