@@ -2,8 +2,7 @@
  * apptainer, singularity: Apptainer's command line, translated to mlrun's. All that a container of
  * this dialect has and lacks is decided by exec (enum exec_dialect); here are only words.
  */
-#ifndef MLR_CLI_APPTAINER_H
-#define MLR_CLI_APPTAINER_H
+#pragma once
 
 #include "cli/cli.h"
 
@@ -26,5 +25,3 @@ int apptainer_run(int argc, char **argv);
  * "docker.io/library/debian" for docker://debian. To free(); NULL with -ENOENT or -ENOTSUP in err.
  */
 char *apptainer_image(const char *word, struct mlr_error *err);
-
-#endif

@@ -1,6 +1,5 @@
 /* --cache-from and --cache-to of mlrun build: steps in registries. */
-#ifndef MLR_CLI_BUILD_CACHE_H
-#define MLR_CLI_BUILD_CACHE_H
+#pragma once
 
 #include "build/build.h"
 #include "cli/options.h"
@@ -25,5 +24,3 @@ void build_cache_done(struct build_cache *c);
 /* Push the steps to each of the texts. Returns push_steps()'s errors. */
 int build_cache_push(struct store *st, const struct registry_options *registry,
 	const struct strv *to, const struct build_result *r, struct mlr_error *err);
-
-#endif

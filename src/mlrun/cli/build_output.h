@@ -1,6 +1,5 @@
 /* --output of mlrun build: what is made of the image, besides putting it into the store. */
-#ifndef MLR_CLI_BUILD_OUTPUT_H
-#define MLR_CLI_BUILD_OUTPUT_H
+#pragma once
 
 #include "export/export.h"
 #include "store/image.h"
@@ -25,5 +24,3 @@ int build_output_parse(const char *text, struct build_output *ret, struct mlr_er
 /* Write the image. name: its first name, or NULL. Returns export_image()'s errors. */
 int build_output_write(const struct build_output *o, struct store *st, const struct store_image *im,
 	const char *name, struct mlr_error *err);
-
-#endif

@@ -5,8 +5,7 @@
  * `mlrun`, which links little because `exec` must start in a millisecond, and libexec's
  * `mlrun-pull`, which links curl, libarchive and libcrypto; `mlrun pull` becomes it.
  */
-#ifndef MLR_CLI_CLI_H
-#define MLR_CLI_CLI_H
+#pragma once
 
 #include "base/base.h"
 
@@ -101,5 +100,3 @@ extern int cli_stop_signal;
 /* Catch the signals from now on. Those that the caller ignores (nohup, a script's background job)
  * stay ignored. */
 void cli_stop_catch(void);
-
-#endif

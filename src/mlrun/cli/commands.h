@@ -3,8 +3,7 @@
  * a row in mlrun.c and a manual page. One that needs libcurl or libarchive has a row in
  * mlrun-pull.c as well, the program that mlrun then becomes.
  */
-#ifndef MLR_CLI_COMMANDS_H
-#define MLR_CLI_COMMANDS_H
+#pragma once
 
 #include "cli/cli.h"
 
@@ -31,5 +30,3 @@ struct commands {
  * Returns the exit status; CLI_FAILED without a command or for an unknown one.
  */
 int commands_run(const struct commands *c, int argc, char **argv);
-
-#endif

@@ -2,8 +2,7 @@
  * Helps several commands: common options, the printing of sizes and times, stored documents. Links
  * nothing heavy.
  */
-#ifndef MLR_CLI_COMMON_H
-#define MLR_CLI_COMMON_H
+#pragma once
 
 #include "oci/manifest.h"
 #include "oci/ref.h"
@@ -104,5 +103,3 @@ char *cli_image_in_file(const char *image);
 /* Read the manifest of a stored image and verify it. Returns 0, -ENOENT, -EBADMSG, -EPROTO. */
 int cli_stored_manifest(
 	struct store *st, const char *digest, struct oci_document *ret, struct mlr_error *err);
-
-#endif

@@ -1,8 +1,7 @@
 /*
  * Reads the options of exec and shell, and runs exec.
  */
-#ifndef MLR_CLI_EXEC_OPTIONS_H
-#define MLR_CLI_EXEC_OPTIONS_H
+#pragma once
 
 #include "cli/common.h"
 #include "exec/exec.h"
@@ -82,5 +81,3 @@ const char *cli_callers_shell(void);
 /* For cli_exec_run(): become the command's first word as a shell if the image has it, else bash,
  * else sh. (cmd_shell.c) */
 int cli_become_shell(struct plan *p, struct mlr_error *err);
-
-#endif

@@ -1,8 +1,7 @@
 /*
  * Fetches an image that a start needs.
  */
-#ifndef MLR_CLI_FETCH_H
-#define MLR_CLI_FETCH_H
+#pragma once
 
 #include "exec/exec.h"
 
@@ -33,5 +32,3 @@ int cli_fetch(const struct exec_options *o);
 
 /* Does this process print for all ranks of the job? */
 int cli_is_spokesman(void);
-
-#endif

@@ -2,8 +2,7 @@
  * Knows commands and options of docker(1), podman(1), apptainer(1) and enroot(1) that mlrun lacks,
  * and what to type instead.
  */
-#ifndef MLR_CLI_FOREIGN_H
-#define MLR_CLI_FOREIGN_H
+#pragma once
 
 #include "base/options.h"
 
@@ -15,5 +14,3 @@ const char *foreign_command(const char *word, const char *next);
  * message and CLI_FAILED. */
 enum options_foreign foreign_option(
 	const char *command, const char *option, const char *value, const char *next);
-
-#endif

@@ -2,8 +2,7 @@
  * Prints what inspect shows of an image: `mlrun` for images in the store, `mlrun-pull` for those in
  * registries and files.
  */
-#ifndef MLR_CLI_INSPECT_H
-#define MLR_CLI_INSPECT_H
+#pragma once
 
 #include "cli/options.h"
 #include "oci/config.h"
@@ -45,5 +44,3 @@ struct picture {
 void picture_done(struct picture *p);
 /* Print as text or as JSON. Returns the exit status. */
 int picture_print(const struct picture *p, const struct inspect_args *a);
-
-#endif

@@ -15,8 +15,7 @@
  * All rows put the same values in the same order. For the titles of a list without rows one is put
  * that listing_heads() begins.
  */
-#ifndef MLR_CLI_LISTING_H
-#define MLR_CLI_LISTING_H
+#pragma once
 
 #include "base/base.h"
 
@@ -62,5 +61,3 @@ json_t *listing_take(struct listing *l);
 
 /* Print the rows on standard output, and free them. Returns 0 or CLI_FAILED. */
 int listing_end(struct listing *l);
-
-#endif

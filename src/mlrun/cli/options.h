@@ -1,7 +1,6 @@
 /* Reads the arguments of mlrun's commands (base/options.h), with the options that many of them
  * have. */
-#ifndef MLR_CLI_OPTIONS_H
-#define MLR_CLI_OPTIONS_H
+#pragma once
 
 #include "base/config.h"
 #include "base/options.h"
@@ -57,5 +56,3 @@ struct cli_registry {
  */
 int cli_registry_load(struct cli_registry *r, const char *first, struct mlr_error *err);
 void cli_registry_done(struct cli_registry *r);
-
-#endif

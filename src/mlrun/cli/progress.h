@@ -2,8 +2,7 @@
  * Shows on stderr what a pull does: on a terminal one redrawn line for each layer under way;
  * elsewhere one plain line for each layer that ends, because logs are read later; or nothing.
  */
-#ifndef MLR_CLI_PROGRESS_H
-#define MLR_CLI_PROGRESS_H
+#pragma once
 
 #include "pull/pull.h"
 
@@ -17,5 +16,3 @@ void progress_free(struct progress *p);
 
 /* Callbacks for pull_image(), valid as long as p. */
 struct pull_watch progress_watch(struct progress *p);
-
-#endif

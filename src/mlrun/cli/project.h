@@ -1,6 +1,5 @@
 /* A compose file as services that can be started. */
-#ifndef MLR_CLI_PROJECT_H
-#define MLR_CLI_PROJECT_H
+#pragma once
 
 #include "compose/compose.h"
 #include "store/store.h"
@@ -116,5 +115,3 @@ struct project_start {
  * printed. */
 int project_start(struct project_start *u);
 void project_start_done(struct project_start *u);
-
-#endif

@@ -1,6 +1,5 @@
 /* Shared by push and manifest push: options, and progress. */
-#ifndef MLR_CLI_PUSH_OPTIONS_H
-#define MLR_CLI_PUSH_OPTIONS_H
+#pragma once
 
 #include "cli/options.h"
 #include "push/push.h"
@@ -49,5 +48,3 @@ int push_args_run(struct push_args *a, struct store *st, const struct store_imag
 
 /* Write the digest where --digestfile says. */
 int push_args_write_digest(const struct push_args *a, const char *digest, struct mlr_error *err);
-
-#endif

@@ -4,8 +4,7 @@
  * start, by rank 0 alone. Its keys are in mlrun-rerun(1). Values of variables are not in it, since
  * some are secrets.
  */
-#ifndef MLR_CLI_RUNS_H
-#define MLR_CLI_RUNS_H
+#pragma once
 
 #include "base/config.h"
 #include "cli/exec_options.h"
@@ -24,5 +23,3 @@ void runs_add(const struct cli_exec *x, const struct config *config, const struc
  * Returns 0; -ENOENT with a hint; -EINVAL for an invalid id; -EACCES for a file of another user's.
  */
 int runs_read(const char *job, json_t **ret, struct mlr_error *err);
-
-#endif

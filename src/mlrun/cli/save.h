@@ -1,6 +1,5 @@
 /* exec --save: writes a container's root to a file when its last command has ended. */
-#ifndef MLR_CLI_SAVE_H
-#define MLR_CLI_SAVE_H
+#pragma once
 
 #include "cli/exec_options.h"
 
@@ -17,5 +16,3 @@ int cli_save_begin(struct cli_exec *x, struct mlr_error *err);
 
 /* In the child, before it ends: no command was started, so that nothing is to be saved. */
 void cli_save_give_up(void);
-
-#endif

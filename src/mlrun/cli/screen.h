@@ -2,8 +2,7 @@
  * What is shown again and again, as top(1) does: the terminal and its keys, the signals that end
  * it. One such view a process.
  */
-#ifndef MLR_CLI_SCREEN_H
-#define MLR_CLI_SCREEN_H
+#pragma once
 
 #include "base/base.h"
 
@@ -42,5 +41,3 @@ void screen_size(int *width, int *height);
 
 /* Draw lines over the last view, cut to the terminal's size. A UTF-8 character is a column. */
 void screen_draw(const char *text);
-
-#endif

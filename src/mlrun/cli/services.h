@@ -1,6 +1,5 @@
 /* Shared by the commands for services: options that describe one, and choosing some. */
-#ifndef MLR_CLI_SERVICES_H
-#define MLR_CLI_SERVICES_H
+#pragma once
 
 #include "cli/exec_options.h"
 #include "work/service.h"
@@ -63,5 +62,3 @@ struct services_output {
  */
 int services_print(struct store *st, const struct service_list *l, const struct services_output *o,
 	struct mlr_error *err);
-
-#endif

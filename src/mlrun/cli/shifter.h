@@ -1,6 +1,5 @@
 /* Shared by shifter and shifterimg. */
-#ifndef MLR_CLI_SHIFTER_H
-#define MLR_CLI_SHIFTER_H
+#pragma once
 
 #include "shifter/udiroot.h"
 #include "store/stores.h"
@@ -23,5 +22,3 @@ int shifter_run(int argc, char **argv);
  * then comes the script. Cut it into words; anything else stays as it is. list owns the words.
  */
 void shifter_split_interpreter_line(int *argc, char ***argv, struct strv *list);
-
-#endif

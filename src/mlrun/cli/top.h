@@ -2,8 +2,7 @@
  * Holds what `mlrun gpu top` shows: top.c collects it from cmd_gpu_top.c's readings; top_view.c and
  * top_log.c print it.
  */
-#ifndef MLR_CLI_TOP_H
-#define MLR_CLI_TOP_H
+#pragma once
 
 #include "cli/top_node.h"
 #include "gpu/machine.h"
@@ -75,5 +74,3 @@ int top_log_add(int fd, const char *path, const struct top *t, struct mlr_error 
 char *top_log_lines(const struct top *t);
 
 extern const char top_log_header[];
-
-#endif

@@ -1,6 +1,5 @@
 /* Measures how busy the node and the job on it are: processors and memory. */
-#ifndef MLR_CLI_TOP_NODE_H
-#define MLR_CLI_TOP_NODE_H
+#pragma once
 
 #include "base/base.h"
 
@@ -31,5 +30,3 @@ void top_node_watch_free(struct top_node_watch *w);
 
 /* Measure since the last call. ret->job belongs to w. */
 void top_node_next(struct top_node_watch *w, struct top_node *ret);
-
-#endif

@@ -2,8 +2,7 @@
  * What the commands of `mlrun workers` share: the choice of workers, their table, their JSON; and
  * with `mlrun elastic run` what a worker is to be.
  */
-#ifndef MLR_CLI_WORKERS_H
-#define MLR_CLI_WORKERS_H
+#pragma once
 
 #include "cli/exec_options.h"
 #include "store/store.h"
@@ -65,5 +64,3 @@ int workers_bring_image(const struct workers_wish *a, int here, const char *comm
 
 /* Fill a worker that is to be started. Returns 0 or -EINVAL. */
 int workers_fill(const struct workers_wish *a, struct worker *w, struct mlr_error *err);
-
-#endif

@@ -1,8 +1,7 @@
 /*
  * exec: makes a plan from options, image and caller. The caller of exec then becomes the command.
  */
-#ifndef MLR_EXEC_EXEC_H
-#define MLR_EXEC_EXEC_H
+#pragma once
 
 #include "base/config.h"
 #include "mpi/host.h"
@@ -111,5 +110,3 @@ int exec_store_keeps(struct store *st);
 /* Find the caller's container of a job step of Slurm's on this node, "JOB.STEP". Returns 0 with a
  * process in it, or -ESRCH. */
 int exec_find_step(const char *step, pid_t *ret, struct mlr_error *err);
-
-#endif

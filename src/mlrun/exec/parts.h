@@ -1,6 +1,5 @@
 /* The parts of a plan, each in a file of its own, which exec.c puts together. */
-#ifndef MLR_EXEC_PARTS_H
-#define MLR_EXEC_PARTS_H
+#pragma once
 
 #include "base/config.h"
 #include "exec/exec.h"
@@ -202,5 +201,3 @@ int limit_cpus(const char *text, struct plan *p, struct mlr_error *err);
 
 /* Set plan->memory from --memory "4g". Returns like config_bytes(). */
 int limit_memory(const char *text, struct plan *p, struct mlr_error *err);
-
-#endif

@@ -1,6 +1,5 @@
 /* Adds the mounts of the user's options to a plan: -v, --tmpfs, --mount, --device. */
-#ifndef MLR_EXEC_USERS_MOUNTS_H
-#define MLR_EXEC_USERS_MOUNTS_H
+#pragma once
 
 #include "exec/exec.h"
 #include "plan/plan.h"
@@ -91,5 +90,3 @@ int device_plan(const char *text, struct plan *p, struct mlr_error *err);
 
 /* The CDI names among the texts, without repetitions. */
 void device_cdi_names(const struct strv *texts, struct strv *ret);
-
-#endif

@@ -1,6 +1,5 @@
 /* The documents of a stored image, verified and parsed. For this room's other files and push's. */
-#ifndef MLR_EXPORT_DOCUMENTS_H
-#define MLR_EXPORT_DOCUMENTS_H
+#pragma once
 
 #include "oci/config.h"
 #include "oci/manifest.h"
@@ -17,5 +16,3 @@ struct documents {
 int documents_load(
 	struct store *st, const char *manifest, struct documents *ret, struct mlr_error *err);
 void documents_done(struct documents *d);
-
-#endif

@@ -7,8 +7,7 @@
  * compressed anew unless the store kept the blobs, and then the manifest's digest changes. The same
  * image always gives the same bytes.
  */
-#ifndef MLR_EXPORT_EXPORT_H
-#define MLR_EXPORT_EXPORT_H
+#pragma once
 
 #include "oci/compression.h"
 #include "oci/digest.h"
@@ -52,5 +51,3 @@ struct export_result {
  */
 int export_image(struct store *st, const struct store_image *im, const char *path,
 	const struct export_options *opt, struct export_result *ret, struct mlr_error *err);
-
-#endif

@@ -1,7 +1,6 @@
 /* Writes an image in each format: its layers apart, or its root as one tar. For this room's other
  * files. */
-#ifndef MLR_EXPORT_LAYERS_H
-#define MLR_EXPORT_LAYERS_H
+#pragma once
 
 #include "export/documents.h"
 #include "export/export.h"
@@ -20,5 +19,3 @@ struct work {
 int layers_write_oci(struct work *w, struct export_result *ret, struct mlr_error *err);
 int layers_write_docker(struct work *w, struct export_result *ret, struct mlr_error *err);
 int export_rootfs_write(struct work *w, struct export_result *ret, struct mlr_error *err);
-
-#endif

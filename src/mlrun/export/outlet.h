@@ -7,8 +7,7 @@
  * neither file nor directory (a fifo, /dev/stdout) and "-", standard output, are written to
  * directly.
  */
-#ifndef MLR_EXPORT_OUTLET_H
-#define MLR_EXPORT_OUTLET_H
+#pragma once
 
 #include "base/base.h"
 
@@ -52,5 +51,3 @@ static inline void outlet_cleanup(struct outlet **o)
 {
 	outlet_free(*o);
 }
-
-#endif

@@ -2,8 +2,7 @@
  * Makes a blob of a stored layer: rebuilds its tar bit for bit (layer/record.h) and compresses it,
  * in a temporary file. For this room's other files and push's.
  */
-#ifndef MLR_EXPORT_PACK_H
-#define MLR_EXPORT_PACK_H
+#pragma once
 
 #include "export/export.h"
 #include "layer/record.h"
@@ -54,5 +53,3 @@ int pack_layer(struct store *st, const char *diff_id, enum oci_compression how, 
 /* Get a layer's blob that the store kept. Returns 0, -ENOENT, -EBADMSG. */
 int pack_kept(struct store *st, const struct oci_descriptor *blob, struct pack *ret,
 	struct mlr_error *err);
-
-#endif

@@ -1,7 +1,6 @@
 /* Writes an image's or a container's root as one squashfs or SIF file, with its configuration in
  * it. */
-#ifndef MLR_EXPORT_SQUASH_H
-#define MLR_EXPORT_SQUASH_H
+#pragma once
 
 #include "export/export.h"
 
@@ -28,5 +27,3 @@ void export_squashed_done(struct export_squashed *s);
  */
 int export_squash(const char *store, const char *image, const char *path,
 	const struct export_options *opt, struct export_squashed *ret, struct mlr_error *err);
-
-#endif

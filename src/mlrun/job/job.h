@@ -6,8 +6,7 @@
  *
  * Every env is like environ(7). A variable that is empty counts as unset.
  */
-#ifndef MLR_JOB_JOB_H
-#define MLR_JOB_JOB_H
+#pragma once
 
 #include "base/base.h"
 
@@ -94,5 +93,3 @@ int job_is_alive(const char *name);
  * signal ended it.
  */
 int job_ask(char *const *argv, char *const *env, int ms, char *said, size_t size);
-
-#endif

@@ -1,6 +1,5 @@
 /* Converts names of Linux capabilities, capabilities(7). */
-#ifndef MLR_PLAN_CAPABILITY_H
-#define MLR_PLAN_CAPABILITY_H
+#pragma once
 
 #include "base/base.h"
 
@@ -10,5 +9,3 @@ uint64_t capability_bits(const char *name);
 
 /* The name of bit number n, "CAP_CHOWN"; NULL if unknown. */
 const char *capability_name(unsigned n);
-
-#endif

@@ -1,8 +1,7 @@
 /*
  * Prints a plan before the runtime acts on it: every entry with its origin and what it replaces.
  */
-#ifndef MLR_PLAN_EXPLAIN_H
-#define MLR_PLAN_EXPLAIN_H
+#pragma once
 
 #include "plan/plan.h"
 
@@ -67,5 +66,3 @@ void plan_print(const struct plan *p, const struct plan_context *c, FILE *out);
 /* Make JSON for programs; mlrun-exec(1) lists the keys. Returns an object, or NULL if out of
  * memory. */
 json_t *plan_json(const struct plan *p, const struct plan_context *c);
-
-#endif

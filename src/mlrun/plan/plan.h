@@ -5,8 +5,7 @@
  * it. An entry carries its origin, so that `--explain` can print it and a test can check it without
  * starting anything.
  */
-#ifndef MLR_PLAN_PLAN_H
-#define MLR_PLAN_PLAN_H
+#pragma once
 
 #include "base/base.h"
 
@@ -312,5 +311,3 @@ void plan_env_list(const struct plan *p, struct strv *ret);
 
 /* Does this absolute path show the host's files inside: is its topmost mount one of the host's? */
 int plan_covers(const struct plan *p, const char *path);
-
-#endif

@@ -4,8 +4,7 @@
  *
  * Here: which image is meant.
  */
-#ifndef MLR_SHIFTER_IMAGE_H
-#define MLR_SHIFTER_IMAGE_H
+#pragma once
 
 #include "base/base.h"
 
@@ -25,5 +24,3 @@ int shifter_image_name(const char *text, const char *standard, char **ret, struc
  * ones win: SHIFTER, SHIFTER_IMAGE with SHIFTER_IMAGETYPE, and both with SLURM_SPANK_ before them.
  */
 char *shifter_image_wanted(void);
-
-#endif

@@ -2,8 +2,7 @@
  * Shifter's modules: what a site offers by a name, such as "gpu" and "mpich". udiRoot.conf defines
  * them; four are known without it.
  */
-#ifndef MLR_SHIFTER_MODULE_H
-#define MLR_SHIFTER_MODULE_H
+#pragma once
 
 #include "exec/exec.h"
 #include "plan/plan.h"
@@ -29,5 +28,3 @@ int shifter_modules_options(const struct strv *modules, const struct udiroot *u,
 
 /* Set the modules' and then the site's variables, which win over all others. */
 void shifter_modules_env(const struct strv *modules, const struct udiroot *u, struct plan *p);
-
-#endif

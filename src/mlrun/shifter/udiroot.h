@@ -4,8 +4,7 @@
  * is in mlrun-shifter(1); the others, of Shifter's own storage, gateway and root, are accepted and
  * change nothing.
  */
-#ifndef MLR_SHIFTER_UDIROOT_H
-#define MLR_SHIFTER_UDIROOT_H
+#pragma once
 
 #include "base/base.h"
 
@@ -47,5 +46,3 @@ void udiroot_done(struct udiroot *u);
 int udiroot_parse(const char *text, const char *path, struct udiroot *ret, struct mlr_error *err);
 
 const struct udiroot_module *udiroot_module_named(const struct udiroot *u, const char *name);
-
-#endif

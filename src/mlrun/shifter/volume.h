@@ -1,6 +1,5 @@
 /* Shifter's volumes: FROM:TO[:FLAG]... */
-#ifndef MLR_SHIFTER_VOLUME_H
-#define MLR_SHIFTER_VOLUME_H
+#pragma once
 
 #include "exec/exec.h"
 
@@ -21,5 +20,3 @@ int shifter_volumes_add(
  * Returns 0, or -EINVAL.
  */
 int shifter_mount_add(const char *text, struct exec_options *o, struct mlr_error *err);
-
-#endif

@@ -4,8 +4,7 @@
  * The structs are the file's own bytes (sylabs/sif, pkg/sif/sif.go and descriptor.go), packed and
  * little-endian: read numbers with le32toh(3) and le64toh(3). Offsets and sizes are bytes.
  */
-#ifndef MLR_SIF_SIF_H
-#define MLR_SIF_SIF_H
+#pragma once
 
 #include "base/base.h"
 
@@ -111,5 +110,3 @@ int sif_write(int fd, const struct sif_place *image, const struct sif_text *text
 
 /* The name of a part's type, file system and kind, "squashfs, primary partition". To free(). */
 char *sif_describe(const struct sif_descriptor *d);
-
-#endif

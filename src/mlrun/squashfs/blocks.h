@@ -7,8 +7,7 @@
  * each file, packing, finding equal files) are done here or not at all, so that a hole costs
  * nothing and memory is bounded.
  */
-#ifndef MLR_SQUASHFS_BLOCKS_H
-#define MLR_SQUASHFS_BLOCKS_H
+#pragma once
 
 #include "layer/names.h"
 #include "squashfs/writer_file.h"
@@ -45,5 +44,3 @@ int squashfs_blocks_end(struct squashfs_blocks *b, struct mlr_error *err);
 
 /* After the last file, wait until all is written. */
 int squashfs_blocks_finish(struct squashfs_blocks *b, struct mlr_error *err);
-
-#endif

@@ -2,8 +2,7 @@
  * Requests to mlrun-squashfuse --look and its answers: one datagram each, on a socket pair. Answers
  * to the first three kinds carry a descriptor.
  */
-#ifndef MLR_SQUASHFS_LOOK_H
-#define MLR_SQUASHFS_LOOK_H
+#pragma once
 
 #include "base/base.h"
 
@@ -35,5 +34,3 @@ struct look_answer {
 	char path[PATH_MAX];   /* set with -ENOENT as well, or empty */
 	char target[PATH_MAX]; /* LOOK_ITSELF: a link's target */
 };
-
-#endif

@@ -5,8 +5,7 @@
  *
  * Not thread-safe.
  */
-#ifndef MLR_SQUASHFS_LOOKER_H
-#define MLR_SQUASHFS_LOOKER_H
+#pragma once
 
 #include "squashfs/look.h"
 
@@ -36,5 +35,3 @@ int looker_ask(const char *file, const char *part, enum look_what what, const ch
 
 /* End the process: no more requests will follow. */
 void looker_done(void);
-
-#endif

@@ -5,8 +5,7 @@
  * Thread-safe. A thread that needs a block which another is decompressing waits for it. Memory is
  * bounded: a new block replaces the least recently used.
  */
-#ifndef MLR_SQUASHFS_SERVER_BLOCKS_H
-#define MLR_SQUASHFS_SERVER_BLOCKS_H
+#pragma once
 
 #include "squashfs/server_image.h"
 
@@ -35,5 +34,3 @@ void blocks_put(struct blocks *b, const struct block *block);
 
 /* Prefetch a block. Returns 1 if it had to be read. */
 int blocks_expect(struct blocks *b, const struct image_piece *p);
-
-#endif

@@ -1,6 +1,5 @@
 /* An image's handle, shared by the files that read it: server_image.c and server_xattr.c. */
-#ifndef MLR_SQUASHFS_SERVER_HANDLE_H
-#define MLR_SQUASHFS_SERVER_HANDLE_H
+#pragma once
 
 #include "squashfs/server_image.h"
 
@@ -53,5 +52,3 @@ int image_is_inside(struct image *im, uint64_t pos, size_t offset);
 
 /* Get an inode by FUSE's number. Returns 0 or -EIO. The lock must be held. */
 int image_find(struct image *im, uint64_t ino, sqfs_inode *ret);
-
-#endif

@@ -8,8 +8,7 @@
  *
  * Inodes have FUSE's numbers: the root's is 1.
  */
-#ifndef MLR_SQUASHFS_SERVER_IMAGE_H
-#define MLR_SQUASHFS_SERVER_IMAGE_H
+#pragma once
 
 #include "base/base.h"
 
@@ -121,5 +120,3 @@ enum image_follow { IMAGE_NOFOLLOW, IMAGE_FOLLOW }; /* a link at the path's end 
  */
 int image_resolve(
 	struct image *im, const char *path, enum image_follow last, struct image_place *ret);
-
-#endif

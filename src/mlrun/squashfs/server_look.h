@@ -2,8 +2,7 @@
  * Answers requests about an image that is not mounted (squashfs/look.h). For mlrun-squashfuse's own
  * files.
  */
-#ifndef MLR_SQUASHFS_SERVER_LOOK_H
-#define MLR_SQUASHFS_SERVER_LOOK_H
+#pragma once
 
 #include "squashfs/server_blocks.h"
 
@@ -13,5 +12,3 @@
  *   im      NULL if the file is not an image: every answer says so
  */
 void look_serve(int sock, struct image *im, struct blocks *blocks);
-
-#endif

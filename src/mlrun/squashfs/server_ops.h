@@ -2,8 +2,7 @@
  * Serves an image by FUSE: its operations, and what runs ahead of them. For mlrun-squashfuse's own
  * files.
  */
-#ifndef MLR_SQUASHFS_SERVER_OPS_H
-#define MLR_SQUASHFS_SERVER_OPS_H
+#pragma once
 
 #define FUSE_USE_VERSION 312
 #include <fuse3/fuse_lowlevel.h>
@@ -64,5 +63,3 @@ void ahead_of_read(const struct ops *o, uint64_t ino, uint64_t offset,
  * Returns 0; -EAGAIN; -ENOENT if the kernel has not looked up the file, and the like.
  */
 int ahead_put(const struct ops *o, uint64_t ino, uint64_t offset, const struct image_piece *p);
-
-#endif

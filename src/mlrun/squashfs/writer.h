@@ -17,8 +17,7 @@
  * Files belong to 0:0; the server shows them as the caller's, like those of unpacked trees. Times
  * are whole seconds from 1970 to 2106. The same layers give the same bytes.
  */
-#ifndef MLR_SQUASHFS_WRITER_H
-#define MLR_SQUASHFS_WRITER_H
+#pragma once
 
 #include "layer/tar.h"
 
@@ -53,5 +52,3 @@ int squashfs_writer_layer_again(struct squashfs_writer *s, size_t i, struct mlr_
 
 /* Write the rest. The file is then complete, but not synced. */
 int squashfs_writer_finish(struct squashfs_writer *s, struct mlr_error *err);
-
-#endif

@@ -2,8 +2,7 @@
  * The file that a squashfs image is written to, as a libsquashfs file. Keeps the errno of a
  * failure, for which libsquashfs says only "I/O error".
  */
-#ifndef MLR_SQUASHFS_WRITER_FILE_H
-#define MLR_SQUASHFS_WRITER_FILE_H
+#pragma once
 
 #include "base/base.h"
 
@@ -22,5 +21,3 @@ void squashfs_file_init(struct squashfs_file *f, int fd);
 /* Report an SQFS_ERROR that libsquashfs returned while doing something to f. Returns -errno. */
 int squashfs_file_fail(
 	const struct squashfs_file *f, int code, const char *doing, struct mlr_error *err);
-
-#endif

@@ -2,8 +2,7 @@
  * Writes the second half of a squashfs image, after the data: inodes, directories and tables. For
  * squashfs/writer.c.
  */
-#ifndef MLR_SQUASHFS_WRITER_TABLE_H
-#define MLR_SQUASHFS_WRITER_TABLE_H
+#pragma once
 
 #include "layer/names.h"
 #include "squashfs/writer_file.h"
@@ -19,5 +18,3 @@ uint32_t squashfs_table_time(int64_t seconds);
 int squashfs_table_write(struct squashfs_file *file, sqfs_compressor_t *compressor,
 	sqfs_super_t *super, sqfs_frag_table_t *fragments, sqfs_xattr_writer_t *xattrs,
 	struct layer_name *top, struct mlr_error *err);
-
-#endif

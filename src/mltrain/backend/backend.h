@@ -7,8 +7,7 @@
  * An engine has its parameters in its own layout; get and set use the canonical block of layer.h.
  * Nothing allocates after open.
  */
-#ifndef MLT_BACKEND_BACKEND_H
-#define MLT_BACKEND_BACKEND_H
+#pragma once
 
 #include "tensor/batch.h"
 #include "backend/exchange.h"
@@ -212,5 +211,3 @@ static inline int engine_step(struct engine *e, const struct batch *batches,
 {
 	return e->backend->step(e, batches, steps, n, ret, err);
 }
-
-#endif

@@ -3,8 +3,7 @@
  * dnn_version.c depends on oneDNN's version, 2.x or 3.x (developer guide at
  * oneapi-src.github.io/oneDNN).
  */
-#ifndef MLT_BACKEND_DNN_H
-#define MLT_BACKEND_DNN_H
+#pragma once
 
 #include "base/base.h"
 
@@ -166,5 +165,3 @@ dnnl_status_t dnn_version_append_relu(dnnl_post_ops_t post);
 /* Find an implementation; op->desc gets its description. */
 dnnl_status_t dnn_version_describe(
 	struct dnn *d, const struct dnn_wish *w, dnnl_primitive_attr_t attr, struct dnn_op *op);
-
-#endif

@@ -2,8 +2,7 @@
  * Sums over ranks, as engines see them; dist/ implements it. Each rank computes its share of a
  * global batch.
  */
-#ifndef MLT_BACKEND_EXCHANGE_H
-#define MLT_BACKEND_EXCHANGE_H
+#pragma once
 
 #include "base/base.h"
 
@@ -53,5 +52,3 @@ struct exchange {
 	 * it at every step. */
 	int plain;
 };
-
-#endif

@@ -6,8 +6,7 @@
  * Several nodes may read one. Their gradients add up: the last of them, first on the way back,
  * writes; the others add theirs.
  */
-#ifndef MLT_BACKEND_GRAPH_H
-#define MLT_BACKEND_GRAPH_H
+#pragma once
 
 #include "backend/layer.h"
 
@@ -39,5 +38,3 @@ void graph_close(struct graph *g);
 
 /* Find the next node, which reads only those before it. Returns 1, or 0 after the last. */
 int graph_next(struct graph *g, graph_takes takes, void *ctx, struct graph_node *ret);
-
-#endif

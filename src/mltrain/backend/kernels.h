@@ -6,8 +6,7 @@
  * Activations are floats or, if bf16 is set, bfloat16 (wide.h). Memory is allocated up to a
  * multiple of 64 bytes, and elementwise passes read and write all of it.
  */
-#ifndef MLT_BACKEND_KERNELS_H
-#define MLT_BACKEND_KERNELS_H
+#pragma once
 
 #include "base/base.h"
 
@@ -141,5 +140,3 @@ void pooling_backward_in_place(const struct pooling *l, int relu, const void *dy
 /* Compute the mean of each channel, y [n][c], and its gradient. */
 void pooling_global_forward(const struct kernel_image *x, const void *from, void *y);
 void pooling_global_backward(const struct kernel_image *x, const void *dy, void *dx);
-
-#endif

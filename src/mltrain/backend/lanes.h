@@ -4,8 +4,7 @@
  * kernel as well). What they keep in work memory and in packed weights differs by
  * width.
  */
-#ifndef MLT_BACKEND_LANES_H
-#define MLT_BACKEND_LANES_H
+#pragma once
 
 #include "backend/kernels.h"
 #include "backend/winograd.h"
@@ -88,5 +87,3 @@ extern const struct lanes lanes_8;  /* AVX2 and FMA; pairs of NEON's registers *
 
 /* The widest that this CPU has and dnn_isa() allows, or NULL. */
 const struct lanes *lanes_find(void);
-
-#endif

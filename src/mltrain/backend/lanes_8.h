@@ -1,7 +1,6 @@
 /* Included before the files that lanes.h names when they are compiled for 8 floats a vector: their
  * functions get names of their own. */
-#ifndef MLT_BACKEND_LANES_8_H
-#define MLT_BACKEND_LANES_8_H
+#pragma once
 
 #define WIDE_LANES 8
 
@@ -12,5 +11,3 @@
 #define imageconv_work     imageconv_work_8
 #define imageconv_forward  imageconv_forward_8
 #define imageconv_backward imageconv_backward_8
-
-#endif

@@ -14,8 +14,7 @@
  * reference.c, onednn_node.c (or onednn_plain.c, plain loops) and cuda's forward.c and
  * backward.c.
  */
-#ifndef MLT_BACKEND_LAYER_H
-#define MLT_BACKEND_LAYER_H
+#pragma once
 
 #include "tensor/shape.h"
 
@@ -92,5 +91,3 @@ static inline struct shape layer_weight_shape(const struct layer *l)
 		return shape1(l->in.dim[0]);
 	return shape2(l->outputs, (int)shape_count(&l->in));
 }
-
-#endif

@@ -7,8 +7,7 @@
  * to node, and a reorder is made only where two disagree. A gradient that is added to another's is
  * computed aside first.
  */
-#ifndef MLT_BACKEND_ONEDNN_NODE_H
-#define MLT_BACKEND_ONEDNN_NODE_H
+#pragma once
 
 #include "backend/backend.h"
 #include "backend/dnn.h"
@@ -204,5 +203,3 @@ int node_bind_op(struct node_world *w, struct dnn_op *op, const int *args, void 
 
 /* struct backend's ceiling(): time a matrix product by the engine's threads, in its dtype. */
 int onednn_ceiling(struct engine *e, int n, struct engine_ceiling *ret, struct mlr_error *err);
-
-#endif

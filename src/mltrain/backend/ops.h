@@ -4,8 +4,7 @@
  * computed; d_ marks the gradient of the loss with respect to what follows. Backward functions
  * overwrite their results.
  */
-#ifndef MLT_BACKEND_OPS_H
-#define MLT_BACKEND_OPS_H
+#pragma once
 
 #include "base/base.h"
 
@@ -122,5 +121,3 @@ double op_smooth_loss(
 
 /* Return the index of the highest of n logits, the first of equals; -1 if one is NaN. */
 int op_argmax(int n, const float *x);
-
-#endif

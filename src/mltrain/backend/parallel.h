@@ -4,8 +4,7 @@
  * `#pragma omp parallel`, and calling it by name lets clang share the pool too (clang's own OpenMP
  * would bring a second one).
  */
-#ifndef MLT_BACKEND_PARALLEL_H
-#define MLT_BACKEND_PARALLEL_H
+#pragma once
 
 #include "base/base.h"
 
@@ -26,5 +25,3 @@ static inline size_t parallel_from(size_t n, size_t grain, int me, int of)
 
 	return at < n ? at : n;
 }
-
-#endif

@@ -3,8 +3,7 @@
  * directly. A byte for each element has the index of its maximum, so the backward pass needs no
  * activations.
  */
-#ifndef MLT_BACKEND_WINDOW_H
-#define MLT_BACKEND_WINDOW_H
+#pragma once
 
 #include "tensor/wide.h"
 
@@ -55,5 +54,3 @@ INLINE void winner_store(uint8_t *to, const veci *from)
 {
 	*(vecb *)to = __builtin_convertvector(*from, vecb);
 }
-
-#endif

@@ -18,8 +18,7 @@
  *
  * A ReLU and 2x2 max-pooling after it are applied as the results are written.
  */
-#ifndef MLT_BACKEND_WINOGRAD_H
-#define MLT_BACKEND_WINOGRAD_H
+#pragma once
 
 #include "base/base.h"
 
@@ -115,5 +114,3 @@ struct pairs_product {
 };
 
 void pairs_product(const struct pairs_product *p, int add);
-
-#endif

@@ -10,8 +10,7 @@
  *   line_weights       u = Gw    of a kernel, to points
  *   line_weights_back  w = G'u
  */
-#ifndef MLT_BACKEND_WINOGRAD_LINE_H
-#define MLT_BACKEND_WINOGRAD_LINE_H
+#pragma once
 
 #include "backend/winograd.h"
 #include "tensor/wide.h"
@@ -274,5 +273,3 @@ INLINE void product(const struct product *p, int add)
 	for (int i = 0; j < p->n && i < p->m; i += PRODUCT_ROWS)
 		product_block(p, i, j, 1, add);
 }
-
-#endif

@@ -3,8 +3,7 @@
  * (Williams, Waterman and Patterson, "Roofline: An Insightful Visual Performance Model", 2009),
  * measured, not looked up. Measures; prints nothing.
  */
-#ifndef MLT_BENCH_THROUGHPUT_H
-#define MLT_BENCH_THROUGHPUT_H
+#pragma once
 
 #include "backend/backend.h"
 #include "model/net.h"
@@ -79,5 +78,3 @@ int throughput_measure(
  * times of that to train), and bytes of parameters that are read and written. */
 double throughput_flops(const struct throughput_wish *w);
 double throughput_bytes(const struct throughput_wish *w);
-
-#endif

@@ -1,7 +1,6 @@
 /* What several of mltrain's commands have: options, parsed into the field they are given
  * (OPT_PARSE), and the record of a test. */
-#ifndef MLT_ARG_H
-#define MLT_ARG_H
+#pragma once
 
 #include "base/options.h"
 #include "data/dataset.h"
@@ -50,5 +49,3 @@ void predictor_check(void *args, struct argp_state *state);
  */
 json_t *test_record(
 	const struct evaluation *e, const struct dataset *data, char *const *names, uint64_t step);
-
-#endif

@@ -2,8 +2,7 @@
  * cli: the program mltrain, a CNN trainer that shares only base/ with mlrun. The files of this room
  * read options, print, and decide exit statuses; docs/architecture.md lists the other rooms.
  */
-#ifndef MLT_MLTRAIN_H
-#define MLT_MLTRAIN_H
+#pragma once
 
 #include "base/base.h"
 #include "base/options.h"
@@ -28,5 +27,3 @@ int main_fail(const struct mlr_error *err);
 
 /* Print "test accuracy 97.98 % (error 2.02 %)", the line of train and eval. */
 void print_accuracy(int64_t wrong, uint32_t count);
-
-#endif

@@ -2,8 +2,7 @@
  * Reads the options of mltrain train. An option overrides the checkpoint to resume from, which
  * overrides the network's description.
  */
-#ifndef MLT_TRAIN_ARGS_H
-#define MLT_TRAIN_ARGS_H
+#pragma once
 
 #include "dist/elastic.h"
 #include "metrics/metrics.h"
@@ -65,5 +64,3 @@ void train_args_parse(int argc, char **argv, struct train_args *ret);
  * Returns 0, or -EINVAL for a warm-up before a schedule that cannot have one.
  */
 int train_args_apply(const struct train_args *a, struct recipe *r, struct mlr_error *err);
-
-#endif

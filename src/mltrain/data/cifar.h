@@ -8,8 +8,7 @@
  *
  * An image is 32 rows of 32 in red, then in green, then in blue.
  */
-#ifndef MLT_DATA_CIFAR_H
-#define MLT_DATA_CIFAR_H
+#pragma once
 
 #include "data/dataset.h"
 
@@ -32,5 +31,3 @@ enum cifar_kind { CIFAR_10, CIFAR_100 };
  */
 int cifar_read_fd(int fd, const char *path, enum cifar_kind kind, struct image_set *set,
 	struct mlr_error *err);
-
-#endif

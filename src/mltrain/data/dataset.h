@@ -10,8 +10,7 @@
  * - folders: train/CLASS/IMAGE and test/CLASS/IMAGE (or val/ in place of test/), PNG or JPEG; or
  *   CLASS/IMAGE alone, a share of which is for testing (folder.c)
  */
-#ifndef MLT_DATA_DATASET_H
-#define MLT_DATA_DATASET_H
+#pragma once
 
 #include "base/base.h"
 #include "tensor/batch.h"
@@ -114,5 +113,3 @@ extern const struct format dataset_idx, dataset_cifar, dataset_folders;
 
 /* Is dir/name a regular file or a link to one? */
 int dataset_has_file(const char *dir, const char *name);
-
-#endif

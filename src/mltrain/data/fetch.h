@@ -1,6 +1,5 @@
 /* Downloads files into a directory; only complete files with the right digest appear. */
-#ifndef MLT_DATA_FETCH_H
-#define MLT_DATA_FETCH_H
+#pragma once
 
 #include "base/base.h"
 
@@ -152,5 +151,3 @@ const struct archive_files *archive_files_find(const char *archive);
  */
 int archive_unpack(
 	int dirfd, const char *name, const struct archive_files *known, struct mlr_error *err);
-
-#endif

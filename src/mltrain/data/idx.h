@@ -6,8 +6,7 @@
  * use), the number of dimensions, each dimension as a big-endian 32-bit number, then the data,
  * row-major. The bytes tell whether it is compressed by gzip.
  */
-#ifndef MLT_DATA_IDX_H
-#define MLT_DATA_IDX_H
+#pragma once
 
 #include "base/base.h"
 
@@ -38,5 +37,3 @@ int idx_read_fd(int fd, const char *path, int rank, struct idx *ret, struct mlr_
 
 /* Free the data. The struct may be all zero. */
 void idx_done(struct idx *x);
-
-#endif

@@ -12,8 +12,7 @@
  * takes the mean of the area that a pixel covers; growing interpolates bilinearly. JPEGs that are
  * much too large are decoded at a half, a quarter or an eighth.
  */
-#ifndef MLT_DATA_IMAGE_H
-#define MLT_DATA_IMAGE_H
+#pragma once
 
 #include "base/base.h"
 
@@ -52,5 +51,3 @@ int image_read_bytes(const void *bytes, size_t len, const struct image_size *wan
 
 /* Return which formats this program reads: "+png -jpeg". */
 const char *image_formats(void);
-
-#endif

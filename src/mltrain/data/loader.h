@@ -4,8 +4,7 @@
  * If the images are in memory, a batch refers to them by index, and only labels are copied. If they
  * are files (dataset.h), threads of the loader decode them ahead into a ring of batches.
  */
-#ifndef MLT_DATA_LOADER_H
-#define MLT_DATA_LOADER_H
+#pragma once
 
 #include "data/dataset.h"
 
@@ -70,5 +69,3 @@ int loader_take(struct loader *l, int max, struct batch *ret, struct mlr_error *
  */
 void augment_draw(const struct augment_policy *p, uint64_t seed, uint64_t epoch, uint64_t first,
 	int n, int h, int w, struct augment *ret);
-
-#endif

@@ -1,6 +1,5 @@
 /* Encodes images as PNG, for records, reports, TensorBoard and requests. */
-#ifndef MLT_DATA_PICTURE_H
-#define MLT_DATA_PICTURE_H
+#pragma once
 
 #include "data/dataset.h"
 #include "data/image.h"
@@ -26,5 +25,3 @@ int picture_encode(
  */
 int picture_png(const struct dataset *d, const struct image_set *set, uint32_t index, uint8_t **ret,
 	size_t *len);
-
-#endif

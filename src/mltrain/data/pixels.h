@@ -1,6 +1,5 @@
 /* Scales, crops and turns a decoded picture. For image.c and the decoders. */
-#ifndef MLT_DATA_PIXELS_H
-#define MLT_DATA_PIXELS_H
+#pragma once
 
 #include "data/image.h"
 
@@ -50,5 +49,3 @@ int pixels_fit(const struct pixels *p, uint32_t height, uint32_t width, struct p
 
 /* Turn by the orientation and convert to planes, grey or colour. want has p's size, turned. */
 void pixels_to_planes(const struct pixels *p, const struct image_size *want, uint8_t *ret);
-
-#endif

@@ -5,8 +5,7 @@
  * The transport over MPI is a plugin, mltrain-mpi.so, loaded only when a launcher's environment
  * says that there is more than one rank. A single rank needs no MPI library on the machine.
  */
-#ifndef MLT_DIST_DIST_H
-#define MLT_DIST_DIST_H
+#pragma once
 
 #include "backend/exchange.h"
 #include "tensor/plugin.h"
@@ -77,5 +76,3 @@ void dist_let_rank_0(struct dist *d);
  * With one rank it does nothing; with more it does not return.
  */
 void dist_fail(struct dist *d, int status);
-
-#endif

@@ -20,8 +20,7 @@
  * apart, and all go on from the one that has come farthest: an orderly change costs no step, a
  * death at most the step under way.
  */
-#ifndef MLT_DIST_ELASTIC_H
-#define MLT_DIST_ELASTIC_H
+#pragma once
 
 #include "dist/dist.h"
 #include "dist/group.h"
@@ -100,5 +99,3 @@ int elastic_share(struct dist *d, void *bytes, size_t size, struct mlr_error *er
 /* End the run, so that nobody joins any more: rank 0 informs the others, which wait for it here.
  * Returns 0, or -EIO if rank 0 was lost before: the others repeat what was to be done. */
 int elastic_finish(struct dist *d, struct mlr_error *err);
-
-#endif

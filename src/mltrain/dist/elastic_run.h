@@ -1,6 +1,5 @@
 /* Inside dist: one rank of an elastic run, shared by the files elastic*.c. */
-#ifndef MLT_DIST_ELASTIC_RUN_H
-#define MLT_DIST_ELASTIC_RUN_H
+#pragma once
 
 #include "dist/elastic.h"
 #include "dist/listener.h"
@@ -217,5 +216,3 @@ int elastic_hear_refusal(struct change *c, int fd, struct mlr_error *err);
 
 /* Fail because the run has ended without this member. Returns -ESTALE. */
 int elastic_fail_ended(const struct change *c, struct mlr_error *err);
-
-#endif

@@ -11,8 +11,7 @@
  *
  * Sockets are non-blocking; the functions here wait for them.
  */
-#ifndef MLT_DIST_FRAME_H
-#define MLT_DIST_FRAME_H
+#pragma once
 
 #include "base/base.h"
 
@@ -115,5 +114,3 @@ int secret_check(const struct secret *s, const uint8_t challenge[SECRET_CHALLENG
  * secret or is something else, -EPROTO if its machine has another byte order, -ETIMEDOUT, or the
  * errno of send or recv. */
 int secret_call(int fd, const struct secret *s, int timeout_ms, struct mlr_error *err);
-
-#endif

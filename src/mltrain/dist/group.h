@@ -5,8 +5,7 @@
  * Members are in the order in which they joined, and a member's place is its rank. The first, the
  * oldest, is the coordinator. When it leaves or dies, the next one is.
  */
-#ifndef MLT_DIST_GROUP_H
-#define MLT_DIST_GROUP_H
+#pragma once
 
 #include "dist/lifeline.h"
 
@@ -98,5 +97,3 @@ int group_is_local(const struct group *g);
 /* Divide a batch: the first row of a rank's share; rank = ranks gives batch. Shares differ by one
  * row at most. */
 int group_first_row(int batch, int rank, int ranks);
-
-#endif

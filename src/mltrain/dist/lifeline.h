@@ -6,8 +6,7 @@
  * Each rank offers a port and connects to its successor's. This makes a ring, so two other ranks
  * notice the end of any rank.
  */
-#ifndef MLT_DIST_LIFELINE_H
-#define MLT_DIST_LIFELINE_H
+#pragma once
 
 #include "base/base.h"
 
@@ -59,5 +58,3 @@ int lifeline_take(const struct lifeline_offer *successor, const struct lifeline_
 /* Wait some seconds for the predecessor on an offered descriptor. Returns a connected descriptor or
  * -1. The offered one stays the caller's. */
 int lifeline_give(int offered, const struct lifeline_offer *own);
-
-#endif

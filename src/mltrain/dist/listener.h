@@ -4,8 +4,7 @@
  * nothing gets two seconds and a few hundred bytes; the first failure is reported, and whatever
  * callers do, training goes on.
  */
-#ifndef MLT_DIST_LISTENER_H
-#define MLT_DIST_LISTENER_H
+#pragma once
 
 #include "dist/frame.h"
 #include "dist/lifeline.h"
@@ -52,5 +51,3 @@ void listener_waits(struct listener *d, int64_t now);
  */
 int listener_fd(const struct listener *d);
 void listener_seen(struct listener *d);
-
-#endif

@@ -4,8 +4,7 @@
  * this node are watched by PID, the two neighbours on other nodes by a connection (lifeline.h).
  * Some rank therefore notices the end of any other, and then ends the job.
  */
-#ifndef MLT_DIST_PEERS_H
-#define MLT_DIST_PEERS_H
+#pragma once
 
 #include "dist/lifeline.h"
 
@@ -51,5 +50,3 @@ int peers_late(struct peers *p, int64_t now_ms, char words[PEERS_WORDS]);
 
 /* Are all alive? Returns 0, or -EIO naming a rank that ended and its host. Takes microseconds. */
 int peers_look(struct peers *p, struct mlr_error *err);
-
-#endif

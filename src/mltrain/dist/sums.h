@@ -6,8 +6,7 @@
  * buckets depend only on the parts' sizes, which are the same on all ranks, never on their
  * addresses.
  */
-#ifndef MLT_DIST_SUMS_H
-#define MLT_DIST_SUMS_H
+#pragma once
 
 #include "base/base.h"
 
@@ -120,5 +119,3 @@ int ring_sums_advance(void *sums, struct mlr_error *err);
 
 /* Wait until there may be progress, so many milliseconds at most. */
 void ring_sums_sleep(const struct ring_sums *r, int ms);
-
-#endif

@@ -8,8 +8,7 @@
  *   while ((r = answer_read(&a, bytes, n, &used)) == 0)
  *           …more bytes
  */
-#ifndef MLT_LOAD_ANSWER_H
-#define MLT_LOAD_ANSWER_H
+#pragma once
 
 #include "base/base.h"
 
@@ -71,5 +70,3 @@ int answer_read(struct answer *a, const char *bytes, size_t n, size_t *used);
 
 /* The server closed the connection. Returns 1 if that completes the answer, otherwise 0. */
 int answer_end(struct answer *a);
-
-#endif

@@ -7,8 +7,7 @@
  *
  * Quotes may be left out.
  */
-#ifndef MLT_LOAD_CHECK_H
-#define MLT_LOAD_CHECK_H
+#pragma once
 
 #include "load/results.h"
 
@@ -99,5 +98,3 @@ int threshold_kept(const struct threshold *t, const struct results *r);
 
 /* Print such a value with its unit, "12.3 ms", "0.50 %"; "nothing" for NAN. */
 char *threshold_shown(const struct threshold *t, double seen, char buf[48]);
-
-#endif

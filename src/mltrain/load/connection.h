@@ -1,6 +1,5 @@
 /* A connection of the load generator, on which one request after another is sent. */
-#ifndef MLT_LOAD_CONNECTION_H
-#define MLT_LOAD_CONNECTION_H
+#pragma once
 
 #include "load/answer.h"
 #include "load/load.h"
@@ -91,5 +90,3 @@ void connection_check(const struct connection *c, struct results *r);
 /* Move it to the end of a queue. */
 void connection_enqueue(struct connection_queue *q, struct connection *c, uint64_t at);
 void connection_dequeue(struct connection *c);
-
-#endif

@@ -5,8 +5,7 @@
  *
  * One thread does it all, with sockets that never block.
  */
-#ifndef MLT_LOAD_LOAD_H
-#define MLT_LOAD_LOAD_H
+#pragma once
 
 #include "load/check.h"
 #include "load/request.h"
@@ -84,5 +83,3 @@ char *summary_json(const struct summary *s, size_t *len);
 /* Print a line about the latest second, at most so many columns, for a terminal. */
 void summary_line(
 	char *buf, size_t size, const struct load_options *o, const struct results_row *row);
-
-#endif

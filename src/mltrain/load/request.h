@@ -7,8 +7,7 @@
  * Where there are pictures, "{base64}" stands for a picture's file and "{pixels}" for its bytes as
  * a JSON array; a body with neither is a picture's file itself.
  */
-#ifndef MLT_LOAD_REQUEST_H
-#define MLT_LOAD_REQUEST_H
+#pragma once
 
 #include "data/image.h"
 
@@ -140,5 +139,3 @@ int requests_next(struct requests *q, struct request_buffer *buffer, struct requ
 	struct mlr_error *err);
 
 const char *requests_method(const struct requests *q);
-
-#endif

@@ -1,6 +1,5 @@
 /* The results of a run of requests: counts, durations, and a row for each second. */
-#ifndef MLT_LOAD_RESULTS_H
-#define MLT_LOAD_RESULTS_H
+#pragma once
 
 #include "base/base.h"
 
@@ -115,5 +114,3 @@ double results_rate(const struct results *r);
 
 /* Return the share of one processor that this process took. */
 double results_busy(const struct results *r);
-
-#endif

@@ -1,6 +1,5 @@
 /* The number of virtual users over time, in the grammar of k6's option "stages". */
-#ifndef MLT_LOAD_STAGES_H
-#define MLT_LOAD_STAGES_H
+#pragma once
 
 #include "base/base.h"
 
@@ -42,5 +41,3 @@ double stages_change(const struct stages *s, double t);
 
 /* Return the most users at any time. */
 unsigned stages_most(const struct stages *s);
-
-#endif

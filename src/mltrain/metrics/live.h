@@ -2,8 +2,7 @@
  * A run's progress for people, on stderr. On a terminal it is one line that is redrawn and never
  * wider than the window; in a file or a pipe, which are read later, it is a line per epoch.
  */
-#ifndef MLT_METRICS_LIVE_H
-#define MLT_METRICS_LIVE_H
+#pragma once
 
 #include "train/train.h"
 
@@ -69,5 +68,3 @@ struct tflog {
  *   images   per step
  */
 void tflog_tell(struct tflog *l, const struct train_state *s, int images);
-
-#endif

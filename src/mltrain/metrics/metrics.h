@@ -7,8 +7,7 @@
  * `struct metrics` is a run's set of sinks; metrics.c calls each, so a new one is a file and its
  * lines there. report/ makes pages of finished or growing logs. Only the rank that prints has one.
  */
-#ifndef MLT_METRICS_METRICS_H
-#define MLT_METRICS_METRICS_H
+#pragma once
 
 #include "data/dataset.h"
 #include "train/train.h"
@@ -62,5 +61,3 @@ void metrics_fail(struct metrics *m, const struct mlr_error *why);
 
 /* Close and free; NULL is fine. Returns 0, or the first failure to write since it was opened. */
 int metrics_close(struct metrics **m, struct mlr_error *err);
-
-#endif

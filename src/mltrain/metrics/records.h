@@ -1,6 +1,5 @@
 /* The records of a log: a moment of training as JSON. mltrain(1) documents the keys. */
-#ifndef MLT_METRICS_RECORDS_H
-#define MLT_METRICS_RECORDS_H
+#pragma once
 
 #include "data/dataset.h"
 #include "metrics/usage.h"
@@ -39,5 +38,3 @@ void jsonl_put(struct jsonl *l, json_t *record);
 
 /* Close and free; NULL is fine. Returns 0, or the first failure since it was opened. */
 int jsonl_close(struct jsonl **l, struct mlr_error *err);
-
-#endif

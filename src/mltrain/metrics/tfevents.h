@@ -17,8 +17,7 @@
  * others beside them and records the step at which it begins, so that TensorBoard drops the earlier
  * files' later steps.
  */
-#ifndef MLT_METRICS_TFEVENTS_H
-#define MLT_METRICS_TFEVENTS_H
+#pragma once
 
 #include "metrics/usage.h"
 #include "train/train.h"
@@ -54,5 +53,3 @@ int tfevents_close(struct tfevents **t, struct mlr_error *err);
 
 /* CRC-32C (Castagnoli; RFC 3720, B.4) of some bytes. */
 uint32_t tfevents_crc32c(const void *bytes, size_t n);
-
-#endif

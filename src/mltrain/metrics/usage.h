@@ -2,8 +2,7 @@
  * The load of this process, its node and its GPUs. A separate thread takes samples, with all
  * signals blocked: they belong to the training thread.
  */
-#ifndef MLT_METRICS_USAGE_H
-#define MLT_METRICS_USAGE_H
+#pragma once
 
 #include "base/base.h"
 
@@ -82,5 +81,3 @@ void nvml_close(struct nvml_watch **n);
 
 /* Is a GPU in a list in CUDA_VISIBLE_DEVICES' form? A NULL list contains all. */
 int nvml_is_listed(const char *list, unsigned index, const char *uuid);
-
-#endif

@@ -17,8 +17,7 @@
  *   state     JSON: epochs_done, step, seed, batch, ranks, threads, dtype,
  *             best_error, seconds, digest
  */
-#ifndef MLT_MODEL_CHECKPOINT_H
-#define MLT_MODEL_CHECKPOINT_H
+#pragma once
 
 #include "model/net.h"
 #include "optimiser/optimiser.h"
@@ -142,5 +141,3 @@ struct checkpoint_meta {
  */
 void checkpoint_meta_make(const struct checkpoint *c, struct checkpoint_meta *ret);
 void checkpoint_meta_done(struct checkpoint_meta *m);
-
-#endif

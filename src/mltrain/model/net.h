@@ -5,8 +5,7 @@
  * shape and refuses invalid layers by name; backends trust its result. net_file.h reads
  * descriptions that users write.
  */
-#ifndef MLT_MODEL_NET_H
-#define MLT_MODEL_NET_H
+#pragma once
 
 #include "backend/layer.h"
 
@@ -67,5 +66,3 @@ void net_init_states(const struct net *net, float *states);
  * addition as two. */
 double net_layer_flops(const struct layer *l);
 double net_flops(const struct net *net);
-
-#endif

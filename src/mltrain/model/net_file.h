@@ -26,8 +26,7 @@
  * fan-out))) or "zero"; "he" is the default. An unknown key is an error that names it and the
  * nearest known one. mltrain-net(5) lists all keys.
  */
-#ifndef MLT_MODEL_NET_FILE_H
-#define MLT_MODEL_NET_FILE_H
+#pragma once
 
 #include "model/net.h"
 #include "model/recipe.h"
@@ -83,5 +82,3 @@ int net_read(const char *name, const struct net_wish *wish, struct net **ret, st
  * checkpoints contain it.
  */
 char *net_text(const struct net *net);
-
-#endif

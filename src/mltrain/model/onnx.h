@@ -9,8 +9,7 @@
  *
  * Nodes and weights have the layers' names, as in checkpoints: "conv1.weight".
  */
-#ifndef MLT_MODEL_ONNX_H
-#define MLT_MODEL_ONNX_H
+#pragma once
 
 #include "model/net.h"
 #include "tensor/batch.h"
@@ -30,5 +29,3 @@
 int onnx_build(const struct net *net, const float *params, const float *states,
 	const struct image_norm *norm, char *const *classes, char **ret, size_t *len,
 	struct mlr_error *err);
-
-#endif

@@ -2,8 +2,7 @@
  * How a network is trained: the "train" object of its description, overridden by options. The
  * defaults are those of the reference network (TensorFlow's convolutional.py).
  */
-#ifndef MLT_MODEL_RECIPE_H
-#define MLT_MODEL_RECIPE_H
+#pragma once
 
 #include "base/base.h"
 #include "tensor/batch.h"
@@ -77,5 +76,3 @@ int recipe_schedule_parse(const json_t *object, struct schedule *ret, struct mlr
 
 /* Describe a recipe as recipe_parse() reads it. The caller owns the result. */
 json_t *recipe_json(const struct recipe *r);
-
-#endif

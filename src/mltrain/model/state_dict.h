@@ -9,8 +9,7 @@
  *
  * "" is the module of a model that is one module, whose tensors are "weight" and "bias".
  */
-#ifndef MLT_MODEL_STATE_DICT_H
-#define MLT_MODEL_STATE_DICT_H
+#pragma once
 
 #include "model/net.h"
 #include "tensor/safetensors.h"
@@ -54,5 +53,3 @@ int state_dict_take(const struct safetensors *st, const struct net *net, const j
  */
 int state_dict_build(const struct net *net, const json_t *map, float *params, float *states,
 	char **ret, size_t *len, struct mlr_error *err);
-
-#endif

@@ -10,8 +10,7 @@
  *
  * If memory runs out, failed is set and further calls do nothing.
  */
-#ifndef MLT_MODEL_WIRE_H
-#define MLT_MODEL_WIRE_H
+#pragma once
 
 #include "base/base.h"
 
@@ -35,5 +34,3 @@ void *wire_bytes(struct wire *w, int field, size_t len);
 /* Begin a message within this one; all fields up to wire_end() belong to it. */
 size_t wire_begin(struct wire *w, int field);
 void wire_end(struct wire *w, size_t mark);
-
-#endif

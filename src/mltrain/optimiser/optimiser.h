@@ -5,8 +5,7 @@
  * On a GPU they are rules of one kernel, backend/cuda/kernels/update.cu, which tests compare with
  * these.
  */
-#ifndef MLT_OPTIMISER_OPTIMISER_H
-#define MLT_OPTIMISER_OPTIMISER_H
+#pragma once
 
 #include "base/base.h"
 
@@ -95,5 +94,3 @@ double adam_decoupled_wide(const struct optimiser_step *s, size_t at, size_t cou
  */
 void optimiser_run(const struct optimiser *o, optimiser_update update,
 	const struct optimiser_step *s, size_t from, size_t to, double *penalty, double *norm2);
-
-#endif

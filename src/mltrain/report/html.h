@@ -1,6 +1,5 @@
 /* Text in HTML. Untrusted text enters a page only through these functions. */
-#ifndef MLT_REPORT_HTML_H
-#define MLT_REPORT_HTML_H
+#pragma once
 
 #include "base/base.h"
 
@@ -63,5 +62,3 @@ void html_page_begin(FILE *f, const char *title);
 
 /* End <main> and the page. */
 void html_page_end(FILE *f);
-
-#endif

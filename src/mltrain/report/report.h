@@ -4,8 +4,7 @@
  * scripts it lacks only the values under the pointer. It follows the reader's light or dark scheme
  * and fits phones and paper.
  */
-#ifndef MLT_REPORT_REPORT_H
-#define MLT_REPORT_REPORT_H
+#pragma once
 
 #include "report/runs.h"
 
@@ -124,5 +123,3 @@ void traffic_tell_apart(struct traffic *t);
 
 /* Write the page of at least one run. */
 void traffic_write(FILE *f, const struct traffic *t);
-
-#endif

@@ -5,8 +5,7 @@
  * This header: the runs in logs. A log holds one run after another. A resumed run continues the run
  * before it, from the step at which it resumed.
  */
-#ifndef MLT_REPORT_RUNS_H
-#define MLT_REPORT_RUNS_H
+#pragma once
 
 #include "base/base.h"
 
@@ -117,5 +116,3 @@ void run_test_done(struct test *t);
 
 /* Is this the beginning of a PNG file, in base64 and nothing else? */
 int run_test_is_png(const char *s);
-
-#endif

@@ -1,6 +1,5 @@
 /* A request of a client, its answer, and the memory of both. */
-#ifndef MLT_SERVE_ASK_H
-#define MLT_SERVE_ASK_H
+#pragma once
 
 #include "serve/models.h"
 
@@ -138,5 +137,3 @@ extern const struct serve_v2_output {
 	const char *name, *datatype;
 	int by_class; /* [n][classes], else [n] */
 } serve_v2_outputs[SERVE_OUTPUTS];
-
-#endif

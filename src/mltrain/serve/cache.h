@@ -2,8 +2,7 @@
  * Keeps answers: logits under the digest of the network (its weights, structure and normalisation),
  * the dtype and the whole input, so that all dialects share them and a reload never gives old ones.
  */
-#ifndef MLT_SERVE_CACHE_H
-#define MLT_SERVE_CACHE_H
+#pragma once
 
 #include "serve/ask.h"
 #include "serve/counts.h"
@@ -62,5 +61,3 @@ struct serve_cache_kind {
 };
 
 extern const struct serve_cache_kind serve_cache_redis; /* if configure found hiredis */
-
-#endif

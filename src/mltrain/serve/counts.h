@@ -1,7 +1,6 @@
 /* The counters of /metrics, in Prometheus' text format (version 0.0.4). Thread-safe, without locks.
  */
-#ifndef MLT_SERVE_COUNTS_H
-#define MLT_SERVE_COUNTS_H
+#pragma once
 
 #include "base/base.h"
 
@@ -30,5 +29,3 @@ void serve_counts_batch(struct serve_counts *c, int rows);
 
 /* The text, to free(). route_name() is given 0, 1, … until it returns NULL. */
 char *serve_counts_text(struct serve_counts *c, const char *(*route_name)(int route));
-
-#endif

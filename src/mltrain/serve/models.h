@@ -5,8 +5,7 @@
  * This header: the checkpoints that are served, by name. A reload replaces a checkpoint at once;
  * who has the old one keeps it until serve_model_drop().
  */
-#ifndef MLT_SERVE_MODELS_H
-#define MLT_SERVE_MODELS_H
+#pragma once
 
 #include "data/image.h"
 #include "train/predictor.h"
@@ -70,5 +69,3 @@ void serve_model_drop(struct serve_model **model);
 
 /* Return the engine that computes so many images, at most the largest batch, with least waste. */
 struct engine *serve_model_engine(struct serve_model *model, int rows);
-
-#endif

@@ -1,6 +1,5 @@
 /* Which paths there are, and what answers those that ask for no prediction. */
-#ifndef MLT_SERVE_ROUTES_H
-#define MLT_SERVE_ROUTES_H
+#pragma once
 
 #include "serve/ask.h"
 #include "serve/counts.h"
@@ -46,5 +45,3 @@ const char *serve_routes_name(int number);
 
 /* page.css and page.js, which the build puts into the program. */
 extern const char serve_page_css[], serve_page_js[];
-
-#endif

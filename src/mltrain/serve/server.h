@@ -1,7 +1,6 @@
 /* HTTP/1.1 by libmicrohttpd: connections, limits, tokens, and the way of a request through the
  * dialects, the cache and the queue. */
-#ifndef MLT_SERVE_SERVER_H
-#define MLT_SERVE_SERVER_H
+#pragma once
 
 #include "serve/cache.h"
 #include "serve/routes.h"
@@ -168,5 +167,3 @@ const char *serve_strict_path(const char *target);
  * for a body that is compressed.
  */
 int serve_strict_headers(struct MHD_Connection *mhd, const char *version, struct mlr_error *err);
-
-#endif

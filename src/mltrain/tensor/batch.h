@@ -3,8 +3,7 @@
  * and how each is augmented. A CPU reads the bytes in place; a GPU that holds the images
  * (engine_hold) gathers from its own copy.
  */
-#ifndef MLT_TENSOR_BATCH_H
-#define MLT_TENSOR_BATCH_H
+#pragma once
 
 #include <stddef.h>
 #include <stdint.h>
@@ -57,5 +56,3 @@ struct batch {
  */
 void batch_gather(const struct batch *b, int c, int h, int w, const struct image_norm *norm,
 	int from, int to, float *x);
-
-#endif

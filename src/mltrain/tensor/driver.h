@@ -3,8 +3,7 @@
  * machine, not to CUDA, and the dynamic linker may not know where they are: in containers, or on
  * nodes that have the driver in /usr/local/nvidia.
  */
-#ifndef MLT_TENSOR_DRIVER_H
-#define MLT_TENSOR_DRIVER_H
+#pragma once
 
 #include "base/base.h"
 
@@ -22,5 +21,3 @@
  * but could not be loaded. err names the library and has a hint.
  */
 void *driver_library_open(const char *root, const char *soname, struct mlr_error *err);
-
-#endif

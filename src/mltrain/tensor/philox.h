@@ -3,8 +3,7 @@
  * words from a counter and a key. Any rank can compute any element's number, in any order, on a CPU
  * or a GPU.
  */
-#ifndef MLT_TENSOR_PHILOX_H
-#define MLT_TENSOR_PHILOX_H
+#pragma once
 
 #include <stdint.h>
 
@@ -49,5 +48,3 @@ PHILOX_INLINE uint32_t philox_threshold(float rate)
 {
 	return (uint32_t)((double)rate * 4294967296.0);
 }
-
-#endif

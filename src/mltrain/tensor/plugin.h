@@ -9,8 +9,7 @@
  * It contains its own copy of what it needs from base/ and tensor/, compiled as
  * position-independent code with hidden symbols. It must never print or exit.
  */
-#ifndef MLT_TENSOR_PLUGIN_H
-#define MLT_TENSOR_PLUGIN_H
+#pragma once
 
 #include "base/base.h"
 
@@ -37,5 +36,3 @@ char *plugin_path(const char *name);
  * version of mltrain or is not a plugin. Errors have a hint.
  */
 int plugin_open(const char *name, const struct plugin **ret, struct mlr_error *err);
-
-#endif

@@ -7,8 +7,7 @@
  * epoch, the step, the layer). What one part draws therefore never changes another's numbers, and
  * any step's numbers can be computed again without those before it.
  */
-#ifndef MLT_TENSOR_RNG_H
-#define MLT_TENSOR_RNG_H
+#pragma once
 
 #include "base/base.h"
 
@@ -64,5 +63,3 @@ void rng_shuffle(struct rng *r, uint32_t *order, uint32_t n);
  */
 void rng_dropout(uint64_t seed, uint64_t step, uint32_t layer, float rate, uint64_t first,
 	float *mask, size_t n);
-
-#endif

@@ -7,8 +7,7 @@
  * Reading is strict, since checkpoints are untrusted: every byte of data must belong to exactly one
  * tensor, as the format demands.
  */
-#ifndef MLT_TENSOR_SAFETENSORS_H
-#define MLT_TENSOR_SAFETENSORS_H
+#pragma once
 
 #include "tensor/shape.h"
 
@@ -93,5 +92,3 @@ void safetensors_done(struct safetensors *st);
 /* The tensor or metadata value of that name, or NULL. */
 const struct tensor *safetensors_find(const struct safetensors *st, const char *name);
 const char *safetensors_meta(const struct safetensors *st, const char *key);
-
-#endif

@@ -5,8 +5,7 @@
  * This header: the extent of an array of floats, row-major (the last dimension is contiguous), and
  * types of numbers.
  */
-#ifndef MLT_TENSOR_SHAPE_H
-#define MLT_TENSOR_SHAPE_H
+#pragma once
 
 #include "base/base.h"
 
@@ -87,5 +86,3 @@ static inline int dtype_find(const char *name)
 			return d;
 	return -1;
 }
-
-#endif

@@ -7,8 +7,7 @@
  * Numerics Definition", 2018). Loops compute with floats either way: they read and write through
  * wide_load() and wide_store(), whose last argument is constant where it matters.
  */
-#ifndef MLT_TENSOR_WIDE_H
-#define MLT_TENSOR_WIDE_H
+#pragma once
 
 #include "base/base.h"
 
@@ -110,5 +109,3 @@ INLINE void wide_put(void *to, size_t at, float v, int bf16)
 	else
 		((float *)to)[at] = v;
 }
-
-#endif

@@ -1,6 +1,5 @@
 /* Counts the CPUs that this process may use. */
-#ifndef MLT_TRAIN_CPUS_H
-#define MLT_TRAIN_CPUS_H
+#pragma once
 
 #include "dist/dist.h"
 
@@ -25,5 +24,3 @@ int cpus_cut(int threads, int warns);
  * Returns 0, or -EIO if another rank failed.
  */
 int cpus_share(struct dist *d, const char *root, int *ret, struct mlr_error *err);
-
-#endif

@@ -1,6 +1,5 @@
 /* Prepares a checkpoint for predicting, and reads what an engine answers. */
-#ifndef MLT_TRAIN_PREDICTOR_H
-#define MLT_TRAIN_PREDICTOR_H
+#pragma once
 
 #include "backend/backend.h"
 #include "model/checkpoint.h"
@@ -38,5 +37,3 @@ int predictor_is_finite(const float *logits, int n);
 
 /* Compute the probabilities [n] of an image's logits [n]: softmax, without overflow. */
 void predictor_probabilities(const float *logits, int n, double *ret);
-
-#endif

@@ -2,8 +2,7 @@
  * One run of training, shared by the files of this room: start.c makes it, save.c writes it to
  * checkpoints and restores it, train.c runs it.
  */
-#ifndef MLT_TRAIN_RUN_H
-#define MLT_TRAIN_RUN_H
+#pragma once
 
 #include "data/loader.h"
 #include "optimiser/optimiser.h"
@@ -95,5 +94,3 @@ int run_save(struct run *r, const char *path, struct mlr_error *err);
 /* Check that options.resume fits this run, then restore the engine and the state from it. Returns 0
  * or -EINVAL, naming the contradiction. */
 int run_restore(struct run *r, struct mlr_error *err);
-
-#endif

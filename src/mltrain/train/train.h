@@ -13,8 +13,7 @@
  * Elastic ranks (dist/elastic.h) come and go between steps; the batch stays and is divided anew. A
  * signal has its rank leave; that which has all ranks leave ends training.
  */
-#ifndef MLT_TRAIN_TRAIN_H
-#define MLT_TRAIN_TRAIN_H
+#pragma once
 
 #include "backend/backend.h"
 #include "data/dataset.h"
@@ -187,5 +186,3 @@ int train_read_checkpoint(
 /* Hash a data set's counts, sizes, labels and first image, which tells it from others without
  * reading all its bytes. Returns hexadecimal text to free(). */
 char *train_digest(const struct dataset *d);
-
-#endif

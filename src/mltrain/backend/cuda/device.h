@@ -4,8 +4,7 @@
  *
  * This header: the device that a process computes on, and how calls of CUDA's libraries fail.
  */
-#ifndef MLT_BACKEND_CUDA_DEVICE_H
-#define MLT_BACKEND_CUDA_DEVICE_H
+#pragma once
 
 #include "base/base.h"
 
@@ -45,5 +44,3 @@ int cuda_check(
 		if (cu_tried_ < 0)        \
 			return cu_tried_; \
 	} while (0)
-
-#endif

@@ -6,8 +6,7 @@
  * Beside the engine: kernels/ has our own kernels, all that nvcc compiles; libraries/ calls
  * NVIDIA's libraries; product/ decides which of the two computes a product.
  */
-#ifndef MLT_BACKEND_CUDA_ENGINE_H
-#define MLT_BACKEND_CUDA_ENGINE_H
+#pragma once
 
 #include "backend/backend.h"
 #include "backend/cuda/device.h"
@@ -244,5 +243,3 @@ int reduce_gradients(struct cuda *c, int node, cudaStream_t stream, struct mlr_e
 
 /* Nothing comes any more: c->stream goes on when all gradients are there. */
 int reduce_finish(struct cuda *c, struct mlr_error *err);
-
-#endif

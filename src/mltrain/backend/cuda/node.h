@@ -2,8 +2,7 @@
  * What a GPU runs of a network: nodes (backend/graph.h), whose kernels do ReLU, dropout and 2x2
  * maxima on the way, and the tensors between them.
  */
-#ifndef MLT_BACKEND_CUDA_NODE_H
-#define MLT_BACKEND_CUDA_NODE_H
+#pragma once
 
 #include "backend/cuda/kernels/kernels.h"
 #include "backend/graph.h"
@@ -59,5 +58,3 @@ struct nodes {
 int nodes_make(const struct layer *layers, size_t n, int batch, enum dtype dtype, struct nodes *ret,
 	struct mlr_error *err);
 void nodes_done(struct nodes *n);
-
-#endif

@@ -2,8 +2,7 @@
  * A memory plan: every array that an engine needs, with the span of operations during which it is
  * in use, laid into one block so that arrays which are never in use together share their bytes.
  */
-#ifndef MLT_BACKEND_CUDA_PLAN_H
-#define MLT_BACKEND_CUDA_PLAN_H
+#pragma once
 
 #include "base/base.h"
 
@@ -43,5 +42,3 @@ static inline void *plan_at(const struct plan *p, void *block, size_t i)
 char *plan_text(const struct plan *p);
 
 void plan_done(struct plan *p);
-
-#endif

@@ -7,8 +7,7 @@
  *   conv_few.cu           (rows: pixels of the band, columns: 32 of k, depth: taps)
  *   conv_few_weights.cu   (rows: 32 of k, columns: 32 of the taps, depth: pixels of the band)
  */
-#ifndef MLT_BACKEND_CUDA_KERNELS_CONV_FEW_CUH
-#define MLT_BACKEND_CUDA_KERNELS_CONV_FEW_CUH
+#pragma once
 
 #include "backend/cuda/kernels/device.cuh"
 #include "backend/cuda/kernels/divide.cuh"
@@ -119,5 +118,3 @@ static __device__ __forceinline__ uint32_t pair_of(const bf16 *low, const bf16 *
 {
 	return low->bits | (uint32_t)high->bits << 16;
 }
-
-#endif

@@ -2,8 +2,7 @@
  * The arithmetic of conv.cu: one slice of depth of a warp's tiles, for each dtype. S is a shape_of
  * (conv_operands.cuh); a and b point at the warp's rows and columns in shared memory.
  */
-#ifndef MLT_BACKEND_CUDA_KERNELS_CONV_MATH_CUH
-#define MLT_BACKEND_CUDA_KERNELS_CONV_MATH_CUH
+#pragma once
 
 #include "backend/cuda/kernels/device.cuh"
 #include "tensor/shape.h"
@@ -154,5 +153,3 @@ static __device__ __forceinline__ void multiply(
 {
 	multiply_bf16<S>(a, b, sum);
 }
-
-#endif

@@ -1,8 +1,7 @@
 /*
  * Convolutions of stride 1 in bf16 whose part of the image stays in shared memory.
  */
-#ifndef MLT_BACKEND_CUDA_KERNELS_CONV_NEAR_CUH
-#define MLT_BACKEND_CUDA_KERNELS_CONV_NEAR_CUH
+#pragma once
 
 #include "backend/cuda/kernels/conv_operands.cuh"
 
@@ -11,5 +10,3 @@ int conv_near_rows(const struct product *p, enum mode mode);
 
 /* Start it with tiles of so many rows. */
 cudaError_t conv_near(const struct product *p, enum mode mode, int rows, cudaStream_t stream);
-
-#endif

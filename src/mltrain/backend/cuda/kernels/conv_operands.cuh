@@ -2,8 +2,7 @@
  * Where the operands of conv.cu's products come from, and how they lie in shared memory: the shape
  * of a tile and the functions that fill a slice of it.
  */
-#ifndef MLT_BACKEND_CUDA_KERNELS_CONV_OPERANDS_CUH
-#define MLT_BACKEND_CUDA_KERNELS_CONV_OPERANDS_CUH
+#pragma once
 
 #include "backend/cuda/kernels/device.cuh"
 #include "backend/cuda/kernels/divide.cuh"
@@ -309,5 +308,3 @@ static __device__ __forceinline__ void store_tiles_pooled(
 	store_pooled<typename S::T, S::M, S::N>(
 		&p.after, bias, (typename S::T *)p.to, p.rows, p.columns, row, column, flip, sum);
 }
-
-#endif

@@ -3,8 +3,7 @@
  * sections "cp.async", "ldmatrix", "mma.sync"), launches. Tests run the same kernels on the CPU
  * with another file of this name.
  */
-#ifndef MLT_BACKEND_CUDA_KERNELS_DEVICE_CUH
-#define MLT_BACKEND_CUDA_KERNELS_DEVICE_CUH
+#pragma once
 
 #include <cuda_runtime.h>
 #include <stdint.h>
@@ -183,5 +182,3 @@ static cudaError_t launch(void (*kernel)(P...), dim3 grid, unsigned threads, siz
 	config.numAttrs = launch_overlaps((const void *)kernel, stream);
 	return cudaLaunchKernelEx(&config, kernel, P(args)...);
 }
-
-#endif

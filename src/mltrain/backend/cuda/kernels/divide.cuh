@@ -2,8 +2,7 @@
  * Division by a number that the host knows: a multiplication and a shift (Granlund and Montgomery,
  * "Division by Invariant Integers using Multiplication", 1994). For dividends below 2^31.
  */
-#ifndef MLT_BACKEND_CUDA_KERNELS_DIVIDE_CUH
-#define MLT_BACKEND_CUDA_KERNELS_DIVIDE_CUH
+#pragma once
 
 #include "backend/cuda/kernels/device.cuh"
 
@@ -41,5 +40,3 @@ static __device__ __forceinline__ int divide(struct divisor d, int n, int *rest)
 	*rest = n - q * d.by;
 	return q;
 }
-
-#endif

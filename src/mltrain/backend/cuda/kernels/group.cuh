@@ -1,8 +1,7 @@
 /*
  * Eight neighbours in memory at once, or fewer at an array's end, as floats.
  */
-#ifndef MLT_BACKEND_CUDA_KERNELS_GROUP_CUH
-#define MLT_BACKEND_CUDA_KERNELS_GROUP_CUH
+#pragma once
 
 #include "backend/cuda/kernels/device.cuh"
 
@@ -108,5 +107,3 @@ static __device__ __forceinline__ void divide_group(struct group *g, float by)
 	for (int i = 0; i < GROUP; i++)
 		g->v[i] /= by;
 }
-
-#endif

@@ -24,8 +24,7 @@
  * Each returns cudaSuccess or the launch's error: cudaErrorInvalidValue for a shape that the
  * function does not take (said there).
  */
-#ifndef MLT_BACKEND_CUDA_KERNELS_KERNELS_H
-#define MLT_BACKEND_CUDA_KERNELS_KERNELS_H
+#pragma once
 
 #include "tensor/batch.h"
 #include "tensor/shape.h"
@@ -411,6 +410,4 @@ cudaError_t kernel_update(const struct kernel_update *d, cudaStream_t stream);
 
 #ifdef __cplusplus
 }
-#endif
-
 #endif

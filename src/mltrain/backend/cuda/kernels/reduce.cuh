@@ -1,8 +1,7 @@
 /*
  * Sums over a block and over a grid, in an order that the launch alone decides.
  */
-#ifndef MLT_BACKEND_CUDA_KERNELS_REDUCE_CUH
-#define MLT_BACKEND_CUDA_KERNELS_REDUCE_CUH
+#pragma once
 
 #include "backend/cuda/kernels/device.cuh"
 
@@ -79,5 +78,3 @@ static __device__ bool reduce_grid(double x[N], double *shared, double *partial,
 	reduce_block<N>(x, shared);
 	return true;
 }
-
-#endif

@@ -2,8 +2,7 @@
  * Bytes of images on their way into a network: what batch_gather() (tensor/batch.h) says, for one
  * value.
  */
-#ifndef MLT_BACKEND_CUDA_KERNELS_SOURCE_CUH
-#define MLT_BACKEND_CUDA_KERNELS_SOURCE_CUH
+#pragma once
 
 #include "backend/cuda/kernels/device.cuh"
 #include "backend/cuda/kernels/kernels.h"
@@ -51,5 +50,3 @@ static __device__ __forceinline__ float source_number(
 {
 	return byte < 0 ? 0 : ((float)byte - s.norm.mean[c]) / s.norm.scale[c];
 }
-
-#endif

@@ -2,8 +2,7 @@
  * What a warp holds of a product: tiles of 16 rows and 8 columns as mma.sync lays them out
  * (device.cuh), and what happens to them on the way to memory.
  */
-#ifndef MLT_BACKEND_CUDA_KERNELS_TILE_CUH
-#define MLT_BACKEND_CUDA_KERNELS_TILE_CUH
+#pragma once
 
 #include "backend/cuda/kernels/device.cuh"
 #include "backend/cuda/kernels/group.cuh"
@@ -266,5 +265,3 @@ static __device__ __forceinline__ void store_before(const struct kernel_before *
 			columns % 2 == 0);
 	}
 }
-
-#endif

@@ -7,8 +7,7 @@
  * add no f32 to bf16. Gradients of weights are f32 in all types; cuDNN 9.19 has no engine for those
  * of bf16, which our kernels then make.
  */
-#ifndef MLT_BACKEND_CUDA_LIBRARIES_CONV_DNN_H
-#define MLT_BACKEND_CUDA_LIBRARIES_CONV_DNN_H
+#pragma once
 
 #include "base/base.h"
 #include "tensor/shape.h"
@@ -60,5 +59,3 @@ void conv_dnn_free(struct conv_dnn **c);
 /* Put it on the stream: x (or dx), w (or dw), y (or dy), b where the shape has a bias. */
 int conv_dnn_run(struct conv_dnn *c, void *x, void *w, void *b, void *y, void *workspace,
 	cudaStream_t stream, struct mlr_error *err);
-
-#endif

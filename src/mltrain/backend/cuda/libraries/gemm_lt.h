@@ -5,8 +5,7 @@
  * Row-major arrays x [n][c], w [k][c], y [n][k] are column-major ones of the transposed shape,
  * which is what cuBLASLt reads: y (k x n) = transpose(w (c x k)) * x (c x n).
  */
-#ifndef MLT_BACKEND_CUDA_LIBRARIES_GEMM_LT_H
-#define MLT_BACKEND_CUDA_LIBRARIES_GEMM_LT_H
+#pragma once
 
 #include "base/base.h"
 #include "tensor/shape.h"
@@ -51,5 +50,3 @@ void gemm_lt_free(struct gemm_lt **g);
  */
 int gemm_lt_run(struct gemm_lt *g, const void *a, const void *b, void *c, void *bias,
 	void *workspace, cudaStream_t stream, struct mlr_error *err);
-
-#endif

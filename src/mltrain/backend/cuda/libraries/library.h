@@ -2,8 +2,7 @@
  * NVIDIA's libraries that are opened when they are needed: each has hundreds of megabytes, and a
  * network that does without starts sooner.
  */
-#ifndef MLT_BACKEND_CUDA_LIBRARIES_LIBRARY_H
-#define MLT_BACKEND_CUDA_LIBRARIES_LIBRARY_H
+#pragma once
 
 #include "base/base.h"
 
@@ -22,5 +21,3 @@ struct library_symbol {
  */
 int library_open(
 	const char *soname, const struct library_symbol *symbols, size_t n, struct mlr_error *err);
-
-#endif

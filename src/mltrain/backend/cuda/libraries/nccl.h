@@ -2,8 +2,7 @@
  * NCCL, opened when several ranks have a GPU each.
  * https://docs.nvidia.com/deeplearning/nccl, "API"
  */
-#ifndef MLT_BACKEND_CUDA_LIBRARIES_NCCL_H
-#define MLT_BACKEND_CUDA_LIBRARIES_NCCL_H
+#pragma once
 
 #include "backend/cuda/device.h"
 #include "backend/exchange.h"
@@ -41,5 +40,3 @@ enum nccl_number { NCCL_FLOATS, NCCL_DOUBLES };
 /* to [count] = the ranks' sum of from [count]; to may be from. Put on the stream. */
 int nccl_sum(struct nccl *n, const void *from, void *to, size_t count, enum nccl_number is,
 	cudaStream_t stream, struct mlr_error *err);
-
-#endif

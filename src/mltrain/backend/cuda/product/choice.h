@@ -7,8 +7,7 @@
  * "library N", with the place of the library's engine among those that its heuristics name. A file
  * with another first line, or one that is damaged, counts as none.
  */
-#ifndef MLT_BACKEND_CUDA_PRODUCT_CHOICE_H
-#define MLT_BACKEND_CUDA_PRODUCT_CHOICE_H
+#pragma once
 
 #include "backend/cuda/device.h"
 
@@ -29,5 +28,3 @@ void choice_set(const char *key, int engine);
 
 /* Write the file anew, as one act. Returns 0 or a negative errno. */
 int choice_save(struct mlr_error *err);
-
-#endif

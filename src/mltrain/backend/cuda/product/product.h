@@ -2,8 +2,7 @@
  * How a convolution or a dense layer is computed: by a kernel of our own, by cuDNN, by cuBLASLt.
  * One place decides (product_choose()), and what a library refuses our kernels do.
  */
-#ifndef MLT_BACKEND_CUDA_PRODUCT_PRODUCT_H
-#define MLT_BACKEND_CUDA_PRODUCT_PRODUCT_H
+#pragma once
 
 #include "backend/cuda/node.h"
 
@@ -76,5 +75,3 @@ int tune_is_asked(void);
  */
 int tune_nodes(const struct nodes *nodes, const struct product_limits *limits, cudaStream_t stream,
 	struct mlr_error *err);
-
-#endif
