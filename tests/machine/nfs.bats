@@ -101,12 +101,13 @@ first_steps() {
 	base_image
 	mlrun push -q --tls-verify=false mlrun/base "$REGISTRY/base"
 	on 2 root "echo '$(grep -v '^nameserver 127[.]' /etc/resolv.conf)' >/etc/resolv.conf"
-	run -0 on 2 ada "mkdir -p astro; cd astro
+	run on 2 ada "mkdir -p astro; cd astro
 		base64 -d <<<'$(base64 -w 0 "$recipe/Dockerfile")' >Dockerfile
 		base64 -d <<<'$(base64 -w 0 "$recipe/light_curve.py")' >light_curve.py
 		mlrun build -q --tls-verify=false --build-arg BASE=$GUEST_REGISTRY/base -t astro .
 		mlrun exec astro light_curve
 		cd; mlrun rm astro $GUEST_REGISTRY/base; rm -r astro"
+	assert_success
 	assert_line --regexp '^period 5\.36[0-9] days'
 }
 
