@@ -343,7 +343,7 @@ setup() {
 		status=0
 		output=$(bash -c "$line" </dev/null 2>&1) || status=$?
 		[ "$status" = "$want" ] || { bad=$((bad + 1)); echo "$status instead of $want: $line: $output"; }
-	done <"$top_srcdir/tests/cli/apptainer-lines"
+	done <"$top_srcdir/tests/data/apptainer/lines"
 	registry_stop
 	[ "$n" -ge 100 ]
 	[ "$bad" -eq 0 ]

@@ -607,12 +607,28 @@ runs_somewhere() { pgrep -f "^sleep $1" >/dev/null; }
 		--push|mlrun push NAME
 		--pull=x|--pull takes always or missing, not 'x'
 		--provenance=true|mlrun makes no attestations
-		--volume=/a:/b|RUN --mount
 		--memory=1g|ulimit(1)
 		--isolation=chroot|leave it out
 		--squash-all|--squash makes one layer
 		--security-opt=x|the caller's own rights
 	X
+}
+
+@test "build: -v mounts a directory of the caller's in every RUN, in no layer and in no key" {
+	mkdir host
+	echo one >host/f
+	recipe <<-'X'
+		FROM BASE
+		RUN cat /in/f >/copy && ! touch /in/new
+	X
+	run -0 mlrun build -v "$PWD/host:/in:ro" -t mine .
+	run -0 inside cat /copy
+	assert_output one
+	run ! inside ls -d /in
+	echo two >host/f
+	run -0 mlrun build -v "$PWD/host:/in:ro" -t mine .
+	assert_line --partial '1 of 1 steps from the cache'
+	run -125 mlrun build --no-cache .
 }
 
 @test "build: a trigger makes stages necessary, whose commands run one after another" {
