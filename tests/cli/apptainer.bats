@@ -147,8 +147,19 @@ setup() {
 	run -0 env SINGULARITYENV_A=s APPTAINERENV_A=a apptainer exec img sh -c 'echo $A'
 	assert_line a
 	assert_line --partial "SINGULARITYENV_A differs"
-	printf '# c\nH=host\nexport A="file $H"\nMINE='"'"'$x'"'"' # note\nLINES="a\nb"\n' >vars
+	printf '# c\nH=host\nexport A="file $H"\nMINE='"'"'$x'"'"' # note\nLINES="a\nb" X=1; Y=2\ntouch made; Z="$(touch made)`touch made`"\n' >vars
 	assert_equal "$(APPTAINERENV_A=a show --env-file vars)" 'file host|$x||/etc|'
+	run -0 apptainer exec --env-file vars img sh -c 'echo "$LINES|$X$Y|$Z"'
+	assert_line --index 1 'b|12|$(touch made)`touch made`'
+	[ ! -e made ]
+	# Of a stranger's file nothing is run, whatever it is hidden in.
+	cat >stranger <<-'END'
+		A=\$(touch made) B=\\$(touch made) C="\`touch made`" D=${A:-$(touch made)} E=${ touch made; } F='\'$(touch made) G=$ONLY'$(touch made)'
+		H="x\"$ONLY;touch made" I="a\b" J=\\$ONLY
+	END
+	run -0 apptainer exec --env-file stranger img sh -c 'echo "$G|$H|$I|$J"'
+	assert_line --index 0 '1$(touch made)|x"1;touch made|a\b|\1'
+	[ ! -e made ]
 	assert_equal "$(show --env-file vars --env A=env,MINE=1,2)" "env|1,2||/etc|"
 	assert_equal "$(APPTAINERENV_LD_LIBRARY_PATH=/l show)" "image|caller|/l|/etc|"
 	assert_equal "$(apptainer exec --env 'A=$ONLY-"x"-`echo q`' img sh -c 'echo "$A"')" '1-"x"-q'

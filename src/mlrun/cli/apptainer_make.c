@@ -309,8 +309,15 @@ static void print_part(const char *text, const json_t *labels)
 	const char *key;
 	json_t *value;
 
-	if (!labels)
+	if (!labels && !isatty(STDOUT_FILENO))
 		fputs(text, stdout);
+	/* A stranger wrote it: a terminal obeys nothing of it. */
+	for (size_t len; !labels && isatty(STDOUT_FILENO) && *text;
+		text += len + (text[len] == '\n')) {
+		auto_free char *line = xstrndup(text, len = strcspn(text, "\n"));
+
+		cli_print_line(line);
+	}
 	json_object_foreach((json_t *)labels, key, value) {
 		const char *of = json_string_value(value);
 		auto_free char *line = xasprintf("%s: %s", key, of ? of : "");

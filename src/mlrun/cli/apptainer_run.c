@@ -6,8 +6,6 @@
 
 #include "base/config_value.h"
 #include "base/escape.h"
-#include "base/program.h"
-#include "cli/fetch.h"
 
 #include <argp.h>
 
@@ -18,7 +16,6 @@ struct args {
 	struct cli_common common;
 	struct strv words;          /* mlrun's options */
 	struct strv env, env_files; /* --env's "K=V" */
-	struct strv of_files;       /* names of the variables that files set */
 	struct strv scratch, binds; /* as typed */
 	const char *workdir, *home, *shell, *overlay;
 	int contain; /* 1: --contain, 2: --containall */
@@ -265,35 +262,66 @@ static void take_prefixed(struct strv *ret)
 		}
 }
 
-/* Have a shell read a file, as Apptainer does, and take the variables that it sets. */
-static int take_file(const char *name, struct args *a, struct mlr_error *err)
+/* Is this "$NAME" or "${NAME}", and no more? */
+static int is_variable(const char *s)
 {
-	static const char script[] = "set -a; . \"$0\" >&2 && exec env -0";
-	auto_free char *path = realpath(name, NULL), *text = NULL, *line = NULL;
-	char *const argv[] = { (char *)"sh", (char *)"-c", (char *)script, path, NULL };
-	size_t size = 0;
-	pid_t child;
-	FILE *in;
-	int out,
-		r = path ? file_read(AT_FDCWD, path, ENV_FILE_MAX, &text, NULL, err)
-			 : mlr_fail_errno(err, "'%s'", name);
+	const char *name = s + 1 + (s[1] == '{');
+	size_t len =
+		strspn(name, "abcdefghijklmnopqrstuvwxyzABCDEFGHIJKLMNOPQRSTUVWXYZ0123456789_");
 
-	if (r < 0 || (r = program_start("/bin/sh", argv, environ, &out, &child)) < 0)
-		return mlr_result(err, r, "--env-file '%s'", name);
-	in = fdopen(out, "r");
-	while (in && getdelim(&line, &size, '\0', in) > 0) {
-		size_t len = strcspn(line, "=");
-		auto_free char *key = xstrndup(line, len + 1);
-		const char *at = strstr(text, key);
+	return *s == '$' && escape_is_sh_name(name, len) && (s[1] != '{' || name[len] == '}');
+}
 
-		if (!at || (at > text && !strchr(" \t\n;", at[-1])))
+/* Read a value as a shell would, of parts with and without quotes, but for commands: a stranger may
+ * have written the file. What a shell shall not expand gets a backslash. *s then points behind it.
+ */
+static char *take_value(const char **s)
+{
+	auto_free char *value = xmalloc(2 * strlen(*s) + 1);
+	char *out = value, quote = 0;
+
+	for (; **s && (quote || !strchr(" \t\r\n;", **s)); (*s)++) {
+		int is_literal = quote == '\'';
+
+		if (quote ? **s == quote : **s == '\'' || **s == '"') {
+			quote = quote ? 0 : **s;
 			continue;
-		strv_addf(&a->words, "--env=%s", line);
-		strv_take(&a->of_files, xstrndup(line, len));
+		}
+		if (**s == '\\' && !is_literal && (*s)[1] && strchr("$`\"\\", (*s)[1])) {
+			is_literal = 1;
+			(*s)++;
+		}
+		if (**s == '\\' || **s == '`' || (**s == '$' && (is_literal || !is_variable(*s))))
+			*out++ = '\\';
+		*out++ = **s;
 	}
-	if (in)
-		fclose(in);
-	return cli_wait_for(child) == 0 ? 0 : mlr_fail(err, EINVAL, "--env-file '%s'", name);
+	*out = '\0';
+	return strpbrk(value, "$`") ? take_ptr(&value) : xreplace(value, "\\\\", "\\");
+}
+
+/* Take the variables of a file that shells read: K=V, several on a line, perhaps after "export". */
+static int take_file(const char *name, struct strv *ret, struct mlr_error *err)
+{
+	auto_free char *text = NULL;
+
+	if (file_read(AT_FDCWD, name, ENV_FILE_MAX, &text, NULL, err) < 0)
+		return mlr_wrap(err, "--env-file");
+	for (const char *s = text; *s;) {
+		size_t key = strcspn(s, "= \t\r\n;#'\"");
+
+		if (s[key] == '=' && escape_is_sh_name(s, key)) {
+			const char *at = s + key + 1;
+			auto_free char *value = take_value(&at);
+
+			strv_addf(ret, "%.*s=%s", (int)key, s, value);
+			s = at;
+		} else if (*s == '#') {
+			s += strcspn(s, "\n");
+		} else {
+			s += key + (s[key] != '\0' && s[key] != '#') + (s[key] == '#' && key == 0);
+		}
+	}
+	return 0;
 }
 
 /* The last value of a variable; NULL if nobody gives one. */
@@ -345,12 +373,10 @@ static void add_env(
 {
 	for (size_t i = 0; i < env->n; i++) {
 		auto_free char *key = xstrndup(env->v[i], strcspn(env->v[i], "="));
-		int is_options = i >= env->n - a->env.n;
 		size_t len = strlen(key);
 
 		if (last_of(env, key) != env->v[i] + len + 1 || strcmp(key, "PREPEND_PATH") == 0 ||
-			strcmp(key, "APPEND_PATH") == 0 ||
-			(!is_options && strv_has(&a->of_files, key)))
+			strcmp(key, "APPEND_PATH") == 0)
 			continue;
 		if (strcmp(key, "HOME") == 0)
 			mlr_log(MLR_WARNING,
@@ -488,7 +514,7 @@ static int make_line(struct args *a, const char *how, struct strv *ret, struct m
 	strv_add(ret, a->is_instance ? "run" : "exec");
 	take_prefixed(&env);
 	for (size_t i = 0; i < a->env_files.n; i++)
-		TRY(take_file(a->env_files.v[i], a, err));
+		TRY(take_file(a->env_files.v[i], &env, err));
 	strv_add_all(&env, &a->env);
 	join_path(&env);
 	if (a->joined) {
@@ -537,7 +563,6 @@ static void args_done(struct args *a)
 	strv_done(&a->words);
 	strv_done(&a->env);
 	strv_done(&a->env_files);
-	strv_done(&a->of_files);
 	strv_done(&a->scratch);
 	strv_done(&a->binds);
 }

@@ -237,8 +237,13 @@ int environment_plan_joined(const struct exec_options *o, char *const *caller,
 	for (size_t i = 0; i < joined->n; i++)
 		if (strchr(joined->v[i], '='))
 			add_text(joined->v[i], caller, p, PLAN_FROM_JOINED, NULL);
-	if (o->dialect == EXEC_APPTAINER) /* as in a container of its own */
+	if (o->dialect == EXEC_APPTAINER) { /* as in a container of its own */
+		auto_free char *home =
+			xstrdup(plan_env_get(p, "HOME") ? plan_env_get(p, "HOME") : "/");
+
 		add_callers(o, caller, p);
+		plan_env_set(p, "HOME", home, PLAN_FROM_JOINED);
+	}
 	unset(&o->unset_env, p);
 	return add_options(o, caller, p, err);
 }
