@@ -421,7 +421,7 @@ longer_than() { [ "$(wc -l <"$1")" -gt "$2" ]; }
 	modes=$(screen | grep -oE '^[0-9a-f]{32}')
 	type_next 'mlrun gpu top --interval 0.2'
 	until_shown '^  0  L40S .* 87%'
-	until_shown '^ +PID  USER'
+	until_shown '^ *PID  USER'
 	! shows '^before' || fail "the view is not alone"
 	facts "busy 12 0" # the first GPU's last word counts
 	until_shown '^  0  L40S .* 12%'

@@ -27,7 +27,7 @@ of() { mlrun ps --json | jq -r --argjson pid "$1" ".[] | select(.pid == \$pid) |
 @test "ps: a row a container, with its oldest process, its image and its command" {
 	hold
 	run -0 mlrun ps
-	assert_line --index 0 --regexp '^ +PID +PROCESSES .*IMAGE +STARTED +COMMAND$'
+	assert_line --index 0 --regexp '^ *PID +PROCESSES .*IMAGE +STARTED +COMMAND$'
 	assert_line --regexp "^ *$HELD +1 .*$IMG +20[0-9-]+ [0-9:]+ +sleep $NAP\$"
 	run -0 of "$HELD" 'command | join(" ")'
 	assert_output "sleep $NAP"
