@@ -39,10 +39,12 @@ machine_files() {
 	strip "$root"/usr/local/{bin,libexec/mlrun}/* 2>/dev/null || true # what is no program is left as it is
 	"$top_srcdir/packaging/libraries" "$root/usr/local" >/dev/null
 	tiny_root "$BATS_FILE_TMPDIR/tiny"
-	mkdir -p "$root/srv"
+	mkdir -p "$root/srv" "$root/etc/ssl/certs"
 	layer_tar "$root/srv/tiny.tar" "$BATS_FILE_TMPDIR/tiny"
+	# Whom this machine trusts, where its way out has an authority of its own.
+	[ ! -e /etc/ssl/certs/ca-certificates.crt ] || cp -L /etc/ssl/certs/ca-certificates.crt "$root/etc/ssl/certs"
 	chmod 755 "$root"
-	tar -C "$root" --owner=0 --group=0 -cf "$BATS_FILE_TMPDIR/files.tar" usr srv
+	tar -C "$root" --owner=0 --group=0 -cf "$BATS_FILE_TMPDIR/files.tar" usr srv etc/ssl
 }
 
 # machine_boot N DISK COUNT WORDS
