@@ -13,7 +13,6 @@
 #define ENV_FILE_MAX (1u << 20) /* bytes */
 
 struct args {
-	struct cli_common common;
 	struct strv words;          /* mlrun's options */
 	struct strv env, env_files; /* --env's "K=V" */
 	struct strv scratch, binds; /* as typed */
@@ -22,7 +21,6 @@ struct args {
 	int gpu, clean, no_home, no_eval, writable, writable_tmpfs;
 	int is_instance;
 	const char *image, *name; /* name: the instance's */
-	const char *joined;       /* the instance of instance://, or NULL */
 	char *const *command;
 };
 
@@ -151,9 +149,9 @@ static void take_operands(void *args, char *word, struct argp_state *state)
 
 #define ARGS(field) OPT(struct args, field)
 #define WORD(text)  OPT_ADD(struct args, words, text)
-#define ACCEPTED(name_)                                \
+#define ACCEPTED(name_, c)                             \
 	{                                              \
-		name_, 0, NULL, OPTION_HIDDEN, NULL, 3 \
+		name_, c, NULL, OPTION_HIDDEN, NULL, 3 \
 	}
 
 /* Each has a variable, APPTAINER_NAME. */
@@ -203,14 +201,13 @@ static const struct option_row options[] = {
 	{ "explain", 0, NULL, 0, "print what the container would have; run nothing", 2,
 		WORD("--explain") },
 	{ "drop-caps", 0, "NAMES", OPTION_HIDDEN, NULL, 3 },
-	ACCEPTED("uts"),
-	ACCEPTED("userns"),
-	ACCEPTED("no-init"),
-	ACCEPTED("no-umask"),
-	ACCEPTED("no-privs"),
-	ACCEPTED("nohttps"),
-	ACCEPTED("disable-cache"),
-	{ "u", 'u', NULL, OPTION_HIDDEN, NULL, 3 },
+	ACCEPTED("uts", 0),
+	ACCEPTED("userns", 'u'),
+	ACCEPTED("no-init", 0),
+	ACCEPTED("no-umask", 0),
+	ACCEPTED("no-privs", 0),
+	ACCEPTED("nohttps", 0),
+	ACCEPTED("disable-cache", 0),
 	{ 0 },
 };
 
@@ -347,42 +344,21 @@ static void join_path(struct strv *env)
 				path ? path : "$PATH", after ? ":" : "", after ? after : ""));
 }
 
-/* In an instance, whose scripts a shell reads again, values come under other names until then;
- * after gets the lines that set them. */
-static void add_value(
-	const struct args *a, const char *text, size_t key, struct strv *ret, struct strv *after)
-{
-	int is_expanded = !a->no_eval && strpbrk(text, "$`");
-	auto_free char *value = xreplace(text + key + 1, "\"", "\\\"");
-
-	if (!a->joined) {
-		strv_addf(ret, "--%s=%s", is_expanded ? "expand-env" : "env", text);
-		return;
-	}
-	strv_addf(
-		ret, "--env=_mlrun_%.*s=%s", (int)key, text, is_expanded ? value : text + key + 1);
-	strv_addf(after,
-		is_expanded ? "eval \"export %.*s=\\\"$_mlrun_%.*s\\\"\""
-			    : "export %.*s=\"$_mlrun_%.*s\"",
-		(int)key, text, (int)key, text);
-	strv_addf(after, "unset _mlrun_%.*s", (int)key, text);
-}
-
-static void add_env(
-	const struct args *a, const struct strv *env, struct strv *ret, struct strv *after)
+static void add_env(const struct args *a, const struct strv *env, struct strv *ret)
 {
 	for (size_t i = 0; i < env->n; i++) {
 		auto_free char *key = xstrndup(env->v[i], strcspn(env->v[i], "="));
-		size_t len = strlen(key);
+		const char *value = last_of(env, key);
+		int is_expanded = !a->no_eval && strpbrk(value, "$`");
 
-		if (last_of(env, key) != env->v[i] + len + 1 || strcmp(key, "PREPEND_PATH") == 0 ||
+		if (value != env->v[i] + strlen(key) + 1 || strcmp(key, "PREPEND_PATH") == 0 ||
 			strcmp(key, "APPEND_PATH") == 0)
 			continue;
 		if (strcmp(key, "HOME") == 0)
 			mlr_log(MLR_WARNING,
 				"HOME is not set so; --home DIR chooses the home directory");
-		else if (!a->joined || escape_is_sh_name(key, len))
-			add_value(a, env->v[i], len, ret, after);
+		else
+			strv_addf(ret, "--%s=%s", is_expanded ? "expand-env" : "env", env->v[i]);
 	}
 }
 
@@ -445,8 +421,6 @@ static int add_container(const struct args *a, struct strv *ret, struct mlr_erro
 		strv_addf(ret, "--kept-in=%s", a->overlay);
 	else if (!a->writable_tmpfs)
 		strv_add(ret, a->writable ? "--in-place" : "--read-only");
-	if (a->clean || a->contain == 2)
-		strv_add(ret, "--clearenv");
 	if (a->contain == 2) {
 		strv_add(ret, "--init");
 		strv_add(ret, "--ipc=private");
@@ -480,66 +454,48 @@ static void add_command(const struct args *a, const char *how, struct strv *ret)
 		strv_add(ret, *s);
 }
 
-/* A command in an instance begins as in a container of its own: in the caller's directory, with
- * what the image's scripts set. */
-static void add_joined(
-	const struct args *a, const char *how, const struct strv *after, struct strv *ret)
-{
-	auto_free char *own = strv_join(after, after->n, "\n"), *dir = getcwd(NULL, 0);
-
-	strv_add(ret, "/bin/sh");
-	strv_add(ret, "-c");
-	strv_addf(ret,
-		"cd \"$1\" 2>/dev/null || cd; shift\n"
-		"for _mlrun in " PLACE "env/*.sh; do [ ! -f \"$_mlrun\" ] || . \"$_mlrun\"; done\n"
-		"unset _mlrun\n%s\nexec \"$@\"",
-		own);
-	strv_add(ret, "sh");
-	strv_add(ret, dir ? dir : "/");
-	if (strcmp(how, "run") == 0)
-		strv_add(ret, PLACE "runscript");
-}
-
 static int make_line(struct args *a, const char *how, struct strv *ret, struct mlr_error *err)
 {
 	static const char scheme[] = "instance://";
-	auto_strv struct strv env = STRV_INIT, after = STRV_INIT;
-	auto_free char *image = NULL;
+	const char *joined =
+		strncmp(a->image, scheme, strlen(scheme)) == 0 ? a->image + strlen(scheme) : NULL;
+	auto_free char *image = joined ? xstrdup("") : apptainer_image(a->image, err);
+	auto_strv struct strv env = STRV_INIT;
 	int is_run = strcmp(how, "run") == 0;
 
-	a->joined =
-		strncmp(a->image, scheme, strlen(scheme)) == 0 ? a->image + strlen(scheme) : NULL;
-	if (!a->joined && !(image = apptainer_image(a->image, err)))
+	if (!image)
 		return -err->code;
 	strv_add(ret, a->is_instance ? "run" : "exec");
-	take_prefixed(&env);
-	for (size_t i = 0; i < a->env_files.n; i++)
-		TRY(take_file(a->env_files.v[i], &env, err));
-	strv_add_all(&env, &a->env);
-	join_path(&env);
-	if (a->joined) {
-		strv_add(ret, "--dialect=apptainer");
-		strv_addf(ret, "--join=%s", a->joined);
-	} else
-		TRY(add_container(a, ret, err));
 	if (a->is_instance) {
 		strv_add(ret, "--detach");
 		strv_add(ret, "--rm");
 		strv_add(ret, "--init");
 		strv_addf(ret, "--name=%s", a->name);
 	}
+	take_prefixed(&env);
+	for (size_t i = 0; i < a->env_files.n; i++)
+		TRY(take_file(a->env_files.v[i], &env, err));
+	strv_add_all(&env, &a->env);
+	join_path(&env);
+	if (joined) {
+		strv_add(ret, "--dialect=apptainer");
+		strv_addf(ret, "--join=%s", joined);
+	} else {
+		TRY(add_container(a, ret, err));
+		strv_add(ret, is_run ? "--script=" PLACE "runscript" : "--entrypoint=");
+	}
+	if (a->clean || a->contain == 2)
+		strv_add(ret, "--clearenv");
 	if (strcmp(how, "shell") == 0)
 		strv_add(ret, "--env=PS1=Apptainer> ");
 	strv_add_all(ret, &a->words);
-	add_env(a, &env, ret, &after);
+	add_env(a, &env, ret);
 	add_own(a, how, ret);
-	if (!a->joined)
-		strv_add(ret, is_run ? "--script=" PLACE "runscript" : "--entrypoint=");
-	if (!a->joined)
+	if (!joined)
 		strv_add(ret, image);
 	strv_add(ret, "--");
-	if (a->joined)
-		add_joined(a, how, &after, ret);
+	if (joined && is_run)
+		strv_add(ret, PLACE "runscript");
 	add_command(a, how, ret);
 	return 0;
 }

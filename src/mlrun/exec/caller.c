@@ -218,20 +218,28 @@ static int has_workdir(const struct oci_config *c)
 }
 
 /* Is this path in the container, by a mount or in the image? */
-static int has_path(struct plan *p, const char *path)
+static int has_path(const struct plan *p, const char *path)
 {
+	const struct plan_mount *top = NULL;
+	auto_free char *source = NULL;
 	struct plan_seen seen = { 0 };
-	int has = 0;
+	int has;
 
-	for (size_t i = 0; i < p->n_mounts && !has; i++)
-		has = path_below(p->mounts[i].target, path);
-	if (!has && !plan_covers(p, path)) {
-		rootfs_look(p, path, 1, &seen);
-		has = seen.there != PLAN_THERE_NOTHING;
-		plan_seen_done(&seen);
-		return has;
+	for (size_t i = 0; i < p->n_mounts; i++) {
+		if (path_below(p->mounts[i].target, path)) /* made on the way to a mount */
+			return 1;
+		if (path_below(path, p->mounts[i].target) && plan_kind_covers(p->mounts[i].kind))
+			top = &p->mounts[i];
 	}
-	return has || access(path, F_OK) == 0;
+	if (top) {
+		source = top->source ? xasprintf("%s%s", top->source, path + strlen(top->target))
+				     : NULL;
+		return source && access(source, F_OK) == 0;
+	}
+	rootfs_look(p, path, 1, &seen);
+	has = seen.there != PLAN_THERE_NOTHING;
+	plan_seen_done(&seen);
+	return has;
 }
 
 void caller_keep_workdir(const struct exec_options *o, struct plan *p)

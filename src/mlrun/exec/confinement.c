@@ -34,9 +34,8 @@ static int keep_listed(const char *text, struct plan *p, struct mlr_error *err)
 static void keep_inherited(struct plan *p)
 {
 	auto_dir DIR *d = opendir("/proc/self/fd");
-	const struct dirent *e;
 
-	while (d && (e = readdir(d))) {
+	for (struct dirent *e; (e = file_next(d));) {
 		int fd = atoi(e->d_name);
 
 		if (fd > 2 && (fcntl(fd, F_GETFD) & FD_CLOEXEC) == 0)

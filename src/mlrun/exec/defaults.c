@@ -8,14 +8,14 @@ const char *const exec_dialect_names[] = { "mlrun", "pyxis", "apptainer", "appta
 /* Apptainer's own variables are options, and its LD_LIBRARY_PATH is the host's. */
 #define APPTAINER                                                                          \
 	.hidden = { "LD_LIBRARY_PATH", "APPTAINER*", "SINGULARITY*" }, .root_has_home = 1, \
-	.workdir = WORKDIR_OR_HOME, .gpu_is_wish = 1, .keeps_fds = 1,                      \
+	.workdir = WORKDIR_OR_HOME, .gpu_is_wish = 1, .keeps_fds = 1, .begins_anew = 1,    \
 	.kept = { "TERM", "*_proxy", "*_PROXY" }
 
 const struct dialect *exec_dialect_of(const struct exec_options *o)
 {
 	static const struct dialect rows[] = {
 		[EXEC_MLRUN] = { .hides_hosts = 1 },
-		[EXEC_PYXIS] = { .root_has_home = 1, .workdir = WORKDIR_IMAGES, .is_joined = 1 },
+		[EXEC_PYXIS] = { .root_has_home = 1, .workdir = WORKDIR_IMAGES, .enters_kept = 1 },
 		[EXEC_APPTAINER] = { APPTAINER, .hosts_dev = 1, .var_tmp = 1 },
 		[EXEC_CONTAINED] = { APPTAINER, .no_caller_dir = 1 },
 	};

@@ -54,6 +54,8 @@ static int matches_one(const char *key, const char *pattern)
 	size_t begin = star ? (size_t)(star - pattern) : 0, end = star ? strlen(star + 1) : 0;
 	size_t len = strlen(key);
 
+	if (pattern[0] != key[0] && pattern[0] != '*')
+		return 0;
 	if (!star)
 		return strcmp(key, pattern) == 0;
 	return len >= begin + end && strncmp(key, pattern, begin) == 0 &&
@@ -62,16 +64,8 @@ static int matches_one(const char *key, const char *pattern)
 
 static int matches(const char *key, const char *const *patterns, size_t n)
 {
-	for (size_t i = 0; i < n; i++)
-		if (patterns[i][0] == key[0] && matches_one(key, patterns[i]))
-			return 1;
-	return 0;
-}
-
-static int matches_any(const char *key, const char *const *patterns)
-{
-	for (; *patterns; patterns++)
-		if (matches_one(key, *patterns))
+	for (size_t i = 0; i < n && patterns[i]; i++)
+		if (matches_one(key, patterns[i]))
 			return 1;
 	return 0;
 }
@@ -83,9 +77,9 @@ static int is_dropped(const struct exec_options *o, const char *key)
 	if (matches(key, shell_state, ARRAY_LEN(shell_state)))
 		return 1;
 	if (o->clearenv && !job_sets(key) && !matches(key, job_gpus, ARRAY_LEN(job_gpus)) &&
-		!matches_any(key, d->kept))
+		!matches(key, d->kept, ARRAY_LEN(d->kept)))
 		return 1;
-	return matches_any(key, d->hidden) ||
+	return matches(key, d->hidden, ARRAY_LEN(d->hidden)) ||
 		(d->hides_hosts && matches(key, host_only, ARRAY_LEN(host_only)));
 }
 
@@ -237,7 +231,7 @@ int environment_plan_joined(const struct exec_options *o, char *const *caller,
 	for (size_t i = 0; i < joined->n; i++)
 		if (strchr(joined->v[i], '='))
 			add_text(joined->v[i], caller, p, PLAN_FROM_JOINED, NULL);
-	if (o->dialect == EXEC_APPTAINER) { /* as in a container of its own */
+	if (exec_dialect_of(o)->begins_anew) {
 		auto_free char *home =
 			xstrdup(plan_env_get(p, "HOME") ? plan_env_get(p, "HOME") : "/");
 

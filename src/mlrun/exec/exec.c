@@ -208,8 +208,8 @@ static void plan_share(const struct exec_options *o, struct plan *p)
 		p->share = xasprintf("tag %s", o->join_tag);
 	else if (!p->share && o->mpi != EXEC_MPI_NONE && !(p->namespaces & PLAN_NS_PID))
 		p->share = job_step(environ);
-	p->enters_any = exec_dialect_of(o)->is_joined && p->kept;
-	p->commands = exec_dialect_of(o)->is_joined ? getcwd(NULL, 0) : NULL;
+	p->enters_any = exec_dialect_of(o)->enters_kept && p->kept;
+	p->commands = exec_dialect_of(o)->enters_kept ? getcwd(NULL, 0) : NULL;
 	mpi_plan(environ, p);
 	if (o->mpi != EXEC_MPI_NONE)
 		mpi_world_plan(environ, p);
@@ -407,7 +407,7 @@ static int plan_kept(const struct exec_options *o, int lease, struct plan *p,
 			"inside sbatch, salloc or srun; without it, mlrun containers rm "
 			"removes the container");
 	}
-	wish.job = *job || o->write_is_passing || exec_dialect_of(o)->is_joined ? job : NULL;
+	wish.job = *job || o->write_is_passing || exec_dialect_of(o)->enters_kept ? job : NULL;
 	return rootfs_kept_plan(o->store, o->config, o->image, &wish, lease, p, facts, err);
 }
 
@@ -440,13 +440,22 @@ static int find_root(const struct exec_options *o, int lease, struct plan *p,
 /* Have what is written kept in the user's directory, or in the image itself. */
 static int plan_writes(const struct exec_options *o, struct plan *p, struct mlr_error *err)
 {
+	struct stat st;
+
 	if (o->overlay && !(p->kept = realpath(o->overlay, NULL))) {
 		mlr_fail_errno(err, "--overlay '%s'", o->overlay);
-		return mlr_hint(err, "mkdir %s", o->overlay);
+		return mlr_hint(
+			err, "it takes a directory, which is written to: mkdir %s", o->overlay);
+	}
+	if (o->overlay && (stat(p->kept, &st) < 0 || !S_ISDIR(st.st_mode))) {
+		mlr_fail(err, ENOTDIR, "--overlay '%s' is not a directory", o->overlay);
+		return mlr_hint(
+			err, "debugfs -R 'rdump / DIR' %s makes one of an ext3 image", o->overlay);
 	}
 	if (o->in_place && (p->squashfs || p->lowers.n != 1 || access(p->lowers.v[0], W_OK) < 0)) {
 		mlr_fail(err, EROFS, "only a plain directory of yours can be written to");
-		return mlr_hint(err, "mlrun exec --write keeps changes of other images");
+		return mlr_hint(err, "apptainer build --sandbox DIR %s makes one",
+			p->squashfs ? p->squashfs : "IMAGE");
 	}
 	if (o->overlay || o->in_place)
 		p->root = o->overlay ? PLAN_ROOT_KEPT : PLAN_ROOT_ITSELF;
@@ -487,8 +496,12 @@ static int plan_image(
 
 static int plan_joined(const struct exec_options *o, struct plan *p, struct mlr_error *err)
 {
-	TRY(join_plan(o, p, err));
-	return confinement_plan(o, p, err);
+	auto_strv struct strv scripts = STRV_INIT;
+
+	TRY(join_plan(o, p, &scripts, err));
+	TRY(confinement_plan(o, p, err));
+	scripts_plan(o, &scripts, p);
+	return 0;
 }
 
 int exec_plan(const struct exec_options *o, int lease, struct plan *p, struct mlr_error *err)

@@ -22,7 +22,7 @@ static int refuse_options(const struct exec_options *o, struct mlr_error *err)
 		{ "--join-tag", o->join_tag != NULL },
 		{ "--entrypoint", o->entrypoint && *o->entrypoint },
 		{ "--home", o->home == EXEC_YES && !o->home_origin },
-		{ "--clearenv", o->clearenv },
+		{ "--clearenv", o->clearenv && !exec_dialect_of(o)->begins_anew },
 		{ "--read-only", o->read_only },
 		{ "--fakeroot", o->fakeroot },
 		{ "--pid", o->pid },
@@ -140,8 +140,25 @@ int exec_find_step(const char *step, pid_t *ret, struct mlr_error *err)
 	return mlr_hint(err, "mlrun ps lists this node's containers, squeue --steps the steps");
 }
 
-static int read_process(
-	const struct exec_options *o, struct plan *p, struct strv *env, struct mlr_error *err)
+/* Find out what a command that begins anew has of the image and of the caller. Of a process whose
+ * root may not be looked at, all stays as it is. */
+static void begin_anew(int dir, const struct exec_options *o, const struct strv *env,
+	struct plan *p, struct strv *scripts)
+{
+	auto_close int root = openat(dir, "root", O_PATH | O_DIRECTORY | O_CLOEXEC), there = -1;
+	auto_free char *cwd = o->workdir && *o->workdir ? path_clean(o->workdir) : getcwd(NULL, 0);
+	const char *home = strv_env_get(strv_argv(env), "HOME");
+
+	if (root < 0)
+		return;
+	there = cwd ? file_open_in_root(root, cwd, O_PATH | O_DIRECTORY, 0) : -1;
+	set_ptr(&p->workdir, there >= 0 ? take_ptr(&cwd) : xstrdup(home ? home : "/"));
+	p->workdir_origin = PLAN_FROM_CALLER;
+	scripts_read_root(root, scripts);
+}
+
+static int read_process(const struct exec_options *o, struct plan *p, struct strv *env,
+	struct strv *scripts, struct mlr_error *err)
 {
 	pid_t pid = o->join;
 	auto_close int proc = open("/proc", O_PATH | O_DIRECTORY | O_CLOEXEC), dir = -1;
@@ -166,19 +183,22 @@ static int read_process(
 		r = read_environment(dir, o->join_env, env, err);
 	if (r == 0)
 		r = read_workdir(dir, p, err);
+	if (r == 0 && exec_dialect_of(o)->begins_anew)
+		begin_anew(dir, o, env, p, scripts);
 	return r < 0 ? mlr_wrap(err, "process %ld", (long)pid) : 0;
 }
 
-int join_plan(const struct exec_options *o, struct plan *p, struct mlr_error *err)
+int join_plan(
+	const struct exec_options *o, struct plan *p, struct strv *scripts, struct mlr_error *err)
 {
 	auto_strv struct strv env = STRV_INIT;
 
 	TRY(refuse_options(o, err));
 	if (!o->command || !*o->command)
 		return mlr_fail(err, EINVAL, "no command was given");
-	TRY(read_process(o, p, &env, err));
+	TRY(read_process(o, p, &env, scripts, err));
 	p->join = o->join;
-	if (o->workdir && *o->workdir) {
+	if (o->workdir && *o->workdir && !exec_dialect_of(o)->begins_anew) {
 		free(p->workdir);
 		p->workdir = path_clean(o->workdir);
 		p->workdir_origin = PLAN_FROM_USER;

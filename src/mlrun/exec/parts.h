@@ -69,8 +69,10 @@ struct dialect {
 	int keeps_fds;                /* the command has all of the caller's descriptors */
 	int gpu_is_wish;              /* without a GPU the command starts, with a note */
 	const char *kept[4];          /* further variables that --clearenv keeps */
-	int is_joined; /* commands enter a kept container that runs, whatever mounts are asked for
-			*/
+	int enters_kept; /* commands enter a kept container that runs, whatever mounts are asked for
+			  */
+	int begins_anew; /* a command that joins a container begins as one in a new container does
+			  */
 };
 const struct dialect *exec_dialect_of(const struct exec_options *o);
 
@@ -84,16 +86,23 @@ int defaults_volumes(const struct config *c, struct plan *p, struct mlr_error *e
  * Plan a command beside the process o->join: in its container, in its working directory (unless
  * -w), with the environment that it started with, changed by --env-file, -e and --unset-env.
  *
+ * Where the dialect begins anew, the working directory is the caller's, or home if that is not
+ * inside, the caller's variables pass, and scripts gets those of the image (scripts.c).
+ *
  * Returns 0; -ESRCH; -EPERM for a process that may not be inspected; -EINVAL for one outside
  * mlrun's containers, for a missing command, and for options that would change the container.
  */
-int join_plan(const struct exec_options *o, struct plan *p, struct mlr_error *err);
+int join_plan(
+	const struct exec_options *o, struct plan *p, struct strv *scripts, struct mlr_error *err);
 
 /* --- scripts.c: what Apptainer keeps in its images, /.singularity.d --- */
 
 /* Look for scripts. ret gets the shell that reads them and their paths in order, or stays empty.
  * c gets the runscript, if it names no command, and without a shell what scripts plainly export. */
 void scripts_read(struct plan *p, struct oci_config *c, struct strv *ret);
+
+/* The same in the root directory of a container that runs. */
+void scripts_read_root(int root, struct strv *ret);
 
 /* Have the shell read them and then become the command. What options, settings, GPUs and MPI have
  * set is set again after them, and o->expand_env last. Call this when the environment is planned.

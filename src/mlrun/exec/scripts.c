@@ -30,14 +30,38 @@ static int may_have(const struct plan *p, const struct oci_config *c)
 }
 
 /* bash before sh, whatever sh is: Apptainer's interpreter knows bash's words. */
+static const char *const shells[] = { "/bin/bash", "/usr/bin/bash", "/bin/sh" };
+
 static const char *find_shell(const struct plan *p)
 {
-	static const char *const shells[] = { "/bin/bash", "/usr/bin/bash", "/bin/sh" };
-
 	for (size_t i = 0; i < ARRAY_LEN(shells); i++)
 		if (rootfs_has(p, shells[i]) == 0)
 			return shells[i];
 	return NULL;
+}
+
+/* Of the names in the directory those of scripts, as paths. */
+static void add_scripts(struct strv *names, struct strv *ret)
+{
+	strv_sort(names);
+	for (size_t i = 0; i < names->n; i++)
+		if (path_ends(names->v[i], ".sh"))
+			strv_addf(ret, PLACE "/env/%s", names->v[i]);
+}
+
+void scripts_read_root(int root, struct strv *ret)
+{
+	auto_close int dir = file_open_in_root(root, PLACE "/env", O_RDONLY | O_DIRECTORY, 0);
+	auto_strv struct strv names = STRV_INIT;
+
+	for (size_t i = 0; i < ARRAY_LEN(shells) && ret->n == 0; i++) {
+		auto_close int shell = file_open_in_root(root, shells[i], O_PATH, 0);
+
+		if (shell >= 0)
+			strv_add(ret, shells[i]);
+	}
+	if (dir >= 0 && ret->n > 0 && file_list(dir, ".", 0, &names) == 0)
+		add_scripts(&names, ret);
 }
 
 void scripts_read(struct plan *p, struct oci_config *c, struct strv *ret)
@@ -47,10 +71,7 @@ void scripts_read(struct plan *p, struct oci_config *c, struct strv *ret)
 
 	if (!may_have(p, c) || rootfs_list(p, PLACE "/env", &names) < 0)
 		return;
-	strv_sort(&names);
-	for (size_t i = 0; i < names.n; i++)
-		if (path_ends(names.v[i], ".sh"))
-			strv_addf(&scripts, PLACE "/env/%s", names.v[i]);
+	add_scripts(&names, &scripts);
 	if (scripts.n > 0 && (shell = find_shell(p))) {
 		strv_add(ret, shell);
 		strv_add_all(ret, &scripts);
@@ -78,16 +99,15 @@ static void plan_expansions(
 	const struct exec_options *o, const char *shell, struct strv *after, struct plan *p)
 {
 	for (size_t i = 0; i < o->expand_env.n; i++) {
-		const char *text = o->expand_env.v[i], *equals = strchr(text, '=');
+		const char *text = o->expand_env.v[i], *equals = strchrnul(text, '=');
 		auto_free char *key = xstrndup(text, (size_t)(equals - text));
-		auto_free char *value = shell
-			? xreplace(equals + 1, "\"", "\\\"")
-			: xreplace(equals + 1, "$PATH", plan_env_get(p, "PATH"));
-		auto_free char *carrier = xasprintf("_mlrun_%s", key);
+		auto_free char *carrier = xasprintf("_mlrun_%s", key), *value = NULL;
 
 		/* Shells know no other names. */
-		if (shell && !escape_is_sh_name(key, strlen(key)))
+		if (!*equals || !escape_is_sh_name(key, strlen(key)))
 			continue;
+		value = shell ? xreplace(equals + 1, "\"", "\\\"")
+			      : xreplace(equals + 1, "$PATH", plan_env_get(p, "PATH"));
 		plan_env_set(p, shell ? carrier : key, value, PLAN_FROM_USER);
 		if (shell)
 			strv_addf(after, "eval \"export %s=\\\"$%s\\\"\"; unset %s", key, carrier,
