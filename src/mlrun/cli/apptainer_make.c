@@ -6,6 +6,7 @@
 #include "cli/options.h"
 
 #include "base/json.h"
+#include "base/proc.h"
 #include "base/program.h"
 #include "oci/name.h"
 #include "oci/ref.h"
@@ -13,14 +14,15 @@
 #include "rootfs/rootfs.h"
 #include "sif/sif.h"
 
+#include <poll.h>
+
 #define TEXT_MAX (1u << 20) /* bytes of a file of Apptainer's in an image */
 
 /* --- pull, build ---------------------------------------------------------------------- */
 
 struct making {
-	struct cli_common common;
-	struct strv words, operands; /* words: options of mlrun's pull or build */
-	const char *name, *dir, *arch;
+	struct strv words; /* options of mlrun's build */
+	const char *first, *second, *name, *dir, *arch;
 	int force, sandbox, no_https;
 };
 
@@ -28,7 +30,8 @@ struct making {
 static void take_binds(void *args, char *arg, struct argp_state *state)
 {
 	for (char *one; (one = strsep(&arg, ","));)
-		strv_addf(&((struct making *)args)->words, "--volume=%s", one);
+		if (*one)
+			strv_addf(&((struct making *)args)->words, "--volume=%s", one);
 }
 
 #define MAKING(field) OPT(struct making, field)
@@ -43,7 +46,7 @@ static const struct option_row shared_options[] = {
 	{ "nohttps", 0, NULL, 0, "use plain HTTP", 1, MAKING(no_https) },
 	{ "no-https", 0, NULL, OPTION_ALIAS | OPTION_HIDDEN, NULL, 1, MAKING(no_https) },
 	ACCEPTED("no-cleanup", 0),
-	ACCEPTED("tmpdir", 0),
+	{ "tmpdir", 0, "DIR", OPTION_HIDDEN, NULL, 2 },
 	{ 0 },
 };
 
@@ -68,18 +71,12 @@ static const struct option_row build_options[] = {
 		OPT_CALL(take_binds) },
 	ACCEPTED("fakeroot", 'f'),
 	ACCEPTED("fix-perms", 0),
-	ACCEPTED("userns", 'u'),
+	ACCEPTED("userns", 0),
 	ACCEPTED("ignore-fakeroot-command", 0),
 	ACCEPTED("ignore-subuid", 0),
 	ACCEPTED("ignore-userns", 0),
 	{ 0 },
 };
-
-static void making_done(struct making *m)
-{
-	strv_done(&m->words);
-	strv_done(&m->operands);
-}
 
 /* Fail if something is there already that --force does not allow to replace. */
 static int check_target(const struct making *m, const char *path, struct mlr_error *err)
@@ -119,6 +116,7 @@ static int fetch_and_write(
 	if (!image)
 		return cli_fail_at(err, "'%s'", source);
 	begin_line(m, "pull", &pull);
+	strv_add(&pull, "--");
 	strv_add(&pull, image);
 	status = run_command(cmd_pull, &pull);
 	if (status != 0)
@@ -151,35 +149,67 @@ static int cmd_pull_file(int argc, char **argv)
 		.s.shared = { { shared_options, 0 } },
 		.s.args_doc = "[FILE] docker://NAME",
 		.s.doc = "Fetch an image, and write it into a SIF file.",
-		.s.operands = { MAKING(operands) },
+		.s.operands = { MAKING(first), MAKING(second) },
 		.s.needed = 1,
 		.s.missing = "an image is missing",
 		.no_store = 1 };
-	auto_call(making_done) struct making m = { .operands = STRV_INIT };
+	struct making m = { .force = 0 };
 	auto_free char *file = NULL, *path = NULL;
 	struct mlr_error err = MLR_ERROR_INIT;
 	const char *source;
 
 	cli_options_parse(argc, argv, &syntax, &m);
-	source = m.operands.v[m.operands.n - 1];
-	file = m.operands.n > 1 ? xstrdup(m.operands.v[0])
-		: m.name        ? xstrdup(m.name)
-				: file_of(source);
+	source = m.second ? m.second : m.first;
+	file = m.second ? xstrdup(m.first) : m.name ? xstrdup(m.name) : file_of(source);
 	path = m.dir ? xasprintf("%s/%s", m.dir, file) : xstrdup(file);
 	if (check_target(&m, path, &err) < 0)
 		return cli_fail_at(&err, "%s", argv[0]);
 	return fetch_and_write(&m, source, path, &err);
 }
 
-/* Unpack an image's file by unsquashfs(1), as Apptainer does. */
+/* Run unsquashfs(1), and pass on what ends us. Returns 0, or its status. */
+static int run_unsquashfs(const char *program, uint64_t at, const char *target, const char *source)
+{
+	auto_strv struct strv line = STRV_INIT;
+	struct pollfd ended = { .events = POLLIN };
+	int status = 0;
+	pid_t child;
+
+	strv_add(&line, program);
+	strv_add(&line, "-no-progress");
+	strv_add(&line, "-no-xattrs");
+	strv_add(&line, "-offset");
+	strv_addf(&line, "%" PRIu64, at);
+	strv_add(&line, "-dest");
+	strv_add(&line, target);
+	strv_add(&line, source);
+	child = fork();
+	if (child == 0) {
+		execv(program, strv_argv(&line));
+		_exit(CLI_FAILED);
+	}
+	ended.fd = child < 0 ? -1 : proc_pidfd(child);
+	while (child > 0 && waitpid(child, &status, WNOHANG) == 0) {
+		if (cli_stop_signal)
+			kill(child, SIGTERM);
+		poll(&ended, 1, 200); /* a signal ends it */
+	}
+	fd_close(&ended.fd);
+	return child < 0              ? CLI_FAILED
+		: WIFSIGNALED(status) ? 128 + WTERMSIG(status)
+				      : WEXITSTATUS(status);
+}
+
+/* Unpack an image's file, as Apptainer does: beside the target, which appears when it is whole. */
 static int unpack(
 	const struct making *m, const char *target, const char *source, struct mlr_error *err)
 {
 	auto_close int fd = open(source, O_RDONLY | O_CLOEXEC | O_NONBLOCK | O_NOCTTY);
-	auto_free char *program = program_find("unsquashfs");
-	auto_strv struct strv line = STRV_INIT;
+	auto_free char *program = program_find("unsquashfs"), *beside = file_temp_name(target);
 	struct sif_place place = { 0 };
-	int r = fd < 0 ? mlr_fail_errno(err, "'%s'", source) : sif_find(fd, source, &place, err);
+	int status,
+		r = fd < 0 ? mlr_fail_errno(err, "'%s'", source)
+			   : sif_find(fd, source, &place, err);
 
 	if (r == 0 && !m->sandbox) {
 		r = mlr_fail(err, EINVAL, "'%s' is an image file already", source);
@@ -190,16 +220,14 @@ static int unpack(
 	}
 	if (r < 0)
 		return cli_fail_at(err, "build '%s'", target);
-	strv_add(&line, program);
-	strv_add(&line, "-no-progress");
-	strv_add(&line, "-no-xattrs");
-	strv_add(&line, "-offset");
-	strv_addf(&line, "%" PRIu64, place.at);
-	strv_add(&line, "-dest");
-	strv_add(&line, target);
-	strv_add(&line, source);
-	execv(program, strv_argv(&line));
-	mlr_fail_errno(err, "start '%s'", program);
+	cli_stop_catch();
+	status = run_unsquashfs(program, place.at, beside, source);
+	if (status == 0 && !cli_stop_signal && rename(beside, target) == 0)
+		return 0;
+	file_remove_tree(AT_FDCWD, beside, NULL);
+	if (cli_stop_signal)
+		return 128 + cli_stop_signal;
+	mlr_fail(err, EIO, "build '%s': unsquashfs ended with status %d", target, status);
 	return cli_fail(err);
 }
 
@@ -257,28 +285,28 @@ static int cmd_build_file(int argc, char **argv)
 		.s.shared = { { shared_options, 0 } },
 		.s.args_doc = "TARGET SOURCE",
 		.s.doc = "Make a SIF file or a directory by a definition file, or of an image.",
-		.s.operands = { MAKING(operands) },
+		.s.operands = { MAKING(first), MAKING(second) },
 		.s.needed = 2,
 		.s.missing = "expected TARGET and SOURCE",
 		.no_store = 1 };
-	auto_call(making_done) struct making m = { .operands = STRV_INIT };
+	struct making m = { .force = 0 };
 	struct mlr_error err = MLR_ERROR_INIT;
-	const char *target, *source;
+	int status;
 
 	cli_options_parse(argc, argv, &syntax, &m);
-	target = m.operands.v[0];
-	source = m.operands.v[1];
-	if (check_target(&m, target, &err) < 0)
-		return cli_fail_at(&err, "%s", argv[0]);
-	return strstr(source, "://") && !strstr(source, "-archive:")
-		? fetch_and_write(&m, source, target, &err)
-		: build(&m, target, source, &err);
+	if (check_target(&m, m.first, &err) < 0)
+		status = cli_fail_at(&err, "%s", argv[0]);
+	else if (strstr(m.second, "://") && !strstr(m.second, "-archive:"))
+		status = fetch_and_write(&m, m.second, m.first, &err);
+	else
+		status = build(&m, m.first, m.second, &err);
+	strv_done(&m.words);
+	return status;
 }
 
 /* --- inspect -------------------------------------------------------------------------- */
 
 struct inspecting {
-	struct cli_common common;
 	struct strv parts; /* "KEY=PATH" */
 	int json;
 	const char *image;
@@ -304,21 +332,28 @@ static const struct option_row inspect_options[] = {
 	{ 0 },
 };
 
-static void print_part(const char *text, const json_t *labels)
+/* Print a text as it is, but to a terminal, which obeys nothing that a stranger wrote. */
+static void print_text(const char *text)
+{
+	if (!isatty(STDOUT_FILENO)) {
+		fputs(text, stdout);
+		return;
+	}
+	while (*text) {
+		size_t len = strcspn(text, "\n");
+		auto_free char *line = xstrndup(text, len);
+
+		cli_print_line(line);
+		text += len + (text[len] == '\n');
+	}
+}
+
+static void print_labels(json_t *labels)
 {
 	const char *key;
 	json_t *value;
 
-	if (!labels && !isatty(STDOUT_FILENO))
-		fputs(text, stdout);
-	/* A stranger wrote it: a terminal obeys nothing of it. */
-	for (size_t len; !labels && isatty(STDOUT_FILENO) && *text;
-		text += len + (text[len] == '\n')) {
-		auto_free char *line = xstrndup(text, len = strcspn(text, "\n"));
-
-		cli_print_line(line);
-	}
-	json_object_foreach((json_t *)labels, key, value) {
+	json_object_foreach(labels, key, value) {
 		const char *of = json_string_value(value);
 		auto_free char *line = xasprintf("%s: %s", key, of ? of : "");
 
@@ -344,8 +379,10 @@ static int inspect(const struct inspecting *a, const struct plan *p, struct mlr_
 			continue;
 		labels = strcmp(key, "labels") == 0 ? mlr_json_load(text, strlen(text), 0, NULL)
 						    : NULL;
-		if (!a->json)
-			print_part(text, labels);
+		if (!a->json && labels)
+			print_labels(labels);
+		else if (!a->json)
+			print_text(text);
 		json_object_set_new(found, key, labels ? json_incref(labels) : mlr_json_text(text));
 	}
 	rootfs_look_done();

@@ -16,7 +16,6 @@
 /* --- instances ------------------------------------------------------------------------ */
 
 struct instances {
-	struct cli_common common;
 	int json, all, force;
 	const char *signal, *seconds;
 	struct strv names; /* or patterns */
@@ -114,10 +113,10 @@ static int cmd_stop_instances(int argc, char **argv)
 	if (status != 0)
 		return status;
 	strv_add(&line, is_kill ? "kill" : "stop");
-	strv_addf(&line, is_kill ? "--signal=%s" : "--time=%s",
-		is_kill             ? (a.signal ? a.signal : "KILL")
-			: a.seconds ? a.seconds
-				    : "10");
+	if (is_kill)
+		strv_addf(&line, "--signal=%s", a.signal ? a.signal : "KILL");
+	else
+		strv_addf(&line, "--time=%s", a.seconds ? a.seconds : "10");
 	for (size_t i = 0; i < a.list.n && (a.all || a.names.n); i++)
 		if (is_wanted(&a, &a.list.v[i]))
 			strv_add(&line, a.list.v[i].name);
@@ -199,7 +198,8 @@ static int take_globals(int argc, char **argv)
 			setenv("MLRUN_LOG", "error", 1);
 		else if (strcmp(argv[n], "--nocolor") != 0)
 			break;
-	mlr_log_init("mlrun");
+	if (n > 1)
+		mlr_log_init("mlrun");
 	return n - 1;
 }
 

@@ -403,7 +403,7 @@ static const struct row {
 		"it builds here, and encrypts nothing" },
 	{ "apptainer build", "--mksquashfs-args", "leave it out", "gzip is what all read" },
 	{ "apptainer build", "--section", "--notest leaves out %test", "all sections are made" },
-	{ "apptainer build", "--update", "'Bootstrap: localimage' begins with a directory",
+	{ "apptainer build", "--update|-u", "'Bootstrap: localimage' begins with a directory",
 		"a build begins anew" },
 	{ "apptainer build", "--nv|--rocm", "leave it out", "%post has no GPUs" },
 	{ "apptainer pull", "--docker-login|--docker-username|--docker-password",
