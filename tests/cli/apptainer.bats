@@ -77,6 +77,12 @@ setup() {
 	END
 	assert_equal "$(cat file)" $'x\ny'
 	run -255 apptainer exec --writable img/bin/busybox ls
+	for command in "--overlay file" "--overlay nothere:ro"; do
+		run -255 apptainer exec $command img ls
+		assert_line --partial "--overlay '${command#* }'"
+		assert_line --regexp '^hint: (debugfs|it takes a directory)'
+	done
+	run -125 mlrun exec --expand-env nonsense nothere ls
 	run -255 apptainer exec --bind img:/x:image-src=/ img ls
 	assert_output --partial "use ro or rw"
 }
@@ -131,6 +137,12 @@ setup() {
 	assert_line comma
 	assert_line colon
 	run -0 apptainer exec -B ",src:/x,," -B '' img ls /x
+	# A working directory below a bind is looked for where it comes from.
+	mkdir -p src/sub
+	run -0 apptainer exec -B src:/elsewhere --pwd /elsewhere/sub img pwd
+	assert_output /elsewhere/sub
+	run -0 apptainer exec -B src:/elsewhere --pwd /elsewhere/nothere img pwd
+	assert_output "$HOME"
 	run -0 apptainer exec -B"$PWD/src:/x" --mount "type=bind,src=$PWD/src,dst=/z,ro" img ls /x /z
 	assert_line /z:
 	run -0 env APPTAINER_BIND="$PWD/src:/v" SINGULARITY_BIND=/nothere apptainer exec -B src:/w img ls -d /v /w
@@ -263,6 +275,10 @@ setup() {
 	refute_output --partial _mlrun_Q
 	cd ..
 	assert_line --partial "sleep 1000"
+	run -0 env MINE=2 apptainer exec -e --pwd /etc instance://web sh -c 'echo "[$MINE] $A"; pwd'
+	assert_output '[] image'$'\n/etc'
+	run -0 apptainer exec --pwd /nothere instance://web pwd
+	assert_output "$HOME"
 	run -0 apptainer run instance://web again
 	assert_output "runscript image again"
 	run -0 --separate-stderr apptainer instance.start img two
@@ -276,7 +292,7 @@ setup() {
 	run -0 apptainer instance stop -a
 	run -0 apptainer instance list
 	refute_line --partial two
-	until_true eval '[ "$(mlrun ps -a | wc -l)" = 1 ]'
+	until_true eval '! mlrun ps -a | grep -qE " (web|two) "'
 }
 
 @test "apptainer: inspect prints labels, definition, scripts and JSON; run-help the help" {
@@ -317,6 +333,29 @@ setup() {
 	[ -e again/changed ]
 	assert_equal "$(apptainer run again)" $'7\nx\ny'
 	run -255 apptainer build z.sif y.sif
+	# What is not whole does not appear.
+	truncate -s $(($(stat -c %s y.sif) - 3000)) y.sif
+	run -255 apptainer build --sandbox part y.sif
+	[ ! -e part ]
+	mkdir stub
+	printf '#!/bin/sh\nmkdir -p "$6/half"; touch began; [ ! -e wait ] || exec sleep 100; exit 2\n' >stub/unsquashfs
+	chmod 755 stub/unsquashfs
+	apptainer build y2.sif box
+	PATH=$PWD/stub:$PATH run -255 apptainer build --sandbox part y2.sif
+	assert_line --partial "build 'part': unsquashfs ended with status 2"
+	touch wait
+	rm began
+	PATH=$PWD/stub:$PATH apptainer build --sandbox part y2.sif &
+	until_true test -e began
+	kill $!
+	status=0
+	wait $! || status=$?
+	assert_equal "$status" 143
+	assert_equal "$(find . -maxdepth 1 -name '*part*')" ""
+	run -255 apptainer build -u new.sif x.def
+	assert_line --partial "a build begins anew"
+	run -255 apptainer build one two three
+	run -0 apptainer build -F --tmpdir /tmp --build-arg V=6 -B ",$PWD:/b," x.sif x.def
 	run -255 apptainer build z.sif docker-archive:nothere.tar
 	[ ! -e z.sif ]
 	needs_fuse
