@@ -192,6 +192,8 @@ setup() {
 	assert_line APPTAINER_CONTAINER="$PWD/img"
 	assert_line SINGULARITY_NAME=img
 	assert_line APPTAINER_COMMAND=exec
+	run -0 apptainer exec img/ sh -c 'echo $APPTAINER_NAME'
+	assert_output img
 }
 
 @test "apptainer: --cleanenv keeps the job's, proxies and TERM; every option has a variable" {

@@ -62,7 +62,7 @@ static const struct option_row build_options[] = {
 	{ "sandbox", 's', NULL, 0, "make a directory", 1, MAKING(sandbox) },
 	{ "build-arg", 0, "K=V", 0, "a value for {{ K }}", 1,
 		OPT_ADD(struct making, words, "--build-arg=") },
-	{ "build-arg-file", 0, "FILE", 0, "the same, a line each", 1,
+	{ "build-arg-file", 0, "FILE", 0, "values, K=V a line", 1,
 		OPT_ADD(struct making, words, "--build-arg-file=") },
 	{ "notest", 'T', NULL, 0, "leave out %test", 1, OPT_ADD(struct making, words, "--notest") },
 	{ "disable-cache", 0, NULL, 0, "run %post again", 1,

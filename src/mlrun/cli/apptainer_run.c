@@ -161,7 +161,7 @@ static const struct option_row options[] = {
 	{ "bindpath", 0, NULL, OPTION_ALIAS | OPTION_HIDDEN, NULL, 1, OPT_CALL(take_binds) },
 	{ "mount", 0, "SPEC", 0, "type=bind,src=SRC,dst=DST[,ro]", 1, WORD("--mount=") },
 	{ "nv", 0, NULL, 0, "add the job's GPUs", 1, ARGS(gpu) },
-	{ "rocm", 0, NULL, 0, "the same", 1, ARGS(gpu) },
+	{ "rocm", 0, NULL, 0, "add the job's GPUs", 1, ARGS(gpu) },
 	{ "env", 0, "K=V[,K=V]", 0, "set variables", 1, OPT_CALL(take_env) },
 	{ "env-file", 0, "FILE", 0, "set variables, K=V a line", 1, ARGS(env_files) },
 	{ "no-home", 0, NULL, 0, "do not mount the home directory", 1, ARGS(no_home) },
@@ -178,7 +178,7 @@ static const struct option_row options[] = {
 	{ "overlayimage", 0, NULL, OPTION_ALIAS | OPTION_HIDDEN, NULL, 1, ARGS(overlay) },
 	{ "contain", 'c', NULL, 0, "an empty home and /tmp, few devices", 1,
 		OPT_VALUE(struct args, contain, 1) },
-	{ "containall", 'C', NULL, 0, "the same, with own PIDs, IPC and environment", 1,
+	{ "containall", 'C', NULL, 0, "--contain, with own PIDs, IPC and environment", 1,
 		OPT_VALUE(struct args, contain, 2) },
 	{ "compat", 0, NULL, 0, "--containall --writable-tmpfs", 1, OPT_CALL(take_compat) },
 	{ "workdir", 'W', "DIR", 0, "with --contain: keep home, /tmp and /var/tmp in DIR", 1,
@@ -190,13 +190,13 @@ static const struct option_row options[] = {
 	{ "unshare-pid", 0, NULL, OPTION_ALIAS | OPTION_HIDDEN, NULL, 2, WORD("--init") },
 	{ "ipc", 'i', NULL, 0, "own shared memory and queues", 2, WORD("--ipc=private") },
 	{ "net", 'n', NULL, 0, "no network", 2, OPT_CALL(take_network) },
-	{ "network", 0, "none", 0, "the same", 2, OPT_CALL(take_network) },
+	{ "network", 0, "none", 0, "no network", 2, OPT_CALL(take_network) },
 	{ "hostname", 0, "NAME", 0, "a host name of its own", 2, WORD("--hostname=") },
 	{ "cpus", 0, "N", 0, "at most N processors' time", 2, WORD("--cpus=") },
 	{ "memory", 0, "SIZE", 0, "at most SIZE of memory", 2, WORD("--memory=") },
 	{ "security", 0, "seccomp:FILE", 0, "forbid system calls", 2, OPT_CALL(take_security) },
 	{ "no-mount", 0, "LIST", 0, "leave out home or tmp", 2, OPT_CALL(take_no_mount) },
-	{ "shell", 's', "PATH", 0, "shell: this one", 2, ARGS(shell) },
+	{ "shell", 's', "PATH", 0, "with shell: start this one", 2, ARGS(shell) },
 	{ "no-eval", 0, NULL, 0, "take $ in values of variables as it is", 2, ARGS(no_eval) },
 	{ "explain", 0, NULL, 0, "print what the container would have; run nothing", 2,
 		WORD("--explain") },
@@ -367,9 +367,10 @@ static void add_own(const struct args *a, const char *command, struct strv *ret)
 {
 	auto_free char *binds = a->binds.n ? strv_join(&a->binds, a->binds.n, ",") : xstrdup("");
 	auto_free char *path = realpath(a->image, NULL);
-	const char *image = path ? path : a->image;
-	const char *const pairs[][2] = { { "CONTAINER", image }, { "NAME", basename(a->image) },
-		{ "BIND", binds }, { "COMMAND", command }, { "INSTANCE", a->name } };
+	const char *image = path ? path : a->image, *name = basename(a->image);
+	const char *const pairs[][2] = { { "CONTAINER", image },
+		{ "NAME", *name ? name : basename(image) }, { "BIND", binds },
+		{ "COMMAND", command }, { "INSTANCE", a->name } };
 
 	for (size_t i = 0; i < ARRAY_LEN(pairs) && pairs[i][1]; i++) {
 		strv_addf(ret, "--env=APPTAINER_%s=%s", pairs[i][0], pairs[i][1]);
