@@ -270,9 +270,9 @@ setup() {
 	run -0 bash -c 'apptainer instance list --json | jq -r ".instances[] | .instance, .img"'
 	assert_line --index 0 web
 	mkdir sub && cd sub
-	run -0 env MINE=2 A=3 apptainer exec --env 'Q=$ONLY-"q"' instance://web sh -c 'cat /f; echo "$Q $MINE $A ${PATH%%:*}"; pwd; ps; set'
+	run -0 env MINE=2 A=3 apptainer exec --env 'Q=$ONLY-"q"' instance://web sh -c 'cat /f; echo "$Q $MINE $A $PATH"; pwd; ps; set'
 	assert_line x
-	assert_line '1-"q" 2 image /opt/image'
+	assert_line '1-"q" 2 image /opt/image:/usr/local/sbin:/usr/local/bin:/usr/sbin:/usr/bin:/sbin:/bin'
 	assert_line "$PWD"
 	refute_output --partial _mlrun_Q
 	cd ..

@@ -206,5 +206,9 @@ int join_plan(
 	for (char *const *s = o->command; *s; s++)
 		strv_add(&p->argv, *s);
 	p->argv_origin = PLAN_FROM_USER;
-	return environment_plan_joined(o, environ, &env, p, err);
+	TRY(environment_plan_joined(o, environ, &env, p, err));
+	/* Scripts add to it, and may have done so for the process. */
+	if (scripts->n > 1 && plan_env_origin(p, "PATH") == PLAN_FROM_JOINED)
+		plan_env_set(p, "PATH", OCI_DEFAULT_PATH, PLAN_FROM_DEFAULT);
+	return 0;
 }

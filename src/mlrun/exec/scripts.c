@@ -90,7 +90,8 @@ void scripts_read(struct plan *p, struct oci_config *c, struct strv *ret)
 static int wins(const struct plan_env *e)
 {
 	return e->origin != PLAN_FROM_CALLER && e->origin != PLAN_FROM_IMAGE &&
-		e->origin != PLAN_FROM_DEFAULT && escape_is_sh_name(e->key, strlen(e->key));
+		e->origin != PLAN_FROM_DEFAULT && e->origin != PLAN_FROM_JOINED &&
+		escape_is_sh_name(e->key, strlen(e->key));
 }
 
 /* Have the image's shell expand values, which travel under other names until then. An image without
