@@ -206,7 +206,7 @@ writer() { for pid in $(trainers "$1"); do ! readlink "/proc/$pid/fd/"* | grep -
 	changes=$(told_ranks third)
 	kill -KILL "$(writer "$ALICE" third)"
 	within 20 has_again third "$changes" 4
-	have "$ALICE" 4
+	until_true have "$ALICE" 4
 	changes=$(told_ranks third)
 	as "$ALICE" scancel "$(squeue -h -o %A | sort -n | tail -1)"
 	within 20 has_again third "$changes" 4
@@ -231,7 +231,7 @@ writer() { for pid in $(trainers "$1"); do ! readlink "/proc/$pid/fd/"* | grep -
 	# A command: another worker takes its place.
 	kill -KILL "$(tail -1 commands)"
 	within 10 begun 5
-	have "$ALICE" 4
+	until_true have "$ALICE" 4
 	job=$(coordinator "$ALICE")
 	# The coordinator: its job starts it again, as is seen when somebody comes.
 	mapfile -t processes < <(supervisors "$ALICE" "$job")
@@ -244,10 +244,10 @@ writer() { for pid in $(trainers "$1"); do ! readlink "/proc/$pid/fd/"* | grep -
 	# Its job: the next one coordinates.
 	kill -KILL "${processes[0]}"
 	within 20 begun 8
-	have "$ALICE" 4
+	until_true have "$ALICE" 4
 	[ "$(coordinator "$ALICE")" -gt "$job" ]
 	run -0 as "$ALICE" mlrun elastic stop "$a"
-	have
+	until_true no_jobs
 	run -0 as "$BOB" mlrun elastic list --all
 	assert_line --partial succeeded
 }
@@ -264,7 +264,7 @@ writer() { for pid in $(trainers "$1"); do ! readlink "/proc/$pid/fd/"* | grep -
 		echo "$MLRUN_ELASTIC_NODES $SLURM_NTASKS" >>starts
 		while :; do n=$((n + 1)); echo "$n" >>counted; sleep 0.1; done')
 	until_true test -e counted
-	have "$ALICE" 1
+	until_true have "$ALICE" 1
 	assert_equal "$(squeue -h -o %D)" 4
 	b=$(as "$BOB" mlrun elastic run "${SHARE[@]}" "$IMG" -- sh -c "$STEPS")
 	within 15 eval '[ "$(tail -n 1 starts) $(squeue -h -t R -u "$ALICE" -o %D)" = "2 2 2" ]'
@@ -300,7 +300,7 @@ writer() { for pid in $(trainers "$1"); do ! readlink "/proc/$pid/fd/"* | grep -
 	until_true begun 1
 	kill -KILL "$(cat commands)"
 	within 10 begun 2
-	have "$ALICE" 1
+	until_true have "$ALICE" 1
 }
 
 @test "elastic: weights, a least number, a time between changes, and a job that is no run's" {
@@ -394,6 +394,7 @@ writer() { for pid in $(trainers "$1"); do ! readlink "/proc/$pid/fd/"* | grep -
 
 	a=$(as "$ALICE" mlrun elastic run "${SHARE[@]}" "$IMG" -- sh -c 'exit 4')
 	until_true eval '[[ $(as "$ALICE" mlrun elastic list --all) == *" failed "* ]]'
+	until_true no_jobs
 	a=$(as "$ALICE" mlrun elastic run "${SHARE[@]}" "$IMG" -- sh -c 'echo word >"$MLRUN_ELASTIC"; '"$STEPS")
 	until_true have "$ALICE" 4
 	run -125 as "$BOB" mlrun elastic stop "$a"
@@ -403,7 +404,8 @@ writer() { for pid in $(trainers "$1"); do ! readlink "/proc/$pid/fd/"* | grep -
 	assert [ -n "$job" ]
 	run ! as "$BOB" scancel "$job"
 	assert_output --partial "Access/permission denied"
-	have "$ALICE" 4
+	assert_equal "$(squeue -h -j "$job" -o %T)" RUNNING
+	until_true have "$ALICE" 4
 	run -0 as "$ALICE" cat "/home/$ALICE/.local/share/mlrun/elastic/$a/shared/meet"
 	assert_output word
 	run -125 as "$ALICE" mlrun elastic run -p nope "$IMG" -- true
