@@ -461,6 +461,27 @@ sys.exit(not all(x >= y for x, y in zip(d, (0.1, 0.2, 0.4))))' < <(mlrun logs -t
 	assert_output --partial "--log-size takes a size"
 }
 
+@test "services: --log-file gets what is printed as it is, behind what it had" {
+	echo before >out.txt
+	mlrun run -d --name web --log-file out.txt "$IMG" sh -c 'echo one; printf "\377half"'
+	mlrun wait web
+	assert_equal "$(od -c out.txt)" "$(printf 'before\none\n\377half' | od -c)"
+	mlrun run -d --name web --log-file out.txt "$IMG" sh -c 'echo two >&2'
+	mlrun wait web
+	run -0 tail -c 4 out.txt
+	assert_output two
+	# A full device does not stop the command; a file that cannot be is an error of the start.
+	mlrun run -d --name web --log-file /dev/full "$IMG" sh -c 'echo one; exit 3'
+	run -0 mlrun wait web
+	assert_output 3
+	run -0 mlrun logs web
+	assert_output one
+	run -125 mlrun run -d --name web --log-file no/out.txt "$IMG" true
+	assert_output --partial "no/out.txt': No such file or directory"
+	run -125 mlrun run --log-file out.txt "$IMG" true
+	assert_line --partial "--log-file is a service's"
+}
+
 @test "services: a full disk loses lines of the log, and says how many, but does not stop the command" {
 	mkdir small
 	export IMG

@@ -10,7 +10,7 @@ struct args {
 	struct cli_exec x;
 	struct service s;
 	struct strv words; /* exec's options in their long form */
-	const char *name, *check;
+	const char *name, *check, *log_file;
 	const char *only_detached; /* an option that needs -d; NULL: none was given */
 	int detach, no_check, remove;
 	/* What the options say; 0: nothing. The image's own stand otherwise. */
@@ -127,6 +127,14 @@ static void parse_log_size(void *args, char *arg, struct argp_state *state)
 		argp_error(state, "--log-size takes a size from 4k on, such as 10m, not '%s'", arg);
 }
 
+static void parse_log_file(void *args, char *arg, struct argp_state *state)
+{
+	struct args *a = args;
+
+	a->only_detached = "--log-file";
+	a->log_file = options_file(state, "log-file", arg);
+}
+
 static const struct option_row options[] = {
 	{ NULL, 0, NULL, 0, "Services:", -2 },
 	{ "detach", 'd', NULL, 0, "start a service in the background, and print its name", -2,
@@ -143,6 +151,8 @@ static const struct option_row options[] = {
 		OPT_CALL(parse_stop_timeout) },
 	{ "log-size", 0, "SIZE", 0, "keep so much of its output (default: 10m)", -2,
 		OPT_CALL(parse_log_size) },
+	{ "log-file", 0, "FILE", 0, "append its output to this file, too, as it is", -2,
+		OPT_CALL(parse_log_file) },
 	{ "health-cmd", 0, "COMMAND", 0,
 		"check it with a line for sh in the container (default: the image's HEALTHCHECK)",
 		-2, OPT_CALL(parse_check) },
@@ -237,6 +247,10 @@ static int fill(struct args *a, struct mlr_error *err)
 	s->directory = getcwd(NULL, 0);
 	if (!s->directory)
 		return mlr_fail_errno(err, "the working directory");
+	if (a->log_file)
+		s->log_file = *a->log_file == '/'
+			? xstrdup(a->log_file)
+			: xasprintf("%s/%s", s->directory, a->log_file);
 	s->remove = a->remove;
 	s->options = a->words;
 	a->words = (struct strv)STRV_INIT;

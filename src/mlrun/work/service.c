@@ -60,6 +60,7 @@ static const struct record_row wish_rows[] = {
 	{ "stop_signal", RECORD_NUMBER, RECORD_AT(struct service, stop_signal) },
 	{ "stop_ms", RECORD_NUMBER, RECORD_AT(struct service, stop_ms) },
 	{ "log_size", RECORD_NUMBER, RECORD_AT(struct service, log_size) },
+	{ "log_file", RECORD_TEXT, RECORD_AT(struct service, log_file), .flags = RECORD_SPARE },
 	{ "remove", RECORD_FLAG, RECORD_AT(struct service, remove) },
 	{ "replica", RECORD_NUMBER, RECORD_AT(struct service, replica) },
 	{ "order", RECORD_NUMBER, RECORD_AT(struct service, order) },

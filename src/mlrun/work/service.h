@@ -67,6 +67,7 @@ struct service {
 	int exposes;          /* its image declares ports; not recorded */
 	int64_t stop_ms;      /* from then to SIGKILL */
 	uint64_t log_size;    /* bytes of both log files */
+	char *log_file;       /* gets its output as it is, too; NULL: no file does */
 	int remove;           /* forget it when it has ended */
 	char *project, *part; /* the compose project and the service in it; NULL: none */
 	char *digest;         /* of all that its project wants of it; NULL */

@@ -510,7 +510,7 @@ static int begin(struct hold *h, const char *name, struct mlr_error *err)
 	set_ptr(&h->s.process, xstrdup(h->sup.process));
 	h->s.runs = h->s.restarts = 0;
 	h->s.status = SERVICE_STARTING;
-	TRY(service_log_open(h->st, name, h->s.log_size, &h->log, err));
+	TRY(service_log_open(h->st, name, h->s.log_size, h->s.log_file, &h->log, err));
 	TRY(service_reserve(h->st, &h->s, err));
 	TRY(service_write_state(h->st, &h->s, err));
 	supervisor_tell(&h->sup, SUPERVISOR_HOLDS, 0, NULL);

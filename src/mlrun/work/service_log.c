@@ -1,4 +1,5 @@
 #include "work/service_log.h"
+#include "base/follow.h"
 #include "work/service.h"
 
 #define LINE_MAX_BYTES (1u << 20) /* of a line that the supervisor did not write */
@@ -8,6 +9,7 @@ void service_log_done(struct service_log *l)
 	free(l->path);
 	free(l->old);
 	fd_close(&l->fd);
+	fd_close(&l->plain);
 	*l = (struct service_log)SERVICE_LOG_INIT;
 }
 
@@ -22,8 +24,8 @@ static int open_file(struct service_log *l)
 	return 0;
 }
 
-int service_log_open(struct store *st, const char *name, uint64_t size, struct service_log *ret,
-	struct mlr_error *err)
+int service_log_open(struct store *st, const char *name, uint64_t size, const char *plain,
+	struct service_log *ret, struct mlr_error *err)
 {
 	auto_call(service_log_done) struct service_log l = SERVICE_LOG_INIT;
 
@@ -31,6 +33,8 @@ int service_log_open(struct store *st, const char *name, uint64_t size, struct s
 	l.old = service_path(st, name, "log.1");
 	l.max = size / 2;
 	TRY(mlr_result(err, open_file(&l), "open '%s'", l.path));
+	if (plain)
+		TRY(l.plain = follow_append(plain, err));
 	*ret = take_struct(&l, SERVICE_LOG_INIT);
 	return 0;
 }
@@ -122,6 +126,8 @@ static void put_line(
 
 void service_log_put(struct service_log *l, const char *stream, const char *text, size_t len)
 {
+	if (l->plain >= 0)
+		file_write_all(l->plain, text, len);
 	while (len > 0) {
 		const char *end = memchr(text, '\n', len);
 		size_t n = end ? (size_t)(end - text) : len, used = n + (end != NULL);

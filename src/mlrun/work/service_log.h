@@ -13,7 +13,7 @@
 
 struct service_log {
 	char *path, *old; /* absolute */
-	int fd;
+	int fd, plain;      /* plain: a file that gets the output as it is; -1: none */
 	uint64_t size, max; /* of one file */
 	uint64_t lost;      /* lines that could not be written since the last that could */
 	int why;            /* errno of that */
@@ -21,17 +21,19 @@ struct service_log {
 
 #define SERVICE_LOG_INIT  \
 	{                 \
-		.fd = -1, \
+		.fd = -1, .plain = -1 \
 	}
 void service_log_done(struct service_log *l);
 
 /* Open the log of a service, at its end.
  *
- *   size  bytes of both files
+ *   size   bytes of both files
+ *   plain  a file to append the output to as it is, or NULL; what cannot be written there is only in
+ *          the log
  *
  * Returns 0 or -errno. */
-int service_log_open(struct store *st, const char *name, uint64_t size, struct service_log *ret,
-	struct mlr_error *err);
+int service_log_open(struct store *st, const char *name, uint64_t size, const char *plain,
+	struct service_log *ret, struct mlr_error *err);
 
 /* Add what was printed. What cannot be written is lost, and how much that was is written later, so
  * that a full disk does not stop the command. */
