@@ -14,6 +14,7 @@
 static const struct config_key keys[] = {
 	{ "", "store", CONFIG_PATH, 0, "MLRUN_STORE", NULL },
 	{ "", "additional_stores", CONFIG_PATHS, 1, "MLRUN_STORES", NULL },
+	{ "", "runs", CONFIG_PATH, 0, "MLRUN_RUNS", NULL },
 	{ "exec", "volume", CONFIG_VOLUME, 1, NULL, NULL },
 	{ "exec", "env", CONFIG_VARIABLE, 1, NULL, NULL },
 	{ "exec", "unset_env", CONFIG_TEXT, 1, NULL, NULL },

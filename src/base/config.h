@@ -5,6 +5,7 @@
  *
  *   store = DIR
  *   additional_stores = DIR:DIR…    (list)
+ *   runs = DIR                      of mlrun web
  *   [exec]                          defaults of mlrun exec's options
  *   volume = SRC[:DST[:FLAGS]]      (list); with the flag "optional" SRC may be missing
  *   env = K[=V]                     (list)

@@ -25,6 +25,19 @@ char *program_path(const char *name)
 	return xasprintf("%s/%s", PKGLIBEXECDIR, name);
 }
 
+char *program_main(void)
+{
+	auto_free char *beside = program_path("mlrun"), *above = NULL, *self = NULL;
+	char *slash;
+
+	if (access(beside, X_OK) == 0)
+		return take_ptr(&beside);
+	self = realpath("/proc/self/exe", NULL);
+	slash = self ? strstr(self, "/libexec/mlrun/") : NULL;
+	above = xasprintf("%.*s/bin/mlrun", slash ? (int)(slash - self) : 0, self ? self : "");
+	return access(above, X_OK) == 0 ? take_ptr(&above) : xstrdup("mlrun");
+}
+
 char *program_find(const char *name)
 {
 	auto_free char *path = xstrdup(getenv("PATH") ? getenv("PATH") : "/usr/bin:/bin");

@@ -9,6 +9,9 @@
  */
 char *program_path(const char *name);
 
+/* The path of mlrun itself, for a helper of it, or "mlrun", to look for in PATH; to free(). */
+char *program_main(void);
+
 /*
  * Find a program in the absolute directories of PATH; to free(). NULL: there is none that this
  * process may run. posix_spawnp(3) alone cannot distinguish an inaccessible directory of PATH from

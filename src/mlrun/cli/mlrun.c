@@ -39,6 +39,7 @@ static const struct command rows[] = {
 	{ "down", cmd_down, NULL, "end them, and forget them" },
 	{ "compose", cmd_compose, NULL, "the commands of docker compose" },
 	{ "service-hold", cmd_service_hold, NULL, NULL },
+	{ "web", NULL, "mlrun-web", "show runs in a browser, start and stop them there" },
 	{ "workers", cmd_workers, NULL, "start containers on other nodes, and use them",
 		"Cluster" },
 	{ "elastic", cmd_elastic, NULL, "run a command on as many nodes as are free" },

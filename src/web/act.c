@@ -1,0 +1,624 @@
+#include "web/act.h"
+
+#include "base/escape.h"
+#include "base/json.h"
+#include "base/program.h"
+#include "job/job.h"
+
+#include <math.h>
+#include <pthread.h>
+#include <sys/statvfs.h>
+
+#define ANSWER_MAX  ((size_t)8 << 20)
+#define ASK_MS      10000
+#define START_MS    600000 /* it may pull an image */
+#define STOP_MS     60000
+#define EVERY_S     1.0
+#define KEYS_MAX    64
+#define NAME_BYTES  100
+#define ENDED_MAX   64 /* kept of one answer; the others at the next */
+
+/* A start by its Idempotency-Key. */
+struct start {
+	char key[128], id[RUN_ID_SIZE];
+	int result;
+	int is_done;
+};
+
+struct act {
+	struct index *index;
+	const struct strv *roots;
+	char *mlrun, node[HOST_NAME_MAX + 1];
+	pthread_t thread;
+	pthread_mutex_t lock;
+	pthread_cond_t changed;
+	int due, ends;
+	struct start starts[KEYS_MAX];
+	size_t n_starts; /* ever */
+};
+
+/* --- commands ---------------------------------------------------------------------------------- */
+
+/* Run mlrun. Returns 0 with the answer to free(), or its failure. */
+static int ask(const struct act *a, char *const *argv, int ms, char **ret, struct mlr_error *err)
+{
+	auto_free char *said = xmalloc(ANSWER_MAX);
+	int status = job_ask(argv, environ, ms, said, ANSWER_MAX);
+
+	(void)a;
+	if (status == -ETIMEDOUT)
+		return mlr_fail(err, ETIMEDOUT, "'%s %s' has not ended within %d seconds", "mlrun",
+			argv[1], ms / 1000);
+	if (status < 0)
+		return mlr_result(err, status, "run '%s'", argv[0]);
+	if (status > 0) {
+		const char *text = strncmp(said, "mlrun: ", 7) == 0 ? said + 7 : said;
+		char *end = strstr(text, "\n");
+
+		if (end && strncmp(end, "\nhint: ", 7) != 0)
+			*end = '\0';
+		return mlr_pass(err, EINVAL, *text ? text : "the command failed without a word");
+	}
+	*ret = take_ptr(&said);
+	return 0;
+}
+
+/* The JSON that a command prints, behind warnings; NULL: none. */
+static json_t *ask_json(const struct act *a, const char *command, const char *word, const char *third)
+{
+	char *argv[] = { a->mlrun, (char *)command, (char *)word, (char *)third, NULL };
+	struct mlr_error err = MLR_ERROR_INIT;
+	auto_free char *said = NULL;
+	const char *from;
+
+	if (ask(a, argv, ASK_MS, &said, &err) < 0) {
+		mlr_debug("%s", err.text);
+		return NULL;
+	}
+	from = strpbrk(said, "[{");
+	return from ? json_loads(from, JSON_DISABLE_EOF_CHECK, NULL) : NULL;
+}
+
+/* --- how services go ------------------------------------------------------------------------------ */
+
+/* An end to write down. */
+struct ended {
+	char *directory;
+	struct run run; /* state, reason, ended */
+};
+
+struct judging {
+	struct act *act;
+	const json_t *services; /* NULL: unknown */
+	struct ended ended[ENDED_MAX];
+	size_t n;
+	int any; /* runs that go on */
+};
+
+static int is_open(const struct run *r)
+{
+	return r->is_own && !r->has_end && r->wish.service;
+}
+
+static void see_open(void *ctx, struct run *r)
+{
+	((struct judging *)ctx)->any |= is_open(r);
+}
+
+static void set_state(struct judging *j, struct run *r, enum run_state state, char *reason)
+{
+	if (r->state != state)
+		index_change(j->act->index, r);
+	r->state = state;
+	set_ptr(&r->reason, reason);
+}
+
+/* It has ended: it will be written down. */
+static void end_run(struct judging *j, struct run *r, enum run_state state, char *reason, double at)
+{
+	struct ended *e;
+
+	if (j->n == ENDED_MAX) {
+		free(reason);
+		return;
+	}
+	set_state(j, r, state, reason);
+	r->ended = at;
+	r->has_end = 1;
+	e = &j->ended[j->n++];
+	e->directory = xstrdup(r->directory);
+	e->run = (struct run){ .state = state, .ended = at,
+		.reason = reason ? xstrdup(reason) : NULL };
+}
+
+/* Seconds since the epoch of "2026-01-31T08:15:00Z"; NAN: no time. */
+static double time_of(const json_t *v)
+{
+	struct tm tm = { 0 };
+	const char *text = json_string_value(v);
+
+	return text && strptime(text, "%Y-%m-%dT%H:%M:%SZ", &tm) ? (double)timegm(&tm) : NAN;
+}
+
+static const json_t *service_of(const json_t *services, const char *name)
+{
+	const json_t *s;
+	size_t i;
+
+	json_array_foreach(services, i, s)
+	{
+		const char *its = json_string_value(json_object_get(s, "name"));
+
+		if (its && strcmp(its, name) == 0)
+			return s;
+	}
+	return NULL;
+}
+
+static void judge(void *ctx, struct run *r)
+{
+	struct judging *j = ctx;
+	const json_t *s = is_open(r) ? service_of(j->services, r->wish.service) : NULL;
+	const char *status = json_string_value(json_object_get(s, "status"));
+	double at = time_of(json_object_get(s, "ended"));
+	json_int_t code = json_integer_value(json_object_get(s, "exit_status"));
+
+	if (!is_open(r))
+		return;
+	if (!r->wish.node || strcmp(r->wish.node, j->act->node) != 0)
+		set_state(j, r, RUN_UNKNOWN, xasprintf("it was started on %s, which knows how it goes",
+						     r->wish.node ? r->wish.node : "another node"));
+	else if (!status && mlr_epoch() - r->wish.created > START_MS / 1000.0)
+		end_run(j, r, RUN_LOST, xasprintf("there is no service '%s' on this node any more",
+						r->wish.service), mlr_epoch());
+	else if (!status || strcmp(status, "starting") == 0)
+		set_state(j, r, RUN_WAITING, NULL);
+	else if (strcmp(status, "lost") == 0)
+		end_run(j, r, RUN_LOST, xstrdup("its supervisor was killed, or the machine was restarted"),
+			isnan(at) ? run_changed(r) : at);
+	else if (strcmp(status, "exited") != 0)
+		set_state(j, r, RUN_RUNNING, NULL);
+	else
+		end_run(j, r, code == 0 ? RUN_SUCCEEDED : RUN_FAILED,
+			code ? xasprintf("exit status %d", (int)code) : NULL, at);
+}
+
+static void write_ends(struct judging *j)
+{
+	for (size_t i = 0; i < j->n; i++) {
+		struct ended *e = &j->ended[i];
+		auto_close int dir = open(e->directory, O_RDONLY | O_DIRECTORY | O_NOFOLLOW | O_CLOEXEC);
+		struct mlr_error err = MLR_ERROR_INIT;
+
+		if (dir >= 0 && run_write_end(dir, &e->run, &err) < 0)
+			mlr_log_failure(MLR_WARNING, &err, "; how the run ended is known to this server only");
+		free(e->directory);
+		free(e->run.reason);
+	}
+}
+
+static void learn(struct act *a)
+{
+	struct judging j = { .act = a };
+	json_t *services;
+
+	index_lock(a->index);
+	index_each(a->index, see_open, &j);
+	index_unlock(a->index);
+	if (!j.any || !(services = ask_json(a, "ps", "--all", "--json")))
+		return;
+	j.services = services;
+	index_lock(a->index);
+	index_each(a->index, judge, &j);
+	index_unlock(a->index);
+	json_decref(services);
+	write_ends(&j);
+}
+
+static void *run_act(void *arg)
+{
+	struct act *a = arg;
+
+	pthread_mutex_lock(&a->lock);
+	while (!a->ends) {
+		if (!a->due) {
+			pthread_cond_wait(&a->changed, &a->lock);
+			continue;
+		}
+		a->due = 0;
+		pthread_mutex_unlock(&a->lock);
+		learn(a);
+		pthread_mutex_lock(&a->lock);
+		if (!a->ends)
+			mlr_cond_wait_ms(&a->changed, &a->lock, (long)(EVERY_S * 1000));
+	}
+	pthread_mutex_unlock(&a->lock);
+	return NULL;
+}
+
+void act_tick(struct act *a)
+{
+	pthread_mutex_lock(&a->lock);
+	if (!a->due) {
+		a->due = 1;
+		pthread_cond_broadcast(&a->changed);
+	}
+	pthread_mutex_unlock(&a->lock);
+}
+
+int act_open(struct index *i, const struct strv *roots, struct act **ret, struct mlr_error *err)
+{
+	struct act *a = xcalloc(1, sizeof(*a));
+	int r;
+
+	a->index = i;
+	a->roots = roots;
+	a->mlrun = program_main();
+	gethostname(a->node, sizeof(a->node) - 1);
+	pthread_mutex_init(&a->lock, NULL);
+	pthread_cond_init(&a->changed, NULL);
+	*ret = a;
+	r = pthread_create(&a->thread, NULL, run_act, a);
+	return r ? mlr_result(err, -r, "start a thread") : 0;
+}
+
+void act_close(struct act **at)
+{
+	struct act *a = take_ptr(at);
+
+	if (!a)
+		return;
+	pthread_mutex_lock(&a->lock);
+	a->ends = 1;
+	pthread_cond_broadcast(&a->changed);
+	pthread_mutex_unlock(&a->lock);
+	pthread_join(a->thread, NULL);
+	free(a->mlrun);
+	free(a);
+}
+
+/* --- starts ------------------------------------------------------------------------------------------ */
+
+/* Can it be the name of a directory, and stand in -v? */
+static int check_name(const char *what, const char *name, const char **field, struct mlr_error *err)
+{
+	size_t n = name ? strlen(name) : 0;
+
+	*field = what;
+	if (n == 0)
+		return mlr_fail(err, EINVAL, "%s: it needs a name", what);
+	if (n > NAME_BYTES)
+		return mlr_fail(err, EINVAL, "%s: a name has at most %d bytes", what, NAME_BYTES);
+	if (name[0] == '.' || name[0] == '-')
+		return mlr_fail(err, EINVAL, "%s: a name does not begin with '%c'", what, name[0]);
+	for (const char *c = name; *c; c++)
+		if (*c == '/' || *c == ':' || *c == ',' || (unsigned char)*c < ' ' || *c == 0x7f)
+			return mlr_fail(err, EINVAL, "%s: a name has no '/', ':', ',' or control characters",
+				what);
+	return 0;
+}
+
+static int check_wish(const struct act *a, const struct act_wish *w, const char **field,
+	struct mlr_error *err)
+{
+	*field = "directory";
+	if (!w->directory || !strv_has(a->roots, w->directory))
+		return mlr_fail(err, EINVAL, "directory: '%s' is none of this server's",
+			w->directory ? w->directory : "");
+	if (strpbrk(w->directory, ":,"))
+		return mlr_fail(err, EINVAL, "directory: '%s': a path with ':' or ',' cannot be mounted",
+			w->directory);
+	TRY(check_name("experiment", w->experiment, field, err));
+	TRY(check_name("name", w->name, field, err));
+	*field = "image";
+	if (!w->image || !*w->image || *w->image == '-')
+		return mlr_fail(err, EINVAL, "image: expected the name of an image");
+	*field = "command";
+	for (size_t i = 0; i < w->command.n; i++)
+		if (strlen(w->command.v[i]) >= 128 << 10)
+			return mlr_fail(err, EINVAL,
+				"command: word %zu is longer than the kernel takes (128 KiB)", i + 1);
+	*field = NULL;
+	return 0;
+}
+
+/* The command line of a run in its directory. */
+static void fill_argv(const char *mlrun, const char *directory, const char *service, const char *image,
+	const struct strv *command, struct strv *ret)
+{
+	strv_add(ret, mlrun);
+	strv_add(ret, "run");
+	strv_add(ret, "-d");
+	strv_addf(ret, "--name=%s", service);
+	strv_addf(ret, "--log-file=%s/log", directory);
+	strv_addf(ret, "--volume=%s", directory);
+	strv_addf(ret, "--workdir=%s", directory);
+	strv_addf(ret, "--env=MLRUN_RUN_DIR=%s", directory);
+	strv_add(ret, image);
+	strv_add(ret, "--");
+	strv_add_all(ret, command);
+}
+
+/* The name of a run's service: the run's, as far as it can be one, and some of its id. */
+static char *service_name(const char *name, const char *id)
+{
+	auto_free char *s = xstrndup(name, 40);
+
+	for (char *c = s; *c; c++)
+		if (!isalnum((unsigned char)*c) && !strchr("_.-", *c))
+			*c = '_';
+	return xasprintf("%s%s-%.6s", isalnum((unsigned char)*s) ? "" : "r", s, id);
+}
+
+static char *line_of(const struct strv *argv)
+{
+	struct strv words = STRV_INIT;
+	char *line;
+
+	strv_add(&words, "mlrun");
+	for (size_t i = 1; i < argv->n; i++)
+		strv_take(&words, argv->v[i][strspn(argv->v[i], "abcdefghijklmnopqrstuvwxyz"
+								"ABCDEFGHIJKLMNOPQRSTUVWXYZ0123456789"
+								"_-+=./:@%,")] &&
+					*argv->v[i]
+				? escape_for_sh(argv->v[i])
+				: *argv->v[i] ? xstrdup(argv->v[i]) : xstrdup("''"));
+	line = strv_join(&words, words.n, " ");
+	strv_done(&words);
+	return line;
+}
+
+char *act_line(const struct act *a, const struct act_wish *w, const char **field,
+	struct mlr_error *err)
+{
+	auto_free char *directory = NULL, *service = NULL;
+	auto_strv struct strv argv = STRV_INIT;
+	char id[RUN_ID_SIZE];
+
+	if (check_wish(a, w, field, err) < 0)
+		return NULL;
+	directory = xasprintf("%s/%s/%s", w->directory, w->experiment, w->name);
+	run_id(directory, id);
+	service = service_name(w->name, id);
+	fill_argv("mlrun", directory, service, w->image, &w->command, &argv);
+	return line_of(&argv);
+}
+
+char *act_line_of(const struct run *r)
+{
+	auto_strv struct strv argv = STRV_INIT;
+
+	if (!r->wish.service || !r->wish.image)
+		return NULL;
+	fill_argv("mlrun", r->directory, r->wish.service, r->wish.image, &r->wish.command, &argv);
+	return line_of(&argv);
+}
+
+/* Make the run's directory. Returns a descriptor of it, or -errno. */
+static int make_directory(const struct act_wish *w, const char **field, struct mlr_error *err)
+{
+	auto_close int root = open(w->directory, O_PATH | O_DIRECTORY | O_CLOEXEC), at = -1;
+	int fd;
+
+	*field = "directory";
+	if (root < 0 && (errno != ENOENT || file_mkdir_p(AT_FDCWD, w->directory, 0777, err) < 0 ||
+				(root = open(w->directory, O_PATH | O_DIRECTORY | O_CLOEXEC)) < 0))
+		return mlr_fail_errno(err, "open '%s'", w->directory);
+	*field = "experiment";
+	if (mkdirat(root, w->experiment, 0777) < 0 && errno != EEXIST)
+		return mlr_fail_errno(err, "make '%s/%s'", w->directory, w->experiment);
+	at = openat(root, w->experiment, O_PATH | O_DIRECTORY | O_NOFOLLOW | O_CLOEXEC);
+	*field = "name";
+	if (at < 0 || mkdirat(at, w->name, 0777) < 0)
+		return mlr_fail_errno(err, "make '%s/%s/%s'", w->directory, w->experiment, w->name);
+	*field = NULL;
+	fd = openat(at, w->name, O_RDONLY | O_DIRECTORY | O_NOFOLLOW | O_CLOEXEC);
+	return fd < 0 ? mlr_fail_errno(err, "open '%s'", w->name) : fd;
+}
+
+/* Take away what a start that failed has left. */
+static void unmake(int dir, const char *directory)
+{
+	unlinkat(dir, "run.json", 0);
+	unlinkat(dir, "log", 0);
+	rmdir(directory);
+}
+
+static int start_once(struct act *a, const struct act_wish *w, char id[RUN_ID_SIZE],
+	const char **field, struct mlr_error *err)
+{
+	auto_free char *directory = xasprintf("%s/%s/%s", w->directory, w->experiment, w->name),
+		       *service = NULL, *said = NULL;
+	auto_strv struct strv argv = STRV_INIT;
+	auto_close int dir = -1;
+	struct run_wish run = { .name = (char *)w->name, .experiment = (char *)w->experiment,
+		.image = (char *)w->image, .note = (char *)"", .command = w->command,
+		.place = (char *)"here", .node = a->node, .created = mlr_epoch() };
+	int r;
+
+	run_id(directory, id);
+	run.service = service = service_name(w->name, id);
+	dir = make_directory(w, field, err);
+	if (dir < 0)
+		return dir;
+	fill_argv(a->mlrun, directory, service, w->image, &w->command, &argv);
+	r = run_write_wish(dir, &run, 1, err);
+	if (r == 0)
+		r = ask(a, strv_argv(&argv), START_MS, &said, err);
+	if (r < 0) {
+		unmake(dir, directory);
+		return r;
+	}
+	index_touch(a->index, directory);
+	return 0;
+}
+
+/* Find the start with this key, or begin it. Returns whether it is new. */
+static int begin(struct act *a, const char *key, struct start **ret)
+{
+	struct start *s;
+
+	for (size_t i = 0; i < KEYS_MAX && i < a->n_starts; i++)
+		if (strcmp(a->starts[i].key, key) == 0) {
+			*ret = &a->starts[i];
+			return 0;
+		}
+	s = &a->starts[a->n_starts++ % KEYS_MAX];
+	*s = (struct start){ 0 };
+	snprintf(s->key, sizeof(s->key), "%s", key);
+	*ret = s;
+	return 1;
+}
+
+int act_start(struct act *a, const struct act_wish *w, const char *key, char id[RUN_ID_SIZE],
+	const char **field, struct mlr_error *err)
+{
+	struct start *s = NULL;
+	int r = check_wish(a, w, field, err);
+
+	if (r < 0 || !key || !*key)
+		return r < 0 ? r : start_once(a, w, id, field, err);
+	if (strlen(key) >= sizeof(s->key))
+		return mlr_fail(err, EINVAL, "an Idempotency-Key has at most 127 characters");
+	pthread_mutex_lock(&a->lock);
+	if (!begin(a, key, &s)) {
+		while (!s->is_done)
+			pthread_cond_wait(&a->changed, &a->lock);
+		memcpy(id, s->id, RUN_ID_SIZE);
+		pthread_mutex_unlock(&a->lock);
+		return 0;
+	}
+	pthread_mutex_unlock(&a->lock);
+	r = start_once(a, w, id, field, err);
+	pthread_mutex_lock(&a->lock);
+	s->is_done = 1;
+	memcpy(s->id, id, RUN_ID_SIZE);
+	if (r < 0)
+		s->key[0] = '\0'; /* it may be tried again */
+	pthread_cond_broadcast(&a->changed);
+	pthread_mutex_unlock(&a->lock);
+	return r;
+}
+
+/* --- a run that is there --------------------------------------------------------------------------- */
+
+/* What is needed of a run without the index's lock. */
+struct held {
+	char *directory, *service;
+	int is_open;
+};
+
+static int hold(struct act *a, const char *id, struct held *ret, struct mlr_error *err)
+{
+	struct run *r;
+	int was_there, code = 0;
+
+	index_lock(a->index);
+	r = index_find(a->index, id, &was_there);
+	if (!r)
+		code = mlr_fail(err, ENOENT, "there is no such run");
+	else if (!r->is_own)
+		code = mlr_fail(err, EROFS, "the run '%s' was not started by you here", r->wish.name);
+	else
+		*ret = (struct held){ xstrdup(r->directory),
+			r->wish.service ? xstrdup(r->wish.service) : NULL, !r->has_end };
+	index_unlock(a->index);
+	return code;
+}
+
+static void held_done(struct held *h)
+{
+	free(h->directory);
+	free(h->service);
+}
+
+int act_stop(struct act *a, const char *id, struct mlr_error *err)
+{
+	auto_call(held_done) struct held h = { 0 };
+	struct run end = { .state = RUN_STOPPED };
+	auto_free char *said = NULL;
+	auto_close int dir = -1;
+
+	TRY(hold(a, id, &h, err));
+	if (!h.is_open || !h.service)
+		return mlr_fail(err, EROFS, "the run has ended already");
+	char *argv[] = { a->mlrun, "stop", h.service, NULL };
+	TRY(ask(a, argv, STOP_MS, &said, err));
+	dir = open(h.directory, O_RDONLY | O_DIRECTORY | O_NOFOLLOW | O_CLOEXEC);
+	end.ended = mlr_epoch();
+	if (dir < 0)
+		return mlr_fail_errno(err, "open '%s'", h.directory);
+	TRY(run_write_end(dir, &end, err));
+	index_touch(a->index, h.directory);
+	return 0;
+}
+
+static int is_list(const struct strv *a, const struct strv *b)
+{
+	size_t i = 0;
+
+	while (i < a->n && i < b->n && strcmp(a->v[i], b->v[i]) == 0)
+		i++;
+	return i == a->n && i == b->n;
+}
+
+int act_note(struct act *a, const char *id, const char *note, const struct strv *tags,
+	const char *was_note, const struct strv *was_tags, struct mlr_error *err)
+{
+	auto_call(held_done) struct held h = { 0 };
+	auto_call(run_wish_done) struct run_wish wish = { 0 };
+	auto_close int dir = -1;
+
+	TRY(hold(a, id, &h, err));
+	dir = open(h.directory, O_RDONLY | O_DIRECTORY | O_NOFOLLOW | O_CLOEXEC);
+	if (dir < 0)
+		return mlr_fail_errno(err, "open '%s'", h.directory);
+	TRY(run_read_wish(dir, &wish, err));
+	if (strcmp(wish.note ? wish.note : "", was_note) != 0 || !is_list(&wish.tags, was_tags))
+		return mlr_fail(err, EEXIST, "somebody has changed note or tags meanwhile");
+	set_ptr(&wish.note, xstrdup(note));
+	strv_done(&wish.tags);
+	strv_add_all(&wish.tags, tags);
+	TRY(run_write_wish(dir, &wish, 0, err));
+	index_touch(a->index, h.directory);
+	return 0;
+}
+
+/* --- the machine --------------------------------------------------------------------------------------- */
+
+static json_t *room_of(const struct strv *roots)
+{
+	json_t *list = json_array();
+
+	for (size_t i = 0; i < roots->n; i++) {
+		struct statvfs st = { 0 };
+		int r = statvfs(roots->v[i], &st);
+
+		json_array_append_new(list,
+			json_pack("{so so so}", "path", mlr_json_text(roots->v[i]), "free",
+				r ? json_null() : json_real((double)st.f_bavail * (double)st.f_frsize),
+				"size",
+				r ? json_null() : json_real((double)st.f_blocks * (double)st.f_frsize)));
+	}
+	return list;
+}
+
+static json_t *list_or_empty(json_t *v)
+{
+	return json_is_array(v) ? json_incref(v) : json_array();
+}
+
+json_t *act_machine(struct act *a)
+{
+	json_t *services = ask_json(a, "ps", "--all", "--json"),
+	       *gpus = ask_json(a, "gpu", "list", "--json"),
+	       *images = ask_json(a, "images", "--json", NULL);
+	json_t *ret = json_pack("{so so so so}", "services", list_or_empty(services), "gpus",
+		list_or_empty(json_object_get(gpus, "gpus")), "images", list_or_empty(images),
+		"directories", room_of(a->roots));
+
+	json_decref(services);
+	json_decref(gpus);
+	json_decref(images);
+	return ret;
+}
