@@ -1,7 +1,7 @@
 "use strict";
 /* For every chart: values under the pointer or where the arrow keys went, and a stretch of it at full width. */
 (function () {
-	const SVG = "http://www.w3.org/2000/svg";
+	const SVG = "http://www.w3.org/2000/svg", CONTROLS = [".plot", ".logswitch", "button"];
 
 	function number(v) {
 		const a = Math.abs(v);
@@ -53,8 +53,9 @@
 		return e;
 	}
 
-	function chart(figure) {
-		const data = JSON.parse(document.getElementById("data-" + figure.id).textContent);
+	/* Prepare a figure; seen is what seen() said of the one before it, or undefined. */
+	function chart(figure, seen) {
+		const data = JSON.parse(figure.querySelector("script").textContent);
 		const svg = figure.querySelector(".plot");
 		const logswitch = figure.querySelector(".logswitch");
 		const [left, top, right, bottom] = data.box;
@@ -226,13 +227,13 @@
 			return (event.clientX - box.left) * svg.viewBox.baseVal.width / box.width;
 		}
 
-		/* The places of all values that are seen. */
-		function seen() {
+		/* The places of all values between the ends of the view. */
+		function inView() {
 			return [...all.keys()].filter(i => bend(all[i]) >= view.x[0] && bend(all[i]) <= view.x[1]);
 		}
 
 		function pointed(event) {
-			const places = seen(), x = unbend(fromX(across(event)));
+			const places = inView(), x = unbend(fromX(across(event)));
 			if (places.length)
 				show(places[nearest(places.map(i => all[i]), x)], false);
 		}
@@ -271,7 +272,7 @@
 		}
 
 		function key(event) {
-			const places = seen(), now = places.indexOf(at), step = event.shiftKey ? 10 : 1;
+			const places = inView(), now = places.indexOf(at), step = event.shiftKey ? 10 : 1;
 			const end = places.length - 1;
 			const to = places[{ ArrowRight: Math.min(now + step, end), ArrowLeft: Math.max(now - step, 0),
 				Home: 0, End: end }[event.key]];
@@ -298,8 +299,34 @@
 		svg.addEventListener("blur", hide);
 		if (logswitch)
 			logswitch.addEventListener("change", hide);
+
+		/* The stretch, axis, value and control in use, for a figure that comes in place of this one. */
+		figure.seen = () => ({ x: view === full ? null : view.x.map(unbend), at: at < 0 ? null : all[at],
+			log: isLog(), focus: CONTROLS.find(c => figure.querySelector(c) === document.activeElement) });
+		if (!seen)
+			return;
+		if (logswitch)
+			logswitch.checked = seen.log;
+		if (seen.x)
+			zoom(seen.x.map(bend));
+		if (seen.focus)
+			figure.querySelector(seen.focus)?.focus({ preventScroll: true });
+		if (seen.at !== null)
+			show(nearest(all, seen.at), false);
 	}
 
-	document.querySelectorAll(".chart").forEach(chart);
+	/* Prepare the figures below root. Where fresh comes in place of all below root, its figures go on with
+	   what was seen of those with the same id. */
+	window.reportCharts = function (root, fresh) {
+		const before = new Map();
+		for (const figure of fresh ? root.querySelectorAll(".chart") : [])
+			before.set(figure.id, figure.seen());
+		if (fresh)
+			root.replaceChildren(fresh);
+		for (const figure of root.querySelectorAll(".chart"))
+			chart(figure, before.get(figure.id));
+	};
+
+	window.reportCharts(document);
 	document.documentElement.dataset.ready = "yes";
 })();
