@@ -70,6 +70,7 @@ static const struct row {
 	{ NULL, "load|image load|image import", "mlrun import FILE brings an image from a file" },
 	{ NULL, "buildx|builder|image build|dockerd|bundle",
 		"mlrun build -t NAME DIRECTORY makes an image by its Dockerfile" },
+	{ NULL, "ui|board|dashboard|gui", "mlrun web shows runs in a browser" },
 	{ NULL, "image push", "mlrun push IMAGE [DESTINATION]" },
 	{ NULL, "info|system info|events|system",
 		"mlrun doctor looks at the machine, mlrun config shows the settings" },
