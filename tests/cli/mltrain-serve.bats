@@ -265,7 +265,7 @@ blank() {
 	import socket, sys
 	s = socket.create_connection(("127.0.0.1", int(sys.argv[1])))
 	def ask(length, body, more=b""):
-	    s.sendall(b"POST /predict HTTP/1.1\r\nHost: x\r\n%sContent-Length: %d\r\n\r\n" % (more, length) + body)
+	    s.sendall(b"POST /predict HTTP/1.1\r\nHost: localhost\r\n%sContent-Length: %d\r\n\r\n" % (more, length) + body)
 	    head = b""
 	    while b"\r\n\r\n" not in head:
 	        got = s.recv(65536)
@@ -289,7 +289,7 @@ blank() {
 	def ask(port):
 	    s = socket.create_connection(("127.0.0.1", int(port)))
 	    s.settimeout(0.5)
-	    s.sendall(b"GET /health HTTP/1.1\r\nHost: x\r\n\r\n")
+	    s.sendall(b"GET /health HTTP/1.1\r\nHost: localhost\r\n\r\n")
 	    try:
 	        return s, s.recv(100)
 	    except TimeoutError:
@@ -437,6 +437,61 @@ hint: --token-file FILE says who may ask; or listen on 127.0.0.1"
 	PIDS+=($!)
 	until_true grep -q 'serving' log2
 	curl -sf --unix-socket sock http://x/health
+}
+
+@test "mltrain serve: another site's page and another name of this machine are refused" {
+	status() { curl -s -o answer -w '%{http_code}' "$@"; }
+	from() { status -d '{}' "${@:2}" -H "Origin: $1" "$url/predict"; }
+	serve --host front.example --host other.example:8443
+	# A name that somebody made to lead here, so that a browser takes both for one site.
+	for host in evil.example evil.example:80 127.0.0.1.evil.example 127.100.100.100.evil.example localhost.evil.example :80 \
+		front.example.evil 10.0.0.1 '[::2]' other.example other.example:8000; do
+		[ "$(status -H "Host: $host" "$url/health")" = 421 ] || fail "'$host' is let in"
+	done
+	jq -e '.error == "the server is not called '"'other.example:8000'"'"' answer
+	for host in 127.0.0.1 127.0.0.1:1 127.0.0.2:80 localhost LocalHost:9000 '[::1]' '[::1]:80' front.example FRONT.example:1 \
+		other.example:8443; do
+		[ "$(status -H "Host: $host" "$url/health")" = 200 ] || fail "'$host' is refused"
+	done
+	# What changes nothing may come from everywhere, which browsers do not let the other page read.
+	[ "$(status -H 'Origin: http://evil.example' "$url/health")" = 200 ]
+	for origin in http://evil.example null "http://127.0.0.1:1" "http://evil.example/127.0.0.1:$port" "https://127.0.0.1" \
+		https://other.example https://front.example:1; do
+		[ "$(from "$origin")" = 403 ] || fail "'$origin' is let in"
+	done
+	jq -e '.error == "the page comes from another site, '"'https://front.example:1'"'"' answer
+	for origin in "http://127.0.0.1:$port" https://front.example https://other.example:8443; do
+		[ "$(from "$origin")" = 422 ] || fail "'$origin' is refused"
+	done
+	[ "$(from "https://localhost:9" -H 'Host: localhost:9')" = 422 ]
+	for site in cross-site same-site; do
+		[ "$(status -d '{}' -H "Sec-Fetch-Site: $site" "$url/predict")" = 403 ]
+	done
+	for site in same-origin none; do
+		[ "$(status -d '{}' -H "Sec-Fetch-Site: $site" "$url/predict")" = 422 ]
+	done
+	run -0 curl -s "$url/metrics"
+	assert_line 'mltrain_requests_total{path="other",code="421"} 11'
+	assert_line 'mltrain_requests_total{path="other",code="403"} 9'
+
+	run -1 "$mltrain" serve --checkpoint "$NET" --listen 127.0.0.1:0 --host a/b
+	assert_output --partial "host 'a/b': give NAME or NAME:PORT"
+}
+
+@test "mltrain serve: a UNIX socket and other machines' addresses have any name, until --host names them" {
+	status() { curl -s -o answer -w '%{http_code}' "$@"; }
+	echo 0123456789abcdef >token
+	serve --listen unix:sock
+	[ "$(status --unix-socket sock http://evil.example/health)" = 200 ]
+	[ "$(status --unix-socket sock -d '{}' -H 'Origin: http://evil.example' http://x/predict)" = 403 ]
+	rm log
+	serve --listen 0.0.0.0:0 --token-file token
+	[ "$(status -H 'Host: any.example' "http://127.0.0.1:$port/health")" = 200 ]
+	rm log
+	serve --listen 0.0.0.0:0 --token-file token --host any.example
+	[ "$(status -H 'Host: any.example' "http://127.0.0.1:$port/health")" = 200 ]
+	[ "$(status "http://127.0.0.1:$port/health")" = 200 ]
+	[ "$(status -H 'Host: evil.example' "http://127.0.0.1:$port/health")" = 421 ]
 }
 
 @test "mltrain serve: what it is given wrongly is named" {

@@ -7,6 +7,8 @@ load common
 	run -0 --separate-stderr "$top_srcdir/tests/cli/rooms" "$top_srcdir" "$top_builddir"
 	[ "${#lines[@]}" -gt 50 ]
 	assert_line --regexp '^mlrun/rootfs mlrun/store [1-9][0-9]* [1-9][0-9]*$'
+	assert_line --regexp '^mltrain/serve http [1-9][0-9]* [1-9][0-9]*$'
+	assert_line --regexp '^http base [1-9][0-9]* [1-9][0-9]*$'
 	refute_line --regexp '^base '
 }
 
@@ -14,12 +16,14 @@ load common
 	command -v nm >/dev/null || skip "no nm"
 	mkdir -p tree/src build
 	cp -r "$top_srcdir/Makefile.am" tree/
-	cp -r "$top_srcdir"/src/{base,mlrun,mltrain} tree/src/
+	cp -r "$top_srcdir"/src/{base,http,mlrun,mltrain} tree/src/
 	chmod -R u+w tree
 	echo '#include "pull/pull.h"' >>tree/src/mlrun/store/blob.c
+	echo '#include "http/http.h"' >>tree/src/mlrun/work/work.c
 	echo '#include "mlrun/store/blob.h"' >>tree/src/mltrain/data/idx.c
 	run -1 --separate-stderr "$top_srcdir/tests/cli/rooms" tree
 	assert_equal "$stderr" 'src/mlrun/store/blob.c: includes "pull/pull.h", but mlrun/store may not use mlrun/pull
+src/mlrun/work/work.c: includes "http/http.h", but mlrun/work may not use http
 src/mltrain/data/idx.c: includes "mlrun/store/blob.h", but mltrain/data may not use mlrun/store'
 
 	# In an order where plan comes before all that use it, their symbols turn back, too.
@@ -32,7 +36,7 @@ src/mltrain/data/idx.c: includes "mlrun/store/blob.h", but mltrain/data may not 
 	command -v nm >/dev/null || skip "no nm"
 	mkdir -p tree/src
 	cp -r "$top_srcdir/Makefile.am" tree/
-	cp -r "$top_srcdir"/src/{base,mlrun,mltrain} tree/src/
+	cp -r "$top_srcdir"/src/{base,http,mlrun,mltrain} tree/src/
 	chmod -R u+w tree
 
 	# pull/layer.c without its room's word would speak as if it were the room layer.

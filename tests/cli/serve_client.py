@@ -110,7 +110,7 @@ def idle(port, count, pid):
     before, held = memory_of(pid), []
     for _ in range(count):
         s = socket.create_connection(("127.0.0.1", int(port)))
-        s.sendall(b"GET /health HTTP/1.1\r\nHost: x\r\n\r\n")
+        s.sendall(b"GET /health HTTP/1.1\r\nHost: localhost\r\n\r\n")
         s.recv(4096)
         held.append(s)
     print(count, (memory_of(pid) - before) // count)
@@ -123,12 +123,12 @@ def slow(port, what, seconds):
     if what == "answer":
         s.setsockopt(socket.SOL_SOCKET, socket.SO_RCVBUF, 2048)
     s.connect(("127.0.0.1", int(port)))
-    text = b"POST /predict HTTP/1.1\r\nHost: x\r\n"
+    text = b"POST /predict HTTP/1.1\r\nHost: localhost\r\n"
     if what != "header":
         text += b"Content-Length: 100000\r\n\r\n"
     if what == "answer":
         # Answers that nobody takes: more than sockets hold.
-        text = b"GET / HTTP/1.1\r\nHost: x\r\n\r\n" * 2000
+        text = b"GET / HTTP/1.1\r\nHost: localhost\r\n\r\n" * 2000
     s.settimeout(float(seconds) * 10 + 20)
     try:
         if what == "answer":
@@ -147,12 +147,12 @@ def slow(port, what, seconds):
 
 
 def garbage(port):
-    texts = [b"\r\n\r\n", b"\x1b[2J /\x1b HTTP/1.1\r\n\r\n", b"GET /\x1b[31m%1b%0a HTTP/1.1\r\nHost: x\r\n\r\n",
-             b"POST /predict HTTP/1.1\r\nHost: x\r\nContent-Length: -5\r\n\r\n", os.urandom(4000),
+    texts = [b"\r\n\r\n", b"\x1b[2J /\x1b HTTP/1.1\r\n\r\n", b"GET /\x1b[31m%1b%0a HTTP/1.1\r\nHost: localhost\r\n\r\n",
+             b"POST /predict HTTP/1.1\r\nHost: localhost\r\nContent-Length: -5\r\n\r\n", os.urandom(4000),
              b"GET / HTTP/1.1\r\nX: " + b"a" * 100000 + b"\r\n\r\n", b"GET /" + b"b" * 100000,
-             b"POST /v2/models/net/infer HTTP/1.1\r\nHost: x\r\nInference-Header-Content-Length: 99999999999999999999\r\n"
+             b"POST /v2/models/net/infer HTTP/1.1\r\nHost: localhost\r\nInference-Header-Content-Length: 99999999999999999999\r\n"
              b"Content-Length: 2\r\n\r\n{}",
-             b"POST /predict HTTP/1.1\r\nHost: x\r\nTransfer-Encoding: chunked\r\n\r\nzz\r\n", b"PRI * HTTP/2.0\r\n\r\nSM\r\n\r\n"]
+             b"POST /predict HTTP/1.1\r\nHost: localhost\r\nTransfer-Encoding: chunked\r\n\r\nzz\r\n", b"PRI * HTTP/2.0\r\n\r\nSM\r\n\r\n"]
     for text in texts:
         s = socket.create_connection(("127.0.0.1", int(port)))
         s.settimeout(20)
@@ -182,19 +182,19 @@ def ask(port, text):
 
 def strict(port):
     """Requests that two readers of HTTP could take for different ones."""
-    host, body = b"Host: x\r\n", b"Content-Length: 2\r\n\r\n{}"
+    host, body = b"Host: localhost\r\n", b"Content-Length: 2\r\n\r\n{}"
     get, post = b"GET /health HTTP/1.1\r\n", b"POST /predict HTTP/1.1\r\n"
-    hidden = b"GET /health HTTP/1.1\r\nHost: x\r\n\r\n"
+    hidden = b"GET /health HTTP/1.1\r\nHost: localhost\r\n\r\n"
     rows = [
         # what, the request, status, closes
-        ("the absolute form", b"GET http://x/health HTTP/1.1\r\n" + host + b"\r\n", 200, False),
+        ("the absolute form", b"GET http://localhost/health HTTP/1.1\r\n" + host + b"\r\n", 200, False),
         ("HTTP/1.0 without Host", b"GET /health HTTP/1.0\r\n\r\n", 200, True),
         ("a body as it is", post + host + b"Content-Encoding: identity\r\n" + body, 422, False),
         ("a port", get + b"Host: [::1]:65535\r\n\r\n", 200, False),
         ("no Host", get + b"\r\n", 400, True),
         ("two Hosts", get + host + host + b"\r\n", 400, True),
-        ("a Host with a path", get + b"Host: x/y\r\n\r\n", 400, True),
-        ("a port that is none", get + b"Host: x:99999\r\n\r\n", 400, True),
+        ("a Host with a path", get + b"Host: localhost/y\r\n\r\n", 400, True),
+        ("a port that is none", get + b"Host: localhost:99999\r\n\r\n", 400, True),
         ("a blank before the colon", get + host + b"Content-Length : 2\r\n\r\n{}" + hidden, 400, True),
         ("a bare CR", get + host + b"X: a\rContent-Length: 2\r\n\r\n", 400, True),
         ("two lengths", post + host + b"Content-Length: 2\r\n" + body + hidden, 400, True),
@@ -238,7 +238,7 @@ def aside(port, file):
 def halves(port, pid):
     """Requests that are half sent when the server is told to end: statuses, and what a later one meets."""
     body = b'{"images": [' + b"[" + b",".join([b"0"] * SIZE) + b"]]}"
-    head = b"POST /predict HTTP/1.1\r\nHost: x\r\nContent-Length: %d\r\n\r\n" % len(body)
+    head = b"POST /predict HTTP/1.1\r\nHost: localhost\r\nContent-Length: %d\r\n\r\n" % len(body)
     for n in (40, len(head) + 100):
         s = socket.create_connection(("127.0.0.1", int(port)))
         s.sendall((head + body)[:n])

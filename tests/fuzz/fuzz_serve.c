@@ -32,9 +32,8 @@ static void ask(const struct serve_dialect *dialect, const char *type, const cha
 	int64_t json_len)
 {
 	static const float logits[ROWS * CLASSES] = { 1, 2, 3 };
-	atomic_int_fast64_t used = 0;
-	struct serve_memory memory = { &used, 1 << 16 };
-	struct serve_reply reply = SERVE_REPLY_INIT;
+	struct http_use memory = { .memory_max = 1 << 16 };
+	struct http_reply reply = HTTP_REPLY_INIT;
 	struct mlr_error err = MLR_ERROR_INIT;
 	struct serve_model model;
 	struct serve_ask a = { .body = body,
@@ -54,14 +53,14 @@ static void ask(const struct serve_dialect *dialect, const char *type, const cha
 	if (r == 0) {
 		if (a.rows < 1 || a.rows > ROWS || dialect->write(&a, logits, &reply, &err) < 0)
 			abort();
-		if (reply.json_len > (int64_t)reply.len)
+		if (reply.n_fields && (uint64_t)atoll(reply.fields[0].value) > reply.len)
 			abort();
 	} else {
 		json_decref(dialect->fail(err.text));
 	}
 	free(reply.body);
 	serve_ask_done(&a);
-	if (used)
+	if (memory.memory)
 		abort(); /* what was taken is given back */
 }
 
@@ -70,7 +69,7 @@ static void find_path(const char *path)
 	const struct predictor_options use = { .batch = 1 };
 	auto_call(serve_models_free) struct serve_models *models = serve_models_new(&use);
 	struct serve_counts counts = { 0 };
-	struct serve_context context = { models, &counts, 0 };
+	struct serve_context context = { models, &counts };
 	struct mlr_error err = MLR_ERROR_INIT;
 	struct serve_match match;
 	int r = serve_routes_find(&context, path, SERVE_POST, &match, &err);

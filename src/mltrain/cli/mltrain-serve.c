@@ -13,7 +13,7 @@
 
 struct args {
 	struct predictor_options use;
-	struct strv checkpoints;
+	struct strv checkpoints, hosts;
 	const char *listen[SERVER_SOCKETS]; /* its own, and one that others share; NULL: none */
 	const char *token_file, *cache;
 	int delay_us, queue, connections, http_threads;
@@ -28,6 +28,8 @@ static const struct option_row options[] = { { "checkpoint", 0, "FILE", OPTION_H
 	{ "shared-listen", 0, "HOST:PORT", 0,
 		"where several servers of yours listen, which divide the connections", 3,
 		OPT(struct args, listen[1]) },
+	{ "host", 0, "NAME", 0, "a further name of this server, as a proxy before it calls it", 3,
+		OPT(struct args, hosts) },
 	{ "token-file", 0, "FILE", 0,
 		"a file with the token that clients have to give; needed beyond this machine", 3,
 		OPT_FILE(struct args, token_file) },
@@ -82,8 +84,8 @@ struct running {
 	struct serve_queue *queue;
 	struct serve_cache *cache;
 	struct server *server;
-	char *token, *name[SERVER_SOCKETS];
-	int fd[SERVER_SOCKETS];
+	char *token;
+	struct http_socket sockets[SERVER_SOCKETS];
 };
 
 int main_fail(const struct mlr_error *err)
@@ -107,9 +109,9 @@ static int read_token(const char *path, char **ret, struct mlr_error *err)
 			return mlr_fail(err, EINVAL,
 				"--token-file '%s': a token is one word of printable characters",
 				path);
-	if (len < SERVE_TOKEN_MIN) {
+	if (len < HTTP_TOKEN_MIN) {
 		mlr_fail(err, EINVAL, "--token-file '%s': a token has at least %d characters", path,
-			SERVE_TOKEN_MIN);
+			HTTP_TOKEN_MIN);
 		return mlr_hint(err, "openssl rand -hex 32 >FILE makes one");
 	}
 	*ret = take_ptr(&text);
@@ -164,11 +166,11 @@ static int raise_files(int connections)
 static int listen_at(const struct args *a, int i, struct running *s, struct mlr_error *err)
 {
 	const char *option = i ? "--shared-listen" : "--listen";
-	int is_local, r = serve_listen(a->listen[i], i, &s->fd[i], &s->name[i], &is_local, err);
+	int r = http_listen(a->listen[i], i, &s->sockets[i], err);
 
 	if (r < 0)
 		return mlr_wrap(err, "%s '%s'", option, a->listen[i]);
-	if (is_local || s->token)
+	if (s->sockets[i].reach != HTTP_NETWORK || s->token)
 		return 0;
 	mlr_fail(err, EPERM, "%s '%s': others can reach this address", option, a->listen[i]);
 	return mlr_hint(err, "--token-file FILE says who may ask; or listen on 127.0.0.1");
@@ -179,36 +181,46 @@ static int listen_there(const struct args *a, struct running *s, struct mlr_erro
 	int r = a->token_file ? read_token(a->token_file, &s->token, err) : 0;
 
 	for (int i = 0; i < SERVER_SOCKETS; i++) {
-		s->fd[i] = -1;
+		s->sockets[i].fd = -1;
 		if (r == 0 && a->listen[i])
 			r = listen_at(a, i, s, err);
 	}
 	return r;
 }
 
-static int start(const struct args *a, struct running *s, struct mlr_error *err)
+static int open_server(const struct args *a, struct running *s, struct mlr_error *err)
 {
-	const struct serve_queue_wish queue = { a->use.batch, a->delay_us * 1e-6, a->queue };
-	struct server_wish wish = { .threads = a->http_threads,
+	static const char *tokens[2];
+	const struct http_wish wish = { .tokens = s->token ? tokens : NULL,
+		.hosts = (const char *const *)a->hosts.v,
+		.threads = a->http_threads,
 		.connections = raise_files(a->connections),
 		.body = a->body,
 		.memory = a->memory,
-		.rows = a->queue,
 		.idle_ms = (int64_t)ceil(a->idle * 1000),
 		.request_ms = (int64_t)ceil(a->timeout * 1000) };
-	int r = listen_there(a, s, err);
 
-	wish.token = s->token;
-	if (r < 0 || (r = add_models(a, s, err)) < 0)
-		return r;
+	tokens[0] = s->token;
+	return server_open(
+		&wish, a->queue, s->sockets, &s->context, s->queue, s->cache, &s->server, err);
+}
+
+static int start(const struct args *a, struct running *s, struct mlr_error *err)
+{
+	const struct serve_queue_wish queue = { a->use.batch, a->delay_us * 1e-6, a->queue };
+	const char *name[SERVER_SOCKETS];
+
+	TRY(listen_there(a, s, err));
+	TRY(add_models(a, s, err));
 	if (a->cache &&
-		(r = serve_cache_open(a->cache, (int)ceil(a->ttl), &s->counts, &s->cache, err)) < 0)
+		serve_cache_open(a->cache, (int)ceil(a->ttl), &s->counts, &s->cache, err) < 0)
 		return mlr_wrap(err, "--cache '%s'", a->cache);
 	TRY(serve_queue_open(&queue, &s->counts, &s->queue, err));
-	TRY(server_open(&wish, s->fd, &s->context, s->queue, s->cache, &s->server, err));
+	TRY(open_server(a, s, err));
+	for (int i = 0; i < SERVER_SOCKETS; i++)
+		name[i] = s->sockets[i].name;
 	mlr_info("serving '%s' on %s%s%s", serve_models_name(s->context.models, 0),
-		s->name[0] ? s->name[0] : "", s->name[0] && s->name[1] ? " and " : "",
-		s->name[1] ? s->name[1] : "");
+		name[0] ? name[0] : "", name[0] && name[1] ? " and " : "", name[1] ? name[1] : "");
 	return serve_models_complete(s->context.models, err);
 }
 
@@ -242,8 +254,8 @@ static int wait_for_end(const struct args *a, struct running *s, const sigset_t 
 	}
 	mlr_info("ending after the requests that have begun");
 	left = server_drain(s->server, (int64_t)ceil(a->timeout * 1000));
-	if (s->name[0] && strncmp(s->name[0], "unix:", 5) == 0)
-		unlink(s->name[0] + 5);
+	if (a->listen[0] && strncmp(a->listen[0], "unix:", 5) == 0)
+		unlink(a->listen[0] + 5);
 	if (!left)
 		return 0;
 	mlr_warning("%d requests were not answered within %g seconds", left, a->timeout);
@@ -258,7 +270,7 @@ static void running_done(struct running *s)
 	serve_models_free(&s->context.models);
 	free(s->token);
 	for (int i = 0; i < SERVER_SOCKETS; i++)
-		free(s->name[i]);
+		free(s->sockets[i].name);
 }
 
 int main(int argc, char **argv)
@@ -300,5 +312,6 @@ int main(int argc, char **argv)
 		_exit(status); /* its threads are at work */
 	running_done(&s);
 	strv_done(&a.checkpoints);
+	strv_done(&a.hosts);
 	return status;
 }

@@ -156,19 +156,6 @@ int serve_values_image(const json_t *v, struct serve_ask *ask, uint8_t *to, stru
 		"an image is neither numbers nor {\"b64\": \"…\"}, a PNG or JPEG in base64");
 }
 
-int serve_memory_take(struct serve_memory *m, size_t bytes)
-{
-	if (atomic_fetch_add(m->used, (int_fast64_t)bytes) + (int64_t)bytes <= m->most)
-		return 0;
-	serve_memory_give(m, bytes);
-	return -EBUSY;
-}
-
-void serve_memory_give(struct serve_memory *m, size_t bytes)
-{
-	atomic_fetch_sub(m->used, (int_fast64_t)bytes);
-}
-
 int serve_ask_images(struct serve_ask *ask, size_t rows, struct mlr_error *err)
 {
 	size_t size;
@@ -178,7 +165,7 @@ int serve_ask_images(struct serve_ask *ask, size_t rows, struct mlr_error *err)
 	if (rows > (size_t)ask->rows_max)
 		return mlr_fail(err, EFBIG, "%zu images are more than %d", rows, ask->rows_max);
 	size = rows * ask->model->pixels;
-	if (serve_memory_take(ask->memory, size) < 0)
+	if (http_memory_take(ask->memory, size) < 0)
 		return mlr_fail(err, EBUSY, "too many requests: no memory for %zu images", rows);
 	ask->taken = size;
 	ask->images = malloc(size);
@@ -193,7 +180,7 @@ void serve_ask_done(struct serve_ask *ask)
 	free(ask->images);
 	ask->images = NULL;
 	if (ask->taken)
-		serve_memory_give(ask->memory, ask->taken);
+		http_memory_give(ask->memory, ask->taken);
 	ask->taken = ask->picture_pixels = 0;
 	ask->rows = ask->n_outputs = 0;
 }
@@ -231,9 +218,9 @@ static int take_json(struct serve_ask *ask, size_t len, struct mlr_error *err)
 {
 	size_t cost = json_cost(ask->body, len);
 
-	if ((int64_t)cost > ask->memory->most)
+	if ((int64_t)cost > ask->memory->memory_max)
 		return mlr_fail(err, EFBIG, "the JSON's values would take %zu bytes", cost);
-	if (serve_memory_take(ask->memory, cost) < 0)
+	if (http_memory_take(ask->memory, cost) < 0)
 		return mlr_fail(err, EBUSY, "too many requests: no memory for the JSON");
 	ask->parsed = cost;
 	return 0;
@@ -255,17 +242,18 @@ json_t *serve_ask_json(struct serve_ask *ask, size_t len, struct mlr_error *err)
 
 void serve_ask_parsed(struct serve_ask *ask)
 {
-	serve_memory_give(ask->memory, ask->parsed);
+	http_memory_give(ask->memory, ask->parsed);
 	ask->parsed = 0;
 }
 
-int serve_reply_json(struct serve_reply *ret, json_t *value, struct mlr_error *err)
+int serve_reply_json(struct http_reply *ret, json_t *value, struct mlr_error *err)
 {
 	ret->body = value ? json_dumps(value, JSON_COMPACT | JSON_REAL_PRECISION(9)) : NULL;
 	json_decref(value);
 	if (!ret->body)
 		return mlr_fail(err, ENOMEM, "no memory for the answer");
 	ret->len = strlen(ret->body);
+	ret->type = "application/json";
 	return 0;
 }
 

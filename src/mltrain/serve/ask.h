@@ -1,21 +1,12 @@
 /* A request of a client, its answer, and the memory of both. */
 #pragma once
 
+#include "http/http.h"
 #include "serve/models.h"
 
 #include <jansson.h>
 
 #define SERVE_ID_MAX 128 /* of v2's "id", with a NUL */
-
-/* The memory that all requests share for bodies and images. */
-struct serve_memory {
-	atomic_int_fast64_t *used; /* bytes */
-	int64_t most;
-};
-
-/* Returns 0, or -EBUSY if so many bytes more are too many. */
-int serve_memory_take(struct serve_memory *m, size_t bytes);
-void serve_memory_give(struct serve_memory *m, size_t bytes);
 
 /* v2's outputs, in the order of the answer. */
 enum serve_output { SERVE_PROBABILITIES, SERVE_LOGITS, SERVE_CLASS, SERVE_OUTPUTS };
@@ -27,7 +18,7 @@ struct serve_ask {
 	const char *type; /* Content-Type, or "" */
 	int64_t json_len; /* Inference-Header-Content-Length; -1: not there */
 	struct serve_model *model;
-	struct serve_memory *memory;
+	struct http_use *memory;
 	int rows_max;
 	int takes_long; /* permission to; else parse() returns -EAGAIN for large pictures */
 
@@ -42,20 +33,9 @@ struct serve_ask {
 	enum serve_output outputs[SERVE_OUTPUTS];
 	int binary[SERVE_OUTPUTS];
 	int n_outputs;
-};
 
-struct serve_reply {
-	int status;
-	const char *type; /* Content-Type */
-	char *body;       /* [len], owned */
-	size_t len;
-	int64_t json_len; /* as above; -1: no header */
+	char json_text[24]; /* write()'s own */
 };
-
-#define SERVE_REPLY_INIT                             \
-	{                                            \
-		200, "application/json", NULL, 0, -1 \
-	}
 
 /* A way of speaking about predictions. */
 struct serve_dialect {
@@ -68,9 +48,9 @@ struct serve_dialect {
 	 */
 	int (*parse)(struct serve_ask *ask, struct mlr_error *err);
 
-	/* Write the answer: fill in body, len, type and json_len. Returns 0, or -EDOM for logits
+	/* Write the answer: fill in body, len, type and headers. Returns 0, or -EDOM for logits
 	 * that are not numbers, -ENOMEM. */
-	int (*write)(const struct serve_ask *ask, const float *logits, struct serve_reply *ret,
+	int (*write)(struct serve_ask *ask, const float *logits, struct http_reply *ret,
 		struct mlr_error *err);
 
 	/* A failure's body. */
@@ -98,7 +78,7 @@ json_t *serve_ask_json(struct serve_ask *ask, size_t len, struct mlr_error *err)
 void serve_ask_parsed(struct serve_ask *ask);
 
 /* Take a JSON value as the answer; frees it. Returns 0 or -ENOMEM. */
-int serve_reply_json(struct serve_reply *ret, json_t *value, struct mlr_error *err);
+int serve_reply_json(struct http_reply *ret, json_t *value, struct mlr_error *err);
 
 /* Make {"error": text}, the failures of v2 and TensorFlow Serving. */
 json_t *serve_reply_error(const char *text);

@@ -1,7 +1,7 @@
 #include "serve/counts.h"
 
-static const int codes[SERVE_CODES] = { 200, 400, 401, 404, 405, 411, 413, 415, 422, 429, 500, 501,
-	503 };
+static const int codes[SERVE_CODES] = { 200, 400, 401, 403, 404, 405, 411, 413, 415, 421, 422, 429,
+	500, 501, 503 };
 static const double seconds_at[SERVE_BUCKETS] = { 50e-6, 100e-6, 150e-6, 250e-6, 500e-6, 1e-3, 2e-3,
 	5e-3, 10e-3, 25e-3, 50e-3, 0.1, 0.25, 0.5, 1, 2.5 };
 static const double rows_at[SERVE_BUCKETS] = { 1, 2, 3, 4, 6, 8, 12, 16, 24, 32, 48, 64, 96, 128,
@@ -76,9 +76,9 @@ char *serve_counts_text(struct serve_counts *c, const char *(*route_name)(int ro
 		int64_t v;
 	} rows[] = {
 		{ "queue_images", "gauge", "Images that wait.", atomic_load(&c->queued) },
-		{ "connections", "gauge", "Open connections.", atomic_load(&c->connections) },
+		{ "connections", "gauge", "Open connections.", atomic_load(&c->http.connections) },
 		{ "request_bytes", "gauge", "Memory of bodies and images.",
-			atomic_load(&c->memory) },
+			atomic_load(&c->http.memory) },
 		{ "cache_hits_total", "counter", "Answers from the cache.",
 			(int64_t)atomic_load(&c->hits) },
 		{ "cache_misses_total", "counter", "Answers that were not in the cache.",

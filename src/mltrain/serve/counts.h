@@ -2,9 +2,7 @@
  */
 #pragma once
 
-#include "base/base.h"
-
-#include <stdatomic.h>
+#include "http/http.h"
 
 #define SERVE_ROUTES_MAX 32
 #define SERVE_CODES      16
@@ -19,7 +17,8 @@ struct serve_histogram {
 struct serve_counts {
 	atomic_uint_fast64_t requests[SERVE_ROUTES_MAX][SERVE_CODES];
 	struct serve_histogram latency, batches;
-	atomic_int_fast64_t queued, connections, memory;
+	struct http_use http;
+	atomic_int_fast64_t queued;
 	atomic_uint_fast64_t hits, misses, cache_errors, reloads, reloads_failed;
 };
 

@@ -1,6 +1,6 @@
 /*
  * serve: answers predictions over HTTP. The dialects (seed.c, v2.c, tfs.c) turn bodies into images
- * and logits into bodies; queue.c computes; server.h speaks HTTP.
+ * and logits into bodies; queue.c computes; server.h has a request's way.
  *
  * This header: the checkpoints that are served, by name. A reload replaces a checkpoint at once;
  * who has the old one keeps it until serve_model_drop().

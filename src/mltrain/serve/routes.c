@@ -35,7 +35,7 @@ static char *page(void)
 
 /* --- answers ---------------------------------------------------------------------------------- */
 
-static int get_page(struct serve_context *c, struct serve_model *model, struct serve_reply *ret,
+static int get_page(struct serve_context *c, struct serve_model *model, struct http_reply *ret,
 	struct mlr_error *err)
 {
 	ret->body = page();
@@ -44,7 +44,7 @@ static int get_page(struct serve_context *c, struct serve_model *model, struct s
 	return 0;
 }
 
-static int get_metrics(struct serve_context *c, struct serve_model *model, struct serve_reply *ret,
+static int get_metrics(struct serve_context *c, struct serve_model *model, struct http_reply *ret,
 	struct mlr_error *err)
 {
 	ret->body = serve_counts_text(c->counts, serve_routes_name);
@@ -57,30 +57,32 @@ static int get_metrics(struct serve_context *c, struct serve_model *model, struc
 
 static int check_draining(struct serve_context *c, struct mlr_error *err)
 {
-	return atomic_load(&c->draining) ? mlr_fail(err, ESHUTDOWN, "the server is ending") : 0;
+	return atomic_load(&c->counts->http.ending)
+		? mlr_fail(err, ESHUTDOWN, "the server is ending")
+		: 0;
 }
 
-static int get_health(struct serve_context *c, struct serve_model *model, struct serve_reply *ret,
+static int get_health(struct serve_context *c, struct serve_model *model, struct http_reply *ret,
 	struct mlr_error *err)
 {
 	TRY(check_draining(c, err));
 	return serve_reply_json(ret, json_pack("{s:s}", "status", "healthy"), err);
 }
 
-static int get_live(struct serve_context *c, struct serve_model *model, struct serve_reply *ret,
+static int get_live(struct serve_context *c, struct serve_model *model, struct http_reply *ret,
 	struct mlr_error *err)
 {
 	return serve_reply_json(ret, json_pack("{s:b}", "live", 1), err);
 }
 
-static int get_ready(struct serve_context *c, struct serve_model *model, struct serve_reply *ret,
+static int get_ready(struct serve_context *c, struct serve_model *model, struct http_reply *ret,
 	struct mlr_error *err)
 {
 	TRY(check_draining(c, err));
 	return serve_reply_json(ret, json_pack("{s:b}", "ready", 1), err);
 }
 
-static int get_server(struct serve_context *c, struct serve_model *model, struct serve_reply *ret,
+static int get_server(struct serve_context *c, struct serve_model *model, struct http_reply *ret,
 	struct mlr_error *err)
 {
 	return serve_reply_json(ret,
@@ -95,7 +97,7 @@ static json_t *output_info(const struct serve_v2_output *o, const struct serve_m
 		o->by_class ? json_pack("[i, i]", -1, model->classes) : json_pack("[i]", -1));
 }
 
-static int get_v2_model(struct serve_context *c, struct serve_model *model, struct serve_reply *ret,
+static int get_v2_model(struct serve_context *c, struct serve_model *model, struct http_reply *ret,
 	struct mlr_error *err)
 {
 	const struct image_size *in = &model->input;
@@ -110,7 +112,7 @@ static int get_v2_model(struct serve_context *c, struct serve_model *model, stru
 }
 
 static int get_tfs_status(struct serve_context *c, struct serve_model *model,
-	struct serve_reply *ret, struct mlr_error *err)
+	struct http_reply *ret, struct mlr_error *err)
 {
 	return serve_reply_json(ret,
 		json_pack("{s:[{s:s, s:s, s:{s:s, s:s}}]}", "model_version_status", "version",
@@ -130,7 +132,7 @@ static json_t *tensor_info(const char *name, const char *dtype, const int *dim, 
 }
 
 static int get_tfs_metadata(struct serve_context *c, struct serve_model *model,
-	struct serve_reply *ret, struct mlr_error *err)
+	struct http_reply *ret, struct mlr_error *err)
 {
 	const int in[] = { -1, (int)model->input.channels, (int)model->input.height,
 		(int)model->input.width };
@@ -148,8 +150,8 @@ static int get_tfs_metadata(struct serve_context *c, struct serve_model *model,
 		err);
 }
 
-static int refuse_method(struct serve_context *c, struct serve_model *model,
-	struct serve_reply *ret, struct mlr_error *err)
+static int refuse_method(struct serve_context *c, struct serve_model *model, struct http_reply *ret,
+	struct mlr_error *err)
 {
 	return mlr_fail(err, ENOTSUP,
 		":classify and :regress take tf.Example, which is not supported: use :predict");
@@ -233,7 +235,7 @@ int serve_routes_find(struct serve_context *c, const char *path, unsigned method
 {
 	struct piece parts[2] = { { NULL, 0 } };
 
-	*ret = (struct serve_match){ .number = N_ROUTES };
+	*ret = (struct serve_match){ 0 };
 	for (int i = 0; i < N_ROUTES; i++) {
 		struct piece found[2] = { { NULL, 0 } };
 
@@ -242,7 +244,7 @@ int serve_routes_find(struct serve_context *c, const char *path, unsigned method
 		ret->methods |= routes[i].method;
 		if (!ret->route || routes[i].method == method) {
 			ret->route = &routes[i];
-			ret->number = i;
+			ret->number = i + 1;
 			memcpy(parts, found, sizeof(parts));
 		}
 	}
@@ -255,5 +257,5 @@ int serve_routes_find(struct serve_context *c, const char *path, unsigned method
 
 const char *serve_routes_name(int number)
 {
-	return number < N_ROUTES ? routes[number].path : number == N_ROUTES ? "other" : NULL;
+	return number == 0 ? "other" : number <= N_ROUTES ? routes[number - 1].path : NULL;
 }

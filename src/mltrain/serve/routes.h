@@ -10,7 +10,6 @@ enum serve_method { SERVE_GET = 1, SERVE_POST = 2 };
 struct serve_context {
 	struct serve_models *models;
 	struct serve_counts *counts;
-	atomic_int draining;
 };
 
 struct serve_route {
@@ -18,12 +17,12 @@ struct serve_route {
 	enum serve_method method;
 	int is_open;                         /* needs no token */
 	const struct serve_dialect *dialect; /* whose failures look how */
-	int (*get)(struct serve_context *c, struct serve_model *model, struct serve_reply *ret,
+	int (*get)(struct serve_context *c, struct serve_model *model, struct http_reply *ret,
 		struct mlr_error *err); /* NULL: predicts */
 };
 
 struct serve_match {
-	int number;                      /* for serve_counts_request() */
+	int number;                      /* for serve_counts_request(); 0: no route */
 	const struct serve_route *route; /* NULL: there is no such path */
 	unsigned methods;          /* methods of the path; route is the one that matches, or NULL */
 	struct serve_model *model; /* taken, to serve_model_drop(); NULL: the path names none */

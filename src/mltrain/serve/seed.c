@@ -30,8 +30,8 @@ static int parse(struct serve_ask *ask, struct mlr_error *err)
 	return serve_values_images(images, ask, NULL, "image", err);
 }
 
-static int write_answer(const struct serve_ask *ask, const float *logits, struct serve_reply *ret,
-	struct mlr_error *err)
+static int write_answer(
+	struct serve_ask *ask, const float *logits, struct http_reply *ret, struct mlr_error *err)
 {
 	const struct serve_model *m = ask->model;
 	auto_free double *p = xcalloc((size_t)m->classes, sizeof(*p));

@@ -50,8 +50,8 @@ static int parse(struct serve_ask *ask, struct mlr_error *err)
 	return serve_values_images(images, ask, unwrap, "instance", err);
 }
 
-static int write_answer(const struct serve_ask *ask, const float *logits, struct serve_reply *ret,
-	struct mlr_error *err)
+static int write_answer(
+	struct serve_ask *ask, const float *logits, struct http_reply *ret, struct mlr_error *err)
 {
 	int classes = ask->model->classes;
 	auto_free double *p = xcalloc((size_t)classes, sizeof(*p));

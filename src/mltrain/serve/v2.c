@@ -266,8 +266,8 @@ static json_t *data_of(const struct serve_ask *ask, enum serve_output which, con
 				     : json_real((double)((const float *)numbers)[i]));
 }
 
-static int write_answer(const struct serve_ask *ask, const float *logits, struct serve_reply *ret,
-	struct mlr_error *err)
+static int write_answer(
+	struct serve_ask *ask, const float *logits, struct http_reply *ret, struct mlr_error *err)
 {
 	json_t *outputs = json_array(), *body;
 	auto_free char *binary = NULL;
@@ -302,7 +302,8 @@ static int write_answer(const struct serve_ask *ask, const float *logits, struct
 	r = serve_reply_json(ret, body, err);
 	if (r < 0 || !size)
 		return r;
-	ret->json_len = (int64_t)ret->len;
+	snprintf(ask->json_text, sizeof(ask->json_text), "%" PRIu64, ret->len);
+	http_reply_add(ret, "Inference-Header-Content-Length", ask->json_text);
 	ret->type = "application/octet-stream";
 	ret->body = xreallocarray(ret->body, ret->len + size, 1);
 	memcpy(ret->body + ret->len, binary, size);

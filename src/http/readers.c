@@ -2,23 +2,23 @@
  * Threads that read what takes long: pictures and large bodies. The thread that speaks HTTP goes on
  * with all other connections meanwhile.
  */
-#include "serve/server.h"
+#include "http/http.h"
 
-struct serve_readers {
+struct http_readers {
 	pthread_mutex_t lock;
 	pthread_cond_t more;
-	struct serve_reading *first, **last;
+	struct http_reading *first, **last;
 	int closing, n;
 	pthread_t threads[];
 };
 
 static void *work(void *arg)
 {
-	struct serve_readers *r = arg;
+	struct http_readers *r = arg;
 
 	pthread_mutex_lock(&r->lock);
 	while (r->first || !r->closing) {
-		struct serve_reading *reading = r->first;
+		struct http_reading *reading = r->first;
 
 		if (!reading) {
 			pthread_cond_wait(&r->more, &r->lock);
@@ -35,9 +35,9 @@ static void *work(void *arg)
 	return NULL;
 }
 
-int serve_readers_open(int threads, struct serve_readers **ret, struct mlr_error *err)
+int http_readers_open(int threads, struct http_readers **ret, struct mlr_error *err)
 {
-	struct serve_readers *r = xcalloc(1, sizeof(*r) + (size_t)threads * sizeof(*r->threads));
+	struct http_readers *r = xcalloc(1, sizeof(*r) + (size_t)threads * sizeof(*r->threads));
 	int failed = 0;
 
 	r->last = &r->first;
@@ -50,13 +50,13 @@ int serve_readers_open(int threads, struct serve_readers **ret, struct mlr_error
 	*ret = r;
 	if (!failed)
 		return 0;
-	serve_readers_close(ret);
+	http_readers_close(ret);
 	return mlr_result(err, -failed, "start a thread to read bodies");
 }
 
-void serve_readers_close(struct serve_readers **readers)
+void http_readers_close(struct http_readers **readers)
 {
-	struct serve_readers *r = *readers;
+	struct http_readers *r = *readers;
 
 	if (!r)
 		return;
@@ -72,7 +72,7 @@ void serve_readers_close(struct serve_readers **readers)
 	*readers = NULL;
 }
 
-void serve_readers_put(struct serve_readers *r, struct serve_reading *reading)
+void http_readers_put(struct http_readers *r, struct http_reading *reading)
 {
 	reading->next = NULL;
 	pthread_mutex_lock(&r->lock);

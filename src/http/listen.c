@@ -1,4 +1,4 @@
-#include "serve/server.h"
+#include "http/http.h"
 
 #include <arpa/inet.h>
 #include <netdb.h>
@@ -96,8 +96,7 @@ static char *name_of(int fd)
 	return xasprintf(a.ss_family == AF_INET6 ? "http://[%s]:%s" : "http://%s:%s", host, port);
 }
 
-int serve_listen(const char *where, int shares, int *ret_fd, char **ret_name, int *ret_local,
-	struct mlr_error *err)
+int http_listen(const char *where, int shares, struct http_socket *ret, struct mlr_error *err)
 {
 	const struct addrinfo hints = { .ai_socktype = SOCK_STREAM,
 		.ai_flags = AI_PASSIVE | AI_NUMERICSERV };
@@ -106,25 +105,25 @@ int serve_listen(const char *where, int shares, int *ret_fd, char **ret_name, in
 	const char *port = NULL;
 	int r;
 
+	*ret = (struct http_socket){ .fd = -1, .reach = HTTP_FILE, .shares = shares };
 	if (strncmp(where, "unix:", 5) == 0 && shares) {
 		mlr_fail(err, EINVAL, "servers cannot share a socket in the file system");
 		return mlr_hint(err, "give HOST:PORT");
 	}
 	if (strncmp(where, "unix:", 5) == 0) {
-		*ret_local = 1;
-		r = listen_local(where + 5, ret_fd, err);
+		r = listen_local(where + 5, &ret->fd, err);
 		if (r == 0)
-			*ret_name = xstrdup(where);
+			ret->name = xstrdup(where);
 		return r;
 	}
 	TRY(split(where, host, sizeof(host), &port, err));
 	r = getaddrinfo(host, port, &hints, &list);
 	if (r != 0)
 		return mlr_fail(err, EINVAL, "no such address: %s", gai_strerror(r));
-	*ret_local = is_loopback(list->ai_addr);
-	r = listen_on(list, shares, ret_fd, err);
+	ret->reach = is_loopback(list->ai_addr) ? HTTP_LOOPBACK : HTTP_NETWORK;
+	r = listen_on(list, shares, &ret->fd, err);
 	freeaddrinfo(list);
 	if (r == 0)
-		*ret_name = name_of(*ret_fd);
+		ret->name = name_of(ret->fd);
 	return r;
 }

@@ -1,8 +1,9 @@
 /* Checks of a request's head that libmicrohttpd leaves out: where two readers of HTTP could
- * disagree, a request is refused (RFC 9112, sections 3.2, 6.1 and 6.3). */
-#include "serve/server.h"
+ * disagree, a request is refused (RFC 9112, sections 3.2, 6.1 and 6.3), and where a browser was led
+ * here by somebody else's page. */
+#include "http/inside.h"
 
-#include <microhttpd.h>
+#include <arpa/inet.h>
 
 #define PORT_MAX 65535
 
@@ -53,7 +54,7 @@ static enum MHD_Result look(void *ctx, enum MHD_ValueKind kind, const char *key,
 }
 
 /* HOST, HOST:PORT, [IPv6] or [IPv6]:PORT; empty for a target without a host. */
-static int is_host(const char *s)
+int http_strict_is_host(const char *s)
 {
 	const char *end = *s == '[' ? strchr(s, ']') : s + strcspn(s, ":");
 	long port;
@@ -68,7 +69,7 @@ static int is_host(const char *s)
 	return *end == ':' && !*rest && end[1] != '+' && end[1] != '-' && port <= PORT_MAX;
 }
 
-const char *serve_strict_path(const char *target)
+const char *http_strict_path(const char *target)
 {
 	const char *path;
 
@@ -78,7 +79,7 @@ const char *serve_strict_path(const char *target)
 	return path ? path : "/";
 }
 
-int serve_strict_headers(struct MHD_Connection *mhd, const char *version, struct mlr_error *err)
+int http_strict_headers(struct MHD_Connection *mhd, const char *version, struct mlr_error *err)
 {
 	struct head h = { 0 };
 
@@ -87,7 +88,7 @@ int serve_strict_headers(struct MHD_Connection *mhd, const char *version, struct
 		return mlr_fail(err, EPROTO, "a header is not NAME: VALUE");
 	if (h.hosts > 1 || (!h.hosts && strcmp(version, MHD_HTTP_VERSION_1_1) == 0))
 		return mlr_fail(err, EPROTO, "a request has one Host, not %d", h.hosts);
-	if (h.host && !is_host(h.host))
+	if (h.host && !http_strict_is_host(h.host))
 		return mlr_fail(err, EPROTO, "Host is not HOST or HOST:PORT");
 	if (h.lengths + h.codings > 1)
 		return mlr_fail(
@@ -97,5 +98,72 @@ int serve_strict_headers(struct MHD_Connection *mhd, const char *version, struct
 	if (h.content_coding)
 		return mlr_fail(err, EMEDIUMTYPE,
 			"the body is compressed: send it as it is, without Content-Encoding");
+	return 0;
+}
+
+/* --- whose request it is ---------------------------------------------------------------------- */
+
+/* Is a Host of this name, and of its port if the name has one? */
+static int is_named(const char *host, const char *name)
+{
+	size_t n = strlen(name);
+
+	return strncasecmp(host, name, n) == 0 && (!host[n] || host[n] == ':');
+}
+
+/* A name that leads to nothing but the machine that asks, whoever answers for names. */
+static int is_loopback(const char *host)
+{
+	char text[INET_ADDRSTRLEN];
+	size_t n = strcspn(host, ":");
+	struct in_addr four;
+
+	if (is_named(host, "localhost") || is_named(host, "[::1]"))
+		return 1;
+	if (n >= sizeof(text))
+		return 0;
+	memcpy(text, host, n);
+	text[n] = '\0';
+	return inet_pton(AF_INET, text, &four) == 1 && ntohl(four.s_addr) >> 24 == 127;
+}
+
+static int is_ours(const char *host, const char *const *hosts)
+{
+	while (hosts && *hosts && !is_named(host, *hosts))
+		hosts++;
+	return (hosts && *hosts) || is_loopback(host);
+}
+
+/* Is a page of this origin, SCHEME://HOST[:PORT], the server's own? */
+static int is_own_page(const char *origin, const char *host, const char *const *hosts)
+{
+	const char *at = strstr(origin, "://");
+
+	if (!at)
+		return 0;
+	at += 3;
+	while (hosts && *hosts && strcasecmp(at, *hosts) != 0)
+		hosts++;
+	return (hosts && *hosts) || (host && strcasecmp(at, host) == 0);
+}
+
+int http_strict_site(const struct http_ask *x, struct mlr_error *err)
+{
+	const char *const *hosts = x->door->server->wish.hosts;
+	const char *host = http_header(&x->q, MHD_HTTP_HEADER_HOST), *method = x->q.method;
+	const char *origin, *site;
+	int is_checked =
+		x->q.reach == HTTP_LOOPBACK || (x->q.reach == HTTP_NETWORK && hosts && *hosts);
+
+	if (host && is_checked && !is_ours(host, hosts))
+		return mlr_fail(err, EADDRNOTAVAIL, "the server is not called '%s'", host);
+	if (strcmp(method, MHD_HTTP_METHOD_GET) == 0 || strcmp(method, MHD_HTTP_METHOD_HEAD) == 0)
+		return 0;
+	origin = http_header(&x->q, MHD_HTTP_HEADER_ORIGIN);
+	if (origin && !is_own_page(origin, host, hosts))
+		return mlr_fail(err, EXDEV, "the page comes from another site, '%s'", origin);
+	site = http_header(&x->q, "Sec-Fetch-Site");
+	if (site && strcmp(site, "same-origin") != 0 && strcmp(site, "none") != 0)
+		return mlr_fail(err, EXDEV, "the page comes from another site");
 	return 0;
 }
