@@ -1,6 +1,8 @@
 /* The paths, and what answers them. */
 #include "web/web.h"
 
+#include "config.h"
+
 #include "base/json.h"
 #include "web/charts.h"
 
@@ -472,7 +474,7 @@ static void write_answer(struct call *c, struct http_reply *ret)
 	ret->status = c->status ? c->status : 200;
 	ret->type = json_is_string(c->answer) ? "text/html; charset=utf-8" : JSON_TYPE;
 	ret->body = json_is_string(c->answer) ? xstrdup(json_string_value(c->answer))
-					      : json_dumps(c->answer, JSON_COMPACT);
+					      : json_dumps(c->answer, JSON_COMPACT | JSON_REAL_PRECISION(15));
 	ret->len = ret->body ? strlen(ret->body) : 0;
 }
 
@@ -512,7 +514,7 @@ int api_fail(struct http_request *q, struct http_reply *ret)
 	if (c && c->now)
 		json_object_update(o, c->now);
 	ret->type = "application/problem+json";
-	ret->body = mlr_json_print(o, JSON_COMPACT);
+	ret->body = mlr_json_print(o, JSON_COMPACT | JSON_REAL_PRECISION(15));
 	ret->len = strlen(ret->body);
 	return 0;
 }

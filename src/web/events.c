@@ -32,7 +32,7 @@ void events_close(struct web *w, struct stream *s)
 /* Add an event to what is to be sent. id 0: it has none. */
 static void put(struct stream *s, const char *name, uint64_t id, json_t *take)
 {
-	auto_free char *data = mlr_json_print(take, JSON_COMPACT), *old = s->text;
+	auto_free char *data = mlr_json_print(take, JSON_COMPACT | JSON_REAL_PRECISION(15)), *old = s->text;
 	char line[40] = "";
 
 	if (id)
