@@ -128,18 +128,22 @@ static int find_token(const char *const *tokens, const char *got)
 	return found;
 }
 
-static int check_token(struct http_ask *x, struct mlr_error *err)
+/* A refusal takes the place of another error in err. */
+static void check_token(struct http_ask *x, struct mlr_error *err)
 {
 	static const char scheme[] = "Bearer ";
 	const char *const *tokens = x->door->server->wish.tokens;
-	const char *got = http_header(&x->q, MHD_HTTP_HEADER_AUTHORIZATION);
+	const char *got = tokens ? http_header(&x->q, MHD_HTTP_HEADER_AUTHORIZATION) : NULL;
 
 	if (!tokens)
-		return 0;
-	if (!got || strncasecmp(got, scheme, sizeof(scheme) - 1) != 0)
-		return mlr_fail(err, EACCES, "give the token: Authorization: Bearer TOKEN");
+		return;
+	if (!got || strncasecmp(got, scheme, sizeof(scheme) - 1) != 0) {
+		mlr_fail(err, EACCES, "give the token: Authorization: Bearer TOKEN");
+		return;
+	}
 	x->q.token = find_token(tokens, got + sizeof(scheme) - 1);
-	return x->q.token ? 0 : mlr_fail(err, EACCES, "the token is wrong");
+	if (!x->q.token)
+		mlr_fail(err, EACCES, "the token is wrong");
 }
 
 /* Begin a request, whose first line is there. */
@@ -172,14 +176,10 @@ static void *take_target(void *cls, const char *uri, struct MHD_Connection *mhd)
  * nothing of paths. */
 static void check_head(struct http_ask *x)
 {
-	struct mlr_error *err = &x->q.error;
-	struct mlr_error refusal = MLR_ERROR_INIT;
-
-	if (http_strict_site(x, err) < 0)
+	if (http_strict_site(x, &x->q.error) < 0)
 		return;
 	x->door->server->wish.head(&x->q);
-	if (check_token(x, &refusal) < 0 && !x->q.is_open)
-		*err = refusal;
+	check_token(x, x->q.is_open ? NULL : &x->q.error);
 }
 
 /* Look at the header, which is there. */
