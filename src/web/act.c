@@ -9,14 +9,14 @@
 #include <pthread.h>
 #include <sys/statvfs.h>
 
-#define ANSWER_MAX  ((size_t)8 << 20)
-#define ASK_MS      10000
-#define START_MS    600000 /* it may pull an image */
-#define STOP_MS     60000
-#define EVERY_S     1.0
-#define KEYS_MAX    64
-#define NAME_BYTES  100
-#define ENDED_MAX   64 /* kept of one answer; the others at the next */
+#define ANSWER_MAX ((size_t)8 << 20)
+#define ASK_MS     10000
+#define START_MS   600000 /* it may pull an image */
+#define STOP_MS    60000
+#define EVERY_S    1.0
+#define KEYS_MAX   64
+#define NAME_BYTES 100
+#define ENDED_MAX  64 /* kept of one answer; the others at the next */
 
 /* A start by its Idempotency-Key. */
 struct start {
@@ -37,7 +37,8 @@ struct act {
 	size_t n_starts; /* ever */
 };
 
-/* --- commands ---------------------------------------------------------------------------------- */
+/* --- commands ----------------------------------------------------------------------------------
+ */
 
 /* Run mlrun. Returns 0 with the answer to free(), or its failure. */
 static int ask(const struct act *a, char *const *argv, int ms, char **ret, struct mlr_error *err)
@@ -64,7 +65,8 @@ static int ask(const struct act *a, char *const *argv, int ms, char **ret, struc
 }
 
 /* The JSON that a command prints, behind warnings; NULL: none. */
-static json_t *ask_json(const struct act *a, const char *command, const char *word, const char *third)
+static json_t *ask_json(
+	const struct act *a, const char *command, const char *word, const char *third)
 {
 	char *argv[] = { a->mlrun, (char *)command, (char *)word, (char *)third, NULL };
 	struct mlr_error err = MLR_ERROR_INIT;
@@ -79,7 +81,8 @@ static json_t *ask_json(const struct act *a, const char *command, const char *wo
 	return from ? json_loads(from, JSON_DISABLE_EOF_CHECK, NULL) : NULL;
 }
 
-/* --- how services go ------------------------------------------------------------------------------ */
+/* --- how services go
+ * ------------------------------------------------------------------------------ */
 
 /* An end to write down. */
 struct ended {
@@ -127,8 +130,9 @@ static void end_run(struct judging *j, struct run *r, enum run_state state, char
 	r->has_end = 1;
 	e = &j->ended[j->n++];
 	e->directory = xstrdup(r->directory);
-	e->run = (struct run){ .state = state, .ended = at,
-		.reason = reason ? xstrdup(reason) : NULL };
+	e->run = (struct run){
+		.state = state, .ended = at, .reason = reason ? xstrdup(reason) : NULL
+	};
 }
 
 /* Seconds since the epoch of "2026-01-31T08:15:00Z"; NAN: no time. */
@@ -145,8 +149,7 @@ static const json_t *service_of(const json_t *services, const char *name)
 	const json_t *s;
 	size_t i;
 
-	json_array_foreach(services, i, s)
-	{
+	json_array_foreach(services, i, s) {
 		const char *its = json_string_value(json_object_get(s, "name"));
 
 		if (its && strcmp(its, name) == 0)
@@ -166,15 +169,19 @@ static void judge(void *ctx, struct run *r)
 	if (!is_open(r))
 		return;
 	if (!r->wish.node || strcmp(r->wish.node, j->act->node) != 0)
-		set_state(j, r, RUN_UNKNOWN, xasprintf("it was started on %s, which knows how it goes",
-						     r->wish.node ? r->wish.node : "another node"));
+		set_state(j, r, RUN_UNKNOWN,
+			xasprintf("it was started on %s, which knows how it goes",
+				r->wish.node ? r->wish.node : "another node"));
 	else if (!status && mlr_epoch() - r->wish.created > START_MS / 1000.0)
-		end_run(j, r, RUN_LOST, xasprintf("there is no service '%s' on this node any more",
-						r->wish.service), mlr_epoch());
+		end_run(j, r, RUN_LOST,
+			xasprintf(
+				"there is no service '%s' on this node any more", r->wish.service),
+			mlr_epoch());
 	else if (!status || strcmp(status, "starting") == 0)
 		set_state(j, r, RUN_WAITING, NULL);
 	else if (strcmp(status, "lost") == 0)
-		end_run(j, r, RUN_LOST, xstrdup("its supervisor was killed, or the machine was restarted"),
+		end_run(j, r, RUN_LOST,
+			xstrdup("its supervisor was killed, or the machine was restarted"),
 			isnan(at) ? run_changed(r) : at);
 	else if (strcmp(status, "exited") != 0)
 		set_state(j, r, RUN_RUNNING, NULL);
@@ -187,11 +194,13 @@ static void write_ends(struct judging *j)
 {
 	for (size_t i = 0; i < j->n; i++) {
 		struct ended *e = &j->ended[i];
-		auto_close int dir = open(e->directory, O_RDONLY | O_DIRECTORY | O_NOFOLLOW | O_CLOEXEC);
+		auto_close int dir =
+			open(e->directory, O_RDONLY | O_DIRECTORY | O_NOFOLLOW | O_CLOEXEC);
 		struct mlr_error err = MLR_ERROR_INIT;
 
 		if (dir >= 0 && run_write_end(dir, &e->run, &err) < 0)
-			mlr_log_failure(MLR_WARNING, &err, "; how the run ended is known to this server only");
+			mlr_log_failure(MLR_WARNING, &err,
+				"; how the run ended is known to this server only");
 		free(e->directory);
 		free(e->run.reason);
 	}
@@ -277,7 +286,8 @@ void act_close(struct act **at)
 	free(a);
 }
 
-/* --- starts ------------------------------------------------------------------------------------------ */
+/* --- starts
+ * ------------------------------------------------------------------------------------------ */
 
 /* Can it be the name of a directory, and stand in -v? */
 static int check_name(const char *what, const char *name, const char **field, struct mlr_error *err)
@@ -293,21 +303,21 @@ static int check_name(const char *what, const char *name, const char **field, st
 		return mlr_fail(err, EINVAL, "%s: a name does not begin with '%c'", what, name[0]);
 	for (const char *c = name; *c; c++)
 		if (*c == '/' || *c == ':' || *c == ',' || (unsigned char)*c < ' ' || *c == 0x7f)
-			return mlr_fail(err, EINVAL, "%s: a name has no '/', ':', ',' or control characters",
-				what);
+			return mlr_fail(err, EINVAL,
+				"%s: a name has no '/', ':', ',' or control characters", what);
 	return 0;
 }
 
-static int check_wish(const struct act *a, const struct act_wish *w, const char **field,
-	struct mlr_error *err)
+static int check_wish(
+	const struct act *a, const struct act_wish *w, const char **field, struct mlr_error *err)
 {
 	*field = "directory";
 	if (!w->directory || !strv_has(a->roots, w->directory))
 		return mlr_fail(err, EINVAL, "directory: '%s' is none of this server's",
 			w->directory ? w->directory : "");
 	if (strpbrk(w->directory, ":,"))
-		return mlr_fail(err, EINVAL, "directory: '%s': a path with ':' or ',' cannot be mounted",
-			w->directory);
+		return mlr_fail(err, EINVAL,
+			"directory: '%s': a path with ':' or ',' cannot be mounted", w->directory);
 	TRY(check_name("experiment", w->experiment, field, err));
 	TRY(check_name("name", w->name, field, err));
 	*field = "image";
@@ -317,14 +327,15 @@ static int check_wish(const struct act *a, const struct act_wish *w, const char 
 	for (size_t i = 0; i < w->command.n; i++)
 		if (strlen(w->command.v[i]) >= 128 << 10)
 			return mlr_fail(err, EINVAL,
-				"command: word %zu is longer than the kernel takes (128 KiB)", i + 1);
+				"command: word %zu is longer than the kernel takes (128 KiB)",
+				i + 1);
 	*field = NULL;
 	return 0;
 }
 
 /* The command line of a run in its directory. */
-static void fill_argv(const char *mlrun, const char *directory, const char *service, const char *image,
-	const struct strv *command, struct strv *ret)
+static void fill_argv(const char *mlrun, const char *directory, const char *service,
+	const char *image, const struct strv *command, struct strv *ret)
 {
 	strv_add(ret, mlrun);
 	strv_add(ret, "run");
@@ -357,19 +368,22 @@ static char *line_of(const struct strv *argv)
 
 	strv_add(&words, "mlrun");
 	for (size_t i = 1; i < argv->n; i++)
-		strv_take(&words, argv->v[i][strspn(argv->v[i], "abcdefghijklmnopqrstuvwxyz"
-								"ABCDEFGHIJKLMNOPQRSTUVWXYZ0123456789"
-								"_-+=./:@%,")] &&
+		strv_take(&words,
+			argv->v[i][strspn(argv->v[i],
+				"abcdefghijklmnopqrstuvwxyz"
+				"ABCDEFGHIJKLMNOPQRSTUVWXYZ0123456789"
+				"_-+=./:@%,")] &&
 					*argv->v[i]
 				? escape_for_sh(argv->v[i])
-				: *argv->v[i] ? xstrdup(argv->v[i]) : xstrdup("''"));
+				: *argv->v[i] ? xstrdup(argv->v[i])
+					      : xstrdup("''"));
 	line = strv_join(&words, words.n, " ");
 	strv_done(&words);
 	return line;
 }
 
-char *act_line(const struct act *a, const struct act_wish *w, const char **field,
-	struct mlr_error *err)
+char *act_line(
+	const struct act *a, const struct act_wish *w, const char **field, struct mlr_error *err)
 {
 	auto_free char *directory = NULL, *service = NULL;
 	auto_strv struct strv argv = STRV_INIT;
@@ -401,8 +415,9 @@ static int make_directory(const struct act_wish *w, const char **field, struct m
 	int fd;
 
 	*field = "directory";
-	if (root < 0 && (errno != ENOENT || file_mkdir_p(AT_FDCWD, w->directory, 0777, err) < 0 ||
-				(root = open(w->directory, O_PATH | O_DIRECTORY | O_CLOEXEC)) < 0))
+	if (root < 0 &&
+		(errno != ENOENT || file_mkdir_p(AT_FDCWD, w->directory, 0777, err) < 0 ||
+			(root = open(w->directory, O_PATH | O_DIRECTORY | O_CLOEXEC)) < 0))
 		return mlr_fail_errno(err, "open '%s'", w->directory);
 	*field = "experiment";
 	if (mkdirat(root, w->experiment, 0777) < 0 && errno != EEXIST)
@@ -431,9 +446,14 @@ static int start_once(struct act *a, const struct act_wish *w, char id[RUN_ID_SI
 		       *service = NULL, *said = NULL;
 	auto_strv struct strv argv = STRV_INIT;
 	auto_close int dir = -1;
-	struct run_wish run = { .name = (char *)w->name, .experiment = (char *)w->experiment,
-		.image = (char *)w->image, .note = (char *)"", .command = w->command,
-		.place = (char *)"here", .node = a->node, .created = mlr_epoch() };
+	struct run_wish run = { .name = (char *)w->name,
+		.experiment = (char *)w->experiment,
+		.image = (char *)w->image,
+		.note = (char *)"",
+		.command = w->command,
+		.place = (char *)"here",
+		.node = a->node,
+		.created = mlr_epoch() };
 	int r;
 
 	run_id(directory, id);
@@ -500,12 +520,13 @@ int act_start(struct act *a, const struct act_wish *w, const char *key, char id[
 	return r;
 }
 
-/* --- a run that is there --------------------------------------------------------------------------- */
+/* --- a run that is there
+ * --------------------------------------------------------------------------- */
 
 /* What is needed of a run without the index's lock. */
 struct held {
 	char *directory, *service;
-	int is_open;
+	int dir, is_open;
 };
 
 static int hold(struct act *a, const char *id, struct held *ret, struct mlr_error *err)
@@ -518,37 +539,43 @@ static int hold(struct act *a, const char *id, struct held *ret, struct mlr_erro
 	if (!r)
 		code = mlr_fail(err, ENOENT, "there is no such run");
 	else if (!r->is_own)
-		code = mlr_fail(err, EROFS, "the run '%s' was not started by you here", r->wish.name);
+		code = mlr_fail(
+			err, EROFS, "the run '%s' was not started by you here", r->wish.name);
 	else
 		*ret = (struct held){ xstrdup(r->directory),
-			r->wish.service ? xstrdup(r->wish.service) : NULL, !r->has_end };
+			r->wish.service ? xstrdup(r->wish.service) : NULL, -1, !r->has_end };
 	index_unlock(a->index);
-	return code;
+	if (code < 0)
+		return code;
+	ret->dir = open(ret->directory, O_RDONLY | O_DIRECTORY | O_NOFOLLOW | O_CLOEXEC);
+	if (ret->dir < 0)
+		return mlr_fail_errno(err, "open '%s'", ret->directory);
+	return run_is_own(ret->dir)
+		? 0
+		: mlr_fail(err, EROFS, "'%s': others may write this run, or it is another's",
+			  ret->directory);
 }
 
 static void held_done(struct held *h)
 {
 	free(h->directory);
 	free(h->service);
+	fd_close(&h->dir);
 }
 
 int act_stop(struct act *a, const char *id, struct mlr_error *err)
 {
-	auto_call(held_done) struct held h = { 0 };
+	auto_call(held_done) struct held h = { .dir = -1 };
 	struct run end = { .state = RUN_STOPPED };
 	auto_free char *said = NULL;
-	auto_close int dir = -1;
 
 	TRY(hold(a, id, &h, err));
 	if (!h.is_open || !h.service)
 		return mlr_fail(err, EROFS, "the run has ended already");
 	char *argv[] = { a->mlrun, "stop", h.service, NULL };
 	TRY(ask(a, argv, STOP_MS, &said, err));
-	dir = open(h.directory, O_RDONLY | O_DIRECTORY | O_NOFOLLOW | O_CLOEXEC);
 	end.ended = mlr_epoch();
-	if (dir < 0)
-		return mlr_fail_errno(err, "open '%s'", h.directory);
-	TRY(run_write_end(dir, &end, err));
+	TRY(run_write_end(h.dir, &end, err));
 	index_touch(a->index, h.directory);
 	return 0;
 }
@@ -565,26 +592,23 @@ static int is_list(const struct strv *a, const struct strv *b)
 int act_note(struct act *a, const char *id, const char *note, const struct strv *tags,
 	const char *was_note, const struct strv *was_tags, struct mlr_error *err)
 {
-	auto_call(held_done) struct held h = { 0 };
+	auto_call(held_done) struct held h = { .dir = -1 };
 	auto_call(run_wish_done) struct run_wish wish = { 0 };
-	auto_close int dir = -1;
 
 	TRY(hold(a, id, &h, err));
-	dir = open(h.directory, O_RDONLY | O_DIRECTORY | O_NOFOLLOW | O_CLOEXEC);
-	if (dir < 0)
-		return mlr_fail_errno(err, "open '%s'", h.directory);
-	TRY(run_read_wish(dir, &wish, err));
+	TRY(run_read_wish(h.dir, &wish, err));
 	if (strcmp(wish.note ? wish.note : "", was_note) != 0 || !is_list(&wish.tags, was_tags))
 		return mlr_fail(err, EEXIST, "somebody has changed note or tags meanwhile");
 	set_ptr(&wish.note, xstrdup(note));
 	strv_done(&wish.tags);
 	strv_add_all(&wish.tags, tags);
-	TRY(run_write_wish(dir, &wish, 0, err));
+	TRY(run_write_wish(h.dir, &wish, 0, err));
 	index_touch(a->index, h.directory);
 	return 0;
 }
 
-/* --- the machine --------------------------------------------------------------------------------------- */
+/* --- the machine
+ * --------------------------------------------------------------------------------------- */
 
 static json_t *room_of(const struct strv *roots)
 {
@@ -596,9 +620,11 @@ static json_t *room_of(const struct strv *roots)
 
 		json_array_append_new(list,
 			json_pack("{so so so}", "path", mlr_json_text(roots->v[i]), "free",
-				r ? json_null() : json_real((double)st.f_bavail * (double)st.f_frsize),
+				r ? json_null()
+				  : json_real((double)st.f_bavail * (double)st.f_frsize),
 				"size",
-				r ? json_null() : json_real((double)st.f_blocks * (double)st.f_frsize)));
+				r ? json_null()
+				  : json_real((double)st.f_blocks * (double)st.f_frsize)));
 	}
 	return list;
 }

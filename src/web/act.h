@@ -33,8 +33,8 @@ void act_tick(struct act *a);
  *
  * Returns a text to free(), or NULL with err.
  */
-char *act_line(const struct act *a, const struct act_wish *w, const char **field,
-	struct mlr_error *err);
+char *act_line(
+	const struct act *a, const struct act_wish *w, const char **field, struct mlr_error *err);
 
 /* The same of a run that was started; NULL: it was not started here. */
 char *act_line_of(const struct run *r);

@@ -58,7 +58,8 @@ struct route {
 	const char *type, *text; /* of a file of the page, in place of answer() */
 };
 
-/* --- answers -------------------------------------------------------------------------------------- */
+/* --- answers
+ * -------------------------------------------------------------------------------------- */
 
 static int session_open(struct web *w, struct call *c, struct http_reply *ret)
 {
@@ -84,8 +85,8 @@ static int session_tell(struct web *w, struct call *c, struct http_reply *ret)
 static size_t number_of(struct call *c, const char *name, size_t standard, size_t max)
 {
 	const char *text = http_argument(c->q, name);
-	unsigned long long n = text && isdigit((unsigned char)*text) ? strtoull(text, NULL, 10)
-									: standard;
+	unsigned long long n =
+		text && isdigit((unsigned char)*text) ? strtoull(text, NULL, 10) : standard;
 
 	return n < max ? (size_t)n : max;
 }
@@ -172,7 +173,8 @@ static int open_file(struct web *w, struct call *c, const char *name, struct sta
 		name = name ? name : r->log;
 		fd = name ? run_open(r, name, st) : -ENOENT;
 		if (fd < 0)
-			mlr_fail(&c->q->error, ENOENT, "the run has no file '%s'", name ? name : "log");
+			mlr_fail(&c->q->error, ENOENT, "the run has no file '%s'",
+				name ? name : "log");
 	}
 	index_unlock(w->index);
 	return fd;
@@ -193,8 +195,9 @@ static int run_log(struct web *w, struct call *c, struct http_reply *ret)
 		number_of(c, "size", LOG_PART, (size_t)1 << 20), &part);
 	if (r < 0)
 		return mlr_result(&c->q->error, r, "read the log");
-	c->answer = json_pack("{sI sI sI so}", "from", (json_int_t)part.from, "to",
-		(json_int_t)part.to, "size", (json_int_t)part.size, "text", mlr_json_text(part.text));
+	c->answer =
+		json_pack("{sI sI sI so}", "from", (json_int_t)part.from, "to", (json_int_t)part.to,
+			"size", (json_int_t)part.size, "text", mlr_json_text(part.text));
 	free(part.text);
 	return 0;
 }
@@ -241,7 +244,8 @@ static int run_charts(struct web *w, struct call *c, struct http_reply *ret)
 
 static int events(struct web *w, struct call *c, struct http_reply *ret);
 
-/* --- what changes ------------------------------------------------------------------------------------ */
+/* --- what changes
+ * ------------------------------------------------------------------------------------ */
 
 static const char *text_of(const json_t *o, const char *key)
 {
@@ -256,10 +260,10 @@ static int texts_of(const json_t *list, const char *name, struct strv *ret, stru
 
 	if (list && !json_is_array(list))
 		return mlr_fail(err, EPROTO, "%s: expected a list of texts", name);
-	json_array_foreach(list, i, v)
-	{
+	json_array_foreach(list, i, v) {
 		if (!json_is_string(v) || strlen(json_string_value(v)) != json_string_length(v))
-			return mlr_fail(err, EINVAL, "%s: [%zu]: expected a text without NUL", name, i);
+			return mlr_fail(
+				err, EINVAL, "%s: [%zu]: expected a text without NUL", name, i);
 		strv_add(ret, json_string_value(v));
 	}
 	return 0;
@@ -335,7 +339,8 @@ static int run_note(struct web *w, struct call *c, struct http_reply *ret)
 	(void)ret;
 	TRY(texts_of(json_object_get(c->body, "tags"), "tags", &tags, err));
 	TRY(texts_of(json_object_get(was, "tags"), "was: tags", &was_tags, err));
-	r = act_note(w->act, c->id, note ? note : "", &tags, was_note ? was_note : "", &was_tags, err);
+	r = act_note(
+		w->act, c->id, note ? note : "", &tags, was_note ? was_note : "", &was_tags, err);
 	if (r == 0)
 		return tell_run(w, c, c->id);
 	if (r == -EEXIST) {
@@ -381,7 +386,8 @@ static const struct route routes[] = {
 	{ "GET", "/api/v1/events", 0, events },
 };
 
-/* --- the way of a request ------------------------------------------------------------------------------- */
+/* --- the way of a request
+ * ------------------------------------------------------------------------------- */
 
 /* Does a path fit? Takes id and name. */
 static int fits(const char *pattern, const char *path, struct call *c)
@@ -459,11 +465,11 @@ static int read_body(struct call *c)
 
 	if (c->body || !(c->route->flags & (ROUTE_CHANGES | ROUTE_BODY)))
 		return 0;
-	c->body = json_loadb(c->q->body ? c->q->body : "", c->q->len, 0, &why);
-	return json_is_object(c->body) ? 0
-				       : mlr_fail(&c->q->error, EPROTO,
-						 "the body is no JSON object: line %d: %s", why.line,
-						 c->body ? "not an object" : why.text);
+	c->body = json_loadb(c->q->body ? c->q->body : "", c->q->len, JSON_ALLOW_NUL, &why);
+	return json_is_object(c->body)
+		? 0
+		: mlr_fail(&c->q->error, EPROTO, "the body is no JSON object: line %d: %s",
+			  why.line, c->body ? "not an object" : why.text);
 }
 
 /* Put the answer into a reply. */
@@ -473,8 +479,9 @@ static void write_answer(struct call *c, struct http_reply *ret)
 		return;
 	ret->status = c->status ? c->status : 200;
 	ret->type = json_is_string(c->answer) ? "text/html; charset=utf-8" : JSON_TYPE;
-	ret->body = json_is_string(c->answer) ? xstrdup(json_string_value(c->answer))
-					      : json_dumps(c->answer, JSON_COMPACT | JSON_REAL_PRECISION(15));
+	ret->body = json_is_string(c->answer)
+		? xstrdup(json_string_value(c->answer))
+		: json_dumps(c->answer, JSON_COMPACT | JSON_REAL_PRECISION(15));
 	ret->len = ret->body ? strlen(ret->body) : 0;
 }
 
@@ -519,7 +526,9 @@ int api_fail(struct http_request *q, struct http_reply *ret)
 	return 0;
 }
 
-/* --- streams ------------------------------------------------------------------------------------------------ */
+/* --- streams
+ * ------------------------------------------------------------------------------------------------
+ */
 
 static ssize_t read_stream(struct http_request *q, char *to, size_t size)
 {

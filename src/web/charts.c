@@ -71,12 +71,10 @@ static void take_line(void *ctx, const char *text, size_t len)
 	json_t *o = lines_parse(text, len, &has_nan), *v;
 	double step = step_of(o, ++m->line);
 
-	json_object_foreach(o, key, v)
-	{
+	json_object_foreach(o, key, v) {
 		struct series *s;
 
-		if (json_is_number(v) && isfinite(json_number_value(v)) &&
-			(s = series_of(m, key)))
+		if (json_is_number(v) && isfinite(json_number_value(v)) && (s = series_of(m, key)))
 			add_point(s, step, json_number_value(v));
 	}
 	json_decref(o);
@@ -98,7 +96,9 @@ static void write_series(FILE *f, const struct series *s, size_t number)
 {
 	auto_free char *title = escaped(s->name);
 	char id[32];
-	struct chart c = { .id = id, .title = title, .x_name = "step", .log_choice = 1, .alone = 1 };
+	struct chart c = {
+		.id = id, .title = title, .x_name = "step", .log_choice = 1, .alone = 1
+	};
 	const struct line line = { .name = s->name, .x = s->at.step, .y = s->at.y, .n = s->at.n };
 
 	snprintf(id, sizeof(id), "m%zu", number);

@@ -12,13 +12,16 @@ void events_open(struct web *w, struct http_request *q, struct stream *s)
 
 	if (!seen)
 		seen = http_argument(q, "since");
-	*s = (struct stream){ .log = from ? strtoll(from, NULL, 10) : -1, .metrics = -1,
-		.beat = mlr_now() };
+	*s = (struct stream){
+		.log = from ? strtoll(from, NULL, 10) : -1, .metrics = -1, .beat = mlr_now()
+	};
 	if (run)
 		snprintf(s->run, sizeof(s->run), "%s", run);
 	index_look(w->index, 1);
 	index_lock(w->index);
 	s->seen = seen ? strtoull(seen, NULL, 10) : index_now(w->index);
+	if (s->seen > index_now(w->index))
+		s->seen = 0; /* it is of a server before this one */
 	index_unlock(w->index);
 }
 
@@ -32,12 +35,14 @@ void events_close(struct web *w, struct stream *s)
 /* Add an event to what is to be sent. id 0: it has none. */
 static void put(struct stream *s, const char *name, uint64_t id, json_t *take)
 {
-	auto_free char *data = mlr_json_print(take, JSON_COMPACT | JSON_REAL_PRECISION(15)), *old = s->text;
+	auto_free char *data = mlr_json_print(take, JSON_COMPACT | JSON_REAL_PRECISION(15)),
+		       *old = s->text;
 	char line[40] = "";
 
 	if (id)
 		snprintf(line, sizeof(line), "id: %llu\n", (unsigned long long)id);
-	s->text = xasprintf("%sevent: %s\n%sdata: %s\n\n", old ? old + s->sent : "", name, line, data);
+	s->text = xasprintf(
+		"%sevent: %s\n%sdata: %s\n\n", old ? old + s->sent : "", name, line, data);
 	s->len = strlen(s->text);
 	s->sent = 0;
 }

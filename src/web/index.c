@@ -5,16 +5,16 @@
 
 #include <pthread.h>
 
-#define REMOVED_MAX   1024
-#define CHANGES_MAX   200       /* runs in one answer */
-#define LOOK_S        5.0       /* somebody who asked looks for so long */
-#define STEP_MS       250       /* between two looks at runs that go on, on a local file system */
-#define STEP_FAR_MS   2000      /* on others */
-#define SCAN_S        2.0       /* between two listings, at least */
-#define SCAN_SHARE    50        /* and so many times a listing's time */
-#define GOES_ON_S     600.0     /* a run of others is read again for so long after its last change */
-#define NAMES_FROM    500       /* runs whose metrics' names a list has */
-#define NAMES_MAX     512
+#define REMOVED_MAX 1024
+#define CHANGES_MAX 200   /* runs in one answer */
+#define LOOK_S      5.0   /* somebody who asked looks for so long */
+#define STEP_MS     250   /* between two looks at runs that go on, on a local file system */
+#define STEP_FAR_MS 2000  /* on others */
+#define SCAN_S      2.0   /* between two listings, at least */
+#define SCAN_SHARE  50    /* and so many times a listing's time */
+#define GOES_ON_S   600.0 /* a run of others is read again for so long after its last change */
+#define NAMES_FROM  500   /* runs whose metrics' names a list has */
+#define NAMES_MAX   512
 
 struct removed {
 	char id[RUN_ID_SIZE];
@@ -79,7 +79,8 @@ static void add(struct index *i, struct run *r)
 		*slot_of(i, r->id) = r;
 }
 
-/* --- with the lock ----------------------------------------------------------------------------- */
+/* --- with the lock -----------------------------------------------------------------------------
+ */
 
 void index_lock(struct index *i)
 {
@@ -93,7 +94,8 @@ void index_unlock(struct index *i)
 
 struct run *index_find(struct index *i, const char *id, int *was_there)
 {
-	struct run *r = strlen(id) == RUN_ID_SIZE - 1 && strspn(id, "0123456789abcdef") == RUN_ID_SIZE - 1
+	struct run *r =
+		strlen(id) == RUN_ID_SIZE - 1 && strspn(id, "0123456789abcdef") == RUN_ID_SIZE - 1
 		? find(i, id)
 		: NULL;
 
@@ -172,9 +174,9 @@ json_t *index_list(struct index *i, const struct query *q, size_t offset, size_t
 	qsort_r(keys, n, sizeof(*keys), query_compare, &falls);
 	for (size_t k = offset; k < n && k - offset < limit; k++)
 		json_array_append_new(runs, run_json(keys[k].run));
-	return json_pack("{sI sI sb so so so sI}", "total", (json_int_t)i->n, "matched", (json_int_t)n,
-		"scanning", i->scanning, "notes", mlr_json_texts(&i->notes), "metrics",
-		names_of(keys, n), "runs", runs, "change", (json_int_t)i->now);
+	return json_pack("{sI sI sb so so so sI}", "total", (json_int_t)i->n, "matched",
+		(json_int_t)n, "scanning", i->scanning, "notes", mlr_json_texts(&i->notes),
+		"metrics", names_of(keys, n), "runs", runs, "change", (json_int_t)i->now);
 }
 
 json_t *index_changes(struct index *i, uint64_t since)
@@ -197,7 +199,8 @@ json_t *index_changes(struct index *i, uint64_t since)
 		more || json_array_size(removed) == REMOVED_MAX);
 }
 
-/* --- listing directories ------------------------------------------------------------------------ */
+/* --- listing directories ------------------------------------------------------------------------
+ */
 
 /* Take a run that was read; what it owns becomes the index's. */
 static void take(struct index *i, struct run *r)
@@ -259,7 +262,8 @@ static void list(struct index *i, int dir, const char *path, int depth)
 			continue;
 		if (++i->directories > INDEX_DIRECTORIES)
 			return;
-		below = openat(dir, e->d_name, O_RDONLY | O_DIRECTORY | O_NOFOLLOW | O_CLOEXEC | O_NONBLOCK);
+		below = openat(dir, e->d_name,
+			O_RDONLY | O_DIRECTORY | O_NOFOLLOW | O_CLOEXEC | O_NONBLOCK);
 		name = xasprintf("%s/%s", strcmp(path, "/") == 0 ? "" : path, e->d_name);
 		if (below >= 0)
 			list(i, below, name, depth - 1);
@@ -354,7 +358,8 @@ int index_touch(struct index *i, const char *directory)
 	return is_run;
 }
 
-/* --- what goes on --------------------------------------------------------------------------------- */
+/* --- what goes on
+ * --------------------------------------------------------------------------------- */
 
 static int goes_on(const struct run *r)
 {
@@ -428,8 +433,12 @@ int index_open(const struct strv *roots, void (*tick)(void *ctx), void *ctx, str
 	struct index *i = xcalloc(1, sizeof(*i));
 	int r;
 
-	*i = (struct index){ .roots = roots, .tick = tick, .ctx = ctx, .asked = mlr_now(),
-		.scanning = 1, .step_ms = STEP_MS };
+	*i = (struct index){ .roots = roots,
+		.tick = tick,
+		.ctx = ctx,
+		.asked = mlr_now(),
+		.scanning = 1,
+		.step_ms = STEP_MS };
 	pthread_mutex_init(&i->writing, NULL);
 	pthread_mutex_init(&i->lock, NULL);
 	pthread_cond_init(&i->wake, NULL);

@@ -31,7 +31,8 @@ void index_look(struct index *i, int more);
 void index_lock(struct index *i);
 void index_unlock(struct index *i);
 
-/* Read a directory that has changed, or is new, now. Returns whether it is a run. Without the lock. */
+/* Read a directory that has changed, or is new, now. Returns whether it is a run. Without the lock.
+ */
 int index_touch(struct index *i, const char *directory);
 
 /* --- with the lock --- */

@@ -5,8 +5,8 @@
 
 #include <jansson.h>
 
-/* Parse a line. NaN and Infinity, which Python writes, become empty texts; has_nan gets whether there
- * were any. NULL: it is no object. */
+/* Parse a line. NaN and Infinity, which Python writes, become empty texts; has_nan gets whether
+ * there were any. NULL: it is no object. */
 json_t *lines_parse(const char *line, size_t len, int *has_nan);
 
 /*
@@ -16,5 +16,5 @@ json_t *lines_parse(const char *line, size_t len, int *has_nan);
  *
  * Returns the offset behind the last whole line, or -errno.
  */
-off_t lines_read(int fd, off_t from, off_t to, void (*line)(void *ctx, const char *text, size_t len),
-	void *ctx);
+off_t lines_read(int fd, off_t from, off_t to,
+	void (*line)(void *ctx, const char *text, size_t len), void *ctx);

@@ -3,8 +3,11 @@
 /* The bytes of the character that begins here, by its first byte; 0: none does. */
 static size_t length_of(unsigned char c)
 {
-	return c < 0x80 ? 1 : c >= 0xc2 && c < 0xe0 ? 2 : c >= 0xe0 && c < 0xf0 ? 3 :
-		c >= 0xf0 && c < 0xf5 ? 4 : 0;
+	return c < 0x80                 ? 1
+		: c >= 0xc2 && c < 0xe0 ? 2
+		: c >= 0xe0 && c < 0xf0 ? 3
+		: c >= 0xf0 && c < 0xf5 ? 4
+					: 0;
 }
 
 /* Do n bytes make a character of Unicode (RFC 3629)? */

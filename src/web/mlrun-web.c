@@ -1,4 +1,5 @@
-/* mlrun web: serves the page of runs, and tells where it is. mlrun becomes it, with its own argv. */
+/* mlrun web: serves the page of runs, and tells where it is. mlrun becomes it, with its own argv.
+ */
 #include "web/web.h"
 
 #include "base/account.h"
@@ -57,7 +58,8 @@ static int fail(const struct mlr_error *err)
 	return EXIT_FAILED;
 }
 
-/* --- link, list, stop --------------------------------------------------------------------------- */
+/* --- link, list, stop ---------------------------------------------------------------------------
+ */
 
 /* Print where a server's page is. */
 static int print_link(const struct server *s, struct mlr_error *err)
@@ -68,7 +70,8 @@ static int print_link(const struct server *s, struct mlr_error *err)
 
 	TRY(server_key_make(s, key, err));
 	if (strncmp(s->url, "unix:", 5) == 0) {
-		printf("socket     %s, for a proxy; the page's address ends in #k=%s\n", s->url + 5, key);
+		printf("socket     %s, for a proxy; the page's address ends in #k=%s\n", s->url + 5,
+			key);
 		return 0;
 	}
 	printf("here       %s#k=%s\n"
@@ -105,14 +108,16 @@ static int each_server(const struct args *a)
 		if (strcmp(verb, "stop") == 0)
 			kill(s->pid, SIGTERM);
 		else if (strcmp(verb, "list") == 0)
-			printf("%-32s %8d  %s\n", s->url, (int)s->pid, s->roots.n ? s->roots.v[0] : "");
+			printf("%-32s %8d  %s\n", s->url, (int)s->pid,
+				s->roots.n ? s->roots.v[0] : "");
 		else if (print_link(s, &err) < 0)
 			return fail(&err);
 	}
 	return 0;
 }
 
-/* --- serving --------------------------------------------------------------------------------------- */
+/* --- serving
+ * --------------------------------------------------------------------------------------- */
 
 struct running {
 	struct web web;
@@ -162,7 +167,8 @@ static int listen_both(struct running *s, struct mlr_error *err)
 	unsigned first = 9000 + (unsigned)getuid() % 1000;
 
 	for (unsigned port = first; port < first + PORTS_TRIED; port++) {
-		auto_free char *four = xasprintf("127.0.0.1:%u", port), *six = xasprintf("[::1]:%u", port);
+		auto_free char *four = xasprintf("127.0.0.1:%u", port),
+			       *six = xasprintf("[::1]:%u", port);
 		int r = http_listen(four, 0, &s->sockets[0], err);
 
 		if (r == 0) {
@@ -191,7 +197,8 @@ static int listen_at(const struct args *a, struct running *s, struct mlr_error *
 		if (http_listen(a->listen, 0, &s->sockets[0], err) < 0)
 			return mlr_wrap(err, "--listen");
 		if (s->sockets[0].reach == HTTP_NETWORK) {
-			mlr_fail(err, EPERM, "--listen '%s': others can reach this address", a->listen);
+			mlr_fail(err, EPERM, "--listen '%s': others can reach this address",
+				a->listen);
 			return mlr_hint(err,
 				"listen on 127.0.0.1 and use ssh -L, or on unix:PATH behind a site's proxy");
 		}

@@ -36,7 +36,8 @@ static int parse_named(struct query_term *t, const char *word, struct mlr_error 
 		if (strcmp(t->text, run_state_names[i]) == 0)
 			return 0;
 	mlr_fail(err, EPROTO, "there is no state '%s'", t->text);
-	return mlr_hint(err, "states are waiting, running, succeeded, failed, stopped, lost, unknown");
+	return mlr_hint(
+		err, "states are waiting, running, succeeded, failed, stopped, lost, unknown");
 }
 
 static int parse_term(struct query_term *t, const char *word, struct mlr_error *err)
@@ -58,8 +59,8 @@ static int parse_term(struct query_term *t, const char *word, struct mlr_error *
 		t->number = NAN;
 	if (t->kind == QUERY_EQUAL || !isnan(t->number))
 		return 0;
-	return mlr_fail(err, EPROTO, "'%s': expected a number behind %.*s", word, (int)(at + 1 - word) - (int)strlen(t->key),
-		word + strlen(t->key));
+	return mlr_fail(err, EPROTO, "'%s': expected a number behind %.*s", word,
+		(int)(at + 1 - word) - (int)strlen(t->key), word + strlen(t->key));
 }
 
 int query_parse(const char *text, const char *sort, struct query *ret, struct mlr_error *err)
@@ -70,7 +71,8 @@ int query_parse(const char *text, const char *sort, struct query *ret, struct ml
 	char *save = NULL;
 	int r = 0;
 
-	for (char *w = strtok_r(copy, blanks, &save); w && r == 0; w = strtok_r(NULL, blanks, &save))
+	for (char *w = strtok_r(copy, blanks, &save); w && r == 0;
+		w = strtok_r(NULL, blanks, &save))
 		r = q.n == QUERY_TERMS_MAX
 			? mlr_fail(err, E2BIG, "a filter has at most %d words", QUERY_TERMS_MAX)
 			: parse_term(&q.terms[q.n++], w, err);

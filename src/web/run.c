@@ -7,10 +7,10 @@
 
 #include <math.h>
 
-#define METRICS_MAX 256                  /* of a run */
+#define METRICS_MAX 256 /* of a run */
 #define VALUES_MAX  100
 #define NOTES_MAX   10
-#define HEAD_BYTES  ((off_t)16 << 10)    /* of a large file of metrics that is read for the list */
+#define HEAD_BYTES  ((off_t)16 << 10) /* of a large file of metrics that is read for the list */
 #define TAIL_BYTES  ((off_t)128 << 10)
 
 const char *const run_state_names[] = { "waiting", "running", "succeeded", "failed", "stopped",
@@ -54,8 +54,8 @@ void run_wish_done(struct run_wish *w)
 }
 
 /* Read an object of a file by rows. Returns 0 or -errno. */
-static int read_object(int dir, const char *name, const struct record_row *rows, void *to,
-	struct mlr_error *err)
+static int read_object(
+	int dir, const char *name, const struct record_row *rows, void *to, struct mlr_error *err)
 {
 	const struct record_reader reader = { .err = err };
 	auto_free char *text = NULL;
@@ -194,7 +194,8 @@ static void set_value(struct run *r, const char *key, const json_t *v)
 	if (json_is_string(v))
 		text = xstrdup(json_string_value(v));
 	else if (json_is_number(v) || json_is_boolean(v))
-		text = mlr_json_print(json_incref((json_t *)v), JSON_ENCODE_ANY | JSON_REAL_PRECISION(9));
+		text = mlr_json_print(
+			json_incref((json_t *)v), JSON_ENCODE_ANY | JSON_REAL_PRECISION(9));
 	else
 		return;
 	*xadd(r->values, r->n_values) = (struct run_value){ xstrdup(key), text };
@@ -258,16 +259,16 @@ static void take_place(struct run *r, const json_t *o)
 /* Take a record of settings: mltrain's "run". */
 static void take_settings(struct run *r, const json_t *o)
 {
-	static const char *const not[] = { "event", "time", "version", "host", "seconds", "step" };
+	static const char *const not [] = { "event", "time", "version", "host", "seconds", "step" };
 	const char *key;
 	json_t *v;
 
 	json_object_foreach((json_t *)o, key, v) {
 		size_t i = 0;
 
-		while (i < ARRAY_LEN(not) && strcmp(key, not[i]) != 0)
+		while (i < ARRAY_LEN(not ) && strcmp(key, not [i]) != 0)
 			i++;
-		if (i == ARRAY_LEN(not))
+		if (i == ARRAY_LEN(not ))
 			set_value(r, key, v);
 	}
 	r->steps = number_of(o, "steps");
@@ -292,7 +293,8 @@ static void take_record(void *ctx, const char *text, size_t len)
 	event = json_string_value(json_object_get(o, "event"));
 	if (event && strcmp(event, "run") == 0)
 		take_settings(r, o);
-	else if (!event || (strcmp(event, "load") && strcmp(event, "test") && strcmp(event, "ranks"))) {
+	else if (!event ||
+		(strcmp(event, "load") && strcmp(event, "test") && strcmp(event, "ranks"))) {
 		take_place(r, o);
 		json_object_foreach(o, key, v)
 			if (json_is_number(v) && !is_place(key))
@@ -332,7 +334,8 @@ static void read_metrics(struct run *r, int fd, off_t size)
 
 static int open_at(int dir, const char *name, struct stat *st)
 {
-	auto_close int fd = openat(dir, name, O_RDONLY | O_NOFOLLOW | O_NONBLOCK | O_CLOEXEC | O_NOCTTY);
+	auto_close int fd =
+		openat(dir, name, O_RDONLY | O_NOFOLLOW | O_NONBLOCK | O_CLOEXEC | O_NOCTTY);
 
 	if (fd < 0 || fstat(fd, st) < 0)
 		return -errno;
@@ -391,8 +394,17 @@ static void name_by_path(struct run *r)
 		r->wish.experiment = xstrdup(path_base(parent));
 }
 
-/* Read run.json and end.json, if they are the directory's owner's and nobody else may write them. */
-static void read_objects(int dir, const struct stat *of_dir, struct run *r)
+int run_is_own(int dir)
+{
+	struct stat d, wish;
+
+	return fstat(dir, &d) == 0 && fstatat(dir, "run.json", &wish, AT_SYMLINK_NOFOLLOW) == 0 &&
+		d.st_uid == getuid() && wish.st_uid == getuid() && S_ISREG(wish.st_mode) &&
+		!account_others_write(&d) && !account_others_write(&wish);
+}
+
+/* Read run.json and end.json. */
+static void read_objects(int dir, struct run *r)
 {
 	struct mlr_error err = MLR_ERROR_INIT;
 	struct end end = { .state = RUN_UNKNOWN, .ended = NAN };
@@ -404,8 +416,7 @@ static void read_objects(int dir, const struct stat *of_dir, struct run *r)
 		return;
 	}
 	r->started = r->wish.created;
-	r->is_own = r->owner == getuid() && r->of_wish.st_uid == getuid() &&
-		!account_others_write(of_dir) && !account_others_write(&r->of_wish);
+	r->is_own = run_is_own(dir);
 	r->state = RUN_WAITING;
 	fstatat(dir, "end.json", &r->of_end, AT_SYMLINK_NOFOLLOW);
 	if (r->of_end.st_ino && read_object(dir, "end.json", end_rows, &end, &err) == 0) {
@@ -471,20 +482,27 @@ static int is_unchanged(int dir, const struct run *was, const char *metrics, con
 
 int run_read(int dir, const char *path, const struct run *was, struct run *ret)
 {
-	struct run r = { .state = RUN_UNKNOWN, .started = NAN, .ended = NAN, .step = NAN, .steps = NAN,
-		.clock = NAN, .first_step = NAN, .first_clock = NAN };
-	struct stat of_dir;
-	int is_run = find_files(dir, &r) && fstat(dir, &of_dir) == 0;
+	struct run r = { .state = RUN_UNKNOWN,
+		.started = NAN,
+		.ended = NAN,
+		.step = NAN,
+		.steps = NAN,
+		.clock = NAN,
+		.first_step = NAN,
+		.first_clock = NAN };
+	int is_run = find_files(dir, &r) && fstat(dir, &r.of_directory) == 0;
 
-	if (is_run && was && is_unchanged(dir, was, r.metrics, r.log)) {
+	if (is_run && was && r.of_directory.st_mode == was->of_directory.st_mode &&
+		r.of_directory.st_uid == was->of_directory.st_uid &&
+		is_unchanged(dir, was, r.metrics, r.log)) {
 		run_done(&r);
 		return RUN_SAME;
 	}
 	if (is_run) {
 		r.directory = xstrdup(path);
 		run_id(path, r.id);
-		r.owner = of_dir.st_uid;
-		read_objects(dir, &of_dir, &r);
+		r.owner = r.of_directory.st_uid;
+		read_objects(dir, &r);
 		is_run = read_all(dir, &r);
 	}
 	if (!is_run) {
@@ -532,8 +550,9 @@ double run_left(const struct run *r)
 {
 	double rate = (r->step - r->first_step) / (r->clock - r->first_clock);
 
-	return r->state == RUN_RUNNING && rate > 0 && r->steps >= r->step ? (r->steps - r->step) / rate
-									   : NAN;
+	return r->state == RUN_RUNNING && rate > 0 && r->steps >= r->step
+		? (r->steps - r->step) / rate
+		: NAN;
 }
 
 double run_changed(const struct run *r)
@@ -562,14 +581,15 @@ json_t *run_json(const struct run *r)
 		account_find_user(r->owner, &owner);
 	metrics = json_pack("{so so so so ss so so so so so so so so so so so so so so}", "id",
 		mlr_json_text(r->id), "name", mlr_json_text(r->wish.name), "experiment",
-		mlr_json_text(r->wish.experiment), "directory", mlr_json_text(r->directory), "state",
-		run_state_names[r->state], "reason", mlr_json_text(r->reason), "started",
+		mlr_json_text(r->wish.experiment), "directory", mlr_json_text(r->directory),
+		"state", run_state_names[r->state], "reason", mlr_json_text(r->reason), "started",
 		mlr_json_real(r->started), "ended", mlr_json_real(r->ended), "changed",
 		mlr_json_real(run_changed(r)), "progress", mlr_json_real(run_progress(r)), "left",
 		mlr_json_real(run_left(r)), "metrics", metrics, "values", values, "place",
 		mlr_json_text(r->wish.place), "image", mlr_json_text(r->wish.image), "note",
-		mlr_json_text(r->wish.note ? r->wish.note : ""), "tags", mlr_json_texts(&r->wish.tags),
-		"owner", r->owner == getuid() ? json_null() : mlr_json_text(owner.user), "is_own",
+		mlr_json_text(r->wish.note ? r->wish.note : ""), "tags",
+		mlr_json_texts(&r->wish.tags), "owner",
+		r->owner == getuid() ? json_null() : mlr_json_text(owner.user), "is_own",
 		json_boolean(r->is_own));
 	account_done(&owner);
 	return metrics;

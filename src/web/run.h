@@ -63,9 +63,10 @@ struct run {
 	double started, ended; /* NAN: unknown */
 
 	/* Of the metrics. */
-	struct stat of_metrics, of_log, of_wish, of_end; /* as they were read; st_ino 0: never */
-	off_t read;                              /* bytes of metrics read, to the end of a line */
-	struct run_metric *last;                 /* [n_last], by name */
+	/* As they were read; st_ino 0: never. */
+	struct stat of_directory, of_metrics, of_log, of_wish, of_end;
+	off_t read;              /* bytes of metrics read, to the end of a line */
+	struct run_metric *last; /* [n_last], by name */
 	size_t n_last;
 	struct run_value *values; /* [n_values], by key */
 	size_t n_values;
@@ -100,8 +101,8 @@ int run_read_on(struct run *r);
 #define RUN_MORE_METRICS 1
 #define RUN_MORE_LOG     2
 
-/* Open a regular file of the run for reading; also of another's directory nothing is waited for, and
- * no link is followed. Returns a descriptor or -errno. */
+/* Open a regular file of the run for reading; also of another's directory nothing is waited for,
+ * and no link is followed. Returns a descriptor or -errno. */
 int run_open(const struct run *r, const char *name, struct stat *st);
 
 /* Write run.json, which must not be there yet, or replace it. Returns 0 or -errno. */
@@ -109,6 +110,9 @@ int run_write_wish(int dir, const struct run_wish *w, int is_new, struct mlr_err
 
 /* Keep how it ended. */
 int run_write_end(int dir, const struct run *r, struct mlr_error *err);
+
+/* Is it a run of this user's, which nobody else may write? */
+int run_is_own(int dir);
 
 /* Read run.json. Returns 0, -ENOENT, -EPROTO. */
 int run_read_wish(int dir, struct run_wish *ret, struct mlr_error *err);

@@ -44,7 +44,8 @@ extern const struct http_field api_fields[];
 /* Wake all streams: something may have changed. */
 void api_wake(struct web *w);
 
-/* --- events.c: the stream of a page ------------------------------------------------------------ */
+/* --- events.c: the stream of a page ------------------------------------------------------------
+ */
 
 struct stream {
 	uint64_t seen;         /* the index's last change that it has told */
@@ -62,7 +63,8 @@ void events_close(struct web *w, struct stream *s);
 /* As http_reply.read. */
 ssize_t events_read(struct web *w, struct stream *s, char *to, size_t size);
 
-/* --- servers.c: which servers run -------------------------------------------------------------- */
+/* --- servers.c: which servers run --------------------------------------------------------------
+ */
 
 /* A server of this user on this node. Its files are in a directory that only the user may enter. */
 struct server {
