@@ -1,7 +1,7 @@
 /*
  * A machine with cuDNN, cuBLASLt and NCCL. cuDNN is played here by plain loops that are as strict
- * as it is: what it has no engine for is refused (test_trainer_dnn.c asks the real one), biases are
- * of the output's type, and the workspace is written all over. The others are in cublas_lt.cc and
+ * as it is: what it has no engine for is refused (test_trainer_dnn.c asks the real one), all arrays
+ * are of one type, and the workspace is written all over. The others are in cublas_lt.cc and
  * nccl.cc, with gemm_lt.c and nccl.c in front of them.
  */
 #include "stand_in.h"
@@ -19,6 +19,15 @@ extern "C" {
 struct conv_dnn {
 	conv_shape shape;
 };
+
+static const char *missing; /* a library, by its name */
+
+static int look_for(const char *soname, struct mlr_error *err)
+{
+	return missing && strcmp(missing, soname) == 0
+		? mlr_fail(err, ENOENT, "%s: cannot open shared object file", soname)
+		: 0;
+}
 
 /* Call visit(x's, w's, y's place) for every product of the convolution. */
 template <class V> static void for_products(const conv_shape &s, V visit)
@@ -71,18 +80,21 @@ static void convolve(const conv_shape &s, array x, array w, array b, array y)
 
 extern "C" {
 
-int conv_dnn_open(struct mlr_error *)
+void cuda_fake_without(const char *soname)
 {
-	return 0;
+	missing = soname;
+}
+
+int conv_dnn_open(struct mlr_error *err)
+{
+	return look_for("libcudnn.so.9", err);
 }
 
 int conv_dnn_new(
-	const conv_shape *s, size_t workspace, int, struct conv_dnn **ret, struct mlr_error *err)
+	const conv_shape *s, size_t workspace, struct conv_dnn **ret, struct mlr_error *err)
 {
 	demand(workspace >= STAND_IN_WORKSPACE, "too small a workspace");
 	demand(s->what == CONV_FORWARD || (!s->bias && !s->relu), "a gradient with a bias or ReLU");
-	if (s->dtype == DTYPE_BF16 && s->what == CONV_WEIGHTS)
-		return mlr_fail(err, ENOTSUP, "no engine for f32 of bf16");
 	if (s->relu && !s->bias)
 		return mlr_fail(err, ENOTSUP, "only engines that are compiled first");
 	*ret = new conv_dnn{ *s };
@@ -107,8 +119,7 @@ int conv_dnn_run(struct conv_dnn *c, void *x, void *w, void *b, void *y, void *w
 	if (s.bias)
 		demand_aligned(b, 16, "b is not aligned");
 	submit_product(stream, workspace, [=]() {
-		convolve(s, { x, half }, { w, half && s.what != CONV_WEIGHTS }, { b, half },
-			{ y, half });
+		convolve(s, { x, half }, { w, half }, { b, half }, { y, half });
 	});
 	return 0;
 }
@@ -144,8 +155,10 @@ static const struct {
 };
 
 int library_open(
-	const char *soname, const struct library_symbol *symbols, size_t n, struct mlr_error *)
+	const char *soname, const struct library_symbol *symbols, size_t n, struct mlr_error *err)
 {
+	if (look_for(soname, err) < 0)
+		return -ENOENT;
 	demand(strcmp(soname, "libcublasLt.so.13") == 0 || strcmp(soname, "libnccl.so.2") == 0,
 		soname);
 	for (size_t i = 0; i < n; i++) {
