@@ -55,11 +55,14 @@ static struct net *usual_net(void)
 	return chain_net("usual", shape3(1, 12, 12), layers, ARRAY_LEN(layers));
 }
 
+/* Many classes, and ReLU and maxima behind a convolution without biases. */
 static struct net *many_classes_net(void)
 {
 	const struct layer layers[] = {
 		{ LAYER_CONV, "a", .outputs = 8, .size = 3, .stride = 1, .pad = 1, .sigma = 0.3f,
 			.no_bias = 1 },
+		{ LAYER_RELU, "relu_a" },
+		{ LAYER_MAXPOOL, "max_a", .size = 2 },
 		{ LAYER_AVGPOOL, "avg", .size = 2 },
 		{ LAYER_RELU, "relu" },
 		{ LAYER_MAXPOOL, "max", .size = 3 },
