@@ -31,6 +31,7 @@ setup() {
 	assert_output --partial cuda
 	run -0 mlrun exec mlrun/trainer-gpu sh -c 'cd /usr/lib/*-linux-gnu && ls'
 	assert_line --regexp '^libcudnn_ops\.so\.'
+	assert_line --regexp '^libcublasLt\.so\.'
 	refute_line --regexp '^libcuda\.so'
 }
 

@@ -1,21 +1,15 @@
 /*
- * The backend cuda against `reference`. This file makes three programs: test_trainer_cuda runs the
- * whole engine and our kernels on the CPU (cuda_fake/, cuda_on_cpu/), where everything but NVIDIA's
- * libraries is shown without a GPU; test_trainer_cuda_libraries (CUDA_LIBRARIES) has plain loops
- * stand in for cuDNN, cuBLASLt and NCCL wherever they can be asked; test_trainer_cuda_device runs
- * the plugin on one, and is skipped where there is none.
+ * The backend cuda against `reference`. This file makes two programs: test_trainer_cuda runs the
+ * whole engine and our kernels on the CPU (cuda_fake/, cuda_on_cpu/), with plain loops in place of
+ * cuDNN, cuBLASLt and NCCL; test_trainer_cuda_device runs the plugin on a GPU, and is skipped where
+ * there is none.
  */
 #include "trainer_net.h"
 #include "trainer_test.h"
 
-#include "base/file.h"
-#include "config.h"
-
 #include "optimiser/optimiser.h"
 #include <errno.h>
-#include <fcntl.h>
 #include <sched.h>
-#include <sys/wait.h>
 #include <unistd.h>
 
 #ifdef CUDA_ON_DEVICE
@@ -29,7 +23,6 @@ static const struct backend *cuda_backend(void)
 #include "cuda_fake/cuda_runtime_api.h"
 #include "cuda_fake/nccl.h"
 #include "cuda_on_cpu/cuda_on_cpu.h"
-#include "backend/cuda/product/choice.h"
 #include "backend/cuda/plan.h"
 #define BATCH 5
 extern const struct cuda_plugin mltrain_cuda;
@@ -62,12 +55,14 @@ static struct net *usual_net(void)
 	return chain_net("usual", shape3(1, 12, 12), layers, ARRAY_LEN(layers));
 }
 
-/* Many classes: the last layer, the loss and their gradients are kernels of their own. */
+/* Many classes, and ReLU and maxima behind a convolution without biases. */
 static struct net *many_classes_net(void)
 {
 	const struct layer layers[] = {
 		{ LAYER_CONV, "a", .outputs = 8, .size = 3, .stride = 1, .pad = 1, .sigma = 0.3f,
 			.no_bias = 1 },
+		{ LAYER_RELU, "relu_a" },
+		{ LAYER_MAXPOOL, "max_a", .size = 2 },
 		{ LAYER_AVGPOOL, "avg", .size = 2 },
 		{ LAYER_RELU, "relu" },
 		{ LAYER_MAXPOOL, "max", .size = 3 },
@@ -77,8 +72,8 @@ static struct net *many_classes_net(void)
 	return chain_net("many classes", shape3(4, 12, 12), layers, ARRAY_LEN(layers));
 }
 
-/* What libraries compute of a residual network: channels are multiples of 8, one output is read by
- * two layers, and convolutions without biases give them the weights' gradients too. */
+/* A residual network whose channels are multiples of 8, as most are; one output is read by two
+ * layers. */
 static struct net *wide_net(void)
 {
 	enum { STEM, RELU, CONV1, BN, CONV2, SUM, RELU2, GLOBAL, FC1, RELU3, DROP, FC2 };
@@ -626,8 +621,6 @@ static void two_ranks_share_the_statistics_of_batch_norm(void **state)
 
 /* --- NCCL ------------------------------------------------------------------------------------ */
 
-#ifdef CUDA_LIBRARIES
-
 static void ranks_with_a_gpu_each_sum_by_nccl_within_their_graphs(void **state)
 {
 	auto_call(net_free) struct net *usual = usual_net(), *residual = small_residual_net();
@@ -1054,9 +1047,7 @@ static void what_nccl_alone_has_met_with_breaks_the_generation(void **state)
 	tear_down(&s);
 }
 
-#endif
-
-/* --- the memory plan, the file of choices ------------------------------------------------- */
+/* --- the memory plan, overlapping kernels, libraries --------------------------------------- */
 
 static void arrays_share_bytes_only_when_never_used_together(void **state)
 {
@@ -1102,72 +1093,6 @@ static void the_plan_names_what_memory_is_for(void **state)
 	tear_down(&s);
 }
 
-static const char choices_head[] = "a GPU\tdriver 13000\tmltrain " PACKAGE_VERSION "\n";
-
-/* Another process, as a process reads the file once; 0 when choice_find() says so. */
-static int choice_in_new_process(const char *text, const char *key, int want)
-{
-	const struct device gpu = { .name = "a GPU", .driver = 13000 };
-	int status;
-	pid_t pid;
-
-	if (text)
-		write_file("mlrun/cuda-aGPU.choices", text, strlen(text));
-	pid = fork();
-	if (pid == 0) {
-		choice_load(&gpu);
-		if (want == CHOICE_ENGINES) { /* write */
-			choice_set(key, CHOICE_ENGINES - 1);
-			choice_set("other", CHOICE_OWN);
-			_exit(choice_save(NULL) < 0);
-		}
-		_exit(choice_find(key) != want);
-	}
-	waitpid(pid, &status, 0);
-	return status;
-}
-
-static void choices_are_kept_and_a_damaged_file_of_them_counts_as_none(void **state)
-{
-	auto_free char *good = xasprintf("%sfast\tlibrary 5\nslow\town\n", choices_head);
-	auto_free char *another = xasprintf("another %s", good);
-	const char *const bad[] = { "\n", "fast\n", "fast\tlib\n", "fast\tlibrary\n",
-		"fast\tlibrary 8\n", "fast\tlibrary 1 \n", "fast\tlibrary 0\nslow\to",
-		"fast\tlibrary 0\n\n", "fast\tlibrary 0" };
-
-	setenv("XDG_CACHE_HOME", test_dir, 1);
-	assert_int_equal(choice_in_new_process(NULL, "fast", CHOICE_UNKNOWN), 0);
-	assert_int_equal(choice_in_new_process(NULL, "fast", CHOICE_ENGINES), 0);
-	assert_int_equal(choice_in_new_process(NULL, "fast", CHOICE_ENGINES - 1), 0);
-	assert_int_equal(choice_in_new_process(NULL, "other", CHOICE_OWN), 0);
-	assert_int_equal(choice_in_new_process(good, "fast", 5), 0);
-	assert_int_equal(choice_in_new_process(good, "slow", CHOICE_OWN), 0);
-	assert_int_equal(choice_in_new_process(another, "fast", CHOICE_UNKNOWN), 0);
-	for (size_t i = 0; i < ARRAY_LEN(bad); i++) {
-		auto_free char *text = xasprintf("%s%s", choices_head, bad[i]);
-
-		assert_int_equal(choice_in_new_process(text, "fast", CHOICE_UNKNOWN), 0);
-	}
-	setenv("XDG_CACHE_HOME", "/nonexistent", 1);
-}
-
-static void tuning_leaves_its_choices_and_nothing_else_behind(void **state)
-{
-	auto_call(net_free) struct net *net = usual_net();
-	struct engine_config config = { .batch = BATCH };
-	size_t left = cuda_fake_left();
-	struct setup s;
-
-	setenv("XDG_CACHE_HOME", test_dir, 1);
-	setenv("MLTRAIN_TUNE", "1", 1);
-	s = set_up(cuda_backend(), net, &config, 0);
-	unsetenv("MLTRAIN_TUNE");
-	tear_down(&s);
-	assert_int_equal(cuda_fake_left(), left);
-	assert_int_equal(access(in_test_dir("mlrun/cuda-aGPUmadeup.choices"), F_OK), 0);
-	setenv("XDG_CACHE_HOME", "/nonexistent", 1);
-}
-
 /* Hopper's kernels overlap, unless a user says no. */
 static void kernels_of_a_graph_overlap_where_the_gpu_can_and_the_user_lets_them(void **state)
 {
@@ -1195,77 +1120,61 @@ static void kernels_of_a_graph_overlap_where_the_gpu_can_and_the_user_lets_them(
 	cuda_fake_sm(90);
 }
 
-#ifndef CUDA_LIBRARIES
-static void libraries_that_are_wanted_but_not_there_are_told(void **state)
+/* A process opens a library once, so that this comes before all other tests. */
+static void a_library_that_is_not_there_is_named_with_the_layer_that_wants_it(void **state)
 {
-	auto_call(net_free) struct net *net = wide_net();
-	struct engine_config config = { .batch = BATCH };
-	struct setup s = set_up(cuda_backend(), net, &config, 0);
+	static const struct {
+		const char *soname, *layer;
+	} cases[] = { { "libcudnn.so.9", "conv1" }, { "libcublasLt.so.13", "fc1" } };
+	auto_call(net_free) struct net *net = usual_net();
+	struct engine_config config = { .batch = BATCH, .threads = 1 };
+	size_t left = cuda_fake_left();
 
-	assert_string_equal(s.engine->without, "");
-	tear_down(&s);
-	setenv("MLTRAIN_CUDA_PRODUCTS", "library", 1);
-	s = set_up(cuda_backend(), net, &config, 0);
-	unsetenv("MLTRAIN_CUDA_PRODUCTS");
-	assert_string_equal(s.engine->without, "cuDNN and cuBLASLt");
-	tear_down(&s);
-}
-#endif
+	for (size_t i = 0; i < ARRAY_LEN(cases); i++) {
+		auto_free char *want = xasprintf(
+			"backend cuda: layer '%s': %s: ", cases[i].layer, cases[i].soname);
+		struct mlr_error err = MLR_ERROR_INIT;
+		struct engine *e = NULL;
 
-#ifdef CUDA_LIBRARIES
-/* Each engine of a library's is timed, and the fastest one computes. */
-static void tuning_tries_the_engines_of_a_library_and_takes_the_fastest(void **state)
-{
-	auto_call(net_free) struct net *net = wide_net();
-	struct engine_config config = { .batch = BATCH };
-	struct step_result got[2];
-	auto_free char *text = NULL;
-	size_t len;
-	struct setup s;
-
-	setenv("XDG_CACHE_HOME", test_dir, 1);
-	setenv("MLTRAIN_TUNE", "1", 1);
-	unsetenv("MLTRAIN_CUDA_PRODUCTS");
-	cublas_lt_used();
-	s = set_up(cuda_backend(), net, &config, 0);
-	unsetenv("MLTRAIN_TUNE");
-	assert_int_equal(cublas_lt_used(), (1 << CUBLAS_LT_ALGORITHMS) - 1);
-	take_steps(&s, 0, 2, got);
-	assert_int_equal(cublas_lt_used(), 1 << CUBLAS_LT_FASTEST);
-	tear_down(&s);
-	assert_int_equal(file_read(AT_FDCWD, in_test_dir("mlrun/cuda-aGPUmadeup.choices"),
-				 CHOICE_FILE_MAX, &text, &len, NULL),
-		0);
-	assert_non_null(strstr(text, "\tlibrary 2\n"));
-	assert_non_null(strstr(text, "\town\n"));
-	setenv("MLTRAIN_CUDA_PRODUCTS", "library", 1);
-	setenv("XDG_CACHE_HOME", "/nonexistent", 1);
+		cuda_fake_without(cases[i].soname);
+		assert_int_equal(
+			cuda_backend()->open(net->layers, net->n, &config, &e, &err), -ENOENT);
+		assert_non_null(strstr(err.text, want));
+		assert_int_equal(cuda_fake_left(), left);
+	}
+	cuda_fake_without(NULL);
 }
 
 /* At its first product, within a step, and while a graph is captured. */
-static void a_product_that_a_library_fails_at_is_computed_by_our_kernel_from_then_on(void **state)
+static void a_library_that_fails_ends_the_step(void **state)
 {
-	static const int after[] = { 0, 1, 3, 5, 8, 10 };
-	auto_call(net_free) struct net *net = wide_net();
+	static const int after[] = { 0, 3, 6, 8 };
+	auto_call(net_free) struct net *net = usual_net();
+	struct engine_config config = { .batch = BATCH };
+	size_t left = cuda_fake_left();
 
 	for (size_t i = 0; i < ARRAY_LEN(after); i++) {
-		int launches = cuda_fake_graph_launches();
+		struct setup s = set_up(cuda_backend(), net, &config, 0);
+		struct mlr_error err = MLR_ERROR_INIT;
+		struct step_result got[STEPS];
 
 		cublas_lt_fail_after(after[i]);
-		compare(net, BATCH, DTYPE_F32, 0, 1);
-		cublas_lt_fail_after(after[i]);
-		compare(net, BATCH, DTYPE_BF16, 0, 1);
-		assert_true(cuda_fake_graph_launches() > launches + 1);
+		assert_int_equal(engine_step(s.engine, s.batches, s.steps, STEPS, got, &err), -EIO);
+		assert_non_null(strstr(err.text, "cublasLtMatmul: "));
+		cublas_lt_fail_after(-1);
+		tear_down(&s);
+		assert_int_equal(cuda_fake_left(), left);
 	}
-	cublas_lt_fail_after(-1);
 }
-#endif
 
 #endif
 
 int main(void)
 {
 	const struct CMUnitTest tests[] = {
+#ifndef CUDA_ON_DEVICE
+		cmocka_unit_test(a_library_that_is_not_there_is_named_with_the_layer_that_wants_it),
+#endif
 		cmocka_unit_test(cuda_computes_the_steps_of_reference_on_usual_layers),
 		cmocka_unit_test(cuda_computes_the_steps_of_reference_on_odd_sizes),
 		cmocka_unit_test(cuda_computes_the_steps_of_reference_on_many_classes),
@@ -1281,12 +1190,12 @@ int main(void)
 		cmocka_unit_test(an_engine_that_predicts_has_less_memory_and_takes_no_step),
 		cmocka_unit_test(a_label_beyond_the_classes_is_refused),
 #ifndef CUDA_ON_DEVICE
+		cmocka_unit_test(a_library_that_fails_ends_the_step),
 		cmocka_unit_test(steps_after_the_first_call_are_graphs),
 		cmocka_unit_test(no_device_and_too_little_memory_are_told_with_a_way_out),
 		cmocka_unit_test(every_call_that_fails_is_told_and_nothing_leaks),
 		cmocka_unit_test(two_ranks_compute_the_steps_of_one),
 		cmocka_unit_test(two_ranks_share_the_statistics_of_batch_norm),
-#ifdef CUDA_LIBRARIES
 		cmocka_unit_test(ranks_with_a_gpu_each_sum_by_nccl_within_their_graphs),
 		cmocka_unit_test(a_rank_that_ends_while_gpus_wait_for_it_is_named),
 		cmocka_unit_test(what_nccl_meets_with_meanwhile_is_told),
@@ -1294,33 +1203,13 @@ int main(void)
 		cmocka_unit_test(ranks_go_on_with_a_new_communicator_after_one_has_vanished),
 		cmocka_unit_test(a_rank_that_vanishes_while_others_join_lets_them_go_on),
 		cmocka_unit_test(what_nccl_alone_has_met_with_breaks_the_generation),
-#endif
 		cmocka_unit_test(arrays_share_bytes_only_when_never_used_together),
 		cmocka_unit_test(the_plan_names_what_memory_is_for),
-		cmocka_unit_test_setup_teardown(
-			choices_are_kept_and_a_damaged_file_of_them_counts_as_none, make_test_dir,
-			drop_test_dir),
-		cmocka_unit_test_setup_teardown(tuning_leaves_its_choices_and_nothing_else_behind,
-			make_test_dir, drop_test_dir),
 		cmocka_unit_test(
 			kernels_of_a_graph_overlap_where_the_gpu_can_and_the_user_lets_them),
-#ifndef CUDA_LIBRARIES
-		cmocka_unit_test(libraries_that_are_wanted_but_not_there_are_told),
-#endif
-#ifdef CUDA_LIBRARIES
-		cmocka_unit_test_setup_teardown(
-			tuning_tries_the_engines_of_a_library_and_takes_the_fastest, make_test_dir,
-			drop_test_dir),
-		cmocka_unit_test(
-			a_product_that_a_library_fails_at_is_computed_by_our_kernel_from_then_on),
-#endif
 #endif
 	};
 
-	setenv("XDG_CACHE_HOME", "/nonexistent", 1); /* what a user has measured is not for tests */
-#ifdef CUDA_LIBRARIES
-	setenv("MLTRAIN_CUDA_PRODUCTS", "library", 1);
-#endif
 #ifdef CUDA_ON_DEVICE
 	if (backend_find("auto") != &backend_auto && !getenv("MLTRAIN_TEST_GPU")) {
 		printf("1..0 # SKIP there is no driver of NVIDIA's, or mltrain-cuda.so was not built\n");

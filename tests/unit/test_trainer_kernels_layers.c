@@ -25,7 +25,9 @@ static void check_elements(enum dtype dtype, size_t n)
 	assert_int_equal(kernel_relu_forward(n, dtype, ad, y, NULL), 0);
 	assert_close("relu", dtype, y, want, n, 0);
 	op_relu_backward(n, a, b, want);
-	assert_int_equal(kernel_relu_backward(n, dtype, ad, bd, y, NULL), 0);
+	for (size_t i = 0; i < n; i++)
+		want[i] *= 4;
+	assert_int_equal(kernel_relu_backward(n, dtype, ad, bd, 4, y, NULL), 0);
 	assert_close("relu backward", dtype, y, want, n, 0);
 	for (size_t i = 0; i < n; i++)
 		want[i] = a[i] + b[i];
@@ -36,6 +38,8 @@ static void check_elements(enum dtype dtype, size_t n)
 	assert_close("sum and relu in place", dtype, ad, want, n, 0);
 	assert_int_equal(kernel_from_float(n, dtype, b, y, NULL), 0);
 	assert_memory_equal(y, bd, n * kernel_size(dtype));
+	assert_int_equal(kernel_to_float(n, dtype, bd, want, NULL), 0);
+	assert_memory_equal(want, b, n * sizeof(float));
 	free(a);
 	free(b);
 	free(ad);
@@ -178,40 +182,6 @@ static void maxima_and_means_of_windows_are_the_loops(void **state)
 			check_pool(&pools[i], dtypes[t], 0);
 			check_pool(&pools[i], dtypes[t], 1);
 		}
-}
-
-static void gradients_go_back_to_winners_of_two_bits(void **state)
-{
-	struct rng r;
-
-	rng_init(&r, 4, RNG_TEST, 0);
-	for (size_t i = 0; i < 2 * DTYPES; i++) {
-		const struct kernel_pool *d = &pools[i % 2];
-		enum dtype dtype = dtypes[i / 2];
-		size_t xs = (size_t)(d->n * d->h * d->w * d->c),
-		       ys = (size_t)(d->n * d->p * d->q * d->c);
-		size_t bytes = kernel_winner_bytes(d->c);
-		uint8_t *winner = xcalloc(ys, 1), *bits = xcalloc(ys / (size_t)d->c, bytes);
-		float *dy = numbers(&r, dtype, ys), *dx = xcalloc(xs, sizeof(float));
-		void *dyd = stored(dtype, dy, ys), *dxd = room(dtype, xs);
-
-		for (size_t m = 0; m < ys; m++) {
-			size_t c = m % (size_t)d->c;
-
-			winner[m] = (uint8_t)rng_below(&r, 4);
-			bits[m / (size_t)d->c * bytes + c / 4] |=
-				(uint8_t)(winner[m] << (2 * (c % 4)));
-		}
-		pool_gradient_loops(d, dy, winner, dx, 0);
-		assert_int_equal(kernel_unpool(d, dtype, dyd, bits, dxd, NULL), 0);
-		assert_close("unpool", dtype, dxd, dx, xs, 0);
-		free(winner);
-		free(bits);
-		free(dy);
-		free(dx);
-		free(dyd);
-		free(dxd);
-	}
 }
 
 static void means_of_whole_channels_are_the_loops(void **state)
@@ -384,6 +354,35 @@ static void check_norm(enum dtype dtype, size_t rows, int channels, int relu)
 	free(dx);
 }
 
+static void sums_of_channels_are_the_loops(void **state)
+{
+	enum { ROWS = 500 };
+	struct rng r;
+
+	rng_init(&r, 7, RNG_TEST, 0);
+	for (size_t i = 0; i < 2 * DTYPES; i++) {
+		struct kernel_norm d = { .rows = ROWS, .c = i % 2 ? 64 : 7 };
+		enum dtype dtype = dtypes[i / 2];
+		size_t c = (size_t)d.c, n = ROWS * c;
+		float *x = numbers(&r, dtype, n), *want = xcalloc(c, 4), *sums = xcalloc(c, 4);
+		double *partial = xcalloc((size_t)kernel_norm_splits(&d) * 2 * c, sizeof(double));
+		void *xd = stored(dtype, x, n);
+		uint32_t ticket = 0;
+
+		for (size_t k = 0; k < n; k++)
+			want[k % c] += x[k];
+		assert_int_equal(
+			kernel_channel_sums(&d, dtype, xd, partial, sums, &ticket, NULL), 0);
+		assert_floats("sums of channels", DTYPE_F32, sums, want, c, ROWS);
+		assert_int_equal(ticket, 0);
+		free(x);
+		free(want);
+		free(sums);
+		free(partial);
+		free(xd);
+	}
+}
+
 static void batch_norm_over_ranks_is_the_loops(void **state)
 {
 	for (size_t t = 0; t < DTYPES; t++) {
@@ -399,8 +398,8 @@ int main(void)
 		cmocka_unit_test(relu_sums_and_conversions_are_the_loops),
 		cmocka_unit_test(dropout_draws_the_numbers_that_are_named_by_step_layer_and_row),
 		cmocka_unit_test(maxima_and_means_of_windows_are_the_loops),
-		cmocka_unit_test(gradients_go_back_to_winners_of_two_bits),
 		cmocka_unit_test(means_of_whole_channels_are_the_loops),
+		cmocka_unit_test(sums_of_channels_are_the_loops),
 		cmocka_unit_test(batch_norm_over_ranks_is_the_loops),
 	};
 

@@ -66,7 +66,7 @@ static int opened(const char *variable, const char *value)
 		r = library_open(SONAME, &symbol, 1, &err);
 		if (r == 0 && (!function || function(0) != 1))
 			_exit(99);
-		if (r < 0 && !strstr(err.text, SONAME))
+		if (r < 0 && (!strstr(err.text, SONAME) || !strstr(err.text, "\nhint: searched: ")))
 			_exit(98);
 		_exit(-r);
 	}

@@ -25,7 +25,6 @@ struct engine {
 	int steps_at_once; /* how many steps a fast call of step() has */
 	uint64_t layout;   /* equal on ranks with the same layout of gradients */
 	char device[64];   /* "NVIDIA H200", "" for the CPU */
-	char without[64];  /* "cuBLASLt": libraries that were wanted but are not there; "": none */
 	const char *isa;   /* "avx2": the CPU's instructions that it computes with; NULL: unknown */
 };
 

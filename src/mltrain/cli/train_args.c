@@ -170,11 +170,6 @@ static void parse_optimiser(void *field, char *arg, struct argp_state *state)
 	*(int *)field = options_word(state, "optimiser", arg, names);
 }
 
-static void be_tuned(void *args, char *arg, struct argp_state *state)
-{
-	setenv("MLTRAIN_TUNE", "1", 1); /* the plugin's (backend/cuda/product/tune.c) */
-}
-
 /* A number of the recipe's, from 0 on. */
 #define RATE(field, max) OPT_NUMBER(struct train_args, train.recipe.field, 0, max)
 
@@ -221,8 +216,6 @@ static const struct option_row options[] = { { NULL, 0, NULL, 0,
 	{ "isa", 0, "NAME", 0,
 		"no wider instructions of the CPU than sse4, avx2, avx512, avx512-bf16, amx", 2,
 		OPT_CALL(arg_isa) },
-	{ "tune", 0, NULL, 0, "measure which kernels are fastest on this GPU, and keep the result",
-		2, OPT_CALL(be_tuned) },
 	{ "deterministic", 0, NULL, 0, "give the same bits each time on a GPU too, even if slower",
 		2, OPT(struct train_args, train.deterministic) },
 

@@ -106,17 +106,15 @@ static void stepped(struct live *l, const struct train_state *s, int images)
 	l->drawn_at = t;
 }
 
-/* Format "cuda (bf16) on NVIDIA H200, 4 ranks", with ", without cuBLASLt" where mltrain's own
- * kernels take its place, or "onednn (f32) on 2 threads". */
+/* Format "cuda (bf16) on NVIDIA H200, 4 ranks" or "onednn (f32) on 2 threads". */
 static char *computer(const struct train_state *s)
 {
 	const struct engine *e = s->engine;
 	auto_free char *threads = xasprintf("%d thread%s", e->threads, e->threads == 1 ? "" : "s");
 	auto_free char *ranks = s->ranks > 1 ? xasprintf(", %d ranks", s->ranks) : xstrdup("");
 
-	return xasprintf("%s (%s) on %s%s%s%s", e->backend->name, dtype_name(e->dtype),
-		e->device[0] ? e->device : threads, ranks, e->without[0] ? ", without " : "",
-		e->without);
+	return xasprintf("%s (%s) on %s%s", e->backend->name, dtype_name(e->dtype),
+		e->device[0] ? e->device : threads, ranks);
 }
 
 static void tell_kept(const char *file)

@@ -89,16 +89,8 @@ cublasStatus_t cublasLtMatmul(cublasLtHandle_t handle, cublasLtMatmulDesc_t desc
 
 /* --- for tests --- */
 
-#define CUBLAS_LT_ALGORITHMS 3 /* for each product */
-#define CUBLAS_LT_FASTEST                                                       \
-	2 /* the one that takes less time than our kernels, by cuda_fake_time() \
-	   */
-
 /* Let the product after n others fail, and every one after it. n < 0: none. */
 void cublas_lt_fail_after(int n);
-
-/* The algorithms that have run since this was called last, as bits. */
-unsigned cublas_lt_used(void);
 
 #ifdef __cplusplus
 }

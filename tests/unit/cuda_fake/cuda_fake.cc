@@ -37,7 +37,6 @@ static struct {
 	std::set<cudaStream_t> streams;
 	std::map<void *, size_t> taken;
 	std::set<void *> pinned;
-	float next_ms = 1;
 	size_t events, graphs, used;
 	uint64_t random = 1;
 } fake;
@@ -140,11 +139,6 @@ int cuda_fake_graph_launches(void)
 	return fake.launches;
 }
 
-void cuda_fake_time(float ms)
-{
-	fake.next_ms = ms;
-}
-
 const char *cudaGetErrorString(cudaError_t error)
 {
 	switch (error) {
@@ -193,7 +187,6 @@ cudaError_t cudaGetDeviceProperties(struct cudaDeviceProp *prop, int device)
 	strcpy(prop->name, "a GPU made up");
 	prop->major = fake.sm / 10;
 	prop->minor = fake.sm % 10;
-	prop->multiProcessorCount = 132;
 	prop->totalGlobalMem = (size_t)1 << 30;
 	return call();
 }
@@ -418,13 +411,6 @@ cudaError_t cudaEventSynchronize(cudaEvent_t event)
 		fake.invalid = true;
 		return cudaErrorStreamCaptureUnsupported;
 	}
-	return call();
-}
-
-cudaError_t cudaEventElapsedTime(float *ms, cudaEvent_t, cudaEvent_t)
-{
-	*ms = fake.next_ms;
-	fake.next_ms = 1;
 	return call();
 }
 

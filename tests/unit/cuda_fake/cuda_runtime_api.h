@@ -41,7 +41,7 @@ typedef struct {
 struct cudaDeviceProp {
 	char name[256];
 	cudaUUID_t uuid;
-	int major, minor, multiProcessorCount, l2CacheSize;
+	int major, minor;
 	size_t totalGlobalMem;
 };
 
@@ -56,7 +56,7 @@ enum cudaStreamCaptureMode {
 	cudaStreamCaptureModeThreadLocal,
 	cudaStreamCaptureModeRelaxed
 };
-enum { cudaStreamNonBlocking = 1, cudaEventDefault = 0, cudaEventDisableTiming = 2 };
+enum { cudaStreamNonBlocking = 1, cudaEventDisableTiming = 2 };
 
 const char *cudaGetErrorString(cudaError_t error);
 cudaError_t cudaGetLastError(void);
@@ -86,7 +86,6 @@ cudaError_t cudaEventCreateWithFlags(cudaEvent_t *event, unsigned flags);
 cudaError_t cudaEventDestroy(cudaEvent_t event);
 cudaError_t cudaEventRecord(cudaEvent_t event, cudaStream_t stream);
 cudaError_t cudaEventSynchronize(cudaEvent_t event);
-cudaError_t cudaEventElapsedTime(float *ms, cudaEvent_t from, cudaEvent_t to);
 
 cudaError_t cudaGraphInstantiate(
 	cudaGraphExec_t *exec, cudaGraph_t graph, unsigned long long flags);
@@ -110,9 +109,6 @@ void cuda_fake_memory(size_t bytes);
  * none. */
 void cuda_fake_fail_after(int n);
 
-/* What the next cudaEventElapsedTime() says, 1 otherwise. */
-void cuda_fake_time(float ms);
-
 /* Bytes of device and pinned memory, streams, events and graphs that were taken and not given
  * back. */
 size_t cuda_fake_left(void);
@@ -126,6 +122,9 @@ int cuda_fake_is_device(const void *p, size_t bytes);
 
 /* The device of this thread, as its UUID has it. */
 int cuda_fake_device(void);
+
+/* Let a library not be there, by its name as in "libcudnn.so.9"; NULL: all are. */
+void cuda_fake_without(const char *soname);
 
 /* Graphs that were launched, so far. */
 int cuda_fake_graph_launches(void);

@@ -19,16 +19,10 @@
 #define THREADS_MAX 1024
 
 dim3 threadIdx, blockIdx, blockDim, gridDim;
-int cuda_on_cpu_multiprocessors = 132, cuda_on_cpu_overlap;
+int cuda_on_cpu_overlap;
 void (*cuda_on_cpu_submit)(cudaStream_t stream, std::function<void()> launch);
 
 enum state { RUNS, AT_BLOCK_BARRIER, AT_WARP_BARRIER, ENDED };
-
-/* A copy into shared memory that has begun; a NULL `to` closes a group. */
-struct pending_copy {
-	void *to;
-	unsigned char bytes[16];
-};
 
 /* Where a thread goes on. AddressSanitizer follows swapcontext() alone. That asks the kernel for
  * the signal mask each time, half of the tests' time: other builds only begin a thread with a
@@ -46,7 +40,6 @@ struct fiber {
 	void *fake; /* AddressSanitizer's own stack */
 	unsigned collectives;
 	bool waited; /* for the kernel before */
-	std::vector<pending_copy> copies;
 };
 
 /* What lanes of a warp gave each other; two turns, so that one barrier between uses is enough. */
@@ -56,7 +49,6 @@ struct warp {
 
 static struct {
 	enum cuda_order order;
-	unsigned launches, blocks;
 	unsigned threads, now;
 	fiber fibers[THREADS_MAX];
 	warp warps[THREADS_MAX / WARP];
@@ -74,16 +66,6 @@ static struct {
 void cuda_on_cpu_order(enum cuda_order order)
 {
 	cpu.order = order;
-}
-
-unsigned cuda_on_cpu_launches(void)
-{
-	return cpu.launches;
-}
-
-unsigned cuda_on_cpu_blocks(void)
-{
-	return cpu.blocks;
 }
 
 static unsigned draw(unsigned below)
@@ -271,7 +253,6 @@ static void run_thread(void)
 	entered(NULL);
 	(*cpu.body)();
 	expect_waited("ends");
-	cuda_on_cpu_copy_wait(0);
 	cpu.fibers[cpu.now].state = ENDED;
 	next = choose(cpu.now);
 	if (next < 0) {
@@ -300,7 +281,6 @@ static void run_block(size_t bytes)
 		f->state = RUNS;
 		f->collectives = 0;
 		f->waited = false;
-		f->copies.clear();
 	}
 	arrange(cpu.turn, cpu.threads);
 	for (unsigned i = 0; i < cpu.threads; i++)
@@ -320,8 +300,6 @@ void cuda_on_cpu_run(
 	unsigned n = grid[0] * grid[1] * grid[2];
 	std::vector<unsigned> order(n);
 
-	cpu.launches++;
-	cpu.blocks = n;
 	cpu.threads = threads;
 	cpu.body = &body;
 	gridDim = dim3(grid[0], grid[1], grid[2]);
@@ -333,120 +311,4 @@ void cuda_on_cpu_run(
 		blockIdx = dim3(at % grid[0], at / grid[0] % grid[1], at / grid[0] / grid[1]);
 		run_block(bytes);
 	}
-}
-
-void copy_16(void *shared, const void *from, const void *)
-{
-	pending_copy c = { shared, {} };
-
-	if ((uintptr_t)shared % 16 || (uintptr_t)from % 16) {
-		fprintf(stderr, "cuda_on_cpu: copy of 16 bytes that are not aligned\n");
-		abort();
-	}
-	if (from)
-		memcpy(c.bytes, from, 16);
-	cpu.fibers[cpu.now].copies.push_back(c);
-}
-
-void copy_commit(void)
-{
-	cpu.fibers[cpu.now].copies.push_back({ NULL, {} });
-}
-
-void cuda_on_cpu_copy_wait(int pending)
-{
-	std::vector<pending_copy> &copies = cpu.fibers[cpu.now].copies;
-	int groups = 0;
-	size_t done = 0;
-
-	for (const pending_copy &c : copies)
-		groups += c.to == NULL;
-	for (; done < copies.size() && groups > pending; done++) {
-		if (copies[done].to)
-			memcpy(copies[done].to, copies[done].bytes, 16);
-		else
-			groups--;
-	}
-	copies.erase(copies.begin(), copies.begin() + (long)done);
-}
-
-static void matrices(uint32_t r[4], const void *row, bool across)
-{
-	const unsigned char(*rows)[64] = cuda_on_cpu_gather(&row, sizeof(row));
-	unsigned lane = cpu.now % WARP;
-
-	for (unsigned m = 0; m < 4; m++) {
-		uint16_t pair[2];
-
-		for (unsigned e = 0; e < 2; e++) {
-			unsigned i = across ? 2 * (lane % 4) + e : lane / 4;
-			unsigned j = across ? lane / 4 : 2 * (lane % 4) + e;
-			const uint16_t *from;
-
-			memcpy(&from, rows[8 * m + i], sizeof(from));
-			if ((uintptr_t)from % 16) {
-				fprintf(stderr, "cuda_on_cpu: a matrix's row is not aligned\n");
-				abort();
-			}
-			pair[e] = from[j];
-		}
-		r[m] = pair[0] | (uint32_t)pair[1] << 16;
-	}
-}
-
-void load_matrices(uint32_t r[4], const void *row)
-{
-	matrices(r, row, false);
-}
-
-void load_matrices_across(uint32_t r[4], const void *row)
-{
-	matrices(r, row, true);
-}
-
-struct operands {
-	uint32_t a[4], b[2];
-};
-
-static const operands *of_lane(const unsigned char (*gave)[64], unsigned lane)
-{
-	return (const operands *)(const void *)gave[lane];
-}
-
-static float half_of(uint32_t pair, unsigned which)
-{
-	return __uint_as_float(which ? pair & 0xffff0000u : pair << 16);
-}
-
-void mma_bf16(float d[4], const uint32_t a[4], uint32_t b0, uint32_t b1)
-{
-	operands mine = { { a[0], a[1], a[2], a[3] }, { b0, b1 } };
-	const unsigned char(*gave)[64] = cuda_on_cpu_gather(&mine, sizeof(mine));
-	unsigned g = cpu.now % WARP / 4, t = cpu.now % 4;
-
-	for (unsigned e = 0; e < 4; e++)
-		for (unsigned k = 0; k < 16; k++) {
-			/* Row g + 8 * (e / 2) of a and column 2t + e % 2 of b. */
-			const operands *of_a = of_lane(gave, 4 * g + k % 8 / 2);
-			const operands *of_b = of_lane(gave, 4 * (2 * t + e % 2) + k % 8 / 2);
-
-			d[e] += half_of(of_a->a[e / 2 + k / 8 * 2], k % 2) *
-				half_of(of_b->b[k / 8], k % 2);
-		}
-}
-
-void mma_tf32(float d[4], const uint32_t a[4], uint32_t b0, uint32_t b1)
-{
-	operands mine = { { a[0], a[1], a[2], a[3] }, { b0, b1 } };
-	const unsigned char(*gave)[64] = cuda_on_cpu_gather(&mine, sizeof(mine));
-	unsigned g = cpu.now % WARP / 4, t = cpu.now % 4;
-
-	for (unsigned e = 0; e < 4; e++)
-		for (unsigned k = 0; k < 8; k++) {
-			const operands *of_a = of_lane(gave, 4 * g + k % 4);
-			const operands *of_b = of_lane(gave, 4 * (2 * t + e % 2) + k % 4);
-
-			d[e] += __uint_as_float(of_a->a[e / 2 + k / 4 * 2]) *
-				__uint_as_float(of_b->b[k / 4]);
-		}
 }

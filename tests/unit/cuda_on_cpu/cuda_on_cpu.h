@@ -26,15 +26,8 @@ enum cuda_order { CUDA_ORDER_FORWARD, CUDA_ORDER_REVERSE, CUDA_ORDER_RANDOM };
 /* In which order threads and blocks run from now on. */
 void cuda_on_cpu_order(enum cuda_order order);
 
-/* What grids are sized for (132 at first): fewer make small arrays take what large ones do. */
-extern int cuda_on_cpu_multiprocessors;
-
 /* What kernel_overlap() was told last. */
 extern int cuda_on_cpu_overlap;
-
-/* How many launches have run, and how many blocks the latest had. */
-unsigned cuda_on_cpu_launches(void);
-unsigned cuda_on_cpu_blocks(void);
 
 #ifdef __cplusplus
 }

@@ -1,8 +1,4 @@
 /* The GPU's kernels as C++ for the CPU. */
-#include "backend/cuda/kernels/conv.cu"
-#include "backend/cuda/kernels/conv_few.cu"
-#include "backend/cuda/kernels/conv_few_weights.cu"
-#include "backend/cuda/kernels/conv_near.cu"
 #include "backend/cuda/kernels/elements.cu"
 #include "backend/cuda/kernels/loss.cu"
 #include "backend/cuda/kernels/norm.cu"

@@ -1,6 +1,6 @@
-#include "backend/cuda/libraries/conv_dnn.h"
-
 #include "backend/cuda/engine.h"
+
+#include "backend/cuda/libraries/conv_dnn.h"
 #include "backend/cuda/libraries/gemm_lt.h"
 
 /* A node's backward pass, for the functions below. */
@@ -9,8 +9,8 @@ struct back {
 	int i;
 	const struct node *n;
 	struct node_memory *m;
-	const struct kernel_source *from;
-	const void *x, *y;
+	void *x;
+	const void *y;
 	void *dx; /* NULL: nobody wants it */
 	void *dy; /* of what stands before a maximum that was taken in, once undone */
 	int add;  /* dx holds others' gradients: add to them */
@@ -37,147 +37,59 @@ static int undo_after(struct back *b, struct mlr_error *err)
 	struct cuda *c = b->c;
 	const struct node *n = b->n;
 	size_t count = cuda_count(c, n->y);
+	float scale = n->dropout >= 0 ? 1 / (1 - n->rate) : 1;
 
-	if (!c->nodes.tensor[n->y].masked && n->kind != LAYER_BATCHNORM) {
-		if (n->dropout >= 0) {
-			struct kernel_dropout d = cuda_dropout(c, n, n->dropout);
-
-			CU_TRY(kernel_dropout(&d, c->dtype, b->dy, b->dy, c->stream));
-		}
-		if (n->relu)
-			CU_TRY(kernel_relu_backward(
-				count, c->dtype, b->y, b->dy, b->dy, c->stream));
-	}
-	if (!n->pool || n->few)
+	if (n->relu && n->kind != LAYER_BATCHNORM)
+		CU_TRY(kernel_relu_backward(count, c->dtype, b->y, b->dy, scale, b->dy, c->stream));
+	if (!n->pool)
 		return 0;
-	if (product_is_own(&c->product[b->i], PRODUCT_FORWARD))
-		CU_TRY(kernel_unpool(
-			&n->window, c->dtype, b->dy, b->m->winners, b->m->full, c->stream));
-	else
-		CU_TRY(kernel_maxpool_backward(
-			&n->window, c->dtype, b->dy, b->m->winners, b->m->full, c->stream));
+	CU_TRY(kernel_maxpool_backward(
+		&n->window, c->dtype, b->dy, b->m->winners, b->m->full, c->stream));
 	b->dy = b->m->full;
 	return 0;
 }
 
 /* --- convolutions and dense layers --- */
 
-/* Tasks of this node's data gradient for the layer that made x. */
-static struct kernel_before before_of(const struct cuda *c, int tensor)
-{
-	const struct tensor_use *x = &c->nodes.tensor[tensor];
-	struct kernel_before before = { 0 };
-
-	if (x->masked) {
-		const struct node *maker = &c->nodes.node[x->producer];
-
-		before.relu_of = c->tensor[tensor].y;
-		if (maker->dropout >= 0)
-			before.scale = 1 / (1 - maker->rate);
-	}
-	return before;
-}
-
-static int library_weights(struct back *b, cudaStream_t stream, struct mlr_error *err)
+/* cuDNN's gradient of weights is of the dtype, and it has no sum for biases. */
+static int conv_weights(struct back *b, float *dw, float *db, struct mlr_error *err)
 {
 	struct cuda *c = b->c;
-	const struct product *p = &c->product[b->i];
-	float *dw = b->m->partial, *db = dw + b->n->weights;
+	struct kernel_norm shape = cuda_channels(c, b->n);
+	void *to = b->m->dw ? b->m->dw : dw;
 
-	if (p->lt[PRODUCT_WEIGHTS])
-		return gemm_lt_run(p->lt[PRODUCT_WEIGHTS], b->x, b->dy, dw,
-			b->n->biases ? db : NULL, c->workspace, stream, err);
-	return conv_dnn_run(
-		p->dnn[PRODUCT_WEIGHTS], (void *)b->x, dw, NULL, b->dy, c->workspace, stream, err);
-}
-
-/* A library's data gradient, and behind it what our kernel would have done on the way. */
-static int library_data(struct back *b, struct mlr_error *err)
-{
-	struct cuda *c = b->c;
-	const struct product *p = &c->product[b->i];
-	const struct tensor_use *x = &c->nodes.tensor[b->n->x];
-	const void *w = cuda_weights(c, b->n);
-
-	if (p->lt[PRODUCT_DATA])
-		TRY(gemm_lt_run(p->lt[PRODUCT_DATA], b->dy, w, place_of(b), NULL, c->workspace,
-			c->stream, err));
-	else
-		TRY(conv_dnn_run(p->dnn[PRODUCT_DATA], place_of(b), (void *)w, NULL, b->dy,
-			c->workspace, c->stream, err));
-	TRY(add_up(b, err));
-	if (!x->masked)
-		return 0;
-	if (c->nodes.node[x->producer].dropout >= 0) {
-		const struct node *maker = &c->nodes.node[x->producer];
-		struct kernel_dropout d = cuda_dropout(c, maker, maker->dropout);
-
-		CU_TRY(kernel_dropout(&d, c->dtype, b->dx, b->dx, c->stream));
-	}
-	CU_TRY(kernel_relu_backward(
-		cuda_count(c, b->n->x), c->dtype, b->x, b->dx, b->dx, c->stream));
+	TRY(conv_dnn_run(c->product[b->i].dnn[PRODUCT_WEIGHTS], b->x, to, NULL, b->dy, c->workspace,
+		c->stream, err));
+	if (b->m->dw)
+		CU_TRY(kernel_to_float(b->n->weights, c->dtype, to, dw, c->stream));
+	if (b->n->biases)
+		CU_TRY(kernel_channel_sums(&shape, c->dtype, b->dy, b->m->partial, db,
+			c->tickets + TICKET_SUMS, c->stream));
 	return 0;
 }
 
-/* Does a library put the product on the stream? One that fails is given up. */
-static int library_does(struct back *b, enum product_what what, cudaStream_t stream)
-{
-	struct product *p = &b->c->product[b->i];
-	struct mlr_error why = MLR_ERROR_INIT;
-	int r;
-
-	if (product_is_own(p, what))
-		return 0;
-	r = what == PRODUCT_WEIGHTS ? library_weights(b, stream, &why) : library_data(b, &why);
-	if (r < 0)
-		product_give_up(b->n, what, &why, p);
-	return r == 0;
-}
-
-static int weights_backward(struct back *b, cudaStream_t stream, struct mlr_error *err)
-{
-	struct cuda *c = b->c;
-	const struct node *n = b->n;
-
-	if (n->few)
-		CU_TRY(kernel_few_backward_weights(&n->conv, c->dtype, b->from, b->dy,
-			n->pool ? b->m->winners : NULL, b->m->splits, b->m->stride, b->m->partial,
-			stream));
-	else if (!library_does(b, PRODUCT_WEIGHTS, stream))
-		CU_TRY(kernel_conv_backward_weights(&n->conv, c->dtype, b->x, b->dy, b->m->splits,
-			b->m->stride, n->biases > 0, b->m->partial, stream));
-	return reduce_gradients(c, b->i, stream, err);
-}
-
-static int data_backward(struct back *b, struct mlr_error *err)
-{
-	struct cuda *c = b->c;
-	struct kernel_before before = before_of(c, b->n->x);
-	struct kernel_scratch scratch = { b->m->scratch, c->tickets };
-
-	if (!b->dx)
-		return 0;
-	if (library_does(b, PRODUCT_DATA, c->stream))
-		return 0;
-	before.accumulate = b->add;
-	CU_TRY(kernel_conv_backward_data(&b->n->conv, c->dtype, b->dy, cuda_weights(c, b->n),
-		&before, b->dx, &scratch, c->stream));
-	return 0;
-}
-
-/* The gradient of the weights goes beside that of the data, which the layers before wait for. */
 static int product_backward(struct back *b, struct mlr_error *err)
 {
 	struct cuda *c = b->c;
+	const struct node *n = b->n;
+	const struct product *p = &c->product[b->i];
+	float *dw = c->grad + n->at, *db = dw + n->bias_at;
 
-	if (!c->forks) {
-		TRY(weights_backward(b, c->stream, err));
-		return data_backward(b, err);
-	}
-	CU_TRY(cudaEventRecord(c->fork, c->stream));
-	CU_TRY(cudaStreamWaitEvent(c->side, c->fork, 0));
-	TRY(weights_backward(b, c->side, err));
-	return data_backward(b, err);
+	if (n->kind == LAYER_DENSE)
+		TRY(gemm_lt_run(
+			p->lt[PRODUCT_WEIGHTS], b->x, b->dy, dw, db, c->workspace, c->stream, err));
+	else
+		TRY(conv_weights(b, dw, db, err));
+	TRY(reduce_gradients(c, b->i, err));
+	if (!b->dx)
+		return 0;
+	if (n->kind == LAYER_DENSE)
+		TRY(gemm_lt_run(p->lt[PRODUCT_DATA], b->dy, cuda_weights(c, n), place_of(b), NULL,
+			c->workspace, c->stream, err));
+	else
+		TRY(conv_dnn_run(p->dnn[PRODUCT_DATA], place_of(b), cuda_weights(c, n), NULL, b->dy,
+			c->workspace, c->stream, err));
+	return add_up(b, err);
 }
 
 /* --- other layers --- */
@@ -188,16 +100,16 @@ static int norm_backward(struct back *b, struct mlr_error *err)
 	struct node_memory *m = b->m;
 	struct kernel_norm d = cuda_norm(c, b->n);
 	const float *gamma = c->param + b->n->at;
-	float *dgamma = m->partial;
+	float *dgamma = c->grad + b->n->at, *dbeta = dgamma + b->n->bias_at;
 	void *dx = b->dx && !b->add ? b->dx : m->temp;
 	const double *sums;
 
 	CU_TRY(kernel_norm_sums(&d, c->dtype, b->x, b->dy, d.relu ? b->y : NULL, m->saved,
-		m->norm_partial, m->local, c->tickets + TICKET_NORM, c->stream));
+		m->partial, m->local, c->tickets + TICKET_SUMS, c->stream));
 	TRY(reduce_statistics(c, m, 2 * (size_t)d.c, &sums, err));
 	CU_TRY(kernel_norm_backward(&d, c->dtype, b->x, b->dy, d.relu ? b->y : NULL, sums, m->local,
-		gamma, m->saved, dgamma, dgamma + d.c, dx, c->stream));
-	TRY(reduce_gradients(c, b->i, c->stream, err));
+		gamma, m->saved, dgamma, dbeta, dx, c->stream));
+	TRY(reduce_gradients(c, b->i, err));
 	return b->dx ? add_up(b, err) : 0;
 }
 
@@ -231,7 +143,7 @@ static int plain_backward(struct back *b, struct mlr_error *err)
 	switch (n->kind) {
 	case LAYER_RELU:
 		CU_TRY(kernel_relu_backward(
-			cuda_count(c, n->y), c->dtype, b->y, b->dy, dx, c->stream));
+			cuda_count(c, n->y), c->dtype, b->y, b->dy, 1, dx, c->stream));
 		break;
 	case LAYER_DROPOUT:
 		d = cuda_dropout(c, n, n->index);
@@ -254,15 +166,13 @@ static int plain_backward(struct back *b, struct mlr_error *err)
 	return add_up(b, err);
 }
 
-static int node_backward(
-	struct cuda *c, int i, const struct kernel_source *from, struct mlr_error *err)
+static int node_backward(struct cuda *c, int i, struct mlr_error *err)
 {
 	const struct node *n = &c->nodes.node[i];
 	struct back b = { .c = c,
 		.i = i,
 		.n = n,
 		.m = &c->node[i],
-		.from = from,
 		.x = c->tensor[n->x].y,
 		.y = c->tensor[n->y].y,
 		.dy = c->tensor[n->y].dy };
@@ -287,9 +197,10 @@ static int node_backward(
 
 /* --- the loss and the update --- */
 
-static struct kernel_loss loss_of(const struct cuda *c)
+static int loss(struct cuda *c, struct mlr_error *err)
 {
-	return (struct kernel_loss){ .rows = c->engine.batch,
+	const struct tensor_memory *logits = &c->tensor[c->nodes.node[c->nodes.n - 1].y];
+	struct kernel_loss d = { .rows = c->engine.batch,
 		.classes = c->classes,
 		.all_rows = c->all_rows,
 		.labels = c->there.labels,
@@ -297,21 +208,9 @@ static struct kernel_loss loss_of(const struct cuda *c)
 		.result = c->result,
 		.partial = c->loss_partial,
 		.ticket = c->tickets + TICKET_LOSS };
-}
 
-/* The last layer forward, the loss, and that layer backward. */
-static int head(struct cuda *c, struct mlr_error *err)
-{
-	int i = c->nodes.n - 1;
-	const struct node *n = &c->nodes.node[i];
-	const struct node_memory *m = &c->node[i];
-	struct kernel_loss d = loss_of(c);
-	struct kernel_before before = before_of(c, n->x);
-
-	CU_TRY(kernel_head(&d, c->dtype, n->conv.c, c->tensor[n->x].y, c->param + n->at,
-		cuda_biases(c, n), &before, c->tensor[n->x].dy, m->splits, m->stride, m->partial,
-		NULL, c->stream));
-	return reduce_gradients(c, i, c->stream, err);
+	CU_TRY(kernel_loss(&d, c->dtype, logits->y, logits->dy, c->stream));
+	return 0;
 }
 
 static int update(struct cuda *c, struct mlr_error *err)
@@ -319,7 +218,8 @@ static int update(struct cuda *c, struct mlr_error *err)
 	struct kernel_update d = { .rule = (enum kernel_rule)c->optimiser,
 		.parts = c->parts,
 		.n = c->part_count,
-		.elements = c->params,
+		.elements = c->nodes.elements,
+		.grad = c->grad,
 		.params = c->param,
 		.moment = c->moment,
 		.square = c->square,
@@ -334,30 +234,16 @@ static int update(struct cuda *c, struct mlr_error *err)
 	return 0;
 }
 
-int cuda_backward(struct cuda *c, const struct kernel_source *from, struct mlr_error *err)
+int cuda_backward(struct cuda *c, struct mlr_error *err)
 {
-	int last = c->nodes.n - 1;
-
-	if (c->head) {
-		TRY(head(c, err));
-		last--;
-	} else {
-		struct kernel_loss d = loss_of(c);
-		const struct tensor_memory *logits = &c->tensor[c->nodes.node[last].y];
-
-		CU_TRY(kernel_loss(&d, c->dtype, logits->y, logits->dy, c->stream));
-	}
-	for (int i = last; i >= 0; i--) {
-		int r = node_backward(c, i, from, err);
+	TRY(loss(c, err));
+	for (int i = c->nodes.n - 1; i >= 0; i--) {
+		int r = node_backward(c, i, err);
 
 		if (r < 0)
 			return mlr_wrap(err, "layer '%s', backward", c->nodes.node[i].layer->name);
 	}
 	TRY(reduce_finish(c, err));
-	if (c->forks) {
-		CU_TRY(cudaEventRecord(c->join, c->side));
-		CU_TRY(cudaStreamWaitEvent(c->stream, c->join, 0));
-	}
 	return update(c, err);
 }
 
@@ -368,8 +254,6 @@ int cuda_parts_set(struct cuda *c, struct mlr_error *err)
 	c->part_count = 0;
 	for (int i = 0; i < c->nodes.n; i++) {
 		const struct node *n = &c->nodes.node[i];
-		const struct node_memory *m = &c->node[i];
-		int summed = c->reduce != NULL;
 
 		if (!n->weights)
 			continue;
@@ -377,12 +261,7 @@ int cuda_parts_set(struct cuda *c, struct mlr_error *err)
 			return mlr_fail(err, ENOTSUP,
 				"backend cuda: more than %d layers with parameters",
 				KERNEL_PARTS_MAX);
-		parts[c->part_count++] = (struct kernel_part){ .at = n->at,
-			.count = n->weights + n->biases,
-			.grad = summed ? c->grad + n->at : m->partial,
-			.splits = summed ? 1 : m->splits,
-			.decay = n->layer->decay,
-			.stride = summed ? n->weights + n->biases : m->stride };
+		parts[c->part_count++] = (struct kernel_part){ n->at, n->count, n->layer->decay };
 	}
 	CU_TRY(cudaMemcpyAsync(c->parts, parts, (size_t)c->part_count * sizeof(*parts),
 		cudaMemcpyHostToDevice, c->stream));

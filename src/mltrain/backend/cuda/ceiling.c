@@ -55,7 +55,7 @@ static int time_product(
 	size_t bytes = (size_t)SIDE * SIDE * (c->dtype == DTYPE_BF16 ? 2 : 4);
 
 	TRY(gemm_lt_open(err));
-	TRY(gemm_lt_new(&shape, WORKSPACE, 0, &x->gemm, err));
+	TRY(gemm_lt_new(&shape, WORKSPACE, &x->gemm, err));
 	CU_TRY(cudaMalloc(&x->a, bytes));
 	CU_TRY(cudaMalloc(&x->b, bytes));
 	CU_TRY(cudaMalloc(&x->c, bytes));

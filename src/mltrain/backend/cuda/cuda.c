@@ -1,12 +1,9 @@
 /* The plugin mltrain-cuda.so: the backend's table, and engines from their opening to their end. */
-#include "backend/cuda/product/choice.h"
-
 #include "backend/cuda/engine.h"
 
 #include "config.h"
 
-#define LAYOUT     0x63756461 /* of gradients: no CPU's */
-#define FORK_BATCH 1024       /* up to which a step's kernels leave much of a GPU idle */
+#define LAYOUT 0x63756461 /* of gradients: no CPU's */
 
 static const struct backend backend;
 
@@ -23,12 +20,6 @@ static void close_engine(struct engine *e)
 	free(c->product);
 	cuda_memory_give(c);
 	nodes_done(&c->nodes);
-	if (c->fork)
-		cudaEventDestroy(c->fork);
-	if (c->join)
-		cudaEventDestroy(c->join);
-	if (c->side)
-		cudaStreamDestroy(c->side);
 	if (c->stream)
 		cudaStreamDestroy(c->stream);
 	free(c);
@@ -54,78 +45,26 @@ static void fill_in(
 	c->all_rows = engine_all_rows(config);
 	c->pixels = shape_count(&layers[0].in);
 	c->classes = layers[n - 1].out.dim[0];
-	for (size_t i = 0; i < n; i++) {
-		c->params += layers[i].weights + layers[i].biases;
+	for (size_t i = 0; i < n; i++)
 		c->states += layers[i].states;
-	}
 }
 
-static int open_streams(struct cuda *c, struct mlr_error *err)
+static int prepare_products(struct cuda *c, struct mlr_error *err)
 {
-	/* With ranks, gradients that batch norm makes share buckets with those of weights: these
-	 * are then made on one stream. */
-	c->forks = c->trains && c->engine.batch <= FORK_BATCH && !(c->ranks > 1 && c->nodes.norms);
-	CU_TRY(cudaStreamCreateWithFlags(&c->stream, cudaStreamNonBlocking));
-	if (!c->forks)
-		return 0;
-	CU_TRY(cudaStreamCreateWithFlags(&c->side, cudaStreamNonBlocking));
-	CU_TRY(cudaEventCreateWithFlags(&c->fork, cudaEventDisableTiming));
-	CU_TRY(cudaEventCreateWithFlags(&c->join, cudaEventDisableTiming));
-	return 0;
-}
+	struct product_limits limits = { c->dtype, c->engine.batch, c->deterministic, WORKSPACE };
 
-/* Can the last layer, the loss and that layer's backward pass be one kernel? */
-static int has_head(const struct cuda *c)
-{
-	const struct node *last = &c->nodes.node[c->nodes.n - 1];
-
-	return c->trains && last->kind == LAYER_DENSE && c->nodes.tensor[last->x].needs &&
-		kernel_head_fits(last->conv.k, last->conv.c);
-}
-
-/* A library's workspace is one: two streams can't use it at the same time. */
-static int uses_libraries(const struct cuda *c)
-{
-	for (int i = 0; i < c->nodes.n; i++)
-		for (int k = 0; k < PRODUCTS; k++)
-			if (!product_is_own(&c->product[i], (enum product_what)k))
-				return 1;
-	return 0;
-}
-
-/* For the first line of a run. */
-static void note_missing(struct cuda *c, const char *library)
-{
-	char *note = c->engine.without;
-	size_t len = strlen(note);
-
-	if (library && !strstr(note, library))
-		snprintf(note + len, sizeof(c->engine.without) - len, "%s%s", len ? " and " : "",
-			library);
-}
-
-static int choose_products(struct cuda *c, struct mlr_error *err)
-{
-	struct product_limits limits = { c->dtype, c->trains, c->deterministic, WORKSPACE_MAX };
-
-	choice_load(&c->device);
-	if (tune_is_asked())
-		TRY(tune_nodes(&c->nodes, &limits, c->stream, err));
 	c->product = xcalloc((size_t)c->nodes.n, sizeof(*c->product));
 	for (int i = 0; i < c->nodes.n; i++) {
 		const struct node *n = &c->nodes.node[i];
-		struct product_limits mine = limits;
+		int is_float = c->nodes.tensor[n->y].is_float;
+		const int wanted[PRODUCTS] = { [PRODUCT_FORWARD] = 1,
+			[PRODUCT_DATA] = c->trains && c->nodes.tensor[n->x].needs,
+			[PRODUCT_WEIGHTS] = c->trains };
 
-		if (n->kind != LAYER_CONV && n->kind != LAYER_DENSE)
-			continue;
-		if (c->head && i == c->nodes.n - 1)
-			mine.trains = 0; /* its gradients are the head's */
-		note_missing(c,
-			product_choose(n, &mine, c->nodes.tensor[n->y].is_float, &c->product[i]));
-	}
-	if (uses_libraries(c)) {
-		c->forks = 0;
-		c->workspace_bytes = WORKSPACE_MAX;
+		for (int k = 0; k < PRODUCTS; k++)
+			if (wanted[k] && (n->kind == LAYER_CONV || n->kind == LAYER_DENSE))
+				TRY(product_prepare(n, &limits, (enum product_what)k, is_float,
+					&c->product[i], err));
 	}
 	return 0;
 }
@@ -143,10 +82,9 @@ static int start(struct cuda *c, struct mlr_error *err)
 	TRY(device_take(c->exchange ? c->exchange->local_rank : 0, &c->device, err));
 	snprintf(c->engine.device, sizeof(c->engine.device), "%s", c->device.name);
 	c->overlaps = may_overlap(&c->device);
-	TRY(nodes_make(c->layers, c->layer_count, c->engine.batch, c->dtype, &c->nodes, err));
-	TRY(open_streams(c, err));
-	c->head = has_head(c);
-	TRY(choose_products(c, err));
+	TRY(nodes_make(c->layers, c->layer_count, c->engine.batch, &c->nodes, err));
+	CU_TRY(cudaStreamCreateWithFlags(&c->stream, cudaStreamNonBlocking));
+	TRY(prepare_products(c, err));
 	TRY(cuda_memory_take(c, err));
 	c->engine.steps_at_once = c->slots;
 	TRY(reduce_open(c, err));

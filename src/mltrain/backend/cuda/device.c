@@ -52,14 +52,14 @@ int device_take(int local_rank, struct device *ret, struct mlr_error *err)
 	struct device d = { 0 };
 	cudaError_t got;
 	struct mlr_error missing = MLR_ERROR_INIT;
-	int count = 0;
+	int count = 0, driver = 0;
 
 	/* CUDA's runtime asks the linker for it alone, in its first call. */
 	driver_library_open("", "libcuda.so.1", &missing);
-	cudaDriverGetVersion(&d.driver);
+	cudaDriverGetVersion(&driver);
 	got = cudaGetDeviceCount(&count);
 	if (got != cudaSuccess || count == 0)
-		return no_device(got, d.driver, &missing, err);
+		return no_device(got, driver, &missing, err);
 	d.ordinal = local_rank % count;
 	CU_TRY(cudaSetDevice(d.ordinal));
 	CU_TRY(cudaGetDeviceProperties(&prop, d.ordinal));
@@ -72,9 +72,7 @@ int device_take(int local_rank, struct device *ret, struct mlr_error *err)
 	}
 	snprintf(d.name, sizeof(d.name), "%.63s", prop.name);
 	d.id = id_of(&prop.uuid);
-	d.processors = prop.multiProcessorCount;
 	d.memory = prop.totalGlobalMem;
-	d.l2 = (size_t)prop.l2CacheSize;
 	*ret = d;
 	return 0;
 }

@@ -13,11 +13,9 @@
 struct device {
 	int ordinal; /* cudaSetDevice()'s */
 	char name[64];
-	int sm; /* compute capability, 10 * major + minor */
-	int processors;
-	int driver;  /* cudaDriverGetVersion()'s */
+	int sm;      /* compute capability, 10 * major + minor */
 	uint64_t id; /* of 52 bits, its UUID's: no other GPU's */
-	size_t memory, l2;
+	size_t memory;
 };
 
 /*

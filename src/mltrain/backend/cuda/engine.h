@@ -3,8 +3,8 @@
  * converts parameters, upload.c brings batches, forward.c and backward.c put a step's kernels on a
  * stream, reduce.c sums over ranks, graph.c replays all that, cuda.c is the backend's table.
  *
- * Beside the engine: kernels/ has our own kernels, all that nvcc compiles; libraries/ calls
- * NVIDIA's libraries; product/ decides which of the two computes a product.
+ * Beside the engine: libraries/ calls NVIDIA's libraries, for which product.c prepares what layers
+ * multiply; kernels/ has our own kernels for the rest, all that nvcc compiles.
  */
 #pragma once
 
@@ -13,7 +13,7 @@
 #include "backend/cuda/kernels/kernels.h"
 #include "backend/cuda/node.h"
 #include "backend/cuda/plan.h"
-#include "backend/cuda/product/product.h"
+#include "backend/cuda/product.h"
 
 #include <cuda_runtime_api.h>
 
@@ -26,21 +26,20 @@ struct tensor_memory {
 
 /* Arrays of a node; those it does not need are NULL. */
 struct node_memory {
-	uint8_t *winners; /* of a maximum; 2 bits each where a convolution took it in */
-	void *full;       /* before a maximum that was taken in: a library's output, the gradient */
+	uint8_t *winners; /* of a maximum */
+	void *full;       /* before a maximum that was taken in: the output, then the gradient */
 	void *temp;       /* a gradient that will be added to another */
-	void *scratch;    /* kernel_conv_scratch()'s */
-	float *partial;   /* [splits][stride]: gradients of its parameters */
-	int splits;
-	size_t stride;
-	double *norm_partial, *local, *sums; /* batch norm: local is this rank's */
+	void *dw;         /* a convolution's gradient of weights, if they are not f32 */
+	double *partial;  /* kernel_norm_sums()'s and kernel_channel_sums()'s */
+	double *local, *sums; /* batch norm: local is this rank's */
 	float *saved;
 };
 
-enum { TICKET_LOSS = KERNEL_TICKETS, TICKET_UPDATE, TICKET_NORM, TICKETS };
+enum { TICKET_LOSS, TICKET_UPDATE, TICKET_SUMS, TICKETS };
 
 #define GRAPHS_MAX 16
 #define HELD_MAX   8
+#define WORKSPACE  ((size_t)64 << 20) /* bytes that a library may use */
 
 /* A captured call, and what it was captured for. */
 struct captured {
@@ -69,7 +68,7 @@ struct upload {
 struct cuda {
 	struct engine engine; /* first, so that one pointer serves both */
 	const struct layer *layers;
-	size_t layer_count, params, states; /* floats of the canonical blocks */
+	size_t layer_count, states; /* states: floats of the canonical block */
 	enum dtype dtype;
 	int trains, deterministic, optimiser;
 	struct image_norm norm;
@@ -82,12 +81,9 @@ struct cuda {
 
 	struct device device;
 	struct nodes nodes;
-	struct product *product; /* [nodes.n]: how each convolution and dense layer is computed */
-	int head;                /* the last layer, the loss and its gradient are one kernel */
-	cudaStream_t stream, side;
-	cudaEvent_t fork, join;
+	struct product *product; /* [nodes.n]: the convolutions' and dense layers' */
+	cudaStream_t stream;
 	int overlaps; /* kernels of a graph come to the GPU while the one before runs */
-	int forks;    /* gradients of weights go beside those of data, on `side` */
 
 	struct plan plan;
 	void *block;
@@ -100,9 +96,8 @@ struct cuda {
 	int part_count;
 	struct kernel_result *result; /* [slots] */
 	double *loss_partial, *update_partial;
-	uint32_t *tickets; /* KERNEL_TICKETS, then a TICKET_… each */
-	void *workspace;   /* the libraries' */
-	size_t workspace_bytes;
+	uint32_t *tickets; /* a TICKET_… each */
+	void *workspace;   /* [WORKSPACE] the libraries' */
 
 	int slots; /* steps that are uploaded at once */
 	struct upload host, there;
@@ -161,18 +156,19 @@ int cuda_hold(struct cuda *c, const uint8_t *images, size_t count, struct mlr_er
 int cuda_upload(struct cuda *c, const struct batch *batches, const struct step *steps, int n,
 	const uint8_t **images, int *altered, struct mlr_error *err);
 
-/* --- forward.c, backward.c: put kernels on the streams --- */
+/* --- forward.c, backward.c: put kernels on the stream --- */
 
 struct kernel_source cuda_source(const struct cuda *c, const uint8_t *images, int altered);
-/* train: 0 predicts. The last layer is left to cuda_backward() where that is c->head. */
+/* train: 0 predicts. */
 int cuda_forward(
 	struct cuda *c, const struct kernel_source *from, int train, struct mlr_error *err);
-/* Arguments of kernels for a batch norm, and for the dropout of a layer (the node's own or one
- * that it took in). */
+/* Arguments of kernels for the sums of a convolution's output, for a batch norm, and for the
+ * dropout of a layer (the node's own or one that it took in). */
+struct kernel_norm cuda_channels(const struct cuda *c, const struct node *n);
 struct kernel_norm cuda_norm(const struct cuda *c, const struct node *n);
 struct kernel_dropout cuda_dropout(const struct cuda *c, const struct node *n, int layer);
 /* Everything from the loss to the update. */
-int cuda_backward(struct cuda *c, const struct kernel_source *from, struct mlr_error *err);
+int cuda_backward(struct cuda *c, struct mlr_error *err);
 
 /* Elements of a tensor, for the whole batch. */
 static inline size_t cuda_count(const struct cuda *c, int tensor)
@@ -190,15 +186,19 @@ int cuda_graph_run(
 	struct cuda *c, const uint8_t *images, int altered, int n, struct mlr_error *err);
 void cuda_graph_drop(struct cuda *c);
 
-/* The weights that a node's kernels multiply with, and its biases, f32. */
-static inline const void *cuda_weights(const struct cuda *c, const struct node *n)
+/* The weights and biases that a library computes with, which are of the dtype, biases of logits
+ * f32. */
+static inline void *cuda_weights(const struct cuda *c, const struct node *n)
 {
-	return c->copy ? (const char *)c->copy + n->at * 2 : (const char *)(c->param + n->at);
+	return c->copy ? (char *)c->copy + n->at * 2 : (char *)(c->param + n->at);
 }
 
-static inline const float *cuda_biases(const struct cuda *c, const struct node *n)
+static inline void *cuda_biases(const struct cuda *c, const struct node *n)
 {
-	return n->biases ? c->param + n->at + n->weights : NULL;
+	size_t at = n->at + n->bias_at;
+
+	return c->copy && !c->nodes.tensor[n->y].is_float ? (char *)c->copy + at * 2
+							  : (char *)(c->param + at);
 }
 
 /* Measure the speed of cuBLASLt and of a copy on the device (backend.h). */
@@ -238,8 +238,8 @@ int reduce_is_on_streams(const struct cuda *c);
 int reduce_statistics(struct cuda *c, const struct node_memory *m, size_t n, const double **sums,
 	struct mlr_error *err);
 
-/* The parts of a node's gradients have been put on `stream`. Nodes come last first. */
-int reduce_gradients(struct cuda *c, int node, cudaStream_t stream, struct mlr_error *err);
+/* A node's gradients have been put on the stream. Nodes come last first. */
+int reduce_gradients(struct cuda *c, int node, struct mlr_error *err);
 
 /* Nothing comes any more: c->stream goes on when all gradients are there. */
 int reduce_finish(struct cuda *c, struct mlr_error *err);

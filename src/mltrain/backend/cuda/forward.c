@@ -1,5 +1,6 @@
-#include "backend/cuda/libraries/conv_dnn.h"
 #include "backend/cuda/engine.h"
+
+#include "backend/cuda/libraries/conv_dnn.h"
 #include "backend/cuda/libraries/gemm_lt.h"
 
 struct kernel_source cuda_source(const struct cuda *c, const uint8_t *images, int altered)
@@ -27,6 +28,15 @@ struct kernel_norm cuda_norm(const struct cuda *c, const struct node *n)
 		.relu = n->relu };
 }
 
+struct kernel_norm cuda_channels(const struct cuda *c, const struct node *n)
+{
+	const struct shape *y = &n->layer->out;
+
+	return (struct kernel_norm){ .rows = (size_t)c->engine.batch * (size_t)y->dim[1] *
+			(size_t)y->dim[2],
+		.c = y->dim[0] };
+}
+
 struct kernel_dropout cuda_dropout(const struct cuda *c, const struct node *n, int layer)
 {
 	const struct tensor_use *y = &c->nodes.tensor[n->y];
@@ -41,74 +51,28 @@ struct kernel_dropout cuda_dropout(const struct cuda *c, const struct node *n, i
 		.now = c->there.now };
 }
 
-static struct kernel_after after_of(const struct cuda *c, int i, int train)
-{
-	const struct node *n = &c->nodes.node[i];
-	struct kernel_after after = { .bias = cuda_biases(c, n),
-		.relu = n->relu,
-		.winners = n->pool ? c->node[i].winners : NULL,
-		.as_float = c->nodes.tensor[n->y].is_float };
-
-	if (train && n->dropout >= 0) {
-		after.rate = n->rate;
-		after.layer = (uint32_t)n->dropout;
-		after.first = c->first;
-		after.step = c->there.step;
-		after.now = c->there.now;
-	}
-	return after;
-}
-
-/* A library's product, and behind it what our kernels would have done on the way. */
-static int library_forward(struct cuda *c, int i, int train, struct mlr_error *err)
+static int product_forward(struct cuda *c, int i, int train, struct mlr_error *err)
 {
 	const struct node *n = &c->nodes.node[i];
 	const struct product *p = &c->product[i];
-	void *y = c->tensor[n->y].y, *out = n->pool ? c->node[i].full : y;
-	const void *x = c->tensor[n->x].y, *w = cuda_weights(c, n);
-	const void *bias = cuda_biases(c, n);
+	void *x = c->tensor[n->x].y, *y = c->tensor[n->y].y, *out = n->pool ? c->node[i].full : y;
 
-	if (bias && c->copy &&
-		!c->nodes.tensor[n->y].is_float) /* libraries want it as the output */
-		bias = (const char *)c->copy + 2 * (n->at + n->weights);
-	if (p->dnn[PRODUCT_FORWARD])
-		TRY(conv_dnn_run(p->dnn[PRODUCT_FORWARD], (void *)x, (void *)w, (void *)bias, out,
-			c->workspace, c->stream, err));
+	if (n->kind == LAYER_DENSE)
+		TRY(gemm_lt_run(p->lt[PRODUCT_FORWARD], x, cuda_weights(c, n), out,
+			cuda_biases(c, n), c->workspace, c->stream, err));
 	else
-		TRY(gemm_lt_run(p->lt[PRODUCT_FORWARD], x, w, out, (void *)bias, c->workspace,
-			c->stream, err));
+		TRY(conv_dnn_run(p->dnn[PRODUCT_FORWARD], x, cuda_weights(c, n), cuda_biases(c, n),
+			out, c->workspace, c->stream, err));
 	if (n->pool)
 		CU_TRY(kernel_maxpool_forward(
 			&n->window, c->dtype, out, y, c->node[i].winners, c->stream));
+	if (n->relu && !product_does_relu(n)) /* which may as well come after maxima */
+		CU_TRY(kernel_relu_forward(cuda_count(c, n->y), c->dtype, y, y, c->stream));
 	if (train && n->dropout >= 0) {
 		struct kernel_dropout d = cuda_dropout(c, n, n->dropout);
 
 		CU_TRY(kernel_dropout(&d, c->dtype, y, y, c->stream));
 	}
-	return 0;
-}
-
-static int product_forward(
-	struct cuda *c, int i, const struct kernel_source *from, int train, struct mlr_error *err)
-{
-	const struct node *n = &c->nodes.node[i];
-	struct kernel_after after = after_of(c, i, train);
-	struct kernel_scratch scratch = { c->node[i].scratch, c->tickets };
-
-	if (n->few) {
-		CU_TRY(kernel_few_forward(&n->conv, c->dtype, from, cuda_weights(c, n), &after,
-			c->tensor[n->y].y, c->stream));
-		return 0;
-	}
-	if (!product_is_own(&c->product[i], PRODUCT_FORWARD)) {
-		struct mlr_error why = MLR_ERROR_INIT;
-
-		if (library_forward(c, i, train, &why) == 0)
-			return 0;
-		product_give_up(n, PRODUCT_FORWARD, &why, &c->product[i]);
-	}
-	CU_TRY(kernel_conv_forward(&n->conv, c->dtype, c->tensor[n->x].y, cuda_weights(c, n),
-		&after, c->tensor[n->y].y, &scratch, c->stream));
 	return 0;
 }
 
@@ -119,7 +83,7 @@ static int norm_forward(struct cuda *c, int i, int train, struct mlr_error *err)
 	struct kernel_norm d = cuda_norm(c, n);
 	const void *x = c->tensor[n->x].y;
 	void *y = c->tensor[n->y].y;
-	const float *gamma = c->param + n->at, *beta = gamma + n->weights;
+	const float *gamma = c->param + n->at, *beta = gamma + n->bias_at;
 	float *running = c->state + n->state_at;
 	const double *sums;
 
@@ -127,8 +91,8 @@ static int norm_forward(struct cuda *c, int i, int train, struct mlr_error *err)
 		CU_TRY(kernel_norm_predict(&d, c->dtype, x, running, gamma, beta, y, c->stream));
 		return 0;
 	}
-	CU_TRY(kernel_norm_sums(&d, c->dtype, x, NULL, NULL, NULL, m->norm_partial, m->local,
-		c->tickets + TICKET_NORM, c->stream));
+	CU_TRY(kernel_norm_sums(&d, c->dtype, x, NULL, NULL, NULL, m->partial, m->local,
+		c->tickets + TICKET_SUMS, c->stream));
 	TRY(reduce_statistics(c, m, 2 * (size_t)d.c, &sums, err));
 	CU_TRY(kernel_norm_forward(
 		&d, c->dtype, x, sums, gamma, beta, m->saved, running, y, c->stream));
@@ -150,8 +114,7 @@ static int dropout_forward(struct cuda *c, int i, int train, struct mlr_error *e
 	return 0;
 }
 
-static int node_forward(
-	struct cuda *c, int i, const struct kernel_source *from, int train, struct mlr_error *err)
+static int node_forward(struct cuda *c, int i, int train, struct mlr_error *err)
 {
 	const struct node *n = &c->nodes.node[i];
 	const void *x = c->tensor[n->x].y;
@@ -160,7 +123,7 @@ static int node_forward(
 	switch (n->kind) {
 	case LAYER_CONV:
 	case LAYER_DENSE:
-		return product_forward(c, i, from, train, err);
+		return product_forward(c, i, train, err);
 	case LAYER_BATCHNORM:
 		return norm_forward(c, i, train, err);
 	case LAYER_DROPOUT:
@@ -189,12 +152,9 @@ static int node_forward(
 
 int cuda_forward(struct cuda *c, const struct kernel_source *from, int train, struct mlr_error *err)
 {
-	int n = c->nodes.n - (train && c->head);
-
-	if (c->nodes.gather)
-		CU_TRY(kernel_gather(from, c->dtype, c->tensor[NODE_INPUT].y, c->stream));
-	for (int i = 0; i < n; i++) {
-		int r = node_forward(c, i, from, train, err);
+	CU_TRY(kernel_gather(from, c->dtype, c->tensor[NODE_INPUT].y, c->stream));
+	for (int i = 0; i < c->nodes.n; i++) {
+		int r = node_forward(c, i, train, err);
 
 		if (r < 0)
 			return mlr_wrap(err, "layer '%s'", c->nodes.node[i].layer->name);

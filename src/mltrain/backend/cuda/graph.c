@@ -15,7 +15,7 @@ static int put(struct cuda *c, const uint8_t *images, int altered, int steps, st
 
 	for (int i = 0; i < steps; i++) {
 		TRY(cuda_forward(c, &from, 1, err));
-		TRY(cuda_backward(c, &from, err));
+		TRY(cuda_backward(c, err));
 	}
 	if (steps)
 		return 0;
@@ -60,36 +60,21 @@ static int capture(
 	return r;
 }
 
-/* How many products a library computes: one that fails is given up. */
-static int library_products(const struct cuda *c)
-{
-	int n = 0;
-
-	for (int i = 0; i < c->nodes.n; i++)
-		for (int k = 0; k < PRODUCTS; k++)
-			n += !product_is_own(&c->product[i], (enum product_what)k);
-	return n;
-}
-
-/* Capture; again after a library's failure, which ended the capture and will not be met again, and
- * without overlapping kernels where the driver will not have them. */
+/* Capture, again without overlapping kernels where the driver will not have them. */
 static int capture_somehow(
 	struct cuda *c, const uint8_t *images, int altered, int steps, struct mlr_error *err)
 {
-	for (;;) {
-		struct mlr_error why = MLR_ERROR_INIT;
-		int products = library_products(c), r = capture(c, images, altered, steps, &why);
+	struct mlr_error why = MLR_ERROR_INIT;
+	int r = capture(c, images, altered, steps, &why);
 
-		if (r == 0)
-			return 0;
-		cudaGetLastError();
-		if (library_products(c) != products)
-			continue;
-		if (!c->overlaps)
-			return mlr_pass(err, why.code, why.text);
-		mlr_debug("cuda: without overlapping kernels: %s", why.text);
-		c->overlaps = 0;
-	}
+	if (r == 0)
+		return 0;
+	cudaGetLastError();
+	if (!c->overlaps)
+		return mlr_pass(err, why.code, why.text);
+	mlr_debug("cuda: without overlapping kernels: %s", why.text);
+	c->overlaps = 0;
+	return capture(c, images, altered, steps, err);
 }
 
 /* Launch a graph of so many steps, made if need be; without graphs, put it on the streams. */

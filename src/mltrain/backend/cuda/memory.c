@@ -54,72 +54,49 @@ static void want_tensors(struct arranging *a)
 		int from = t->producer < 0 ? 0 : forward_of(t->producer);
 		int to = t->last < 0 ? c->nodes.n + 1 : forward_of(t->last);
 
-		if (i == NODE_INPUT && !c->nodes.gather)
-			continue;
 		if (c->trains)
-			to = c->forks || t->producer < 0 ? a->end : backward_of(a, t->producer);
+			to = t->producer < 0 ? a->end : backward_of(a, t->producer);
 		want(a, &c->tensor[i].y, "activations", bytes, from, to);
 		if (!c->trains || !t->needs)
 			continue;
 		want(a, &c->tensor[i].dy, "gradients of them",
 			batch * t->count * kernel_size(c->dtype),
 			t->last < 0 ? c->nodes.n + 1 : backward_of(a, t->last),
-			c->forks ? a->end : backward_of(a, t->producer));
+			backward_of(a, t->producer));
 	}
 }
 
-/* Elements of a convolution's output before the maximum that was taken in. */
-static size_t full_count(const struct cuda *c, const struct node *n)
-{
-	return (size_t)c->engine.batch * (size_t)n->conv.p * (size_t)n->conv.q * (size_t)n->conv.k;
-}
-
-static void want_pooling(struct arranging *a, int i)
+static void want_maximum(struct arranging *a, int i)
 {
 	struct cuda *c = a->c;
 	const struct node *n = &c->nodes.node[i];
-	const struct tensor_use *y = &c->nodes.tensor[n->y];
-	int library = !product_is_own(&c->product[i], PRODUCT_FORWARD);
-	size_t outputs = (size_t)c->engine.batch * (size_t)y->h * (size_t)y->w;
+	const struct kernel_pool *w = &n->window;
 	int last = c->trains ? backward_of(a, i) : forward_of(i);
 
-	if (c->forks)
-		last = a->end;
-	if (n->kind == LAYER_MAXPOOL || (n->pool && library))
-		want(a, &c->node[i].winners, "winners of maxima", outputs * (size_t)y->c,
+	want(a, &c->node[i].winners, "winners of maxima", cuda_count(c, n->y), forward_of(i), last);
+	if (n->pool)
+		want(a, &c->node[i].full, "before maxima",
+			(size_t)w->n * (size_t)w->h * (size_t)w->w * (size_t)w->c *
+				kernel_size(c->dtype),
 			forward_of(i), last);
-	else if (n->pool)
-		want(a, &c->node[i].winners, "winners of maxima",
-			outputs * kernel_winner_bytes(y->c), forward_of(i), last);
-	if (n->pool && library)
-		want(a, &c->node[i].full, "before maxima", full_count(c, n) * kernel_size(c->dtype),
-			forward_of(i), last);
-	else if (n->pool && c->trains && !n->few)
-		want(a, &c->node[i].full, "before maxima", full_count(c, n) * kernel_size(c->dtype),
-			backward_of(a, i), last);
 }
 
-static void want_product(struct arranging *a, int i)
+/* Ask for what conv_weights() needs beside c->grad. */
+static void want_conv(struct arranging *a, int i)
 {
 	struct cuda *c = a->c;
 	const struct node *n = &c->nodes.node[i];
-	struct node_memory *m = &c->node[i];
-	int own = product_is_own(&c->product[i], PRODUCT_WEIGHTS);
+	struct kernel_norm shape = cuda_channels(c, n);
+	int at = backward_of(a, i);
 
-	want(a, &m->scratch, "scratch", kernel_conv_scratch(&n->conv, c->dtype), forward_of(i),
-		c->trains ? backward_of(a, i) : forward_of(i));
-	want_pooling(a, i);
 	if (!c->trains)
 		return;
-	m->stride = (n->weights + n->biases + 63) / 64 * 64;
-	if (c->head && i == c->nodes.n - 1)
-		m->splits = kernel_head_splits(c->engine.batch);
-	else if (n->few)
-		m->splits = kernel_few_splits(&n->conv, c->dtype);
-	else
-		m->splits = own ? kernel_conv_splits(&n->conv, c->dtype) : 1;
-	want_always(a, &m->partial, "gradients of parameters",
-		(size_t)m->splits * m->stride * sizeof(float));
+	if (c->dtype == DTYPE_BF16)
+		want(a, &c->node[i].dw, "scratch", n->weights * kernel_size(c->dtype), at, at);
+	if (n->biases)
+		want(a, &c->node[i].partial, "scratch",
+			(size_t)kernel_norm_splits(&shape) * 2 * n->biases * sizeof(double), at,
+			at);
 }
 
 static void want_norm(struct arranging *a, int i)
@@ -127,23 +104,20 @@ static void want_norm(struct arranging *a, int i)
 	struct cuda *c = a->c;
 	const struct node *n = &c->nodes.node[i];
 	struct node_memory *m = &c->node[i];
-	int channels = c->nodes.tensor[n->x].c, last = c->forks ? a->end : backward_of(a, i);
+	int channels = c->nodes.tensor[n->x].c, last = backward_of(a, i);
 	struct kernel_norm shape = { .rows = (size_t)c->engine.batch * (size_t)n->pixels,
 		.c = channels };
 	size_t pair = 2 * (size_t)channels;
 
 	if (!c->trains)
 		return;
-	want(a, &m->norm_partial, "scratch",
-		(size_t)kernel_norm_splits(&shape) * pair * sizeof(double), forward_of(i), last);
+	want(a, &m->partial, "scratch", (size_t)kernel_norm_splits(&shape) * pair * sizeof(double),
+		forward_of(i), last);
 	want(a, &m->local, "statistics", pair * sizeof(double), forward_of(i), last);
 	m->sums = NULL;
 	if (c->ranks > 1)
 		want(a, &m->sums, "statistics", pair * sizeof(double), forward_of(i), last);
 	want(a, &m->saved, "statistics", pair * sizeof(float), forward_of(i), last);
-	m->splits = 1;
-	m->stride = pair;
-	want_always(a, &m->partial, "gradients of parameters", pair * sizeof(float));
 }
 
 static void want_nodes(struct arranging *a)
@@ -154,17 +128,17 @@ static void want_nodes(struct arranging *a)
 		const struct node *n = &c->nodes.node[i];
 		size_t in = (size_t)c->engine.batch * c->nodes.tensor[n->x].count;
 
-		if (n->kind == LAYER_CONV || n->kind == LAYER_DENSE)
-			want_product(a, i);
-		else if (n->kind == LAYER_BATCHNORM)
+		if (n->kind == LAYER_CONV)
+			want_conv(a, i);
+		if (n->kind == LAYER_BATCHNORM)
 			want_norm(a, i);
-		else if (n->kind == LAYER_MAXPOOL)
-			want_pooling(a, i);
+		if (n->kind == LAYER_MAXPOOL || n->pool)
+			want_maximum(a, i);
 		/* Whoever adds to another's gradient first makes his own; batch norm makes one even
 		 * where nobody wants it. */
 		if (c->trains && (c->nodes.tensor[n->x].readers > 1 || n->kind == LAYER_BATCHNORM))
 			want(a, &c->node[i].temp, "scratch", in * kernel_size(c->dtype),
-				backward_of(a, i), c->forks ? a->end : backward_of(a, i));
+				backward_of(a, i), backward_of(a, i));
 	}
 }
 
@@ -208,8 +182,7 @@ static void want_parameters(struct arranging *a)
 		want_always(a, &c->copy, "parameters as bf16", bytes / 2);
 	want_always(a, &c->state, "statistics", (c->states + 1) * sizeof(float));
 	want_always(a, &c->tickets, "scratch", TICKETS * sizeof(uint32_t));
-	if (c->workspace_bytes)
-		want_always(a, &c->workspace, "libraries' workspace", c->workspace_bytes);
+	want_always(a, &c->workspace, "libraries' workspace", WORKSPACE);
 	if (!c->trains)
 		return;
 	want_always(a, &c->moment, "moments", bytes);

@@ -2,8 +2,8 @@
 
 #include "tensor/batch.h"
 
-#define PARAMS_ALIGN 128 /* elements: 256 bytes as bf16, which cuBLASLt takes matrices to have */
-#define WINDOW_MAX   15  /* kernel_maxpool_forward()'s */
+#define PARAMS_ALIGN ((size_t)128) /* elements: 256 bytes as bf16, which gemm_lt_run() wants */
+#define WINDOW_MAX   15            /* kernel_maxpool_forward()'s */
 
 static int add_tensor(struct nodes *n, const struct shape *s, int producer)
 {
@@ -26,8 +26,7 @@ static struct kernel_pool window_of(const struct layer *l, int batch)
 		l->stride ? l->stride : l->size, l->out.dim[1], l->out.dim[2] };
 }
 
-/* Kernels take in what follows: ReLU, then a dense layer's dropout or a convolution's 2x2 maxima.
- */
+/* Take in what follows: ReLU, then a dense layer's dropout or a convolution's 2x2 maxima. */
 static int takes(void *ctx, const struct graph_node *d, const struct layer *next)
 {
 	enum layer_kind kind = d->layer->kind;
@@ -47,6 +46,11 @@ static int takes(void *ctx, const struct graph_node *d, const struct layer *next
 	}
 }
 
+static size_t aligned(size_t elements)
+{
+	return (elements + PARAMS_ALIGN - 1) / PARAMS_ALIGN * PARAMS_ALIGN;
+}
+
 static void place_params(struct nodes *n, struct node *node)
 {
 	const struct layer *l = node->layer;
@@ -57,24 +61,18 @@ static void place_params(struct nodes *n, struct node *node)
 	if (!l->weights)
 		return;
 	node->at = n->elements;
-	n->elements += (l->weights + l->biases + PARAMS_ALIGN - 1) / PARAMS_ALIGN * PARAMS_ALIGN;
+	node->bias_at = aligned(l->weights);
+	node->count = node->bias_at + aligned(l->biases);
+	n->elements += node->count;
 }
 
-static void describe(struct nodes *n, struct node *node, int batch, enum dtype dtype)
+static void describe(struct nodes *n, struct node *node, int batch)
 {
 	const struct layer *l = node->layer;
 	const struct tensor_use *x = &n->tensor[node->x];
 
 	node->pixels = x->h * x->w;
 	switch (l->kind) {
-	case LAYER_CONV:
-		node->conv = (struct kernel_conv){ batch, l->in.dim[0], l->in.dim[1], l->in.dim[2],
-			l->outputs, l->size, l->stride, l->pad, l->out.dim[1], l->out.dim[2] };
-		node->few = node->x == NODE_INPUT && kernel_few_fits(&node->conv, dtype);
-		break;
-	case LAYER_DENSE:
-		node->conv = kernel_dense(batch, (int)x->count, l->outputs);
-		break;
 	case LAYER_MAXPOOL:
 	case LAYER_AVGPOOL:
 		node->window = window_of(l, batch);
@@ -85,6 +83,8 @@ static void describe(struct nodes *n, struct node *node, int batch, enum dtype d
 	case LAYER_BATCHNORM:
 		n->norms++;
 		break;
+	case LAYER_CONV:
+	case LAYER_DENSE:
 	case LAYER_RELU:
 	case LAYER_GLOBALPOOL:
 	case LAYER_ADD:
@@ -101,19 +101,13 @@ static int check(const struct layer *l, struct mlr_error *err)
 	return mlr_hint(err, "%d is the most; --backend onednn has no such limit", WINDOW_MAX);
 }
 
-static int read_tensor(struct nodes *n, const struct node *node, int tensor)
+static void read_tensor(struct nodes *n, int tensor)
 {
-	struct tensor_use *t = &n->tensor[tensor];
-
-	t->last = n->n;
-	t->readers++;
-	if (tensor == NODE_INPUT && !node->few)
-		n->gather = 1;
-	return tensor;
+	n->tensor[tensor].last = n->n;
+	n->tensor[tensor].readers++;
 }
 
-static int add_node(struct nodes *n, const struct graph_node *d, int batch, enum dtype dtype,
-	struct mlr_error *err)
+static int add_node(struct nodes *n, const struct graph_node *d, int batch, struct mlr_error *err)
 {
 	struct node node = { .kind = d->layer->kind,
 		.layer = d->layer,
@@ -127,15 +121,15 @@ static int add_node(struct nodes *n, const struct graph_node *d, int batch, enum
 		.with_adds = d->adds[1] };
 
 	TRY(check(d->layer, err));
-	describe(n, &node, batch, dtype);
+	describe(n, &node, batch);
 	if (d->pool)
 		node.window = window_of(d->pool, batch);
 	if (d->dropout)
 		node.rate = d->dropout->rate;
 	place_params(n, &node);
-	read_tensor(n, &node, node.x);
+	read_tensor(n, node.x);
 	if (node.with >= 0)
-		read_tensor(n, &node, node.with);
+		read_tensor(n, node.with);
 	node.y = add_tensor(n, &d->last->out, n->n);
 	n->tensor[node.y].needs = d->learns;
 	n->node = xgrow(n->node, (size_t)n->n, sizeof(*n->node));
@@ -143,20 +137,8 @@ static int add_node(struct nodes *n, const struct graph_node *d, int batch, enum
 	return 0;
 }
 
-static void find_masked(struct nodes *n)
-{
-	for (int t = 1; t < n->tensors; t++) {
-		struct tensor_use *u = &n->tensor[t];
-		const struct node *maker = &n->node[u->producer];
-		const struct node *reader = u->readers == 1 ? &n->node[u->last] : NULL;
-
-		u->masked = reader && maker->relu && maker->kind != LAYER_BATCHNORM &&
-			(reader->kind == LAYER_CONV || reader->kind == LAYER_DENSE);
-	}
-}
-
-int nodes_make(const struct layer *layers, size_t n, int batch, enum dtype dtype, struct nodes *ret,
-	struct mlr_error *err)
+int nodes_make(
+	const struct layer *layers, size_t n, int batch, struct nodes *ret, struct mlr_error *err)
 {
 	auto_call(nodes_done) struct nodes out = { 0 };
 	auto_call(graph_close) struct graph graph;
@@ -165,8 +147,7 @@ int nodes_make(const struct layer *layers, size_t n, int batch, enum dtype dtype
 	add_tensor(&out, &layers[0].in, -1);
 	graph_open(&graph, layers, n);
 	while (graph_next(&graph, takes, NULL, &plan))
-		TRY(add_node(&out, &plan, batch, dtype, err));
-	find_masked(&out);
+		TRY(add_node(&out, &plan, batch, err));
 	out.tensor[out.node[out.n - 1].y].is_float = 1;
 	*ret = take_struct(&out, { 0 });
 	return 0;

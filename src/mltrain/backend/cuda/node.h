@@ -1,6 +1,6 @@
 /*
- * What a GPU runs of a network: nodes (backend/graph.h), whose kernels do ReLU, dropout and 2x2
- * maxima on the way, and the tensors between them.
+ * What a GPU runs of a network: nodes (backend/graph.h), which do ReLU, dropout and 2x2 maxima on
+ * the way, and the tensors between them.
  */
 #pragma once
 
@@ -17,8 +17,6 @@ struct tensor_use {
 	int readers;
 	int is_float; /* logits are f32 whatever the dtype */
 	int needs;    /* its gradient is wanted: something before it has parameters */
-	int masked;   /* its one reader's backward pass does that of its producer's ReLU and dropout
-		       */
 };
 
 struct node {
@@ -30,12 +28,11 @@ struct node {
 	float rate;                /* of that, or of a dropout layer itself */
 	int x, with, y;            /* tensors; with: LAYER_ADD's, else -1 */
 	int adds, with_adds;       /* the gradient of x, of with is added to another's */
-	struct kernel_conv conv;   /* convolutions and dense layers, n images */
 	struct kernel_pool window; /* pooling, taken in or not */
 	int pixels;                /* of x: h * w */
-	int few;                   /* the first convolution, straight from bytes */
-	size_t at; /* parameters: where they lie on the device, in elements: the weights,
-		      right behind them the biases */
+	/* Parameters on the device, in elements: the weights lie at `at`, the biases bias_at
+	 * behind that, zeros between and behind them: count in all, a multiple of 4. */
+	size_t at, bias_at, count;
 	size_t weights, biases;
 	size_t state_at; /* batch norm: floats among the states */
 };
@@ -46,7 +43,6 @@ struct nodes {
 	struct tensor_use *tensor; /* [tensors], owned; 0 is the images */
 	int tensors;
 	size_t elements; /* of all parameters on the device, with the gaps between them */
-	int gather;      /* images are needed as numbers, not only as bytes */
 	int norms;       /* batch norms */
 };
 
@@ -55,6 +51,6 @@ struct nodes {
  *
  * Returns 0, or -ENOTSUP with the layer that no kernel does.
  */
-int nodes_make(const struct layer *layers, size_t n, int batch, enum dtype dtype, struct nodes *ret,
-	struct mlr_error *err);
+int nodes_make(
+	const struct layer *layers, size_t n, int batch, struct nodes *ret, struct mlr_error *err);
 void nodes_done(struct nodes *n);

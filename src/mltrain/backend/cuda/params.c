@@ -22,7 +22,7 @@ static void turn_all(const struct cuda *c, const float *from, float *to, int to_
 {
 	for (int i = 0; i < c->nodes.n; i++) {
 		const struct node *n = &c->nodes.node[i];
-		size_t bias = n->at + n->weights, bias_at = n->layer->bias_at;
+		size_t bias = n->at + n->bias_at, bias_at = n->layer->bias_at;
 		struct turn t;
 
 		if (!n->weights)
@@ -41,21 +41,6 @@ static void turn_all(const struct cuda *c, const float *from, float *to, int to_
 		memcpy(to + (to_device ? bias : bias_at), from + (to_device ? bias_at : bias),
 			n->biases * sizeof(float));
 	}
-}
-
-/* The gradients of the latest step lie in parts; with several ranks their sum is there already. */
-static int sum_gradients(struct cuda *c, struct mlr_error *err)
-{
-	for (int i = 0; i < c->nodes.n && c->ranks == 1; i++) {
-		const struct node *n = &c->nodes.node[i];
-		const struct node_memory *m = &c->node[i];
-
-		if (n->weights)
-			CU_TRY(kernel_sum(m->splits, m->stride, n->weights + n->biases, m->partial,
-				c->grad + n->at, c->stream));
-	}
-	CU_TRY(cudaStreamSynchronize(c->stream));
-	return 0;
 }
 
 /* Copy bytes to or from the device, and wait. */
@@ -119,8 +104,6 @@ int cuda_params_get(struct cuda *c, enum engine_block which, float *to, struct m
 	turned = malloc(bytes + 1);
 	if (!turned)
 		return mlr_fail(err, ENOMEM, "%zu bytes of memory for parameters", bytes);
-	if (which == ENGINE_GRADS)
-		TRY(sum_gradients(c, err));
 	TRY(copy(c, turned, block, bytes, cudaMemcpyDeviceToHost, err));
 	turn_all(c, turned, to, 0);
 	return 0;

@@ -130,8 +130,8 @@ int reduce_statistics(struct cuda *c, const struct node_memory *m, size_t n, con
 	return statistics_by_host(c, m, n, err);
 }
 
-/* Send off what has gathered; it was made on `stream`. */
-static int flush(struct cuda *c, cudaStream_t stream, struct mlr_error *err)
+/* Send off what has gathered. */
+static int flush(struct cuda *c, struct mlr_error *err)
 {
 	struct reduce *r = c->reduce;
 	float *grad = c->grad + r->low;
@@ -142,8 +142,8 @@ static int flush(struct cuda *c, cudaStream_t stream, struct mlr_error *err)
 		return 0;
 	r->high = r->low;
 	if (r->nccl) {
-		if (r->stream != stream) {
-			CU_TRY(cudaEventRecord(r->made, stream));
+		if (r->stream != c->stream) {
+			CU_TRY(cudaEventRecord(r->made, c->stream));
 			CU_TRY(cudaStreamWaitEvent(r->stream, r->made, 0));
 		}
 		return nccl_sum(r->nccl, grad, grad, count, NCCL_FLOATS, r->stream, err);
@@ -153,27 +153,24 @@ static int flush(struct cuda *c, cudaStream_t stream, struct mlr_error *err)
 	b->count = count;
 	if (r->host)
 		CU_TRY(cudaMemcpyAsync(r->host + b->at, grad, count * sizeof(float),
-			cudaMemcpyDeviceToHost, stream));
-	CU_TRY(cudaEventRecord(b->done, stream));
+			cudaMemcpyDeviceToHost, c->stream));
+	CU_TRY(cudaEventRecord(b->done, c->stream));
 	return 0;
 }
 
-int reduce_gradients(struct cuda *c, int node, cudaStream_t stream, struct mlr_error *err)
+int reduce_gradients(struct cuda *c, int node, struct mlr_error *err)
 {
 	const struct node *n = &c->nodes.node[node];
-	const struct node_memory *m = &c->node[node];
 	struct reduce *r = c->reduce;
-	size_t count = n->weights + n->biases;
 
 	if (!r || !n->weights)
 		return 0;
-	CU_TRY(kernel_sum(m->splits, m->stride, count, m->partial, c->grad + n->at, stream));
 	if (r->high == r->low)
-		r->high = n->at + count;
+		r->high = n->at + n->count;
 	r->low = n->at; /* parameters lie in the order of nodes, so this is right before the rest */
 	if (r->high - r->low < BUCKET_MIN || (!r->nccl && r->buckets == BUCKETS_MAX - 1))
 		return 0;
-	return flush(c, stream, err);
+	return flush(c, err);
 }
 
 /* Hand the buckets to the exchange as they come, and bring their sums back. */
@@ -206,7 +203,7 @@ int reduce_finish(struct cuda *c, struct mlr_error *err)
 
 	if (!r)
 		return 0;
-	TRY(flush(c, c->forks ? c->side : c->stream, err));
+	TRY(flush(c, err));
 	if (!r->nccl)
 		return finish_by_exchange(c, err);
 	if (r->stream == c->stream)

@@ -7,7 +7,6 @@
 #include "backend/cuda/kernels/divide.cuh"
 #include "backend/cuda/kernels/group.cuh"
 #include "backend/cuda/kernels/reduce.cuh"
-#include "backend/cuda/kernels/source.cuh"
 #include "tensor/philox.h"
 
 #define ELEMENT_THREADS 256
@@ -37,7 +36,51 @@ static __device__ __forceinline__ size_t next_element(void)
 	return (size_t)gridDim.x * ELEMENT_THREADS;
 }
 
-/* --- images --- */
+/* --- images: what batch_gather() (tensor/batch.h) says --- */
+
+/* One image of a batch. */
+struct source_image {
+	const uint8_t *bytes; /* [c][h][w] */
+	struct augment augment;
+};
+
+static __device__ __forceinline__ struct source_image source_row(
+	const struct kernel_source &s, int row)
+{
+	size_t at = (size_t)(s.now ? *s.now : 0) * (size_t)s.rows + (size_t)row;
+	size_t which = s.index ? s.index[at] : at;
+	struct source_image ret = {};
+
+	ret.bytes = s.images + which * (size_t)s.c * (size_t)s.h * (size_t)s.w;
+	if (s.augment)
+		ret.augment = s.augment[at];
+	return ret;
+}
+
+/* The byte of channel c of pixel (i, j), which lies within the image; -1: it is cut out. */
+static __device__ __forceinline__ int source_byte(
+	const struct kernel_source &s, const struct source_image &image, int c, int i, int j)
+{
+	const struct augment &a = image.augment;
+	int y, x;
+	bool inside;
+
+	if (!s.augment)
+		return image.bytes[(c * s.h + i) * s.w + j];
+	if (i >= a.cut_y && i < a.cut_y + a.cut && j >= a.cut_x && j < a.cut_x + a.cut)
+		return -1;
+	y = i - a.down;
+	x = j - a.right;
+	inside = (unsigned)y < (unsigned)s.h && (unsigned)x < (unsigned)s.w;
+	return inside ? image.bytes[(c * s.h + y) * s.w + (a.flip ? s.w - 1 - x : x)] : 0;
+}
+
+/* The number that a byte of channel c stands for. */
+static __device__ __forceinline__ float source_number(
+	const struct kernel_source &s, int c, int byte)
+{
+	return byte < 0 ? 0 : ((float)byte - s.norm.mean[c]) / s.norm.scale[c];
+}
 
 /* A pixel a turn. */
 template <class T>
@@ -76,6 +119,7 @@ cudaError_t kernel_gather(
 struct operands_of {
 	size_t n;
 	const void *a, *b;
+	float scale;
 	void *y;
 	bool aligned;
 };
@@ -87,10 +131,10 @@ static __device__ __forceinline__ int left(size_t n, size_t at)
 
 enum map { MAP_RELU, MAP_RELU_BACK, MAP_ADD, MAP_ADD_RELU };
 
-static __device__ __forceinline__ float map_one(enum map map, float a, float b)
+static __device__ __forceinline__ float map_one(enum map map, float a, float b, float scale)
 {
 	if (map == MAP_RELU_BACK)
-		return a > 0 ? b : 0;
+		return a > 0 ? b * scale : 0;
 	if (map == MAP_ADD || map == MAP_ADD_RELU)
 		a += b;
 	return map != MAP_ADD && a < 0 ? 0 : a;
@@ -108,16 +152,16 @@ __global__ void __launch_bounds__(ELEMENT_THREADS) map_groups(const struct opera
 			b = load_group((const T *)o.b + e, left(o.n, e), o.aligned);
 #pragma unroll
 		for (int i = 0; i < GROUP; i++)
-			a.v[i] = map_one(MAP, a.v[i], b.v[i]);
+			a.v[i] = map_one(MAP, a.v[i], b.v[i], o.scale);
 		store_group((T *)o.y + e, a, left(o.n, e), o.aligned);
 	}
 }
 
 template <enum map MAP>
-static cudaError_t launch_map(
-	size_t n, enum dtype dtype, const void *a, const void *b, void *y, cudaStream_t stream)
+static cudaError_t launch_map(size_t n, enum dtype dtype, const void *a, const void *b, float scale,
+	void *y, cudaStream_t stream)
 {
-	struct operands_of o = { n, a, b, y,
+	struct operands_of o = { n, a, b, scale, y,
 		group_aligned(a) && (!b || group_aligned(b)) && group_aligned(y) };
 	size_t groups = (n + GROUP - 1) / GROUP;
 
@@ -128,20 +172,20 @@ static cudaError_t launch_map(
 cudaError_t kernel_relu_forward(
 	size_t n, enum dtype dtype, const void *x, void *y, cudaStream_t stream)
 {
-	return launch_map<MAP_RELU>(n, dtype, x, NULL, y, stream);
+	return launch_map<MAP_RELU>(n, dtype, x, NULL, 1, y, stream);
 }
 
-cudaError_t kernel_relu_backward(
-	size_t n, enum dtype dtype, const void *y, const void *dy, void *dx, cudaStream_t stream)
+cudaError_t kernel_relu_backward(size_t n, enum dtype dtype, const void *y, const void *dy,
+	float scale, void *dx, cudaStream_t stream)
 {
-	return launch_map<MAP_RELU_BACK>(n, dtype, y, dy, dx, stream);
+	return launch_map<MAP_RELU_BACK>(n, dtype, y, dy, scale, dx, stream);
 }
 
 cudaError_t kernel_add(size_t n, enum dtype dtype, const void *a, const void *b, int relu, void *y,
 	cudaStream_t stream)
 {
-	return relu ? launch_map<MAP_ADD_RELU>(n, dtype, a, b, y, stream)
-		    : launch_map<MAP_ADD>(n, dtype, a, b, y, stream);
+	return relu ? launch_map<MAP_ADD_RELU>(n, dtype, a, b, 1, y, stream)
+		    : launch_map<MAP_ADD>(n, dtype, a, b, 1, y, stream);
 }
 
 template <class T>
@@ -157,6 +201,21 @@ cudaError_t kernel_from_float(
 	size_t n, enum dtype dtype, const float *x, void *y, cudaStream_t stream)
 {
 	return LAUNCH_TYPED(dtype, from_float, n, stream, n, x, y);
+}
+
+template <class T>
+__global__ void __launch_bounds__(ELEMENT_THREADS) as_floats(size_t n, const void *x, float *y)
+{
+	behind_previous();
+
+	for (size_t e = first_element(); e < n; e += next_element())
+		y[e] = to_float(((const T *)x)[e]);
+}
+
+cudaError_t kernel_to_float(
+	size_t n, enum dtype dtype, const void *x, float *y, cudaStream_t stream)
+{
+	return LAUNCH_TYPED(dtype, as_floats, n, stream, n, x, y);
 }
 
 /* --- dropout --- */

@@ -1,8 +1,9 @@
 /*
  * cuda: the backend for NVIDIA's GPUs.
  *
- * This header: the kernels of our own, as C functions that launch them. Each computes what ops.h
- * says in plain loops, in another layout:
+ * Convolutions are cuDNN's and matrix products cuBLASLt's (libraries/). This header: the kernels of
+ * our own for all else, as C functions that launch them. Each computes what ops.h says in plain
+ * loops, in another layout:
  *
  *   activations    [n][h][w][c] ("NHWC"); a row of units is [n][units]
  *   conv weights   [k][r][s][c] ("KRSC")
@@ -11,8 +12,7 @@
  *
  * Activations, their gradients and the weights that are multiplied with are of the call's dtype:
  * float for DTYPE_F32 and DTYPE_TF32, bf16 (16 bits, __nv_bfloat16) for DTYPE_BF16. Sums are f32
- * whatever the dtype; statistics and losses are summed in double. A "dense" layer is a convolution
- * of 1 x 1 images by a 1 x 1 kernel (kernel_dense()), so that one set of kernels serves both.
+ * whatever the dtype; statistics and losses are summed in double.
  *
  * All pointers are to device memory unless said. Every array must be aligned to 16 bytes for the
  * fast path, else (and for channels that are no multiple of 8 in bf16, 4 in f32) a slower, equally
@@ -91,124 +91,6 @@ struct kernel_source {
 cudaError_t kernel_gather(
 	const struct kernel_source *from, enum dtype dtype, void *y, cudaStream_t stream);
 
-/* --- convolutions and dense layers (conv.cu): implicit GEMM on tensor cores --- */
-
-/* x [n][h][w][c], w [k][r][r][c], y [n][p][q][k]; as struct op_conv. */
-struct kernel_conv {
-	int n, c, h, w, k, r, stride, pad, p, q;
-};
-
-/* A dense layer of n rows, c inputs and k outputs. */
-static inline struct kernel_conv kernel_dense(int n, int c, int k)
-{
-	struct kernel_conv d = { n, c, 1, 1, k, 1, 1, 0, 1, 1 };
-
-	return d;
-}
-
-/*
- * Scratch memory of a convolution's functions: for partial sums where the output alone would leave
- * most of the GPU idle.
- *
- *   memory    [kernel_conv_scratch() bytes]; written and read within one call
- *   tickets   [KERNEL_TICKETS] zero before the first call, zero again after each. Two calls that
- *             may run at the same time need different ones
- */
-#define KERNEL_TICKETS 1024
-
-struct kernel_scratch {
-	void *memory;
-	uint32_t *tickets;
-};
-
-/* Bytes of scratch memory that forward and backward_data of this shape need at most. */
-size_t kernel_conv_scratch(const struct kernel_conv *d, enum dtype dtype);
-
-/* Operations on a sum before it is stored, in this order. Zeroed: nothing. */
-struct kernel_after {
-	const float *bias; /* [k]; NULL: none */
-	int relu;          /* max(x, 0) */
-	/* Dropout after that, for a row of units (p = q = 1); rate 0: none. */
-	float rate;
-	uint32_t layer;                 /* the dropout layer's index in its network */
-	uint64_t first;                 /* this rank's first row in the batch of all ranks */
-	const struct kernel_step *step; /* [steps] */
-	const kernel_now *now;
-	/* 2x2 max-pooling of stride 2 after that; NULL: none. y is then [n][p/2][q/2][k], and
-	 * nothing else is written: winners [n][p/2][q/2][kernel_winner_bytes(k)], 2 bits a channel,
-	 * the place in the window of the greatest sum (before bias and ReLU; the first of equals),
-	 * row-major; channel c's are bits 2 * (c % 4) of byte c / 4. */
-	uint8_t *winners;
-	int as_float; /* y is float whatever the dtype (logits) */
-};
-
-/* Bytes of a pixel's winners: 2 for every 8 channels begun. */
-static inline size_t kernel_winner_bytes(int k)
-{
-	return 2 * (((size_t)k + 7) / 8);
-}
-
-/* y = after(w * x). y may not overlap x. */
-cudaError_t kernel_conv_forward(const struct kernel_conv *d, enum dtype dtype, const void *x,
-	const void *w, const struct kernel_after *after, void *y,
-	const struct kernel_scratch *scratch, cudaStream_t stream);
-
-/* Operations on an input's gradient before it is stored. Zeroed: nothing. */
-struct kernel_before {
-	/* The activation x itself: where it is not above 0 the gradient is 0. That is the gradient
-	 * of a ReLU that made x, of a ReLU and a 2x2 maximum, of a ReLU and dropout. NULL: none. */
-	const void *relu_of;
-	float scale;    /* times this (dropout: 1 / (1 - rate)); 0 stands for 1 */
-	int accumulate; /* add to what dx holds (x is read by several layers), before the above */
-};
-
-/* dx [n][h][w][c] = before(the gradient of dy [n][p][q][k]). */
-cudaError_t kernel_conv_backward_data(const struct kernel_conv *d, enum dtype dtype, const void *dy,
-	const void *w, const struct kernel_before *before, void *dx,
-	const struct kernel_scratch *scratch, cudaStream_t stream);
-
-/*
- * The gradient of weights and biases, as `splits` partial sums: partial [splits][stride], stride >=
- * k*r*r*c + k, each the weights' part [k][r][r][c] and then the biases' [k]. Their sum in order is
- * the gradient: kernel_sum() makes it, or kernel_update() takes the parts as they are.
- *
- *   splits   kernel_conv_splits()'s answer
- *   bias     not 0: write the biases' part too
- */
-int kernel_conv_splits(const struct kernel_conv *d, enum dtype dtype);
-cudaError_t kernel_conv_backward_weights(const struct kernel_conv *d, enum dtype dtype,
-	const void *x, const void *dy, int splits, size_t stride, int bias, float *partial,
-	cudaStream_t stream);
-
-/* sum [count] = partial [0] + partial [1] + ... of partial [splits][stride]. */
-cudaError_t kernel_sum(int splits, size_t stride, size_t count, const float *partial, float *sum,
-	cudaStream_t stream);
-
-/* --- the first convolution, straight from bytes (conv_few.cuh) --- */
-
-/*
- * kernel_gather() and kernel_conv_forward() in one: images of 1 to 4 channels, c * r * r <= 128,
- * k <= 128. dtype DTYPE_BF16 computes on tensor cores, the others in f32.
- * cudaErrorInvalidValue for other shapes, or when kernel_few_fits() says no.
- *
- *   d        n, c, h, w as the source's
- *   w        KRSC of dtype
- */
-int kernel_few_fits(const struct kernel_conv *d, enum dtype dtype);
-cudaError_t kernel_few_forward(const struct kernel_conv *d, enum dtype dtype,
-	const struct kernel_source *from, const void *w, const struct kernel_after *after, void *y,
-	cudaStream_t stream);
-
-/*
- * The gradient of its weights and biases, as kernel_conv_backward_weights().
- *
- *   winners   not NULL: dy is that of the 2x2 maxima, [n][p/2][q/2][k]
- */
-int kernel_few_splits(const struct kernel_conv *d, enum dtype dtype);
-cudaError_t kernel_few_backward_weights(const struct kernel_conv *d, enum dtype dtype,
-	const struct kernel_source *from, const void *dy, const uint8_t *winners, int splits,
-	size_t stride, float *partial, cudaStream_t stream);
-
 /* --- pooling (pool.cu) --- */
 
 /* x [n][h][w][c], y [n][p][q][c]; windows of size x size, stride apart, may overlap. */
@@ -221,11 +103,6 @@ cudaError_t kernel_maxpool_forward(const struct kernel_pool *d, enum dtype dtype
 	void *y, uint8_t *winner, cudaStream_t stream);
 cudaError_t kernel_maxpool_backward(const struct kernel_pool *d, enum dtype dtype, const void *dy,
 	const uint8_t *winner, void *dx, cudaStream_t stream);
-
-/* The gradient of 2x2 maxima that kernel_conv_forward() took: winners of 2 bits (size = stride =
- * 2). */
-cudaError_t kernel_unpool(const struct kernel_pool *d, enum dtype dtype, const void *dy,
-	const uint8_t *winners, void *dx, cudaStream_t stream);
 
 /* Means of windows. */
 cudaError_t kernel_avgpool_forward(
@@ -241,11 +118,12 @@ cudaError_t kernel_globalpool_backward(
 
 /* --- element by element (elements.cu) --- */
 
-/* y = max(x, 0); dx = y > 0 ? dy : 0. In place is fine. */
+/* y = max(x, 0); dx = y > 0 ? dy * scale : 0, which with scale = 1 / (1 - rate) is the gradient of
+ * dropout behind the ReLU, too. In place is fine. */
 cudaError_t kernel_relu_forward(
 	size_t n, enum dtype dtype, const void *x, void *y, cudaStream_t stream);
-cudaError_t kernel_relu_backward(
-	size_t n, enum dtype dtype, const void *y, const void *dy, void *dx, cudaStream_t stream);
+cudaError_t kernel_relu_backward(size_t n, enum dtype dtype, const void *y, const void *dy,
+	float scale, void *dx, cudaStream_t stream);
 
 /* y = a + b (residual networks; also to sum the gradients of what several layers read). y may be a
  * or b. relu: max(a + b, 0). */
@@ -269,9 +147,11 @@ struct kernel_dropout {
 cudaError_t kernel_dropout(const struct kernel_dropout *d, enum dtype dtype, const void *x, void *y,
 	cudaStream_t stream);
 
-/* From float to dtype's storage. */
+/* From float to dtype's storage, and back. */
 cudaError_t kernel_from_float(
 	size_t n, enum dtype dtype, const float *x, void *y, cudaStream_t stream);
+cudaError_t kernel_to_float(
+	size_t n, enum dtype dtype, const void *x, float *y, cudaStream_t stream);
 
 /* --- batch norm (norm.cu; Ioffe and Szegedy, 2015) --- */
 
@@ -295,10 +175,16 @@ int kernel_norm_splits(const struct kernel_norm *d);
  *   partial   [kernel_norm_splits()][2][c] double, scratch
  *   saved     [2][c] with dy: what kernel_norm_forward() saved; else NULL
  *   y         with dy and relu: the output; else NULL
+ *   ticket    zero before the first call, zero again after each. Two calls that may run at the
+ *             same time need different ones
  */
 cudaError_t kernel_norm_sums(const struct kernel_norm *d, enum dtype dtype, const void *x,
 	const void *dy, const void *y, const float *saved, double *partial, double *sums,
 	uint32_t *ticket, cudaStream_t stream);
+
+/* sums [c] (float) = the sum of x over the rows: of dy, a bias's gradient. */
+cudaError_t kernel_channel_sums(const struct kernel_norm *d, enum dtype dtype, const void *x,
+	double *partial, float *sums, uint32_t *ticket, cudaStream_t stream);
 
 /*
  * Training: y = gamma * (x - mean) / sqrt(variance + epsilon) + beta of the sums' statistics.
@@ -331,7 +217,7 @@ cudaError_t kernel_norm_backward(const struct kernel_norm *d, enum dtype dtype, 
  * labels[step][rows]: mean loss and count of wrong into result[step], gradient into dx.
  *
  *   dx        [rows][classes] of dtype, divided by all_rows; NULL: not wanted
- *   partial   [KERNEL_LOSS_BLOCKS] scratch;  ticket: as in struct kernel_scratch, one
+ *   partial   [KERNEL_LOSS_BLOCKS] scratch;  ticket: as kernel_norm_sums()'s
  */
 #define KERNEL_LOSS_BLOCKS 256
 
@@ -347,34 +233,13 @@ struct kernel_loss {
 cudaError_t kernel_loss(const struct kernel_loss *d, enum dtype dtype, const float *logits,
 	void *dx, cudaStream_t stream);
 
-/*
- * The last dense layer, the loss and that layer's whole backward pass in one launch.
- *
- *   d          rows, classes <= 32, …
- *   inputs     of the dense layer; classes * inputs <= 9216 (kernel_head_fits)
- *   x          [rows][inputs]; w [classes][inputs] f32 (the master weights); bias [classes]
- *   before     what happens to dx
- *   dx         [rows][inputs]
- *   partial    [splits][stride]: the weights' gradient, then the biases', as
- *              kernel_conv_backward_weights(); splits: kernel_head_splits()
- *   logits     [rows][classes] float, or NULL
- */
-int kernel_head_fits(int classes, int inputs);
-int kernel_head_splits(int rows);
-cudaError_t kernel_head(const struct kernel_loss *d, enum dtype dtype, int inputs, const void *x,
-	const float *w, const float *bias, const struct kernel_before *before, void *dx, int splits,
-	size_t stride, float *partial, float *logits, cudaStream_t stream);
-
 /* --- the update (update.cu) --- */
 
-/* A stretch of parameters that are updated alike. Offsets count elements; keep them multiples of
- * 4. */
+/* A stretch of parameters that are updated alike: elements of params, grad, moment, square and
+ * copy, all multiples of 4. */
 struct kernel_part {
-	size_t at, count;  /* in params, moment, square and copy */
-	const float *grad; /* [splits][stride]: partial sums, or with splits = 1 the gradient */
-	int splits;
+	size_t at, count;
 	float decay; /* times the step's l2; also what the penalty counts */
-	size_t stride;
 };
 
 #define KERNEL_PARTS_MAX     1024
@@ -382,13 +247,13 @@ struct kernel_part {
 
 /*
  * The optimiser's rule, as sgd_plain() and adam_wide() have it, over all parts in one launch, where
- * the gradient is the sum of partial sums and l2 is step.l2 * part.decay. Writes norm2 and penalty
- * into result[now], then adds one to *now.
+ * l2 is step.l2 * part.decay. Writes norm2 and penalty into result[now], then adds one to *now. All
+ * arrays are aligned to 16 bytes.
  *
  *   parts     [n] in device memory, n <= KERNEL_PARTS_MAX
  *   copy      params as bf16, written anew; NULL: none
  *   partial   [2 * KERNEL_UPDATE_BLOCKS] scratch
- *   ticket    one, as in struct kernel_scratch
+ *   ticket    as kernel_norm_sums()'s
  */
 enum kernel_rule { KERNEL_SGD, KERNEL_ADAM, KERNEL_ADAMW }; /* in the order of the optimisers */
 
@@ -396,7 +261,8 @@ struct kernel_update {
 	enum kernel_rule rule;
 	const struct kernel_part *parts;
 	int n;
-	size_t elements;        /* of all parts together: sizes the grid */
+	size_t elements; /* of all parts together: sizes the grid */
+	const float *grad;
 	float *params, *moment; /* moment: SGD's velocity or Adam's first moment */
 	float *square;          /* Adam's second moment; NULL with SGD */
 	void *copy;

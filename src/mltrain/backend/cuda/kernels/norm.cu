@@ -18,6 +18,7 @@ struct norm {
 	const void *x, *dy, *y;
 	const float *saved;
 	double *partial, *sums;
+	float *rounded; /* instead of sums: those of x alone */
 	uint32_t *ticket;
 	struct divisor by_groups;
 	bool aligned;
@@ -64,7 +65,10 @@ static __device__ void add_splits(const struct norm &o)
 
 		for (unsigned s = 0; s < gridDim.x; s++)
 			sum += __ldcg(o.partial + (size_t)s * (size_t)n + i);
-		o.sums[i] = sum;
+		if (o.sums)
+			o.sums[i] = sum;
+		else if (i < o.d.c)
+			o.rounded[i] = (float)sum;
 	}
 }
 
@@ -119,14 +123,21 @@ static struct norm norm_of(const struct kernel_norm *d, const void *x, const voi
 	return o;
 }
 
+static cudaError_t launch_sums(const struct norm &o, enum dtype dtype, cudaStream_t stream)
+{
+	dim3 grid((unsigned)kernel_norm_splits(&o.d),
+		(unsigned)((o.d.c + NORM_CHANNELS - 1) / NORM_CHANNELS));
+	size_t bytes = (2 * NORM_THREADS + 1) * sizeof(double);
+
+	return dtype == DTYPE_BF16 ? launch(norm_sums<bf16>, grid, NORM_THREADS, bytes, stream, o)
+				   : launch(norm_sums<float>, grid, NORM_THREADS, bytes, stream, o);
+}
+
 cudaError_t kernel_norm_sums(const struct kernel_norm *d, enum dtype dtype, const void *x,
 	const void *dy, const void *y, const float *saved, double *partial, double *sums,
 	uint32_t *ticket, cudaStream_t stream)
 {
 	struct norm o = norm_of(d, x, NULL, NULL);
-	dim3 grid((unsigned)kernel_norm_splits(d),
-		(unsigned)((d->c + NORM_CHANNELS - 1) / NORM_CHANNELS));
-	size_t bytes = (2 * NORM_THREADS + 1) * sizeof(double);
 
 	o.dy = dy;
 	o.y = d->relu ? y : NULL;
@@ -134,8 +145,18 @@ cudaError_t kernel_norm_sums(const struct kernel_norm *d, enum dtype dtype, cons
 	o.partial = partial;
 	o.sums = sums;
 	o.ticket = ticket;
-	return dtype == DTYPE_BF16 ? launch(norm_sums<bf16>, grid, NORM_THREADS, bytes, stream, o)
-				   : launch(norm_sums<float>, grid, NORM_THREADS, bytes, stream, o);
+	return launch_sums(o, dtype, stream);
+}
+
+cudaError_t kernel_channel_sums(const struct kernel_norm *d, enum dtype dtype, const void *x,
+	double *partial, float *sums, uint32_t *ticket, cudaStream_t stream)
+{
+	struct norm o = norm_of(d, x, NULL, NULL);
+
+	o.partial = partial;
+	o.rounded = sums;
+	o.ticket = ticket;
+	return launch_sums(o, dtype, stream);
 }
 
 /* --- what a channel's statistics are --- */

@@ -137,35 +137,6 @@ __global__ void __launch_bounds__(POOL_THREADS)
 
 template <class T>
 __global__ void __launch_bounds__(POOL_THREADS)
-	unpool(const struct pooling p, const void *dy, const uint8_t *winners, void *dx)
-{
-	behind_previous();
-
-	FOR_TURNS(turn, p)
-	{
-		struct spot s = spot_of(p, turn);
-		int a = s.i / 2, b = s.j / 2, place = s.i % 2 * 2 + s.j % 2;
-		struct group g = {};
-
-		if (a < p.d.p && b < p.d.q) {
-			size_t at = ((size_t)s.n * (size_t)p.d.p + (size_t)a) * (size_t)p.d.q +
-				(size_t)b;
-			/* p.groups groups of 8 channels, 2 bytes each: kernel_winner_bytes(). */
-			unsigned won = ((const uint16_t *)(const void *)
-					winners)[at * (size_t)p.groups + (size_t)(s.c / GROUP)];
-
-			g = load_group((const T *)dy + y_at(p.d, s, a, b), s.count, p.aligned);
-#pragma unroll
-			for (int i = 0; i < GROUP; i++)
-				if ((int)(won >> (2 * i) & 3) != place)
-					g.v[i] = 0;
-		}
-		store_group((T *)dx + x_at(p.d, s, s.i, s.j), g, s.count, p.aligned);
-	}
-}
-
-template <class T>
-__global__ void __launch_bounds__(POOL_THREADS)
 	avgpool_forward(const struct pooling p, const void *x, void *y)
 {
 	behind_previous();
@@ -237,15 +208,6 @@ cudaError_t kernel_maxpool_backward(const struct kernel_pool *d, enum dtype dtyp
 	const uint8_t *winner, void *dx, cudaStream_t stream)
 {
 	return launch_backward<false>(d, dtype, dy, winner, dx, stream);
-}
-
-cudaError_t kernel_unpool(const struct kernel_pool *d, enum dtype dtype, const void *dy,
-	const uint8_t *winners, void *dx, cudaStream_t stream)
-{
-	if (d->size != 2 || d->stride != 2)
-		return cudaErrorInvalidValue;
-	return POOL_TYPED(
-		dtype, unpool, pooling_of(d, d->h, d->w, dy, dx), stream, dy, winners, dx);
 }
 
 cudaError_t kernel_avgpool_forward(

@@ -1,5 +1,5 @@
 /*
- * Sums of partial gradients, and the update of all parameters in one launch.
+ * The update of all parameters in one launch.
  */
 #include "backend/cuda/kernels/kernels.h"
 
@@ -7,36 +7,6 @@
 #include "backend/cuda/kernels/reduce.cuh"
 
 #define UPDATE_THREADS 256
-#define UPDATE_SPLITS  16 /* from which on lanes share a sum */
-#define UPDATE_LANES   8
-
-static __device__ __forceinline__ float sum_parts(
-	const float *part, int splits, size_t stride, size_t i)
-{
-	float sum = 0;
-
-	for (int s = 0; s < splits; s++)
-		sum += part[(size_t)s * stride + i];
-	return sum;
-}
-
-__global__ void __launch_bounds__(UPDATE_THREADS)
-	sum_splits(int splits, size_t stride, size_t count, const float *partial, float *sum)
-{
-	behind_previous();
-
-	size_t step = (size_t)gridDim.x * UPDATE_THREADS;
-
-	for (size_t i = (size_t)blockIdx.x * UPDATE_THREADS + threadIdx.x; i < count; i += step)
-		sum[i] = sum_parts(partial, splits, stride, i);
-}
-
-cudaError_t kernel_sum(int splits, size_t stride, size_t count, const float *partial, float *sum,
-	cudaStream_t stream)
-{
-	return launch(sum_splits, blocks_of(count, UPDATE_THREADS), UPDATE_THREADS, 0, stream,
-		splits, stride, count, partial, sum);
-}
 
 /* A parameter's new value; its moments are moved: of SGD, the velocity v alone. */
 template <enum kernel_rule RULE>
@@ -56,39 +26,20 @@ static __device__ __forceinline__ float moved(
 	return kept * p - step.rate * *v / (sqrtf(*square) + step.epsilon);
 }
 
-/* One parameter; returns its square as it was. */
+/* Update four neighbours, as one parameter's bytes in flight do not fill the memory's pipes.
+ * Returns the sum of their squares as they were. */
 template <enum kernel_rule RULE>
-static __device__ __forceinline__ double update_one(const struct kernel_update &d,
-	const struct kernel_part &part, const struct kernel_step &step, size_t i)
+static __device__ __forceinline__ double update_four(
+	const struct kernel_update &d, float decay, const struct kernel_step &step, size_t at)
 {
-	size_t at = part.at + i;
-	float g = sum_parts(part.grad, part.splits, part.stride, i);
-	float p = d.params[at], v = d.moment[at], square = RULE == KERNEL_SGD ? 0 : d.square[at];
-	float now = moved<RULE>(step, part.decay, p, g, &v, &square);
-
-	d.moment[at] = v;
-	if (RULE != KERNEL_SGD)
-		d.square[at] = square;
-	d.params[at] = now;
-	if (d.copy)
-		((uint16_t *)d.copy)[at] = (uint16_t)pack_bf16(now, 0);
-	return (double)p * p;
-}
-
-/* Four neighbours, whose gradient is g: so many bytes in flight fill the memory's pipes, one
- * parameter's do not. */
-template <enum kernel_rule RULE>
-static __device__ __forceinline__ double update_four(const struct kernel_update &d,
-	const struct kernel_part &part, const struct kernel_step &step, size_t i, float4 g)
-{
-	size_t at = part.at + i;
-	float4 p = *(const float4 *)(d.params + at), v = *(const float4 *)(d.moment + at), s, now;
+	float4 g = *(const float4 *)(d.grad + at), p = *(const float4 *)(d.params + at);
+	float4 v = *(const float4 *)(d.moment + at), s, now;
 
 	s = RULE == KERNEL_SGD ? make_float4(0, 0, 0, 0) : *(const float4 *)(d.square + at);
-	now.x = moved<RULE>(step, part.decay, p.x, g.x, &v.x, &s.x);
-	now.y = moved<RULE>(step, part.decay, p.y, g.y, &v.y, &s.y);
-	now.z = moved<RULE>(step, part.decay, p.z, g.z, &v.z, &s.z);
-	now.w = moved<RULE>(step, part.decay, p.w, g.w, &v.w, &s.w);
+	now.x = moved<RULE>(step, decay, p.x, g.x, &v.x, &s.x);
+	now.y = moved<RULE>(step, decay, p.y, g.y, &v.y, &s.y);
+	now.z = moved<RULE>(step, decay, p.z, g.z, &v.z, &s.z);
+	now.w = moved<RULE>(step, decay, p.w, g.w, &v.w, &s.w);
 	*(float4 *)(d.moment + at) = v;
 	if (RULE != KERNEL_SGD)
 		*(float4 *)(d.square + at) = s;
@@ -99,59 +50,6 @@ static __device__ __forceinline__ double update_four(const struct kernel_update 
 		*(uint2 *)((uint16_t *)d.copy + at) = pairs;
 	}
 	return (double)p.x * p.x + (double)p.y * p.y + (double)p.z * p.z + (double)p.w * p.w;
-}
-
-/* The sum of every so many partial sums of four neighbours, from one on. */
-static __device__ __forceinline__ float4 sum_four(
-	const struct kernel_part &part, size_t i, int from, int step)
-{
-	float4 sum = make_float4(0, 0, 0, 0);
-
-#pragma unroll 4
-	for (int s = from; s < part.splits; s += step) {
-		float4 x = *(const float4 *)(part.grad + (size_t)s * part.stride + i);
-
-		sum.x += x.x;
-		sum.y += x.y;
-		sum.z += x.z;
-		sum.w += x.w;
-	}
-	return sum;
-}
-
-/*
- * A part of many splits, such as the first convolution's 132 of 832 numbers: UPDATE_LANES lanes of
- * a warp share four neighbours, else one thread waits for all of these loads. i counts lanes; whole
- * warps come here.
- */
-template <enum kernel_rule RULE>
-static __device__ __forceinline__ double update_shared(const struct kernel_update &d,
-	const struct kernel_part &part, const struct kernel_step &step, size_t i, size_t fours)
-{
-	int lane = (int)(i % UPDATE_LANES);
-	bool is = i / UPDATE_LANES < fours;
-	size_t at = is ? i / UPDATE_LANES * 4 : 0;
-	float4 g = sum_four(part, at, lane, UPDATE_LANES);
-
-#pragma unroll
-	for (int by = 1; by < UPDATE_LANES; by *= 2) {
-		g.x += __shfl_xor_sync(EVERYONE, g.x, by);
-		g.y += __shfl_xor_sync(EVERYONE, g.y, by);
-		g.z += __shfl_xor_sync(EVERYONE, g.z, by);
-		g.w += __shfl_xor_sync(EVERYONE, g.w, by);
-	}
-	return is && lane == 0 ? update_four<RULE>(d, part, step, at, g) : 0;
-}
-
-/* How many fours of a part can be moved whole. */
-static __device__ __forceinline__ size_t fours_of(
-	const struct kernel_update &d, const struct kernel_part &part)
-{
-	uintptr_t places = (uintptr_t)(d.params + part.at) | (uintptr_t)(d.moment + part.at) |
-		(d.square ? (uintptr_t)(d.square + part.at) : 0) | (uintptr_t)part.grad |
-		((uintptr_t)d.copy + 2 * part.at) << 1;
-
-	return places % 16 || (part.splits > 1 && part.stride % 4) ? 0 : part.count / 4;
 }
 
 /*
@@ -173,23 +71,15 @@ __global__ void __launch_bounds__(UPDATE_THREADS) update(const struct kernel_upd
 
 	for (int k = 0; k < d.n; k++) {
 		const struct kernel_part part = d.parts[k];
-		size_t fours = fours_of(d, part), rest = part.count - 4 * fours;
-		bool share = part.splits >= UPDATE_SPLITS;
-		/* Whole warps, so that lanes stay together; the rest is by one thread a number. */
-		size_t wide = share ? (fours * UPDATE_LANES + WARP - 1) / WARP * WARP : fours;
-		size_t turns = (wide + rest + WARP - 1) / WARP * WARP;
+		size_t fours = part.count / 4;
 		size_t i = mine >= begin ? mine - begin : mine + threads - begin;
 		double norm2 = 0;
 
-		for (; i < wide; i += threads)
-			norm2 += share ? update_shared<RULE>(d, part, step, i, fours)
-				       : update_four<RULE>(
-						 d, part, step, 4 * i, sum_four(part, 4 * i, 0, 1));
-		for (; i < wide + rest; i += threads)
-			norm2 += update_one<RULE>(d, part, step, i - wide + 4 * fours);
+		for (; i < fours; i += threads)
+			norm2 += update_four<RULE>(d, part.decay, step, part.at + 4 * i);
 		sums[0] += norm2;
 		sums[1] += RULE == KERNEL_ADAMW ? 0 : (double)(step.l2 * part.decay) * norm2 / 2;
-		begin += turns < threads ? turns : 0; /* a division would take longer than a turn */
+		begin += fours < threads ? fours : 0; /* a division would take longer than a turn */
 		begin -= begin >= threads ? threads : 0;
 	}
 	if (!reduce_grid<2>(sums, shared, d.partial, d.ticket) || threadIdx.x)

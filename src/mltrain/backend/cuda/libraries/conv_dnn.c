@@ -36,7 +36,7 @@ struct conv_dnn {
 	int64_t workspace;
 };
 
-/* A refusal of cuDNN's is ENOTSUP: there are other engines, and our own kernels. */
+/* A refusal of cuDNN's is ENOTSUP: there may be other engines. */
 static int check(cudnnStatus_t got, const char *call, int line, struct mlr_error *err)
 {
 	char why[256] = "";
@@ -247,12 +247,11 @@ static int make_operations(
 {
 	const struct conv_shape *s = &c->shape;
 	cudnnDataType_t type = s->dtype == DTYPE_BF16 ? CUDNN_DATA_BFLOAT16 : CUDNN_DATA_FLOAT;
-	cudnnDataType_t wtype = s->what == CONV_WEIGHTS ? CUDNN_DATA_FLOAT : type;
 	cudnnBackendDescriptor_t x, w, y, b, from, to;
 	int fused = s->bias + s->relu, n = 0;
 
 	TRY(make_tensor(c, UID_X, type, 0, s->n, s->c, s->h, s->w, &x, err));
-	TRY(make_tensor(c, UID_W, wtype, 0, s->k, s->c, s->r, s->r, &w, err));
+	TRY(make_tensor(c, UID_W, type, 0, s->k, s->c, s->r, s->r, &w, err));
 	TRY(make_tensor(c, fused ? UID_SUM : UID_Y, fused ? CUDNN_DATA_FLOAT : type, fused > 0,
 		s->n, s->k, s->p, s->q, &y, err));
 	TRY(make_operation(c, x, w, y, &ops[n++], err));
@@ -362,9 +361,9 @@ static int try_config(struct conv_dnn *c, cudnnBackendDescriptor_t config, int64
 	return -ENOTSUP;
 }
 
-/* Go through the engines that one heuristic names; *left counts down to the one that is wanted. */
+/* Take the first that serves of the engines that one heuristic names. */
 static int try_mode(struct conv_dnn *c, cudnnBackendDescriptor_t graph, cudnnBackendHeurMode_t mode,
-	int64_t limit, int *left, struct mlr_error *err)
+	int64_t limit, struct mlr_error *err)
 {
 	cudnnBackendDescriptor_t heuristic, configs[CONFIGS_MAX] = { NULL };
 	int64_t n = 0, made = 0;
@@ -383,28 +382,22 @@ static int try_mode(struct conv_dnn *c, cudnnBackendDescriptor_t graph, cudnnBac
 	if (dnn.get(heuristic, CUDNN_ATTR_ENGINEHEUR_RESULTS, CUDNN_TYPE_BACKEND_DESCRIPTOR, made,
 		    &n, configs) != CUDNN_STATUS_SUCCESS)
 		n = 0;
-	for (int64_t i = 0; i < n && i < made && r < 0; i++) {
-		if (try_config(c, configs[i], limit) < 0)
-			continue;
-		if ((*left)-- == 0)
-			r = 0;
-		else
-			dnn.desc_destroy(c->plan);
-	}
+	for (int64_t i = 0; i < n && i < made && r < 0; i++)
+		r = try_config(c, configs[i], limit);
 	for (int64_t i = 0; i < made; i++)
 		dnn.desc_destroy(configs[i]);
 	return r;
 }
 
-static int choose(struct conv_dnn *c, cudnnBackendDescriptor_t graph, size_t workspace, int which,
-	struct mlr_error *err)
+static int choose(
+	struct conv_dnn *c, cudnnBackendDescriptor_t graph, size_t workspace, struct mlr_error *err)
 {
 	static const cudnnBackendHeurMode_t modes[] = { CUDNN_HEUR_MODE_A, CUDNN_HEUR_MODE_B,
 		CUDNN_HEUR_MODE_FALLBACK };
 	struct mlr_error why = MLR_ERROR_INIT;
 
 	for (size_t i = 0; i < ARRAY_LEN(modes); i++)
-		if (try_mode(c, graph, modes[i], (int64_t)workspace, &which, &why) == 0) {
+		if (try_mode(c, graph, modes[i], (int64_t)workspace, &why) == 0) {
 			c->desc[c->descs++] = c->plan;
 			return 0;
 		}
@@ -413,7 +406,7 @@ static int choose(struct conv_dnn *c, cudnnBackendDescriptor_t graph, size_t wor
 		why.code ? ": " : "", why.text);
 }
 
-int conv_dnn_new(const struct conv_shape *shape, size_t workspace, int which, struct conv_dnn **ret,
+int conv_dnn_new(const struct conv_shape *shape, size_t workspace, struct conv_dnn **ret,
 	struct mlr_error *err)
 {
 	auto_call(conv_dnn_free) struct conv_dnn *c = xcalloc(1, sizeof(*c));
@@ -431,7 +424,7 @@ int conv_dnn_new(const struct conv_shape *shape, size_t workspace, int which, st
 		DNN_TRY(dnn.set(
 			graph, CUDNN_ATTR_OPERATIONGRAPH_HANDLE, CUDNN_TYPE_HANDLE, 1, &handle));
 	DNN_TRY(dnn.finalize(graph));
-	TRY(choose(c, graph, workspace, which, err));
+	TRY(choose(c, graph, workspace, err));
 	*ret = take_ptr(&c);
 	return 0;
 }

@@ -3,9 +3,8 @@
  * its bias and ReLU with it, as one graph that one engine computes.
  * https://docs.nvidia.com/deeplearning/cudnn, "Graph API", "Backend descriptor types"
  *
- * Activations are NHWC, weights KRSC, biases of the activations' type: cuDNN's ready-made engines
- * add no f32 to bf16. Gradients of weights are f32 in all types; cuDNN 9.19 has no engine for those
- * of bf16, which our kernels then make.
+ * Activations are NHWC, weights KRSC. All arrays are of one type, gradients of weights and biases
+ * too: cuDNN's ready-made engines mix no f32 with bf16 (9.19).
  */
 #pragma once
 
@@ -27,13 +26,14 @@ struct conv_shape {
 	int stride, pad;
 	int p, q; /* y's height and width */
 	enum dtype dtype;
-	int bias, relu;    /* CONV_FORWARD alone */
+	int bias, relu;    /* CONV_FORWARD alone; ReLU only behind a bias */
 	int deterministic; /* none of the engines that add in an order of chance */
 };
 
 struct conv_dnn;
 
-/* A process has one handle. Returns 0, -ENOENT when the library is not there, -EIO. */
+/* Open the library, of which a process has one handle. Returns 0, -ENOENT when it is not there,
+ * -EIO. */
 int conv_dnn_open(struct mlr_error *err);
 /*
  * Open it for a device that is not here, for tests: convolutions can be prepared and not run.
@@ -48,11 +48,9 @@ int conv_dnn_open_described(const char *json, struct mlr_error *err);
  * Prepare one convolution with the first engine that cuDNN's heuristics name (mode A, then B, then
  * fallback; nothing is timed), that takes no more workspace and need not be compiled first.
  *
- *   which   0; or the which-th engine that can do it, for a search
- *
- * Returns 0, -ENOTSUP when there is none (any more), -EIO.
+ * Returns 0, -ENOTSUP when there is none, -EIO.
  */
-int conv_dnn_new(const struct conv_shape *shape, size_t workspace, int which, struct conv_dnn **ret,
+int conv_dnn_new(const struct conv_shape *shape, size_t workspace, struct conv_dnn **ret,
 	struct mlr_error *err);
 void conv_dnn_free(struct conv_dnn **c);
 

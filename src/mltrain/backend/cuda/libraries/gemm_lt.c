@@ -5,8 +5,6 @@
 
 #include <cublasLt.h>
 
-#define ALIGNMENT ((uintptr_t)256) /* of matrices, which is what heuristics take them to have */
-
 static struct {
 	__typeof__(cublasLtCreate) *create;
 	__typeof__(cublasLtGetStatusString) *status_string;
@@ -87,16 +85,6 @@ static cublasLtEpilogue_t epilogue_of(const struct gemm_shape *s)
 	return s->relu ? CUBLASLT_EPILOGUE_RELU : CUBLASLT_EPILOGUE_DEFAULT;
 }
 
-/* An address aligned as the bias will be, which lies right behind c * k weights: heuristics are
- * told by it what they may count on (cublasLt.h, CUBLASLT_MATMUL_DESC_BIAS_POINTER). */
-static const void *like_the_bias(const struct gemm_shape *s)
-{
-	uintptr_t size = type_of(s, 1) == CUDA_R_16BF ? 2 : 4;
-	uintptr_t before = (uintptr_t)s->c * (uintptr_t)s->k * size, most = before & -before;
-
-	return (const void *)(most < ALIGNMENT ? most : ALIGNMENT);
-}
-
 static int describe(struct gemm_lt *g, struct mlr_error *err)
 {
 	const struct gemm_shape *s = &g->shape;
@@ -104,7 +92,8 @@ static int describe(struct gemm_lt *g, struct mlr_error *err)
 	cublasOperation_t tb = s->what == GEMM_WEIGHTS ? CUBLAS_OP_T : CUBLAS_OP_N;
 	cublasLtEpilogue_t epilogue = epilogue_of(s);
 	cudaDataType_t ctype = type_of(s, 1);
-	const void *bias = like_the_bias(s);
+	/* Heuristics take matrices to be aligned to 256 bytes, and a bias as its address is. */
+	const void *bias = (const void *)(uintptr_t)256;
 
 	LT_TRY(lt.desc_create(&g->desc,
 		s->dtype == DTYPE_TF32 ? CUBLAS_COMPUTE_32F_FAST_TF32 : CUBLAS_COMPUTE_32F,
@@ -142,10 +131,10 @@ static int lay_out(struct gemm_lt *g, struct mlr_error *err)
 	return 0;
 }
 
-static int choose(struct gemm_lt *g, size_t workspace, int which, struct mlr_error *err)
+static int choose(struct gemm_lt *g, size_t workspace, struct mlr_error *err)
 {
 	cublasLtMatmulPreference_t preference = NULL;
-	cublasLtMatmulHeuristicResult_t best[GEMM_LT_ALGORITHMS];
+	cublasLtMatmulHeuristicResult_t best;
 	int found = 0;
 	cublasStatus_t status;
 
@@ -153,15 +142,15 @@ static int choose(struct gemm_lt *g, size_t workspace, int which, struct mlr_err
 	status = lt.preference_set(preference, CUBLASLT_MATMUL_PREF_MAX_WORKSPACE_BYTES, &workspace,
 		sizeof(workspace));
 	if (status == CUBLAS_STATUS_SUCCESS)
-		status = lt.heuristic(handle, g->desc, g->a, g->b, g->c, g->c, preference,
-			which + 1, best, &found);
+		status = lt.heuristic(
+			handle, g->desc, g->a, g->b, g->c, g->c, preference, 1, &best, &found);
 	lt.preference_destroy(preference);
 	TRY(check(status, "cublasLtMatmulAlgoGetHeuristic", __LINE__, err));
-	if (found <= which || best[which].state != CUBLAS_STATUS_SUCCESS)
-		return mlr_fail(err, ENOTSUP, "cublasLt has no algorithm %d for %d x %d x %d",
-			which, g->shape.n, g->shape.c, g->shape.k);
-	g->algo = best[which].algo;
-	g->workspace = best[which].workspaceSize;
+	if (!found || best.state != CUBLAS_STATUS_SUCCESS)
+		return mlr_fail(err, ENOTSUP, "cuBLASLt has no algorithm for %d x %d x %d",
+			g->shape.n, g->shape.c, g->shape.k);
+	g->algo = best.algo;
+	g->workspace = best.workspaceSize;
 	return 0;
 }
 
@@ -181,7 +170,7 @@ void gemm_lt_free(struct gemm_lt **g)
 	*g = NULL;
 }
 
-int gemm_lt_new(const struct gemm_shape *shape, size_t workspace, int which, struct gemm_lt **ret,
+int gemm_lt_new(const struct gemm_shape *shape, size_t workspace, struct gemm_lt **ret,
 	struct mlr_error *err)
 {
 	auto_call(gemm_lt_free) struct gemm_lt *g = xcalloc(1, sizeof(*g));
@@ -189,7 +178,7 @@ int gemm_lt_new(const struct gemm_shape *shape, size_t workspace, int which, str
 	g->shape = *shape;
 	TRY(describe(g, err));
 	TRY(lay_out(g, err));
-	TRY(choose(g, workspace, which, err));
+	TRY(choose(g, workspace, err));
 	*ret = take_ptr(&g);
 	return 0;
 }

@@ -28,25 +28,16 @@ struct gemm_shape {
 
 struct gemm_lt;
 
-/* A process has one handle. Returns 0, or -ENOENT when the library is not there, -EIO. */
+/* Open the library, of which a process has one handle. Returns 0, -ENOENT when it is not there,
+ * -EIO. */
 int gemm_lt_open(struct mlr_error *err);
 
-#define GEMM_LT_ALGORITHMS 8
-
-/*
- * Prepare one product: the best of cuBLASLt's heuristics within the workspace.
- *
- *   which   0; or the which-th best below GEMM_LT_ALGORITHMS, for a search
- *
- * Returns 0, -ENOTSUP when cuBLASLt has none (any more), -EIO.
- */
-int gemm_lt_new(const struct gemm_shape *shape, size_t workspace, int which, struct gemm_lt **ret,
+/* Prepare one product: the best of cuBLASLt's heuristics within the workspace. Returns 0, -ENOTSUP
+ * when there is none, -EIO. */
+int gemm_lt_new(const struct gemm_shape *shape, size_t workspace, struct gemm_lt **ret,
 	struct mlr_error *err);
 void gemm_lt_free(struct gemm_lt **g);
 
-/*
- * Put it on the stream. a, b and c are on the device, aligned to 256 bytes; bias as if it lay c * k
- * elements of its own behind such an address.
- */
+/* Put it on the stream. All arrays are on the device, aligned to 256 bytes. */
 int gemm_lt_run(struct gemm_lt *g, const void *a, const void *b, void *c, void *bias,
 	void *workspace, cudaStream_t stream, struct mlr_error *err);

@@ -107,8 +107,14 @@ int library_open(
 	char why[256] = "";
 	void *handle = open_anywhere(soname, why, sizeof(why));
 
-	if (!handle)
-		return mlr_fail(err, ENOENT, "%s", why);
+	if (!handle) {
+		mlr_fail(err, ENOENT, "%s", why);
+		return mlr_hint(err,
+			"searched: the linker's places, " CUDA_LIBDIR ", /usr/local/cuda/lib64 and "
+			"site-packages/nvidia of VIRTUAL_ENV, CONDA_PREFIX and python3. Install it "
+			"there, by pip for example, or set LD_LIBRARY_PATH, or use --backend "
+			"onednn");
+	}
 	for (size_t i = 0; i < n; i++) {
 		void *found = dlsym(handle, symbols[i].name);
 

@@ -17,7 +17,8 @@ struct library_symbol {
  * $VIRTUAL_ENV, $CONDA_PREFIX or the python3 of $PATH. Set the symbols [n]. It stays open until the
  * process ends.
  *
- * Returns 0, or -ENOENT with dlopen(3)'s words or the symbol that is missing.
+ * Returns 0, or -ENOENT with dlopen(3)'s words, where it was searched and a way out, or the symbol
+ * that is missing.
  */
 int library_open(
 	const char *soname, const struct library_symbol *symbols, size_t n, struct mlr_error *err);

@@ -20,9 +20,7 @@
 
 #define WARP      32
 #define EVERYONE  0xffffffffu
-#define KERNEL_SM cuda_on_cpu_multiprocessors
-
-#define OUT_OF_LINE __attribute__((noinline))
+#define KERNEL_SM 132
 
 struct dim3 {
 	unsigned x, y, z;
@@ -58,11 +56,6 @@ template <class T> static T __shfl_xor_sync(unsigned, T x, int mask)
 	return cuda_on_cpu_lane(x, (threadIdx.x % WARP) ^ (unsigned)mask);
 }
 
-template <class T> static T __shfl_sync(unsigned, T x, int lane)
-{
-	return cuda_on_cpu_lane(x, (unsigned)lane);
-}
-
 static inline uint32_t __umulhi(uint32_t a, uint32_t b)
 {
 	return (uint32_t)((uint64_t)a * b >> 32);
@@ -86,9 +79,6 @@ template <class T> static T __ldcg(const T *p)
 	return *p;
 }
 
-struct float2 {
-	float x, y;
-};
 struct float4 {
 	float x, y, z, w;
 };
@@ -98,11 +88,6 @@ struct uint2 {
 struct uint4 {
 	uint32_t x, y, z, w;
 };
-
-static inline float2 make_float2(float x, float y)
-{
-	return { x, y };
-}
 
 static inline float4 make_float4(float x, float y, float z, float w)
 {
@@ -158,37 +143,6 @@ static inline uint32_t pack_bf16(float lower, float upper)
 	return cuda_on_cpu_bf16(lower) | cuda_on_cpu_bf16(upper) << 16;
 }
 
-/* Round to nearest, ties away from zero. */
-static inline uint32_t round_tf32(float x)
-{
-	uint32_t bits = __float_as_uint(x);
-
-	return x != x ? bits : (bits + 0x1000) & ~0x1fffu;
-}
-
-static inline float max_nan(float a, float b)
-{
-	return a != a ? a : b != b ? b : a > b ? a : b;
-}
-
-/*
- * Copies are done when their group is waited for, not when they begin, so that what is read before
- * its wait shows.
- */
-void copy_16(void *shared, const void *from, const void *safe);
-void copy_commit(void);
-void cuda_on_cpu_copy_wait(int pending);
-
-template <int PENDING> static void copy_wait(void)
-{
-	cuda_on_cpu_copy_wait(PENDING);
-}
-
-void load_matrices(uint32_t r[4], const void *row);
-void load_matrices_across(uint32_t r[4], const void *row);
-void mma_bf16(float d[4], const uint32_t a[4], uint32_t b0, uint32_t b1);
-void mma_tf32(float d[4], const uint32_t a[4], uint32_t b0, uint32_t b1);
-
 template <class... P, class... A>
 static cudaError_t launch(void (*kernel)(P...), dim3 grid, unsigned threads, size_t bytes,
 	cudaStream_t stream, A... args)
@@ -201,7 +155,7 @@ static cudaError_t launch(void (*kernel)(P...), dim3 grid, unsigned threads, siz
 
 	/* The limits of a launch (CUDA C++ Programming Guide, "Compute Capabilities"). */
 	if (!grid.x || !grid.y || !grid.z || grid.y > 65535 || grid.z > 65535 || !threads ||
-		threads > 1024 || bytes > 163 * 1024)
+		threads > 1024 || bytes > 48 * 1024)
 		return cudaErrorInvalidValue;
 	if (cuda_on_cpu_submit)
 		cuda_on_cpu_submit(stream, run);
