@@ -3,6 +3,7 @@
 #include "base/escape.h"
 #include "base/json.h"
 #include "base/program.h"
+#include "base/record.h"
 #include "job/job.h"
 
 #include <math.h>
@@ -90,13 +91,32 @@ struct ended {
 	struct run run; /* state, reason, ended */
 };
 
+/* A service, as mlrun ps lists it. */
+struct service {
+	char *name, *status, *ended;
+	int exit_status;
+};
+
+static const struct record_row service_rows[] = {
+	{ "name", RECORD_TEXT, RECORD_AT(struct service, name), .flags = RECORD_NULL },
+	{ "status", RECORD_TEXT, RECORD_AT(struct service, status), .flags = RECORD_NULL },
+	{ "ended", RECORD_TEXT, RECORD_AT(struct service, ended), .flags = RECORD_NULL },
+	{ "exit_status", RECORD_NUMBER, RECORD_AT(struct service, exit_status),
+		.flags = RECORD_NULL },
+	{ NULL },
+};
+
 struct judging {
 	struct act *act;
-	const json_t *services; /* NULL: unknown */
-	struct ended ended[ENDED_MAX];
+	struct service *v; /* [n] */
 	size_t n;
+	struct ended ended[ENDED_MAX];
+	size_t n_ended;
 	int any; /* runs that go on */
 };
+
+static const struct record_row list_row = { "", RECORD_LIST,
+	RECORD_ITEMS(struct judging, v, n, service_rows) };
 
 static int is_open(const struct run *r)
 {
@@ -121,14 +141,14 @@ static void end_run(struct judging *j, struct run *r, enum run_state state, char
 {
 	struct ended *e;
 
-	if (j->n == ENDED_MAX) {
+	if (j->n_ended == ENDED_MAX) {
 		free(reason);
 		return;
 	}
 	set_state(j, r, state, reason);
 	r->ended = at;
 	r->has_end = 1;
-	e = &j->ended[j->n++];
+	e = &j->ended[j->n_ended++];
 	e->directory = xstrdup(r->directory);
 	e->run = (struct run){
 		.state = state, .ended = at, .reason = reason ? xstrdup(reason) : NULL
@@ -136,63 +156,62 @@ static void end_run(struct judging *j, struct run *r, enum run_state state, char
 }
 
 /* Seconds since the epoch of "2026-01-31T08:15:00Z"; NAN: no time. */
-static double time_of(const json_t *v)
+static double time_of(const char *text)
 {
 	struct tm tm = { 0 };
-	const char *text = json_string_value(v);
 
 	return text && strptime(text, "%Y-%m-%dT%H:%M:%SZ", &tm) ? (double)timegm(&tm) : NAN;
 }
 
-static const json_t *service_of(const json_t *services, const char *name)
+/* The service of a run; one without a status: there is none. */
+static struct service service_of(const struct judging *j, const struct run *r)
 {
-	const json_t *s;
-	size_t i;
+	for (size_t i = 0; i < j->n; i++)
+		if (j->v[i].name && strcmp(j->v[i].name, r->wish.service) == 0)
+			return j->v[i];
+	return (struct service){ 0 };
+}
 
-	json_array_foreach(services, i, s) {
-		const char *its = json_string_value(json_object_get(s, "name"));
+/* Judge a run of this node by its service. */
+static void judge_service(struct judging *j, struct run *r)
+{
+	const struct service s = service_of(j, r);
+	double at = time_of(s.ended);
 
-		if (its && strcmp(its, name) == 0)
-			return s;
-	}
-	return NULL;
+	if (!s.status && mlr_epoch() - r->wish.created > START_MS / 1000.0)
+		end_run(j, r, RUN_LOST,
+			xasprintf(
+				"there is no service '%s' on this node any more", r->wish.service),
+			mlr_epoch());
+	else if (!s.status || strcmp(s.status, "starting") == 0)
+		set_state(j, r, RUN_WAITING, NULL);
+	else if (strcmp(s.status, "lost") == 0)
+		end_run(j, r, RUN_LOST,
+			xstrdup("its supervisor was killed, or the machine was restarted"),
+			isnan(at) ? run_changed(r) : at);
+	else if (strcmp(s.status, "exited") != 0)
+		set_state(j, r, RUN_RUNNING, NULL);
+	else if (s.exit_status)
+		end_run(j, r, RUN_FAILED, xasprintf("exit status %d", s.exit_status), at);
+	else
+		end_run(j, r, RUN_SUCCEEDED, NULL, at);
 }
 
 static void judge(void *ctx, struct run *r)
 {
 	struct judging *j = ctx;
-	const json_t *s = is_open(r) ? service_of(j->services, r->wish.service) : NULL;
-	const char *status = json_string_value(json_object_get(s, "status"));
-	double at = time_of(json_object_get(s, "ended"));
-	json_int_t code = json_integer_value(json_object_get(s, "exit_status"));
+	const char *node = r->wish.node ? r->wish.node : "another node";
 
-	if (!is_open(r))
-		return;
-	if (!r->wish.node || strcmp(r->wish.node, j->act->node) != 0)
+	if (is_open(r) && strcmp(node, j->act->node) == 0)
+		judge_service(j, r);
+	else if (is_open(r))
 		set_state(j, r, RUN_UNKNOWN,
-			xasprintf("it was started on %s, which knows how it goes",
-				r->wish.node ? r->wish.node : "another node"));
-	else if (!status && mlr_epoch() - r->wish.created > START_MS / 1000.0)
-		end_run(j, r, RUN_LOST,
-			xasprintf(
-				"there is no service '%s' on this node any more", r->wish.service),
-			mlr_epoch());
-	else if (!status || strcmp(status, "starting") == 0)
-		set_state(j, r, RUN_WAITING, NULL);
-	else if (strcmp(status, "lost") == 0)
-		end_run(j, r, RUN_LOST,
-			xstrdup("its supervisor was killed, or the machine was restarted"),
-			isnan(at) ? run_changed(r) : at);
-	else if (strcmp(status, "exited") != 0)
-		set_state(j, r, RUN_RUNNING, NULL);
-	else
-		end_run(j, r, code == 0 ? RUN_SUCCEEDED : RUN_FAILED,
-			code ? xasprintf("exit status %d", (int)code) : NULL, at);
+			xasprintf("it was started on %s, which knows how it goes", node));
 }
 
 static void write_ends(struct judging *j)
 {
-	for (size_t i = 0; i < j->n; i++) {
+	for (size_t i = 0; i < j->n_ended; i++) {
 		struct ended *e = &j->ended[i];
 		auto_close int dir =
 			open(e->directory, O_RDONLY | O_DIRECTORY | O_NOFOLLOW | O_CLOEXEC);
@@ -208,6 +227,7 @@ static void write_ends(struct judging *j)
 
 static void learn(struct act *a)
 {
+	const struct record_reader reader = { 0 };
 	struct judging j = { .act = a };
 	json_t *services;
 
@@ -216,10 +236,14 @@ static void learn(struct act *a)
 	index_unlock(a->index);
 	if (!j.any || !(services = ask_json(a, "ps", "--all", "--json")))
 		return;
-	j.services = services;
-	index_lock(a->index);
-	index_each(a->index, judge, &j);
-	index_unlock(a->index);
+	if (record_value(&reader, &list_row, services, &j) == 0) {
+		index_lock(a->index);
+		index_each(a->index, judge, &j);
+		index_unlock(a->index);
+	}
+	for (size_t i = 0; i < j.n; i++)
+		record_done(service_rows, &j.v[i]);
+	free(j.v);
 	json_decref(services);
 	write_ends(&j);
 }
@@ -324,8 +348,8 @@ static int check_wish(
 	if (!w->image || !*w->image || *w->image == '-')
 		return mlr_fail(err, EINVAL, "image: expected the name of an image");
 	*field = "command";
-	for (size_t i = 0; i < w->command.n; i++)
-		if (strlen(w->command.v[i]) >= 128 << 10)
+	for (size_t i = 0; i < w->command->n; i++)
+		if (strlen(w->command->v[i]) >= 128 << 10)
 			return mlr_fail(err, EINVAL,
 				"command: word %zu is longer than the kernel takes (128 KiB)",
 				i + 1);
@@ -394,7 +418,7 @@ char *act_line(
 	directory = xasprintf("%s/%s/%s", w->directory, w->experiment, w->name);
 	run_id(directory, id);
 	service = service_name(w->name, id);
-	fill_argv("mlrun", directory, service, w->image, &w->command, &argv);
+	fill_argv("mlrun", directory, service, w->image, w->command, &argv);
 	return line_of(&argv);
 }
 
@@ -450,7 +474,7 @@ static int start_once(struct act *a, const struct act_wish *w, char id[RUN_ID_SI
 		.experiment = (char *)w->experiment,
 		.image = (char *)w->image,
 		.note = (char *)"",
-		.command = w->command,
+		.command = *w->command,
 		.place = (char *)"here",
 		.node = a->node,
 		.created = mlr_epoch() };
@@ -461,7 +485,7 @@ static int start_once(struct act *a, const struct act_wish *w, char id[RUN_ID_SI
 	dir = make_directory(w, field, err);
 	if (dir < 0)
 		return dir;
-	fill_argv(a->mlrun, directory, service, w->image, &w->command, &argv);
+	fill_argv(a->mlrun, directory, service, w->image, w->command, &argv);
 	r = run_write_wish(dir, &run, 1, err);
 	if (r == 0)
 		r = ask(a, strv_argv(&argv), START_MS, &said, err);

@@ -12,7 +12,7 @@ struct act;
 struct act_wish {
 	const char *directory; /* one of the roots */
 	const char *experiment, *name, *image;
-	struct strv command;
+	const struct strv *command;
 };
 
 /*

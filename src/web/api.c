@@ -4,6 +4,7 @@
 #include "config.h"
 
 #include "base/json.h"
+#include "base/record.h"
 #include "web/charts.h"
 
 #include <math.h>
@@ -29,7 +30,7 @@ struct call {
 	const struct route *route;
 	char id[RUN_ID_SIZE];
 	const char *name; /* in the path; NULL: it has none */
-	json_t *body, *answer;
+	json_t *answer;
 	int status;        /* of the answer; 0: 200, or that of the error */
 	const char *field; /* of the body, which is wrong; NULL */
 	json_t *now;       /* members of a conflict's answer; NULL */
@@ -61,12 +62,70 @@ struct route {
 /* --- answers
  * -------------------------------------------------------------------------------------- */
 
+/* --- bodies ----------------------------------------------------------------------------------- */
+
+/* What bodies have. */
+struct body {
+	char *key; /* of a link */
+	char *directory, *experiment, *name, *image;
+	struct strv command;
+	char *note;
+	struct strv tags;
+	struct body_was {
+		char *note;
+		struct strv tags;
+	} was;
+};
+
+static const struct record_row was_rows[] = {
+	{ "note", RECORD_TEXT, RECORD_AT(struct body_was, note) },
+	{ "tags", RECORD_TEXTS, RECORD_AT(struct body_was, tags) },
+	{ NULL },
+};
+static const struct record_row body_rows[] = {
+	{ "key", RECORD_TEXT, RECORD_AT(struct body, key) },
+	{ "directory", RECORD_TEXT, RECORD_AT(struct body, directory) },
+	{ "experiment", RECORD_TEXT, RECORD_AT(struct body, experiment) },
+	{ "name", RECORD_TEXT, RECORD_AT(struct body, name) },
+	{ "image", RECORD_TEXT, RECORD_AT(struct body, image) },
+	{ "command", RECORD_TEXTS, RECORD_AT(struct body, command) },
+	{ "note", RECORD_TEXT, RECORD_AT(struct body, note) },
+	{ "tags", RECORD_TEXTS, RECORD_AT(struct body, tags) },
+	{ "was", RECORD_STRUCT, RECORD_AT(struct body, was), .rows = was_rows },
+	{ NULL },
+};
+
+static void body_done(struct body *b)
+{
+	record_done(body_rows, b);
+}
+
+/* Read a body. On a failure the member that is wrong is the answer's field. */
+static int read_body(struct call *c, struct body *ret)
+{
+	const struct record_reader reader = { .err = &c->q->error, .code = EINVAL };
+	json_error_t why;
+	json_t *o = json_loadb(c->q->body ? c->q->body : "", c->q->len, JSON_ALLOW_NUL, &why);
+	int r = o ? record_read(&reader, body_rows, o, ret)
+		  : mlr_fail(&c->q->error, EPROTO, "the body is no JSON: line %d: %s", why.line,
+			    why.text);
+
+	for (const struct record_row *row = body_rows; r < 0 && row->key; row++)
+		if (strncmp(c->q->error.text, row->key, strlen(row->key)) == 0)
+			c->field = row->key;
+	json_decref(o);
+	return r;
+}
+
+/* --- answers ---------------------------------------------------------------------------------- */
+
 static int session_open(struct web *w, struct call *c, struct http_reply *ret)
 {
-	const char *key = json_string_value(json_object_get(c->body, "key"));
+	auto_call(body_done) struct body b = { 0 };
 
 	(void)ret;
-	if (!key || !server_key_take(w->keys, key))
+	TRY(read_body(c, &b));
+	if (!b.key || !server_key_take(w->keys, b.key))
 		return mlr_fail(&c->q->error, EACCES, "this link was used already, or is too old");
 	c->answer = json_pack("{ss}", "token", w->token[WEB_PAGES]);
 	return 0;
@@ -247,46 +306,22 @@ static int events(struct web *w, struct call *c, struct http_reply *ret);
 /* --- what changes
  * ------------------------------------------------------------------------------------ */
 
-static const char *text_of(const json_t *o, const char *key)
+static int read_wish(struct call *c, struct body *b, struct act_wish *ret)
 {
-	return json_string_value(json_object_get(o, key));
-}
-
-/* Read a list of texts. Returns 0, or -EPROTO. */
-static int texts_of(const json_t *list, const char *name, struct strv *ret, struct mlr_error *err)
-{
-	const json_t *v;
-	size_t i;
-
-	if (list && !json_is_array(list))
-		return mlr_fail(err, EPROTO, "%s: expected a list of texts", name);
-	json_array_foreach(list, i, v) {
-		if (!json_is_string(v) || strlen(json_string_value(v)) != json_string_length(v))
-			return mlr_fail(
-				err, EINVAL, "%s: [%zu]: expected a text without NUL", name, i);
-		strv_add(ret, json_string_value(v));
-	}
-	return 0;
-}
-
-static int wish_of(struct call *c, struct act_wish *ret)
-{
-	*ret = (struct act_wish){ text_of(c->body, "directory"), text_of(c->body, "experiment"),
-		text_of(c->body, "name"), text_of(c->body, "image"), STRV_INIT };
-	c->field = "command";
-	TRY(texts_of(json_object_get(c->body, "command"), "command", &ret->command, &c->q->error));
-	c->field = NULL;
+	TRY(read_body(c, b));
+	*ret = (struct act_wish){ b->directory, b->experiment, b->name, b->image, &b->command };
 	return 0;
 }
 
 static int preview(struct web *w, struct call *c, struct http_reply *ret)
 {
+	auto_call(body_done) struct body b = { 0 };
+	auto_free char *line = NULL;
 	struct act_wish wish;
-	int r = wish_of(c, &wish);
-	auto_free char *line = r == 0 ? act_line(w->act, &wish, &c->field, &c->q->error) : NULL;
 
 	(void)ret;
-	strv_done(&wish.command);
+	TRY(read_wish(c, &b, &wish));
+	line = act_line(w->act, &wish, &c->field, &c->q->error);
 	if (!line)
 		return -c->q->error.code;
 	c->answer = json_pack("{so}", "line", mlr_json_text(line));
@@ -308,17 +343,16 @@ static int tell_run(struct web *w, struct call *c, const char *id)
 
 static int run_start(struct web *w, struct call *c, struct http_reply *ret)
 {
+	auto_call(body_done) struct body b = { 0 };
+	const char *key = http_header(c->q, "Idempotency-Key");
 	struct act_wish wish;
 	char id[RUN_ID_SIZE];
-	int r = wish_of(c, &wish);
 
 	(void)ret;
-	if (r == 0)
-		r = act_start(w->act, &wish, http_header(c->q, "Idempotency-Key"), id, &c->field,
-			&c->q->error);
-	strv_done(&wish.command);
-	c->status = r == 0 ? 201 : 0;
-	return r < 0 ? r : tell_run(w, c, id);
+	TRY(read_wish(c, &b, &wish));
+	TRY(act_start(w->act, &wish, key, id, &c->field, &c->q->error));
+	c->status = 201;
+	return tell_run(w, c, id);
 }
 
 static int run_stop(struct web *w, struct call *c, struct http_reply *ret)
@@ -328,34 +362,33 @@ static int run_stop(struct web *w, struct call *c, struct http_reply *ret)
 	return tell_run(w, c, c->id);
 }
 
+/* What note and tags are now, for somebody who came too late. */
+static void tell_note(struct web *w, struct call *c)
+{
+	struct run *r;
+	int was_there;
+
+	index_lock(w->index);
+	r = index_find(w->index, c->id, &was_there);
+	if (r)
+		c->now = json_pack("{so so}", "note",
+			mlr_json_text(r->wish.note ? r->wish.note : ""), "tags",
+			mlr_json_texts(&r->wish.tags));
+	index_unlock(w->index);
+}
+
 static int run_note(struct web *w, struct call *c, struct http_reply *ret)
 {
-	const json_t *was = json_object_get(c->body, "was");
-	auto_strv struct strv tags = STRV_INIT, was_tags = STRV_INIT;
-	const char *note = text_of(c->body, "note"), *was_note = text_of(was, "note");
-	struct mlr_error *err = &c->q->error;
+	auto_call(body_done) struct body b = { 0 };
 	int r;
 
 	(void)ret;
-	TRY(texts_of(json_object_get(c->body, "tags"), "tags", &tags, err));
-	TRY(texts_of(json_object_get(was, "tags"), "was: tags", &was_tags, err));
-	r = act_note(
-		w->act, c->id, note ? note : "", &tags, was_note ? was_note : "", &was_tags, err);
-	if (r == 0)
-		return tell_run(w, c, c->id);
-	if (r == -EEXIST) {
-		struct run *now;
-		int was_there;
-
-		index_lock(w->index);
-		now = index_find(w->index, c->id, &was_there);
-		if (now)
-			c->now = json_pack("{so so}", "note",
-				mlr_json_text(now->wish.note ? now->wish.note : ""), "tags",
-				mlr_json_texts(&now->wish.tags));
-		index_unlock(w->index);
-	}
-	return r;
+	TRY(read_body(c, &b));
+	r = act_note(w->act, c->id, b.note ? b.note : "", &b.tags, b.was.note ? b.was.note : "",
+		&b.was.tags, &c->q->error);
+	if (r == -EEXIST)
+		tell_note(w, c);
+	return r < 0 ? r : tell_run(w, c, c->id);
 }
 
 static int machine(struct web *w, struct call *c, struct http_reply *ret)
@@ -459,19 +492,6 @@ static void run_slow(struct http_reading *r)
 	http_resume(c->q);
 }
 
-static int read_body(struct call *c)
-{
-	json_error_t why;
-
-	if (c->body || !(c->route->flags & (ROUTE_CHANGES | ROUTE_BODY)))
-		return 0;
-	c->body = json_loadb(c->q->body ? c->q->body : "", c->q->len, JSON_ALLOW_NUL, &why);
-	return json_is_object(c->body)
-		? 0
-		: mlr_fail(&c->q->error, EPROTO, "the body is no JSON object: line %d: %s",
-			  why.line, c->body ? "not an object" : why.text);
-}
-
 /* Put the answer into a reply. */
 static void write_answer(struct call *c, struct http_reply *ret)
 {
@@ -496,7 +516,6 @@ int api_answer(struct http_request *q, struct http_reply *ret)
 		ret->len = strlen(c->route->text);
 		return 0;
 	}
-	TRY(read_body(c));
 	if ((c->route->flags & ROUTE_SLOW) && !c->is_done) {
 		c->reading = (struct http_reading){ run_slow, c, NULL };
 		http_suspend(q);
@@ -581,7 +600,6 @@ void api_done(struct http_request *q)
 		pthread_mutex_unlock(&w->lock);
 		events_close(w, &c->stream);
 	}
-	json_decref(c->body);
 	json_decref(c->answer);
 	json_decref(c->now);
 }

@@ -53,29 +53,19 @@ static void add_point(struct series *s, double step, double y)
 	c->y[c->n++] = y;
 }
 
-static double step_of(const json_t *o, double line)
-{
-	static const char *const keys[] = { "step", "_step", "iteration", "epoch" };
-
-	for (size_t i = 0; i < ARRAY_LEN(keys); i++)
-		if (json_is_number(json_object_get(o, keys[i])))
-			return json_number_value(json_object_get(o, keys[i]));
-	return line;
-}
-
 static void take_line(void *ctx, const char *text, size_t len)
 {
 	struct metrics *m = ctx;
 	const char *key;
 	int has_nan;
 	json_t *o = lines_parse(text, len, &has_nan), *v;
-	double step = step_of(o, ++m->line);
+	double step = lines_step(o);
 
 	json_object_foreach(o, key, v) {
 		struct series *s;
 
 		if (json_is_number(v) && isfinite(json_number_value(v)) && (s = series_of(m, key)))
-			add_point(s, step, json_number_value(v));
+			add_point(s, isnan(step) ? m->line : step, json_number_value(v));
 	}
 	json_decref(o);
 }

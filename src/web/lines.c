@@ -2,6 +2,8 @@
 
 #include "base/json.h"
 
+#include <math.h>
+
 #define BLOCK          ((size_t)256 << 10)
 #define LINE_MAX_BYTES ((size_t)4 << 20) /* longer ones are skipped */
 
@@ -46,6 +48,16 @@ json_t *lines_parse(const char *line, size_t len, int *has_nan)
 		return o;
 	json_decref(o);
 	return NULL;
+}
+
+double lines_step(const json_t *o)
+{
+	static const char *const keys[] = { "step", "_step", "iteration", "epoch" };
+
+	for (size_t i = 0; i < ARRAY_LEN(keys); i++)
+		if (json_is_number(json_object_get(o, keys[i])))
+			return json_number_value(json_object_get(o, keys[i]));
+	return NAN;
 }
 
 off_t lines_read(int fd, off_t from, off_t to,

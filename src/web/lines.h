@@ -5,6 +5,9 @@
 
 #include <jansson.h>
 
+/* The step that a record is of, or the like of it; NAN: it has none. */
+double lines_step(const json_t *o);
+
 /* Parse a line. NaN and Infinity, which Python writes, become empty texts; has_nan gets whether
  * there were any. NULL: it is no object. */
 json_t *lines_parse(const char *line, size_t len, int *has_nan);

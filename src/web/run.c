@@ -231,7 +231,7 @@ static int is_place(const char *key)
 	return 0;
 }
 
-static double number_of(const json_t *o, const char *key)
+static double number(const json_t *o, const char *key)
 {
 	const json_t *v = json_object_get(o, key);
 
@@ -241,19 +241,16 @@ static double number_of(const json_t *o, const char *key)
 /* Take the place of a record in its run. */
 static void take_place(struct run *r, const json_t *o)
 {
-	static const char *const steps[] = { "step", "_step", "iteration", "epoch" };
-	double clock = number_of(o, "seconds"), step = NAN;
+	double step = lines_step(o);
 
-	for (size_t i = 0; i < ARRAY_LEN(steps) && isnan(step); i++)
-		step = number_of(o, steps[i]);
 	if (isnan(step))
 		return;
-	if (isnan(r->first_step)) {
-		r->first_step = step;
-		r->first_clock = clock;
-	}
 	r->step = step;
-	r->clock = clock;
+	r->clock = number(o, "seconds");
+	if (isnan(r->first_step)) {
+		r->first_step = r->step;
+		r->first_clock = r->clock;
+	}
 }
 
 /* Take a record of settings: mltrain's "run". */
@@ -271,7 +268,7 @@ static void take_settings(struct run *r, const json_t *o)
 		if (i == ARRAY_LEN(not ))
 			set_value(r, key, v);
 	}
-	r->steps = number_of(o, "steps");
+	r->steps = number(o, "steps");
 }
 
 static void take_record(void *ctx, const char *text, size_t len)

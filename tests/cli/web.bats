@@ -109,7 +109,10 @@ start() {
 	for path in runs preview runs/0123456789abcdef/{stop,note}; do
 		assert_equal "$path $(code "$url"api/v1/$path -H 'Content-Type: application/json' -d '{}')" "$path 401"
 		assert_equal "$path $(code "$url"api/v1/$path -H @"$header" -H 'Content-Type: text/plain' -d '{}')" "$path 415"
+	done
+	for path in runs preview runs/0123456789abcdef/note; do
 		assert_equal "$path $(code "$url"api/v1/$path -H @"$header" -H 'Content-Type: application/json' -d '[')" "$path 400"
+		assert_equal "$path $(code "$url"api/v1/$path -H @"$header" -H 'Content-Type: application/json' -d '{"note": 1, "name": 1}')" "$path 422"
 	done
 	assert_equal "$(code "$url"api/v1/runs -H @"$header" -H 'Host: evil.example')" 421
 	assert_equal "$(code "$url"api/v1/runs -H @"$header" -H 'Host: localhost:1234')" 200
@@ -254,7 +257,7 @@ start() {
 	refused name "at most 100 bytes" '.name = ("a" * 101)'
 	refused name "needs a name" 'del(.name)'
 	refused image "expected the name of an image" '.image = "--privileged"'
-	refused command "without NUL" '.command = ["a\u0000b"]'
+	refused command "command: " '.command = ["a\u0000b"]'
 	refused command "longer than the kernel takes" '.command = ["a" * 131072]'
 	# A command that fails leaves nothing, and says why.
 	assert_equal "$(post runs "$(jq -c '.image = "rootfs:/no/such"' <<<"$body")" -o answer -w '%{http_code}')" 422
