@@ -69,6 +69,7 @@ off_t lines_read(int fd, off_t from, off_t to,
 
 	while (from + (off_t)have < to) {
 		char *begin = buf, *end;
+		off_t want;
 		ssize_t n;
 
 		if (have == room && room < LINE_MAX_BYTES)
@@ -78,7 +79,9 @@ off_t lines_read(int fd, off_t from, off_t to,
 			have = 0;
 			skips = 1;
 		}
-		n = pread(fd, buf + have, room - have, from + (off_t)have);
+		want = to - from - (off_t)have;
+		n = pread(fd, buf + have, want < (off_t)(room - have) ? (size_t)want : room - have,
+			from + (off_t)have);
 		if (n < 0)
 			return -errno;
 		if (n == 0)
