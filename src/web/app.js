@@ -282,7 +282,7 @@ class Runs {
 		this.resized.observe(this.box);
 		this.heads();
 		this.choose();
-		this.again(true, Runs.left.hash === this.hash ? Runs.left.top : 0);
+		this.ready = this.again(Runs.left.hash === this.hash ? Runs.left.top : 0);
 	}
 
 	events() { return ""; }
@@ -312,7 +312,7 @@ class Runs {
 		Object.assign(this, what);
 		this.keep();
 		this.heads();
-		this.again(true);
+		this.again(0);
 	}
 
 	/* The address holds filter, order, columns and selection. */
@@ -379,19 +379,20 @@ class Runs {
 		return ask(`runs?${new URLSearchParams({ q: this.q, sort: this.sort, offset: block * BLOCK, limit: BLOCK })}`);
 	}
 
-	/* Ask for the rows in sight anew. The first of them stays in its place, unless the list begins anew. */
-	async again(isNew, top = 0) {
+	/* Ask for the rows in sight anew. The first of them stays in its place, unless the list is to start elsewhere. */
+	async again(start = this.start) {
 		const turn = ++this.turn, first = Math.floor(this.box.scrollTop / this.high), anchor = first && this.run(first)?.id;
-		const numbers = this.span(isNew ? this.sight(top) : this.sight());
+		const numbers = this.span(this.sight(start));
+		this.start = start;
 		try {
 			const answers = await Promise.all(numbers.map((b) => this.get(b)));
 			if (turn !== this.turn)
 				return;
 			this.blocks = new Map(numbers.map((b, i) => [b, answers[i].runs]));
 			this.take(answers[0]);
-			const at = isNew ? undefined : this.find(anchor)?.[2];
-			if (isNew || at >= 0)
-				this.box.scrollTop = isNew ? top : this.box.scrollTop + (at - first) * this.high;
+			const at = this.find(anchor)?.[2] ?? first;
+			this.box.scrollTop = start ?? this.box.scrollTop + (at - first) * this.high;
+			this.start = undefined;
 			problem(null);
 		} catch (e) {
 			if (turn !== this.turn)
