@@ -1,15 +1,15 @@
 "use strict";
 /* The page of mlrun web: each hash route is a view, which fills <main> from the template of its name. */
 const ROWS_MAX = 60, BLOCK = 100, LINES_MAX = 2000, PART = 65536, TILES_MAX = 24, COLUMNS_MAX = 40;
-const ODD = new RegExp("[\\0-\\x1f\\x7f-\\x9f\\xad\\u061c\\u200b-\\u200f\\u2028-\\u202e\\u2060-\\u206f\\ufeff]" +
-	"|\\p{Surrogate}", "gu");
 const TOKEN = "mlrun-web" + location.pathname, SCHEME = "mlrun-web-scheme", SENT = TOKEN + " form";
 const byId = (id) => document.getElementById("w-" + id);
 let me = null, view = null, skew = 0;
 
-/* --- text and elements ---------------------------------------------------------------------- */
+/* --- text and elements ------------------------------------------------------------------------------- */
 
-/* What cannot be seen, or turns the order of what stands beside it, as an escape. */
+/* What cannot be seen, or turns the order of what stands beside it, is shown as an escape. */
+const ODD = new RegExp("[\\0-\\x1f\\x7f-\\x9f\\xad\\u061c\\u200b-\\u200f\\u2028-\\u202e\\u2060-\\u206f\\ufeff]" +
+	"|\\p{Surrogate}", "gu");
 const escaped = (c) => "\\u{" + c.codePointAt(0).toString(16) + "}";
 const visible = (s) => String(s).replace(ODD, escaped);
 const visibleLines = (s) => String(s).replace(ODD, (c) => c === "\n" || c === "\t" ? c : escaped(c));
@@ -20,33 +20,50 @@ function el(name, given = {}, ...inside) {
 	for (const [key, value] of Object.entries(given))
 		if (typeof value === "function")
 			e.addEventListener(key, value);
-		else if (key in e && key !== "list")
+		else if (key in e)
 			e[key] = value;
 		else
 			e.setAttribute(key, value);
 	e.append(...inside);
 	return e;
 }
-
 const bdi = (s) => el("bdi", { textContent: visible(s) });
+const about = (text) => el("p", { className: "about", textContent: text });
+const bad = (text) => el("p", { className: "bad", textContent: visibleLines(text) });
+const button = (textContent, click) => el("button", { type: "button", textContent, click });
+
+/* Replace what an element shows, unless it shows that already; nodes() makes what stands for the text. */
+function put(e, text, nodes = () => [text]) {
+	if (e.was !== text)
+		e.replaceChildren(...nodes());
+	e.was = text;
+}
+
+function on(id, event, what) {
+	byId(id)?.addEventListener(event, (e) => {
+		if (event === "submit")
+			e.preventDefault();
+		what(e);
+	});
+}
+
 const now = () => Date.now() / 1000 + skew;
 const count = (n) => Number(n).toLocaleString("en").replaceAll(",", "\u202f");
 
 function number(v) {
 	const a = Math.abs(v);
 	if (typeof v !== "number")
-		return v === null || v === undefined ? "–" : visible(v);
-	return v !== 0 && (a < 1e-3 || a >= 1e7) ? v.toExponential(3) : String(Number(v.toPrecision(a >= 1e4 ? 6 : 4)));
+		return visible(v ?? "–");
+	return v && (a < 1e-3 || a >= 1e7) ? v.toExponential(3) : String(Number(v.toPrecision(a >= 1e4 ? 6 : 4)));
 }
 
 function duration(s) {
-	const two = (n) => String(Math.floor(n)).padStart(2, "0");
+	const part = (unit, of) => Math.floor(s / unit % of), two = (n) => String(n).padStart(2, "0");
 	if (s === null || !(s >= 0))
 		return "–";
-	return s < 99.95 ? (s < 9.95 ? s.toFixed(1) : Math.round(s)) + " s"
-		: s < 3600 ? `${Math.floor(s / 60)} min ${two(s % 60)} s`
-			: s < 86400 ? `${Math.floor(s / 3600)} h ${two(s / 60 % 60)} min`
-				: `${Math.floor(s / 86400)} d ${Math.floor(s / 3600 % 24)} h`;
+	return s < 9.95 ? s.toFixed(1) + " s" : s < 99.5 ? Math.round(s) + " s"
+		: s < 3600 ? `${part(60, 60)} min ${two(part(1, 60))} s`
+			: s < 86400 ? `${part(3600, 24)} h ${two(part(60, 60))} min` : `${part(86400, 1e9)} d ${part(3600, 24)} h`;
 }
 
 function size(n) {
@@ -56,82 +73,51 @@ function size(n) {
 
 /* A time in the reader's zone; the title says it in UTC. */
 function time(s) {
-	const d = new Date(s * 1000), format = { dateStyle: "medium", timeStyle: "short" };
-	if (s === null || isNaN(d))
-		return "–";
-	return el("time", { dateTime: d.toISOString(), title: d.toISOString().replace("T", " ").replace(/\..*/, " UTC"),
-		textContent: d.toLocaleString("en-GB", format) });
+	const d = new Date(s * 1000), utc = s === null || isNaN(d) ? null : d.toISOString();
+	return utc ? el("time", { dateTime: utc, title: utc.replace("T", " ").replace(/\..*/, " UTC"),
+		textContent: d.toLocaleString("en-GB", { dateStyle: "medium", timeStyle: "short" }) }) : "–";
 }
 
 const STATES = ["waiting", "running", "succeeded", "failed", "stopped", "lost"];
-const badge = (run) => el("span", { className: "state " + (STATES.find((s) => s === run.state) || "unknown") },
-	visible(run.state));
+const badge = (run) => el("span", { textContent: visible(run.state),
+	className: "state " + (STATES.find((s) => s === run.state) || "unknown") });
 const isAlive = (run) => run.state === "running" || run.state === "waiting";
 const lasted = (run) => duration(run.started === null ? null :
 	(run.ended ?? (isAlive(run) ? now() : run.changed)) - run.started);
 const progressText = (run) => run.progress === null ? "–" : Math.round(100 * run.progress) + " %" +
 	(run.left !== null && isAlive(run) ? ", " + duration(run.left) + " left" : "");
-
-function progress(run) {
-	const box = el("span", { className: "progress" });
-	if (run.progress !== null)
-		box.append(el("progress", { max: 1, value: run.progress, "aria-label": "progress" }), " ");
-	box.append(progressText(run));
-	return box;
-}
-
-/* Replace what an element shows, unless it shows that already. */
-function put(e, text, node) {
-	if (e.was === text)
-		return;
-	e.was = text;
-	e.replaceChildren(node ? node() : text);
-}
+const meter = (label, value, max, text) => el("span", {},
+	el("progress", { max, value, "aria-label": label }), " " + text);
+const progress = (run) => run.progress === null ? "–" : meter("progress", run.progress, 1, progressText(run));
 
 function table(caption, heads, rows) {
-	const head = el("tr", {}, ...heads.map((h) => el("th", { scope: "col", textContent: h })));
-	const cells = (row) => row.map((c, i) => i ? el("td", {}, c) : el("th", { scope: "row" }, c));
-	if (!rows.length)
-		return el("p", { className: "about", textContent: caption + ": none." });
-	return el("div", { className: "scroll", tabIndex: 0, role: "region", "aria-label": caption },
-		el("table", {}, el("caption", { textContent: caption }), el("thead", {}, head),
-			el("tbody", {}, ...rows.map((row) => el("tr", {}, ...cells(row))))));
+	const cells = (row) => row.map((c, i) => el(i ? "td" : "th", i ? {} : { scope: "row" }, c));
+	return !rows.length ? about(caption + ": none.") : el("div", { className: "scroll", tabIndex: 0, role: "region",
+		"aria-label": caption }, el("table", {}, el("caption", { textContent: caption }),
+		el("thead", {}, el("tr", {}, ...heads.map((h) => el("th", { scope: "col", textContent: h })))),
+		el("tbody", {}, ...rows.map((row) => el("tr", {}, ...cells(row))))));
 }
 
-function facts(pairs) {
-	return el("dl", { className: "facts" }, ...pairs.map(([name, value]) =>
-		el("div", {}, el("dt", { textContent: visible(name) }), el("dd", {}, value))));
-}
+const facts = (pairs) => el("dl", { className: "facts" }, ...pairs.map(([name, value]) =>
+	el("div", {}, el("dt", { textContent: visible(name) }), el("dd", {}, value))));
 
 /* Fill <main> from a template, without what a reader may not do. */
-function fill(name) {
-	const main = byId("main");
-	main.replaceChildren(document.getElementById("page-" + name).content.cloneNode(true));
-	if (!me || me.read_only)
-		document.querySelectorAll(".act").forEach((e) => e.remove());
-	return main;
-}
-
-function title(text) {
-	document.title = (text ? visible(text) + " · " : "") + "mlrun web";
+function fill(name, title) {
+	byId("main").replaceChildren(document.getElementById("page-" + name).content.cloneNode(true));
+	byId("main").querySelectorAll(!me || me.read_only ? ".act" : "none").forEach((e) => e.remove());
+	document.title = title + " · mlrun web";
 }
 
 function problem(error) {
-	const box = byId("problem");
-	if (!box || error?.name === "AbortError" || error?.status === 401)
-		return;
-	put(box, error ? error.message + (error.hint || "") : "", () => error ? el("div", {},
-		el("p", { className: "bad", textContent: visibleLines(error.message) }),
-		error.hint ? el("p", { className: "about", textContent: visibleLines(error.hint) }) : "") : "");
+	const box = byId("problem"), hint = error?.hint;
+	if (box && error?.status !== 401)
+		put(box, error ? error.message + hint : "", () => !error ? [] :
+			[bad(error.message), ...hint ? [about(visibleLines(hint))] : []]);
 }
 
 function notes(list) {
 	byId("notes").hidden = !list.length;
-	put(byId("notes"), list.join("\n"), () => {
-		const all = document.createDocumentFragment();
-		all.append(...list.slice(0, 100).map((n) => el("li", {}, bdi(n))));
-		return all;
-	});
+	put(byId("notes"), list.join("\n"), () => list.slice(0, 100).map((n) => el("li", {}, bdi(n))));
 }
 
 const say = (text) => { byId("said").textContent = visible(text); };
@@ -146,36 +132,33 @@ function sure(text, yes) {
 	return new Promise((done) => box.addEventListener("close", () => done(box.returnValue === "yes"), { once: true }));
 }
 
-/* --- the server ----------------------------------------------------------------------------- */
+/* --- the server -------------------------------------------------------------------------------------- */
 
-const memory = new Map();  /* where the browser refuses to store anything */
-const store = (kind, key, value) => {
+/* Read, write or, with null, remove what the browser keeps; where it refuses to, it is kept by this page. */
+function store(kind, key, value) {
 	try {
 		const place = window[kind + "Storage"];
 		return value === undefined ? place.getItem(key) : value === null ? place.removeItem(key)
 			: place.setItem(key, value);
 	} catch {
-		return value === undefined ? memory.get(key) ?? null : memory.set(key, value);
+		return value === undefined ? store[key] ?? null : store[key] = value;
 	}
-};
+}
 
-async function ask(path, given = {}) {
-	const headers = { ...given.headers }, token = store("local", TOKEN);
-	if (token)
-		headers.Authorization = "Bearer " + token;
-	if (given.body)
-		headers["Content-Type"] = "application/json";
-	const reply = await fetch("api/v1/" + path, { headers, signal: given.signal, cache: "no-store",
-		method: given.body ? "POST" : "GET", body: given.body && JSON.stringify(given.body) }).catch((e) => {
-		throw e.name === "AbortError" ? e : new Error("The server does not answer: " + e.message);
+async function ask(path, { body, headers, key, raw, signal } = {}) {
+	const token = store("local", TOKEN);
+	const reply = await fetch("api/v1/" + path, { signal, cache: "no-store", method: body ? "POST" : "GET",
+		headers: { ...token && { Authorization: "Bearer " + token }, ...body && { "Content-Type": "application/json" },
+			...headers }, body: body && JSON.stringify(body) }).catch((e) => {
+		throw new Error("The server does not answer: " + e.message);
 	});
-	const clock = Date.parse(reply.headers.get("Date"));
-	if (Math.abs(clock / 1000 - now()) > 2)
-		skew = (clock - Date.now()) / 1000;
+	const clock = Date.parse(reply.headers.get("Date")) / 1000;
+	if (Math.abs(clock - now()) > 2)
+		skew = clock - Date.now() / 1000;
 	if (reply.ok)
-		return given.raw ? reply : reply.json();
+		return raw ? reply : reply.json();
 	const said = await reply.json().catch(() => ({}));
-	if (reply.status === 401 && !given.key)
+	if (reply.status === 401 && !key)
 		sign();
 	throw Object.assign(new Error(said.detail || said.title || "The server answers " + reply.status), said,
 		{ status: reply.status });
@@ -184,7 +167,7 @@ async function ask(path, given = {}) {
 /* Exchange a link's key for a token. */
 async function enter(key) {
 	store("local", TOKEN, null);
-	store("local", TOKEN, (await ask("session", { body: { key }, key: true })).token);
+	store("local", TOKEN, (await ask("session", { body: { key }, key })).token);
 }
 
 function sign(why) {
@@ -192,22 +175,17 @@ function sign(why) {
 	view?.leave?.();
 	view = me = null;
 	disconnect();
-	fill("sign");
-	title("Sign in");
+	fill("sign", "Sign in");
 	if (why)
 		byId("sign-why").textContent = why;
-	byId("sign").addEventListener("submit", async (e) => {
-		e.preventDefault();
-		const key = /#k=([^&\s]+)/.exec(byId("link").value) || [0, byId("link").value.trim()];
-		await enter(key[1]).then(begin, problem);
-	});
+	on("sign", "submit", () => enter(/#k=([^&\s]+)/.exec(byId("link").value)?.[1] || byId("link").value.trim())
+		.then(begin, (e) => problem({ message: e.message, hint: e.hint })));
 	byId("link").focus();
 }
 
-/* --- the stream ----------------------------------------------------------------------------- */
+/* --- the stream -------------------------------------------------------------------------------------- */
 
 let link = null, timer = 0, pause = 1, lastId = null, polls = 0;
-
 const connection = (text) => { byId("broken").textContent = text; };
 
 function disconnect() {
@@ -248,30 +226,26 @@ function poll() {
 
 async function listen(reader, mine) {
 	for (let text = ""; ;) {
-		const dead = setTimeout(() => mine.abort(), 40000);
+		const dead = setTimeout(() => mine.abort(), 40000); /* a beat comes every 15 s */
 		const { done, value } = await reader.read().finally(() => clearTimeout(dead));
 		if (done)
 			return;
 		pause = 1;
 		const parts = (text + value).split(/\r?\n\r?\n/);
 		text = parts.pop();
-		for (const part of parts)
-			if (mine === link)
-				hear(part);
+		parts.forEach((part) => mine === link && hear(part));
 	}
 }
 
 function hear(part) {
 	const field = (name) => part.split(/\r?\n/).filter((l) => l.startsWith(name + ":"))
-		.map((l) => l.slice(name.length + 1).replace(/^ /, "")).join("\n");
-	const event = field("event"), id = field("id");
-	if (id)
-		lastId = id;
-	if (event === "runs" || event === "log" || event === "charts")
-		view[event]?.(JSON.parse(field("data")));
+		.map((l) => l.slice(name.length + 1)).join("\n").trim();
+	lastId = field("id") || lastId;
+	if (["runs", "log", "charts"].includes(field("event")))
+		view[field("event")]?.(JSON.parse(field("data")));
 }
 
-/* --- runs ----------------------------------------------------------------------------------- */
+/* --- runs -------------------------------------------------------------------------------------------- */
 
 const FIXED = [
 	{ key: "state", title: "State", text: (r) => visible(r.state), node: badge },
@@ -282,40 +256,33 @@ const FIXED = [
 	{ key: "duration", title: "Duration", text: lasted },
 	{ key: "", title: "Progress", text: progressText, node: progress },
 ];
-const PLAIN = ["image", "place", "owner", "note", "tags", "changed"];
+const PLAIN = ["image", "place", "owner", "note", "tags"];
 
-function cell(run, name) {
-	if (Object.hasOwn(run.metrics, name))
-		return number(run.metrics[name]);
-	if (Object.hasOwn(run.values, name))
-		return visible(run.values[name]);
-	return PLAIN.includes(name) && run[name] ? visible(name === "tags" ? run.tags.join(" ") : run[name]) : "–";
-}
+const cell = (run, name) => Object.hasOwn(run.metrics, name) ? number(run.metrics[name])
+	: Object.hasOwn(run.values, name) ? visible(run.values[name])
+		: visible(PLAIN.includes(name) && String(run[name] ?? "").replaceAll(",", " ") || "–");
 
 class Runs {
-	static place = {};  /* the list that was left last: its hash and where it was scrolled to */
+	static left = {}; /* where the list was scrolled to when it was left, and its address */
 
 	constructor(query) {
-		fill("runs");
-		title("Runs");
-		Object.assign(this, { blocks: new Map(), rows: new Map(), known: [], values: new Set(), matched: 0, turn: 0 });
-		this.q = query.get("q") || "";
-		this.sort = query.get("sort") || "-started";
-		this.cols = query.has("col") ? query.getAll("col").filter(Boolean) : null;
-		this.chosen = new Set((query.get("sel") || "").split(",").filter(Boolean));
-		this.box = byId("rows");
-		this.body = this.box.querySelector("tbody");
+		fill("runs", "Runs");
+		Object.assign(this, { blocks: new Map(), rows: new Map(), known: [], values: new Set(), matched: 0, turn: 0,
+			high: 36, box: byId("rows"), body: byId("rows").querySelector("tbody"), q: query.get("q") || "",
+			sort: query.get("sort") || "-started", hash: location.hash,
+			cols: query.has("col") ? query.getAll("col").filter(Boolean) : null,
+			chosen: new Set((query.get("sel") || "").split(",").filter(Boolean)) });
 		byId("filter").value = this.q;
-		byId("filter").addEventListener("input", () => this.later(200, () => this.filter()));
-		byId("search").addEventListener("submit", (e) => { e.preventDefault(); this.filter(); });
-		byId("clear").addEventListener("click", () => { this.chosen.clear(); this.choose(); });
-		byId("stop")?.addEventListener("click", () => this.stop());
-		this.box.addEventListener("scroll", () => { this.need(); this.draw(); });
-		this.resized = new ResizeObserver(() => { this.need(); this.draw(); });
+		on("filter", "input", () => this.later(200, () => this.filter()));
+		on("search", "submit", () => this.filter());
+		on("clear", "click", () => { this.chosen.clear(); this.choose(); });
+		on("stop", "click", () => this.stop());
+		on("rows", "scroll", () => this.draw());
+		this.resized = new ResizeObserver(() => this.draw());
 		this.resized.observe(this.box);
 		this.heads();
 		this.choose();
-		this.again(true, Runs.place.hash === location.hash ? Runs.place.top : 0);
+		this.ready = this.again(Runs.left.hash === this.hash ? Runs.left.top : 0);
 	}
 
 	events() { return ""; }
@@ -323,9 +290,9 @@ class Runs {
 	tick() { this.draw(); }
 
 	leave() {
-		Runs.place = { hash: location.hash, top: this.box.scrollTop };
+		Runs.left = { hash: this.hash, top: this.box.scrollTop };
 		this.resized.disconnect();
-		this.turn = -1;
+		this.turn = NaN;
 		clearTimeout(this.timer);
 	}
 
@@ -335,159 +302,118 @@ class Runs {
 		this.timer = setTimeout(() => { this.due = 0; what(); }, ms);
 	}
 
-	/* Ask again for the rows in sight within this time. */
-	soon(ms) {
-		if (!this.due || this.due > Date.now() + ms)
-			this.later(ms, () => this.again());
+	filter() {
+		if (this.q !== byId("filter").value)
+			this.change({ q: byId("filter").value });
 	}
 
-	filter() {
-		if (this.q === byId("filter").value)
-			return;
-		this.q = byId("filter").value;
+	/* Show other rows, from the first one. */
+	change(what) {
+		Object.assign(this, what);
 		this.keep();
-		this.again(true);
+		this.heads();
+		this.again(0);
 	}
 
 	/* The address holds filter, order, columns and selection. */
 	keep() {
-		const p = new URLSearchParams();
-		for (const [key, value] of [["q", this.q], ["sort", this.sort], ["sel", [...this.chosen].join(",")]])
-			if (value)
-				p.set(key, value);
-		for (const name of this.cols && !this.cols.length ? [""] : this.cols || [])
+		const all = { q: this.q, sort: this.sort, sel: [...this.chosen].join(",") };
+		const p = new URLSearchParams(Object.entries(all).filter(([, value]) => value));
+		for (const name of this.cols?.length === 0 ? [""] : this.cols || [])
 			p.append("col", name);
-		history.replaceState(null, "", "#/?" + p);
+		history.replaceState(null, "", this.hash = "#/?" + p);
 	}
 
 	extra() { return (this.cols || this.known.slice(0, 2)).slice(0, COLUMNS_MAX); }
 
 	heads() {
-		const [, falling, by] = /^(-?)(.*)$/s.exec(this.sort), extra = this.extra();
-		const columns = [...FIXED, ...extra.map((name) => ({ key: name, title: visible(name), num: true,
-			text: (r) => cell(r, name) }))];
-		const key = JSON.stringify([this.sort, extra]);
-		if (this.headed === key)
-			return;
-		this.headed = key;
-		this.columns = columns;
-		this.rows.clear();
-		const focus = document.activeElement?.dataset?.sort;
-		this.box.querySelector("thead tr").replaceChildren(el("th", { scope: "col", className: "pick" },
-			el("span", { className: "hidden", textContent: "Selected" })), ...columns.map((c) => {
-			const here = c.key && c.key === by, th = el("th", { scope: "col", className: c.num ? "num" : "k-" + c.key });
-			if (here)
-				th.setAttribute("aria-sort", falling ? "descending" : "ascending");
-			const press = () => this.order(here && falling ? c.key : "-" + c.key);
-			th.append(c.key ? el("button", { type: "button", title: c.title, click: press,
-				"data-sort": c.key }, bdi(c.title), here ? (falling ? " ↓" : " ↑") : "") : c.title);
-			if (c.key && focus === c.key)
-				setTimeout(() => th.firstChild.focus());
-			return th;
-		}));
+		const extra = this.extra(), head = this.box.querySelector("thead tr"), focus = document.activeElement?.name;
+		put(head, JSON.stringify([this.sort, extra]), () => {
+			this.columns = [...FIXED, ...extra.map((key) => ({ key, title: visible(key), isExtra: true,
+				text: (r) => cell(r, key) }))];
+			this.rows.clear();
+			return [el("th", { scope: "col", className: "pick" }, el("span", { className: "hidden" }, "Selected")),
+				...this.columns.map((c) => this.head(c))];
+		});
 		this.box.querySelector("table").style.setProperty("--extra", extra.length);
+		[...head.querySelectorAll("button")].find((b) => b.name === focus)?.focus();
 		this.draw();
 	}
 
-	order(sort) {
-		this.sort = sort;
-		this.keep();
-		this.heads();
-		this.again(true);
+	head(c) {
+		const falls = this.sort === "-" + c.key, here = c.key && (falls || this.sort === c.key);
+		const th = el("th", { scope: "col", className: c.isExtra ? "num" : "k-" + c.key });
+		if (here)
+			th.setAttribute("aria-sort", falls ? "descending" : "ascending");
+		th.append(!c.key ? c.title : el("button", { type: "button", name: "by " + c.key, title: c.title,
+			click: () => this.change({ sort: falls ? c.key : "-" + c.key }) }, bdi(c.title), !here ? "" : falls ? " ↓" : " ↑"));
+		return th;
 	}
 
 	/* The menu of columns: metrics first, then what else the runs have. */
 	menu() {
 		const names = [...new Set([...this.known, ...this.values, ...PLAIN, ...this.extra()])].slice(0, 200);
-		const box = byId("columns").querySelector("div"), shown = new Set(this.extra());
-		put(box, JSON.stringify(names), () => {
-			const list = document.createDocumentFragment();
-			for (const name of names)
-				list.append(el("label", {}, el("input", { type: "checkbox", value: name, checked: shown.has(name),
-					change: (e) => this.show(name, e.target.checked) }), " ", bdi(name)));
-			return list;
-		});
-	}
-
-	show(name, on) {
-		this.cols = this.extra().filter((n) => n !== name).concat(on ? [name] : []);
-		this.keep();
-		this.heads();
+		put(byId("columns").querySelector("div"), JSON.stringify(names), () => names.map((name) => el("label", {},
+			el("input", { type: "checkbox", value: name, checked: this.extra().includes(name), change: (e) => {
+				this.cols = this.extra().filter((n) => n !== name).concat(e.target.checked ? [name] : []);
+				this.keep();
+				this.heads();
+			} }), " ", bdi(name))));
 	}
 
 	/* The numbers of the rows to draw: those in sight and some around, ROWS_MAX at most. */
-	sight() {
-		const high = this.high || 36, seen = Math.ceil(this.box.clientHeight / high) + 1;
+	sight(top = this.box.scrollTop) {
+		const seen = Math.ceil((this.box.clientHeight || 900) / this.high) + 1;
 		const around = Math.max(0, Math.min(12, Math.floor((ROWS_MAX - seen) / 2)));
-		const from = Math.max(0, Math.floor(this.box.scrollTop / high) - around);
-		return [from, Math.max(from, Math.min(from + Math.min(seen + 2 * around, ROWS_MAX), this.matched))];
+		const from = Math.max(0, Math.floor(top / this.high) - around);
+		return [from, from + Math.min(seen + 2 * around, ROWS_MAX)];
+	}
+
+	/* The numbers of the blocks that have these rows. */
+	span([from, to]) {
+		const first = Math.floor(from / BLOCK);
+		return Array.from({ length: Math.ceil(to / BLOCK) - first }, (_, i) => first + i);
 	}
 
 	get(block) {
 		return ask(`runs?${new URLSearchParams({ q: this.q, sort: this.sort, offset: block * BLOCK, limit: BLOCK })}`);
 	}
 
-	/* Ask for rows that came in sight. */
-	need() {
-		const blocks = this.blocks, [from, to] = this.sight();
-		for (let b = Math.floor(from / BLOCK); b * BLOCK < to; b++)
-			if (!blocks.has(b)) {
-				blocks.set(b, []);
-				this.get(b).then((a) => {
-					blocks.set(b, a.runs);
-					if (blocks === this.blocks)
-						this.draw();
-				}, (e) => { blocks.delete(b); problem(e); });
-			}
-	}
-
-	/* Ask for the rows in sight anew. The first of them stays in its place, but where the list begins anew. */
-	async again(anew, top = 0) {
-		const turn = ++this.turn, blocks = new Map(), first = Math.floor(this.box.scrollTop / (this.high || 36));
-		const anchor = !anew && first > 0 ? this.run(first)?.id : null;
-		const [from, to] = anew ? [Math.floor(top / 36), Math.floor(top / 36) + 1] : this.sight();
-		const numbers = [];
-		for (let b = Math.floor(from / BLOCK); b * BLOCK < Math.max(to, 1); b++)
-			numbers.push(b);
+	/* Ask for the rows in sight anew. The first of them stays in its place, unless the list is to start elsewhere. */
+	async again(start = this.start) {
+		const turn = ++this.turn, first = Math.floor(this.box.scrollTop / this.high), anchor = first && this.run(first)?.id;
+		const numbers = this.span(this.sight(start));
+		this.start = start;
 		try {
 			const answers = await Promise.all(numbers.map((b) => this.get(b)));
 			if (turn !== this.turn)
 				return;
-			numbers.forEach((b, i) => blocks.set(b, answers[i].runs));
-			this.take(answers[0], blocks);
-			if (anew)
-				this.box.scrollTop = top;
-			const at = anchor ? this.find(anchor)?.[2] : undefined;
-			if (at !== undefined && at !== first)
-				this.box.scrollTop += (at - first) * this.high;
-			byId("filter").removeAttribute("aria-invalid");
+			this.blocks = new Map(numbers.map((b, i) => [b, answers[i].runs]));
+			this.take(answers[0]);
+			const at = this.find(anchor)?.[2] ?? first;
+			this.box.scrollTop = start ?? this.box.scrollTop + (at - first) * this.high;
+			this.start = undefined;
 			problem(null);
 		} catch (e) {
 			if (turn !== this.turn)
 				return;
-			if (e.status === 400)
-				byId("filter").setAttribute("aria-invalid", "true");
 			problem(e);
+			byId("filter").setAttribute("aria-invalid", e.status === 400);
 		}
-		this.need();
 		this.draw();
 	}
 
-	take(a, blocks) {
-		this.blocks = blocks;
-		this.matched = a.matched;
-		this.known = a.metrics;
-		for (const run of a.runs)
-			for (const name of Object.keys(run.values).slice(0, 100))
-				this.values.add(name);
-		this.count(a.total, a.scanning);
+	take(a) {
+		Object.assign(this, { matched: a.matched, known: a.metrics });
+		a.runs.forEach((run) => Object.keys(run.values).slice(0, 100).forEach((name) => this.values.add(name)));
+		byId("filter").removeAttribute("aria-invalid");
+		this.count(a);
 		notes(a.notes);
 		this.heads();
 		this.menu();
-		this.draw();
 	}
 
-	count(total, scanning) {
+	count({ total, scanning }) {
 		put(byId("count"), (this.q ? count(this.matched) + " of " : "") + count(total) + " runs" +
 			(scanning ? ", still looking…" : ""));
 		byId("none").hidden = this.matched > 0 || scanning;
@@ -507,158 +433,141 @@ class Runs {
 		return null;
 	}
 
-	/* Changed runs: those that are known change where they are; the order is asked for later. */
+	/* Changed runs: those that are known change where they are; their order is asked for later. */
 	runs(data) {
-		let order = data.removed.length > 0;
 		const said = [];
+		let isOther = data.removed.length > 0, wait;
 		for (const run of data.runs) {
 			const [block, i] = this.find(run.id) || [];
-			order ||= !block || block[i].state !== run.state;
 			if (block && block[i].state !== run.state)
 				said.push(`${run.name}: ${run.state}`);
+			isOther ||= !block;
 			if (block)
 				block[i] = run;
 		}
 		if (said.length)
 			say(said.slice(0, 3).join(", "));
-		this.count(data.total, data.scanning);
+		this.count(data);
 		this.draw();
-		this.soon(order ? 1000 : 10000);
-	}
-
-	row(run) {
-		const pick = el("input", { type: "checkbox", checked: this.chosen.has(run.id), change: (e) => {
-			this.chosen[e.target.checked ? "add" : "delete"](run.id);
-			this.choose();
-		} });
-		return el("tr", {}, el("td", { className: "pick" }, pick), ...this.columns.map((c) =>
-			el(c.key === "name" ? "th" : "td", c.key === "name" ? { scope: "row" } : { className: c.num ? "num" : "" })));
+		wait = isOther || said.length ? 1000 : 10000;
+		if (!this.due || this.due > Date.now() + wait)
+			this.later(wait, () => this.again());
 	}
 
 	/* Bring the rows of the document to what is in sight, keeping those that stay. */
 	draw() {
-		const [from, to] = this.sight(), runs = [], wide = this.columns.length + 1;
-		if (this.turn < 0)
+		if (!this.columns || isNaN(this.turn))
 			return;
-		let first = from;
-		for (let i = from; i < to; i++)
+		const [from, to] = this.sight(), numbers = [], focus = document.activeElement, held = this.body.contains(focus);
+		for (let i = from; i < Math.min(to, this.matched); i++)
 			if (this.run(i))
-				runs.push(this.run(i));
-			else if (!runs.length)
-				first = i + 1;
-		const space = (n) => {
-			const td = el("td", { colSpan: wide }), tr = el("tr", { className: "space", "aria-hidden": "true" }, td);
-			td.style.height = n * (this.high || 36) + "px";
-			return tr;
-		};
-		const rows = runs.map((run, i) => this.line(run, first + i)), focus = document.activeElement;
-		const held = this.body.contains(focus), after = Math.max(0, this.matched - first - runs.length);
-		const all = [...(first > 0 && runs.length ? [space(first)] : []), ...rows, ...(after ? [space(after)] : [])];
-		const ids = new Set(runs.map((r) => r.id));
-		for (const id of this.rows.keys())
-			if (!ids.has(id))
-				this.rows.delete(id);
-		this.body.querySelectorAll(".space").forEach((s) => s.remove());
-		for (const tr of [...this.body.children])
-			if (!all.includes(tr))
-				tr.remove();
+				numbers.push(i);
+		const rows = numbers.map((i) => this.row(this.run(i), i)), first = numbers[0] ?? this.matched;
+		const all = [this.space(0, first), ...rows, this.space(1, Math.max(0, this.matched - first - rows.length))];
+		[...this.body.children].forEach((tr) => all.includes(tr) || tr.remove());
 		all.forEach((tr, i) => this.body.children[i] === tr || this.body.insertBefore(tr, this.body.children[i] || null));
+		this.rows = new Map(numbers.map((n, i) => [this.run(n).id, rows[i]]));
 		if (held && document.activeElement !== focus)
 			(this.body.contains(focus) ? focus : this.box).focus({ preventScroll: true });
 		this.box.querySelector("table").setAttribute("aria-rowcount", this.matched + 1);
-		const high = rows[0]?.getBoundingClientRect().height;
-		if (high && Math.abs(high - (this.high || 36)) > 0.1) {
-			this.high = high;
-			this.draw();
-		}
+		this.high = rows[0]?.getBoundingClientRect().height || this.high;
+		this.need();
 	}
 
-	line(run, number) {
-		const tr = this.rows.get(run.id) || this.row(run), pick = tr.querySelector("input");
-		this.rows.set(run.id, tr);
-		tr.setAttribute("aria-rowindex", number + 2);
-		tr.classList.toggle("chosen", pick.checked);
+	/* Ask for rows that came in sight. */
+	need() {
+		const blocks = this.blocks, [from, to] = this.sight();
+		for (const b of blocks.size ? this.span([from, Math.min(to, this.matched)]) : [])
+			if (!blocks.has(b)) {
+				blocks.set(b, []);
+				this.get(b).then((a) => { blocks.set(b, a.runs); this.draw(); },
+					(e) => { blocks.delete(b); problem(e); });
+			}
+	}
+
+	/* The row that stands for those before or after the ones that are drawn. */
+	space(which, n) {
+		const tr = (this.spaces ||= [0, 1].map(() => el("tr", { className: "space", "aria-hidden": "true" }, el("td"))))[which];
+		tr.hidden = n === 0;
+		tr.firstChild.colSpan = this.columns.length + 1;
+		tr.firstChild.style.height = n * this.high + "px";
+		return tr;
+	}
+
+	row(run, number) {
+		const tr = this.rows.get(run.id) || el("tr", {}, el("td", { className: "pick" }, el("input", { type: "checkbox",
+			change: (e) => { this.chosen[e.target.checked ? "add" : "delete"](run.id); this.choose(); } })),
+		...this.columns.map((c) => c.key === "name" ? el("th", { scope: "row" }) : el("td", { className: c.isExtra ? "num" : "" })));
+		const pick = tr.querySelector("input");
+		pick.checked = this.chosen.has(run.id);
 		pick.setAttribute("aria-label", "select " + visible(run.name));
-		this.columns.forEach((c, i) => put(tr.cells[i + 1], c.text(run), c.node && (() => c.node(run))));
+		tr.classList.toggle("chosen", pick.checked);
+		tr.setAttribute("aria-rowindex", number + 2);
+		this.columns.forEach((c, i) => put(tr.cells[i + 1], c.text(run), c.node && (() => [c.node(run)])));
 		return tr;
 	}
 
 	choose() {
 		byId("chosen").hidden = !this.chosen.size;
 		byId("chosen").querySelector("span").textContent = this.chosen.size + " selected";
-		for (const [id, tr] of this.rows) {
-			tr.querySelector("input").checked = this.chosen.has(id);
-			tr.classList.toggle("chosen", this.chosen.has(id));
-		}
 		if (this.blocks.size)
 			this.keep();
+		this.draw();
 	}
 
 	async stop() {
 		const ids = [...this.chosen];
-		if (!await sure(`Stop ${ids.length} selected run${ids.length > 1 ? "s" : ""}?`, "Stop"))
+		if (!await sure(ids.length > 1 ? `Stop the ${ids.length} selected runs?` : "Stop the selected run?", "Stop"))
 			return;
 		const results = await Promise.allSettled(ids.map((id) => ask(`runs/${id}/stop`, { body: {} })));
+		await this.again();
 		problem(results.find((r) => r.reason)?.reason);
-		this.soon(0);
 	}
 }
 
-/* --- a log ---------------------------------------------------------------------------------- */
+/* --- a log ------------------------------------------------------------------------------------------- */
 
 /* Text of a terminal as lines of spans: \r replaces a line, SGR's colours are classes, other escapes vanish. */
 class Terminal {
-	constructor() {
-		Object.assign(this, { held: "", style: {}, spans: [], back: false });
-	}
+	held = ""; style = {}; spans = []; isBack = false;
 
 	/* The lines that end in this text, each a list of [text, class]; the line that goes on is in spans. */
 	feed(text) {
-		const lines = [], all = this.held + text;
-		const token = /\x1b(?:\[([0-?]*)[ -/]*([@-~])|[\]PX^_][^\x07\x1b]*(?:\x07|\x1b\\)|[ -/]*[0-OQ-WYZ\\`-~])|\n|\r|[^\x1b\n\r]+|\x1b/gy;
-		const open = /\x1b(?:\[[0-?]*[ -/]*|[\]PX^_][^\x07\x1b]*\x1b?|[ -/]*)$/.exec(all);
-		this.held = open && open[0].length < 4096 ? open[0] : "";
+		const open = /\x1b(?:\[[0-?]*[ -/]*|[\]PX^_][^\x07\x1b]*\x1b?|[ -/]*)$/, lines = [], all = this.held + text;
+		const token = new RegExp("\\x1b\\[([0-?]*)[ -/]*([@-~])|\\x1b[\\]PX^_][^\\x07\\x1b]*(?:\\x07|\\x1b\\\\)|" +
+			"\\x1b[ -/]*[0-~]|[\\n\\r\\x1b]|[^\\x1b\\n\\r]+", "g");
+		this.held = open.exec(all.slice(-4096))?.[0] || "";
 		for (const [t, numbers, end] of all.slice(0, all.length - this.held.length).matchAll(token))
 			if (t === "\n") {
 				lines.push(this.spans);
 				this.spans = [];
-				this.back = false;
+				this.isBack = false;
 			} else if (t === "\r") {
-				this.back = true;
+				this.isBack = true;
 			} else if (end === "m") {
-				this.color(numbers);
+				this.color(numbers.split(";").map(Number));
 			} else if (t[0] !== "\x1b") {
-				this.write(t);
+				const kind = Object.values(this.style).filter(Boolean).join(" ");
+				this.spans = [...this.isBack ? [] : this.spans.slice(-500), [visibleLines(t.replaceAll("\b", "")), kind]];
+				this.isBack = false;
 			}
 		return lines;
 	}
 
-	write(text) {
-		const { bold, front, ground } = this.style;
-		if (this.back)
-			this.spans = [];
-		this.back = false;
-		this.spans.push([visibleLines(text.replaceAll("\b", "")), [bold && "bold", front, ground].filter(Boolean).join(" ")]);
-		if (this.spans.length > 1000)
-			this.spans = this.spans.slice(-500);
-	}
-
-	color(numbers) {
-		const list = numbers.split(";").map(Number);
+	color(list) {
 		for (let i = 0; i < list.length; i++) {
-			const n = list[i], bright = n >= 90 ? 8 : 0, place = n % 10 + bright;
-			if (n === 0)
+			const n = list[i], [, tens, place] = /^([349]|10)([0-7])$/.exec(n) || [];
+			if (tens)
+				this.style[tens === "4" || tens === "10" ? "ground" : "front"] =
+					(tens === "4" || tens === "10" ? "g" : "f") + (Number(place) + (tens > 4 ? 8 : 0));
+			else if (n === 0)
 				this.style = {};
 			else if (n === 1 || n === 22)
-				this.style.bold = n === 1;
+				this.style.bold = n === 1 ? "bold" : "";
 			else if (n === 38 || n === 48)
-				i += list[i + 1] === 5 ? 2 : list[i + 1] === 2 ? 4 : 0;
+				i += list[i + 1] === 5 ? 2 : 4;
 			else if (n === 39 || n === 49)
 				this.style[n === 39 ? "front" : "ground"] = "";
-			else if ((n >= 30 && n <= 37) || (n >= 90 && n <= 97))
-				this.style.front = "f" + place;
-			else if ((n >= 40 && n <= 47) || (n >= 100 && n <= 107))
-				this.style.ground = "g" + (n % 10 + (n >= 100 ? 8 : 0));
 		}
 	}
 }
@@ -669,16 +578,15 @@ function lineOf(spans, e = el("div")) {
 }
 
 /*
- * A log in a box: parts {from, to, lines}, of which the first may have lost its first lines. While the reader is
- * elsewhere than at the end, lines are added only as long as there is room; then isCut, until the end is shown again.
+ * A log in a box: parts {from, to, lines}, of which the first may have lost its first lines, and the last its last
+ * ones. Then, and where it is full and the reader is not at its end, isCut: nothing is added until the end is asked for.
  */
 class Log {
 	constructor(id, box) {
-		Object.assign(this, { id, box, busy: false, seen: 0 });
+		Object.assign(this, { id, box, isBusy: false, seen: 0 });
 		this.begin();
-		box.addEventListener("scroll", () => box.scrollTop < 200 && this.older());
-		byId("log-end").addEventListener("click", () => this.isCut ? this.end().then(connect) :
-			box.scrollTo(0, box.scrollHeight));
+		on("log", "scroll", () => box.scrollTop < 200 && this.older());
+		on("log-end", "click", () => this.isCut ? this.end().then(connect) : box.scrollTo(0, box.scrollHeight));
 	}
 
 	begin() {
@@ -686,47 +594,40 @@ class Log {
 		Object.assign(this, { parts: [], n: 0, isCut: false, terminal: new Terminal(), open: null });
 	}
 
-	get(to, size) { return ask(`runs/${this.id}/log?size=${size}` + (to === null ? "" : "&to=" + to)); }
+	get(size, to) { return ask(`runs/${this.id}/log?size=${size}` + (to === undefined ? "" : "&to=" + to)); }
 	isAtEnd() { return this.box.scrollHeight - this.box.scrollTop - this.box.clientHeight < 24; }
 
 	async end() {
-		const a = await this.get(null, PART).catch(problem);
-		if (!a)
-			return;
-		this.begin();
-		this.append(a, true);
+		const a = await this.get(PART).catch(problem);
+		if (a)
+			this.begin();
+		if (a)
+			this.append(a, true);
 	}
 
 	/* Add text at the end. */
 	append(a, follow = this.isAtEnd()) {
 		this.seen = a.to;
-		if (this.isCut || (!follow && this.n >= LINES_MAX)) {
-			this.isCut = true;
+		this.isCut ||= !follow && this.n >= LINES_MAX;
+		if (this.isCut)
 			return;
-		}
 		if (a.skipped || a.note)
 			this.note(a.note || size(a.skipped) + " left out here", a.from);
 		let part = this.parts.at(-1);
-		if (!part || part.isNote || part.to - part.from > PART / 2) {
-			part = { from: a.from, to: a.from, lines: [] };
-			this.parts.push(part);
-		}
+		if (!part || part.isNote || part.to - part.from > PART / 2)
+			this.parts.push(part = { from: a.from, to: a.from, lines: [] });
 		part.to = a.to;
-		const lines = this.terminal.feed(a.text), fresh = [];
-		for (const spans of [...lines, this.terminal.spans]) {
-			if (!spans.length && spans === this.terminal.spans)
-				break;
-			if (this.open)
-				lineOf(spans, this.open);
-			else
-				fresh.push(this.open = lineOf(spans));
-			if (spans !== this.terminal.spans)
-				this.open = null;
+		const ended = this.terminal.feed(a.text), before = part.lines.length, rest = this.terminal.spans;
+		for (const spans of rest.length ? [...ended, rest] : ended) {
+			const line = lineOf(spans, this.open || undefined);
+			if (!this.open)
+				part.lines.push(line);
+			this.open = spans === rest ? line : null;
 		}
-		part.lines.push(...fresh);
-		this.n += fresh.length;
-		this.box.append(...fresh.slice(-LINES_MAX));
-		this.trim();
+		this.n += part.lines.length - before;
+		this.box.append(...part.lines.slice(before));
+		while (this.n > LINES_MAX)
+			this.drop(this.parts[0], 0, this.n - LINES_MAX);
 		if (follow)
 			this.box.scrollTop = this.box.scrollHeight;
 	}
@@ -739,88 +640,80 @@ class Log {
 		this.box.append(line);
 	}
 
-	/* Take lines from the beginning until there are no more than LINES_MAX. */
-	trim() {
-		while (this.n > LINES_MAX) {
-			const part = this.parts[0], gone = part.lines.splice(0, this.n - LINES_MAX);
-			gone.forEach((line) => line.remove());
-			this.n -= gone.length;
-			part.isShort = true;
-			if (!part.lines.length)
-				this.parts.shift();
-		}
+	/* Take lines from a part, and the part when it is empty. */
+	drop(part, from, n) {
+		const gone = part.lines.splice(from, n);
+		gone.forEach((line) => line.remove());
+		this.n -= gone.length;
+		part[from ? "lost" : "isShort"] = from ? (part.lost || 0) + gone.length : true;
+		this.parts = this.parts.filter((p) => p.lines.length);
 	}
 
-	/* Put lines before the first one, up to a half of LINES_MAX, and drop whole parts at the end for them. */
+	/* Put lines before the first one, up to a half of LINES_MAX, and drop as many as are too many at the end. */
 	async older() {
-		const first = this.parts[0], whole = !first?.isShort;
-		if (this.busy || !first || (whole && first.from <= 0))
+		const first = this.parts[0], isWhole = !first?.isShort;
+		if (this.isBusy || !first || (isWhole && first.from <= 0))
 			return;
-		this.busy = true;
-		const a = await (whole ? this.get(first.from, PART) : this.get(first.to, first.to - first.from)).catch(problem);
-		if (a && first === this.parts[0]) {
-			const terminal = new Terminal(), spans = terminal.feed(a.text);
-			if (terminal.spans.length)
-				spans.push(terminal.spans);
-			const all = whole ? spans : spans.slice(0, Math.max(0, spans.length - first.lines.length));
-			if (whole)
-				this.parts.unshift({ from: a.from, to: first.from, lines: [] });
-			this.before(this.parts[0], all.slice(-LINES_MAX / 2).map((s) => lineOf(s)), all.length > LINES_MAX / 2);
-		}
-		this.busy = false;
-	}
-
-	before(part, lines, isShort) {
-		const high = this.box.scrollHeight;
+		this.isBusy = true;
+		const a = await (isWhole ? this.get(PART, first.from) : this.get(first.to - first.from, first.to)).catch(problem);
+		this.isBusy = false;
+		if (!a || first !== this.parts[0])
+			return;
+		const terminal = new Terminal(), spans = terminal.feed(a.text), high = this.box.scrollHeight;
+		const all = terminal.spans.length ? [...spans, terminal.spans] : spans, half = LINES_MAX / 2;
+		const part = isWhole ? { from: a.from, to: first.from, lines: [] } : first;
+		const left = isWhole ? all : all.slice(0, Math.max(0, all.length - first.lines.length - (first.lost || 0)));
+		const lines = left.slice(-half).map((s) => lineOf(s));
 		part.lines.unshift(...lines);
-		part.isShort = isShort;
+		part.isShort = left.length > half;
+		this.parts = [part, ...this.parts.filter((p) => p !== part)];
 		this.n += lines.length;
 		this.box.prepend(...lines);
 		this.box.scrollTop += this.box.scrollHeight - high;
-		if (!part.lines.length)
-			this.parts.shift();
-		while (this.n > LINES_MAX && this.parts.length > 1) {
-			this.isCut = true;
-			const gone = this.parts.pop();
-			gone.lines.forEach((line) => line.remove());
-			this.n -= gone.lines.length;
+		this.isCut ||= this.n > LINES_MAX;
+		while (this.n > LINES_MAX) {
+			const last = this.parts.at(-1), n = Math.min(last.lines.length, this.n - LINES_MAX);
+			this.drop(last, last.lines.length - n, n);
 		}
 	}
 }
 
-/* --- a run ---------------------------------------------------------------------------------- */
+/* --- a run ------------------------------------------------------------------------------------------- */
 
 const policy = window.trustedTypes?.createPolicy("report", { createHTML: (s) => s }) || { createHTML: (s) => s };
 const CHART = "section,div,p,h2,h3,figure,figcaption,span,input,label,ul,li,script[type='application/json']," +
 	"svg,g,path,circle,rect,text";
 
-/* The elements of a fragment of charts: only those that charts have. */
+/* The elements of a fragment of charts: only such as charts have. */
 function chartNodes(html) {
-	const doc = new DOMParser().parseFromString(policy.createHTML(html), "text/html"), all = document.createDocumentFragment();
+	const doc = new DOMParser().parseFromString(policy.createHTML(html), "text/html"), fresh = new DocumentFragment();
 	doc.querySelectorAll(`body *:not(${CHART})`).forEach((e) => e.remove());
-	all.append(...doc.body.childNodes);
-	if (!all.querySelector(".charts"))
-		all.replaceChildren(el("div", { className: "charts" }, ...all.querySelectorAll(".chart")));
-	return all;
+	fresh.append(...doc.body.childNodes);
+	if (!fresh.querySelector(".chart"))
+		fresh.replaceChildren(about("No curves: no metrics were logged so far."));
+	else if (!fresh.querySelector(".charts"))
+		fresh.replaceChildren(el("div", { className: "charts" }, ...fresh.querySelectorAll(".chart")));
+	return fresh;
 }
 
 const quote = (s) => /^[\w@%+=:,./-]+$/.test(s) ? s : "'" + s.replaceAll("'", "'\\''") + "'";
 
 class Run {
 	constructor(query, id) {
-		fill("run");
-		Object.assign(this, { id, run: null, dirty: false, was: null, drawn: null, turn: 0 });
+		fill("run", "Run");
+		Object.assign(this, { id, run: null, isDirty: false, was: null, drawn: null, turn: 0 });
 		this.tail = new Log(id, byId("log"));
-		byId("stop")?.addEventListener("click", () => this.stop());
-		byId("copy").addEventListener("click", () => this.copy());
-		byId("note-form").addEventListener("input", () => { this.dirty = true; put(byId("saved"), ""); });
-		byId("note-form").addEventListener("submit", (e) => { e.preventDefault(); this.save(this.was); });
+		on("stop", "click", () => this.stop());
+		on("copy", "click", () => this.copy());
+		on("note-form", "input", () => { this.isDirty = true; put(byId("saved"), ""); });
+		on("note-form", "submit", () => this.save(this.was));
 		this.ready = this.refresh();
 	}
 
 	events() { return `?run=${this.id}&from=${this.tail.seen}`; }
-	leave() { clearTimeout(this.timer); this.run = null; }
-	tick() { if (this.run) this.draw(); }
+	leave() { clearTimeout(this.timer); }
+	tick() { return this.run && this.draw(); }
+	log(data) { this.tail.append(data); }
 
 	poll() {
 		this.refresh();
@@ -829,98 +722,79 @@ class Run {
 	}
 
 	async refresh() {
-		try {
-			const run = await ask("runs/" + this.id), had = this.run?.log;
-			if (view && view !== this)
-				return;
-			this.run = run;
-			problem(null);
-			this.draw();
-			this.details();
-			byId("log").hidden = byId("log-end").hidden = !run.log;
-			put(byId("log-name"), run.log ? visible(run.log) : "No log.");
-			if (run.log && !had)
-				await this.tail.end();
-			if (this.drawn !== run.changed)
-				this.charts();
-		} catch (e) {
-			problem(e);
-		}
+		const had = this.run?.log, run = await ask("runs/" + this.id).catch(problem);
+		if (!run || view !== this)
+			return;
+		this.run = run;
+		problem(null);
+		this.draw();
+		this.details();
+		if (run.log && !had)
+			await this.tail.end();
+		if (this.drawn !== run.changed && view === this)
+			this.charts();
 	}
 
 	/* What changes while a run goes on. */
 	draw() {
-		const run = this.run, name = run.name || run.id, reason = run.reason ? visible(run.reason) : "";
-		title(name);
-		put(byId("name"), name, () => bdi(name));
-		put(byId("state"), run.state + reason, () => el("span", {}, badge(run), reason && " " + reason));
-		if (byId("stop"))
-			byId("stop").hidden = !run.is_own || !isAlive(run);
-		if (byId("again")) {
-			byId("again").hidden = !run.image;
-			byId("again").href = "#/new?from=" + this.id;
-		}
-		const all = Object.entries(run.metrics), tiles = all.slice(0, TILES_MAX);
-		put(byId("tiles"), JSON.stringify([all.length, tiles]), () => {
-			const list = document.createDocumentFragment();
-			for (const [key, value] of tiles)
-				list.append(el("div", { className: "tile" }, el("dt", {}, bdi(key)), el("dd", { textContent: number(value) })));
-			if (all.length > tiles.length)
-				list.append(el("div", { className: "tile" }, el("dt", { textContent: "and more" }),
-					el("dd", { textContent: count(all.length - tiles.length) })));
-			return list;
-		});
-		const pairs = [["Progress", progressText(run), progress(run)], ["Duration", lasted(run)], ["Started", run.started, time(run.started)],
-			["Ended", run.ended, time(run.ended)], ["Last sign of life", run.changed, time(run.changed)], ["Experiment", run.experiment],
+		const run = this.run, name = run.name || run.id, all = Object.entries(run.metrics), more = all.length - TILES_MAX;
+		const tile = (key, value) => el("div", { className: "tile" }, el("dt", {}, bdi(key)), el("dd", {}, value));
+		document.title = visible(name) + " · mlrun web";
+		put(byId("name"), name, () => [bdi(name)]);
+		put(byId("state"), run.state + run.reason, () => [badge(run), run.reason ? " " + visible(run.reason) : ""]);
+		for (const [id, shown] of [["stop", run.is_own && isAlive(run)], ["again", run.image], ["save", run.is_own]])
+			if (byId(id))
+				byId(id).hidden = !shown;
+		put(byId("tiles"), JSON.stringify(all.slice(0, TILES_MAX)), () => [
+			...all.slice(0, TILES_MAX).map(([key, value]) => tile(key, number(value))),
+			...more > 0 ? [tile("and more", count(more))] : []]);
+		const pairs = [["Progress", progressText(run), progress(run)], ["Duration", lasted(run), lasted(run)],
+			["Started", run.started, time(run.started)], ["Ended", run.ended, time(run.ended)],
+			["Last sign of life", run.changed, time(run.changed)], ["Experiment", run.experiment],
 			["Directory", run.directory], ["Image", run.image], ["Place", run.place], ["Owner", run.owner]];
-		put(byId("about"), JSON.stringify(pairs), () => facts(pairs.filter((p) => p[1] !== null).map(([key, text, node]) =>
-			[key, node || bdi(text)])));
-		if (!this.dirty)
+		put(byId("about"), JSON.stringify(pairs), () => [facts(pairs.filter((p) => p[1] !== null)
+			.map(([key, text, node]) => [key, node || bdi(text)]))]);
+		if (!this.isDirty)
 			this.texts(run);
 	}
 
-	/* What a listing of runs does not have. */
+	/* What only the answer about one run has. */
 	details() {
-		const run = this.run, values = Object.entries(run.values).slice(0, 1000);
+		const run = this.run, values = Object.entries(run.values).slice(0, 1000), line = visible(run.line ?? "–");
 		notes(run.notes);
-		put(byId("values"), JSON.stringify(values), () => values.length ? facts(values.map(([k, v]) => [k, bdi(v)])) :
-			el("p", { className: "about", textContent: "None." }));
-		put(byId("line"), run.line ? visible(run.line) : "–");
+		if (byId("again"))
+			byId("again").href = "#/new?from=" + this.id;
+		byId("log").hidden = byId("log-end").hidden = !run.log;
 		byId("copy").hidden = !run.line;
-		put(byId("files"), JSON.stringify(run.files), () => table("Files", ["Name", "Size", "Changed", ""],
+		put(byId("log-name"), run.log ? visible(run.log) : "No log.");
+		put(byId("values"), JSON.stringify(values), () => values.length ? [facts(values.map(([k, v]) => [k, bdi(v)]))]
+			: [about("None.")]);
+		put(byId("line"), line);
+		put(byId("files"), JSON.stringify(run.files), () => [table("Files", ["Name", "Size", "Changed", "Download"],
 			run.files.slice(0, 1000).map((f) => [bdi(f.name), size(f.size), time(f.changed), el("button", { type: "button",
-				textContent: "Download", "aria-label": "Download " + visible(f.name), click: () => this.download(f.name) })])));
+				"aria-label": "download " + visible(f.name), click: () => this.download(f.name) }, "Download")]))]);
 	}
 
-	texts(run) {
-		this.was = { note: run.note, tags: run.tags };
-		byId("note").value = run.note;
-		byId("tags").value = run.tags.join(" ");
-		byId("note").readOnly = byId("tags").readOnly = me.read_only || !run.is_own;
-		if (byId("note-form").querySelector("button.act"))
-			byId("note-form").querySelector("button.act").hidden = !run.is_own;
+	texts(now) {
+		this.was = { note: now.note, tags: now.tags };
+		byId("note").value = now.note;
+		byId("tags").value = now.tags.join(" ");
+		byId("note").readOnly = byId("tags").readOnly = me.read_only || !this.run.is_own;
 	}
-
-	/* --- events --- */
 
 	runs(data) {
-		const run = data.runs.find((r) => r.id === this.id);
+		const run = data.runs.find((r) => r.id === this.id), isOther = run && this.run && run.state !== this.run.state;
 		if (data.removed.includes(this.id))
 			problem(new Error("This run was removed."));
 		if (!run || !this.run)
 			return;
-		const isOther = run.state !== this.run.state;
 		Object.assign(this.run, run);
-		if (isOther)
-			say(run.name + ": " + run.state);
 		this.draw();
 		if (isOther)
-			clearTimeout(this.timer);
+			say(run.name + ": " + run.state);
 		if (isOther || !this.timer)
 			this.timer = setTimeout(() => { this.timer = 0; this.refresh(); }, isOther ? 0 : 10000);
 	}
-
-	log(data) { this.tail.append(data); }
 
 	/* Draw the charts anew, but not under a pointer that drags. */
 	async charts() {
@@ -928,19 +802,13 @@ class Run {
 		const html = await ask(`runs/${this.id}/charts`, { raw: true }).then((r) => r.text()).catch(problem);
 		while (box.querySelector(".band") && turn === this.turn)
 			await new Promise((done) => setTimeout(done, 300));
-		if (html === undefined || turn !== this.turn || !this.run)
+		if (html === undefined || turn !== this.turn || view !== this)
 			return;
 		this.drawn = changed;
-		if (html === this.html)
-			return;
+		if (html !== this.html)
+			window.reportCharts(box, chartNodes(html));
 		this.html = html;
-		const fresh = chartNodes(html);
-		if (!fresh.querySelector(".chart"))
-			fresh.replaceChildren(el("p", { className: "about", textContent: "No curves: no metrics were logged so far." }));
-		window.reportCharts(box, fresh);
 	}
-
-	/* --- actions --- */
 
 	async stop() {
 		if (!await sure("Stop " + (this.run.name || this.id) + "?", "Stop"))
@@ -951,73 +819,56 @@ class Run {
 	}
 
 	async copy() {
-		try {
-			await navigator.clipboard.writeText(this.run.line);
-			byId("copied").textContent = "copied";
-		} catch {
+		const isCopied = await navigator.clipboard?.writeText(this.run.line).then(() => true, () => false);
+		if (!isCopied)
 			getSelection().selectAllChildren(byId("line"));
-			byId("copied").textContent = "selected: copy it by the keyboard";
-		}
+		put(byId("copied"), isCopied ? "copied" : "selected: copy it by the keyboard");
 	}
 
 	async download(name) {
-		try {
-			const reply = await ask(`runs/${this.id}/files/${encodeURIComponent(name)}`, { raw: true });
-			const href = URL.createObjectURL(await reply.blob());
+		const reply = await ask(`runs/${this.id}/files/${encodeURIComponent(name)}`, { raw: true }).catch(problem);
+		const href = reply && URL.createObjectURL(await reply.blob());
+		if (href)
 			el("a", { href, download: visible(name) }).click();
-			setTimeout(() => URL.revokeObjectURL(href), 60000);
-		} catch (e) {
-			problem(e);
-		}
+		setTimeout(() => URL.revokeObjectURL(href), 60000);
 	}
 
 	async save(was) {
 		const mine = { note: byId("note").value, tags: byId("tags").value.split(/\s+/).filter(Boolean) };
 		try {
-			const run = await ask(`runs/${this.id}/note`, { body: { ...mine, was } });
-			this.dirty = false;
-			Object.assign(this.run, run);
+			Object.assign(this.run, await ask(`runs/${this.id}/note`, { body: { ...mine, was } }));
+			this.isDirty = false;
 			this.draw();
 			byId("other").replaceChildren();
 			put(byId("saved"), "saved");
 		} catch (e) {
-			if (e.status === 409)
-				this.differ({ note: e.note, tags: e.tags }, mine);
-			else
-				byId("other").replaceChildren(el("p", { className: "bad", textContent: visibleLines(e.message) }));
+			byId("other").replaceChildren(...e.status === 409 ? this.both({ note: e.note, tags: e.tags }, mine) : [bad(e.message)]);
 		}
 	}
 
 	/* Someone else has changed the note meanwhile: show both. */
-	differ(theirs, mine) {
+	both(theirs, mine) {
 		const text = (t) => el("pre", { className: "both", textContent: visibleLines(t.note + "\n" + t.tags.join(" ")) });
-		const press = (label, what) => el("button", { type: "button", textContent: label, click: () => {
-			byId("other").replaceChildren();
-			what();
-		} });
-		byId("other").replaceChildren(
-			el("p", { className: "bad", textContent: "It was changed elsewhere meanwhile. There it is:" }), text(theirs),
-			el("p", { textContent: "Yours:" }), text(mine), el("p", { className: "bar" },
-				press("Keep mine", () => this.save(theirs)),
-				press("Take the other", () => { this.dirty = false; Object.assign(this.run, theirs); this.texts(theirs); })));
+		return [bad("It was changed elsewhere meanwhile. There it is:"), text(theirs), el("p", {}, "Yours:"), text(mine),
+			el("p", { className: "bar" }, button("Keep mine", () => this.save(theirs)), button("Take the other", () => {
+				this.isDirty = false;
+				this.texts(Object.assign(this.run, theirs));
+				byId("other").replaceChildren();
+			}))];
 	}
 }
 
-/* --- a new run ------------------------------------------------------------------------------ */
+/* --- a new run --------------------------------------------------------------------------------------- */
 
-/* Split into words as a shell does, with quotes and backslashes, and nothing expanded. Null where a quote stays open. */
+/* Split into words as a shell does, with quotes and backslashes, and nothing expanded; null if a quote stays open. */
 function words(text) {
 	const token = /\s+|'([^']*)'|"((?:[^"\\]|\\[^])*)"|\\([^])|([^\s'"\\]+)/gy, list = [];
 	let word = null, end = 0;
-	for (const m of text.matchAll(token)) {
-		end = m.index + m[0].length;
-		if (/^\s/.test(m[0])) {
-			list.push(...(word === null ? [] : [word]));
-			word = null;
-		} else {
-			word = (word ?? "") + (m[1] ?? m[2]?.replace(/\\(["\\$`])/g, "$1").replace(/\\\n/g, "") ??
-				(m[3] === "\n" ? "" : m[3]) ?? m[4]);
-		}
+	for (const [all, single, double, one, plain] of text.matchAll(token)) {
+		end += all.length;
+		if (/^\s/.test(all) && word !== null)
+			list.push(word);
+		word = /^\s/.test(all) ? null : (word ?? "") + (single ?? double?.replace(/\\(["\\$`\n])/g, "$1") ?? one ?? plain);
 	}
 	return end < text.length ? null : word === null ? list : [...list, word];
 }
@@ -1027,8 +878,7 @@ const FIELDS = [["directory", "Directory", "select"], ["experiment", "Experiment
 
 class New {
 	constructor(query) {
-		fill("new");
-		title("New run");
+		fill("new", "New run");
 		this.key = this.fresh();
 		byId("new").firstElementChild.append(...FIELDS.map(([id, label, kind]) => el("div", { className: "field" },
 			el("label", { htmlFor: "w-" + id, textContent: label }),
@@ -1038,24 +888,28 @@ class New {
 		byId("image").required = true;
 		byId("image").setAttribute("list", "w-images");
 		byId("image").after(el("datalist", { id: "w-images" }));
-		byId("new").addEventListener("input", () => this.change());
-		byId("new").addEventListener("submit", (e) => { e.preventDefault(); this.start(); });
+		on("new", "input", () => this.change());
+		on("new", "submit", () => this.start());
 		ask("machine").then((m) => byId("images")?.append(...m.images.map((i) => el("option", { value: i.name }))), () => {});
 		const sent = JSON.parse(store("session", SENT));
 		if (query.has("from"))
-			this.ready = ask("runs/" + query.get("from")).then((run) => this.put(run), problem);
+			ask("runs/" + query.get("from")).then((run) => view === this && this.put(run), problem);
 		else if (sent)
 			this.put(sent.body);
 		this.change();
 	}
 
-	leave() { clearTimeout(this.timer); this.isGone = true; }
-	fresh() { return Array.from(crypto.getRandomValues(new Uint8Array(16)), (b) => b.toString(16).padStart(2, "0")).join(""); }
+	leave() { clearTimeout(this.timer); }
 
+	fresh() {
+		return Array.from(crypto.getRandomValues(new Uint8Array(16)), (b) => b.toString(16).padStart(2, "0")).join("");
+	}
+
+	/* Fill the fields with those of a run; its directory is that of the roots in which it lies. */
 	put(run) {
 		for (const [id] of FIELDS)
-			if (id === "directory" && ![...byId(id).options].some((o) => o.value === run.directory))
-				continue;
+			if (id === "directory")
+				byId(id).value = me.directories.find((d) => `${run[id]}/`.startsWith(d + "/")) || me.directories[0];
 			else
 				byId(id).value = id === "command" ? (run.command || []).map(quote).join(" ") : run[id] ?? "";
 		this.change();
@@ -1066,157 +920,134 @@ class New {
 		return { ...body, command: words(body.command) };
 	}
 
-	/* The elements at once, the line when there was a pause. */
+	/* Show the elements at once, the line when there was a pause. */
 	change() {
-		const body = this.body();
+		const body = this.body(), show = (text) => view === this && put(byId("line"), visibleLines(text));
 		this.mark(body.command ? null : { field: "command", message: "A quote is not closed." });
-		put(byId("words"), JSON.stringify(body.command), () => {
-			const list = document.createDocumentFragment();
-			list.append(...(body.command || []).map((w) => el("li", {}, el("code", { textContent: visible(w) }))));
-			return list;
-		});
-		byId("start").disabled = this.busy || !body.command;
+		put(byId("words"), JSON.stringify(body.command), () => (body.command || []).map((w) =>
+			el("li", {}, el("code", { textContent: visible(w) }))));
+		byId("start").disabled = this.isBusy || !body.command;
 		clearTimeout(this.timer);
-		if (body.image && body.command)
-			this.timer = setTimeout(async () => {
-				const a = await ask("preview", { body }).catch((e) => e);
-				if (!this.isGone)
-					put(byId("line"), a.line ? visible(a.line) : visibleLines(a.message || "–"));
-			}, 300);
-		else
-			put(byId("line"), "–");
+		this.timer = setTimeout(() => body.image && body.command ?
+			ask("preview", { body }).then((a) => show(a.line), (e) => show(e.message)) : show("–"), 300);
 	}
 
-	/* Mark the field that the server refused; no other one. */
+	/* Mark the field that was refused; returns whether there is one. */
 	mark(error) {
 		for (const [id] of FIELDS) {
-			const bad = error?.field === id;
-			byId(id).toggleAttribute("aria-invalid", bad);
-			if (bad)
-				byId(id).setAttribute("aria-invalid", "true");
-			put(byId(id + "-bad"), bad ? visibleLines(error.message) + (error.hint ? " " + visibleLines(error.hint) : "") : "");
+			const isBad = error?.field === id;
+			byId(id)[isBad ? "setAttribute" : "removeAttribute"]("aria-invalid", "true");
+			put(byId(id + "-bad"), isBad ? visibleLines([error.message, error.hint].filter(Boolean).join(": ")) : "");
 		}
 		return FIELDS.some(([id]) => id === error?.field);
 	}
 
-	/* Send one request. Its key is kept until there is an answer, so that the same, sent after a reload, starts nothing. */
+	/* Send one request. Its key is kept until there is an answer: the same, sent again after a reload, starts nothing. */
 	async start() {
 		const body = this.body(), sent = JSON.parse(store("session", SENT));
-		if (this.busy)
+		if (this.isBusy)
 			return;
 		if (sent && JSON.stringify(sent.body) === JSON.stringify(body))
 			this.key = sent.key;
 		store("session", SENT, JSON.stringify({ key: this.key, body }));
-		this.busy = byId("start").disabled = true;
-		put(byId("starting"), "starting…");
+		this.isBusy = byId("start").disabled = true;
 		problem(null);
-		try {
-			const run = await ask("runs", { body, headers: { "Idempotency-Key": this.key } });
+		const run = await ask("runs", { body, headers: { "Idempotency-Key": this.key } }).catch((e) => e);
+		if (run.id || run.status < 500) {
 			store("session", SENT, null);
-			if (!this.isGone)
-				location.hash = "#/run/" + run.id;
-		} catch (e) {
-			if (e.status >= 400 && e.status < 500) {
-				store("session", SENT, null);
-				this.key = this.fresh();
-			}
-			if (!this.isGone && this.mark(e))
-				byId(e.field).focus();
-			else if (!this.isGone)
-				problem(e);
+			this.key = this.fresh();
 		}
-		this.busy = false;
-		if (!this.isGone) {
-			byId("start").disabled = false;
-			put(byId("starting"), "");
-		}
+		this.isBusy = false;
+		if (view !== this)
+			return;
+		byId("start").disabled = false;
+		if (run.id)
+			location.hash = "#/run/" + run.id;
+		else if (this.mark(run))
+			byId(run.field).focus();
+		else
+			problem(run);
 	}
 }
 
-/* --- the machine ---------------------------------------------------------------------------- */
+/* --- the machine ------------------------------------------------------------------------------------- */
 
 class Machine {
 	constructor() {
-		fill("machine");
-		title("Machine");
-		this.ready = this.refresh();
+		fill("machine", "Machine");
+		this.tick();
 	}
 
-	tick() { this.refresh(); }
-
-	async refresh() {
+	async tick() {
 		const m = await ask("machine").catch(problem);
-		if (!m || !byId("tables"))
+		if (!m || view !== this)
 			return;
 		problem(null);
 		notes(m.notes);
-		const meter = (label, value, max, text) => el("span", { className: "progress" },
-			el("progress", { max: max || 1, value: value || 0, "aria-label": label }), " " + text);
-		put(byId("tables"), JSON.stringify(m), () => el("div", {},
+		put(byId("tables"), JSON.stringify(m), () => [
 			table("Services", ["Name", "Image", "State", "Since"], m.services.map((s) =>
 				[bdi(s.name), bdi(s.image ?? "–"), badge(s), time(s.since)])),
 			table("GPUs", ["GPU", "Name", "Load", "Memory"], m.gpus.map((g) => [String(g.index), bdi(g.name),
-				meter("load", g.percent, 100, number(g.percent) + " %"),
-				meter("memory", g.memory, g.memory_total, size(g.memory) + " of " + size(g.memory_total))])),
+				meter("load", g.percent || 0, 100, number(g.percent) + " %"),
+				meter("memory", g.memory || 0, g.memory_total || 1, size(g.memory) + " of " + size(g.memory_total))])),
 			table("Space for runs", ["Directory", "Free", "Size"], m.directories.map((d) =>
 				[bdi(d.path), size(d.free), size(d.size)])),
-			table("Images", ["Name", "Size"], m.images.map((i) => [bdi(i.name), size(i.size)]))));
+			table("Images", ["Name", "Size"], m.images.map((i) => [bdi(i.name), size(i.size)]))]);
 	}
 }
 
-/* --- the way around ------------------------------------------------------------------------- */
+/* --- the way around ---------------------------------------------------------------------------------- */
 
 const VIEWS = { "": Runs, run: Run, new: New, machine: Machine };
 
 function route() {
+	const [, page, id, query] = /^#?\/?([a-z]*)\/?([0-9a-f]*)\??(.*)$/s.exec(location.hash) || [0, "", "", ""];
+	const kind = page === "new" && me?.read_only ? Runs : VIEWS[page] || Runs, isFirst = view === null;
 	if (!me)
 		return;
-	const [, page, id, query] = /^#?\/?([a-z]*)\/?([0-9a-f]*)\??(.*)$/s.exec(location.hash) || [0, "", "", ""];
-	const kind = page === "new" && me.read_only ? Runs : VIEWS[page] || Runs;
 	view?.leave?.();
 	disconnect();
-	view = null;
 	const mine = view = new kind(new URLSearchParams(query), id);
 	for (const a of document.querySelectorAll("nav a"))
 		a.toggleAttribute("aria-current", VIEWS[a.dataset.page] === kind);
 	byId("main").querySelector("h1").tabIndex = -1;
-	if (route.again)
+	if (!isFirst)
 		byId("main").querySelector("h1").focus();
-	route.again = true;
 	scrollTo(0, 0);
 	Promise.resolve(view.ready).then(() => mine === view && connect());
 }
 
 async function begin() {
-	try {
-		me = await ask("session");
-		byId("who").textContent = visible(me.user + "@" + me.node);
-		document.querySelectorAll("header .act").forEach((e) => { e.hidden = me.read_only; });
-		route();
-	} catch (e) {
-		if (e.status !== 401)
+	me = await ask("session").catch((e) => {
+		if (e.status !== 401) {
 			connection(e.message + " Trying again.");
-		if (e.status !== 401)
 			setTimeout(begin, 5000);
+		}
+		return null;
+	});
+	if (!me)
 		return;
-	}
 	connection("");
+	byId("who").textContent = visible(me.user + "@" + me.node);
+	document.querySelectorAll("header .act").forEach((e) => { e.hidden = me.read_only; });
+	route();
 }
 
-async function load() {
+function load() {
 	const key = /^#k=([^&]+)/.exec(location.hash), scheme = byId("scheme");
 	scheme.value = document.documentElement.dataset.scheme = store("local", SCHEME) || "";
-	scheme.addEventListener("change", () => {
-		document.documentElement.dataset.scheme = scheme.value;
-		store("local", SCHEME, scheme.value);
-	});
+	on("scheme", "change", () => store("local", SCHEME, document.documentElement.dataset.scheme = scheme.value));
 	addEventListener("hashchange", route);
 	document.addEventListener("visibilitychange", () => me && (document.hidden ? disconnect() : connect()));
 	setInterval(() => document.hidden || view?.tick?.(), 5000);
-	if (!key)
-		return store("local", TOKEN) ? begin() : sign("Open the link that `mlrun web` printed, or paste it here.");
-	history.replaceState(null, "", location.pathname + location.search + "#/");
-	await enter(key[1]).then(begin, (e) => e.status === 401 ? sign() : sign(e.message));
+	if (key)
+		history.replaceState(null, "", location.pathname + location.search + "#/");
+	if (key)
+		enter(key[1]).then(begin, (e) => sign(e.status === 401 ? undefined : e.message));
+	else if (store("local", TOKEN))
+		begin();
+	else
+		sign("Open the link that `mlrun web` printed, or paste it here.");
 }
 
 load();
