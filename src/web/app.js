@@ -983,13 +983,12 @@ class Machine {
 		if (!m || view !== this)
 			return;
 		problem(null);
-		notes(m.notes);
+		notes([]);
 		put(byId("tables"), JSON.stringify(m), () => [
 			table("Services", ["Name", "Image", "State", "Since"], m.services.map((s) =>
-				[bdi(s.name), bdi(s.image ?? "–"), badge(s), time(s.since)])),
-			table("GPUs", ["GPU", "Name", "Load", "Memory"], m.gpus.map((g) => [String(g.index), bdi(g.name),
-				meter("load", g.percent || 0, 100, number(g.percent) + " %"),
-				meter("memory", g.memory || 0, g.memory_total || 1, size(g.memory) + " of " + size(g.memory_total))])),
+				[bdi(s.name ?? "process " + s.pid), bdi(s.image ?? "–"), badge({ state: s.status }),
+					time(s.started ? Date.parse(s.started) / 1000 : null)])),
+			table("GPUs", ["GPU", "Model", "Memory"], m.gpus.map((g) => [String(g.index), bdi(g.model ?? "–"), size(g.memory)])),
 			table("Space for runs", ["Directory", "Free", "Size"], m.directories.map((d) =>
 				[bdi(d.path), size(d.free), size(d.size)])),
 			table("Images", ["Name", "Size"], m.images.map((i) => [bdi(i.name), size(i.size)]))]);

@@ -130,9 +130,12 @@ int charts_make(int fd, off_t size, const char *path, json_t **ret, struct mlr_e
 		return mlr_fail_errno(err, "draw charts");
 	if (size <= FILE_MAX && read_runs(fd, size, path, &runs))
 		curves_write(f, &runs);
-	else
-		write_others(f, fd, size > FILE_MAX ? size - FILE_MAX : 0, size);
 	runs_done(&runs);
+	fflush(f);
+	if (!strstr(html, "<figure")) { /* no log of mltrain's, or one without what it measures */
+		rewind(f);
+		write_others(f, fd, size > FILE_MAX ? size - FILE_MAX : 0, size);
+	}
 	fclose(f);
 	*ret = json_stringn(html, len);
 	return *ret ? 0 : mlr_fail(err, EPROTO, "'%s': the metrics are no UTF-8", path);

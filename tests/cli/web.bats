@@ -350,3 +350,15 @@ start() {
 	assert_equal "$(($(jq -r .text before | grep . | tail -n 1) + 1))" "$(jq -r .text end | head -n 1)"
 	assert_equal "$(get "runs/$id/log?to=0" | jq -r .text)" ''
 }
+
+@test "web: in a browser a run is found, started, followed and stopped, and nothing hostile does anything" {
+	local browser
+
+	browser=$(command -v chromium chromium-browser google-chrome | head -n 1) || skip "no Chromium"
+	mkdir -p 'runs/e/<img src=x onerror=alert(1)>'
+	printf '{"event":"run","lr":0.01,"net":"</script><b>"}\n{"step": 1, "<script>alert(1)</script>": 2, "loss": 3}\n{"step": 2, "<script>alert(1)</script>": 1, "loss": 2}\n' \
+		>'runs/e/<img src=x onerror=alert(1)>/x.jsonl'
+	web
+	run -0 env -C "$top_srcdir/tests/cli" python3 web_browser.py "$browser" "$url#k=$key" "$PWD/runs" "$IMG"
+	assert_output fine
+}
