@@ -248,9 +248,8 @@ static int fill(struct args *a, struct mlr_error *err)
 	if (!s->directory)
 		return mlr_fail_errno(err, "the working directory");
 	if (a->log_file)
-		s->log_file = *a->log_file == '/'
-			? xstrdup(a->log_file)
-			: xasprintf("%s/%s", s->directory, a->log_file);
+		s->log_file = *a->log_file == '/' ? xstrdup(a->log_file)
+						  : xasprintf("%s/%s", s->directory, a->log_file);
 	s->remove = a->remove;
 	s->options = a->words;
 	a->words = (struct strv)STRV_INIT;

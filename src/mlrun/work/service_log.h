@@ -12,15 +12,15 @@
 /* --- the supervisor's end ----------------------------------------------------------------- */
 
 struct service_log {
-	char *path, *old; /* absolute */
+	char *path, *old;   /* absolute */
 	int fd, plain;      /* plain: a file that gets the output as it is; -1: none */
 	uint64_t size, max; /* of one file */
 	uint64_t lost;      /* lines that could not be written since the last that could */
 	int why;            /* errno of that */
 };
 
-#define SERVICE_LOG_INIT  \
-	{                 \
+#define SERVICE_LOG_INIT              \
+	{                             \
 		.fd = -1, .plain = -1 \
 	}
 void service_log_done(struct service_log *l);
@@ -28,8 +28,8 @@ void service_log_done(struct service_log *l);
 /* Open the log of a service, at its end.
  *
  *   size   bytes of both files
- *   plain  a file to append the output to as it is, or NULL; what cannot be written there is only in
- *          the log
+ *   plain  a file to append the output to as it is, or NULL; what cannot be written there is only
+ * in the log
  *
  * Returns 0 or -errno. */
 int service_log_open(struct store *st, const char *name, uint64_t size, const char *plain,
