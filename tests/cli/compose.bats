@@ -92,7 +92,7 @@ prints() { mlrun logs "$1" 2>&1 | grep -qxF "$2"; }
 	assert_equal "$(grep stopping <<<"$output" | xargs)" "mlrun: stopping shop-web-1 mlrun: stopping shop-db-1"
 	run -0 mlrun ps --all -p shop --json
 	assert_output "[]"
-	is_gone "$web"
+	until_true is_gone "$web"
 	run -0 mlrun down
 }
 

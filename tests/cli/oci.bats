@@ -100,7 +100,7 @@ is() { [ "$(status)" = "$1" ]; }
 		oci delete --force one
 		run -1 oci state one
 	done
-	run -1 pgrep -f -- "--root=$ROOT create"
+	wait_while pgrep -f -- "--root=$ROOT create"
 }
 
 @test "oci run: killed, it takes the container with it, whether that has pids of its own or not" {
@@ -114,7 +114,7 @@ is() { [ "$(status)" = "$1" ]; }
 		until_true is running
 		kill -KILL "$runner"
 		until_true is stopped
-		run -1 pgrep -f "sleep 986"
+		wait_while pgrep -f "sleep 986"
 		oci delete one
 	done
 }
@@ -139,7 +139,7 @@ is() { [ "$(status)" = "$1" ]; }
 	until_true is stopped
 	run -0 pgrep -f "sleep 987"
 	oci delete one
-	run -1 pgrep -f "sleep 987"
+	wait_while pgrep -f "sleep 987"
 }
 
 @test "oci: writes go to the bundle's root, unless it is read-only" {
@@ -592,7 +592,7 @@ END
 	run -0 oci list -q
 	assert_output one
 	oci delete --force one
-	is_gone "$(cat "$BATS_TEST_TMPDIR/pid")"
+	until_true is_gone "$(cat "$BATS_TEST_TMPDIR/pid")"
 }
 
 @test "oci exec: a terminal is the command's own, and the seccomp profile holds" {

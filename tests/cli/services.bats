@@ -50,8 +50,8 @@ dir() { echo "$MLRUN_STORE/services/$(hostname)/$1"; }
 	holder=$(supervisor web)
 	run -0 mlrun stop web
 	assert_output web
-	is_gone "$pid"
-	is_gone "$holder"
+	until_true is_gone "$pid"
+	until_true is_gone "$holder"
 	run -0 mlrun wait web
 	assert_output 143
 	run -0 mlrun ps
@@ -78,7 +78,7 @@ dir() { echo "$MLRUN_STORE/services/$(hostname)/$1"; }
 	assert_line "hint: mlrun rm --force web ends and removes it"
 	is web status running
 	run -0 mlrun rm -f web
-	run -1 pgrep -f "sleep $NAP"
+	wait_while pgrep -f "sleep $NAP"
 	assert_equal "$(ls "$(dir .)")" ""
 	mlrun run -d --name web "$IMG" true
 	run -0 mlrun wait web
@@ -101,12 +101,12 @@ dir() { echo "$MLRUN_STORE/services/$(hostname)/$1"; }
 			assert_line --partial "$file' is damaged"
 			assert_line "hint: mlrun rm web ends and removes the service"
 		done
-		is_state "$pid" S
+		until_true is_state "$pid" S
 		run -0 mlrun rm web
-		is_gone "$pid"
+		until_true is_gone "$pid"
 		assert_equal "$(ls "$(dir .)")" ""
 	done
-	run -1 pgrep -f "service-hold --store=$MLRUN_STORE"
+	wait_while pgrep -f "service-hold --store=$MLRUN_STORE"
 }
 
 @test "services: kill ends one at once, or sends its command a signal" {
@@ -286,14 +286,14 @@ dir() { echo "$MLRUN_STORE/services/$(hostname)/$1"; }
 	run -0 mlrun stop --timeout 1 web
 	run -0 mlrun wait web
 	assert_output 137
-	run -1 pgrep -f "^sleep $NAP"
+	wait_while pgrep -f "^sleep $NAP"
 	# What came in by its name ends with it.
 	mlrun run -d --name web "$IMG" sleep 1000
 	mlrun exec --join web sleep "$NAP" &
 	PIDS+=("$!")
 	until_true pgrep -f "^sleep $NAP"
 	mlrun stop web
-	run -1 pgrep -f "^sleep $NAP"
+	wait_while pgrep -f "^sleep $NAP"
 }
 
 @test "services: restart starts one again, with its supervisor or without" {
@@ -369,7 +369,7 @@ sys.exit(not all(x >= y for x, y in zip(d, (0.1, 0.2, 0.4))))' < <(mlrun logs -t
 		assert_line --partial "its supervisor was killed"
 		# shellcheck disable=SC2086 # several words
 		run -0 mlrun $how
-		is_gone "$pid"
+		until_true is_gone "$pid"
 		mlrun stop web
 	done
 	# A number that another process has now is not taken for the supervisor's.
@@ -380,7 +380,7 @@ sys.exit(not all(x >= y for x, y in zip(d, (0.1, 0.2, 0.4))))' < <(mlrun logs -t
 	sed -i "s/\.[0-9]*\.[0-9]*\"/.$$.1\"/; s/\"start\": [0-9]*/\"start\": 1/" "$(dir web)/state.json"
 	mlrun stop web
 	is web status lost
-	is_state "$pid" S
+	until_true is_state "$pid" S
 	kill -0 $$
 	kill -KILL "$pid"
 	# Another boot.
@@ -412,7 +412,7 @@ sys.exit(not all(x >= y for x, y in zip(d, (0.1, 0.2, 0.4))))' < <(mlrun logs -t
 	run -0 field slow health_output
 	assert_output "it took longer than 50 ms"
 	mlrun stop slow
-	run -1 pgrep -f "^sleep $NAP\$"
+	wait_while pgrep -f "^sleep $NAP\$"
 	# Failures do not count in the beginning.
 	mlrun run -d --name early --health-cmd 'false' --health-interval 10ms --health-start-interval 10ms \
 		--health-start-period 1h --health-retries 1 "$IMG" sleep 1000
@@ -637,7 +637,7 @@ while int.from_bytes(fcntl.ioctl(fd, termios.FIONREAD, bytes(4)), sys.byteorder)
 		until_true is quick status exited
 		mlrun stop --rm quick
 	done
-	run -1 pgrep -u "$(id -u)" -f "sleep $NAP"
+	wait_while pgrep -u "$(id -u)" -f "sleep $NAP"
 }
 
 @test "services: a new one keeps its record when an older one of its name is forgotten, or stopped and restarted at once" {
@@ -659,7 +659,7 @@ while int.from_bytes(fcntl.ioctl(fd, termios.FIONREAD, bytes(4)), sys.byteorder)
 		wait "$pid" || true
 		mlrun stop -t 0 --rm both
 	done
-	run -1 pgrep -u "$(id -u)" -f "sleep $NAP"
+	wait_while pgrep -u "$(id -u)" -f "sleep $NAP"
 }
 
 @test "services: a restart that does not come up says so" {
