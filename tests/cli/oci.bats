@@ -326,7 +326,7 @@ $(readlink "/proc/$pid/ns/user" "/proc/$pid/ns/net")
 	assert_output --partial "'time' is not supported"
 	mkfifo "$BATS_TEST_TMPDIR/fifo"
 	config '.linux.namespaces = [{type: "mount"}, {type: "network", path: $p}]' --arg p "$BATS_TEST_TMPDIR/fifo"
-	run -1 timeout 20 mlrun oci --root="$ROOT" create one
+	run -1 timeout 200 mlrun oci --root="$ROOT" create one
 	assert_output --partial "join the network namespace"
 	# The caller's own: its settings are the machine's, perhaps.
 	config '.linux.namespaces = [{type: "mount"}, {type: "network", path: "/proc/self/ns/net"}] | .linux.sysctl = {"net.core.somaxconn": "99"}'
@@ -339,7 +339,7 @@ $(readlink "/proc/$pid/ns/user" "/proc/$pid/ns/net")
 	mv rootfs/etc/passwd "$BATS_TEST_TMPDIR/passwd" 2>/dev/null || true
 	mkfifo rootfs/etc/passwd
 	config '.process.env = ["PATH=/bin"]'
-	run -0 timeout 20 mlrun oci --root="$ROOT" run one
+	run -0 timeout 200 mlrun oci --root="$ROOT" run one
 	rm rootfs/etc/passwd
 	mv "$BATS_TEST_TMPDIR/passwd" rootfs/etc/passwd 2>/dev/null || true
 }

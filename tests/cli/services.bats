@@ -169,7 +169,9 @@ dir() { echo "$MLRUN_STORE/services/$(hostname)/$1"; }
 @test "services: logs of a time, by a date, seconds or a span" {
 	local times
 
-	mlrun run -d --name web "$IMG" sh -c 'for i in 1 2 3; do echo $i; sleep 0.3; done; printf 4'
+	# Each line when the one before it stands in the log: what is read at once has one time.
+	mlrun run -d --name web -v "$PWD:/here" "$IMG" sh -c 'for i in 1 2 3; do echo $i; while [ ! -e /here/$i ]; do sleep 0.05; done; done; printf 4'
+	for i in 1 2 3; do until_true has_log web $i; touch $i; done
 	mlrun wait web
 	mapfile -t times < <(mlrun logs -t web | cut -d' ' -f1)
 	run -0 mlrun logs --since "${times[1]}" web
@@ -515,12 +517,12 @@ while int.from_bytes(fcntl.ioctl(fd, termios.FIONREAD, bytes(4)), sys.byteorder)
 	mlrun run -d --name first "$IMG" sleep "$NAP"
 	# Files that may not grow at all, or enough only for the record of what is wanted.
 	for n in 0 2; do
-		run -125 timeout -k 1 20 bash -c "ulimit -f $n; exec mlrun run -d --name web $IMG sleep $NAP"
+		run -125 timeout -k 1 200 bash -c "ulimit -f $n; exec mlrun run -d --name web $IMG sleep $NAP"
 		assert_line --regexp '^mlrun: run .web.: .*File too large'
 		assert_equal "$(ls "$(dir .)")" first
 	done
 	for n in 4 10 40 87 88; do
-		run timeout -k 1 20 bash -c "ulimit -n $n; exec mlrun run -d --name web $IMG sleep $NAP"
+		run timeout -k 1 200 bash -c "ulimit -n $n; exec mlrun run -d --name web $IMG sleep $NAP"
 		[ "$status" = 0 ] || [ "$status" = 125 ]
 		[ "$status" = 125 ] || mlrun stop -t 0 web
 	done
@@ -530,7 +532,7 @@ while int.from_bytes(fcntl.ioctl(fd, termios.FIONREAD, bytes(4)), sys.byteorder)
 		mkdir -p closed/here
 		cd closed/here
 		chmod 0 ..
-		run timeout -k 1 20 mlrun run -d --name web "$IMG" sleep "$NAP"
+		run timeout -k 1 200 mlrun run -d --name web "$IMG" sleep "$NAP"
 		chmod 700 ..
 		assert_equal "$status" 125
 		assert_output "mlrun: run 'web': enter '$PWD': Permission denied"
@@ -546,7 +548,7 @@ while int.from_bytes(fcntl.ioctl(fd, termios.FIONREAD, bytes(4)), sys.byteorder)
 		mlrun run -d --name first "$IMG" sleep 1000 >/dev/null
 		dd if=/dev/zero of=small/filler bs=4k 2>/dev/null || true
 		status=0
-		timeout -k 1 20 mlrun run -d --name web "$IMG" sleep 1000 || status=$?
+		timeout -k 1 200 mlrun run -d --name web "$IMG" sleep 1000 || status=$?
 		ls small/store/services/*
 		mlrun stop -t 0 first >/dev/null
 		exit $status'
@@ -655,7 +657,7 @@ while int.from_bytes(fcntl.ioctl(fd, termios.FIONREAD, bytes(4)), sys.byteorder)
 		mlrun run -d --name both "$IMG" sleep "$NAP"
 		mlrun restart -t 0 both >/dev/null 2>&1 3>&- &
 		pid=$!
-		timeout 10 "$top_builddir/bin/mlrun" stop -t 0 both
+		timeout 100 "$top_builddir/bin/mlrun" stop -t 0 both
 		wait "$pid" || true
 		mlrun stop -t 0 --rm both
 	done

@@ -139,7 +139,7 @@ has_log() { mlrun workers logs "$1" | grep -qxF "$2"; }
 		sleep 0.2
 	done
 	until_true is_gone "$supervisor"
-	run -1 mlrun workers await --done --timeout 5 "$id"
+	run -1 mlrun workers await --done --timeout 60 "$id"
 	assert_equal "$(field "$id" status)" stopped
 }
 
