@@ -567,7 +567,7 @@ runs_somewhere() { pgrep -f "^sleep $1" >/dev/null; }
 	run -125 mlrun build -q --jobs 2 -t mine .
 	assert_line why
 	assert_line --partial 'Dockerfile:4: RUN ended with status 3'
-	run -1 pgrep -f "^sleep $NAP"
+	wait_while pgrep -f "^sleep $NAP"
 	run -125 mlrun exec --pull=never mine true
 	assert_equal "$(mlrun containers --json | jq length)" 0
 	assert_equal "$(ls "$MLRUN_STORE/tmp")" ""

@@ -227,7 +227,7 @@ has_moved() {
 	local n
 
 	n=$(sed -n "s/^$2: //p" "/proc/$1/io" 2>/dev/null)
-	[ -z "$n" ] || [ "$n" -ge "$3" ]
+	if [ -n "$n" ]; then [ "$n" -ge "$3" ]; else is_gone "$1"; fi
 }
 
 in_all() { [ "${CHECK_ALL:-no}" = yes ] || skip "run by check --all"; }

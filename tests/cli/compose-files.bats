@@ -87,7 +87,7 @@ tiny_override() {
 		for file in compose.yaml *compose.override.y*ml tiny.yaml; do
 			[ ! -e "$file" ] || files+=(-f "$file")
 		done
-		timeout 60 mlrun up -d "${files[@]}" >out 2>&1 || fail "$dir: $(<out)"
+		timeout 200 mlrun up -d "${files[@]}" >out 2>&1 || fail "$dir: $(<out)"
 		names=$(sed -n 's/^\(.*\): .*/\1/p' <(mlrun up --dry-run "${files[@]}" 2>/dev/null) | sort)
 		assert_equal "$(mlrun ps --all --json | jq -r '.[].name // empty' | sort)" "$names"
 		mlrun down -v "${files[@]}" 2>down || fail "$dir: $(<down)"

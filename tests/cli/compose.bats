@@ -92,7 +92,7 @@ prints() { mlrun logs "$1" 2>&1 | grep -qxF "$2"; }
 	assert_equal "$(grep stopping <<<"$output" | xargs)" "mlrun: stopping shop-web-1 mlrun: stopping shop-db-1"
 	run -0 mlrun ps --all -p shop --json
 	assert_output "[]"
-	is_gone "$web"
+	until_true is_gone "$web"
 	run -0 mlrun down
 }
 
@@ -130,7 +130,7 @@ os.execvp("mlrun", ["mlrun", "up"])' >out 2>err &
 	done
 	# It ends when all have.
 	printf 'services: {a: {image: "%s", command: echo once}}' "$IMG" >once.yaml
-	run -0 timeout 60 mlrun up once.yaml
+	run -0 timeout 200 mlrun up once.yaml
 	assert_line "a-1 | once"
 }
 
@@ -153,7 +153,7 @@ os.execvp("mlrun", ["mlrun", "up"])' >out 2>err &
 	run -127 mlrun up -d
 	assert_output --partial "command 'no-such-command' not found"
 	# What the foreground has started goes when it fails.
-	run -127 timeout 60 mlrun up
+	run -127 timeout 200 mlrun up
 	assert_equal "$(names shop)" ""
 }
 
@@ -190,20 +190,20 @@ os.execvp("mlrun", ["mlrun", "up"])' >out 2>err &
 		    print(f"x-{i}: &a{i} [" + ", ".join([f"*a{i - 1}"] * 9) + "]")
 		print("services: {a: {image: i, command: *a11}}")
 	END
-	run -125 timeout 20 mlrun up -d
+	run -125 timeout 200 mlrun up -d
 	assert_output --partial "too many values"
 	python3 -c 'print("x: [" * 100000)' >compose.yaml
-	run -125 timeout 20 mlrun up -d
+	run -125 timeout 200 mlrun up -d
 	assert_output --partial "nested too deeply"
 	python3 - >compose.yaml <<-'END'
 		print("x-a: &a '" + "y" * 900000 + "'")
 		print("x-b: [" + ", ".join(["*a"] * 25) + "]")
 		print("services: {a: {image: i}}")
 	END
-	run -125 timeout 20 mlrun up --config
+	run -125 timeout 200 mlrun up --config
 	assert_output "mlrun: up --config: 'compose.yaml': the merged file is too long to be printed"
 	head -c 2000000 /dev/zero | tr '\0' '#' >compose.yaml
-	run -125 timeout 20 mlrun up -d
+	run -125 timeout 200 mlrun up -d
 	assert_output --partial "compose.yaml"
 }
 

@@ -521,7 +521,7 @@ alone() { mltrain "${COMMON[@]}" -q --log alone.jsonl "$@" >alone.out; }
 		kill -$sig "$bench"
 		assert_ends "$bench"
 		assert_not_equal "$status" 0
-		refute pgrep -f "sleep $NAP"
+		wait_while pgrep -f "sleep $NAP"
 	done
 }
 

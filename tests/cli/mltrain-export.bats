@@ -54,7 +54,7 @@ numpy.random.default_rng(1).integers(0, 256, 5 * n, dtype=numpy.uint8).tofile('i
 	oracle make lenet-5 1x28x28 10 net.safetensors
 	run -0 mltrain export --checkpoint net.safetensors net.onnx
 	mkfifo pipe
-	timeout 20 cat pipe >piped.onnx 3>&- &
+	timeout 300 cat pipe >piped.onnx 3>&- &
 	run -0 mltrain export --checkpoint net.safetensors pipe
 	wait $!
 	[ -p pipe ]

@@ -658,7 +658,7 @@ has_predicted() {
 	share 2
 	share 3
 	grep -qE "^mltrain: serving 'net' on http://127.0.0.1:[0-9]+ and http://127.0.0.1:$shared$" log2
-	"$mltrain" load "http://127.0.0.1:$shared/predict" --images "$SMALL" -u 40 -d 2s --json load.json >/dev/null 2>&1 3>&- &
+	"$mltrain" load "http://127.0.0.1:$shared/predict" --images "$SMALL" -u 40 -d 5s --json load.json >/dev/null 2>&1 3>&- &
 	load=$!
 	PIDS+=("$load")
 	until_true has_predicted 2

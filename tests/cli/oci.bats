@@ -100,7 +100,7 @@ is() { [ "$(status)" = "$1" ]; }
 		oci delete --force one
 		run -1 oci state one
 	done
-	run -1 pgrep -f -- "--root=$ROOT create"
+	wait_while pgrep -f -- "--root=$ROOT create"
 }
 
 @test "oci run: killed, it takes the container with it, whether that has pids of its own or not" {
@@ -114,7 +114,7 @@ is() { [ "$(status)" = "$1" ]; }
 		until_true is running
 		kill -KILL "$runner"
 		until_true is stopped
-		run -1 pgrep -f "sleep 986"
+		wait_while pgrep -f "sleep 986"
 		oci delete one
 	done
 }
@@ -139,7 +139,7 @@ is() { [ "$(status)" = "$1" ]; }
 	until_true is stopped
 	run -0 pgrep -f "sleep 987"
 	oci delete one
-	run -1 pgrep -f "sleep 987"
+	wait_while pgrep -f "sleep 987"
 }
 
 @test "oci: writes go to the bundle's root, unless it is read-only" {
@@ -326,7 +326,7 @@ $(readlink "/proc/$pid/ns/user" "/proc/$pid/ns/net")
 	assert_output --partial "'time' is not supported"
 	mkfifo "$BATS_TEST_TMPDIR/fifo"
 	config '.linux.namespaces = [{type: "mount"}, {type: "network", path: $p}]' --arg p "$BATS_TEST_TMPDIR/fifo"
-	run -1 timeout 20 mlrun oci --root="$ROOT" create one
+	run -1 timeout 200 mlrun oci --root="$ROOT" create one
 	assert_output --partial "join the network namespace"
 	# The caller's own: its settings are the machine's, perhaps.
 	config '.linux.namespaces = [{type: "mount"}, {type: "network", path: "/proc/self/ns/net"}] | .linux.sysctl = {"net.core.somaxconn": "99"}'
@@ -339,7 +339,7 @@ $(readlink "/proc/$pid/ns/user" "/proc/$pid/ns/net")
 	mv rootfs/etc/passwd "$BATS_TEST_TMPDIR/passwd" 2>/dev/null || true
 	mkfifo rootfs/etc/passwd
 	config '.process.env = ["PATH=/bin"]'
-	run -0 timeout 20 mlrun oci --root="$ROOT" run one
+	run -0 timeout 200 mlrun oci --root="$ROOT" run one
 	rm rootfs/etc/passwd
 	mv "$BATS_TEST_TMPDIR/passwd" rootfs/etc/passwd 2>/dev/null || true
 }
@@ -592,7 +592,7 @@ END
 	run -0 oci list -q
 	assert_output one
 	oci delete --force one
-	is_gone "$(cat "$BATS_TEST_TMPDIR/pid")"
+	until_true is_gone "$(cat "$BATS_TEST_TMPDIR/pid")"
 }
 
 @test "oci exec: a terminal is the command's own, and the seccomp profile holds" {

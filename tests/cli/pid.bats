@@ -115,7 +115,7 @@ os.execvp("mlrun", ["mlrun", "exec"] + sys.argv[1:])' --init "$IMG" sh -c 'exit 
 		kill -KILL "$PID"
 		ends_with "$PID" 137
 		until_true is_gone "$inner"
-		run -1 pgrep -u "$(id -u)" -x -f "sleep ${NAP}1?"
+		wait_while pgrep -u "$(id -u)" -x -f "sleep ${NAP}1?"
 	done
 }
 

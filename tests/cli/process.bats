@@ -87,7 +87,7 @@ inside() { mlrun exec -w / rootfs:root "$@"; }
 		assert [ "$status" -ge 126 ]
 	done
 	assert_equal "$(find "$BATS_TEST_TMPDIR" | sort)" "$before"
-	run -1 pgrep -f "$TMPDIR/root"
+	wait_while pgrep -f "$TMPDIR/root"
 }
 
 # starts N COMMAND...: so many at once; how many said "ok" and how many failed.

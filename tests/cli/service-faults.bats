@@ -147,7 +147,7 @@ works() {
 	faulty workers start --local "$IMG" sleep "$NAP" || return
 	if [ "$status" = 0 ]; then
 		id=$(grep '^local-' said)
-		timeout 30 mlrun workers await "$id" >/dev/null || mlrun workers logs "$id" | grep -q '^mlrun: ' || return
+		timeout 200 mlrun workers await "$id" >/dev/null || mlrun workers logs "$id" | grep -q '^mlrun: ' || return
 		mlrun workers stop "$id" || return
 		said=$(mlrun workers list --all --json | jq -r --arg id "$id" '.[] | select(.id == $id) | .status')
 		[ "$said" = stopped ] || [ "$said" = failed ] || return
@@ -174,7 +174,7 @@ works() {
 		wait $! || true
 		[ "$status" = 0 ] || grep -q 'there already' said || fail "$(cat said)"
 		until_true is web status running
-		[ "$(pgrep -u "$(id -u)" -fc "service-hold --store=$MLRUN_STORE")" = 1 ]
+		until_true eval '[ "$(pgrep -u "$(id -u)" -fc "service-hold --store=$MLRUN_STORE")" = 1 ]'
 		mlrun stop -t 0 --rm web >/dev/null
 		is_clean
 	done

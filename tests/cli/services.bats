@@ -50,8 +50,8 @@ dir() { echo "$MLRUN_STORE/services/$(hostname)/$1"; }
 	holder=$(supervisor web)
 	run -0 mlrun stop web
 	assert_output web
-	is_gone "$pid"
-	is_gone "$holder"
+	until_true is_gone "$pid"
+	until_true is_gone "$holder"
 	run -0 mlrun wait web
 	assert_output 143
 	run -0 mlrun ps
@@ -78,7 +78,7 @@ dir() { echo "$MLRUN_STORE/services/$(hostname)/$1"; }
 	assert_line "hint: mlrun rm --force web ends and removes it"
 	is web status running
 	run -0 mlrun rm -f web
-	run -1 pgrep -f "sleep $NAP"
+	wait_while pgrep -f "sleep $NAP"
 	assert_equal "$(ls "$(dir .)")" ""
 	mlrun run -d --name web "$IMG" true
 	run -0 mlrun wait web
@@ -101,12 +101,12 @@ dir() { echo "$MLRUN_STORE/services/$(hostname)/$1"; }
 			assert_line --partial "$file' is damaged"
 			assert_line "hint: mlrun rm web ends and removes the service"
 		done
-		is_state "$pid" S
+		until_true is_state "$pid" S
 		run -0 mlrun rm web
-		is_gone "$pid"
+		until_true is_gone "$pid"
 		assert_equal "$(ls "$(dir .)")" ""
 	done
-	run -1 pgrep -f "service-hold --store=$MLRUN_STORE"
+	wait_while pgrep -f "service-hold --store=$MLRUN_STORE"
 }
 
 @test "services: kill ends one at once, or sends its command a signal" {
@@ -169,7 +169,9 @@ dir() { echo "$MLRUN_STORE/services/$(hostname)/$1"; }
 @test "services: logs of a time, by a date, seconds or a span" {
 	local times
 
-	mlrun run -d --name web "$IMG" sh -c 'for i in 1 2 3; do echo $i; sleep 0.3; done; printf 4'
+	# Each line when the one before it stands in the log: what is read at once has one time.
+	mlrun run -d --name web -v "$PWD:/here" "$IMG" sh -c 'for i in 1 2 3; do echo $i; while [ ! -e /here/$i ]; do sleep 0.05; done; done; printf 4'
+	for i in 1 2 3; do until_true has_log web $i; touch $i; done
 	mlrun wait web
 	mapfile -t times < <(mlrun logs -t web | cut -d' ' -f1)
 	run -0 mlrun logs --since "${times[1]}" web
@@ -286,14 +288,14 @@ dir() { echo "$MLRUN_STORE/services/$(hostname)/$1"; }
 	run -0 mlrun stop --timeout 1 web
 	run -0 mlrun wait web
 	assert_output 137
-	run -1 pgrep -f "^sleep $NAP"
+	wait_while pgrep -f "^sleep $NAP"
 	# What came in by its name ends with it.
 	mlrun run -d --name web "$IMG" sleep 1000
 	mlrun exec --join web sleep "$NAP" &
 	PIDS+=("$!")
 	until_true pgrep -f "^sleep $NAP"
 	mlrun stop web
-	run -1 pgrep -f "^sleep $NAP"
+	wait_while pgrep -f "^sleep $NAP"
 }
 
 @test "services: restart starts one again, with its supervisor or without" {
@@ -369,7 +371,7 @@ sys.exit(not all(x >= y for x, y in zip(d, (0.1, 0.2, 0.4))))' < <(mlrun logs -t
 		assert_line --partial "its supervisor was killed"
 		# shellcheck disable=SC2086 # several words
 		run -0 mlrun $how
-		is_gone "$pid"
+		until_true is_gone "$pid"
 		mlrun stop web
 	done
 	# A number that another process has now is not taken for the supervisor's.
@@ -380,7 +382,7 @@ sys.exit(not all(x >= y for x, y in zip(d, (0.1, 0.2, 0.4))))' < <(mlrun logs -t
 	sed -i "s/\.[0-9]*\.[0-9]*\"/.$$.1\"/; s/\"start\": [0-9]*/\"start\": 1/" "$(dir web)/state.json"
 	mlrun stop web
 	is web status lost
-	is_state "$pid" S
+	until_true is_state "$pid" S
 	kill -0 $$
 	kill -KILL "$pid"
 	# Another boot.
@@ -412,7 +414,7 @@ sys.exit(not all(x >= y for x, y in zip(d, (0.1, 0.2, 0.4))))' < <(mlrun logs -t
 	run -0 field slow health_output
 	assert_output "it took longer than 50 ms"
 	mlrun stop slow
-	run -1 pgrep -f "^sleep $NAP\$"
+	wait_while pgrep -f "^sleep $NAP\$"
 	# Failures do not count in the beginning.
 	mlrun run -d --name early --health-cmd 'false' --health-interval 10ms --health-start-interval 10ms \
 		--health-start-period 1h --health-retries 1 "$IMG" sleep 1000
@@ -536,12 +538,12 @@ while int.from_bytes(fcntl.ioctl(fd, termios.FIONREAD, bytes(4)), sys.byteorder)
 	mlrun run -d --name first "$IMG" sleep "$NAP"
 	# Files that may not grow at all, or enough only for the record of what is wanted.
 	for n in 0 2; do
-		run -125 timeout -k 1 20 bash -c "ulimit -f $n; exec mlrun run -d --name web $IMG sleep $NAP"
+		run -125 timeout -k 1 200 bash -c "ulimit -f $n; exec mlrun run -d --name web $IMG sleep $NAP"
 		assert_line --regexp '^mlrun: run .web.: .*File too large'
 		assert_equal "$(ls "$(dir .)")" first
 	done
 	for n in 4 10 40 87 88; do
-		run timeout -k 1 20 bash -c "ulimit -n $n; exec mlrun run -d --name web $IMG sleep $NAP"
+		run timeout -k 1 200 bash -c "ulimit -n $n; exec mlrun run -d --name web $IMG sleep $NAP"
 		[ "$status" = 0 ] || [ "$status" = 125 ]
 		[ "$status" = 125 ] || mlrun stop -t 0 web
 	done
@@ -551,7 +553,7 @@ while int.from_bytes(fcntl.ioctl(fd, termios.FIONREAD, bytes(4)), sys.byteorder)
 		mkdir -p closed/here
 		cd closed/here
 		chmod 0 ..
-		run timeout -k 1 20 mlrun run -d --name web "$IMG" sleep "$NAP"
+		run timeout -k 1 200 mlrun run -d --name web "$IMG" sleep "$NAP"
 		chmod 700 ..
 		assert_equal "$status" 125
 		assert_output "mlrun: run 'web': enter '$PWD': Permission denied"
@@ -567,7 +569,7 @@ while int.from_bytes(fcntl.ioctl(fd, termios.FIONREAD, bytes(4)), sys.byteorder)
 		mlrun run -d --name first "$IMG" sleep 1000 >/dev/null
 		dd if=/dev/zero of=small/filler bs=4k 2>/dev/null || true
 		status=0
-		timeout -k 1 20 mlrun run -d --name web "$IMG" sleep 1000 || status=$?
+		timeout -k 1 200 mlrun run -d --name web "$IMG" sleep 1000 || status=$?
 		ls small/store/services/*
 		mlrun stop -t 0 first >/dev/null
 		exit $status'
@@ -658,7 +660,7 @@ while int.from_bytes(fcntl.ioctl(fd, termios.FIONREAD, bytes(4)), sys.byteorder)
 		until_true is quick status exited
 		mlrun stop --rm quick
 	done
-	run -1 pgrep -u "$(id -u)" -f "sleep $NAP"
+	wait_while pgrep -u "$(id -u)" -f "sleep $NAP"
 }
 
 @test "services: a new one keeps its record when an older one of its name is forgotten, or stopped and restarted at once" {
@@ -676,11 +678,11 @@ while int.from_bytes(fcntl.ioctl(fd, termios.FIONREAD, bytes(4)), sys.byteorder)
 		mlrun run -d --name both "$IMG" sleep "$NAP"
 		mlrun restart -t 0 both >/dev/null 2>&1 3>&- &
 		pid=$!
-		timeout 10 "$top_builddir/bin/mlrun" stop -t 0 both
+		timeout 100 "$top_builddir/bin/mlrun" stop -t 0 both
 		wait "$pid" || true
 		mlrun stop -t 0 --rm both
 	done
-	run -1 pgrep -u "$(id -u)" -f "sleep $NAP"
+	wait_while pgrep -u "$(id -u)" -f "sleep $NAP"
 }
 
 @test "services: a restart that does not come up says so" {

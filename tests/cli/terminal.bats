@@ -80,7 +80,7 @@ IN_ROOT="mlrun exec -w / rootfs:root"
 	pid=$(pgrep -u "$(id -u)" -x -f "sleep $NAP")
 	press C-z
 	until_shown '\[1\]\+ +Stopped +mlrun exec'
-	is_state "$pid" T
+	until_true is_state "$pid" T
 	type_line bg
 	until_true is_state "$pid" S
 	type_line fg
@@ -94,7 +94,7 @@ IN_ROOT="mlrun exec -w / rootfs:root"
 	press C-c
 	type_line 'echo status $?'
 	until_shown '^status 130'
-	run -1 pgrep -u "$(id -u)" -x -f "sleep $NAP"
+	wait_while pgrep -u "$(id -u)" -x -f "sleep $NAP"
 }
 
 @test "terminal: ^\\ kills a container, and the shell says so" {

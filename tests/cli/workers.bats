@@ -51,8 +51,8 @@ has_log() { mlrun workers logs "$1" | grep -qxF "$2"; }
 	# What was left behind in it ends with it.
 	mlrun-rsh "$id" "sleep $NAP >/dev/null 2>&1 &"
 	run -0 mlrun workers stop "$id"
-	run -1 pgrep -f "sleep $NAP"
-	is_gone "$pid"
+	wait_while pgrep -f "sleep $NAP"
+	until_true is_gone "$pid"
 	assert_equal "$(field "$id" status)" stopped
 	run -125 mlrun-rsh "$id" true
 	assert_line "mlrun: mlrun-rsh: worker '$id' is stopped"
@@ -95,7 +95,7 @@ has_log() { mlrun workers logs "$1" | grep -qxF "$2"; }
 	id=$(mlrun workers start --deadline 1s "$IMG" -- sh -c "trap '' TERM; sleep $NAP & sleep $NAP")
 	run -1 mlrun workers await --done --timeout 60 "$id"
 	assert_equal "$(field "$id" status)" timedout
-	run -1 pgrep -f "sleep $NAP"
+	wait_while pgrep -f "sleep $NAP"
 }
 
 @test "workers: output and status of a command are kept" {
@@ -138,8 +138,8 @@ has_log() { mlrun workers logs "$1" | grep -qxF "$2"; }
 		kill -TERM "$supervisor" 2>/dev/null || break
 		sleep 0.2
 	done
-	is_gone "$supervisor"
-	run -1 mlrun workers await --done --timeout 5 "$id"
+	until_true is_gone "$supervisor"
+	run -1 mlrun workers await --done --timeout 60 "$id"
 	assert_equal "$(field "$id" status)" stopped
 }
 

@@ -59,7 +59,7 @@ pmix() { timeout 300 srun --quiet --mpi=pmix --overcommit "$@"; }
 		SECONDS=0
 		kill -KILL "$(sed -n "s/^1 //p" pids)"
 		assert_ends $srun
-		((SECONDS < 60)) # it takes some
+		((SECONDS < 100)) # it takes some
 		cat err
 		[ "$status" != 0 ]
 		for pid in $(cut -d' ' -f2 pids); do until_true is_gone "$pid"; done

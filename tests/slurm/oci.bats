@@ -60,7 +60,7 @@ in_bundle() { timeout 300 srun --quiet --container="$BUNDLE" "$@"; }
 	until_true grep -q begun job.out
 	scancel "$job"
 	until_true eval '[ -z "$(squeue -h -j '"$job"')" ]'
-	run -1 pgrep -f "sleep 876"
+	wait_while pgrep -f "sleep 876"
 }
 
 # Root's slurmstepd reads the answers of a program that the user can stop.

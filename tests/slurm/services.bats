@@ -58,7 +58,7 @@ has_ended() { [ -z "$(squeue -h -j "$1" 2>/dev/null)" ]; }
 	assert_equal "$(jq -r '.[] | select(.name == "web") | .status' during)" running
 	assert_equal "$(jq -r '.[] | select(.name == "web") | .status' after)" exited
 	assert_equal "$(cat status)" 143
-	run -1 pgrep -u "$(id -u)" -f "^sleep $NAP"
+	wait_while pgrep -u "$(id -u)" -f "^sleep $NAP"
 }
 
 @test "services: scancel is passed on to one's command" {

@@ -32,5 +32,5 @@ as_user() {
 	unset "${!PYXIS@}" "${!SHIFTER@}"
 }
 
-step() { timeout 120 srun -Q "$@"; } # without "job 7 queued and waiting for resources"
-submit() { timeout 120 sbatch --wait --output=job.out "$@"; }
+step() { timeout 300 srun -Q "$@"; } # without "job 7 queued and waiting for resources"
+submit() { timeout 600 sbatch --wait --output=job.out "$@"; }
