@@ -1,17 +1,30 @@
 #include "cli/apptainer.h"
 
-const char *apptainer_variable(const char *name)
+char *apptainer_variable(const char *name)
 {
 	static const char *const prefixes[] = { "APPTAINER", "SINGULARITY" };
 
 	for (size_t i = 0; i < ARRAY_LEN(prefixes); i++) {
 		auto_free char *key = xasprintf("%s_%s", prefixes[i], name);
-		const char *value = getenv(key);
+		char *value = getenv(key);
 
 		if (value && *value)
 			return value;
 	}
 	return NULL;
+}
+
+void apptainer_list(void *list, char *arg, struct argp_state *state)
+{
+	for (char *part; (part = strsep(&arg, ","));)
+		if (*part)
+			strv_add(list, part);
+}
+
+void apptainer_begin(void)
+{
+	argp_err_exit_status = APPTAINER_FAILED;
+	options_usage_status = APPTAINER_USAGE;
 }
 
 char *apptainer_image(const char *word, struct mlr_error *err)

@@ -3,7 +3,6 @@
 
 #include "cli/commands.h"
 #include "cli/listing.h"
-#include "cli/options.h"
 
 #include "base/json.h"
 #include "base/proc.h"
@@ -14,6 +13,7 @@
 #include "rootfs/rootfs.h"
 #include "sif/sif.h"
 
+#include <fnmatch.h>
 #include <poll.h>
 
 #define TEXT_MAX (1u << 20) /* bytes of a file of Apptainer's in an image */
@@ -21,18 +21,10 @@
 /* --- pull, build ---------------------------------------------------------------------- */
 
 struct making {
-	struct strv words; /* options of mlrun's build */
+	struct strv words, binds; /* options of mlrun's build; volumes */
 	const char *first, *second, *name, *dir, *arch;
 	int force, sandbox, no_https;
 };
-
-/* Several by comma. */
-static void take_binds(void *args, char *arg, struct argp_state *state)
-{
-	for (char *one; (one = strsep(&arg, ","));)
-		if (*one)
-			strv_addf(&((struct making *)args)->words, "--volume=%s", one);
-}
 
 #define MAKING(field) OPT(struct making, field)
 #define ACCEPTED(name_, c)                             \
@@ -68,7 +60,7 @@ static const struct option_row build_options[] = {
 	{ "disable-cache", 0, NULL, 0, "run %post again", 1,
 		OPT_ADD(struct making, words, "--no-cache") },
 	{ "bind", 'B', "SRC[:DST[:ro]][,...]", 0, "mount directories in %post", 1,
-		OPT_CALL(take_binds) },
+		OPT_PARSE(struct making, binds, apptainer_list) },
 	ACCEPTED("fakeroot", 'f'),
 	ACCEPTED("fix-perms", 0),
 	ACCEPTED("userns", 0),
@@ -273,6 +265,8 @@ static int build(
 		return mlr_fail_errno(err, "definition file '%s'", source), cli_fail(err);
 	begin_line(m, "build", &line);
 	strv_add_all(&line, &m->words);
+	for (size_t i = 0; i < m->binds.n; i++)
+		strv_addf(&line, "--volume=%s", m->binds.v[i]);
 	strv_addf(&line, "--file=%s", text ? "-" : source);
 	strv_addf(&line, "--output=type=%s,dest=%s", m->sandbox ? "local" : "sif", target);
 	strv_add(&line, ".");
@@ -301,6 +295,7 @@ static int cmd_build_file(int argc, char **argv)
 	else
 		status = build(&m, m.first, m.second, &err);
 	strv_done(&m.words);
+	strv_done(&m.binds);
 	return status;
 }
 
@@ -323,7 +318,7 @@ static const struct option_row inspect_options[] = {
 	PART("labels", 'l', "labels (default)", "labels.json"),
 	PART("deffile", 'd', "the definition file", "Singularity"),
 	PART("runscript", 'r', "what run starts", "runscript"),
-	PART("environment", 'e', "what sets its variables", "env/90-environment.sh"),
+	PART("environment", 'e', "what sets its variables", "env"),
 	PART("test", 't', "what test starts", "test"),
 	PART("helpfile", 'H', "its help", "runscript.help"),
 	PART("startscript", 's', "what an instance starts", "startscript"),
@@ -361,6 +356,34 @@ static void print_labels(json_t *labels)
 	}
 }
 
+/* The scripts that set variables: that of Docker's image, and the definition file's. */
+static json_t *inspect_environment(
+	const struct inspecting *a, const struct plan *p, const char *dir)
+{
+	auto_strv struct strv names = STRV_INIT;
+	json_t *ret = json_object();
+
+	rootfs_list(p, dir, &names);
+	strv_sort(&names);
+	for (size_t i = 0; i < names.n; i++) {
+		auto_free char *path = xasprintf("%s/%s", dir, names.v[i]), *text = NULL;
+
+		if ((fnmatch("10-docker*.sh", names.v[i], 0) != 0 &&
+			    strcmp(names.v[i], "90-environment.sh") != 0) ||
+			rootfs_read(p, path, TEXT_MAX, &text, NULL) < 0)
+			continue;
+		for (size_t len = strlen(text); len > 0 && text[len - 1] == '\n';)
+			text[--len] = '\0';
+		if (!a->json) {
+			printf("=== %s ===\n", path);
+			print_text(text);
+			puts("\n");
+		}
+		json_object_set_new(ret, path, mlr_json_text(text));
+	}
+	return ret;
+}
+
 static int inspect(const struct inspecting *a, const struct plan *p, struct mlr_error *err)
 {
 	json_auto_t *found = json_object();
@@ -372,6 +395,10 @@ static int inspect(const struct inspecting *a, const struct plan *p, struct mlr_
 			       *key = xstrndup(a->parts.v[i], (size_t)(path - a->parts.v[i]) - 1);
 		json_auto_t *labels = NULL;
 
+		if (strcmp(key, "environment") == 0) {
+			json_object_set_new(found, key, inspect_environment(a, p, path));
+			continue;
+		}
 		r = rootfs_read(p, path, TEXT_MAX, &text, err);
 		if (r == -EPROTO)
 			return cli_fail_at(err, "inspect '%s'", a->image);
@@ -435,6 +462,6 @@ int apptainer_make(int argc, char **argv)
 		.group = "apptainer", .rows = rows, .n = ARRAY_LEN(rows)
 	};
 
-	argp_err_exit_status = APPTAINER_FAILED;
+	apptainer_begin();
 	return apptainer_status(commands_run(&commands, argc, argv));
 }
