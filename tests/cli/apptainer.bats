@@ -2,6 +2,7 @@
 # Apptainer's command line. Most images are directories, which start where /dev/fuse is closed.
 
 load common
+load fake
 
 setup_file() {
 	local applet d=$BATS_FILE_TMPDIR/img
@@ -17,6 +18,7 @@ setup_file() {
 	printf '#!/bin/sh\necho started "$@"; exec sleep 1000\n' >"$d/.singularity.d/startscript"
 	printf '#!/bin/sh\necho tested; exit 3\n' >"$d/.singularity.d/test"
 	chmod +x "$d"/.singularity.d/{runscript,startscript,test}
+	fake_layout
 }
 
 setup() {
@@ -341,8 +343,28 @@ setup() {
 	run -0 apptainer build --sandbox box "docker://$REGISTRY/tiny"
 	[ -e box/bin/busybox ]
 	run -255 apptainer pull "docker://$REGISTRY/nothere"
+	# library:// is where the setting says.
+	mkdir -p "$HOME/.config/mlrun"
+	printf '[apptainer]\nlibrary = %s\n' "$REGISTRY" >>"$HOME/.config/mlrun/mlrun.conf"
+	run -0 apptainer pull lib.sif library://tiny:latest
+	cmp tiny_latest.sif lib.sif
+	run -0 apptainer exec library://tiny /bin/busybox echo lib
+	assert_output lib
 	[ ! -e nothere_latest.sif ]
 	registry_stop
+}
+
+@test "apptainer: pull logs in by APPTAINER_DOCKER_USERNAME, which no other registry and no argument gets" {
+	fake --auth bearer --user 'ann:se cret'
+	export APPTAINER_NOHTTPS=1
+	run -255 apptainer pull x.sif "docker://$registry/x:v1"
+	APPTAINER_DOCKER_USERNAME=ann APPTAINER_DOCKER_PASSWORD=wrong run -255 apptainer pull x.sif "docker://$registry/x:v1"
+	export SINGULARITY_DOCKER_USERNAME=ann SINGULARITY_DOCKER_PASSWORD='se cret'
+	run -0 strace -f -e trace=execve -e signal=none -s 2000 -o calls apptainer pull x.sif "docker://$registry/x:v1"
+	[ -e x.sif ]
+	refute_output --partial "se cret"
+	! grep -q 'execve(.*"[^"]*se cret' <(sed 's/, 0x.*//' calls)
+	grep -q "account=ann auth=Basic_" "$log"
 }
 
 @test "apptainer: instances start, are listed, entered and stopped; a second start of a name fails" {
@@ -423,6 +445,11 @@ setup() {
 	[ -e again/changed ]
 	assert_equal "$(apptainer run again)" $'7\nx\ny'
 	run -255 apptainer build z.sif y.sif
+	# An image's file is what another begins with.
+	printf 'Bootstrap: localimage\nFrom: y.sif\n%%post\necho more >>/v\n' >more.def
+	run -0 apptainer build --sandbox more more.def
+	assert_equal "$(apptainer run more)" $'7\nx\ny\nmore'
+	run ! ls "$MLRUN_STORE"/tmp/*image*
 	# What is not whole does not appear.
 	truncate -s $(($(stat -c %s y.sif) - 3000)) y.sif
 	run -255 apptainer build --sandbox part y.sif

@@ -30,11 +30,16 @@ void apptainer_begin(void)
 char *apptainer_image(const char *word, struct mlr_error *err)
 {
 	static const char *const others[] = { "docker-archive:", "oci-archive:", "oci:" };
+	auto_call(config_done) struct config c = { 0 };
+	const struct config_value *library;
 	auto_free char *real = NULL;
 	struct stat st;
 
 	if (strncmp(word, "docker://", 9) == 0)
 		return xstrdup(word + 9);
+	if (strncmp(word, "library://", 10) == 0 && config_load(&c, NULL) == 0 &&
+		(library = config_get(&c, "apptainer", "library")))
+		return xasprintf("%s/%s", library->value, word + 10);
 	for (size_t i = 0; i < ARRAY_LEN(others); i++)
 		if (strncmp(word, others[i], strlen(others[i])) == 0)
 			return xstrdup(word);

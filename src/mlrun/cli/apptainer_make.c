@@ -5,16 +5,14 @@
 #include "cli/listing.h"
 
 #include "base/json.h"
-#include "base/proc.h"
-#include "base/program.h"
 #include "oci/name.h"
 #include "oci/ref.h"
 #include "rootfs/lookup.h"
 #include "rootfs/rootfs.h"
-#include "sif/sif.h"
+#include "rootfs/unpack.h"
 
 #include <fnmatch.h>
-#include <poll.h>
+#include <sys/mman.h>
 
 #define TEXT_MAX (1u << 20) /* bytes of a file of Apptainer's in an image */
 
@@ -97,6 +95,29 @@ static int run_command(cli_command run, struct strv *line)
 	return run((int)line->n, line->v);
 }
 
+/* Log in to the image's registry by Apptainer's variables: in a file in memory, for this alone. */
+static int log_in(const char *image, struct mlr_error *err)
+{
+	const char *user = apptainer_variable("DOCKER_USERNAME"),
+		   *password = apptainer_variable("DOCKER_PASSWORD");
+	auto_call(oci_ref_done) struct oci_ref ref = { 0 };
+	auto_free char *text = NULL, *path = NULL;
+	json_auto_t *all = NULL;
+	int fd;
+
+	if (!user || !password || oci_ref_parse(image, &ref, NULL) < 0)
+		return 0;
+	all = json_pack("{s:{s:{s:s, s:s}}}", "auths", ref.registry, "username", user, "password",
+		password);
+	text = json_dumps(all, 0);
+	fd = memfd_create("login", MFD_CLOEXEC);
+	if (fd < 0 || fchmod(fd, 0600) < 0 || !text || file_write_all(fd, text, strlen(text)) < 0)
+		return mlr_fail_errno(err, "keep DOCKER_USERNAME in memory");
+	path = xasprintf("/proc/self/fd/%d", fd);
+	setenv("REGISTRY_AUTH_FILE", path, 1);
+	return 0;
+}
+
 /* Fetch an image, and write it into a file or directory. */
 static int fetch_and_write(
 	const struct making *m, const char *source, const char *target, struct mlr_error *err)
@@ -105,7 +126,7 @@ static int fetch_and_write(
 	auto_strv struct strv pull = STRV_INIT, write = STRV_INIT;
 	int status;
 
-	if (!image)
+	if (!image || log_in(image, err) < 0)
 		return cli_fail_at(err, "'%s'", source);
 	begin_line(m, "pull", &pull);
 	strv_add(&pull, "--");
@@ -159,68 +180,27 @@ static int cmd_pull_file(int argc, char **argv)
 	return fetch_and_write(&m, source, path, &err);
 }
 
-/* Run unsquashfs(1), and pass on what ends us. Returns 0, or its status. */
-static int run_unsquashfs(const char *program, uint64_t at, const char *target, const char *source)
-{
-	auto_strv struct strv line = STRV_INIT;
-	struct pollfd ended = { .events = POLLIN };
-	int status = 0;
-	pid_t child;
-
-	strv_add(&line, program);
-	strv_add(&line, "-no-progress");
-	strv_add(&line, "-no-xattrs");
-	strv_add(&line, "-offset");
-	strv_addf(&line, "%" PRIu64, at);
-	strv_add(&line, "-dest");
-	strv_add(&line, target);
-	strv_add(&line, source);
-	child = fork();
-	if (child == 0) {
-		execv(program, strv_argv(&line));
-		_exit(CLI_FAILED);
-	}
-	ended.fd = child < 0 ? -1 : proc_pidfd(child);
-	while (child > 0 && waitpid(child, &status, WNOHANG) == 0) {
-		if (cli_stop_signal)
-			kill(child, SIGTERM);
-		poll(&ended, 1, 200); /* a signal ends it */
-	}
-	fd_close(&ended.fd);
-	return child < 0              ? CLI_FAILED
-		: WIFSIGNALED(status) ? 128 + WTERMSIG(status)
-				      : WEXITSTATUS(status);
-}
-
 /* Unpack an image's file, as Apptainer does: beside the target, which appears when it is whole. */
 static int unpack(
 	const struct making *m, const char *target, const char *source, struct mlr_error *err)
 {
-	auto_close int fd = open(source, O_RDONLY | O_CLOEXEC | O_NONBLOCK | O_NOCTTY);
-	auto_free char *program = program_find("unsquashfs"), *beside = file_temp_name(target);
-	struct sif_place place = { 0 };
-	int status,
-		r = fd < 0 ? mlr_fail_errno(err, "'%s'", source)
-			   : sif_find(fd, source, &place, err);
+	auto_free char *beside = file_temp_name(target);
+	int r;
 
-	if (r == 0 && !m->sandbox) {
-		r = mlr_fail(err, EINVAL, "'%s' is an image file already", source);
+	if (!m->sandbox) {
+		mlr_fail(err, EINVAL, "'%s' is an image file already", source);
 		mlr_hint(err, "cp %s %s; --sandbox makes a directory of it", source, target);
-	} else if (r == 0 && !program) {
-		r = mlr_fail(err, ENOENT, "unsquashfs is not installed");
-		mlr_hint(err, "the package squashfs-tools has it");
-	}
-	if (r < 0)
 		return cli_fail_at(err, "build '%s'", target);
+	}
 	cli_stop_catch();
-	status = run_unsquashfs(program, place.at, beside, source);
-	if (status == 0 && !cli_stop_signal && rename(beside, target) == 0)
-		return 0;
-	file_remove_tree(AT_FDCWD, beside, NULL);
-	if (cli_stop_signal)
-		return 128 + cli_stop_signal;
-	mlr_fail(err, EIO, "build '%s': unsquashfs ended with status %d", target, status);
-	return cli_fail(err);
+	r = rootfs_unpack(source, beside, &cli_stop_signal, err);
+	if (r == 0 && rename(beside, target) < 0)
+		r = mlr_fail_errno(err, "rename '%s'", beside);
+	if (r < 0)
+		file_remove_tree(AT_FDCWD, beside, NULL);
+	return cli_stop_signal ? 128 + cli_stop_signal
+		: r < 0        ? cli_fail_at(err, "build '%s'", target)
+			       : 0;
 }
 
 /* A definition file that begins with a directory or an archive, to free(); NULL: source is one. */
