@@ -68,12 +68,13 @@ int spawn_wait_unless(pid_t pid, const int *cancel)
 	int status, was_told = 0;
 	pid_t got;
 
-	while ((got = waitpid(pid, &status, WNOHANG)) != pid) {
+	while ((got = waitpid(pid, &status, cancel ? WNOHANG : 0)) != pid) {
 		if (got < 0 && errno != EINTR)
 			return -errno;
 		if (spawn_is_cancelled(cancel) && !was_told++)
 			kill(pid, SIGTERM);
-		mlr_sleep_ms(20);
+		if (cancel)
+			mlr_sleep_ms(20);
 	}
 	if (spawn_is_cancelled(cancel))
 		return -ECANCELED;

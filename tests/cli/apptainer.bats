@@ -87,6 +87,7 @@ setup() {
 		1 apptainer exec img
 		1 apptainer exec
 		1 apptainer exec instance://x
+		255 apptainer exec instance://nothere true
 		1 apptainer pull
 		1 apptainer build one two three
 		1 apptainer inspect --nonsense img

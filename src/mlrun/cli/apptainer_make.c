@@ -12,7 +12,6 @@
 #include "rootfs/unpack.h"
 
 #include <fnmatch.h>
-#include <sys/mman.h>
 
 #define TEXT_MAX (1u << 20) /* bytes of a file of Apptainer's in an image */
 
@@ -92,6 +91,7 @@ static void begin_line(const struct making *m, const char *command, struct strv 
 static int run_command(cli_command run, struct strv *line)
 {
 	strv_argv(line);
+	options_usage_status = 0; /* the user's own could be read */
 	return run((int)line->n, line->v);
 }
 
@@ -110,9 +110,10 @@ static int log_in(const char *image, struct mlr_error *err)
 	all = json_pack("{s:{s:{s:s, s:s}}}", "auths", ref.registry, "username", user, "password",
 		password);
 	text = json_dumps(all, 0);
-	fd = memfd_create("login", MFD_CLOEXEC);
-	if (fd < 0 || fchmod(fd, 0600) < 0 || !text || file_write_all(fd, text, strlen(text)) < 0)
-		return mlr_fail_errno(err, "keep DOCKER_USERNAME in memory");
+	fd = file_of_text(text);
+	explicit_bzero(text, strlen(text));
+	if (fd < 0)
+		return mlr_result(err, fd, "keep DOCKER_PASSWORD in memory");
 	path = xasprintf("/proc/self/fd/%d", fd);
 	setenv("REGISTRY_AUTH_FILE", path, 1);
 	return 0;
@@ -218,25 +219,12 @@ static char *definition_of(const char *source, int is_directory)
 	return is_directory ? xasprintf("Bootstrap: localimage\nFrom: %s\n", source) : NULL;
 }
 
-/* Have standard input begin with a text. */
-static int give_input(const char *text, struct mlr_error *err)
-{
-	int pipes[2];
-
-	if (pipe2(pipes, O_CLOEXEC) < 0 || file_write_all(pipes[1], text, strlen(text)) < 0 ||
-		dup2(pipes[0], STDIN_FILENO) < 0)
-		return mlr_fail_errno(err, "a pipe");
-	close(pipes[0]);
-	close(pipes[1]);
-	return 0;
-}
-
 static int build(
 	const struct making *m, const char *target, const char *source, struct mlr_error *err)
 {
 	auto_strv struct strv line = STRV_INIT;
 	struct stat st = { 0 };
-	int is_there = stat(source, &st) == 0;
+	int is_there = stat(source, &st) == 0, input;
 	auto_free char *text = definition_of(source, S_ISDIR(st.st_mode));
 
 	if (!text && is_there && oci_name_ends_as_root(source))
@@ -250,7 +238,10 @@ static int build(
 	strv_addf(&line, "--file=%s", text ? "-" : source);
 	strv_addf(&line, "--output=type=%s,dest=%s", m->sandbox ? "local" : "sif", target);
 	strv_add(&line, ".");
-	return text && give_input(text, err) < 0 ? cli_fail(err) : run_command(cmd_build, &line);
+	input = text ? file_of_text(text) : STDIN_FILENO;
+	if (input < 0 || dup2(input, STDIN_FILENO) < 0)
+		return mlr_fail_errno(err, "standard input"), cli_fail(err);
+	return run_command(cmd_build, &line);
 }
 
 static int cmd_build_file(int argc, char **argv)

@@ -555,6 +555,7 @@ int apptainer_run(int argc, char **argv)
 	if (make_line(&a, how, &line, &err) < 0)
 		return cli_fail_at(&err, "%s", argv[0]);
 	strv_argv(&line);
+	options_usage_status = 0; /* what mlrun's command refuses could be read */
 	if (a.is_instance)
 		dup2(STDERR_FILENO, STDOUT_FILENO); /* the name is no result */
 	return (a.is_instance ? cmd_run : cmd_exec)((int)line.n, line.v);
