@@ -5,7 +5,7 @@
 #include "cdi/cdi.h"
 #include "oci/name.h"
 #include "rootfs/image.h"
-#include "rootfs/unpack.h"
+#include "rootfs/rootfs.h"
 #include "store/trash.h"
 #include "store/container.h"
 

@@ -9,7 +9,6 @@
 #include "oci/ref.h"
 #include "rootfs/lookup.h"
 #include "rootfs/rootfs.h"
-#include "rootfs/unpack.h"
 
 #include <fnmatch.h>
 

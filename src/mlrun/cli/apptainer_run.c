@@ -201,6 +201,14 @@ static void add_variables(int argc, char **argv, struct strv *ret)
 
 /* --- variables of the command ------------------------------------------------------- */
 
+/* Set "K=V"; the last one counts. */
+static void set_text(struct strv *env, const char *text)
+{
+	auto_free char *key = xstrndup(text, strcspn(text, "="));
+
+	strv_env_set(env, key, strchr(text, '=') + 1);
+}
+
 /* Add "K=V" of APPTAINERENV_K; of SINGULARITYENV_K where the first is not set. */
 static void take_prefixed(struct strv *ret)
 {
@@ -214,7 +222,7 @@ static void take_prefixed(struct strv *ret)
 			if (strncmp(*e, prefixes[i], strlen(prefixes[i])) != 0 ||
 				!strchr(text, '='))
 				continue;
-			strv_add(ret, text);
+			set_text(ret, text);
 			key = xasprintf("SINGULARITYENV_%.*s", (int)strcspn(text, "="), text);
 			other = i == 1 ? getenv(key) : NULL;
 			if (other && strcmp(other, strchr(text, '=') + 1) != 0)
@@ -272,9 +280,9 @@ static int take_file(const char *name, struct strv *ret, struct mlr_error *err)
 
 		if (s[key] == '=' && escape_is_sh_name(s, key)) {
 			const char *at = s + key + 1;
-			auto_free char *value = take_value(&at);
+			auto_free char *value = take_value(&at), *variable = xstrndup(s, key);
 
-			strv_addf(ret, "%.*s=%s", (int)key, s, value);
+			strv_env_set(ret, variable, value);
 			s = at;
 		} else if (*s == '#') {
 			s += strcspn(s, "\n");
@@ -285,46 +293,33 @@ static int take_file(const char *name, struct strv *ret, struct mlr_error *err)
 	return 0;
 }
 
-/* The last value of a variable; NULL if nobody gives one. */
-static const char *last_of(const struct strv *env, const char *key)
-{
-	size_t len = strlen(key);
-
-	for (size_t i = env->n; i-- > 0;)
-		if (strncmp(env->v[i], key, len) == 0 && env->v[i][len] == '=')
-			return env->v[i] + len + 1;
-	return NULL;
-}
-
 /* PREPEND_PATH and APPEND_PATH are about PATH, which is the image's if nobody sets it. */
 static void join_path(struct strv *env)
 {
-	const char *before = last_of(env, "PREPEND_PATH"), *after = last_of(env, "APPEND_PATH");
-	const char *path = last_of(env, "PATH");
+	const char *before = strv_env_get(strv_argv(env), "PREPEND_PATH"),
+		   *after = strv_env_get(strv_argv(env), "APPEND_PATH"),
+		   *path = strv_env_get(strv_argv(env), "PATH");
+	auto_free char *all = xasprintf("%s%s%s%s%s", before ? before : "", before ? ":" : "",
+		path ? path : "$PATH", after ? ":" : "", after ? after : "");
 
 	if (before || after)
-		strv_take(env,
-			xasprintf("PATH=%s%s%s%s%s", before ? before : "", before ? ":" : "",
-				path ? path : "$PATH", after ? ":" : "", after ? after : ""));
+		strv_env_set(env, "PATH", all);
 }
 
 static void add_env(const struct args *a, const struct strv *env, struct strv *ret)
 {
 	for (size_t i = 0; i < env->n; i++) {
-		auto_free char *key = xstrndup(env->v[i], strcspn(env->v[i], "="));
-		const char *value = last_of(env, key);
+		const char *text = env->v[i], *value = strchr(text, '=') + 1;
 		int is_expanded = !a->no_eval && strpbrk(value, "$`");
 		int is_libraries =
-			strcmp(key, "LD_LIBRARY_PATH") == 0 && !path_ends(value, LIBRARIES);
+			strncmp(text, "LD_LIBRARY_PATH=", 16) == 0 && !path_ends(value, LIBRARIES);
 
-		if (value != env->v[i] + strlen(key) + 1 || strcmp(key, "PREPEND_PATH") == 0 ||
-			strcmp(key, "APPEND_PATH") == 0)
-			continue;
-		if (strcmp(key, "HOME") == 0)
+		if (strncmp(text, "HOME=", 5) == 0)
 			mlr_log(MLR_WARNING,
 				"HOME is not set so; --home DIR chooses the home directory");
-		else
-			strv_addf(ret, "--%s=%s%s", is_expanded ? "expand-env" : "env", env->v[i],
+		else if (strncmp(text, "PREPEND_PATH=", 13) != 0 &&
+			strncmp(text, "APPEND_PATH=", 12) != 0)
+			strv_addf(ret, "--%s=%s%s", is_expanded ? "expand-env" : "env", text,
 				is_libraries ? ":" LIBRARIES : "");
 	}
 }
@@ -468,7 +463,8 @@ static int make_line(struct args *a, const char *how, struct strv *ret, struct m
 	take_prefixed(&env);
 	for (size_t i = 0; i < a->env_files.n; i++)
 		TRY(take_file(a->env_files.v[i], &env, err));
-	strv_add_all(&env, &a->env);
+	for (size_t i = 0; i < a->env.n; i++)
+		set_text(&env, a->env.v[i]);
 	join_path(&env);
 	if (joined) {
 		strv_add(ret, "--dialect=apptainer");

@@ -1,4 +1,4 @@
-#include "rootfs/unpack.h"
+#include "rootfs/rootfs.h"
 
 #include "base/program.h"
 #include "base/spawn.h"
