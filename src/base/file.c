@@ -5,6 +5,7 @@
 #include "base/walk.h"
 
 #include <linux/openat2.h>
+#include <sys/mman.h>
 #include <sys/syscall.h>
 
 static int open_resolved(int dirfd, const char *path, int flags, mode_t mode, enum walk_how how)
@@ -170,6 +171,14 @@ int file_write_all(int fd, const void *buf, size_t len)
 		len -= (size_t)n;
 	}
 	return 0;
+}
+
+int file_of_text(const char *text)
+{
+	auto_close int fd = memfd_create("text", MFD_CLOEXEC);
+	int r = fd < 0 || fchmod(fd, 0600) < 0 ? -errno : file_write_all(fd, text, strlen(text));
+
+	return r < 0 ? r : lseek(fd, 0, SEEK_SET) < 0 ? -errno : take_fd(&fd);
 }
 
 static int read_whole(

@@ -109,6 +109,10 @@ int file_read_regular(
 /* write(2) until all bytes are written. Returns 0 or -errno. */
 int file_write_all(int fd, const void *buf, size_t len);
 
+/* Open a file in memory, of mode 0600, that has this text and is read from its beginning. Returns
+ * it, or -errno. */
+int file_of_text(const char *text);
+
 /* Read len bytes, fewer only at end of file. Returns the count or -errno. */
 ssize_t file_read_full(int fd, void *buf, size_t len);
 

@@ -14,6 +14,8 @@ struct table {
 	size_t n, first, first_end; /* those of shared[0]: from, to */
 };
 
+int options_usage_status;
+
 struct parsing {
 	const struct options_syntax *syntax;
 	const struct table *table;
@@ -232,10 +234,18 @@ static const struct argp_option *find_letter(const struct argp_option *options, 
 	return NULL;
 }
 
+/* What follows is about a command line that cannot be read. */
+static void expect_usage_error(void)
+{
+	if (options_usage_status)
+		argp_err_exit_status = options_usage_status;
+}
+
 __attribute__((noreturn)) static void fail(const char *name, struct mlr_error *err)
 {
 	const char *command = strchr(name, ' ');
 
+	expect_usage_error();
 	if (command)
 		mlr_wrap(err, "%s", command + 1);
 	mlr_log_error(err);
@@ -269,7 +279,7 @@ struct walk {
 	const char *name, *command; /* "mlrun exec", "exec" */
 	const struct argp_option *options;
 	const struct options_syntax *syntax;
-	char **at, **end; /* the argument that is looked at; the end of all */
+	char **begin, **at, **end; /* the first argument, the one that is looked at; the end */
 };
 
 static char *next_of(const struct walk *w)
@@ -293,8 +303,9 @@ static enum options_foreign judge_foreign(
 				  : OPTIONS_UNKNOWN;
 }
 
-/* "--quiet=true" is "--quiet"; argp accepts no value there. */
-static void check_switch(const struct walk *w, char *value)
+/* "--quiet=true" is "--quiet"; argp accepts no value there. "--nv=false" takes back an earlier
+ * "--nv". Returns the number of arguments that argp gets. */
+static int check_switch(struct walk *w, char *value)
 {
 	int truth = config_truth(value);
 	struct mlr_error err;
@@ -302,7 +313,16 @@ static void check_switch(const struct walk *w, char *value)
 	if (truth >= 0)
 		value[-1] = '\0';
 	if (truth != 0)
-		return;
+		return 1;
+	for (char **s = w->at - 1; w->syntax->has_false && s >= w->begin; s--)
+		if (strcmp(*s, *w->at) == 0) {
+			drop(w, s, 1);
+			w->at--;
+		}
+	if (w->syntax->has_false) {
+		drop(w, w->at, 1);
+		return 0;
+	}
 	mlr_fail(&err, EINVAL, "%s is a switch, and off unless it is given", *w->at);
 	fail(w->name, &err);
 }
@@ -325,7 +345,7 @@ static int check_long(struct walk *w)
 		return 0;
 	}
 	if (o && !o->arg && value)
-		check_switch(w, value);
+		return check_switch(w, value);
 	if (o && o->arg && o->flags & OPTION_ARG_OPTIONAL && !value)
 		return 1 + has_word(o, next);
 	if (o)
@@ -370,7 +390,8 @@ static int check_letters(struct walk *w)
 static int check_options(struct walk *w, int argc, char **argv)
 {
 	w->end = argv + argc;
-	for (w->at = argv + 1; w->at < w->end && strcmp(*w->at, "--") != 0;)
+	w->begin = argv + 1;
+	for (w->at = w->begin; w->at < w->end && strcmp(*w->at, "--") != 0;)
 		if (strncmp(*w->at, "--", 2) == 0)
 			w->at += check_long(w);
 		else if ((*w->at)[0] == '-' && (*w->at)[1])
@@ -393,10 +414,12 @@ static error_t take_operand(struct parsing *p, char *arg, struct argp_state *sta
 		i = 0;
 	if (i < ARRAY_LEN(s->operands) && s->operands[i].kind != OPTION_NOWHERE)
 		put(NULL, &s->operands[i], p->args, arg, state);
-	else if (s->surplus)
+	else {
+		expect_usage_error();
+		if (!s->surplus)
+			return ARGP_ERR_UNKNOWN;
 		argp_error(state, "'%s': %s", arg, s->surplus);
-	else
-		return ARGP_ERR_UNKNOWN;
+	}
 	return 0;
 }
 
@@ -420,10 +443,14 @@ static error_t parse(int key, char *arg, struct argp_state *state)
 	if (key == ARGP_KEY_ARG)
 		return take_operand(p, arg, state);
 	if (key == ARGP_KEY_END) {
+		int status = argp_err_exit_status;
+
+		expect_usage_error();
 		if (p->operands < s->needed)
 			argp_error(state, "%s", s->missing);
 		if (s->check)
 			s->check(p->args, state);
+		argp_err_exit_status = status;
 		return 0;
 	}
 	for (size_t i = 0; i < p->table->n; i++)

@@ -133,6 +133,7 @@ struct options_syntax {
 	const char *args_doc, *doc;                  /* argp's */
 	size_t given;                                /* offset of an unsigned, of rows' bits */
 	int in_order;                                /* options end at the first operand */
+	int has_false; /* "--quiet=false" takes back "--quiet"; else it is refused */
 
 	/* The operands in order; a first one that is a list or a function takes all. */
 	struct option_target operands[2];
@@ -161,6 +162,10 @@ struct options_syntax {
  */
 void options_parse(
 	const char *name, int argc, char **argv, const struct options_syntax *syntax, void *args);
+
+/* The exit status for a command line that cannot be read: an unknown option, a missing or surplus
+ * operand, options that contradict. 0: argp_err_exit_status, as for invalid values. */
+extern int options_usage_status;
 
 /* A whole number from min to max, or -1. */
 long options_number(const char *text, long min, long max);

@@ -57,3 +57,26 @@ int spawn_wait(pid_t pid)
 			return -errno;
 	return status;
 }
+
+int spawn_is_cancelled(const int *cancel)
+{
+	return cancel && __atomic_load_n(cancel, __ATOMIC_RELAXED);
+}
+
+int spawn_wait_unless(pid_t pid, const int *cancel)
+{
+	int status, was_told = 0;
+	pid_t got;
+
+	while ((got = waitpid(pid, &status, cancel ? WNOHANG : 0)) != pid) {
+		if (got < 0 && errno != EINTR)
+			return -errno;
+		if (spawn_is_cancelled(cancel) && !was_told++)
+			kill(pid, SIGTERM);
+		if (cancel)
+			mlr_sleep_ms(20);
+	}
+	if (spawn_is_cancelled(cancel))
+		return -ECANCELED;
+	return WIFEXITED(status) ? WEXITSTATUS(status) : 128 + WTERMSIG(status);
+}

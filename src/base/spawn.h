@@ -25,3 +25,8 @@ int spawn_start(const struct spawn *s, pid_t *pid);
 
 /* Wait for a child, also if signals come. Returns waitpid(2)'s status or -errno. */
 int spawn_wait(pid_t pid);
+
+/* The same, unless *cancel, which may be NULL, becomes other than 0: then the child gets SIGTERM.
+ * Returns its exit status, 128 + the signal that ended it, -ECANCELED, or -errno. */
+int spawn_wait_unless(pid_t pid, const int *cancel);
+int spawn_is_cancelled(const int *cancel);

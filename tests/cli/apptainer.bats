@@ -2,6 +2,7 @@
 # Apptainer's command line. Most images are directories, which start where /dev/fuse is closed.
 
 load common
+load fake
 
 setup_file() {
 	local applet d=$BATS_FILE_TMPDIR/img
@@ -17,6 +18,7 @@ setup_file() {
 	printf '#!/bin/sh\necho started "$@"; exec sleep 1000\n' >"$d/.singularity.d/startscript"
 	printf '#!/bin/sh\necho tested; exit 3\n' >"$d/.singularity.d/test"
 	chmod +x "$d"/.singularity.d/{runscript,startscript,test}
+	fake_layout
 }
 
 setup() {
@@ -40,6 +42,14 @@ setup() {
 	run -7 apptainer exec img sh -c 'exit 7'
 	run -137 apptainer exec img sh -c 'kill -9 $$'
 	run -127 apptainer exec img /nothere
+	# A runscript that names no shell is sh's.
+	rm -r img/.singularity.d/env
+	echo 'echo "plain $0" "$@"' >img/.singularity.d/runscript
+	run -0 apptainer run img a
+	assert_output "plain /.singularity.d/runscript a"
+	echo 'echo plain test' >img/.singularity.d/test
+	run -0 apptainer test img
+	assert_output "plain test"
 	run -0 singularity exec img echo same
 	assert_output same
 	run -0 mlrun apptainer exec img echo same
@@ -49,36 +59,46 @@ setup() {
 	assert_output -- "--nv -B -- x"
 }
 
-@test "apptainer: where mlrun fails the status is 255, with one line and the way that works" {
-	local command
+@test "apptainer: where mlrun fails the status is 255, with one line and the way that works; 1 for a line that cannot be read" {
+	local want command
 
-	while IFS= read -r command; do
-		run -255 --separate-stderr bash -c "$command"
+	while read -r want command; do
+		run --separate-stderr bash -c "$command"
+		assert_equal "$command:$status" "$command:$want"
 		assert_equal "$command:$output" "$command:"
-		[[ ${stderr_lines[0]} == mlrun*:* && ${stderr_lines[1]} == @(hint:|Try )* ]] || fail "$command: $stderr"
+		[[ ${stderr_lines[0]} == @(mlrun|apptainer)*:* && ${stderr_lines[1]} == @(hint:|Try )* ]] || fail "$command: $stderr"
 	done <<-'END'
-		apptainer exec img
-		apptainer exec nothere.sif ls
-		apptainer exec library://x/y ls
-		apptainer exec -B /nothere img ls
-		apptainer exec --fusemount x img ls
-		apptainer exec --network bridge img ls
-		apptainer exec --overlay nothere img ls
-		apptainer exec --nonsense img ls
-		apptainer nonsense
-		apptainer verify x.sif
-		apptainer push x.sif oras://a/b
-		apptainer instance start img
-		apptainer instance stop nothere
-		apptainer instance stop
-		apptainer pull file docker://debian
-		apptainer build file docker://debian
-		apptainer build --remote new.sif x.def
+		255 apptainer exec nothere.sif ls
+		255 apptainer exec library://x/y ls
+		255 apptainer exec -B /nothere img ls
+		255 apptainer exec --fusemount x img ls
+		255 apptainer exec --network bridge img ls
+		255 apptainer exec --overlay nothere img ls
+		1 apptainer exec --nonsense img ls
+		255 apptainer nonsense
+		255 apptainer verify x.sif
+		255 apptainer push x.sif oras://a/b
+		1 apptainer instance start img
+		1 apptainer instance stop nothere
+		1 apptainer instance stop
+		255 apptainer pull file docker://debian
+		255 apptainer build file docker://debian
+		255 apptainer build --remote new.sif x.def
+		1 apptainer exec img
+		1 apptainer exec
+		1 apptainer exec instance://x
+		255 apptainer exec instance://nothere true
+		1 apptainer pull
+		1 apptainer build one two three
+		1 apptainer inspect --nonsense img
+		255 apptainer exec --no-mount nonsense img ls
+		255 apptainer exec -B img:/x:bad img ls
 	END
 	assert_equal "$(cat file)" $'x\ny'
 	run -255 apptainer exec --writable img/bin/busybox ls
 	for command in "--overlay file" "--overlay nothere:ro"; do
 		run -255 apptainer exec $command img ls
+		command=${command%:ro}
 		assert_line --partial "--overlay '${command#* }'"
 		assert_line --regexp '^hint: (debugfs|it takes a directory)'
 	done
@@ -104,6 +124,18 @@ setup() {
 	apptainer exec --overlay ov ../img touch /kept
 	run -0 apptainer exec --overlay ov ../img ls /kept
 	run ! apptainer exec ../img ls /kept
+	# Overlays to be read: a later one lies above, and below the one that is written to.
+	mkdir -p two plain
+	touch plain/plain
+	apptainer exec --overlay two ../img sh -c 'echo 2 >/kept; echo 2 >/second'
+	run -0 apptainer exec --overlay ov:ro,two:ro -o plain:ro ../img sh -c 'cat /kept /second; ls /plain; ! touch /n'
+	assert_output --partial $'2\n2\n/plain'
+	assert_output --partial "Read-only"
+	run -0 apptainer exec -o ov -o two:ro ../img sh -c 'cat /kept /second; touch /n'
+	assert_output 2
+	[ -e ov/upper/n ] && [ ! -e two/upper/n ]
+	run -255 apptainer exec -o ov -o two ../img true
+	assert_line --partial "--overlay two:ro"
 	# A directory that the container lacks gives way to home.
 	run -0 apptainer exec --pwd /nothere ../img pwd
 	assert_output "$HOME"
@@ -127,6 +159,28 @@ setup() {
 	assert_line a
 }
 
+@test "apptainer: --writable leaves no mount point and no file of the machine's in the directory" {
+	local was
+
+	mkdir -p img/{proc,sys,dev,home,srv,var/tmp} data
+	echo 'x:x:5:5:::' | tee img/etc/passwd >img/etc/hosts
+	touch data/d
+	was=$(find img | sort; cat img/etc/*)
+	# The caller's home is over an empty directory, others are not there.
+	run -0 env HOME="$PWD/data" apptainer exec -w -B data:/srv/deep/er img sh -c 'ls /srv/deep/er; id -un; pwd'
+	assert_line d
+	assert_line "$(id -un)"
+	assert_line "$PWD"
+	run -0 env HOME=/usr/share/doc apptainer exec -w --pwd /nothere img sh -c 'pwd; cat /etc/hosts'
+	assert_line /
+	assert_line --partial "$(head -n 1 /etc/hosts)"
+	assert_equal "$(find img | sort; cat img/etc/*)" "$was"
+	touch img/srv/full
+	run -255 apptainer exec -w -B data:/srv/x img true
+	assert_line --regexp "^hint: mkdir -p '.*/img/srv/x'"
+	[ ! -e img/srv/x ]
+}
+
 @test "apptainer: --bind takes a path, several, ro, escapes; relative sources; a missing target is made" {
 	mkdir -p src 'a,b' 'c:d'
 	touch src/here 'a,b/comma' 'c:d/colon'
@@ -147,6 +201,11 @@ setup() {
 	assert_line /z:
 	run -0 env APPTAINER_BIND="$PWD/src:/v" SINGULARITY_BIND=/nothere apptainer exec -B src:/w img ls -d /v /w
 	assert_line /v
+	# Of two with one target the first counts; a variable's is a later one, as is that of --mount.
+	mkdir other
+	run -0 env APPTAINER_BIND="$PWD/other:/v" apptainer exec --mount "type=bind,src=$PWD/other,dst=/v" -B src:/v,other:/v img ls /v
+	assert_line here
+	assert_line --partial "'/v' is mounted already: '$PWD/other' is left out"
 	run -0 env SINGULARITY_BINDPATH="$PWD/src:/v" apptainer exec img sh -c 'ls -d /v; echo $APPTAINER_BIND'
 	assert_line "$PWD/src:/v"
 }
@@ -173,7 +232,7 @@ setup() {
 	assert_line --index 0 '1$(touch made)|x"1;touch made|a\b|\1'
 	[ ! -e made ]
 	assert_equal "$(show --env-file vars --env A=env,MINE=1,2)" "env|1,2||/etc|"
-	assert_equal "$(APPTAINERENV_LD_LIBRARY_PATH=/l show)" "image|caller|/l|/etc|"
+	assert_equal "$(APPTAINERENV_LD_LIBRARY_PATH=/l show)" "image|caller|/l:/.singularity.d/libs|/etc|"
 	assert_equal "$(apptainer exec --env 'A=$ONLY-"x"-`echo q`' img sh -c 'echo "$A"')" '1-"x"-q'
 	assert_equal "$(apptainer exec --no-eval --env 'A=$ONLY' img sh -c 'echo "$A"')" '$ONLY'
 	assert_equal "$(APPTAINERENV_PREPEND_PATH=/pre APPTAINERENV_APPEND_PATH=/post apptainer exec img sh -c 'echo "$PATH"')" \
@@ -182,6 +241,13 @@ setup() {
 	run -0 env APPTAINERENV_HOME=/x apptainer exec img sh -c 'echo $HOME'
 	assert_line "$HOME"
 	assert_line --partial "--home DIR"
+	# What is no name for shells passes them by; what bash exports is a function's.
+	run -0 env 'a.b=x $ONLY "q"' 'BASH_FUNC_f%%=() { echo f; }' 'c;touch /tmp/made=1' apptainer exec img env
+	assert_line 'a.b=x $ONLY "q"'
+	assert_line 'BASH_FUNC_f%%=() { echo f; }'
+	assert_line 'c;touch /tmp/made=1'
+	refute_line --partial _mlrun_
+	[ ! -e /tmp/made ]
 	# A name that no shell has does not reach one.
 	run -0 env 'APPTAINERENV_A;touch /tmp/made=$ONLY' apptainer exec img sh -c 'echo $A; ls /tmp'
 	refute_line made
@@ -206,6 +272,13 @@ setup() {
 	refute_line --partial GPU
 	run -0 env APPTAINER_PWD=/etc apptainer exec --pwd /opt img pwd
 	assert_output /opt
+	# A switch may be taken back, on the command line and from a variable.
+	touch "$HOME/mine"
+	run -0 --separate-stderr env APPTAINER_CONTAIN=1 apptainer exec --contain=false --nv=false --fakeroot=FALSE --writable-tmpfs=true img \
+		sh -c 'ls -A $HOME; touch /x; id -u'
+	assert_line mine
+	assert_line "$(id -u)"
+	assert_equal "$stderr" ""
 	run -0 env APPTAINER_PWD=/etc apptainer exec img pwd
 	assert_output /etc
 }
@@ -217,14 +290,29 @@ setup() {
 	run -0 env MINE=1 apptainer exec -C img sh -c 'echo "[$MINE]"; ps | grep -c "sh -c"; ls -d /proc/[0-9]* | wc -l'
 	assert_line "[]"
 	run -0 apptainer exec -c -W "$PWD" -S /scratch/s,/scratch/t img sh -c 'touch $HOME/h /tmp/t /var/tmp/v /scratch/s/s /scratch/t/t'
-	[ -e home/h ] && [ -e tmp/t ] && [ -e var_tmp/v ] && [ -e scratch/s/s ]
+	[ ! -e home ] && [ -e tmp/t ] && [ -e var_tmp/v ] && [ -e scratch/s/s ]
 	run -0 apptainer exec -H "$PWD:/myhome" img sh -c 'echo $HOME; grep -c :/myhome: /etc/passwd; cat /myhome/file'
 	assert_line --index 0 /myhome
 	assert_line x
 	run -0 apptainer exec --no-home img sh -c 'ls -A $HOME'
 	assert_output ""
-	run -0 apptainer exec --no-mount tmp,home img ls -A /tmp
+	touch /tmp/host-$$
+	run -0 apptainer exec --no-mount tmp,home img ls -A /tmp "$HOME"
 	refute_line mine
+	refute_line host-$$
+	rm /tmp/host-$$
+	run -0 apptainer exec --no-mount sys,bind-paths --no-mount hostfs,devpts img sh -c 'ls /sys /etc/hosts; ls -d /dev/null /proc/1'
+	assert_output --partial $'/dev/null\n/proc/1'
+	assert_line --partial /sys:
+	assert_line --partial /etc/hosts:
+	run ! apptainer exec --no-mount proc,dev img ls -d /dev/null /proc/1
+	assert_line --partial /dev/null:
+	assert_line --partial /proc/1:
+	mkdir /tmp/elsewhere-$$
+	cd /tmp/elsewhere-$$
+	run -0 apptainer exec --no-mount cwd,tmp "$BATS_TEST_TMPDIR/work/img" sh -c 'pwd'
+	assert_output "$HOME"
+	rmdir /tmp/elsewhere-$$
 }
 
 @test "apptainer: --nv without a GPU says so in a line and runs; without --nv there is none" {
@@ -256,8 +344,28 @@ setup() {
 	run -0 apptainer build --sandbox box "docker://$REGISTRY/tiny"
 	[ -e box/bin/busybox ]
 	run -255 apptainer pull "docker://$REGISTRY/nothere"
+	# library:// is where the setting says.
+	mkdir -p "$HOME/.config/mlrun"
+	printf '[apptainer]\nlibrary = %s\n' "$REGISTRY" >>"$HOME/.config/mlrun/mlrun.conf"
+	run -0 apptainer pull lib.sif library://tiny:latest
+	cmp tiny_latest.sif lib.sif
+	run -0 apptainer exec library://tiny /bin/busybox echo lib
+	assert_output lib
 	[ ! -e nothere_latest.sif ]
 	registry_stop
+}
+
+@test "apptainer: pull logs in by APPTAINER_DOCKER_USERNAME, which no other registry and no argument gets" {
+	fake --auth bearer --user 'ann:se cret'
+	export APPTAINER_NOHTTPS=1
+	run -255 apptainer pull x.sif "docker://$registry/x:v1"
+	APPTAINER_DOCKER_USERNAME=ann APPTAINER_DOCKER_PASSWORD=wrong run -255 apptainer pull x.sif "docker://$registry/x:v1"
+	export SINGULARITY_DOCKER_USERNAME=ann SINGULARITY_DOCKER_PASSWORD='se cret'
+	run -0 strace -f -e trace=execve -e signal=none -s 2000 -o calls apptainer pull x.sif "docker://$registry/x:v1"
+	[ -e x.sif ]
+	refute_output --partial "se cret"
+	! grep -q 'execve(.*"[^"]*se cret' <(sed 's/, 0x.*//' calls)
+	grep -q "account=ann auth=Basic_" "$log"
 }
 
 @test "apptainer: instances start, are listed, entered and stopped; a second start of a name fails" {
@@ -304,6 +412,9 @@ setup() {
 	assert_output "Bootstrap: docker"
 	run -0 apptainer inspect -r -e img
 	assert_line --partial "runscript"
+	assert_line "=== /.singularity.d/env/90-environment.sh ==="
+	assert_line --partial "export A=image"
+	run -0 bash -c 'apptainer inspect -e -j img | jq -r ".data.attributes.environment[\"/.singularity.d/env/90-environment.sh\"]"'
 	assert_line --partial "export A=image"
 	run -255 apptainer inspect file
 	run -0 bash -c 'apptainer inspect --all img | jq -r .data.attributes.test'
@@ -335,6 +446,11 @@ setup() {
 	[ -e again/changed ]
 	assert_equal "$(apptainer run again)" $'7\nx\ny'
 	run -255 apptainer build z.sif y.sif
+	# An image's file is what another begins with.
+	printf 'Bootstrap: localimage\nFrom: y.sif\n%%post\necho more >>/v\n' >more.def
+	run -0 apptainer build --sandbox more more.def
+	assert_equal "$(apptainer run more)" $'7\nx\ny\nmore'
+	run ! ls "$MLRUN_STORE"/tmp/*image*
 	# What is not whole does not appear.
 	truncate -s $(($(stat -c %s y.sif) - 3000)) y.sif
 	run -255 apptainer build --sandbox part y.sif
@@ -356,7 +472,6 @@ setup() {
 	assert_equal "$(find . -maxdepth 1 -name '*part*')" ""
 	run -255 apptainer build -u new.sif x.def
 	assert_line --partial "a build begins anew"
-	run -255 apptainer build one two three
 	run -0 apptainer build -F --tmpdir /tmp --build-arg V=6 -B ",$PWD:/b," x.sif x.def
 	run -255 apptainer build z.sif docker-archive:nothere.tar
 	[ ! -e z.sif ]

@@ -5,6 +5,8 @@
 #include "cdi/cdi.h"
 #include "oci/name.h"
 #include "rootfs/image.h"
+#include "rootfs/rootfs.h"
+#include "store/trash.h"
 #include "store/container.h"
 
 void build_result_done(struct build_result *r)
@@ -24,6 +26,9 @@ static void build_done(struct build *b)
 	stages_done(&b->stages);
 	ignore_done(&b->ignore);
 	strv_done(&b->used);
+	for (size_t i = 0; i < b->scratch.n; i++)
+		store_scratch_remove(b->o->st, b->scratch.v[i]);
+	strv_done(&b->scratch);
 	free(b->made);
 }
 
@@ -54,6 +59,20 @@ static int open_directory(const char *path, struct copy_source *ret, struct mlr_
 {
 	ret->fd = open(path, O_RDONLY | O_DIRECTORY | O_CLOEXEC);
 	return ret->fd < 0 ? mlr_fail_errno(err, "open '%s'", path) : 0;
+}
+
+/* Apptainer's image file, unpacked until the build ends. */
+static int open_unpacked(
+	struct build *b, const char *file, struct copy_source *ret, struct mlr_error *err)
+{
+	auto_free char *tree = NULL;
+	char *scratch;
+
+	TRY(store_scratch_make(b->o->st, "image", &scratch, err));
+	strv_take(&b->scratch, scratch);
+	tree = xasprintf("%s/tree", scratch);
+	TRY(rootfs_unpack(file, tree, b->o->cancel, err));
+	return open_directory(tree, ret, err);
 }
 
 static int open_state(
@@ -172,9 +191,7 @@ int build_source(struct build *b, const char *from, struct copy_source *ret, cha
 	ret->what = from;
 	if (stage < 0 && build_is_callers(b) && oci_transport_of(from, &named) == OCI_DIRECTORY) {
 		r = open_directory(named, ret, err);
-		return r == -ENOTDIR
-			? mlr_hint(err, "unsquashfs -o OFFSET -d DIR %s makes a directory", named)
-			: r;
+		return r == -ENOTDIR ? open_unpacked(b, named, ret, err) : r;
 	}
 	if (stage >= 0) {
 		*key = xstrdup(b->states[stage].key);

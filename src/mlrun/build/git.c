@@ -1,13 +1,10 @@
 #include "build/git.h"
 
 #include "base/config_value.h"
+#include "base/spawn.h"
 #include "build/secret.h"
 #include "registry/authfile.h"
 #include "registry/url.h"
-
-#include <spawn.h>
-
-extern char **environ;
 
 /* Where a repository is, and what of it. */
 struct repository {
@@ -83,31 +80,6 @@ int git_keeps_history(const char *source)
 	auto_call(repository_done) struct repository g = { 0 };
 
 	return split(source, &g, NULL) == 0 && g.keeps_git;
-}
-
-#define WAIT_MS 50
-
-static int is_cancelled(const int *cancel)
-{
-	return cancel && __atomic_load_n(cancel, __ATOMIC_RELAXED);
-}
-
-/* Wait for git, or end it. */
-static int wait_for(pid_t pid, const int *cancel)
-{
-	int status, was_told = 0;
-	pid_t got;
-
-	while ((got = waitpid(pid, &status, WNOHANG)) != pid) {
-		if (got < 0 && errno != EINTR)
-			return -errno;
-		if (is_cancelled(cancel) && !was_told++)
-			kill(pid, SIGTERM);
-		mlr_sleep_ms(WAIT_MS);
-	}
-	if (is_cancelled(cancel))
-		return -ECANCELED;
-	return WIFEXITED(status) ? WEXITSTATUS(status) : 128 + WTERMSIG(status);
 }
 
 /* --- what git knows of the caller --------------------------------------------------- */
@@ -200,25 +172,19 @@ static int git(const struct git *c, int quiet, const char *const *words)
 {
 	const char *argv[24] = { "git", "-c", "protocol.file.allow=never", "-c",
 		"protocol.ext.allow=never", "-C", c->dir };
-	posix_spawn_file_actions_t files;
+	const struct spawn s = { "git", (char *const *)argv, strv_argv(&c->env),
+		.in = SPAWN_NOTHING, .out = quiet ? SPAWN_NOTHING : STDERR_FILENO,
+		.err = quiet ? SPAWN_NOTHING : SPAWN_OURS };
 	size_t n = 7;
 	pid_t pid;
 	int r;
 
-	if (is_cancelled(c->cancel))
+	if (spawn_is_cancelled(c->cancel))
 		return -ECANCELED;
 	while ((argv[n++] = *words++))
 		;
-	posix_spawn_file_actions_init(&files);
-	posix_spawn_file_actions_addopen(&files, 0, "/dev/null", O_RDONLY, 0);
-	posix_spawn_file_actions_adddup2(&files, 2, 1);
-	if (quiet) {
-		posix_spawn_file_actions_addopen(&files, 1, "/dev/null", O_WRONLY, 0);
-		posix_spawn_file_actions_addopen(&files, 2, "/dev/null", O_WRONLY, 0);
-	}
-	r = posix_spawnp(&pid, "git", &files, NULL, (char *const *)argv, strv_argv(&c->env));
-	posix_spawn_file_actions_destroy(&files);
-	return r ? -r : wait_for(pid, c->cancel);
+	r = spawn_start(&s, &pid);
+	return r < 0 ? r : spawn_wait_unless(pid, c->cancel);
 }
 
 #define GIT(quiet, ...) git(c, quiet, (const char *const[]){ __VA_ARGS__, NULL })
@@ -274,7 +240,7 @@ static int clone_into(const struct repository *g, const struct git_access *how, 
 		return -err->code;
 	if (r == 0)
 		r = GIT(0, "submodule", "--quiet", "update", "--init", "--recursive");
-	if (is_cancelled(how->cancel))
+	if (spawn_is_cancelled(how->cancel))
 		return mlr_fail(err, ECANCELED, "interrupted");
 	if (r == -ENXIO)
 		return mlr_fail(err, ENOENT, "it has no branch, tag or commit '%s'",

@@ -12,6 +12,7 @@ struct build {
 	struct ignore ignore;
 	int64_t now;           /* the time of what is made: SOURCE_DATE_EPOCH or the clock's */
 	struct strv used;      /* names of --build-arg that an ARG declares */
+	struct strv scratch;   /* directories of the store that end with the build */
 	struct oci_step *made; /* n_made steps */
 	size_t n_made, cached;
 	size_t at;                /* the stage being built */

@@ -6,17 +6,6 @@
 
 #include <linux/close_range.h>
 #include <poll.h>
-#include <sys/mman.h>
-
-/* Standard input comes from memory, so a hook that does not read it blocks nobody. */
-static int open_state(const char *state, struct mlr_error *err)
-{
-	auto_close int fd = memfd_create("state", MFD_CLOEXEC);
-
-	if (fd < 0 || file_write_all(fd, state, strlen(state)) < 0 || lseek(fd, 0, SEEK_SET) < 0)
-		return mlr_fail_errno(err, "keep the state for hooks");
-	return take_fd(&fd);
-}
 
 /* In the child. What hooks print is not the container's output. */
 __attribute__((noreturn)) static void become(const struct bundle_hook *h, int in)
@@ -49,12 +38,13 @@ static int wait_for(const struct bundle_hook *h, pid_t child, int *status)
 
 static int run(const struct bundle_hook *h, const char *state, struct mlr_error *err)
 {
-	auto_close int in = open_state(state, err);
+	/* From memory, so a hook that does not read it blocks nobody. */
+	auto_close int in = file_of_text(state);
 	int status = 0, r;
 	pid_t child;
 
 	if (in < 0)
-		return in;
+		return mlr_result(err, in, "keep the state for hooks");
 	child = fork();
 	if (child == 0)
 		become(h, in);

@@ -3,36 +3,24 @@
 
 #include "cli/commands.h"
 #include "cli/listing.h"
-#include "cli/options.h"
 
 #include "base/json.h"
-#include "base/proc.h"
-#include "base/program.h"
 #include "oci/name.h"
 #include "oci/ref.h"
 #include "rootfs/lookup.h"
 #include "rootfs/rootfs.h"
-#include "sif/sif.h"
 
-#include <poll.h>
+#include <fnmatch.h>
 
 #define TEXT_MAX (1u << 20) /* bytes of a file of Apptainer's in an image */
 
 /* --- pull, build ---------------------------------------------------------------------- */
 
 struct making {
-	struct strv words; /* options of mlrun's build */
+	struct strv words, binds; /* options of mlrun's build; volumes */
 	const char *first, *second, *name, *dir, *arch;
 	int force, sandbox, no_https;
 };
-
-/* Several by comma. */
-static void take_binds(void *args, char *arg, struct argp_state *state)
-{
-	for (char *one; (one = strsep(&arg, ","));)
-		if (*one)
-			strv_addf(&((struct making *)args)->words, "--volume=%s", one);
-}
 
 #define MAKING(field) OPT(struct making, field)
 #define ACCEPTED(name_, c)                             \
@@ -68,7 +56,7 @@ static const struct option_row build_options[] = {
 	{ "disable-cache", 0, NULL, 0, "run %post again", 1,
 		OPT_ADD(struct making, words, "--no-cache") },
 	{ "bind", 'B', "SRC[:DST[:ro]][,...]", 0, "mount directories in %post", 1,
-		OPT_CALL(take_binds) },
+		OPT_PARSE(struct making, binds, apptainer_list) },
 	ACCEPTED("fakeroot", 'f'),
 	ACCEPTED("fix-perms", 0),
 	ACCEPTED("userns", 0),
@@ -102,7 +90,32 @@ static void begin_line(const struct making *m, const char *command, struct strv 
 static int run_command(cli_command run, struct strv *line)
 {
 	strv_argv(line);
+	options_usage_status = 0; /* the user's own could be read */
 	return run((int)line->n, line->v);
+}
+
+/* Log in to the image's registry by Apptainer's variables: in a file in memory, for this alone. */
+static int log_in(const char *image, struct mlr_error *err)
+{
+	const char *user = apptainer_variable("DOCKER_USERNAME"),
+		   *password = apptainer_variable("DOCKER_PASSWORD");
+	auto_call(oci_ref_done) struct oci_ref ref = { 0 };
+	auto_free char *text = NULL, *path = NULL;
+	json_auto_t *all = NULL;
+	int fd;
+
+	if (!user || !password || oci_ref_parse(image, &ref, NULL) < 0)
+		return 0;
+	all = json_pack("{s:{s:{s:s, s:s}}}", "auths", ref.registry, "username", user, "password",
+		password);
+	text = json_dumps(all, 0);
+	fd = file_of_text(text);
+	explicit_bzero(text, strlen(text));
+	if (fd < 0)
+		return mlr_result(err, fd, "keep DOCKER_PASSWORD in memory");
+	path = xasprintf("/proc/self/fd/%d", fd);
+	setenv("REGISTRY_AUTH_FILE", path, 1);
+	return 0;
 }
 
 /* Fetch an image, and write it into a file or directory. */
@@ -113,7 +126,7 @@ static int fetch_and_write(
 	auto_strv struct strv pull = STRV_INIT, write = STRV_INIT;
 	int status;
 
-	if (!image)
+	if (!image || log_in(image, err) < 0)
 		return cli_fail_at(err, "'%s'", source);
 	begin_line(m, "pull", &pull);
 	strv_add(&pull, "--");
@@ -167,68 +180,27 @@ static int cmd_pull_file(int argc, char **argv)
 	return fetch_and_write(&m, source, path, &err);
 }
 
-/* Run unsquashfs(1), and pass on what ends us. Returns 0, or its status. */
-static int run_unsquashfs(const char *program, uint64_t at, const char *target, const char *source)
-{
-	auto_strv struct strv line = STRV_INIT;
-	struct pollfd ended = { .events = POLLIN };
-	int status = 0;
-	pid_t child;
-
-	strv_add(&line, program);
-	strv_add(&line, "-no-progress");
-	strv_add(&line, "-no-xattrs");
-	strv_add(&line, "-offset");
-	strv_addf(&line, "%" PRIu64, at);
-	strv_add(&line, "-dest");
-	strv_add(&line, target);
-	strv_add(&line, source);
-	child = fork();
-	if (child == 0) {
-		execv(program, strv_argv(&line));
-		_exit(CLI_FAILED);
-	}
-	ended.fd = child < 0 ? -1 : proc_pidfd(child);
-	while (child > 0 && waitpid(child, &status, WNOHANG) == 0) {
-		if (cli_stop_signal)
-			kill(child, SIGTERM);
-		poll(&ended, 1, 200); /* a signal ends it */
-	}
-	fd_close(&ended.fd);
-	return child < 0              ? CLI_FAILED
-		: WIFSIGNALED(status) ? 128 + WTERMSIG(status)
-				      : WEXITSTATUS(status);
-}
-
 /* Unpack an image's file, as Apptainer does: beside the target, which appears when it is whole. */
 static int unpack(
 	const struct making *m, const char *target, const char *source, struct mlr_error *err)
 {
-	auto_close int fd = open(source, O_RDONLY | O_CLOEXEC | O_NONBLOCK | O_NOCTTY);
-	auto_free char *program = program_find("unsquashfs"), *beside = file_temp_name(target);
-	struct sif_place place = { 0 };
-	int status,
-		r = fd < 0 ? mlr_fail_errno(err, "'%s'", source)
-			   : sif_find(fd, source, &place, err);
+	auto_free char *beside = file_temp_name(target);
+	int r;
 
-	if (r == 0 && !m->sandbox) {
-		r = mlr_fail(err, EINVAL, "'%s' is an image file already", source);
+	if (!m->sandbox) {
+		mlr_fail(err, EINVAL, "'%s' is an image file already", source);
 		mlr_hint(err, "cp %s %s; --sandbox makes a directory of it", source, target);
-	} else if (r == 0 && !program) {
-		r = mlr_fail(err, ENOENT, "unsquashfs is not installed");
-		mlr_hint(err, "the package squashfs-tools has it");
-	}
-	if (r < 0)
 		return cli_fail_at(err, "build '%s'", target);
+	}
 	cli_stop_catch();
-	status = run_unsquashfs(program, place.at, beside, source);
-	if (status == 0 && !cli_stop_signal && rename(beside, target) == 0)
-		return 0;
-	file_remove_tree(AT_FDCWD, beside, NULL);
-	if (cli_stop_signal)
-		return 128 + cli_stop_signal;
-	mlr_fail(err, EIO, "build '%s': unsquashfs ended with status %d", target, status);
-	return cli_fail(err);
+	r = rootfs_unpack(source, beside, &cli_stop_signal, err);
+	if (r == 0 && rename(beside, target) < 0)
+		r = mlr_fail_errno(err, "rename '%s'", beside);
+	if (r < 0)
+		file_remove_tree(AT_FDCWD, beside, NULL);
+	return cli_stop_signal ? 128 + cli_stop_signal
+		: r < 0        ? cli_fail_at(err, "build '%s'", target)
+			       : 0;
 }
 
 /* A definition file that begins with a directory or an archive, to free(); NULL: source is one. */
@@ -246,25 +218,12 @@ static char *definition_of(const char *source, int is_directory)
 	return is_directory ? xasprintf("Bootstrap: localimage\nFrom: %s\n", source) : NULL;
 }
 
-/* Have standard input begin with a text. */
-static int give_input(const char *text, struct mlr_error *err)
-{
-	int pipes[2];
-
-	if (pipe2(pipes, O_CLOEXEC) < 0 || file_write_all(pipes[1], text, strlen(text)) < 0 ||
-		dup2(pipes[0], STDIN_FILENO) < 0)
-		return mlr_fail_errno(err, "a pipe");
-	close(pipes[0]);
-	close(pipes[1]);
-	return 0;
-}
-
 static int build(
 	const struct making *m, const char *target, const char *source, struct mlr_error *err)
 {
 	auto_strv struct strv line = STRV_INIT;
 	struct stat st = { 0 };
-	int is_there = stat(source, &st) == 0;
+	int is_there = stat(source, &st) == 0, input;
 	auto_free char *text = definition_of(source, S_ISDIR(st.st_mode));
 
 	if (!text && is_there && oci_name_ends_as_root(source))
@@ -273,10 +232,15 @@ static int build(
 		return mlr_fail_errno(err, "definition file '%s'", source), cli_fail(err);
 	begin_line(m, "build", &line);
 	strv_add_all(&line, &m->words);
+	for (size_t i = 0; i < m->binds.n; i++)
+		strv_addf(&line, "--volume=%s", m->binds.v[i]);
 	strv_addf(&line, "--file=%s", text ? "-" : source);
 	strv_addf(&line, "--output=type=%s,dest=%s", m->sandbox ? "local" : "sif", target);
 	strv_add(&line, ".");
-	return text && give_input(text, err) < 0 ? cli_fail(err) : run_command(cmd_build, &line);
+	input = text ? file_of_text(text) : STDIN_FILENO;
+	if (input < 0 || dup2(input, STDIN_FILENO) < 0)
+		return mlr_fail_errno(err, "standard input"), cli_fail(err);
+	return run_command(cmd_build, &line);
 }
 
 static int cmd_build_file(int argc, char **argv)
@@ -301,6 +265,7 @@ static int cmd_build_file(int argc, char **argv)
 	else
 		status = build(&m, m.first, m.second, &err);
 	strv_done(&m.words);
+	strv_done(&m.binds);
 	return status;
 }
 
@@ -323,7 +288,7 @@ static const struct option_row inspect_options[] = {
 	PART("labels", 'l', "labels (default)", "labels.json"),
 	PART("deffile", 'd', "the definition file", "Singularity"),
 	PART("runscript", 'r', "what run starts", "runscript"),
-	PART("environment", 'e', "what sets its variables", "env/90-environment.sh"),
+	PART("environment", 'e', "what sets its variables", "env"),
 	PART("test", 't', "what test starts", "test"),
 	PART("helpfile", 'H', "its help", "runscript.help"),
 	PART("startscript", 's', "what an instance starts", "startscript"),
@@ -361,6 +326,34 @@ static void print_labels(json_t *labels)
 	}
 }
 
+/* The scripts that set variables: that of Docker's image, and the definition file's. */
+static json_t *inspect_environment(
+	const struct inspecting *a, const struct plan *p, const char *dir)
+{
+	auto_strv struct strv names = STRV_INIT;
+	json_t *ret = json_object();
+
+	rootfs_list(p, dir, &names);
+	strv_sort(&names);
+	for (size_t i = 0; i < names.n; i++) {
+		auto_free char *path = xasprintf("%s/%s", dir, names.v[i]), *text = NULL;
+
+		if ((fnmatch("10-docker*.sh", names.v[i], 0) != 0 &&
+			    strcmp(names.v[i], "90-environment.sh") != 0) ||
+			rootfs_read(p, path, TEXT_MAX, &text, NULL) < 0)
+			continue;
+		for (size_t len = strlen(text); len > 0 && text[len - 1] == '\n';)
+			text[--len] = '\0';
+		if (!a->json) {
+			printf("=== %s ===\n", path);
+			print_text(text);
+			puts("\n");
+		}
+		json_object_set_new(ret, path, mlr_json_text(text));
+	}
+	return ret;
+}
+
 static int inspect(const struct inspecting *a, const struct plan *p, struct mlr_error *err)
 {
 	json_auto_t *found = json_object();
@@ -372,6 +365,10 @@ static int inspect(const struct inspecting *a, const struct plan *p, struct mlr_
 			       *key = xstrndup(a->parts.v[i], (size_t)(path - a->parts.v[i]) - 1);
 		json_auto_t *labels = NULL;
 
+		if (strcmp(key, "environment") == 0) {
+			json_object_set_new(found, key, inspect_environment(a, p, path));
+			continue;
+		}
 		r = rootfs_read(p, path, TEXT_MAX, &text, err);
 		if (r == -EPROTO)
 			return cli_fail_at(err, "inspect '%s'", a->image);
@@ -435,6 +432,6 @@ int apptainer_make(int argc, char **argv)
 		.group = "apptainer", .rows = rows, .n = ARRAY_LEN(rows)
 	};
 
-	argp_err_exit_status = APPTAINER_FAILED;
+	apptainer_begin();
 	return apptainer_status(commands_run(&commands, argc, argv));
 }

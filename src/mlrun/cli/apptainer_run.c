@@ -2,22 +2,21 @@
 #include "cli/apptainer.h"
 
 #include "cli/exec_options.h"
-#include "cli/options.h"
 
 #include "base/config_value.h"
 #include "base/escape.h"
 
-#include <argp.h>
-
 #define PLACE        "/.singularity.d/"
+#define LIBRARIES    PLACE "libs"
 #define ENV_FILE_MAX (1u << 20) /* bytes */
 
 struct args {
-	struct strv words;          /* mlrun's options */
+	struct strv words, mounts;  /* mlrun's options */
 	struct strv env, env_files; /* --env's "K=V" */
-	struct strv scratch, binds; /* as typed */
-	const char *workdir, *home, *shell, *overlay;
-	int contain; /* 1: --contain, 2: --containall */
+	struct strv binds;          /* as typed */
+	struct strv scratch, overlays, no_mount;
+	const char *workdir, *home, *shell;
+	int contain; /* 1: --contain, 2: --containall, 3: --compat */
 	int gpu, clean, no_home, no_eval, writable, writable_tmpfs;
 	int is_instance;
 	const char *image, *name; /* name: the instance's */
@@ -85,54 +84,11 @@ static void take_env(void *args, char *arg, struct argp_state *state)
 	}
 }
 
-/* Several by comma. */
-static void take_scratch(void *args, char *arg, struct argp_state *state)
-{
-	for (char *part; (part = strsep(&arg, ","));)
-		strv_add(&((struct args *)args)->scratch, part);
-}
-
-static void take_no_mount(void *args, char *arg, struct argp_state *state)
-{
-	struct args *a = args;
-
-	for (char *part; (part = strsep(&arg, ","));)
-		if (strcmp(part, "home") == 0)
-			a->no_home = 1;
-		else if (strcmp(part, "tmp") == 0)
-			strv_add(&a->words, "--tmpfs=/tmp");
-		else if (strcmp(part, "hostfs") != 0 && strcmp(part, "bind-paths") != 0)
-			argp_error(state,
-				"--no-mount takes home or tmp, not '%s'; --contain "
-				"leaves out more",
-				part);
-}
-
-static void take_network(void *args, char *arg, struct argp_state *state)
-{
-	struct args *a = args;
-
-	strv_add(&a->words, "--net=none");
-	if (arg && strcmp(arg, "none") != 0)
-		argp_error(state,
-			"--network takes none, not '%s': a network with a way out "
-			"needs root",
-			arg);
-}
-
 static void take_security(void *args, char *arg, struct argp_state *state)
 {
 	if (strncmp(arg, "seccomp:", 8) != 0)
 		argp_error(state, "--security takes seccomp:FILE, not '%s'", arg);
 	strv_addf(&((struct args *)args)->words, "--seccomp=%s", arg + 8);
-}
-
-static void take_compat(void *args, char *arg, struct argp_state *state)
-{
-	struct args *a = args;
-
-	a->contain = 2;
-	a->writable_tmpfs = 1;
 }
 
 /* The image, which ends the options; an instance's name; and the command's words. */
@@ -148,6 +104,7 @@ static void take_operands(void *args, char *word, struct argp_state *state)
 }
 
 #define ARGS(field) OPT(struct args, field)
+#define LIST(field) OPT_PARSE(struct args, field, apptainer_list)
 #define WORD(text)  OPT_ADD(struct args, words, text)
 #define ACCEPTED(name_, c)                             \
 	{                                              \
@@ -158,8 +115,8 @@ static void take_operands(void *args, char *word, struct argp_state *state)
 static const struct option_row options[] = {
 	{ "bind", 'B', "SRC[:DST[:ro]][,...]", 0, "mount directories and files", 1,
 		OPT_CALL(take_binds) },
-	{ "bindpath", 0, NULL, OPTION_ALIAS | OPTION_HIDDEN, NULL, 1, OPT_CALL(take_binds) },
-	{ "mount", 0, "SPEC", 0, "type=bind,src=SRC,dst=DST[,ro]", 1, WORD("--mount=") },
+	{ "mount", 0, "SPEC", 0, "type=bind,src=SRC,dst=DST[,ro]", 1,
+		OPT_ADD(struct args, mounts, "--mount=") },
 	{ "nv", 0, NULL, 0, "add the job's GPUs", 1, ARGS(gpu) },
 	{ "rocm", 0, NULL, 0, "add the job's GPUs", 1, ARGS(gpu) },
 	{ "env", 0, "K=V[,K=V]", 0, "set variables", 1, OPT_CALL(take_env) },
@@ -174,28 +131,32 @@ static const struct option_row options[] = {
 	{ "writable-tmpfs", 0, NULL, 0, "let the root be written to; it forgets", 1,
 		ARGS(writable_tmpfs) },
 	{ "writable", 'w', NULL, 0, "write to the image, a directory", 1, ARGS(writable) },
-	{ "overlay", 'o', "DIR", 0, "keep what is written in DIR", 1, ARGS(overlay) },
-	{ "overlayimage", 0, NULL, OPTION_ALIAS | OPTION_HIDDEN, NULL, 1, ARGS(overlay) },
+	{ "overlay", 'o', "DIR[:ro][,...]", 0, "keep what is written in DIR, or see it", 1,
+		LIST(overlays) },
+	{ "overlayimage", 0, NULL, OPTION_ALIAS | OPTION_HIDDEN, NULL, 1, LIST(overlays) },
 	{ "contain", 'c', NULL, 0, "an empty home and /tmp, few devices", 1,
 		OPT_VALUE(struct args, contain, 1) },
 	{ "containall", 'C', NULL, 0, "--contain, with own PIDs, IPC and environment", 1,
 		OPT_VALUE(struct args, contain, 2) },
-	{ "compat", 0, NULL, 0, "--containall --writable-tmpfs", 1, OPT_CALL(take_compat) },
-	{ "workdir", 'W', "DIR", 0, "with --contain: keep home, /tmp and /var/tmp in DIR", 1,
+	{ "compat", 0, NULL, 0, "--containall --writable-tmpfs", 1,
+		OPT_VALUE(struct args, contain, 3) },
+	{ "workdir", 'W', "DIR", 0, "keep /tmp and /var/tmp of --contain, and --scratch, in DIR", 1,
 		ARGS(workdir) },
-	{ "scratch", 'S', "DIR", 0, "an empty directory", 1, OPT_CALL(take_scratch) },
-	{ "scratchdir", 0, NULL, OPTION_ALIAS | OPTION_HIDDEN, NULL, 1, OPT_CALL(take_scratch) },
+	{ "scratch", 'S', "DIR[,...]", 0, "an empty directory", 1, LIST(scratch) },
+	{ "scratchdir", 0, NULL, OPTION_ALIAS | OPTION_HIDDEN, NULL, 1, LIST(scratch) },
 	{ "fakeroot", 'f', NULL, 0, "appear as root inside", 2, WORD("--fakeroot") },
 	{ "pid", 'p', NULL, 0, "own process ids", 2, WORD("--init") },
 	{ "unshare-pid", 0, NULL, OPTION_ALIAS | OPTION_HIDDEN, NULL, 2, WORD("--init") },
 	{ "ipc", 'i', NULL, 0, "own shared memory and queues", 2, WORD("--ipc=private") },
-	{ "net", 'n', NULL, 0, "no network", 2, OPT_CALL(take_network) },
-	{ "network", 0, "none", 0, "no network", 2, OPT_CALL(take_network) },
+	{ "net", 'n', NULL, 0, "no network", 2, WORD("--net=none") },
+	{ "network", 0, "none", 0, "no network", 2, WORD("--net=") },
 	{ "hostname", 0, "NAME", 0, "a host name of its own", 2, WORD("--hostname=") },
 	{ "cpus", 0, "N", 0, "at most N processors' time", 2, WORD("--cpus=") },
 	{ "memory", 0, "SIZE", 0, "at most SIZE of memory", 2, WORD("--memory=") },
 	{ "security", 0, "seccomp:FILE", 0, "forbid system calls", 2, OPT_CALL(take_security) },
-	{ "no-mount", 0, "LIST", 0, "leave out home or tmp", 2, OPT_CALL(take_no_mount) },
+	{ "no-mount", 0, "LIST", 0,
+		"leave out proc, sys, dev, devpts, home, tmp, cwd, bind-paths or a path", 2,
+		LIST(no_mount) },
 	{ "shell", 's', "PATH", 0, "with shell: start this one", 2, ARGS(shell) },
 	{ "no-eval", 0, NULL, 0, "take $ in values of variables as it is", 2, ARGS(no_eval) },
 	{ "explain", 0, NULL, 0, "print what the container would have; run nothing", 2,
@@ -211,7 +172,8 @@ static const struct option_row options[] = {
 	{ 0 },
 };
 
-/* Put the options that variables stand for before those of the command line, which win. */
+/* Put the options that variables stand for before those of the command line, which win. What is
+ * bound comes behind (check()). */
 static void add_variables(int argc, char **argv, struct strv *ret)
 {
 	const char *takes = NULL;
@@ -225,7 +187,9 @@ static void add_variables(int argc, char **argv, struct strv *ret)
 
 		for (char *c = name; *c; c++)
 			*c = (char)toupper((unsigned char)*c);
-		value = strcmp(o->name, "env") != 0 ? apptainer_variable(name) : NULL;
+		value = strcmp(o->name, "env") != 0 && strcmp(o->name, "bind") != 0
+			? apptainer_variable(name)
+			: NULL;
 		if (value && takes)
 			strv_addf(ret, "--%s=%s", o->name, value);
 		else if (value && config_truth(value) != 0)
@@ -236,6 +200,14 @@ static void add_variables(int argc, char **argv, struct strv *ret)
 }
 
 /* --- variables of the command ------------------------------------------------------- */
+
+/* Set "K=V"; the last one counts. */
+static void set_text(struct strv *env, const char *text)
+{
+	auto_free char *key = xstrndup(text, strcspn(text, "="));
+
+	strv_env_set(env, key, strchr(text, '=') + 1);
+}
 
 /* Add "K=V" of APPTAINERENV_K; of SINGULARITYENV_K where the first is not set. */
 static void take_prefixed(struct strv *ret)
@@ -250,7 +222,7 @@ static void take_prefixed(struct strv *ret)
 			if (strncmp(*e, prefixes[i], strlen(prefixes[i])) != 0 ||
 				!strchr(text, '='))
 				continue;
-			strv_add(ret, text);
+			set_text(ret, text);
 			key = xasprintf("SINGULARITYENV_%.*s", (int)strcspn(text, "="), text);
 			other = i == 1 ? getenv(key) : NULL;
 			if (other && strcmp(other, strchr(text, '=') + 1) != 0)
@@ -308,9 +280,9 @@ static int take_file(const char *name, struct strv *ret, struct mlr_error *err)
 
 		if (s[key] == '=' && escape_is_sh_name(s, key)) {
 			const char *at = s + key + 1;
-			auto_free char *value = take_value(&at);
+			auto_free char *value = take_value(&at), *variable = xstrndup(s, key);
 
-			strv_addf(ret, "%.*s=%s", (int)key, s, value);
+			strv_env_set(ret, variable, value);
 			s = at;
 		} else if (*s == '#') {
 			s += strcspn(s, "\n");
@@ -321,44 +293,34 @@ static int take_file(const char *name, struct strv *ret, struct mlr_error *err)
 	return 0;
 }
 
-/* The last value of a variable; NULL if nobody gives one. */
-static const char *last_of(const struct strv *env, const char *key)
-{
-	size_t len = strlen(key);
-
-	for (size_t i = env->n; i-- > 0;)
-		if (strncmp(env->v[i], key, len) == 0 && env->v[i][len] == '=')
-			return env->v[i] + len + 1;
-	return NULL;
-}
-
 /* PREPEND_PATH and APPEND_PATH are about PATH, which is the image's if nobody sets it. */
 static void join_path(struct strv *env)
 {
-	const char *before = last_of(env, "PREPEND_PATH"), *after = last_of(env, "APPEND_PATH");
-	const char *path = last_of(env, "PATH");
+	const char *before = strv_env_get(strv_argv(env), "PREPEND_PATH"),
+		   *after = strv_env_get(strv_argv(env), "APPEND_PATH"),
+		   *path = strv_env_get(strv_argv(env), "PATH");
+	auto_free char *all = xasprintf("%s%s%s%s%s", before ? before : "", before ? ":" : "",
+		path ? path : "$PATH", after ? ":" : "", after ? after : "");
 
 	if (before || after)
-		strv_take(env,
-			xasprintf("PATH=%s%s%s%s%s", before ? before : "", before ? ":" : "",
-				path ? path : "$PATH", after ? ":" : "", after ? after : ""));
+		strv_env_set(env, "PATH", all);
 }
 
 static void add_env(const struct args *a, const struct strv *env, struct strv *ret)
 {
 	for (size_t i = 0; i < env->n; i++) {
-		auto_free char *key = xstrndup(env->v[i], strcspn(env->v[i], "="));
-		const char *value = last_of(env, key);
+		const char *text = env->v[i], *value = strchr(text, '=') + 1;
 		int is_expanded = !a->no_eval && strpbrk(value, "$`");
+		int is_libraries =
+			strncmp(text, "LD_LIBRARY_PATH=", 16) == 0 && !path_ends(value, LIBRARIES);
 
-		if (value != env->v[i] + strlen(key) + 1 || strcmp(key, "PREPEND_PATH") == 0 ||
-			strcmp(key, "APPEND_PATH") == 0)
-			continue;
-		if (strcmp(key, "HOME") == 0)
+		if (strncmp(text, "HOME=", 5) == 0)
 			mlr_log(MLR_WARNING,
 				"HOME is not set so; --home DIR chooses the home directory");
-		else
-			strv_addf(ret, "--%s=%s", is_expanded ? "expand-env" : "env", env->v[i]);
+		else if (strncmp(text, "PREPEND_PATH=", 13) != 0 &&
+			strncmp(text, "APPEND_PATH=", 12) != 0)
+			strv_addf(ret, "--%s=%s%s", is_expanded ? "expand-env" : "env", text,
+				is_libraries ? ":" LIBRARIES : "");
 	}
 }
 
@@ -397,8 +359,6 @@ static int add_empty(const struct args *a, const char *name, const char *target,
 
 static int add_directories(const struct args *a, struct strv *ret, struct mlr_error *err)
 {
-	const char *home = getenv("HOME");
-
 	TRY(a->contain ? add_empty(a, "tmp", "/tmp", ret, err) : 0);
 	TRY(a->contain ? add_empty(a, "var_tmp", "/var/tmp", ret, err) : 0);
 	for (size_t i = 0; i < a->scratch.n; i++) {
@@ -410,23 +370,52 @@ static int add_directories(const struct args *a, struct strv *ret, struct mlr_er
 		strv_addf(ret, "--home-place=%s", a->home);
 	else
 		strv_add(ret, a->contain || a->no_home ? "--no-home" : "--home");
-	return a->contain && a->workdir && home && !a->home ? add_empty(a, "home", home, ret, err)
-							    : 0;
+	return 0;
+}
+
+/* Leave out what Apptainer's users know by a word, or a file of /etc by its path. */
+static int add_no_mount(const struct args *a, struct strv *ret, struct mlr_error *err)
+{
+	static const char *const words[][3] = { { "home", "--no-home" }, { "cwd", "--without=." },
+		{ "proc", "--without=/proc" }, { "sys", "--without=/sys" },
+		{ "dev", "--without=/dev" }, { "devpts", "--without=/dev/pts" },
+		{ "tmp", "--without=/tmp", "--without=/var/tmp" },
+		{ "bind-paths", "--without=/etc/hosts", "--without=/etc/localtime" },
+		{ "hostfs" } };
+
+	for (size_t i = 0; i < a->no_mount.n; i++) {
+		const char *word = a->no_mount.v[i];
+		size_t w = 0;
+
+		while (w < ARRAY_LEN(words) && strcmp(word, words[w][0]) != 0)
+			w++;
+		if (*word == '/')
+			strv_addf(ret, "--without=%s", word);
+		else if (w == ARRAY_LEN(words)) {
+			mlr_fail(err, EINVAL, "--no-mount '%s' is not supported", word);
+			return mlr_hint(err,
+				"it takes proc, sys, dev, devpts, home, tmp, hostfs, cwd, bind-paths or a path");
+		} else
+			for (size_t o = 1; o < 3 && words[w][o]; o++)
+				strv_add(ret, words[w][o]);
+	}
+	return 0;
 }
 
 static int add_container(const struct args *a, struct strv *ret, struct mlr_error *err)
 {
 	strv_add(ret, a->contain ? "--dialect=apptainer-contained" : "--dialect=apptainer");
 	strv_add(ret, a->gpu ? "--gpu=all" : "--gpu=none");
-	if (a->overlay)
-		strv_addf(ret, "--kept-in=%s", a->overlay);
-	else if (!a->writable_tmpfs)
+	for (size_t i = 0; i < a->overlays.n; i++)
+		strv_addf(ret, "--kept-in=%s", a->overlays.v[i]);
+	if (!a->writable_tmpfs && a->contain != 3)
 		strv_add(ret, a->writable ? "--in-place" : "--read-only");
-	if (a->contain == 2) {
+	if (a->contain >= 2) {
 		strv_add(ret, "--init");
 		strv_add(ret, "--ipc=private");
 	}
-	return add_directories(a, ret, err);
+	TRY(add_directories(a, ret, err));
+	return add_no_mount(a, ret, err);
 }
 
 /* What runs, by the command's name. A shell is the image's bash, else its sh; what an instance's
@@ -441,8 +430,6 @@ static void add_command(const struct args *a, const char *how, struct strv *ret)
 		"while :; do sleep 3600 & wait $!; done";
 	int is_shell = strcmp(how, "shell") == 0;
 
-	if (strcmp(how, "test") == 0)
-		strv_add(ret, PLACE "test");
 	if (is_shell && a->shell)
 		strv_add(ret, a->shell);
 	else if (is_shell || strcmp(how, "start") == 0) {
@@ -462,7 +449,7 @@ static int make_line(struct args *a, const char *how, struct strv *ret, struct m
 		strncmp(a->image, scheme, strlen(scheme)) == 0 ? a->image + strlen(scheme) : NULL;
 	auto_free char *image = joined ? xstrdup("") : apptainer_image(a->image, err);
 	auto_strv struct strv env = STRV_INIT;
-	int is_run = strcmp(how, "run") == 0;
+	int is_run = strcmp(how, "run") == 0, is_test = strcmp(how, "test") == 0;
 
 	if (!image)
 		return -err->code;
@@ -476,52 +463,63 @@ static int make_line(struct args *a, const char *how, struct strv *ret, struct m
 	take_prefixed(&env);
 	for (size_t i = 0; i < a->env_files.n; i++)
 		TRY(take_file(a->env_files.v[i], &env, err));
-	strv_add_all(&env, &a->env);
+	for (size_t i = 0; i < a->env.n; i++)
+		set_text(&env, a->env.v[i]);
 	join_path(&env);
 	if (joined) {
 		strv_add(ret, "--dialect=apptainer");
 		strv_addf(ret, "--join=%s", joined);
 	} else {
 		TRY(add_container(a, ret, err));
-		strv_add(ret, is_run ? "--script=" PLACE "runscript" : "--entrypoint=");
+		if (is_run || is_test)
+			strv_addf(ret, "--script=" PLACE "%s", is_run ? "runscript" : "test");
+		if (!is_run)
+			strv_add(ret, is_test ? "--entrypoint=" PLACE "test" : "--entrypoint=");
 	}
-	if (a->clean || a->contain == 2)
+	if (a->clean || a->contain >= 2)
 		strv_add(ret, "--clearenv");
 	if (strcmp(how, "shell") == 0)
 		strv_add(ret, "--env=PS1=Apptainer> ");
 	strv_add_all(ret, &a->words);
+	strv_add_all(ret, &a->mounts);
 	add_env(a, &env, ret);
 	add_own(a, how, ret);
 	if (!joined)
 		strv_add(ret, image);
 	strv_add(ret, "--");
-	if (joined && is_run)
-		strv_add(ret, PLACE "runscript");
+	if (joined && (is_run || is_test))
+		strv_addf(ret, PLACE "%s", is_run ? "runscript" : "test");
 	add_command(a, how, ret);
 	return 0;
 }
 
-static int check(const struct args *a, const char *how, struct mlr_error *err)
+/* Bind what variables say, of which a later one yields; then look whether all is there. */
+static void check(void *args, struct argp_state *state)
 {
-	if (strcmp(how, "exec") == 0 && !*a->command) {
-		mlr_fail(err, EINVAL, "a command is missing after '%s'", a->image);
-		return mlr_hint(
-			err, "apptainer run starts the image's own, apptainer shell a shell");
+	static const char *const names[] = { "BIND", "BINDPATH" };
+	struct args *a = args;
+
+	for (size_t i = 0; i < ARRAY_LEN(names); i++) {
+		char *value = apptainer_variable(names[i]);
+
+		if (value)
+			take_binds(a, value, state);
 	}
-	if (a->is_instance && !a->name) {
-		mlr_fail(err, EINVAL, "a name is missing after '%s'", a->image);
-		return mlr_hint(err, "apptainer instance start IMAGE NAME");
-	}
-	return 0;
+	if (a->is_instance && !a->name)
+		argp_error(state, "a name is missing after '%s'", a->image);
+	if (path_ends(state->name, " exec") && !*a->command)
+		argp_error(state,
+			"a command is missing after '%s'; apptainer run starts the image's own",
+			a->image);
 }
 
 static void args_done(struct args *a)
 {
-	strv_done(&a->words);
-	strv_done(&a->env);
-	strv_done(&a->env_files);
-	strv_done(&a->scratch);
-	strv_done(&a->binds);
+	struct strv *const all[] = { &a->words, &a->mounts, &a->env, &a->env_files, &a->binds,
+		&a->scratch, &a->overlays, &a->no_mount };
+
+	for (size_t i = 0; i < ARRAY_LEN(all); i++)
+		strv_done(all[i]);
 }
 
 int apptainer_run(int argc, char **argv)
@@ -533,6 +531,8 @@ int apptainer_run(int argc, char **argv)
 			"IMAGE is a SIF file, a directory, docker://NAME, docker-archive:FILE, "
 			"oci-archive:FILE, oci:DIR or instance://NAME. mlrun-apptainer(1) has more.",
 		.s.in_order = 1,
+		.s.has_false = 1,
+		.s.check = check,
 		.s.operands = { OPT_CALL(take_operands) },
 		.s.needed = 1,
 		.s.missing = "an image is missing",
@@ -548,9 +548,10 @@ int apptainer_run(int argc, char **argv)
 	list = xreallocarray(NULL, words.n + 1, sizeof(*list));
 	memcpy(list, strv_argv(&words), (words.n + 1) * sizeof(*list));
 	cli_options_parse((int)words.n, list, &syntax, &a);
-	if (check(&a, how, &err) < 0 || make_line(&a, how, &line, &err) < 0)
+	if (make_line(&a, how, &line, &err) < 0)
 		return cli_fail_at(&err, "%s", argv[0]);
 	strv_argv(&line);
+	options_usage_status = 0; /* what mlrun's command refuses could be read */
 	if (a.is_instance)
 		dup2(STDERR_FILENO, STDOUT_FILENO); /* the name is no result */
 	return (a.is_instance ? cmd_run : cmd_exec)((int)line.n, line.v);

@@ -3,7 +3,6 @@
 
 #include "cli/commands.h"
 #include "cli/listing.h"
-#include "cli/options.h"
 #include "cli/services.h"
 
 #include "base/json.h"
@@ -127,7 +126,8 @@ static int cmd_stop_instances(int argc, char **argv)
 	mlr_fail(&err, ENOENT,
 		a.all || a.names.n ? "no such instance is running" : "a name is missing");
 	mlr_hint(&err, "apptainer instance list shows the names, --all stops all");
-	return cli_fail_at(&err, "%s", argv[0]);
+	cli_fail_at(&err, "%s", argv[0]);
+	return APPTAINER_USAGE;
 }
 
 static const struct command instance_rows[] = {
@@ -219,7 +219,7 @@ int cmd_apptainer(int argc, char **argv)
 	static char self[] = "apptainer", run[] = "apptainer run";
 	int is_script = strcmp(basename(argv[0]), "run-singularity") == 0, n;
 
-	argp_err_exit_status = APPTAINER_FAILED;
+	apptainer_begin();
 	choose_store();
 	if (is_script) {
 		argv[0] = run;

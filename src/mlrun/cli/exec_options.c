@@ -327,7 +327,8 @@ static const struct option_row options[] = {
 	{ "script", 0, "PATH", OPTION_HIDDEN, NULL, 4, WISH(script) },
 	{ "expand-env", 0, "K=V", OPTION_HIDDEN, NULL, 4, WISH(expand_env) },
 	{ "home-place", 0, "SRC[:DST]", OPTION_HIDDEN, NULL, 4, WISH(home_place) },
-	{ "kept-in", 0, "DIR", OPTION_HIDDEN, NULL, 4, WISH(overlay) },
+	{ "kept-in", 0, "DIR", OPTION_HIDDEN, NULL, 4, WISH(overlays) },
+	{ "without", 0, "PATH", OPTION_HIDDEN, NULL, 4, WISH(without) },
 	{ "in-place", 0, NULL, OPTION_HIDDEN, NULL, 4, WISH(in_place) },
 	{ "quiet", 'q', NULL, OPTION_HIDDEN, NULL, 4, OPT_CALL(cli_options_be_quiet) },
 	/* A service's supervisor gives it, for --join NAME. */
@@ -411,6 +412,8 @@ void cli_exec_done(struct cli_exec *x)
 	strv_done(&o->keep_fds);
 	strv_done(&o->cap_drop);
 	strv_done(&o->ulimits);
+	strv_done(&o->overlays);
+	strv_done(&o->without);
 	free(x->join_env);
 	free(x->image_place);
 }

@@ -3,10 +3,8 @@
 #include "cli/cli.h"
 #include "cli/fetch.h"
 #include "cli/services.h"
+#include "base/spawn.h"
 #include "work/work.h"
-
-#include <spawn.h>
-#include <sys/mman.h>
 
 #define FILE_MAX (1u << 20) /* bytes */
 
@@ -293,38 +291,20 @@ static int run_itself(const struct strv *argv, int input)
 {
 	auto_free char *program = work_program();
 	struct mlr_error err = MLR_ERROR_INIT;
-	posix_spawn_file_actions_t files;
-	int r, status = 0;
+	const struct spawn s = { program, strv_argv(argv), .in = input < 0 ? SPAWN_OURS : input };
 	pid_t pid;
+	int r = spawn_start(&s, &pid);
 
-	posix_spawn_file_actions_init(&files);
-	if (input >= 0)
-		posix_spawn_file_actions_adddup2(&files, input, STDIN_FILENO);
-	r = posix_spawn(&pid, program, &files, NULL, strv_argv(argv), environ);
-	posix_spawn_file_actions_destroy(&files);
-	while (r == 0 && waitpid(pid, &status, 0) < 0 && errno == EINTR)
-		;
-	if (r != 0) {
-		mlr_fail(&err, r, "start '%s': %s", program, strerror(r));
+	if (r < 0) {
+		mlr_fail(&err, -r, "start '%s': %s", program, strerror(-r));
 		return cli_fail_at(&err, "up");
 	}
-	return WIFSIGNALED(status) ? 128 + WTERMSIG(status) : WEXITSTATUS(status);
-}
-
-/* Open a file in memory with a text. Returns it, or -errno. */
-static int open_text(const char *text)
-{
-	auto_close int fd = memfd_create("recipe", MFD_CLOEXEC);
-	int r = fd < 0 ? -errno : file_write_all(fd, text, strlen(text));
-
-	if (r == 0 && lseek(fd, 0, SEEK_SET) < 0)
-		r = -errno;
-	return r < 0 ? r : take_fd(&fd);
+	return spawn_wait_unless(pid, NULL);
 }
 
 static int build(const struct compose_service *c, const char *image, const char *store)
 {
-	auto_close int recipe = c->recipe ? open_text(c->recipe) : -1;
+	auto_close int recipe = c->recipe ? file_of_text(c->recipe) : -1;
 	auto_strv struct strv argv = STRV_INIT;
 	struct mlr_error err = MLR_ERROR_INIT;
 

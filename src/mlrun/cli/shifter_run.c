@@ -8,6 +8,7 @@
 #include "cli/exec_options.h"
 #include "cli/options.h"
 
+#include "base/spawn.h"
 #include "oci/digest.h"
 #include "runtime/runtime.h"
 #include "shifter/image.h"
@@ -229,21 +230,16 @@ static int run_hook(const char *hook, struct plan *p, struct mlr_error *err)
 {
 	auto_strv struct strv env = STRV_INIT;
 	char *const argv[] = { "sh", "-c", (char *)hook, NULL };
+	struct spawn s = { "/bin/sh", argv };
 	pid_t child;
-	int status;
+	int r;
 
 	plan_env_list(p, &env);
-	child = fork();
-	if (child == 0) {
-		execve("/bin/sh", argv, strv_argv(&env));
-		_exit(127);
-	}
-	if (child < 0 || waitpid(child, &status, 0) < 0)
-		return mlr_fail_errno(err, "userhook '%s'", hook);
-	if (status != 0)
-		return mlr_fail(err, EIO, "userhook '%s' failed with status %d", hook,
-			WIFEXITED(status) ? WEXITSTATUS(status) : 128 + WTERMSIG(status));
-	return 0;
+	s.envp = strv_argv(&env);
+	r = spawn_start(&s, &child);
+	r = r < 0 ? r : spawn_wait_unless(child, NULL);
+	return r > 0 ? mlr_fail(err, EIO, "userhook '%s' failed with status %d", hook, r)
+		     : mlr_result(err, r, "userhook '%s'", hook);
 }
 
 static int become(struct plan *p, struct mlr_error *err)

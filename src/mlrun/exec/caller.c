@@ -161,7 +161,9 @@ static int plan_caller_dir(const struct exec_options *o, const char *home, const
 {
 	enum caller_place place;
 	auto_free char *cwd =
-		o->apart || exec_dialect_of(o)->no_caller_dir ? NULL : caller_workdir(home, &place);
+		o->apart || exec_dialect_of(o)->no_caller_dir || exec_is_without(o, ".")
+		? NULL
+		: caller_workdir(home, &place);
 	const char *link;
 
 	if (!cwd)
@@ -248,7 +250,8 @@ void caller_keep_workdir(const struct exec_options *o, struct plan *p)
 		return;
 	plan_remark_add(p, PLAN_FROM_USER, "'%s' is not in the container", p->workdir);
 	free(p->workdir);
-	p->workdir = xstrdup(p->id.home);
+	p->workdir =
+		xstrdup(p->root != PLAN_ROOT_ITSELF || has_path(p, p->id.home) ? p->id.home : "/");
 	p->workdir_origin = PLAN_FROM_DEFAULT;
 }
 

@@ -9,7 +9,7 @@ const char *const exec_dialect_names[] = { "mlrun", "pyxis", "apptainer", "appta
 #define APPTAINER                                                                          \
 	.hidden = { "LD_LIBRARY_PATH", "APPTAINER*", "SINGULARITY*" }, .root_has_home = 1, \
 	.workdir = WORKDIR_OR_HOME, .gpu_is_wish = 1, .keeps_fds = 1, .begins_anew = 1,    \
-	.kept = { "TERM", "*_proxy", "*_PROXY" }
+	.first_counts = 1, .kept = { "TERM", "*_proxy", "*_PROXY" }
 
 const struct dialect *exec_dialect_of(const struct exec_options *o)
 {

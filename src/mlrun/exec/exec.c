@@ -12,7 +12,8 @@
 #include "runtime/masks.h"
 #include "store/container.h"
 
-#define HOSTS_MAX (16u << 20) /* bytes */
+#define HOSTS_MAX  (16u << 20) /* bytes */
+#define SCRIPT_MAX (1u << 20)
 
 /*
  * The default mounts. Host files that a site may lack are optional. Files in the image's own
@@ -58,6 +59,8 @@ static int plan_terminals(const struct exec_options *o, struct plan *p, struct m
 	const char *tty = NULL;
 	int r;
 
+	if (exec_is_without(o, "/dev/pts"))
+		return 0;
 	if (!o->apart && access("/dev/pts/ptmx", R_OK | W_OK) == 0)
 		return exec_dialect_of(o)->hosts_dev
 			? 0
@@ -100,6 +103,14 @@ static int plan_hosts(struct plan *p, struct mlr_error *err)
 	return plan_file_add(p, text, strlen(text), "/etc/hosts", PLAN_FROM_DEFAULT, err);
 }
 
+int exec_is_without(const struct exec_options *o, const char *target)
+{
+	for (size_t i = 0; i < o->without.n; i++)
+		if (path_below(target, o->without.v[i]))
+			return 1;
+	return 0;
+}
+
 /* Is this default mount not for this container? The host's whole /dev takes the place of single
  * devices. */
 static int is_left_out(const struct exec_options *o, enum plan_kind kind, const char *target)
@@ -107,6 +118,8 @@ static int is_left_out(const struct exec_options *o, enum plan_kind kind, const 
 	static const char *const names[] = { "/etc/localtime", "/tmp" };
 	const struct dialect *d = exec_dialect_of(o);
 
+	if (exec_is_without(o, target))
+		return 1;
 	if (d->hosts_dev && path_below(target, "/dev") && access(target, F_OK) < 0)
 		return 1;
 	if (kind == kind_of(o, kind, target) && path_below(target, "/dev"))
@@ -119,29 +132,33 @@ static int is_left_out(const struct exec_options *o, enum plan_kind kind, const 
 	return 0;
 }
 
+static int plan_default(
+	const struct exec_options *o, size_t i, struct plan *p, struct mlr_error *err)
+{
+	const char *target = default_mounts[i].target;
+	enum plan_kind kind = kind_of(o, default_mounts[i].kind, target);
+	int made = kind != default_mounts[i].kind;
+
+	if (is_left_out(o, default_mounts[i].kind, target))
+		return 0;
+	if (p->hostname && strcmp(target, "/etc/hosts") == 0)
+		return plan_hosts(p, err);
+	TRY(plan_mount_add(p, kind, made ? NULL : default_mounts[i].source, target,
+		made ? 0 : default_mounts[i].flags, PLAN_FROM_DEFAULT, err));
+	if (made && kind == PLAN_TMPFS)
+		p->mounts[p->n_mounts - 1].options = xstrdup("mode=1777");
+	/* Control groups that are delegated to the caller are no business of a recipe's. */
+	if (o->apart && strcmp(target, "/sys") == 0)
+		p->mounts[p->n_mounts - 1].flags |= PLAN_READONLY;
+	return 0;
+}
+
 static int plan_defaults(const struct exec_options *o, struct plan *p, struct mlr_error *err)
 {
 	for (size_t i = 0; i < ARRAY_LEN(default_mounts); i++) {
-		const char *target = default_mounts[i].target;
-
-		if (is_left_out(o, default_mounts[i].kind, target))
-			continue;
-
-		enum plan_kind kind = kind_of(o, default_mounts[i].kind, target);
-		int made = kind != default_mounts[i].kind;
-
-		TRY(p->hostname && strcmp(target, "/etc/hosts") == 0
-				? plan_hosts(p, err)
-				: plan_mount_add(p, kind, made ? NULL : default_mounts[i].source,
-					  target, made ? 0 : default_mounts[i].flags,
-					  PLAN_FROM_DEFAULT, err));
-		if (made && kind == PLAN_TMPFS)
-			p->mounts[p->n_mounts - 1].options = xstrdup("mode=1777");
-		/* Control groups that are delegated to the caller are no business of a recipe's. */
-		if (o->apart && strcmp(target, "/sys") == 0)
-			p->mounts[p->n_mounts - 1].flags |= PLAN_READONLY;
+		TRY(plan_default(o, i, p, err));
 		/* Before a host directory exists that a link of the image could lead to. */
-		TRY(strcmp(target, "/sys") == 0 ? masks_plan(p, err) : 0);
+		TRY(strcmp(default_mounts[i].target, "/sys") == 0 ? masks_plan(p, err) : 0);
 	}
 	return plan_terminals(o, p, err);
 }
@@ -158,6 +175,12 @@ static int plan_command(const struct exec_options *o, const struct oci_config *c
 	if (o->script && !is_script && c->entrypoint.n == 0 && c->cmd.n == 0)
 		strv_add(&p->argv, "/bin/sh");
 	if (is_script) {
+		auto_free char *text = NULL;
+
+		/* One that names no program to read it is sh's. */
+		if (rootfs_read(p, o->script, SCRIPT_MAX, &text, NULL) == 0 &&
+			isprint((unsigned char)*text) && strncmp(text, "#!", 2) != 0)
+			strv_add(&p->argv, "/bin/sh");
 		strv_add(&p->argv, o->script);
 	} else if (o->entrypoint) {
 		if (*o->entrypoint)
@@ -342,6 +365,7 @@ static int plan_rest(const struct exec_options *o, const struct oci_config *c,
 	TRY(caller_plan_workdir(o, c, home, &m->users, p, err));
 	plan_mounts_move(&m->users, p);
 	TRY(plan_caller_dir_again(p, err));
+	TRY(p->root == PLAN_ROOT_ITSELF ? in_place_plan(p, err) : 0);
 	caller_keep_workdir(o, p);
 	TRY(certificates_plan(o, p, err));
 	environment_drop_unmounted(p);
@@ -437,28 +461,55 @@ static int find_root(const struct exec_options *o, int lease, struct plan *p,
 	return plan_root(o, lease, p, facts, err);
 }
 
+/* Add a directory of --overlay: it is seen above the image and earlier ones, or written to. */
+static int plan_overlay(const char *text, struct plan *p, struct mlr_error *err)
+{
+	int is_read = path_ends(text, ":ro");
+	auto_free char *name = xstrndup(text, strlen(text) - (is_read ? 3 : 0));
+	auto_free char *path = realpath(name, NULL),
+		       *upper = xasprintf("%s/upper", path ? path : "");
+	struct stat st;
+
+	if (!path) {
+		mlr_fail_errno(err, "--overlay '%s'", name);
+		return mlr_hint(err, "it takes a directory, which is written to: mkdir %s", name);
+	}
+	if (stat(path, &st) < 0 || !S_ISDIR(st.st_mode)) {
+		mlr_fail(err, ENOTDIR, "--overlay '%s' is not a directory", name);
+		return mlr_hint(
+			err, "debugfs -R 'rdump / DIR' %s makes one of an ext3 image", name);
+	}
+	if (is_read) {
+		strv_add(&p->lowers, access(upper, F_OK) == 0 ? upper : path);
+		for (size_t i = p->lowers.n - 1; i > 0; i--) {
+			char *above = p->lowers.v[i];
+
+			p->lowers.v[i] = p->lowers.v[i - 1];
+			p->lowers.v[i - 1] = above;
+		}
+		return 0;
+	}
+	if (p->kept) {
+		mlr_fail(err, EINVAL, "--overlay '%s': one is written to already", name);
+		return mlr_hint(err, "--overlay %s:ro adds what is in it", name);
+	}
+	p->kept = take_ptr(&path);
+	p->root = PLAN_ROOT_KEPT;
+	return 0;
+}
+
 /* Have what is written kept in the user's directory, or in the image itself. */
 static int plan_writes(const struct exec_options *o, struct plan *p, struct mlr_error *err)
 {
-	struct stat st;
-
-	if (o->overlay && !(p->kept = realpath(o->overlay, NULL))) {
-		mlr_fail_errno(err, "--overlay '%s'", o->overlay);
-		return mlr_hint(
-			err, "it takes a directory, which is written to: mkdir %s", o->overlay);
-	}
-	if (o->overlay && (stat(p->kept, &st) < 0 || !S_ISDIR(st.st_mode))) {
-		mlr_fail(err, ENOTDIR, "--overlay '%s' is not a directory", o->overlay);
-		return mlr_hint(
-			err, "debugfs -R 'rdump / DIR' %s makes one of an ext3 image", o->overlay);
-	}
 	if (o->in_place && (p->squashfs || p->lowers.n != 1 || access(p->lowers.v[0], W_OK) < 0)) {
 		mlr_fail(err, EROFS, "only a plain directory of yours can be written to");
 		return mlr_hint(err, "apptainer build --sandbox DIR %s makes one",
 			p->squashfs ? p->squashfs : "IMAGE");
 	}
-	if (o->overlay || o->in_place)
-		p->root = o->overlay ? PLAN_ROOT_KEPT : PLAN_ROOT_ITSELF;
+	if (o->in_place)
+		p->root = PLAN_ROOT_ITSELF;
+	for (size_t i = 0; i < o->overlays.n; i++)
+		TRY(plan_overlay(o->overlays.v[i], p, err));
 	return 0;
 }
 

@@ -70,7 +70,9 @@ struct exec_options {
 	const struct config *config;  /* with the [exec] section's volumes and variables; or NULL */
 	const char *home_place;       /* --home=SRC[:DST], or NULL: the caller's */
 	int clearenv, read_only, fakeroot;
-	const char *overlay; /* a directory that keeps what is written, with "upper"; or NULL */
+	struct strv
+		overlays; /* "DIR[:ro]", lowest first: with "upper", of which one is written to */
+	struct strv without; /* default mounts to leave out; ".": the working directory */
 	int in_place;        /* what is written goes to the image, a plain directory */
 	enum exec_dialect dialect;
 	/* For a step of a build: nothing of the caller's and the machine's is there, neither

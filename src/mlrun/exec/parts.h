@@ -10,6 +10,21 @@
 /* Reads files of a plan's image, as gpu and mpi look at them. p must outlive it. */
 struct gpu_image exec_gpu_image(struct plan *p);
 
+/* Is this default mount to be left out? "." is the working directory. */
+int exec_is_without(const struct exec_options *o, const char *target);
+
+/* --- in_place.c: the image is a directory that is written to --- */
+
+/*
+ * Have the mounts leave nothing in the directory: a target that it lacks is made in memory, over
+ * the empty directory above it; where that is not empty, the caller's home, working directory and
+ * the machine's files are left out. Those of every image, /proc and so on, are made. Call this when
+ * all mounts are in the plan.
+ *
+ * Returns 0, or -ENOENT for an option's target, with a hint.
+ */
+int in_place_plan(struct plan *p, struct mlr_error *err);
+
 /* --- confinement.c: options that restrict the command --- */
 
 /* Read the descriptors of --preserve-fds and --preserve-fd. Call it first, before mlrun opens any.
@@ -71,8 +86,9 @@ struct dialect {
 	const char *kept[4];          /* further variables that --clearenv keeps */
 	int enters_kept; /* commands enter a kept container that runs, whatever mounts are asked for
 			  */
-	int begins_anew; /* a command that joins a container begins as one in a new container does
-			  */
+	int first_counts; /* of the user's mounts on one target */
+	int begins_anew;  /* a command that joins a container begins as one in a new container does
+			   */
 };
 const struct dialect *exec_dialect_of(const struct exec_options *o);
 

@@ -32,6 +32,11 @@ static int may_have(const struct plan *p, const struct oci_config *c)
 /* bash before sh, whatever sh is: Apptainer's interpreter knows bash's words. */
 static const char *const shells[] = { "/bin/bash", "/usr/bin/bash", "/bin/sh" };
 
+static int is_bash(const char *shell)
+{
+	return path_ends(shell, "/bash");
+}
+
 static const char *find_shell(const struct plan *p)
 {
 	for (size_t i = 0; i < ARRAY_LEN(shells); i++)
@@ -116,13 +121,41 @@ static void plan_expansions(
 	}
 }
 
+/* Have variables that other shells than bash drop, since they know no such names, pass by env(1):
+ * "a.b", and functions that bash exports. */
+static void plan_odd_names(struct strv *after, struct plan *p)
+{
+	auto_strv struct strv words = STRV_INIT, carriers = STRV_INIT;
+	size_t n = p->n_env;
+
+	for (size_t i = 0; i < n; i++) {
+		auto_free char *carrier = xasprintf("_mlrun_%zu", i);
+		auto_free char *key = escape_for_sh(p->env[i].key);
+
+		if (escape_is_sh_name(p->env[i].key, strlen(p->env[i].key)) ||
+			p->env[i].key[0] == '-')
+			continue;
+		plan_env_set(p, carrier, p->env[i].value, p->env[i].origin);
+		strv_addf(&words, "%s=\"$%s\"", key, carrier);
+		strv_take(&carriers, take_ptr(&carrier));
+	}
+	if (words.n > 0) {
+		auto_free char *all = strv_join(&words, words.n, " ");
+		auto_free char *used = strv_join(&carriers, carriers.n, " ");
+
+		strv_addf(after, "! command -v env >/dev/null || set -- env %s \"$@\"\nunset %s",
+			all, used);
+	}
+}
+
 void scripts_plan(const struct exec_options *o, const struct strv *scripts, struct plan *p)
 {
 	auto_strv struct strv text = STRV_INIT, after = STRV_INIT;
 	const char *shell = scripts->n ? scripts->v[0] : o->expand_env.n ? find_shell(p) : NULL;
 
-	/* dash lacks this word of bash's; as a function it would be an error in other shells. */
-	strv_add(&text, "command -v source >/dev/null || eval 'source() { . \"$@\"; }'");
+	/* dash lacks this word of bash's. */
+	if (shell && !is_bash(shell))
+		strv_add(&text, "alias source=.");
 	/* Values stay out of the text, which everybody on the machine may read. */
 	for (size_t i = 0; i < p->n_env; i++)
 		if (wins(&p->env[i])) {
@@ -132,6 +165,8 @@ void scripts_plan(const struct exec_options *o, const struct strv *scripts, stru
 	plan_expansions(o, shell, &after, p);
 	if (!shell)
 		return;
+	if (!is_bash(shell))
+		plan_odd_names(&after, p);
 	strv_add(&text, "_mlrun_dir=$PWD");
 	for (size_t i = 1; i < scripts->n; i++) {
 		auto_free char *word = escape_for_sh(scripts->v[i]);

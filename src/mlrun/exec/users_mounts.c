@@ -1,5 +1,20 @@
 #include "exec/users_mounts.h"
 
+#include "exec/parts.h"
+
+static void keep_first(struct plan *p, size_t first)
+{
+	for (size_t i = p->n_mounts; i-- > first;)
+		for (size_t j = first; j < i; j++)
+			if (strcmp(p->mounts[i].target, p->mounts[j].target) == 0) {
+				mlr_log(MLR_WARNING, "'%s' is mounted already: '%s' is left out",
+					p->mounts[i].target,
+					p->mounts[i].source ? p->mounts[i].source : "");
+				plan_mount_drop(p, i);
+				break;
+			}
+}
+
 int users_mounts_plan(const struct exec_options *o, struct plan *p, struct mlr_error *err)
 {
 	const struct {
@@ -20,5 +35,7 @@ int users_mounts_plan(const struct exec_options *o, struct plan *p, struct mlr_e
 	if (o->given)
 		plan_mounts_move(o->given, p);
 	plan_mounts_sort(p, first);
+	if (exec_dialect_of(o)->first_counts)
+		keep_first(p, first);
 	return 0;
 }

@@ -5,14 +5,21 @@ void plan_init(struct plan *p)
 	memset(p, 0, sizeof(*p));
 }
 
+void plan_mount_drop(struct plan *p, size_t i)
+{
+	struct plan_mount *m = &p->mounts[i];
+
+	free(m->source);
+	free(m->target);
+	free(m->options);
+	free(m->text);
+	memmove(m, m + 1, (--p->n_mounts - i) * sizeof(*m));
+}
+
 void plan_done(struct plan *p)
 {
-	for (size_t i = 0; i < p->n_mounts; i++) {
-		free(p->mounts[i].source);
-		free(p->mounts[i].target);
-		free(p->mounts[i].options);
-		free(p->mounts[i].text);
-	}
+	while (p->n_mounts > 0)
+		plan_mount_drop(p, p->n_mounts - 1);
 	for (size_t i = 0; i < p->n_env; i++) {
 		free(p->env[i].key);
 		free(p->env[i].value);

@@ -218,6 +218,9 @@ const char *plan_program(const struct plan *p);
 int plan_mount_add(struct plan *p, enum plan_kind kind, const char *source, const char *target,
 	unsigned flags, enum plan_origin origin, struct mlr_error *err);
 
+/* Remove an entry. */
+void plan_mount_drop(struct plan *p, size_t i);
+
 /* Find the last entry at a clean path; NULL: there is none. */
 const struct plan_mount *plan_mount_at(const struct plan *p, const char *target);
 

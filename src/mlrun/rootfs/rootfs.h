@@ -32,3 +32,13 @@ int rootfs_plan_stored(struct store *st, const char *manifest, int lease, struct
 
 /* Fail with -ENOENT, "not in the store …", and a hint on how to get the image. */
 int rootfs_not_here(const struct stores *all, const char *image, struct mlr_error *err);
+
+/*
+ * Unpack the image in a SIF or squashfs file, by unsquashfs(1).
+ *
+ *   dir     must not exist yet; what is in it after a failure is not whole
+ *   cancel  as in spawn_wait_unless()
+ *
+ * Returns 0; -ECANCELED; -ENOENT where unsquashfs is not installed; errors of sif_find(); -EIO.
+ */
+int rootfs_unpack(const char *file, const char *dir, const int *cancel, struct mlr_error *err);

@@ -7,22 +7,23 @@ static const char *const masked[] = { "/proc/acpi", "/proc/asound", "/proc/kcore
 static const char *const readonly[] = { "/proc/bus", "/proc/fs", "/proc/irq", "/proc/sys",
 	"/proc/sysrq-trigger" };
 
+/* Is it on the host, and will it be in the container? */
+static int is_there(const char *path, const struct plan *p, struct stat *st)
+{
+	return stat(path, st) == 0 &&
+		plan_mount_at(p, strncmp(path, "/sys", 4) == 0 ? "/sys" : "/proc");
+}
+
 /* Cover path with something empty. */
 static int mask(const char *path, struct plan *p, struct mlr_error *err)
 {
 	struct stat st;
 
-	if (stat(path, &st) < 0)
+	if (!is_there(path, p, &st))
 		return 0;
-	if (S_ISDIR(st.st_mode)) {
-		int r = plan_mount_add(
+	if (S_ISDIR(st.st_mode))
+		return plan_mount_add(
 			p, PLAN_TMPFS, NULL, path, PLAN_READONLY, PLAN_FROM_DEFAULT, err);
-
-		/* Where the root is a tree itself there is no scratch to take a directory of. */
-		if (r == 0 && p->root == PLAN_ROOT_ITSELF)
-			p->mounts[p->n_mounts - 1].options = xstrdup("mode=0555,size=4k");
-		return r;
-	}
 	return plan_mount_add(p, PLAN_BIND, "/dev/null", path, 0, PLAN_FROM_DEFAULT, err);
 }
 
@@ -31,7 +32,7 @@ static int make_readonly(const char *path, struct plan *p, struct mlr_error *err
 {
 	struct stat st;
 
-	return stat(path, &st) < 0
+	return !is_there(path, p, &st)
 		? 0
 		: plan_mount_add(p, PLAN_BIND, path, path, PLAN_READONLY, PLAN_FROM_DEFAULT, err);
 }

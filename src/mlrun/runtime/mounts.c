@@ -179,6 +179,8 @@ static int place_scratch(struct assembly *a, size_t i, struct mlr_error *err)
 	auto_close int fd = -1;
 	char name[32];
 
+	if (a->plan->root == PLAN_ROOT_ITSELF) /* upper_fill() is about an upper layer */
+		TRY(upper_make_source(a->plan, i, a->overlay.scratch, err));
 	snprintf(name, sizeof(name), "mount%zu", i);
 	fd = bind_take(a->overlay.scratch, name, a->plan->mounts[i].flags);
 	if (fd < 0)

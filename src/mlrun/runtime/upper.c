@@ -174,33 +174,35 @@ static int add_tmpfs(struct upper *u, size_t i, int at, const char *name)
 	return u->dirs[d].fd < 0 ? mlr_fail_errno(u->err, "open a directory in memory") : 0;
 }
 
+int upper_make_source(const struct plan *p, size_t i, int scratch, struct mlr_error *err)
+{
+	const struct plan_mount *m = &p->mounts[i];
+	auto_close int fd = -1;
+	char name[32];
+	int r = 0;
+
+	snprintf(name, sizeof(name), "mount%zu", i);
+	if (m->kind == PLAN_TMPFS) {
+		r = mkdirat(scratch, name, 0755) < 0 ? -errno : 0;
+		return mlr_result(err, r, "make a directory in the scratch tmpfs");
+	}
+	fd = openat(scratch, name, O_WRONLY | O_CREAT | O_EXCL | O_NOFOLLOW | O_CLOEXEC, 0600);
+	r = fd < 0 ? -errno : file_write_all(fd, m->text, m->text_size);
+	if (r == 0 && fchmod(fd, m->mode) < 0)
+		r = -errno;
+	if (r == 0 && (m->uid || m->gid))
+		(void)file_owner_set_fd(fd, &(struct file_owner){ m->uid, m->gid, 0 });
+	return mlr_result(err, r, "write '%s' in memory", m->target);
+}
+
 /* Make a directory in the scratch, to be mounted on its target. */
 static int make_tmpfs(struct upper *u, size_t i)
 {
 	char name[32];
 
 	snprintf(name, sizeof(name), "mount%zu", i);
-	if (mkdirat(u->scratch, name, 0755) < 0)
-		return mlr_fail_errno(u->err, "make a directory in the scratch tmpfs");
+	TRY(upper_make_source(u->plan, i, u->scratch, u->err));
 	return add_tmpfs(u, i, u->scratch, name);
-}
-
-/* Write a file in the scratch, to be mounted on its target. */
-static int make_mounted(struct upper *u, size_t i)
-{
-	const struct plan_mount *m = &u->plan->mounts[i];
-	auto_close int fd = -1;
-	char name[32];
-	int r;
-
-	snprintf(name, sizeof(name), "mount%zu", i);
-	fd = openat(u->scratch, name, O_WRONLY | O_CREAT | O_EXCL | O_NOFOLLOW | O_CLOEXEC, 0600);
-	r = fd < 0 ? -errno : file_write_all(fd, m->text, m->text_size);
-	if (r == 0 && fchmod(fd, m->mode) < 0)
-		r = -errno;
-	if (r == 0 && (m->uid || m->gid))
-		(void)file_owner_set_fd(fd, &(struct file_owner){ m->uid, m->gid, 0 });
-	return mlr_result(u->err, r, "write '%s' in memory", m->target);
 }
 
 /* Can a new directory in the upper layer replace this mount? Both are empty, and in memory. */
@@ -273,7 +275,7 @@ static int fill_one(struct upper *u, size_t i)
 		return add_tmpfs(u, i, d->fd, name);
 	}
 	if (m->kind == PLAN_FILE && m->mode)
-		return make_mounted(u, i);
+		return upper_make_source(u->plan, i, u->scratch, u->err);
 	return m->kind == PLAN_TMPFS && !m->options ? make_tmpfs(u, i) : 0;
 }
 

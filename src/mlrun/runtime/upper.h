@@ -17,10 +17,14 @@
  *   src       one for each mount of the plan; sets done and fresh
  *   image     the root's trees, the upper layer itself first if it is not new
  *   upper     its directory
- *   scratch   directory of a tmpfs: "tmpfs<i>" is made there for each PLAN_TMPFS without options
+ *   scratch   directory of a tmpfs: "mount<i>" is made there for each PLAN_TMPFS without options
  *   accounts  set to 1 when passwd and group are in place
  *
  * Returns 0; -EISDIR if the image's /etc/passwd or group is a directory; -errno.
  */
 int upper_fill(const struct plan *p, struct source *src, const struct stack *image, int upper,
 	int scratch, int *accounts, struct mlr_error *err);
+
+/* Make what entry i is mounted from, "mount<i>" in the scratch: an empty directory, or a file with
+ * its text. */
+int upper_make_source(const struct plan *p, size_t i, int scratch, struct mlr_error *err);
