@@ -141,6 +141,18 @@ static void an_error_reads_from_the_act_down_to_the_cause(void **state)
 	assert_string_equal(err.text, "pull demo:1: no file 'x'\nhint: try again");
 }
 
+static void words_for_an_error_that_nobody_reads_leave_its_number_alone(void **state)
+{
+	mlr_fail(NULL, ENOENT, "no file '%s'", "x");
+	assert_int_equal(mlr_wrap(NULL, "pull %s", "demo:1"), -ENOENT);
+	assert_int_equal(mlr_hint(NULL, "try %s", "again"), -ENOENT);
+	mlr_result(NULL, -EPROTO, "read");
+	assert_int_equal(mlr_hint(NULL, "try %s", "again"), -EPROTO);
+	errno = EACCES;
+	mlr_fail_errno(NULL, "open");
+	assert_int_equal(mlr_wrap(NULL, "pull"), -EACCES);
+}
+
 static void an_error_longer_than_its_room_is_cut_and_terminated(void **state)
 {
 	struct mlr_error err = MLR_ERROR_INIT;
@@ -689,6 +701,7 @@ int main(void)
 		cmocka_unit_test(owners_of_links_are_read_again_by_inode_or_by_path),
 		cmocka_unit_test(a_file_of_owners_may_hold_anything),
 		cmocka_unit_test(an_error_reads_from_the_act_down_to_the_cause),
+		cmocka_unit_test(words_for_an_error_that_nobody_reads_leave_its_number_alone),
 		cmocka_unit_test(an_error_longer_than_its_room_is_cut_and_terminated),
 		cmocka_unit_test(an_error_longer_than_its_room_keeps_cause_and_hint),
 		cmocka_unit_test(a_name_with_line_ends_forges_neither_a_line_nor_a_hint),
