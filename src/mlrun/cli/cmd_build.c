@@ -658,24 +658,8 @@ static int run(struct args *a, struct mlr_error *err)
 int cmd_build(int argc, char **argv)
 {
 	struct mlr_error err = MLR_ERROR_INIT;
-	struct args a = { .registry = CLI_REGISTRY_INIT };
-	int status;
+	static struct args a = { .registry = CLI_REGISTRY_INIT };
 
 	cli_options_parse(argc, argv, &syntax, &a);
-	status = run(&a, &err);
-	strv_done(&a.build_args);
-	strv_done(&a.names);
-	strv_done(&a.labels);
-	strv_done(&a.secrets);
-	strv_done(&a.contexts);
-	strv_done(&a.cache_from);
-	strv_done(&a.cache_to);
-	strv_done(&a.ssh);
-	strv_done(&a.volumes);
-	strv_done(&a.allowed);
-	for (size_t i = 0; i < a.n_outputs; i++)
-		build_output_done(&a.outputs[i]);
-	free(a.outputs);
-	cli_registry_done(&a.registry);
-	return status;
+	return run(&a, &err);
 }

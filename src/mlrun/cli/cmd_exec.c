@@ -167,8 +167,7 @@ int cli_exec_run(struct cli_exec *x, int (*become)(struct plan *p, struct mlr_er
 
 int cmd_exec(int argc, char **argv)
 {
-	struct cli_exec x = { 0 };
-	int status;
+	static struct cli_exec x;
 
 	cli_exec_parse(argc, argv, "IMAGE [--] [COMMAND [ARG...]]",
 		"Run a command in an image, with the caller's own rights and files.\v"
@@ -178,7 +177,5 @@ int cmd_exec(int argc, char **argv)
 		"The exit status is the command's own; "
 		"125: mlrun failed, 126: the command could not be executed, 127: it was not found.",
 		&x);
-	status = cli_exec_run(&x, NULL);
-	cli_exec_done(&x);
-	return status;
+	return cli_exec_run(&x, NULL);
 }

@@ -77,9 +77,8 @@ const char *cli_callers_shell(void)
 
 int cmd_shell(int argc, char **argv)
 {
-	struct cli_exec x = { .command_optional = 1 };
+	static struct cli_exec x = { .command_optional = 1 };
 	auto_strv struct strv command = STRV_INIT;
-	int status;
 
 	cli_exec_parse(argc, argv, "IMAGE [--] [ARG...]",
 		"Start an interactive shell in an image: the caller's own ($SHELL) where the image has "
@@ -92,7 +91,5 @@ int cmd_shell(int argc, char **argv)
 	x.exec.command = strv_argv(&command);
 	if (!x.exec.join)
 		x.exec.entrypoint = "";
-	status = cli_exec_run(&x, cli_become_shell);
-	cli_exec_done(&x);
-	return status;
+	return cli_exec_run(&x, cli_become_shell);
 }

@@ -10,15 +10,6 @@
 
 #define FILE_MAX (1u << 20) /* bytes */
 
-void project_wish_done(struct project_wish *w)
-{
-	strv_done(&w->files);
-	strv_done(&w->env_files);
-	strv_done(&w->profiles);
-	strv_done(&w->names);
-	strv_done(&w->scale);
-}
-
 void project_done(struct project *p)
 {
 	free(p->name);
@@ -507,19 +498,6 @@ static void add_command(const struct compose_service *c, struct service *s)
 	strv_add_all(&s->command, &c->command);
 }
 
-static void take_check(const struct compose_service *c, struct service_check *check)
-{
-	if (c->test.n > 0) {
-		strv_done(&check->test);
-		strv_add_all(&check->test, &c->test);
-	}
-	check->interval = c->interval ? c->interval : check->interval;
-	check->timeout = c->timeout ? c->timeout : check->timeout;
-	check->start_period = c->start_period ? c->start_period : check->start_period;
-	check->start_interval = c->start_interval ? c->start_interval : check->start_interval;
-	check->retries = c->retries ? c->retries : check->retries;
-}
-
 static void add_environment(
 	const struct project *p, const struct compose_service *c, long replica, struct service *s)
 {
@@ -546,6 +524,8 @@ int project_fill(const struct project *p, const struct compose_service *c, long 
 {
 	auto_call(service_done) struct service s = SERVICE_INIT;
 	auto_free char *manifest = NULL;
+	const struct service_check check = { c->test, c->interval, c->timeout, c->start_period,
+		c->start_interval, c->retries };
 
 	s.image = project_image_of(p, c);
 	TRY(services_take_image(s.image, store, !c->no_check, &s, &manifest, err));
@@ -560,7 +540,7 @@ int project_fill(const struct project *p, const struct compose_service *c, long 
 	s.stop_ms = c->stop_ms >= 0 ? c->stop_ms : s.stop_ms;
 	s.stop_signal = c->stop_signal ? c->stop_signal : s.stop_signal;
 	if (c->has_check && !c->no_check)
-		take_check(c, &s.check);
+		service_check_take(&s.check, &check);
 	/* Replicas may each listen on one of several. */
 	for (size_t i = 0; c->replicas == 1 && i < c->ports.n; i++)
 		strv_add(&s.ports, c->ports.v[i]);

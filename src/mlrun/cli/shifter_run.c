@@ -302,18 +302,7 @@ static int start(struct args *a)
 	a->x.argv = run.argv;
 	a->x.image_word = a->image;
 	status = prepare(a, &image, &err);
-	status = status < 0 ? cli_fail_at(&err, "shifter") : cli_exec_run(&a->x, become);
-	udiroot_done(&run.site);
-	strv_done(&run.modules);
-	return status;
-}
-
-static void args_done(struct args *a)
-{
-	strv_done(&a->volumes);
-	strv_done(&a->mounts);
-	strv_done(&a->modules);
-	cli_exec_done(&a->x);
+	return status < 0 ? cli_fail_at(&err, "shifter") : cli_exec_run(&a->x, become);
 }
 
 static const char doc[] =
@@ -340,7 +329,7 @@ int shifter_run_by_option(int argc, char **argv, const char *wanted)
 		.s.doc = doc,
 		.s.in_order = 1,
 		.s.operands = { OPT_CALL(take_operands) } };
-	auto_call(args_done) struct args a = { 0 };
+	static struct args a;
 
 	run.argv = argv;
 	cli_options_parse(argc, argv, &syntax, &a);
@@ -358,7 +347,7 @@ int shifter_run(int argc, char **argv)
 		.s.doc = "Run a command in an image.",
 		.s.in_order = 1,
 		.s.operands = { OPT_CALL(take_operands) } };
-	auto_call(args_done) struct args a = { .is_run = 1 };
+	static struct args a = { .is_run = 1 };
 
 	run.argv = argv;
 	cli_options_parse(argc, argv, &syntax, &a);

@@ -97,6 +97,19 @@ void service_done(struct service *s)
 	*s = (struct service)SERVICE_INIT;
 }
 
+void service_check_take(struct service_check *c, const struct service_check *said)
+{
+	if (said->test.n > 0) {
+		strv_done(&c->test);
+		strv_add_all(&c->test, &said->test);
+	}
+	c->interval = said->interval ? said->interval : c->interval;
+	c->timeout = said->timeout ? said->timeout : c->timeout;
+	c->start_period = said->start_period ? said->start_period : c->start_period;
+	c->start_interval = said->start_interval ? said->start_interval : c->start_interval;
+	c->retries = said->retries ? said->retries : c->retries;
+}
+
 void service_list_done(struct service_list *l)
 {
 	free_all(l->v, l->n, service_done);
