@@ -149,8 +149,7 @@ static void parse_output(void *args, char *arg, struct argp_state *state)
 
 	if (build_output_parse(arg, &o, &err) < 0)
 		argp_error(state, "--output %s", err.text);
-	a->outputs = xgrow(a->outputs, a->n_outputs, sizeof(o));
-	a->outputs[a->n_outputs++] = o;
+	*xadd(a->outputs, a->n_outputs) = o;
 }
 
 static void add_cache(struct strv *to, const char *option, char *arg, struct argp_state *state)
@@ -537,8 +536,7 @@ static int named_open(
 			strv_add(ret, text);
 			continue;
 		}
-		c->v = xgrow(c->v, c->n, sizeof(*c->v));
-		one = &c->v[c->n++];
+		one = xadd(c->v, c->n);
 		*one = (struct build_context)BUILD_CONTEXT_INIT;
 		r = build_context_open(c->st, value, &how, one, err);
 		if (r == 0 && one->recipe)

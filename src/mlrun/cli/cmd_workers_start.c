@@ -51,8 +51,7 @@ static int start_all(
 			worker_done(&w);
 			break;
 		}
-		l->v = xgrow(l->v, l->n, sizeof(*l->v));
-		l->v[l->n++] = w;
+		*xadd(l->v, l->n) = w;
 	}
 	return r;
 }

@@ -233,12 +233,10 @@ static int choose_of_project(struct store *st, struct services_choice *c, struct
 	for (size_t i = 0; r == 0 && i < all.n; i++) {
 		if (!is_wanted(c, &all.v[i]))
 			continue;
-		c->list.v = xgrow(c->list.v, c->list.n, sizeof(*c->list.v));
-		c->list.v[c->list.n++] = all.v[i];
+		*xadd(c->list.v, c->list.n) = all.v[i];
 		all.v[i] = (struct service)SERVICE_INIT;
 	}
-	if (c->list.n > 1)
-		qsort(c->list.v, c->list.n, sizeof(*c->list.v), by_order);
+	sort_all(c->list.v, c->list.n, by_order);
 	for (size_t i = 0; r == 0 && i < c->names.n; i++)
 		if (!is_found(c, c->names.v[i])) {
 			r = mlr_fail(err, ENOENT, "project '%s' has started no service '%s'",

@@ -66,8 +66,7 @@ static void parse_body(void *args, char *text, struct argp_state *state)
 		b.bytes = xstrdup(text);
 	else if (file_read(AT_FDCWD, text + 1, BODY_MAX, &b.bytes, &b.len, &err) < 0)
 		argp_error(state, "--body: %s", err.text);
-	a->bodies = xgrow(a->bodies, a->n_bodies, sizeof(b));
-	a->bodies[a->n_bodies++] = b;
+	*xadd(a->bodies, a->n_bodies) = b;
 }
 
 static void parse_check(void *args, char *text, struct argp_state *state)
