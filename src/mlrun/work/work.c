@@ -300,16 +300,6 @@ static void look_again(struct store *st, const struct batch_jobs *jobs, struct w
 	keep_last(st, w);
 }
 
-int work_look(struct store *st, struct worker_list *l, struct mlr_error *err)
-{
-	auto_call(work_jobs_done) struct batch_jobs jobs = { 0 };
-	int r = ask_all(l, &jobs, err);
-
-	for (size_t i = 0; r == 0 && i < l->n; i++)
-		look_again(st, &jobs, &l->v[i]);
-	return r;
-}
-
 /* Drop worker i from the list. */
 static void drop(struct worker_list *l, size_t i)
 {
@@ -336,6 +326,7 @@ static int64_t last_written(struct store *st, const struct worker *w)
 
 int work_list(struct store *st, struct worker_list *ret, struct mlr_error *err)
 {
+	auto_call(work_jobs_done) struct batch_jobs jobs = { 0 };
 	time_t now = time(NULL);
 	int r = worker_read_all(st, ret, err);
 
@@ -345,7 +336,9 @@ int work_list(struct store *st, struct worker_list *ret, struct mlr_error *err)
 		else /* a newer mlrun's */
 			drop(ret, i);
 	if (r == 0)
-		r = work_look(st, ret, err);
+		r = ask_all(ret, &jobs, err);
+	for (size_t i = 0; r == 0 && i < ret->n; i++)
+		look_again(st, &jobs, &ret->v[i]);
 	for (size_t i = 0; r == 0 && i < ret->n;) {
 		struct worker *w = &ret->v[i];
 		int64_t last = w->ended ? w->ended : last_written(st, w);

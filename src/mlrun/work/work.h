@@ -37,9 +37,6 @@ int work_limits_check(const struct worker *w, struct mlr_error *err);
  * a week ago. Returns 0; -EIO if Slurm has workers of it and does not answer. */
 int work_list(struct store *st, struct worker_list *ret, struct mlr_error *err);
 
-/* Look at these once more. */
-int work_look(struct store *st, struct worker_list *l, struct mlr_error *err);
-
 enum work_until { WORK_READY, WORK_DONE };
 
 /*
