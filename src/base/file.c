@@ -142,10 +142,8 @@ ssize_t file_read_full(int fd, void *buf, size_t len)
 	size_t got = 0;
 
 	while (got < len) {
-		ssize_t n = read(fd, (char *)buf + got, len - got);
+		ssize_t n = TEMP_FAILURE_RETRY(read(fd, (char *)buf + got, len - got));
 
-		if (n < 0 && errno == EINTR)
-			continue;
 		if (n < 0)
 			return -errno;
 		if (n == 0)
@@ -160,10 +158,8 @@ int file_write_all(int fd, const void *buf, size_t len)
 	const char *p = buf;
 
 	while (len > 0) {
-		ssize_t n = write(fd, p, len);
+		ssize_t n = TEMP_FAILURE_RETRY(write(fd, p, len));
 
-		if (n < 0 && errno == EINTR)
-			continue;
 		if (n < 0)
 			return -errno;
 		p += n;

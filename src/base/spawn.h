@@ -2,6 +2,7 @@
 #pragma once
 
 #include <sys/types.h>
+#include <sys/wait.h>
 
 /* Kinds of standard streams: one of these, or a descriptor above 0. */
 enum { SPAWN_OURS = 0, SPAWN_NOTHING = -1 /* /dev/null */ };
@@ -25,3 +26,9 @@ int spawn_start(const struct spawn *s, pid_t *pid);
 
 /* Wait for a child, also if signals come. Returns waitpid(2)'s status or -errno. */
 int spawn_wait(pid_t pid);
+
+/* What a shell makes of waitpid(2)'s status: the exit status, or 128 and the signal's number. */
+static inline int spawn_exit(int status)
+{
+	return WIFSIGNALED(status) ? 128 + WTERMSIG(status) : WEXITSTATUS(status);
+}

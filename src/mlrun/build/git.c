@@ -1,6 +1,7 @@
 #include "build/git.h"
 
 #include "base/config_value.h"
+#include "base/spawn.h"
 #include "build/secret.h"
 #include "registry/authfile.h"
 #include "registry/url.h"
@@ -107,7 +108,7 @@ static int wait_for(pid_t pid, const int *cancel)
 	}
 	if (is_cancelled(cancel))
 		return -ECANCELED;
-	return WIFEXITED(status) ? WEXITSTATUS(status) : 128 + WTERMSIG(status);
+	return spawn_exit(status);
 }
 
 /* --- what git knows of the caller --------------------------------------------------- */

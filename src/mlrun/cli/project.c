@@ -1,11 +1,11 @@
 #include "cli/project.h"
 
+#include "base/spawn.h"
 #include "cli/cli.h"
 #include "cli/fetch.h"
 #include "cli/services.h"
 #include "work/work.h"
 
-#include <spawn.h>
 #include <sys/mman.h>
 
 #define FILE_MAX (1u << 20) /* bytes */
@@ -279,27 +279,19 @@ char *project_image_of(const struct project *p, const struct compose_service *c)
 	return c->image ? xstrdup(c->image) : xasprintf("%s-%s", p->name, c->name);
 }
 
-/* Run mlrun; input: its standard input, or -1. Returns its exit status. */
+/* Run mlrun; input: its standard input, or SPAWN_OURS. Returns its exit status. */
 static int run_itself(const struct strv *argv, int input)
 {
 	auto_free char *program = work_program();
 	struct mlr_error err = MLR_ERROR_INIT;
-	posix_spawn_file_actions_t files;
-	int r, status = 0;
+	struct spawn s = { program, strv_argv(argv), .in = input };
 	pid_t pid;
+	int r = spawn_start(&s, &pid), status = r < 0 ? r : spawn_wait(pid);
 
-	posix_spawn_file_actions_init(&files);
-	if (input >= 0)
-		posix_spawn_file_actions_adddup2(&files, input, STDIN_FILENO);
-	r = posix_spawn(&pid, program, &files, NULL, strv_argv(argv), environ);
-	posix_spawn_file_actions_destroy(&files);
-	while (r == 0 && waitpid(pid, &status, 0) < 0 && errno == EINTR)
-		;
-	if (r != 0) {
-		mlr_fail(&err, r, "start '%s': %s", program, strerror(r));
-		return cli_fail_at(&err, "up");
-	}
-	return WIFSIGNALED(status) ? 128 + WTERMSIG(status) : WEXITSTATUS(status);
+	if (status >= 0)
+		return spawn_exit(status);
+	mlr_fail(&err, -status, "run '%s': %s", program, strerror(-status));
+	return cli_fail_at(&err, "up");
 }
 
 /* Open a file in memory with a text. Returns it, or -errno. */
@@ -340,7 +332,7 @@ static int build(const struct compose_service *c, const char *image, const char 
 	for (size_t i = 0; i < c->build_args.n; i++)
 		strv_addf(&argv, "--build-arg=%s", c->build_args.v[i]);
 	strv_add(&argv, c->context);
-	return run_itself(&argv, recipe);
+	return run_itself(&argv, c->recipe ? recipe : SPAWN_OURS);
 }
 
 int project_bring(const struct project *p, const struct compose_service *c, const char *store,
@@ -395,7 +387,7 @@ static int fill_volume(const struct project *p, const struct compose_service *c,
 	strv_add(&argv, "[ ! -d \"$1\" ] || cp -a \"$1/.\" /.volume");
 	strv_add(&argv, "sh");
 	strv_addf(&argv, "%.*s", (int)strcspn(target, ":"), target);
-	status = run_itself(&argv, -1);
+	status = run_itself(&argv, SPAWN_OURS);
 	if (status == 126 || status == 127)
 		mlr_warning("volume '%s' of '%s' begins empty", argv.v[argv.n - 1], c->name);
 	else if (status != 0)

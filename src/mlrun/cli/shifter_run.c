@@ -4,6 +4,7 @@
  */
 #include "cli/shifter.h"
 
+#include "base/spawn.h"
 #include "cli/cli.h"
 #include "cli/exec_options.h"
 #include "cli/options.h"
@@ -241,8 +242,8 @@ static int run_hook(const char *hook, struct plan *p, struct mlr_error *err)
 	if (child < 0 || waitpid(child, &status, 0) < 0)
 		return mlr_fail_errno(err, "userhook '%s'", hook);
 	if (status != 0)
-		return mlr_fail(err, EIO, "userhook '%s' failed with status %d", hook,
-			WIFEXITED(status) ? WEXITSTATUS(status) : 128 + WTERMSIG(status));
+		return mlr_fail(
+			err, EIO, "userhook '%s' failed with status %d", hook, spawn_exit(status));
 	return 0;
 }
 

@@ -1,6 +1,7 @@
 #include "doctor/check.h"
 
 #include "base/config.h"
+#include "base/spawn.h"
 #include "exec/exec.h"
 #include "runtime/runtime.h"
 
@@ -156,7 +157,7 @@ static int try_in_child(const char *image, const char *store, struct mlr_error *
 {
 	auto_close int from = -1, to = -1;
 	struct mlr_error told;
-	int pair[2], status = 0, r;
+	int pair[2], status;
 	ssize_t n;
 	pid_t pid;
 
@@ -171,11 +172,10 @@ static int try_in_child(const char *image, const char *store, struct mlr_error *
 		enter_and_tell(image, store, to);
 	close(take_fd(&to));
 	n = file_read_full(from, &told, sizeof(told));
-	while ((r = waitpid(pid, &status, 0)) < 0 && errno == EINTR)
-		;
+	status = spawn_wait(pid);
 	if (n == sizeof(told))
 		return mlr_pass(err, told.code, told.text);
-	if (r == pid && WIFSIGNALED(status))
+	if (status >= 0 && WIFSIGNALED(status))
 		return mlr_fail(err, EIO, "the start ended by signal %d", WTERMSIG(status));
 	return 0;
 }

@@ -1,8 +1,10 @@
 /* A worker's supervisor: sleeps until its command ends, a signal comes or the deadline. */
 #include "work/elastic.h"
+
 #include "work/supervisor.h"
 #include "work/work.h"
 
+#include "base/spawn.h"
 #include "job/job.h"
 
 #include <arpa/inet.h>
@@ -216,10 +218,10 @@ static void reaped(void *of, pid_t pid, int status)
 static void begin_end(struct hold *h, const char *why)
 {
 	h->w.why = xstrdup(why);
-	if (h->keeper > 0)
+	if (h->keeper > 0) {
 		kill(h->keeper, SIGKILL);
-	while (h->keeper > 0 && waitpid(h->keeper, NULL, 0) < 0 && errno == EINTR)
-		;
+		spawn_wait(h->keeper);
+	}
 	h->keeper = 0;
 	close(take_fd(&h->input));
 }
