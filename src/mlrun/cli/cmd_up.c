@@ -4,6 +4,8 @@
 #include "cli/project.h"
 #include "cli/services.h"
 
+#include "base/proc.h"
+
 struct args {
 	struct cli_common common;
 	struct project_wish w;
@@ -20,16 +22,6 @@ static volatile sig_atomic_t interrupted;
 static void note(int sig)
 {
 	interrupted = sig;
-}
-
-/* The first signal stops all services; a second one stops only this command. */
-static void catch_signals(void)
-{
-	static const int ends[] = { SIGINT, SIGTERM, SIGHUP };
-	struct sigaction a = { .sa_handler = note, .sa_flags = SA_RESETHAND };
-
-	for (size_t i = 0; i < ARRAY_LEN(ends); i++)
-		sigaction(ends[i], &a, NULL);
 }
 
 static int is_interrupted(void *ctx)
@@ -146,7 +138,8 @@ static int run_up(struct args *a)
 		return print_config(&p);
 	if (a->dry_run)
 		return print_plan(&p);
-	catch_signals();
+	/* The first signal stops all services; a second one stops only this command. */
+	signal_catch_ends(note, (int)SA_RESETHAND);
 	status = project_start(&a->start);
 	if (!a->detach && !a->start.no_start)
 		status = attend(a, status);

@@ -1,5 +1,6 @@
 #include "cli/screen.h"
 
+#include "base/proc.h"
 #include "cli/cli.h"
 
 #include <poll.h>
@@ -29,20 +30,17 @@ static void note_signal(int sig)
 
 static void catch_signals(struct screen *s)
 {
-	static const int caught[] = { SIGINT, SIGTERM, SIGHUP };
-	struct sigaction a = { .sa_handler = note_signal }, was;
-	sigset_t blocked;
+	sigset_t ends;
 
-	sigemptyset(&blocked);
-	for (size_t i = 0; i < ARRAY_LEN(caught); i++) {
-		if (sigaction(caught[i], NULL, &was) < 0 || was.sa_handler == SIG_IGN)
-			continue;
-		sigaction(caught[i], &a, NULL);
-		sigaddset(&blocked, caught[i]);
-	}
-	sigprocmask(SIG_BLOCK, &blocked, &s->waiting);
-	for (size_t i = 0; i < ARRAY_LEN(caught); i++)
-		sigdelset(&s->waiting, caught[i]);
+	signal_catch_ends(note_signal, 0);
+	sigemptyset(&ends);
+	sigaddset(&ends, SIGINT);
+	sigaddset(&ends, SIGTERM);
+	sigaddset(&ends, SIGHUP);
+	sigprocmask(SIG_BLOCK, &ends, &s->waiting);
+	sigdelset(&s->waiting, SIGINT);
+	sigdelset(&s->waiting, SIGTERM);
+	sigdelset(&s->waiting, SIGHUP);
 }
 
 int screen_shall_end(void)

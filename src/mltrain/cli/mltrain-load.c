@@ -1,4 +1,5 @@
 /* mltrain load: puts load on an HTTP server. */
+#include "base/proc.h"
 #include "cli/mltrain.h"
 #include "config.h"
 #include "load/connection.h"
@@ -246,18 +247,6 @@ static void on_stop(int sig)
 	stop = sig;
 }
 
-/* The first signal ends the run, a second one the program. */
-static void catch_signals(void)
-{
-	const int caught[] = { SIGINT, SIGTERM, SIGHUP };
-	struct sigaction was, sa = { .sa_handler = on_stop, .sa_flags = (int)SA_RESETHAND };
-
-	for (size_t i = 0; i < ARRAY_LEN(caught); i++)
-		if (sigaction(caught[i], NULL, &was) == 0 && was.sa_handler != SIG_IGN)
-			sigaction(caught[i], &sa, NULL);
-	signal(SIGPIPE, SIG_IGN);
-}
-
 /* What is looked at after each second of a run. */
 struct watch {
 	const struct load_args *args;
@@ -471,7 +460,9 @@ int main(int argc, char **argv)
 	fds_open_standard();
 	mlr_log_init("mltrain");
 	load_args_parse(argc, argv, &a);
-	catch_signals();
+	/* The first signal ends the run, a second one the program. */
+	signal_catch_ends(on_stop, (int)SA_RESETHAND);
+	signal(SIGPIPE, SIG_IGN);
 	r = run(&a, &err);
 	load_args_done(&a);
 	if (r >= 0)
