@@ -49,6 +49,9 @@ int mlr_wrap(struct mlr_error *err, const char *fmt, ...) __attribute__((format(
 /* Append "\nhint: words", which says what the user can do. Returns like mlr_wrap(). */
 int mlr_hint(struct mlr_error *err, const char *fmt, ...) __attribute__((format(printf, 2, 3)));
 
+/* The text without hints: two arguments of printf(3)'s "%.*s". */
+#define MLR_SENTENCE(err) (int)strcspn((err)->text, "\n"), (err)->text
+
 /* The words of the first hint, which the text's own end; NULL: there is none. */
 const char *mlr_hint_of(const struct mlr_error *err);
 

@@ -290,6 +290,22 @@ fail:
 	return r;
 }
 
+int file_replace_list(
+	int dirfd, const char *path, const struct strv *l, mode_t mode, struct mlr_error *err)
+{
+	auto_free char *text = NULL;
+	size_t len = 0;
+
+	for (size_t i = 0; i < l->n; i++) {
+		size_t n = strlen(l->v[i]) + 1;
+
+		text = xreallocarray(text, len + n, 1);
+		memcpy(text + len, l->v[i], n);
+		len += n;
+	}
+	return file_replace(dirfd, path, text, len, mode, err);
+}
+
 int file_create(int dirfd, const char *path, const void *buf, size_t len, mode_t mode,
 	struct mlr_error *err)
 {

@@ -93,17 +93,9 @@ static void write_variables(const struct plan *p, const char *path)
 {
 	struct mlr_error err = MLR_ERROR_INIT;
 	auto_strv struct strv env = STRV_INIT;
-	auto_free char *text = NULL;
-	size_t len;
 
 	plan_env_list(p, &env);
-	text = strv_join(&env, env.n, "\n");
-	len = strlen(text) + 1;
-	for (size_t i = 0, at = 0; i + 1 < env.n; i++) {
-		at += strlen(env.v[i]);
-		text[at++] = '\0';
-	}
-	if (file_replace(AT_FDCWD, path, text, len, 0600, &err) < 0)
+	if (file_replace_list(AT_FDCWD, path, &env, 0600, &err) < 0)
 		mlr_debug("%s", err.text);
 }
 

@@ -43,13 +43,14 @@ void doctor_mend(struct doctor_report *r, enum doctor_who who, const char *fmt, 
 	va_end(ap);
 }
 
-void doctor_add_error(struct doctor_report *r, const char *check, const struct mlr_error *err)
+void doctor_add_error(struct doctor_report *r, const char *check, enum doctor_verdict verdict,
+	const struct mlr_error *err, const char *otherwise)
 {
 	const char *hint = mlr_hint_of(err);
 
-	doctor_add(r, check, DOCTOR_FAILURE, "%.*s", (int)strcspn(err->text, "\n"), err->text);
-	if (hint)
-		doctor_mend(r, DOCTOR_YOU, "%s", hint);
+	doctor_add(r, check, verdict, "%.*s", MLR_SENTENCE(err));
+	if (hint || otherwise)
+		doctor_mend(r, DOCTOR_YOU, "%s", hint ? hint : otherwise);
 }
 
 int doctor_is_here(const struct doctor_machine *m)

@@ -233,7 +233,7 @@ static void tell_start(int result, const struct mlr_error *err, struct doctor_re
 		return;
 	}
 	doctor_add(r, "start", DOCTOR_FAILURE, "a container of an empty directory does not start");
-	doctor_because(r, "%.*s", (int)strcspn(err->text, "\n"), err->text);
+	doctor_because(r, "%.*s", MLR_SENTENCE(err));
 	doctor_mend(r, DOCTOR_YOU, "%s",
 		hint ? hint : "mkdir /tmp/empty && mlrun exec --verbose rootfs:/tmp/empty true");
 }

@@ -20,21 +20,6 @@ char *work_program(void)
 	return path ? path : xstrdup("mlrun");
 }
 
-int work_write_env(const char *path, const struct strv *env, struct mlr_error *err)
-{
-	auto_free char *text = NULL;
-	size_t len = 0;
-
-	for (size_t i = 0; i < env->n; i++) {
-		size_t n = strlen(env->v[i]) + 1;
-
-		text = xreallocarray(text, len + n, 1);
-		memcpy(text + len, env->v[i], n);
-		len += n;
-	}
-	return file_replace(AT_FDCWD, path, text, len, 0600, err);
-}
-
 /* --- batch systems --------------------------------------------------------------------------- */
 
 static const struct batch *const batches[] = { &batch_slurm };

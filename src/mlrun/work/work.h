@@ -83,10 +83,6 @@ int64_t work_later(int64_t last, int64_t first, int64_t most);
  */
 int work_hold(struct store *st, const char *key, int *status, struct mlr_error *err);
 
-/* Write variables, "K=V" or "K", for exec's --env-file: their values shall stand in no command
- * line. */
-int work_write_env(const char *path, const struct strv *env, struct mlr_error *err);
-
 /* mlrun's own path, to free(). */
 char *work_program(void);
 

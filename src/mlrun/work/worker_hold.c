@@ -125,7 +125,7 @@ static int add_options(
 
 		strv_add(is_env ? &env : argv, option + (is_env ? 6 : 0));
 	}
-	TRY(work_write_env(path, &env, err));
+	TRY(file_replace_list(AT_FDCWD, path, &env, 0600, err));
 	strv_addf(argv, "--env-file=%s", path);
 	/* Open MPI's orted, which mlrun-rsh starts in the container, ends if it does not find there
 	 * what started it (plm_rsh_component.c, rsh_query). */
