@@ -8,8 +8,7 @@
  * to shells. */
 static char *short_name(const char *image)
 {
-	const char *slash = strrchr(image, '/'), *at = strchr(image, '@');
-	const char *last = slash ? slash + 1 : image;
+	const char *last = path_base(image), *at = strchr(image, '@');
 	size_t len = at && at > last ? (size_t)(at - last) : strlen(last);
 	char *name = xstrndup(last, len), *s;
 

@@ -33,9 +33,8 @@ static long sysctl_value(const struct doctor_machine *m, const char *name)
 static char *directory_of(const char *program)
 {
 	auto_free char *real = realpath(program, NULL);
-	const char *path = real ? real : program, *slash = strrchr(path, '/');
 
-	return xstrndup(path, slash > path ? (size_t)(slash - path) : 1);
+	return path_dir(real ? real : program);
 }
 
 /* Ubuntu 23.10 and later: a program without a profile gets user namespaces without rights. AppArmor

@@ -23,7 +23,7 @@ static void list_directories(const struct plan *p, struct strv *ret)
 {
 	for (size_t i = 0; i < p->n_libraries; i++) {
 		const char *path = p->libraries[i].path;
-		auto_free char *dir = xstrndup(path, (size_t)(strrchr(path, '/') - path));
+		auto_free char *dir = path_dir(path);
 
 		if (!strv_has(ret, dir))
 			strv_add(ret, dir);
