@@ -589,6 +589,18 @@ static void a_base_is_the_last_component(void **state)
 	assert_string_equal(path_base("/data/"), "");
 }
 
+static void a_directory_is_what_is_before_the_last_component(void **state)
+{
+	static const char *const pairs[][2] = { { "/data/x", "/data" }, { "data/x", "data" },
+		{ "/x", "/" }, { "x", "." }, { "/data/", "/data" } };
+
+	for (size_t i = 0; i < ARRAY_LEN(pairs); i++) {
+		auto_free char *before = path_dir(pairs[i][0]);
+
+		assert_string_equal(before, pairs[i][1]);
+	}
+}
+
 static void an_elf_files_loader_is_found_in_its_first_bytes_and_nowhere_else(void **state)
 {
 	char data[ELF_HEAD] = { 0 }, path[PATH_MAX];
@@ -622,8 +634,7 @@ static void a_list_is_joined_up_to_so_many(void **state)
 	auto_free char *none = strv_join(&l, 3, ", "), *one = NULL, *all = NULL;
 
 	assert_string_equal(none, "");
-	strv_add(&l, "a");
-	strv_add(&l, "b");
+	strv_add_words(&l, "a", "b");
 	one = strv_join(&l, 1, ", ");
 	all = strv_join(&l, 9, ", ");
 	assert_string_equal(one, "a");
@@ -724,6 +735,7 @@ int main(void)
 		cmocka_unit_test(a_path_is_cleaned_without_looking_at_links),
 		cmocka_unit_test(a_path_is_below_by_whole_components),
 		cmocka_unit_test(a_base_is_the_last_component),
+		cmocka_unit_test(a_directory_is_what_is_before_the_last_component),
 		cmocka_unit_test(a_list_is_joined_up_to_so_many),
 		cmocka_unit_test(a_list_is_joined_up_to_so_many_bytes_and_says_that_there_is_more),
 		cmocka_unit_test(both_hashes_give_the_digests_of_fips_180),

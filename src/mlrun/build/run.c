@@ -193,10 +193,8 @@ static void read_shell(const struct state *s, struct strv *ret)
 	json_array_foreach(shell, i, v)
 		if (json_is_string(v))
 			strv_add(ret, json_string_value(v));
-	if (ret->n == 0) {
-		strv_add(ret, "/bin/sh");
-		strv_add(ret, "-c");
-	}
+	if (ret->n == 0)
+		strv_add_words(ret, "/bin/sh", "-c");
 }
 
 static void set_command(struct running *r)
@@ -412,14 +410,11 @@ int run_start(struct running *r, const char *label, int others, struct mlr_error
 /* A definition file's section runs as root in /, and its script is only there while it runs. */
 static int prepare_section(struct running *r, struct mlr_error *err)
 {
-	static const char *const env[] = { "APPTAINER_ROOTFS=", "SINGULARITY_ROOTFS=",
-		"APPTAINER_ENVIRONMENT=/.singularity.d/env/91-environment.sh",
-		"SINGULARITY_ENVIRONMENT=/.singularity.d/env/91-environment.sh" };
-
 	r->exec.workdir = "/";
 	r->exec.user = NULL;
-	for (size_t i = 0; i < ARRAY_LEN(env); i++)
-		strv_add(&r->exec.env, env[i]);
+	strv_add_words(&r->exec.env, "APPTAINER_ROOTFS=", "SINGULARITY_ROOTFS=",
+		"APPTAINER_ENVIRONMENT=/.singularity.d/env/91-environment.sh",
+		"SINGULARITY_ENVIRONMENT=/.singularity.d/env/91-environment.sh");
 	for (size_t i = 0; i < r->in->n_heredocs; i++) {
 		const struct heredoc *h = &r->in->heredocs[i];
 

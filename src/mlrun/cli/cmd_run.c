@@ -156,11 +156,8 @@ static char *make_name(const char *image)
 
 static void take_options(struct args *a)
 {
-	if (a->check) {
-		strv_add(&a->said.test, "/bin/sh");
-		strv_add(&a->said.test, "-c");
-		strv_add(&a->said.test, a->check);
-	}
+	if (a->check)
+		strv_add_words(&a->said.test, "/bin/sh", "-c", a->check);
 	service_check_take(&a->s.check, &a->said);
 	if (a->stop_signal)
 		a->s.stop_signal = a->stop_signal;

@@ -150,8 +150,7 @@ static int become(const struct service *s, const char *store)
 	auto_strv struct strv words = STRV_INIT;
 
 	cli_exec_words(&words, store, &s->options, NULL);
-	strv_add(&words, "--");
-	strv_add(&words, s->image);
+	strv_add_words(&words, "--", s->image);
 	strv_add_all(&words, &s->command);
 	cli_exec_parse((int)words.n, words.v, NULL, NULL, &x);
 	/* Never as words, which a run's record keeps. */

@@ -68,16 +68,14 @@ int cli_pull(const char *image, const char *store, int quiet)
 	struct mlr_error err = MLR_ERROR_INIT;
 	pid_t self = getpid(), child;
 
-	strv_add(&argv, "mlrun");
-	strv_add(&argv, "pull");
+	strv_add_words(&argv, "mlrun", "pull");
 	if (store)
 		strv_addf(&argv, "--store=%s", store);
 	if (mlr_log_level >= MLR_DEBUG)
 		strv_add(&argv, "--verbose");
 	else if (quiet || mlr_log_level < MLR_INFO)
 		strv_add(&argv, "--quiet");
-	strv_add(&argv, "--");
-	strv_add(&argv, image);
+	strv_add_words(&argv, "--", image);
 
 	child = fork();
 	if (child == 0)

@@ -372,20 +372,15 @@ static int fill_volume(const struct project *p, const struct compose_service *c,
 {
 	auto_free char *image = project_image_of(p, c);
 	auto_strv struct strv argv = STRV_INIT;
-	static const char *const words[] = { "mlrun", "exec", "--pull=never", "--net=none",
-		"--workdir=/", "--entrypoint=" };
 	int status;
 
-	for (size_t i = 0; i < ARRAY_LEN(words); i++)
-		strv_add(&argv, words[i]);
+	strv_add_words(&argv, "mlrun", "exec", "--pull=never", "--net=none", "--workdir=/",
+		"--entrypoint=");
 	if (store)
 		strv_addf(&argv, "--store=%s", store);
 	strv_addf(&argv, "--volume=%s:/.volume", path);
-	strv_add(&argv, image);
-	strv_add(&argv, "/bin/sh");
-	strv_add(&argv, "-c");
-	strv_add(&argv, "[ ! -d \"$1\" ] || cp -a \"$1/.\" /.volume");
-	strv_add(&argv, "sh");
+	strv_add_words(
+		&argv, image, "/bin/sh", "-c", "[ ! -d \"$1\" ] || cp -a \"$1/.\" /.volume", "sh");
 	strv_addf(&argv, "%.*s", (int)strcspn(target, ":"), target);
 	status = run_itself(&argv, SPAWN_OURS);
 	if (status == 126 || status == 127)

@@ -81,8 +81,7 @@ static void take_test(const json_t *run, const json_t *check, struct strv *ret)
 		return;
 	if (strcmp(test.v[0], "CMD-SHELL") == 0 &&
 		(record_texts(&r, json_object_get(run, "Shell"), ret) < 0 || ret->n == 0)) {
-		strv_add(ret, "/bin/sh");
-		strv_add(ret, "-c");
+		strv_add_words(ret, "/bin/sh", "-c");
 	} else if (strcmp(test.v[0], "CMD-SHELL") != 0 && strcmp(test.v[0], "CMD") != 0) {
 		return;
 	}

@@ -83,13 +83,11 @@ static void add_command(const struct worker *w, struct strv *argv)
 {
 	if (w->command.n == 0)
 		strv_add(argv, "--entrypoint=");
-	strv_add(argv, "--");
-	strv_add(argv, w->image);
+	strv_add_words(argv, "--", w->image);
 	strv_add_all(argv, &w->command);
 	if (w->command.n > 0)
 		return;
-	strv_add(argv, "sh");
-	strv_add(argv, "-c");
+	strv_add_words(argv, "sh", "-c");
 	strv_add(argv, "while read -r _; do :; done");
 }
 
@@ -175,8 +173,7 @@ static int start(struct hold *h, struct mlr_error *err)
 		return mlr_fail_errno(err, "enter '%s'", h->w.directory);
 	if (h->w.warning)
 		work_batch()->on_all_nodes(&h->w, &argv);
-	strv_add(&argv, program);
-	strv_add(&argv, "exec");
+	strv_add_words(&argv, program, "exec");
 	TRY(add_options(h, program, &argv, err));
 	add_command(&h->w, &argv);
 	c.program = argv.v[0];
