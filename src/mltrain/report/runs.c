@@ -278,8 +278,10 @@ static int run_new(struct reader *r, struct mlr_error *err)
 	if (to->n >= RUNS_MAX)
 		return mlr_fail(err, E2BIG, "'%s' line %zu: more than %d runs in one report",
 			r->path, r->line, RUNS_MAX);
+	auto_free char *label = label_of(r); /* which counts the runs before it */
+
 	run = xadd(to->v, to->n);
-	*run = (struct run){ .label = label_of(r), .path = copy_text(r->path) };
+	*run = (struct run){ .label = take_ptr(&label), .path = copy_text(r->path) };
 	run->step = run->steps = run->epochs_done = run->batch = run->test_error = NAN;
 	run->images_per_second = run->load_s = run->train_s = run->evaluate_s = NAN;
 	run->checkpoint_s = run->total_s = run->rate_step = run->clock_s = NAN;
