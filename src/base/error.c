@@ -3,6 +3,16 @@
 
 #define LONG 5200 /* a path (PATH_MAX) and words */
 
+/* The code of this thread's last failure without a struct, for the words that are added to it. */
+static __thread int last_code = EIO;
+
+/* Keep the code. Returns -code. */
+static int keep_code(struct mlr_error *err, int code)
+{
+	*(err ? &err->code : &last_code) = code;
+	return -code;
+}
+
 /* Cut a text that is too long at its front: the cause and the hint are at its end. */
 static void set_text(struct mlr_error *err, const char *s)
 {
@@ -46,13 +56,12 @@ int mlr_fail(struct mlr_error *err, int code, const char *fmt, ...)
 	va_list ap;
 
 	if (err) {
-		err->code = code;
 		va_start(ap, fmt);
 		say(words, sizeof(words), fmt, ap);
 		va_end(ap);
 		set_text(err, words);
 	}
-	return -code;
+	return keep_code(err, code);
 }
 
 /* The words and the errno value's text. */
@@ -62,9 +71,9 @@ __attribute__((format(printf, 3, 0))) static void fail_code(
 	char words[LONG + 100];
 	size_t n;
 
+	keep_code(err, code);
 	if (!err)
 		return;
-	err->code = code;
 	say(words, LONG, fmt, ap);
 	n = strlen(words);
 	snprintf(words + n, sizeof(words) - n, ": %s", strerror(code));
@@ -101,7 +110,7 @@ int mlr_wrap(struct mlr_error *err, const char *fmt, ...)
 	size_t n;
 
 	if (!err)
-		return -EIO;
+		return -last_code;
 	va_start(ap, fmt);
 	say(words, LONG, fmt, ap);
 	va_end(ap);
@@ -125,7 +134,7 @@ int mlr_hint(struct mlr_error *err, const char *fmt, ...)
 	int n;
 
 	if (!err)
-		return -EIO;
+		return -last_code;
 	n = snprintf(words, sizeof(words), "%s\nhint: ", err->text);
 	va_start(ap, fmt);
 	say(words + n, sizeof(words) - (size_t)n, fmt, ap);
@@ -136,9 +145,7 @@ int mlr_hint(struct mlr_error *err, const char *fmt, ...)
 
 int mlr_pass(struct mlr_error *err, int code, const char *text)
 {
-	if (err) {
-		err->code = code;
+	if (err)
 		set_text(err, text);
-	}
-	return -code;
+	return keep_code(err, code);
 }

@@ -42,12 +42,15 @@ int mlr_fail_errno(struct mlr_error *err, const char *fmt, ...)
 int mlr_result(struct mlr_error *err, int r, const char *fmt, ...)
 	__attribute__((format(printf, 3, 4)));
 
-/* Put "words: " before the text; returns -err->code. If the text gets too long, its front is
- * cut. */
+/* Put "words: " before the text; returns -err->code, with err NULL that of this thread's last
+ * failure that had none either. If the text gets too long, its front is cut. */
 int mlr_wrap(struct mlr_error *err, const char *fmt, ...) __attribute__((format(printf, 2, 3)));
 
-/* Append "\nhint: words", which says what the user can do. Returns -err->code. */
+/* Append "\nhint: words", which says what the user can do. Returns like mlr_wrap(). */
 int mlr_hint(struct mlr_error *err, const char *fmt, ...) __attribute__((format(printf, 2, 3)));
+
+/* The text without hints: two arguments of printf(3)'s "%.*s". */
+#define MLR_SENTENCE(err) (int)strcspn((err)->text, "\n"), (err)->text
 
 /* The words of the first hint, which the text's own end; NULL: there is none. */
 const char *mlr_hint_of(const struct mlr_error *err);

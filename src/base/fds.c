@@ -94,9 +94,7 @@ ssize_t fds_send(int sock, const void *buf, size_t len, int fd)
 		c->cmsg_len = CMSG_LEN(sizeof(int));
 		memcpy(CMSG_DATA(c), &fd, sizeof(int));
 	}
-	do
-		n = sendmsg(sock, &m, MSG_NOSIGNAL);
-	while (n < 0 && errno == EINTR);
+	n = TEMP_FAILURE_RETRY(sendmsg(sock, &m, MSG_NOSIGNAL));
 	return n < 0 ? -errno : n;
 }
 
@@ -112,9 +110,7 @@ ssize_t fds_receive(int sock, void *buf, size_t len, int *fd)
 	ssize_t n;
 
 	*fd = -1;
-	do
-		n = recvmsg(sock, &m, MSG_CMSG_CLOEXEC);
-	while (n < 0 && errno == EINTR);
+	n = TEMP_FAILURE_RETRY(recvmsg(sock, &m, MSG_CMSG_CLOEXEC));
 	c = n > 0 ? CMSG_FIRSTHDR(&m) : NULL;
 	if (c && c->cmsg_level == SOL_SOCKET && c->cmsg_type == SCM_RIGHTS)
 		memcpy(fd, CMSG_DATA(c), sizeof(*fd));

@@ -143,10 +143,8 @@ ssize_t file_read_full(int fd, void *buf, size_t len)
 	size_t got = 0;
 
 	while (got < len) {
-		ssize_t n = read(fd, (char *)buf + got, len - got);
+		ssize_t n = TEMP_FAILURE_RETRY(read(fd, (char *)buf + got, len - got));
 
-		if (n < 0 && errno == EINTR)
-			continue;
 		if (n < 0)
 			return -errno;
 		if (n == 0)
@@ -161,10 +159,8 @@ int file_write_all(int fd, const void *buf, size_t len)
 	const char *p = buf;
 
 	while (len > 0) {
-		ssize_t n = write(fd, p, len);
+		ssize_t n = TEMP_FAILURE_RETRY(write(fd, p, len));
 
-		if (n < 0 && errno == EINTR)
-			continue;
 		if (n < 0)
 			return -errno;
 		p += n;
@@ -263,16 +259,6 @@ static int write_temp(int dirfd, const char *tmp, const char *path, const void *
 	return take_fd(&fd);
 }
 
-/* The directory of a path, to free(); "." if the path has none. */
-static char *dir_of(const char *path)
-{
-	const char *slash = strrchr(path, '/');
-
-	if (!slash)
-		return xstrdup(".");
-	return slash == path ? xstrdup("/") : xasprintf("%.*s", (int)(slash - path), path);
-}
-
 char *file_temp_name(const char *path)
 {
 	char hex[RANDOM_HEX_SIZE];
@@ -284,7 +270,7 @@ char *file_temp_name(const char *path)
 int file_replace(int dirfd, const char *path, const void *buf, size_t len, mode_t mode,
 	struct mlr_error *err)
 {
-	auto_free char *tmp = file_temp_name(path), *dir = dir_of(path);
+	auto_free char *tmp = file_temp_name(path), *dir = path_dir(path);
 	auto_close int fd = -1; /* stays open until the rename, so that a sweep spares the file */
 	int r;
 
@@ -303,10 +289,26 @@ fail:
 	return r;
 }
 
+int file_replace_list(
+	int dirfd, const char *path, const struct strv *l, mode_t mode, struct mlr_error *err)
+{
+	auto_free char *text = NULL;
+	size_t len = 0;
+
+	for (size_t i = 0; i < l->n; i++) {
+		size_t n = strlen(l->v[i]) + 1;
+
+		text = xreallocarray(text, len + n, 1);
+		memcpy(text + len, l->v[i], n);
+		len += n;
+	}
+	return file_replace(dirfd, path, text, len, mode, err);
+}
+
 int file_create(int dirfd, const char *path, const void *buf, size_t len, mode_t mode,
 	struct mlr_error *err)
 {
-	auto_free char *tmp = file_temp_name(path), *dir = dir_of(path);
+	auto_free char *tmp = file_temp_name(path), *dir = path_dir(path);
 	auto_close int fd = -1;
 	int r;
 
@@ -340,11 +342,9 @@ int file_put(const char *path, const void *buf, size_t len, mode_t mode, struct 
 /* The path that a new file would have; NULL if its directory does not exist. */
 static char *place_of(const char *path)
 {
-	const char *slash = strrchr(path, '/'), *name = slash ? slash + 1 : path;
-	auto_free char *dir = xasprintf("%.*s.", (int)(name - path), path);
-	auto_free char *real = realpath(dir, NULL);
+	auto_free char *dir = path_dir(path), *real = realpath(dir, NULL);
 
-	return real ? xasprintf("%s/%s", real, name) : NULL;
+	return real ? xasprintf("%s/%s", real, path_base(path)) : NULL;
 }
 
 int file_is_same(const char *a, const char *b)
@@ -376,7 +376,7 @@ static int keep_copy(const char *path, const char *kept, size_t max, struct mlr_
 int file_keep(const char *path, size_t max, struct mlr_error *err)
 {
 	auto_free char *kept = xasprintf("%s~", path), *tmp = file_temp_name(path),
-		       *dir = dir_of(path);
+		       *dir = path_dir(path);
 	int r;
 
 	if (access(path, F_OK) < 0 || file_is_same(path, kept))
@@ -418,13 +418,11 @@ static int is_left_over(int dir, const char *name)
 
 void file_replace_sweep(int at, const char *path)
 {
-	const char *slash = strrchr(path, '/');
-	auto_free char *dir = dir_of(path);
+	auto_free char *dir = path_dir(path);
 	auto_dir DIR *d = file_open_dir(at, dir, 0);
 
 	for (struct dirent *e; (e = file_next(d));)
-		if (is_temp_of(e->d_name, slash ? slash + 1 : path) &&
-			is_left_over(dirfd(d), e->d_name))
+		if (is_temp_of(e->d_name, path_base(path)) && is_left_over(dirfd(d), e->d_name))
 			unlinkat(dirfd(d), e->d_name, 0);
 }
 

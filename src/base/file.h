@@ -122,6 +122,9 @@ ssize_t file_read_full(int fd, void *buf, size_t len);
  */
 int file_replace(int dirfd, const char *path, const void *buf, size_t len, mode_t mode,
 	struct mlr_error *err);
+/* The same with strings that each end with a NUL, as /proc/PID/environ has them. */
+int file_replace_list(
+	int dirfd, const char *path, const struct strv *l, mode_t mode, struct mlr_error *err);
 
 /*
  * The same for a file that must not be there yet, by link(2): one of several processes makes it.

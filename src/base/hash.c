@@ -75,9 +75,7 @@ int hash_fd(int fd, int (*stop)(void *ctx), void *ctx, char hex[HASH_HEX_SIZE], 
 	uint64_t at = 0;
 	ssize_t n;
 
-	while ((n = pread(fd, buf, HASH_STEP, (off_t)at)) != 0) {
-		if (n < 0 && errno == EINTR)
-			continue;
+	while ((n = TEMP_FAILURE_RETRY(pread(fd, buf, HASH_STEP, (off_t)at))) != 0) {
 		if (n < 0)
 			return -errno;
 		hash_update(h, buf, (size_t)n);

@@ -136,7 +136,11 @@ static void put(const char *option, const struct option_target *to, void *args, 
 		*(double *)field = options_seconds(state, option, arg, to->high);
 		break;
 	case OPTION_WORD:
-		*(int *)field = options_word(state, option, arg, to->words);
+		*(int *)field = to->value + options_word(state, option, arg, to->words);
+		break;
+	case OPTION_READ:
+		if (to->read(arg, field) < 0)
+			argp_error(state, "--%s takes %s, not '%s'", option, to->takes, arg);
 		break;
 	case OPTION_ADD:
 		strv_addf(field, "%s%s", to->word, arg ? arg : "");

@@ -28,6 +28,7 @@ enum option_kind {
 	OPTION_NUMBER,
 	OPTION_SECONDS, /* "90", "90s", "1m30s", "8h", "2d" */
 	OPTION_WORD,
+	OPTION_READ,
 	OPTION_ADD,
 	OPTION_LIST, /* this and the next take several operands, if they are the first */
 	OPTION_CALL,
@@ -36,13 +37,18 @@ enum option_kind {
 /* Where a value goes: a field of the command's struct, or a function. */
 struct option_target {
 	enum option_kind kind;
-	int value;                /* OPTION_SET: the field's new value */
-	size_t at;                /* the field's offset */
-	size_t size;              /* OPTION_COUNT: the field's */
-	uint64_t min, max, unit;  /* OPTION_COUNT; the field gets the value times the unit */
-	double low, high;         /* OPTION_NUMBER, OPTION_SECONDS */
-	const char *const *words; /* OPTION_WORD: NULL ends them; the field gets the index */
-	const char *word;         /* OPTION_ADD: the field gets it, with the value behind it */
+	int value;               /* OPTION_SET: the field's new value; OPTION_WORD: the first's */
+	size_t at;               /* the field's offset */
+	size_t size;             /* OPTION_COUNT: the field's */
+	uint64_t min, max, unit; /* OPTION_COUNT; the field gets the value times the unit */
+	double low, high;        /* OPTION_NUMBER, OPTION_SECONDS */
+	const char *const
+		*words; /* OPTION_WORD: NULL ends them; the field gets value and the index */
+	/* OPTION_READ: fills the field. Returns a negative number for a text that is not what the
+	 * option takes, "a size such as 500MB". */
+	int (*read)(const char *text, void *field);
+	const char *takes;
+	const char *word; /* OPTION_ADD: the field gets it, with the value behind it */
 	/* OPTION_CALL: gets the command's struct, or the shared one that the row belongs to.
 	 * Reports an invalid value with argp_error(). */
 	void (*call)(void *args, char *arg, struct argp_state *state);
@@ -91,10 +97,16 @@ struct option_target {
 	{                                                                       \
 		.kind = OPTION_SECONDS, .at = offsetof(type, field), .high = to \
 	}
-/* An int or an enum. */
-#define OPT_WORD(type, field, list)                                             \
-	{                                                                       \
-		.kind = OPTION_WORD, .at = offsetof(type, field), .words = list \
+/* An int or an enum; it gets the index of the word, counted from a number. */
+#define OPT_WORD_FROM(type, field, list, from)                                                 \
+	{                                                                                      \
+		.kind = OPTION_WORD, .at = offsetof(type, field), .words = list, .value = from \
+	}
+#define OPT_WORD(type, field, list) OPT_WORD_FROM(type, field, list, 0)
+/* Any type that the function reads. */
+#define OPT_READ(type, field, function, what)                                                     \
+	{                                                                                         \
+		.kind = OPTION_READ, .at = offsetof(type, field), .read = function, .takes = what \
 	}
 /* A struct strv. */
 #define OPT_ADD(type, field, text)                                            \

@@ -44,6 +44,13 @@ const char *path_base(const char *path)
 	return slash ? slash + 1 : path;
 }
 
+char *path_dir(const char *path)
+{
+	const char *slash = strrchr(path, '/');
+
+	return slash ? xstrndup(path, slash == path ? 1 : (size_t)(slash - path)) : xstrdup(".");
+}
+
 int path_ends(const char *path, const char *end)
 {
 	size_t n = strlen(path), len = strlen(end);

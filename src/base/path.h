@@ -14,3 +14,6 @@ int path_ends(const char *path, const char *end);
 
 /* The last component: "c" of "/a/b/c" and of "c". Points into path. */
 const char *path_base(const char *path);
+
+/* What is before it, to free(); "." without a slash. */
+char *path_dir(const char *path);

@@ -107,3 +107,13 @@ int signal_number(const char *word)
 	}
 	return whole_number(word, 0);
 }
+
+void signal_catch_ends(void (*handler)(int sig), int flags)
+{
+	static const int ends[] = { SIGINT, SIGTERM, SIGHUP };
+	struct sigaction a = { .sa_handler = handler, .sa_flags = flags }, was;
+
+	for (size_t i = 0; i < ARRAY_LEN(ends); i++)
+		if (sigaction(ends[i], NULL, &was) == 0 && was.sa_handler != SIG_IGN)
+			sigaction(ends[i], &a, NULL);
+}

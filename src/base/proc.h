@@ -50,3 +50,6 @@ int proc_read(int dir, const char *name, char *buf, size_t size);
 
 /* The number of "9", "KILL", "SIGKILL", "kill" or "RTMIN+3"; -1 for anything else. */
 int signal_number(const char *word);
+
+/* Have SIGINT, SIGTERM and SIGHUP call a function, unless they are ignored, as nohup(1) has it. */
+void signal_catch_ends(void (*handler)(int sig), int flags);

@@ -184,8 +184,8 @@ int program_serve(const char *path, char *const *argv, int sock, int file)
 	pthread_sigmask(SIG_SETMASK, &all, &old);
 	pid = run_apart(start_service, &s, 0);
 	/* ECHILD: SIGCHLD is ignored. */
-	while (pid > 0 && waitpid(pid, NULL, 0) < 0 && errno == EINTR)
-		;
+	if (pid > 0)
+		spawn_wait(pid);
 	pthread_sigmask(SIG_SETMASK, &old, NULL);
 	return -s.code;
 }

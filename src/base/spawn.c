@@ -78,5 +78,5 @@ int spawn_wait_unless(pid_t pid, const int *cancel)
 	}
 	if (spawn_is_cancelled(cancel))
 		return -ECANCELED;
-	return WIFEXITED(status) ? WEXITSTATUS(status) : 128 + WTERMSIG(status);
+	return spawn_exit(status);
 }

@@ -2,6 +2,7 @@
 #pragma once
 
 #include <sys/types.h>
+#include <sys/wait.h>
 
 /* Kinds of standard streams: one of these, or a descriptor above 0. */
 enum { SPAWN_OURS = 0, SPAWN_NOTHING = -1 /* /dev/null */ };
@@ -30,3 +31,9 @@ int spawn_wait(pid_t pid);
  * Returns its exit status, 128 + the signal that ended it, -ECANCELED, or -errno. */
 int spawn_wait_unless(pid_t pid, const int *cancel);
 int spawn_is_cancelled(const int *cancel);
+
+/* What a shell makes of waitpid(2)'s status: the exit status, or 128 and the signal's number. */
+static inline int spawn_exit(int status)
+{
+	return WIFSIGNALED(status) ? 128 + WTERMSIG(status) : WEXITSTATUS(status);
+}

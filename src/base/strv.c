@@ -10,6 +10,12 @@ void strv_done(struct strv *l)
 	l->n = 0;
 }
 
+void strv_add_array(struct strv *l, const char *const *words)
+{
+	while (*words)
+		strv_add(l, *words++);
+}
+
 void strv_take(struct strv *l, char *s)
 {
 	/* The array doubles: its size is a power of two, including the final NULL. */

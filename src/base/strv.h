@@ -20,6 +20,9 @@ struct strv {
 void strv_done(struct strv *l);
 /* Append a copy of s. */
 void strv_add(struct strv *l, const char *s);
+/* Append copies of several strings. */
+#define strv_add_words(l, ...) strv_add_array((l), (const char *const[]){ __VA_ARGS__, NULL })
+void strv_add_array(struct strv *l, const char *const *words);
 /* Append s itself; the list then owns it. */
 void strv_take(struct strv *l, char *s);
 void strv_addf(struct strv *l, const char *fmt, ...) __attribute__((format(printf, 2, 3)));

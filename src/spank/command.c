@@ -160,8 +160,7 @@ static int add_env(const char *list, struct strv *argv, struct mlr_error *err)
 	while ((name = strsep(&rest, ","))) {
 		if (!*name)
 			return mlr_fail(err, EINVAL, "--container-env '%s': a name is empty", list);
-		strv_add(argv, "-e");
-		strv_add(argv, name);
+		strv_add_words(argv, "-e", name);
 	}
 	return 0;
 }
@@ -476,9 +475,7 @@ int command_make(const char *const *settings, const struct spank_site *site,
 	if (settings[SPANK_MPI] && !config_is_among(CONFIG_MPI_WORDS, settings[SPANK_MPI]))
 		return mlr_fail(err, EINVAL, "--container-mpi takes %s, not '%s'", CONFIG_MPI_WORDS,
 			settings[SPANK_MPI]);
-	strv_add(ret, "mlrun");
-	strv_add(ret, "exec");
-	strv_add(ret, "--dialect=pyxis");
+	strv_add_words(ret, "mlrun", "exec", "--dialect=pyxis");
 	if (task->store)
 		strv_addf(ret, "--store=%s", task->store);
 	if (is_step(settings, task))

@@ -128,6 +128,17 @@ os.execvp("mlrun", ["mlrun", "up"])' >out 2>err &
 		assert_equal "$(cat order)" $'second\nfirst'
 		rm order
 	done
+	# One that nohup(1) started outlives its terminal.
+	nohup mlrun up >out 2>err &
+	PIDS+=("$!")
+	until_true grep -qx 'first-one-1 | one' out
+	kill -HUP "$!"
+	sleep 0.3
+	kill -TERM "$!"
+	status=0
+	wait "$!" || status=$?
+	assert_equal "$status" 143
+	assert_equal "$(names fore)" ""
 	# It ends when all have.
 	printf 'services: {a: {image: "%s", command: echo once}}' "$IMG" >once.yaml
 	run -0 timeout 200 mlrun up once.yaml

@@ -141,6 +141,18 @@ static void an_error_reads_from_the_act_down_to_the_cause(void **state)
 	assert_string_equal(err.text, "pull demo:1: no file 'x'\nhint: try again");
 }
 
+static void words_for_an_error_that_nobody_reads_leave_its_number_alone(void **state)
+{
+	mlr_fail(NULL, ENOENT, "no file '%s'", "x");
+	assert_int_equal(mlr_wrap(NULL, "pull %s", "demo:1"), -ENOENT);
+	assert_int_equal(mlr_hint(NULL, "try %s", "again"), -ENOENT);
+	mlr_result(NULL, -EPROTO, "read");
+	assert_int_equal(mlr_hint(NULL, "try %s", "again"), -EPROTO);
+	errno = EACCES;
+	mlr_fail_errno(NULL, "open");
+	assert_int_equal(mlr_wrap(NULL, "pull"), -EACCES);
+}
+
 static void an_error_longer_than_its_room_is_cut_and_terminated(void **state)
 {
 	struct mlr_error err = MLR_ERROR_INIT;
@@ -577,6 +589,18 @@ static void a_base_is_the_last_component(void **state)
 	assert_string_equal(path_base("/data/"), "");
 }
 
+static void a_directory_is_what_is_before_the_last_component(void **state)
+{
+	static const char *const pairs[][2] = { { "/data/x", "/data" }, { "data/x", "data" },
+		{ "/x", "/" }, { "x", "." }, { "/data/", "/data" } };
+
+	for (size_t i = 0; i < ARRAY_LEN(pairs); i++) {
+		auto_free char *before = path_dir(pairs[i][0]);
+
+		assert_string_equal(before, pairs[i][1]);
+	}
+}
+
 static void an_elf_files_loader_is_found_in_its_first_bytes_and_nowhere_else(void **state)
 {
 	char data[ELF_HEAD] = { 0 }, path[PATH_MAX];
@@ -610,8 +634,7 @@ static void a_list_is_joined_up_to_so_many(void **state)
 	auto_free char *none = strv_join(&l, 3, ", "), *one = NULL, *all = NULL;
 
 	assert_string_equal(none, "");
-	strv_add(&l, "a");
-	strv_add(&l, "b");
+	strv_add_words(&l, "a", "b");
 	one = strv_join(&l, 1, ", ");
 	all = strv_join(&l, 9, ", ");
 	assert_string_equal(one, "a");
@@ -689,6 +712,7 @@ int main(void)
 		cmocka_unit_test(owners_of_links_are_read_again_by_inode_or_by_path),
 		cmocka_unit_test(a_file_of_owners_may_hold_anything),
 		cmocka_unit_test(an_error_reads_from_the_act_down_to_the_cause),
+		cmocka_unit_test(words_for_an_error_that_nobody_reads_leave_its_number_alone),
 		cmocka_unit_test(an_error_longer_than_its_room_is_cut_and_terminated),
 		cmocka_unit_test(an_error_longer_than_its_room_keeps_cause_and_hint),
 		cmocka_unit_test(a_name_with_line_ends_forges_neither_a_line_nor_a_hint),
@@ -711,6 +735,7 @@ int main(void)
 		cmocka_unit_test(a_path_is_cleaned_without_looking_at_links),
 		cmocka_unit_test(a_path_is_below_by_whole_components),
 		cmocka_unit_test(a_base_is_the_last_component),
+		cmocka_unit_test(a_directory_is_what_is_before_the_last_component),
 		cmocka_unit_test(a_list_is_joined_up_to_so_many),
 		cmocka_unit_test(a_list_is_joined_up_to_so_many_bytes_and_says_that_there_is_more),
 		cmocka_unit_test(both_hashes_give_the_digests_of_fips_180),

@@ -2,6 +2,7 @@
 #include "build/run.h"
 
 #include "base/proc.h"
+#include "base/spawn.h"
 #include "rootfs/commit.h"
 #include "runtime/runtime.h"
 #include "store/container.h"
@@ -19,7 +20,9 @@
 #define TAIL_SIZE (8u << 10) /* bytes that a failure shows */
 #define PIPE_SIZE (1 << 20)
 
-int run_output_open(struct run_output *o, const char *label, int is_quiet, struct mlr_error *err)
+/* Make the pipe; label is copied, NULL: print bytes as they come, or with is_quiet nothing. Returns
+ * the end to write to, the caller's, or -errno. */
+static int open_output(struct run_output *o, const char *label, int is_quiet, struct mlr_error *err)
 {
 	int ends[2];
 
@@ -35,7 +38,7 @@ int run_output_open(struct run_output *o, const char *label, int is_quiet, struc
 	return ends[1];
 }
 
-void run_output_done(struct run_output *o)
+static void output_done(struct run_output *o)
 {
 	fd_close(&o->fd);
 	free(o->label);
@@ -44,7 +47,8 @@ void run_output_done(struct run_output *o)
 	*o = (struct run_output){ .fd = -1 };
 }
 
-void run_output_close(struct run_output *o)
+/* Nothing more comes; the tail stays. */
+static void close_output(struct run_output *o)
 {
 	fd_close(&o->fd);
 	o->fd = -1;
@@ -87,7 +91,8 @@ static void add_tail(struct run_output *o, const char *buf, size_t n)
 	o->n_tail += n;
 }
 
-int run_output_take(struct run_output *o)
+/* Read and print what is there. Returns 1, or 0 at the end. */
+static int read_output(struct run_output *o)
 {
 	char buf[LINE_SIZE];
 	ssize_t n = read(o->fd, buf, sizeof(buf));
@@ -108,7 +113,8 @@ int run_output_take(struct run_output *o)
 	return 1;
 }
 
-void run_output_show(const struct run_output *o)
+/* Print the end of it, unless all was printed. */
+static void show_output(const struct run_output *o)
 {
 	if (o->n_tail > 0)
 		(void)!write(STDERR_FILENO, o->tail, o->n_tail);
@@ -119,10 +125,10 @@ static void take_output(struct running *r, int is_over)
 {
 	int more = r->output.fd >= 0;
 
-	while (more && (more = run_output_take(&r->output)) && is_over)
+	while (more && (more = read_output(&r->output)) && is_over)
 		;
 	if (!more)
-		run_output_close(&r->output);
+		close_output(&r->output);
 }
 
 void run_free(struct running *r)
@@ -131,8 +137,7 @@ void run_free(struct running *r)
 		return;
 	if (r->pid > 0) { /* given up */
 		kill(r->pid, SIGKILL);
-		while (waitpid(r->pid, NULL, 0) < 0 && errno == EINTR)
-			;
+		spawn_wait(r->pid);
 		take_output(r, 1); /* the container's processes end after their supervisor */
 		store_container_leave(r->b->containers, r->container);
 		store_container_remove(r->b->containers, r->container, 1, NULL);
@@ -151,7 +156,7 @@ void run_free(struct running *r)
 	plan_done(&r->mounts);
 	strv_done(&r->to_lock);
 	run_unlock(r);
-	run_output_done(&r->output);
+	output_done(&r->output);
 	fd_close(&r->watch);
 	free(r);
 }
@@ -188,10 +193,8 @@ static void read_shell(const struct state *s, struct strv *ret)
 	json_array_foreach(shell, i, v)
 		if (json_is_string(v))
 			strv_add(ret, json_string_value(v));
-	if (ret->n == 0) {
-		strv_add(ret, "/bin/sh");
-		strv_add(ret, "-c");
-	}
+	if (ret->n == 0)
+		strv_add_words(ret, "/bin/sh", "-c");
 }
 
 static void set_command(struct running *r)
@@ -292,7 +295,7 @@ static int has_ended(struct running *r, int *ret, struct mlr_error *err)
 	if (got != r->pid)
 		return 0;
 	r->pid = 0;
-	*ret = WIFEXITED(status) ? WEXITSTATUS(status) : 128 + WTERMSIG(status);
+	*ret = spawn_exit(status);
 	return 1;
 }
 
@@ -337,7 +340,7 @@ static void open_shell(struct running *r)
 
 static int failed(struct running *r, int status, struct mlr_error *err)
 {
-	run_output_show(&r->output);
+	show_output(&r->output);
 	if (r->in->is_section)
 		mlr_fail(err, ECHILD, "%s ended with status %d", r->in->text, status);
 	else
@@ -388,7 +391,7 @@ int run_start(struct running *r, const char *label, int others, struct mlr_error
 
 	if (e != 0)
 		return e;
-	out = run_output_open(&r->output, label, r->b->o->is_quiet, err);
+	out = open_output(&r->output, label, r->b->o->is_quiet, err);
 	if (out < 0)
 		return out;
 	const struct store_container new = { .image = r->s->manifest, .manifest = r->s->manifest };
@@ -407,14 +410,11 @@ int run_start(struct running *r, const char *label, int others, struct mlr_error
 /* A definition file's section runs as root in /, and its script is only there while it runs. */
 static int prepare_section(struct running *r, struct mlr_error *err)
 {
-	static const char *const env[] = { "APPTAINER_ROOTFS=", "SINGULARITY_ROOTFS=",
-		"APPTAINER_ENVIRONMENT=/.singularity.d/env/91-environment.sh",
-		"SINGULARITY_ENVIRONMENT=/.singularity.d/env/91-environment.sh" };
-
 	r->exec.workdir = "/";
 	r->exec.user = NULL;
-	for (size_t i = 0; i < ARRAY_LEN(env); i++)
-		strv_add(&r->exec.env, env[i]);
+	strv_add_words(&r->exec.env, "APPTAINER_ROOTFS=", "SINGULARITY_ROOTFS=",
+		"APPTAINER_ENVIRONMENT=/.singularity.d/env/91-environment.sh",
+		"SINGULARITY_ENVIRONMENT=/.singularity.d/env/91-environment.sh");
 	for (size_t i = 0; i < r->in->n_heredocs; i++) {
 		const struct heredoc *h = &r->in->heredocs[i];
 

@@ -84,18 +84,3 @@ int run_add_flags(struct running *r, struct mlr_error *err);
  * -errno. */
 int run_lock(struct running *r, int wait, struct mlr_error *err);
 void run_unlock(struct running *r);
-
-/* --- what commands print --- */
-
-/* Make the pipe; label is copied, NULL: print bytes as they come, or with is_quiet nothing. Returns
- * the end to write to, the caller's, or -errno. */
-int run_output_open(struct run_output *o, const char *label, int is_quiet, struct mlr_error *err);
-void run_output_done(struct run_output *o);
-
-/* Read and print what is there. Returns 1, or 0 at the end. */
-int run_output_take(struct run_output *o);
-/* Nothing more comes; the tail stays. */
-void run_output_close(struct run_output *o);
-
-/* Print the end of it, unless all was printed. */
-void run_output_show(const struct run_output *o);

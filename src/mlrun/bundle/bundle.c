@@ -78,9 +78,8 @@ static int plan_sysctls(struct bundle *b, struct mlr_error *err)
 				"'sysctl': '%s' is not a setting of a namespace that the container has "
 				"of its own",
 				key);
-		strv_add(&b->sysctls, key);
-		strv_add(&b->sysctls, b->settings.v[i + 1]);
-		strv_add(&b->sysctls, strv_has(&b->joined, type) ? "joined" : "");
+		strv_add_words(&b->sysctls, key, b->settings.v[i + 1],
+			strv_has(&b->joined, type) ? "joined" : "");
 	}
 	return 0;
 }
@@ -109,8 +108,7 @@ static int join_namespace(const char *type, const char *path, unsigned bits, str
 	if (!(bits & (PLAN_NS_NET | PLAN_NS_IPC | PLAN_NS_UTS)) && strcmp(type, "user") != 0)
 		return mlr_fail(
 			err, ENOTSUP, "%s: an existing one, '%s', cannot be joined", type, path);
-	strv_add(&b->joined, type);
-	strv_add(&b->joined, path);
+	strv_add_words(&b->joined, type, path);
 	return 0;
 }
 

@@ -1,5 +1,6 @@
 #include "bundle/lifecycle.h"
 
+#include "base/spawn.h"
 #include "bundle/hook.h"
 #include "bundle/making.h"
 #include "bundle/parts.h"
@@ -261,7 +262,7 @@ static int wait_for(pid_t child)
 		pid_t got = waitpid(child, &status, WNOHANG);
 
 		if (got == child)
-			return WIFSIGNALED(status) ? 128 + WTERMSIG(status) : WEXITSTATUS(status);
+			return spawn_exit(status);
 		if (sigwaitinfo(&all, &si) > 0 && si.si_signo != SIGCHLD && si.si_code != SI_KERNEL)
 			kill(child, si.si_signo);
 	}

@@ -48,8 +48,7 @@ static int add(struct plan *p, const char *file, const char *text, struct mlr_er
 
 	if (strchr(file, '/'))
 		return mlr_fail(err, EINVAL, "'%s' is not a file of a control group", file);
-	strv_add(&p->cgroup, file);
-	strv_add(&p->cgroup, text);
+	strv_add_words(&p->cgroup, file, text);
 	r = cgroup_find("/", p, &group, err);
 	for (int i = 0; r < 0 && i < 2; i++)
 		free(take_ptr(&p->cgroup.v[--p->cgroup.n]));

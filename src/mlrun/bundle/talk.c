@@ -34,9 +34,7 @@ int talk_receive(int fd, struct talk_message *ret, pid_t *sender)
 	struct cmsghdr *c;
 	ssize_t n;
 
-	do
-		n = recvmsg(fd, &h, MSG_CMSG_CLOEXEC);
-	while (n < 0 && errno == EINTR);
+	n = TEMP_FAILURE_RETRY(recvmsg(fd, &h, MSG_CMSG_CLOEXEC));
 	if (n < 0)
 		return errno == ECONNRESET ? -EPIPE : -errno;
 	if (n != sizeof(*ret))

@@ -17,13 +17,6 @@ static int is_library(const char *name)
 	return strncmp(name, "lib", 3) == 0 && so > name + 3 && (!so[3] || so[3] == '.');
 }
 
-static char *dir_of(const char *path)
-{
-	const char *slash = strrchr(path, '/');
-
-	return slash && slash > path ? xstrndup(path, (size_t)(slash - path)) : xstrdup("/");
-}
-
 /* The topmost entry that covers path. */
 static const struct plan_mount *top_at(const struct plan *p, const char *path)
 {
@@ -60,8 +53,7 @@ static int cdi_link_add(struct cdi_job *job, const char *text, const char *where
 {
 	auto_free char *absolute = xasprintf("/%s", where), *path = path_clean(absolute);
 
-	strv_add(&job->links, path);
-	strv_add(&job->links, text);
+	strv_add_words(&job->links, path, text);
 	if (is_on_host(job, top_at(job->p, path), path) ||
 		cdi_is_planned(job->p, PLAN_SYMLINK, text, path))
 		return 0;
@@ -80,7 +72,7 @@ static int has_link(const struct cdi_job *job, const char *path)
 /* Does the entry mount a host's library directly in folder? */
 static int is_library_in(const struct plan_mount *m, const char *folder)
 {
-	auto_free char *dir = dir_of(m->target);
+	auto_free char *dir = path_dir(m->target);
 
 	return m->kind == PLAN_BIND && m->origin == PLAN_FROM_CDI && strcmp(dir, folder) == 0 &&
 		is_library(path_base(m->target));
@@ -92,7 +84,7 @@ static int add_soname_link(struct cdi_job *job, const struct plan_mount *m)
 	auto_call(gpu_elf_done) struct gpu_elf elf = { 0 };
 	auto_close int fd = open(m->source, O_RDONLY | O_CLOEXEC | O_NONBLOCK | O_NOCTTY);
 	/* Copies: adding moves the entries. */
-	auto_free char *dir = dir_of(m->target), *name = xstrdup(path_base(m->target)),
+	auto_free char *dir = path_dir(m->target), *name = xstrdup(path_base(m->target)),
 		       *path = NULL;
 
 	if (fd < 0 || gpu_elf_read(fd, &elf) < 0 || !elf.soname || strchr(elf.soname, '/') ||
@@ -153,7 +145,7 @@ static const struct plan_library *find_library(const struct plan *p, const char 
 static void add_links(struct cdi_job *job, const char *folder)
 {
 	for (size_t i = 0; i < job->links.n; i += 2) {
-		auto_free char *dir = dir_of(job->links.v[i]);
+		auto_free char *dir = path_dir(job->links.v[i]);
 		const struct plan_library *l = strcmp(dir, folder) == 0
 			? find_library(job->p, path_base(job->links.v[i + 1]))
 			: NULL;

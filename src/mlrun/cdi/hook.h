@@ -1,8 +1,8 @@
 /*
  * Imitates the hooks of CDI files. Hooks are programs that a runtime executes beside the container,
  * with rights that a user's container lacks; mlrun executes none. Instead it adds to the plan what
- * NVIDIA's hooks would do (nvidia-container-toolkit's cmd/nvidia-cdi-hook, and `mlrun gpu hook`,
- * which takes the same arguments):
+ * NVIDIA's hooks would do (nvidia-container-toolkit's cmd/nvidia-cdi-hook; `mlrun gpu hook` in
+ * files of an older mlrun took the same arguments):
  *
  *   create-symlinks --link TEXT::PATH      links
  *   create-soname-symlinks --folder DIR    links by SONAME to the libraries mounted in DIR

@@ -220,7 +220,7 @@ static void add_library_links(json_t *args, const struct gpu_file *f, const char
 
 static void add_folder(struct strv *folders, const char *path)
 {
-	auto_free char *dir = xstrndup(path, (size_t)(strrchr(path, '/') - path));
+	auto_free char *dir = path_dir(path);
 
 	if (!strv_has(folders, dir))
 		strv_add(folders, dir);

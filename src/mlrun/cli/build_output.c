@@ -15,12 +15,6 @@ static const struct {
 	{ "sif", EXPORT_SIF },
 };
 
-void build_output_done(struct build_output *o)
-{
-	free(o->dest);
-	free(o->name);
-}
-
 static int set_type(const char *type, struct build_output *ret, struct mlr_error *err)
 {
 	for (size_t i = 0; i < ARRAY_LEN(types); i++)
@@ -46,13 +40,11 @@ static int set_one(const char *part, struct build_output *ret, int *is_dir, int 
 		return set_type(value, ret, err);
 	}
 	if (len == 4 && strncmp(part, "dest", len) == 0) {
-		free(ret->dest);
-		ret->dest = xstrdup(value);
+		set_ptr(&ret->dest, xstrdup(value));
 		return 0;
 	}
 	if (len == 4 && strncmp(part, "name", len) == 0) {
-		free(ret->name);
-		ret->name = xstrdup(value);
+		set_ptr(&ret->name, xstrdup(value));
 		return 0;
 	}
 	if (len == 3 && strncmp(part, "tar", len) == 0 && config_truth(value) >= 0) {

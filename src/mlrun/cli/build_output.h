@@ -10,8 +10,6 @@ struct build_output {
 	char *name; /* or NULL */
 };
 
-void build_output_done(struct build_output *o);
-
 /*
  * Parse "type=local|tar|oci|docker|sif,dest=PATH[,name=NAME][,tar=false]", as
  * docker-buildx-build(1) has it; a directory alone is type=local, "-" is type=tar to standard

@@ -1,5 +1,6 @@
 #include "cli/cli.h"
 
+#include "base/proc.h"
 #include "base/program.h"
 #include "config.h"
 
@@ -25,13 +26,9 @@ static void ask_to_stop(int sig)
 
 void cli_stop_catch(void)
 {
-	static const int ends[] = { SIGINT, SIGTERM, SIGHUP };
-	struct sigaction a = { .sa_handler = ask_to_stop, .sa_flags = SA_RESTART | SA_RESETHAND };
-	struct sigaction last = { .sa_handler = give_up }, was;
+	struct sigaction last = { .sa_handler = give_up };
 
-	for (size_t i = 0; i < ARRAY_LEN(ends); i++)
-		if (sigaction(ends[i], NULL, &was) == 0 && was.sa_handler != SIG_IGN)
-			sigaction(ends[i], &a, NULL);
+	signal_catch_ends(ask_to_stop, (int)(SA_RESTART | SA_RESETHAND));
 	sigaction(SIGALRM, &last, NULL);
 }
 

@@ -149,8 +149,7 @@ static void parse_output(void *args, char *arg, struct argp_state *state)
 
 	if (build_output_parse(arg, &o, &err) < 0)
 		argp_error(state, "--output %s", err.text);
-	a->outputs = xgrow(a->outputs, a->n_outputs, sizeof(o));
-	a->outputs[a->n_outputs++] = o;
+	*xadd(a->outputs, a->n_outputs) = o;
 }
 
 static void add_cache(struct strv *to, const char *option, char *arg, struct argp_state *state)
@@ -537,8 +536,7 @@ static int named_open(
 			strv_add(ret, text);
 			continue;
 		}
-		c->v = xgrow(c->v, c->n, sizeof(*c->v));
-		one = &c->v[c->n++];
+		one = xadd(c->v, c->n);
 		*one = (struct build_context)BUILD_CONTEXT_INIT;
 		r = build_context_open(c->st, value, &how, one, err);
 		if (r == 0 && one->recipe)
@@ -658,24 +656,8 @@ static int run(struct args *a, struct mlr_error *err)
 int cmd_build(int argc, char **argv)
 {
 	struct mlr_error err = MLR_ERROR_INIT;
-	struct args a = { .registry = CLI_REGISTRY_INIT };
-	int status;
+	static struct args a = { .registry = CLI_REGISTRY_INIT };
 
 	cli_options_parse(argc, argv, &syntax, &a);
-	status = run(&a, &err);
-	strv_done(&a.build_args);
-	strv_done(&a.names);
-	strv_done(&a.labels);
-	strv_done(&a.secrets);
-	strv_done(&a.contexts);
-	strv_done(&a.cache_from);
-	strv_done(&a.cache_to);
-	strv_done(&a.ssh);
-	strv_done(&a.volumes);
-	strv_done(&a.allowed);
-	for (size_t i = 0; i < a.n_outputs; i++)
-		build_output_done(&a.outputs[i]);
-	free(a.outputs);
-	cli_registry_done(&a.registry);
-	return status;
+	return run(&a, &err);
 }

@@ -113,7 +113,7 @@ int cmd_commit(int argc, char **argv)
 {
 	auto_store struct store *st = NULL;
 	struct mlr_error err = MLR_ERROR_INIT;
-	struct args a = { 0 };
+	static struct args a;
 	int status;
 
 	cli_options_parse(argc, argv, &syntax, &a);
@@ -123,6 +123,5 @@ int cmd_commit(int argc, char **argv)
 	status = run(&a, st, &err);
 	if (store_has_work(st))
 		store_sweep(st);
-	strv_done(&a.changes);
 	return cli_stop_signal ? 128 + cli_stop_signal : status;
 }

@@ -128,7 +128,7 @@ int cmd_compose(int argc, char **argv)
 		.s.operands = { OPT_CALL(take_words) },
 		.s.needed = 1,
 		.s.missing = "a command is missing: mlrun compose up" };
-	struct args a = { .words = STRV_INIT };
+	static struct args a;
 	auto_free char *word = NULL;
 	int status = -1;
 
@@ -139,12 +139,9 @@ int cmd_compose(int argc, char **argv)
 	for (size_t i = 0; i < ARRAY_LEN(rows) && status < 0; i++)
 		if (strcmp(word, rows[i].word) == 0)
 			status = run_row(&rows[i], &a);
-	if (status < 0)
-		status = strcmp(word, "exec") == 0
-			? run_in_service(&a, "compose exec", compose_exec)
-			: strcmp(word, "run") == 0 ? run_in_service(&a, "compose run", compose_run)
-						   : refuse(word);
-	project_wish_done(&a.w);
-	strv_done(&a.words);
-	return status;
+	if (status >= 0)
+		return status;
+	return strcmp(word, "exec") == 0   ? run_in_service(&a, "compose exec", compose_exec)
+		: strcmp(word, "run") == 0 ? run_in_service(&a, "compose run", compose_run)
+					   : refuse(word);
 }

@@ -168,7 +168,7 @@ int cmd_containers(int argc, char **argv)
 {
 	auto_store struct store *st = NULL;
 	struct mlr_error err = MLR_ERROR_INIT;
-	struct args a = { 0 };
+	static struct args a;
 	int r, status = 0;
 
 	cli_options_parse(argc, argv, &syntax, &a);
@@ -185,6 +185,5 @@ int cmd_containers(int argc, char **argv)
 	for (size_t i = 0; st && i < a.names.n; i++)
 		if (change_one(st, &a, a.names.v[i]) != 0)
 			status = CLI_FAILED;
-	strv_done(&a.names);
 	return status;
 }

@@ -15,20 +15,16 @@
 
 struct args {
 	struct workers_wish w;
-	long min, max, weight, hold, signal, grace;
-	int json, is_one_job;
+	long min, max, weight, hold, grace;
+	int signal, json, is_one_job;
 };
 
 static const char *const modes[] = { "workers", "requeue", NULL };
 
-static void parse_signal(void *args, char *arg, struct argp_state *state)
+static int read_signal(const char *text, void *field)
 {
-	struct args *a = args;
-
-	a->signal = signal_number(arg);
-	if (a->signal < 0 || a->signal == SIGKILL || a->signal == SIGSTOP)
-		argp_error(
-			state, "--signal takes one that a program can catch, USR1, not '%s'", arg);
+	*(int *)field = signal_number(text);
+	return *(int *)field == SIGKILL || *(int *)field == SIGSTOP ? -EINVAL : *(int *)field;
 }
 
 static const struct option_row run_options[] = {
@@ -49,11 +45,12 @@ static const struct option_row run_options[] = {
 		"workers that come and go, or requeue: one job that begins again (default: workers)",
 		-2, OPT_WORD(struct args, is_one_job, modes) },
 	{ "signal", 0, "NAME", 0, "requeue: tells the command to save its state (default: USR1)",
-		-2, OPT_CALL(parse_signal) },
+		-2,
+		OPT_READ(struct args, signal, read_signal, "one that a program can catch, USR1") },
 	{ "grace", 0, "SECONDS", 0, "requeue: how long it may take for that (default: 60)", -2,
 		OPT_COUNT(struct args, grace, 1, 3600) },
 	{ "deadline", 0, "TIME", 0, "end it after TIME, 90s, 30m, 12h, 2d, even if it waits", -2,
-		OPT_CALL(workers_parse_deadline) },
+		OPT_READ(struct args, w.deadline, workers_read_deadline, WORKERS_A_DEADLINE) },
 	{ "name", 0, "NAME", 0, "a name for people (default: the image's)", -2,
 		OPT(struct args, w.name) },
 	{ "sbatch", 0, "OPTION", 0, "one more option for sbatch: --sbatch=--qos=high", -2,
@@ -166,8 +163,7 @@ static int run(const struct args *a)
 
 static int cmd_elastic_run(int argc, char **argv)
 {
-	struct args a = { .w.gpus = 1, .min = 1, .max = 4, .weight = 1, .hold = -1 };
-	int status;
+	static struct args a = { .w.gpus = 1, .min = 1, .max = 4, .weight = 1, .hold = -1 };
 
 	cli_exec_parse_with(argc, argv, run_options, workers_keep_word,
 		"IMAGE [--] COMMAND [ARG...]",
@@ -178,9 +174,7 @@ static int cmd_elastic_run(int argc, char **argv)
 		"is warned, ended and begun again. --cpus and --memory are for each worker; the "
 		"other options are those of mlrun exec.",
 		&a.w.x);
-	status = run(&a);
-	workers_wish_done(&a.w);
-	return status;
+	return run(&a);
 }
 
 /* --- list, stop ----------------------------------------------------------------------------- */
@@ -267,7 +261,7 @@ static int cmd_elastic_stop(int argc, char **argv)
 	auto_store struct store *st = NULL;
 	auto_call(elastic_list_done) struct elastic_list l = { 0 };
 	struct mlr_error err = MLR_ERROR_INIT;
-	struct some a = { 0 };
+	static struct some a;
 	int status = 0;
 
 	cli_options_parse(argc, argv, &syntax, &a);
@@ -280,7 +274,6 @@ static int cmd_elastic_stop(int argc, char **argv)
 	for (size_t i = 0; i < a.names.n; i++)
 		if (stop_one(st, &l, a.names.v[i], &err) < 0)
 			status = cli_fail_at(&err, "elastic stop '%s'", a.names.v[i]);
-	strv_done(&a.names);
 	return status;
 }
 

@@ -9,7 +9,6 @@
 #include "work/work.h"
 
 #include <math.h>
-#include <poll.h>
 
 #define TROUBLE_MS 60000 /* the longest time between two questions that Slurm does not answer */
 
@@ -154,43 +153,12 @@ static char *view(const struct watch *w, const char *trouble)
 
 /* --- again and again ------------------------------------------------------------------------ */
 
-/* Returns 0, or -1 when nobody reads any more. */
-static int show(struct screen *s, int is_drawn, int is_first, const char *text)
-{
-	if (is_drawn) {
-		screen_open_keys(s);
-		screen_draw(text);
-	} else {
-		printf("%s%s", is_first ? "" : "\n", text);
-	}
-	if (fflush(stdout) == 0 && !ferror(stdout))
-		return 0;
-	cli_stdout_failed(errno);
-	return -1;
-}
-
-static void wait_ms(struct screen *s, int64_t ms)
-{
-	int64_t until = mlr_now_ms() + ms, left;
-
-	while (!screen_shall_end() && (left = until - mlr_now_ms()) > 0) {
-		struct timespec t = { left / 1000, left % 1000 * 1000000 };
-		struct pollfd in = { .fd = s->keys, .events = POLLIN };
-
-		if (ppoll(&in, 1, &t, &s->waiting) > 0)
-			screen_hear_keys(s);
-	}
-}
-
 /* Returns the exit status. If Slurm stops answering, say so and poll less often. */
 static int run(struct screen *s, struct store *st, const struct args *a, struct mlr_error *err)
 {
-	int is_drawn = screen_is_there();
 	int64_t pause = a->interval_ms;
 
-	screen_catch_signals(s);
-	if (is_drawn)
-		screen_open_keys(s);
+	screen_begin(s, screen_is_there());
 	for (int is_first = 1; !screen_shall_end(); is_first = 0) {
 		auto_call(watch_done) struct watch w = { 0 };
 		auto_free char *text = NULL;
@@ -199,10 +167,10 @@ static int run(struct screen *s, struct store *st, const struct args *a, struct 
 		if (r < 0 && is_first)
 			return cli_fail_at(err, "elastic top");
 		text = view(&w, r < 0 ? err->text : NULL);
-		if (show(s, is_drawn, is_first, text) < 0)
+		if (screen_show(s, is_first, text) < 0)
 			return CLI_FAILED;
 		pause = r < 0 ? work_later(pause, a->interval_ms, TROUBLE_MS) : a->interval_ms;
-		wait_ms(s, pause);
+		screen_wait(s, -1, mlr_now_ms() + pause);
 	}
 	return 0;
 }

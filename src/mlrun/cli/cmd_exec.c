@@ -93,17 +93,9 @@ static void write_variables(const struct plan *p, const char *path)
 {
 	struct mlr_error err = MLR_ERROR_INIT;
 	auto_strv struct strv env = STRV_INIT;
-	auto_free char *text = NULL;
-	size_t len;
 
 	plan_env_list(p, &env);
-	text = strv_join(&env, env.n, "\n");
-	len = strlen(text) + 1;
-	for (size_t i = 0, at = 0; i + 1 < env.n; i++) {
-		at += strlen(env.v[i]);
-		text[at++] = '\0';
-	}
-	if (file_replace(AT_FDCWD, path, text, len, 0600, &err) < 0)
+	if (file_replace_list(AT_FDCWD, path, &env, 0600, &err) < 0)
 		mlr_debug("%s", err.text);
 }
 
@@ -167,8 +159,7 @@ int cli_exec_run(struct cli_exec *x, int (*become)(struct plan *p, struct mlr_er
 
 int cmd_exec(int argc, char **argv)
 {
-	struct cli_exec x = { 0 };
-	int status;
+	static struct cli_exec x;
 
 	cli_exec_parse(argc, argv, "IMAGE [--] [COMMAND [ARG...]]",
 		"Run a command in an image, with the caller's own rights and files.\v"
@@ -178,7 +169,5 @@ int cmd_exec(int argc, char **argv)
 		"The exit status is the command's own; "
 		"125: mlrun failed, 126: the command could not be executed, 127: it was not found.",
 		&x);
-	status = cli_exec_run(&x, NULL);
-	cli_exec_done(&x);
-	return status;
+	return cli_exec_run(&x, NULL);
 }

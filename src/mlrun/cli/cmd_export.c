@@ -16,7 +16,8 @@ struct args {
 	struct cli_common common;
 	const char *image, *path;
 	struct export_options export;
-	int format_given, compression_given, json;
+	unsigned compression_given;
+	int format_given, json;
 	int is_bundle;         /* the root goes below path, beside a config.json */
 	struct oci_name place; /* the source of path, if it had a prefix */
 	struct mlr_error err;  /* its error */
@@ -55,15 +56,6 @@ static void parse_format(void *args, char *arg, struct argp_state *state)
 			arg);
 	a->export.format = (enum export_format)i;
 	a->format_given = 1;
-}
-
-static void parse_compression(void *args, char *arg, struct argp_state *state)
-{
-	struct args *a = args;
-
-	if (oci_compression_parse(arg, &a->export.compression) < 0)
-		argp_error(state, "--compression takes gzip, zstd or none, not '%s'", arg);
-	a->compression_given = 1;
 }
 
 /* Destinations of skopeo and the like, and what to do instead. */
@@ -194,7 +186,8 @@ static const struct option_row options[] = {
 		1, OPT_CALL(parse_format) },
 	{ "compression", 0, "HOW", 0,
 		"compress layers: gzip (default), zstd or none; squashfs: zstd; sif: gzip", 1,
-		OPT_CALL(parse_compression) },
+		OPT_READ(struct args, export.compression, cli_read_compression, CLI_A_COMPRESSION),
+		1 },
 	{ "keep-blobs", 0, 0, 0,
 		"the original compressed layers and manifest, so that the digest stays", 1,
 		OPT(struct args, export.keep_blobs) },
@@ -220,6 +213,7 @@ static const struct cli_syntax syntax = {
 	.s.needed = 2,
 	.s.missing = "an image and a file are expected",
 	.s.surplus = "an image and a file are expected, and no more",
+	.s.given = offsetof(struct args, compression_given),
 	.s.check = check_args,
 };
 
@@ -309,16 +303,10 @@ static int run(const struct args *a, const struct stores *all, struct mlr_error 
 	return a->json ? print_json(a, &im, &result) : 0;
 }
 
-static void args_done(struct args *a)
-{
-	oci_name_done(&a->place);
-}
-
 int cmd_export(int argc, char **argv)
 {
 	auto_call(stores_close) struct stores all = { 0 };
-	auto_call(args_done) struct args a = { .export = { .compression = OCI_GZIP,
-						       .cancel = &cli_stop_signal },
+	static struct args a = { .export = { .compression = OCI_GZIP, .cancel = &cli_stop_signal },
 		.place = OCI_NAME_INIT };
 	struct mlr_error err = MLR_ERROR_INIT;
 	int status, r;

@@ -164,8 +164,7 @@ static void ask_library(struct gpu_machine *m)
 	if (r == -ENOENT)
 		mlr_log_failure(MLR_DEBUG, &err, "");
 	else if (r < 0)
-		strv_addf(&m->warnings, "memory is unknown: %.*s", (int)strcspn(err.text, "\n"),
-			err.text);
+		strv_addf(&m->warnings, "memory is unknown: %.*s", MLR_SENTENCE(&err));
 }
 
 int cmd_gpu_list(int argc, char **argv)

@@ -8,8 +8,6 @@
 #include "gpu/choice/choice.h"
 #include "gpu/vendor.h"
 
-#include <poll.h>
-
 /* --- where the numbers come from --- */
 
 struct top_samples {
@@ -312,23 +310,15 @@ static void close_session(struct session *s)
 /* Returns 0, or -1 when nobody reads any more. */
 static int show_picture(struct session *s, int is_first)
 {
-	if (s->style == SCREEN) {
-		auto_free char *text = NULL;
-		int width, height;
+	auto_free char *text = NULL;
+	int width = PLAIN_WIDTH, height = 0;
 
-		screen_open_keys(&s->screen);
-		screen_size(&width, &height);
-		text = top_view(&s->source.top, width, height);
-		screen_draw(text);
-	} else if (s->style == PLAIN) {
-		auto_free char *text = top_view(&s->source.top, PLAIN_WIDTH, 0);
-
-		printf("%s%s", is_first ? "" : "\n", text);
-	}
-	if (fflush(stdout) == 0 && !ferror(stdout))
+	if (s->style == SILENT)
 		return 0;
-	cli_stdout_failed(errno);
-	return -1;
+	if (s->style == SCREEN)
+		screen_size(&width, &height);
+	text = top_view(&s->source.top, width, height);
+	return screen_show(&s->screen, is_first, text);
 }
 
 /* --- waiting ------------------------------------------------------------------- */
@@ -338,25 +328,12 @@ static int show_picture(struct session *s, int is_first)
  */
 static void wait_for_news(struct session *s, long long earliest, long long latest)
 {
-	for (;;) {
-		int is_watched = s->source.watch.from >= 0;
-		long long until = s->source.arrived.v || !is_watched ? earliest : latest,
-			  left = until - mlr_now_ms();
-		struct timespec t = { left > 0 ? left / 1000 : 0,
-			left > 0 ? left % 1000 * 1000000 : 0 };
-		struct pollfd in[] = { { .fd = s->screen.keys, .events = POLLIN },
-			{ .fd = s->source.watch.from, .events = POLLIN } };
+	const struct top_source *from = &s->source;
 
-		if (left <= 0)
-			return;
-		int n = ppoll(in, ARRAY_LEN(in), &t, &s->screen.waiting);
-		if (n > 0 && in[0].revents)
-			screen_hear_keys(&s->screen);
-		if (n > 0 && in[1].revents && top_source_hear(&s->source) < 0)
+	while (screen_wait(&s->screen, from->watch.from,
+		from->arrived.v || from->watch.from < 0 ? earliest : latest))
+		if (top_source_hear(&s->source) < 0)
 			tell_note(s);
-		if (screen_shall_end())
-			return;
-	}
 }
 
 /* Returns the exit status, or -errno. */
@@ -369,9 +346,7 @@ static int run(struct session *s, struct mlr_error *err)
 		latest = began + PATIENCE_MS;
 	else if (s->style != SCREEN || s->args.log)
 		latest = began + WAKING_MS;
-	screen_catch_signals(&s->screen);
-	if (s->style == SCREEN)
-		screen_open_keys(&s->screen);
+	screen_begin(&s->screen, s->style == SCREEN);
 	for (long done = 0; s->args.count == 0 || done < s->args.count; done++) {
 
 		wait_for_news(s, earliest, latest);

@@ -113,7 +113,7 @@ int cmd_inspect(int argc, char **argv)
 {
 	auto_call(stores_close) struct stores all = { 0 };
 	auto_call(picture_done) struct picture p = { 0 };
-	auto_call(inspect_args_done) struct inspect_args a = INSPECT_ARGS_INIT;
+	static struct inspect_args a = INSPECT_ARGS_INIT;
 	auto_free char *place = NULL;
 	struct mlr_error err = MLR_ERROR_INIT;
 	const char *image;

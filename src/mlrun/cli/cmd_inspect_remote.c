@@ -49,7 +49,7 @@ int cmd_inspect_remote(int argc, char **argv)
 {
 	auto_call(pull_sight_done) struct pull_sight sight = { 0 };
 	auto_call(picture_done) struct picture p = { 0 };
-	auto_call(inspect_args_done) struct inspect_args a = INSPECT_ARGS_INIT;
+	static struct inspect_args a = INSPECT_ARGS_INIT;
 	struct mlr_error err = MLR_ERROR_INIT;
 
 	if (inspect_parse(argc, argv, &a, &err) < 0 ||

@@ -227,15 +227,11 @@ static int logout(struct args *a, struct mlr_error *err)
 static int run(const struct cli_syntax *syntax, int (*act)(struct args *a, struct mlr_error *err),
 	int argc, char **argv)
 {
-	struct args a = { .registry = CLI_REGISTRY_INIT };
+	static struct args a = { .registry = CLI_REGISTRY_INIT };
 	struct mlr_error err = MLR_ERROR_INIT;
-	int status = 0;
 
 	cli_options_parse(argc, argv, syntax, &a);
-	if (act(&a, &err) < 0)
-		status = cli_fail_at(&err, "%s '%s'", argv[0], a.name);
-	cli_registry_done(&a.registry);
-	return status;
+	return act(&a, &err) < 0 ? cli_fail_at(&err, "%s '%s'", argv[0], a.name) : 0;
 }
 
 int cmd_login(int argc, char **argv)

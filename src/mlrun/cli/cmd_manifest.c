@@ -20,6 +20,7 @@ static const struct cli_syntax syntax = {
 		"registry.\vAn IMAGE that the store lacks must be in NAME's repository already; of an "
 		"index all images are taken.",
 	.registry = offsetof(struct args, push.registry),
+	.s.given = offsetof(struct args, push.given),
 	.s.operands = { OPT(struct args, words) },
 	.s.needed = 1,
 	.s.missing = "a name for the index is missing",
@@ -100,9 +101,9 @@ static int run(struct args *a, const struct stores *all)
 static int run_push(int argc, char **argv)
 {
 	auto_call(stores_close) struct stores all = { 0 };
-	struct args a = { .push = PUSH_ARGS_INIT };
+	static struct args a = { .push = PUSH_ARGS_INIT };
 	struct mlr_error err = MLR_ERROR_INIT;
-	int status = CLI_FAILED, r;
+	int status, r;
 
 	cli_options_parse(argc, argv, &syntax, &a);
 	r = push_args_settle(&a.push, a.words.v[0], &err);
@@ -113,14 +114,10 @@ static int run_push(int argc, char **argv)
 			a.words.v[0]);
 	if (r == 0)
 		r = cli_open_stores(a.push.common.store, &all, &err);
-	if (r < 0) {
-		cli_fail(&err);
-	} else {
-		cli_stop_catch();
-		status = run(&a, &all);
-	}
-	push_args_done(&a.push);
-	strv_done(&a.words);
+	if (r < 0)
+		return cli_fail(&err);
+	cli_stop_catch();
+	status = run(&a, &all);
 	return cli_stop_signal ? 128 + cli_stop_signal : status;
 }
 

@@ -395,14 +395,13 @@ static const struct cli_syntax exec_syntax = {
 
 static int oci_exec(int argc, char **argv)
 {
-	struct exec e = { .x.o.root = globals.root };
+	static struct exec e;
 	struct mlr_error err = MLR_ERROR_INIT;
 	int status = 0, r;
 
+	e.x.o.root = globals.root;
 	cli_options_parse(argc, argv, &exec_syntax, &e);
 	r = lifecycle_exec(&e.x, &status, &err);
-	strv_done(&e.words);
-	strv_done(&e.x.env);
 	return end(r, status, &err);
 }
 

@@ -139,7 +139,7 @@ static int gpu_json(json_t **ret, struct mlr_error *err)
 	if ((m.driver == GPU_DRIVER_NVIDIA || m.driver == GPU_DRIVER_WSL) &&
 		gpu_nvml_fill(&m, &why) < 0)
 		strv_addf(&m.warnings, "memory and architecture are not known: %.*s",
-			(int)strcspn(why.text, "\n"), why.text);
+			MLR_SENTENCE(&why));
 	*ret = gpu_machine_to_json(&m);
 	return 0;
 }

@@ -11,35 +11,17 @@ struct args {
 	int json;
 };
 
-static void parse_age(void *args, char *arg, struct argp_state *state)
-{
-	struct args *a = args;
-
-	a->prune.older_than = cli_parse_age(arg);
-	if (a->prune.older_than < 0)
-		argp_error(state, "--older-than takes an age such as 90m, 12h, 30d or 8w, not '%s'",
-			arg);
-}
-
-static void parse_size(void *args, char *arg, struct argp_state *state)
-{
-	struct args *a = args;
-
-	a->prune.max_size = cli_parse_size(arg);
-	if (a->prune.max_size < 0)
-		argp_error(state, "--max-size takes a size such as 500MB, 100G or 2TiB, not '%s'",
-			arg);
-}
-
 static const struct option_row options[] = {
 	{ "keep-last", 0, "N", 0,
 		"keep the N last used images of each repository; without the next two options remove all others",
 		1, OPT_COUNT(struct args, prune.keep_last, 0, INT_MAX) },
 	{ "older-than", 0, "AGE", 0, "remove images not used for so long: 90m, 12h, 30d, 8w", 1,
-		OPT_CALL(parse_age) },
+		OPT_READ(struct args, prune.older_than, cli_read_age,
+			"an age such as 90m, 12h, 30d or 8w") },
 	{ "max-size", 0, "SIZE", 0,
 		"remove the longest unused until the store is this small: 500MB, 100G, 2TiB", 1,
-		OPT_CALL(parse_size) },
+		OPT_READ(struct args, prune.max_size, cli_read_size,
+			"a size such as 500MB, 100G or 2TiB") },
 	{ "dry-run", 0, 0, 0, "remove nothing, only print what would be removed", 2,
 		OPT(struct args, prune.dry_run) },
 	CLI_OPTION_JSON(struct args),

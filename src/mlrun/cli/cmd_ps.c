@@ -3,7 +3,6 @@
 #include "cli/listing.h"
 #include "cli/options.h"
 
-#include "base/account.h"
 #include "base/json.h"
 #include "runtime/running.h"
 #include "work/service.h"
@@ -25,14 +24,6 @@ static void found_done(struct found *l)
 {
 	running_list_done(&l->running);
 	service_list_done(&l->services);
-}
-
-static char *user_name(uid_t uid)
-{
-	auto_call(account_done) struct account a = { 0 };
-
-	account_find_user(uid, &a);
-	return a.user ? xstrdup(a.user) : xasprintf("%u", (unsigned)uid);
 }
 
 /* --- what there is -------------------------------------------------------------------------- */
@@ -130,7 +121,7 @@ static void put(struct listing *l, const struct running *running, const struct s
 	const struct running *in = running ? running : &nothing;
 	const struct strv *command = running || !s ? &in->command : &s->command;
 	uid_t uid = running ? in->container.owner : geteuid();
-	auto_free char *user = user_name(uid);
+	auto_free char *user = cli_user_name(uid);
 
 	listing_known(l, "PID", "pid", in->pid, running != NULL);
 	listing_number(l, "PROCESSES", "processes", (int64_t)in->processes);

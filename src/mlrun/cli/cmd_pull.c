@@ -29,15 +29,14 @@ static void parse_format(void *args, char *arg, struct argp_state *state)
 		argp_error(state, "--format takes auto, layers, dir or squashfs, not '%s'", arg);
 }
 
-static void parse_spool(void *args, char *arg, struct argp_state *state)
+static int read_spool(const char *text, void *field)
 {
-	int64_t size = strcmp(arg, "never") == 0 ? INT64_MAX : cli_parse_size(arg);
-	struct args *a = args;
+	int64_t size = INT64_MAX;
 
-	if (size < 0)
-		argp_error(state, "--spool takes a size such as 500MB or 2GiB, or never, not '%s'",
-			arg);
-	a->pull.spool_from = size == 0 ? 1 : (uint64_t)size;
+	if (strcmp(text, "never") != 0)
+		TRY(cli_read_size(text, &size));
+	*(uint64_t *)field = size == 0 ? 1 : (uint64_t)size;
+	return 0;
 }
 
 static const struct option_row options[] = {
@@ -49,7 +48,9 @@ static const struct option_row options[] = {
 		OPT(struct args, pull.keep_blobs) },
 	{ "spool", 0, "SIZE", 0,
 		"let a later pull continue interrupted layers of at least this size, or never; default: 1GiB",
-		1, OPT_CALL(parse_spool) },
+		1,
+		OPT_READ(struct args, pull.spool_from, read_spool,
+			"a size such as 500MB or 2GiB, or never") },
 	{ "format", 0, "FORMAT", 0,
 		"how the store keeps the image: layers, dir, squashfs; default: auto, which is squashfs "
 		"on a network file system and layers elsewhere",
@@ -249,15 +250,11 @@ static int run_import(struct args *a)
 static int run_command(
 	const struct cli_syntax *syntax, int (*act)(struct args *a), int argc, char **argv)
 {
-	struct args a = { .registry = CLI_REGISTRY_INIT,
+	static struct args a = { .registry = CLI_REGISTRY_INIT,
 		.pull = { .jobs = PULL_JOBS, .probe = runtime_probe, .cancel = &cli_stop_signal } };
-	int status;
 
 	cli_options_parse(argc, argv, syntax, &a);
-	status = act(&a);
-	strv_done(&a.images);
-	cli_registry_done(&a.registry);
-	return status;
+	return act(&a);
 }
 
 int cmd_pull(int argc, char **argv)

@@ -16,6 +16,7 @@ static const struct cli_syntax syntax = {
 	.s.doc = "Write an image from the store to a registry. DESTINATION is a name like pull's; "
 		 "default: the image's own.\vLayers that the registry has are not sent again.",
 	.registry = offsetof(struct args, push.registry),
+	.s.given = offsetof(struct args, push.given),
 	.s.operands = { OPT(struct args, image), OPT(struct args, to) },
 	.s.needed = 1,
 	.s.missing = "an image is missing",
@@ -98,18 +99,15 @@ static int run(struct args *a, const struct stores *all)
 int cmd_push(int argc, char **argv)
 {
 	auto_call(stores_close) struct stores all = { 0 };
-	struct args a = { .push = PUSH_ARGS_INIT };
+	static struct args a = { .push = PUSH_ARGS_INIT };
 	struct mlr_error err = MLR_ERROR_INIT;
 	int status;
 
 	cli_options_parse(argc, argv, &syntax, &a);
 	if (push_args_settle(&a.push, a.image, &err) < 0 ||
-		cli_open_stores(a.push.common.store, &all, &err) < 0) {
-		push_args_done(&a.push);
+		cli_open_stores(a.push.common.store, &all, &err) < 0)
 		return cli_fail(&err);
-	}
 	cli_stop_catch();
 	status = run(&a, &all);
-	push_args_done(&a.push);
 	return cli_stop_signal ? 128 + cli_stop_signal : status;
 }

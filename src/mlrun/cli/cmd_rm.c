@@ -103,7 +103,7 @@ int cmd_rm(int argc, char **argv)
 {
 	auto_store struct store *st = NULL;
 	struct mlr_error err = MLR_ERROR_INIT;
-	struct args a = { 0 };
+	static struct args a;
 	enum store_remove_how how;
 	int status = 0, only_images = strcmp(argv[0], "rmi") == 0;
 
@@ -119,6 +119,5 @@ int cmd_rm(int argc, char **argv)
 		if (r != 0)
 			status = CLI_FAILED;
 	}
-	strv_done(&a.images);
 	return status;
 }

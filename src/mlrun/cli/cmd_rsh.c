@@ -132,8 +132,7 @@ static void add_command(const struct call *c, struct strv *argv)
 	for (char *const *s = c->command; *s; s++)
 		strv_add(&words, *s);
 	line = strv_join(&words, words.n, " ");
-	strv_add(argv, "-c");
-	strv_add(argv, line);
+	strv_add_words(argv, "-c", line);
 }
 
 static int become(const struct call *c, const struct worker *w, struct mlr_error *err)

@@ -11,11 +11,9 @@ struct args {
 	struct service s;
 	struct strv words; /* exec's options in their long form */
 	const char *name, *check, *log_file;
-	const char *only_detached; /* an option that needs -d; NULL: none was given */
 	int detach, no_check, remove;
 	/* What the options say; 0: nothing. The image's own stand otherwise. */
-	int64_t interval, timeout, start_period, start_interval;
-	long retries;
+	struct service_check said;
 	int stop_signal;
 };
 
@@ -32,8 +30,6 @@ static void parse_restart(void *args, char *arg, struct argp_state *state)
 	char *colon = strchr(arg, ':');
 	long n = colon ? options_number(colon + 1, 0, INT_MAX) : 0;
 
-	if (strcmp(arg, "no") != 0)
-		a->only_detached = "--restart";
 	if (colon)
 		*colon = '\0';
 	/* There is no daemon whose restart would tell the two apart. */
@@ -52,89 +48,30 @@ static void parse_restart(void *args, char *arg, struct argp_state *state)
 }
 
 /* In milliseconds, at least one. */
-static int64_t parse_span(const char *option, const char *arg, struct argp_state *state)
+static int read_span(const char *text, void *field)
 {
-	int64_t ns = duration_ns(arg);
+	int64_t ms = duration_ns(text) / 1000000;
 
-	if (ns < 1000000)
-		argp_error(state, "%s takes a time such as 500ms, 30s or 1m30s, not '%s'", option,
-			arg);
-	return ns / 1000000;
+	*(int64_t *)field = ms;
+	return ms > 0 ? 0 : -EINVAL;
 }
 
-#define PARSE_SPAN(field, option)                                                  \
-	static void parse_##field(void *args, char *arg, struct argp_state *state) \
-	{                                                                          \
-		struct args *a = args;                                             \
-                                                                                   \
-		a->only_detached = option;                                         \
-		a->field = parse_span(option, arg, state);                         \
-	}
-PARSE_SPAN(interval, "--health-interval")
-PARSE_SPAN(timeout, "--health-timeout")
-PARSE_SPAN(start_period, "--health-start-period")
-PARSE_SPAN(start_interval, "--health-start-interval")
-
-static void parse_retries(void *args, char *arg, struct argp_state *state)
+static int read_check(const char *text, void *field)
 {
-	struct args *a = args;
-
-	a->only_detached = "--health-retries";
-	a->retries = options_number(arg, 1, INT_MAX);
-	if (a->retries < 0)
-		argp_error(state, "--health-retries takes a number from 1 on, not '%s'", arg);
+	*(const char **)field = text;
+	return *text ? 0 : -EINVAL;
 }
 
-static void parse_check(void *args, char *arg, struct argp_state *state)
+static int read_log_size(const char *text, void *field)
 {
-	struct args *a = args;
-
-	a->only_detached = "--health-cmd";
-	a->check = arg;
-	if (!*arg)
-		argp_error(state, "--health-cmd: the command is empty; --no-healthcheck has none");
+	TRY(cli_read_size(text, field));
+	return *(int64_t *)field < 4000 ? -EINVAL : 0;
 }
 
-static void parse_stop_signal(void *args, char *arg, struct argp_state *state)
-{
-	struct args *a = args;
+#define SPAN(field) \
+	OPT_READ(struct args, said.field, read_span, "a time such as 500ms, 30s or 1m30s")
 
-	a->only_detached = "--stop-signal";
-	a->stop_signal = signal_number(arg);
-	if (a->stop_signal < 0)
-		argp_error(state, "--stop-signal takes a signal such as INT or 2, not '%s'", arg);
-}
-
-static void parse_stop_timeout(void *args, char *arg, struct argp_state *state)
-{
-	struct args *a = args;
-	long n = options_number(arg, 0, INT_MAX / 1000);
-
-	a->only_detached = "--stop-timeout";
-	a->s.stop_ms = n * 1000;
-	if (n < 0)
-		argp_error(state, "--stop-timeout takes a number of seconds, not '%s'", arg);
-}
-
-static void parse_log_size(void *args, char *arg, struct argp_state *state)
-{
-	struct args *a = args;
-	int64_t n = cli_parse_size(arg);
-
-	a->only_detached = "--log-size";
-	a->s.log_size = (uint64_t)n;
-	if (n < 4000)
-		argp_error(state, "--log-size takes a size from 4k on, such as 10m, not '%s'", arg);
-}
-
-static void parse_log_file(void *args, char *arg, struct argp_state *state)
-{
-	struct args *a = args;
-
-	a->only_detached = "--log-file";
-	a->log_file = options_file(state, "log-file", arg);
-}
-
+/* Those with a bit need -d. */
 static const struct option_row options[] = {
 	{ NULL, 0, NULL, 0, "Services:", -2 },
 	{ "detach", 'd', NULL, 0, "start a service in the background, and print its name", -2,
@@ -143,29 +80,32 @@ static const struct option_row options[] = {
 		OPT(struct args, name) },
 	{ "restart", 0, "WHEN", 0,
 		"start it again when it has ended: no (default), on-failure[:TIMES], always", -2,
-		OPT_CALL(parse_restart) },
+		OPT_CALL(parse_restart), 1 },
 	{ "rm", 0, NULL, 0, "forget it when it has ended", -2, OPT(struct args, remove) },
 	{ "stop-signal", 0, "SIGNAL", 0, "the signal to end it (default: the image's, else TERM)",
-		-2, OPT_CALL(parse_stop_signal) },
+		-2, OPT_READ(struct args, stop_signal, cli_read_signal, CLI_A_SIGNAL), 2 },
 	{ "stop-timeout", 0, "SECONDS", 0, "from then to SIGKILL (default: 10)", -2,
-		OPT_CALL(parse_stop_timeout) },
+		OPT_COUNT_OF(struct args, s.stop_ms, 0, INT_MAX / 1000, 1000), 4 },
 	{ "log-size", 0, "SIZE", 0, "keep so much of its output (default: 10m)", -2,
-		OPT_CALL(parse_log_size) },
+		OPT_READ(struct args, s.log_size, read_log_size, "a size from 4k on, such as 10m"),
+		8 },
 	{ "log-file", 0, "FILE", 0, "append its output to this file, too, as it is", -2,
-		OPT_CALL(parse_log_file) },
+		OPT_FILE(struct args, log_file), 1024 },
 	{ "health-cmd", 0, "COMMAND", 0,
 		"check it with a line for sh in the container (default: the image's HEALTHCHECK)",
-		-2, OPT_CALL(parse_check) },
-	{ "health-interval", 0, "TIME", 0, "between two checks (default: 30s)", -2,
-		OPT_CALL(parse_interval) },
-	{ "health-timeout", 0, "TIME", 0, "for one (default: 30s)", -2, OPT_CALL(parse_timeout) },
+		-2,
+		OPT_READ(struct args, check, read_check, "a command (--no-healthcheck has none)"),
+		16 },
+	{ "health-interval", 0, "TIME", 0, "between two checks (default: 30s)", -2, SPAN(interval),
+		32 },
+	{ "health-timeout", 0, "TIME", 0, "for one (default: 30s)", -2, SPAN(timeout), 64 },
 	{ "health-retries", 0, "N", 0, "failures in a row that make it unhealthy (default: 3)", -2,
-		OPT_CALL(parse_retries) },
+		OPT_COUNT(struct args, said.retries, 1, INT_MAX), 128 },
 	{ "health-start-period", 0, "TIME", 0,
 		"after its start, in which failures do not count (default: 0)", -2,
-		OPT_CALL(parse_start_period) },
+		SPAN(start_period), 256 },
 	{ "health-start-interval", 0, "TIME", 0, "between checks in that time (default: 5s)", -2,
-		OPT_CALL(parse_start_interval) },
+		SPAN(start_interval), 512 },
 	{ "no-healthcheck", 0, NULL, 0, "ignore the image's HEALTHCHECK", -2,
 		OPT(struct args, no_check) },
 	{ 0 },
@@ -218,19 +158,9 @@ static char *make_name(const char *image)
 
 static void take_options(struct args *a)
 {
-	struct service_check *c = &a->s.check;
-
-	if (a->check) {
-		strv_done(&c->test);
-		strv_add(&c->test, "/bin/sh");
-		strv_add(&c->test, "-c");
-		strv_add(&c->test, a->check);
-	}
-	c->interval = a->interval ? a->interval : c->interval;
-	c->timeout = a->timeout ? a->timeout : c->timeout;
-	c->start_period = a->start_period ? a->start_period : c->start_period;
-	c->start_interval = a->start_interval ? a->start_interval : c->start_interval;
-	c->retries = a->retries ? a->retries : c->retries;
+	if (a->check)
+		strv_add_words(&a->said.test, "/bin/sh", "-c", a->check);
+	service_check_take(&a->s.check, &a->said);
 	if (a->stop_signal)
 		a->s.stop_signal = a->stop_signal;
 }
@@ -285,15 +215,18 @@ static int detach(struct args *a)
 /* Scripts of Docker's name what they remove at once. */
 static int refuse_service_options(const struct args *a)
 {
-	const char *option = a->name && !a->remove ? "--name" : a->only_detached;
+	unsigned given = a->x.given & (a->s.restart == SERVICE_NO_RESTART ? ~1u : ~0u);
+	const char *option = a->name && !a->remove ? "name" : NULL;
 	struct mlr_error err = MLR_ERROR_INIT;
 
+	for (const struct option_row *o = options; given && !option; o++)
+		option = o->given & given ? o->name : NULL;
 	if (!option)
 		return 0;
-	mlr_fail(&err, EINVAL, "%s is a service's: mlrun run without -d becomes the command",
+	mlr_fail(&err, EINVAL, "--%s is a service's: mlrun run without -d becomes the command",
 		option);
 	mlr_hint(&err,
-		strcmp(option, "--name") == 0
+		strcmp(option, "name") == 0
 			? "-d starts a service; --write=NAME names the kept container; with --rm the name does not matter"
 			: "-d --name NAME starts a service");
 	return cli_fail_at(&err, "run");
@@ -301,7 +234,7 @@ static int refuse_service_options(const struct args *a)
 
 int cmd_run(int argc, char **argv)
 {
-	struct args a = { .s = SERVICE_INIT };
+	static struct args a = { .s = SERVICE_INIT };
 	int status;
 
 	cli_exec_parse_with(argc, argv, options, keep_word, "IMAGE [--] [COMMAND [ARG...]]",
@@ -312,10 +245,7 @@ int cmd_run(int argc, char **argv)
 		"the command could not be executed, 127: it was not found.",
 		&a.x);
 	status = a.detach ? 0 : refuse_service_options(&a);
-	if (status == 0)
-		status = a.detach ? detach(&a) : cli_exec_run(&a.x, NULL);
-	service_done(&a.s);
-	strv_done(&a.words);
-	cli_exec_done(&a.x);
-	return status;
+	if (status != 0)
+		return status;
+	return a.detach ? detach(&a) : cli_exec_run(&a.x, NULL);
 }

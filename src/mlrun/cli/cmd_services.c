@@ -4,7 +4,6 @@
 #include "cli/services.h"
 
 #include "base/duration.h"
-#include "base/proc.h"
 
 struct args {
 	struct services_choice c;
@@ -100,15 +99,6 @@ static void take_time(
 			option, arg);
 }
 
-static void parse_signal(void *args, char *arg, struct argp_state *state)
-{
-	struct args *a = args;
-
-	a->signal = signal_number(arg);
-	if (a->signal < 1)
-		argp_error(state, "--signal takes a signal such as INT or 2, not '%s'", arg);
-}
-
 static void check(void *args, struct argp_state *state)
 {
 	struct args *a = args;
@@ -178,13 +168,10 @@ static int run(int argc, char **argv, const struct option_row *options, const ch
 		.s.doc = doc,
 		.s.operands = { OPT(struct args, c.names) },
 		.s.check = check };
-	struct args a = ARGS_INIT;
-	int status;
+	static struct args a = ARGS_INIT;
 
 	cli_options_parse(argc, argv, &syntax, &a);
-	status = one ? act(&a, argv[0], one) : print_logs(&a);
-	services_choice_done(&a.c);
-	return status;
+	return one ? act(&a, argv[0], one) : print_logs(&a);
 }
 
 /* --- stop ------------------------------------------------------------------------------------ */
@@ -227,7 +214,7 @@ int cmd_kill(int argc, char **argv)
 	static const struct option_row options[] = {
 		{ "signal", 's', "SIGNAL", 0,
 			"send this one to the command (default: KILL, to all)", 0,
-			OPT_CALL(parse_signal) },
+			OPT_READ(struct args, signal, cli_read_signal, CLI_A_SIGNAL) },
 		PROJECT, { 0 }
 	};
 
@@ -304,13 +291,12 @@ int cmd_service_hold(int argc, char **argv)
 		.s.check = check };
 	auto_store struct store *st = NULL;
 	struct mlr_error err = MLR_ERROR_INIT;
-	struct args a = ARGS_INIT;
+	static struct args a = ARGS_INIT;
 	int r;
 
 	cli_options_parse(argc, argv, &syntax, &a);
 	r = cli_open_store(a.c.common.store, &st, &err);
 	if (r == 0 && (r = service_name_check(a.c.names.v[0], &err)) == 0)
 		r = service_hold(st, a.c.names.v[0], &err);
-	services_choice_done(&a.c);
 	return r < 0 ? cli_fail_at(&err, "service") : 0;
 }

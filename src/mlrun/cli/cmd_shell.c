@@ -8,8 +8,7 @@
  * to shells. */
 static char *short_name(const char *image)
 {
-	const char *slash = strrchr(image, '/'), *at = strchr(image, '@');
-	const char *last = slash ? slash + 1 : image;
+	const char *last = path_base(image), *at = strchr(image, '@');
 	size_t len = at && at > last ? (size_t)(at - last) : strlen(last);
 	char *name = xstrndup(last, len), *s;
 
@@ -77,9 +76,8 @@ const char *cli_callers_shell(void)
 
 int cmd_shell(int argc, char **argv)
 {
-	struct cli_exec x = { .command_optional = 1 };
+	static struct cli_exec x = { .command_optional = 1 };
 	auto_strv struct strv command = STRV_INIT;
-	int status;
 
 	cli_exec_parse(argc, argv, "IMAGE [--] [ARG...]",
 		"Start an interactive shell in an image: the caller's own ($SHELL) where the image has "
@@ -92,7 +90,5 @@ int cmd_shell(int argc, char **argv)
 	x.exec.command = strv_argv(&command);
 	if (!x.exec.join)
 		x.exec.entrypoint = "";
-	status = cli_exec_run(&x, cli_become_shell);
-	cli_exec_done(&x);
-	return status;
+	return cli_exec_run(&x, cli_become_shell);
 }

@@ -23,8 +23,7 @@ static int become_command(const char *command, const char *option, char **words)
 {
 	auto_strv struct strv argv = STRV_INIT;
 
-	strv_add(&argv, "mlrun");
-	strv_add(&argv, command);
+	strv_add_words(&argv, "mlrun", command);
 	if (option)
 		strv_add(&argv, option);
 	for (char **s = words; *s; s++)

@@ -217,11 +217,8 @@ static int run(const struct args *a)
 
 int cmd_shifterimg(int argc, char **argv)
 {
-	struct args a = { 0 };
-	int status;
+	static struct args a;
 
 	cli_options_parse(argc, argv, &syntax, &a);
-	status = run(&a);
-	strv_done(&a.words);
-	return status;
+	return run(&a);
 }

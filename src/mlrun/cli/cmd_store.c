@@ -172,7 +172,7 @@ int cmd_store(int argc, char **argv)
 {
 	auto_store struct store *st = NULL;
 	struct mlr_error err = MLR_ERROR_INIT;
-	struct args a = { .registry = CLI_REGISTRY_INIT };
+	static struct args a = { .registry = CLI_REGISTRY_INIT };
 	int r;
 
 	cli_options_parse(argc, argv, &syntax, &a);
@@ -183,7 +183,6 @@ int cmd_store(int argc, char **argv)
 	r = verify(st, &a, &err);
 	if (a.repair)
 		store_settle(st);
-	cli_registry_done(&a.registry);
 	if (r < 0)
 		cli_fail_at(&err, "store verify");
 	if (cli_stop_signal)

@@ -56,20 +56,14 @@ static int list(struct args *a, struct oci_ref *ref, struct strv *ret, struct ml
 
 int cmd_tags(int argc, char **argv)
 {
-	struct args a = { .registry = CLI_REGISTRY_INIT };
+	static struct args a = { .registry = CLI_REGISTRY_INIT };
 	auto_call(oci_ref_done) struct oci_ref ref = { 0 };
 	auto_strv struct strv tags = STRV_INIT;
 	struct mlr_error err = MLR_ERROR_INIT;
-	int status;
 
 	cli_options_parse(argc, argv, &syntax, &a);
-	if (list(&a, &ref, &tags, &err) < 0) {
-		status = cli_fail_at(&err, "tags '%s'", a.name);
-	} else {
-		if (tags.n > 0)
-			qsort(tags.v, tags.n, sizeof(char *), compare);
-		status = print(&ref, &tags, a.json);
-	}
-	cli_registry_done(&a.registry);
-	return status;
+	if (list(&a, &ref, &tags, &err) < 0)
+		return cli_fail_at(&err, "tags '%s'", a.name);
+	sort_all(tags.v, tags.n, compare);
+	return print(&ref, &tags, a.json);
 }

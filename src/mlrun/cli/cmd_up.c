@@ -4,6 +4,8 @@
 #include "cli/project.h"
 #include "cli/services.h"
 
+#include "base/proc.h"
+
 struct args {
 	struct cli_common common;
 	struct project_wish w;
@@ -20,16 +22,6 @@ static volatile sig_atomic_t interrupted;
 static void note(int sig)
 {
 	interrupted = sig;
-}
-
-/* The first signal stops all services; a second one stops only this command. */
-static void catch_signals(void)
-{
-	static const int ends[] = { SIGINT, SIGTERM, SIGHUP };
-	struct sigaction a = { .sa_handler = note, .sa_flags = SA_RESETHAND };
-
-	for (size_t i = 0; i < ARRAY_LEN(ends); i++)
-		sigaction(ends[i], &a, NULL);
 }
 
 static int is_interrupted(void *ctx)
@@ -146,7 +138,8 @@ static int run_up(struct args *a)
 		return print_config(&p);
 	if (a->dry_run)
 		return print_plan(&p);
-	catch_signals();
+	/* The first signal stops all services; a second one stops only this command. */
+	signal_catch_ends(note, (int)SA_RESETHAND);
 	status = project_start(&a->start);
 	if (!a->detach && !a->start.no_start)
 		status = attend(a, status);
@@ -174,14 +167,7 @@ static void take_operand(void *args, char *arg, struct argp_state *state)
 			OPT_COUNT_OF(struct args, start.timeout_ms, 0, INT_MAX / 1000, 1000) \
 	}
 
-static void parse_pull(void *args, char *arg, struct argp_state *state)
-{
-	struct args *a = args;
-
-	a->start.pull = strcmp(arg, "always") == 0;
-	if (!a->start.pull && strcmp(arg, "missing") != 0)
-		argp_error(state, "--pull takes missing or always, not '%s'", arg);
-}
+static const char *const pulls[] = { "missing", "always", NULL };
 
 int cmd_up(int argc, char **argv)
 {
@@ -190,7 +176,7 @@ int cmd_up(int argc, char **argv)
 							     OPT(struct args, detach) },
 		{ "build", 0, NULL, 0, "build images again", 0, OPT(struct args, start.build) },
 		{ "pull", 0, "WHEN", 0, "fetch images that are missing (default), or always", 0,
-			OPT_CALL(parse_pull) },
+			OPT_WORD(struct args, start.pull, pulls) },
 		{ "no-deps", 0, NULL, 0, "start the services named without what they need", 0,
 			OPT(struct args, w.alone) },
 		{ "no-start", 0, NULL, 0, "only fetch and build the images", 0,
@@ -212,13 +198,10 @@ int cmd_up(int argc, char **argv)
 		.s.doc =
 			"Start the services of a compose file, print what they print, and end them at Ctrl-C.",
 		.s.operands = { OPT_CALL(take_operand) } };
-	struct args a = { .start.timeout_ms = -1 };
-	int status;
+	static struct args a = { .start.timeout_ms = -1 };
 
 	cli_options_parse(argc, argv, &syntax, &a);
-	status = run_up(&a);
-	project_wish_done(&a.w);
-	return status;
+	return run_up(&a);
 }
 
 /* --- down ------------------------------------------------------------------------------------ */
@@ -262,11 +245,8 @@ int cmd_down(int argc, char **argv)
 		.s.doc =
 			"End the services of a compose file, those first that need others, and forget them.",
 		.s.operands = { OPT_CALL(take_operand) } };
-	struct args a = { .start.timeout_ms = -1 };
-	int status;
+	static struct args a = { .start.timeout_ms = -1 };
 
 	cli_options_parse(argc, argv, &syntax, &a);
-	status = run_down(&a);
-	project_wish_done(&a.w);
-	return status;
+	return run_down(&a);
 }

@@ -46,13 +46,10 @@ static int cmd_workers_stop(int argc, char **argv)
 		.s.doc = "End workers, and wait until they are gone.",
 		.s.operands = { OPT(struct args, names) },
 		.s.check = check_stop };
-	struct args a = { 0 };
-	int status;
+	static struct args a;
 
 	cli_options_parse(argc, argv, &syntax, &a);
-	status = stop(&a);
-	strv_done(&a.names);
-	return status;
+	return stop(&a);
 }
 
 /* --- logs --------------------------------------------------------------------------------- */
@@ -88,14 +85,13 @@ static int cmd_hold(int argc, char **argv)
 		.s.missing = "expected a worker's key" };
 	auto_store struct store *st = NULL;
 	struct mlr_error err = MLR_ERROR_INIT;
-	struct args a = { 0 };
+	static struct args a;
 	int r, status = CLI_FAILED;
 
 	cli_options_parse(argc, argv, &syntax, &a);
 	r = cli_open_store(a.common.store, &st, &err);
 	if (r == 0)
 		r = work_hold(st, a.names.v[0], &status, &err);
-	strv_done(&a.names);
 	return r < 0 ? cli_fail_at(&err, "worker") : status;
 }
 

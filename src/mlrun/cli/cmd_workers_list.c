@@ -52,12 +52,11 @@ int cmd_workers_list(int argc, char **argv)
 		.s.operands = { OPT(struct args, names) } };
 	auto_store struct store *st = NULL;
 	auto_call(worker_list_done) struct worker_list l = { 0 };
-	struct args a = { 0 };
+	static struct args a;
 	int status;
 
 	cli_options_parse(argc, argv, &syntax, &a);
 	status = load(&a, &st, &l, a.all);
-	strv_done(&a.names);
 	return status != 0 ? status : workers_print(st, &l, a.json);
 }
 
@@ -111,12 +110,11 @@ int cmd_workers_await(int argc, char **argv)
 		.s.operands = { OPT(struct args, names) } };
 	auto_store struct store *st = NULL;
 	auto_call(worker_list_done) struct worker_list l = { 0 };
-	struct args a = { .seconds = -1 };
+	static struct args a = { .seconds = -1 };
 	int status;
 
 	cli_options_parse(argc, argv, &syntax, &a);
 	status = load(&a, &st, &l, 0);
-	strv_done(&a.names);
 	return status != 0 ? status : await(&a, st, &l);
 }
 
@@ -185,12 +183,11 @@ int cmd_workers_hosts(int argc, char **argv)
 	auto_store struct store *st = NULL;
 	auto_call(worker_list_done) struct worker_list l = { 0 };
 	struct mlr_error err = MLR_ERROR_INIT;
-	struct args a = { 0 };
+	static struct args a;
 	int status;
 
 	cli_options_parse(argc, argv, &syntax, &a);
 	status = load(&a, &st, &l, 0);
-	strv_done(&a.names);
 	if (status != 0)
 		return status;
 	if (check_running(&l, &err) < 0)

@@ -22,7 +22,7 @@ static const struct option_row options[] = {
 	{ "partition", 'p', "NAME", 0, "Slurm's partition (default: Slurm's)", -2,
 		OPT(struct args, w.partition) },
 	{ "deadline", 0, "TIME", 0, "end them after TIME, 90s, 30m, 12h, 2d, even if they wait", -2,
-		OPT_CALL(workers_parse_deadline) },
+		OPT_READ(struct args, w.deadline, workers_read_deadline, WORKERS_A_DEADLINE) },
 	{ "name", 0, "NAME", 0, "a name for people (default: the image's)", -2,
 		OPT(struct args, w.name) },
 	{ "sbatch", 0, "OPTION", 0, "one more option for sbatch: --sbatch=--qos=high", -2,
@@ -51,8 +51,7 @@ static int start_all(
 			worker_done(&w);
 			break;
 		}
-		l->v = xgrow(l->v, l->n, sizeof(*l->v));
-		l->v[l->n++] = w;
+		*xadd(l->v, l->n) = w;
 	}
 	return r;
 }
@@ -110,8 +109,7 @@ static int start(const struct args *a)
 
 int cmd_workers_start(int argc, char **argv)
 {
-	struct args a = { .n = 1 };
-	int status;
+	static struct args a = { .n = 1 };
 
 	cli_exec_parse_with(argc, argv, options, workers_keep_word, "IMAGE [--] [COMMAND [ARG...]]",
 		"Start workers: containers of an image, each a job of Slurm's on one node, or a "
@@ -120,7 +118,5 @@ int cmd_workers_start(int argc, char **argv)
 		"mpirun; all steps on it share its container. --cpus and --memory are for each "
 		"worker; the other options are those of mlrun exec.",
 		&a.w.x);
-	status = start(&a);
-	workers_wish_done(&a.w);
-	return status;
+	return start(&a);
 }

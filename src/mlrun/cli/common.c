@@ -4,13 +4,15 @@
 #include "base/config.h"
 #include "base/duration.h"
 #include "base/escape.h"
+#include "base/proc.h"
 #include "cli/cli.h"
+#include "oci/compression.h"
 #include "oci/digest.h"
 #include "oci/name.h"
 #include "store/facts.h"
 #include "store/stores.h"
 
-int64_t cli_parse_age(const char *s)
+int cli_read_age(const char *s, void *field)
 {
 	auto_free char *lower = xstrdup(s);
 	int64_t ns;
@@ -19,10 +21,13 @@ int64_t cli_parse_age(const char *s)
 		*c = (char)tolower((unsigned char)*c);
 	ns = duration_ns(lower);
 	/* A part of a second, "5ms" for five months, would mean all that there is, as "0s" does. */
-	return ns % 1000000000 != 0 || strcmp(s, "0") == 0 ? -1 : ns / 1000000000;
+	if (ns < 0 || ns % 1000000000 != 0 || strcmp(s, "0") == 0)
+		return -EINVAL;
+	*(int64_t *)field = ns / 1000000000;
+	return 0;
 }
 
-int64_t cli_parse_size(const char *s)
+int cli_read_size(const char *s, void *field)
 {
 	static const double k = 1000, ki = 1024;
 	const struct {
@@ -36,11 +41,27 @@ int64_t cli_parse_size(const char *s)
 	double v = strtod(s, &end);
 
 	if (end == s || !(v >= 0))
-		return -1;
+		return -EINVAL;
 	for (size_t i = 0; i < ARRAY_LEN(units); i++)
-		if (strcasecmp(end, units[i].name) == 0 && v * units[i].factor < 9e18)
-			return (int64_t)(v * units[i].factor);
-	return -1;
+		if (strcasecmp(end, units[i].name) == 0 && v * units[i].factor < 9e18) {
+			*(int64_t *)field = (int64_t)(v * units[i].factor);
+			return 0;
+		}
+	return -EINVAL;
+}
+
+int cli_read_signal(const char *s, void *field)
+{
+	int sig = signal_number(s);
+
+	if (sig > 0)
+		*(int *)field = sig;
+	return sig > 0 ? 0 : -EINVAL;
+}
+
+int cli_read_compression(const char *s, void *field)
+{
+	return oci_compression_parse(s, field);
 }
 
 void cli_size(uint64_t bytes, char out[CLI_SIZE_SIZE])

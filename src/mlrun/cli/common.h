@@ -25,10 +25,17 @@ struct cli_listing {
 /* Parse them; doc as in struct argp. Exits on wrong usage. */
 void cli_parse_listing(int argc, char **argv, const char *doc, struct cli_listing *ret);
 
-/* Parse "500MB", "100G", "2TiB", "1000" into bytes: k, M, G and T are powers of 1000, KiB and so on
- * of 1024; "90m", "12h", "30d", "8w", "30s" into seconds. Return -1 for anything else. */
-int64_t cli_parse_size(const char *s);
-int64_t cli_parse_age(const char *s);
+/*
+ * For OPT_READ. Read "500MB", "100G", "2TiB", "1000" into bytes: k, M, G and T are powers of 1000,
+ * KiB and so on of 1024; "90m", "12h", "30d", "8w", "30s" into seconds, both an int64_t; "INT", "2"
+ * into an int; "gzip", "none" into an enum oci_compression. Return 0, or -errno for anything else.
+ */
+int cli_read_size(const char *s, void *field);
+int cli_read_age(const char *s, void *field);
+int cli_read_signal(const char *s, void *field);
+#define CLI_A_SIGNAL "a signal such as INT or 2"
+int cli_read_compression(const char *s, void *field);
+#define CLI_A_COMPRESSION "gzip, zstd or none"
 
 #define CLI_SIZE_SIZE 16
 #define CLI_TIME_SIZE MLR_TIME_SIZE

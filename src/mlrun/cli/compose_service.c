@@ -12,13 +12,6 @@ struct args {
 	int detach, alone, build, ports, remove;
 };
 
-static void args_done(struct args *a)
-{
-	strv_done(&a->words);
-	strv_done(&a->env);
-	cli_exec_done(&a->x);
-}
-
 static void keep_word(void *args, const char *name, const char *arg)
 {
 	struct args *a = args;
@@ -57,7 +50,7 @@ int compose_exec(struct project_wish *w, const char *store, int argc, char **arg
 			OPT_COUNT(struct args, index, 1, INT_MAX) },
 		{ 0 },
 	};
-	auto_call(args_done) struct args a = { .x.operand = "the service's name" };
+	static struct args a = { .x.operand = "the service's name" };
 	auto_free char *project = NULL, *container = NULL;
 	auto_strv struct strv words = STRV_INIT;
 	struct mlr_error err = MLR_ERROR_INIT;
@@ -153,12 +146,11 @@ static void add_hosts(struct plan *p)
 /* Become the command: it has the caller's terminal, and its exit status is the caller's. */
 static int become(const struct service *s, const char *store)
 {
-	auto_call(cli_exec_done) struct cli_exec x = { .adjust = add_hosts };
+	static struct cli_exec x = { .adjust = add_hosts };
 	auto_strv struct strv words = STRV_INIT;
 
 	cli_exec_words(&words, store, &s->options, NULL);
-	strv_add(&words, "--");
-	strv_add(&words, s->image);
+	strv_add_words(&words, "--", s->image);
 	strv_add_all(&words, &s->command);
 	cli_exec_parse((int)words.n, words.v, NULL, NULL, &x);
 	/* Never as words, which a run's record keeps. */
@@ -211,7 +203,7 @@ int compose_run(struct project_wish *w, const char *store, int argc, char **argv
 		{ 0 },
 	};
 	static const volatile sig_atomic_t never;
-	auto_call(args_done) struct args a = { .x.operand = "the service's name" };
+	static struct args a = { .x.operand = "the service's name" };
 	auto_call(project_done) struct project p = { 0 };
 	auto_call(project_start_done) struct project_start u = { .p = &p,
 		.command = "compose run",

@@ -14,17 +14,7 @@ static struct exec_options *wishes(void *args)
 	return &x->exec;
 }
 
-static void parse_pull(void *args, char *arg, struct argp_state *state)
-{
-	struct exec_options *o = wishes(args);
-
-	o->pull = strcmp(arg, "missing") == 0 ? EXEC_PULL_MISSING
-		: strcmp(arg, "always") == 0  ? EXEC_PULL_ALWAYS
-		: strcmp(arg, "never") == 0   ? EXEC_PULL_NEVER
-					      : EXEC_PULL_UNSET;
-	if (o->pull == EXEC_PULL_UNSET)
-		argp_error(state, "--pull takes missing, always or never, not '%s'", arg);
-}
+static const char *const pulls[] = { "missing", "always", "never", NULL };
 
 static void parse_net(void *args, char *arg, struct argp_state *state)
 {
@@ -162,15 +152,7 @@ static void parse_write(void *args, char *arg, struct argp_state *state)
 		argp_error(state, "--write=NAME: the name is empty");
 }
 
-static void parse_write_if(void *args, char *arg, struct argp_state *state)
-{
-	if (strcmp(arg, "new") == 0)
-		wishes(args)->write_if = ROOTFS_KEPT_NEW;
-	else if (strcmp(arg, "running") == 0)
-		wishes(args)->write_if = ROOTFS_KEPT_RUNNING;
-	else
-		argp_error(state, "--write-if takes new or running, not '%s'", arg);
-}
+static const char *const writes[] = { "new", "running", NULL };
 
 /* The image ends mlrun's options; the rest is the contained command's. With --join there is no
  * image. */
@@ -259,7 +241,7 @@ static const struct option_row options[] = {
 		WISH(until_job_ends) },
 	{ "write-if", 0, "new|running", 0,
 		"with --write: fail if the container exists, or if it does not run", 1,
-		OPT_CALL(parse_write_if) },
+		OPT_WORD_FROM(struct cli_exec, exec.write_if, writes, ROOTFS_KEPT_NEW) },
 	{ "save", 0, "FILE", 0,
 		"when the last command in the container has ended, write its root to FILE, a squashfs "
 		"file",
@@ -307,7 +289,7 @@ static const struct option_row options[] = {
 		WISH(entrypoint) },
 	{ "pull", 0, "WHEN", 0,
 		"fetch the image when it is missing (default), always look for a newer one, never",
-		4, OPT_CALL(parse_pull) },
+		4, OPT_WORD_FROM(struct cli_exec, exec.pull, pulls, EXEC_PULL_MISSING) },
 	{ "mpi", 0, "auto|none|host[:LEVEL]", 0,
 		"let ranks of a job step share one container on a node (default), or not; host: with "
 		"the machine's MPI in place of the image's",
@@ -372,6 +354,7 @@ void cli_exec_parse_with(int argc, char **argv, const struct option_row *own,
 	struct cli_syntax syntax = syntax_of(own, args_doc, doc);
 
 	syntax.s.seen = seen;
+	syntax.s.given = offsetof(struct cli_exec, given);
 	ret->argv = argv;
 	cli_options_parse(argc, argv, &syntax, ret);
 }
@@ -395,25 +378,4 @@ void cli_exec_words(
 	strv_add_all(ret, words);
 	for (size_t i = 0; env && i < env->n; i++)
 		strv_addf(ret, "--env=%s", env->v[i]);
-}
-
-void cli_exec_done(struct cli_exec *x)
-{
-	struct exec_options *o = &x->exec;
-
-	strv_done(&o->volumes);
-	strv_done(&o->mounts);
-	strv_done(&o->tmpfs);
-	strv_done(&o->devices);
-	strv_done(&o->env);
-	strv_done(&o->env_files);
-	strv_done(&o->expand_env);
-	strv_done(&o->unset_env);
-	strv_done(&o->keep_fds);
-	strv_done(&o->cap_drop);
-	strv_done(&o->ulimits);
-	strv_done(&o->overlays);
-	strv_done(&o->without);
-	free(x->join_env);
-	free(x->image_place);
 }

@@ -24,6 +24,7 @@ struct cli_exec {
 	const char *join_name;    /* --join's service, or NULL; exec.join is its process then */
 	const char *name;         /* --name: without --rm it is refused */
 	int rm;
+	unsigned given; /* bits of the command's own rows */
 	enum cli_explain explain;
 	int command_optional; /* set before parsing; --join needs no command */
 	const char *operand;  /* the same: what the first operand is; NULL: an image */
@@ -52,8 +53,6 @@ void cli_exec_parse(
 void cli_exec_parse_with(int argc, char **argv, const struct option_row *own,
 	void (*seen)(void *args, const char *name, const char *arg), const char *args_doc,
 	const char *doc, struct cli_exec *ret);
-
-void cli_exec_done(struct cli_exec *x);
 
 /* For seen(): keep an option in its long form, and a variable in a list of its own, as its value
  * shall stand in no command line. */

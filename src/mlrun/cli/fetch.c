@@ -4,6 +4,7 @@
 #include "cli/services.h"
 
 #include "base/program.h"
+#include "base/spawn.h"
 #include "job/job.h"
 #include "oci/name.h"
 #include "rootfs/kept.h"
@@ -45,21 +46,19 @@ static void become_pull(const char *path, char *const *argv, pid_t parent)
 	_exit(CLI_FAILED);
 }
 
-int cli_wait_for(pid_t child)
+/* Wait for a command of mlrun's as system(3) does: it handles ^C, and leaves a consistent store.
+ * Returns its exit status. */
+static int wait_for(pid_t child)
 {
 	struct sigaction ignore = { .sa_handler = SIG_IGN }, was_int, was_quit;
-	int status, r;
+	int status;
 
 	sigaction(SIGINT, &ignore, &was_int);
 	sigaction(SIGQUIT, &ignore, &was_quit);
-	do
-		r = waitpid(child, &status, 0);
-	while (r < 0 && errno == EINTR);
+	status = spawn_wait(child);
 	sigaction(SIGINT, &was_int, NULL);
 	sigaction(SIGQUIT, &was_quit, NULL);
-	if (r < 0)
-		return CLI_FAILED;
-	return WIFSIGNALED(status) ? 128 + WTERMSIG(status) : WEXITSTATUS(status);
+	return status < 0 ? CLI_FAILED : spawn_exit(status);
 }
 
 int cli_pull(const char *image, const char *store, int quiet)
@@ -69,16 +68,14 @@ int cli_pull(const char *image, const char *store, int quiet)
 	struct mlr_error err = MLR_ERROR_INIT;
 	pid_t self = getpid(), child;
 
-	strv_add(&argv, "mlrun");
-	strv_add(&argv, "pull");
+	strv_add_words(&argv, "mlrun", "pull");
 	if (store)
 		strv_addf(&argv, "--store=%s", store);
 	if (mlr_log_level >= MLR_DEBUG)
 		strv_add(&argv, "--verbose");
 	else if (quiet || mlr_log_level < MLR_INFO)
 		strv_add(&argv, "--quiet");
-	strv_add(&argv, "--");
-	strv_add(&argv, image);
+	strv_add_words(&argv, "--", image);
 
 	child = fork();
 	if (child == 0)
@@ -87,7 +84,7 @@ int cli_pull(const char *image, const char *store, int quiet)
 		mlr_fail_errno(&err, "pull '%s': fork", image);
 		return cli_fail(&err);
 	}
-	return cli_wait_for(child);
+	return wait_for(child);
 }
 
 /* --- the ranks of a step ------------------------------------------------------------- */
@@ -121,9 +118,7 @@ static int lock(int dir, const char *name)
 
 	if (fd < 0)
 		return -errno;
-	do
-		r = flock(fd, LOCK_EX);
-	while (r < 0 && errno == EINTR);
+	r = TEMP_FAILURE_RETRY(flock(fd, LOCK_EX));
 	return r < 0 ? -errno : take_fd(&fd);
 }
 

@@ -16,10 +16,6 @@
  */
 int cli_pull(const char *image, const char *store, int quiet);
 
-/* Wait for another command of mlrun's as system(3) does: it handles ^C, and leaves a consistent
- * store. Returns its exit status. */
-int cli_wait_for(pid_t child);
-
 /* Can the image be fetched? A plain directory, a squashfs file and a container are used in place.
  */
 int cli_can_fetch(const char *image);

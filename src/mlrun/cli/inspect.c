@@ -42,11 +42,6 @@ static const struct cli_syntax syntax = {
 	.s.check = check,
 };
 
-void inspect_args_done(struct inspect_args *a)
-{
-	cli_registry_done(&a->registry);
-}
-
 int inspect_parse(int argc, char **argv, struct inspect_args *ret, struct mlr_error *err)
 {
 	cli_options_parse(argc, argv, &syntax, ret);

@@ -23,8 +23,6 @@ struct inspect_args {
 		.registry = CLI_REGISTRY_INIT \
 	}
 
-void inspect_args_done(struct inspect_args *a);
-
 /* Parse the command line, or exit. Returns 0, or -EINVAL for an invalid platform. */
 int inspect_parse(int argc, char **argv, struct inspect_args *ret, struct mlr_error *err);
 

@@ -72,7 +72,7 @@ static const struct commands commands = {
  * "mlrun-rsh"; or NULL. */
 static const struct command *row_of_program(const char *path)
 {
-	const char *slash = strrchr(path, '/'), *name = slash ? slash + 1 : path;
+	const char *name = path_base(path);
 
 	for (size_t i = 0; i < ARRAY_LEN(rows); i++)
 		if (strcmp(name, rows[i].name) == 0 &&

@@ -82,8 +82,3 @@ int cli_registry_load(struct cli_registry *r, const char *first, struct mlr_erro
 	r->options.config = &r->config;
 	return config_load(&r->config, err);
 }
-
-void cli_registry_done(struct cli_registry *r)
-{
-	config_done(&r->config);
-}

@@ -21,7 +21,8 @@
 void cli_options_be_quiet(void *args, char *arg, struct argp_state *state);
 void cli_options_be_verbose(void *args, char *arg, struct argp_state *state);
 
-/* A command's arguments. Its struct begins with a struct cli_common, unless no_store is set. */
+/* A command's arguments. The struct is static: what its fields own is kept to the end of the
+ * program. It begins with a struct cli_common, unless no_store is set. */
 struct cli_syntax {
 	struct options_syntax s; /* its last two shared tables are free */
 	size_t registry;         /* offset of a struct cli_registry; 0: none */
@@ -55,4 +56,3 @@ struct cli_registry {
  * Returns 0, -EINVAL, or config_load()'s errors.
  */
 int cli_registry_load(struct cli_registry *r, const char *first, struct mlr_error *err);
-void cli_registry_done(struct cli_registry *r);

@@ -1,5 +1,6 @@
 #include "cli/project.h"
 
+#include "base/spawn.h"
 #include "cli/cli.h"
 #include "cli/fetch.h"
 #include "cli/services.h"
@@ -7,15 +8,6 @@
 #include "work/work.h"
 
 #define FILE_MAX (1u << 20) /* bytes */
-
-void project_wish_done(struct project_wish *w)
-{
-	strv_done(&w->files);
-	strv_done(&w->env_files);
-	strv_done(&w->profiles);
-	strv_done(&w->names);
-	strv_done(&w->scale);
-}
 
 void project_done(struct project *p)
 {
@@ -286,7 +278,7 @@ char *project_image_of(const struct project *p, const struct compose_service *c)
 	return c->image ? xstrdup(c->image) : xasprintf("%s-%s", p->name, c->name);
 }
 
-/* Run mlrun; input: its standard input, or -1. Returns its exit status. */
+/* Run mlrun; input: its standard input, or SPAWN_OURS. Returns its exit status. */
 static int run_itself(const struct strv *argv, int input)
 {
 	auto_free char *program = work_program();
@@ -329,7 +321,7 @@ static int build(const struct compose_service *c, const char *image, const char 
 	for (size_t i = 0; i < c->build_args.n; i++)
 		strv_addf(&argv, "--build-arg=%s", c->build_args.v[i]);
 	strv_add(&argv, c->context);
-	return run_itself(&argv, recipe);
+	return run_itself(&argv, c->recipe ? recipe : SPAWN_OURS);
 }
 
 int project_bring(const struct project *p, const struct compose_service *c, const char *store,
@@ -369,22 +361,17 @@ static int fill_volume(const struct project *p, const struct compose_service *c,
 {
 	auto_free char *image = project_image_of(p, c);
 	auto_strv struct strv argv = STRV_INIT;
-	static const char *const words[] = { "mlrun", "exec", "--pull=never", "--net=none",
-		"--workdir=/", "--entrypoint=" };
 	int status;
 
-	for (size_t i = 0; i < ARRAY_LEN(words); i++)
-		strv_add(&argv, words[i]);
+	strv_add_words(&argv, "mlrun", "exec", "--pull=never", "--net=none", "--workdir=/",
+		"--entrypoint=");
 	if (store)
 		strv_addf(&argv, "--store=%s", store);
 	strv_addf(&argv, "--volume=%s:/.volume", path);
-	strv_add(&argv, image);
-	strv_add(&argv, "/bin/sh");
-	strv_add(&argv, "-c");
-	strv_add(&argv, "[ ! -d \"$1\" ] || cp -a \"$1/.\" /.volume");
-	strv_add(&argv, "sh");
+	strv_add_words(
+		&argv, image, "/bin/sh", "-c", "[ ! -d \"$1\" ] || cp -a \"$1/.\" /.volume", "sh");
 	strv_addf(&argv, "%.*s", (int)strcspn(target, ":"), target);
-	status = run_itself(&argv, -1);
+	status = run_itself(&argv, SPAWN_OURS);
 	if (status == 126 || status == 127)
 		mlr_warning("volume '%s' of '%s' begins empty", argv.v[argv.n - 1], c->name);
 	else if (status != 0)
@@ -487,19 +474,6 @@ static void add_command(const struct compose_service *c, struct service *s)
 	strv_add_all(&s->command, &c->command);
 }
 
-static void take_check(const struct compose_service *c, struct service_check *check)
-{
-	if (c->test.n > 0) {
-		strv_done(&check->test);
-		strv_add_all(&check->test, &c->test);
-	}
-	check->interval = c->interval ? c->interval : check->interval;
-	check->timeout = c->timeout ? c->timeout : check->timeout;
-	check->start_period = c->start_period ? c->start_period : check->start_period;
-	check->start_interval = c->start_interval ? c->start_interval : check->start_interval;
-	check->retries = c->retries ? c->retries : check->retries;
-}
-
 static void add_environment(
 	const struct project *p, const struct compose_service *c, long replica, struct service *s)
 {
@@ -526,6 +500,8 @@ int project_fill(const struct project *p, const struct compose_service *c, long 
 {
 	auto_call(service_done) struct service s = SERVICE_INIT;
 	auto_free char *manifest = NULL;
+	const struct service_check check = { c->test, c->interval, c->timeout, c->start_period,
+		c->start_interval, c->retries };
 
 	s.image = project_image_of(p, c);
 	TRY(services_take_image(s.image, store, !c->no_check, &s, &manifest, err));
@@ -540,7 +516,7 @@ int project_fill(const struct project *p, const struct compose_service *c, long 
 	s.stop_ms = c->stop_ms >= 0 ? c->stop_ms : s.stop_ms;
 	s.stop_signal = c->stop_signal ? c->stop_signal : s.stop_signal;
 	if (c->has_check && !c->no_check)
-		take_check(c, &s.check);
+		service_check_take(&s.check, &check);
 	/* Replicas may each listen on one of several. */
 	for (size_t i = 0; c->replicas == 1 && i < c->ports.n; i++)
 		strv_add(&s.ports, c->ports.v[i]);

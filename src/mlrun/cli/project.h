@@ -17,7 +17,6 @@ struct project_wish {
 	const char *name; /* NULL: $COMPOSE_PROJECT_NAME, the files', or the directory's */
 	int alone, config;
 };
-void project_wish_done(struct project_wish *w);
 
 /* The rows of a command whose struct has it as w. */
 #define PROJECT_ROWS(type)                                                                         \

@@ -152,8 +152,7 @@ static int start_all_of(struct project_start *u, const struct compose_service *c
 			service_done(&s);
 			break;
 		}
-		u->list.v = xgrow(u->list.v, u->list.n, sizeof(*u->list.v));
-		u->list.v[u->list.n++] = s;
+		*xadd(u->list.v, u->list.n) = s;
 	}
 	return status;
 }

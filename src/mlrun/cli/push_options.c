@@ -2,15 +2,6 @@
 
 #include "cli/cli.h"
 
-void push_args_compression(void *args, char *arg, struct argp_state *state)
-{
-	struct push_args *a = args;
-
-	if (oci_compression_parse(arg, &a->push.compression) < 0)
-		argp_error(state, "--compression takes gzip, zstd or none, not '%s'", arg);
-	a->push.only = 1;
-}
-
 static void erase(struct push_args *a)
 {
 	if (a->drawn)
@@ -52,6 +43,7 @@ int push_args_settle(struct push_args *a, const char *text, struct mlr_error *er
 	int r = cli_registry_load(&a->registry, text, err);
 
 	a->push.registry = a->registry.options;
+	a->push.only = a->given != 0;
 	a->push.registry.notice = notice;
 	a->push.cancel = &cli_stop_signal;
 	a->push.watch.ctx = a;
@@ -61,11 +53,6 @@ int push_args_settle(struct push_args *a, const char *text, struct mlr_error *er
 	if (!a->common.quiet && isatty(STDERR_FILENO) && mlr_log_level < MLR_DEBUG)
 		a->push.watch.tick = tick;
 	return r;
-}
-
-void push_args_done(struct push_args *a)
-{
-	cli_registry_done(&a->registry);
 }
 
 /* Other destinations of skopeo's and podman's. */

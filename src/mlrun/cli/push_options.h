@@ -11,7 +11,8 @@ struct push_args {
 	struct push_options push;
 	const char *digestfile;
 	int json;
-	int drawn; /* a line on the terminal is to be overwritten */
+	unsigned given; /* 1: --compression */
+	int drawn;      /* a line on the terminal is to be overwritten */
 };
 
 #define PUSH_ARGS_INIT                                   \
@@ -22,12 +23,12 @@ struct push_args {
 		}                                        \
 	}
 
-void push_args_compression(void *args, char *arg, struct argp_state *state);
-
 #define PUSH_OPTIONS                                                                     \
 	{ "compression", 0, "HOW", 0,                                                    \
 		"compress layers that have to be sent: gzip (default), zstd or none", 1, \
-		OPT_CALL(push_args_compression) },                                       \
+		OPT_READ(struct push_args, push.compression, cli_read_compression,       \
+			CLI_A_COMPRESSION),                                              \
+		1 },                                                                     \
 		{ "jobs", 0, "N", 0, "layers at once; default: 3", 1,                    \
 			OPT_COUNT(struct push_args, push.jobs, 1, PUSH_JOBS_MAX) },      \
 		{ "digestfile", 0, "FILE", 0, "write the manifest's digest to FILE", 1,  \
@@ -37,7 +38,6 @@ void push_args_compression(void *args, char *arg, struct argp_state *state);
 /* After parsing: settle what the options say and read the configuration. text is the first
  * operand. */
 int push_args_settle(struct push_args *a, const char *text, struct mlr_error *err);
-void push_args_done(struct push_args *a);
 
 /* Parse a destination in a registry: "[docker://]NAME[:TAG]". Returns 0 or -EINVAL. */
 int push_args_destination(const char *text, struct oci_ref *ret, struct mlr_error *err);

@@ -36,8 +36,7 @@ static char *runs_dir(struct mlr_error *err)
 /* "shifter run" and "/usr/bin/shifter" are the words that mlrun takes: "shifter", "run". */
 static json_t *words_of(char *const *argv)
 {
-	const char *slash = strrchr(argv[0], '/');
-	auto_free char *name = xstrdup(slash ? slash + 1 : argv[0]);
+	auto_free char *name = xstrdup(path_base(argv[0]));
 	json_t *list = json_array();
 	char *rest = name, *word;
 

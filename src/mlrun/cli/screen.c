@@ -1,5 +1,9 @@
 #include "cli/screen.h"
 
+#include "base/proc.h"
+#include "cli/cli.h"
+
+#include <poll.h>
 #include <sys/ioctl.h>
 
 /* Sequences of ECMA-48, which every current terminal understands. */
@@ -24,22 +28,19 @@ static void note_signal(int sig)
 	end_asked = 1;
 }
 
-void screen_catch_signals(struct screen *s)
+static void catch_signals(struct screen *s)
 {
-	static const int caught[] = { SIGINT, SIGTERM, SIGHUP };
-	struct sigaction a = { .sa_handler = note_signal }, was;
-	sigset_t blocked;
+	sigset_t ends;
 
-	sigemptyset(&blocked);
-	for (size_t i = 0; i < ARRAY_LEN(caught); i++) {
-		if (sigaction(caught[i], NULL, &was) < 0 || was.sa_handler == SIG_IGN)
-			continue;
-		sigaction(caught[i], &a, NULL);
-		sigaddset(&blocked, caught[i]);
-	}
-	sigprocmask(SIG_BLOCK, &blocked, &s->waiting);
-	for (size_t i = 0; i < ARRAY_LEN(caught); i++)
-		sigdelset(&s->waiting, caught[i]);
+	signal_catch_ends(note_signal, 0);
+	sigemptyset(&ends);
+	sigaddset(&ends, SIGINT);
+	sigaddset(&ends, SIGTERM);
+	sigaddset(&ends, SIGHUP);
+	sigprocmask(SIG_BLOCK, &ends, &s->waiting);
+	sigdelset(&s->waiting, SIGINT);
+	sigdelset(&s->waiting, SIGTERM);
+	sigdelset(&s->waiting, SIGHUP);
 }
 
 int screen_shall_end(void)
@@ -49,7 +50,7 @@ int screen_shall_end(void)
 
 /* --- keys ---------------------------------------------------------------------- */
 
-void screen_open_keys(struct screen *s)
+static void open_keys(struct screen *s)
 {
 	struct termios raw;
 
@@ -69,7 +70,7 @@ void screen_close_keys(struct screen *s)
 	s->keys = -1;
 }
 
-void screen_hear_keys(struct screen *s)
+static void hear_keys(struct screen *s)
 {
 	char keys[64];
 	ssize_t n = read(s->keys, keys, sizeof(keys));
@@ -102,7 +103,7 @@ static int fitting(const char *line, const char *end, int columns)
 	return (int)(s - line);
 }
 
-void screen_draw(const char *text)
+static void draw(const char *text)
 {
 	int width, height;
 
@@ -113,4 +114,46 @@ void screen_draw(const char *text)
 		printf(CLEAR_LINE "%.*s\n", fitting(line, end, width), line);
 	}
 	fputs(CLEAR_REST, stdout);
+}
+
+/* --- again and again ------------------------------------------------------------ */
+
+void screen_begin(struct screen *s, int is_drawn)
+{
+	s->is_drawn = is_drawn;
+	catch_signals(s);
+	if (is_drawn)
+		open_keys(s);
+}
+
+int screen_show(struct screen *s, int is_first, const char *text)
+{
+	if (s->is_drawn) {
+		open_keys(s);
+		draw(text);
+	} else {
+		printf("%s%s", is_first ? "" : "\n", text);
+	}
+	if (fflush(stdout) == 0 && !ferror(stdout))
+		return 0;
+	cli_stdout_failed(errno);
+	return -1;
+}
+
+int screen_wait(struct screen *s, int other, int64_t until)
+{
+	int64_t left;
+
+	while (!screen_shall_end() && (left = until - mlr_now_ms()) > 0) {
+		struct timespec t = { left / 1000, left % 1000 * 1000000 };
+		struct pollfd in[] = { { .fd = s->keys, .events = POLLIN },
+			{ .fd = other, .events = POLLIN } };
+		int n = ppoll(in, ARRAY_LEN(in), &t, &s->waiting);
+
+		if (n > 0 && in[0].revents)
+			hear_keys(s);
+		if (n > 0 && in[1].revents)
+			return 1;
+	}
+	return 0;
 }

@@ -12,6 +12,7 @@ struct screen {
 	int keys;              /* the terminal for keys; -1: none */
 	struct termios before; /* its settings before */
 	sigset_t waiting;      /* for ppoll(2): signals arrive only then */
+	int is_drawn;
 };
 
 #define SCREEN_INIT        \
@@ -22,22 +23,20 @@ struct screen {
 /* Is stdout a terminal on which a view can be drawn over the last one, and ours to draw on? */
 int screen_is_there(void);
 
-/* From now on SIGINT, SIGTERM and SIGHUP, unless ignored, ask for an end, and wait until
- * ppoll(2) with s->waiting. */
-void screen_catch_signals(struct screen *s);
+/* From now on SIGINT, SIGTERM and SIGHUP, unless ignored, and the key q ask for an end. If it is
+ * drawn, keys are read without Enter and echo, also after ^Z and fg. ^C and ^Z stay signals. */
+void screen_begin(struct screen *s, int is_drawn);
+void screen_close_keys(struct screen *s);
 
 /* Has a signal or a key asked for an end? */
 int screen_shall_end(void);
 
-/* Read keys without Enter and echo; again after ^Z and fg. ^C and ^Z stay signals. */
-void screen_open_keys(struct screen *s);
-void screen_close_keys(struct screen *s);
-
-/* Read the keys that were pressed: q asks for an end. */
-void screen_hear_keys(struct screen *s);
-
 /* The size of the terminal, without its last line; 80x23 if unknown. */
 void screen_size(int *width, int *height);
 
-/* Draw lines over the last view, cut to the terminal's size. A UTF-8 character is a column. */
-void screen_draw(const char *text);
+/* Draw lines over the last view, cut to the terminal's size, where a UTF-8 character is a column;
+ * or print them below it. Returns 0, or -1 when nobody reads any more. */
+int screen_show(struct screen *s, int is_first, const char *text);
+
+/* Wait until a time (mlr_now_ms()) or an end: 0; or until another descriptor has news: 1. */
+int screen_wait(struct screen *s, int other, int64_t until);

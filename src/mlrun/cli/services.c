@@ -81,8 +81,7 @@ static void take_test(const json_t *run, const json_t *check, struct strv *ret)
 		return;
 	if (strcmp(test.v[0], "CMD-SHELL") == 0 &&
 		(record_texts(&r, json_object_get(run, "Shell"), ret) < 0 || ret->n == 0)) {
-		strv_add(ret, "/bin/sh");
-		strv_add(ret, "-c");
+		strv_add_words(ret, "/bin/sh", "-c");
 	} else if (strcmp(test.v[0], "CMD-SHELL") != 0 && strcmp(test.v[0], "CMD") != 0) {
 		return;
 	}
@@ -233,12 +232,10 @@ static int choose_of_project(struct store *st, struct services_choice *c, struct
 	for (size_t i = 0; r == 0 && i < all.n; i++) {
 		if (!is_wanted(c, &all.v[i]))
 			continue;
-		c->list.v = xgrow(c->list.v, c->list.n, sizeof(*c->list.v));
-		c->list.v[c->list.n++] = all.v[i];
+		*xadd(c->list.v, c->list.n) = all.v[i];
 		all.v[i] = (struct service)SERVICE_INIT;
 	}
-	if (c->list.n > 1)
-		qsort(c->list.v, c->list.n, sizeof(*c->list.v), by_order);
+	sort_all(c->list.v, c->list.n, by_order);
 	for (size_t i = 0; r == 0 && i < c->names.n; i++)
 		if (!is_found(c, c->names.v[i])) {
 			r = mlr_fail(err, ENOENT, "project '%s' has started no service '%s'",

@@ -4,6 +4,7 @@
  */
 #include "cli/shifter.h"
 
+#include "base/spawn.h"
 #include "cli/cli.h"
 #include "cli/exec_options.h"
 #include "cli/options.h"
@@ -298,18 +299,7 @@ static int start(struct args *a)
 	a->x.argv = run.argv;
 	a->x.image_word = a->image;
 	status = prepare(a, &image, &err);
-	status = status < 0 ? cli_fail_at(&err, "shifter") : cli_exec_run(&a->x, become);
-	udiroot_done(&run.site);
-	strv_done(&run.modules);
-	return status;
-}
-
-static void args_done(struct args *a)
-{
-	strv_done(&a->volumes);
-	strv_done(&a->mounts);
-	strv_done(&a->modules);
-	cli_exec_done(&a->x);
+	return status < 0 ? cli_fail_at(&err, "shifter") : cli_exec_run(&a->x, become);
 }
 
 static const char doc[] =
@@ -336,7 +326,7 @@ int shifter_run_by_option(int argc, char **argv, const char *wanted)
 		.s.doc = doc,
 		.s.in_order = 1,
 		.s.operands = { OPT_CALL(take_operands) } };
-	auto_call(args_done) struct args a = { 0 };
+	static struct args a;
 
 	run.argv = argv;
 	cli_options_parse(argc, argv, &syntax, &a);
@@ -354,7 +344,7 @@ int shifter_run(int argc, char **argv)
 		.s.doc = "Run a command in an image.",
 		.s.in_order = 1,
 		.s.operands = { OPT_CALL(take_operands) } };
-	auto_call(args_done) struct args a = { .is_run = 1 };
+	static struct args a = { .is_run = 1 };
 
 	run.argv = argv;
 	cli_options_parse(argc, argv, &syntax, &a);

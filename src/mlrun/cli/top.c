@@ -54,10 +54,7 @@ static void add_processes(struct top *t, const struct top_gpu *g)
 {
 	for (size_t i = 0; g->sample && i < g->sample->n_processes; i++) {
 		const struct gpu_process *from = &g->sample->processes[i];
-		struct top_process *p;
-
-		t->processes = xgrow(t->processes, t->n_processes, sizeof(*t->processes));
-		p = &t->processes[t->n_processes++];
+		struct top_process *p = xadd(t->processes, t->n_processes);
 		*p = (struct top_process){
 			.pid = from->pid, .index = g->gpu->index, .memory = from->memory
 		};

@@ -45,10 +45,10 @@ struct workers_wish {
 	int64_t deadline; /* seconds from now; 0: none */
 	const char *partition, *name;
 };
-void workers_wish_done(struct workers_wish *a);
 
-/* For the rows of --gpus and --deadline. */
-void workers_parse_deadline(void *args, char *arg, struct argp_state *state);
+/* For the row of --deadline. */
+int workers_read_deadline(const char *text, void *field);
+#define WORKERS_A_DEADLINE "a time such as 90s, 30m, 12h or 2d"
 
 /* For cli_exec_parse_with(): keep exec's options. --cpus and --memory are the whole worker's. */
 void workers_keep_word(void *args, const char *name, const char *arg);

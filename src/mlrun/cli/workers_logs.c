@@ -32,9 +32,8 @@ static struct log *log_of(struct logs *l, const struct worker *w)
 	for (size_t i = 0; i < l->n; i++)
 		if (strcmp(l->v[i].key, w->key) == 0)
 			return &l->v[i];
-	l->v = xgrow(l->v, l->n, sizeof(*l->v));
-	l->v[l->n] = (struct log){ xstrdup(w->key), 0 };
-	return &l->v[l->n++];
+	*xadd(l->v, l->n) = (struct log){ xstrdup(w->key), 0 };
+	return &l->v[l->n - 1];
 }
 
 static void print_title(struct logs *l, const struct log *log, const struct worker *w)

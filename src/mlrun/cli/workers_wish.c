@@ -7,14 +7,10 @@
 #include "base/config_value.h"
 #include "oci/name.h"
 
-void workers_parse_deadline(void *args, char *arg, struct argp_state *state)
+int workers_read_deadline(const char *text, void *field)
 {
-	struct workers_wish *a = args;
-
-	a->deadline = cli_parse_age(arg);
-	if (a->deadline <= 0)
-		argp_error(state, "--deadline takes a time such as 90s, 30m, 12h or 2d, not '%s'",
-			arg);
+	TRY(cli_read_age(text, field));
+	return *(int64_t *)field > 0 ? 0 : -EINVAL;
 }
 
 /* Keep an option of exec's that limits the whole worker, not its own container. */
@@ -105,11 +101,4 @@ int workers_fill(const struct workers_wish *a, struct worker *w, struct mlr_erro
 	for (char *const *s = o->command; s && *s; s++)
 		strv_add(&w->command, *s);
 	return r;
-}
-
-void workers_wish_done(struct workers_wish *a)
-{
-	strv_done(&a->words);
-	strv_done(&a->sbatch);
-	cli_exec_done(&a->x);
 }

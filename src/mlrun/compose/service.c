@@ -305,9 +305,7 @@ static int read_test(const struct record_reader *r, const json_t *v, void *to)
 	}
 	if (json_is_array(v) && (words.n != 2 || strcmp(words.v[0], "CMD-SHELL") != 0))
 		return record_wrong(r, "expected [CMD, WORD...], [CMD-SHELL, LINE] or [NONE]");
-	strv_add(&s->test, "/bin/sh");
-	strv_add(&s->test, "-c");
-	strv_add(&s->test, words.v[words.n - 1]);
+	strv_add_words(&s->test, "/bin/sh", "-c", words.v[words.n - 1]);
 	return 0;
 }
 

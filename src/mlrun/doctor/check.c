@@ -1,6 +1,7 @@
 #include "doctor/check.h"
 
 #include "base/config.h"
+#include "base/spawn.h"
 #include "exec/exec.h"
 #include "runtime/runtime.h"
 
@@ -42,13 +43,14 @@ void doctor_mend(struct doctor_report *r, enum doctor_who who, const char *fmt, 
 	va_end(ap);
 }
 
-void doctor_add_error(struct doctor_report *r, const char *check, const struct mlr_error *err)
+void doctor_add_error(struct doctor_report *r, const char *check, enum doctor_verdict verdict,
+	const struct mlr_error *err, const char *otherwise)
 {
 	const char *hint = mlr_hint_of(err);
 
-	doctor_add(r, check, DOCTOR_FAILURE, "%.*s", (int)strcspn(err->text, "\n"), err->text);
-	if (hint)
-		doctor_mend(r, DOCTOR_YOU, "%s", hint);
+	doctor_add(r, check, verdict, "%.*s", MLR_SENTENCE(err));
+	if (hint || otherwise)
+		doctor_mend(r, DOCTOR_YOU, "%s", hint ? hint : otherwise);
 }
 
 int doctor_is_here(const struct doctor_machine *m)
@@ -156,7 +158,7 @@ static int try_in_child(const char *image, const char *store, struct mlr_error *
 {
 	auto_close int from = -1, to = -1;
 	struct mlr_error told;
-	int pair[2], status = 0, r;
+	int pair[2], status;
 	ssize_t n;
 	pid_t pid;
 
@@ -171,11 +173,10 @@ static int try_in_child(const char *image, const char *store, struct mlr_error *
 		enter_and_tell(image, store, to);
 	close(take_fd(&to));
 	n = file_read_full(from, &told, sizeof(told));
-	while ((r = waitpid(pid, &status, 0)) < 0 && errno == EINTR)
-		;
+	status = spawn_wait(pid);
 	if (n == sizeof(told))
 		return mlr_pass(err, told.code, told.text);
-	if (r == pid && WIFSIGNALED(status))
+	if (status >= 0 && WIFSIGNALED(status))
 		return mlr_fail(err, EIO, "the start ended by signal %d", WTERMSIG(status));
 	return 0;
 }

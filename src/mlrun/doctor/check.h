@@ -28,8 +28,9 @@ void doctor_because(struct doctor_report *r, const char *fmt, ...)
 	__attribute__((format(printf, 2, 3)));
 void doctor_mend(struct doctor_report *r, enum doctor_who who, const char *fmt, ...)
 	__attribute__((format(printf, 3, 4)));
-/* Add a failure with an error's sentence, and its hint as the fix. */
-void doctor_add_error(struct doctor_report *r, const char *check, const struct mlr_error *err);
+/* Add an error's sentence, and its hint as the fix; otherwise: the fix without a hint, or NULL. */
+void doctor_add_error(struct doctor_report *r, const char *check, enum doctor_verdict verdict,
+	const struct mlr_error *err, const char *otherwise);
 
 /* Is the report about this machine, so that checks can try things? */
 int doctor_is_here(const struct doctor_machine *m);

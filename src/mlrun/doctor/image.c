@@ -315,5 +315,5 @@ void doctor_image_start(const char *image, const char *store, struct doctor_repo
 	if (doctor_try_start(image, store, &err) == 0)
 		doctor_add(ret, "start", DOCTOR_PASS, "a container of it starts here");
 	else
-		doctor_add_error(ret, "start", &err);
+		doctor_add_error(ret, "start", DOCTOR_FAILURE, &err, NULL);
 }

@@ -106,7 +106,7 @@ static int check_wish(struct check *k)
 	struct mlr_error err = MLR_ERROR_INIT;
 
 	if (gpu_wish_read(&k->q, k->p, &k->w, &err) < 0) {
-		doctor_add_error(k->ret, "devices", &err);
+		doctor_add_error(k->ret, "devices", DOCTOR_FAILURE, &err, NULL);
 		return 0;
 	}
 	if (k->w.kind != GPU_WISH_NOTHING)
@@ -160,7 +160,7 @@ static void check_devices(struct check *k)
 		k->fill(k->m, NULL);
 	gpu_allocation_read(k->q.caller, k->m, &a);
 	if (gpu_choose(&k->w, k->m, &a, &k->c, &err) < 0) {
-		doctor_add_error(k->ret, "devices", &err);
+		doctor_add_error(k->ret, "devices", DOCTOR_FAILURE, &err, NULL);
 		return;
 	}
 	if (k->w.kind == GPU_WISH_DRIVER) {
@@ -237,7 +237,7 @@ static void check_requirements(struct check *k)
 	if (k->w.requirements.n == 0)
 		return;
 	if (gpu_requirements_check(&k->w, k->m, &k->c, k->fill, &err) < 0)
-		doctor_add_error(k->ret, "requirements", &err);
+		doctor_add_error(k->ret, "requirements", DOCTOR_FAILURE, &err, NULL);
 	else
 		doctor_add(k->ret, "requirements", DOCTOR_PASS, "%zu of the image's hold",
 			k->w.requirements.n);

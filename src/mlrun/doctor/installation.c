@@ -43,7 +43,6 @@ void check_configuration(const struct doctor_machine *m, struct doctor_report *r
 	auto_call(config_done) struct config c = { 0 };
 	auto_strv struct strv files = STRV_INIT;
 	struct mlr_error err = MLR_ERROR_INIT;
-	const char *hint;
 
 	if (!doctor_is_here(m))
 		return;
@@ -57,9 +56,6 @@ void check_configuration(const struct doctor_machine *m, struct doctor_report *r
 				files.n > 1 ? files.v[1] : "", files.n > 1 ? "'" : "");
 		return;
 	}
-	hint = mlr_hint_of(&err);
-	doctor_add(
-		r, "configuration", DOCTOR_FAILURE, "%.*s", (int)strcspn(err.text, "\n"), err.text);
+	doctor_add_error(r, "configuration", DOCTOR_FAILURE, &err, "man 5 mlrun.conf");
 	doctor_because(r, "no command works that needs the configuration");
-	doctor_mend(r, DOCTOR_YOU, "%s", hint ? hint : "man 5 mlrun.conf");
 }

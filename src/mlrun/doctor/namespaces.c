@@ -33,9 +33,8 @@ static long sysctl_value(const struct doctor_machine *m, const char *name)
 static char *directory_of(const char *program)
 {
 	auto_free char *real = realpath(program, NULL);
-	const char *path = real ? real : program, *slash = strrchr(path, '/');
 
-	return xstrndup(path, slash > path ? (size_t)(slash - path) : 1);
+	return path_dir(real ? real : program);
 }
 
 /* Ubuntu 23.10 and later: a program without a profile gets user namespaces without rights. AppArmor
@@ -233,7 +232,7 @@ static void tell_start(int result, const struct mlr_error *err, struct doctor_re
 		return;
 	}
 	doctor_add(r, "start", DOCTOR_FAILURE, "a container of an empty directory does not start");
-	doctor_because(r, "%.*s", (int)strcspn(err->text, "\n"), err->text);
+	doctor_because(r, "%.*s", MLR_SENTENCE(err));
 	doctor_mend(r, DOCTOR_YOU, "%s",
 		hint ? hint : "mkdir /tmp/empty && mlrun exec --verbose rootfs:/tmp/empty true");
 }

@@ -14,11 +14,8 @@
 /* Turn an error with its hint into a finding. */
 static void tell_error(struct doctor_report *r, const struct mlr_error *err, const char *origin)
 {
-	const char *hint = mlr_hint_of(err);
-
-	doctor_add(r, "store", DOCTOR_FAILURE, "%.*s", (int)strcspn(err->text, "\n"), err->text);
+	doctor_add_error(r, "store", DOCTOR_FAILURE, err, "export MLRUN_STORE=/some/directory");
 	doctor_because(r, "no image can be found or pulled (the place is %s's)", origin);
-	doctor_mend(r, DOCTOR_YOU, "%s", hint ? hint : "export MLRUN_STORE=/some/directory");
 }
 
 /* Find the store's path and what sets it. Returns 0, or -1 after adding a finding. */
@@ -225,20 +222,15 @@ static void look_at_additional(struct doctor_report *r)
 	for (size_t i = 0; i < dirs.n; i++) {
 		auto_store struct store *st = NULL;
 		struct mlr_error err = MLR_ERROR_INIT;
-		const char *hint;
 
 		if (store_open(dirs.v[i], 0, &st, &err) == 0) {
 			doctor_add(
 				r, "additional-store", DOCTOR_PASS, "'%s' can be read", dirs.v[i]);
 			continue;
 		}
-		doctor_add(r, "additional-store", DOCTOR_WARNING, "%.*s",
-			(int)strcspn(err.text, "\n"), err.text);
-		hint = strstr(err.text, "\nhint: ");
+		doctor_add_error(r, "additional-store", DOCTOR_WARNING, &err,
+			"mlrun config additional_stores; echo $MLRUN_STORES");
 		doctor_because(r, "it is passed over");
-		doctor_mend(r, DOCTOR_YOU, "%s",
-			hint ? hint + strlen("\nhint: ")
-			     : "mlrun config additional_stores; echo $MLRUN_STORES");
 	}
 }
 

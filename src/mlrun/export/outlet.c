@@ -347,11 +347,9 @@ int outlet_put_fd(struct outlet *o, const char *name, int fd, uint64_t size, str
 	else
 		r = to = make_file(o, name, err);
 	for (uint64_t at = 0; r >= 0 && at < size;) {
-		ssize_t n =
-			pread(fd, buf, size - at < CHUNK ? (size_t)(size - at) : CHUNK, (off_t)at);
+		ssize_t n = TEMP_FAILURE_RETRY(
+			pread(fd, buf, size - at < CHUNK ? (size_t)(size - at) : CHUNK, (off_t)at));
 
-		if (n < 0 && errno == EINTR)
-			continue;
 		if (n <= 0)
 			return mlr_fail(err, n < 0 ? errno : EIO, "read what goes to '%s': %s",
 				name, n < 0 ? strerror(errno) : "it became shorter");

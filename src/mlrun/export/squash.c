@@ -253,9 +253,7 @@ static ssize_t view_read(void *view, void *buf, size_t len, struct mlr_error *er
 	struct view *v = view;
 	ssize_t n;
 
-	do
-		n = read(v->tar, buf, len);
-	while (n < 0 && errno == EINTR);
+	n = TEMP_FAILURE_RETRY(read(v->tar, buf, len));
 	if (n < 0)
 		return mlr_fail_errno(err, "read from a pipe");
 	return n > 0 || !v->pid ? n : check_end(v, err);

@@ -1,6 +1,7 @@
 #include "fakeroot/fakeroot.h"
 
 #include "base/owners_file.h"
+#include "base/spawn.h"
 #include "fakeroot/calls.h"
 #include "fakeroot/ids.h"
 
@@ -138,8 +139,7 @@ int fakeroot_start(struct fakeroot *ret, struct mlr_error *err)
 		_exit(0);
 	}
 	close(pair[1]);
-	while (waitpid(pid, NULL, 0) < 0 && errno == EINTR)
-		;
+	spawn_wait(pid);
 	ret->sock = pair[0];
 	return 0;
 }

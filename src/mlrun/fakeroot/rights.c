@@ -144,7 +144,7 @@ int fakeroot_may_search(
 	while (len > 1 && path[len - 1] == '/')
 		path[--len] = '\0';
 	slash = strrchr(path, '/');
-	dir = xstrndup(path, !slash || slash == path ? 1 : (size_t)(slash - path));
+	dir = path_dir(path);
 	if (is_absolute)
 		return may_search_absolute(a, ids, dir);
 	start = asked_open(a, dirfd, ".", 1);

@@ -223,7 +223,7 @@ static int add_cdi(const struct decision *d, struct mlr_error *err)
 		return 0;
 	if (!d->wish.must && !can_have_cdi(d, &why)) {
 		plan_remark_add(d->plan, PLAN_FROM_GPU, "%s: %.*s; ignored", d->wish.who,
-			(int)strcspn(why.text, "\n"), why.text);
+			MLR_SENTENCE(&why));
 		return 0;
 	}
 	return d->request->plan_cdi(&d->wish.cdi, d->request->image, d->plan, err) < 0
@@ -243,8 +243,7 @@ static int read_wish(struct decision *d, int has_driver, struct mlr_error *err)
 		*err = why;
 		return r;
 	}
-	plan_remark_add(d->plan, PLAN_FROM_GPU, "no GPU is brought in: %.*s",
-		(int)strcspn(why.text, "\n"), why.text);
+	plan_remark_add(d->plan, PLAN_FROM_GPU, "no GPU is brought in: %.*s", MLR_SENTENCE(&why));
 	return 0;
 }
 

@@ -81,10 +81,8 @@ static int put_data(const struct layer_entry_target *to, const char *path, int f
 	for (uint64_t at = 0; at < size;) {
 		size_t want =
 			size - at < LAYER_ENTRY_BUFFER ? (size_t)(size - at) : LAYER_ENTRY_BUFFER;
-		ssize_t n = read_piece(fd, to->buf, want, (off_t)at);
+		ssize_t n = TEMP_FAILURE_RETRY(read_piece(fd, to->buf, want, (off_t)at));
 
-		if (n < 0 && errno == EINTR)
-			continue;
 		if (n == 0)
 			return mlr_fail(err, EBUSY, "'/%s' changed while it was read", path);
 		if (n < 0)

@@ -21,7 +21,7 @@ struct archive *layer_extract_new(int keep_modes)
 static void make_way(struct archive_entry *e, const char *dir)
 {
 	auto_close int top = open(dir, O_PATH | O_DIRECTORY | O_CLOEXEC), parent = -1;
-	const char *path = archive_entry_pathname(e) + strlen(dir), *slash;
+	const char *path = archive_entry_pathname(e) + strlen(dir);
 	auto_free char *up = NULL;
 	struct stat st;
 
@@ -29,13 +29,11 @@ static void make_way(struct archive_entry *e, const char *dir)
 		return;
 	archive_entry_set_size(e, 0);
 	path += strspn(path, "/");
-	slash = strrchr(path, '/');
-	up = slash ? xstrndup(path, (size_t)(slash - path)) : xstrdup(".");
+	up = path_dir(path);
 	parent = file_open_beneath(top, up, O_PATH | O_DIRECTORY);
-	if (parent >= 0 &&
-		fstatat(parent, slash ? slash + 1 : path, &st, AT_SYMLINK_NOFOLLOW) == 0 &&
+	if (parent >= 0 && fstatat(parent, path_base(path), &st, AT_SYMLINK_NOFOLLOW) == 0 &&
 		!S_ISDIR(st.st_mode))
-		unlinkat(parent, slash ? slash + 1 : path, 0);
+		unlinkat(parent, path_base(path), 0);
 }
 
 MLR_CLEANUP(write_cleanup, struct archive *, archive_write_free);

@@ -48,9 +48,7 @@ static int read_more(struct record_reader *r, struct mlr_error *err)
 {
 	ssize_t n;
 
-	do
-		n = pread(r->fd, r->in, BUFFER_SIZE, r->at);
-	while (n < 0 && errno == EINTR);
+	n = TEMP_FAILURE_RETRY(pread(r->fd, r->in, BUFFER_SIZE, r->at));
 	if (n < 0)
 		return mlr_fail_errno(err, "read the layer's record");
 	if (n == 0)

@@ -243,8 +243,7 @@ static int read_opaque(
  */
 static int read_mark(struct reading *r, struct layer_member *m, struct mlr_error *err)
 {
-	const char *path = m->path, *slash = strrchr(path, '/');
-	const char *name = slash ? slash + 1 : path;
+	const char *path = m->path, *name = path_base(path);
 	int s;
 
 	if (strcmp(name, ".wh..wh..opq") == 0)

@@ -86,10 +86,9 @@ static int on_data(void *ctx, const void *data, size_t len, uint64_t offset, str
 		TRY(layer_recorder_raw(u->recorder, data, len, err));
 	while (len > 0) {
 		size_t here = data_length(buf, len, offset);
-		ssize_t n = here ? pwrite(u->fd, buf, here, (off_t)offset) : HOLE;
+		ssize_t n =
+			TEMP_FAILURE_RETRY(here ? pwrite(u->fd, buf, here, (off_t)offset) : HOLE);
 
-		if (n < 0 && errno == EINTR)
-			continue;
 		if (n < 0)
 			return mlr_fail_errno(
 				err, "write at byte %llu", (unsigned long long)offset);

@@ -363,9 +363,8 @@ int layer_writer_file_end(
 int layer_writer_real_path(
 	const struct layer_writer *w, const struct layer_member *m, char real[PATH_MAX])
 {
-	const char *slash = strrchr(m->path, '/');
 	int n = snprintf(real, PATH_MAX, "%s%s%s", w->parent_real, *w->parent_real ? "/" : "",
-		slash ? slash + 1 : m->path);
+		path_base(m->path));
 
 	return n < PATH_MAX ? 0 : -ENAMETOOLONG;
 }

@@ -322,12 +322,6 @@ static void add_beside(const char *program, struct strv *ret)
 
 void mpi_place_usual(const char *path, struct strv *ret)
 {
-	static const char *const places[] = { "/usr/local/lib", "/usr/lib64/openmpi/lib",
-		"/usr/lib64/mpich/lib", "/usr/local/openmpi/lib", "/usr/local/mpi/lib",
-		"/usr/local/mpich/lib", "/opt/openmpi/lib", "/opt/mpich/lib", "/opt/hpcx/ompi/lib",
-		"/opt/mvapich2/lib", "/opt/intel/oneapi/mpi/latest/lib",
-		"/opt/intel/oneapi/mpi/latest/lib/release" };
-
 	auto_free char *copy = path ? xstrdup(path) : NULL;
 	char *save = NULL;
 
@@ -337,8 +331,10 @@ void mpi_place_usual(const char *path, struct strv *ret)
 
 		add_beside(program, ret);
 	}
-	for (size_t i = 0; i < ARRAY_LEN(places); i++)
-		strv_add(ret, places[i]);
+	strv_add_words(ret, "/usr/local/lib", "/usr/lib64/openmpi/lib", "/usr/lib64/mpich/lib",
+		"/usr/local/openmpi/lib", "/usr/local/mpi/lib", "/usr/local/mpich/lib",
+		"/opt/openmpi/lib", "/opt/mpich/lib", "/opt/hpcx/ompi/lib", "/opt/mvapich2/lib",
+		"/opt/intel/oneapi/mpi/latest/lib", "/opt/intel/oneapi/mpi/latest/lib/release");
 }
 
 static void look_on_path(

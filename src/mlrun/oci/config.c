@@ -78,8 +78,7 @@ static int read_labels(const struct record_reader *r, const json_t *v, void *to)
 	json_object_foreach((json_t *)v, key, item) {
 		if (!json_is_string(item))
 			continue;
-		strv_add(to, key);
-		strv_add(to, json_string_value(item));
+		strv_add_words(to, key, json_string_value(item));
 	}
 	return 0;
 }

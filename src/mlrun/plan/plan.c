@@ -124,8 +124,7 @@ int plan_mount_add(struct plan *p, enum plan_kind kind, const char *source, cons
 		return mlr_fail(
 			err, EINVAL, "mount target '%s' is the root, which is the image's", target);
 
-	p->mounts = xgrow(p->mounts, p->n_mounts, sizeof(*p->mounts));
-	p->mounts[p->n_mounts++] = (struct plan_mount){
+	*xadd(p->mounts, p->n_mounts) = (struct plan_mount){
 		.kind = kind,
 		.source = source ? xstrdup(source) : NULL,
 		.target = take_ptr(&clean),
@@ -232,10 +231,8 @@ void plan_mounts_sort(struct plan *p, size_t first)
 
 void plan_mounts_move(struct plan *from, struct plan *to)
 {
-	for (size_t i = 0; i < from->n_mounts; i++) {
-		to->mounts = xgrow(to->mounts, to->n_mounts, sizeof(*to->mounts));
-		to->mounts[to->n_mounts++] = from->mounts[i];
-	}
+	for (size_t i = 0; i < from->n_mounts; i++)
+		*xadd(to->mounts, to->n_mounts) = from->mounts[i];
 	from->n_mounts = 0;
 }
 
@@ -253,8 +250,7 @@ void plan_library_add(
 		(p->libraries[i].bits != bits || strcmp(p->libraries[i].name, name) != 0))
 		i++;
 	if (i == p->n_libraries) {
-		p->libraries = xgrow(p->libraries, p->n_libraries, sizeof(*p->libraries));
-		p->n_libraries++;
+		(void)xadd(p->libraries, p->n_libraries);
 	} else {
 		free(p->libraries[i].name);
 		free(p->libraries[i].path);
@@ -297,8 +293,7 @@ void plan_mounts_into_image(struct plan *p, size_t first)
 
 void plan_open_add(struct plan *p, const char *path, mode_t mode)
 {
-	p->open = xgrow(p->open, p->n_open, sizeof(*p->open));
-	p->open[p->n_open++] = (struct plan_open){ xstrdup(path), mode };
+	*xadd(p->open, p->n_open) = (struct plan_open){ xstrdup(path), mode };
 }
 
 mode_t plan_open_mode(const struct plan *p, const char *path, mode_t mode)
@@ -314,8 +309,7 @@ void plan_remark_add(struct plan *p, enum plan_origin origin, const char *fmt, .
 	struct plan_remark *r;
 	va_list ap;
 
-	p->remarks = xgrow(p->remarks, p->n_remarks, sizeof(*p->remarks));
-	r = &p->remarks[p->n_remarks++];
+	r = xadd(p->remarks, p->n_remarks);
 	r->origin = origin;
 	va_start(ap, fmt);
 	r->text = xvasprintf(fmt, ap);
@@ -403,8 +397,7 @@ void plan_env_set(struct plan *p, const char *key, const char *value, enum plan_
 		free(take_ptr(&e->if_there));
 		return;
 	}
-	p->env = xgrow(p->env, p->n_env, sizeof(*p->env));
-	p->env[p->n_env++] = (struct plan_env){
+	*xadd(p->env, p->n_env) = (struct plan_env){
 		.key = xstrdup(key),
 		.value = xstrdup(value),
 		.hash = hash_of(key),

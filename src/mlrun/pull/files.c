@@ -284,10 +284,8 @@ int files_part_read(const struct files_part *p, uint64_t at, void *buf, size_t l
 	char *to = buf;
 
 	while (len > 0) {
-		ssize_t n = pread(p->fd, to, len, (off_t)(p->offset + at));
+		ssize_t n = TEMP_FAILURE_RETRY(pread(p->fd, to, len, (off_t)(p->offset + at)));
 
-		if (n < 0 && errno == EINTR)
-			continue;
 		if (n <= 0)
 			return n < 0 ? -errno : -EIO;
 		to += n;

@@ -53,10 +53,8 @@ static ssize_t take(struct input *in, void *buf, size_t len)
 		len = (size_t)in->left;
 	if (len == 0)
 		return 0;
-	do
-		n = in->in_order ? read_pipe(in, buf, len)
-				 : pread(in->fd, buf, len, (off_t)in->offset);
-	while (n < 0 && errno == EINTR);
+	n = TEMP_FAILURE_RETRY(in->in_order ? read_pipe(in, buf, len)
+					    : pread(in->fd, buf, len, (off_t)in->offset));
 	if (n > 0) {
 		in->offset += (uint64_t)n;
 		in->left -= in->in_order ? 0 : (uint64_t)n;
@@ -190,15 +188,13 @@ static int look(struct input *in, struct mlr_error *err)
 	size_t n = 0;
 
 	while (n < sizeof(in->head)) {
-		ssize_t got = in->in_order
-			? read_pipe(in, in->head + n, sizeof(in->head) - n)
-			: pread(in->fd, in->head + n,
-				  in->left - n < sizeof(in->head) - n ? in->left - n
-								      : sizeof(in->head) - n,
-				  (off_t)(in->offset + n));
+		size_t want = sizeof(in->head) - n;
+		ssize_t got = TEMP_FAILURE_RETRY(in->in_order
+				? read_pipe(in, in->head + n, want)
+				: pread(in->fd, in->head + n,
+					  in->left - n < want ? in->left - n : want,
+					  (off_t)(in->offset + n)));
 
-		if (got < 0 && errno == EINTR)
-			continue;
 		if (got < 0)
 			return fail_read(err);
 		if (got == 0)

@@ -175,7 +175,6 @@ static int open_files(struct pull *p, struct mlr_error *err)
 /* Open the source and choose the name. */
 static int open_source(struct pull *p, struct mlr_error *err)
 {
-
 	TRY(p->what->transport == OCI_REGISTRY ? open_registry(p, err) : open_files(p, err));
 	if (p->opt->as) {
 		oci_ref_done(&p->ref);
@@ -254,8 +253,7 @@ static int hold_parts(struct pull *p, struct mlr_error *err)
 	const struct resolved *res = &p->res;
 	auto_strv struct strv digests = STRV_INIT;
 
-	strv_add(&digests, res->manifest.digest);
-	strv_add(&digests, res->layers.config.digest);
+	strv_add_words(&digests, res->manifest.digest, res->layers.config.digest);
 	if (res->index.data)
 		strv_add(&digests, res->index.digest);
 	for (size_t i = 0; i < res->layers.n_layers; i++) {

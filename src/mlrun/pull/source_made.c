@@ -173,9 +173,8 @@ static int take_layers(struct source_made *m, struct files *f, const struct oci_
  * it. */
 static int check_config_name(const struct source_made *m, const char *path, struct mlr_error *err)
 {
-	const char *base = strrchr(path, '/');
+	const char *base = path_base(path);
 
-	base = base ? base + 1 : path;
 	if (strspn(base, "0123456789abcdef") != 64 || (base[64] && strcmp(base + 64, ".json") != 0))
 		return 0;
 	if (strncmp(base, oci_digest_hex(m->config_digest), 64) != 0)

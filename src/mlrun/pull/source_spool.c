@@ -82,9 +82,7 @@ static int stream_kept(struct source_spool *s, int fd, const char *digest, regis
 	char hex[HASH_HEX_SIZE];
 	ssize_t n;
 
-	while ((n = read(fd, buf, BUFFER)) != 0) {
-		if (n < 0 && errno == EINTR)
-			continue;
+	while ((n = TEMP_FAILURE_RETRY(read(fd, buf, BUFFER))) != 0) {
 		if (n < 0)
 			return mlr_fail_errno(err, "read the kept blob %s", digest);
 		hash_update(h, buf, (size_t)n);

@@ -88,9 +88,7 @@ static ssize_t read_blob(void *ctx, uint64_t at, void *buf, size_t len, struct m
 		return 0;
 	if ((uint64_t)size - at < len)
 		len = (size_t)((uint64_t)size - at);
-	do
-		n = pread(b->fd, buf, len, (off_t)at);
-	while (n < 0 && errno == EINTR);
+	n = TEMP_FAILURE_RETRY(pread(b->fd, buf, len, (off_t)at));
 	if (n <= 0)
 		return mlr_fail(err, n < 0 ? errno : EIO, "read the compressed layer: %s",
 			n < 0 ? strerror(errno) : "it has become shorter");

@@ -151,15 +151,13 @@ static const char *shell_of(const char *args, const char *otherwise)
 static struct instruction *add_run(
 	struct definition *d, enum kind kind, const char *shell, const char *path)
 {
-	static const char *const words[] = { "/bin/sh", "-c",
+	struct instruction *in = add(&d->r, INSTRUCTION_RUN, rows[kind].name, d->v[kind].line);
+
+	strv_add_words(&in->args, "/bin/sh", "-c",
 		"command -v source >/dev/null || eval 'source() { . \"$@\"; }'\n"
 		"for f in " META "env/*.sh; do . \"$f\"; done\n"
 		"exec \"$@\"",
-		"sh" };
-	struct instruction *in = add(&d->r, INSTRUCTION_RUN, rows[kind].name, d->v[kind].line);
-
-	for (size_t i = 0; i < ARRAY_LEN(words); i++)
-		strv_add(&in->args, words[i]);
+		"sh");
 	text_words(shell_of(d->v[kind].args, shell), &in->args);
 	strv_add(&in->args, path);
 	return in;
@@ -190,10 +188,8 @@ static void add_metadata(struct definition *d)
 	if (json_object_size(d->labels) > 0) {
 		add_file(in, rows[LABELS].path, json_dumps(d->labels, JSON_INDENT(2)));
 		in = add(&d->r, INSTRUCTION_LABEL, rows[LABELS].name, d->v[LABELS].line);
-		json_object_foreach(d->labels, name, value) {
-			strv_add(&in->args, name);
-			strv_add(&in->args, json_string_value(value));
-		}
+		json_object_foreach(d->labels, name, value)
+			strv_add_words(&in->args, name, json_string_value(value));
 	}
 	if (d->v[RUNSCRIPT].line) {
 		in = add(&d->r, INSTRUCTION_ENTRYPOINT, rows[RUNSCRIPT].name, d->v[RUNSCRIPT].line);
@@ -244,15 +240,12 @@ static int add_from(struct definition *d, struct mlr_error *err)
 	else
 		strv_addf(&in->args, "%s%s%s%s%s%s", a->prefix, registry, *registry ? "/" : "",
 			namespace, *namespace ? "/" : "", from);
-	if (*stage) {
-		strv_add(&in->args, "AS");
-		strv_add(&in->args, stage);
-	}
+	if (*stage)
+		strv_add_words(&in->args, "AS", stage);
 	if (strcmp(a->name, "localimage") == 0) {
 		in = add(&d->r, INSTRUCTION_COPY, "From", d->line);
 		strv_addf(&in->flags, "--from=%s%s", a->prefix, from);
-		strv_add(&in->args, "/.");
-		strv_add(&in->args, "/");
+		strv_add_words(&in->args, "/.", "/");
 	}
 	return 0;
 }
@@ -335,8 +328,7 @@ static int read_pair(struct definition *d, const char *line, struct mlr_error *e
 	if (in->args.n >= 2 * PAIRS_MAX)
 		return mlr_fail(err, EINVAL,
 			"more than %d lines: name a directory, or use patterns", PAIRS_MAX);
-	strv_add(&in->args, words.v[0]);
-	strv_add(&in->args, words.n == 2 ? words.v[1] : "");
+	strv_add_words(&in->args, words.v[0], words.n == 2 ? words.v[1] : "");
 	return 0;
 }
 

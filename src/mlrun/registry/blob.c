@@ -127,11 +127,9 @@ static int put_head(struct stream *s, int head, struct mlr_error *err)
 
 	while (s->received < s->size) {
 		uint64_t left = s->size - s->received;
-		ssize_t n = pread(head, buf, left < HEAD_BUFFER ? (size_t)left : HEAD_BUFFER,
-			(off_t)s->received);
+		ssize_t n = TEMP_FAILURE_RETRY(pread(head, buf,
+			left < HEAD_BUFFER ? (size_t)left : HEAD_BUFFER, (off_t)s->received));
 
-		if (n < 0 && errno == EINTR)
-			continue;
 		if (n < 0)
 			return mlr_fail_errno(err, "read what is there of blob %s", s->digest);
 		if (n == 0)

@@ -417,16 +417,6 @@ static char *resolve(const char *path)
 	return real ? real : xstrdup(path);
 }
 
-/* The directory of a file, to free(). */
-static char *dir_of(const char *path)
-{
-	const char *slash = strrchr(path, '/');
-
-	if (!slash)
-		return xstrdup(".");
-	return xstrndup(path, slash == path ? 1 : (size_t)(slash - path));
-}
-
 /*
  * Lock a file against lost updates. The lock is on the directory, since the file is replaced. Goes
  * on without a lock if locks are unsupported (NFS) or it times out. Returns a descriptor to close,
@@ -434,7 +424,7 @@ static char *dir_of(const char *path)
  */
 static int lock_file(const char *path)
 {
-	auto_free char *real = resolve(path), *dir = dir_of(real);
+	auto_free char *real = resolve(path), *dir = path_dir(real);
 	int fd = open(dir, O_RDONLY | O_DIRECTORY | O_CLOEXEC), r = -1;
 
 	for (int i = 0; fd >= 0 && i < LOCK_TRIES; i++) {
@@ -450,7 +440,7 @@ static int lock_file(const char *path)
 
 static int make_dir(const char *path, struct mlr_error *err)
 {
-	auto_free char *real = resolve(path), *dir = dir_of(real);
+	auto_free char *real = resolve(path), *dir = path_dir(real);
 
 	return file_mkdir_p(AT_FDCWD, dir, 0700, err);
 }

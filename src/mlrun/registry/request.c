@@ -8,8 +8,8 @@ static void tell_wait(struct registry *r, int64_t ms, const struct mlr_error *er
 {
 	auto_free char *words = NULL;
 
-	words = xasprintf("%.*s; trying again in %lld s", (int)strcspn(err->text, "\n"), err->text,
-		(long long)(ms + 500) / 1000);
+	words = xasprintf(
+		"%.*s; trying again in %lld s", MLR_SENTENCE(err), (long long)(ms + 500) / 1000);
 	if (r->opt.notice && ms >= NOTICE_MIN_MS)
 		r->opt.notice(r->opt.notice_ctx, words);
 	else
@@ -85,11 +85,8 @@ static int run_at(struct registry *r, struct endpoint *e, const struct request *
 /* A mirror without the blob may have other blobs; one that fails otherwise is not tried again. */
 static void pass_over(struct endpoint *e, int ret, const struct mlr_error *err, char **why)
 {
-	set_ptr(why,
-		xasprintf("the mirror '%s' failed (%.*s), and", e->name,
-			(int)strcspn(err->text, "\n"), err->text));
-	mlr_debug("the mirror '%s' is passed over: %.*s", e->name, (int)strcspn(err->text, "\n"),
-		err->text);
+	set_ptr(why, xasprintf("the mirror '%s' failed (%.*s), and", e->name, MLR_SENTENCE(err)));
+	mlr_debug("the mirror '%s' is passed over: %.*s", e->name, MLR_SENTENCE(err));
 	if (ret != -ENOENT)
 		__atomic_store_n(&e->down, 1, __ATOMIC_RELEASE);
 }

@@ -76,9 +76,7 @@ static ssize_t get(void *ctx, void *buf, size_t len, struct mlr_error *err)
 	struct flow *f = ctx;
 	ssize_t n;
 
-	do
-		n = read(f->out, buf, len);
-	while (n < 0 && errno == EINTR);
+	n = TEMP_FAILURE_RETRY(read(f->out, buf, len));
 	return n < 0 ? mlr_fail_errno(err, "read from a pipe") : n;
 }
 

@@ -31,8 +31,7 @@ static void kept_done(struct kept *k)
 
 char *rootfs_kept_name(const struct oci_ref *ref)
 {
-	const char *slash = strrchr(ref->repository, '/');
-	const char *base = slash ? slash + 1 : ref->repository;
+	const char *base = path_base(ref->repository);
 	size_t room = STORE_CONTAINER_NAME_MAX - 1;
 	char *name;
 

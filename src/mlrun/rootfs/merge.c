@@ -108,11 +108,10 @@ static int note(void *ctx, struct archive_entry *e, struct mlr_error *err)
 {
 	struct merge *m = ctx;
 	char path[PATH_MAX];
-	const char *slash, *name;
+	const char *name;
 
 	TRY(layer_path_clean(archive_entry_pathname(e), path, err));
-	slash = strrchr(path, '/');
-	name = slash ? slash + 1 : path;
+	name = path_base(path);
 	TRY(strncmp(name, ".wh.", 4) == 0 ? note_mark(m, path, name, err)
 					  : note_member(m, path, kind_of(e), err));
 	m->member++;
@@ -221,8 +220,8 @@ static int become_symlink(struct archive_entry *e, int parent, const char *name)
 static int open_data(struct merge *m, const char *path, struct archive_entry *e, int *ret,
 	int *lent, struct stat *st)
 {
-	const char *slash = strrchr(path, '/'), *name = slash ? slash + 1 : path;
-	auto_free char *dir = slash ? xstrndup(path, (size_t)(slash - path)) : xstrdup(".");
+	const char *name = path_base(path);
+	auto_free char *dir = path_dir(path);
 	auto_close int parent = file_open_in_root(m->tree, dir, O_RDONLY | O_DIRECTORY, 0);
 
 	if (parent < 0)

@@ -61,9 +61,7 @@ static void find(
 /* files: the names that differ, or NULL. */
 static void find_broken(struct verification *v, const struct mlr_error *why, struct strv *files)
 {
-	const char *hint = strstr(why->text, "\nhint: ");
-	auto_free char *text =
-		xstrndup(why->text, hint ? (size_t)(hint - why->text) : strlen(why->text));
+	auto_free char *text = xasprintf("%.*s", MLR_SENTENCE(why));
 
 	find(v, ROOTFS_BROKEN, text, files);
 }

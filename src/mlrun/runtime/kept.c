@@ -1,5 +1,6 @@
 #include "runtime/kept.h"
 
+#include "base/spawn.h"
 #include "runtime/userns.h"
 
 #include <sys/mount.h>
@@ -148,13 +149,11 @@ static int look(const char *dir)
 
 int kept_is_mounted(const char *dir)
 {
-	int status = 0;
 	pid_t child = fork();
+	int status;
 
 	if (child == 0)
 		_exit(look(dir));
-	while (child > 0 && waitpid(child, &status, 0) < 0)
-		if (errno != EINTR)
-			return 0;
-	return WIFEXITED(status) && WEXITSTATUS(status) == 1;
+	status = child < 0 ? -1 : spawn_wait(child);
+	return status >= 0 && WIFEXITED(status) && WEXITSTATUS(status) == 1;
 }

@@ -1,5 +1,6 @@
 #include "runtime/probe.h"
 
+#include "base/spawn.h"
 #include "runtime/userns.h"
 
 #include <sys/mount.h>
@@ -80,11 +81,9 @@ static void ask_child(int dir, struct filesystem_probe *p)
 
 	if (pid == 0)
 		_exit(try_overlay(dir));
-	while (pid > 0 && waitpid(pid, &status, 0) < 0)
-		if (errno != EINTR)
-			pid = -1;
+	status = pid < 0 ? -1 : spawn_wait(pid);
 	p->overlay = p->upper = -1;
-	if (pid < 0 || !WIFEXITED(status) || WEXITSTATUS(status) == OVERLAY_UNKNOWN)
+	if (status < 0 || !WIFEXITED(status) || WEXITSTATUS(status) == OVERLAY_UNKNOWN)
 		return;
 	p->overlay = (WEXITSTATUS(status) & ~UPPER) == OVERLAY_RIGHT;
 	p->upper = !!(WEXITSTATUS(status) & UPPER);

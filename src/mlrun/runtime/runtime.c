@@ -97,11 +97,7 @@ static int itself_execve(
 {
 	auto_strv struct strv v = STRV_INIT;
 
-	strv_add(&v, path);
-	strv_add(&v, texts->enoexec);
-	strv_add(&v, texts->enoent);
-	strv_add(&v, texts->eacces);
-	strv_add(&v, texts->other);
+	strv_add_words(&v, path, texts->enoexec, texts->enoent, texts->eacces, texts->other);
 	for (size_t i = 0; argv[i]; i++)
 		strv_add(&v, argv[i]);
 	syscall(SYS_execveat, launcher, "", strv_argv(&v), envp, AT_EMPTY_PATH);

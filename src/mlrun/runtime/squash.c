@@ -316,8 +316,7 @@ static int clone_in_child(struct clone_job *j)
 	if (pid < 0)
 		return -errno;
 	/* Without an exit signal it is no child of the command's, either. */
-	while (waitpid(pid, NULL, __WCLONE) < 0 && errno == EINTR)
-		;
+	(void)TEMP_FAILURE_RETRY(waitpid(pid, NULL, __WCLONE));
 	return j->r;
 }
 

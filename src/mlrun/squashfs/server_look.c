@@ -13,10 +13,8 @@
 static int put(int fd, const char *data, size_t size, off_t at)
 {
 	while (size > 0) {
-		ssize_t n = pwrite(fd, data, size, at);
+		ssize_t n = TEMP_FAILURE_RETRY(pwrite(fd, data, size, at));
 
-		if (n < 0 && errno == EINTR)
-			continue;
 		if (n < 0)
 			return -errno;
 		data += n;
@@ -252,9 +250,7 @@ void look_serve(int sock, struct image *im, struct blocks *blocks)
 		auto_close int fd = -1;
 		int r;
 
-		n = recv(sock, &q, sizeof(q) - 1, 0);
-		if (n < 0 && errno == EINTR)
-			continue;
+		n = TEMP_FAILURE_RETRY(recv(sock, &q, sizeof(q) - 1, 0));
 		if (n <= (ssize_t)sizeof(q.what))
 			return;
 		((char *)&q)[n] = '\0';

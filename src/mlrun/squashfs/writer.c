@@ -246,7 +246,7 @@ static int is_for_every_start(const struct layer_member *m)
 	static const char *const names[] = { "ld-linux*.so*", "ld-2.*.so", "ld-musl-*.so*",
 		"ld64.so*", "libc.so.6", "libc-2.*.so", "busybox", "bash", "dash",
 		"\\[" /* busybox, too: the first of its hard-linked names */ };
-	const char *slash = strrchr(m->path, '/'), *name = slash ? slash + 1 : m->path;
+	const char *name = path_base(m->path);
 
 	for (size_t i = 0; m->size <= RAW_MAX && i < ARRAY_LEN(names); i++)
 		if (fnmatch(names[i], name, 0) == 0)

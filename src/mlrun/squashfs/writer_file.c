@@ -20,10 +20,8 @@ static int file_read_at(sqfs_file_t *base, sqfs_u64 offset, void *buf, size_t le
 	char *p = buf;
 
 	while (len > 0) {
-		ssize_t n = pread(f->fd, p, len, (off_t)(f->at + offset));
+		ssize_t n = TEMP_FAILURE_RETRY(pread(f->fd, p, len, (off_t)(f->at + offset)));
 
-		if (n < 0 && errno == EINTR)
-			continue;
 		if (n < 0)
 			return failed(f, errno);
 		if (n == 0)
@@ -41,10 +39,8 @@ static int file_write_at(sqfs_file_t *base, sqfs_u64 offset, const void *buf, si
 	const char *p = buf;
 
 	while (len > 0) {
-		ssize_t n = pwrite(f->fd, p, len, (off_t)(f->at + offset));
+		ssize_t n = TEMP_FAILURE_RETRY(pwrite(f->fd, p, len, (off_t)(f->at + offset)));
 
-		if (n < 0 && errno == EINTR)
-			continue;
 		if (n < 0)
 			return failed(f, errno);
 		p += n;

@@ -141,10 +141,8 @@ int store_spool_append(struct store_spool *s, const void *buf, size_t len, struc
 	const char *p = buf;
 
 	while (len > 0) {
-		ssize_t n = pwrite(s->fd, p, len, (off_t)s->have);
+		ssize_t n = TEMP_FAILURE_RETRY(pwrite(s->fd, p, len, (off_t)s->have));
 
-		if (n < 0 && errno == EINTR)
-			continue;
 		if (n < 0)
 			return mlr_fail_errno(err, "write '%s/%s'", store_path(s->st), s->path);
 		s->have += (uint64_t)n;

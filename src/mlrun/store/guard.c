@@ -38,20 +38,12 @@ static void see(void *ctx, const char *path, const struct stat *st)
 static int note_open(
 	struct store *st, const char *path, const struct strv *open, struct mlr_error *err)
 {
-	auto_free char *note = xasprintf("%s/" STORE_OPEN_NOTE, path), *text = NULL;
-	size_t len = 0;
+	auto_free char *note = xasprintf("%s/" STORE_OPEN_NOTE, path);
 
 	if (open->n == 0 || strncmp(path, "layers/", 7) != 0 ||
 		faccessat(store_fd(st), note, F_OK, AT_SYMLINK_NOFOLLOW) == 0)
 		return 0;
-	for (size_t i = 0; i < open->n; i++) {
-		size_t n = strlen(open->v[i]) + 1;
-
-		text = xreallocarray(text, len + n, 1);
-		memcpy(text + len, open->v[i], n);
-		len += n;
-	}
-	return file_replace(store_fd(st), note, text, len, 0644, err);
+	return file_replace_list(store_fd(st), note, open, 0644, err);
 }
 
 int store_tighten(struct store *st, const char *path, struct mlr_error *err)

@@ -21,12 +21,11 @@ int store_json_bad(struct store *st, const char *path, const char *why, struct m
 
 static int is_listed(struct store *st, const char *path)
 {
-	const char *slash = strrchr(path, '/'), *name = slash ? slash + 1 : path;
-	auto_free char *dir = slash ? xstrndup(path, (size_t)(slash - path)) : xstrdup(".");
+	auto_free char *dir = path_dir(path);
 	auto_dir DIR *d = file_open_dir(store_fd(st), dir, 0);
 
 	for (struct dirent *e; (e = file_next(d));)
-		if (strcmp(e->d_name, name) == 0)
+		if (strcmp(e->d_name, path_base(path)) == 0)
 			return 1;
 	return 0;
 }

@@ -366,7 +366,7 @@ void elastic_add_options(const struct store *st, const struct worker *w, struct 
 	if (share_read(w->run, &share) < 0)
 		return;
 	meet = elastic_meet(st, share.key);
-	dir = xstrndup(meet, (size_t)(strrchr(meet, '/') - meet));
+	dir = path_dir(meet);
 	strv_addf(options, "--mount=type=bind,src=%s,dst=%s", dir, dir);
 	strv_addf(options, "--env=MLRUN_ELASTIC=%s", meet);
 	strv_addf(options, "--env=MLRUN_ELASTIC_LOG=%s/log", dir);

@@ -98,6 +98,19 @@ void service_done(struct service *s)
 	*s = (struct service)SERVICE_INIT;
 }
 
+void service_check_take(struct service_check *c, const struct service_check *said)
+{
+	if (said->test.n > 0) {
+		strv_done(&c->test);
+		strv_add_all(&c->test, &said->test);
+	}
+	c->interval = said->interval ? said->interval : c->interval;
+	c->timeout = said->timeout ? said->timeout : c->timeout;
+	c->start_period = said->start_period ? said->start_period : c->start_period;
+	c->start_interval = said->start_interval ? said->start_interval : c->start_interval;
+	c->retries = said->retries ? said->retries : c->retries;
+}
+
 void service_list_done(struct service_list *l)
 {
 	free_all(l->v, l->n, service_done);
@@ -221,7 +234,7 @@ int service_write_wish(struct store *st, const struct service *s, struct mlr_err
 	auto_free char *env = service_path(st, s->name, "env");
 
 	if (s->env.n > 0)
-		TRY(work_write_env(env, &s->env, err));
+		TRY(file_replace_list(AT_FDCWD, env, &s->env, 0600, err));
 	TRY(service_write_hosts(st, s, err));
 	return write_json(st, s, "service.json", wish_rows, err);
 }
@@ -310,9 +323,9 @@ static int refuse_missing(struct store *st, const char *name, struct mlr_error *
 /* Not by removing the file: its supervisor may run. */
 static int refuse_damaged(const char *name, struct mlr_error *err)
 {
-	auto_free char *text = err ? xstrndup(err->text, strcspn(err->text, "\n")) : NULL;
+	struct mlr_error why = err ? *err : (struct mlr_error)MLR_ERROR_INIT;
 
-	mlr_fail(err, EPROTO, "%s", text ? text : "");
+	mlr_fail(err, EPROTO, "%.*s", MLR_SENTENCE(&why));
 	return mlr_hint(err, "mlrun rm %s ends and removes the service", name);
 }
 

@@ -96,6 +96,9 @@ struct service {
 	}
 void service_done(struct service *s);
 
+/* Replace parts of a check by those of another that are not 0 or empty. */
+void service_check_take(struct service_check *c, const struct service_check *said);
+
 struct service_list {
 	struct service *v; /* by name */
 	size_t n;

@@ -149,8 +149,7 @@ static int start_probe(struct hold *h)
 		return -errno;
 	struct child c = { program, &argv, { -1, pair[1], pair[1] }, 3 };
 
-	strv_add(&argv, "mlrun");
-	strv_add(&argv, "exec");
+	strv_add_words(&argv, "mlrun", "exec");
 	strv_addf(&argv, "--store=%s", store_path(h->st));
 	strv_addf(&argv, "--join=%s", h->s.name);
 	strv_add(&argv, "--"); /* the words are the image's: none is an option of mlrun's */
@@ -246,8 +245,7 @@ static void add_words(const struct hold *h, struct strv *argv)
 		       *hosts = service_path(h->st, s->name, "hosts"),
 		       *environ_file = service_path(h->st, s->name, "environ");
 
-	strv_add(argv, "mlrun");
-	strv_add(argv, "exec");
+	strv_add_words(argv, "mlrun", "exec");
 	strv_addf(argv, "--store=%s", store_path(h->st));
 	strv_addf(argv, "--env-out=%s", environ_file);
 	if (access(hosts, F_OK) == 0)
@@ -255,8 +253,7 @@ static void add_words(const struct hold *h, struct strv *argv)
 	strv_add_all(argv, &s->options);
 	if (access(env, F_OK) == 0) /* the last file: -e wins over all of the user's */
 		strv_addf(argv, "--env-file=%s", env);
-	strv_add(argv, "--");
-	strv_add(argv, s->image);
+	strv_add_words(argv, "--", s->image);
 	strv_add_all(argv, &s->command);
 }
 

@@ -62,8 +62,7 @@ static int put(struct service_log *l, struct iovec *parts, int n)
 		rotate(l);
 	if (l->fd < 0 && open_file(l) < 0)
 		return -errno;
-	while ((done = writev(l->fd, parts, n)) < 0 && errno == EINTR)
-		;
+	done = TEMP_FAILURE_RETRY(writev(l->fd, parts, n));
 	if (done == (ssize_t)len) {
 		l->size += len;
 		return 0;

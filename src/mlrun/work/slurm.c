@@ -263,10 +263,7 @@ static int read_jobs(enum batch_whose whose, struct batch_jobs *ret, struct mlr_
 
 	random_hex(mark);
 	format = xasprintf("SQUEUE_FORMAT=%s%s", mark, FIELDS);
-	strv_add(&argv, "squeue");
-	strv_add(&argv, "--noheader");
-	strv_add(&argv, "--all");
-	strv_add(&argv, "--states=all");
+	strv_add_words(&argv, "squeue", "--noheader", "--all", "--states=all");
 	if (whose == BATCH_OWN)
 		strv_addf(&argv, "--user=%u", (unsigned)geteuid());
 	r = ask(&argv, format, ASK_MS, &said, err);
@@ -324,9 +321,7 @@ static int read_nodes(
 	auto_free char *said = NULL;
 	int r;
 
-	strv_add(&argv, "sinfo");
-	strv_add(&argv, "--noheader");
-	strv_add(&argv, "--Node");
+	strv_add_words(&argv, "sinfo", "--noheader", "--Node");
 	if (partition)
 		strv_addf(&argv, "--partition=%s", partition);
 	strv_addf(&argv,
@@ -410,10 +405,7 @@ static int submit(const struct worker *w, const char *log, const char *command,
 	auto_strv struct strv argv = STRV_INIT;
 	auto_free char *said = NULL, *words = NULL, *output = without_patterns(log);
 
-	strv_add(&argv, "sbatch");
-	strv_add(&argv, "--parsable");
-	strv_add(&argv, "--no-requeue");
-	strv_add(&argv, "--open-mode=append");
+	strv_add_words(&argv, "sbatch", "--parsable", "--no-requeue", "--open-mode=append");
 	strv_addf(&argv, "--output=%s", output);
 	add_wish(w, &argv);
 	for (size_t i = 0; further && i < further->n; i++)
@@ -438,12 +430,9 @@ static int run_scancel(int is_signal, const struct strv *ids, struct mlr_error *
 
 	if (ids->n == 0)
 		return 0;
-	strv_add(&argv, "scancel");
-	strv_add(&argv, "--quiet");
-	if (is_signal) {
-		strv_add(&argv, "--batch");
-		strv_add(&argv, "--signal=TERM");
-	}
+	strv_add_words(&argv, "scancel", "--quiet");
+	if (is_signal)
+		strv_add_words(&argv, "--batch", "--signal=TERM");
 	strv_add_all(&argv, ids);
 	r = ask(&argv, NULL, ASK_MS, &said, &why);
 	return r == -ENODATA ? 0 : r < 0 ? mlr_pass(err, why.code, why.text) : 0;
@@ -464,13 +453,9 @@ static void add_step(const struct worker *w, int tty, struct strv *ret)
 {
 	strv_add(ret, "srun");
 	strv_addf(ret, "--jobid=%s", w->id);
-	strv_add(ret, "--overlap");
-	strv_add(ret, "--nodes=1");
-	strv_add(ret, "--ntasks=1");
+	strv_add_words(ret, "--overlap", "--nodes=1", "--ntasks=1");
 	strv_addf(ret, "--cpus-per-task=%ld", w->cpus);
-	strv_add(ret, "--mpi=none");
-	strv_add(ret, "--quiet");
-	strv_add(ret, tty ? "--pty" : "--unbuffered");
+	strv_add_words(ret, "--mpi=none", "--quiet", tty ? "--pty" : "--unbuffered");
 }
 
 /* Signals that srun(1) gets it passes on. */
@@ -480,8 +465,7 @@ static void add_on_all_nodes(const struct worker *w, struct strv *ret)
 	strv_addf(ret, "--nodes=%ld", w->nodes);
 	strv_addf(ret, "--ntasks=%ld", w->nodes);
 	strv_addf(ret, "--cpus-per-task=%ld", w->cpus);
-	strv_add(ret, "--kill-on-bad-exit");
-	strv_add(ret, "--unbuffered");
+	strv_add_words(ret, "--kill-on-bad-exit", "--unbuffered");
 }
 
 const struct batch batch_slurm = {

@@ -2,6 +2,7 @@
 #include "work/work.h"
 
 #include "base/proc.h"
+#include "base/spawn.h"
 #include "runtime/container.h"
 
 #include <poll.h>
@@ -194,18 +195,13 @@ static void look_inside(struct supervisor *s)
 	s->kind->up(s->of, pid);
 }
 
-static int exit_status(int status)
-{
-	return WIFSIGNALED(status) ? 128 + WTERMSIG(status) : WEXITSTATUS(status);
-}
-
 static void child_ended(struct supervisor *s, int status)
 {
 	work_inside_kill(s->proc, &s->inside);
 	s->child = 0;
 	s->status = status;
 	s->kill_at = 0;
-	s->kind->ended(s->of, exit_status(status));
+	s->kind->ended(s->of, spawn_exit(status));
 }
 
 /* Also reap orphans of the container: this process is their subreaper. */
@@ -227,7 +223,7 @@ static void reap(struct supervisor *s)
 		if (pid == s->child)
 			child_ended(s, status);
 		else
-			s->kind->reaped(s->of, pid, exit_status(status));
+			s->kind->reaped(s->of, pid, spawn_exit(status));
 	}
 }
 
@@ -377,8 +373,7 @@ int supervisor_lock(
 	auto_close int fd = openat(store_fd(st), path, flags | O_CLOEXEC | O_NOFOLLOW, 0600);
 	int how = is_waiting ? LOCK_EX | LOCK_NB : LOCK_EX, r;
 
-	while ((r = fd < 0 ? -1 : flock(fd, how)) < 0 && errno == EINTR)
-		;
+	r = TEMP_FAILURE_RETRY(fd < 0 ? -1 : flock(fd, how));
 	if (is_waiting)
 		*is_waiting = r < 0 && errno == EWOULDBLOCK;
 	return r < 0 ? mlr_fail_errno(err, "lock '%s/%s'", store_path(st), path) : take_fd(&fd);

@@ -20,21 +20,6 @@ char *work_program(void)
 	return path ? path : xstrdup("mlrun");
 }
 
-int work_write_env(const char *path, const struct strv *env, struct mlr_error *err)
-{
-	auto_free char *text = NULL;
-	size_t len = 0;
-
-	for (size_t i = 0; i < env->n; i++) {
-		size_t n = strlen(env->v[i]) + 1;
-
-		text = xreallocarray(text, len + n, 1);
-		memcpy(text + len, env->v[i], n);
-		len += n;
-	}
-	return file_replace(AT_FDCWD, path, text, len, 0600, err);
-}
-
 /* --- batch systems --------------------------------------------------------------------------- */
 
 static const struct batch *const batches[] = { &batch_slurm };
@@ -300,16 +285,6 @@ static void look_again(struct store *st, const struct batch_jobs *jobs, struct w
 	keep_last(st, w);
 }
 
-int work_look(struct store *st, struct worker_list *l, struct mlr_error *err)
-{
-	auto_call(work_jobs_done) struct batch_jobs jobs = { 0 };
-	int r = ask_all(l, &jobs, err);
-
-	for (size_t i = 0; r == 0 && i < l->n; i++)
-		look_again(st, &jobs, &l->v[i]);
-	return r;
-}
-
 /* Drop worker i from the list. */
 static void drop(struct worker_list *l, size_t i)
 {
@@ -336,6 +311,7 @@ static int64_t last_written(struct store *st, const struct worker *w)
 
 int work_list(struct store *st, struct worker_list *ret, struct mlr_error *err)
 {
+	auto_call(work_jobs_done) struct batch_jobs jobs = { 0 };
 	time_t now = time(NULL);
 	int r = worker_read_all(st, ret, err);
 
@@ -345,7 +321,9 @@ int work_list(struct store *st, struct worker_list *ret, struct mlr_error *err)
 		else /* a newer mlrun's */
 			drop(ret, i);
 	if (r == 0)
-		r = work_look(st, ret, err);
+		r = ask_all(ret, &jobs, err);
+	for (size_t i = 0; r == 0 && i < ret->n; i++)
+		look_again(st, &jobs, &ret->v[i]);
 	for (size_t i = 0; r == 0 && i < ret->n;) {
 		struct worker *w = &ret->v[i];
 		int64_t last = w->ended ? w->ended : last_written(st, w);

@@ -37,9 +37,6 @@ int work_limits_check(const struct worker *w, struct mlr_error *err);
  * a week ago. Returns 0; -EIO if Slurm has workers of it and does not answer. */
 int work_list(struct store *st, struct worker_list *ret, struct mlr_error *err);
 
-/* Look at these once more. */
-int work_look(struct store *st, struct worker_list *l, struct mlr_error *err);
-
 enum work_until { WORK_READY, WORK_DONE };
 
 /*
@@ -85,10 +82,6 @@ int64_t work_later(int64_t last, int64_t first, int64_t most);
  *   status  gets the exit status to end with
  */
 int work_hold(struct store *st, const char *key, int *status, struct mlr_error *err);
-
-/* Write variables, "K=V" or "K", for exec's --env-file: their values shall stand in no command
- * line. */
-int work_write_env(const char *path, const struct strv *env, struct mlr_error *err);
 
 /* mlrun's own path, to free(). */
 char *work_program(void);

@@ -1,8 +1,10 @@
 /* A worker's supervisor: sleeps until its command ends, a signal comes or the deadline. */
 #include "work/elastic.h"
+
 #include "work/supervisor.h"
 #include "work/work.h"
 
+#include "base/spawn.h"
 #include "job/job.h"
 
 #include <arpa/inet.h>
@@ -81,13 +83,11 @@ static void add_command(const struct worker *w, struct strv *argv)
 {
 	if (w->command.n == 0)
 		strv_add(argv, "--entrypoint=");
-	strv_add(argv, "--");
-	strv_add(argv, w->image);
+	strv_add_words(argv, "--", w->image);
 	strv_add_all(argv, &w->command);
 	if (w->command.n > 0)
 		return;
-	strv_add(argv, "sh");
-	strv_add(argv, "-c");
+	strv_add_words(argv, "sh", "-c");
 	strv_add(argv, "while read -r _; do :; done");
 }
 
@@ -123,7 +123,7 @@ static int add_options(
 
 		strv_add(is_env ? &env : argv, option + (is_env ? 6 : 0));
 	}
-	TRY(work_write_env(path, &env, err));
+	TRY(file_replace_list(AT_FDCWD, path, &env, 0600, err));
 	strv_addf(argv, "--env-file=%s", path);
 	/* Open MPI's orted, which mlrun-rsh starts in the container, ends if it does not find there
 	 * what started it (plm_rsh_component.c, rsh_query). */
@@ -173,8 +173,7 @@ static int start(struct hold *h, struct mlr_error *err)
 		return mlr_fail_errno(err, "enter '%s'", h->w.directory);
 	if (h->w.warning)
 		work_batch()->on_all_nodes(&h->w, &argv);
-	strv_add(&argv, program);
-	strv_add(&argv, "exec");
+	strv_add_words(&argv, program, "exec");
 	TRY(add_options(h, program, &argv, err));
 	add_command(&h->w, &argv);
 	c.program = argv.v[0];
@@ -216,10 +215,10 @@ static void reaped(void *of, pid_t pid, int status)
 static void begin_end(struct hold *h, const char *why)
 {
 	h->w.why = xstrdup(why);
-	if (h->keeper > 0)
+	if (h->keeper > 0) {
 		kill(h->keeper, SIGKILL);
-	while (h->keeper > 0 && waitpid(h->keeper, NULL, 0) < 0 && errno == EINTR)
-		;
+		spawn_wait(h->keeper);
+	}
 	h->keeper = 0;
 	close(take_fd(&h->input));
 }

@@ -1,4 +1,5 @@
 /* mltrain load: puts load on an HTTP server. */
+#include "base/proc.h"
 #include "cli/mltrain.h"
 #include "config.h"
 #include "load/connection.h"
@@ -66,8 +67,7 @@ static void parse_body(void *args, char *text, struct argp_state *state)
 		b.bytes = xstrdup(text);
 	else if (file_read(AT_FDCWD, text + 1, BODY_MAX, &b.bytes, &b.len, &err) < 0)
 		argp_error(state, "--body: %s", err.text);
-	a->bodies = xgrow(a->bodies, a->n_bodies, sizeof(b));
-	a->bodies[a->n_bodies++] = b;
+	*xadd(a->bodies, a->n_bodies) = b;
 }
 
 static void parse_check(void *args, char *text, struct argp_state *state)
@@ -245,18 +245,6 @@ static volatile sig_atomic_t stop;
 static void on_stop(int sig)
 {
 	stop = sig;
-}
-
-/* The first signal ends the run, a second one the program. */
-static void catch_signals(void)
-{
-	const int caught[] = { SIGINT, SIGTERM, SIGHUP };
-	struct sigaction was, sa = { .sa_handler = on_stop, .sa_flags = (int)SA_RESETHAND };
-
-	for (size_t i = 0; i < ARRAY_LEN(caught); i++)
-		if (sigaction(caught[i], NULL, &was) == 0 && was.sa_handler != SIG_IGN)
-			sigaction(caught[i], &sa, NULL);
-	signal(SIGPIPE, SIG_IGN);
 }
 
 /* What is looked at after each second of a run. */
@@ -472,7 +460,9 @@ int main(int argc, char **argv)
 	fds_open_standard();
 	mlr_log_init("mltrain");
 	load_args_parse(argc, argv, &a);
-	catch_signals();
+	/* The first signal ends the run, a second one the program. */
+	signal_catch_ends(on_stop, (int)SA_RESETHAND);
+	signal(SIGPIPE, SIG_IGN);
 	r = run(&a, &err);
 	load_args_done(&a);
 	if (r >= 0)

@@ -236,8 +236,7 @@ static int open_address(struct elastic *e, struct mlr_error *err)
 			mlr_warning(
 				"--elastic: waiting for rank 0 at '%s': %.*s; calling for %d more "
 				"seconds",
-				e->o.where, (int)strcspn(err->text, "\n"), err->text,
-				(int)(MEET_MS - waited) / 1000);
+				e->o.where, MLR_SENTENCE(err), (int)(MEET_MS - waited) / 1000);
 		poll(NULL, 0, 250);
 	}
 	mlr_wrap(err, "--elastic %s", e->o.where);

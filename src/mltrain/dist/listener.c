@@ -252,8 +252,7 @@ void listener_close(struct listener **d)
 
 	if (!*d)
 		return;
-	while (write((*d)->wake, &one, sizeof(one)) < 0 && errno == EINTR)
-		;
+	(void)TEMP_FAILURE_RETRY(write((*d)->wake, &one, sizeof(one)));
 	pthread_join((*d)->thread, NULL);
 	free_listener(*d);
 	*d = NULL;
@@ -312,6 +311,5 @@ void listener_seen(struct listener *d)
 {
 	uint64_t n;
 
-	while (read(d->came, &n, sizeof(n)) < 0 && errno == EINTR)
-		;
+	(void)TEMP_FAILURE_RETRY(read(d->came, &n, sizeof(n)));
 }

@@ -149,8 +149,7 @@ void sums_ready(struct sums *s, float *part, size_t count)
 	if (s->open && count >= LARGE)
 		start(s);
 	b = s->open ? &s->buckets[s->n_buckets - 1] : open_bucket(s);
-	s->parts = xgrow(s->parts, s->n_parts, sizeof(*s->parts));
-	s->parts[s->n_parts++] = (struct part){ part, count };
+	*xadd(s->parts, s->n_parts) = (struct part){ part, count };
 	b->parts++;
 	b->n += count;
 	if (count >= LARGE || b->n >= BUCKET)

@@ -26,8 +26,7 @@ static const char *type_of(const char *name)
 
 static int add(struct pictures *p, uint8_t *file, size_t len, const char *type)
 {
-	p->v = xgrow(p->v, p->n, sizeof(*p->v));
-	p->v[p->n++] = (struct picture){ file, len, type };
+	*xadd(p->v, p->n) = (struct picture){ file, len, type };
 	p->bytes += len;
 	return p->n < p->max && p->bytes < PICTURES_BYTES_MAX;
 }

@@ -71,8 +71,7 @@ void results_row_end(struct results *r, double time)
 	r->row.most = r->second->most;
 	histogram_clear(r->second);
 	if (r->row.seconds >= MOMENT_S || !r->n_rows) {
-		r->rows = xgrow(r->rows, r->n_rows, sizeof(*r->rows));
-		r->rows[r->n_rows++] = r->row;
+		*xadd(r->rows, r->n_rows) = r->row;
 	}
 	r->row = (struct results_row){ 0 };
 }

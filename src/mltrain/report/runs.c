@@ -206,8 +206,7 @@ static void note(struct reader *r, const char *what)
 		return;
 	auto_free char *text = xasprintf("'%s' line %zu: %s, skipped", r->path, r->line, what);
 
-	to->notes = xgrow(to->notes, to->n_notes, sizeof(*to->notes));
-	to->notes[to->n_notes++] = copy_text(text);
+	*xadd(to->notes, to->n_notes) = copy_text(text);
 }
 
 /* Read a number that can be drawn, or NAN. */
@@ -279,13 +278,13 @@ static int run_new(struct reader *r, struct mlr_error *err)
 	if (to->n >= RUNS_MAX)
 		return mlr_fail(err, E2BIG, "'%s' line %zu: more than %d runs in one report",
 			r->path, r->line, RUNS_MAX);
-	to->v = xgrow(to->v, to->n, sizeof(*to->v));
-	run = &to->v[to->n];
-	*run = (struct run){ .label = label_of(r), .path = copy_text(r->path) };
+	auto_free char *label = label_of(r); /* which counts the runs before it */
+
+	run = xadd(to->v, to->n);
+	*run = (struct run){ .label = take_ptr(&label), .path = copy_text(r->path) };
 	run->step = run->steps = run->epochs_done = run->batch = run->test_error = NAN;
 	run->images_per_second = run->load_s = run->train_s = run->evaluate_s = NAN;
 	run->checkpoint_s = run->total_s = run->rate_step = run->clock_s = NAN;
-	to->n++;
 	r->run = run;
 	return 0;
 }
@@ -332,9 +331,7 @@ static void set_fact(struct run *run, const char *key, const json_t *v)
 		free(value);
 		return;
 	}
-	run->facts = xgrow(run->facts, run->n_facts, sizeof(*run->facts));
-	run->facts[run->n_facts].key = copy_text(key);
-	run->facts[run->n_facts++].value = value;
+	*xadd(run->facts, run->n_facts) = (struct fact){ copy_text(key), value };
 }
 
 /* Add the facts of the record, and those of an object in it such as "recipe". */
@@ -573,10 +570,10 @@ int runs_parse(
 		text = stop + 1;
 	}
 	if (r.damaged > NOTES_MAX) {
-		ret->notes = xgrow(ret->notes, ret->n_notes, sizeof(*ret->notes));
 		auto_free char *more =
 			xasprintf("'%s': %zu lines more are damaged", path, r.damaged - NOTES_MAX);
-		ret->notes[ret->n_notes++] = copy_text(more);
+
+		*xadd(ret->notes, ret->n_notes) = copy_text(more);
 	}
 	if (ret->n > r.before)
 		return 0;

@@ -213,8 +213,7 @@ static void add_verdict(struct traffic_run *r, char *what, char *shown, int good
 		free(shown);
 		return;
 	}
-	r->verdicts = xgrow(r->verdicts, r->n_verdicts, sizeof(*r->verdicts));
-	r->verdicts[r->n_verdicts++] = (struct verdict){ what, shown, good };
+	*xadd(r->verdicts, r->n_verdicts) = (struct verdict){ what, shown, good };
 }
 
 static void read_verdicts(struct traffic_run *r, const json_t *o)
@@ -243,8 +242,7 @@ static int read_run(
 	if (t->n == TRAFFIC_MAX)
 		return mlr_fail(
 			err, E2BIG, "'%s': more than %d runs for one page", path, TRAFFIC_MAX);
-	t->v = xgrow(t->v, t->n, sizeof(*t->v));
-	r = &t->v[t->n++];
+	r = xadd(t->v, t->n);
 	*r = (struct traffic_run){ text(o, "name"), text(o, "url"), text(o, "load"),
 		text(o, "host") };
 	r->where = line > 1 ? xasprintf("%s:%zu", path, line) : xstrdup(path);

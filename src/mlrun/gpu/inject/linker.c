@@ -23,7 +23,7 @@ static void list_directories(const struct plan *p, struct strv *ret)
 {
 	for (size_t i = 0; i < p->n_libraries; i++) {
 		const char *path = p->libraries[i].path;
-		auto_free char *dir = xstrndup(path, (size_t)(strrchr(path, '/') - path));
+		auto_free char *dir = path_dir(path);
 
 		if (!strv_has(ret, dir))
 			strv_add(ret, dir);
@@ -311,7 +311,9 @@ void gpu_link_expect(const struct gpu_image *image)
 	image->expect(image->ctx, GPU_LOOK_LIST, CONF_DIR);
 }
 
-int gpu_link_files(const struct gpu_image *image, enum gpu_libc libc, struct plan *p,
+/* Add the image's linker cache with the plan's libraries, or musl's list of directories; because
+ * gets the reason why files do not suffice. */
+static int link_files(const struct gpu_image *image, enum gpu_libc libc, struct plan *p,
 	char **because, struct mlr_error *err)
 {
 	switch (libc) {
@@ -341,7 +343,7 @@ int gpu_link(const struct gpu_image *image, struct plan *p, struct mlr_error *er
 	gpu_libc_find(image, &l);
 	if (l.path && has_driver(p))
 		mend_variable(image, p);
-	r = gpu_link_files(image, l.kind, p, &because, err);
+	r = link_files(image, l.kind, p, &because, err);
 	if (because)
 		by_variable(p, because);
 	return r;

@@ -23,17 +23,6 @@ void gpu_image_libc_done(struct gpu_image_libc *l);
  * is not NULL. */
 void gpu_link_expect(const struct gpu_image *image);
 
-/*
- * The part of gpu_link() that adds files: the image's linker cache with the plan's libraries, or
- * musl's list of directories.
- *
- *   because  gets the reason why files do not suffice, to free(); untouched otherwise
- *
- * Returns 0 or -errno.
- */
-int gpu_link_files(const struct gpu_image *image, enum gpu_libc libc, struct plan *p,
-	char **because, struct mlr_error *err);
-
 /* Does the regular file exist in the image? Returns 0 or -errno. */
 int gpu_image_has(const struct gpu_image *image, const char *path);
 

@@ -103,9 +103,7 @@ static ssize_t read_chunk(struct gpu_watch *w, struct mlr_error *err)
 		w->size += 2 * CHUNK;
 		w->buf = xreallocarray(w->buf, w->size, 1);
 	}
-	do
-		n = read(w->from, w->buf + w->len, CHUNK);
-	while (n < 0 && errno == EINTR);
+	n = TEMP_FAILURE_RETRY(read(w->from, w->buf + w->len, CHUNK));
 	if (n < 0)
 		return mlr_fail_errno(err, "read from mlrun-nvml");
 	w->len += (size_t)n;

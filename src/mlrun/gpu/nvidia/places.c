@@ -162,10 +162,9 @@ static void list_dirs(const struct gpu_dir *d, const char *version, struct strv 
  * driver's. */
 static const char *suffix_of(const char *path, const char *stem)
 {
-	const char *base = strrchr(path, '/');
+	const char *base = path_base(path);
 	size_t len = strlen(stem);
 
-	base = base ? base + 1 : path;
 	if (strncmp(base, stem, len) != 0 || base[len] != '.' ||
 		!gpu_driver_is_version(base + len + 1))
 		return NULL;
