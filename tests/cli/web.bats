@@ -270,12 +270,12 @@ start() {
 }
 
 @test "web: a start that is sent again with its key starts once, also at the same time" {
-	local i body
+	local i body started=()
 
 	web
 	body='{"directory": "'$PWD'/runs", "experiment": "e", "name": "n", "image": "'$IMG'", "command": ["true"]}'
-	for i in 1 2 3 4; do post runs "$body" -H 'Idempotency-Key: 4711' >"got$i" & done
-	wait $(jobs -p | grep -vx "$server")
+	for i in 1 2 3 4; do post runs "$body" -H 'Idempotency-Key: 4711' >"got$i" & started+=($!); done
+	wait "${started[@]}"
 	assert_equal "$(jq -r .id got? | sort -u | wc -l)" 1
 	assert_equal "$(statuses --all | wc -l)" 1
 }
