@@ -8,8 +8,7 @@ let me = null, view = null, skew = 0;
 /* --- text and elements ------------------------------------------------------------------------------- */
 
 /* What cannot be seen, or turns the order of what stands beside it, is shown as an escape. */
-const ODD = new RegExp("[\\0-\\x1f\\x7f-\\x9f\\xad\\u061c\\u200b-\\u200f\\u2028-\\u202e\\u2060-\\u206f\\ufeff]" +
-	"|\\p{Surrogate}", "gu");
+const ODD = /[\0-\x1f\x7f-\x9f\xad\u061c\u200b-\u200f\u2028-\u202e\u2060-\u206f\ufeff\p{Surrogate}]/gu;
 const escaped = (c) => "\\u{" + c.codePointAt(0).toString(16) + "}";
 const visible = (s) => String(s).replace(ODD, escaped);
 const visibleLines = (s) => String(s).replace(ODD, (c) => c === "\n" || c === "\t" ? c : escaped(c));
@@ -34,15 +33,13 @@ const button = (textContent, click) => el("button", { type: "button", textConten
 
 /* Replace what an element shows, unless it shows that already; nodes() makes what stands for the text. */
 function put(e, text, nodes = () => [text]) {
-	if (e.was !== text)
-		e.replaceChildren(...nodes());
+	if (e.was !== text) e.replaceChildren(...nodes());
 	e.was = text;
 }
 
 function on(id, event, what) {
 	byId(id)?.addEventListener(event, (e) => {
-		if (event === "submit")
-			e.preventDefault();
+		if (event === "submit") e.preventDefault();
 		what(e);
 	});
 }
@@ -52,15 +49,13 @@ const count = (n) => Number(n).toLocaleString("en").replaceAll(",", "\u202f");
 
 function number(v) {
 	const a = Math.abs(v);
-	if (typeof v !== "number")
-		return visible(v ?? "–");
+	if (typeof v !== "number") return visible(v ?? "–");
 	return v && (a < 1e-3 || a >= 1e7) ? v.toExponential(3) : String(Number(v.toPrecision(a >= 1e4 ? 6 : 4)));
 }
 
 function duration(s) {
 	const part = (unit, of) => Math.floor(s / unit % of), two = (n) => String(n).padStart(2, "0");
-	if (s === null || !(s >= 0))
-		return "–";
+	if (s === null || !(s >= 0)) return "–";
 	return s < 9.95 ? s.toFixed(1) + " s" : s < 99.5 ? Math.round(s) + " s"
 		: s < 3600 ? `${part(60, 60)} min ${two(part(1, 60))} s`
 			: s < 86400 ? `${part(3600, 24)} h ${two(part(60, 60))} min` : `${part(86400, 1e9)} d ${part(3600, 24)} h`;
@@ -92,8 +87,8 @@ const progress = (run) => run.progress === null ? "–" : meter("progress", run.
 
 function table(caption, heads, rows) {
 	const cells = (row) => row.map((c, i) => el(i ? "td" : "th", i ? {} : { scope: "row" }, c));
-	return !rows.length ? about(caption + ": none.") : el("div", { className: "scroll", tabIndex: 0, role: "region",
-		"aria-label": caption }, el("table", {}, el("caption", { textContent: caption }),
+	const region = { className: "scroll", tabIndex: 0, role: "region", "aria-label": caption };
+	return !rows.length ? about(caption + ": none.") : el("div", region, el("table", {}, el("caption", {}, caption),
 		el("thead", {}, el("tr", {}, ...heads.map((h) => el("th", { scope: "col", textContent: h })))),
 		el("tbody", {}, ...rows.map((row) => el("tr", {}, ...cells(row))))));
 }
@@ -129,7 +124,7 @@ function sure(text, yes) {
 	box.querySelector("[value=yes]").textContent = yes;
 	box.returnValue = "no";
 	box.showModal();
-	return new Promise((done) => box.addEventListener("close", () => done(box.returnValue === "yes"), { once: true }));
+	return new Promise((done) => { box.onclose = () => done(box.returnValue === "yes"); });
 }
 
 /* --- the server -------------------------------------------------------------------------------------- */
@@ -146,20 +141,18 @@ function store(kind, key, value) {
 }
 
 async function ask(path, { body, headers, key, raw, signal } = {}) {
-	const token = store("local", TOKEN);
-	const reply = await fetch("api/v1/" + path, { signal, cache: "no-store", method: body ? "POST" : "GET",
-		headers: { ...token && { Authorization: "Bearer " + token }, ...body && { "Content-Type": "application/json" },
-			...headers }, body: body && JSON.stringify(body) }).catch((e) => {
+	const token = store("local", TOKEN), given = { signal, cache: "no-store", headers: { ...headers } };
+	if (token) given.headers.Authorization = "Bearer " + token;
+	if (body) Object.assign(given, { method: "POST", body: JSON.stringify(body) });
+	if (body) given.headers["Content-Type"] = "application/json";
+	const reply = await fetch("api/v1/" + path, given).catch((e) => {
 		throw new Error("The server does not answer: " + e.message);
 	});
 	const clock = Date.parse(reply.headers.get("Date")) / 1000;
-	if (Math.abs(clock - now()) > 2)
-		skew = clock - Date.now() / 1000;
-	if (reply.ok)
-		return raw ? reply : reply.json();
+	if (Math.abs(clock - now()) > 2) skew = clock - Date.now() / 1000;
+	if (reply.ok) return raw ? reply : reply.json();
 	const said = await reply.json().catch(() => ({}));
-	if (reply.status === 401 && !key)
-		sign();
+	if (reply.status === 401 && !key) sign();
 	throw Object.assign(new Error(said.detail || said.title || "The server answers " + reply.status), said,
 		{ status: reply.status });
 }
@@ -176,8 +169,7 @@ function sign(why) {
 	view = me = null;
 	disconnect();
 	fill("sign", "Sign in");
-	if (why)
-		byId("sign-why").textContent = why;
+	if (why) byId("sign-why").textContent = why;
 	on("sign", "submit", () => enter(/#k=([^&\s]+)/.exec(byId("link").value)?.[1] || byId("link").value.trim())
 		.then(begin, (e) => problem({ message: e.message, hint: e.hint })));
 	byId("link").focus();
@@ -197,8 +189,7 @@ function disconnect() {
 /* Open the stream of this view in place of the one before; what was missed is asked for. */
 async function connect() {
 	disconnect();
-	if (!view?.events || document.hidden)
-		return;
+	if (!view?.events || document.hidden) return;
 	const mine = link = new AbortController(), headers = lastId === null ? {} : { "Last-Event-ID": lastId };
 	let busy = false;
 	try {
@@ -209,8 +200,7 @@ async function connect() {
 	} catch (e) {
 		busy = e.status === 429;
 	}
-	if (mine !== link)
-		return;
+	if (mine !== link) return;
 	connection(busy ? "Many pages are open: this one asks every five seconds." : "not connected, trying again");
 	timer = setTimeout(busy ? poll : connect, busy ? 5000 : 1000 * pause);
 	pause = Math.min(2 * pause, 30);
@@ -218,8 +208,7 @@ async function connect() {
 
 /* Ask in place of listening; each sixth time the stream is tried again. */
 function poll() {
-	if (++polls % 6 === 0)
-		return connect();
+	if (++polls % 6 === 0) return connect();
 	(view.poll || view.refresh).call(view);
 	timer = setTimeout(poll, 5000);
 }
@@ -228,8 +217,7 @@ async function listen(reader, mine) {
 	for (let text = ""; ;) {
 		const dead = setTimeout(() => mine.abort(), 40000); /* a beat comes every 15 s */
 		const { done, value } = await reader.read().finally(() => clearTimeout(dead));
-		if (done)
-			return;
+		if (done) return;
 		pause = 1;
 		const parts = (text + value).split(/\r?\n\r?\n/);
 		text = parts.pop();
@@ -241,8 +229,7 @@ function hear(part) {
 	const field = (name) => part.split(/\r?\n/).filter((l) => l.startsWith(name + ":"))
 		.map((l) => l.slice(name.length + 1)).join("\n").trim();
 	lastId = field("id") || lastId;
-	if (["runs", "log", "charts"].includes(field("event")))
-		view[field("event")]?.(JSON.parse(field("data")));
+	if (["runs", "log", "charts"].includes(field("event"))) view[field("event")]?.(JSON.parse(field("data")));
 }
 
 /* --- runs -------------------------------------------------------------------------------------------- */
@@ -251,7 +238,7 @@ const FIXED = [
 	{ key: "state", title: "State", text: (r) => visible(r.state), node: badge },
 	{ key: "name", title: "Name", text: (r) => r.id + r.name,
 		node: (r) => el("a", { href: "#/run/" + r.id, title: visible(r.name) }, bdi(r.name || r.id)) },
-	{ key: "experiment", title: "Experiment", text: (r) => r.experiment ?? "–", node: (r) => bdi(r.experiment ?? "–") },
+	{ key: "experiment", title: "Experiment", text: (r) => visible(r.experiment ?? "–") },
 	{ key: "started", title: "Started", text: (r) => String(r.started), node: (r) => time(r.started) },
 	{ key: "duration", title: "Duration", text: lasted },
 	{ key: "", title: "Progress", text: progressText, node: progress },
@@ -268,7 +255,7 @@ class Runs {
 	constructor(query) {
 		fill("runs", "Runs");
 		Object.assign(this, { blocks: new Map(), rows: new Map(), known: [], values: new Set(), matched: 0, turn: 0,
-			high: 36, box: byId("rows"), body: byId("rows").querySelector("tbody"), q: query.get("q") || "",
+			high: 36, box: byId("rows"), body: byId("rows").querySelector("tbody:nth-of-type(2)"), q: query.get("q") || "",
 			sort: query.get("sort") || "-started", hash: location.hash,
 			cols: query.has("col") ? query.getAll("col").filter(Boolean) : null,
 			chosen: new Set((query.get("sel") || "").split(",").filter(Boolean)) });
@@ -303,8 +290,7 @@ class Runs {
 	}
 
 	filter() {
-		if (this.q !== byId("filter").value)
-			this.change({ q: byId("filter").value });
+		if (this.q !== byId("filter").value) this.change({ q: byId("filter").value });
 	}
 
 	/* Show other rows, from the first one. */
@@ -319,8 +305,7 @@ class Runs {
 	keep() {
 		const all = { q: this.q, sort: this.sort, sel: [...this.chosen].join(",") };
 		const p = new URLSearchParams(Object.entries(all).filter(([, value]) => value));
-		for (const name of this.cols?.length === 0 ? [""] : this.cols || [])
-			p.append("col", name);
+		for (const name of this.cols?.length === 0 ? [""] : this.cols || []) p.append("col", name);
 		history.replaceState(null, "", this.hash = "#/?" + p);
 	}
 
@@ -343,10 +328,11 @@ class Runs {
 	head(c) {
 		const falls = this.sort === "-" + c.key, here = c.key && (falls || this.sort === c.key);
 		const th = el("th", { scope: "col", className: c.isExtra ? "num" : "k-" + c.key });
-		if (here)
-			th.setAttribute("aria-sort", falls ? "descending" : "ascending");
-		th.append(!c.key ? c.title : el("button", { type: "button", name: "by " + c.key, title: c.title,
-			click: () => this.change({ sort: falls ? c.key : "-" + c.key }) }, bdi(c.title), !here ? "" : falls ? " ↓" : " ↑"));
+		if (here) th.setAttribute("aria-sort", falls ? "descending" : "ascending");
+		const press = el("button", { type: "button", name: "by " + c.key, title: c.title,
+			click: () => this.change({ sort: falls ? c.key : "-" + c.key }) });
+		press.append(bdi(c.title), !here ? "" : falls ? " ↓" : " ↑");
+		th.append(c.key ? press : c.title);
 		return th;
 	}
 
@@ -376,18 +362,18 @@ class Runs {
 	}
 
 	get(block) {
-		return ask(`runs?${new URLSearchParams({ q: this.q, sort: this.sort, offset: block * BLOCK, limit: BLOCK })}`);
+		const asked = { q: this.q, sort: this.sort, offset: block * BLOCK, limit: BLOCK };
+		return ask("runs?" + new URLSearchParams(asked));
 	}
 
-	/* Ask for the rows in sight anew. The first of them stays in its place, unless the list is to start elsewhere. */
+	/* Ask for the rows in sight anew. The first of them stays where it is, unless the list is to start elsewhere. */
 	async again(start = this.start) {
-		const turn = ++this.turn, first = Math.floor(this.box.scrollTop / this.high), anchor = first && this.run(first)?.id;
-		const numbers = this.span(this.sight(start));
+		const turn = ++this.turn, first = Math.floor(this.box.scrollTop / this.high);
+		const numbers = this.span(this.sight(start)), anchor = first && this.run(first)?.id;
 		this.start = start;
 		try {
 			const answers = await Promise.all(numbers.map((b) => this.get(b)));
-			if (turn !== this.turn)
-				return;
+			if (turn !== this.turn) return;
 			this.blocks = new Map(numbers.map((b, i) => [b, answers[i].runs]));
 			this.take(answers[0]);
 			const at = this.find(anchor)?.[2] ?? first;
@@ -395,8 +381,7 @@ class Runs {
 			this.start = undefined;
 			problem(null);
 		} catch (e) {
-			if (turn !== this.turn)
-				return;
+			if (turn !== this.turn) return;
 			problem(e);
 			byId("filter").setAttribute("aria-invalid", e.status === 400);
 		}
@@ -427,8 +412,7 @@ class Runs {
 	find(id) {
 		for (const [b, runs] of this.blocks) {
 			const i = runs.findIndex((r) => r.id === id);
-			if (i >= 0)
-				return [runs, i, b * BLOCK + i];
+			if (i >= 0) return [runs, i, b * BLOCK + i];
 		}
 		return null;
 	}
@@ -439,33 +423,30 @@ class Runs {
 		let isOther = data.removed.length > 0, wait;
 		for (const run of data.runs) {
 			const [block, i] = this.find(run.id) || [];
-			if (block && block[i].state !== run.state)
-				said.push(`${run.name}: ${run.state}`);
+			if (block && block[i].state !== run.state) said.push(`${run.name}: ${run.state}`);
 			isOther ||= !block;
-			if (block)
-				block[i] = run;
+			if (block) block[i] = run;
 		}
-		if (said.length)
-			say(said.slice(0, 3).join(", "));
+		if (said.length) say(said.slice(0, 3).join(", "));
 		this.count(data);
 		this.draw();
 		wait = isOther || said.length ? 1000 : 10000;
-		if (!this.due || this.due > Date.now() + wait)
-			this.later(wait, () => this.again());
+		if (!this.due || this.due > Date.now() + wait) this.later(wait, () => this.again());
 	}
 
 	/* Bring the rows of the document to what is in sight, keeping those that stay. */
 	draw() {
-		if (!this.columns || isNaN(this.turn))
-			return;
-		const [from, to] = this.sight(), numbers = [], focus = document.activeElement, held = this.body.contains(focus);
+		if (!this.columns || isNaN(this.turn)) return;
+		const [from, to] = this.sight(), numbers = [], focus = document.activeElement, body = this.body;
 		for (let i = from; i < Math.min(to, this.matched); i++)
-			if (this.run(i))
-				numbers.push(i);
+			if (this.run(i)) numbers.push(i);
 		const rows = numbers.map((i) => this.row(this.run(i), i)), first = numbers[0] ?? this.matched;
-		const all = [this.space(0, first), ...rows, this.space(1, Math.max(0, this.matched - first - rows.length))];
-		[...this.body.children].forEach((tr) => all.includes(tr) || tr.remove());
-		all.forEach((tr, i) => this.body.children[i] === tr || this.body.insertBefore(tr, this.body.children[i] || null));
+		const spaces = this.box.querySelectorAll(".space td"), held = body.contains(focus);
+		[first, Math.max(0, this.matched - first - rows.length)].forEach((n, i) => {
+			spaces[i].style.height = n * this.high + "px";
+		});
+		[...body.children].forEach((tr) => rows.includes(tr) || tr.remove());
+		rows.forEach((tr, i) => body.children[i] === tr || body.insertBefore(tr, body.children[i] || null));
 		this.rows = new Map(numbers.map((n, i) => [this.run(n).id, rows[i]]));
 		if (held && document.activeElement !== focus)
 			(this.body.contains(focus) ? focus : this.box).focus({ preventScroll: true });
@@ -485,19 +466,17 @@ class Runs {
 			}
 	}
 
-	/* The row that stands for those before or after the ones that are drawn. */
-	space(which, n) {
-		const tr = (this.spaces ||= [0, 1].map(() => el("tr", { className: "space", "aria-hidden": "true" }, el("td"))))[which];
-		tr.hidden = n === 0;
-		tr.firstChild.colSpan = this.columns.length + 1;
-		tr.firstChild.style.height = n * this.high + "px";
-		return tr;
+	fresh(id) {
+		const pick = el("input", { type: "checkbox", change: () => {
+			this.chosen[pick.checked ? "add" : "delete"](id);
+			this.choose();
+		} });
+		return el("tr", {}, el("td", { className: "pick" }, pick), ...this.columns.map((c) => c.key === "name" ?
+			el("th", { scope: "row" }) : el("td", { className: c.isExtra ? "num" : "" })));
 	}
 
 	row(run, number) {
-		const tr = this.rows.get(run.id) || el("tr", {}, el("td", { className: "pick" }, el("input", { type: "checkbox",
-			change: (e) => { this.chosen[e.target.checked ? "add" : "delete"](run.id); this.choose(); } })),
-		...this.columns.map((c) => c.key === "name" ? el("th", { scope: "row" }) : el("td", { className: c.isExtra ? "num" : "" })));
+		const tr = this.rows.get(run.id) || this.fresh(run.id);
 		const pick = tr.querySelector("input");
 		pick.checked = this.chosen.has(run.id);
 		pick.setAttribute("aria-label", "select " + visible(run.name));
@@ -510,15 +489,13 @@ class Runs {
 	choose() {
 		byId("chosen").hidden = !this.chosen.size;
 		byId("chosen").querySelector("span").textContent = this.chosen.size + " selected";
-		if (this.blocks.size)
-			this.keep();
+		if (this.blocks.size) this.keep();
 		this.draw();
 	}
 
 	async stop() {
 		const ids = [...this.chosen];
-		if (!await sure(ids.length > 1 ? `Stop the ${ids.length} selected runs?` : "Stop the selected run?", "Stop"))
-			return;
+		if (!await sure(`Stop ${ids.length} selected ${ids.length > 1 ? "runs" : "run"}?`, "Stop")) return;
 		const results = await Promise.allSettled(ids.map((id) => ask(`runs/${id}/stop`, { body: {} })));
 		await this.again();
 		problem(results.find((r) => r.reason)?.reason);
@@ -527,7 +504,7 @@ class Runs {
 
 /* --- a log ------------------------------------------------------------------------------------------- */
 
-/* Text of a terminal as lines of spans: \r replaces a line, SGR's colours are classes, other escapes vanish. */
+/* A terminal's text as lines of spans: \r replaces a line, SGR's colours are classes, other escapes vanish. */
 class Terminal {
 	held = ""; style = {}; spans = []; isBack = false;
 
@@ -573,13 +550,13 @@ class Terminal {
 }
 
 function lineOf(spans, e = el("div")) {
-	e.replaceChildren(...spans.map(([text, kind]) => kind ? el("span", { className: kind, textContent: text }) : text));
+	e.replaceChildren(...spans.map(([text, className]) => className ? el("span", { className }, text) : text));
 	return e;
 }
 
 /*
- * A log in a box: parts {from, to, lines}, of which the first may have lost its first lines, and the last its last
- * ones. Then, and where it is full and the reader is not at its end, isCut: nothing is added until the end is asked for.
+ * A log in a box: parts {from, to, lines}, of which the first may have lost its first lines, the last its last ones.
+ * Then, and when it is full and not scrolled to its end, isCut: nothing is added until the end is asked for.
  */
 class Log {
 	constructor(id, box) {
@@ -599,20 +576,16 @@ class Log {
 
 	async end() {
 		const a = await this.get(PART).catch(problem);
-		if (a)
-			this.begin();
-		if (a)
-			this.append(a, true);
+		if (a) this.begin();
+		if (a) this.append(a, true);
 	}
 
 	/* Add text at the end. */
 	append(a, follow = this.isAtEnd()) {
 		this.seen = a.to;
 		this.isCut ||= !follow && this.n >= LINES_MAX;
-		if (this.isCut)
-			return;
-		if (a.skipped || a.note)
-			this.note(a.note || size(a.skipped) + " left out here", a.from);
+		if (this.isCut) return;
+		if (a.skipped || a.note) this.note(a.note || size(a.skipped) + " left out here", a.from);
 		let part = this.parts.at(-1);
 		if (!part || part.isNote || part.to - part.from > PART / 2)
 			this.parts.push(part = { from: a.from, to: a.from, lines: [] });
@@ -620,16 +593,13 @@ class Log {
 		const ended = this.terminal.feed(a.text), before = part.lines.length, rest = this.terminal.spans;
 		for (const spans of rest.length ? [...ended, rest] : ended) {
 			const line = lineOf(spans, this.open || undefined);
-			if (!this.open)
-				part.lines.push(line);
+			if (!this.open) part.lines.push(line);
 			this.open = spans === rest ? line : null;
 		}
 		this.n += part.lines.length - before;
 		this.box.append(...part.lines.slice(before));
-		while (this.n > LINES_MAX)
-			this.drop(this.parts[0], 0, this.n - LINES_MAX);
-		if (follow)
-			this.box.scrollTop = this.box.scrollHeight;
+		while (this.n > LINES_MAX) this.drop(this.parts[0], 0, this.n - LINES_MAX);
+		if (follow) this.box.scrollTop = this.box.scrollHeight;
 	}
 
 	note(text, at) {
@@ -652,13 +622,12 @@ class Log {
 	/* Put lines before the first one, up to a half of LINES_MAX, and drop as many as are too many at the end. */
 	async older() {
 		const first = this.parts[0], isWhole = !first?.isShort;
-		if (this.isBusy || !first || (isWhole && first.from <= 0))
-			return;
+		if (this.isBusy || !first || (isWhole && first.from <= 0)) return;
 		this.isBusy = true;
-		const a = await (isWhole ? this.get(PART, first.from) : this.get(first.to - first.from, first.to)).catch(problem);
+		const range = isWhole ? [PART, first.from] : [first.to - first.from, first.to];
+		const a = await this.get(...range).catch(problem);
 		this.isBusy = false;
-		if (!a || first !== this.parts[0])
-			return;
+		if (!a || first !== this.parts[0]) return;
 		const terminal = new Terminal(), spans = terminal.feed(a.text), high = this.box.scrollHeight;
 		const all = terminal.spans.length ? [...spans, terminal.spans] : spans, half = LINES_MAX / 2;
 		const part = isWhole ? { from: a.from, to: first.from, lines: [] } : first;
@@ -680,13 +649,14 @@ class Log {
 
 /* --- a run ------------------------------------------------------------------------------------------- */
 
-const policy = window.trustedTypes?.createPolicy("report", { createHTML: (s) => s }) || { createHTML: (s) => s };
-const CHART = "section,div,p,h2,h3,figure,figcaption,span,input,label,ul,li,script[type='application/json']," +
-	"svg,g,path,circle,rect,text";
+const rules = { createHTML: (s) => s }, policy = window.trustedTypes?.createPolicy("report", rules) || rules;
+const CHART = "section,div,p,h2,h3,figure,figcaption,span,input,label,ul,li,svg,g,path,circle,rect,text," +
+	"script[type='application/json']";
 
 /* The elements of a fragment of charts: only such as charts have. */
 function chartNodes(html) {
-	const doc = new DOMParser().parseFromString(policy.createHTML(html), "text/html"), fresh = new DocumentFragment();
+	const doc = new DOMParser().parseFromString(policy.createHTML(html), "text/html");
+	const fresh = new DocumentFragment();
 	doc.querySelectorAll(`body *:not(${CHART})`).forEach((e) => e.remove());
 	fresh.append(...doc.body.childNodes);
 	if (!fresh.querySelector(".chart"))
@@ -717,34 +687,31 @@ class Run {
 
 	poll() {
 		this.refresh();
-		if (this.tail.isAtEnd())
-			this.tail.end();
+		if (this.tail.isAtEnd()) this.tail.end();
 	}
 
 	async refresh() {
 		const had = this.run?.log, run = await ask("runs/" + this.id).catch(problem);
-		if (!run || view !== this)
-			return;
+		if (!run || view !== this) return;
 		this.run = run;
 		problem(null);
 		this.draw();
 		this.details();
-		if (run.log && !had)
-			await this.tail.end();
-		if (this.drawn !== run.changed && view === this)
-			this.charts();
+		if (run.log && !had) await this.tail.end();
+		if (this.drawn !== run.changed && view === this) this.charts();
 	}
 
 	/* What changes while a run goes on. */
 	draw() {
-		const run = this.run, name = run.name || run.id, all = Object.entries(run.metrics), more = all.length - TILES_MAX;
+		const run = this.run, name = run.name || run.id, all = Object.entries(run.metrics);
+		const more = all.length - TILES_MAX;
 		const tile = (key, value) => el("div", { className: "tile" }, el("dt", {}, bdi(key)), el("dd", {}, value));
 		document.title = visible(name) + " · mlrun web";
 		put(byId("name"), name, () => [bdi(name)]);
 		put(byId("state"), run.state + run.reason, () => [badge(run), run.reason ? " " + visible(run.reason) : ""]);
-		for (const [id, shown] of [["stop", run.is_own && isAlive(run)], ["again", run.image], ["save", run.is_own]])
-			if (byId(id))
-				byId(id).hidden = !shown;
+		const shown = { stop: run.is_own && isAlive(run), again: run.image, save: run.is_own };
+		for (const id in shown)
+			if (byId(id)) byId(id).hidden = !shown[id];
 		put(byId("tiles"), JSON.stringify(all.slice(0, TILES_MAX)), () => [
 			...all.slice(0, TILES_MAX).map(([key, value]) => tile(key, number(value))),
 			...more > 0 ? [tile("and more", count(more))] : []]);
@@ -754,25 +721,24 @@ class Run {
 			["Directory", run.directory], ["Image", run.image], ["Place", run.place], ["Owner", run.owner]];
 		put(byId("about"), JSON.stringify(pairs), () => [facts(pairs.filter((p) => p[1] !== null)
 			.map(([key, text, node]) => [key, node || bdi(text)]))]);
-		if (!this.isDirty)
-			this.texts(run);
+		if (!this.isDirty) this.texts(run);
 	}
 
 	/* What only the answer about one run has. */
 	details() {
-		const run = this.run, values = Object.entries(run.values).slice(0, 1000), line = visible(run.line ?? "–");
+		const run = this.run, values = Object.entries(run.values).slice(0, 1000);
 		notes(run.notes);
-		if (byId("again"))
-			byId("again").href = "#/new?from=" + this.id;
+		if (byId("again")) byId("again").href = "#/new?from=" + this.id;
 		byId("log").hidden = byId("log-end").hidden = !run.log;
 		byId("copy").hidden = !run.line;
 		put(byId("log-name"), run.log ? visible(run.log) : "No log.");
-		put(byId("values"), JSON.stringify(values), () => values.length ? [facts(values.map(([k, v]) => [k, bdi(v)]))]
-			: [about("None.")]);
-		put(byId("line"), line);
+		put(byId("values"), JSON.stringify(values), () => [values.length ?
+			facts(values.map(([k, v]) => [k, bdi(v)])) : about("None.")]);
+		put(byId("line"), visible(run.line ?? "–"));
+		const load = (f) => el("button", { type: "button", "aria-label": "download " + visible(f.name),
+			click: () => this.download(f.name) }, "Download");
 		put(byId("files"), JSON.stringify(run.files), () => [table("Files", ["Name", "Size", "Changed", "Download"],
-			run.files.slice(0, 1000).map((f) => [bdi(f.name), size(f.size), time(f.changed), el("button", { type: "button",
-				"aria-label": "download " + visible(f.name), click: () => this.download(f.name) }, "Download")]))]);
+			run.files.slice(0, 1000).map((f) => [bdi(f.name), size(f.size), time(f.changed), load(f)]))]);
 	}
 
 	texts(now) {
@@ -783,15 +749,12 @@ class Run {
 	}
 
 	runs(data) {
-		const run = data.runs.find((r) => r.id === this.id), isOther = run && this.run && run.state !== this.run.state;
-		if (data.removed.includes(this.id))
-			problem(new Error("This run was removed."));
-		if (!run || !this.run)
-			return;
+		const run = data.runs.find((r) => r.id === this.id), isOther = run && run.state !== this.run?.state;
+		if (data.removed.includes(this.id)) problem(new Error("This run was removed."));
+		if (!run || !this.run) return;
 		Object.assign(this.run, run);
 		this.draw();
-		if (isOther)
-			say(run.name + ": " + run.state);
+		if (isOther) say(run.name + ": " + run.state);
 		if (isOther || !this.timer)
 			this.timer = setTimeout(() => { this.timer = 0; this.refresh(); }, isOther ? 0 : 10000);
 	}
@@ -800,36 +763,32 @@ class Run {
 	async charts() {
 		const turn = ++this.turn, box = byId("charts"), changed = this.run?.changed;
 		const html = await ask(`runs/${this.id}/charts`, { raw: true }).then((r) => r.text()).catch(problem);
-		while (box.querySelector(".band") && turn === this.turn)
-			await new Promise((done) => setTimeout(done, 300));
-		if (html === undefined || turn !== this.turn || view !== this)
-			return;
+		while (box.querySelector(".band") && turn === this.turn) await new Promise((done) => setTimeout(done, 300));
+		if (html === undefined || turn !== this.turn || view !== this) return;
 		this.drawn = changed;
-		if (html !== this.html)
-			window.reportCharts(box, chartNodes(html));
+		if (html !== this.html) window.reportCharts(box, chartNodes(html));
 		this.html = html;
 	}
 
 	async stop() {
-		if (!await sure("Stop " + (this.run.name || this.id) + "?", "Stop"))
-			return;
+		if (!await sure("Stop " + (this.run.name || this.id) + "?", "Stop")) return;
 		byId("stop").disabled = true;
-		await ask(`runs/${this.id}/stop`, { body: {} }).then((run) => this.runs({ runs: [run], removed: [] }), problem);
+		const run = await ask(`runs/${this.id}/stop`, { body: {} }).catch(problem);
+		if (view !== this) return;
+		if (run) this.runs({ runs: [run], removed: [] });
 		byId("stop").disabled = false;
 	}
 
 	async copy() {
 		const isCopied = await navigator.clipboard?.writeText(this.run.line).then(() => true, () => false);
-		if (!isCopied)
-			getSelection().selectAllChildren(byId("line"));
+		if (!isCopied) getSelection().selectAllChildren(byId("line"));
 		put(byId("copied"), isCopied ? "copied" : "selected: copy it by the keyboard");
 	}
 
 	async download(name) {
 		const reply = await ask(`runs/${this.id}/files/${encodeURIComponent(name)}`, { raw: true }).catch(problem);
 		const href = reply && URL.createObjectURL(await reply.blob());
-		if (href)
-			el("a", { href, download: visible(name) }).click();
+		if (href) el("a", { href, download: visible(name) }).click();
 		setTimeout(() => URL.revokeObjectURL(href), 60000);
 	}
 
@@ -842,39 +801,41 @@ class Run {
 			byId("other").replaceChildren();
 			put(byId("saved"), "saved");
 		} catch (e) {
-			byId("other").replaceChildren(...e.status === 409 ? this.both({ note: e.note, tags: e.tags }, mine) : [bad(e.message)]);
+			byId("other").replaceChildren(...e.status === 409 ? this.both(e, mine) : [bad(e.message)]);
 		}
 	}
 
 	/* Someone else has changed the note meanwhile: show both. */
-	both(theirs, mine) {
-		const text = (t) => el("pre", { className: "both", textContent: visibleLines(t.note + "\n" + t.tags.join(" ")) });
-		return [bad("It was changed elsewhere meanwhile. There it is:"), text(theirs), el("p", {}, "Yours:"), text(mine),
-			el("p", { className: "bar" }, button("Keep mine", () => this.save(theirs)), button("Take the other", () => {
-				this.isDirty = false;
-				this.texts(Object.assign(this.run, theirs));
-				byId("other").replaceChildren();
-			}))];
+	both({ note, tags }, mine) {
+		const text = (t) => el("pre", { className: "both" }, visibleLines(t.note + "\n" + t.tags.join(" ")));
+		const take = () => {
+			this.isDirty = false;
+			this.texts(Object.assign(this.run, { note, tags }));
+			byId("other").replaceChildren();
+		};
+		return [bad("It was changed elsewhere meanwhile. There it is:"), text({ note, tags }), el("p", {}, "Yours:"),
+			text(mine), el("p", { className: "bar" }, button("Keep mine", () => this.save({ note, tags })),
+				button("Take the other", take))];
 	}
 }
 
 /* --- a new run --------------------------------------------------------------------------------------- */
 
-/* Split into words as a shell does, with quotes and backslashes, and nothing expanded; null if a quote stays open. */
+/* Split into words as a shell does, with quotes and backslashes, nothing expanded; null if a quote stays open. */
 function words(text) {
 	const token = /\s+|'([^']*)'|"((?:[^"\\]|\\[^])*)"|\\([^])|([^\s'"\\]+)/gy, list = [];
 	let word = null, end = 0;
 	for (const [all, single, double, one, plain] of text.matchAll(token)) {
 		end += all.length;
-		if (/^\s/.test(all) && word !== null)
-			list.push(word);
-		word = /^\s/.test(all) ? null : (word ?? "") + (single ?? double?.replace(/\\(["\\$`\n])/g, "$1") ?? one ?? plain);
+		const more = single ?? double?.replace(/\\(["\\$`\n])/g, "$1") ?? one ?? plain;
+		if (more === undefined && word !== null) list.push(word);
+		word = more === undefined ? null : (word ?? "") + more;
 	}
 	return end < text.length ? null : word === null ? list : [...list, word];
 }
 
-const FIELDS = [["directory", "Directory", "select"], ["experiment", "Experiment", "input"], ["name", "Name", "input"],
-	["image", "Image", "input"], ["command", "Command", "textarea"]];
+const FIELDS = [["directory", "Directory", "select"], ["experiment", "Experiment", "input"],
+	["name", "Name", "input"], ["image", "Image", "input"], ["command", "Command", "textarea"]];
 
 class New {
 	constructor(query) {
@@ -890,7 +851,8 @@ class New {
 		byId("image").after(el("datalist", { id: "w-images" }));
 		on("new", "input", () => this.change());
 		on("new", "submit", () => this.start());
-		ask("machine").then((m) => byId("images")?.append(...m.images.map((i) => el("option", { value: i.name }))), () => {});
+		const choices = (m) => m.images.map((i) => el("option", { value: i.name }));
+		ask("machine").then((m) => byId("images")?.append(...choices(m)), () => {});
 		const sent = JSON.parse(store("session", SENT));
 		if (query.has("from"))
 			ask("runs/" + query.get("from")).then((run) => view === this && this.put(run), problem);
@@ -901,9 +863,7 @@ class New {
 
 	leave() { clearTimeout(this.timer); }
 
-	fresh() {
-		return Array.from(crypto.getRandomValues(new Uint8Array(16)), (b) => b.toString(16).padStart(2, "0")).join("");
-	}
+	fresh() { return crypto.getRandomValues(new Uint32Array(4)).join("-"); }
 
 	/* Fill the fields with those of a run; its directory is that of the roots in which it lies. */
 	put(run) {
@@ -942,13 +902,11 @@ class New {
 		return FIELDS.some(([id]) => id === error?.field);
 	}
 
-	/* Send one request. Its key is kept until there is an answer: the same, sent again after a reload, starts nothing. */
+	/* Send one request. Its key is kept until there is an answer: the same after a reload starts nothing more. */
 	async start() {
 		const body = this.body(), sent = JSON.parse(store("session", SENT));
-		if (this.isBusy)
-			return;
-		if (sent && JSON.stringify(sent.body) === JSON.stringify(body))
-			this.key = sent.key;
+		if (this.isBusy) return;
+		if (sent && JSON.stringify(sent.body) === JSON.stringify(body)) this.key = sent.key;
 		store("session", SENT, JSON.stringify({ key: this.key, body }));
 		this.isBusy = byId("start").disabled = true;
 		problem(null);
@@ -958,8 +916,7 @@ class New {
 			this.key = this.fresh();
 		}
 		this.isBusy = false;
-		if (view !== this)
-			return;
+		if (view !== this) return;
 		byId("start").disabled = false;
 		if (run.id)
 			location.hash = "#/run/" + run.id;
@@ -980,8 +937,7 @@ class Machine {
 
 	async tick() {
 		const m = await ask("machine").catch(problem);
-		if (!m || view !== this)
-			return;
+		if (!m || view !== this) return;
 		problem(null);
 		notes([]);
 		put(byId("tables"), JSON.stringify(m), () => [
@@ -1002,16 +958,14 @@ const VIEWS = { "": Runs, run: Run, new: New, machine: Machine };
 function route() {
 	const [, page, id, query] = /^#?\/?([a-z]*)\/?([0-9a-f]*)\??(.*)$/s.exec(location.hash) || [0, "", "", ""];
 	const kind = page === "new" && me?.read_only ? Runs : VIEWS[page] || Runs, isFirst = view === null;
-	if (!me)
-		return;
+	if (!me) return;
 	view?.leave?.();
 	disconnect();
 	const mine = view = new kind(new URLSearchParams(query), id);
 	for (const a of document.querySelectorAll("nav a"))
 		a.toggleAttribute("aria-current", VIEWS[a.dataset.page] === kind);
 	byId("main").querySelector("h1").tabIndex = -1;
-	if (!isFirst)
-		byId("main").querySelector("h1").focus();
+	if (!isFirst) byId("main").querySelector("h1").focus();
 	scrollTo(0, 0);
 	Promise.resolve(view.ready).then(() => mine === view && connect());
 }
@@ -1024,8 +978,7 @@ async function begin() {
 		}
 		return null;
 	});
-	if (!me)
-		return;
+	if (!me) return;
 	connection("");
 	byId("who").textContent = visible(me.user + "@" + me.node);
 	document.querySelectorAll("header .act").forEach((e) => { e.hidden = me.read_only; });
@@ -1039,8 +992,7 @@ function load() {
 	addEventListener("hashchange", route);
 	document.addEventListener("visibilitychange", () => me && (document.hidden ? disconnect() : connect()));
 	setInterval(() => document.hidden || view?.tick?.(), 5000);
-	if (key)
-		history.replaceState(null, "", location.pathname + location.search + "#/");
+	if (key) history.replaceState(null, "", location.pathname + location.search + "#/");
 	if (key)
 		enter(key[1]).then(begin, (e) => sign(e.status === 401 ? undefined : e.message));
 	else if (store("local", TOKEN))
