@@ -2,316 +2,45 @@
 
 #include "base/escape.h"
 #include "base/json.h"
-#include "base/program.h"
-#include "base/record.h"
-#include "job/job.h"
+#include "web/command.h"
 
-#include <math.h>
 #include <pthread.h>
 #include <sys/statvfs.h>
 
-#define ANSWER_MAX ((size_t)8 << 20)
-#define ASK_MS     10000
 #define START_MS   600000 /* it may pull an image */
 #define STOP_MS    60000
-#define EVERY_S    1.0
 #define KEYS_MAX   64
 #define NAME_BYTES 100
-#define ENDED_MAX  64 /* kept of one answer; the others at the next */
 
 /* A start by its Idempotency-Key. */
 struct start {
 	char key[128], id[RUN_ID_SIZE];
-	int result;
 	int is_done;
 };
 
 struct act {
 	struct index *index;
 	const struct strv *roots;
-	char *mlrun, node[HOST_NAME_MAX + 1];
-	pthread_t thread;
-	pthread_mutex_t lock;
+	char node[HOST_NAME_MAX + 1];
+	pthread_mutex_t lock; /* of what follows */
 	pthread_cond_t changed;
-	int due, ends;
 	struct start starts[KEYS_MAX];
 	size_t n_starts; /* ever */
 };
 
-/* --- commands ----------------------------------------------------------------------------------
- */
-
-/* Run mlrun. Returns 0 with the answer to free(), or its failure. */
-static int ask(const struct act *a, char *const *argv, int ms, char **ret, struct mlr_error *err)
-{
-	auto_free char *said = xmalloc(ANSWER_MAX);
-	int status = job_ask(argv, environ, ms, said, ANSWER_MAX);
-
-	(void)a;
-	if (status == -ETIMEDOUT)
-		return mlr_fail(err, ETIMEDOUT, "'%s %s' has not ended within %d seconds", "mlrun",
-			argv[1], ms / 1000);
-	if (status < 0)
-		return mlr_result(err, status, "run '%s'", argv[0]);
-	if (status > 0) {
-		const char *text = strncmp(said, "mlrun: ", 7) == 0 ? said + 7 : said;
-		char *end = strstr(text, "\n");
-
-		if (end && strncmp(end, "\nhint: ", 7) != 0)
-			*end = '\0';
-		return mlr_pass(err, EINVAL, *text ? text : "the command failed without a word");
-	}
-	*ret = take_ptr(&said);
-	return 0;
-}
-
-/* The JSON that a command prints, behind warnings; NULL: none. */
-static json_t *ask_json(
-	const struct act *a, const char *command, const char *word, const char *third)
-{
-	char *argv[] = { a->mlrun, (char *)command, (char *)word, (char *)third, NULL };
-	struct mlr_error err = MLR_ERROR_INIT;
-	auto_free char *said = NULL;
-	const char *from;
-
-	if (ask(a, argv, ASK_MS, &said, &err) < 0) {
-		mlr_debug("%s", err.text);
-		return NULL;
-	}
-	from = strpbrk(said, "[{");
-	return from ? json_loads(from, JSON_DISABLE_EOF_CHECK, NULL) : NULL;
-}
-
-/* --- how services go
- * ------------------------------------------------------------------------------ */
-
-/* An end to write down. */
-struct ended {
-	char *directory;
-	struct run run; /* state, reason, ended */
-};
-
-/* A service, as mlrun ps lists it. */
-struct service {
-	char *name, *status, *ended;
-	int exit_status;
-};
-
-static const struct record_row service_rows[] = {
-	{ "name", RECORD_TEXT, RECORD_AT(struct service, name), .flags = RECORD_NULL },
-	{ "status", RECORD_TEXT, RECORD_AT(struct service, status), .flags = RECORD_NULL },
-	{ "ended", RECORD_TEXT, RECORD_AT(struct service, ended), .flags = RECORD_NULL },
-	{ "exit_status", RECORD_NUMBER, RECORD_AT(struct service, exit_status),
-		.flags = RECORD_NULL },
-	{ NULL },
-};
-
-struct judging {
-	struct act *act;
-	struct service *v; /* [n] */
-	size_t n;
-	struct ended ended[ENDED_MAX];
-	size_t n_ended;
-	int any; /* runs that go on */
-};
-
-static const struct record_row list_row = { "", RECORD_LIST,
-	RECORD_ITEMS(struct judging, v, n, service_rows) };
-
-static int is_open(const struct run *r)
-{
-	return r->is_own && !r->has_end && r->wish.service;
-}
-
-static void see_open(void *ctx, struct run *r)
-{
-	((struct judging *)ctx)->any |= is_open(r);
-}
-
-static void set_state(struct judging *j, struct run *r, enum run_state state, char *reason)
-{
-	if (r->state != state)
-		index_change(j->act->index, r);
-	r->state = state;
-	set_ptr(&r->reason, reason);
-}
-
-/* It has ended: it will be written down. */
-static void end_run(struct judging *j, struct run *r, enum run_state state, char *reason, double at)
-{
-	struct ended *e;
-
-	if (j->n_ended == ENDED_MAX) {
-		free(reason);
-		return;
-	}
-	set_state(j, r, state, reason);
-	r->ended = at;
-	r->has_end = 1;
-	e = &j->ended[j->n_ended++];
-	e->directory = xstrdup(r->directory);
-	e->run = (struct run){
-		.state = state, .ended = at, .reason = reason ? xstrdup(reason) : NULL
-	};
-}
-
-/* Seconds since the epoch of "2026-01-31T08:15:00Z"; NAN: no time. */
-static double time_of(const char *text)
-{
-	struct tm tm = { 0 };
-
-	return text && strptime(text, "%Y-%m-%dT%H:%M:%SZ", &tm) ? (double)timegm(&tm) : NAN;
-}
-
-/* The service of a run; one without a status: there is none. */
-static struct service service_of(const struct judging *j, const struct run *r)
-{
-	for (size_t i = 0; i < j->n; i++)
-		if (j->v[i].name && strcmp(j->v[i].name, r->wish.service) == 0)
-			return j->v[i];
-	return (struct service){ 0 };
-}
-
-/* Judge a run of this node by its service. */
-static void judge_service(struct judging *j, struct run *r)
-{
-	const struct service s = service_of(j, r);
-	double at = time_of(s.ended);
-
-	if (!s.status && mlr_epoch() - r->wish.created > START_MS / 1000.0)
-		end_run(j, r, RUN_LOST,
-			xasprintf(
-				"there is no service '%s' on this node any more", r->wish.service),
-			mlr_epoch());
-	else if (!s.status || strcmp(s.status, "starting") == 0)
-		set_state(j, r, RUN_WAITING, NULL);
-	else if (strcmp(s.status, "lost") == 0)
-		end_run(j, r, RUN_LOST,
-			xstrdup("its supervisor was killed, or the machine was restarted"),
-			isnan(at) ? run_changed(r) : at);
-	else if (strcmp(s.status, "exited") != 0)
-		set_state(j, r, RUN_RUNNING, NULL);
-	else if (s.exit_status)
-		end_run(j, r, RUN_FAILED, xasprintf("exit status %d", s.exit_status), at);
-	else
-		end_run(j, r, RUN_SUCCEEDED, NULL, at);
-}
-
-static void judge(void *ctx, struct run *r)
-{
-	struct judging *j = ctx;
-	const char *node = r->wish.node ? r->wish.node : "another node";
-
-	if (is_open(r) && strcmp(node, j->act->node) == 0)
-		judge_service(j, r);
-	else if (is_open(r))
-		set_state(j, r, RUN_UNKNOWN,
-			xasprintf("it was started on %s, which knows how it goes", node));
-}
-
-static void write_ends(struct judging *j)
-{
-	for (size_t i = 0; i < j->n_ended; i++) {
-		struct ended *e = &j->ended[i];
-		auto_close int dir =
-			open(e->directory, O_RDONLY | O_DIRECTORY | O_NOFOLLOW | O_CLOEXEC);
-		struct mlr_error err = MLR_ERROR_INIT;
-
-		if (dir >= 0 && run_write_end(dir, &e->run, &err) < 0)
-			mlr_log_failure(MLR_WARNING, &err,
-				"; how the run ended is known to this server only");
-		free(e->directory);
-		free(e->run.reason);
-	}
-}
-
-static void learn(struct act *a)
-{
-	const struct record_reader reader = { 0 };
-	struct judging j = { .act = a };
-	json_t *services;
-
-	index_lock(a->index);
-	index_each(a->index, see_open, &j);
-	index_unlock(a->index);
-	if (!j.any || !(services = ask_json(a, "ps", "--all", "--json")))
-		return;
-	if (record_value(&reader, &list_row, services, &j) == 0) {
-		index_lock(a->index);
-		index_each(a->index, judge, &j);
-		index_unlock(a->index);
-	}
-	for (size_t i = 0; i < j.n; i++)
-		record_done(service_rows, &j.v[i]);
-	free(j.v);
-	json_decref(services);
-	write_ends(&j);
-}
-
-static void *run_act(void *arg)
-{
-	struct act *a = arg;
-
-	pthread_mutex_lock(&a->lock);
-	while (!a->ends) {
-		if (!a->due) {
-			pthread_cond_wait(&a->changed, &a->lock);
-			continue;
-		}
-		a->due = 0;
-		pthread_mutex_unlock(&a->lock);
-		learn(a);
-		pthread_mutex_lock(&a->lock);
-		if (!a->ends)
-			mlr_cond_wait_ms(&a->changed, &a->lock, (long)(EVERY_S * 1000));
-	}
-	pthread_mutex_unlock(&a->lock);
-	return NULL;
-}
-
-void act_tick(struct act *a)
-{
-	pthread_mutex_lock(&a->lock);
-	if (!a->due) {
-		a->due = 1;
-		pthread_cond_broadcast(&a->changed);
-	}
-	pthread_mutex_unlock(&a->lock);
-}
-
-int act_open(struct index *i, const struct strv *roots, struct act **ret, struct mlr_error *err)
+struct act *act_new(struct index *i, const struct strv *roots)
 {
 	struct act *a = xcalloc(1, sizeof(*a));
-	int r;
 
 	a->index = i;
 	a->roots = roots;
-	a->mlrun = program_main();
 	gethostname(a->node, sizeof(a->node) - 1);
 	pthread_mutex_init(&a->lock, NULL);
 	pthread_cond_init(&a->changed, NULL);
-	*ret = a;
-	r = pthread_create(&a->thread, NULL, run_act, a);
-	return r ? mlr_result(err, -r, "start a thread") : 0;
+	return a;
 }
 
-void act_close(struct act **at)
-{
-	struct act *a = take_ptr(at);
-
-	if (!a)
-		return;
-	pthread_mutex_lock(&a->lock);
-	a->ends = 1;
-	pthread_cond_broadcast(&a->changed);
-	pthread_mutex_unlock(&a->lock);
-	pthread_join(a->thread, NULL);
-	free(a->mlrun);
-	free(a);
-}
-
-/* --- starts
- * ------------------------------------------------------------------------------------------ */
+/* --- starts ------------------------------------------------------------------------------ */
 
 /* Can it be the name of a directory, and stand in -v? */
 static int check_name(const char *what, const char *name, const char **field, struct mlr_error *err)
@@ -485,10 +214,10 @@ static int start_once(struct act *a, const struct act_wish *w, char id[RUN_ID_SI
 	dir = make_directory(w, field, err);
 	if (dir < 0)
 		return dir;
-	fill_argv(a->mlrun, directory, service, w->image, w->command, &argv);
+	fill_argv(command_mlrun(), directory, service, w->image, w->command, &argv);
 	r = run_write_wish(dir, &run, 1, err);
 	if (r == 0)
-		r = ask(a, strv_argv(&argv), START_MS, &said, err);
+		r = command_run(strv_argv(&argv), START_MS, &said, err);
 	if (r < 0) {
 		unmake(dir, directory);
 		return r;
@@ -544,8 +273,7 @@ int act_start(struct act *a, const struct act_wish *w, const char *key, char id[
 	return r;
 }
 
-/* --- a run that is there
- * --------------------------------------------------------------------------- */
+/* --- a run that is there ----------------------------------------------------------------- */
 
 /* What is needed of a run without the index's lock. */
 struct held {
@@ -596,8 +324,8 @@ int act_stop(struct act *a, const char *id, struct mlr_error *err)
 	TRY(hold(a, id, &h, err));
 	if (!h.is_open || !h.service)
 		return mlr_fail(err, EROFS, "the run has ended already");
-	char *argv[] = { a->mlrun, "stop", h.service, NULL };
-	TRY(ask(a, argv, STOP_MS, &said, err));
+	char *argv[] = { (char *)command_mlrun(), "stop", h.service, NULL };
+	TRY(command_run(argv, STOP_MS, &said, err));
 	end.ended = mlr_epoch();
 	TRY(run_write_end(h.dir, &end, err));
 	index_touch(a->index, h.directory);
@@ -631,8 +359,7 @@ int act_note(struct act *a, const char *id, const char *note, const struct strv 
 	return 0;
 }
 
-/* --- the machine
- * --------------------------------------------------------------------------------------- */
+/* --- the machine ------------------------------------------------------------------------- */
 
 static json_t *room_of(const struct strv *roots)
 {
@@ -660,9 +387,9 @@ static json_t *list_or_empty(json_t *v)
 
 json_t *act_machine(struct act *a)
 {
-	json_t *services = ask_json(a, "ps", "--all", "--json"),
-	       *gpus = ask_json(a, "gpu", "list", "--json"),
-	       *images = ask_json(a, "images", "--json", NULL);
+	json_t *services = command_json("ps", "--all", "--json"),
+	       *gpus = command_json("gpu", "list", "--json"),
+	       *images = command_json("images", "--json", NULL);
 	json_t *ret = json_pack("{so so so so}", "services", list_or_empty(services), "gpus",
 		list_or_empty(json_object_get(gpus, "gpus")), "images", list_or_empty(images),
 		"directories", room_of(a->roots));

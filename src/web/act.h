@@ -1,7 +1,4 @@
-/*
- * What the page makes mlrun do: every action is one command line, which the page shows. How runs on
- * this machine go is what `mlrun ps` says of their services.
- */
+/* What the page makes mlrun do: every action is one command line, which the page shows. */
 #pragma once
 
 #include "web/index.h"
@@ -15,16 +12,8 @@ struct act_wish {
 	const struct strv *command;
 };
 
-/*
- * Begin to learn how services go.
- *
- *   roots   borrowed, as the index
- */
-int act_open(struct index *i, const struct strv *roots, struct act **ret, struct mlr_error *err);
-void act_close(struct act **a);
-
-/* Ask for services soon: the index has looked at its runs. */
-void act_tick(struct act *a);
+/* Get ready to act; roots is borrowed, as the index. To free(). */
+struct act *act_new(struct index *i, const struct strv *roots);
 
 /*
  * The line for a shell that starts it.

@@ -59,10 +59,9 @@ struct route {
 	const char *type, *text; /* of a file of the page, in place of answer() */
 };
 
-/* --- answers
- * -------------------------------------------------------------------------------------- */
+/* --- answers ----------------------------------------------------------------------------- */
 
-/* --- bodies ----------------------------------------------------------------------------------- */
+/* --- bodies ------------------------------------------------------------------------------ */
 
 /* What bodies have. */
 struct body {
@@ -117,7 +116,7 @@ static int read_body(struct call *c, struct body *ret)
 	return r;
 }
 
-/* --- answers ---------------------------------------------------------------------------------- */
+/* --- answers ----------------------------------------------------------------------------- */
 
 static int session_open(struct web *w, struct call *c, struct http_reply *ret)
 {
@@ -303,8 +302,7 @@ static int run_charts(struct web *w, struct call *c, struct http_reply *ret)
 
 static int events(struct web *w, struct call *c, struct http_reply *ret);
 
-/* --- what changes
- * ------------------------------------------------------------------------------------ */
+/* --- what changes ------------------------------------------------------------------------ */
 
 static int read_wish(struct call *c, struct body *b, struct act_wish *ret)
 {
@@ -419,8 +417,7 @@ static const struct route routes[] = {
 	{ "GET", "/api/v1/events", 0, events },
 };
 
-/* --- the way of a request
- * ------------------------------------------------------------------------------- */
+/* --- the way of a request ---------------------------------------------------------------- */
 
 /* Does a path fit? Takes id and name. */
 static int fits(const char *pattern, const char *path, struct call *c)
@@ -545,9 +542,7 @@ int api_fail(struct http_request *q, struct http_reply *ret)
 	return 0;
 }
 
-/* --- streams
- * ------------------------------------------------------------------------------------------------
- */
+/* --- streams ----------------------------------------------------------------------------- */
 
 static ssize_t read_stream(struct http_request *q, char *to, size_t size)
 {

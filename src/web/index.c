@@ -42,7 +42,7 @@ struct index {
 	double asked;
 };
 
-/* --- the table of ids ------------------------------------------------------------------------ */
+/* --- the table of ids -------------------------------------------------------------------- */
 
 static struct run **slot_of(struct index *i, const char *id)
 {
@@ -79,8 +79,7 @@ static void add(struct index *i, struct run *r)
 		*slot_of(i, r->id) = r;
 }
 
-/* --- with the lock -----------------------------------------------------------------------------
- */
+/* --- with the lock ----------------------------------------------------------------------- */
 
 void index_lock(struct index *i)
 {
@@ -199,8 +198,7 @@ json_t *index_changes(struct index *i, uint64_t since)
 		more || json_array_size(removed) == REMOVED_MAX);
 }
 
-/* --- listing directories ------------------------------------------------------------------------
- */
+/* --- listing directories ----------------------------------------------------------------- */
 
 /* Take a run that was read; what it owns becomes the index's. */
 static void take(struct index *i, struct run *r)
@@ -358,8 +356,7 @@ int index_touch(struct index *i, const char *directory)
 	return is_run;
 }
 
-/* --- what goes on
- * --------------------------------------------------------------------------------- */
+/* --- what goes on ------------------------------------------------------------------------ */
 
 static int goes_on(const struct run *r)
 {

@@ -35,7 +35,7 @@ void index_unlock(struct index *i);
  */
 int index_touch(struct index *i, const char *directory);
 
-/* --- with the lock --- */
+/* --- with the lock ----------------------------------------------------------------------- */
 
 /* A run by its id, or NULL; was_there gets whether there was one of that id. */
 struct run *index_find(struct index *i, const char *id, int *was_there);

@@ -58,8 +58,7 @@ static int fail(const struct mlr_error *err)
 	return EXIT_FAILED;
 }
 
-/* --- link, list, stop ---------------------------------------------------------------------------
- */
+/* --- link, list, stop -------------------------------------------------------------------- */
 
 /* Print where a server's page is. */
 static int print_link(const struct server *s, struct mlr_error *err)
@@ -116,8 +115,7 @@ static int each_server(const struct args *a)
 	return 0;
 }
 
-/* --- serving
- * --------------------------------------------------------------------------------------- */
+/* --- serving ----------------------------------------------------------------------------- */
 
 struct running {
 	struct web web;
@@ -228,8 +226,8 @@ static void tick(void *ctx)
 {
 	struct web *w = ctx;
 
-	if (w->act)
-		act_tick(w->act);
+	if (w->judge)
+		judge_tick(w->judge);
 	api_wake(w);
 }
 
@@ -274,7 +272,8 @@ static int start(const struct args *a, struct running *s, struct mlr_error *err)
 	TRY(listen_at(a, s, err));
 	describe(a, s);
 	TRY(index_open(&w->roots, tick, w, &w->index, err));
-	TRY(act_open(w->index, &w->roots, &w->act, err));
+	w->act = act_new(w->index, &w->roots);
+	TRY(judge_open(w->index, &w->judge, err));
 	TRY(http_readers_open(4, &w->readers, err));
 	fill_wish(a, s);
 	TRY(http_open(&s->wish, &s->use, s->sockets, SOCKETS, &s->http, err));
@@ -316,7 +315,8 @@ static void end(struct running *s)
 	http_readers_close(&w->readers);
 	http_close(&s->http);
 	index_close(&w->index);
-	act_close(&w->act);
+	judge_close(&w->judge);
+	free(w->act);
 	server_remove(&s->server);
 	server_done(&s->server);
 	for (int i = 0; i < SOCKETS; i++)

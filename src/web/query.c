@@ -87,7 +87,7 @@ int query_parse(const char *text, const char *sort, struct query *ret, struct ml
 	return r;
 }
 
-/* --- matching -------------------------------------------------------------------------------- */
+/* --- matching ---------------------------------------------------------------------------- */
 
 static int has_word(const struct run *r, const char *word)
 {
@@ -139,7 +139,7 @@ int query_matches(const struct query *q, const struct run *r)
 	return 1;
 }
 
-/* --- order ----------------------------------------------------------------------------------- */
+/* --- order ------------------------------------------------------------------------------- */
 
 static double duration_of(const struct run *r)
 {

@@ -16,7 +16,7 @@
 const char *const run_state_names[] = { "waiting", "running", "succeeded", "failed", "stopped",
 	"lost", "unknown" };
 
-/* --- run.json and end.json ---------------------------------------------------------------- */
+/* --- run.json and end.json --------------------------------------------------------------- */
 
 static const struct record_row wish_rows[] = {
 	{ "name", RECORD_TEXT, RECORD_AT(struct run_wish, name), .flags = RECORD_MUST },
@@ -105,7 +105,7 @@ int run_write_end(int dir, const struct run *r, struct mlr_error *err)
 	return write_object(dir, "end.json", end_rows, &end, 0, err);
 }
 
-/* --- a run ---------------------------------------------------------------------------------- */
+/* --- a run ------------------------------------------------------------------------------- */
 
 void run_done(struct run *r)
 {
@@ -216,7 +216,7 @@ double run_number(const struct run *r, const char *key)
 	return *end || !isfinite(v) ? NAN : v;
 }
 
-/* --- records -------------------------------------------------------------------------------- */
+/* --- records ----------------------------------------------------------------------------- */
 
 /* Those keys of a record say when it was, not what was measured. */
 static int is_place(const char *key)
@@ -327,7 +327,7 @@ static void read_metrics(struct run *r, int fd, off_t size)
 		r->read = at;
 }
 
-/* --- the directory -------------------------------------------------------------------------- */
+/* --- the directory ----------------------------------------------------------------------- */
 
 static int open_at(int dir, const char *name, struct stat *st)
 {
@@ -520,7 +520,7 @@ int run_read_on(struct run *r)
 	return more;
 }
 
-/* --- for people ------------------------------------------------------------------------------ */
+/* --- for people -------------------------------------------------------------------------- */
 
 double run_progress(const struct run *r)
 {

@@ -164,8 +164,7 @@ int server_list_read(struct server_list *ret, struct mlr_error *err)
 	return 0;
 }
 
-/* --- keys of links
- * --------------------------------------------------------------------------------- */
+/* --- keys of links ----------------------------------------------------------------------- */
 
 int server_key_make(const struct server *s, char key[65], struct mlr_error *err)
 {

@@ -2,6 +2,7 @@
 #pragma once
 
 #include "web/act.h"
+#include "web/judge.h"
 #include "web/log.h"
 
 #include "http/http.h"
@@ -18,6 +19,7 @@ struct web {
 	struct strv roots;
 	struct index *index;
 	struct act *act;
+	struct judge *judge;
 	struct http_readers *readers;
 	char node[HOST_NAME_MAX + 1], *user;
 	char token[3][65]; /* by their numbers; [0] is not used */
@@ -28,7 +30,7 @@ struct web {
 	atomic_int_fast64_t asked_ms; /* the last request */
 };
 
-/* --- api.c ----------------------------------------------------------------------------------- */
+/* --- api.c ------------------------------------------------------------------------------- */
 
 void api_head(struct http_request *q);
 int api_answer(struct http_request *q, struct http_reply *ret);
@@ -44,8 +46,7 @@ extern const struct http_field api_fields[];
 /* Wake all streams: something may have changed. */
 void api_wake(struct web *w);
 
-/* --- events.c: the stream of a page ------------------------------------------------------------
- */
+/* --- events.c: the stream of a page ------------------------------------------------------ */
 
 struct stream {
 	uint64_t seen;         /* the index's last change that it has told */
@@ -63,8 +64,7 @@ void events_close(struct web *w, struct stream *s);
 /* As http_reply.read. */
 ssize_t events_read(struct web *w, struct stream *s, char *to, size_t size);
 
-/* --- servers.c: which servers run --------------------------------------------------------------
- */
+/* --- servers.c: which servers run -------------------------------------------------------- */
 
 /* A server of this user on this node. Its files are in a directory that only the user may enter. */
 struct server {
