@@ -83,12 +83,14 @@ const progressText = (run) => run.progress === null ? "–" : Math.round(100 * r
 	(run.left !== null && isAlive(run) ? ", " + duration(run.left) + " left" : "");
 const meter = (label, value, max, text) => el("span", {},
 	el("progress", { max, value, "aria-label": label }), " " + text);
-const progress = (run) => run.progress === null ? "–" : meter("progress", run.progress, 1, progressText(run));
+const progress = (run) => run.progress === null ? "–" :
+	meter("progress", run.progress, 1, progressText(run));
 
 function table(caption, heads, rows) {
 	const cells = (row) => row.map((c, i) => el(i ? "td" : "th", i ? {} : { scope: "row" }, c));
 	const region = { className: "scroll", tabIndex: 0, role: "region", "aria-label": caption };
-	return !rows.length ? about(caption + ": none.") : el("div", region, el("table", {}, el("caption", {}, caption),
+	if (!rows.length) return about(caption + ": none.");
+	return el("div", region, el("table", {}, el("caption", {}, caption),
 		el("thead", {}, el("tr", {}, ...heads.map((h) => el("th", { scope: "col", textContent: h })))),
 		el("tbody", {}, ...rows.map((row) => el("tr", {}, ...cells(row))))));
 }
@@ -255,7 +257,7 @@ class Runs {
 	constructor(query) {
 		fill("runs", "Runs");
 		Object.assign(this, { blocks: new Map(), rows: new Map(), known: [], values: new Set(), matched: 0, turn: 0,
-			high: 36, box: byId("rows"), body: byId("rows").querySelector("tbody:nth-of-type(2)"), q: query.get("q") || "",
+			high: 36, box: byId("rows"), body: byId("list"), q: query.get("q") || "",
 			sort: query.get("sort") || "-started", hash: location.hash,
 			cols: query.has("col") ? query.getAll("col").filter(Boolean) : null,
 			chosen: new Set((query.get("sel") || "").split(",").filter(Boolean)) });
@@ -366,11 +368,11 @@ class Runs {
 		return ask("runs?" + new URLSearchParams(asked));
 	}
 
-	/* Ask for the rows in sight anew. The first of them stays where it is, unless the list is to start elsewhere. */
+	/* Ask for the rows in sight anew. The first one stays where it is, unless the list is to start elsewhere. */
 	async again(start = this.start) {
 		const turn = ++this.turn, first = Math.floor(this.box.scrollTop / this.high);
 		const numbers = this.span(this.sight(start)), anchor = first && this.run(first)?.id;
-		this.start = start;
+		Object.assign(this, { start, isAsking: true });
 		try {
 			const answers = await Promise.all(numbers.map((b) => this.get(b)));
 			if (turn !== this.turn) return;
@@ -385,6 +387,7 @@ class Runs {
 			problem(e);
 			byId("filter").setAttribute("aria-invalid", e.status === 400);
 		}
+		this.isAsking = false;
 		this.draw();
 	}
 
@@ -430,7 +433,7 @@ class Runs {
 		if (said.length) say(said.slice(0, 3).join(", "));
 		this.count(data);
 		this.draw();
-		wait = isOther || said.length ? 1000 : 10000;
+		wait = isOther || said.length || this.isAsking ? 1000 : 10000; /* what is asked for may be older */
 		if (!this.due || this.due > Date.now() + wait) this.later(wait, () => this.again());
 	}
 
@@ -555,7 +558,7 @@ function lineOf(spans, e = el("div")) {
 }
 
 /*
- * A log in a box: parts {from, to, lines}, of which the first may have lost its first lines, the last its last ones.
+ * A log in a box: parts {from, to, lines}, of which the first may lack its first lines, the last its last.
  * Then, and when it is full and not scrolled to its end, isCut: nothing is added until the end is asked for.
  */
 class Log {
@@ -821,7 +824,7 @@ class Run {
 
 /* --- a new run --------------------------------------------------------------------------------------- */
 
-/* Split into words as a shell does, with quotes and backslashes, nothing expanded; null if a quote stays open. */
+/* Split into words as a shell does, with quotes and backslashes, nothing expanded; null if one stays open. */
 function words(text) {
 	const token = /\s+|'([^']*)'|"((?:[^"\\]|\\[^])*)"|\\([^])|([^\s'"\\]+)/gy, list = [];
 	let word = null, end = 0;
