@@ -20,6 +20,7 @@ setup() {
 
 teardown() {
 	for id in one two; do mlrun oci --root="$ROOT" delete --force $id; done
+	common_teardown
 }
 
 # config FILTER [ARG...]: change config.json, by jq.
@@ -240,7 +241,7 @@ poststop stopped"
 	local pid
 
 	needs_ordinary_user
-	unshare -Urn --fork sleep 300 3>&- &
+	unshare -Urn --fork --kill-child sleep 300 3>&- &
 	PIDS+=($!)
 	until_true pgrep -P $! sleep
 	pid=$(pgrep -P $! sleep)
