@@ -38,7 +38,7 @@ struct index {
 	uint64_t now, scan;
 	size_t directories; /* of this listing */
 	struct strv notes;
-	int scanning, looks, ends, step_ms;
+	int scanning, looks, ends, step_ms, has_thread;
 	double asked;
 };
 
@@ -424,11 +424,9 @@ void index_look(struct index *i, int more)
 	index_unlock(i);
 }
 
-int index_open(const struct strv *roots, void (*tick)(void *ctx), void *ctx, struct index **ret,
-	struct mlr_error *err)
+struct index *index_new(const struct strv *roots, void (*tick)(void *ctx), void *ctx)
 {
 	struct index *i = xcalloc(1, sizeof(*i));
-	int r;
 
 	*i = (struct index){ .roots = roots,
 		.tick = tick,
@@ -439,13 +437,15 @@ int index_open(const struct strv *roots, void (*tick)(void *ctx), void *ctx, str
 	pthread_mutex_init(&i->writing, NULL);
 	pthread_mutex_init(&i->lock, NULL);
 	pthread_cond_init(&i->wake, NULL);
-	r = pthread_create(&i->thread, NULL, run_index, i);
-	if (r) {
-		free(i);
-		return mlr_result(err, -r, "start a thread");
-	}
-	*ret = i;
-	return 0;
+	return i;
+}
+
+int index_start(struct index *i, struct mlr_error *err)
+{
+	int r = pthread_create(&i->thread, NULL, run_index, i);
+
+	i->has_thread = r == 0;
+	return mlr_result(err, -r, "start a thread");
 }
 
 void index_close(struct index **at)
@@ -458,7 +458,8 @@ void index_close(struct index **at)
 	i->ends = 1;
 	pthread_cond_signal(&i->wake);
 	index_unlock(i);
-	pthread_join(i->thread, NULL);
+	if (i->has_thread)
+		pthread_join(i->thread, NULL);
 	for (size_t k = 0; k < i->n; k++) {
 		run_done(i->v[k]);
 		free(i->v[k]);

@@ -14,13 +14,13 @@
 struct index;
 
 /*
- * Begin to list.
+ * Make an index, whose thread index_start() starts.
  *
  *   roots   borrowed
  *   tick    called in the index's thread, unlocked, after each look at the runs
  */
-int index_open(const struct strv *roots, void (*tick)(void *ctx), void *ctx, struct index **ret,
-	struct mlr_error *err);
+struct index *index_new(const struct strv *roots, void (*tick)(void *ctx), void *ctx);
+int index_start(struct index *i, struct mlr_error *err);
 void index_close(struct index **i);
 
 /* How many look: pages' streams, and those who asked in the last seconds. Without any the index

@@ -226,8 +226,7 @@ static void tick(void *ctx)
 {
 	struct web *w = ctx;
 
-	if (w->judge)
-		judge_tick(w->judge);
+	judge_tick(w->judge);
 	api_wake(w);
 }
 
@@ -271,9 +270,10 @@ static int start(const struct args *a, struct running *s, struct mlr_error *err)
 	server_random(w->token[WEB_PAGES]);
 	TRY(listen_at(a, s, err));
 	describe(a, s);
-	TRY(index_open(&w->roots, tick, w, &w->index, err));
+	w->index = index_new(&w->roots, tick, w);
 	w->act = act_new(w->index, &w->roots);
 	TRY(judge_open(w->index, &w->judge, err));
+	TRY(index_start(w->index, err));
 	TRY(http_readers_open(4, &w->readers, err));
 	fill_wish(a, s);
 	TRY(http_open(&s->wish, &s->use, s->sockets, SOCKETS, &s->http, err));
