@@ -223,9 +223,12 @@ int judge_open(struct index *i, struct judge **ret, struct mlr_error *err)
 	gethostname(a->node, sizeof(a->node) - 1);
 	pthread_mutex_init(&a->lock, NULL);
 	pthread_cond_init(&a->changed, NULL);
-	*ret = a;
 	r = pthread_create(&a->thread, NULL, run_judge, a);
-	return r ? mlr_result(err, -r, "start a thread") : 0;
+	if (r)
+		free(a);
+	else
+		*ret = a;
+	return mlr_result(err, -r, "start a thread");
 }
 
 void judge_close(struct judge **at)
