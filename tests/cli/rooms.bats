@@ -74,7 +74,7 @@ only() {
 	only "src/base/escape.c src/base/log.c src/base/record.c src/mlrun/cli/listing.c src/mlrun/cli/top_view.c src/mltrain/cli/cmd_eval.c" \
 		'\bescape_next\('
 	only src/mltrain/report/html.c 'v >> 18'
-	only "src/base/spawn.c" 'posix_spawnp?\(&|posix_spawnp?\(pid'
+	only src/base/spawn.c 'posix_spawnp?\(&|posix_spawnp?\(pid'
 }
 
 @test "rooms: one supervisor starts and reaps what services and workers run" {

@@ -367,7 +367,8 @@ static int plan_rest(const struct exec_options *o, const struct oci_config *c,
 	TRY(plan_caller_dir_again(p, err));
 	TRY(p->root == PLAN_ROOT_ITSELF ? in_place_plan(p, err) : 0);
 	caller_keep_workdir(o, p);
-	TRY(certificates_plan(o, p, err));
+	if (p->root != PLAN_ROOT_ITSELF) /* it would get a directory for them */
+		TRY(certificates_plan(o, p, err));
 	environment_drop_unmounted(p);
 	mpi_data_plan(environ, p);
 	plan_pmi_fd(p);

@@ -45,7 +45,9 @@ static void mount_file(struct plan_mount *m)
 static int find_place(int root, const struct plan_mount *m, struct plan *p, struct mlr_error *err)
 {
 	auto_close int there = file_open_in_root(root, m->target, O_PATH, 0);
-	int is_callers = m->source && strcmp(m->source, m->target) == 0;
+	auto_free char *home = caller_home();
+	int is_home = strcmp(m->target, p->id.home) == 0 ||
+		(home && m->source && strcmp(m->target, home) == 0);
 
 	for (size_t i = 0; i < ARRAY_LEN(usual); i++)
 		if (path_below(m->target, usual[i]))
@@ -55,7 +57,7 @@ static int find_place(int root, const struct plan_mount *m, struct plan *p, stru
 		return 1;
 	if (m->kind != PLAN_COPY && m->kind != PLAN_FILE && cover_parent(root, m->target, p))
 		return 1;
-	if (m->origin == PLAN_FROM_DEFAULT || (is_callers && strcmp(m->target, p->id.home) == 0)) {
+	if (m->origin == PLAN_FROM_DEFAULT || is_home) {
 		plan_remark_add(p, PLAN_FROM_DEFAULT, "'%s' is not in the image, and not mounted",
 			m->target);
 		return 0;
