@@ -372,6 +372,9 @@ setup() {
 	run -0 apptainer instance start --bind file:/f img web one
 	until_true eval 'mlrun logs web | grep -q "started one"'
 	run -255 apptainer instance start img web
+	# It would not be found again.
+	run -255 apptainer instance start -w img changed
+	assert_line --partial "--writable: a container in the background"
 	run -0 apptainer instance list
 	assert_line --regexp "^INSTANCE NAME +PID +IP +IMAGE$"
 	assert_line --regexp "^web +[0-9]+ .*img$"

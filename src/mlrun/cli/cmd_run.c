@@ -125,6 +125,14 @@ static int refuse_options(const struct args *a, struct mlr_error *err)
 		mlr_fail(err, EINVAL, "--join: a service is a new container");
 		return mlr_hint(err, "mlrun exec --join NAME runs a command in a service");
 	}
+	if (o->in_place) {
+		mlr_fail(err, ENOTSUP,
+			"--writable: a container in the background is not found by a directory that is "
+			"changed in place");
+		return mlr_hint(err,
+			"apptainer exec --writable DIR changes it; instance start --overlay DIR keeps "
+			"changes elsewhere");
+	}
 	if (o->preserve_fds > 0 || o->keep_fds.n > 0)
 		return mlr_fail(err, EINVAL,
 			"--preserve-fds, --preserve-fd: a service inherits no descriptors");
