@@ -51,6 +51,14 @@ char *escape_for_sh(const char *word)
 	return out;
 }
 
+char *escape_for_reader(const char *word)
+{
+	static const char plain[] = "abcdefghijklmnopqrstuvwxyzABCDEFGHIJKLMNOPQRSTUVWXYZ"
+				    "0123456789@%+=:,./_-";
+
+	return *word && !word[strspn(word, plain)] ? xstrdup(word) : escape_for_sh(word);
+}
+
 int escape_is_sh_name(const char *name, size_t len)
 {
 	return len > 0 && !isdigit((unsigned char)*name) &&

@@ -26,5 +26,8 @@ void escape_text(const char *s, char *out, size_t room);
 /* A word in quotes that sh(1) takes as it is, to free(). */
 char *escape_for_sh(const char *word);
 
+/* The same, but one that needs no quotes has none: for people. */
+char *escape_for_reader(const char *word);
+
 /* Can a variable of sh(1) have these len bytes as its name? */
 int escape_is_sh_name(const char *name, size_t len);

@@ -103,33 +103,13 @@ static void fill_argv(const char *mlrun, const char *directory, const char *serv
 	strv_add_all(ret, command);
 }
 
-/* The name of a run's service: the run's, as far as it can be one, and some of its id. */
-static char *service_name(const char *name, const char *id)
-{
-	auto_free char *s = xstrndup(name, 40);
-
-	for (char *c = s; *c; c++)
-		if (!isalnum((unsigned char)*c) && !strchr("_.-", *c))
-			*c = '_';
-	return xasprintf("%s%s-%.6s", isalnum((unsigned char)*s) ? "" : "r", s, id);
-}
-
 static char *line_of(const struct strv *argv)
 {
 	struct strv words = STRV_INIT;
 	char *line;
 
-	strv_add(&words, "mlrun");
-	for (size_t i = 1; i < argv->n; i++)
-		strv_take(&words,
-			argv->v[i][strspn(argv->v[i],
-				"abcdefghijklmnopqrstuvwxyz"
-				"ABCDEFGHIJKLMNOPQRSTUVWXYZ0123456789"
-				"_-+=./:@%,")] &&
-					*argv->v[i]
-				? escape_for_sh(argv->v[i])
-				: *argv->v[i] ? xstrdup(argv->v[i])
-					      : xstrdup("''"));
+	for (size_t i = 0; i < argv->n; i++)
+		strv_take(&words, escape_for_reader(argv->v[i]));
 	line = strv_join(&words, words.n, " ");
 	strv_done(&words);
 	return line;
@@ -140,13 +120,11 @@ char *act_line(
 {
 	auto_free char *directory = NULL, *service = NULL;
 	auto_strv struct strv argv = STRV_INIT;
-	char id[RUN_ID_SIZE];
 
 	if (check_wish(a, w, field, err) < 0)
 		return NULL;
 	directory = xasprintf("%s/%s/%s", w->directory, w->experiment, w->name);
-	run_id(directory, id);
-	service = service_name(w->name, id);
+	service = run_service(directory);
 	fill_argv("mlrun", directory, service, w->image, w->command, &argv);
 	return line_of(&argv);
 }
@@ -210,7 +188,7 @@ static int start_once(struct act *a, const struct act_wish *w, char id[RUN_ID_SI
 	int r;
 
 	run_id(directory, id);
-	run.service = service = service_name(w->name, id);
+	run.service = service = run_service(directory);
 	dir = make_directory(w, field, err);
 	if (dir < 0)
 		return dir;

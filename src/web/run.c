@@ -134,6 +134,18 @@ void run_id(const char *directory, char id[RUN_ID_SIZE])
 	snprintf(id, RUN_ID_SIZE, "%.16s", hex);
 }
 
+char *run_service(const char *directory)
+{
+	auto_free char *s = xstrndup(path_base(directory), 40);
+	char id[RUN_ID_SIZE];
+
+	run_id(directory, id);
+	for (char *c = s; *c; c++)
+		if (!isalnum((unsigned char)*c) && !strchr("_.-", *c))
+			*c = '_';
+	return xasprintf("%s%s-%.6s", isalnum((unsigned char)*s) ? "" : "r", s, id);
+}
+
 static void note(struct run *r, const char *fmt, ...) __attribute__((format(printf, 2, 3)));
 static void note(struct run *r, const char *fmt, ...)
 {
@@ -414,6 +426,8 @@ static void read_objects(int dir, struct run *r)
 	}
 	r->started = r->wish.created;
 	r->is_own = run_is_own(dir);
+	if (r->wish.service) /* the run's command can write run.json: it names no other service */
+		set_ptr(&r->wish.service, run_service(r->directory));
 	r->state = RUN_WAITING;
 	fstatat(dir, "end.json", &r->of_end, AT_SYMLINK_NOFOLLOW);
 	if (r->of_end.st_ino && read_object(dir, "end.json", end_rows, &end, &err) == 0) {

@@ -83,6 +83,10 @@ void run_done(struct run *r);
 /* The id of a directory's path. */
 void run_id(const char *directory, char id[RUN_ID_SIZE]);
 
+/* The name of the service of a run in a directory: its own, as far as it can be one, and some of
+ * the id. To free(). */
+char *run_service(const char *directory);
+
 /*
  * Read a directory that may be a run.
  *

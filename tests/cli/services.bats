@@ -480,6 +480,14 @@ sys.exit(not all(x >= y for x, y in zip(d, (0.1, 0.2, 0.4))))' < <(mlrun logs -t
 	assert_output one
 	run -125 mlrun run -d --name web --log-file no/out.txt "$IMG" true
 	assert_output --partial "no/out.txt': No such file or directory"
+	# A link that the command has put in place of its log is not followed when it starts again.
+	mkdir own
+	echo mine >target
+	mlrun run -d --name linked --log-file own/log -v "$PWD/own:/own" "$IMG" sh -c "rm -f /own/log; ln -s $PWD/target /own/log; echo evil"
+	mlrun wait linked
+	run -125 mlrun restart linked
+	assert_output --partial "own/log': Too many levels of symbolic links"
+	assert_equal "$(cat target)" mine
 	run -125 mlrun run --log-file out.txt "$IMG" true
 	assert_line --partial "--log-file is a service's"
 }

@@ -286,7 +286,13 @@ start() {
 	web
 	id=$(start long sh -c 'trap "echo ends; exit 0" TERM; while :; do sleep 0.1; done')
 	until_true state_is "$id" running
+	# A command that writes into its run.json ends no other service by it.
+	mlrun run -d --name other "$IMG" sleep "$NAP"
+	jq '.service = "other"' runs/tests/long/run.json >new && cat new >runs/tests/long/run.json
+	until_true eval '[ "$(get "runs/$id" | jq -r .line | grep -o "name=[^ ]*")" != name=other ]'
 	assert_equal "$(post "runs/$id/stop" '{}' | jq -r .state)" stopped
+	assert_equal "$(statuses)" running
+	mlrun stop -t 0 --rm other
 	assert_equal "$(post "runs/$id/stop" '{}' -o answer -w '%{http_code}')" 403
 	assert_equal "$(statuses)" ''
 	assert_equal "$(post "runs/$id/note" '{"note": "good", "tags": ["x"], "was": {"note": "", "tags": []}}' | jq -c '[.note, .tags]')" '["good",["x"]]'

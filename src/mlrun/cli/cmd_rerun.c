@@ -68,13 +68,10 @@ static int words_of(const json_t *start, struct strv *ret, struct mlr_error *err
 /* Print as a shell takes it. */
 static void print_word(const char *word)
 {
-	static const char plain[] = "abcdefghijklmnopqrstuvwxyzABCDEFGHIJKLMNOPQRSTUVWXYZ"
-				    "0123456789@%+=:,./_-";
-
-	auto_free char *quoted = escape_for_sh(word);
+	auto_free char *shown = escape_for_reader(word);
 
 	putchar(' ');
-	escape_print(stdout, *word && strspn(word, plain) == strlen(word) ? word : quoted);
+	escape_print(stdout, shown);
 }
 
 static void print_line(const char *key, const char *value)

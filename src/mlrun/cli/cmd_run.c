@@ -173,6 +173,18 @@ static void take_options(struct args *a)
 		a->s.stop_signal = a->stop_signal;
 }
 
+/* The path of a log file, whose directory has to be there, without links. The file itself may be
+ * one, which the supervisor refuses. */
+static int log_path(const char *file, char **ret, struct mlr_error *err)
+{
+	auto_free char *dir = path_dir(file), *real = realpath(dir, NULL);
+
+	if (!real)
+		return mlr_fail_errno(err, "--log-file '%s'", file);
+	*ret = xasprintf("%s/%s", strcmp(real, "/") == 0 ? "" : real, path_base(file));
+	return 0;
+}
+
 static int fill(struct args *a, struct mlr_error *err)
 {
 	const struct exec_options *o = &a->x.exec;
@@ -186,8 +198,7 @@ static int fill(struct args *a, struct mlr_error *err)
 	if (!s->directory)
 		return mlr_fail_errno(err, "the working directory");
 	if (a->log_file)
-		s->log_file = *a->log_file == '/' ? xstrdup(a->log_file)
-						  : xasprintf("%s/%s", s->directory, a->log_file);
+		TRY(log_path(a->log_file, &s->log_file, err));
 	s->remove = a->remove;
 	s->options = a->words;
 	a->words = (struct strv)STRV_INIT;

@@ -1,5 +1,4 @@
 #include "work/service_log.h"
-#include "base/follow.h"
 #include "work/service.h"
 
 #define LINE_MAX_BYTES (1u << 20) /* of a line that the supervisor did not write */
@@ -24,6 +23,23 @@ static int open_file(struct service_log *l)
 	return 0;
 }
 
+/* Open the caller's file without following links: the container may have put one there, if it can
+ * write the directory, to have its output appended elsewhere when the service starts again. */
+static int open_plain(const char *path, struct mlr_error *err)
+{
+	auto_free char *in = path_dir(path);
+	auto_close int top = open("/", O_PATH | O_DIRECTORY | O_CLOEXEC),
+		       dir = file_open_beneath(top, in[1] ? in + 1 : ".", O_PATH | O_DIRECTORY);
+	int fd = dir < 0 ? dir
+			 : openat(dir, path_base(path),
+				   O_WRONLY | O_CREAT | O_APPEND | O_NOFOLLOW | O_NONBLOCK |
+					   O_NOCTTY | O_CLOEXEC,
+				   0666);
+
+	return fd < 0 && dir >= 0 ? mlr_fail_errno(err, "open '%s'", path)
+				  : mlr_result(err, fd, "open '%s'", path);
+}
+
 int service_log_open(struct store *st, const char *name, uint64_t size, const char *plain,
 	struct service_log *ret, struct mlr_error *err)
 {
@@ -34,7 +50,7 @@ int service_log_open(struct store *st, const char *name, uint64_t size, const ch
 	l.max = size / 2;
 	TRY(mlr_result(err, open_file(&l), "open '%s'", l.path));
 	if (plain)
-		TRY(l.plain = follow_append(plain, err));
+		TRY(l.plain = open_plain(plain, err));
 	*ret = take_struct(&l, SERVICE_LOG_INIT);
 	return 0;
 }
