@@ -310,8 +310,11 @@ static void end(struct running *s)
 {
 	struct web *w = &s->web;
 
-	if (s->http)
-		http_drain(s->http, DRAIN_MS);
+	if (s->http && http_drain(s->http, DRAIN_MS) > 0) {
+		/* A start may pull an image for minutes; it goes on, as runs do. */
+		server_remove(&s->server);
+		_exit(0);
+	}
 	http_readers_close(&w->readers);
 	http_close(&s->http);
 	index_close(&w->index);
