@@ -36,6 +36,7 @@ struct call {
 	json_t *now;       /* members of a conflict's answer; NULL */
 	int is_done;       /* the slow part is over */
 	struct http_request *q;
+	struct http_reply *reply; /* while answer() runs in a thread of http */
 	struct http_reading reading;
 	struct stream stream;
 	int is_stream;
@@ -54,8 +55,9 @@ enum {
 struct route {
 	const char *method, *path; /* "{id}" is a run, "{name}" one of its files */
 	int flags;
-	/* Sets c->answer, or fills ret, unless it is slow. Returns 0, or negative with q->error. */
-	int (*answer)(struct web *w, struct call *c, struct http_reply *ret);
+	/* Sets c->answer, or fills c->reply unless it is slow. Returns 0, or negative with
+	 * q->error. */
+	int (*answer)(struct web *w, struct call *c);
 	const char *type, *text; /* of a file of the page, in place of answer() */
 };
 
@@ -118,11 +120,10 @@ static int read_body(struct call *c, struct body *ret)
 
 /* --- answers ----------------------------------------------------------------------------- */
 
-static int session_open(struct web *w, struct call *c, struct http_reply *ret)
+static int session_open(struct web *w, struct call *c)
 {
 	auto_call(body_done) struct body b = { 0 };
 
-	(void)ret;
 	TRY(read_body(c, &b));
 	if (!b.key || !server_key_take(w->keys, b.key))
 		return mlr_fail(&c->q->error, EACCES, "this link was used already, or is too old");
@@ -130,9 +131,8 @@ static int session_open(struct web *w, struct call *c, struct http_reply *ret)
 	return 0;
 }
 
-static int session_tell(struct web *w, struct call *c, struct http_reply *ret)
+static int session_tell(struct web *w, struct call *c)
 {
-	(void)ret;
 	c->answer = json_pack("{so so ss sb so}", "node", mlr_json_text(w->node), "user",
 		mlr_json_text(w->user), "version", PACKAGE_VERSION, "read_only", w->read_only,
 		"directories", mlr_json_texts(&w->roots));
@@ -149,11 +149,10 @@ static size_t number_of(struct call *c, const char *name, size_t standard, size_
 	return n < max ? (size_t)n : max;
 }
 
-static int runs_list(struct web *w, struct call *c, struct http_reply *ret)
+static int runs_list(struct web *w, struct call *c)
 {
 	auto_call(query_done) struct query q = { 0 };
 
-	(void)ret;
 	TRY(query_parse(http_argument(c->q, "q"), http_argument(c->q, "sort"), &q, &c->q->error));
 	index_look(w->index, 0);
 	index_lock(w->index);
@@ -197,11 +196,10 @@ static json_t *files_of(const struct run *r)
 	return list;
 }
 
-static int run_tell(struct web *w, struct call *c, struct http_reply *ret)
+static int run_tell(struct web *w, struct call *c)
 {
 	struct run *r;
 
-	(void)ret;
 	index_look(w->index, 0);
 	index_lock(w->index);
 	r = find(w, c);
@@ -238,7 +236,7 @@ static int open_file(struct web *w, struct call *c, const char *name, struct sta
 	return fd;
 }
 
-static int run_log(struct web *w, struct call *c, struct http_reply *ret)
+static int run_log(struct web *w, struct call *c)
 {
 	const char *to = http_argument(c->q, "to");
 	struct log_part part;
@@ -246,7 +244,6 @@ static int run_log(struct web *w, struct call *c, struct http_reply *ret)
 	auto_close int fd = open_file(w, c, NULL, &st);
 	int r;
 
-	(void)ret;
 	if (fd < 0)
 		return -c->q->error.code;
 	r = log_before(fd, to ? strtoll(to, NULL, 10) : -1,
@@ -261,28 +258,27 @@ static int run_log(struct web *w, struct call *c, struct http_reply *ret)
 }
 
 /* Files are attachments, whatever is in them: no page of ours shows them as a page. */
-static int run_file(struct web *w, struct call *c, struct http_reply *ret)
+static int run_file(struct web *w, struct call *c)
 {
 	struct stat st;
 	int fd = open_file(w, c, c->name, &st);
 
 	if (fd < 0)
 		return -c->q->error.code;
-	ret->type = "application/octet-stream";
-	http_reply_add(ret, "Content-Disposition", "attachment");
-	ret->fd = fd;
-	ret->len = (uint64_t)st.st_size;
+	c->reply->type = "application/octet-stream";
+	http_reply_add(c->reply, "Content-Disposition", "attachment");
+	c->reply->fd = fd;
+	c->reply->len = (uint64_t)st.st_size;
 	return 0;
 }
 
-static int run_charts(struct web *w, struct call *c, struct http_reply *ret)
+static int run_charts(struct web *w, struct call *c)
 {
 	struct stat st;
 	auto_free char *name = NULL, *path = NULL;
 	auto_close int fd = -1;
 	struct run *r;
 
-	(void)ret;
 	index_lock(w->index);
 	r = find(w, c);
 	if (r && r->metrics) {
@@ -300,7 +296,7 @@ static int run_charts(struct web *w, struct call *c, struct http_reply *ret)
 	return charts_make(fd, st.st_size, path, &c->answer, &c->q->error);
 }
 
-static int events(struct web *w, struct call *c, struct http_reply *ret);
+static int events(struct web *w, struct call *c);
 
 /* --- what changes ------------------------------------------------------------------------ */
 
@@ -311,13 +307,12 @@ static int read_wish(struct call *c, struct body *b, struct act_wish *ret)
 	return 0;
 }
 
-static int preview(struct web *w, struct call *c, struct http_reply *ret)
+static int preview(struct web *w, struct call *c)
 {
 	auto_call(body_done) struct body b = { 0 };
 	auto_free char *line = NULL;
 	struct act_wish wish;
 
-	(void)ret;
 	TRY(read_wish(c, &b, &wish));
 	line = act_line(w->act, &wish, &c->field, &c->q->error);
 	if (!line)
@@ -339,23 +334,21 @@ static int tell_run(struct web *w, struct call *c, const char *id)
 	return r ? 0 : mlr_fail(&c->q->error, ESTALE, "this run was removed");
 }
 
-static int run_start(struct web *w, struct call *c, struct http_reply *ret)
+static int run_start(struct web *w, struct call *c)
 {
 	auto_call(body_done) struct body b = { 0 };
 	const char *key = http_header(c->q, "Idempotency-Key");
 	struct act_wish wish;
 	char id[RUN_ID_SIZE];
 
-	(void)ret;
 	TRY(read_wish(c, &b, &wish));
 	TRY(act_start(w->act, &wish, key, id, &c->field, &c->q->error));
 	c->status = 201;
 	return tell_run(w, c, id);
 }
 
-static int run_stop(struct web *w, struct call *c, struct http_reply *ret)
+static int run_stop(struct web *w, struct call *c)
 {
-	(void)ret;
 	TRY(act_stop(w->act, c->id, &c->q->error));
 	return tell_run(w, c, c->id);
 }
@@ -375,12 +368,11 @@ static void tell_note(struct web *w, struct call *c)
 	index_unlock(w->index);
 }
 
-static int run_note(struct web *w, struct call *c, struct http_reply *ret)
+static int run_note(struct web *w, struct call *c)
 {
 	auto_call(body_done) struct body b = { 0 };
 	int r;
 
-	(void)ret;
 	TRY(read_body(c, &b));
 	r = act_note(w->act, c->id, b.note ? b.note : "", &b.tags, b.was.note ? b.was.note : "",
 		&b.was.tags, &c->q->error);
@@ -389,9 +381,8 @@ static int run_note(struct web *w, struct call *c, struct http_reply *ret)
 	return r < 0 ? r : tell_run(w, c, c->id);
 }
 
-static int machine(struct web *w, struct call *c, struct http_reply *ret)
+static int machine(struct web *w, struct call *c)
 {
-	(void)ret;
 	c->answer = act_machine(w->act);
 	return 0;
 }
@@ -484,7 +475,7 @@ static void run_slow(struct http_reading *r)
 {
 	struct call *c = r->ctx;
 
-	c->route->answer(c->q->ctx, c, NULL);
+	c->route->answer(c->q->ctx, c);
 	c->is_done = 1;
 	http_resume(c->q);
 }
@@ -519,8 +510,9 @@ int api_answer(struct http_request *q, struct http_reply *ret)
 		http_readers_put(w->readers, &c->reading);
 		return HTTP_LATER;
 	}
+	c->reply = ret;
 	if (!c->is_done)
-		TRY(c->route->answer(w, c, ret));
+		TRY(c->route->answer(w, c));
 	write_answer(c, ret);
 	return 0;
 }
@@ -551,7 +543,7 @@ static ssize_t read_stream(struct http_request *q, char *to, size_t size)
 	return events_read(q->ctx, &c->stream, to, size);
 }
 
-static int events(struct web *w, struct call *c, struct http_reply *ret)
+static int events(struct web *w, struct call *c)
 {
 	size_t n = 0, most = c->q->token == WEB_PAGES ? WEB_STREAMS_PAGES : WEB_STREAMS_SCRIPTS;
 
@@ -567,8 +559,8 @@ static int events(struct web *w, struct call *c, struct http_reply *ret)
 	if (n >= most)
 		return mlr_fail(&c->q->error, EBUSY, "there are %zu streams already", n);
 	events_open(w, c->q, &c->stream);
-	ret->type = "text/event-stream";
-	ret->read = read_stream;
+	c->reply->type = "text/event-stream";
+	c->reply->read = read_stream;
 	return 0;
 }
 
