@@ -99,7 +99,7 @@ static void put_log(struct stream *s, int fd)
 		skipped = st.st_size - s->log - (off_t)LOG_PART;
 		s->log += skipped;
 	}
-	if (st.st_size == s->log || log_behind(fd, s->log, &part) < 0)
+	if ((st.st_size == s->log && !note) || log_behind(fd, s->log, &part) < 0)
 		return;
 	s->log = part.to;
 	put(s, "log", 0,

@@ -323,7 +323,9 @@ start() {
 	until_true grep -q '^event: charts' stream
 	until_true grep -q '"loss":1.0' stream
 	: >runs/a/log
-	until_true eval 'echo again >>runs/a/log; grep -q "begins anew" stream'
+	until_true grep -q "begins anew" stream
+	echo again >>runs/a/log
+	until_true grep -q again stream
 	seen=$(sed -n 's/^id: //p' stream | head -n 1)
 	run get events -N --max-time 3 -H "Last-Event-ID: $((seen - 1))"
 	assert_line --partial '"loss":1.0'
