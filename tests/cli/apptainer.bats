@@ -364,7 +364,7 @@ setup() {
 	run -0 strace -f -e trace=execve -e signal=none -s 2000 -o calls apptainer pull x.sif "docker://$registry/x:v1"
 	[ -e x.sif ]
 	refute_output --partial "se cret"
-	! grep -q 'execve(.*"[^"]*se cret' <(sed 's/, 0x.*//' calls)
+	run ! grep -q 'execve(.*"[^"]*se cret' <(sed 's/, 0x.*//' calls)
 	grep -q "account=ann auth=Basic_" "$log"
 }
 
