@@ -268,16 +268,17 @@ static void take_place(struct run *r, const json_t *o)
 /* Take a record of settings: mltrain's "run". */
 static void take_settings(struct run *r, const json_t *o)
 {
-	static const char *const not [] = { "event", "time", "version", "host", "seconds", "step" };
+	static const char *const omitted[] = { "event", "time", "version", "host", "seconds",
+		"step" };
 	const char *key;
 	json_t *v;
 
 	json_object_foreach((json_t *)o, key, v) {
 		size_t i = 0;
 
-		while (i < ARRAY_LEN(not ) && strcmp(key, not [i]) != 0)
+		while (i < ARRAY_LEN(omitted) && strcmp(key, omitted[i]) != 0)
 			i++;
-		if (i == ARRAY_LEN(not ))
+		if (i == ARRAY_LEN(omitted))
 			set_value(r, key, v);
 	}
 	r->steps = number(o, "steps");
@@ -394,11 +395,10 @@ static int find_files(int dir, struct run *r)
 /* The last two names of its path stand for those that others' runs do not have. */
 static void name_by_path(struct run *r)
 {
-	auto_free char *parent = xstrdup(r->directory);
+	auto_free char *parent = path_dir(r->directory);
 
 	if (!r->wish.name)
 		r->wish.name = xstrdup(path_base(r->directory));
-	parent[path_base(r->directory) - r->directory - (r->directory[1] != '\0')] = '\0';
 	if (!r->wish.experiment)
 		r->wish.experiment = xstrdup(path_base(parent));
 }

@@ -632,12 +632,18 @@ static void a_lease_on_an_image_that_was_just_removed_fails(void **state)
 
 static void leases_of_ended_processes_are_swept(void **state)
 {
+	int dead = 0;
+
 	make_image("a:1", MANIFEST_A, NULL, LAYER_1, LAYER_2);
-	for (int i = 0; i < 3; i++)
-		reap(child_that(take_lease), SIGKILL);
+	for (int i = 0; i < 3; i++) {
+		pid_t pid = child_that(take_lease);
+
+		reap(pid, SIGKILL);
+		dead = pid % 256 == 0 ? 1 : dead + 1; /* such a start sweeps */
+	}
 	ok(store_lease_take(st, MANIFEST_A, &err));
 	ok(store_lease_take(st, MANIFEST_A, &err)); /* twice by one process is one */
-	assert_int_equal(count("leases"), 4);
+	assert_int_equal(count("leases"), getpid() % 256 == 0 ? 1 : dead + 1);
 	store_lease_sweep(st);
 	assert_int_equal(count("leases"), 1);
 }
