@@ -360,6 +360,8 @@ setup() {
 	export APPTAINER_NOHTTPS=1
 	run -255 apptainer pull x.sif "docker://$registry/x:v1"
 	APPTAINER_DOCKER_USERNAME=ann APPTAINER_DOCKER_PASSWORD=wrong run -255 apptainer pull x.sif "docker://$registry/x:v1"
+	APPTAINER_DOCKER_USERNAME=ann APPTAINER_DOCKER_PASSWORD=$'\xff' run -255 apptainer pull x.sif "docker://$registry/x:v1"
+	assert_line --partial "APPTAINER_DOCKER_USERNAME and _PASSWORD"
 	export SINGULARITY_DOCKER_USERNAME=ann SINGULARITY_DOCKER_PASSWORD='se cret'
 	run -0 strace -f -e trace=execve -e signal=none -s 2000 -o calls apptainer pull x.sif "docker://$registry/x:v1"
 	[ -e x.sif ]

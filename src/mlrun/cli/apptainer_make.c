@@ -108,7 +108,11 @@ static int log_in(const char *image, struct mlr_error *err)
 		return 0;
 	all = json_pack("{s:{s:{s:s, s:s}}}", "auths", ref.registry, "username", user, "password",
 		password);
-	text = json_dumps(all, 0);
+	text = all ? json_dumps(all, 0) : NULL;
+	if (!text) {
+		mlr_fail(err, EILSEQ, "APPTAINER_DOCKER_USERNAME and _PASSWORD: one is no UTF-8");
+		return mlr_hint(err, "mlrun login %s asks for them", ref.registry);
+	}
 	fd = file_of_text(text);
 	explicit_bzero(text, strlen(text));
 	if (fd < 0)
