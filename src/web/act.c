@@ -305,7 +305,7 @@ int act_stop(struct act *a, const char *id, struct mlr_error *err)
 	char *argv[] = { (char *)command_mlrun(), "stop", h.service, NULL };
 	TRY(command_run(argv, STOP_MS, &said, err));
 	end.ended = mlr_epoch();
-	TRY(run_write_end(h.dir, &end, err));
+	TRY(run_write_end(h.dir, &end, 0, err));
 	index_touch(a->index, h.directory);
 	return 0;
 }

@@ -98,11 +98,11 @@ int run_write_wish(int dir, const struct run_wish *w, int is_new, struct mlr_err
 	return write_object(dir, "run.json", wish_rows, w, is_new, err);
 }
 
-int run_write_end(int dir, const struct run *r, struct mlr_error *err)
+int run_write_end(int dir, const struct run *r, int is_new, struct mlr_error *err)
 {
 	const struct end end = { r->state, r->reason, r->ended };
 
-	return write_object(dir, "end.json", end_rows, &end, 0, err);
+	return write_object(dir, "end.json", end_rows, &end, is_new, err);
 }
 
 /* --- a run ------------------------------------------------------------------------------- */

@@ -112,8 +112,8 @@ int run_open(const struct run *r, const char *name, struct stat *st);
 /* Write run.json, which must not be there yet, or replace it. Returns 0 or -errno. */
 int run_write_wish(int dir, const struct run_wish *w, int is_new, struct mlr_error *err);
 
-/* Keep how it ended. */
-int run_write_end(int dir, const struct run *r, struct mlr_error *err);
+/* Keep how it ended; is_new: unless that is kept already, which gives -EEXIST. */
+int run_write_end(int dir, const struct run *r, int is_new, struct mlr_error *err);
 
 /* Is it a run of this user's, which nobody else may write? */
 int run_is_own(int dir);
