@@ -37,6 +37,7 @@
 #   wait_while COMMAND...               the same until it fails
 #   is_state PID STATE                  is the process in this state (ps(1): S, T...)?
 #   $PIDS                               processes that end with the test, as those added by PIDS+=($!)
+#   services_end                        in teardown: end and forget every service
 #   is_gone PID                         it has ended; whoever inherits it may let it lie as a zombie
 #   runs PID WORD...                    it executes these words now, which are all of its command line
 #   has_moved PID rchar|wchar BYTES     it has read or written so many bytes (proc(5), io), or has ended
@@ -174,6 +175,14 @@ common_setup() {
 	UBSAN_OPTIONS=print_stacktrace=1:log_path=$(sanitizer_reports)
 	export ASAN_OPTIONS UBSAN_OPTIONS
 	cd "$TMPDIR" || return
+}
+
+services_end() {
+	local name
+
+	for name in $(mlrun ps --all --json | jq -r '.[].name // empty'); do
+		mlrun stop -t 0 --rm "$name" >/dev/null || true
+	done
 }
 
 common_teardown() {

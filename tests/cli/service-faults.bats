@@ -20,11 +20,7 @@ setup() {
 }
 
 teardown() {
-	local name
-
-	for name in $(mlrun ps --all --json | jq -r '.[].name // empty'); do
-		mlrun stop -t 0 --rm "$name" >/dev/null || true
-	done
+	services_end
 	mlrun workers stop --all 2>/dev/null || true
 	common_teardown
 }
