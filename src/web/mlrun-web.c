@@ -45,15 +45,16 @@ static const struct option_row options[] = {
 static const struct options_syntax syntax = {
 	.options = options,
 	.args_doc = "[DIR...]\nlink\nlist\nstop",
-	.doc = "Show the runs in DIR in a browser, and start, stop and compare them there. "
+	.doc = "Show the runs in DIR in a browser, and start and stop them there. "
 	       "(default: the setting runs, else ~/mlrun-runs)\v"
 	       "`link` prints a fresh link of the server that runs on this node, `list` lists your "
 	       "servers here, `stop` ends them; runs go on. mlrun-web(1) says more.",
 	.operands = { { .kind = OPTION_LIST, .at = offsetof(struct args, operands) } },
 };
 
-static int fail(const struct mlr_error *err)
+static int fail(struct mlr_error *err)
 {
+	mlr_wrap(err, "web");
 	mlr_log_error(err);
 	return EXIT_FAILED;
 }
@@ -96,9 +97,9 @@ static int each_server(const struct args *a)
 		return 0;
 	}
 	if (list.n == 0 && strcmp(verb, "list") != 0) {
-		mlr_fail(&err, ESRCH, "web: no server of yours runs on this node");
+		mlr_fail(&err, ESRCH, "no server of yours runs on this node");
 		mlr_hint(&err, "mlrun web [DIR...] starts one");
-		mlr_log_error(&err);
+		fail(&err);
 		return 1;
 	}
 	for (size_t i = 0; i < list.n; i++) {
@@ -193,7 +194,7 @@ static int listen_at(const struct args *a, struct running *s, struct mlr_error *
 		TRY(listen_both(s, err));
 	} else {
 		if (http_listen(a->listen, 0, &s->sockets[0], err) < 0)
-			return mlr_wrap(err, "--listen");
+			return mlr_wrap(err, "--listen '%s'", a->listen);
 		if (s->sockets[0].reach == HTTP_NETWORK) {
 			mlr_fail(err, EPERM, "--listen '%s': others can reach this address",
 				a->listen);
@@ -335,7 +336,7 @@ static int refuse_root(const struct args *a)
 
 	if (getuid() != 0 || a->allow_root)
 		return 0;
-	mlr_fail(&err, EPERM, "web: whoever has the link could do all that root can");
+	mlr_fail(&err, EPERM, "whoever has the link could do all that root can");
 	mlr_hint(&err, "start it as an ordinary user, or with --allow-root");
 	return fail(&err);
 }

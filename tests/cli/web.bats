@@ -84,6 +84,8 @@ start() {
 	assert_output ''
 	run -125 mlrun dashboard
 	assert_line "hint: mlrun web shows runs in a browser"
+	run -125 mlrun web --listen nonsense runs
+	assert_line "mlrun: web: --listen 'nonsense': no such address"
 	run -125 mlrun web --listen 0.0.0.0:0 runs
 	assert_output --partial "others can reach this address"
 }
